@@ -1,0 +1,86 @@
+// The cube: C[m, n] = epilogue(A[m, k] x B[k, n]) with f32 accumulation. A CubePlan is made once per product, when a
+// program is compiled; cube_block then computes any rectangle of C, independently of every other, on any thread.
+//
+// Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's products are summed
+// one by one from zero, panels are added in order. Products with n <= 16 sum over k in the lanes of the host's
+// vectors instead, where the shape makes that faster. Either way an element's bits depend on the shape, the dtypes,
+// the transposes and the host ISA, never on the rectangle it was computed in.
+#ifndef KEEL_BACKENDS_NPU_ISA_CUBE_H
+#define KEEL_BACKENDS_NPU_ISA_CUBE_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "keel/core/base/dtype.h"
+
+namespace keel::npu {
+
+// What is applied to bytes as they are loaded: byte x counts as table[x]. Fill the table by running the ops that the
+// load replaces over 0..255, then call make_byte_map, which recognises the shapes that can be computed instead of
+// looked up (x * scale + shift and x / divisor, with the table's very bits).
+struct ByteMap {
+  enum class Form : uint8_t { kTable, kAffine, kDivide };
+  float table[256] = {};
+  Form form = Form::kTable;
+  float scale = 1.0f;  // kAffine: x * scale, rounded, + shift; kDivide: x / scale
+  float shift = 0.0f;
+};
+ByteMap make_byte_map(const float* table);
+
+struct CubeProblem {
+  size_t m = 0, n = 0, k = 0;
+  DType a = f32, b = f32;  // equal, out of f32, f16, bf16; or a is u8 and b f32, and the product has a ByteMap
+  bool transpose_a = false;  // A is stored [k, m]
+  bool transpose_b = false;  // B is stored [n, k]
+};
+
+enum class CubeActivation : uint8_t { kNone, kRelu };
+
+// With s the product: v = alpha * s; v = v + beta * C; v = v + bias[column]; v = activation(v); C = v. Each step is
+// rounded, and left out where it is the identity (alpha 1, beta 0, no bias), so that a fused step has the bits of the
+// separate ops; with beta 0 the old C is not read. A descent step w = w - lr * dW is alpha = -lr, beta = 1 on C = w.
+struct CubeEpilogue {
+  float alpha = 1.0f;
+  float beta = 0.0f;
+  const float* bias = nullptr;  // [n]
+  CubeActivation activation = CubeActivation::kNone;
+};
+
+struct CubeArgs {
+  const void* a = nullptr;
+  size_t a_stride = 0;  // elements between the rows of A as stored
+  const void* b = nullptr;
+  size_t b_stride = 0;
+  float* c = nullptr;
+  size_t c_stride = 0;
+  CubeEpilogue epilogue;
+  const ByteMap* bytes = nullptr;  // for a = u8
+};
+
+struct CubeRange {
+  size_t m0 = 0, m1 = 0, n0 = 0, n1 = 0;
+};
+
+struct CubeKernels;  // of one host ISA
+
+struct CubePlan {
+  CubeProblem problem;
+  const CubeKernels* kernels = nullptr;
+};
+
+// Length of the panels that k is cut into (the last may be shorter).
+size_t cube_k_panel(size_t k) noexcept;
+
+// Resolves the kernels for the host ISA in use. Throws Error when it has none for the dtypes.
+CubePlan plan_cube(const CubeProblem& problem);
+
+// Bytes of scratch that cube_block wants for a rectangle of at most rows x cols; never zero.
+size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept;
+
+// Computes C[m0..m1, n0..n1]. `scratch` is aligned to 64 bytes and used by this call alone. REQUIRES that C overlaps
+// neither A nor B. Neither allocates nor throws.
+void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_H
