@@ -1,0 +1,42 @@
+# Lists the cases of a doctest binary and writes the CTest script that adds one test for each.
+# Variables: executable, label (of the folder), timeout (seconds), script (output).
+#
+# doctest's own module starts the binary once for every case to learn its suite; the XML listing says it
+# all at once. A name may not hold what CMake lists or doctest filters give a meaning to.
+execute_process(COMMAND ${executable} --list-test-cases --reporters=xml --no-version
+                OUTPUT_VARIABLE listing RESULT_VARIABLE result ERROR_VARIABLE errors)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${executable} cannot list its test cases (${result}):\n${errors}")
+endif()
+
+if(listing MATCHES "<TestCase [^>\n]*name=\"[^\"]*[];,*\\[]")
+  message(FATAL_ERROR "A test name may not contain ; , * \\ [ or ]: ${CMAKE_MATCH_0}")
+endif()
+string(REGEX MATCHALL "<TestCase [^\n]*" cases "${listing}")
+set(names "")
+set(text "")
+foreach(case IN LISTS cases)
+  string(REGEX MATCH " name=\"([^\"]*)\"" name "${case}")
+  set(name "${CMAKE_MATCH_1}")
+  foreach(entity "&lt" "&gt" "&quot" "&amp")
+    if(name MATCHES "${entity}")
+      message(FATAL_ERROR "A test name may not contain < > \" or &: ${name}")
+    endif()
+  endforeach()
+  set(labels ${label})
+  if(case MATCHES " testsuite=\"([^\"]*)\"")
+    list(APPEND labels "${CMAKE_MATCH_1}")
+    list(REMOVE_DUPLICATES labels)
+  endif()
+  if(name IN_LIST names)
+    message(FATAL_ERROR "Two test cases of ${executable} are called '${name}'")
+  endif()
+  list(APPEND names "${name}")
+  string(APPEND text "add_test([==[${label}.${name}]==] [==[${executable}]==] [==[--test-case=${name}]==])
+set_tests_properties([==[${label}.${name}]==] PROPERTIES LABELS \"${labels}\" TIMEOUT ${timeout}
+  SKIP_REGULAR_EXPRESSION \"keel test skipped:\")\n")
+endforeach()
+if(NOT names)
+  message(FATAL_ERROR "${executable} holds no test case")
+endif()
+file(WRITE ${script} "${text}")
