@@ -1,0 +1,68 @@
+// Files as the library reads and writes them: whole reads with a limit, reads at an offset, and writes that either
+// complete or leave the old file untouched. Errors name the path and the system's reason. An object is used by one
+// thread at a time.
+#ifndef KEEL_CORE_BASE_FILE_H
+#define KEEL_CORE_BASE_FILE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "keel/core/base/export.h"
+
+namespace keel {
+
+// The bytes of a regular file; throws Error where it cannot be read or has more than max_bytes.
+KEEL_API std::string read_file(const std::string& path, uint64_t max_bytes);
+
+// Writes a temporary file in the same folder, syncs it and renames it over `path`, so that readers see the old or the
+// new bytes, never a part. Follows a symbolic link; refuses anything but a regular file. Throws Error; then `path` is as
+// it was and no temporary file is left.
+KEEL_API void write_file_atomically(const std::string& path, std::string_view bytes);
+
+// The same in pieces: the file appears at commit(); without it nothing does.
+class KEEL_API AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* bytes, size_t count);
+  void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const std::string& action);
+  void discard() noexcept;
+
+  std::string path_;       // as the caller gave it, for messages
+  std::string target_;     // with links resolved
+  std::string temporary_;  // empty once committed or discarded
+  int descriptor_ = -1;
+};
+
+// A regular file open for reading.
+class KEEL_API InputFile {
+ public:
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const noexcept { return path_; }
+  // Bytes when it was opened.
+  uint64_t size() const noexcept { return size_; }
+  // Exactly `count` bytes from `offset` on; throws where the file is shorter.
+  void read_at(uint64_t offset, void* bytes, size_t count) const;
+
+ private:
+  std::string path_;
+  uint64_t size_ = 0;
+  int descriptor_ = -1;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_BASE_FILE_H

@@ -1,0 +1,128 @@
+#include "keel/core/base/shape.h"
+
+#include <algorithm>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
+
+namespace keel {
+
+Shape::Shape(std::initializer_list<int64_t> dims)
+    : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
+
+Shape::Shape(const std::vector<int64_t>& dims) : Shape(std::span<const int64_t>(dims)) {}
+
+Shape::Shape(std::span<const int64_t> dims) {
+  for (const int64_t dim : dims) push_back(dim);
+}
+
+void Shape::push_back(int64_t dim) {
+  if (rank_ == kMaxRank) {
+    throw Error({.op = "shape",
+                 .expected = "rank of at most " + std::to_string(kMaxRank),
+                 .got = "more dimensions than that",
+                 .fix = "merge dimensions with reshape"});
+  }
+  if (dim < kUnknownDim) {
+    throw Error({.op = "shape",
+                 .expected = "dimensions >= 0, or -1 for unknown",
+                 .got = std::to_string(dim)});
+  }
+  dims_[rank_++] = dim;
+}
+
+bool Shape::known() const noexcept {
+  return std::all_of(begin(), end(), [](int64_t d) { return d >= 0; });
+}
+
+int64_t Shape::num_elements() const {
+  // A zero anywhere makes the product zero, but the others must not overflow on the way.
+  int64_t product = 1;
+  bool empty = false;
+  for (const int64_t dim : dims()) {
+    if (dim < 0) {
+      throw Error({.op = "shape",
+                   .expected = "known dimensions",
+                   .got = to_string(*this),
+                   .fix = "specialise the graph first"});
+    }
+    if (dim == 0) empty = true;
+    else product = checked_mul(product, dim, "number of elements");
+  }
+  return empty ? 0 : product;
+}
+
+size_t Shape::num_bytes(DType dtype) const {
+  return static_cast<size_t>(
+      checked_mul(num_elements(), static_cast<int64_t>(size_of(dtype)), "number of bytes"));
+}
+
+std::array<int64_t, Shape::kMaxRank> Shape::strides() const {
+  std::array<int64_t, kMaxRank> result{};
+  int64_t stride = 1;
+  for (size_t i = rank_; i-- > 0;) {
+    result[i] = stride;
+    stride *= std::max<int64_t>(dims_[i], 1);
+  }
+  return result;
+}
+
+Shape Shape::with_dim(size_t axis, int64_t dim) const {
+  std::vector<int64_t> dims(begin(), end());
+  dims.at(axis) = dim;
+  return Shape(dims);
+}
+
+Shape Shape::without_dim(size_t axis) const {
+  std::vector<int64_t> dims(begin(), end());
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  return Shape(dims);
+}
+
+Shape Shape::with_inserted(size_t axis, int64_t dim) const {
+  std::vector<int64_t> dims(begin(), end());
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), dim);
+  return Shape(dims);
+}
+
+bool Shape::operator==(const Shape& other) const noexcept {
+  return std::equal(begin(), end(), other.begin(), other.end());
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.rank(); ++i) {
+    if (i != 0) text += ", ";
+    text += shape[i] < 0 ? "?" : std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+  const size_t rank = std::max(a.rank(), b.rank());
+  std::vector<int64_t> dims(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t from_end = rank - i;
+    const int64_t x = from_end <= a.rank() ? a[a.rank() - from_end] : 1;
+    const int64_t y = from_end <= b.rank() ? b[b.rank() - from_end] : 1;
+    if (x == y) dims[i] = x;
+    else if (x == 1) dims[i] = y;
+    else if (y == 1) dims[i] = x;
+    else if (x < 0) dims[i] = y;
+    else if (y < 0) dims[i] = x;
+    else return std::nullopt;
+  }
+  return Shape(dims);
+}
+
+bool matches(const Shape& expected, const Shape& got) noexcept {
+  if (expected.rank() != got.rank()) return false;
+  for (size_t i = 0; i < got.rank(); ++i) {
+    if (expected[i] >= 0 && expected[i] != got[i]) return false;
+  }
+  return true;
+}
+
+std::string to_string(const Type& type) { return name_of(type.dtype) + to_string(type.shape); }
+
+}  // namespace keel

@@ -1,0 +1,104 @@
+// DeviceQueue: a bounded ring of preallocated device slots between one producer thread (a Feeder) and one consumer (the
+// device walking a program). Shared by both and by the loop that was sunk on it; closing or destroying it wakes both.
+//
+// A slot's life: reserve (producer may write its host side) -> commit (runs the priced host-to-device copy on the
+// queue's own stream, in the producer's thread, then publishes) -> dequeue (the consumer binds the fields' device
+// addresses, no copy) -> release (after the slot's last reader). depth slots can be committed while one more is being read.
+// End of data and failure travel as tokens behind the elements already committed.
+//
+// reserve/commit/finish/fail: the producer's thread. dequeue/release: the consumer's thread. The rest: any thread.
+// Waits spin for at most a few microseconds, then sleep. Nothing allocates after construction.
+#ifndef KEEL_CORE_QUEUE_DEVICE_QUEUE_H
+#define KEEL_CORE_QUEUE_DEVICE_QUEUE_H
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "keel/core/base/error.h"
+#include "keel/core/device/device.h"
+#include "keel/core/queue/element_spec.h"
+
+namespace keel {
+
+struct DeviceQueueOptions {
+  std::string name = "queue";
+  // Elements that can wait; 0 chooses min(128, max(2, 2 GiB / element bytes)), the rule of the real device's data queue.
+  int64_t depth = 0;
+  // How long dequeue waits for an element before it gives up; zero waits forever.
+  std::chrono::milliseconds getnext_timeout{0};
+};
+
+struct QueueCounters {
+  int64_t depth = 0;
+  int64_t enqueued = 0;
+  int64_t dequeued = 0;
+  int64_t released = 0;
+  int64_t producer_wait_ns = 0;  // wall time
+  int64_t consumer_wait_ns = 0;  // wall time
+  int64_t last_enqueue_ns = 0;   // wall time of the last commit since the queue was made; -1 before the first
+};
+
+enum class DequeueStatus {
+  kElement,
+  kEndOfData,
+  kFailed,     // see failure()
+  kClosed,     // close() was called
+  kCancelled,  // the launch's stop flag was set while waiting
+  kTimeout,    // see timeout_error()
+};
+
+class KEEL_API DeviceQueue {
+ public:
+  DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions options = {});
+  ~DeviceQueue();
+  DeviceQueue(const DeviceQueue&) = delete;
+  DeviceQueue& operator=(const DeviceQueue&) = delete;
+
+  const ElementSpec& spec() const noexcept;
+  const std::string& name() const noexcept;
+  const Device& device() const noexcept;
+
+  // Host side of a reserved slot, one address per field of the spec; valid until commit.
+  struct Slot {
+    std::vector<void*> fields;
+  };
+  // Waits for a free slot; nullptr once the queue is closed or `stop` is set (wake() makes a waiting call look at it).
+  Slot* reserve(const std::atomic<bool>* stop = nullptr);
+  // Publishes the reserved slot. Throws what the copy throws.
+  void commit(const Cursor& cursor);
+  void finish();
+  void fail(Error error);
+
+  // Waits for the next element and writes its fields' device addresses to `fields` (as many as the spec has).
+  // Slots are released in the order they were dequeued.
+  DequeueStatus dequeue(std::span<void*> fields, Cursor* cursor, const std::atomic<bool>* stop);
+  // Gives the oldest dequeued slot back.
+  void release();
+
+  // Wakes both sides: reserve returns nullptr, dequeue returns kClosed once the committed elements are used up. Idempotent.
+  void close();
+  // Makes waiting calls look at their stop flags again.
+  void wake();
+
+  // REQUIRES that dequeue returned kFailed.
+  Error failure() const;
+  // Names the queue, depth, enqueued, dequeued and the last enqueue's age.
+  Error timeout_error() const;
+  QueueCounters counters() const noexcept;
+  // Modelled host-to-device time of one element, in ns; 0 where the device prices nothing.
+  int64_t transfer_device_ns() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_QUEUE_DEVICE_QUEUE_H

@@ -1,0 +1,24 @@
+// Feeder: fills a DeviceQueue from some source on its own thread. data/feed implements it; loops and the Trainer hold it.
+// A feeder can be opened at a cursor and stopped at any time; destroying it stops it.
+#ifndef KEEL_CORE_QUEUE_FEEDER_H
+#define KEEL_CORE_QUEUE_FEEDER_H
+
+#include <memory>
+
+#include "keel/core/queue/device_queue.h"
+
+namespace keel {
+
+class KEEL_API Feeder {
+ public:
+  virtual ~Feeder();
+  // Starts (or restarts, after stop) producing right behind `cursor` into a fresh queue.
+  virtual void open(const Cursor& cursor) = 0;
+  // Joins the thread within a second, closing the queue; idempotent.
+  virtual void stop() = 0;
+  virtual const std::shared_ptr<DeviceQueue>& queue() const = 0;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_QUEUE_FEEDER_H

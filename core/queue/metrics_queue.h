@@ -1,0 +1,47 @@
+// MetricsQueue: the ring that brings each step's rank-0 fetches from the device to the host while a loop runs. One
+// producer (the device) and one consumer (the thread in loop.run). A full ring makes the device wait, so nothing is
+// lost whatever the loop size; rows arrive in step order. Nothing allocates after construction.
+#ifndef KEEL_CORE_QUEUE_METRICS_QUEUE_H
+#define KEEL_CORE_QUEUE_METRICS_QUEUE_H
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "keel/core/base/dtype.h"
+#include "keel/core/base/export.h"
+
+namespace keel {
+
+class KEEL_API MetricsQueue {
+ public:
+  // One cell of 8 bytes for each rank-0 fetch, of the dtypes given.
+  explicit MetricsQueue(std::vector<DType> columns, size_t capacity = 1024);
+  ~MetricsQueue();
+  MetricsQueue(const MetricsQueue&) = delete;
+  MetricsQueue& operator=(const MetricsQueue&) = delete;
+
+  const std::vector<DType>& columns() const noexcept;
+
+  // Device side: waits while the ring is full, copies one element of each column's dtype from the given addresses.
+  // False once `stop` is set while waiting or the queue is closed.
+  bool push(int64_t step, std::span<const void* const> values, const std::atomic<bool>* stop);
+  // Device side: the launch is over; pop returns kEnd after the rows before it.
+  void end_launch();
+
+  enum class PopStatus { kRow, kEnd, kTimeout };
+  // Host side: waits up to `timeout`. `values` gets one double per column (i64 beyond 2^53 loses digits).
+  PopStatus pop(int64_t& step, std::span<double> values, std::chrono::microseconds timeout);
+  void close();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_QUEUE_METRICS_QUEUE_H

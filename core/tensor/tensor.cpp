@@ -1,0 +1,117 @@
+#include "keel/core/tensor/tensor.h"
+
+#include <utility>
+
+#include "keel/core/tensor/convert.h"
+
+namespace keel {
+
+Tensor::Tensor(DType dtype, const Shape& shape)
+    : type_{dtype, shape}, num_elements_(shape.num_elements()) {
+  buffer_ = allocate_host_buffer(shape.num_bytes(dtype));
+  address_ = buffer_->address();
+}
+
+Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, size_t offset)
+    : type_{dtype, shape}, num_elements_(shape.num_elements()), buffer_(std::move(buffer)) {
+  const size_t bytes = shape.num_bytes(dtype);
+  if (buffer_ == nullptr || !buffer_->host_accessible()) {
+    throw Error({.op = "tensor",
+                 .argument = "buffer",
+                 .expected = "host memory",
+                 .got = "device memory",
+                 .fix = "copy it to the host through a stream"});
+  }
+  if (offset > buffer_->size() || bytes > buffer_->size() - offset) {
+    throw Error({.op = "tensor",
+                 .argument = "buffer",
+                 .expected = std::to_string(bytes) + " bytes for " + to_string(type_),
+                 .got = std::to_string(buffer_->size()) + " bytes, offset " + std::to_string(offset)});
+  }
+  address_ = static_cast<char*>(buffer_->address()) + offset;
+}
+
+Tensor Tensor::full(DType dtype, const Shape& shape, double value) {
+  Tensor t(dtype, shape);
+  visit_dtype(dtype, [&]<class T>() {
+    const T element = convert_element<T>(value);
+    for (T& e : t.data<T>()) e = element;
+  });
+  return t;
+}
+
+double Tensor::at(int64_t index) const {
+  if (index < 0 || index >= num_elements_) {
+    throw Error({.op = "tensor",
+                 .argument = "index",
+                 .expected = "0 to " + std::to_string(num_elements_ - 1),
+                 .got = std::to_string(index)});
+  }
+  return visit_dtype(dtype(), [&]<class T>() {
+    return convert_element<double>(data<T>()[static_cast<size_t>(index)]);
+  });
+}
+
+void Tensor::set(int64_t index, double value) {
+  static_cast<void>(at(index));
+  visit_dtype(dtype(), [&]<class T>() {
+    data<T>()[static_cast<size_t>(index)] = convert_element<T>(value);
+  });
+}
+
+Tensor Tensor::reshaped(const Shape& shape) const {
+  if (shape.num_elements() != num_elements_) {
+    throw Error({.op = "reshape",
+                 .expected = std::to_string(num_elements_) + " elements",
+                 .got = to_string(shape)});
+  }
+  Tensor t = *this;
+  t.type_.shape = shape;
+  return t;
+}
+
+Tensor Tensor::clone() const {
+  if (empty()) return {};
+  Tensor t(dtype(), shape());
+  if (num_bytes() != 0) std::memcpy(t.raw(), raw(), num_bytes());
+  return t;
+}
+
+Tensor Tensor::cast(DType to) const {
+  Tensor t(to, shape());
+  visit_dtype(dtype(), [&]<class From>() {
+    visit_dtype(to, [&]<class To>() {
+      const auto from = data<From>();
+      const auto out = t.data<To>();
+      for (size_t i = 0; i < from.size(); ++i) out[i] = convert_element<To>(from[i]);
+    });
+  });
+  return t;
+}
+
+void Tensor::require_dtype(DType dtype) const {
+  if (empty() || dtype != type_.dtype) {
+    throw Error({.op = "tensor",
+                 .argument = "element type",
+                 .expected = empty() ? "a tensor" : name_of(type_.dtype),
+                 .got = empty() ? "an empty Tensor" : name_of(dtype),
+                 .fix = "ask for the tensor's own dtype, or cast it first"});
+  }
+}
+
+void Tensor::require_count(size_t count) const {
+  if (static_cast<size_t>(num_elements_) != count || empty()) {
+    throw Error({.op = "tensor",
+                 .argument = "number of elements",
+                 .expected = std::to_string(num_elements_) + " for " + to_string(type_),
+                 .got = std::to_string(count)});
+  }
+}
+
+bool bit_equal(const Tensor& a, const Tensor& b) {
+  if (a.empty() || b.empty()) return a.empty() == b.empty();
+  return a.type() == b.type() &&
+         (a.num_bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0);
+}
+
+}  // namespace keel
