@@ -1,0 +1,30 @@
+// Initializer: how a state gets its first value. Stored in the graph (so that
+// graphs print and parse), evaluated by the Session with a key folded from its
+// seed and the state's name, so it is the same on every backend. A plain value.
+#ifndef KEEL_GRAPH_IR_INITIALIZER_H
+#define KEEL_GRAPH_IR_INITIALIZER_H
+
+#include <cstdint>
+#include <string>
+
+#include "keel/core/base/export.h"
+#include "keel/core/tensor/tensor.h"
+
+namespace keel {
+
+struct Initializer {
+  std::string kind = "constant"; // "constant" (a), "normal" (mean a, deviation
+                                 // b), "uniform" [a, b), "value"
+  Type type;
+  double a = 0;
+  double b = 0;
+  Tensor value; // for "value"
+};
+
+// The tensor it describes; `key` seeds the random kinds. Throws Error for an
+// unknown kind or a non-float random dtype.
+KEEL_API Tensor initial_value(const Initializer &initializer, uint64_t key);
+
+} // namespace keel
+
+#endif // KEEL_GRAPH_IR_INITIALIZER_H

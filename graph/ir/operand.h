@@ -1,0 +1,61 @@
+// Operand: what builder functions take: a Value or a C++ number, with the
+// caller's source line. A literal adopts the dtype of the value it meets; a
+// fraction with an integer tensor is an error. Plain values.
+#ifndef KEEL_GRAPH_IR_OPERAND_H
+#define KEEL_GRAPH_IR_OPERAND_H
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+
+#include "keel/core/base/call_site.h"
+#include "keel/core/base/export.h"
+#include "keel/graph/ir/value.h"
+
+namespace keel {
+
+template <class T>
+concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> &&
+                 !std::is_same_v<T, char>;
+
+class Operand {
+public:
+  Operand(Value value, CallSite site = CallSite::here())
+      : value_(value), site_(site) {}
+  template <Number T>
+  Operand(T number, CallSite site = CallSite::here())
+      : number_(static_cast<double>(number)),
+        integer_(static_cast<int64_t>(number)),
+        integral_(std::is_integral_v<T>), site_(site) {}
+  Operand(bool) = delete;
+  Operand(std::nullptr_t) = delete;
+
+  bool is_literal() const noexcept { return !value_.valid(); }
+  const Value &value() const noexcept { return value_; }
+  double number() const noexcept { return number_; }
+  int64_t integer() const noexcept { return integer_; }
+  bool integral() const noexcept { return integral_; }
+  CallSite site() const noexcept { return site_; }
+  // The same operand seen from a caller further out.
+  Operand at(CallSite site) const {
+    Operand o = *this;
+    o.site_ = site;
+    return o;
+  }
+
+private:
+  Value value_;
+  double number_ = 0;
+  int64_t integer_ = 0;
+  bool integral_ = false;
+  CallSite site_;
+};
+
+// The operand as a Value of `graph`: a literal becomes a scalar constant of
+// `dtype` (Error when it does not fit).
+KEEL_API Value to_value(const Operand &operand, Graph &graph, DType dtype,
+                        const char *op);
+
+} // namespace keel
+
+#endif // KEEL_GRAPH_IR_OPERAND_H

@@ -1,0 +1,41 @@
+// Cloner: copies nodes of one graph into another, keeping a map from old values
+// to new ones; what passes are made of.
+#ifndef KEEL_GRAPH_PASSES_CLONER_H
+#define KEEL_GRAPH_PASSES_CLONER_H
+
+#include <unordered_map>
+#include <vector>
+
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+class Cloner {
+public:
+  // REQUIRES that both outlive the cloner.
+  Cloner(const Graph &from, Graph &to) : from_(from), to_(to) {}
+
+  bool mapped(Value old) const { return map_.contains(old); }
+  // The new value for an old one. REQUIRES mapped(old).
+  Value operator()(Value old) const { return map_.at(old); }
+  Values operator()(const Values &old) const;
+  void map(Value old, Value fresh) { map_[old] = fresh; }
+  // Copies the node with its inputs mapped; types are inferred anew; bodies are
+  // shared. Maps its outputs.
+  const Node &clone(const Node &node);
+  // Copies outputs and updates through the map, and captures' order of inputs
+  // as it is.
+  void finish();
+
+private:
+  const Graph &from_;
+  Graph &to_;
+  std::unordered_map<Value, Value, ValueHash> map_;
+};
+
+// Marks by node id: which nodes the graph's outputs, updates and effects need.
+std::vector<bool> live_nodes(const Graph &graph);
+
+} // namespace keel
+
+#endif // KEEL_GRAPH_PASSES_CLONER_H

@@ -1,0 +1,55 @@
+// Passes: each takes a graph and gives a new one; none changes its argument.
+// The order that compile() of graph/runtime uses: specialise, decompose, fold,
+// cse (both drop dead nodes), fuse. verify() runs after each in builds with
+// KEEL_VERIFY_PASSES.
+#ifndef KEEL_GRAPH_PASSES_PASSES_H
+#define KEEL_GRAPH_PASSES_PASSES_H
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/core/device/backend.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+using SupportsFunction = std::function<Support(const Node &)>;
+
+// What to compute: the fetches become the new graph's outputs, the update its
+// updates (with keel/step + 1 added when it is not empty). `input_types` gives
+// the concrete type of each input that is reached.
+struct SpecialiseRequest {
+  const Graph *graph = nullptr;
+  Values fetches;
+  Update update;
+  std::map<std::string, Type> input_types;
+};
+// Clones what the request reaches with concrete dimensions, then expands
+// `gradient` nodes. Throws Error naming the input for a missing or non-matching
+// type, and for a state assigned twice or with another type.
+std::unique_ptr<Graph> specialise(const SpecialiseRequest &request);
+
+// Replaces nodes that the backend does not run by their decomposition,
+// repeatedly. What is left unsupported is listed, all at once, with reasons and
+// user lines, in one Error.
+std::unique_ptr<Graph> decompose(const Graph &graph,
+                                 const SupportsFunction &supports);
+
+// Evaluates nodes whose inputs are all constants with the op's reference, up to
+// 1 MiB a result, and drops dead nodes.
+std::unique_ptr<Graph> fold(const Graph &graph);
+
+// Merges equal pure nodes and drops dead ones.
+std::unique_ptr<Graph> cse(const Graph &graph);
+
+// Groups elementwise clusters into `fused` nodes where the backend accepts
+// them.
+std::unique_ptr<Graph> fuse(const Graph &graph,
+                            const SupportsFunction &supports);
+
+} // namespace keel
+
+#endif // KEEL_GRAPH_PASSES_PASSES_H
