@@ -1,0 +1,180 @@
+// The ops that hold sub-graphs, and `gradient`. graph/control and graph/autodiff build them, graph/passes expand, make
+// or lower them; here is what they mean for types. None has a reference:
+// their bodies' ops have.
+#include "keel/graph/control/control_flow.h"
+
+#include "keel/graph/ir/op_table.h"
+
+namespace keel {
+namespace {
+
+const Type kCount{i64, {}};
+const Type kFlag{boolean, {}};
+
+const Graph& body(const InferContext& c, size_t index) {
+  if (index >= c.bodies.size() || c.bodies[index] == nullptr) {
+    c.fail("bodies", "body " + std::to_string(index), "none");
+  }
+  return *c.bodies[index];
+}
+
+std::vector<Type> types_of(const Values& values) {
+  std::vector<Type> types;
+  for (const Value& value : values) types.push_back(value.type());
+  return types;
+}
+
+// The body's inputs must have the types of the node's inputs from `first` on.
+void require_inputs(const InferContext& c, const char* name, const Graph& graph, size_t first) {
+  const std::vector<Type> got = types_of(graph.inputs());
+  const auto given = c.inputs.subspan(first);
+  if (got.size() != given.size()) {
+    c.fail(name, std::to_string(given.size()) + " inputs", std::to_string(got.size()));
+  }
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i] != given[i]) {
+      c.fail(name, "input " + std::to_string(i) + " of type " + to_string(given[i]), to_string(got[i]));
+    }
+  }
+}
+
+void require_output_type(const InferContext& c, const std::string& what, const Type& expected,
+                         const Type& got, const std::string& fix) {
+  if (got != expected) c.fail(what, to_string(expected), to_string(got), fix);
+}
+
+void require_no_updates(const InferContext& c, const char* name, const Graph& graph) {
+  if (!graph.updates().empty() || !graph.states().empty()) {
+    c.fail(name, "no states or updates in a body", "some",
+           "make states in the root graph; pass their values through the outputs");
+  }
+}
+
+std::vector<Type> infer_while(const InferContext& c) {
+  const auto& a = c.as<WhileAttributes>();
+  if (a.trip_count < -1) c.fail("trip_count", ">= 0, or -1 for unknown", std::to_string(a.trip_count));
+  if (a.max_trips < -1) c.fail("max_trips", ">= 0, or -1 for none", std::to_string(a.max_trips));
+  if (c.inputs.empty() || c.inputs[0] != kCount) {
+    c.fail(c.input_name(0), to_string(kCount), c.inputs.empty() ? "nothing" : to_string(c.inputs[0]));
+  }
+  const Graph& condition = body(c, 0);
+  const Graph& step = body(c, 1);
+  require_inputs(c, "condition", condition, 0);
+  require_inputs(c, "body", step, 0);
+  require_no_updates(c, "condition", condition);
+  require_no_updates(c, "body", step);
+  if (condition.outputs().size() != 1) {
+    c.fail("condition", "one bool scalar", std::to_string(condition.outputs().size()) + " values");
+  }
+  require_output_type(c, "condition", kFlag, condition.outputs()[0].type(),
+                      "compare something, e.g. with less()");
+  const std::vector<Type> next = types_of(step.outputs());
+  if (next.size() + 1 > c.inputs.size()) {
+    c.fail("body", "at most " + std::to_string(c.inputs.size() - 1) + " loop variables",
+           std::to_string(next.size()));
+  }
+  std::vector<Type> types{kCount};
+  for (size_t i = 0; i < next.size(); ++i) {
+    require_output_type(c, "body: loop variable " + std::to_string(i), c.inputs[i + 1], next[i],
+                        "loop variables keep their dtype and shape; cast or reshape in the body");
+    types.push_back(next[i]);
+  }
+  return types;
+}
+
+std::vector<Type> infer_cond(const InferContext& c) {
+  c.require(0, c.inputs[0] == kFlag, "a bool scalar");
+  const Graph& then_body = body(c, 0);
+  const Graph& else_body = body(c, 1);
+  require_inputs(c, "then_body", then_body, 1);
+  require_inputs(c, "else_body", else_body, 1);
+  require_no_updates(c, "then_body", then_body);
+  require_no_updates(c, "else_body", else_body);
+  const std::vector<Type> then_types = types_of(then_body.outputs());
+  const std::vector<Type> else_types = types_of(else_body.outputs());
+  if (then_types.size() != else_types.size()) {
+    c.fail("else_body", std::to_string(then_types.size()) + " values like then_body",
+           std::to_string(else_types.size()));
+  }
+  for (size_t i = 0; i < then_types.size(); ++i) {
+    require_output_type(c, "else_body: value " + std::to_string(i), then_types[i], else_types[i],
+                        "both bodies give the same types; cast or reshape in one of them");
+  }
+  return then_types;
+}
+
+std::vector<Type> infer_gradient(const InferContext& c) {
+  c.require(0, is_float(c.inputs[0].dtype) && c.inputs[0].shape.rank() == 0, "a float scalar");
+  std::vector<Type> types;
+  for (size_t i = 1; i < c.inputs.size(); ++i) {
+    c.require(i, is_float(c.inputs[i].dtype), "a float");
+    types.push_back(c.inputs[i]);
+  }
+  return types;
+}
+
+std::vector<Type> infer_fused(const InferContext& c) {
+  const Graph& graph = body(c, 0);
+  require_inputs(c, "body", graph, 0);
+  require_no_updates(c, "body", graph);
+  for (const Node& node : graph.nodes()) {
+    if (!node.has(kElementwise | kSource)) {
+      c.fail("body", "element-wise ops only", "'" + node.op_name() + "'");
+    }
+  }
+  if (graph.outputs().empty()) c.fail("body", "at least one output", "none");
+  return types_of(graph.outputs());
+}
+
+std::vector<Type> infer_sunk_loop(const InferContext& c) {
+  const Graph& step = body(c, 0);
+  if (!step.inputs().empty()) {
+    c.fail("body", "no inputs (its data comes from dequeue)", std::to_string(step.inputs().size()));
+  }
+  return {};
+}
+
+constexpr const char* kNoLoopGradient =
+    "gradients through while_loop and cond are not available; unroll the loop, or use stop_gradient";
+
+}  // namespace
+
+void register_control(OpTable& table) {
+  table.add({.name = "while_loop",
+             .summary = "repeats a body while a condition holds; gives the count and the final variables",
+             .input_names = {"count", "variable"},
+             .variadic = true,
+             .bodies = 2,
+             .attributes = &attributes_schema<WhileAttributes>(),
+             .infer = infer_while,
+             .not_differentiable = kNoLoopGradient,
+             .traits = kControl});
+  table.add({.name = "cond",
+             .summary = "the outputs of one of two bodies, chosen by a bool scalar",
+             .input_names = {"predicate", "operand"},
+             .variadic = true,
+             .bodies = 2,
+             .infer = infer_cond,
+             .not_differentiable = kNoLoopGradient,
+             .traits = kControl});
+  table.add({.name = "gradient",
+             .summary = "d y / d x for each x; expanded when the graph is specialised",
+             .input_names = {"y", "x"},
+             .variadic = true,
+             .infer = infer_gradient,
+             .traits = kControl});
+  table.add({.name = "fused",
+             .summary = "an element-wise sub-graph computed in one pass",
+             .input_names = {"input"},
+             .variadic = true,
+             .bodies = 1,
+             .infer = infer_fused,
+             .traits = kElementwise | kControl});
+  table.add({.name = "sunk_loop",
+             .summary = "runs a step graph as often as the launch says",
+             .bodies = 1,
+             .infer = infer_sunk_loop,
+             .traits = kControl | kEffect});
+}
+
+}  // namespace keel
