@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs the test suite.
+#   tests/run.sh          CI scale: the dev build and every test
+#   tests/run.sh --all    long counts and trainings, the release build, and the sanitizer builds as well
+# Tests on real MNIST need KEEL_MNIST_DIR, a folder with the four IDX files; without it they are skipped.
+set -eu
+cd "$(dirname "$0")/.."
+. examples/install_packages.sh
+
+presets=(dev)
+case "${1:-}" in
+  "") ;;
+  --all)
+    export KEEL_TEST_SCALE=long
+    presets=(release asan-ubsan tsan dev)
+    ;;
+  *)
+    echo "usage: tests/run.sh [--all]" >&2
+    exit 2
+    ;;
+esac
+
+install_packages
+failed=()
+for preset in "${presets[@]}"; do
+  echo "== $preset"
+  if ! { cmake --preset "$preset" -Wno-dev --log-level=NOTICE &&
+         cmake --build --preset "$preset" &&
+         ctest --preset "$preset" --parallel "$(nproc)" --progress; }; then
+    failed+=("$preset")
+  fi
+done
+if [ ${#failed[@]} -ne 0 ]; then
+  echo "failed: ${failed[*]}" >&2
+  exit 1
+fi
