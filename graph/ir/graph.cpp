@@ -1,5 +1,6 @@
 #include "keel/graph/ir/graph.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "keel/core/base/error.h"
@@ -8,15 +9,13 @@ namespace keel {
 
 Graph::Graph() : Graph(builtin_ops()) {}
 
-Graph::Graph(const OpTable &table) : table_(&table) {}
+Graph::Graph(const OpTable& table) : table_(&table) {}
 
-Graph::Graph(Graph *parent)
-    : table_(parent->table_), parent_(parent), depth_(parent->depth_ + 1) {}
+Graph::Graph(Graph* parent) : table_(parent->table_), parent_(parent), depth_(parent->depth_ + 1) {}
 
 Graph::~Graph() = default;
 
-Value Graph::input(const std::string &name, DType dtype, const Shape &shape,
-                   CallSite site) {
+Value Graph::input(const std::string& name, DType dtype, const Shape& shape, CallSite site) {
   if (name.empty() || input_names_.contains(name)) {
     throw Error({.op = "input",
                  .argument = "name",
@@ -24,13 +23,12 @@ Value Graph::input(const std::string &name, DType dtype, const Shape &shape,
                  .got = "'" + name + "'",
                  .site = site});
   }
-  return add("input", {},
-             Attributes::of(InputAttributes{name, {Type{dtype, shape}}}), site)
+  return add("input", {}, Attributes::of(InputAttributes{name, {Type{dtype, shape}}}), site)
       .output();
 }
 
-Value Graph::state(const std::string &name, const Initializer &init,
-                   StateOptions options, CallSite site) {
+Value Graph::state(const std::string& name, const Initializer& init, StateOptions options,
+                   CallSite site) {
   if (name.rfind("keel/", 0) == 0) {
     throw Error({.op = "state",
                  .argument = "name",
@@ -43,22 +41,16 @@ Value Graph::state(const std::string &name, const Initializer &init,
   return add("state", {}, Attributes::of(std::move(attributes)), site).output();
 }
 
-Value Graph::constant(const Tensor &value, CallSite site) {
+Value Graph::constant(const Tensor& value, CallSite site) {
   if (value.empty()) {
-    throw Error({.op = "constant",
-                 .expected = "a tensor",
-                 .got = "an empty Tensor",
-                 .site = site});
+    throw Error({.op = "constant", .expected = "a tensor", .got = "an empty Tensor", .site = site});
   }
-  return add("constant", {}, Attributes::of(ConstantAttributes{value}), site)
-      .output();
+  return add("constant", {}, Attributes::of(ConstantAttributes{value}), site).output();
 }
 
-Value Graph::reserved_state(const char *name) {
-  if (parent_ != nullptr)
-    return capture(parent_->reserved_state(name));
-  if (const Value existing = find_state(name); existing.valid())
-    return existing;
+Value Graph::reserved_state(const char* name) {
+  if (parent_ != nullptr) return capture(parent_->reserved_state(name));
+  if (const Value existing = find_state(name); existing.valid()) return existing;
   StateAttributes attributes;
   attributes.name = name;
   attributes.type = {Type{i64, Shape{}}};
@@ -70,15 +62,12 @@ Value Graph::step() { return reserved_state(kStepState); }
 
 Value Graph::seed() { return reserved_state(kSeedState); }
 
-const Node &Graph::add(std::string_view op, Values inputs,
-                       Attributes attributes, CallSite site,
+const Node& Graph::add(std::string_view op, Values inputs, Attributes attributes, CallSite site,
                        std::vector<std::shared_ptr<Graph>> bodies) {
-  return add(table_->at(op), std::move(inputs), std::move(attributes), site,
-             std::move(bodies));
+  return add(table_->at(op), std::move(inputs), std::move(attributes), site, std::move(bodies));
 }
 
-const Node &Graph::add(const OpDef &op, Values inputs, Attributes attributes,
-                       CallSite site,
+const Node& Graph::add(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                        std::vector<std::shared_ptr<Graph>> bodies) {
   if (frozen_) {
     throw Error({.op = op.name,
@@ -87,23 +76,18 @@ const Node &Graph::add(const OpDef &op, Values inputs, Attributes attributes,
                  .site = site});
   }
   check_arity(op, inputs.size(), bodies.size(), site);
-  if (op.attributes != nullptr && attributes.empty())
-    attributes = op.attributes->parse({});
+  if (op.attributes != nullptr && attributes.empty()) attributes = op.attributes->parse({});
   if (attributes.schema() != op.attributes) {
-    throw Error({.op = op.name,
-                 .message = "attributes of another op were given",
-                 .site = site});
+    throw Error({.op = op.name, .message = "attributes of another op were given", .site = site});
   }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    inputs[i] = adopt(inputs[i], site, op, i);
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = adopt(inputs[i], site, op, i);
 
   std::vector<Type> types;
-  for (const Value &v : inputs)
-    types.push_back(v.type());
+  for (const Value& v : inputs) types.push_back(v.type());
   Node node;
   try {
     node.types_ = op.infer(InferContext(op, types, attributes, bodies, site));
-  } catch (const Error &error) {
+  } catch (const Error& error) {
     throw error.with_site(site);
   }
   node.graph_ = this;
@@ -115,23 +99,20 @@ const Node &Graph::add(const OpDef &op, Values inputs, Attributes attributes,
   node.site_ = site;
   nodes_.push_back(std::move(node));
 
-  const Node &added = nodes_.back();
+  const Node& added = nodes_.back();
   if (op.name == "input") {
     inputs_.push_back(added.output());
     input_names_[name_of(added)] = added.output();
   } else if (op.name == "state") {
     states_.push_back(added.output());
-    const bool fresh =
-        state_names_.emplace(name_of(added), added.output()).second;
+    const bool fresh = state_names_.emplace(name_of(added), added.output()).second;
     if (!fresh || parent_ != nullptr) {
-      const Error error(
-          {.op = "state",
-           .argument = "name",
-           .expected =
-               fresh ? "the root graph" : "a name that no other state has",
-           .got = fresh ? "a body of a control op" : "'" + name_of(added) + "'",
-           .fix = fresh ? "make the state outside and use it inside" : "",
-           .site = site});
+      const Error error({.op = "state",
+                         .argument = "name",
+                         .expected = fresh ? "the root graph" : "a name that no other state has",
+                         .got = fresh ? "a body of a control op" : "'" + name_of(added) + "'",
+                         .fix = fresh ? "make the state outside and use it inside" : "",
+                         .site = site});
       states_.pop_back();
       nodes_.pop_back();
       throw error;
@@ -140,20 +121,16 @@ const Node &Graph::add(const OpDef &op, Values inputs, Attributes attributes,
   return added;
 }
 
-void Graph::check_arity(const OpDef &op, size_t inputs, size_t bodies,
-                        CallSite site) const {
+void Graph::check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite site) const {
   const size_t most = op.input_names.size();
-  const size_t least =
-      most - op.optional_inputs - (op.variadic && most > 0 ? 1 : 0);
+  const size_t least = most - op.optional_inputs - (op.variadic && most > 0 ? 1 : 0);
   if (inputs < least || (inputs > most && !op.variadic)) {
-    throw Error(
-        {.op = op.name,
-         .argument = "number of inputs",
-         .expected =
-             (op.variadic || op.optional_inputs > 0 ? "at least " : "") +
-             std::to_string(least),
-         .got = std::to_string(inputs),
-         .site = site});
+    throw Error({.op = op.name,
+                 .argument = "number of inputs",
+                 .expected = (op.variadic || op.optional_inputs > 0 ? "at least " : "") +
+                             std::to_string(least),
+                 .got = std::to_string(inputs),
+                 .site = site});
   }
   if (bodies != op.bodies) {
     throw Error({.op = op.name,
@@ -164,10 +141,9 @@ void Graph::check_arity(const OpDef &op, size_t inputs, size_t bodies,
   }
 }
 
-Value Graph::adopt(Value value, CallSite site, const OpDef &op, size_t index) {
-  const std::string argument = index < op.input_names.size()
-                                   ? op.input_names[index]
-                                   : "input " + std::to_string(index);
+Value Graph::adopt(Value value, CallSite site, const OpDef& op, size_t index) {
+  const std::string argument =
+      index < op.input_names.size() ? op.input_names[index] : "input " + std::to_string(index);
   if (!value.valid()) {
     throw Error({.op = op.name,
                  .argument = argument,
@@ -175,11 +151,9 @@ Value Graph::adopt(Value value, CallSite site, const OpDef &op, size_t index) {
                  .got = "an empty Value",
                  .site = site});
   }
-  if (&value.graph() == this)
-    return value;
-  for (const Graph *g = parent_; g != nullptr; g = g->parent_) {
-    if (g == &value.graph())
-      return capture(value);
+  if (&value.graph() == this) return value;
+  for (const Graph* g = parent_; g != nullptr; g = g->parent_) {
+    if (g == &value.graph()) return capture(value);
   }
   throw Error({.op = op.name,
                .argument = argument,
@@ -191,25 +165,41 @@ Value Graph::adopt(Value value, CallSite site, const OpDef &op, size_t index) {
 }
 
 Value Graph::capture(Value outer) {
-  if (&outer.graph() == this)
-    return outer;
+  if (&outer.graph() == this) return outer;
   const Value near = parent_->capture(outer);
-  for (const auto &[from, inner] : captures_) {
-    if (from == near)
-      return inner;
+  for (const auto& [from, inner] : captures_) {
+    if (from == near) return inner;
   }
   const std::string name = "capture" + std::to_string(captures_.size());
-  const Value inner =
-      input(name, near.dtype(), near.shape(), near.node().site());
+  const Value inner = input(name, near.dtype(), near.shape(), near.node().site());
   captures_.emplace_back(near, inner);
   return inner;
 }
 
+void Graph::order_captures(const Values& outers) {
+  Values ordered;
+  for (const Value& input : inputs_) {
+    const auto captured = [&](const auto& pair) { return pair.second == input; };
+    if (std::none_of(captures_.begin(), captures_.end(), captured)) ordered.push_back(input);
+  }
+  std::vector<std::pair<Value, Value>> captures;
+  for (const Value& outer : outers) {
+    captures.emplace_back(outer, capture(outer));
+    ordered.push_back(captures.back().second);
+  }
+  inputs_ = std::move(ordered);
+  captures_ = std::move(captures);
+}
+
+int64_t Graph::next_salt() noexcept {
+  Graph* root = this;
+  while (root->parent_ != nullptr) root = root->parent_;
+  return root->salts_++;
+}
+
 void Graph::set_outputs(Values outputs) { outputs_ = std::move(outputs); }
 
-void Graph::add_update(Value state, Value next) {
-  updates_.push_back({state, next});
-}
+void Graph::add_update(Value state, Value next) { updates_.push_back({state, next}); }
 
 void Graph::attach_update(Value output, Value state, Value next) {
   attached_.push_back({output, state, next});
@@ -225,10 +215,9 @@ Value Graph::find_state(std::string_view name) const {
   return it == state_names_.end() ? Value() : it->second;
 }
 
-const std::string &name_of(const Node &node) {
-  if (node.op_name() == "state")
-    return node.as<StateAttributes>().name;
+const std::string& name_of(const Node& node) {
+  if (node.op_name() == "state") return node.as<StateAttributes>().name;
   return node.as<InputAttributes>().name;
 }
 
-} // namespace keel
+}  // namespace keel

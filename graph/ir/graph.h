@@ -27,36 +27,30 @@ namespace keel {
 
 struct InputAttributes {
   std::string name;
-  std::vector<Type> type; // exactly one
+  std::vector<Type> type;  // exactly one
   static constexpr auto fields() {
-    return std::tuple(field("name", &InputAttributes::name),
-                      field("type", &InputAttributes::type));
+    return std::tuple(field("name", &InputAttributes::name), field("type", &InputAttributes::type));
   }
 };
 
 struct ConstantAttributes {
   Tensor value;
-  static constexpr auto fields() {
-    return std::tuple(field("value", &ConstantAttributes::value));
-  }
+  static constexpr auto fields() { return std::tuple(field("value", &ConstantAttributes::value)); }
 };
 
 struct StateAttributes {
   std::string name;
   std::string init = "constant";
-  std::vector<Type> type; // exactly one, all dimensions known
+  std::vector<Type> type;  // exactly one, all dimensions known
   double a = 0;
   double b = 0;
   Tensor value;
   bool trainable = true;
   Initializer initializer() const { return {init, type.at(0), a, b, value}; }
   static constexpr auto fields() {
-    return std::tuple(field("name", &StateAttributes::name),
-                      field("init", &StateAttributes::init),
-                      field("type", &StateAttributes::type),
-                      field("a", &StateAttributes::a),
-                      field("b", &StateAttributes::b),
-                      field("value", &StateAttributes::value),
+    return std::tuple(field("name", &StateAttributes::name), field("init", &StateAttributes::init),
+                      field("type", &StateAttributes::type), field("a", &StateAttributes::a),
+                      field("b", &StateAttributes::b), field("value", &StateAttributes::value),
                       field("trainable", &StateAttributes::trainable));
   }
 };
@@ -67,30 +61,30 @@ struct StateOptions {
 
 // Reserved states: the number of Updates executed, and the random seed. Both
 // i64 scalars, never trainable.
-inline constexpr const char *kStepState = "keel/step";
-inline constexpr const char *kSeedState = "keel/seed";
+inline constexpr const char* kStepState = "keel/step";
+inline constexpr const char* kSeedState = "keel/seed";
 
 class KEEL_API Graph {
-public:
+ public:
   // A root graph over the built-in ops, or over `table`.
   Graph();
-  explicit Graph(const OpTable &table);
+  explicit Graph(const OpTable& table);
   // A body whose operations may use values of `parent`: they become captures.
-  explicit Graph(Graph *parent);
+  explicit Graph(Graph* parent);
   ~Graph();
-  Graph(const Graph &) = delete;
-  Graph &operator=(const Graph &) = delete;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
 
   // ---- building
   // A value fed at each run; unknown dimensions are -1. Throws for a repeated
   // name.
-  Value input(const std::string &name, DType dtype, const Shape &shape,
+  Value input(const std::string& name, DType dtype, const Shape& shape,
               CallSite site = CallSite::here());
   // A value kept between steps. Root graphs only. Names are unique; "keel/..."
   // is reserved.
-  Value state(const std::string &name, const Initializer &init,
-              StateOptions options = {}, CallSite site = CallSite::here());
-  Value constant(const Tensor &value, CallSite site = CallSite::here());
+  Value state(const std::string& name, const Initializer& init, StateOptions options = {},
+              CallSite site = CallSite::here());
+  Value constant(const Tensor& value, CallSite site = CallSite::here());
   // The reserved states, made on first use; in a body, captured from the root.
   Value step();
   Value seed();
@@ -98,59 +92,66 @@ public:
   // Adds a node. Values of ancestor graphs among `inputs` are captured; others
   // of foreign graphs are refused. Throws what inference throws, and Error for
   // a wrong arity or wrong attributes.
-  const Node &add(const OpDef &op, Values inputs, Attributes attributes,
-                  CallSite site,
+  const Node& add(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                   std::vector<std::shared_ptr<Graph>> bodies = {});
-  const Node &add(std::string_view op, Values inputs, Attributes attributes,
-                  CallSite site,
+  const Node& add(std::string_view op, Values inputs, Attributes attributes, CallSite site,
                   std::vector<std::shared_ptr<Graph>> bodies = {});
 
   // This graph's stand-in for `outer`, a value of an ancestor: a new input, or
   // the one made before.
   Value capture(Value outer);
   // (outer, inner) in the order of the inputs they became.
-  const std::vector<std::pair<Value, Value>> &captures() const noexcept {
-    return captures_;
-  }
+  const std::vector<std::pair<Value, Value>>& captures() const noexcept { return captures_; }
+
+  // Puts the inputs made by captures behind the others, in the order of `outers` (values of the
+  // parent); those not captured yet are. For the bodies of one control node, which must agree on
+  // their inputs.
+  void order_captures(const Values& outers);
+
+  // The iteration count among the inputs of a while_loop's body; random keys fold it in. Invalid
+  // elsewhere.
+  void set_iteration(Value iteration) noexcept { iteration_ = iteration; }
+  Value iteration() const noexcept { return iteration_; }
+  // Numbers the random ops of the whole graph tree, from 0 up.
+  int64_t next_salt() noexcept;
 
   void set_outputs(Values outputs);
   void add_update(Value state, Value next);
   // Values that minimize gathers beside the gradients: next values of states
   // that a layer attached to `output`.
   void attach_update(Value output, Value state, Value next);
-  const std::vector<AttachedUpdate> &attached_updates() const noexcept {
-    return attached_;
-  }
+  const std::vector<AttachedUpdate>& attached_updates() const noexcept { return attached_; }
 
   // After this, adding to the graph is an error.
   void freeze() noexcept { frozen_ = true; }
   bool frozen() const noexcept { return frozen_; }
 
   // ---- reading
-  const OpTable &ops() const noexcept { return *table_; }
-  Graph *parent() const noexcept { return parent_; }
+  const OpTable& ops() const noexcept { return *table_; }
+  Graph* parent() const noexcept { return parent_; }
   int depth() const noexcept { return depth_; }
   size_t size() const noexcept { return nodes_.size(); }
-  const Node &node(uint32_t id) const { return nodes_.at(id); }
-  const std::deque<Node> &nodes() const noexcept { return nodes_; }
-  const Values &inputs() const noexcept { return inputs_; }
-  const Values &states() const noexcept { return states_; }
-  const Values &outputs() const noexcept { return outputs_; }
-  const std::vector<Assignment> &updates() const noexcept { return updates_; }
+  const Node& node(uint32_t id) const { return nodes_.at(id); }
+  const std::deque<Node>& nodes() const noexcept { return nodes_; }
+  const Values& inputs() const noexcept { return inputs_; }
+  const Values& states() const noexcept { return states_; }
+  const Values& outputs() const noexcept { return outputs_; }
+  const std::vector<Assignment>& updates() const noexcept { return updates_; }
   // Invalid Value when there is none of that name.
   Value find_input(std::string_view name) const;
   Value find_state(std::string_view name) const;
 
-private:
-  Value reserved_state(const char *name);
-  Value adopt(Value value, CallSite site, const OpDef &op, size_t index);
-  void check_arity(const OpDef &op, size_t inputs, size_t bodies,
-                   CallSite site) const;
+ private:
+  Value reserved_state(const char* name);
+  Value adopt(Value value, CallSite site, const OpDef& op, size_t index);
+  void check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite site) const;
 
-  const OpTable *table_;
-  Graph *parent_ = nullptr;
+  const OpTable* table_;
+  Graph* parent_ = nullptr;
   int depth_ = 0;
   bool frozen_ = false;
+  int64_t salts_ = 0;
+  Value iteration_;
   std::deque<Node> nodes_;
   Values inputs_;
   Values states_;
@@ -163,8 +164,8 @@ private:
 };
 
 // The name of an input or state node.
-KEEL_API const std::string &name_of(const Node &node);
+KEEL_API const std::string& name_of(const Node& node);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_GRAPH_H
+#endif  // KEEL_GRAPH_IR_GRAPH_H

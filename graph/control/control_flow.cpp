@@ -1,0 +1,161 @@
+#include "keel/graph/control/control_flow.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "keel/graph/ir/emit.h"
+
+namespace keel {
+namespace {
+
+Error control_error(const char* op, const std::string& argument, const std::string& expected,
+                    const std::string& got, CallSite site) {
+  return Error({.op = op, .argument = argument, .expected = expected, .got = got, .site = site});
+}
+
+Values body_variables(Graph& body, const Values& outer, size_t first) {
+  Values variables;
+  for (size_t i = first; i < outer.size(); ++i) {
+    variables.push_back(body.input("v" + std::to_string(i - first), outer[i].dtype(),
+                                   outer[i].shape(), outer[i].node().site()));
+  }
+  return variables;
+}
+
+// Results of a body as values of the body's own graph.
+Values adopt_results(Graph& body, const Values& results, const char* op, CallSite site) {
+  Values own;
+  for (const Value& v : results) {
+    if (!v.valid()) throw control_error(op, "body", "Values", "an empty Value", site);
+    own.push_back(body.capture(v));
+  }
+  return own;
+}
+
+// What either body captured, each once; both bodies get all of them as inputs in that order.
+Values unify_captures(Graph& first, Graph& second) {
+  Values outers;
+  for (const Graph* body : {&first, &second}) {
+    for (const auto& [outer, inner] : body->captures()) {
+      if (std::find(outers.begin(), outers.end(), outer) == outers.end()) outers.push_back(outer);
+    }
+  }
+  first.order_captures(outers);
+  second.order_captures(outers);
+  return outers;
+}
+
+Values outputs_from(const Node& node, size_t first) {
+  Values outputs;
+  for (size_t i = first; i < node.types().size(); ++i) outputs.push_back(node.output(i));
+  return outputs;
+}
+
+Values operand_values(const std::vector<Operand>& operands, Graph& graph, const char* op) {
+  DType dtype = f32;
+  for (const Operand& o : operands) {
+    if (!o.is_literal()) {
+      dtype = o.value().dtype();
+      break;
+    }
+  }
+  Values values;
+  for (const Operand& o : operands) values.push_back(graph.capture(to_value(o, graph, dtype, op)));
+  return values;
+}
+
+std::shared_ptr<Graph> build_condition(Graph& graph, const Values& inputs,
+                                       const ConditionFunction& condition, CallSite site) {
+  auto test = std::make_shared<Graph>(&graph);
+  test->set_iteration(test->input("iteration", i64, {}, site));
+  const Values result =
+      adopt_results(*test, {condition(body_variables(*test, inputs, 1))}, "while_loop", site);
+  if (result[0].type() != Type{boolean, Shape{}}) {
+    throw control_error("while_loop", "condition", "bool[]", to_string(result[0].type()), site);
+  }
+  test->set_outputs(result);
+  return test;
+}
+
+std::shared_ptr<Graph> build_loop_body(Graph& graph, const Values& inputs, const BodyFunction& body,
+                                       CallSite site) {
+  auto step = std::make_shared<Graph>(&graph);
+  const Value iteration = step->input("iteration", i64, {}, site);
+  step->set_iteration(iteration);
+  Values results = adopt_results(*step, body(body_variables(*step, inputs, 1)), "while_loop", site);
+  if (results.size() + 1 != inputs.size()) {
+    throw control_error("while_loop", "body", std::to_string(inputs.size() - 1) + " values",
+                        std::to_string(results.size()), site);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].type() == inputs[i + 1].type()) continue;
+    throw control_error("while_loop", "loop variable " + std::to_string(i),
+                        to_string(inputs[i + 1].type()) + " from the body as at the start",
+                        to_string(results[i].type()), site);
+  }
+  results.insert(results.begin(), emit("add", {Operand(iteration, site), Operand(1, site)}, site));
+  step->set_outputs(std::move(results));
+  return step;
+}
+
+Value key_base(Graph& graph, CallSite site) {
+  if (graph.parent() == nullptr) {
+    return emit("fold_key", {Operand(graph.seed(), site), Operand(graph.step(), site)}, site);
+  }
+  const Value outer = graph.capture(key_base(*graph.parent(), site));
+  if (!graph.iteration().valid()) return outer;
+  return emit("fold_key", {Operand(outer, site), Operand(graph.iteration(), site)}, site);
+}
+
+}  // namespace
+
+Values while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
+                  const BodyFunction& body, WhileOptions options, CallSite site) {
+  Graph& graph = innermost_graph(init, "while_loop");
+  Values inputs = operand_values(init, graph, "while_loop");
+  inputs.insert(inputs.begin(), graph.constant(Tensor::scalar<int64_t>(0), site));
+
+  const std::shared_ptr<Graph> test = build_condition(graph, inputs, condition, site);
+  const std::shared_ptr<Graph> step = build_loop_body(graph, inputs, body, site);
+  const Values captures = unify_captures(*test, *step);
+  inputs.insert(inputs.end(), captures.begin(), captures.end());
+
+  const WhileAttributes attributes{options.trip_count.value_or(-1), options.max_trips.value_or(-1)};
+  const Node& node =
+      graph.add("while_loop", std::move(inputs), Attributes::of(attributes), site, {test, step});
+  return outputs_from(node, 1);
+}
+
+Values cond(Operand predicate, const std::vector<Operand>& operands, const BodyFunction& then_body,
+            const BodyFunction& else_body, CallSite site) {
+  std::vector<Operand> all = operands;
+  all.insert(all.begin(), predicate);
+  Graph& graph = innermost_graph(all, "cond");
+  Values inputs = operand_values(operands, graph, "cond");
+
+  std::vector<std::shared_ptr<Graph>> bodies;
+  for (const BodyFunction* function : {&then_body, &else_body}) {
+    auto body = std::make_shared<Graph>(&graph);
+    const Values results = (*function)(body_variables(*body, inputs, 0));
+    body->set_outputs(adopt_results(*body, results, "cond", site));
+    bodies.push_back(std::move(body));
+  }
+  const Values captures = unify_captures(*bodies[0], *bodies[1]);
+  inputs.insert(inputs.end(), captures.begin(), captures.end());
+  inputs.insert(inputs.begin(), graph.capture(to_value(predicate, graph, boolean, "cond")));
+  return outputs_from(graph.add("cond", std::move(inputs), Attributes(), site, bodies), 0);
+}
+
+Value random_key(Graph& graph, CallSite site) {
+  const int64_t salt = graph.next_salt();
+  return emit("fold_key", {Operand(key_base(graph, site), site), Operand(salt, site)}, site);
+}
+
+std::unique_ptr<Graph> make_sunk_loop(std::shared_ptr<Graph> step) {
+  auto graph = std::make_unique<Graph>(step->ops());
+  graph->add("sunk_loop", {}, Attributes(), {}, {std::move(step)});
+  return graph;
+}
+
+}  // namespace keel

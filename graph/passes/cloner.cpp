@@ -1,0 +1,45 @@
+#include "keel/graph/passes/cloner.h"
+
+#include <utility>
+
+namespace keel {
+
+Values Cloner::operator()(const Values& old) const {
+  Values fresh;
+  fresh.reserve(old.size());
+  for (const Value& v : old) fresh.push_back(map_.at(v));
+  return fresh;
+}
+
+const Node& Cloner::clone(const Node& node) {
+  const Node& copy =
+      to_.add(node.op(), (*this)(node.inputs()), node.attributes(), node.site(), node.bodies());
+  for (size_t i = 0; i < copy.types().size(); ++i) map_[node.output(i)] = copy.output(i);
+  return copy;
+}
+
+void Cloner::finish() {
+  to_.set_outputs((*this)(from_.outputs()));
+  for (const Assignment& a : from_.updates()) to_.add_update(map_.at(a.state), map_.at(a.next));
+}
+
+std::vector<bool> live_nodes(const Graph& graph) {
+  std::vector<bool> live(graph.size(), false);
+  const auto mark = [&](Value v) { live[v.node_id()] = true; };
+  for (const Value& v : graph.outputs()) mark(v);
+  // Inputs are a graph's signature: they stay even where nothing reads them.
+  for (const Value& v : graph.inputs()) mark(v);
+  for (const Assignment& a : graph.updates()) {
+    mark(a.state);
+    mark(a.next);
+  }
+  for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
+    const Node& node = graph.node(id);
+    if (node.has(kEffect)) live[id] = true;
+    if (!live[id]) continue;
+    for (const Value& input : node.inputs()) live[input.node_id()] = true;
+  }
+  return live;
+}
+
+}  // namespace keel

@@ -1,0 +1,169 @@
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/ir/emit.h"
+#include "keel/graph/passes/cloner.h"
+#include "keel/graph/passes/passes.h"
+
+namespace keel {
+namespace {
+
+std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type>& input_types);
+
+// The types of a node's inputs that its bodies' inputs pair with.
+std::vector<Type> body_input_types(const Node& node, const Values& inputs) {
+  const size_t first = node.op_name() == "cond" ? 1 : 0;
+  std::vector<Type> types;
+  for (size_t i = first; i < inputs.size(); ++i) types.push_back(inputs[i].type());
+  return types;
+}
+
+// Copies one node with concrete types; gradients are expanded on the spot, so that those of
+// enclosing gradients, which come later, see ordinary nodes only.
+void specialise_node(const Node& node, Cloner& cloner, Graph& to) {
+  if (node.op_name() == "gradient") {
+    const Values inputs = cloner(node.inputs());
+    const Value y = inputs[0];
+    const Values xs(inputs.begin() + 1, inputs.end());
+    const Value one = to.constant(Tensor::full(y.dtype(), Shape{}, 1), node.site());
+    const Values expanded = expand_gradients(y, xs, one, node.site());
+    for (size_t i = 0; i < expanded.size(); ++i) cloner.map(node.output(i), expanded[i]);
+    return;
+  }
+  if (node.bodies().empty()) {
+    cloner.clone(node);
+    return;
+  }
+  const Values inputs = cloner(node.inputs());
+  std::vector<std::shared_ptr<Graph>> bodies;
+  for (const auto& body : node.bodies()) {
+    bodies.push_back(specialise_body(*body, body_input_types(node, inputs)));
+  }
+  const Node& copy = to.add(node.op(), inputs, node.attributes(), node.site(), std::move(bodies));
+  for (size_t i = 0; i < copy.types().size(); ++i) cloner.map(node.output(i), copy.output(i));
+}
+
+std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type>& input_types) {
+  // Without a parent: nothing is captured any more, and passes may drop the graph around it.
+  auto result = std::make_shared<Graph>(body.ops());
+  Cloner cloner(body, *result);
+  for (size_t i = 0; i < body.inputs().size(); ++i) {
+    const Node& node = body.inputs()[i].node();
+    cloner.map(node.output(), result->input(name_of(node), input_types.at(i).dtype,
+                                            input_types.at(i).shape, node.site()));
+  }
+  const std::vector<bool> live = live_nodes(body);
+  for (const Node& node : body.nodes()) {
+    if (live[node.id()] && node.op_name() != "input") specialise_node(node, cloner, *result);
+  }
+  cloner.finish();
+  return result;
+}
+
+std::vector<bool> reached(const SpecialiseRequest& request) {
+  const Graph& graph = *request.graph;
+  std::vector<bool> reach(graph.size(), false);
+  for (const Value& v : request.fetches) reach[v.node_id()] = true;
+  for (const Assignment& a : request.update.assignments) {
+    reach[a.state.node_id()] = true;
+    reach[a.next.node_id()] = true;
+  }
+  for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
+    if (!reach[id]) continue;
+    for (const Value& input : graph.node(id).inputs()) reach[input.node_id()] = true;
+  }
+  return reach;
+}
+
+void check_request(const SpecialiseRequest& request) {
+  const auto check = [&](const Value& v, const char* what) {
+    if (v.valid() && &v.graph() == request.graph) return;
+    throw Error({.op = "session",
+                 .argument = what,
+                 .expected = "a value of the session's graph",
+                 .got = v.valid() ? "a value of another graph" : "an empty Value",
+                 .fix = "values made inside a loop body leave it as its results only"});
+  };
+  std::unordered_set<Value, ValueHash> assigned;
+  for (const Value& v : request.fetches) check(v, "fetch");
+  for (const Assignment& a : request.update.assignments) {
+    check(a.state, "updated state");
+    check(a.next, "next value");
+    const Node& node = a.state.node();
+    if (node.op_name() != "state") {
+      throw Error({.op = "update",
+                   .expected = "a state",
+                   .got = "the result of " + node.op_name(),
+                   .site = node.site()});
+    }
+    if (!assigned.insert(a.state).second) {
+      throw Error({.op = "update",
+                   .argument = name_of(node),
+                   .message = "the state is assigned twice in one step",
+                   .fix = "combine the two next values into one",
+                   .site = a.next.node().site()});
+    }
+  }
+}
+
+void map_input(const Node& node, const SpecialiseRequest& request, Cloner& cloner, Graph& to) {
+  const std::string& name = name_of(node);
+  const auto it = request.input_types.find(name);
+  if (it == request.input_types.end()) {
+    throw Error({.op = "feed",
+                 .argument = name,
+                 .expected = to_string(node.type()),
+                 .got = "nothing",
+                 .fix = "feed this input",
+                 .site = node.site()});
+  }
+  const Type& got = it->second;
+  if (got.dtype != node.type().dtype || !matches(node.type().shape, got.shape)) {
+    throw Error({.op = "feed",
+                 .argument = name,
+                 .expected = to_string(node.type()),
+                 .got = to_string(got),
+                 .site = node.site()});
+  }
+  cloner.map(node.output(), to.input(name, got.dtype, got.shape, node.site()));
+}
+
+void add_updates(const SpecialiseRequest& request, const Cloner& cloner, Graph& to) {
+  if (request.update.empty()) return;
+  for (const Assignment& a : request.update.assignments) {
+    const Value next = cloner(a.next);
+    if (next.type() != a.state.type()) {
+      throw Error({.op = "update",
+                   .argument = name_of(a.state.node()),
+                   .expected = to_string(a.state.type()),
+                   .got = to_string(next.type()),
+                   .site = a.next.node().site()});
+    }
+    to.add_update(cloner(a.state), next);
+  }
+  const Value step = to.step();
+  to.add_update(step, emit("add", {Operand(step, CallSite{}), Operand(1, CallSite{})}, CallSite{}));
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> specialise(const SpecialiseRequest& request) {
+  check_request(request);
+  const std::vector<bool> reach = reached(request);
+  auto result = std::make_unique<Graph>(request.graph->ops());
+  Cloner cloner(*request.graph, *result);
+  for (const Node& node : request.graph->nodes()) {
+    if (!reach[node.id()]) continue;
+    if (node.op_name() == "input")
+      map_input(node, request, cloner, *result);
+    else
+      specialise_node(node, cloner, *result);
+  }
+  result->set_outputs(cloner(request.fetches));
+  add_updates(request, cloner, *result);
+  return result;
+}
+
+}  // namespace keel
