@@ -88,13 +88,18 @@ class KEEL_API Permutation {
   uint64_t operator[](uint64_t i) const noexcept;
 
  private:
-  static constexpr size_t kRounds = 12;
+  static constexpr size_t kRounds = 8;
+  struct Round {
+    uint64_t mask = 0;
+    uint64_t factor = 1;  // odd
+    uint64_t operator()(uint64_t half) const noexcept { return ((half ^ mask) * factor) >> 32; }
+  };
 
   uint64_t n_;
   int low_bits_ = 0;
   uint64_t low_mask_ = 0;
   uint64_t high_mask_ = 0;
-  std::array<uint64_t, kRounds> round_keys_{};
+  std::array<Round, kRounds> rounds_{};
 };
 
 // Permutation(n, key) of 0, 1, ..., n - 1, written out.

@@ -10,10 +10,12 @@ namespace keel {
 Shape::Shape(std::initializer_list<int64_t> dims)
     : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
 
-Shape::Shape(const std::vector<int64_t>& dims) : Shape(std::span<const int64_t>(dims)) {}
+Shape::Shape(const std::vector<int64_t> &dims)
+    : Shape(std::span<const int64_t>(dims)) {}
 
 Shape::Shape(std::span<const int64_t> dims) {
-  for (const int64_t dim : dims) push_back(dim);
+  for (const int64_t dim : dims)
+    push_back(dim);
 }
 
 void Shape::push_back(int64_t dim) {
@@ -36,7 +38,8 @@ bool Shape::known() const noexcept {
 }
 
 int64_t Shape::num_elements() const {
-  // A zero anywhere makes the product zero, but the others must not overflow on the way.
+  // A zero anywhere makes the product zero, but the others must not overflow on
+  // the way.
   int64_t product = 1;
   bool empty = false;
   for (const int64_t dim : dims()) {
@@ -46,15 +49,17 @@ int64_t Shape::num_elements() const {
                    .got = to_string(*this),
                    .fix = "specialise the graph first"});
     }
-    if (dim == 0) empty = true;
-    else product = checked_mul(product, dim, "number of elements");
+    if (dim == 0)
+      empty = true;
+    else
+      product = checked_mul(product, dim, "number of elements");
   }
   return empty ? 0 : product;
 }
 
 size_t Shape::num_bytes(DType dtype) const {
-  return static_cast<size_t>(
-      checked_mul(num_elements(), static_cast<int64_t>(size_of(dtype)), "number of bytes"));
+  return static_cast<size_t>(checked_mul(
+      num_elements(), static_cast<int64_t>(size_of(dtype)), "number of bytes"));
 }
 
 std::array<int64_t, Shape::kMaxRank> Shape::strides() const {
@@ -85,44 +90,55 @@ Shape Shape::with_inserted(size_t axis, int64_t dim) const {
   return Shape(dims);
 }
 
-bool Shape::operator==(const Shape& other) const noexcept {
+bool Shape::operator==(const Shape &other) const noexcept {
   return std::equal(begin(), end(), other.begin(), other.end());
 }
 
-std::string to_string(const Shape& shape) {
+std::string to_string(const Shape &shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.rank(); ++i) {
-    if (i != 0) text += ", ";
+    if (i != 0)
+      text += ", ";
     text += shape[i] < 0 ? "?" : std::to_string(shape[i]);
   }
   return text + "]";
 }
 
-std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+std::optional<Shape> broadcast(const Shape &a, const Shape &b) {
   const size_t rank = std::max(a.rank(), b.rank());
   std::vector<int64_t> dims(rank);
   for (size_t i = 0; i < rank; ++i) {
     const size_t from_end = rank - i;
     const int64_t x = from_end <= a.rank() ? a[a.rank() - from_end] : 1;
     const int64_t y = from_end <= b.rank() ? b[b.rank() - from_end] : 1;
-    if (x == y) dims[i] = x;
-    else if (x == 1) dims[i] = y;
-    else if (y == 1) dims[i] = x;
-    else if (x < 0) dims[i] = y;
-    else if (y < 0) dims[i] = x;
-    else return std::nullopt;
+    if (x == y)
+      dims[i] = x;
+    else if (x == 1)
+      dims[i] = y;
+    else if (y == 1)
+      dims[i] = x;
+    else if (x < 0)
+      dims[i] = y;
+    else if (y < 0)
+      dims[i] = x;
+    else
+      return std::nullopt;
   }
   return Shape(dims);
 }
 
-bool matches(const Shape& expected, const Shape& got) noexcept {
-  if (expected.rank() != got.rank()) return false;
+bool matches(const Shape &expected, const Shape &got) noexcept {
+  if (expected.rank() != got.rank())
+    return false;
   for (size_t i = 0; i < got.rank(); ++i) {
-    if (expected[i] >= 0 && expected[i] != got[i]) return false;
+    if (expected[i] >= 0 && expected[i] != got[i])
+      return false;
   }
   return true;
 }
 
-std::string to_string(const Type& type) { return name_of(type.dtype) + to_string(type.shape); }
+std::string to_string(const Type &type) {
+  return name_of(type.dtype) + to_string(type.shape);
+}
 
-}  // namespace keel
+} // namespace keel

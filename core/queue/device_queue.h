@@ -1,13 +1,16 @@
-// DeviceQueue: a bounded ring of preallocated device slots between one producer thread (a Feeder) and one consumer (the
-// device walking a program). Shared by both and by the loop that was sunk on it; closing or destroying it wakes both.
+// DeviceQueue: a bounded ring of preallocated device slots between one producer thread (a Feeder)
+// and one consumer (the device walking a program). Shared by both and by the loop that was sunk on
+// it; closing or destroying it wakes both.
 //
-// A slot's life: reserve (producer may write its host side) -> commit (runs the priced host-to-device copy on the
-// queue's own stream, in the producer's thread, then publishes) -> dequeue (the consumer binds the fields' device
-// addresses, no copy) -> release (after the slot's last reader). depth slots can be committed while one more is being read.
-// End of data and failure travel as tokens behind the elements already committed.
+// A slot's life: reserve (producer may write its host side) -> commit (runs the priced
+// host-to-device copy on the queue's own stream, in the producer's thread, then publishes) ->
+// dequeue (the consumer binds the fields' device addresses, no copy) -> release (after the slot's
+// last reader). depth slots can be committed while one more is being read. End of data and failure
+// travel as tokens behind the elements already committed.
 //
-// reserve/commit/finish/fail: the producer's thread. dequeue/release: the consumer's thread. The rest: any thread.
-// Waits spin for at most a few microseconds, then sleep. Nothing allocates after construction.
+// reserve/commit/finish/fail: the producer's thread. dequeue/release: the consumer's thread. The
+// rest: any thread. Waits spin for at most a few microseconds, then sleep. Nothing allocates after
+// construction.
 #ifndef KEEL_CORE_QUEUE_DEVICE_QUEUE_H
 #define KEEL_CORE_QUEUE_DEVICE_QUEUE_H
 
@@ -26,9 +29,19 @@
 
 namespace keel {
 
+// What a model asks of whoever feeds it: the device its queue lives on and what one element holds.
+struct FeedSpec {
+  Device device;
+  ElementSpec element;
+};
+
+// The depth that DeviceQueueOptions::depth = 0 chooses for elements of `slot_bytes`.
+KEEL_API int64_t default_queue_depth(size_t slot_bytes) noexcept;
+
 struct DeviceQueueOptions {
   std::string name = "queue";
-  // Elements that can wait; 0 chooses min(128, max(2, 2 GiB / element bytes)), the rule of the real device's data queue.
+  // Elements that can wait; 0 chooses min(128, max(2, 2 GiB / element bytes)), the rule of the real
+  // device's data queue.
   int64_t depth = 0;
   // How long dequeue waits for an element before it gives up; zero waits forever.
   std::chrono::milliseconds getnext_timeout{0};
@@ -41,7 +54,8 @@ struct QueueCounters {
   int64_t released = 0;
   int64_t producer_wait_ns = 0;  // wall time
   int64_t consumer_wait_ns = 0;  // wall time
-  int64_t last_enqueue_ns = 0;   // wall time of the last commit since the queue was made; -1 before the first
+  int64_t last_enqueue_ns =
+      0;  // wall time of the last commit since the queue was made; -1 before the first
 };
 
 enum class DequeueStatus {
@@ -68,20 +82,24 @@ class KEEL_API DeviceQueue {
   struct Slot {
     std::vector<void*> fields;
   };
-  // Waits for a free slot; nullptr once the queue is closed or `stop` is set (wake() makes a waiting call look at it).
+  // Waits for a free slot; nullptr once the queue is closed or `stop` is set (wake() makes a
+  // waiting call look at it). A slot that was reserved and not committed is handed out again.
   Slot* reserve(const std::atomic<bool>* stop = nullptr);
-  // Publishes the reserved slot. Throws what the copy throws.
+  // Publishes the reserved slot. Throws what the copy throws; then the slot stays reserved.
   void commit(const Cursor& cursor);
+  // The end-of-data and failure tokens; the first of them counts. After one there are no more
+  // elements.
   void finish();
   void fail(Error error);
 
-  // Waits for the next element and writes its fields' device addresses to `fields` (as many as the spec has).
-  // Slots are released in the order they were dequeued.
+  // Waits for the next element and writes its fields' device addresses to `fields` (as many as the
+  // spec has). Slots are released in the order they were dequeued.
   DequeueStatus dequeue(std::span<void*> fields, Cursor* cursor, const std::atomic<bool>* stop);
   // Gives the oldest dequeued slot back.
   void release();
 
-  // Wakes both sides: reserve returns nullptr, dequeue returns kClosed once the committed elements are used up. Idempotent.
+  // Wakes both sides: reserve returns nullptr, dequeue returns kClosed once the committed elements
+  // are used up. Idempotent.
   void close();
   // Makes waiting calls look at their stop flags again.
   void wake();

@@ -1,5 +1,6 @@
-// ElementSpec: what one element of a queue holds: named fields with concrete types. Cursor: where an element came from,
-// so that a checkpoint can name the last one consumed and a feeder can reopen right behind it. Plain values.
+// ElementSpec: what one element of a queue holds: named fields with concrete types. Cursor: where
+// an element came from, so that a checkpoint can name the last one consumed and a feeder can reopen
+// right behind it. Plain values.
 #ifndef KEEL_CORE_QUEUE_ELEMENT_SPEC_H
 #define KEEL_CORE_QUEUE_ELEMENT_SPEC_H
 
@@ -22,7 +23,9 @@ struct FieldSpec {
 struct ElementSpec {
   std::vector<FieldSpec> fields;
 
-  // Byte offset of each field inside a slot (each aligned to 64), then the slot's size; checked arithmetic.
+  // Byte offset of each field inside a slot, each aligned to 64. Throws Error for a dimension that
+  // is not known and for sizes that overflow; so does slot_bytes, the size of a slot (a multiple of
+  // 64).
   KEEL_API std::vector<size_t> offsets() const;
   KEEL_API size_t slot_bytes() const;
   bool operator==(const ElementSpec&) const = default;

@@ -1,5 +1,6 @@
-// Feeder: fills a DeviceQueue from some source on its own thread. data/feed implements it; loops and the Trainer hold it.
-// A feeder can be opened at a cursor and stopped at any time; destroying it stops it.
+// Feeder: fills a DeviceQueue from some source on its own thread. data/feed implements it; loops
+// and the Trainer hold it. A feeder can be opened at a cursor and stopped at any time; destroying
+// it stops it.
 #ifndef KEEL_CORE_QUEUE_FEEDER_H
 #define KEEL_CORE_QUEUE_FEEDER_H
 

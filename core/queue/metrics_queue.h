@@ -1,6 +1,7 @@
-// MetricsQueue: the ring that brings each step's rank-0 fetches from the device to the host while a loop runs. One
-// producer (the device) and one consumer (the thread in loop.run). A full ring makes the device wait, so nothing is
-// lost whatever the loop size; rows arrive in step order. Nothing allocates after construction.
+// MetricsQueue: the ring that brings each step's rank-0 fetches from the device to the host while a
+// loop runs. One producer (the device) and one consumer (the thread in loop.run). A full ring makes
+// the device wait, so nothing is lost whatever the loop size; rows arrive in step order. Nothing
+// allocates after construction.
 #ifndef KEEL_CORE_QUEUE_METRICS_QUEUE_H
 #define KEEL_CORE_QUEUE_METRICS_QUEUE_H
 
@@ -26,16 +27,22 @@ class KEEL_API MetricsQueue {
 
   const std::vector<DType>& columns() const noexcept;
 
-  // Device side: waits while the ring is full, copies one element of each column's dtype from the given addresses.
-  // False once `stop` is set while waiting or the queue is closed.
+  // Device side: waits while the ring is full, copies one element of each column's dtype from the
+  // given addresses. False once `stop` is set while waiting or the queue is closed.
   bool push(int64_t step, std::span<const void* const> values, const std::atomic<bool>* stop);
-  // Device side: the launch is over; pop returns kEnd after the rows before it.
+  // Device side: the launch is over; pop returns kEnd after the rows before it. One launch at a
+  // time: the host pops up to its kEnd before the next one ends.
   void end_launch();
 
   enum class PopStatus { kRow, kEnd, kTimeout };
-  // Host side: waits up to `timeout`. `values` gets one double per column (i64 beyond 2^53 loses digits).
+  // Host side: waits up to `timeout`. `values` gets one double per column (i64 beyond 2^53 loses
+  // digits).
   PopStatus pop(int64_t& step, std::span<double> values, std::chrono::microseconds timeout);
+  // Makes push return false; pop returns kEnd after the rows that are there. Idempotent; any
+  // thread.
   void close();
+  // Makes a waiting push look at its stop flag again; any thread.
+  void wake();
 
  private:
   struct State;

@@ -15,31 +15,35 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 
 class HostBuffer final : public Buffer {
- public:
-  HostBuffer(void* address, size_t bytes) noexcept : Buffer(address, bytes, true) {}
+public:
+  HostBuffer(void *address, size_t bytes) noexcept
+      : Buffer(address, bytes, true) {}
   ~HostBuffer() override { std::free(address()); }
 };
 
-}  // namespace
+} // namespace
 
 Buffer::~Buffer() = default;
 
 std::shared_ptr<Buffer> allocate_host_buffer(size_t bytes) {
-  if (bytes == 0) return std::make_shared<HostBuffer>(nullptr, 0);
+  if (bytes == 0)
+    return std::make_shared<HostBuffer>(nullptr, 0);
   const bool large = bytes >= kHugePage / 2;
   const size_t alignment = large ? kHugePage : Buffer::kAlignment;
-  void* address = nullptr;
+  void *address = nullptr;
   if (bytes <= SIZE_MAX - alignment) {
     address = std::aligned_alloc(alignment, align_up(bytes, alignment));
   }
   if (address == nullptr) {
-    throw Error({.op = "allocate",
-                 .message = "the host has no " + std::to_string(bytes) + " bytes left",
-                 .fix = "use smaller tensors or batches"});
+    throw Error(
+        {.op = "allocate",
+         .message = "the host has no " + std::to_string(bytes) + " bytes left",
+         .fix = "use smaller tensors or batches"});
   }
-  if (large) madvise(address, align_up(bytes, alignment), MADV_HUGEPAGE);
+  if (large)
+    madvise(address, align_up(bytes, alignment), MADV_HUGEPAGE);
   std::memset(address, 0, bytes);
   return std::make_shared<HostBuffer>(address, bytes);
 }
 
-}  // namespace keel
+} // namespace keel

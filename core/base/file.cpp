@@ -1,0 +1,177 @@
+#include "keel/core/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <system_error>
+
+#include "keel/core/base/error.h"
+
+namespace keel {
+namespace {
+
+std::string reason(int code) { return std::generic_category().message(code); }
+
+[[noreturn]] void throw_file_error(const std::string& path, const std::string& action, int code) {
+  throw Error({.op = path, .message = action + ": " + reason(code)});
+}
+
+[[noreturn]] void throw_not_regular(const std::string& path) {
+  throw Error({.op = path, .expected = "a regular file", .got = "a folder, device or pipe"});
+}
+
+int retry_open(const std::string& path, int flags, mode_t mode = 0) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+// Reads until `count` bytes or the end; returns how many came.
+size_t read_up_to(int descriptor, const std::string& path, uint64_t offset, char* bytes, size_t count) {
+  size_t done = 0;
+  while (done < count) {
+    const ssize_t got = ::pread(descriptor, bytes + done, count - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_file_error(path, "cannot read", errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The file that a write to `path` changes: the end of its symbolic links.
+std::string resolve(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  if (real == nullptr) throw_file_error(path, "cannot follow the symbolic link", errno);
+  return real.get();
+}
+
+// In the same folder, so that rename stays within one file system; hidden, and of a name nobody else uses.
+std::string temporary_name(const std::string& target) {
+  static std::atomic<uint64_t> counter{0};
+  const size_t slash = target.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : target.substr(0, slash + 1);
+  const std::string name = slash == std::string::npos ? target : target.substr(slash + 1);
+  constexpr size_t kLongestName = 200;  // file systems allow 255
+  return folder + "." + name.substr(0, kLongestName) + "." + std::to_string(::getpid()) + "." +
+         std::to_string(counter.fetch_add(1)) + ".tmp";
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path, uint64_t max_bytes) {
+  const InputFile file(path);
+  if (file.size() > max_bytes) {
+    throw Error({.op = path,
+                 .expected = "at most " + std::to_string(max_bytes) + " bytes",
+                 .got = std::to_string(file.size())});
+  }
+  std::string bytes(static_cast<size_t>(file.size()), '\0');
+  file.read_at(0, bytes.data(), bytes.size());
+  return bytes;
+}
+
+void write_file_atomically(const std::string& path, std::string_view bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolve(path)) {
+  struct stat status {};
+  const bool exists = ::stat(target_.c_str(), &status) == 0;
+  if (exists && !S_ISREG(status.st_mode)) throw_not_regular(path_);
+  std::string name = temporary_name(target_);
+  descriptor_ = retry_open(name, O_WRONLY | O_CREAT | O_EXCL, 0666);
+  if (descriptor_ < 0) throw_file_error(path_, "cannot write", errno);
+  temporary_ = std::move(name);
+  if (exists && ::fchmod(descriptor_, status.st_mode & 07777) != 0) fail("cannot keep the permissions");
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() noexcept {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+void AtomicFile::fail(const std::string& action) {
+  const int code = errno;
+  discard();
+  throw_file_error(path_, action, code);
+}
+
+void AtomicFile::write(const void* bytes, size_t count) {
+  const auto* at = static_cast<const char*>(bytes);
+  while (count != 0) {
+    const ssize_t done = ::write(descriptor_, at, count);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("cannot write");
+    at += done;
+    count -= static_cast<size_t>(done);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail("cannot write");
+  const int closed = ::close(descriptor_);
+  descriptor_ = -1;
+  if (closed != 0) fail("cannot write");
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot replace the file");
+  temporary_.clear();
+  // The rename itself must reach the disk. File systems that cannot sync a folder say EINVAL; nothing can be done there.
+  const int folder = retry_open(folder_of(target_), O_RDONLY | O_DIRECTORY);
+  if (folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  // Without O_NONBLOCK opening a pipe would wait for its writer.
+  descriptor_ = retry_open(path, O_RDONLY | O_NONBLOCK);
+  if (descriptor_ < 0) throw_file_error(path, "cannot open", errno);
+  struct stat status {};
+  const bool known = ::fstat(descriptor_, &status) == 0;
+  const int code = errno;
+  if (known && S_ISREG(status.st_mode)) {
+    size_ = static_cast<uint64_t>(status.st_size);
+    return;
+  }
+  ::close(descriptor_);
+  if (!known) throw_file_error(path, "cannot read", code);
+  throw_not_regular(path);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read_at(uint64_t offset, void* bytes, size_t count) const {
+  const bool inside = offset <= size_ && count <= size_ - offset;
+  const size_t got = inside ? read_up_to(descriptor_, path_, offset, static_cast<char*>(bytes), count) : 0;
+  if (!inside || got != count) {
+    throw Error({.op = path_,
+                 .expected = std::to_string(count) + " bytes at offset " + std::to_string(offset),
+                 .got = inside ? "a file that shrank while it was read" : "a file of " + std::to_string(size_)});
+  }
+}
+
+}  // namespace keel

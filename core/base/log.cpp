@@ -1,0 +1,93 @@
+#include "keel/core/base/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "keel/core/base/environment.h"
+
+namespace keel {
+namespace {
+
+const std::vector<std::string>& level_names() {
+  static const std::vector<std::string> names = {"trace", "debug", "info", "warn", "error", "off"};
+  return names;
+}
+
+constexpr std::array kSpdlogLevels = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
+                                      spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
+
+// Leaked, so that destructors of static objects may still log.
+struct Logging {
+  spdlog::logger logger{"keel", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  std::mutex mutex;
+  LogSink sink;
+  std::atomic<LogLevel> level{LogLevel::kWarn};
+
+  void write(LogLevel at, const std::string& line) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (sink) sink(at, line);
+    else logger.log(kSpdlogLevels[static_cast<size_t>(at)], spdlog::string_view_t(line));
+  }
+};
+
+Logging& logging() {
+  static Logging* instance = [] {
+    auto made = std::make_unique<Logging>();
+    made->logger.set_level(spdlog::level::trace);
+    made->logger.set_pattern("[%H:%M:%S.%e] [%n] [%l] %v");
+    try {
+      if (const auto name = environment_text("KEEL_LOG")) made->level = parse_log_level(*name);
+    } catch (const Error& error) {
+      made->write(LogLevel::kWarn, "KEEL_LOG is ignored: " + std::string(error.what()));
+    }
+    return made.release();
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+LogLevel log_level() noexcept {
+  try {
+    return logging().level.load(std::memory_order_relaxed);
+  } catch (...) {
+    return LogLevel::kOff;  // no memory for the logger
+  }
+}
+
+void set_log_level(LogLevel level) noexcept {
+  try {
+    logging().level.store(level, std::memory_order_relaxed);
+  } catch (...) {
+    return;
+  }
+}
+
+LogLevel parse_log_level(std::string_view name) {
+  const std::string chosen = parse_choice(name, "log level", level_names());
+  size_t i = 0;
+  while (level_names()[i] != chosen) ++i;
+  return static_cast<LogLevel>(i);
+}
+
+void set_log_sink(LogSink sink) {
+  const std::lock_guard<std::mutex> lock(logging().mutex);
+  logging().sink = std::move(sink);
+}
+
+void log(LogLevel level, const std::string& line) noexcept {
+  if (level >= LogLevel::kOff || !log_enabled(level)) return;
+  try {
+    logging().write(level, line);
+  } catch (...) {
+    return;  // logging must not become the failure
+  }
+}
+
+}  // namespace keel

@@ -1,0 +1,90 @@
+#include "keel/core/base/wait_word.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace keel {
+namespace {
+
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, the clock that FUTEX_WAIT_BITSET counts on
+
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
+
+void pause_processor() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+uint32_t* futex_address(const std::atomic<uint32_t>& word) noexcept {
+  return reinterpret_cast<uint32_t*>(const_cast<std::atomic<uint32_t>*>(&word));
+}
+
+// Sleeps while the word is `value`, until woken or `deadline` (none: null). May return early.
+void futex_wait(const std::atomic<uint32_t>& word, uint32_t value, const timespec* deadline) noexcept {
+  syscall(SYS_futex, futex_address(word), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, deadline, nullptr,
+          FUTEX_BITSET_MATCH_ANY);
+}
+
+timespec to_timespec(Clock::time_point point) noexcept {
+  const auto since = point.time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+  const auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds);
+  timespec result{};
+  result.tv_sec = static_cast<time_t>(seconds.count());
+  result.tv_nsec = static_cast<long>(rest.count());
+  return result;
+}
+
+}  // namespace
+
+void WaitWord::store(uint32_t value) noexcept {
+  word_.store(value, std::memory_order_seq_cst);
+  wake();
+}
+
+uint32_t WaitWord::bump() noexcept {
+  const uint32_t value = word_.fetch_add(1, std::memory_order_seq_cst) + 1;
+  wake();
+  return value;
+}
+
+// The word was changed before sleepers_ is read here, and a sleeper counts itself before the kernel reads the word: so
+// either it is counted and woken, or the kernel sees the new word and does not let it sleep.
+void WaitWord::wake() noexcept {
+  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  syscall(SYS_futex, futex_address(word_), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool WaitWord::wait_while(uint32_t value, std::chrono::nanoseconds timeout,
+                          std::chrono::nanoseconds spin) const noexcept {
+  if (load() != value) return true;
+  const auto start = Clock::now();
+  // Timeouts beyond a century are as good as none, and would overflow the clock.
+  const bool forever = timeout > std::chrono::hours(24 * 365 * 100);
+  const auto spin_end = start + (spin < timeout ? spin : timeout);
+  while (Clock::now() < spin_end) {
+    for (int i = 0; i < 8; ++i) {
+      if (load() != value) return true;
+      pause_processor();
+    }
+  }
+  const auto deadline = forever ? Clock::time_point::max() : start + timeout;
+  const timespec limit = to_timespec(deadline);
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  bool changed = load() != value;
+  while (!changed && (forever || Clock::now() < deadline)) {
+    futex_wait(word_, value, forever ? nullptr : &limit);
+    changed = load() != value;
+  }
+  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+  return changed;
+}
+
+}  // namespace keel

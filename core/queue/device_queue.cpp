@@ -1,0 +1,292 @@
+#include "keel/core/queue/device_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/wait_word.h"
+
+namespace keel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kCacheLine = 64;
+constexpr int64_t kDefaultDepth = 128;
+constexpr int64_t kDefaultDepthBytes = int64_t{2} << 30;
+
+int64_t ns_since(Clock::time_point begin) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+}
+
+enum class Token : int { kNone, kEnd, kFailure };
+
+}  // namespace
+
+int64_t default_queue_depth(size_t slot_bytes) noexcept {
+  if (slot_bytes == 0) return kDefaultDepth;
+  const auto fitting = static_cast<int64_t>(static_cast<size_t>(kDefaultDepthBytes) / slot_bytes);
+  return std::min(kDefaultDepth, std::max<int64_t>(2, fitting));
+}
+
+struct DeviceQueue::State {
+  struct Place {
+    Backend::SlotMemory memory;
+    Slot host;
+    std::vector<void*> device_fields;
+    Cursor cursor;
+  };
+
+  State(Device device_in, ElementSpec spec_in, DeviceQueueOptions options_in)
+      : device(device_in), spec(std::move(spec_in)), options(std::move(options_in)) {}
+
+  Place& place(int64_t number) { return places[static_cast<size_t>(number) % places.size()]; }
+  // Whether the producer may write: fewer than depth elements wait, and the slot's last reader is
+  // done.
+  bool has_room() const noexcept {
+    const int64_t number = enqueued.load(std::memory_order_relaxed);
+    return number - dequeued.load(std::memory_order_acquire) < options.depth &&
+           number - released.load(std::memory_order_acquire) < static_cast<int64_t>(places.size());
+  }
+  bool take(std::span<void*> fields, Cursor* cursor);
+  void publish_token(Token kind) noexcept;
+
+  const Device device;
+  const ElementSpec spec;
+  DeviceQueueOptions options;
+  size_t slot_bytes = 0;
+  int64_t transfer_ns = 0;
+  std::unique_ptr<Stream> stream;
+  std::vector<Place> places;
+  const Clock::time_point birth = Clock::now();
+
+  // Written by the producer.
+  alignas(kCacheLine) std::atomic<int64_t> enqueued{0};
+  std::atomic<Token> token{Token::kNone};
+  std::atomic<int64_t> producer_wait_ns{0};
+  std::atomic<int64_t> last_enqueue_ns{-1};
+  std::optional<Error> failure;  // published by token
+  // Written by the consumer.
+  alignas(kCacheLine) std::atomic<int64_t> dequeued{0};
+  std::atomic<int64_t> released{0};
+  std::atomic<int64_t> consumer_wait_ns{0};
+  // Bumped whenever the other side's condition may have become true.
+  alignas(kCacheLine) WaitWord producer_word;
+  alignas(kCacheLine) WaitWord consumer_word;
+  alignas(kCacheLine) std::atomic<bool> closed{false};
+};
+
+DeviceQueue::DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions options)
+    : state_(std::make_unique<State>(device, std::move(spec), std::move(options))) {
+  State& s = *state_;
+  const std::string op = "queue '" + s.options.name + "'";
+  if (s.options.depth < 0) {
+    throw Error({.op = op,
+                 .argument = "depth",
+                 .expected = "at least 1, or 0 for the default",
+                 .got = std::to_string(s.options.depth),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  if (s.options.getnext_timeout.count() < 0) {
+    throw Error({.op = op,
+                 .argument = "getnext_timeout",
+                 .expected = "0 (wait forever) or more",
+                 .got = std::to_string(s.options.getnext_timeout.count()) + " ms",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  const std::vector<size_t> offsets = s.spec.offsets();
+  s.slot_bytes = s.spec.slot_bytes();
+  if (s.options.depth == 0) s.options.depth = default_queue_depth(s.slot_bytes);
+  const int64_t slots = checked_add(s.options.depth, 1, "queue depth");
+  checked_mul(slots, static_cast<int64_t>(s.slot_bytes), "queue size");
+
+  Backend& backend = device.backend();
+  s.stream = backend.make_stream(device.index(), StreamKind::kTransfer);
+  s.transfer_ns = backend.transfer_device_ns(device.index(), s.slot_bytes);
+  s.places.reserve(static_cast<size_t>(slots));
+  for (int64_t i = 0; i < slots; ++i) {
+    State::Place place;
+    place.memory = backend.allocate_slot(device.index(), s.slot_bytes, "queue " + s.options.name);
+    for (const size_t offset : offsets) {
+      place.host.fields.push_back(static_cast<std::byte*>(place.memory.host_address) + offset);
+      place.device_fields.push_back(static_cast<std::byte*>(place.memory.buffer->address()) +
+                                    offset);
+    }
+    s.places.push_back(std::move(place));
+  }
+}
+
+DeviceQueue::~DeviceQueue() { close(); }
+
+const ElementSpec& DeviceQueue::spec() const noexcept { return state_->spec; }
+const std::string& DeviceQueue::name() const noexcept { return state_->options.name; }
+const Device& DeviceQueue::device() const noexcept { return state_->device; }
+
+DeviceQueue::Slot* DeviceQueue::reserve(const std::atomic<bool>* stop) {
+  State& s = *state_;
+  const auto refused = [&] {
+    return s.closed.load(std::memory_order_acquire) ||
+           (stop != nullptr && stop->load(std::memory_order_acquire));
+  };
+  if (s.token.load(std::memory_order_relaxed) != Token::kNone) {
+    throw Error({.op = "queue '" + s.options.name + "'",
+                 .message = "reserve after the end of data or a failure"});
+  }
+  Slot* slot = &s.place(s.enqueued.load(std::memory_order_relaxed)).host;
+  if (refused()) return nullptr;
+  if (s.has_room()) return slot;
+  const auto begin = Clock::now();
+  while (true) {
+    const uint32_t seen = s.producer_word.load();
+    const bool give_up = refused();
+    if (give_up || s.has_room()) {
+      s.producer_wait_ns.fetch_add(ns_since(begin), std::memory_order_relaxed);
+      return give_up ? nullptr : slot;
+    }
+    s.producer_word.wait_while(seen);
+  }
+}
+
+void DeviceQueue::commit(const Cursor& cursor) {
+  State& s = *state_;
+  const int64_t number = s.enqueued.load(std::memory_order_relaxed);
+  if (!s.has_room() || s.token.load(std::memory_order_relaxed) != Token::kNone) {
+    throw Error(
+        {.op = "queue '" + s.options.name + "'", .message = "commit without a reserved slot"});
+  }
+  State::Place& place = s.place(number);
+  if (s.slot_bytes > 0) {
+    s.stream->copy_to_device(*place.memory.buffer, 0, place.memory.host_address, s.slot_bytes);
+    s.stream->synchronize();
+  }
+  place.cursor = cursor;
+  s.last_enqueue_ns.store(ns_since(s.birth), std::memory_order_relaxed);
+  s.enqueued.store(number + 1, std::memory_order_release);
+  s.consumer_word.bump();
+}
+
+void DeviceQueue::State::publish_token(Token kind) noexcept {
+  token.store(kind, std::memory_order_release);
+  consumer_word.bump();
+}
+
+void DeviceQueue::finish() {
+  State& s = *state_;
+  if (s.token.load(std::memory_order_relaxed) == Token::kNone) s.publish_token(Token::kEnd);
+}
+
+void DeviceQueue::fail(Error error) {
+  State& s = *state_;
+  if (s.token.load(std::memory_order_relaxed) != Token::kNone) return;
+  s.failure = std::move(error);
+  s.publish_token(Token::kFailure);
+}
+
+bool DeviceQueue::State::take(std::span<void*> fields, Cursor* cursor) {
+  const int64_t number = dequeued.load(std::memory_order_relaxed);
+  if (enqueued.load(std::memory_order_acquire) == number) return false;
+  const Place& from = place(number);
+  std::copy(from.device_fields.begin(), from.device_fields.end(), fields.begin());
+  if (cursor != nullptr) *cursor = from.cursor;
+  dequeued.store(number + 1, std::memory_order_release);
+  producer_word.bump();
+  return true;
+}
+
+DequeueStatus DeviceQueue::dequeue(std::span<void*> fields, Cursor* cursor,
+                                   const std::atomic<bool>* stop) {
+  State& s = *state_;
+  if (fields.size() != s.spec.fields.size()) {
+    throw Error({.op = "queue '" + s.options.name + "'",
+                 .argument = "fields",
+                 .expected = std::to_string(s.spec.fields.size()) + " as in " + to_string(s.spec),
+                 .got = std::to_string(fields.size())});
+  }
+  if (s.take(fields, cursor)) return DequeueStatus::kElement;
+  const auto begin = Clock::now();
+  const std::chrono::nanoseconds limit = s.options.getnext_timeout;
+  const auto done = [&](DequeueStatus status) {
+    s.consumer_wait_ns.fetch_add(ns_since(begin), std::memory_order_relaxed);
+    return status;
+  };
+  while (true) {
+    const uint32_t seen = s.consumer_word.load();
+    // Read before the elements: what was committed before the token or the closing still counts.
+    const Token token = s.token.load(std::memory_order_acquire);
+    const bool closed = s.closed.load(std::memory_order_acquire);
+    if (s.take(fields, cursor)) return done(DequeueStatus::kElement);
+    if (token == Token::kEnd) return done(DequeueStatus::kEndOfData);
+    if (token == Token::kFailure) return done(DequeueStatus::kFailed);
+    if (closed) return done(DequeueStatus::kClosed);
+    if (stop != nullptr && stop->load(std::memory_order_acquire))
+      return done(DequeueStatus::kCancelled);
+    std::chrono::nanoseconds rest = WaitWord::kForever;
+    if (limit.count() > 0) {
+      rest = limit - std::chrono::nanoseconds(ns_since(begin));
+      if (rest.count() <= 0) return done(DequeueStatus::kTimeout);
+    }
+    s.consumer_word.wait_while(seen, rest);
+  }
+}
+
+void DeviceQueue::release() {
+  State& s = *state_;
+  const int64_t number = s.released.load(std::memory_order_relaxed);
+  if (number == s.dequeued.load(std::memory_order_relaxed)) {
+    throw Error(
+        {.op = "queue '" + s.options.name + "'", .message = "release without a dequeued element"});
+  }
+  s.released.store(number + 1, std::memory_order_release);
+  s.producer_word.bump();
+}
+
+void DeviceQueue::close() {
+  state_->closed.store(true, std::memory_order_release);
+  wake();
+}
+
+void DeviceQueue::wake() {
+  state_->producer_word.bump();
+  state_->consumer_word.bump();
+}
+
+Error DeviceQueue::failure() const {
+  const State& s = *state_;
+  if (s.token.load(std::memory_order_acquire) != Token::kFailure) {
+    return Error({.op = "queue '" + s.options.name + "'", .message = "no failure"});
+  }
+  return *s.failure;
+}
+
+Error DeviceQueue::timeout_error() const {
+  const QueueCounters c = counters();
+  const auto milliseconds = [](int64_t ns) { return std::to_string(ns / 1000000) + " ms"; };
+  const std::string last =
+      c.last_enqueue_ns < 0
+          ? "nothing was enqueued yet"
+          : "last enqueue " + milliseconds(ns_since(state_->birth) - c.last_enqueue_ns) + " ago";
+  return Error({.op = "queue '" + state_->options.name + "'",
+                .message = "no element within " +
+                           std::to_string(state_->options.getnext_timeout.count()) + " ms (depth " +
+                           std::to_string(c.depth) + ", enqueued " + std::to_string(c.enqueued) +
+                           ", dequeued " + std::to_string(c.dequeued) + ", " + last + ")",
+                .fix = "make the pipeline faster or raise getnext_timeout"});
+}
+
+QueueCounters DeviceQueue::counters() const noexcept {
+  const State& s = *state_;
+  QueueCounters c;
+  c.depth = s.options.depth;
+  // In this order, so that released <= dequeued <= enqueued in what the caller sees.
+  c.released = s.released.load(std::memory_order_acquire);
+  c.dequeued = s.dequeued.load(std::memory_order_acquire);
+  c.enqueued = s.enqueued.load(std::memory_order_acquire);
+  c.producer_wait_ns = s.producer_wait_ns.load(std::memory_order_relaxed);
+  c.consumer_wait_ns = s.consumer_wait_ns.load(std::memory_order_relaxed);
+  c.last_enqueue_ns = s.last_enqueue_ns.load(std::memory_order_relaxed);
+  return c;
+}
+
+int64_t DeviceQueue::transfer_device_ns() const noexcept { return state_->transfer_ns; }
+
+}  // namespace keel

@@ -1,0 +1,153 @@
+#include "keel/core/queue/metrics_queue.h"
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/wait_word.h"
+#include "keel/core/tensor/convert.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kCacheLine = 64;
+
+struct Cell {
+  alignas(8) unsigned char bytes[8] = {};
+};
+
+double as_double(DType dtype, const Cell& cell) {
+  return visit_dtype(dtype, [&]<class T>() {
+    T value{};
+    std::memcpy(&value, cell.bytes, sizeof(T));
+    return convert_element<double>(value);
+  });
+}
+
+}  // namespace
+
+struct MetricsQueue::State {
+  std::vector<DType> columns;
+  int64_t capacity = 0;
+  std::vector<int64_t> steps;  // [capacity]
+  std::vector<Cell> cells;     // [capacity, columns]
+
+  // Written by the device.
+  alignas(kCacheLine) std::atomic<int64_t> pushed{0};
+  // How many rows had been pushed when the launch ended; -1 once the host has seen that end.
+  std::atomic<int64_t> end_position{-1};
+  // Written by the host.
+  alignas(kCacheLine) std::atomic<int64_t> popped{0};
+  alignas(kCacheLine) WaitWord device_word;
+  alignas(kCacheLine) WaitWord host_word;
+  alignas(kCacheLine) std::atomic<bool> closed{false};
+};
+
+MetricsQueue::MetricsQueue(std::vector<DType> columns, size_t capacity)
+    : state_(std::make_unique<State>()) {
+  if (capacity == 0) {
+    throw Error(
+        {.op = "metrics queue", .argument = "capacity", .expected = "at least 1", .got = "0"});
+  }
+  for (const DType dtype : columns) {
+    if (size_of(dtype) == 0) {
+      throw Error({.op = "metrics queue",
+                   .argument = "columns",
+                   .expected = "a number",
+                   .got = name_of(dtype)});
+    }
+  }
+  const int64_t cells =
+      checked_mul(static_cast<int64_t>(capacity), static_cast<int64_t>(columns.size()));
+  state_->columns = std::move(columns);
+  state_->capacity = static_cast<int64_t>(capacity);
+  state_->steps.resize(capacity);
+  state_->cells.resize(static_cast<size_t>(cells));
+}
+
+MetricsQueue::~MetricsQueue() { close(); }
+
+const std::vector<DType>& MetricsQueue::columns() const noexcept { return state_->columns; }
+
+bool MetricsQueue::push(int64_t step, std::span<const void* const> values,
+                        const std::atomic<bool>* stop) {
+  State& s = *state_;
+  if (values.size() != s.columns.size()) {
+    throw Error({.op = "metrics queue",
+                 .argument = "values",
+                 .expected = std::to_string(s.columns.size()),
+                 .got = std::to_string(values.size())});
+  }
+  const int64_t number = s.pushed.load(std::memory_order_relaxed);
+  while (true) {
+    const uint32_t seen = s.device_word.load();
+    if (s.closed.load(std::memory_order_acquire)) return false;
+    if (number - s.popped.load(std::memory_order_acquire) < s.capacity) break;
+    if (stop != nullptr && stop->load(std::memory_order_acquire)) return false;
+    s.device_word.wait_while(seen);
+  }
+  const auto row = static_cast<size_t>(number % s.capacity);
+  s.steps[row] = step;
+  Cell* cell = s.cells.data() + row * s.columns.size();
+  for (size_t i = 0; i < values.size(); ++i, ++cell)
+    std::memcpy(cell->bytes, values[i], size_of(s.columns[i]));
+  s.pushed.store(number + 1, std::memory_order_release);
+  s.host_word.bump();
+  return true;
+}
+
+void MetricsQueue::end_launch() {
+  State& s = *state_;
+  s.end_position.store(s.pushed.load(std::memory_order_relaxed), std::memory_order_release);
+  s.host_word.bump();
+}
+
+MetricsQueue::PopStatus MetricsQueue::pop(int64_t& step, std::span<double> values,
+                                          std::chrono::microseconds timeout) {
+  State& s = *state_;
+  if (values.size() != s.columns.size()) {
+    throw Error({.op = "metrics queue",
+                 .argument = "values",
+                 .expected = std::to_string(s.columns.size()),
+                 .got = std::to_string(values.size())});
+  }
+  using Clock = std::chrono::steady_clock;
+  const int64_t number = s.popped.load(std::memory_order_relaxed);
+  std::optional<Clock::time_point> deadline;
+  while (true) {
+    const uint32_t seen = s.host_word.load();
+    const bool closed = s.closed.load(std::memory_order_acquire);
+    // Rows are looked at before the end: a row of the next launch implies that the end before it is
+    // visible.
+    const bool has_row = s.pushed.load(std::memory_order_acquire) > number;
+    int64_t end = number;
+    if (s.end_position.compare_exchange_strong(end, -1, std::memory_order_acq_rel))
+      return PopStatus::kEnd;
+    if (has_row) break;
+    if (closed) return PopStatus::kEnd;
+    const auto now = Clock::now();
+    if (!deadline) deadline = now + timeout;
+    if (now >= *deadline) return PopStatus::kTimeout;
+    s.host_word.wait_while(seen, *deadline - now);
+  }
+  const auto row = static_cast<size_t>(number % s.capacity);
+  step = s.steps[row];
+  const Cell* cell = s.cells.data() + row * s.columns.size();
+  for (size_t i = 0; i < values.size(); ++i, ++cell) values[i] = as_double(s.columns[i], *cell);
+  s.popped.store(number + 1, std::memory_order_release);
+  s.device_word.bump();
+  return PopStatus::kRow;
+}
+
+void MetricsQueue::close() {
+  state_->closed.store(true, std::memory_order_release);
+  wake();
+}
+
+void MetricsQueue::wake() {
+  state_->device_word.bump();
+  state_->host_word.bump();
+}
+
+}  // namespace keel
