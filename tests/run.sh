@@ -26,11 +26,11 @@ for preset in "${presets[@]}"; do
   echo "== $preset"
   if ! { cmake --preset "$preset" -Wno-dev --log-level=NOTICE &&
          cmake --build --preset "$preset" &&
-         ctest --preset "$preset" --parallel "$(nproc)" --progress; }; then
+         ctest --preset "$preset" --parallel "$(nproc)"; }; then
     failed+=("$preset")
   fi
 done
-if [ ${#failed[@]} -ne 0 ]; then
+if [ ${#presets[@]} -gt 1 ] && [ ${#failed[@]} -ne 0 ]; then
   echo "failed: ${failed[*]}" >&2
-  exit 1
 fi
+[ ${#failed[@]} -eq 0 ]

@@ -1,0 +1,151 @@
+// Who may include whom, read from the sources: core <- graph <- ops <- backends/*, data -> core.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace fs = std::filesystem;
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+struct Include {
+  fs::path file;  // relative to the source tree
+  int line;
+  bool quoted;       // "..." rather than <...>
+  std::string path;  // what stands between the quotes or brackets
+};
+
+std::vector<Include> includes_below(const std::string& folder) {
+  static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  const fs::path root = KEEL_SOURCE_DIR;
+  std::vector<Include> found;
+  if (!fs::exists(root / folder)) return found;
+  for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+    const std::string extension = entry.path().extension().string();
+    if (!entry.is_regular_file() || (extension != ".h" && extension != ".cpp")) continue;
+    std::ifstream in(entry.path());
+    std::string text;
+    for (int line = 1; std::getline(in, text); ++line) {
+      std::smatch match;
+      if (std::regex_search(text, match, pattern)) {
+        found.push_back({fs::relative(entry.path(), root), line, match[1] == "\"", match[2]});
+      }
+    }
+  }
+  return found;
+}
+
+std::string where(const Include& include) {
+  return include.file.string() + ":" + std::to_string(include.line) + " includes " + include.path;
+}
+
+bool starts_with(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+// "graph" of "keel/graph/ir/node.h"; empty where the include is not one of Keel's.
+std::string room_of(const std::string& include) {
+  if (!starts_with(include, "keel/")) return "";
+  const auto slash = include.find('/', 5);
+  return slash == std::string::npos ? "" : include.substr(5, slash - 5);
+}
+
+// "npu" of "keel/backends/npu/cost.h" and of "backends/npu/cost.h"; empty for files directly in
+// backends/.
+std::string backend_of(const std::string& path) {
+  const auto begin = path.find("backends/");
+  if (begin == std::string::npos) return "";
+  const auto slash = path.find('/', begin + 9);
+  return slash == std::string::npos ? "" : path.substr(begin + 9, slash - begin - 9);
+}
+
+}  // namespace
+
+TEST_CASE("rooms include only the rooms below them") {
+  const std::map<std::string, std::set<std::string>> allowed = {
+      {"core", {"core"}},
+      {"graph", {"core", "graph"}},
+      {"ops", {"core", "graph", "ops"}},
+      {"backends", {"core", "graph", "ops", "backends"}},
+      {"data", {"core", "data"}},
+  };
+  std::size_t seen = 0;
+  for (const auto& [room, below] : allowed) {
+    for (const Include& include : includes_below(room)) {
+      const std::string target = room_of(include.path);
+      if (target.empty()) continue;
+      ++seen;
+      INFO(where(include));
+      CHECK(below.count(target) == 1);
+    }
+  }
+  CHECK(seen > 0);
+}
+
+TEST_CASE("backends never include each other except common") {
+  for (const Include& include : includes_below("backends")) {
+    if (room_of(include.path) != "backends") continue;
+    const std::string from = backend_of(include.file.generic_string());
+    const std::string to = backend_of(include.path);
+    if (from.empty() || to.empty()) continue;
+    INFO(where(include));
+    CHECK((to == from || to == "common"));
+  }
+}
+
+TEST_CASE("own headers are included by their installed path") {
+  for (const char* room : {"core", "graph", "ops", "backends", "data"}) {
+    for (const Include& include : includes_below(room)) {
+      if (!include.quoted) continue;
+      INFO(where(include));
+      CHECK(starts_with(include.path, "keel/"));
+    }
+  }
+}
+
+// The headers that keel.h reaches must compile where only Keel is installed.
+TEST_CASE("what keel.h includes needs no other package") {
+  std::vector<std::string> queue;
+  std::set<std::string> reached;
+  std::map<std::string, std::vector<Include>> by_file;
+  for (const char* room : {"core", "graph", "ops", "backends", "data"}) {
+    for (const Include& include : includes_below(room)) {
+      by_file["keel/" + include.file.generic_string()].push_back(include);
+    }
+    queue.push_back(std::string("keel/") + room + "/" + room + ".h");
+  }
+  const std::regex package(
+      R"(^(Eigen|unsupported|hwy|xtensor|xtl|nlohmann|spdlog|fmt|tbb|oneapi|openssl|cxxopts)/|^zlib\.h)");
+  while (!queue.empty()) {
+    const std::string header = queue.back();
+    queue.pop_back();
+    if (!reached.insert(header).second) continue;
+    for (const Include& include : by_file[header]) {
+      INFO(where(include));
+      CHECK_FALSE(std::regex_search(include.path, package));
+      if (!room_of(include.path).empty()) queue.push_back(include.path);
+    }
+  }
+  CHECK(reached.size() > 5);
+}
+
+TEST_CASE("oneTBB is included in one file") {
+  std::vector<std::string> files;
+  for (const char* room : {"core", "graph", "ops", "backends", "data", "examples", "tests"}) {
+    for (const Include& include : includes_below(room)) {
+      if (starts_with(include.path, "tbb/") || starts_with(include.path, "oneapi/")) {
+        files.push_back(include.file.generic_string());
+      }
+    }
+  }
+  for (const std::string& file : files) CHECK(file == "core/base/parallel_for.cpp");
+}
+
+TEST_SUITE_END();
