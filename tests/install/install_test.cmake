@@ -1,6 +1,8 @@
 # Variables: build_dir (of Keel), source_dir (of the consumer), work_dir (scratch), compiler, library_dir
 # (below the prefix), sanitize, version.
 
+cmake_minimum_required(VERSION 3.25)
+
 # run(<what> <command>...): stops the test when the command fails; output in ${run_output}.
 function(run what)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)

@@ -103,7 +103,8 @@ TEST_CASE("backends never include each other except common") {
 TEST_CASE("own headers are included by their installed path") {
   for (const char* room : {"core", "graph", "ops", "backends", "data"}) {
     for (const Include& include : includes_below(room)) {
-      if (!include.quoted) continue;
+      // Highway's own idiom writes its headers in quotes.
+      if (!include.quoted || starts_with(include.path, "hwy/")) continue;
       INFO(where(include));
       CHECK(starts_with(include.path, "keel/"));
     }
