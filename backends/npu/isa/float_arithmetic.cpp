@@ -1,0 +1,212 @@
+// Vector instructions: arithmetic and rounding of floats, exact or correctly rounded (mod and pow by the C library).
+#include <cmath>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "keel/backends/npu/isa/float_arithmetic.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+#include "keel/backends/npu/isa/vector_driver-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace {
+
+struct AddOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 2;
+  HWY_INLINE Vf operator()(Vf a, Vf b) const { return a + b; }
+};
+struct SubOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 2;
+  HWY_INLINE Vf operator()(Vf a, Vf b) const { return a - b; }
+};
+struct MulOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 2;
+  HWY_INLINE Vf operator()(Vf a, Vf b) const { return a * b; }
+};
+struct DivOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 2;
+  HWY_INLINE Vf operator()(Vf a, Vf b) const { return a / b; }
+};
+struct MaximumOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 2;
+  HWY_INLINE Vf operator()(Vf a, Vf b) const {
+    return hn::IfThenElse(hn::Or(a > b, hn::IsNaN(a)), a, b);
+  }
+};
+struct MinimumOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 2;
+  HWY_INLINE Vf operator()(Vf a, Vf b) const {
+    return hn::IfThenElse(hn::Or(a < b, hn::IsNaN(a)), a, b);
+  }
+};
+
+// Lane by lane through a function of the C library.
+template <float (*kFunction)(float, float)>
+struct LaneOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 2;
+  HWY_INLINE Vf operator()(Vf a, Vf b) const {
+    const F32 d;
+    HWY_ALIGN float left[hn::MaxLanes(F32())];
+    HWY_ALIGN float right[hn::MaxLanes(F32())];
+    hn::Store(a, d, left);
+    hn::Store(b, d, right);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) left[i] = kFunction(left[i], right[i]);
+    return hn::Load(d, left);
+  }
+};
+
+float mod_with_divisors_sign(float a, float b) {
+  const float rest = std::fmod(a, b);
+  if (rest == 0.0f) return std::copysign(rest, b);
+  return (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
+}
+float power(float a, float b) { return std::pow(a, b); }
+
+struct NegOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Neg(a); }
+};
+struct AbsOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Abs(a); }
+};
+struct SignOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const {
+    const F32 d;
+    const auto unchanged = hn::Or(a == hn::Zero(d), hn::IsNaN(a));
+    return hn::IfThenElse(unchanged, a, hn::CopySign(hn::Set(d, 1.0f), a));
+  }
+};
+struct SquareOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return a * a; }
+};
+struct SqrtOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Sqrt(a); }
+};
+struct RsqrtOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Set(F32(), 1.0f) / hn::Sqrt(a); }
+};
+struct ReciprocalOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Set(F32(), 1.0f) / a; }
+};
+struct FloorOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Floor(a); }
+};
+struct CeilOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Ceil(a); }
+};
+struct RoundOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Round(a); }
+};
+struct ReluOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 1;
+  HWY_INLINE Vf operator()(Vf a) const { return hn::IfThenZeroElse(a <= hn::Zero(F32()), a); }
+};
+
+struct ClampOp {
+  static constexpr int kSources = 1;
+  explicit ClampOp(const VectorCall& call)
+      : low(static_cast<float>(call.imm[0])), high(static_cast<float>(call.imm[1])) {}
+  HWY_INLINE Vf operator()(Vf a) const {
+    const Vf lower = hn::Set(F32(), low), upper = hn::Set(F32(), high);
+    const Vf raised = hn::IfThenElse(a < lower, lower, a);
+    return hn::IfThenElse(raised > upper, upper, raised);
+  }
+  float low, high;
+};
+struct ScaleShiftOp {
+  static constexpr int kSources = 1;
+  explicit ScaleShiftOp(const VectorCall& call)
+      : scale(static_cast<float>(call.imm[0])), shift(static_cast<float>(call.imm[1])) {}
+  HWY_INLINE Vf operator()(Vf a) const {
+    return hn::Set(F32(), scale) * a + hn::Set(F32(), shift);
+  }
+  float scale, shift;
+};
+
+struct FmaOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 3;
+  HWY_INLINE Vf operator()(Vf a, Vf b, Vf c) const {
+#if HWY_TARGET <= HWY_AVX2
+    return hn::MulAdd(a, b, c);
+#else
+    const F32 d;
+    HWY_ALIGN float lanes[3][hn::MaxLanes(F32())];
+    hn::Store(a, d, lanes[0]);
+    hn::Store(b, d, lanes[1]);
+    hn::Store(c, d, lanes[2]);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) {
+      lanes[0][i] = std::fma(lanes[0][i], lanes[1][i], lanes[2][i]);
+    }
+    return hn::Load(d, lanes[0]);
+#endif
+  }
+};
+
+constexpr InstructionRow kRows[] = {
+    KEEL_FLOAT_INSTRUCTION("add", AddOp),
+    KEEL_FLOAT_INSTRUCTION("sub", SubOp),
+    KEEL_FLOAT_INSTRUCTION("mul", MulOp),
+    KEEL_FLOAT_INSTRUCTION("div", DivOp),
+    KEEL_FLOAT_INSTRUCTION("mod", LaneOp<&mod_with_divisors_sign>),
+    KEEL_FLOAT_INSTRUCTION("pow", LaneOp<&power>),
+    KEEL_FLOAT_INSTRUCTION("maximum", MaximumOp),
+    KEEL_FLOAT_INSTRUCTION("minimum", MinimumOp),
+    KEEL_FLOAT_INSTRUCTION("neg", NegOp),
+    KEEL_FLOAT_INSTRUCTION("abs", AbsOp),
+    KEEL_FLOAT_INSTRUCTION("sign", SignOp),
+    KEEL_FLOAT_INSTRUCTION("square", SquareOp),
+    KEEL_FLOAT_INSTRUCTION("sqrt", SqrtOp),
+    KEEL_FLOAT_INSTRUCTION("rsqrt", RsqrtOp),
+    KEEL_FLOAT_INSTRUCTION("reciprocal", ReciprocalOp),
+    KEEL_FLOAT_INSTRUCTION("floor", FloorOp),
+    KEEL_FLOAT_INSTRUCTION("ceil", CeilOp),
+    KEEL_FLOAT_INSTRUCTION("round", RoundOp),
+    KEEL_FLOAT_INSTRUCTION("relu", ReluOp),
+    KEEL_FLOAT_INSTRUCTION("clamp", ClampOp),
+    KEEL_FLOAT_INSTRUCTION("scale_shift", ScaleShiftOp),
+    KEEL_FLOAT_INSTRUCTION("fma", FmaOp),
+};
+
+}  // namespace
+
+InstructionTable float_arithmetic_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace keel::npu {
+HWY_EXPORT(float_arithmetic_rows);
+InstructionTable float_arithmetic_table() { return HWY_DYNAMIC_DISPATCH(float_arithmetic_rows)(); }
+}  // namespace keel::npu
+#endif
