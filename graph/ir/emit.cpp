@@ -39,14 +39,13 @@ const Node &emit_node(std::string_view op, const std::vector<Operand> &operands,
     if (dtype != boolean)
       break;
   }
+  const CallSite at = site.known() || operands.empty() ? site : operands[0].site();
   Values inputs;
   inputs.reserve(operands.size());
-  for (const Operand &operand : operands) {
-    inputs.push_back(
-        to_value(operand.at(operand.site().known() ? operand.site() : site),
-                 graph, dtype, name.c_str()));
+  for (const Operand& operand : operands) {
+    inputs.push_back(to_value(site.known() ? operand.at(site) : operand, graph, dtype, name.c_str()));
   }
-  return graph.add(op, std::move(inputs), std::move(attributes), site);
+  return graph.add(op, std::move(inputs), std::move(attributes), at);
 }
 
 } // namespace

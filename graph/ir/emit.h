@@ -19,7 +19,7 @@ namespace keel {
 KEEL_API Graph &innermost_graph(std::span<const Operand> operands,
                                 const char *op);
 
-// The only output of a new node.
+// The only output of a new node. An unknown `site` means the first operand's; a known one also covers literals.
 KEEL_API Value emit(std::string_view op, const std::vector<Operand> &operands,
                     Attributes attributes, CallSite site);
 inline Value emit(std::string_view op, const std::vector<Operand> &operands,
