@@ -117,7 +117,9 @@ template <class S> const AttributesSchema &attributes_schema() {
     };
     s.parse = [](const AttributeList &list) {
       S attributes{};
-      for (const auto &[name, value] : list) {
+      for (const auto &entry : list) {
+        const auto &name = entry.first;  // no structured binding: clang 14 cannot capture one
+        const auto &value = entry.second;
         bool known = false;
         auto assign = [&](auto f) {
           if (name != f.name)
