@@ -1,5 +1,5 @@
-// Everything public of core, but for the two headers that pull in other packages: core/tensor/xtensor.h and
-// core/base/json.h.
+// Everything public of core, but for the two headers that pull in other packages:
+// core/tensor/xtensor.h and core/base/json.h.
 #ifndef KEEL_CORE_CORE_H
 #define KEEL_CORE_CORE_H
 

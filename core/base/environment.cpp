@@ -10,8 +10,8 @@
 namespace keel {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& expected, std::string_view text,
-                         const std::string& fix = "") {
+[[noreturn]] void refuse(const std::string& what, const std::string& expected,
+                         std::string_view text, const std::string& fix = "") {
   throw Error({.op = what,
                .expected = expected,
                .got = "'" + std::string(text) + "'",
@@ -93,9 +93,11 @@ bool parse_boolean(std::string_view text, const std::string& what) {
   refuse(what, "one of 1, true, yes, on, 0, false, no, off", text);
 }
 
-std::string parse_choice(std::string_view text, const std::string& what, const std::vector<std::string>& choices) {
+std::string parse_choice(std::string_view text, const std::string& what,
+                         const std::vector<std::string>& choices) {
   const auto found = std::find(choices.begin(), choices.end(), text);
-  if (found == choices.end()) refuse(what, "one of " + join(choices), text, did_you_mean(text, choices));
+  if (found == choices.end())
+    refuse(what, "one of " + join(choices), text, did_you_mean(text, choices));
   return *found;
 }
 
@@ -123,14 +125,16 @@ std::optional<bool> environment_boolean(const std::string& name) {
   return parse_boolean(*text, name);
 }
 
-std::optional<std::string> environment_choice(const std::string& name, const std::vector<std::string>& choices) {
+std::optional<std::string> environment_choice(const std::string& name,
+                                              const std::vector<std::string>& choices) {
   const auto text = environment_text(name);
   if (!text) return std::nullopt;
   return parse_choice(*text, name, choices);
 }
 
 std::string nearest(std::string_view name, const std::vector<std::string>& choices) {
-  constexpr size_t kLongest = 64;  // longer names are no typing mistakes, and the distance costs their product
+  constexpr size_t kLongest =
+      64;  // longer names are no typing mistakes, and the distance costs their product
   if (name.empty() || name.size() > kLongest) return "";
   std::string best;
   size_t fewest = name.size() / 3 + 2;  // a third of the letters may be wrong, and one

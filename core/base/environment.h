@@ -1,6 +1,7 @@
-// Values that people type: environment variables, flags, names. One parser for all of them, strict (no spaces, no
-// trailing text), with errors of ErrorKind::kInvalidArgument that say what was expected and suggest the nearest name.
-// Pure functions but for reading the environment, which must not be changed by other threads meanwhile.
+// Values that people type: environment variables, flags, names. One parser for all of them, strict
+// (no spaces, no trailing text), with errors of ErrorKind::kInvalidArgument that say what was
+// expected and suggest the nearest name. Pure functions but for reading the environment, which must
+// not be changed by other threads meanwhile.
 #ifndef KEEL_CORE_BASE_ENVIRONMENT_H
 #define KEEL_CORE_BASE_ENVIRONMENT_H
 
@@ -32,17 +33,18 @@ KEEL_API std::string parse_choice(std::string_view text, const std::string& what
 
 // The variable's value, or nothing where it is unset or empty; throws like the parsers above.
 KEEL_API std::optional<std::string> environment_text(const std::string& name);
-KEEL_API std::optional<int64_t> environment_integer(const std::string& name,
-                                                    int64_t min = std::numeric_limits<int64_t>::min(),
-                                                    int64_t max = std::numeric_limits<int64_t>::max());
-KEEL_API std::optional<double> environment_number(const std::string& name,
-                                                  double min = std::numeric_limits<double>::lowest(),
-                                                  double max = std::numeric_limits<double>::max());
+KEEL_API std::optional<int64_t> environment_integer(
+    const std::string& name, int64_t min = std::numeric_limits<int64_t>::min(),
+    int64_t max = std::numeric_limits<int64_t>::max());
+KEEL_API std::optional<double> environment_number(
+    const std::string& name, double min = std::numeric_limits<double>::lowest(),
+    double max = std::numeric_limits<double>::max());
 KEEL_API std::optional<bool> environment_boolean(const std::string& name);
 KEEL_API std::optional<std::string> environment_choice(const std::string& name,
                                                        const std::vector<std::string>& choices);
 
-// The choice that `name` was most likely meant to be (fewest edits, the first of equals), or "" where none is close.
+// The choice that `name` was most likely meant to be (fewest edits, the first of equals), or ""
+// where none is close.
 KEEL_API std::string nearest(std::string_view name, const std::vector<std::string>& choices);
 // "did you mean 'batch'?", or "" where nothing is close: for ErrorInfo::fix.
 KEEL_API std::string did_you_mean(std::string_view name, const std::vector<std::string>& choices);

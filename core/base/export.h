@@ -1,5 +1,6 @@
-// KEEL_API marks what the shared library exports; everything else is hidden. KEEL_BUILDING is set while the
-// library itself is compiled. Plugins and users see default visibility so that typeinfo is shared.
+// KEEL_API marks what the shared library exports; everything else is hidden. KEEL_BUILDING is set
+// while the library itself is compiled. Plugins and users see default visibility so that typeinfo
+// is shared.
 #ifndef KEEL_CORE_BASE_EXPORT_H
 #define KEEL_CORE_BASE_EXPORT_H
 

@@ -1,16 +1,16 @@
 #include "keel/core/base/file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <memory>
 #include <system_error>
+#include <unistd.h>
+
+#include <sys/stat.h>
 
 #include "keel/core/base/error.h"
 
@@ -36,10 +36,12 @@ int retry_open(const std::string& path, int flags, mode_t mode = 0) {
 }
 
 // Reads until `count` bytes or the end; returns how many came.
-size_t read_up_to(int descriptor, const std::string& path, uint64_t offset, char* bytes, size_t count) {
+size_t read_up_to(int descriptor, const std::string& path, uint64_t offset, char* bytes,
+                  size_t count) {
   size_t done = 0;
   while (done < count) {
-    const ssize_t got = ::pread(descriptor, bytes + done, count - done, static_cast<off_t>(offset + done));
+    const ssize_t got =
+        ::pread(descriptor, bytes + done, count - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_file_error(path, "cannot read", errno);
     if (got == 0) break;
@@ -58,12 +60,14 @@ std::string folder_of(const std::string& path) {
 std::string resolve(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                         &std::free);
   if (real == nullptr) throw_file_error(path, "cannot follow the symbolic link", errno);
   return real.get();
 }
 
-// In the same folder, so that rename stays within one file system; hidden, and of a name nobody else uses.
+// In the same folder, so that rename stays within one file system; hidden, and of a name nobody
+// else uses.
 std::string temporary_name(const std::string& target) {
   static std::atomic<uint64_t> counter{0};
   const size_t slash = target.rfind('/');
@@ -102,7 +106,8 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolve(p
   descriptor_ = retry_open(name, O_WRONLY | O_CREAT | O_EXCL, 0666);
   if (descriptor_ < 0) throw_file_error(path_, "cannot write", errno);
   temporary_ = std::move(name);
-  if (exists && ::fchmod(descriptor_, status.st_mode & 07777) != 0) fail("cannot keep the permissions");
+  if (exists && ::fchmod(descriptor_, status.st_mode & 07777) != 0)
+    fail("cannot keep the permissions");
 }
 
 AtomicFile::~AtomicFile() { discard(); }
@@ -138,7 +143,8 @@ void AtomicFile::commit() {
   if (closed != 0) fail("cannot write");
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot replace the file");
   temporary_.clear();
-  // The rename itself must reach the disk. File systems that cannot sync a folder say EINVAL; nothing can be done there.
+  // The rename itself must reach the disk. File systems that cannot sync a folder say EINVAL;
+  // nothing can be done there.
   const int folder = retry_open(folder_of(target_), O_RDONLY | O_DIRECTORY);
   if (folder >= 0) {
     ::fsync(folder);
@@ -166,11 +172,13 @@ InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::read_at(uint64_t offset, void* bytes, size_t count) const {
   const bool inside = offset <= size_ && count <= size_ - offset;
-  const size_t got = inside ? read_up_to(descriptor_, path_, offset, static_cast<char*>(bytes), count) : 0;
+  const size_t got =
+      inside ? read_up_to(descriptor_, path_, offset, static_cast<char*>(bytes), count) : 0;
   if (!inside || got != count) {
     throw Error({.op = path_,
                  .expected = std::to_string(count) + " bytes at offset " + std::to_string(offset),
-                 .got = inside ? "a file that shrank while it was read" : "a file of " + std::to_string(size_)});
+                 .got = inside ? "a file that shrank while it was read"
+                               : "a file of " + std::to_string(size_)});
   }
 }
 

@@ -1,6 +1,6 @@
-// Files as the library reads and writes them: whole reads with a limit, reads at an offset, and writes that either
-// complete or leave the old file untouched. Errors name the path and the system's reason. An object is used by one
-// thread at a time.
+// Files as the library reads and writes them: whole reads with a limit, reads at an offset, and
+// writes that either complete or leave the old file untouched. Errors name the path and the
+// system's reason. An object is used by one thread at a time.
 #ifndef KEEL_CORE_BASE_FILE_H
 #define KEEL_CORE_BASE_FILE_H
 
@@ -16,9 +16,9 @@ namespace keel {
 // The bytes of a regular file; throws Error where it cannot be read or has more than max_bytes.
 KEEL_API std::string read_file(const std::string& path, uint64_t max_bytes);
 
-// Writes a temporary file in the same folder, syncs it and renames it over `path`, so that readers see the old or the
-// new bytes, never a part. Follows a symbolic link; refuses anything but a regular file. Throws Error; then `path` is as
-// it was and no temporary file is left.
+// Writes a temporary file in the same folder, syncs it and renames it over `path`, so that readers
+// see the old or the new bytes, never a part. Follows a symbolic link; refuses anything but a
+// regular file. Throws Error; then `path` is as it was and no temporary file is left.
 KEEL_API void write_file_atomically(const std::string& path, std::string_view bytes);
 
 // The same in pieces: the file appears at commit(); without it nothing does.

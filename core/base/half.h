@@ -1,6 +1,6 @@
-// Half (IEEE binary16) and BFloat16: 16-bit storage types with conversions that
-// round to nearest even. Arithmetic is done in float by whoever uses them. Own
-// structs because neither compiler here has both natively.
+// Half (IEEE binary16) and BFloat16: 16-bit storage types with conversions that round to nearest
+// even. Arithmetic is done in float by whoever uses them. Own structs because neither compiler here
+// has both natively.
 #ifndef KEEL_CORE_BASE_HALF_H
 #define KEEL_CORE_BASE_HALF_H
 
@@ -16,19 +16,16 @@ constexpr uint16_t float_to_half_bits(float value) noexcept {
   if (magnitude > 0x7f800000u)
     return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
   if (magnitude >= 0x477ff000u)
-    return static_cast<uint16_t>(sign | 0x7c00u); // rounds beyond 65504
-  if (magnitude < 0x38800000u) {                  // subnormal or zero in half
-    if (magnitude < 0x33000000u)
-      return static_cast<uint16_t>(sign);
+    return static_cast<uint16_t>(sign | 0x7c00u);  // rounds beyond 65504
+  if (magnitude < 0x38800000u) {                   // subnormal or zero in half
+    if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);
     const uint32_t exponent = magnitude >> 23;
     const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-    const uint32_t shift =
-        126u - exponent; // mantissa * 2^-shift counts units of 2^-24
+    const uint32_t shift = 126u - exponent;  // mantissa * 2^-shift counts units of 2^-24
     const uint32_t half = mantissa >> shift;
     const uint32_t rest = mantissa & ((1u << shift) - 1u);
     const uint32_t tie = 1u << (shift - 1u);
-    const uint32_t up =
-        (rest > tie || (rest == tie && (half & 1u) != 0u)) ? 1u : 0u;
+    const uint32_t up = (rest > tie || (rest == tie && (half & 1u) != 0u)) ? 1u : 0u;
     return static_cast<uint16_t>(sign | (half + up));
   }
   const uint32_t rebased = magnitude - 0x38000000u;
@@ -40,20 +37,17 @@ constexpr float half_bits_to_float(uint16_t bits) noexcept {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t exponent = (bits >> 10) & 0x1fu;
   const uint32_t mantissa = bits & 0x3ffu;
-  if (exponent == 0x1fu)
-    return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
   if (exponent == 0u) {
     const float units = static_cast<float>(mantissa) * 0x1p-24f;
     return sign != 0u ? -units : units;
   }
-  return std::bit_cast<float>(sign | ((exponent + 112u) << 23) |
-                              (mantissa << 13));
+  return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
 constexpr uint16_t float_to_bfloat16_bits(float value) noexcept {
   const uint32_t x = std::bit_cast<uint32_t>(value);
-  if ((x & 0x7fffffffu) > 0x7f800000u)
-    return static_cast<uint16_t>((x >> 16) | 0x40u);
+  if ((x & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((x >> 16) | 0x40u);
   return static_cast<uint16_t>((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
 }
 
@@ -65,10 +59,8 @@ struct Half {
   uint16_t bits = 0;
 
   constexpr Half() noexcept = default;
-  constexpr explicit Half(float value) noexcept
-      : bits(float_to_half_bits(value)) {}
-  constexpr explicit Half(double value) noexcept
-      : bits(double_to_half_bits(value)) {}
+  constexpr explicit Half(float value) noexcept : bits(float_to_half_bits(value)) {}
+  constexpr explicit Half(double value) noexcept : bits(double_to_half_bits(value)) {}
   constexpr operator float() const noexcept { return half_bits_to_float(bits); }
   static constexpr Half from_bits(uint16_t b) noexcept {
     Half h;
@@ -81,10 +73,8 @@ struct BFloat16 {
   uint16_t bits = 0;
 
   constexpr BFloat16() noexcept = default;
-  constexpr explicit BFloat16(float value) noexcept
-      : bits(float_to_bfloat16_bits(value)) {}
-  constexpr explicit BFloat16(double value) noexcept
-      : bits(double_to_bfloat16_bits(value)) {}
+  constexpr explicit BFloat16(float value) noexcept : bits(float_to_bfloat16_bits(value)) {}
+  constexpr explicit BFloat16(double value) noexcept : bits(double_to_bfloat16_bits(value)) {}
   constexpr operator float() const noexcept {
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   }
@@ -95,19 +85,15 @@ struct BFloat16 {
   }
 };
 
-// A double rounded to float so that a second rounding to 8 or 11 bits gives the
-// correctly rounded result ("round to odd": an inexact result gets its last bit
-// set).
+// A double rounded to float so that a second rounding to 8 or 11 bits gives the correctly rounded
+// result ("round to odd": an inexact result gets its last bit set).
 constexpr float round_double_to_odd_float(double value) noexcept {
   const float nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) == value || nearest != nearest)
-    return nearest;
+  if (static_cast<double>(nearest) == value || nearest != nearest) return nearest;
   uint32_t bits = std::bit_cast<uint32_t>(nearest);
-  const bool beyond = (nearest < 0 ? -static_cast<double>(nearest)
-                                   : static_cast<double>(nearest)) >
+  const bool beyond = (nearest < 0 ? -static_cast<double>(nearest) : static_cast<double>(nearest)) >
                       (value < 0 ? -value : value);
-  if (beyond)
-    --bits; // towards zero; an infinity becomes the largest float
+  if (beyond) --bits;  // towards zero; an infinity becomes the largest float
   return std::bit_cast<float>(bits | 1u);
 }
 
@@ -118,6 +104,6 @@ constexpr uint16_t double_to_bfloat16_bits(double value) noexcept {
   return float_to_bfloat16_bits(round_double_to_odd_float(value));
 }
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_CORE_BASE_HALF_H
+#endif  // KEEL_CORE_BASE_HALF_H

@@ -4,8 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "keel/core/base/environment.h"
 
@@ -63,16 +64,19 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(std::string& name) override {
-    if (open_.back()->contains(name)) refuse(position_, "the key " + quote_json(name) + " stands here twice");
+    if (open_.back()->contains(name))
+      refuse(position_, "the key " + quote_json(name) + " stands here twice");
     key_ = name;
     return true;
   }
 
   bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
     std::string message = error.what();
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": we count lines ourselves.
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": we
+    // count lines ourselves.
     const size_t column = message.find("column ");
-    const size_t from = message.find(column == std::string::npos ? "] " : ": ", column == std::string::npos ? 0 : column);
+    const size_t from = message.find(column == std::string::npos ? "] " : ": ",
+                                     column == std::string::npos ? 0 : column);
     if (from != std::string::npos) message.erase(0, from + 2);
     refuse(position, message);
   }
@@ -82,8 +86,10 @@ class Builder final : public nlohmann::json_sax<Json> {
     const auto before = text_.substr(0, position == 0 ? 0 : std::min(position, text_.size()) - 1);
     const auto line = std::count(before.begin(), before.end(), '\n') + 1;
     const size_t last_break = before.rfind('\n');
-    const size_t column = before.size() - (last_break == std::string_view::npos ? 0 : last_break + 1) + 1;
-    throw Error({.op = source_ + ":" + std::to_string(line) + ":" + std::to_string(column), .message = message});
+    const size_t column =
+        before.size() - (last_break == std::string_view::npos ? 0 : last_break + 1) + 1;
+    throw Error({.op = source_ + ":" + std::to_string(line) + ":" + std::to_string(column),
+                 .message = message});
   }
 
   Json* place(Json value) {
@@ -116,7 +122,8 @@ class Builder final : public nlohmann::json_sax<Json> {
   const std::string& source_;
   const size_t& position_;
   Json root_;
-  std::vector<Json*> open_;  // the containers around this point, outermost first; only the last one grows
+  std::vector<Json*>
+      open_;  // the containers around this point, outermost first; only the last one grows
   std::string key_;
 };
 
@@ -140,8 +147,8 @@ std::string shortened(const Json& value) {
 Json parse_json(std::string_view text, const std::string& source_name) {
   size_t position = 0;
   Builder builder(text, source_name, position);
-  Json::sax_parse(CountingIterator(text.data(), &position), CountingIterator(text.data() + text.size(), &position),
-                  &builder);
+  Json::sax_parse(CountingIterator(text.data(), &position),
+                  CountingIterator(text.data() + text.size(), &position), &builder);
   return builder.take();
 }
 
@@ -180,7 +187,9 @@ JsonView JsonView::operator[](std::string_view key) const {
   if (auto member = find(key)) return *std::move(member);
   throw Error({.op = where(),
                .message = "'" + std::string(key) + "' is missing",
-               .fix = did_you_mean(key, keys()).empty() ? "" : "the nearest key is '" + nearest(key, keys()) + "'"});
+               .fix = did_you_mean(key, keys()).empty()
+                          ? ""
+                          : "the nearest key is '" + nearest(key, keys()) + "'"});
 }
 
 std::vector<std::string> JsonView::keys() const {
@@ -194,7 +203,9 @@ void JsonView::require_only(std::initializer_list<std::string_view> known) const
   const std::vector<std::string> choices(known.begin(), known.end());
   for (const auto& name : keys()) {
     if (std::find(choices.begin(), choices.end(), name) == choices.end()) {
-      throw Error({.op = where(), .message = "unknown key '" + name + "'", .fix = did_you_mean(name, choices)});
+      throw Error({.op = where(),
+                   .message = "unknown key '" + name + "'",
+                   .fix = did_you_mean(name, choices)});
     }
   }
 }
@@ -217,10 +228,12 @@ JsonView JsonView::operator[](size_t index) const {
 int64_t JsonView::integer(int64_t min, int64_t max) const {
   std::string expected = "an integer";
   if (min > std::numeric_limits<int64_t>::min()) expected += " >= " + std::to_string(min);
-  if (max < std::numeric_limits<int64_t>::max()) expected += (expected.back() == 'r' ? " <= " : " and <= ") + std::to_string(max);
-  const bool fits = value_->is_number_unsigned()
-                        ? value_->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
-                        : value_->is_number_integer();
+  if (max < std::numeric_limits<int64_t>::max())
+    expected += (expected.back() == 'r' ? " <= " : " and <= ") + std::to_string(max);
+  const bool fits =
+      value_->is_number_unsigned()
+          ? value_->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
+          : value_->is_number_integer();
   if (!fits || value_->get<int64_t>() < min || value_->get<int64_t>() > max) throw error(expected);
   return value_->get<int64_t>();
 }
@@ -228,8 +241,10 @@ int64_t JsonView::integer(int64_t min, int64_t max) const {
 double JsonView::number(double min, double max) const {
   std::string expected = "a number";
   if (min > std::numeric_limits<double>::lowest()) expected += " >= " + format_double(min);
-  if (max < std::numeric_limits<double>::max()) expected += (expected.back() == 'r' ? " <= " : " and <= ") + format_double(max);
-  if (!value_->is_number() || value_->get<double>() < min || value_->get<double>() > max) throw error(expected);
+  if (max < std::numeric_limits<double>::max())
+    expected += (expected.back() == 'r' ? " <= " : " and <= ") + format_double(max);
+  if (!value_->is_number() || value_->get<double>() < min || value_->get<double>() > max)
+    throw error(expected);
   return value_->get<double>();
 }
 

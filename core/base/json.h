@@ -1,6 +1,7 @@
-// JSON: the one reader and writer of the project, over nlohmann. parse_json is strict; JsonView reads a document with
-// errors that name source and path ("presets/x.json: cube.m: expected an integer >= 1, got "a""). Files that build or
-// walk Json values themselves include <nlohmann/json.hpp> in their .cpp. Plain values; any thread.
+// JSON: the one reader and writer of the project, over nlohmann. parse_json is strict; JsonView
+// reads a document with errors that name source and path ("presets/x.json: cube.m: expected an
+// integer >= 1, got "a""). Files that build or walk Json values themselves include
+// <nlohmann/json.hpp> in their .cpp. Plain values; any thread.
 #ifndef KEEL_CORE_BASE_JSON_H
 #define KEEL_CORE_BASE_JSON_H
 
@@ -8,11 +9,12 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/export.h"
@@ -23,16 +25,17 @@ using Json = nlohmann::json;
 
 inline constexpr size_t kMaxJsonDepth = 64;
 
-// The whole of `text` as one JSON value (RFC 8259: no comments, no trailing commas, no second value). Duplicate keys,
-// nesting deeper than kMaxJsonDepth, numbers beyond double and bad UTF-8 are refused. Throws Error naming source_name,
-// line and column (both from 1, columns in bytes).
+// The whole of `text` as one JSON value (RFC 8259: no comments, no trailing commas, no second
+// value). Duplicate keys, nesting deeper than kMaxJsonDepth, numbers beyond double and bad UTF-8
+// are refused. Throws Error naming source_name, line and column (both from 1, columns in bytes).
 KEEL_API Json parse_json(std::string_view text, const std::string& source_name);
 
-// As text: one line, or indented by `indent` spaces where >= 0. Keys are sorted; numbers round-trip; NaN and infinities
-// become null; bad UTF-8 becomes U+FFFD.
+// As text: one line, or indented by `indent` spaces where >= 0. Keys are sorted; numbers
+// round-trip; NaN and infinities become null; bad UTF-8 becomes U+FFFD.
 KEEL_API std::string write_json(const Json& value, int indent = -1);
 
-// The shortest decimal that reads back as the same value, as a JSON number; "null" for NaN and infinities.
+// The shortest decimal that reads back as the same value, as a JSON number; "null" for NaN and
+// infinities.
 KEEL_API std::string format_double(double value);
 KEEL_API std::string format_float(float value);
 // A JSON string literal, quotes included.
@@ -47,7 +50,8 @@ class KEEL_API JsonView {
   // "presets/x.json: cube.m"; the document itself is just its source name.
   std::string where() const;
 
-  // A member that must be there, one that may be missing, all in key order. Throw where this is no object.
+  // A member that must be there, one that may be missing, all in key order. Throw where this is no
+  // object.
   JsonView operator[](std::string_view key) const;
   std::optional<JsonView> find(std::string_view key) const;
   std::vector<std::string> keys() const;

@@ -1,13 +1,13 @@
 #include "keel/core/base/log.h"
 
-#include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
-
 #include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
 
 #include "keel/core/base/environment.h"
 
@@ -19,8 +19,9 @@ const std::vector<std::string>& level_names() {
   return names;
 }
 
-constexpr std::array kSpdlogLevels = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
-                                      spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
+constexpr std::array kSpdlogLevels = {spdlog::level::trace, spdlog::level::debug,
+                                      spdlog::level::info,  spdlog::level::warn,
+                                      spdlog::level::err,   spdlog::level::off};
 
 // Leaked, so that destructors of static objects may still log.
 struct Logging {
@@ -31,8 +32,10 @@ struct Logging {
 
   void write(LogLevel at, const std::string& line) {
     const std::lock_guard<std::mutex> lock(mutex);
-    if (sink) sink(at, line);
-    else logger.log(kSpdlogLevels[static_cast<size_t>(at)], spdlog::string_view_t(line));
+    if (sink)
+      sink(at, line);
+    else
+      logger.log(kSpdlogLevels[static_cast<size_t>(at)], spdlog::string_view_t(line));
   }
 };
 

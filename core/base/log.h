@@ -1,6 +1,6 @@
-// Logging, off the hot path: lines of the logger "keel" on stderr, at the level that the environment variable KEEL_LOG
-// names (trace, debug, info, warn, error, off; default warn). Programs may set the level or take the lines themselves.
-// Any thread.
+// Logging, off the hot path: lines of the logger "keel" on stderr, at the level that the
+// environment variable KEEL_LOG names (trace, debug, info, warn, error, off; default warn).
+// Programs may set the level or take the lines themselves. Any thread.
 #ifndef KEEL_CORE_BASE_LOG_H
 #define KEEL_CORE_BASE_LOG_H
 
@@ -19,7 +19,8 @@ KEEL_API void set_log_level(LogLevel level) noexcept;
 // Throws Error (kInvalidArgument) naming the choices.
 KEEL_API LogLevel parse_log_level(std::string_view name);
 
-// Takes the lines instead of stderr; an empty function brings stderr back. Called under a lock: must not log.
+// Takes the lines instead of stderr; an empty function brings stderr back. Called under a lock:
+// must not log.
 using LogSink = std::function<void(LogLevel, const std::string&)>;
 KEEL_API void set_log_sink(LogSink sink);
 

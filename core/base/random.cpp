@@ -1,17 +1,16 @@
 #include "keel/core/base/random.h"
 
-#include <math.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <math.h>
 #include <numbers>
 
 namespace keel {
 namespace {
 
-// Blocks are made eight at a time, one lane each, in loops that compilers turn into vector code. All of it is integer
-// arithmetic, so the bits are the same whether they do or not.
+// Blocks are made eight at a time, one lane each, in loops that compilers turn into vector code.
+// All of it is integer arithmetic, so the bits are the same whether they do or not.
 constexpr size_t kLanes = 8;
 constexpr size_t kChunk = 4 * kLanes;
 
@@ -44,8 +43,8 @@ void make_chunk(uint32_t* out, uint64_t key, uint64_t chunk) noexcept {
   }
 }
 
-// Calls take(words, n, done) with the words first_word, first_word + 1, ... in pieces of at most kChunk; `done` counts
-// the words of earlier pieces.
+// Calls take(words, n, done) with the words first_word, first_word + 1, ... in pieces of at most
+// kChunk; `done` counts the words of earlier pieces.
 template <class Take>
 void for_words(size_t count, uint64_t key, uint64_t first_word, Take&& take) noexcept {
   uint32_t words[kChunk];
@@ -69,7 +68,8 @@ NormalPair box_muller(uint32_t first, uint32_t second) noexcept {
   const double u = (static_cast<double>(first) + 0.5) * 0x1p-32;  // never 0
   const double angle = 2.0 * std::numbers::pi * (static_cast<double>(second) * 0x1p-32);
   const double radius = std::sqrt(-2.0 * std::log(u));
-  // Asked for together by name: sin and cos apart may or may not be merged into it, depending on optimisation.
+  // Asked for together by name: sin and cos apart may or may not be merged into it, depending on
+  // optimisation.
   double sine = 0;
   double cosine = 0;
   ::sincos(angle, &sine, &cosine);
@@ -139,7 +139,8 @@ void fill_normal(double* out, size_t count, uint64_t key, uint64_t first_index) 
   fill_normal_pairs(out, count, key, first_index);
 }
 
-void fill_bernoulli(bool* out, size_t count, double probability, uint64_t key, uint64_t first_index) noexcept {
+void fill_bernoulli(bool* out, size_t count, double probability, uint64_t key,
+                    uint64_t first_index) noexcept {
   for_words(count, key, first_index, [&](const uint32_t* words, size_t n, size_t done) {
     for (size_t i = 0; i < n; ++i) out[done + i] = bernoulli(words[i], probability);
   });

@@ -1,5 +1,5 @@
-// Result<T>: a value or the Error that came instead; for ends that are expected
-// (end of data, closed queue, bad record). A plain value; any thread.
+// Result<T>: a value or the Error that came instead; for ends that are expected (end of data,
+// closed queue, bad record). A plain value; any thread.
 #ifndef KEEL_CORE_BASE_RESULT_H
 #define KEEL_CORE_BASE_RESULT_H
 
@@ -10,8 +10,9 @@
 
 namespace keel {
 
-template <class T> class Result {
-public:
+template <class T>
+class Result {
+ public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
@@ -19,28 +20,25 @@ public:
   explicit operator bool() const noexcept { return ok(); }
 
   // The value; throws the error where there is none.
-  T &value() & {
-    if (!ok())
-      throw std::get<1>(state_);
+  T& value() & {
+    if (!ok()) throw std::get<1>(state_);
     return std::get<0>(state_);
   }
-  const T &value() const & {
-    if (!ok())
-      throw std::get<1>(state_);
+  const T& value() const& {
+    if (!ok()) throw std::get<1>(state_);
     return std::get<0>(state_);
   }
-  T &&value() && {
-    if (!ok())
-      throw std::get<1>(state_);
+  T&& value() && {
+    if (!ok()) throw std::get<1>(state_);
     return std::get<0>(std::move(state_));
   }
   // REQUIRES !ok().
-  const Error &error() const { return std::get<1>(state_); }
+  const Error& error() const { return std::get<1>(state_); }
 
-private:
+ private:
   std::variant<T, Error> state_;
 };
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_CORE_BASE_RESULT_H
+#endif  // KEEL_CORE_BASE_RESULT_H

@@ -14,7 +14,9 @@ struct Sha256::Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  void start() { require(handle != nullptr && EVP_DigestInit_ex(handle, EVP_sha256(), nullptr) == 1); }
+  void start() {
+    require(handle != nullptr && EVP_DigestInit_ex(handle, EVP_sha256(), nullptr) == 1);
+  }
   static void require(bool done) {
     if (!done) throw Error({.op = "sha256", .message = "OpenSSL could not compute the digest"});
   }

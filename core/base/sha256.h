@@ -1,4 +1,5 @@
-// SHA-256, in pieces or at once; the digest as 64 lower-case hexadecimal digits. Used by one thread at a time.
+// SHA-256, in pieces or at once; the digest as 64 lower-case hexadecimal digits. Used by one thread
+// at a time.
 #ifndef KEEL_CORE_BASE_SHA256_H
 #define KEEL_CORE_BASE_SHA256_H
 

@@ -6,16 +6,25 @@
 #include "keel/core/base/error.h"
 
 namespace keel {
+namespace {
+
+void require_axis(size_t axis, size_t count, const Shape& shape) {
+  if (axis < count) return;
+  throw Error({.op = "shape",
+               .argument = "axis",
+               .expected = "one of the " + std::to_string(count) + " axes of " + to_string(shape),
+               .got = std::to_string(axis)});
+}
+
+}  // namespace
 
 Shape::Shape(std::initializer_list<int64_t> dims)
     : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
 
-Shape::Shape(const std::vector<int64_t> &dims)
-    : Shape(std::span<const int64_t>(dims)) {}
+Shape::Shape(const std::vector<int64_t>& dims) : Shape(std::span<const int64_t>(dims)) {}
 
 Shape::Shape(std::span<const int64_t> dims) {
-  for (const int64_t dim : dims)
-    push_back(dim);
+  for (const int64_t dim : dims) push_back(dim);
 }
 
 void Shape::push_back(int64_t dim) {
@@ -38,8 +47,7 @@ bool Shape::known() const noexcept {
 }
 
 int64_t Shape::num_elements() const {
-  // A zero anywhere makes the product zero, but the others must not overflow on
-  // the way.
+  // A zero anywhere makes the product zero, but the others must not overflow on the way.
   int64_t product = 1;
   bool empty = false;
   for (const int64_t dim : dims()) {
@@ -58,8 +66,8 @@ int64_t Shape::num_elements() const {
 }
 
 size_t Shape::num_bytes(DType dtype) const {
-  return static_cast<size_t>(checked_mul(
-      num_elements(), static_cast<int64_t>(size_of(dtype)), "number of bytes"));
+  return static_cast<size_t>(
+      checked_mul(num_elements(), static_cast<int64_t>(size_of(dtype)), "number of bytes"));
 }
 
 std::array<int64_t, Shape::kMaxRank> Shape::strides() const {
@@ -67,44 +75,46 @@ std::array<int64_t, Shape::kMaxRank> Shape::strides() const {
   int64_t stride = 1;
   for (size_t i = rank_; i-- > 0;) {
     result[i] = stride;
-    stride *= std::max<int64_t>(dims_[i], 1);
+    stride = checked_mul(stride, std::max<int64_t>(dims_[i], 1), "stride");
   }
   return result;
 }
 
 Shape Shape::with_dim(size_t axis, int64_t dim) const {
+  require_axis(axis, rank_, *this);
   std::vector<int64_t> dims(begin(), end());
-  dims.at(axis) = dim;
+  dims[axis] = dim;
   return Shape(dims);
 }
 
 Shape Shape::without_dim(size_t axis) const {
+  require_axis(axis, rank_, *this);
   std::vector<int64_t> dims(begin(), end());
   dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
   return Shape(dims);
 }
 
 Shape Shape::with_inserted(size_t axis, int64_t dim) const {
+  require_axis(axis, rank_ + 1, *this);
   std::vector<int64_t> dims(begin(), end());
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), dim);
   return Shape(dims);
 }
 
-bool Shape::operator==(const Shape &other) const noexcept {
+bool Shape::operator==(const Shape& other) const noexcept {
   return std::equal(begin(), end(), other.begin(), other.end());
 }
 
-std::string to_string(const Shape &shape) {
+std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.rank(); ++i) {
-    if (i != 0)
-      text += ", ";
+    if (i != 0) text += ", ";
     text += shape[i] < 0 ? "?" : std::to_string(shape[i]);
   }
   return text + "]";
 }
 
-std::optional<Shape> broadcast(const Shape &a, const Shape &b) {
+std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   const size_t rank = std::max(a.rank(), b.rank());
   std::vector<int64_t> dims(rank);
   for (size_t i = 0; i < rank; ++i) {
@@ -127,18 +137,14 @@ std::optional<Shape> broadcast(const Shape &a, const Shape &b) {
   return Shape(dims);
 }
 
-bool matches(const Shape &expected, const Shape &got) noexcept {
-  if (expected.rank() != got.rank())
-    return false;
+bool matches(const Shape& expected, const Shape& got) noexcept {
+  if (expected.rank() != got.rank()) return false;
   for (size_t i = 0; i < got.rank(); ++i) {
-    if (expected[i] >= 0 && expected[i] != got[i])
-      return false;
+    if (expected[i] >= 0 && expected[i] != got[i]) return false;
   }
   return true;
 }
 
-std::string to_string(const Type &type) {
-  return name_of(type.dtype) + to_string(type.shape);
-}
+std::string to_string(const Type& type) { return name_of(type.dtype) + to_string(type.shape); }
 
-} // namespace keel
+}  // namespace keel

@@ -1,18 +1,20 @@
 #include "keel/core/base/wait_word.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
+#include <climits>
 #include <time.h>
 #include <unistd.h>
 
-#include <climits>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 
 namespace keel {
 namespace {
 
-using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, the clock that FUTEX_WAIT_BITSET counts on
+using Clock =
+    std::chrono::steady_clock;  // CLOCK_MONOTONIC, the clock that FUTEX_WAIT_BITSET counts on
 
-static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
+              std::atomic<uint32_t>::is_always_lock_free);
 
 void pause_processor() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -27,9 +29,10 @@ uint32_t* futex_address(const std::atomic<uint32_t>& word) noexcept {
 }
 
 // Sleeps while the word is `value`, until woken or `deadline` (none: null). May return early.
-void futex_wait(const std::atomic<uint32_t>& word, uint32_t value, const timespec* deadline) noexcept {
-  syscall(SYS_futex, futex_address(word), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, deadline, nullptr,
-          FUTEX_BITSET_MATCH_ANY);
+void futex_wait(const std::atomic<uint32_t>& word, uint32_t value,
+                const timespec* deadline) noexcept {
+  syscall(SYS_futex, futex_address(word), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, deadline,
+          nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
 timespec to_timespec(Clock::time_point point) noexcept {
@@ -55,11 +58,13 @@ uint32_t WaitWord::bump() noexcept {
   return value;
 }
 
-// The word was changed before sleepers_ is read here, and a sleeper counts itself before the kernel reads the word: so
-// either it is counted and woken, or the kernel sees the new word and does not let it sleep.
+// The word was changed before sleepers_ is read here, and a sleeper counts itself before the kernel
+// reads the word: so either it is counted and woken, or the kernel sees the new word and does not
+// let it sleep.
 void WaitWord::wake() noexcept {
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  syscall(SYS_futex, futex_address(word_), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);
+  syscall(SYS_futex, futex_address(word_), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr,
+          nullptr, 0);
 }
 
 bool WaitWord::wait_while(uint32_t value, std::chrono::nanoseconds timeout,

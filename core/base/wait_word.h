@@ -1,8 +1,10 @@
-// WaitWord: a 32-bit word that threads can wait on: a few microseconds of spinning, then sleep in the kernel (futex).
-// Owned by whoever synchronises through it (queues, the device thread). Any thread may call anything.
+// WaitWord: a 32-bit word that threads can wait on: a few microseconds of spinning, then sleep in
+// the kernel (futex). Owned by whoever synchronises through it (queues, the device thread). Any
+// thread may call anything.
 //
-// The pattern for a condition of any kind: v = word.load(); check the condition; word.wait_while(v); again. Whoever
-// makes the condition true calls bump() afterwards. A 32-bit count wraps only after 2^32 bumps during one wait.
+// The pattern for a condition of any kind: v = word.load(); check the condition;
+// word.wait_while(v); again. Whoever makes the condition true calls bump() afterwards. A 32-bit
+// count wraps only after 2^32 bumps during one wait.
 #ifndef KEEL_CORE_BASE_WAIT_WORD_H
 #define KEEL_CORE_BASE_WAIT_WORD_H
 
@@ -17,7 +19,8 @@ namespace keel {
 class KEEL_API WaitWord {
  public:
   static constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
-  // Long enough to meet a thread that is about to answer, short enough not to starve the one that produces.
+  // Long enough to meet a thread that is about to answer, short enough not to starve the one that
+  // produces.
   static constexpr std::chrono::nanoseconds kSpin{2000};
 
   explicit WaitWord(uint32_t value = 0) noexcept : word_(value) {}
@@ -31,7 +34,8 @@ class KEEL_API WaitWord {
   // Adds one, wakes all who wait, returns the new value.
   uint32_t bump() noexcept;
 
-  // Waits until the word is not `value`: true as soon as it differs, false when `timeout` has passed first.
+  // Waits until the word is not `value`: true as soon as it differs, false when `timeout` has
+  // passed first.
   bool wait_while(uint32_t value, std::chrono::nanoseconds timeout = kForever,
                   std::chrono::nanoseconds spin = kSpin) const noexcept;
 

@@ -1,6 +1,6 @@
-// Backend: what a kind of device implements. A process has one object of each
-// (made by backends/registry or loaded from a plugin), never unloaded. All
-// functions may be called from any thread.
+// Backend: what a kind of device implements. A process has one object of each (made by
+// backends/registry or loaded from a plugin), never unloaded. All functions may be called from any
+// thread.
 #ifndef KEEL_CORE_DEVICE_BACKEND_H
 #define KEEL_CORE_DEVICE_BACKEND_H
 
@@ -19,66 +19,57 @@ namespace keel {
 class Graph;
 class Node;
 
-// Raised whenever Backend, Stream, Program or the structs they exchange change;
-// plugins of another version are refused.
+// Raised whenever Backend, Stream, Program or the structs they exchange change; plugins of another
+// version are refused.
 inline constexpr int kBackendApiVersion = 1;
 
 struct DeviceInfo {
-  std::string name; // "npu:0"
+  std::string name;  // "npu:0"
   std::string description;
   size_t memory_bytes = 0;
-  std::vector<std::pair<std::string, std::string>>
-      properties; // for `keel info`: name, value
+  std::vector<std::pair<std::string, std::string>> properties;  // for `keel info`: name, value
 };
 
 struct Support {
   bool supported = false;
-  std::string reason; // why not
+  std::string reason;  // why not
 };
 
 struct CompileOptions {
-  bool sink = false; // wrap the step in the sunk loop: LaunchArgs carries
-                     // steps, queue and metrics
+  bool sink = false;  // wrap the step in the sunk loop: LaunchArgs carries steps, queue and metrics
   bool fuse = true;
 };
 
 class KEEL_API Backend {
-public:
+ public:
   virtual ~Backend();
-  virtual std::string name() const = 0; // "npu"
+  virtual std::string name() const = 0;  // "npu"
   virtual std::vector<DeviceInfo> devices() const = 0;
-  // Whether a specialised node can run here. Composite nodes are decomposed
-  // before this matters.
-  virtual Support supports(const Node &node) const = 0;
-  // Device memory, zeroed. Throws Error naming bytes asked, in use and the
-  // largest holders when there is not enough. `holder` says whose it is ("state
-  // w", "scratch", "queue train").
-  virtual std::shared_ptr<Buffer> allocate(int device, size_t bytes,
-                                           const std::string &holder) = 0;
-  // Memory of a queue's slot: host_address() of the pair is where the producer
-  // writes before the transfer stream's copy_to_device(buffer, 0, host_address,
-  // bytes); on devices that map their memory it is the buffer's own address and
-  // that copy moves nothing.
+  // Whether a specialised node can run here. Composite nodes are decomposed before this matters.
+  virtual Support supports(const Node& node) const = 0;
+  // Device memory, zeroed. Throws Error naming bytes asked, in use and the largest holders when
+  // there is not enough. `holder` says whose it is ("state w", "scratch", "queue train").
+  virtual std::shared_ptr<Buffer> allocate(int device, size_t bytes, const std::string& holder) = 0;
+  // Memory of a queue's slot: host_address() of the pair is where the producer writes before the
+  // transfer stream's copy_to_device(buffer, 0, host_address, bytes); on devices that map their
+  // memory it is the buffer's own address and that copy moves nothing.
   struct SlotMemory {
     std::shared_ptr<Buffer> buffer;
-    void *host_address = nullptr;
+    void* host_address = nullptr;
     std::shared_ptr<void> host_owner;
   };
-  virtual SlotMemory allocate_slot(int device, size_t bytes,
-                                   const std::string &holder) = 0;
+  virtual SlotMemory allocate_slot(int device, size_t bytes, const std::string& holder) = 0;
   virtual std::unique_ptr<Stream> make_stream(int device, StreamKind kind) = 0;
-  virtual std::unique_ptr<Program> compile(int device, const Graph &graph,
-                                           const CompileOptions &options) = 0;
-  // Rewrites a state's bytes between layouts on the host; only called with
-  // layouts its programs reported.
-  virtual void convert_layout(const Type &type, const Layout &from,
-                              const void *source, const Layout &to,
-                              void *destination) const = 0;
-  // Modelled time of a host-to-device copy in ns on the device clock; 0 where
-  // nothing is priced.
+  virtual std::unique_ptr<Program> compile(int device, const Graph& graph,
+                                           const CompileOptions& options) = 0;
+  // Rewrites a state's bytes between layouts on the host; only called with layouts its programs
+  // reported.
+  virtual void convert_layout(const Type& type, const Layout& from, const void* source,
+                              const Layout& to, void* destination) const = 0;
+  // Modelled time of a host-to-device copy in ns on the device clock; 0 where nothing is priced.
   virtual int64_t transfer_device_ns(int device, size_t bytes) const = 0;
 };
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_CORE_DEVICE_BACKEND_H
+#endif  // KEEL_CORE_DEVICE_BACKEND_H

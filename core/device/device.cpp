@@ -9,7 +9,7 @@ Stream::~Stream() = default;
 Program::~Program() = default;
 Backend::~Backend() = default;
 
-Backend &Device::backend() const {
+Backend& Device::backend() const {
   if (backend_ == nullptr) {
     throw Error({.op = "device",
                  .message = "no device is set",
@@ -18,8 +18,6 @@ Backend &Device::backend() const {
   return *backend_;
 }
 
-std::string Device::name() const {
-  return backend().name() + ":" + std::to_string(index_);
-}
+std::string Device::name() const { return backend().name() + ":" + std::to_string(index_); }
 
-} // namespace keel
+}  // namespace keel

@@ -1,8 +1,7 @@
-// Program: a graph compiled for one device: a flat list of tasks with kernels,
-// tiling and buffer places already chosen. Made by Backend::compile, owned by a
-// Session's Executable, which also owns what the program works on: the states'
-// homes, the scratch arena, inputs and outputs. LaunchArgs hands those over for
-// one launch. Immutable after compile; one launch at a time.
+// Program: a graph compiled for one device: a flat list of tasks with kernels, tiling and buffer
+// places already chosen. Made by Backend::compile, owned by a Session's Executable, which also owns
+// what the program works on: the states' homes, the scratch arena, inputs and outputs. LaunchArgs
+// hands those over for one launch. Immutable after compile; one launch at a time.
 #ifndef KEEL_CORE_DEVICE_PROGRAM_H
 #define KEEL_CORE_DEVICE_PROGRAM_H
 
@@ -23,86 +22,79 @@ namespace keel {
 class DeviceQueue;
 class MetricsQueue;
 
-// How a state's bytes are arranged in its home. "" is the plain row-major
-// order; any other word is a layout that the program's backend knows and can
-// convert (Backend::convert_layout).
+// How a state's bytes are arranged in its home. "" is the plain row-major order; any other word is
+// a layout that the program's backend knows and can convert (Backend::convert_layout).
 using Layout = std::string;
 
 struct StateInfo {
   std::string name;
   Type type;
   Layout layout;
-  size_t bytes = 0;         // of a home in that layout
-  bool updated = false;     // whether the program writes it
-  bool second_home = false; // whether the new value cannot be written in place
+  size_t bytes = 0;          // of a home in that layout
+  bool updated = false;      // whether the program writes it
+  bool second_home = false;  // whether the new value cannot be written in place
 };
 
 struct ProgramInfo {
   std::vector<StateInfo> states;
-  std::vector<FieldSpec> inputs; // by position in LaunchArgs::inputs; empty
-                                 // when a queue feeds the program
-  std::vector<Type> outputs;     // by position in LaunchArgs::outputs
-  std::vector<bool> output_is_metric; // rank-0 fetches of a sunk program travel
-                                      // through the MetricsQueue as well
+  std::vector<FieldSpec>
+      inputs;  // by position in LaunchArgs::inputs; empty when a queue feeds the program
+  std::vector<Type> outputs;  // by position in LaunchArgs::outputs
+  std::vector<bool>
+      output_is_metric;  // rank-0 fetches of a sunk program travel through the MetricsQueue as well
   size_t scratch_bytes = 0;
-  size_t scratch_lower_bound = 0; // most bytes live at any one task
+  size_t scratch_lower_bound = 0;  // most bytes live at any one task
   size_t constant_bytes = 0;
-  int64_t task_count = 0;                  // of one step
-  bool sunk = false;                       // takes steps, queue and metrics
-  std::optional<int64_t> step_device_ns;   // modelled device time of one step
-                                           // (device clock), where priced
-  std::optional<int64_t> launch_device_ns; // modelled host launch and
-                                           // synchronisation, where priced
+  int64_t task_count = 0;  // of one step
+  bool sunk = false;       // takes steps, queue and metrics
+  std::optional<int64_t>
+      step_device_ns;  // modelled device time of one step (device clock), where priced
+  std::optional<int64_t>
+      launch_device_ns;  // modelled host launch and synchronisation, where priced
 };
 
 // What a launch did. Written by the device; read after Stream::synchronize.
 struct LaunchReport {
-  int64_t steps = 0;        // completed
-  bool end_of_data = false; // the queue ended before the steps asked for
-  bool cancelled = false;   // the stop flag was seen
-  bool failed =
-      false; // error is set; the step after `steps` may have been half done
+  int64_t steps = 0;         // completed
+  bool end_of_data = false;  // the queue ended before the steps asked for
+  bool cancelled = false;    // the stop flag was seen
+  bool failed = false;       // error is set; the step after `steps` may have been half done
   std::exception_ptr error;
-  Cursor cursor;             // of the last element consumed by a completed step
-  int64_t queue_wait_ns = 0; // wall time in DEQUEUE
-  int64_t busy_ns = 0;       // wall time from the first task to the last
-  int64_t metrics_wait_ns = 0; // wall time the metrics ring was full
+  Cursor cursor;                // of the last element consumed by a completed step
+  int64_t queue_wait_ns = 0;    // wall time in DEQUEUE
+  int64_t busy_ns = 0;          // wall time from the first task to the last
+  int64_t metrics_wait_ns = 0;  // wall time the metrics ring was full
 };
 
 struct StateHome {
-  Buffer *current = nullptr; // holds the value
-  Buffer *other =
-      nullptr; // set where StateInfo::second_home; COMMIT swaps the two
+  Buffer* current = nullptr;  // holds the value
+  Buffer* other = nullptr;    // set where StateInfo::second_home; COMMIT swaps the two
 };
 
-// Everything must stay alive and untouched until the stream has been
-// synchronised.
+// Everything must stay alive and untouched until the stream has been synchronised.
 struct LaunchArgs {
-  std::vector<StateHome> states; // in ProgramInfo order; updated by the launch
-  Buffer *scratch = nullptr;
-  std::vector<Buffer *> inputs;
-  std::vector<Buffer *> outputs;
+  std::vector<StateHome> states;  // in ProgramInfo order; updated by the launch
+  Buffer* scratch = nullptr;
+  std::vector<Buffer*> inputs;
+  std::vector<Buffer*> outputs;
   int64_t steps = 1;
-  DeviceQueue *queue = nullptr;
-  MetricsQueue *metrics = nullptr;
-  const std::atomic<bool> *stop = nullptr;
-  int64_t first_step =
-      0; // number that metrics and errors give to the launch's first step
+  DeviceQueue* queue = nullptr;
+  MetricsQueue* metrics = nullptr;
+  const std::atomic<bool>* stop = nullptr;
+  int64_t first_step = 0;  // number that metrics and errors give to the launch's first step
   LaunchReport report;
 };
 
 class KEEL_API Program {
-public:
+ public:
   virtual ~Program();
-  virtual const ProgramInfo &info() const = 0;
-  // Enqueues the launch. Errors surface at Stream::synchronize and in
-  // args.report.
-  virtual void launch(Stream &stream, LaunchArgs &args) = 0;
-  // The task list as text, one task a line: what became one task, where it
-  // runs, and why.
+  virtual const ProgramInfo& info() const = 0;
+  // Enqueues the launch. Errors surface at Stream::synchronize and in args.report.
+  virtual void launch(Stream& stream, LaunchArgs& args) = 0;
+  // The task list as text, one task a line: what became one task, where it runs, and why.
   virtual std::string describe() const = 0;
 };
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_CORE_DEVICE_PROGRAM_H
+#endif  // KEEL_CORE_DEVICE_PROGRAM_H

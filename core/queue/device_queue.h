@@ -54,8 +54,8 @@ struct QueueCounters {
   int64_t released = 0;
   int64_t producer_wait_ns = 0;  // wall time
   int64_t consumer_wait_ns = 0;  // wall time
-  int64_t last_enqueue_ns =
-      0;  // wall time of the last commit since the queue was made; -1 before the first
+  // Wall time of the last commit since the queue was made; -1 before the first.
+  int64_t last_enqueue_ns = 0;
 };
 
 enum class DequeueStatus {

@@ -1,6 +1,7 @@
-// .npy files (NumPy's format): reads versions 1.0 and 2.0, writes 1.0, little endian, C order. f2 f4 f8 i4 i8 u1 and b1
-// become f16 f32 f64 i32 i64 u8 and bool; Fortran order and big endian are converted. Everything is checked before
-// memory is allocated. Pure functions but for the file; any thread.
+// .npy files (NumPy's format): reads versions 1.0 and 2.0, writes 1.0, little endian, C order. f2
+// f4 f8 i4 i8 u1 and b1 become f16 f32 f64 i32 i64 u8 and bool; Fortran order and big endian are
+// converted. Everything is checked before memory is allocated. Pure functions but for the file; any
+// thread.
 #ifndef KEEL_CORE_TENSOR_NPY_H
 #define KEEL_CORE_TENSOR_NPY_H
 

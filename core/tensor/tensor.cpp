@@ -5,16 +5,28 @@
 #include "keel/core/tensor/convert.h"
 
 namespace keel {
+namespace {
 
-Tensor::Tensor(DType dtype, const Shape &shape)
-    : type_{dtype, shape}, num_elements_(shape.num_elements()) {
+// The number of elements, where a tensor may have this type at all.
+int64_t checked_elements(DType dtype, const Shape& shape) {
+  if (size_of(dtype) == 0) {
+    throw Error({.op = "tensor", .expected = "a dtype with elements", .got = name_of(dtype)});
+  }
+  static_cast<void>(shape.num_bytes(dtype));
+  return shape.num_elements();
+}
+
+}  // namespace
+
+Tensor::Tensor(DType dtype, const Shape& shape)
+    : type_{dtype, shape}, num_elements_(checked_elements(dtype, shape)) {
   buffer_ = allocate_host_buffer(shape.num_bytes(dtype));
   address_ = buffer_->address();
 }
 
-Tensor::Tensor(DType dtype, const Shape &shape, std::shared_ptr<Buffer> buffer,
-               size_t offset)
-    : type_{dtype, shape}, num_elements_(shape.num_elements()),
+Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, size_t offset)
+    : type_{dtype, shape},
+      num_elements_(checked_elements(dtype, shape)),
       buffer_(std::move(buffer)) {
   const size_t bytes = shape.num_bytes(dtype);
   if (buffer_ == nullptr || !buffer_->host_accessible()) {
@@ -29,18 +41,16 @@ Tensor::Tensor(DType dtype, const Shape &shape, std::shared_ptr<Buffer> buffer,
         {.op = "tensor",
          .argument = "buffer",
          .expected = std::to_string(bytes) + " bytes for " + to_string(type_),
-         .got = std::to_string(buffer_->size()) + " bytes, offset " +
-                std::to_string(offset)});
+         .got = std::to_string(buffer_->size()) + " bytes, offset " + std::to_string(offset)});
   }
-  address_ = static_cast<char *>(buffer_->address()) + offset;
+  address_ = static_cast<char*>(buffer_->address()) + offset;
 }
 
-Tensor Tensor::full(DType dtype, const Shape &shape, double value) {
+Tensor Tensor::full(DType dtype, const Shape& shape, double value) {
   Tensor t(dtype, shape);
   visit_dtype(dtype, [&]<class T>() {
     const T element = convert_element<T>(value);
-    for (T &e : t.data<T>())
-      e = element;
+    for (T& e : t.data<T>()) e = element;
   });
   return t;
 }
@@ -64,7 +74,7 @@ void Tensor::set(int64_t index, double value) {
   });
 }
 
-Tensor Tensor::reshaped(const Shape &shape) const {
+Tensor Tensor::reshaped(const Shape& shape) const {
   if (shape.num_elements() != num_elements_) {
     throw Error({.op = "reshape",
                  .expected = std::to_string(num_elements_) + " elements",
@@ -76,11 +86,9 @@ Tensor Tensor::reshaped(const Shape &shape) const {
 }
 
 Tensor Tensor::clone() const {
-  if (empty())
-    return {};
+  if (empty()) return {};
   Tensor t(dtype(), shape());
-  if (num_bytes() != 0)
-    std::memcpy(t.raw(), raw(), num_bytes());
+  if (num_bytes() != 0) std::memcpy(t.raw(), raw(), num_bytes());
   return t;
 }
 
@@ -90,8 +98,7 @@ Tensor Tensor::cast(DType to) const {
     visit_dtype(to, [&]<class To>() {
       const auto from = data<From>();
       const auto out = t.data<To>();
-      for (size_t i = 0; i < from.size(); ++i)
-        out[i] = convert_element<To>(from[i]);
+      for (size_t i = 0; i < from.size(); ++i) out[i] = convert_element<To>(from[i]);
     });
   });
   return t;
@@ -109,20 +116,17 @@ void Tensor::require_dtype(DType dtype) const {
 
 void Tensor::require_count(size_t count) const {
   if (static_cast<size_t>(num_elements_) != count || empty()) {
-    throw Error(
-        {.op = "tensor",
-         .argument = "number of elements",
-         .expected = std::to_string(num_elements_) + " for " + to_string(type_),
-         .got = std::to_string(count)});
+    throw Error({.op = "tensor",
+                 .argument = "number of elements",
+                 .expected = std::to_string(num_elements_) + " for " + to_string(type_),
+                 .got = std::to_string(count)});
   }
 }
 
-bool bit_equal(const Tensor &a, const Tensor &b) {
-  if (a.empty() || b.empty())
-    return a.empty() == b.empty();
+bool bit_equal(const Tensor& a, const Tensor& b) {
+  if (a.empty() || b.empty()) return a.empty() == b.empty();
   return a.type() == b.type() &&
-         (a.num_bytes() == 0 ||
-          std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0);
+         (a.num_bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0);
 }
 
-} // namespace keel
+}  // namespace keel

@@ -1,8 +1,7 @@
-// Tensor: dtype, shape and a shared host Buffer; contiguous, row-major. Copies
-// share the memory; clone() does not. What graphs take as constants and initial
-// values, what feeds and fetches are. Device memory is not a Tensor: it belongs
-// to Sessions and queues as Buffers. Reading from several threads is fine;
-// writing needs the caller's order.
+// Tensor: dtype, shape and a shared host Buffer; contiguous, row-major. Copies share the memory;
+// clone() does not. What graphs take as constants and initial values, what feeds and fetches are.
+// Device memory is not a Tensor: it belongs to Sessions and queues as Buffers. Reading from several
+// threads is fine; writing needs the caller's order.
 #ifndef KEEL_CORE_TENSOR_TENSOR_H
 #define KEEL_CORE_TENSOR_TENSOR_H
 
@@ -23,63 +22,63 @@
 namespace keel {
 
 class KEEL_API Tensor {
-public:
-  Tensor() = default; // empty(): no type, no memory
-  // Zero-filled. Throws Error where the size overflows, a dimension is unknown,
-  // or memory is short.
-  Tensor(DType dtype, const Shape &shape);
-  // A view of `buffer` from `offset` bytes on; REQUIRES host-accessible memory;
-  // throws when it is too small.
-  Tensor(DType dtype, const Shape &shape, std::shared_ptr<Buffer> buffer,
-         size_t offset = 0);
+ public:
+  Tensor() = default;  // empty(): no type, no memory
+  // Zero-filled. Throws Error where the size overflows, a dimension is unknown, or memory is short.
+  Tensor(DType dtype, const Shape& shape);
+  // A view of `buffer` from `offset` bytes on; REQUIRES host-accessible memory; throws when it is
+  // too small.
+  Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, size_t offset = 0);
 
-  // From values in row-major order; throws when their number differs from the
-  // shape's.
+  // From values in row-major order; throws when their number differs from the shape's.
   template <class T>
-  static Tensor of(const Shape &shape, std::span<const T> values) {
+  static Tensor of(const Shape& shape, std::span<const T> values) {
     Tensor t(dtype_of<T>, shape);
     t.require_count(values.size());
-    if (!values.empty())
-      std::memcpy(t.raw(), values.data(), values.size_bytes());
+    if (!values.empty()) std::memcpy(t.raw(), values.data(), values.size_bytes());
     return t;
   }
   template <class T>
-  static Tensor of(const Shape &shape, std::initializer_list<T> values) {
+  static Tensor of(const Shape& shape, std::initializer_list<T> values) {
     return of(shape, std::span<const T>(values.begin(), values.size()));
   }
   template <class T>
-  static Tensor of(const Shape &shape, const std::vector<T> &values) {
+  static Tensor of(const Shape& shape, const std::vector<T>& values) {
     return of(shape, std::span<const T>(values));
   }
-  template <class T> static Tensor scalar(T value) {
+  template <class T>
+  static Tensor scalar(T value) {
     return of<T>(Shape{}, {value});
   }
   // Every element `value`, rounded to dtype.
-  static Tensor full(DType dtype, const Shape &shape, double value);
+  static Tensor full(DType dtype, const Shape& shape, double value);
 
   bool empty() const noexcept { return buffer_ == nullptr; }
   DType dtype() const noexcept { return type_.dtype; }
-  const Shape &shape() const noexcept { return type_.shape; }
-  const Type &type() const noexcept { return type_; }
+  const Shape& shape() const noexcept { return type_.shape; }
+  const Type& type() const noexcept { return type_; }
   int64_t num_elements() const noexcept { return num_elements_; }
   size_t num_bytes() const noexcept {
     return static_cast<size_t>(num_elements_) * size_of(type_.dtype);
   }
 
-  void *raw() noexcept { return address_; }
-  const void *raw() const noexcept { return address_; }
+  void* raw() noexcept { return address_; }
+  const void* raw() const noexcept { return address_; }
 
   // The elements; throws Error when T is not the tensor's dtype.
-  template <class T> std::span<T> data() {
+  template <class T>
+  std::span<T> data() {
     require_dtype(dtype_of<T>);
-    return {static_cast<T *>(raw()), static_cast<size_t>(num_elements_)};
+    return {static_cast<T*>(raw()), static_cast<size_t>(num_elements_)};
   }
-  template <class T> std::span<const T> data() const {
+  template <class T>
+  std::span<const T> data() const {
     require_dtype(dtype_of<T>);
-    return {static_cast<const T *>(raw()), static_cast<size_t>(num_elements_)};
+    return {static_cast<const T*>(raw()), static_cast<size_t>(num_elements_)};
   }
   // The only element; throws unless there is exactly one of type T.
-  template <class T> T item() const {
+  template <class T>
+  T item() const {
     require_count(1);
     return data<T>()[0];
   }
@@ -88,30 +87,30 @@ public:
   void set(int64_t index, double value);
 
   // The same memory under another shape of as many elements.
-  Tensor reshaped(const Shape &shape) const;
+  Tensor reshaped(const Shape& shape) const;
   Tensor clone() const;
   // Each element converted as the `cast` op does.
   Tensor cast(DType dtype) const;
 
-  const std::shared_ptr<Buffer> &buffer() const noexcept { return buffer_; }
+  const std::shared_ptr<Buffer>& buffer() const noexcept { return buffer_; }
 
-private:
+ private:
   void require_dtype(DType dtype) const;
   void require_count(size_t count) const;
 
   Type type_;
   int64_t num_elements_ = 0;
   std::shared_ptr<Buffer> buffer_;
-  void *address_ = nullptr;
+  void* address_ = nullptr;
 };
 
 // Same dtype, shape and bytes.
-KEEL_API bool bit_equal(const Tensor &a, const Tensor &b);
+KEEL_API bool bit_equal(const Tensor& a, const Tensor& b);
 
-// Laid out like NumPy prints: nested brackets, aligned columns, "..." in the
-// middle of more than 1000 elements.
-KEEL_API std::string to_string(const Tensor &tensor);
+// Laid out like NumPy prints: nested brackets, aligned columns, "..." in the middle of more than
+// 1000 elements.
+KEEL_API std::string to_string(const Tensor& tensor);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_CORE_TENSOR_TENSOR_H
+#endif  // KEEL_CORE_TENSOR_TENSOR_H

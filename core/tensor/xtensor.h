@@ -1,12 +1,13 @@
-// The bridge to xtensor, the only header of Keel that includes it: view<T>(tensor) is an xtensor expression over the
-// tensor's own memory, from_xtensor(expression) a new tensor. For user code and tests; the library itself does not use
-// it. A view must not outlive its tensor's memory.
+// The bridge to xtensor, the only header of Keel that includes it: view<T>(tensor) is an xtensor
+// expression over the tensor's own memory, from_xtensor(expression) a new tensor. For user code and
+// tests; the library itself does not use it. A view must not outlive its tensor's memory.
 #ifndef KEEL_CORE_TENSOR_XTENSOR_H
 #define KEEL_CORE_TENSOR_XTENSOR_H
 
 #include <cstddef>
 #include <type_traits>
 #include <vector>
+
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 

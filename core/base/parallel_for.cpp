@@ -1,0 +1,147 @@
+// oneTBB hands small work over in about 1 us and lets its threads sleep, yielding, when none comes;
+// the alternatives measured (its task_group, a pool of our own) were no quicker without spinning
+// longer, which starves the thread that feeds the device.
+#include "keel/core/base/parallel_for.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/partitioner.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include "keel/core/base/error.h"
+
+// oneTBB is not built for ThreadSanitizer, so under it this file is not instrumented and says by
+// hand what fork and join order. The symbols exist only where the program is built with it.
+extern "C" {
+__attribute__((weak)) void __tsan_acquire(void* address);
+__attribute__((weak)) void __tsan_release(void* address);
+}
+
+namespace keel {
+namespace {
+
+void tsan_acquire(void* address) {
+  if (__tsan_acquire != nullptr) __tsan_acquire(address);
+}
+void tsan_release(void* address) {
+  if (__tsan_release != nullptr) __tsan_release(address);
+}
+
+struct Arena {
+  int threads;
+  tbb::task_arena arena;
+  explicit Arena(int n) : threads(n), arena(n) {}
+};
+
+// Arenas are kept: a call that started in one may still run when the number changes.
+class Arenas {
+ public:
+  Arenas() { use(std::clamp(tbb::info::default_concurrency(), 1, kMaxComputeThreads)); }
+  Arena& current() noexcept { return *current_.load(std::memory_order_acquire); }
+  void use(int threads) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto& arena = arenas_[threads];
+    if (arena == nullptr) arena = std::make_unique<Arena>(threads);
+    current_.store(arena.get(), std::memory_order_release);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::unique_ptr<Arena>> arenas_;
+  std::atomic<Arena*> current_{nullptr};
+};
+
+Arenas& arenas() {
+  static auto* instance =
+      new Arenas();  // leaked: threads may still work when static objects are destroyed
+  return *instance;
+}
+
+thread_local bool inside_chunk = false;
+
+// Marks this thread as running a chunk, so that calls from inside it stay on it.
+class ChunkScope {
+ public:
+  ChunkScope() { inside_chunk = true; }
+  ~ChunkScope() { inside_chunk = false; }
+  ChunkScope(const ChunkScope&) = delete;
+  ChunkScope& operator=(const ChunkScope&) = delete;
+};
+
+// The chunks of one call, as the threads work on them.
+class Fork {
+ public:
+  Fork(int n, FunctionRef<void(int)> chunk) : chunk_(chunk), failed_(n) {}
+
+  void run(int index) {
+    // A chunk is skipped only for the failure of a lower one, so the lowest that throws always
+    // runs.
+    if (index > failed_.load(std::memory_order_relaxed)) return;
+    const ChunkScope scope;
+    try {
+      chunk_(index);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (index < failed_.load(std::memory_order_relaxed)) {
+        failed_.store(index, std::memory_order_relaxed);
+        exception_ = std::current_exception();
+      }
+    }
+  }
+  void rethrow() const {
+    if (exception_) std::rethrow_exception(exception_);
+  }
+
+ private:
+  FunctionRef<void(int)> chunk_;
+  std::atomic<int> failed_;  // the lowest index that threw
+  std::mutex mutex_;
+  std::exception_ptr exception_;
+};
+
+}  // namespace
+
+void set_compute_threads(int n) {
+  if (n < 1 || n > kMaxComputeThreads) {
+    throw Error({.op = "set_compute_threads",
+                 .expected = "1 to " + std::to_string(kMaxComputeThreads) + " threads",
+                 .got = std::to_string(n),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  arenas().use(n);
+}
+
+int compute_threads() noexcept { return arenas().current().threads; }
+
+void parallel_for(int n, FunctionRef<void(int)> chunk) {
+  if (n <= 1 || inside_chunk || arenas().current().threads == 1) {
+    for (int i = 0; i < n; ++i) chunk(i);
+    return;
+  }
+  Fork fork(n, chunk);
+  char forked = 0;
+  char joined = 0;
+  tsan_release(&forked);
+  arenas().current().arena.execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<int>(0, n, 1),
+        [&](const tbb::blocked_range<int>& range) {
+          tsan_acquire(&forked);
+          for (int i = range.begin(); i != range.end(); ++i) fork.run(i);
+          tsan_release(&joined);
+        },
+        tbb::simple_partitioner{});
+  });
+  tsan_acquire(&joined);
+  fork.rethrow();
+}
+
+}  // namespace keel
