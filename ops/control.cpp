@@ -1,6 +1,5 @@
 // The ops that hold sub-graphs, and `gradient`. graph/control and graph/autodiff build them, graph/passes expand, make
-// or lower them; here is what they mean for types. None has a reference:
-// their bodies' ops have.
+// or lower them; here is what they mean for types. None has a reference: the ops in their bodies have.
 #include "keel/graph/control/control_flow.h"
 
 #include "keel/graph/ir/op_table.h"
@@ -69,17 +68,16 @@ std::vector<Type> infer_while(const InferContext& c) {
   require_output_type(c, "condition", kFlag, condition.outputs()[0].type(),
                       "compare something, e.g. with less()");
   const std::vector<Type> next = types_of(step.outputs());
-  if (next.size() + 1 > c.inputs.size()) {
-    c.fail("body", "at most " + std::to_string(c.inputs.size() - 1) + " loop variables",
-           std::to_string(next.size()));
+  if (next.empty() || next.size() > c.inputs.size()) {
+    c.fail("body", "the next count and at most " + std::to_string(c.inputs.size() - 1) + " loop variables",
+           std::to_string(next.size()) + " values");
   }
-  std::vector<Type> types{kCount};
-  for (size_t i = 0; i < next.size(); ++i) {
-    require_output_type(c, "body: loop variable " + std::to_string(i), c.inputs[i + 1], next[i],
+  require_output_type(c, "body: count", kCount, next[0], "");
+  for (size_t i = 1; i < next.size(); ++i) {
+    require_output_type(c, "body: loop variable " + std::to_string(i - 1), c.inputs[i], next[i],
                         "loop variables keep their dtype and shape; cast or reshape in the body");
-    types.push_back(next[i]);
   }
-  return types;
+  return next;
 }
 
 std::vector<Type> infer_cond(const InferContext& c) {
