@@ -61,6 +61,7 @@ struct LaunchReport {
   bool failed = false;       // error is set; the step after `steps` may have been half done
   std::exception_ptr error;
   Cursor cursor;                // of the last element consumed by a completed step
+  int64_t device_ns = 0;        // modelled time of the tasks executed (device clock); 0 where nothing is priced
   int64_t queue_wait_ns = 0;    // wall time in DEQUEUE
   int64_t busy_ns = 0;          // wall time from the first task to the last
   int64_t metrics_wait_ns = 0;  // wall time the metrics ring was full

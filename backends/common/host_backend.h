@@ -1,0 +1,45 @@
+// HostBackend: what the backends that compute in host memory (cpu, ref) share: memory, streams,
+// compilation through lower() and TaskProgram. A subclass gives its name and its kernels.
+#ifndef KEEL_BACKENDS_COMMON_HOST_BACKEND_H
+#define KEEL_BACKENDS_COMMON_HOST_BACKEND_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/backends/common/kernel.h"
+#include "keel/backends/common/worker_stream.h"
+#include "keel/core/device/backend.h"
+
+namespace keel {
+
+class HostBackend : public Backend {
+ public:
+  HostBackend(std::string name, std::string description, std::unique_ptr<KernelLibrary> library);
+
+  std::string name() const override { return name_; }
+  std::vector<DeviceInfo> devices() const override;
+  Support supports(const Node& node) const override;
+  std::shared_ptr<Buffer> allocate(int device, size_t bytes, const std::string& holder) override;
+  SlotMemory allocate_slot(int device, size_t bytes, const std::string& holder) override;
+  std::unique_ptr<Stream> make_stream(int device, StreamKind kind) override;
+  std::unique_ptr<Program> compile(int device, const Graph& graph,
+                                   const CompileOptions& options) override;
+  void convert_layout(const Type& type, const Layout& from, const void* source, const Layout& to,
+                      void* destination) const override;
+  int64_t transfer_device_ns(int device, size_t bytes) const override;
+
+ private:
+  std::string name_;
+  std::string description_;
+  std::unique_ptr<KernelLibrary> library_;
+  std::shared_ptr<MemoryTransfer> memory_;
+};
+
+// A kernel that copies `bytes` from argument 0 to argument 1, in blocks of a size that depends on
+// `bytes` alone.
+std::unique_ptr<Kernel> make_copy_kernel(size_t bytes);
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_HOST_BACKEND_H

@@ -1,0 +1,34 @@
+#include "keel/backends/common/kernel.h"
+
+namespace keel {
+
+Kernel::~Kernel() = default;
+KernelLibrary::~KernelLibrary() = default;
+
+const char* name_of(TaskKind kind) noexcept {
+  static constexpr const char* kNames[] = {
+      "AI_CORE",  "AI_VECTOR_CORE", "AI_CPU",      "MEMCPY",       "LOOP_SWITCH",
+      "LOOP_INC", "LOOP_RESET",     "LOOP_ACTIVE", "EVENT_RECORD", "EVENT_WAIT",
+      "DEQUEUE",  "RELEASE_SLOT",   "METRIC",      "COMMIT"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
+  const std::string& op = node.op_name();
+  if (node.has(kSource | kView) || op == "dequeue") return {true, ""};
+  const bool control = op == "while_loop" || op == "cond" || op == "sunk_loop";
+  if (!control) return library.supports(node);
+  for (const auto& body : node.bodies()) {
+    for (const Node& inner : body->nodes()) {
+      // Composite nodes in a body are decomposed on their own; here only what has no way out
+      // counts.
+      const Support support = supports_in_task_list(library, inner);
+      if (!support.supported && inner.op().decompose == nullptr) {
+        return {false, "its body needs " + inner.op_name() + ": " + support.reason};
+      }
+    }
+  }
+  return {true, ""};
+}
+
+}  // namespace keel

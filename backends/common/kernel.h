@@ -1,0 +1,85 @@
+// Kernel: the code of one task, bound to its shapes when the program is compiled. A kernel runs in
+// phases; the blocks of a phase are independent and may run at the same time on several threads,
+// phases follow each other. How many blocks there are may depend on the schedule; what each element
+// becomes must not. KernelLibrary: what a backend gives to the lowering: which nodes it runs and
+// with which kernel.
+#ifndef KEEL_BACKENDS_COMMON_KERNEL_H
+#define KEEL_BACKENDS_COMMON_KERNEL_H
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/core/device/backend.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+enum class TaskKind : uint8_t {
+  kAiCore,
+  kAiVectorCore,
+  kAiCpu,
+  kMemcpy,
+  kLoopSwitch,
+  kLoopInc,
+  kLoopReset,
+  kLoopActive,
+  kEventRecord,
+  kEventWait,
+  kDequeue,
+  kReleaseSlot,
+  kMetric,
+  kCommit,
+};
+// "AI_CORE", "LOOP_SWITCH" ...
+const char* name_of(TaskKind kind) noexcept;
+
+class Kernel {
+ public:
+  virtual ~Kernel();
+  virtual int phases() const { return 1; }
+  virtual int blocks(int phase) const {
+    static_cast<void>(phase);
+    return 1;
+  }
+  // args: addresses of the node's inputs, outputs, then the workspace. Throws Error for what only
+  // the data shows (an index out of range). Called from any thread, for each block of each phase
+  // once.
+  virtual void run(void* const* args, int phase, int block) const = 0;
+};
+
+struct KernelPlan {
+  std::unique_ptr<Kernel> kernel;
+  TaskKind kind = TaskKind::kAiCore;
+  size_t workspace_bytes = 0;
+  // Outputs that may take over the buffer of an input of as many bytes: for each such pair the
+  // kernel reads every element of the input for the last time before it writes that place.
+  struct InPlace {
+    size_t output = 0;
+    size_t input = 0;
+  };
+  std::vector<InPlace> in_place;
+  int block_dim = 1;
+  std::string reason;     // why no more blocks, or which variant of the kernel
+  int64_t device_ns = 0;  // modelled time of one run
+};
+
+class KernelLibrary {
+ public:
+  virtual ~KernelLibrary();
+  // Of a specialised node that is neither source, view nor control.
+  virtual Support supports(const Node& node) const = 0;
+  virtual KernelPlan plan(const Node& node) const = 0;
+  virtual KernelPlan plan_copy(size_t bytes) const = 0;
+  // Modelled time of a control task.
+  virtual int64_t control_ns(TaskKind kind) const = 0;
+};
+
+// What Backend::supports answers for any node: sources, views and effects are the walker's; control
+// ops and fused nodes are supported when their bodies' nodes are.
+Support supports_in_task_list(const KernelLibrary& library, const Node& node);
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_KERNEL_H

@@ -1,0 +1,521 @@
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "keel/backends/common/task_list.h"
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
+#include "keel/graph/control/control_flow.h"
+#include "keel/graph/passes/cloner.h"
+#include "keel/graph/passes/memory_plan.h"
+
+namespace keel {
+namespace {
+
+constexpr uint32_t kNoStorage = UINT32_MAX;
+
+Value root_of(Value v) {
+  while (v.node().has(kView)) v = v.node().input(0);
+  return v;
+}
+
+size_t bytes_of(const Type& type) { return type.shape.num_bytes(type.dtype); }
+
+std::string types_of(const Node& node) {
+  std::string text;
+  for (const Value& v : node.inputs()) text += (text.empty() ? "" : ", ") + to_string(v.type());
+  std::string outputs;
+  for (const Type& t : node.types()) outputs += (outputs.empty() ? "" : ", ") + to_string(t);
+  return text + " -> " + outputs;
+}
+
+// How often each storage is still to be read; views count for what they show.
+using Uses = std::unordered_map<Value, int64_t, ValueHash>;
+
+Uses count_uses(const Graph& graph, const std::vector<bool>& live) {
+  Uses uses;
+  for (const Node& node : graph.nodes()) {
+    if (!live[node.id()] || node.has(kView)) continue;
+    for (const Value& v : node.inputs()) ++uses[root_of(v)];
+  }
+  for (const Value& v : graph.outputs()) ++uses[root_of(v)];
+  for (const Assignment& a : graph.updates()) ++uses[root_of(a.next)];
+  return uses;
+}
+
+class Lowering {
+ public:
+  explicit Lowering(const KernelLibrary& library) : library_(library) {}
+
+  TaskList run(const Graph& graph) {
+    const Graph* step = &graph;
+    for (const Node& node : graph.nodes()) {
+      if (node.op_name() == "sunk_loop") step = node.bodies()[0].get();
+    }
+    list_.info.sunk = step != &graph;
+    declare(*step);
+    const uint32_t begin = list_.info.sunk ? begin_loop() : 0;
+    lower_graph(*step, true);
+    finish_updates(*step);
+    finish_outputs(*step);
+    release_slot();
+    if (list_.info.sunk) emit_metrics(*step);
+    emit_commit();
+    list_.info.task_count = static_cast<int64_t>(list_.tasks.size());
+    if (list_.info.sunk) end_loop(begin);
+    place_scratch();
+    return std::move(list_);
+  }
+
+ private:
+  struct Storage {
+    int64_t first = -1;
+    int64_t last = -1;
+    bool overwritable = false;  // a scratch value that nobody reads after its last use
+  };
+  struct Scope {
+    const Graph& graph;
+    Uses uses;
+    bool root;
+  };
+
+  // ---- buffers
+  uint32_t new_storage(Space space, uint32_t index, size_t offset, size_t bytes,
+                       bool overwritable = false) {
+    list_.table.push_back({space, index, offset, bytes});
+    storages_.push_back({-1, -1, overwritable});
+    return static_cast<uint32_t>(storages_.size() - 1);
+  }
+  uint32_t new_scratch(size_t bytes, bool overwritable) {
+    return new_storage(Space::kScratch, 0, 0, bytes, overwritable);
+  }
+  void touch(uint32_t storage, int64_t task) {
+    Storage& s = storages_[storage];
+    if (s.first < 0) s.first = task;
+    s.last = std::max(s.last, task);
+  }
+  uint32_t storage_of(Value v) const { return storage_of_.at(root_of(v)); }
+
+  // Inputs, outputs and states of the program, in the graph's order.
+  void declare(const Graph& graph) {
+    for (const Value& v : graph.inputs()) {
+      const auto index = static_cast<uint32_t>(list_.info.inputs.size());
+      list_.info.inputs.push_back({name_of(v.node()), v.type()});
+      storage_of_[v] = new_storage(Space::kInput, index, 0, bytes_of(v.type()));
+    }
+    for (const Value& v : graph.states()) {
+      const auto index = static_cast<uint32_t>(list_.info.states.size());
+      const size_t bytes = bytes_of(v.type());
+      list_.info.states.push_back({name_of(v.node()), v.type(), "", bytes, false, false});
+      storage_of_[v] = new_storage(Space::kState, index, 0, bytes);
+      state_index_[v] = index;
+    }
+    for (const Value& v : graph.outputs()) {
+      list_.info.outputs.push_back(v.type());
+      list_.info.output_is_metric.push_back(v.shape().rank() == 0);
+    }
+  }
+
+  // Values that are computed straight into the place where they are wanted: next values of states
+  // into the second home, fetches into their output.
+  void pin_results(const Scope& scope) {
+    const auto pinnable = [&](Value root) {
+      return !root.node().has(kSource | kControl | kEffect) && !pinned_.contains(root);
+    };
+    for (const Assignment& a : scope.graph.updates()) {
+      const Value root = root_of(a.next);
+      next_of_[root].push_back(a.state);
+    }
+    for (size_t i = 0; i < scope.graph.outputs().size(); ++i) {
+      const Value root = root_of(scope.graph.outputs()[i]);
+      if (!pinnable(root) || next_of_.contains(root)) continue;
+      pinned_[root] =
+          new_storage(Space::kOutput, static_cast<uint32_t>(i), 0, bytes_of(root.type()));
+    }
+  }
+
+  // ---- tasks
+  Task& emit(TaskKind kind, const std::vector<uint32_t>& arguments, TaskInfo info) {
+    Task task;
+    task.kind = kind;
+    task.first_argument = static_cast<uint32_t>(list_.arguments.size());
+    task.argument_count = static_cast<uint32_t>(arguments.size());
+    const auto number = static_cast<int64_t>(list_.tasks.size());
+    for (const uint32_t a : arguments) {
+      list_.arguments.push_back(a);
+      touch(a, number);
+    }
+    list_.most_arguments = std::max(list_.most_arguments, task.argument_count);
+    list_.tasks.push_back(task);
+    list_.infos.push_back(std::move(info));
+    return list_.tasks.back();
+  }
+  Task& emit_control(TaskKind kind, const std::vector<uint32_t>& arguments, std::string name,
+                     CallSite site = {}) {
+    Task& task = emit(kind, arguments, {.name = std::move(name), .site = site});
+    task.device_ns = library_.control_ns(kind);
+    return task;
+  }
+  void emit_kernel(KernelPlan plan, const std::vector<uint32_t>& arguments, TaskInfo info) {
+    info.block_dim = plan.block_dim;
+    info.reason = plan.reason;
+    Task& task = emit(plan.kind, arguments, std::move(info));
+    task.kernel = plan.kernel.get();
+    task.device_ns = plan.device_ns;
+    list_.kernels.push_back(std::move(plan.kernel));
+  }
+  void emit_copy(uint32_t from, uint32_t to, const std::string& what, CallSite site) {
+    const size_t bytes = list_.table[from].bytes;
+    emit_kernel(
+        library_.plan_copy(bytes), {from, to},
+        {.name = what, .op = "copy", .types = std::to_string(bytes) + " bytes", .site = site});
+  }
+
+  // ---- nodes
+  void lower_graph(const Graph& graph, bool root) {
+    const std::vector<bool> live = live_nodes(graph);
+    Scope scope{graph, count_uses(graph, live), root};
+    if (root) pin_results(scope);
+    for (const Node& node : graph.nodes()) {
+      if (!live[node.id()]) continue;
+      lower_node(node, scope);
+      if (node.has(kView)) continue;
+      for (const Value& v : node.inputs()) --scope.uses[root_of(v)];
+    }
+  }
+
+  void lower_node(const Node& node, Scope& scope) {
+    if (node.has(kView) || node.op_name() == "input" || node.op_name() == "state") return;
+    if (node.op_name() == "constant")
+      lower_constant(node);
+    else if (node.op_name() == "dequeue")
+      lower_dequeue(node);
+    else if (node.op_name() == "while_loop")
+      lower_while(node);
+    else if (node.op_name() == "cond")
+      lower_cond(node);
+    else
+      lower_kernel(node, scope);
+  }
+
+  void lower_constant(const Node& node) {
+    const Tensor& value = node.as<ConstantAttributes>().value;
+    const size_t offset = list_.info.constant_bytes;
+    list_.constants.emplace_back(offset, value);
+    list_.info.constant_bytes = align_up(offset + value.num_bytes(), Buffer::kAlignment);
+    storage_of_[node.output()] = new_storage(Space::kConstant, 0, offset, value.num_bytes());
+  }
+
+  void lower_dequeue(const Node& node) {
+    std::vector<uint32_t> fields;
+    for (size_t i = 0; i < node.types().size(); ++i) {
+      fields.push_back(
+          new_storage(Space::kSlot, static_cast<uint32_t>(i), 0, bytes_of(node.type(i))));
+      storage_of_[node.output(i)] = fields.back();
+    }
+    emit_control(TaskKind::kDequeue, fields, "next element", node.site());
+    dequeue_task_ = static_cast<int64_t>(list_.tasks.size()) - 1;
+    slot_storages_ = fields;
+  }
+
+  void lower_kernel(const Node& node, Scope& scope) {
+    KernelPlan plan = library_.plan(node);
+    std::vector<uint32_t> arguments;
+    for (const Value& v : node.inputs()) arguments.push_back(storage_of(v));
+    for (size_t i = 0; i < node.types().size(); ++i) {
+      const uint32_t storage = output_storage(node, i, plan, scope);
+      storage_of_[node.output(i)] = storage;
+      arguments.push_back(storage);
+    }
+    if (plan.workspace_bytes != 0) arguments.push_back(new_scratch(plan.workspace_bytes, false));
+    emit_kernel(std::move(plan), arguments,
+                {.name = "%" + std::to_string(node.id()),
+                 .op = op_text(node),
+                 .types = types_of(node),
+                 .site = node.site()});
+  }
+
+  static std::string op_text(const Node& node) {
+    if (node.op_name() != "fused") return node.op_name();
+    std::string text;
+    for (const Node& inner : node.bodies()[0]->nodes()) {
+      if (!inner.has(kSource)) text += (text.empty() ? "" : "+") + inner.op_name();
+    }
+    return "fused(" + text + ")";
+  }
+
+  uint32_t output_storage(const Node& node, size_t output, const KernelPlan& plan, Scope& scope) {
+    const Value value = node.output(output);
+    if (scope.root) {
+      if (const uint32_t home = state_storage(node, output, plan, scope); home != kNoStorage) {
+        return home;
+      }
+      if (const auto it = pinned_.find(value); it != pinned_.end()) return it->second;
+    }
+    const size_t bytes = bytes_of(node.type(output));
+    for (const auto& pair : plan.in_place) {
+      if (pair.output != output) continue;
+      const Value root = root_of(node.input(pair.input));
+      const uint32_t storage = storage_of_.at(root);
+      // An input of a body stands for a value of the graph around it, which may be read again.
+      if (root.node().has(kSource) || !storages_[storage].overwritable) continue;
+      if (list_.table[storage].bytes != bytes) continue;
+      if (scope.uses[root] != reads_by(node, root) ||
+          taken_by_other_output(node, output, storage)) {
+        continue;
+      }
+      return storage;
+    }
+    return new_scratch(bytes, true);
+  }
+
+  static int64_t reads_by(const Node& node, Value root) {
+    return std::count_if(node.inputs().begin(), node.inputs().end(),
+                         [&](const Value& v) { return root_of(v) == root; });
+  }
+  bool taken_by_other_output(const Node& node, size_t output, uint32_t storage) const {
+    for (size_t i = 0; i < output; ++i) {
+      if (storage_of_.at(node.output(i)) == storage) return true;
+    }
+    return false;
+  }
+
+  // The home of a state whose next value this output is: the current one where it may be written in
+  // place, else the second one. kNoStorage where the output is no next value.
+  uint32_t state_storage(const Node& node, size_t output, const KernelPlan& plan, Scope& scope) {
+    const Value value = node.output(output);
+    const auto it = next_of_.find(value);
+    if (it == next_of_.end()) return kNoStorage;
+    const Value state = it->second.front();
+    StateInfo& info = list_.info.states[state_index_.at(state)];
+    for (const auto& pair : plan.in_place) {
+      if (pair.output != output || root_of(node.input(pair.input)) != state) continue;
+      if (scope.uses[state] != reads_by(node, state) || scope.uses[value] != 1) continue;
+      info.updated = true;
+      written_.insert(state);
+      return storage_of_.at(state);
+    }
+    written_.insert(state);
+    return second_home(state);
+  }
+
+  uint32_t second_home(Value state) {
+    const uint32_t index = state_index_.at(state);
+    StateInfo& info = list_.info.states[index];
+    info.updated = true;
+    info.second_home = true;
+    const uint32_t storage = new_storage(Space::kStateOther, index, 0, info.bytes);
+    commits_.push_back(storage_of_.at(state));
+    commits_.push_back(storage);
+    return storage;
+  }
+
+  // Next values that no task computed straight into a home: inputs, other states, values shared by
+  // several states.
+  void finish_updates(const Graph& graph) {
+    for (const Assignment& a : graph.updates()) {
+      if (written_.contains(a.state)) continue;
+      if (root_of(a.next) == a.state) continue;  // unchanged
+      emit_copy(storage_of(a.next), second_home(a.state), "next " + name_of(a.state.node()),
+                a.next.node().site());
+    }
+  }
+
+  void finish_outputs(const Graph& graph) {
+    for (size_t i = 0; i < graph.outputs().size(); ++i) {
+      const Value v = graph.outputs()[i];
+      const uint32_t from = storage_of(v);
+      const BufferRef& ref = list_.table[from];
+      if (ref.space == Space::kOutput && ref.index == i) {
+        output_storages_.push_back(from);
+        continue;
+      }
+      const uint32_t to =
+          new_storage(Space::kOutput, static_cast<uint32_t>(i), 0, bytes_of(v.type()));
+      // A state that is updated in place was not, if a fetch wants its old value: count_uses saw
+      // that fetch.
+      emit_copy(from, to, "fetch " + std::to_string(i), v.node().site());
+      output_storages_.push_back(to);
+    }
+  }
+
+  // ---- control
+  void lower_while(const Node& node) {
+    const auto& attributes = node.as<WhileAttributes>();
+    const Graph& test = *node.bodies()[0];
+    const Graph& body = *node.bodies()[1];
+    const size_t variables = body.outputs().size();
+    std::vector<uint32_t> inputs;
+    for (const Value& v : node.inputs()) inputs.push_back(storage_of(v));
+    for (size_t i = 0; i < variables; ++i) {
+      const uint32_t carry = new_scratch(bytes_of(node.type(i)), false);
+      emit_copy(inputs[i], carry, "loop variable " + std::to_string(i), node.site());
+      inputs[i] = carry;
+      storage_of_[node.output(i)] = carry;
+    }
+    const auto begin = static_cast<uint32_t>(list_.tasks.size());
+    if (attributes.trip_count >= 0) {
+      Task& task = emit_control(TaskKind::kLoopSwitch, {inputs[0]}, "while count", node.site());
+      task.jump = Jump::kIfReached;
+      task.limit = attributes.trip_count;
+    } else {
+      bind_inputs(test, inputs);
+      lower_graph(test, false);
+      Task& task = emit_control(TaskKind::kLoopSwitch, {storage_of(test.outputs()[0])},
+                                "while condition", node.site());
+      task.jump = Jump::kIfFalse;
+    }
+    const size_t exit = list_.tasks.size() - 1;
+    bind_inputs(body, inputs);
+    lower_graph(body, false);
+    copy_together(body, inputs, node.site());
+    Task& back = emit_control(TaskKind::kLoopActive, {}, "while next", node.site());
+    back.jump = Jump::kAlways;
+    back.target = begin;
+    const auto end = static_cast<uint32_t>(list_.tasks.size());
+    list_.tasks[exit].target = end;
+    keep_alive_through(begin, end - 1);
+  }
+
+  void lower_cond(const Node& node) {
+    std::vector<uint32_t> inputs;
+    for (size_t i = 1; i < node.inputs().size(); ++i) inputs.push_back(storage_of(node.input(i)));
+    std::vector<uint32_t> results;
+    for (const Type& type : node.types()) results.push_back(new_scratch(bytes_of(type), false));
+    emit_control(TaskKind::kLoopSwitch, {storage_of(node.input(0))}, "cond", node.site()).jump =
+        Jump::kIfFalse;
+    const size_t choose = list_.tasks.size() - 1;
+    // Both branches write the results, so they live from the choice on.
+    for (const uint32_t r : results) touch(r, static_cast<int64_t>(choose));
+    size_t leave = 0;
+    for (size_t branch = 0; branch < 2; ++branch) {
+      const Graph& body = *node.bodies()[branch];
+      bind_inputs(body, inputs);
+      lower_graph(body, false);
+      copy_together(body, results, node.site());
+      if (branch == 1) break;
+      emit_control(TaskKind::kLoopActive, {}, "end of then", node.site()).jump = Jump::kAlways;
+      leave = list_.tasks.size() - 1;
+      list_.tasks[choose].target = static_cast<uint32_t>(list_.tasks.size());
+    }
+    list_.tasks[leave].target = static_cast<uint32_t>(list_.tasks.size());
+    for (size_t i = 0; i < results.size(); ++i) storage_of_[node.output(i)] = results[i];
+    // Values made before the choice must outlive both branches whichever runs.
+    keep_alive_through(static_cast<int64_t>(choose), static_cast<int64_t>(list_.tasks.size()) - 1);
+  }
+
+  void bind_inputs(const Graph& body, const std::vector<uint32_t>& storages) {
+    for (size_t i = 0; i < body.inputs().size(); ++i) storage_of_[body.inputs()[i]] = storages[i];
+  }
+
+  // The body's outputs into `targets`, as if all copies happened at once.
+  void copy_together(const Graph& body, const std::vector<uint32_t>& targets, CallSite site) {
+    std::vector<uint32_t> from;
+    std::vector<std::pair<uint32_t, uint32_t>> saved_copies;
+    for (const Value& v : body.outputs()) from.push_back(storage_of(v));
+    for (size_t i = 0; i < from.size(); ++i) {
+      const bool overwritten_before =
+          std::find(targets.begin(), targets.begin() + static_cast<std::ptrdiff_t>(i), from[i]) !=
+          targets.begin() + static_cast<std::ptrdiff_t>(i);
+      if (!overwritten_before) continue;
+      const uint32_t saved = new_scratch(list_.table[from[i]].bytes, false);
+      saved_copies.emplace_back(from[i], saved);
+      from[i] = saved;
+    }
+    for (const auto& [source, saved] : saved_copies) emit_copy(source, saved, "swap", site);
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (from[i] != targets[i])
+        emit_copy(from[i], targets[i], "result " + std::to_string(i), site);
+    }
+  }
+
+  // Whatever was there before task `begin` and is read from then on lives to the end of the loop.
+  void keep_alive_through(int64_t begin, int64_t end) {
+    for (Storage& s : storages_) {
+      if (s.first >= 0 && s.first < begin && s.last >= begin) s.last = std::max(s.last, end);
+    }
+  }
+
+  // ---- the sunk loop
+  uint32_t begin_loop() {
+    emit_control(TaskKind::kLoopSwitch, {}, "steps done?").jump = Jump::kSteps;
+    return 0;
+  }
+
+  void end_loop(uint32_t begin) {
+    emit_control(TaskKind::kLoopInc, {}, "step + 1");
+    Task& back = emit_control(TaskKind::kLoopActive, {}, "next step");
+    back.jump = Jump::kAlways;
+    back.target = begin;
+    list_.tasks[begin].target = static_cast<uint32_t>(list_.tasks.size());
+    emit_control(TaskKind::kLoopReset, {}, "step = 0");
+  }
+
+  // Right behind the slot's last reader, so that the producer gets it back early.
+  void release_slot() {
+    if (dequeue_task_ < 0) return;
+    int64_t last = dequeue_task_;
+    for (const uint32_t s : slot_storages_) last = std::max(last, storages_[s].last);
+    const auto position = static_cast<uint32_t>(last + 1);
+    emit_control(TaskKind::kReleaseSlot, {}, "slot read");
+    std::rotate(list_.tasks.begin() + position, list_.tasks.end() - 1, list_.tasks.end());
+    std::rotate(list_.infos.begin() + position, list_.infos.end() - 1, list_.infos.end());
+    for (Task& task : list_.tasks) {
+      if (task.jump != Jump::kNone && task.target > position) ++task.target;
+    }
+    for (Storage& s : storages_) {
+      if (s.first >= position) ++s.first;
+      if (s.last >= position) ++s.last;
+    }
+  }
+
+  void emit_metrics(const Graph& step) {
+    std::vector<uint32_t> metrics;
+    for (size_t i = 0; i < step.outputs().size(); ++i) {
+      if (list_.info.output_is_metric[i]) metrics.push_back(output_storages_[i]);
+    }
+    emit_control(TaskKind::kMetric, metrics, "metrics of the step");
+  }
+
+  void emit_commit() {
+    if (!commits_.empty())
+      emit_control(TaskKind::kCommit, commits_, "states take their next values");
+  }
+
+  void place_scratch() {
+    std::vector<LifeSpan> spans;
+    std::vector<uint32_t> which;
+    for (uint32_t i = 0; i < storages_.size(); ++i) {
+      if (list_.table[i].space != Space::kScratch || storages_[i].first < 0) continue;
+      spans.push_back({storages_[i].first, storages_[i].last, list_.table[i].bytes});
+      which.push_back(i);
+    }
+    const MemoryPlan plan = plan_memory(spans);
+    for (size_t i = 0; i < which.size(); ++i) list_.table[which[i]].offset = plan.offsets[i];
+    list_.info.scratch_bytes = plan.arena_bytes;
+    list_.info.scratch_lower_bound = plan.lower_bound;
+  }
+
+  const KernelLibrary& library_;
+  TaskList list_;
+  std::vector<Storage> storages_;  // by table index
+  std::unordered_map<Value, uint32_t, ValueHash> storage_of_;
+  std::unordered_map<Value, uint32_t, ValueHash> state_index_;
+  std::unordered_map<Value, std::vector<Value>, ValueHash> next_of_;  // value -> states it becomes
+  std::unordered_map<Value, uint32_t, ValueHash> pinned_;
+  std::unordered_set<Value, ValueHash> written_;
+  std::vector<uint32_t> commits_;  // current and second home of each state that has two
+  std::vector<uint32_t> output_storages_;
+  std::vector<uint32_t> slot_storages_;
+  int64_t dequeue_task_ = -1;
+};
+
+}  // namespace
+
+TaskList lower(const Graph& graph, const KernelLibrary& library) {
+  return Lowering(library).run(graph);
+}
+
+}  // namespace keel

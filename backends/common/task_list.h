@@ -1,0 +1,78 @@
+// TaskList: a compiled program as the walker runs it: flat tasks whose arguments are indices into a
+// buffer table. The table is filled at each launch from where the buffers live; DEQUEUE rewrites
+// the slot's entries, COMMIT swaps those of states with two homes. Made by lower(), immutable
+// afterwards.
+#ifndef KEEL_BACKENDS_COMMON_TASK_LIST_H
+#define KEEL_BACKENDS_COMMON_TASK_LIST_H
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/backends/common/kernel.h"
+#include "keel/core/device/program.h"
+
+namespace keel {
+
+// Where the bytes of a table entry are.
+enum class Space : uint8_t { kScratch, kConstant, kState, kStateOther, kInput, kOutput, kSlot };
+
+struct BufferRef {
+  Space space = Space::kScratch;
+  uint32_t index = 0;  // which state, input, output or slot field
+  size_t offset = 0;   // in scratch and constants
+  size_t bytes = 0;
+};
+
+enum class Jump : uint8_t {
+  kNone,
+  kAlways,     // to target
+  kIfFalse,    // to target when the bool argument 0 is false
+  kIfReached,  // to target when the i64 argument 0 has reached `limit`
+  kSteps,      // to target when the launch's steps are done or its stop flag is set
+};
+
+struct Task {
+  TaskKind kind = TaskKind::kAiCore;
+  Jump jump = Jump::kNone;
+  uint32_t first_argument = 0;
+  uint32_t argument_count = 0;
+  uint32_t target = 0;
+  int64_t limit = 0;
+  int64_t device_ns = 0;
+  const Kernel* kernel = nullptr;
+};
+
+// What people read about a task; never touched while it runs.
+struct TaskInfo {
+  std::string name;  // "%7" of the compiled graph, or what the control task is for
+  std::string op;
+  std::string types;  // inputs -> outputs
+  CallSite site;
+  int block_dim = 1;
+  std::string reason;
+};
+
+struct TaskList {
+  std::vector<Task> tasks;
+  std::vector<TaskInfo> infos;  // one for each task
+  std::vector<uint32_t> arguments;
+  std::vector<BufferRef> table;
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  // Constants and where they go in the constant arena.
+  std::vector<std::pair<size_t, Tensor>> constants;
+  uint32_t most_arguments = 0;
+  ProgramInfo info;
+};
+
+// One task a line.
+std::string describe(const TaskList& list);
+
+// The task list of a compiled graph (specialised, decomposed, perhaps fused). A graph whose only
+// node is `sunk_loop` becomes the loop over its body.
+TaskList lower(const Graph& graph, const KernelLibrary& library);
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_TASK_LIST_H

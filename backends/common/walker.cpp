@@ -1,0 +1,236 @@
+#include "keel/backends/common/walker.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "keel/core/base/error.h"
+#include "keel/core/base/parallel_for.h"
+#include "keel/core/queue/device_queue.h"
+#include "keel/core/queue/metrics_queue.h"
+
+namespace keel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t ns_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+char* address_in(const Buffer* buffer, const BufferRef& ref, const char* what) {
+  if (ref.bytes == 0) return nullptr;
+  if (buffer == nullptr || ref.offset > buffer->size() || ref.bytes > buffer->size() - ref.offset) {
+    throw Error({.op = "launch",
+                 .argument = std::string(what) + " " + std::to_string(ref.index),
+                 .expected = std::to_string(ref.offset + ref.bytes) + " bytes of device memory",
+                 .got = buffer == nullptr ? "none" : std::to_string(buffer->size()) + " bytes"});
+  }
+  return static_cast<char*>(buffer->address()) + ref.offset;
+}
+
+template <class T>
+T read(const void* address) {
+  T value;
+  __builtin_memcpy(&value, address, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+Walker::Walker(const TaskList& list, const Buffer* constants)
+    : list_(list),
+      constants_(constants),
+      table_(list.table.size()),
+      arguments_(list.most_arguments),
+      metrics_(list.most_arguments) {}
+
+void Walker::fill_table(const LaunchArgs& args) {
+  const ProgramInfo& info = list_.info;
+  if (args.states.size() != info.states.size() || args.inputs.size() != info.inputs.size() ||
+      args.outputs.size() != info.outputs.size()) {
+    throw Error("launch: the arguments do not match the program's states, inputs and outputs");
+  }
+  for (size_t i = 0; i < table_.size(); ++i) {
+    const BufferRef& ref = list_.table[i];
+    switch (ref.space) {
+      case Space::kScratch:
+        table_[i] = address_in(args.scratch, ref, "scratch");
+        break;
+      case Space::kConstant:
+        table_[i] = address_in(constants_, ref, "constant");
+        break;
+      case Space::kState:
+        table_[i] = address_in(args.states[ref.index].current, ref, "state");
+        break;
+      case Space::kStateOther:
+        table_[i] = address_in(args.states[ref.index].other, ref, "second home of state");
+        break;
+      case Space::kInput:
+        table_[i] = address_in(args.inputs[ref.index], ref, "input");
+        break;
+      case Space::kOutput:
+        table_[i] = address_in(args.outputs[ref.index], ref, "output");
+        break;
+      case Space::kSlot:
+        table_[i] = nullptr;
+        break;
+    }
+  }
+}
+
+void Walker::launch(LaunchArgs& args) noexcept {
+  args.report = LaunchReport{};
+  const auto start = Clock::now();
+  try {
+    current_ = 0;
+    fill_table(args);
+    run(args);
+  } catch (...) {
+    args.report.failed = true;
+    args.report.error = describe_error(std::current_exception(), current_, args);
+  }
+  args.report.busy_ns = ns_since(start);
+  if (args.metrics != nullptr) args.metrics->end_launch();
+}
+
+void Walker::run(LaunchArgs& args) {
+  const size_t count = list_.tasks.size();
+  LaunchReport& report = args.report;
+  int64_t device_ns = 0;
+  size_t next = 0;
+  while (next < count) {
+    const Task& task = list_.tasks[next];
+    current_ = next++;
+    device_ns += task.device_ns;
+    switch (task.kind) {
+      case TaskKind::kDequeue:
+        if (!dequeue(task, args)) next = count;
+        break;
+      case TaskKind::kReleaseSlot:
+        args.queue->release();
+        break;
+      case TaskKind::kMetric:
+        if (!push_metrics(task, args)) report.cancelled = true;
+        break;
+      case TaskKind::kCommit:
+        commit(task, args);
+        break;
+      case TaskKind::kLoopInc:
+        ++report.steps;
+        report.cursor = cursor_;
+        break;
+      case TaskKind::kLoopSwitch:
+      case TaskKind::kLoopActive: {
+        const void* argument =
+            task.argument_count != 0 ? table_[list_.arguments[task.first_argument]] : nullptr;
+        bool jump = task.jump == Jump::kAlways;
+        if (task.jump == Jump::kIfFalse)
+          jump = read<uint8_t>(argument) == 0;
+        else if (task.jump == Jump::kIfReached)
+          jump = read<int64_t>(argument) >= task.limit;
+        else if (task.jump == Jump::kSteps) {
+          const bool stop = args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
+          if (stop && report.steps < args.steps) report.cancelled = true;
+          jump = report.steps >= args.steps || report.cancelled;
+        }
+        if (jump) next = task.target;
+        break;
+      }
+      case TaskKind::kLoopReset:
+      case TaskKind::kEventRecord:
+      case TaskKind::kEventWait:
+        break;
+      default:
+        run_kernel(task);
+        break;
+    }
+  }
+  if (!list_.info.sunk) report.steps = 1;
+  report.device_ns = device_ns;
+}
+
+void Walker::run_kernel(const Task& task) {
+  const uint32_t* indices = list_.arguments.data() + task.first_argument;
+  for (uint32_t i = 0; i < task.argument_count; ++i) arguments_[i] = table_[indices[i]];
+  const Kernel& kernel = *task.kernel;
+  void* const* arguments = arguments_.data();
+  const int phases = kernel.phases();
+  for (int phase = 0; phase < phases; ++phase) {
+    const int blocks = kernel.blocks(phase);
+    if (blocks == 1) {
+      kernel.run(arguments, phase, 0);
+    } else {
+      parallel_for(blocks, [&](int block) { kernel.run(arguments, phase, block); });
+    }
+  }
+}
+
+bool Walker::dequeue(const Task& task, LaunchArgs& args) {
+  if (args.queue == nullptr)
+    throw Error("launch: the program takes its data from a queue, none was given");
+  const int64_t waited = args.queue->counters().consumer_wait_ns;
+  const std::span<void*> fields(arguments_.data(), task.argument_count);
+  const DequeueStatus status = args.queue->dequeue(fields, &cursor_, args.stop);
+  args.report.queue_wait_ns += args.queue->counters().consumer_wait_ns - waited;
+  for (uint32_t i = 0; i < task.argument_count; ++i) {
+    table_[list_.arguments[task.first_argument + i]] = arguments_[i];
+  }
+  switch (status) {
+    case DequeueStatus::kElement:
+      return true;
+    case DequeueStatus::kEndOfData:
+    case DequeueStatus::kClosed:
+      args.report.end_of_data = true;
+      return false;
+    case DequeueStatus::kCancelled:
+      args.report.cancelled = true;
+      return false;
+    case DequeueStatus::kFailed:
+      throw args.queue->failure();
+    case DequeueStatus::kTimeout:
+      throw args.queue->timeout_error();
+  }
+  return false;
+}
+
+bool Walker::push_metrics(const Task& task, LaunchArgs& args) {
+  if (args.metrics == nullptr) return true;
+  for (uint32_t i = 0; i < task.argument_count; ++i) {
+    metrics_[i] = table_[list_.arguments[task.first_argument + i]];
+  }
+  const std::span<const void* const> row(metrics_.data(), task.argument_count);
+  return args.metrics->push(args.first_step + args.report.steps, row, args.stop);
+}
+
+void Walker::commit(const Task& task, LaunchArgs& args) {
+  const uint32_t* pair = list_.arguments.data() + task.first_argument;
+  for (uint32_t i = 0; i < task.argument_count; i += 2) {
+    std::swap(table_[pair[i]], table_[pair[i + 1]]);
+    StateHome& home = args.states[list_.table[pair[i]].index];
+    std::swap(home.current, home.other);
+  }
+}
+
+std::exception_ptr Walker::describe_error(const std::exception_ptr& error, size_t task,
+                                          const LaunchArgs& args) const {
+  const TaskInfo* info = task < list_.infos.size() ? &list_.infos[task] : nullptr;
+  std::string where = "step " + std::to_string(args.first_step + args.report.steps);
+  if (info != nullptr) {
+    where +=
+        ", task " + std::to_string(task) + " (" + (info->op.empty() ? info->name : info->op) + ")";
+  }
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return std::make_exception_ptr(
+        (info != nullptr ? e.with_site(info->site) : e).with_context(where));
+  } catch (const std::exception& e) {
+    return std::make_exception_ptr(Error(
+        {.op = where, .message = e.what(), .site = info != nullptr ? info->site : CallSite{}}));
+  } catch (...) {
+    return std::make_exception_ptr(Error({.op = where, .message = "an unknown exception"}));
+  }
+}
+
+}  // namespace keel

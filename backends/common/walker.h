@@ -1,0 +1,45 @@
+// Walker: runs a TaskList: the one interpreter of all backends; the NPU's control unit is this
+// walker. A step does nothing but call its tasks: no allocation, no lock but the queue's, no
+// lookup. One launch at a time, on the device's thread.
+#ifndef KEEL_BACKENDS_COMMON_WALKER_H
+#define KEEL_BACKENDS_COMMON_WALKER_H
+
+#include <vector>
+
+#include "keel/backends/common/task_list.h"
+#include "keel/core/device/program.h"
+
+namespace keel {
+
+class Walker {
+ public:
+  // REQUIRES that the list outlives the walker. `constants` holds the list's constants at their
+  // offsets.
+  Walker(const TaskList& list, const Buffer* constants);
+
+  // Fills the table, runs the tasks, fills args.report and hands the states' homes back. Never
+  // throws: the first error is in args.report.error, with step, task, op and the user's line.
+  void launch(LaunchArgs& args) noexcept;
+
+ private:
+  void fill_table(const LaunchArgs& args);
+  void run(LaunchArgs& args);
+  void run_kernel(const Task& task);
+  bool dequeue(const Task& task, LaunchArgs& args);
+  bool push_metrics(const Task& task, LaunchArgs& args);
+  void commit(const Task& task, LaunchArgs& args);
+  std::exception_ptr describe_error(const std::exception_ptr& error, size_t task,
+                                    const LaunchArgs& args) const;
+
+  const TaskList& list_;
+  const Buffer* constants_;
+  std::vector<void*> table_;
+  std::vector<void*> arguments_;      // of the task that runs
+  std::vector<const void*> metrics_;  // of the METRIC task
+  Cursor cursor_;                     // of the element in the slot
+  size_t current_ = 0;                // task that runs
+};
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_WALKER_H

@@ -1,0 +1,38 @@
+// The backends that are built in (the list is generated from the folders here) and those loaded
+// from plugins. Each is made on first use and lives as long as the process. Any thread.
+#ifndef KEEL_BACKENDS_REGISTRY_H
+#define KEEL_BACKENDS_REGISTRY_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/core/base/export.h"
+#include "keel/core/device/device.h"
+
+namespace keel {
+
+// "npu:0", "cpu", "ref:0" ... (no index means 0). Throws Error naming the choices for an unknown
+// backend or device.
+KEEL_API Device device(const std::string& name);
+
+// Names of all backends: built in, then plugins in the order they were loaded.
+KEEL_API std::vector<std::string> backend_names();
+KEEL_API Backend& backend(const std::string& name);
+
+// Loads a shared library that exports `extern "C" keel::Backend* keel_make_backend(int
+// api_version)`, which returns null for a version it does not know. Throws Error for a missing file
+// or symbol, another API version, or a name that is taken; returns the backend's name. Plugins are
+// never unloaded.
+KEEL_API std::string load_backend_plugin(const std::string& path);
+
+struct BackendFactory {
+  const char* name;
+  std::unique_ptr<Backend> (*make)();
+};
+// Generated from the folders that hold a <name>_backend.cpp.
+std::vector<BackendFactory> builtin_backends();
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_REGISTRY_H
