@@ -1,9 +1,6 @@
 # What backends/npu alone needs. No processor flags here: Highway dispatches at run time, and
 # -march=native would leave it one target only.
 target_link_libraries(${room_target} PRIVATE hwy::hwy)
-if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  target_compile_options(${room_target} PRIVATE -Wno-unknown-pragmas)  # `GCC ivdep`
-endif()
 
 # The device presets travel inside the library, so they are found in the build tree and after install.
 file(GLOB preset_header CONFIGURE_DEPENDS ${room_dir}/presets/preset_files.h)
