@@ -1,0 +1,170 @@
+// Arithmetic of two operands.
+#include "keel/ops/elementwise.h"
+#include "keel/ops/elementwise_rules.h"
+#include "keel/ops/reduce.h"
+#include "keel/ops/scalar_rules.h"
+
+namespace keel {
+namespace {
+
+// The gradients of a and b, each summed over the axes along which that input was broadcast.
+Values flows(const BuildContext& ctx, const Value& to_a, const Value& to_b) {
+  return {sum_to_shape(to_a, ctx.inputs[0].shape(), ctx.site),
+          sum_to_shape(to_b, ctx.inputs[1].shape(), ctx.site)};
+}
+
+Values add_gradient(const BuildContext& ctx) {
+  const Value& g = ctx.output_gradients[0];
+  return flows(ctx, g, g);
+}
+
+Values sub_gradient(const BuildContext& ctx) {
+  const Value& g = ctx.output_gradients[0];
+  return flows(ctx, g, neg(g, ctx.site));
+}
+
+Values mul_gradient(const BuildContext& ctx) {
+  const Value& g = ctx.output_gradients[0];
+  return flows(ctx, mul(g, ctx.inputs[1], ctx.site), mul(g, ctx.inputs[0], ctx.site));
+}
+
+Values div_gradient(const BuildContext& ctx) {
+  const CallSite site = ctx.site;
+  const Value to_a = div(ctx.output_gradients[0], ctx.inputs[1], site);
+  return flows(ctx, to_a, neg(mul(to_a, ctx.outputs[0], site), site));
+}
+
+// b * a^(b-1) and a^b * log(a). With b = 0 the first is 0 for every a, with a = 0 the second:
+// products with the infinities that the formulas have there would give NaN.
+Values pow_gradient(const BuildContext& ctx) {
+  const CallSite site = ctx.site;
+  const Value &a = ctx.inputs[0], &b = ctx.inputs[1], &g = ctx.output_gradients[0];
+  const Value exponent = select(equal(b, 0, site), 1, sub(b, 1, site), site);
+  const Value to_a = mul(g, mul(b, pow(a, exponent, site), site), site);
+  const Value base = select(equal(a, 0, site), 1, a, site);
+  const Value to_b = mul(g, mul(ctx.outputs[0], log(base, site), site), site);
+  return flows(ctx, to_a, to_b);
+}
+
+// All of the gradient where one side wins, half of it at ties, none where either is NaN.
+Values extremum_gradient(const BuildContext& ctx, const Value& a_wins, const Value& b_wins) {
+  const CallSite site = ctx.site;
+  const Value& g = ctx.output_gradients[0];
+  const Value tie = select(equal(ctx.inputs[0], ctx.inputs[1], site), mul(g, 0.5, site), 0, site);
+  return flows(ctx, select(a_wins, g, tie, site), select(b_wins, g, tie, site));
+}
+
+Values maximum_gradient(const BuildContext& ctx) {
+  const Value &a = ctx.inputs[0], &b = ctx.inputs[1];
+  return extremum_gradient(ctx, greater(a, b, ctx.site), less(a, b, ctx.site));
+}
+
+Values minimum_gradient(const BuildContext& ctx) {
+  const Value &a = ctx.inputs[0], &b = ctx.inputs[1];
+  return extremum_gradient(ctx, less(a, b, ctx.site), greater(a, b, ctx.site));
+}
+
+// mod(a, b) = a - floor(a / b) * b.
+Values mod_gradient(const BuildContext& ctx) {
+  const CallSite site = ctx.site;
+  const Value& g = ctx.output_gradients[0];
+  const Value quotient = floor(div(ctx.inputs[0], ctx.inputs[1], site), site);
+  return flows(ctx, g, neg(mul(g, quotient, site), site));
+}
+
+// Integer exponents of either sign for integers; positive bases for floats.
+Tensor draw_base(SampleSource& source, const Shape& shape) {
+  return is_float(source.dtype()) ? source.values(shape, 0.25, 4) : source.values(shape, -3, 3);
+}
+
+// One binary op over tensors that share no element: for ops with a kink where a = b.
+std::function<Sample(SampleSource&)> separated_sample(const std::string& name) {
+  return [name](SampleSource& source) -> Sample {
+    if (!is_number(source.dtype())) return {};
+    Sample sample = binary_sample(name, kNumbers, draw_separated(), draw_separated())(source);
+    if (!is_float(source.dtype())) return sample;
+    // Multiples of 1/16 against multiples of 1/16 plus 1/32.
+    Tensor& b = sample.inputs[1];
+    for (int64_t i = 0; i < b.num_elements(); ++i) b.set(i, b.at(i) + 0.03125);
+    return sample;
+  };
+}
+
+// a = q * b + r with the remainder r well inside (0, b): mod jumps where r = 0.
+Sample sample_mod(SampleSource& source) {
+  if (!is_float(source.dtype())) {
+    return binary_sample("mod", kNumbers, draw(-40, 40), draw(-7, 7))(source);
+  }
+  Sample sample = binary_sample("mod", kNumbers, draw(0.25, 0.75), draw_signed(0.5, 2))(source);
+  Tensor& a = sample.inputs[0];
+  const Tensor& b = sample.inputs[1];
+  // Only a single divisor leaves the choice of the remainder free for every element.
+  const bool smooth = b.num_elements() == 1;
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    const double whole = static_cast<double>(source.integer(-3, 3));
+    a.set(i, smooth ? (a.at(i) + whole) * b.at(0) : a.at(i) * 8 * whole);
+  }
+  sample.differentiable = {smooth, smooth};
+  return sample;
+}
+
+}  // namespace
+
+void register_elementwise_arithmetic(OpTable& table) {
+  add_binary<kNumbers>(table, {.name = "add", .summary = "a + b", .gradient = add_gradient},
+                       [](auto a, auto b) { return scalar::add(a, b); });
+  add_binary<kNumbers>(table, {.name = "sub", .summary = "a - b", .gradient = sub_gradient},
+                       [](auto a, auto b) { return scalar::sub(a, b); });
+  add_binary<kNumbers>(table, {.name = "mul", .summary = "a * b", .gradient = mul_gradient},
+                       [](auto a, auto b) { return scalar::mul(a, b); });
+  add_binary<kNumbers>(table,
+                       {.name = "div",
+                        .summary = "a / b; integers truncate towards zero, and by zero give 0",
+                        .gradient = div_gradient,
+                        .bound = {.ulps = 1},
+                        .draw_b = draw_signed(0.5, 2)},
+                       [](auto a, auto b) { return scalar::div(a, b); });
+  add_binary<kNumbers>(table,
+                       {.name = "pow",
+                        .summary = "a to the power of b",
+                        .gradient = pow_gradient,
+                        .bound = {.ulps = 16},
+                        .draw_a = draw_base,
+                        .draw_b = draw(-3, 3)},
+                       [](auto a, auto b) { return scalar::pow(a, b); });
+  add_binary<kNumbers>(
+      table,
+      {.name = "maximum",
+       .summary = "the larger of a and b; NaN where either is NaN",
+       .gradient = maximum_gradient},
+      [](auto a, auto b) { return scalar::maximum(a, b); }, separated_sample("maximum"));
+  add_binary<kNumbers>(
+      table,
+      {.name = "minimum",
+       .summary = "the smaller of a and b; NaN where either is NaN",
+       .gradient = minimum_gradient},
+      [](auto a, auto b) { return scalar::minimum(a, b); }, separated_sample("minimum"));
+  add_binary<kNumbers>(
+      table,
+      {.name = "mod",
+       .summary = "the remainder of a / b with the sign of b",
+       .gradient = mod_gradient},
+      [](auto a, auto b) { return scalar::mod(a, b); }, sample_mod);
+}
+
+Value add(Operand a, Operand b, CallSite site) { return emit("add", {a, b}, site); }
+Value sub(Operand a, Operand b, CallSite site) { return emit("sub", {a, b}, site); }
+Value mul(Operand a, Operand b, CallSite site) { return emit("mul", {a, b}, site); }
+Value div(Operand a, Operand b, CallSite site) { return emit("div", {a, b}, site); }
+Value pow(Operand a, Operand b, CallSite site) { return emit("pow", {a, b}, site); }
+Value maximum(Operand a, Operand b, CallSite site) { return emit("maximum", {a, b}, site); }
+Value minimum(Operand a, Operand b, CallSite site) { return emit("minimum", {a, b}, site); }
+Value mod(Operand a, Operand b, CallSite site) { return emit("mod", {a, b}, site); }
+
+Value operator+(Operand a, Operand b) { return add(a, b); }
+Value operator-(Operand a, Operand b) { return sub(a, b); }
+Value operator*(Operand a, Operand b) { return mul(a, b); }
+Value operator/(Operand a, Operand b) { return div(a, b); }
+Value operator-(Operand a) { return neg(a); }
+
+}  // namespace keel

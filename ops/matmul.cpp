@@ -1,0 +1,149 @@
+#include "keel/ops/matmul.h"
+
+#include <array>
+
+#include "keel/graph/ir/emit.h"
+#include "keel/graph/ir/op_table.h"
+#include "keel/graph/ir/sample.h"
+#include "keel/ops/infer_rules.h"
+#include "keel/ops/reduce.h"
+#include "keel/ops/reference_loops.h"
+#include "keel/ops/scalar_rules.h"
+
+namespace keel {
+namespace {
+
+Shape batch_of(const Shape& shape) { return Shape(shape.dims().first(shape.rank() - 2)); }
+
+// Rows and columns as the product sees them.
+struct Matrix {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t row_stride = 0;
+  int64_t column_stride = 0;
+};
+
+Matrix matrix_of(const Shape& shape, bool transposed) {
+  const int64_t outer = shape[shape.rank() - 2];
+  const int64_t inner = shape[shape.rank() - 1];
+  return transposed ? Matrix{inner, outer, 1, inner} : Matrix{outer, inner, inner, 1};
+}
+
+std::vector<Type> infer_matmul(const InferContext& ctx) {
+  ctx.require_same_dtype();
+  require_dtypes(ctx, 0, kNumbers);
+  ctx.require_rank(0, 2, Shape::kMaxRank);
+  ctx.require_rank(1, 2, Shape::kMaxRank);
+  const auto& options = ctx.as<MatmulAttributes>();
+  const Shape &a = ctx.inputs[0].shape, &b = ctx.inputs[1].shape;
+  const Matrix left = matrix_of(a, options.transpose_a);
+  const Matrix right = matrix_of(b, options.transpose_b);
+  if (left.columns >= 0 && right.rows >= 0 && left.columns != right.rows) {
+    const std::string k = std::to_string(left.columns);
+    ctx.fail("b",
+             options.transpose_b ? "shape [..., ?, " + k + "] (transposed)"
+                                 : "shape [..., " + k + ", ?]",
+             to_string(b),
+             "a is " + to_string(a) + (options.transpose_a ? " (transposed)" : "") +
+                 ": its inner dimension must equal b's; check the shapes and transpose flags");
+  }
+  const auto batch = broadcast(batch_of(a), batch_of(b));
+  if (!batch) {
+    ctx.fail("b", "leading dimensions that broadcast with " + to_string(batch_of(a)),
+             to_string(batch_of(b)), "leading dimensions must be equal or 1");
+  }
+  Shape shape = *batch;
+  shape.push_back(left.rows);
+  shape.push_back(right.columns);
+  return {{ctx.inputs[0].dtype, shape}};
+}
+
+template <class T>
+void multiply(const T* a, const Matrix& left, const T* b, const Matrix& right, T* out) {
+  for (int64_t i = 0; i < left.rows; ++i) {
+    for (int64_t j = 0; j < right.columns; ++j) {
+      Computed<T> total{0};
+      for (int64_t k = 0; k < left.columns; ++k) {
+        const auto x = load(a, i * left.row_stride + k * left.column_stride);
+        const auto y = load(b, k * right.row_stride + j * right.column_stride);
+        total = scalar::add(total, scalar::mul(x, y));
+      }
+      store(out, i * right.columns + j, total);
+    }
+  }
+}
+
+void reference_matmul(const ReferenceContext& ctx) {
+  const auto& options = ctx.as<MatmulAttributes>();
+  const Shape &a = ctx.inputs[0].shape(), &b = ctx.inputs[1].shape();
+  const Matrix left = matrix_of(a, options.transpose_a);
+  const Matrix right = matrix_of(b, options.transpose_b);
+  const int64_t left_size = left.rows * left.columns;
+  const int64_t right_size = right.rows * right.columns;
+  visit_dtype(ctx.inputs[0].dtype(), [&]<class T>() {
+    if constexpr (!std::is_same_v<T, bool>) {
+      const T* x = ctx.inputs[0].data<T>().data();
+      const T* y = ctx.inputs[1].data<T>().data();
+      T* out = ctx.outputs[0].data<T>().data();
+      for_each_broadcast<2>(batch_of(ctx.outputs[0].shape()), {batch_of(a), batch_of(b)},
+                            [&](int64_t i, const auto& from) {
+                              multiply(x + from[0] * left_size, left, y + from[1] * right_size,
+                                       right, out + i * left.rows * right.columns);
+                            });
+    }
+  });
+}
+
+// With C = A B: dA = G B^T and dB = A^T G, written for the stored (perhaps transposed) operands.
+Values matmul_gradient(const BuildContext& ctx) {
+  const auto [ta, tb] = ctx.as<MatmulAttributes>();
+  const CallSite site = ctx.site;
+  const Value &a = ctx.inputs[0], &b = ctx.inputs[1], &g = ctx.output_gradients[0];
+  const Value to_a = ta ? matmul(b, g, {.transpose_a = tb, .transpose_b = true}, site)
+                        : matmul(g, b, {.transpose_a = false, .transpose_b = !tb}, site);
+  const Value to_b = tb ? matmul(g, a, {.transpose_a = true, .transpose_b = ta}, site)
+                        : matmul(a, g, {.transpose_a = !ta, .transpose_b = false}, site);
+  return {sum_to_shape(to_a, a.shape(), site), sum_to_shape(to_b, b.shape(), site)};
+}
+
+Shape with_matrix(Shape batch, int64_t rows, int64_t columns, bool transposed) {
+  batch.push_back(transposed ? columns : rows);
+  batch.push_back(transposed ? rows : columns);
+  return batch;
+}
+
+Sample sample_matmul(SampleSource& source) {
+  if (!is_number(source.dtype())) return {};
+  Shape batch_a;
+  if (source.integer(0, 2) == 0) batch_a = source.shape(0, 2);
+  Shape batch_b = source.broadcastable_to(batch_a);
+  if (source.coin()) std::swap(batch_a, batch_b);
+  const MatmulAttributes options{source.coin(), source.coin()};
+  const int64_t m = source.dim(), k = source.dim(), n = source.dim();
+  return {.inputs = {source.values(with_matrix(batch_a, m, k, options.transpose_a)),
+                     source.values(with_matrix(batch_b, k, n, options.transpose_b))},
+          .build = [options](Graph&, const Values& v) -> Values {
+            return {emit("matmul", {v[0], v[1]}, Attributes::of(options), v[0].node().site())};
+          }};
+}
+
+}  // namespace
+
+void register_matmul(OpTable& table) {
+  table.add({.name = "matmul",
+             .summary = "the product of matrices, batched over leading dimensions",
+             .input_names = {"a", "b"},
+             .attributes = &attributes_schema<MatmulAttributes>(),
+             .infer = infer_matmul,
+             .reference = reference_matmul,
+             .gradient = matmul_gradient,
+             .traits = kProduct,
+             .bound = {.ulps = 1, .k = 4},
+             .sample = sample_matmul});
+}
+
+Value matmul(Operand a, Operand b, MatmulAttributes options, CallSite site) {
+  return emit("matmul", {a, b}, Attributes::of(options), site);
+}
+
+}  // namespace keel

@@ -1,0 +1,34 @@
+// Matrix products. a is [..., m, k] (or [..., k, m] with transpose_a), b is [..., k, n] (or [...,
+// n, k]); the result is
+// [..., m, n]. Leading dimensions broadcast as in NumPy. One number dtype throughout; floats are
+// accumulated in at least f32 (f64 in f64), integers wrap in their own dtype.
+#ifndef KEEL_OPS_MATMUL_H
+#define KEEL_OPS_MATMUL_H
+
+#include <tuple>
+
+#include "keel/core/base/export.h"
+#include "keel/graph/ir/attributes.h"
+#include "keel/graph/ir/operand.h"
+#include "keel/graph/ir/value.h"
+
+namespace keel {
+
+// Whether the last two axes of an operand are taken the other way round.
+struct MatmulAttributes {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  static constexpr auto fields() {
+    return std::tuple(field("transpose_a", &MatmulAttributes::transpose_a),
+                      field("transpose_b", &MatmulAttributes::transpose_b));
+  }
+};
+
+// Adds one node and returns its value; errors name `site`, or where that is not given the line that
+// made `a`. Throws Error for operands of rank 0 or 1 (reshape them), inner dimensions that differ,
+// and mixed or bool dtypes.
+KEEL_API Value matmul(Operand a, Operand b, MatmulAttributes options = {}, CallSite site = {});
+
+}  // namespace keel
+
+#endif  // KEEL_OPS_MATMUL_H
