@@ -197,6 +197,23 @@ int64_t Graph::next_salt() noexcept {
   return root->salts_++;
 }
 
+void Graph::order_inputs(Values order) {
+  std::vector<bool> missing(nodes_.size(), false);
+  for (const Value& v : inputs_) missing[v.node_id()] = true;
+  bool ok = order.size() == inputs_.size();
+  for (const Value& v : order) {
+    ok = ok && v.valid() && &v.graph() == this && missing[v.node_id()];
+    if (ok) missing[v.node_id()] = false;
+  }
+  if (!ok) {
+    throw Error({.op = "graph",
+                 .argument = "order of inputs",
+                 .expected = "each of its " + std::to_string(inputs_.size()) + " inputs once",
+                 .got = "other values"});
+  }
+  inputs_ = std::move(order);
+}
+
 void Graph::set_outputs(Values outputs) { outputs_ = std::move(outputs); }
 
 void Graph::add_update(Value state, Value next) { updates_.push_back({state, next}); }

@@ -141,7 +141,12 @@ class KEEL_API Graph {
   Value find_input(std::string_view name) const;
   Value find_state(std::string_view name) const;
 
+  // Puts the inputs in another order; throws unless `order` holds each of them once.
+  void order_inputs(Values order);
+
  private:
+  friend class Verifier;          // sees what checks need and users do not
+  friend struct GraphTestAccess;  // tests of the verifier build broken graphs
   Value reserved_state(const char* name);
   Value adopt(Value value, CallSite site, const OpDef& op, size_t index);
   void check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite site) const;

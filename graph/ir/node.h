@@ -40,6 +40,8 @@ public:
 
 private:
   friend class Graph;
+  friend class Verifier;
+  friend struct GraphTestAccess;
   Graph *graph_ = nullptr;
   uint32_t id_ = 0;
   const OpDef *op_ = nullptr;

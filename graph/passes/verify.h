@@ -10,8 +10,14 @@
 
 namespace keel {
 
-KEEL_API void verify(const Graph &graph);
+// The graph and, once each, the bodies in it.
+KEEL_API void verify(const Graph& graph);
 
-} // namespace keel
+// The part of it that Graph::add cannot check node by node: names of inputs and states, outputs,
+// updates and attached updates. An unknown dimension of a next value may turn out to be the
+// state's.
+void verify_signature(const Graph& graph);
 
-#endif // KEEL_GRAPH_PASSES_VERIFY_H
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_PASSES_VERIFY_H

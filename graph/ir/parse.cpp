@@ -1,0 +1,387 @@
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "keel/core/tensor/convert.h"
+#include "keel/graph/ir/lexer.h"
+#include "keel/graph/ir/text.h"
+#include "keel/graph/passes/verify.h"
+
+namespace keel {
+namespace {
+
+// Bodies nest as deep as this; the parser, the verifier and destructors recurse over them.
+constexpr int kMostNesting = 64;
+
+// Values of attributes and types. Which kind of value is expected is known from the op.
+class ValueParser {
+ public:
+  explicit ValueParser(Lexer& lexer) : lexer_(lexer) {}
+
+  // A value of the kind that `like` has.
+  AttributeValue parse(const AttributeValue& like) {
+    return std::visit([&]<class T>(const T&) -> AttributeValue { return value(Tag<T>()); }, like);
+  }
+
+  Type type() {
+    const Token name = lexer_.expect(TokenKind::kName, "a type such as f32[2, ?]");
+    const DType d = dtype(name);
+    return {d, shape()};
+  }
+
+  int64_t positive(const char* what) {
+    const Token at = lexer_.peek();
+    const auto v = number<int32_t>(what);
+    if (v < 1) lexer_.fail(at, what);
+    return v;
+  }
+
+ private:
+  template <class T>
+  struct Tag {};
+
+  bool value(Tag<bool>) { return element(Tag<bool>()); }
+  int64_t value(Tag<int64_t>) { return number<int64_t>("an integer"); }
+  double value(Tag<double>) { return element(Tag<double>()); }
+  std::string value(Tag<std::string>) {
+    return lexer_.expect(TokenKind::kString, "a string in quotes").string;
+  }
+  DType value(Tag<DType>) { return dtype(lexer_.expect(TokenKind::kName, "a dtype")); }
+  Shape value(Tag<Shape>) { return shape(); }
+  Type value(Tag<Type>) { return type(); }
+  Tensor value(Tag<Tensor>) {
+    if (lexer_.accept("none")) return {};
+    const Token at = lexer_.peek();
+    return tensor(at, type());
+  }
+  template <class T>
+  std::vector<T> value(Tag<std::vector<T>>) {
+    std::vector<T> list;
+    lexer_.expect("[");
+    if (lexer_.accept("]")) return list;
+    do list.push_back(value(Tag<T>()));
+    while (lexer_.accept(","));
+    lexer_.expect("]");
+    return list;
+  }
+
+  DType dtype(const Token& name) {
+    try {
+      return parse_dtype(name.text);
+    } catch (const Error& error) {
+      lexer_.fail_because(name, error);
+    }
+  }
+
+  Shape shape() {
+    Shape shape;
+    lexer_.expect("[");
+    if (lexer_.accept("]")) return shape;
+    do {
+      const Token at = lexer_.peek();
+      const int64_t dim = lexer_.accept("?") ? kUnknownDim : number<int64_t>("a dimension or ?");
+      if (at.text != "?" && dim < 0) lexer_.fail(at, "a dimension of at least 0, or ?");
+      if (shape.rank() == Shape::kMaxRank) {
+        lexer_.fail(at, "at most " + std::to_string(Shape::kMaxRank) + " dimensions");
+      }
+      shape.push_back(dim);
+    } while (lexer_.accept(","));
+    lexer_.expect("]");
+    return shape;
+  }
+
+  Tensor tensor(const Token& at, const Type& type) {
+    if (size_of(type.dtype) == 0 || !type.shape.known()) {
+      lexer_.fail(at, "a dtype of tensors and known dimensions");
+    }
+    int64_t count = 0;
+    try {
+      count = type.shape.num_elements();
+    } catch (const Error& error) {
+      lexer_.fail_because(at, error);
+    }
+    lexer_.expect("(");
+    // Each element takes a character at least: no text makes us allocate more than it holds.
+    if (static_cast<uint64_t>(count) > lexer_.rest()) {
+      lexer_.fail(at, std::to_string(count) + " elements, more than the text has");
+    }
+    Tensor t(type.dtype, type.shape);
+    visit_dtype(type.dtype, [&]<class T>() {
+      bool first = true;
+      for (T& e : t.data<T>()) {
+        if (!first) lexer_.expect(",");
+        first = false;
+        if (lexer_.next_is("...")) abbreviated();
+        e = element(Tag<T>());
+      }
+    });
+    if (lexer_.next_is("...")) abbreviated();
+    lexer_.expect(")");
+    return t;
+  }
+
+  [[noreturn]] void abbreviated() {
+    lexer_.fail(lexer_.peek(), "all elements of the constant",
+                "print the graph without a limit on elements");
+  }
+
+  bool element(Tag<bool>) {
+    if (lexer_.accept("true")) return true;
+    if (!lexer_.next_is("false")) lexer_.fail(lexer_.peek(), "true or false");
+    lexer_.take();
+    return false;
+  }
+  template <class T>
+  requires(std::is_integral_v<T>) T element(Tag<T>) {
+    return number<T>(dtype_of<T> == u8 ? "an integer from 0 to 255" : "an integer that fits");
+  }
+  double element(Tag<double>) { return real<double, uint64_t>(); }
+  float element(Tag<float>) { return real<float, uint32_t>(); }
+  Half element(Tag<Half>) { return half<Half>(); }
+  BFloat16 element(Tag<BFloat16>) { return half<BFloat16>(); }
+
+  template <class H>
+  H half() {
+    if (!lexer_.next_is("nan")) return H(finite_or_infinite<float>());
+    const std::optional<uint16_t> bits = nan_bits<uint16_t>();
+    return bits ? H::from_bits(*bits) : H(std::numeric_limits<float>::quiet_NaN());
+  }
+
+  template <class F, class Bits>
+  F real() {
+    if (!lexer_.next_is("nan")) return finite_or_infinite<F>();
+    const std::optional<Bits> bits = nan_bits<Bits>();
+    return bits ? std::bit_cast<F>(*bits) : std::numeric_limits<F>::quiet_NaN();
+  }
+
+  // Takes nan, the default NaN, or nan(0x7fc00001), another one.
+  template <class Bits>
+  std::optional<Bits> nan_bits() {
+    lexer_.expect("nan");
+    if (!lexer_.accept("(")) return std::nullopt;
+    static constexpr const char* kExpected = "the bits of a NaN, 0x...";
+    const Token hex = lexer_.expect(TokenKind::kNumber, kExpected);
+    const std::string_view digits = hex.text.substr(hex.text.substr(0, 2) == "0x" ? 2 : 0);
+    const char* const end = digits.data() + digits.size();
+    Bits bits = 0;
+    const auto result = std::from_chars(digits.data(), end, bits, 16);
+    if (result.ec != std::errc() || result.ptr != end) lexer_.fail(hex, kExpected);
+    lexer_.expect(")");
+    return bits;
+  }
+
+  template <class F>
+  F finite_or_infinite() {
+    if (lexer_.accept("inf")) return std::numeric_limits<F>::infinity();
+    if (lexer_.peek().text == "-inf") {
+      lexer_.take();
+      return -std::numeric_limits<F>::infinity();
+    }
+    return number<F>("a number");
+  }
+
+  template <class T>
+  T number(const char* what) {
+    const Token token = lexer_.expect(TokenKind::kNumber, what);
+    T value{};
+    const char* const end = token.text.data() + token.text.size();
+    const auto result = std::from_chars(token.text.data(), end, value);
+    if (result.ec != std::errc() || result.ptr != end) lexer_.fail(token, what);
+    return value;
+  }
+
+  Lexer& lexer_;
+};
+
+class Parser {
+ public:
+  Parser(std::string_view text, const OpTable& ops) : lexer_(text), values_(lexer_), ops_(ops) {}
+
+  std::unique_ptr<Graph> run() {
+    auto graph = std::make_unique<Graph>(ops_);
+    parse_into(*graph, 0);
+    if (lexer_.peek().kind != TokenKind::kEnd) lexer_.fail(lexer_.peek(), "the end of the text");
+    return graph;
+  }
+
+ private:
+  // The outputs of a graph's nodes by the number they were written with.
+  using Scope = std::unordered_map<uint32_t, Values>;
+
+  void parse_into(Graph& graph, int nesting) {
+    const Token start = lexer_.peek();
+    if (nesting > kMostNesting) {
+      lexer_.fail(start, "bodies nested at most " + std::to_string(kMostNesting) + " deep");
+    }
+    lexer_.expect("graph");
+    lexer_.expect("{");
+    Scope scope;
+    while (lexer_.peek().kind == TokenKind::kReference) node(graph, scope, nesting);
+    if (lexer_.next_is("inputs")) {
+      const Token at = lexer_.take();
+      checked(at, [&] { graph.order_inputs(references(scope)); });
+    }
+    if (lexer_.accept("outputs")) graph.set_outputs(references(scope));
+    if (lexer_.accept("updates")) {
+      list([&] {
+        const Value state = reference(scope);
+        lexer_.expect("<-");
+        graph.add_update(state, reference(scope));
+      });
+    }
+    if (lexer_.accept("attached")) {
+      list([&] {
+        const Value output = reference(scope);
+        lexer_.expect(":");
+        const Value state = reference(scope);
+        lexer_.expect("<-");
+        graph.attach_update(output, state, reference(scope));
+      });
+    }
+    if (!lexer_.next_is("}")) {
+      lexer_.fail(lexer_.peek(),
+                  "a node, inputs, outputs, updates, attached (in this order) or '}'");
+    }
+    lexer_.take();
+    checked(start, [&] { verify_signature(graph); });
+  }
+
+  void node(Graph& graph, Scope& scope, int nesting) {
+    const Token start = lexer_.take();
+    if (start.text.find('.') != std::string_view::npos || scope.contains(start.node)) {
+      lexer_.fail(start, "a new node such as %3");
+    }
+    lexer_.expect("=");
+    const Token name = lexer_.expect(TokenKind::kName, "the name of an op");
+    const OpDef* op = nullptr;
+    checked(name, [&] { op = &ops_.at(name.text); });
+    Values inputs = references(scope);
+    Attributes attributes = this->attributes(*op);
+    std::vector<std::shared_ptr<Graph>> bodies;
+    if (lexer_.accept("[")) {
+      while (!lexer_.accept("]")) {
+        bodies.push_back(std::make_shared<Graph>(ops_));
+        parse_into(*bodies.back(), nesting + 1);
+      }
+    }
+    const std::vector<Type> types = this->types();
+    const CallSite site = this->site();
+    const Node* added = nullptr;
+    checked(start, [&] {
+      added = &graph.add(*op, std::move(inputs), std::move(attributes), site, std::move(bodies));
+    });
+    if (added->types() != types) {
+      lexer_.fail_because(start, Error({.op = op->name,
+                                        .argument = "types",
+                                        .expected = joined(added->types()),
+                                        .got = joined(types),
+                                        .fix = "write the types that inference gives"}));
+    }
+    Values& outputs = scope[start.node];
+    for (size_t i = 0; i < types.size(); ++i) outputs.push_back(added->output(i));
+  }
+
+  Attributes attributes(const OpDef& op) {
+    if (!lexer_.next_is("{")) return {};
+    const Token start = lexer_.take();
+    if (op.attributes == nullptr) lexer_.fail(start, "no attributes, " + op.name + " has none");
+    const AttributeList defaults = op.attributes->parse({}).list();
+    AttributeList given;
+    do {
+      const Token name = lexer_.expect(TokenKind::kName, "the name of an attribute");
+      const auto same = [&](const auto& entry) { return entry.first == name.text; };
+      const auto known = std::find_if(defaults.begin(), defaults.end(), same);
+      if (known == defaults.end()) {
+        checked(name, [&] { unknown_attribute(std::string(name.text), op.attributes->names); });
+      }
+      if (std::any_of(given.begin(), given.end(), same)) {
+        lexer_.fail(name, "each attribute once");
+      }
+      lexer_.expect("=");
+      given.emplace_back(known->first, values_.parse(known->second));
+    } while (lexer_.accept(","));
+    lexer_.expect("}");
+    Attributes parsed;
+    checked(start, [&] { parsed = op.attributes->parse(given); });
+    return parsed;
+  }
+
+  std::vector<Type> types() {
+    lexer_.expect(":");
+    std::vector<Type> types;
+    if (lexer_.accept("none")) return types;
+    do types.push_back(values_.type());
+    while (lexer_.accept(","));
+    return types;
+  }
+
+  CallSite site() {
+    if (!lexer_.accept("@")) return {};
+    const std::string file = lexer_.expect(TokenKind::kString, "a file name in quotes").string;
+    lexer_.expect(":");
+    const auto line = static_cast<int>(values_.positive("a line number"));
+    return {intern_file(file), line};
+  }
+
+  Value reference(const Scope& scope) {
+    const Token token = lexer_.expect(TokenKind::kReference, "a value such as %3 or %3.1");
+    const auto it = scope.find(token.node);
+    if (it == scope.end()) lexer_.fail(token, "a value of a node written before, in this graph");
+    if (token.output >= it->second.size()) {
+      lexer_.fail(token, "one of the node's " + std::to_string(it->second.size()) + " outputs");
+    }
+    return it->second[token.output];
+  }
+
+  Values references(const Scope& scope) {
+    Values values;
+    list([&] { values.push_back(reference(scope)); });
+    return values;
+  }
+
+  // "(" items separated by commas ")".
+  template <class F>
+  void list(F item) {
+    lexer_.expect("(");
+    if (lexer_.accept(")")) return;
+    do item();
+    while (lexer_.accept(","));
+    lexer_.expect(")");
+  }
+
+  // Runs what knows nothing of the text; its errors get the place of `at`.
+  template <class F>
+  void checked(const Token& at, F run) {
+    try {
+      run();
+    } catch (const Error& error) {
+      if (error.info().op == "graph text") throw;
+      lexer_.fail_because(at, error);
+    }
+  }
+
+  static std::string joined(const std::vector<Type>& types) {
+    std::string text;
+    for (const Type& t : types) text += (text.empty() ? "" : ", ") + to_string(t);
+    return text.empty() ? "none" : text;
+  }
+
+  Lexer lexer_;
+  ValueParser values_;
+  const OpTable& ops_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> parse_graph(std::string_view text, const OpTable& ops) {
+  return Parser(text, ops).run();
+}
+
+}  // namespace keel
