@@ -1,5 +1,6 @@
-// Axes in attributes are counted from the front, so that kernels need not resolve them; builders turn the user's
-// negative axes into that form, and inference refuses what is left. Pure functions; any thread.
+// Axes in attributes are counted from the front, so that kernels need not resolve them; builders
+// turn the user's negative axes into that form, and inference refuses what is left. Pure functions;
+// any thread.
 #ifndef KEEL_OPS_AXES_H
 #define KEEL_OPS_AXES_H
 
@@ -11,8 +12,8 @@
 
 namespace keel {
 
-// A negative axis of a value of that rank counted from the front; one that is out of range as it is, for inference to
-// report.
+// A negative axis of a value of that rank counted from the front; one that is out of range as it
+// is, for inference to report.
 inline int64_t axis_from_front(int64_t axis, size_t rank) {
   const auto n = static_cast<int64_t>(rank);
   return axis < 0 && axis >= -n ? axis + n : axis;
@@ -24,18 +25,21 @@ inline std::vector<int64_t> axes_from_front(std::vector<int64_t> axes, size_t ra
 }
 
 // Throws Error unless `axis` is one of 0 to rank - 1.
-inline size_t require_axis(const InferContext& c, const std::string& argument, int64_t axis, size_t rank) {
+inline size_t require_axis(const InferContext& c, const std::string& argument, int64_t axis,
+                           size_t rank) {
   const auto n = static_cast<int64_t>(rank);
   if (axis < 0 || axis >= n) {
-    c.fail(argument, rank == 0 ? "a value with at least one axis"
-                               : "an axis from " + std::to_string(-n) + " to " + std::to_string(n - 1),
+    c.fail(argument,
+           rank == 0 ? "a value with at least one axis"
+                     : "an axis from " + std::to_string(-n) + " to " + std::to_string(n - 1),
            std::to_string(axis));
   }
   return static_cast<size_t>(axis);
 }
 
 // Which of `rank` axes are listed. Throws Error for one that is out of range or listed twice.
-inline std::vector<bool> require_axes(const InferContext& c, const std::vector<int64_t>& axes, size_t rank) {
+inline std::vector<bool> require_axes(const InferContext& c, const std::vector<int64_t>& axes,
+                                      size_t rank) {
   std::vector<bool> listed(rank, false);
   for (const int64_t axis : axes) {
     const size_t i = require_axis(c, "axes", axis, rank);

@@ -1,7 +1,7 @@
-// The ops that hold sub-graphs, and `gradient`. graph/control and graph/autodiff build them, graph/passes expand, make
-// or lower them; here is what they mean for types. None has a reference: the ops in their bodies have.
+// The ops that hold sub-graphs, and `gradient`. graph/control and graph/autodiff build them,
+// graph/passes expand, make or lower them; here is what they mean for types. None has a reference:
+// the ops in their bodies have.
 #include "keel/graph/control/control_flow.h"
-
 #include "keel/graph/ir/op_table.h"
 
 namespace keel {
@@ -32,7 +32,8 @@ void require_inputs(const InferContext& c, const char* name, const Graph& graph,
   }
   for (size_t i = 0; i < got.size(); ++i) {
     if (got[i] != given[i]) {
-      c.fail(name, "input " + std::to_string(i) + " of type " + to_string(given[i]), to_string(got[i]));
+      c.fail(name, "input " + std::to_string(i) + " of type " + to_string(given[i]),
+             to_string(got[i]));
     }
   }
 }
@@ -51,10 +52,12 @@ void require_no_updates(const InferContext& c, const char* name, const Graph& gr
 
 std::vector<Type> infer_while(const InferContext& c) {
   const auto& a = c.as<WhileAttributes>();
-  if (a.trip_count < -1) c.fail("trip_count", ">= 0, or -1 for unknown", std::to_string(a.trip_count));
+  if (a.trip_count < -1)
+    c.fail("trip_count", ">= 0, or -1 for unknown", std::to_string(a.trip_count));
   if (a.max_trips < -1) c.fail("max_trips", ">= 0, or -1 for none", std::to_string(a.max_trips));
   if (c.inputs.empty() || c.inputs[0] != kCount) {
-    c.fail(c.input_name(0), to_string(kCount), c.inputs.empty() ? "nothing" : to_string(c.inputs[0]));
+    c.fail(c.input_name(0), to_string(kCount),
+           c.inputs.empty() ? "nothing" : to_string(c.inputs[0]));
   }
   const Graph& condition = body(c, 0);
   const Graph& step = body(c, 1);
@@ -69,7 +72,8 @@ std::vector<Type> infer_while(const InferContext& c) {
                       "compare something, e.g. with less()");
   const std::vector<Type> next = types_of(step.outputs());
   if (next.empty() || next.size() > c.inputs.size()) {
-    c.fail("body", "the next count and at most " + std::to_string(c.inputs.size() - 1) + " loop variables",
+    c.fail("body",
+           "the next count and at most " + std::to_string(c.inputs.size() - 1) + " loop variables",
            std::to_string(next.size()) + " values");
   }
   require_output_type(c, "body: count", kCount, next[0], "");
@@ -133,20 +137,22 @@ std::vector<Type> infer_sunk_loop(const InferContext& c) {
 }
 
 constexpr const char* kNoLoopGradient =
-    "gradients through while_loop and cond are not available; unroll the loop, or use stop_gradient";
+    "gradients through while_loop and cond are not available; unroll the loop, or use "
+    "stop_gradient";
 
 }  // namespace
 
 void register_control(OpTable& table) {
-  table.add({.name = "while_loop",
-             .summary = "repeats a body while a condition holds; gives the count and the final variables",
-             .input_names = {"count", "variable"},
-             .variadic = true,
-             .bodies = 2,
-             .attributes = &attributes_schema<WhileAttributes>(),
-             .infer = infer_while,
-             .not_differentiable = kNoLoopGradient,
-             .traits = kControl});
+  table.add(
+      {.name = "while_loop",
+       .summary = "repeats a body while a condition holds; gives the count and the final variables",
+       .input_names = {"count", "variable"},
+       .variadic = true,
+       .bodies = 2,
+       .attributes = &attributes_schema<WhileAttributes>(),
+       .infer = infer_while,
+       .not_differentiable = kNoLoopGradient,
+       .traits = kControl});
   table.add({.name = "cond",
              .summary = "the outputs of one of two bodies, chosen by a bool scalar",
              .input_names = {"predicate", "operand"},

@@ -24,8 +24,10 @@ void require_index_dtype(const InferContext& c, size_t input) {
 Shape replace_axis(const Shape& shape, size_t axis, const Shape& inserted) {
   Shape result;
   for (size_t i = 0; i < shape.rank(); ++i) {
-    if (i != axis) result.push_back(shape[i]);
-    else for (const int64_t dim : inserted) result.push_back(dim);
+    if (i != axis)
+      result.push_back(shape[i]);
+    else
+      for (const int64_t dim : inserted) result.push_back(dim);
   }
   return result;
 }
@@ -163,7 +165,8 @@ Values gradient_scatter_add(const BuildContext& c) {
 
 Sample sample_scatter_add(SampleSource& source) {
   const Shape shape = source.shape(1, 3);
-  const Tensor indices = draw_indices(source, source.coin() ? i64 : i32, source.shape(0, 2), shape[0]);
+  const Tensor indices =
+      draw_indices(source, source.coin() ? i64 : i32, source.shape(0, 2), shape[0]);
   const Tensor updates = source.values(replace_axis(shape, 0, indices.shape()));
   return {{source.values(shape), indices, updates},
           [](Graph&, const Values& in) { return Values{scatter_add(in[0], in[1], in[2])}; }};
@@ -210,13 +213,14 @@ std::vector<Type> infer_iota(const InferContext& c) {
   const auto& a = c.as<IotaAttributes>();
   if (a.type.size() != 1) c.fail("type", "one type", std::to_string(a.type.size()) + " types");
   const Type& type = a.type[0];
-  if (!contains(kNumbers, type.dtype)) c.fail("dtype", describe_dtypes(kNumbers), name_of(type.dtype));
+  if (!contains(kNumbers, type.dtype))
+    c.fail("dtype", describe_dtypes(kNumbers), name_of(type.dtype));
   if (!type.shape.known()) c.fail("shape", "all dimensions known", to_string(type.shape));
   static_cast<void>(type.shape.num_bytes(type.dtype));
   const size_t axis = require_axis(c, "axis", a.axis, type.shape.rank());
   const int64_t last = std::max<int64_t>(type.shape[axis] - 1, 0);
-  if (!is_float(type.dtype) && Tensor::full(type.dtype, {}, static_cast<double>(last)).at(0) !=
-                                   static_cast<double>(last)) {
+  if (!is_float(type.dtype) &&
+      Tensor::full(type.dtype, {}, static_cast<double>(last)).at(0) != static_cast<double>(last)) {
     c.fail("dtype", "one that holds " + std::to_string(last), name_of(type.dtype));
   }
   return {type};
@@ -250,9 +254,12 @@ Sample sample_iota(SampleSource& source) {
 int64_t integer_at(const Tensor& indices, int64_t i) {
   const auto at = static_cast<size_t>(i);
   switch (indices.dtype()) {
-    case DType::kI64: return indices.data<int64_t>()[at];
-    case DType::kI32: return indices.data<int32_t>()[at];
-    default: return indices.data<uint8_t>()[at];
+    case DType::kI64:
+      return indices.data<int64_t>()[at];
+    case DType::kI32:
+      return indices.data<int32_t>()[at];
+    default:
+      return indices.data<uint8_t>()[at];
   }
 }
 
@@ -263,9 +270,10 @@ void require_indices(const std::string& op, const std::string& argument, const c
     if (index >= 0 && index < size) continue;
     throw Error({.op = op,
                  .argument = argument,
-                 .expected = size == 0 ? std::string("none, since there are no ") + of
-                                       : std::string(what) + " from 0 to " + std::to_string(size - 1) +
-                                             " (" + std::to_string(size) + " " + of + ")",
+                 .expected = size == 0
+                                 ? std::string("none, since there are no ") + of
+                                 : std::string(what) + " from 0 to " + std::to_string(size - 1) +
+                                       " (" + std::to_string(size) + " " + of + ")",
                  .got = std::string(what) + " " + std::to_string(index) + " at position " +
                         std::to_string(i)});
   }

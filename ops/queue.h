@@ -1,5 +1,6 @@
-// dequeue: the op by which a step on the device takes the next element of a DeviceQueue. Sessions put it into the graphs
-// they sink; a model itself names plain inputs. Building: one thread per graph.
+// dequeue: the op by which a step on the device takes the next element of a DeviceQueue. Sessions
+// put it into the graphs they sink; a model itself names plain inputs. Building: one thread per
+// graph.
 #ifndef KEEL_OPS_QUEUE_H
 #define KEEL_OPS_QUEUE_H
 
@@ -22,8 +23,9 @@ struct DequeueAttributes {
   }
 };
 
-// One value for each field of the next element of the queue named `queue`. An effect: it happens once per step, in the
-// order of building. Throws Error for a spec without fields, repeated names or unknown dimensions.
+// One value for each field of the next element of the queue named `queue`. An effect: it happens
+// once per step, in the order of building. Throws Error for a spec without fields, repeated names
+// or unknown dimensions.
 KEEL_API Values dequeue(Graph& graph, const std::string& queue, const ElementSpec& spec,
                         CallSite site = CallSite::here());
 

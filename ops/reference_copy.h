@@ -1,4 +1,5 @@
-// The one loop under the references of ops that move elements: a strided copy. A plain function; any thread.
+// The one loop under the references of ops that move elements: a strided copy. A plain function;
+// any thread.
 #ifndef KEEL_OPS_REFERENCE_COPY_H
 #define KEEL_OPS_REFERENCE_COPY_H
 
@@ -14,9 +15,10 @@ struct Placement {
   int64_t start = 0;
 };
 
-// Copies one element for each index of `walked`. REQUIRES equal dtypes and placements inside the tensors.
-inline void copy_elements(const Shape& walked, const Tensor& from, const Placement& read, Tensor& to,
-                          const Placement& write) {
+// Copies one element for each index of `walked`. REQUIRES equal dtypes and placements inside the
+// tensors.
+inline void copy_elements(const Shape& walked, const Tensor& from, const Placement& read,
+                          Tensor& to, const Placement& write) {
   visit_dtype(from.dtype(), [&]<class T>() {
     const auto source = from.data<T>();
     const auto target = to.data<T>();

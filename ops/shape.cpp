@@ -25,8 +25,10 @@ struct Elements {
 Elements count(const Shape& shape) {
   Elements e;
   for (const int64_t dim : shape) {
-    if (dim < 0) ++e.unknown;
-    else e.known = checked_mul(e.known, dim, "number of elements");
+    if (dim < 0)
+      ++e.unknown;
+    else
+      e.known = checked_mul(e.known, dim, "number of elements");
   }
   return e;
 }
@@ -37,11 +39,13 @@ std::vector<Type> infer_reshape(const InferContext& c) {
   const Elements want = count(wanted);
   if (want.unknown > 1) c.fail("shape", "at most one -1", to_string(wanted));
   const auto mismatch = [&] {
-    c.fail("shape", "as many elements as x of shape " + to_string(c.inputs[0].shape), to_string(wanted));
+    c.fail("shape", "as many elements as x of shape " + to_string(c.inputs[0].shape),
+           to_string(wanted));
   };
   if (have.unknown > 0) {
     // Whatever the unknown dimensions are, the number of elements is a multiple of the known part.
-    if (want.unknown == 0 && (have.known == 0 ? want.known != 0 : want.known % have.known != 0)) mismatch();
+    if (want.unknown == 0 && (have.known == 0 ? want.known != 0 : want.known % have.known != 0))
+      mismatch();
     return {{c.inputs[0].dtype, wanted}};
   }
   if (want.unknown == 0) {
@@ -63,7 +67,8 @@ std::vector<Type> infer_squeeze(const InferContext& c) {
   const std::vector<bool> dropped = require_axes(c, c.as<AxesAttributes>().axes, x.rank());
   Shape shape;
   for (size_t i = 0; i < x.rank(); ++i) {
-    if (!dropped[i]) shape.push_back(x[i]);
+    if (!dropped[i])
+      shape.push_back(x[i]);
     else if (x[i] > 1 || x[i] == 0) {
       c.fail("axes", "axes of dimension 1", "axis " + std::to_string(i) + " of " + to_string(x));
     }
@@ -100,7 +105,8 @@ Values decompose_squeeze(const BuildContext& c) {
   const auto& axes = c.as<AxesAttributes>().axes;
   Shape shape;
   for (size_t i = 0; i < x.rank(); ++i) {
-    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end()) shape.push_back(x[i]);
+    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end())
+      shape.push_back(x[i]);
   }
   return {reshape(c.inputs[0], shape, c.site)};
 }
@@ -110,7 +116,8 @@ Values decompose_expand_dims(const BuildContext& c) {
   Shape shape;
   size_t next = 0;
   for (size_t i = 0; i < c.inputs[0].shape().rank() + axes.size(); ++i) {
-    const bool inserted = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
+    const bool inserted =
+        std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
     shape.push_back(inserted ? 1 : c.inputs[0].shape()[next++]);
   }
   return {reshape(c.inputs[0], shape, c.site)};
@@ -120,7 +127,8 @@ Sample sample_reshape(SampleSource& source) {
   const Shape shape = source.shape(0, 5);
   std::vector<int64_t> dims(shape.begin(), shape.end());
   for (size_t i = dims.size(); i > 1; --i) {
-    std::swap(dims[i - 1], dims[static_cast<size_t>(source.integer(0, static_cast<int64_t>(i) - 1))]);
+    std::swap(dims[i - 1],
+              dims[static_cast<size_t>(source.integer(0, static_cast<int64_t>(i) - 1))]);
   }
   if (dims.size() > 1 && source.coin()) {
     dims[1] *= dims[0];
@@ -129,8 +137,9 @@ Sample sample_reshape(SampleSource& source) {
   if (!dims.empty() && source.coin() && std::find(dims.begin(), dims.end(), 0) == dims.end()) {
     dims[static_cast<size_t>(source.integer(0, static_cast<int64_t>(dims.size()) - 1))] = -1;
   }
-  return {{source.values(shape)},
-          [wanted = Shape(dims)](Graph&, const Values& in) { return Values{reshape(in[0], wanted)}; }};
+  return {{source.values(shape)}, [wanted = Shape(dims)](Graph&, const Values& in) {
+            return Values{reshape(in[0], wanted)};
+          }};
 }
 
 Sample sample_squeeze(SampleSource& source) {
@@ -139,7 +148,8 @@ Sample sample_squeeze(SampleSource& source) {
   for (size_t i = 0; i < shape.rank(); ++i) {
     if (i != 0 && !source.coin()) continue;
     shape = shape.with_dim(i, 1);
-    axes.push_back(static_cast<int64_t>(i) - (source.coin() ? 0 : static_cast<int64_t>(shape.rank())));
+    axes.push_back(static_cast<int64_t>(i) -
+                   (source.coin() ? 0 : static_cast<int64_t>(shape.rank())));
   }
   return {{source.values(shape)},
           [axes](Graph&, const Values& in) { return Values{squeeze(in[0], axes)}; }};
@@ -152,8 +162,10 @@ Sample sample_expand_dims(SampleSource& source) {
   for (size_t i = 0; i < added; ++i) {
     const auto rank = static_cast<int64_t>(shape.rank() + added);
     const auto axis = static_cast<int64_t>(2 * i) % rank;
-    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
-    else axes.push_back(rank - 1);
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end())
+      axes.push_back(axis);
+    else
+      axes.push_back(rank - 1);
   }
   return {{source.values(shape)},
           [axes](Graph&, const Values& in) { return Values{expand_dims(in[0], axes)}; }};
@@ -195,8 +207,10 @@ void reference_transpose(const ReferenceContext& c) {
 Values gradient_transpose(const BuildContext& c) {
   const auto& perm = c.as<TransposeAttributes>().perm;
   std::vector<int64_t> inverse(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return {inverse.empty() ? c.output_gradients[0] : transpose(c.output_gradients[0], inverse, c.site)};
+  for (size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return {inverse.empty() ? c.output_gradients[0]
+                          : transpose(c.output_gradients[0], inverse, c.site)};
 }
 
 Sample sample_transpose(SampleSource& source) {
@@ -204,7 +218,8 @@ Sample sample_transpose(SampleSource& source) {
   std::vector<int64_t> perm(shape.rank());
   std::iota(perm.begin(), perm.end(), 0);
   for (size_t i = perm.size(); i > 1; --i) {
-    std::swap(perm[i - 1], perm[static_cast<size_t>(source.integer(0, static_cast<int64_t>(i) - 1))]);
+    std::swap(perm[i - 1],
+              perm[static_cast<size_t>(source.integer(0, static_cast<int64_t>(i) - 1))]);
   }
   return {{source.values(shape)},
           [perm](Graph&, const Values& in) { return Values{transpose(in[0], perm)}; }};
@@ -273,7 +288,8 @@ Value squeeze(Operand x, const std::vector<int64_t>& axes, CallSite site) {
 
 Value expand_dims(Operand x, const std::vector<int64_t>& axes, CallSite site) {
   AxesAttributes attributes{axes};
-  if (!x.is_literal()) attributes.axes = axes_from_front(axes, x.value().shape().rank() + axes.size());
+  if (!x.is_literal())
+    attributes.axes = axes_from_front(axes, x.value().shape().rank() + axes.size());
   return emit("expand_dims", {x}, Attributes::of(std::move(attributes)), site);
 }
 

@@ -16,10 +16,13 @@ namespace {
 
 // ---- slice
 
-void require_one_each(const InferContext& c, const char* argument, const std::vector<int64_t>& list) {
+void require_one_each(const InferContext& c, const char* argument,
+                      const std::vector<int64_t>& list) {
   const size_t rank = c.inputs[0].shape.rank();
   if (list.size() == rank) return;
-  c.fail(argument, "at most " + std::to_string(rank) + " numbers, for x of shape " + to_string(c.inputs[0].shape),
+  c.fail(argument,
+         "at most " + std::to_string(rank) + " numbers, for x of shape " +
+             to_string(c.inputs[0].shape),
          std::to_string(list.size()));
 }
 
@@ -159,9 +162,8 @@ Sample sample_pad(SampleSource& source) {
     a.high.push_back(source.integer(0, 2));
   }
   a.value = static_cast<double>(source.integer(0, 1));
-  return {{source.values(shape)}, [a](Graph&, const Values& in) {
-            return Values{pad(in[0], a.low, a.high, a.value)};
-          }};
+  return {{source.values(shape)},
+          [a](Graph&, const Values& in) { return Values{pad(in[0], a.low, a.high, a.value)}; }};
 }
 
 // ---- concat
@@ -174,7 +176,8 @@ std::vector<Type> infer_concat(const InferContext& c) {
   for (size_t i = 1; i < c.inputs.size(); ++i) {
     const Shape& next = c.inputs[i].shape;
     if (next.rank() != shape.rank()) {
-      c.fail(c.input_name(i), "rank " + std::to_string(shape.rank()), to_string(next), "reshape it first");
+      c.fail(c.input_name(i), "rank " + std::to_string(shape.rank()), to_string(next),
+             "reshape it first");
     }
     for (size_t d = 0; d < shape.rank(); ++d) {
       if (d == axis) {
@@ -183,8 +186,8 @@ std::vector<Type> infer_concat(const InferContext& c) {
       } else if (shape[d] < 0) {
         shape = shape.with_dim(d, next[d]);
       } else if (next[d] >= 0 && next[d] != shape[d]) {
-        c.fail(c.input_name(i), "shape " + to_string(shape.with_dim(axis, kUnknownDim)), to_string(next),
-               "only the axis of concatenation may differ");
+        c.fail(c.input_name(i), "shape " + to_string(shape.with_dim(axis, kUnknownDim)),
+               to_string(next), "only the axis of concatenation may differ");
       }
     }
   }
@@ -239,7 +242,9 @@ int64_t split_axis(const Operand& x, int64_t axis) {
 }  // namespace
 
 SliceBounds slice_bounds(const SliceAttributes& attributes, size_t axis, int64_t dim) {
-  const auto resolve = [dim](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + dim : i, 0, dim); };
+  const auto resolve = [dim](int64_t i) {
+    return std::clamp<int64_t>(i < 0 ? i + dim : i, 0, dim);
+  };
   const int64_t first = resolve(attributes.begin[axis]);
   const int64_t end = resolve(attributes.end[axis]);
   const int64_t stride = attributes.strides[axis];
@@ -263,12 +268,13 @@ Values split(Operand x, int64_t parts, int64_t axis, CallSite site) {
   axis = split_axis(x, axis);
   const int64_t dim = split_dim(x, axis, line);
   if (parts < 1 || dim < 0 || dim % parts != 0) {
-    throw Error({.op = "split",
-                 .argument = "parts",
-                 .expected = dim < 0 ? "an axis of known dimension" : "a divisor of " + std::to_string(dim),
-                 .got = std::to_string(parts) + " parts of " + to_string(x.value().shape()),
-                 .fix = "use split_sizes",
-                 .site = line});
+    throw Error(
+        {.op = "split",
+         .argument = "parts",
+         .expected = dim < 0 ? "an axis of known dimension" : "a divisor of " + std::to_string(dim),
+         .got = std::to_string(parts) + " parts of " + to_string(x.value().shape()),
+         .fix = "use split_sizes",
+         .site = line});
   }
   return split_sizes(x, std::vector<int64_t>(static_cast<size_t>(parts), dim / parts), axis, line);
 }
@@ -303,8 +309,8 @@ Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis, C
   return parts;
 }
 
-Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high, double value,
-          CallSite site) {
+Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
+          double value, CallSite site) {
   return emit("pad", {x}, Attributes::of(PadAttributes{low, high, value}), site);
 }
 

@@ -1,8 +1,8 @@
-// Ops that cut tensors apart and put them together: slice, split, pad, concat. Any dtype; unknown dimensions (-1) pass
-// through. Axes may be negative: -1 is the last.
+// Ops that cut tensors apart and put them together: slice, split, pad, concat. Any dtype; unknown
+// dimensions (-1) pass through. Axes may be negative: -1 is the last.
 //
-// Each function adds one node (split: one for each part) to the graph of its operands. Errors and printed graphs name
-// `site`, or where that is not given the line that made the first operand.
+// Each function adds one node (split: one for each part) to the graph of its operands. Errors and
+// printed graphs name `site`, or where that is not given the line that made the first operand.
 #ifndef KEEL_OPS_SLICE_H
 #define KEEL_OPS_SLICE_H
 
@@ -52,21 +52,25 @@ struct SliceBounds {
   int64_t stride = 1;
   int64_t size = 0;
 };
-// For axis `axis` of dimension `dim` (known). begin and end count from the back where negative and are clamped to the
-// axis, as in NumPy.
+// For axis `axis` of dimension `dim` (known). begin and end count from the back where negative and
+// are clamped to the axis, as in NumPy.
 KEEL_API SliceBounds slice_bounds(const SliceAttributes& attributes, size_t axis, int64_t dim);
 
-// x[begin : end : stride] for the leading axes given, all of the others. Strides are >= 1, and 1 where left out.
+// x[begin : end : stride] for the leading axes given, all of the others. Strides are >= 1, and 1
+// where left out.
 KEEL_API Value slice(Operand x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
                      const std::vector<int64_t>& strides = {}, CallSite site = {});
-// x cut into `parts` pieces of equal size along an axis, which must have a known dimension that is a multiple of it.
+// x cut into `parts` pieces of equal size along an axis, which must have a known dimension that is
+// a multiple of it.
 KEEL_API Values split(Operand x, int64_t parts, int64_t axis = 0, CallSite site = {});
 // x cut into pieces of these sizes, which add up to the axis; its dimension must be known.
-KEEL_API Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis = 0, CallSite site = {});
+KEEL_API Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis = 0,
+                            CallSite site = {});
 // x with `low[i]` elements of `value` before and `high[i]` after axis i.
 KEEL_API Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
                    double value = 0, CallSite site = {});
-// The values one after another along an axis; all other dimensions are equal, and so are the dtypes.
+// The values one after another along an axis; all other dimensions are equal, and so are the
+// dtypes.
 KEEL_API Value concat(const std::vector<Operand>& values, int64_t axis = 0, CallSite site = {});
 
 }  // namespace keel

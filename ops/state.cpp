@@ -1,5 +1,6 @@
-// The sources of a graph: fed inputs, constants, and states kept between steps. Graph::input, constant and state build
-// them; they compute nothing, so they have no reference and no gradient of their own.
+// The sources of a graph: fed inputs, constants, and states kept between steps. Graph::input,
+// constant and state build them; they compute nothing, so they have no reference and no gradient of
+// their own.
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/op_table.h"
 
@@ -32,7 +33,8 @@ std::vector<Type> infer_state(const InferContext& c) {
     c.fail("type", "all dimensions known", to_string(type), "give the state a shape without -1");
   }
   if (a.init == "value" && a.value.type() != type) {
-    c.fail("value", to_string(type), a.value.empty() ? "an empty Tensor" : to_string(a.value.type()));
+    c.fail("value", to_string(type),
+           a.value.empty() ? "an empty Tensor" : to_string(a.value.type()));
   }
   return {type};
 }
