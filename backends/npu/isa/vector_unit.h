@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "keel/backends/common/vector_call.h"
 #include "keel/core/base/dtype.h"
 
 namespace keel::npu {
@@ -33,18 +34,8 @@ namespace keel::npu {
 // Bits ORed into VectorCall::status.
 inline constexpr uint32_t kStatusF16Overflow = 1;  // a saturating f16 store met a value beyond +-65504 or an infinity
 
-// REQUIRES: dst and every source hold n elements (a scalar source one) at addresses aligned to their element; dst is
-// disjoint from each source or begins at the same address with the same element size. Nothing outside is touched.
-struct VectorCall {
-  void* dst = nullptr;
-  const void* src[3] = {nullptr, nullptr, nullptr};
-  bool scalar[3] = {false, false, false};  // the source is one element, used for all
-  size_t n = 0;
-  double imm[2] = {0.0, 0.0};
-  uint32_t* status = nullptr;  // where saturating instructions leave kStatusF16Overflow; may be null
-};
-
-using VectorInstruction = void (*)(const VectorCall& call);
+using keel::VectorCall;
+using keel::VectorInstruction;
 
 // The instruction `op` from operands of dtype `in` (for select: src[1] and src[2]) to `out`, for the host ISA in
 // use; nullptr where there is none. `saturate_f16` asks for the variant whose f16 results stop at +-65504 and set

@@ -1,0 +1,334 @@
+#include "keel/backends/common/tile_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include "keel/core/base/checked.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kTileStep = 64;  // elements; keeps every register aligned to a cache line
+constexpr int64_t kLargestTile = 4096;
+
+bool is_instruction(const Node& node) { return !node.has(kSource | kView); }
+
+VectorInstruction find(const Node& node, const InstructionLookup& lookup) {
+  if (node.types().size() != 1 || node.inputs().empty() || node.inputs().size() > 3) return nullptr;
+  return lookup(node.op_name(), node.inputs().back().dtype(), node.type().dtype);
+}
+
+Support supports_one(const Node& node, const InstructionLookup& lookup) {
+  if (!is_instruction(node) || find(node, lookup) != nullptr) return {true, ""};
+  return {false,
+          std::string("no vector instruction for ") +
+              name_of(node.inputs().empty() ? node.type().dtype : node.inputs().back().dtype())};
+}
+
+}  // namespace
+
+Support supports_tiles(const Node& node, const InstructionLookup& lookup) {
+  if (!node.has(kElementwise)) return {false, "not element-wise"};
+  if (node.bodies().empty()) return supports_one(node, lookup);
+  for (const Node& inner : node.bodies()[0]->nodes()) {
+    if (Support s = supports_one(inner, lookup); !s.supported) return s;
+  }
+  return {true, ""};
+}
+
+// Turns the nodes of a cluster into instructions, gives their results registers, and writes outputs
+// in place of registers where nothing is lost by it.
+class TileProgram::Builder {
+ public:
+  Builder(TileProgram& program, const Node& node, const InstructionLookup& lookup)
+      : program_(program), node_(node), lookup_(lookup) {}
+
+  void build() {
+    shape_ = node_.type().shape;
+    program_.elements_ = shape_.num_elements();
+    if (node_.bodies().empty())
+      collect_single();
+    else
+      collect_body();
+    number_uses();
+    for (size_t i = 0; i < nodes_.size(); ++i) add_instruction(i);
+    copy_unwritten_outputs();
+    choose_tile();
+    find_in_place();
+  }
+
+ private:
+  struct Named {
+    const Node* node;  // null for a copy of `inputs[0]` to an output
+    std::vector<Value> inputs;
+    Value result;
+  };
+
+  void collect_single() {
+    for (size_t i = 0; i < node_.inputs().size(); ++i) {
+      argument_[node_.input(i)] = static_cast<uint32_t>(i);
+    }
+    nodes_.push_back({&node_, node_.inputs(), node_.output()});
+    outputs_.push_back(node_.output());
+  }
+
+  void collect_body() {
+    const Graph& body = *node_.bodies()[0];
+    for (size_t i = 0; i < body.inputs().size(); ++i) {
+      argument_[body.inputs()[i]] = static_cast<uint32_t>(i);
+    }
+    for (const Node& inner : body.nodes()) {
+      if (inner.has(kView)) alias_[inner.output()] = resolve(inner.input(0));
+      if (!is_instruction(inner)) continue;
+      Named named{&inner, {}, inner.output()};
+      for (const Value& v : inner.inputs()) named.inputs.push_back(resolve(v));
+      nodes_.push_back(std::move(named));
+    }
+    for (const Value& v : body.outputs()) outputs_.push_back(resolve(v));
+  }
+
+  Value resolve(Value v) const {
+    const auto it = alias_.find(v);
+    return it == alias_.end() ? v : it->second;
+  }
+
+  void number_uses() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      for (const Value& v : nodes_[i].inputs) last_use_[v] = i;
+    }
+    // An output goes straight to its memory; the first of several that share a value, the others
+    // are copied.
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      const bool computed = std::any_of(nodes_.begin(), nodes_.end(),
+                                        [&](const Named& n) { return n.result == outputs_[o]; });
+      if (computed && !output_of_.contains(outputs_[o])) output_of_[outputs_[o]] = o;
+    }
+  }
+
+  uint32_t take_register() {
+    if (free_.empty()) return static_cast<uint32_t>(program_.register_count_++);
+    const uint32_t r = free_.back();
+    free_.pop_back();
+    return r;
+  }
+
+  uint32_t output_argument(size_t output) const {
+    return static_cast<uint32_t>(node_.inputs().size() + output);
+  }
+
+  Operand operand(const Value& v, size_t at) {
+    if (const auto it = known_.find(v); it != known_.end()) return it->second;
+    const size_t size = size_of(v.dtype());
+    widest_ = std::max(widest_, size);
+    Operand operand;
+    operand.element_size = size;
+    if (const auto it = argument_.find(v); it != argument_.end()) {
+      const Shape& own = v.shape();
+      operand.place = Place::kArgument;
+      operand.index = it->second;
+      if (own.num_elements() == 1)
+        operand.scalar = true;
+      else if (own.num_elements() != program_.elements_)
+        operand = load(v, it->second, at);
+    } else {
+      operand = constant(v, at);
+    }
+    return known_[v] = operand;
+  }
+
+  Operand load(const Value& v, uint32_t argument, size_t at) {
+    Operand operand;
+    operand.index = take_register();
+    operand.element_size = size_of(v.dtype());
+    program_.loads_.push_back(
+        {at, argument, operand.index, BroadcastReader(v.shape(), shape_, operand.element_size)});
+    return operand;
+  }
+
+  // Scalar constants are stored once and read as scalars; the fuser keeps larger ones outside as
+  // inputs.
+  Operand constant(const Value& v, size_t) {
+    const Tensor& value = v.node().as<ConstantAttributes>().value;
+    Operand operand;
+    operand.place = Place::kConstant;
+    operand.element_size = size_of(v.dtype());
+    operand.scalar = true;
+    operand.index = static_cast<uint32_t>(align_up(program_.constants_.size(), 8));
+    program_.constants_.resize(operand.index + operand.element_size);
+    std::memcpy(program_.constants_.data() + operand.index, value.raw(), operand.element_size);
+    return operand;
+  }
+
+  void add_instruction(size_t at) {
+    const Named& named = nodes_[at];
+    Instruction instruction;
+    instruction.function = find(*named.node, lookup_);
+    instruction.sources = static_cast<uint32_t>(named.inputs.size());
+    for (size_t s = 0; s < named.inputs.size(); ++s) {
+      instruction.src[s] = operand(named.inputs[s], at);
+    }
+    size_t real = 0;
+    for (const auto& [name, value] : named.node->attributes().list()) {
+      if (const double* number = std::get_if<double>(&value); number != nullptr && real < 2) {
+        instruction.imm[real++] = *number;
+      }
+    }
+    Operand dst;
+    dst.element_size = size_of(named.result.dtype());
+    widest_ = std::max(widest_, dst.element_size);
+    if (const auto it = output_of_.find(named.result); it != output_of_.end()) {
+      dst.place = Place::kArgument;
+      dst.index = output_argument(it->second);
+      writer_[it->second] = at;
+    } else {
+      dst.index = take_register();
+    }
+    known_[named.result] = dst;
+    instruction.dst = dst;
+    program_.instructions_.push_back(instruction);
+    release_registers(at);
+  }
+
+  void release_registers(size_t at) {
+    for (const Value& v : nodes_[at].inputs) {
+      const Operand& operand = known_.at(v);
+      if (operand.place != Place::kRegister || last_use_[v] != at) continue;
+      const bool output_later = std::find(outputs_.begin(), outputs_.end(), v) != outputs_.end();
+      const bool freed = std::find(free_.begin(), free_.end(), operand.index) != free_.end();
+      if (!output_later && !freed) free_.push_back(operand.index);
+    }
+  }
+
+  // Outputs that are inputs, constants or another output.
+  void copy_unwritten_outputs() {
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      const auto it = output_of_.find(outputs_[o]);
+      if (it != output_of_.end() && it->second == o) continue;
+      Instruction copy;
+      copy.function = lookup_("copy", outputs_[o].dtype(), outputs_[o].dtype());
+      copy.sources = 1;
+      copy.src[0] = operand(outputs_[o], program_.instructions_.size());
+      last_use_[outputs_[o]] = program_.instructions_.size();
+      copy.dst = {Place::kArgument, output_argument(o), size_of(outputs_[o].dtype()), false};
+      writer_[o] = program_.instructions_.size();
+      program_.instructions_.push_back(copy);
+    }
+  }
+
+  void choose_tile() {
+    const size_t registers = std::max<size_t>(1, program_.register_count_);
+    const auto fits = static_cast<int64_t>(kRegisterFileBytes / (registers * widest_));
+    program_.tile_ = std::clamp(fits / kTileStep * kTileStep, kTileStep, kLargestTile);
+    program_.register_stride_ = static_cast<size_t>(program_.tile_) * widest_;
+  }
+
+  // An output may take over a full-size input that no instruction reads after the one that writes
+  // the output.
+  void find_in_place() {
+    for (const auto& [value, argument] : argument_) {
+      if (value.shape().num_elements() != program_.elements_) continue;
+      for (const auto& [output, at] : writer_) {
+        if (size_of(outputs_[output].dtype()) != size_of(value.dtype())) continue;
+        const auto last = last_use_.find(value);
+        if (last != last_use_.end() && last->second <= at) {
+          program_.in_place_.push_back({output, argument});
+        }
+      }
+    }
+    std::sort(program_.in_place_.begin(), program_.in_place_.end(),
+              [](const auto& a, const auto& b) {
+                return std::pair(a.output, a.input) < std::pair(b.output, b.input);
+              });
+  }
+
+  TileProgram& program_;
+  const Node& node_;
+  const InstructionLookup& lookup_;
+  Shape shape_;
+  std::vector<Named> nodes_;
+  std::vector<Value> outputs_;
+  std::unordered_map<Value, uint32_t, ValueHash> argument_;
+  std::unordered_map<Value, Value, ValueHash> alias_;
+  std::unordered_map<Value, size_t, ValueHash> last_use_;
+  std::unordered_map<Value, size_t, ValueHash> output_of_;
+  std::unordered_map<Value, Operand, ValueHash> known_;
+  std::unordered_map<size_t, size_t> writer_;  // output -> instruction
+  std::vector<uint32_t> free_;
+  size_t widest_ = 1;
+};
+
+TileProgram::TileProgram(const Node& node, const InstructionLookup& lookup) {
+  Builder(*this, node, lookup).build();
+}
+
+void TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
+  // Registers beyond the file's size (many values, 64 elements each) still fit: 24 instructions
+  // bound their number.
+  alignas(64) char registers[kRegisterFileBytes];
+  for (int64_t at = begin; at < end; at += tile_) {
+    run_tile(args, at, std::min(tile_, end - at), registers);
+  }
+}
+
+void TileProgram::run_tile(void* const* args, int64_t begin, int64_t count, char* registers) const {
+  const auto address = [&](const Operand& o) -> char* {
+    switch (o.place) {
+      case Place::kRegister:
+        return registers + o.index * register_stride_;
+      case Place::kConstant:
+        return const_cast<char*>(constants_.data()) + o.index;
+      case Place::kArgument:
+        break;
+    }
+    const size_t offset = o.scalar ? 0 : static_cast<size_t>(begin) * o.element_size;
+    return static_cast<char*>(args[o.index]) + offset;
+  };
+  auto load = loads_.begin();
+  for (size_t i = 0; i < instructions_.size(); ++i) {
+    for (; load != loads_.end() && load->before == i; ++load) {
+      load->reader.read(args[load->argument], registers + load->dst * register_stride_, begin,
+                        count);
+    }
+    const Instruction& instruction = instructions_[i];
+    VectorCall call;
+    call.dst = address(instruction.dst);
+    for (uint32_t s = 0; s < instruction.sources; ++s) {
+      call.src[s] = address(instruction.src[s]);
+      call.scalar[s] = instruction.src[s].scalar;
+    }
+    call.n = static_cast<size_t>(count);
+    call.imm[0] = instruction.imm[0];
+    call.imm[1] = instruction.imm[1];
+    instruction.function(call);
+  }
+}
+
+namespace {
+
+class TileKernel final : public Kernel {
+ public:
+  TileKernel(TileProgram program, int blocks) : program_(std::move(program)), blocks_(blocks) {
+    const int64_t even = (program_.elements() + blocks_ - 1) / std::max(1, blocks_);
+    per_block_ = (even + kTileStep - 1) / kTileStep * kTileStep;
+  }
+  int blocks(int) const override { return blocks_; }
+  void run(void* const* args, int, int block) const override {
+    const int64_t begin = std::min(block * per_block_, program_.elements());
+    program_.run(args, begin, std::min(begin + per_block_, program_.elements()));
+  }
+
+ private:
+  TileProgram program_;
+  int blocks_;
+  int64_t per_block_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_tile_kernel(TileProgram program, int blocks) {
+  return std::make_unique<TileKernel>(std::move(program), std::max(1, blocks));
+}
+
+}  // namespace keel
