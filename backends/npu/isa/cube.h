@@ -32,6 +32,7 @@ struct CubeProblem {
   DType a = f32, b = f32;  // equal, out of f32, f16, bf16; or a is u8 and b f32, and the product has a ByteMap
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
+  bool reads_c = false;      // an epilogue with beta other than 0 will be used
 };
 
 enum class CubeActivation : uint8_t { kNone, kRelu };
@@ -66,6 +67,7 @@ struct CubeKernels;  // of one host ISA
 struct CubePlan {
   CubeProblem problem;
   const CubeKernels* kernels = nullptr;
+  size_t k_panel = 0;
 };
 
 // Length of the panels that k is cut into (the last may be shorter).

@@ -1,0 +1,190 @@
+#include "keel/backends/npu/isa/cube.h"
+
+#include <algorithm>
+#include <string>
+
+#include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/host_isa.h"
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kRowBlock = 224;    // rows of A packed at a time: with a panel of k they stay in L2
+constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
+
+size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
+
+bool takes_skinny(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  if (p.n > kSkinnyColumns || p.k == 0 || p.k > kSkinnyMaxK) return false;
+  return p.transpose_a ? plan.kernels->skinny_columns != nullptr
+                       : plan.kernels->skinny_rows != nullptr;
+}
+
+// The pieces of the scratch that a rectangle of rows x cols needs.
+struct Scratch {
+  size_t a = 0, b = 0, tile = 0, partial = 0, total = 0;
+  size_t partial_stride = 0;
+
+  Scratch(const CubePlan& plan, size_t rows, size_t cols) {
+    const CubeKernels& kernels = *plan.kernels;
+    const size_t depth = round_up(plan.k_panel, kernels.k_multiple);
+    const size_t a_rows = round_up(std::min(rows, kRowBlock), kernels.rows);
+    const size_t b_cols = round_up(std::min(cols, kColumnBlock), kernels.cols);
+    b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
+    tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
+    partial = tile + align_up(kernels.rows * kernels.cols * sizeof(float), kAlignment);
+    total = partial;
+    if (plan.problem.reads_c && plan.problem.k > plan.k_panel) {
+      partial_stride = b_cols;
+      total += rows * partial_stride * sizeof(float);
+    }
+  }
+};
+
+// The walk over one rectangle of C: columns in blocks, k in panels, rows in blocks, register tiles.
+class BlockWalk {
+ public:
+  BlockWalk(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch)
+      : plan_(plan),
+        kernels_(*plan.kernels),
+        args_(args),
+        range_(range),
+        parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
+        scratch_(static_cast<char*>(scratch)) {}
+
+  void run() {
+    if (kernels_.begin != nullptr) kernels_.begin();
+    const size_t k = plan_.problem.k;
+    for (size_t j = range_.n0; j < range_.n1; j += kColumnBlock) {
+      const size_t cols = std::min(kColumnBlock, range_.n1 - j);
+      size_t k0 = 0;
+      do {
+        panel(j, cols, k0, std::min(plan_.k_panel, k - k0));
+        k0 += plan_.k_panel;
+      } while (k0 < k);
+    }
+    if (kernels_.end != nullptr) kernels_.end();
+  }
+
+ private:
+  void panel(size_t j, size_t cols, size_t k0, size_t length) {
+    const CubeProblem& p = plan_.problem;
+    PackCall pack;
+    pack.src = args_.b;
+    pack.dtype = p.b;
+    pack.stride = args_.b_stride;
+    pack.k_contiguous = p.transpose_b;
+    pack.first = j;
+    pack.count = cols;
+    pack.k0 = k0;
+    pack.length = length;
+    pack.width = kernels_.cols;
+    pack.dst = scratch_ + parts_.b;
+    kernels_.pack_b(pack);
+
+    pack.src = args_.a;
+    pack.dtype = p.a;
+    pack.stride = args_.a_stride;
+    pack.k_contiguous = !p.transpose_a;
+    pack.width = kernels_.rows;
+    pack.bytes = args_.bytes;
+    pack.dst = scratch_ + parts_.a;
+    for (size_t i = range_.m0; i < range_.m1; i += kRowBlock) {
+      pack.first = i;
+      pack.count = std::min(kRowBlock, range_.m1 - i);
+      kernels_.pack_a(pack);
+      tiles(i, pack.count, j, cols, k0, length);
+    }
+  }
+
+  void tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0, size_t length) {
+    const size_t depth = round_up(length, kernels_.k_multiple);
+    TileCall tile;
+    auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    tile.tile = sums;
+    tile.tile_stride = kernels_.cols;
+    tile.first = k0 == 0;
+    tile.last = k0 + plan_.k_panel >= plan_.problem.k;
+    tile.c_stride = args_.c_stride;
+    tile.epilogue = args_.epilogue;
+    for (size_t j = 0; j < cols; j += kernels_.cols) {
+      const char* b = scratch_ + parts_.b + j * depth * kernels_.packed_size;
+      tile.cols = std::min(kernels_.cols, cols - j);
+      if (args_.epilogue.bias != nullptr) tile.epilogue.bias = args_.epilogue.bias + j0 + j;
+      for (size_t i = 0; i < rows; i += kernels_.rows) {
+        const char* a = scratch_ + parts_.a + i * depth * kernels_.packed_size;
+        tile.rows = std::min(kernels_.rows, rows - i);
+        tile.c = args_.c + (i0 + i) * args_.c_stride + j0 + j;
+        place_partial(tile, i0 + i - range_.m0, j);
+        kernels_.multiply(a, b, depth, sums);
+        kernels_.finish(tile);
+      }
+    }
+  }
+
+  // Sums of panels gather in C itself, unless its old values are still wanted.
+  void place_partial(TileCall& tile, size_t row, size_t column) {
+    if (parts_.partial_stride == 0) {
+      tile.partial = tile.c;
+      tile.partial_stride = tile.c_stride;
+      return;
+    }
+    tile.partial_stride = parts_.partial_stride;
+    tile.partial = reinterpret_cast<float*>(scratch_ + parts_.partial) +
+                   row * parts_.partial_stride + column;
+  }
+
+  const CubePlan& plan_;
+  const CubeKernels& kernels_;
+  const CubeArgs& args_;
+  const CubeRange& range_;
+  const Scratch parts_;
+  char* scratch_;
+};
+
+}  // namespace
+
+size_t cube_k_panel(size_t k) noexcept {
+  constexpr size_t kLongest = 384, kStep = 32;
+  if (k <= kLongest) return std::max(k, size_t{1});
+  const size_t panels = (k + kLongest - 1) / kLongest;
+  return round_up((k + panels - 1) / panels, kStep);
+}
+
+CubePlan plan_cube(const CubeProblem& problem) {
+  const bool equal = problem.a == problem.b && is_float(problem.a) && problem.a != f64;
+  const bool bytes = problem.a == u8 && problem.b == f32;
+  if (!equal && !bytes) {
+    throw Error({.op = "cube",
+                 .expected = "f32, f16 or bf16 on both sides, or u8 times f32",
+                 .got = std::string(name_of(problem.a)) + " times " + name_of(problem.b)});
+  }
+  CubePlan plan;
+  plan.problem = problem;
+  plan.k_panel = cube_k_panel(problem.k);
+  const bool tiles = host_isa() == HostIsa::kAmx && problem.a == bf16;
+  plan.kernels = tiles ? amx_cube_kernels(false) : nullptr;
+  if (plan.kernels == nullptr) plan.kernels = &vector_cube_kernels();
+  return plan;
+}
+
+size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept {
+  if (takes_skinny(plan)) {
+    return skinny_scratch_floats(plan.problem.k, plan.k_panel) * sizeof(float);
+  }
+  return Scratch(plan, rows, cols).total;
+}
+
+void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range,
+                void* scratch) {
+  if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
+  if (!takes_skinny(plan)) return BlockWalk(plan, args, range, scratch).run();
+  const SkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
+  plan.problem.transpose_a ? plan.kernels->skinny_columns(call) : plan.kernels->skinny_rows(call);
+}
+
+}  // namespace keel::npu

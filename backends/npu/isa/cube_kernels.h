@@ -1,0 +1,85 @@
+// What one host ISA contributes to the cube: packing into panels, the product of two panels, and the step that brings
+// a finished tile to C. Internal to this folder.
+#ifndef KEEL_BACKENDS_NPU_ISA_CUBE_KERNELS_H
+#define KEEL_BACKENDS_NPU_ISA_CUBE_KERNELS_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "keel/backends/npu/isa/cube.h"
+
+namespace keel::npu {
+
+// Floats that a pack may write beyond its last panel.
+inline constexpr size_t kPackSlack = 64;
+
+// The skinny kernels take products with at most this many columns and this much k.
+inline constexpr size_t kSkinnyColumns = 16;
+inline constexpr size_t kSkinnyMaxK = 8192;
+constexpr size_t skinny_padded_k(size_t k) noexcept { return (k + 15) / 16 * 16; }
+// Floats of scratch that they need: B, and a few rows or one panel of A widened.
+constexpr size_t skinny_scratch_floats(size_t k, size_t k_panel) noexcept {
+  const size_t rows = 4 * skinny_padded_k(k), panel = 32 * k_panel;
+  return kSkinnyColumns * skinny_padded_k(k) + (rows > panel ? rows : panel) + 2 * kPackSlack;
+}
+
+// A slab of one operand: `count` rows (of A) or columns (of B) from `first`, over k0 .. k0 + length. Panels of `width`
+// follow each other; in a panel k is the outer index. What is missing in the last panel is zero.
+struct PackCall {
+  const void* src = nullptr;
+  DType dtype = f32;
+  size_t stride = 0;
+  bool k_contiguous = false;  // element (i, k) is src[i * stride + k], else src[k * stride + i]
+  size_t first = 0, count = 0;
+  size_t k0 = 0, length = 0;
+  size_t width = 0;
+  const ByteMap* bytes = nullptr;
+  void* dst = nullptr;
+};
+
+// One register tile on its way to C.
+struct TileCall {
+  const float* tile = nullptr;  // [rows, tile_stride]
+  size_t tile_stride = 0;
+  size_t rows = 0, cols = 0;
+  float* partial = nullptr;  // sum of the panels so far; may be c where the old C is not wanted
+  size_t partial_stride = 0;
+  bool first = true, last = true;  // of the panels of k
+  float* c = nullptr;
+  size_t c_stride = 0;
+  CubeEpilogue epilogue;  // bias already at the tile's first column
+};
+
+// A product with n <= 16, without packing of A.
+struct SkinnyCall {
+  CubeArgs args;
+  CubeProblem problem;
+  CubeRange range;
+  size_t k_panel = 0;
+  float* scratch = nullptr;
+};
+
+struct CubeKernels {
+  size_t rows = 0, cols = 0;        // of the register tile
+  size_t packed_size = sizeof(float);  // bytes of a packed element
+  size_t k_multiple = 1;            // panels are padded to this many k
+  void (*pack_a)(const PackCall&) = nullptr;
+  void (*pack_b)(const PackCall&) = nullptr;
+  void (*multiply)(const void* a, const void* b, size_t length, float* tile) = nullptr;
+  void (*finish)(const TileCall&) = nullptr;
+  void (*begin)() = nullptr;  // before the first multiply of a block and after the last, where the
+  void (*end)() = nullptr;    // processor wants that
+  void (*skinny_rows)(const SkinnyCall&) = nullptr;     // A stored [m, k]
+  void (*skinny_columns)(const SkinnyCall&) = nullptr;  // A stored [k, m]
+};
+
+// For the host ISA in use.
+const CubeKernels& vector_cube_kernels();
+
+// Those for bf16 on tiles, nullptr where the build has none. `emulated`: the same packing, multiplied by plain loops,
+// which tests can run on any processor with AVX-512. REQUIRES that AVX-512 is in use.
+const CubeKernels* amx_cube_kernels(bool emulated);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_KERNELS_H

@@ -1,0 +1,101 @@
+// Loaders: how the elements of an operand become f32 lanes. Included once per Highway target.
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_LOAD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_LOAD_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_LOAD_INL_H
+#else
+#define KEEL_BACKENDS_NPU_ISA_CUBE_LOAD_INL_H
+#endif
+
+#include <cstring>
+#include <type_traits>
+
+#include "hwy/highway.h"
+#include "keel/backends/npu/isa/cube.h"
+#include "keel/backends/npu/isa/half_codec-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A loader has Element and load(d, from): one vector of D's lanes.
+struct FloatLoader {
+  using Element = float;
+  explicit FloatLoader(const ByteMap*) {}
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d, const float* from) const {
+    return hn::LoadU(d, from);
+  }
+};
+
+template <class Codec>
+struct HalfLoader {
+  using Element = uint16_t;
+  explicit HalfLoader(const ByteMap*) {}
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d, const uint16_t* from) const {
+    return Codec::load(d, from);
+  }
+};
+
+template <ByteMap::Form kForm>
+struct ByteLoader {
+  using Element = uint8_t;
+  explicit ByteLoader(const ByteMap* map)
+      : table_(map->table), scale_(map->scale), shift_(map->shift), inverse_(1.0f / map->scale) {}
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d, const uint8_t* from) const {
+    const hn::Rebind<uint8_t, D> d8;
+    const hn::RebindToSigned<D> di;
+    const auto index = hn::PromoteTo(di, hn::LoadU(d8, from));
+    if constexpr (kForm == ByteMap::Form::kTable) return hn::GatherIndex(d, table_, index);
+    const auto x = hn::ConvertTo(d, index);
+    if constexpr (kForm == ByteMap::Form::kAffine) {
+      return x * hn::Set(d, scale_) + hn::Set(d, shift_);
+    }
+#if HWY_TARGET <= HWY_AVX2
+    // The quotient by multiplication, mended by its own remainder: correctly rounded for these operands.
+    const auto quotient = x * hn::Set(d, inverse_);
+    const auto rest = hn::NegMulAdd(quotient, hn::Set(d, scale_), x);
+    return hn::MulAdd(rest, hn::Set(d, inverse_), quotient);
+#else
+    return x / hn::Set(d, scale_);
+#endif
+  }
+
+ private:
+  const float* table_;
+  float scale_, shift_, inverse_;
+};
+
+// The first `count` lanes, the others zero; reads nothing beyond.
+template <class Loader, class D>
+HWY_INLINE hn::Vec<D> load_part(const Loader& loader, D d, const typename Loader::Element* from,
+                                size_t count) {
+#if HWY_TARGET <= HWY_AVX2
+  if constexpr (std::is_same_v<Loader, FloatLoader>) {
+    return hn::MaskedLoad(hn::FirstN(d, count), d, from);
+  }
+#endif
+  typename Loader::Element part[hn::MaxLanes(D())] = {};
+  std::memcpy(part, from, count * sizeof(part[0]));
+  return hn::IfThenElseZero(hn::FirstN(d, count), loader.load(d, part));
+}
+
+// Calls f(loader) with the loader for the dtype. REQUIRES f32, f16, bf16, or u8 with a map.
+template <class F>
+HWY_INLINE void with_loader(DType dtype, const ByteMap* map, const F& f) {
+  if (dtype == f16) return f(HalfLoader<HalfCodec>(nullptr));
+  if (dtype == bf16) return f(HalfLoader<BFloat16Codec>(nullptr));
+  if (dtype != u8) return f(FloatLoader(nullptr));
+  switch (map->form) {
+    case ByteMap::Form::kTable: return f(ByteLoader<ByteMap::Form::kTable>(map));
+    case ByteMap::Form::kAffine: return f(ByteLoader<ByteMap::Form::kAffine>(map));
+    case ByteMap::Form::kDivide: return f(ByteLoader<ByteMap::Form::kDivide>(map));
+  }
+}
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_LOAD_INL_H

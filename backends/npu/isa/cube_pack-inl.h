@@ -1,0 +1,96 @@
+// Packing of an operand into panels of f32. Included once per Highway target.
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_PACK_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_PACK_INL_H
+#else
+#define KEEL_BACKENDS_NPU_ISA_CUBE_PACK_INL_H
+#endif
+
+#include <algorithm>
+
+#include "hwy/highway.h"
+#include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/cube_load-inl.h"
+#include "keel/backends/npu/isa/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One panel whose elements lie side by side for each k. Stores are whole vectors: what they spill over the panel's
+// edge is overwritten by the next k (kPackSlack at the very end).
+template <class Loader>
+HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t begin, size_t count,
+                            float* to) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto* src = static_cast<const typename Loader::Element*>(call.src);
+  for (size_t k = 0; k < call.length; ++k) {
+    const auto* from = src + (call.k0 + k) * call.stride + begin;
+    float* row = to + k * call.width;
+    size_t j = 0;
+    for (; j + lanes <= count; j += lanes) hn::StoreU(loader.load(d, from + j), d, row + j);
+    if (j < count) {
+      hn::StoreU(load_part(loader, d, from + j, count - j), d, row + j);
+      j += lanes;
+    }
+    for (; j < call.width; j += lanes) hn::StoreU(hn::Zero(d), d, row + j);
+  }
+}
+
+// One panel whose rows lie along k: blocks are transposed in registers.
+template <class Loader>
+HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t begin, size_t count,
+                           float* to) {
+  const BlockTag d;
+  const auto* src = static_cast<const typename Loader::Element*>(call.src) + begin * call.stride +
+                    call.k0;
+  hn::Vec<BlockTag> block[kBlockSide];
+  for (size_t k = 0; k < call.length; k += kBlockSide) {
+    const size_t depth = std::min(kBlockSide, call.length - k);
+    for (size_t j = 0; j < call.width; j += kBlockSide) {
+      for (size_t i = 0; i < kBlockSide; ++i) {
+        const auto* from = src + (j + i) * call.stride + k;
+        if (j + i >= count) {
+          block[i] = hn::Zero(d);
+        } else {
+          block[i] = depth == kBlockSide ? loader.load(d, from) : load_part(loader, d, from, depth);
+        }
+      }
+      transpose_block(block);
+      // Descending j would lose the spilled lanes; ascending k and j overwrite them.
+      for (size_t i = 0; i < depth; ++i) hn::StoreU(block[i], d, to + (k + i) * call.width + j);
+    }
+  }
+}
+
+template <class Loader>
+HWY_INLINE void pack_all(const Loader& loader, const PackCall& call) {
+  auto* to = static_cast<float*>(call.dst);
+  for (size_t i = 0; i < call.count; i += call.width) {
+    const size_t count = std::min(call.width, call.count - i);
+    if (call.k_contiguous) {
+      pack_along(loader, call, call.first + i, count, to);
+    } else {
+      pack_across(loader, call, call.first + i, count, to);
+    }
+    to += call.width * call.length;
+  }
+}
+
+struct PackWith {
+  const PackCall& call;
+  template <class Loader>
+  HWY_INLINE void operator()(const Loader& loader) const {
+    pack_all(loader, call);
+  }
+};
+
+inline void pack_panels(const PackCall& call) {
+  with_loader(call.dtype, call.bytes, PackWith{call});
+}
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_PACK_INL_H

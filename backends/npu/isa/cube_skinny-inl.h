@@ -1,0 +1,327 @@
+// Products with few columns of C (n <= 16), where a register tile of the general kernel would be mostly padding.
+//
+// skinny_rows (A stored [m, k]): k lies in the lanes. Vectors of A's rows meet vectors of B's columns, which are
+// packed as rows; each element of C has one accumulator vector, whose lanes are added at the end. A is read in place.
+// skinny_columns (A stored [k, m]): m lies in the lanes, so that a tile of C is computed transposed from A in place;
+// k goes in the panels of the numeric plan.
+// Included once per Highway target.
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
+#else
+#define KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
+#endif
+
+#include <algorithm>
+#include <utility>
+
+#include "hwy/highway.h"
+#include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/cube_pack-inl.h"
+#include "keel/backends/npu/isa/cube_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using SkinnyTag = hn::ScalableTag<float>;
+using SkinnyVec = hn::Vec<SkinnyTag>;
+constexpr size_t kSkinnyLanes = hn::MaxLanes(SkinnyTag());
+constexpr size_t kSkinnyStride = kSkinnyColumns;  // of the tiles handed to finish_tile
+
+// Accumulators for a group of columns: as many as the registers hold.
+#if HWY_TARGET == HWY_AVX3
+constexpr size_t kDotRows = 4, kDotColumns = 6;
+constexpr size_t kOuterVectors = 2, kOuterColumns = 12;
+#else
+constexpr size_t kDotRows = 2, kDotColumns = 5;
+constexpr size_t kOuterVectors = 2, kOuterColumns = 5;
+#endif
+
+// ------------------------------------------------------------------------------ k in the lanes
+
+template <size_t kRows, size_t kColumns>
+HWY_INLINE void dot_step(SkinnyVec (&sums)[kRows][kColumns], const SkinnyVec (&a)[kRows],
+                         const float* b, size_t b_stride) {
+#pragma GCC unroll 8
+  for (size_t c = 0; c < kColumns; ++c) {
+    const auto right = hn::LoadU(SkinnyTag(), b + c * b_stride);
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) sums[r][c] = hn::MulAdd(a[r], right, sums[r][c]);
+  }
+}
+
+// sums of kRows rows of A and kColumns rows of packed B over all of k, to tile[r][c].
+template <size_t kRows, size_t kColumns>
+HWY_INLINE void dot_tile(const float* a, size_t a_stride, const float* b, size_t b_stride, size_t k,
+                         float* tile) {
+  const SkinnyTag d;
+  const FloatLoader loader(nullptr);
+  SkinnyVec sums[kRows][kColumns];
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (size_t c = 0; c < kColumns; ++c) sums[r][c] = hn::Zero(d);
+  }
+  SkinnyVec left[kRows];
+  size_t p = 0;
+  for (; p + kSkinnyLanes <= k; p += kSkinnyLanes) {
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) left[r] = hn::LoadU(d, a + r * a_stride + p);
+    dot_step(sums, left, b + p, b_stride);
+  }
+  if (p < k) {
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) left[r] = load_part(loader, d, a + r * a_stride + p, k - p);
+    dot_step(sums, left, b + p, b_stride);
+  }
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (size_t c = 0; c < kColumns; ++c) {
+      tile[r * kSkinnyStride + c] = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
+    }
+  }
+}
+
+template <size_t kRows, size_t kColumns>
+HWY_INLINE void dot_columns(size_t columns, const float* a, size_t a_stride, const float* b,
+                            size_t b_stride, size_t k, float* tile) {
+  if constexpr (kColumns > 0) {
+    if (columns == kColumns) return dot_tile<kRows, kColumns>(a, a_stride, b, b_stride, k, tile);
+    dot_columns<kRows, kColumns - 1>(columns, a, a_stride, b, b_stride, k, tile);
+  }
+}
+
+// Rows of `k` elements widened to f32, each padded with zeros to `stride`.
+struct WidenRows {
+  const void* src;
+  size_t src_stride, rows, k;
+  float* to;
+  size_t stride;
+  template <class Loader>
+  HWY_INLINE void operator()(const Loader& loader) const {
+    const SkinnyTag d;
+    for (size_t r = 0; r < rows; ++r) {
+      const auto* from = static_cast<const typename Loader::Element*>(src) + r * src_stride;
+      float* row = to + r * stride;
+      size_t p = 0;
+      for (; p + kSkinnyLanes <= k; p += kSkinnyLanes) {
+        hn::StoreU(loader.load(d, from + p), d, row + p);
+      }
+      if (p < k) hn::StoreU(load_part(loader, d, from + p, k - p), d, row + p);
+    }
+  }
+};
+
+inline const void* element_at(const void* data, DType dtype, size_t index) {
+  return static_cast<const char*>(data) + index * size_of(dtype);
+}
+
+// B's columns from n0 on as rows of f32, padded with zeros to `stride`.
+inline void pack_columns_as_rows(const SkinnyCall& call, size_t n0, size_t count, size_t stride,
+                                 float* to) {
+  const CubeProblem& p = call.problem;
+  if (p.transpose_b) {
+    const void* first = element_at(call.args.b, p.b, n0 * call.args.b_stride);
+    return with_loader(p.b, nullptr,
+                       WidenRows{first, call.args.b_stride, count, p.k, to, stride});
+  }
+  // A panel of "rows" k0 .. with the columns along them: the packing transposes.
+  PackCall pack;
+  pack.src = call.args.b;
+  pack.dtype = p.b;
+  pack.stride = call.args.b_stride;
+  pack.k_contiguous = true;
+  pack.count = p.k;
+  pack.k0 = n0;
+  pack.length = count;
+  pack.width = stride;
+  pack.dst = to;
+  pack_panels(pack);
+}
+
+inline void finish_skinny(const SkinnyCall& call, const float* tile, size_t row, size_t rows) {
+  TileCall finish;
+  finish.tile = tile;
+  finish.tile_stride = kSkinnyStride;
+  finish.rows = rows;
+  finish.cols = call.range.n1 - call.range.n0;
+  finish.c = call.args.c + row * call.args.c_stride + call.range.n0;
+  finish.c_stride = call.args.c_stride;
+  finish.partial = finish.c;
+  finish.partial_stride = finish.c_stride;
+  finish.epilogue = call.args.epilogue;
+  if (finish.epilogue.bias != nullptr) finish.epilogue.bias += call.range.n0;
+  finish_tile(finish);
+}
+
+inline void skinny_rows(const SkinnyCall& call) {
+  const CubeProblem& p = call.problem;
+  const size_t columns = call.range.n1 - call.range.n0;
+  const size_t stride = skinny_padded_k(p.k);
+  float* b = call.scratch;
+  float* widened = b + columns * stride + kPackSlack;
+  pack_columns_as_rows(call, call.range.n0, columns, stride, b);
+  // Groups of columns as equal as they can be.
+  const size_t groups = (columns + kDotColumns - 1) / kDotColumns;
+  HWY_ALIGN float tile[kDotRows * kSkinnyStride];
+  for (size_t i = call.range.m0; i < call.range.m1; i += kDotRows) {
+    const size_t rows = std::min(kDotRows, call.range.m1 - i);
+    const void* first = element_at(call.args.a, p.a, i * call.args.a_stride);
+    const auto* a = static_cast<const float*>(first);
+    size_t a_stride = call.args.a_stride;
+    if (p.a != f32) {
+      with_loader(p.a, call.args.bytes, WidenRows{first, a_stride, rows, p.k, widened, stride});
+      a = widened;
+      a_stride = stride;
+    }
+    for (size_t g = 0; g < groups; ++g) {
+      const size_t c0 = columns * g / groups, c1 = columns * (g + 1) / groups;
+      const float* right = b + c0 * stride;
+      if (rows == kDotRows) {
+        dot_columns<kDotRows, kDotColumns>(c1 - c0, a, a_stride, right, stride, p.k, tile + c0);
+        continue;
+      }
+      for (size_t r = 0; r < rows; ++r) {
+        dot_columns<1, kDotColumns>(c1 - c0, a + r * a_stride, a_stride, right, stride, p.k,
+                                    tile + r * kSkinnyStride + c0);
+      }
+    }
+    finish_skinny(call, tile, i, rows);
+  }
+}
+
+// ------------------------------------------------------------------------------ m in the lanes
+
+constexpr size_t kOuterRows = kOuterVectors * kSkinnyLanes;  // rows of C in a tile
+
+// kColumns columns of a tile, transposed: to[c * kOuterRows + i] gains the panel's products of row i and column c.
+template <size_t kColumns>
+HWY_INLINE void outer_tile(const float* a, size_t a_stride, const float* b, size_t b_stride,
+                           size_t length, bool first, float* to) {
+  const SkinnyTag d;
+  SkinnyVec sums[kColumns][kOuterVectors];
+#pragma GCC unroll 12
+  for (size_t c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kOuterVectors; ++v) sums[c][v] = hn::Zero(d);
+  }
+  for (size_t k = 0; k < length; ++k, a += a_stride, b += b_stride) {
+    SkinnyVec left[kOuterVectors];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kOuterVectors; ++v) left[v] = hn::LoadU(d, a + v * kSkinnyLanes);
+#pragma GCC unroll 12
+    for (size_t c = 0; c < kColumns; ++c) {
+      const auto right = hn::Set(d, b[c]);
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kOuterVectors; ++v) {
+        sums[c][v] = hn::MulAdd(left[v], right, sums[c][v]);
+      }
+    }
+  }
+#pragma GCC unroll 12
+  for (size_t c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kOuterVectors; ++v) {
+      float* at = to + c * kOuterRows + v * kSkinnyLanes;
+      hn::Store(first ? sums[c][v] : hn::Load(d, at) + sums[c][v], d, at);
+    }
+  }
+}
+
+template <size_t kColumns>
+HWY_INLINE void outer_columns(size_t columns, const float* a, size_t a_stride, const float* b,
+                              size_t b_stride, size_t length, bool first, float* to) {
+  if constexpr (kColumns > 0) {
+    if (columns == kColumns) {
+      return outer_tile<kColumns>(a, a_stride, b, b_stride, length, first, to);
+    }
+    outer_columns<kColumns - 1>(columns, a, a_stride, b, b_stride, length, first, to);
+  }
+}
+
+// from [kSkinnyStride, kOuterRows] to tile [kOuterRows, kSkinnyStride].
+HWY_INLINE void transpose_tile(const float* from, float* tile) {
+  const BlockTag d;
+  hn::Vec<BlockTag> block[kBlockSide];
+  for (size_t c = 0; c < kSkinnyStride; c += kBlockSide) {
+    for (size_t i = 0; i < kOuterRows; i += kBlockSide) {
+      for (size_t r = 0; r < kBlockSide; ++r) {
+        block[r] = hn::LoadU(d, from + (c + r) * kOuterRows + i);
+      }
+      transpose_block(block);
+      for (size_t r = 0; r < kBlockSide; ++r) {
+        hn::StoreU(block[r], d, tile + (i + r) * kSkinnyStride + c);
+      }
+    }
+  }
+}
+
+// B [k, columns] as f32 with rows kSkinnyStride apart.
+inline void pack_skinny_b(const SkinnyCall& call, float* to) {
+  PackCall pack;
+  pack.src = call.args.b;
+  pack.dtype = call.problem.b;
+  pack.stride = call.args.b_stride;
+  pack.k_contiguous = call.problem.transpose_b;
+  pack.first = call.range.n0;
+  pack.count = call.range.n1 - call.range.n0;
+  pack.length = call.problem.k;
+  pack.width = kSkinnyStride;
+  pack.dst = to;
+  pack_panels(pack);
+}
+
+// One panel of a tile's rows of A: in place, or packed into `buffer` where they are not f32 or too few.
+inline const float* outer_left(const SkinnyCall& call, size_t row, size_t rows, size_t k0,
+                               size_t length, float* buffer, size_t& stride) {
+  if (call.problem.a == f32 && rows == kOuterRows) {
+    stride = call.args.a_stride;
+    return static_cast<const float*>(call.args.a) + k0 * stride + row;
+  }
+  PackCall pack;
+  pack.src = call.args.a;
+  pack.dtype = call.problem.a;
+  pack.stride = call.args.a_stride;
+  pack.first = row;
+  pack.count = rows;
+  pack.k0 = k0;
+  pack.length = length;
+  pack.width = kOuterRows;
+  pack.bytes = call.args.bytes;
+  pack.dst = buffer;
+  pack_panels(pack);
+  stride = kOuterRows;
+  return buffer;
+}
+
+inline void skinny_columns(const SkinnyCall& call) {
+  const size_t k = call.problem.k, columns = call.range.n1 - call.range.n0;
+  const size_t groups = (columns + kOuterColumns - 1) / kOuterColumns;
+  float* b = call.scratch;
+  float* buffer = b + skinny_padded_k(k) * kSkinnyStride + kPackSlack;
+  pack_skinny_b(call, b);
+  HWY_ALIGN float sums[kSkinnyStride * kOuterRows] = {};
+  HWY_ALIGN float tile[kOuterRows * kSkinnyStride];
+  for (size_t i = call.range.m0; i < call.range.m1; i += kOuterRows) {
+    const size_t rows = std::min(kOuterRows, call.range.m1 - i);
+    for (size_t k0 = 0; k0 < k; k0 += call.k_panel) {
+      const size_t length = std::min(call.k_panel, k - k0);
+      size_t stride = 0;
+      const float* a = outer_left(call, i, rows, k0, length, buffer, stride);
+      for (size_t g = 0; g < groups; ++g) {
+        const size_t c0 = columns * g / groups, c1 = columns * (g + 1) / groups;
+        outer_columns<kOuterColumns>(c1 - c0, a, stride, b + k0 * kSkinnyStride + c0, kSkinnyStride,
+                                     length, k0 == 0, sums + c0 * kOuterRows);
+      }
+    }
+    transpose_tile(sums, tile);
+    finish_skinny(call, tile, i, rows);
+  }
+}
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H

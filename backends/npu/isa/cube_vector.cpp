@@ -1,0 +1,113 @@
+// The cube on vectors: register tiles of f32 accumulators, whatever the operands' dtype was before packing.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "keel/backends/npu/isa/cube_vector.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include <utility>
+
+#include "hwy/highway.h"
+#include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/cube_pack-inl.h"
+#include "keel/backends/npu/isa/cube_skinny-inl.h"
+#include "keel/backends/npu/isa/cube_tile-inl.h"
+#include "keel/backends/npu/isa/host_isa.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace {
+
+using Tag = hn::ScalableTag<float>;
+using Lanes = hn::Vec<Tag>;
+
+// Accumulators, the vectors of B and one of A fill the registers: 32 of them on AVX-512, else 16.
+#if HWY_TARGET == HWY_AVX3
+constexpr size_t kRows = 14, kVectors = 2;
+#else
+constexpr size_t kRows = 4, kVectors = 3;
+#endif
+constexpr size_t kCols = kVectors * hn::MaxLanes(Tag());
+static_assert(kRows <= kBlockSide || kRows % kBlockSide == 0);
+static_assert(kCols % kBlockSide == 0);
+
+struct Row {
+  Lanes sum[kVectors];
+};
+
+template <size_t... V>
+HWY_INLINE void add_row(Row& row, Lanes a, const Lanes* b, std::index_sequence<V...>) {
+  ((row.sum[V] = hn::MulAdd(a, b[V], row.sum[V])), ...);
+}
+
+// One k: the outer product of a column of A and a row of B.
+template <size_t... R, size_t... V>
+HWY_INLINE void add_outer(Row* rows, const float* a, const float* b, std::index_sequence<R...>,
+                          std::index_sequence<V...> vectors) {
+  const Tag d;
+  const Lanes right[kVectors] = {hn::Load(d, b + V * hn::Lanes(d))...};
+  (add_row(rows[R], hn::Set(d, a[R]), right, vectors), ...);
+}
+
+template <size_t... V>
+HWY_INLINE void clear_row(Row& row, std::index_sequence<V...>) {
+  ((row.sum[V] = hn::Zero(Tag())), ...);
+}
+
+template <size_t... V>
+HWY_INLINE void store_row(const Row& row, float* to, std::index_sequence<V...>) {
+  (hn::Store(row.sum[V], Tag(), to + V * hn::Lanes(Tag())), ...);
+}
+
+template <size_t... R>
+HWY_INLINE void multiply_rows(const float* a, const float* b, size_t length, float* tile,
+                              std::index_sequence<R...> all) {
+  constexpr std::make_index_sequence<kVectors> kAcross;
+  Row rows[kRows];
+  (clear_row(rows[R], kAcross), ...);
+  size_t k = 0;
+  for (; k + 4 <= length; k += 4) {
+    add_outer(rows, a, b, all, kAcross);
+    add_outer(rows, a + kRows, b + kCols, all, kAcross);
+    add_outer(rows, a + 2 * kRows, b + 2 * kCols, all, kAcross);
+    add_outer(rows, a + 3 * kRows, b + 3 * kCols, all, kAcross);
+    a += 4 * kRows;
+    b += 4 * kCols;
+  }
+  for (; k < length; ++k, a += kRows, b += kCols) add_outer(rows, a, b, all, kAcross);
+  (store_row(rows[R], tile + R * kCols, kAcross), ...);
+}
+
+void multiply(const void* a, const void* b, size_t length, float* tile) {
+  multiply_rows(static_cast<const float*>(a), static_cast<const float*>(b), length, tile,
+                std::make_index_sequence<kRows>());
+}
+
+}  // namespace
+
+void fill_cube_kernels(CubeKernels& kernels) {
+  kernels.rows = kRows;
+  kernels.cols = kCols;
+  kernels.pack_a = &pack_panels;
+  kernels.pack_b = &pack_panels;
+  kernels.multiply = &multiply;
+  kernels.finish = &finish_tile;
+  kernels.skinny_rows = &skinny_rows;
+  kernels.skinny_columns = &skinny_columns;
+}
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace keel::npu {
+
+HWY_EXPORT(fill_cube_kernels);
+
+const CubeKernels& vector_cube_kernels() {
+  static CubeKernels of_isa[static_cast<size_t>(HostIsa::kAmx) + 1];
+  CubeKernels& kernels = of_isa[static_cast<size_t>(host_isa())];
+  HWY_DYNAMIC_DISPATCH(fill_cube_kernels)(kernels);
+  return kernels;
+}
+
+}  // namespace keel::npu
+#endif
