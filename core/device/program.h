@@ -60,6 +60,9 @@ struct LaunchReport {
   bool cancelled = false;    // the stop flag was seen
   bool failed = false;       // error is set; the step after `steps` may have been half done
   std::exception_ptr error;
+  // With `failed`: the error came before the step after `steps` wrote anything (its DEQUEUE), so
+  // the states hold what the completed steps left.
+  bool states_intact = false;
   Cursor cursor;                // of the last element consumed by a completed step
   int64_t device_ns = 0;        // modelled time of the tasks executed (device clock); 0 where nothing is priced
   int64_t queue_wait_ns = 0;    // wall time in DEQUEUE

@@ -31,6 +31,9 @@ struct SpecialiseRequest {
 // `gradient` nodes. Throws Error naming the input for a missing or non-matching
 // type, and for a state assigned twice or with another type.
 std::unique_ptr<Graph> specialise(const SpecialiseRequest &request);
+// The inputs that the request needs, in the graph's order. Throws Error as specialise does for
+// fetches and updates.
+Values reached_inputs(const SpecialiseRequest& request);
 
 // Replaces nodes that the backend does not run by their decomposition,
 // repeatedly. What is left unsupported is listed, all at once, with reasons and
@@ -45,10 +48,17 @@ std::unique_ptr<Graph> fold(const Graph &graph);
 // Merges equal pure nodes and drops dead ones.
 std::unique_ptr<Graph> cse(const Graph &graph);
 
+// What fuse left apart and why, one line for each edge between an element-wise node and a
+// neighbour that computes something: "%12 (matmul) -> %13 (add): matmul is not element-wise".
+// Numbers are those of the graph given to fuse.
+struct FuseReport {
+  std::vector<std::string> lines;
+};
+
 // Groups elementwise clusters into `fused` nodes where the backend accepts
-// them.
-std::unique_ptr<Graph> fuse(const Graph &graph,
-                            const SupportsFunction &supports);
+// them. Appends to `report` if there is one.
+std::unique_ptr<Graph> fuse(const Graph& graph, const SupportsFunction& supports,
+                            FuseReport* report = nullptr);
 
 } // namespace keel
 

@@ -149,6 +149,16 @@ void add_updates(const SpecialiseRequest& request, const Cloner& cloner, Graph& 
 
 }  // namespace
 
+Values reached_inputs(const SpecialiseRequest& request) {
+  check_request(request);
+  const std::vector<bool> reach = reached(request);
+  Values inputs;
+  for (const Value& input : request.graph->inputs()) {
+    if (reach[input.node_id()]) inputs.push_back(input);
+  }
+  return inputs;
+}
+
 std::unique_ptr<Graph> specialise(const SpecialiseRequest& request) {
   check_request(request);
   const std::vector<bool> reach = reached(request);

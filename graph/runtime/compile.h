@@ -1,0 +1,44 @@
+// compile: from a user's graph and a request to a Program: specialise, decompose, fold, cse, fuse,
+// the sunk loop around it where asked for, and the backend's compiler. Builds with
+// KEEL_VERIFY_PASSES verify the graph after each pass. Pure; any thread, as long as nobody adds to
+// the graph meanwhile.
+#ifndef KEEL_GRAPH_RUNTIME_COMPILE_H
+#define KEEL_GRAPH_RUNTIME_COMPILE_H
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "keel/core/device/device.h"
+#include "keel/core/queue/element_spec.h"
+#include "keel/graph/passes/passes.h"
+
+namespace keel {
+
+// Where a sunk program's inputs come from.
+struct QueueSource {
+  std::string name;
+  ElementSpec element;
+  bool operator==(const QueueSource&) const = default;
+};
+
+struct CompileRequest {
+  // input_types is filled in from the queue where there is one.
+  SpecialiseRequest step;
+  bool sink = false;
+  std::optional<QueueSource> queue;
+  bool fuse = true;
+};
+
+struct Compiled {
+  std::unique_ptr<Graph> graph;  // what the backend compiled
+  std::unique_ptr<Program> program;
+};
+
+// Throws Error for what the passes and the backend refuse, and for an input that the queue has no
+// field for or one of another type, naming both.
+Compiled compile(Device device, CompileRequest request);
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_COMPILE_H

@@ -1,0 +1,96 @@
+#include "keel/graph/runtime/executable.h"
+
+#include <algorithm>
+#include <string>
+
+namespace keel {
+
+bool operator==(const ProgramKey& a, const ProgramKey& b) {
+  const auto same = [](const Assignment& x, const Assignment& y) {
+    return x.state == y.state && x.next == y.next;
+  };
+  const auto& p = a.update.assignments;
+  const auto& q = b.update.assignments;
+  return a.sunk == b.sunk && a.fetches == b.fetches && a.feeds == b.feeds && a.queue == b.queue &&
+         std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
+}
+
+Executable::Executable(ProgramKey key, Compiled compiled, Device device, StateStore& store)
+    : key_(std::move(key)), compiled_(std::move(compiled)) {
+  Backend& backend = device.backend();
+  const auto allocate = [&](const Type& type, const std::string& holder) {
+    return backend.allocate(device.index(), type.shape.num_bytes(type.dtype), holder);
+  };
+  for (const StateInfo& state : info().states) homes_.push_back(&store.home(state.name));
+  for (const FieldSpec& input : info().inputs) {
+    inputs_.push_back(allocate(input.type, "input " + input.name));
+    args_.inputs.push_back(inputs_.back().get());
+  }
+  for (const Type& output : info().outputs) {
+    outputs_.push_back(allocate(output, "output " + std::to_string(outputs_.size())));
+    args_.outputs.push_back(outputs_.back().get());
+  }
+  args_.states.resize(homes_.size());
+}
+
+LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
+  for (const StateStore::Home* home : homes_) store.require_valid(*home);
+  for (size_t i = 0; i < homes_.size(); ++i) {
+    const StateInfo& wanted = info().states[i];
+    store.prepare(*homes_[i], wanted);
+    args_.states[i] = {homes_[i]->current.get(),
+                       wanted.second_home ? homes_[i]->other.get() : nullptr};
+  }
+  args_.scratch = &scratch;
+  args_.steps = 1;
+  args_.queue = nullptr;
+  args_.metrics = nullptr;
+  args_.stop = nullptr;
+  args_.first_step = key_.update.empty() ? 1 : store.step() + 1;
+  args_.report = LaunchReport();
+  return args_;
+}
+
+int64_t Executable::settle(StateStore& store, bool failed) {
+  failed = failed || args_.report.failed;
+  const bool lost = failed && !args_.report.states_intact;
+  for (size_t i = 0; i < homes_.size(); ++i) {
+    StateStore::Home& home = *homes_[i];
+    if (home.other != nullptr && args_.states[i].current == home.other.get())
+      std::swap(home.current, home.other);
+    if (lost && info().states[i].updated) home.valid = false;
+  }
+  const int64_t steps = args_.report.steps;
+  if (!key_.update.empty()) store.advance_step(lost ? std::nullopt : std::optional(steps));
+  return steps;
+}
+
+std::shared_ptr<Executable> ProgramCache::find(const ProgramKey& key) {
+  const auto it = std::find_if(recent_.begin(), recent_.end(),
+                               [&](const auto& executable) { return executable->key() == key; });
+  if (it == recent_.end()) return nullptr;
+  std::rotate(recent_.begin(), it, it + 1);
+  return recent_.front();
+}
+
+void ProgramCache::add(std::shared_ptr<Executable> executable) {
+  alive_.push_back(executable);
+  recent_.insert(recent_.begin(), std::move(executable));
+  if (recent_.size() > capacity_) recent_.pop_back();
+}
+
+Buffer& ProgramCache::scratch() {
+  size_t bytes = 0;
+  std::erase_if(alive_, [&](const std::weak_ptr<Executable>& weak) {
+    const auto executable = weak.lock();
+    if (executable != nullptr) bytes = std::max(bytes, executable->info().scratch_bytes);
+    return executable == nullptr;
+  });
+  if (scratch_ == nullptr || scratch_->size() != bytes) {
+    scratch_.reset();
+    scratch_ = device_.backend().allocate(device_.index(), bytes, "scratch");
+  }
+  return *scratch_;
+}
+
+}  // namespace keel

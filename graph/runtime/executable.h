@@ -1,0 +1,79 @@
+// Executable: a Program with the memory it is bound to, and the cache of them that a Session keeps.
+// Executables are shared by the cache and by the loops sunk on them, so one that was evicted lives
+// on with its loop. Used by the Session's thread only; one launch at a time.
+#ifndef KEEL_GRAPH_RUNTIME_EXECUTABLE_H
+#define KEEL_GRAPH_RUNTIME_EXECUTABLE_H
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "keel/graph/ir/update.h"
+#include "keel/graph/runtime/compile.h"
+#include "keel/graph/runtime/state_store.h"
+
+namespace keel {
+
+// What a compiled program depends on, beside the graph and the session.
+struct ProgramKey {
+  Values fetches;
+  Update update;
+  std::vector<std::pair<Value, Type>> feeds;  // in node order
+  bool sunk = false;
+  std::optional<QueueSource> queue;
+};
+bool operator==(const ProgramKey& a, const ProgramKey& b);
+
+class Executable {
+ public:
+  // Allocates inputs and outputs; finds the states' homes, which must outlive it.
+  Executable(ProgramKey key, Compiled compiled, Device device, StateStore& store);
+
+  const ProgramKey& key() const noexcept { return key_; }
+  Program& program() noexcept { return *compiled_.program; }
+  const ProgramInfo& info() const noexcept { return compiled_.program->info(); }
+  const Graph& graph() const noexcept { return *compiled_.graph; }
+  Buffer& input(size_t i) const { return *inputs_.at(i); }
+  Buffer& output(size_t i) const { return *outputs_.at(i); }
+
+  // The arguments of a new launch: homes arranged as the program wants them. Throws Error where a
+  // state is not valid.
+  LaunchArgs& bind(StateStore& store, Buffer& scratch);
+  // Takes the homes back after a launch has been synchronised. Returns how many steps are known to
+  // be done. `failed`: an error came; the states that the program updates become invalid, unless
+  // the launch says that they are intact.
+  int64_t settle(StateStore& store, bool failed);
+
+ private:
+  ProgramKey key_;
+  Compiled compiled_;
+  std::vector<StateStore::Home*> homes_;
+  std::vector<std::shared_ptr<Buffer>> inputs_;
+  std::vector<std::shared_ptr<Buffer>> outputs_;
+  LaunchArgs args_;
+};
+
+// The most recently used executables, and one scratch arena for the largest that is alive.
+class ProgramCache {
+ public:
+  ProgramCache(Device device, size_t capacity) : device_(device), capacity_(capacity) {}
+
+  // nullptr where there is none.
+  std::shared_ptr<Executable> find(const ProgramKey& key);
+  // Evicts the least recently used one where the cache is full.
+  void add(std::shared_ptr<Executable> executable);
+  // Large enough for every executable alive, loops' included.
+  Buffer& scratch();
+
+ private:
+  Device device_;
+  size_t capacity_;
+  std::vector<std::shared_ptr<Executable>> recent_;  // the last one used comes first
+  std::vector<std::weak_ptr<Executable>> alive_;
+  std::shared_ptr<Buffer> scratch_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_EXECUTABLE_H

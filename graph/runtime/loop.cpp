@@ -1,0 +1,249 @@
+#include "keel/graph/runtime/loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "keel/core/base/log.h"
+#include "keel/graph/runtime/loop_state.h"
+
+namespace keel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often the host looks for a stop request while no row comes.
+constexpr std::chrono::microseconds kPoll{5000};
+// Rows reserved before a launch; a longer one grows by doubling.
+constexpr int64_t kMostReserved = int64_t{1} << 20;
+
+int64_t ns_since(Clock::time_point begin) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+}
+
+Error report_error(const std::string& expected, const std::string& got) {
+  return Error({.op = "loop report", .expected = expected, .got = got});
+}
+
+}  // namespace
+
+// ---- LoopReport
+
+size_t LoopReport::index_of(Value fetch) const {
+  const auto it = std::find(fetches_.begin(), fetches_.end(), fetch);
+  if (it == fetches_.end()) throw report_error("a fetch of the loop", "another value");
+  return static_cast<size_t>(it - fetches_.begin());
+}
+
+std::span<const double> LoopReport::operator[](Value fetch) const {
+  const int64_t column = columns_[index_of(fetch)];
+  if (column < 0) {
+    throw report_error("a fetch of rank 0", to_string(fetch.type()) + "; use tensor()");
+  }
+  return series_[static_cast<size_t>(column)];
+}
+
+const Tensor& LoopReport::tensor(Value fetch) const {
+  const size_t index = index_of(fetch);
+  if (steps == 0) throw report_error("at least one completed step", "none");
+  return tensors_[index];
+}
+
+// ---- Loop::State
+
+Loop::State::State(std::shared_ptr<SessionState> session_in, const Update& update,
+                   const Values& fetches, std::shared_ptr<Feeder> feeder_in,
+                   std::shared_ptr<DeviceQueue> queue_in, bool fed, CallSite site)
+    : session(std::move(session_in)), feeder(std::move(feeder_in)), queue(std::move(queue_in)) {
+  const SessionGuard guard(*session, "sink");
+  if (feeder != nullptr) queue = feeder->queue();
+  ProgramKey key{.fetches = fetches, .update = update, .feeds = {}, .sunk = true, .queue = {}};
+  if (fed && queue == nullptr) {
+    throw Error({.op = "sink",
+                 .argument = "queue",
+                 .expected = "an open queue",
+                 .got = feeder != nullptr ? "a feeder that is not open" : "nothing",
+                 .site = site});
+  }
+  if (queue != nullptr) {
+    if (queue->device() != session->device) {
+      throw Error({.op = "sink",
+                   .argument = "queue '" + queue->name() + "'",
+                   .expected = "a queue on " + session->device.name(),
+                   .got = "one on " + queue->device().name(),
+                   .site = site});
+    }
+    key.queue = QueueSource{queue->name(), queue->spec()};
+  }
+  executable = session->executable(std::move(key), site);
+
+  const ProgramInfo& info = executable->info();
+  blank.fetches_ = fetches;
+  std::vector<DType> columns;
+  for (size_t i = 0; i < info.outputs.size(); ++i) {
+    const bool metric = info.output_is_metric[i];
+    blank.columns_.push_back(metric ? static_cast<int64_t>(columns.size()) : -1);
+    if (metric) columns.push_back(info.outputs[i].dtype);
+  }
+  blank.step_device_ns = info.step_device_ns;
+  row.resize(columns.size());
+  metrics = std::make_unique<MetricsQueue>(std::move(columns));
+}
+
+const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
+  if (feeder == nullptr) return queue;
+  const std::shared_ptr<DeviceQueue>& now = feeder->queue();
+  const QueueSource& compiled = *executable->key().queue;
+  const bool fits =
+      now != nullptr && now->spec() == compiled.element && now->device() == session->device;
+  if (!fits) {
+    throw Error(
+        {.op = "loop",
+         .argument = "feeder",
+         .expected = "a queue of " + to_string(compiled.element) + " on " + session->device.name(),
+         .got = now == nullptr ? "a feeder that is not open"
+                               : to_string(now->spec()) + " on " + now->device().name(),
+         .site = site});
+  }
+  queue = now;
+  return queue;
+}
+
+// ---- Loop
+
+// What a launch met on the host's side.
+struct Loop::Outcome {
+  bool stopped = false;
+  std::exception_ptr thrown;  // by a callback
+};
+
+Loop::Loop(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Loop::~Loop() = default;
+Loop::Loop(Loop&&) noexcept = default;
+Loop& Loop::operator=(Loop&&) noexcept = default;
+
+void Loop::request_stop() noexcept {
+  state_->requested.store(true);
+  state_->stop.store(true);
+}
+
+const LoopReport& Loop::failed_report() const noexcept { return state_->failed; }
+std::shared_ptr<DeviceQueue> Loop::queue() const {
+  return state_->feeder != nullptr ? state_->feeder->queue() : state_->queue;
+}
+std::string Loop::describe() const { return state_->executable->program().describe(); }
+
+LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {
+  SessionState& session = *state_->session;
+  const int64_t steps = session.loop_size.value();
+  if (!std::exchange(session.loop_size_told, true)) {
+    log_info("loop size " + std::to_string(steps) + " (" + session.loop_size.source() + ")");
+  }
+  return run(steps, callbacks, site);
+}
+
+LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite site) {
+  if (steps < 1) {
+    throw Error({.op = "loop",
+                 .argument = "steps",
+                 .expected = "at least 1",
+                 .got = std::to_string(steps),
+                 .site = site,
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  State& s = *state_;
+  SessionState& session = *s.session;
+  const SessionGuard guard(session, "run");
+  const auto begin = Clock::now();
+  const std::shared_ptr<DeviceQueue> queue = s.current_queue(site);
+  LaunchArgs& args = s.executable->bind(session.store, session.cache.scratch());
+  args.steps = steps;
+  args.queue = queue.get();
+  args.metrics = s.metrics.get();
+  args.stop = &s.stop;
+
+  LoopReport report = s.blank;
+  report.launches = 1;
+  report.first_step = args.first_step;
+  report.series_.resize(s.row.size());
+  for (auto& series : report.series_)
+    series.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
+  for (const Type& type : s.executable->info().outputs)
+    report.tensors_.emplace_back(type.dtype, type.shape);
+
+  s.stop.store(false);
+  if (s.requested.load()) s.stop.store(true);
+  Outcome outcome;
+  std::optional<Error> error;
+  try {
+    s.executable->program().launch(*session.stream, args);
+    drain(callbacks, report, outcome);
+    collect(report);
+    session.stream->synchronize();
+  } catch (...) {
+    error = current_error("loop on " + session.device.name(), site);
+  }
+  s.executable->settle(session.store, error.has_value());
+
+  const LaunchReport& launch = args.report;
+  report.steps = launch.steps;
+  report.end_of_data = launch.end_of_data;
+  report.cancelled = s.requested.exchange(false);
+  report.stopped = outcome.stopped;
+  report.failed = error.has_value();
+  report.cursor = launch.cursor;
+  report.busy_ns = launch.busy_ns;
+  report.queue_wait_ns = launch.queue_wait_ns;
+  report.metrics_wait_ns = launch.metrics_wait_ns;
+  // The row of a step that failed behind its METRIC does not count.
+  for (auto& series : report.series_) {
+    if (series.size() > static_cast<size_t>(report.steps))
+      series.resize(static_cast<size_t>(report.steps));
+  }
+  report.wall_ns = ns_since(begin);
+  if (!error && outcome.thrown == nullptr) return report;
+  s.failed = std::move(report);
+  if (error) throw *error;
+  std::rethrow_exception(outcome.thrown);
+}
+
+void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome) {
+  State& s = *state_;
+  bool woken = false;
+  const auto wake = [&] {
+    if (woken || !s.stop.load()) return;
+    woken = true;
+    if (s.queue != nullptr) s.queue->wake();
+  };
+  int64_t step = 0;
+  while (true) {
+    const MetricsQueue::PopStatus status = s.metrics->pop(step, s.row, kPoll);
+    wake();
+    if (status == MetricsQueue::PopStatus::kEnd) return;
+    if (status == MetricsQueue::PopStatus::kTimeout) continue;
+    for (size_t i = 0; i < s.row.size(); ++i) report.series_[i].push_back(s.row[i]);
+    if (!callbacks.on_step || outcome.stopped || outcome.thrown != nullptr) continue;
+    const auto begin = Clock::now();
+    try {
+      outcome.stopped = callbacks.on_step(step, s.row) == LoopControl::kStop;
+    } catch (...) {
+      outcome.thrown = std::current_exception();
+    }
+    report.callback_ns += ns_since(begin);
+    if (outcome.stopped || outcome.thrown != nullptr) {
+      s.stop.store(true);
+      wake();
+    }
+  }
+}
+
+void Loop::collect(LoopReport& report) {
+  Stream& stream = *state_->session->stream;
+  for (size_t i = 0; i < report.tensors_.size(); ++i) {
+    Tensor& tensor = report.tensors_[i];
+    if (tensor.num_bytes() > 0)
+      stream.copy_to_host(tensor.raw(), state_->executable->output(i), 0, tensor.num_bytes());
+  }
+}
+
+}  // namespace keel

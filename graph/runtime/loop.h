@@ -1,0 +1,107 @@
+// Loop: a step sunk to the device: one launch of a While with the step as its body, fed by a queue.
+// Made by Session::sink. run() belongs to the session's thread; request_stop() may be called from
+// any thread and from a signal handler. LoopReport: what one launch did; a plain value.
+#ifndef KEEL_GRAPH_RUNTIME_LOOP_H
+#define KEEL_GRAPH_RUNTIME_LOOP_H
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "keel/core/queue/feeder.h"
+#include "keel/core/tensor/tensor.h"
+#include "keel/graph/ir/value.h"
+#include "keel/graph/runtime/hook.h"
+#include "keel/graph/runtime/loop_size.h"
+
+namespace keel {
+
+struct SessionState;
+class Executable;
+
+class KEEL_API LoopReport {
+ public:
+  int64_t steps = 0;         // completed
+  int64_t launches = 0;      // 1
+  int64_t first_step = 1;    // number of the first step: keel/step after it; 1 without an update
+  bool end_of_data = false;  // the queue ended before the steps asked for
+  bool cancelled = false;    // request_stop() was seen
+  bool stopped = false;      // a callback asked to stop
+  bool failed = false;       // see Loop::failed_report
+  Cursor cursor;             // of the last element consumed by a completed step
+
+  // Wall time, in ns: all of run(), and of it on the device from the first task to the last, there
+  // waiting for the queue and for room in the metrics ring, and here in callbacks.
+  int64_t wall_ns = 0;
+  int64_t busy_ns = 0;
+  int64_t queue_wait_ns = 0;
+  int64_t metrics_wait_ns = 0;
+  int64_t callback_ns = 0;
+  // Modelled device time of one step (device clock), where the device prices its tasks.
+  std::optional<int64_t> step_device_ns;
+
+  // A rank-0 fetch's value in each completed step. Throws Error for anything else.
+  std::span<const double> operator[](Value fetch) const;
+  // A fetch's value in the last completed step. Throws Error where no step was completed.
+  const Tensor& tensor(Value fetch) const;
+
+ private:
+  friend class Loop;
+  size_t index_of(Value fetch) const;
+
+  Values fetches_;
+  std::vector<int64_t> columns_;             // by fetch: its place in series_, or -1
+  std::vector<std::vector<double>> series_;  // one row per rank-0 fetch
+  std::vector<Tensor> tensors_;              // by fetch
+};
+
+// Called in step order on the thread that called run(), while the device goes on: the step's number
+// and its rank-0 fetches in the order of the fetches.
+using StepHook = Hook<int64_t, std::span<const double>>;
+
+struct LoopCallbacks {
+  StepHook on_step = {};
+};
+
+class KEEL_API Loop {
+ public:
+  ~Loop();
+  Loop(Loop&&) noexcept;
+  Loop& operator=(Loop&&) noexcept;
+
+  // Exactly one launch of `steps` steps; fewer are done where the data ends, a callback stops it or
+  // request_stop() is called (report.steps says how many). Any number of steps runs the same
+  // program. Throws Error for steps < 1 (nothing has changed then), for what happens on the device
+  // or to the producer, and rethrows what a callback throws after the step that runs has ended.
+  // A callback that uses the session gets an Error: the Trainer's hooks run between launches.
+  LoopReport run(int64_t steps, const LoopCallbacks& callbacks = {},
+                 CallSite site = CallSite::here());
+  // With the session's loop size.
+  LoopReport run(const LoopCallbacks& callbacks = {}, CallSite site = CallSite::here());
+
+  // The launch that runs, or else the next one, stops after its current step.
+  void request_stop() noexcept;
+
+  // What the last launch that threw had done until then.
+  const LoopReport& failed_report() const noexcept;
+  // The queue it takes its elements from; null for a step without inputs.
+  std::shared_ptr<DeviceQueue> queue() const;
+  // The task list, one task a line.
+  std::string describe() const;
+
+ private:
+  friend class Session;
+  struct State;
+  explicit Loop(std::unique_ptr<State> state);
+  struct Outcome;
+  void drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
+  void collect(LoopReport& report);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_LOOP_H

@@ -1,0 +1,54 @@
+#include "keel/graph/runtime/loop_size.h"
+
+#include <utility>
+
+#include "keel/core/base/environment.h"
+#include "keel/core/base/error.h"
+
+namespace keel {
+namespace {
+
+void require_positive(int64_t value, const std::string& source) {
+  if (value >= 1) return;
+  throw Error({.op = source,
+               .expected = "a loop size of at least 1",
+               .got = std::to_string(value),
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
+void LoopSize::set(int64_t value, const std::string& source) {
+  require_positive(value, source);
+  if (is_explicit() && value != value_) {
+    throw Error({.op = "loop size",
+                 .message = source_ + " says " + std::to_string(value_) + " and " + source +
+                            " says " + std::to_string(value),
+                 .fix = "set it in one place, or to the same value in both",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  value_ = value;
+  source_ = source;
+}
+
+void LoopSize::set(std::string_view text, const std::string& source) {
+  set(parse_integer(text, source, 1), source);
+}
+
+void LoopSize::change(int64_t value) {
+  require_positive(value, "set_loop_size");
+  value_ = value;
+  source_ = "set_loop_size";
+}
+
+int64_t LoopSize::value() const {
+  if (is_explicit()) return value_;
+  return environment_integer(kLoopSizeVariable, 1).value_or(value_);
+}
+
+std::string LoopSize::source() const {
+  if (is_explicit()) return source_;
+  return environment_text(kLoopSizeVariable) ? kLoopSizeVariable : "default";
+}
+
+}  // namespace keel

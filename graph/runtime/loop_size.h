@@ -1,0 +1,44 @@
+// LoopSize: how many steps one launch of a sunk loop runs where the call does not say. Explicit
+// settings (a flag, an option of the API) come first, then the environment variable NPU_LOOP_SIZE,
+// then a fallback. Owned by a Session or by a program that reads flags; one thread at a time.
+#ifndef KEEL_GRAPH_RUNTIME_LOOP_SIZE_H
+#define KEEL_GRAPH_RUNTIME_LOOP_SIZE_H
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "keel/core/base/export.h"
+
+namespace keel {
+
+inline constexpr const char* kLoopSizeVariable = "NPU_LOOP_SIZE";
+
+class KEEL_API LoopSize {
+ public:
+  explicit LoopSize(int64_t fallback = 1) : value_(fallback) {}
+
+  // An explicit setting at construction; `source` names it in errors ("--loop-size"). Throws Error
+  // (kInvalidArgument) for a value < 1, and for one that differs from another explicit setting,
+  // naming both; then the old value stays.
+  void set(int64_t value, const std::string& source);
+  // The same from text, which must be a whole number.
+  void set(std::string_view text, const std::string& source);
+  // A later change: never a conflict. Throws for a value < 1; then the old value stays.
+  void change(int64_t value);
+
+  // The size in force. Reads the environment where nothing explicit was set; throws Error
+  // (kInvalidArgument) where the variable is not a whole number >= 1.
+  int64_t value() const;
+  // Where value() comes from: the explicit setting's source, "NPU_LOOP_SIZE", or "default".
+  std::string source() const;
+  bool is_explicit() const noexcept { return !source_.empty(); }
+
+ private:
+  int64_t value_;
+  std::string source_;  // of the explicit setting; empty where there is none
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_LOOP_SIZE_H

@@ -1,0 +1,269 @@
+#include "keel/graph/runtime/session.h"
+
+#include <algorithm>
+
+#include "keel/graph/runtime/checkpoint.h"
+#include "keel/graph/runtime/loop_state.h"
+#include "keel/graph/runtime/session_state.h"
+
+namespace keel {
+namespace {
+
+const Node& input_node(const Graph& graph, const Value& value, const char* op, CallSite site) {
+  const bool ours = value.valid() && &value.graph() == &graph;
+  if (ours && value.node().op_name() == "input") return value.node();
+  std::string got = "an empty Value";
+  if (ours) {
+    got = "the result of " + value.node().op_name();
+  } else if (value.valid()) {
+    got = "a value of another graph";
+  }
+  throw Error({.op = op, .expected = "an input of the session's graph", .got = got, .site = site});
+}
+
+// The types of the feeds, in node order.
+std::vector<std::pair<Value, Type>> feed_types(const Graph& graph, const Feeds& feeds,
+                                               CallSite site) {
+  std::vector<std::pair<Value, Type>> types;
+  for (const auto& [value, tensor] : feeds) {
+    const Node& node = input_node(graph, value, "feed", site);
+    const auto complain = [&](const std::string& got, const std::string& fix) {
+      throw Error({.op = "feed",
+                   .argument = "input '" + name_of(node) + "'",
+                   .expected = to_string(node.type()),
+                   .got = got,
+                   .fix = fix,
+                   .site = site});
+    };
+    if (tensor.empty()) complain("an empty Tensor", "");
+    if (tensor.dtype() != node.type().dtype || !matches(node.type().shape, tensor.shape()))
+      complain(to_string(tensor.type()), "");
+    const auto same = [&](const auto& entry) { return entry.first == value; };
+    if (std::any_of(types.begin(), types.end(), same))
+      complain("two tensors", "feed each input once");
+    types.emplace_back(value, tensor.type());
+  }
+  std::sort(types.begin(), types.end(),
+            [](const auto& a, const auto& b) { return a.first.node_id() < b.first.node_id(); });
+  return types;
+}
+
+const Tensor& fed(const Feeds& feeds, const std::string& name) {
+  const auto it = std::find_if(feeds.begin(), feeds.end(), [&](const auto& feed) {
+    return name_of(feed.first.node()) == name;
+  });
+  if (it == feeds.end()) {
+    throw Error({.op = "feed", .argument = "input '" + name + "'", .got = "nothing"});
+  }
+  return it->second;
+}
+
+StateStore::Home& home_of(SessionState& state, const Value& value, const char* op) {
+  state.store.add_states(*state.graph);
+  const bool ours = value.valid() && &value.graph() == state.graph;
+  if (!ours || value.node().op_name() != "state") {
+    throw Error({.op = op,
+                 .expected = "a state of the session's graph",
+                 .got = ours ? "the result of " + value.node().op_name() : "something else"});
+  }
+  return state.store.home(name_of(value.node()));
+}
+
+}  // namespace
+
+SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptions& options_in)
+    : graph(&graph_in),
+      device(device_in),
+      options(options_in),
+      stream(device.backend().make_stream(device.index(), StreamKind::kCompute)),
+      store(device, *stream, options.seed),
+      cache(device, options.cached_programs) {
+  if (options.cached_programs == 0) {
+    throw Error({.op = "session",
+                 .argument = "cached_programs",
+                 .expected = "at least 1",
+                 .got = "0",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  if (options.loop_size) loop_size.set(*options.loop_size, "SessionOptions::loop_size");
+  if (!graph->frozen()) {
+    graph->step();
+    graph->seed();
+  }
+  store.add_states(*graph);
+}
+
+std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite site) {
+  if (auto found = cache.find(key)) return found;
+  try {
+    CompileRequest request;
+    request.step = {graph, key.fetches, key.update, {}};
+    for (const auto& [input, type] : key.feeds)
+      request.step.input_types[name_of(input.node())] = type;
+    request.sink = key.sunk;
+    request.queue = key.queue;
+    request.fuse = options.fuse;
+    store.add_states(*graph);
+    ++compiles;
+    auto made = std::make_shared<Executable>(std::move(key), compile(device, std::move(request)),
+                                             device, store);
+    cache.add(made);
+    return made;
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
+}
+
+SessionGuard::SessionGuard(SessionState& state, const char* call) : state_(state) {
+  if (!state_.busy.exchange(true, std::memory_order_acquire)) return;
+  throw Error({.op = std::string("session ") + call,
+               .message = "a loop of this session is running",
+               .fix = "use the Trainer's hooks (on_epoch_end, every_n_steps), which run between "
+                      "launches, instead of a step callback"});
+}
+
+Error current_error(const std::string& context, CallSite site) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.with_context(context).with_site(site);
+  } catch (const std::exception& error) {
+    return Error({.op = context, .message = error.what(), .site = site});
+  } catch (...) {
+    return Error({.op = context, .message = "an unknown exception", .site = site});
+  }
+}
+
+Session::Session(Graph& graph, Device device, SessionOptions options)
+    : state_(std::make_shared<SessionState>(graph, device, options)) {}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+std::vector<Tensor> Session::run(const Values& fetches, const Feeds& feeds, CallSite site) {
+  return run(Update{}, fetches, feeds, site);
+}
+
+std::vector<Tensor> Session::run(const Update& update, const Values& fetches, const Feeds& feeds,
+                                 CallSite site) {
+  SessionState& s = *state_;
+  const SessionGuard guard(s, "run");
+  const auto executable = s.executable(
+      {.fetches = fetches, .update = update, .feeds = feed_types(*s.graph, feeds, site)}, site);
+  const ProgramInfo& info = executable->info();
+  LaunchArgs& args = executable->bind(s.store, s.cache.scratch());
+  std::vector<Tensor> results;
+  for (const Type& type : info.outputs) results.emplace_back(type.dtype, type.shape);
+
+  bool launched = false;
+  try {
+    for (size_t i = 0; i < info.inputs.size(); ++i) {
+      const Tensor& tensor = fed(feeds, info.inputs[i].name);
+      if (tensor.num_bytes() > 0)
+        s.stream->copy_to_device(executable->input(i), 0, tensor.raw(), tensor.num_bytes());
+    }
+    launched = true;
+    executable->program().launch(*s.stream, args);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i].num_bytes() > 0)
+        s.stream->copy_to_host(results[i].raw(), executable->output(i), 0, results[i].num_bytes());
+    }
+    s.stream->synchronize();
+  } catch (...) {
+    const Error error = current_error("run on " + s.device.name(), site);
+    if (launched) executable->settle(s.store, true);
+    throw error;
+  }
+  executable->settle(s.store, false);
+  return results;
+}
+
+FeedSpec Session::spec(const Values& inputs) const {
+  FeedSpec spec{state_->device, {}};
+  for (const Value& input : inputs) {
+    const Node& node = input_node(*state_->graph, input, "spec", {});
+    spec.element.fields.push_back({name_of(node), node.type()});
+  }
+  return spec;
+}
+
+Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<DeviceQueue> queue,
+                   CallSite site) {
+  return Loop(std::make_unique<Loop::State>(state_, update, fetches, nullptr, std::move(queue),
+                                            /*fed=*/true, site));
+}
+
+Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<Feeder> feeder,
+                   CallSite site) {
+  return Loop(std::make_unique<Loop::State>(state_, update, fetches, std::move(feeder), nullptr,
+                                            /*fed=*/true, site));
+}
+
+Loop Session::sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue, CallSite site) {
+  return sink(Update{}, fetches, std::move(queue), site);
+}
+
+Loop Session::sink(const Values& fetches, std::shared_ptr<Feeder> feeder, CallSite site) {
+  return sink(Update{}, fetches, std::move(feeder), site);
+}
+
+Loop Session::sink(const Update& update, const Values& fetches, CallSite site) {
+  return Loop(std::make_unique<Loop::State>(state_, update, fetches, nullptr, nullptr,
+                                            /*fed=*/false, site));
+}
+
+Tensor Session::read(Value state) const {
+  const SessionGuard guard(*state_, "read");
+  return state_->store.read(home_of(*state_, state, "read"));
+}
+
+void Session::write(Value state, const Tensor& value) {
+  const SessionGuard guard(*state_, "write");
+  state_->store.write(home_of(*state_, state, "write"), value);
+}
+
+void Session::save(const std::string& path,
+                   const std::map<std::string, std::string>& metadata) const {
+  const SessionGuard guard(*state_, "save");
+  state_->store.add_states(*state_->graph);
+  save_states(path, state_->store, metadata);
+}
+
+std::map<std::string, std::string> Session::load(const std::string& path) {
+  const SessionGuard guard(*state_, "load");
+  state_->store.add_states(*state_->graph);
+  return load_states(path, state_->store);
+}
+
+std::string Session::state_sha256() const {
+  const SessionGuard guard(*state_, "state_sha256");
+  state_->store.add_states(*state_->graph);
+  return state_->store.sha256();
+}
+
+int64_t Session::step() const {
+  const SessionGuard guard(*state_, "step");
+  return state_->store.step();
+}
+
+int64_t Session::compiles() const noexcept { return state_->compiles; }
+
+void Session::set_loop_size(int64_t steps) { state_->loop_size.change(steps); }
+const LoopSize& Session::loop_size() const noexcept { return state_->loop_size; }
+LoopSize& Session::loop_size() noexcept { return state_->loop_size; }
+
+const Graph& Session::graph() const noexcept { return *state_->graph; }
+const Device& Session::device() const noexcept { return state_->device; }
+
+std::string Session::describe(const Update& update, const Values& fetches, const Feeds& feeds,
+                              CallSite site) const {
+  const SessionGuard guard(*state_, "describe");
+  return state_
+      ->executable(
+          {.fetches = fetches, .update = update, .feeds = feed_types(*state_->graph, feeds, site)},
+          site)
+      ->program()
+      .describe();
+}
+
+}  // namespace keel

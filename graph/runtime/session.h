@@ -1,0 +1,106 @@
+// Session: runs a graph on one device. It owns the states' homes, compiles a program for each
+// combination of fetches, update and input types (kept in a cache), runs single steps driven by the
+// host, and sinks loops. The graph must outlive it, and may grow between runs. One thread at a
+// time; while a loop of the session runs, nothing else on it may be called. Loops may outlive the
+// session.
+#ifndef KEEL_GRAPH_RUNTIME_SESSION_H
+#define KEEL_GRAPH_RUNTIME_SESSION_H
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/device/device.h"
+#include "keel/core/queue/feeder.h"
+#include "keel/graph/ir/graph.h"
+#include "keel/graph/runtime/loop.h"
+
+namespace keel {
+
+struct SessionOptions {
+  uint64_t seed = 0;  // of initial values, dropout and the like
+  bool fuse = true;
+  size_t cached_programs = 16;         // at least 1
+  std::optional<int64_t> loop_size{};  // steps per launch where Loop::run() does not say; else
+                                       // NPU_LOOP_SIZE, else 1
+};
+
+using Feeds = std::vector<std::pair<Value, Tensor>>;
+
+class KEEL_API Session {
+ public:
+  // Makes the reserved states keel/step and keel/seed, and memory for all states with their
+  // initial values. Throws Error where the device is short of memory, and for wrong options.
+  Session(Graph& graph, Device device, SessionOptions options = {});
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  // One step: the fetches' values, computed from the states as they were before. `feeds` gives a
+  // tensor for each input that is needed; their shapes choose (or make) the program. Throws Error
+  // for feeds that are missing, wrong or given twice, for what the device cannot run, for states
+  // that a failed step left invalid, and for what happens on the device.
+  std::vector<Tensor> run(const Values& fetches, const Feeds& feeds = {},
+                          CallSite site = CallSite::here());
+  // The same, and the update's next values in place of the states.
+  std::vector<Tensor> run(const Update& update, const Values& fetches, const Feeds& feeds = {},
+                          CallSite site = CallSite::here());
+
+  // What these inputs ask of whoever feeds them; unknown dimensions are still -1.
+  FeedSpec spec(const Values& inputs) const;
+
+  // The step as the body of a While on the device, its inputs taken from the queue's fields of the
+  // same names. Compiles now. Throws Error for inputs without a matching field, naming both.
+  Loop sink(const Update& update, const Values& fetches, std::shared_ptr<DeviceQueue> queue,
+            CallSite site = CallSite::here());
+  Loop sink(const Update& update, const Values& fetches, std::shared_ptr<Feeder> feeder,
+            CallSite site = CallSite::here());
+  Loop sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue,
+            CallSite site = CallSite::here());
+  Loop sink(const Values& fetches, std::shared_ptr<Feeder> feeder,
+            CallSite site = CallSite::here());
+  // Of a step without inputs.
+  Loop sink(const Update& update, const Values& fetches, CallSite site = CallSite::here());
+
+  // A state's value. Throws Error where a failed step left it invalid.
+  Tensor read(Value state) const;
+  // Replaces it. Throws Error for another dtype or shape.
+  void write(Value state, const Tensor& value);
+
+  // All states as a safetensors file, with keel_version and step beside `metadata`. Atomic.
+  void save(const std::string& path, const std::map<std::string, std::string>& metadata = {}) const;
+  // Takes all states from a file that save() wrote; returns its metadata. States that the file
+  // lacks, that the graph lacks, or that differ in dtype or shape are listed in one Error, and
+  // nothing is changed.
+  std::map<std::string, std::string> load(const std::string& path);
+  // Over all states in name order: for each its name, "\n", its type as text ("f32[784, 10]"),
+  // "\n", and its bytes in row-major order.
+  std::string state_sha256() const;
+
+  // Updates executed so far: the value of keel/step.
+  int64_t step() const;
+  // How often a program was compiled.
+  int64_t compiles() const noexcept;
+  // The steps of Loop::run() from the next launch on. Throws Error for n < 1; then the old value
+  // stays.
+  void set_loop_size(int64_t steps);
+  const LoopSize& loop_size() const noexcept;
+  LoopSize& loop_size() noexcept;
+
+  const Graph& graph() const noexcept;
+  const Device& device() const noexcept;
+  // The task list of the program that run() with these arguments uses, one task a line.
+  std::string describe(const Update& update, const Values& fetches, const Feeds& feeds = {},
+                       CallSite site = CallSite::here()) const;
+
+ private:
+  std::shared_ptr<SessionState> state_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_SESSION_H

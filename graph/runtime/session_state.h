@@ -1,0 +1,51 @@
+// SessionState: what a Session and the loops sunk on it share. Internal to graph/runtime.
+#ifndef KEEL_GRAPH_RUNTIME_SESSION_STATE_H
+#define KEEL_GRAPH_RUNTIME_SESSION_STATE_H
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "keel/graph/runtime/executable.h"
+#include "keel/graph/runtime/loop_size.h"
+#include "keel/graph/runtime/session.h"
+
+namespace keel {
+
+struct SessionState {
+  SessionState(Graph& graph, Device device, const SessionOptions& options);
+
+  // The program for the key, from the cache or compiled now.
+  std::shared_ptr<Executable> executable(ProgramKey key, CallSite site);
+
+  Graph* graph;
+  Device device;
+  SessionOptions options;
+  std::unique_ptr<Stream> stream;
+  StateStore store;
+  ProgramCache cache;
+  LoopSize loop_size;
+  bool loop_size_told = false;
+  int64_t compiles = 0;
+  std::atomic<bool> busy{false};
+};
+
+// Held during every call on a session: throws Error where another one is under way, which is what
+// callbacks of a running loop meet.
+class SessionGuard {
+ public:
+  SessionGuard(SessionState& state, const char* call);
+  ~SessionGuard() { state_.busy.store(false, std::memory_order_release); }
+  SessionGuard(const SessionGuard&) = delete;
+  SessionGuard& operator=(const SessionGuard&) = delete;
+
+ private:
+  SessionState& state_;
+};
+
+// The exception being handled as an Error with the context and the user's line.
+Error current_error(const std::string& context, CallSite site);
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_SESSION_STATE_H

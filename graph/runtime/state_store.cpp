@@ -1,0 +1,137 @@
+#include "keel/graph/runtime/state_store.h"
+
+#include <utility>
+#include <vector>
+
+#include "keel/core/base/random.h"
+#include "keel/core/base/sha256.h"
+
+namespace keel {
+
+StateStore::StateStore(Device device, Stream& stream, uint64_t seed)
+    : device_(device), stream_(&stream), seed_(seed) {
+  add(kStepState, Tensor::scalar<int64_t>(0));
+  add(kSeedState, Tensor::scalar<int64_t>(static_cast<int64_t>(seed)));
+}
+
+void StateStore::add_states(const Graph& graph) {
+  const Values& states = graph.states();
+  for (; graph_states_ < states.size(); ++graph_states_) {
+    const Node& node = states[graph_states_].node();
+    const std::string& name = name_of(node);
+    if (homes_.contains(name)) continue;
+    try {
+      add(name, initial_value(node.as<StateAttributes>().initializer(), fold_key(seed_, name)));
+    } catch (const Error& error) {
+      throw error.with_context("state '" + name + "'").with_site(node.site());
+    }
+  }
+}
+
+StateStore::Home& StateStore::add(const std::string& name, const Tensor& value) {
+  Home home;
+  home.name = name;
+  home.type = value.type();
+  home.bytes = value.num_bytes();
+  home.current = allocate(home, "");
+  upload(home, value.raw());
+  return homes_.emplace(name, std::move(home)).first->second;
+}
+
+StateStore::Home& StateStore::home(const std::string& name) {
+  const auto it = homes_.find(name);
+  if (it == homes_.end()) {
+    throw Error({.op = "session", .argument = name, .message = "there is no such state"});
+  }
+  return it->second;
+}
+
+std::shared_ptr<Buffer> StateStore::allocate(const Home& home, const char* what) const {
+  return device_.backend().allocate(device_.index(), home.bytes, "state " + home.name + what);
+}
+
+void StateStore::upload(Home& home, const void* plain) const {
+  std::vector<unsigned char> arranged;
+  const void* bytes = plain;
+  if (!home.layout.empty()) {
+    arranged.resize(home.bytes);
+    device_.backend().convert_layout(home.type, "", plain, home.layout, arranged.data());
+    bytes = arranged.data();
+  }
+  if (home.bytes > 0) stream_->copy_to_device(*home.current, 0, bytes, home.bytes);
+  stream_->synchronize();
+}
+
+void StateStore::require_valid(const Home& home) const {
+  if (home.valid) return;
+  throw Error({.op = "session",
+               .argument = "state '" + home.name + "'",
+               .message = "its value was lost when a step that updates it failed half-way",
+               .fix = "restore it with write() or load()"});
+}
+
+Tensor StateStore::read(const Home& home) const {
+  require_valid(home);
+  Tensor plain(home.type.dtype, home.type.shape);
+  std::vector<unsigned char> arranged(home.layout.empty() ? 0 : home.bytes);
+  void* target = home.layout.empty() ? plain.raw() : arranged.data();
+  if (home.bytes > 0) stream_->copy_to_host(target, *home.current, 0, home.bytes);
+  stream_->synchronize();
+  if (!home.layout.empty()) {
+    device_.backend().convert_layout(home.type, home.layout, arranged.data(), "", plain.raw());
+  }
+  return plain;
+}
+
+void StateStore::write(Home& home, const Tensor& value) {
+  if (value.empty() || value.type() != home.type) {
+    throw Error({.op = "write",
+                 .argument = "state '" + home.name + "'",
+                 .expected = to_string(home.type),
+                 .got = value.empty() ? "an empty Tensor" : to_string(value.type())});
+  }
+  upload(home, value.raw());
+  home.valid = true;
+  if (home.name == kStepState) step_.reset();
+}
+
+void StateStore::prepare(Home& home, const StateInfo& wanted) {
+  require_valid(home);
+  if (home.layout != wanted.layout || home.bytes != wanted.bytes) {
+    const Tensor plain = read(home);
+    Home arranged = home;
+    arranged.layout = wanted.layout;
+    arranged.bytes = wanted.bytes;
+    if (home.bytes != wanted.bytes) {
+      arranged.other.reset();
+      arranged.current = allocate(arranged, "");
+    }
+    upload(arranged, plain.raw());
+    home = std::move(arranged);
+  }
+  if (wanted.second_home && home.other == nullptr) home.other = allocate(home, " (second home)");
+}
+
+int64_t StateStore::step() {
+  if (!step_) step_ = read(home(kStepState)).item<int64_t>();
+  return *step_;
+}
+
+void StateStore::advance_step(std::optional<int64_t> steps) {
+  if (step_ && steps)
+    *step_ += *steps;
+  else
+    step_.reset();
+}
+
+std::string StateStore::sha256() const {
+  Sha256 hash;
+  for (const auto& [name, home] : homes_) {
+    const Tensor value = read(home);
+    hash.update(name + "\n" + to_string(home.type) + "\n");
+    hash.update(value.raw(), value.num_bytes());
+  }
+  return hash.finish();
+}
+
+}  // namespace keel

@@ -1,0 +1,77 @@
+// StateStore: the homes of a Session's states: device buffers, how the bytes in them are arranged,
+// and whether they can be trusted. Owned by the Session; used by its thread only. Buffers are
+// swapped and laid out anew as programs need it; values enter and leave in the plain row-major
+// order.
+#ifndef KEEL_GRAPH_RUNTIME_STATE_STORE_H
+#define KEEL_GRAPH_RUNTIME_STATE_STORE_H
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "keel/core/device/device.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+class StateStore {
+ public:
+  struct Home {
+    std::string name;
+    Type type;
+    Layout layout;                    // of the bytes in `current`
+    size_t bytes = 0;                 // of a home in that layout
+    std::shared_ptr<Buffer> current;  // holds the value
+    std::shared_ptr<Buffer> other;    // the second home, once a program asked for one
+    bool valid = true;                // false after a step that failed half-way
+  };
+
+  // REQUIRES that `stream` outlives the store. Makes keel/step = 0 and keel/seed = seed.
+  StateStore(Device device, Stream& stream, uint64_t seed);
+
+  // Makes homes, with their initial values, for the graph's states that have none yet. A random
+  // initialiser's key is fold_key(seed, name): it depends on nothing else.
+  void add_states(const Graph& graph);
+
+  // REQUIRES that there is one.
+  Home& home(const std::string& name);
+  // In name order.
+  const std::map<std::string, Home>& homes() const noexcept { return homes_; }
+
+  // The value, in plain order. Throws Error where the home is not valid.
+  Tensor read(const Home& home) const;
+  // Replaces the value, which makes the home valid. Throws Error for another dtype or shape.
+  void write(Home& home, const Tensor& value);
+  // Arranges the home as a program wants it. Throws Error where it is not valid.
+  void prepare(Home& home, const StateInfo& wanted);
+
+  // Throws Error naming the state where it is not valid.
+  void require_valid(const Home& home) const;
+
+  // The value of keel/step.
+  int64_t step();
+  // `steps` more updates took place on the device; nullopt: it is not known how many.
+  void advance_step(std::optional<int64_t> steps);
+
+  // SHA-256 over all states in name order: for each its name, a newline, its type as text, a
+  // newline, and its bytes in plain order.
+  std::string sha256() const;
+
+ private:
+  Home& add(const std::string& name, const Tensor& value);
+  std::shared_ptr<Buffer> allocate(const Home& home, const char* what) const;
+  void upload(Home& home, const void* plain) const;
+
+  Device device_;
+  Stream* stream_;
+  uint64_t seed_;
+  std::map<std::string, Home> homes_;
+  size_t graph_states_ = 0;  // how many of the graph's states have been looked at
+  std::optional<int64_t> step_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_STATE_STORE_H
