@@ -100,7 +100,7 @@ struct HalfCodec : HalfRuns<HalfCodec> {
     const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
     // The exponent is rebased by a multiplication, which gets subnormals right too.
     const auto value = hn::BitCast(du, hn::BitCast(d, magnitude) * hn::Set(d, 0x1p112f));
-    const auto special = hn::BitCast(d, magnitude) >= hn::Set(d, 0x1p-112f);
+    const auto special = hn::BitCast(d, magnitude) >= hn::Set(d, 0x1p-96f);
     const auto infinite = hn::Or(magnitude, hn::Set(du, 0x7f800000u));
     return hn::BitCast(d, hn::Or(hn::IfThenElse(hn::RebindMask(du, special), infinite, value), sign));
 #endif

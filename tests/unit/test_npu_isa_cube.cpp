@@ -1,0 +1,426 @@
+// The cube against plain triple loops in double, for every host ISA that runs here: dtypes, odd shapes, strides,
+// transposes, epilogues, and rectangles of C that must have the bits of the whole.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/backends/npu/isa/cube.h"
+#include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/host_isa.h"
+#include "keel/core/base/error.h"
+#include "keel/core/base/half.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using namespace keel;
+using namespace keel::npu;
+
+// A small generator of our own, so that expected values owe nothing to the library.
+class Numbers {
+ public:
+  explicit Numbers(uint64_t seed) : state_(seed * 2654435761u + 88172645463325252u) {}
+  uint64_t next() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return state_;
+  }
+  float uniform() { return static_cast<float>(static_cast<double>(next() >> 40) / 8388608.0 - 1.0); }
+
+ private:
+  uint64_t state_;
+};
+
+// A matrix in its dtype, rows `stride` apart with NaN between them, and the values it stands for.
+struct Matrix {
+  Matrix(size_t rows_, size_t cols_, size_t padding, DType dtype_, uint64_t seed)
+      : rows(rows_), cols(cols_), stride(cols_ + padding), dtype(dtype_) {
+    bytes.resize(rows * stride * size_of(dtype), 0xff);
+    values.resize(rows * cols);
+    Numbers numbers(seed);
+    for (size_t i = 0; i < rows; ++i) {
+      for (size_t j = 0; j < cols; ++j) {
+        values[i * cols + j] = store(i * stride + j, numbers);
+      }
+    }
+  }
+  double store(size_t at, Numbers& numbers) {
+    if (dtype == u8) {
+      const auto byte = static_cast<uint8_t>(numbers.next());
+      bytes[at] = byte;
+      return byte;
+    }
+    const float value = numbers.uniform();
+    if (dtype == f32) {
+      std::memcpy(bytes.data() + at * 4, &value, 4);
+      return static_cast<double>(value);
+    }
+    const uint16_t bits = dtype == f16 ? Half(value).bits : BFloat16(value).bits;
+    std::memcpy(bytes.data() + at * 2, &bits, 2);
+    return static_cast<double>(dtype == f16 ? static_cast<float>(Half::from_bits(bits))
+                                            : static_cast<float>(BFloat16::from_bits(bits)));
+  }
+  double at(size_t i, size_t j) const { return values[i * cols + j]; }
+
+  size_t rows, cols, stride;
+  DType dtype;
+  std::vector<uint8_t> bytes;
+  std::vector<double> values;
+};
+
+struct Scratch {
+  explicit Scratch(size_t bytes)
+      : data(std::aligned_alloc(64, (bytes + 63) / 64 * 64), &std::free) {
+    std::memset(data.get(), 0xff, (bytes + 63) / 64 * 64);  // NaN: padding must not leak
+  }
+  std::unique_ptr<void, decltype(&std::free)> data;
+};
+
+struct Product {
+  CubeProblem problem;
+  size_t padding = 0;
+  CubeEpilogue epilogue;
+  const ByteMap* bytes = nullptr;
+};
+
+Matrix left_of(const Product& p) {
+  const CubeProblem& q = p.problem;
+  return q.transpose_a ? Matrix(q.k, q.m, p.padding, q.a, 1) : Matrix(q.m, q.k, p.padding, q.a, 1);
+}
+Matrix right_of(const Product& p) {
+  const CubeProblem& q = p.problem;
+  return q.transpose_b ? Matrix(q.n, q.k, p.padding, q.b, 2) : Matrix(q.k, q.n, p.padding, q.b, 2);
+}
+
+CubeArgs args_of(const Product& p, const Matrix& a, const Matrix& b, std::vector<float>& c) {
+  CubeArgs args;
+  args.a = a.bytes.data();
+  args.a_stride = a.stride;
+  args.b = b.bytes.data();
+  args.b_stride = b.stride;
+  args.c = c.data();
+  args.c_stride = p.problem.n + p.padding;
+  args.epilogue = p.epilogue;
+  args.bytes = p.bytes;
+  return args;
+}
+
+std::vector<float> old_c(const Product& p) {
+  std::vector<float> c(p.problem.m * (p.problem.n + p.padding) + 1);
+  Numbers numbers(3);
+  for (float& v : c) {
+    v = p.problem.reads_c ? numbers.uniform() : std::numeric_limits<float>::quiet_NaN();
+  }
+  return c;
+}
+
+std::vector<float> compute(const Product& p, const CubePlan& plan, size_t row_step,
+                           size_t column_step) {
+  const Matrix a = left_of(p), b = right_of(p);
+  std::vector<float> c = old_c(p);
+  const CubeArgs args = args_of(p, a, b, c);
+  const Scratch scratch(cube_scratch_bytes(plan, row_step, column_step));
+  for (size_t i = 0; i < p.problem.m; i += row_step) {
+    for (size_t j = 0; j < p.problem.n; j += column_step) {
+      cube_block(plan, args,
+                 {i, std::min(p.problem.m, i + row_step), j, std::min(p.problem.n, j + column_step)},
+                 scratch.data.get());
+    }
+  }
+  return c;
+}
+
+// Compares with loops in double, within k * eps * sum |a||b| and a little for the epilogue.
+void check_against_loops(const Product& p, const std::vector<float>& c) {
+  const CubeProblem& q = p.problem;
+  const Matrix a = left_of(p), b = right_of(p);
+  const std::vector<float> before = old_c(p);
+  constexpr double kEps = 1.2e-7;
+  size_t wrong = 0;
+  for (size_t i = 0; i < q.m; ++i) {
+    for (size_t j = 0; j < q.n; ++j) {
+      double sum = 0, magnitude = 0;
+      for (size_t k = 0; k < q.k; ++k) {
+        double x = q.transpose_a ? a.at(k, i) : a.at(i, k);
+        if (p.bytes != nullptr) x = static_cast<double>(p.bytes->table[static_cast<size_t>(x)]);
+        const double y = q.transpose_b ? b.at(j, k) : b.at(k, j);
+        sum += x * y;
+        magnitude += std::fabs(x * y);
+      }
+      const size_t at = i * (q.n + p.padding) + j;
+      double expected = static_cast<double>(p.epilogue.alpha) * sum;
+      magnitude = std::fabs(static_cast<double>(p.epilogue.alpha)) * magnitude;
+      if (p.epilogue.beta != 0.0f) {
+        expected += static_cast<double>(p.epilogue.beta) * static_cast<double>(before[at]);
+        magnitude += std::fabs(static_cast<double>(before[at]));
+      }
+      if (p.epilogue.bias != nullptr) {
+        expected += static_cast<double>(p.epilogue.bias[j]);
+        magnitude += std::fabs(static_cast<double>(p.epilogue.bias[j]));
+      }
+      if (p.epilogue.activation == CubeActivation::kRelu) expected = std::max(expected, 0.0);
+      const double bound = static_cast<double>(q.k + 4) * kEps * magnitude;
+      if (!(std::fabs(static_cast<double>(c[at]) - expected) <= bound)) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+  // What lies between the rows of C is not touched.
+  for (size_t i = 0; i < q.m; ++i) {
+    for (size_t j = q.n; j < q.n + p.padding; ++j) {
+      const size_t at = i * (q.n + p.padding) + j;
+      if (std::memcmp(&c[at], &before[at], sizeof(float)) != 0) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+bool same_bits(const std::vector<float>& x, const std::vector<float>& y) {
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+}
+
+void check_product(const Product& p) {
+  CAPTURE(p.problem.m);
+  CAPTURE(p.problem.n);
+  CAPTURE(p.problem.k);
+  CAPTURE(std::string(name_of(p.problem.a)));
+  CAPTURE(p.problem.transpose_a);
+  CAPTURE(p.problem.transpose_b);
+  CAPTURE(p.padding);
+  const CubePlan plan = plan_cube(p.problem);
+  const size_t m = std::max<size_t>(p.problem.m, 1), n = std::max<size_t>(p.problem.n, 1);
+  const auto whole = compute(p, plan, m, n);
+  check_against_loops(p, whole);
+  CHECK(same_bits(whole, compute(p, plan, (m + 1) / 2, n)));
+  CHECK(same_bits(whole, compute(p, plan, 5, 7)));
+  CHECK(same_bits(whole, compute(p, plan, m, (n + 2) / 3)));
+}
+
+// Restores the choice that the process began with.
+struct EveryIsa {
+  template <class F>
+  static void run(F f) {
+    const HostIsa before = host_isa();
+    for (const HostIsa isa : available_host_isas()) {
+      select_host_isa(name_of(isa));
+      CAPTURE(std::string(name_of(isa)));
+      f();
+    }
+    select_host_isa(name_of(before));
+  }
+};
+
+constexpr size_t kShapes[][3] = {{1, 1, 1},    {37, 53, 129}, {1, 40, 17},  {40, 1, 17},
+                                 {33, 10, 96}, {16, 16, 16},  {100, 10, 50}, {29, 67, 800},
+                                 {3, 5, 0},    {64, 17, 33},  {7, 16, 391},  {15, 33, 385}};
+
+}  // namespace
+
+TEST_CASE("npu cube: every dtype and transpose agrees with plain loops") {
+  EveryIsa::run([] {
+    for (const auto& shape : kShapes) {
+      for (const DType dtype : {f32, f16, bf16}) {
+        for (int transposes = 0; transposes < 4; ++transposes) {
+          Product p;
+          p.problem.m = shape[0];
+          p.problem.n = shape[1];
+          p.problem.k = shape[2];
+          p.problem.a = p.problem.b = dtype;
+          p.problem.transpose_a = (transposes & 1) != 0;
+          p.problem.transpose_b = (transposes & 2) != 0;
+          p.padding = transposes == 0 ? 0 : 3;
+          check_product(p);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("npu cube: empty products") {
+  EveryIsa::run([] {
+    for (const size_t empty : {0u, 1u}) {
+      Product p;
+      p.problem.m = empty == 0 ? 0 : 4;
+      p.problem.n = empty == 0 ? 4 : 0;
+      p.problem.k = 3;
+      const CubePlan plan = plan_cube(p.problem);
+      CHECK(cube_scratch_bytes(plan, 0, 0) > 0);
+      CHECK(same_bits(compute(p, plan, 4, 4), old_c(p)));
+    }
+  });
+}
+
+TEST_CASE("npu cube: epilogue with bias and activation") {
+  std::vector<float> bias(70);
+  Numbers numbers(9);
+  for (float& v : bias) v = numbers.uniform();
+  EveryIsa::run([&] {
+    for (const auto& shape : kShapes) {
+      for (const bool transposed : {false, true}) {
+        Product p;
+        p.problem.m = shape[0];
+        p.problem.n = shape[1];
+        p.problem.k = shape[2];
+        p.problem.transpose_a = transposed;
+        p.padding = 2;
+        p.epilogue.bias = bias.data();
+        p.epilogue.activation = CubeActivation::kRelu;
+        check_product(p);
+        p.problem.reads_c = true;
+        p.epilogue.alpha = -0.25f;
+        p.epilogue.beta = 0.75f;
+        check_product(p);
+      }
+    }
+  });
+}
+
+TEST_CASE("npu cube: a descent step has the bits of the product and a subtraction") {
+  EveryIsa::run([] {
+    for (const size_t n : {10u, 24u}) {
+      Product gradient;
+      gradient.problem.m = 784;
+      gradient.problem.n = n;
+      gradient.problem.k = 500;
+      gradient.problem.transpose_a = true;
+      Product step = gradient;
+      step.problem.reads_c = true;
+      step.epilogue.alpha = -0.1f;
+      step.epilogue.beta = 1.0f;
+      const auto dw = compute(gradient, plan_cube(gradient.problem), 784, n);
+      auto expected = old_c(step);
+      for (size_t i = 0; i + 1 < expected.size(); ++i) {
+        const float change = 0.1f * dw[i];
+        expected[i] = expected[i] - change;
+      }
+      CHECK(same_bits(expected, compute(step, plan_cube(step.problem), 784, n)));
+    }
+  });
+}
+
+TEST_CASE("npu cube: bytes are mapped as they are loaded") {
+  float divided[256], affine[256], odd[256];
+  for (int x = 0; x < 256; ++x) {
+    divided[x] = static_cast<float>(x) / 255.0f;
+    affine[x] = static_cast<float>(x) * 0.007f + -0.5f;
+    odd[x] = (static_cast<float>(x) / 255.0f - 0.1307f) / 0.3081f;
+  }
+  CHECK(make_byte_map(divided).form == ByteMap::Form::kDivide);
+  CHECK(make_byte_map(odd).form == ByteMap::Form::kTable);
+  EveryIsa::run([&] {
+    for (const float* table : {divided, affine, odd}) {
+      const ByteMap map = make_byte_map(table);
+      for (const auto& shape : kShapes) {
+        for (const bool transposed : {false, true}) {
+          Product p;
+          p.problem.m = shape[0];
+          p.problem.n = shape[1];
+          p.problem.k = shape[2];
+          p.problem.a = u8;
+          p.problem.transpose_a = transposed;
+          p.padding = 1;
+          p.bytes = &map;
+          check_product(p);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("npu cube: a recognised byte map gives the bits of its table") {
+  float divided[256];
+  for (int x = 0; x < 256; ++x) divided[x] = static_cast<float>(x) / 255.0f;
+  const ByteMap fast = make_byte_map(divided);
+  ByteMap slow = fast;
+  slow.form = ByteMap::Form::kTable;
+  EveryIsa::run([&] {
+    for (const size_t n : {10u, 40u}) {
+      Product p;
+      p.problem.m = 21;
+      p.problem.n = n;
+      p.problem.k = 300;
+      p.problem.a = u8;
+      const CubePlan plan = plan_cube(p.problem);
+      p.bytes = &fast;
+      const auto computed = compute(p, plan, 21, n);
+      p.bytes = &slow;
+      CHECK(same_bits(computed, compute(p, plan, 21, n)));
+    }
+  });
+}
+
+TEST_CASE("npu cube: NaN and infinity stay in their row and column") {
+  EveryIsa::run([] {
+    Product p;
+    p.problem.m = 20;
+    p.problem.n = 40;
+    p.problem.k = 35;
+    Matrix a = left_of(p);
+    const Matrix b = right_of(p);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(a.bytes.data() + (7 * a.stride + 34) * 4, &nan, 4);
+    std::vector<float> c = old_c(p);
+    const CubePlan plan = plan_cube(p.problem);
+    const Scratch scratch(cube_scratch_bytes(plan, 20, 40));
+    cube_block(plan, args_of(p, a, b, c), {0, 20, 0, 40}, scratch.data.get());
+    for (size_t i = 0; i < 20; ++i) {
+      for (size_t j = 0; j < 40; ++j) CHECK(std::isnan(c[i * 40 + j]) == (i == 7));
+    }
+  });
+}
+
+TEST_CASE("npu cube: panels of k follow from k alone") {
+  CHECK(cube_k_panel(0) == 1);
+  for (size_t k = 1; k < 5000; k += 7) {
+    const size_t panel = cube_k_panel(k);
+    CHECK(panel <= 384);
+    CHECK((panel >= k || panel % 32 == 0));
+  }
+}
+
+TEST_CASE("npu cube: the tiles' packing feeds products that agree with plain loops") {
+  const HostIsa before = host_isa();
+  bool avx512 = false;
+  for (const HostIsa isa : available_host_isas()) avx512 = avx512 || isa == HostIsa::kAvx512;
+  if (!avx512) return;
+  select_host_isa("avx512");
+  for (const auto& shape : kShapes) {
+    for (int transposes = 0; transposes < 4; ++transposes) {
+      Product p;
+      p.problem.m = shape[0];
+      p.problem.n = shape[1];
+      p.problem.k = shape[2];
+      p.problem.a = p.problem.b = bf16;
+      p.problem.transpose_a = (transposes & 1) != 0;
+      p.problem.transpose_b = (transposes & 2) != 0;
+      p.padding = 5;
+      CubePlan plan = plan_cube(p.problem);
+      plan.kernels = amx_cube_kernels(true);
+      const auto whole = compute(p, plan, shape[0], shape[1]);
+      check_against_loops(p, whole);
+      CHECK(same_bits(whole, compute(p, plan, 33, 9)));
+    }
+  }
+  select_host_isa(name_of(before));
+}
+
+TEST_CASE("npu cube: dtypes that the cube does not multiply are refused") {
+  CubeProblem problem;
+  problem.m = problem.n = problem.k = 2;
+  problem.a = f64;
+  problem.b = f64;
+  CHECK_THROWS_AS(plan_cube(problem), Error);
+  problem.a = f32;
+  problem.b = f16;
+  CHECK_THROWS_WITH_AS(plan_cube(problem), doctest::Contains("f32 times f16"), Error);
+}
+
+TEST_SUITE_END();
