@@ -3,7 +3,14 @@
 #define KEEL_OPS_OPS_H
 
 #include "keel/ops/elementwise.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/loss.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/nn/nn.h"
+#include "keel/ops/queue.h"
+#include "keel/ops/random.h"
 #include "keel/ops/reduce.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/slice.h"
 
 #endif  // KEEL_OPS_OPS_H

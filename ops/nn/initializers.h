@@ -1,0 +1,36 @@
+// Initializers: how states get their first values. Glorot and He take the fan from the shape: the
+// last axis counts the outputs, the one before it the inputs, and axes in front (a convolution's
+// window) multiply both; a vector counts as both. Plain values, evaluated by the Session; random
+// ones are keyed by its seed and the state's name.
+#ifndef KEEL_OPS_NN_INITIALIZERS_H
+#define KEEL_OPS_NN_INITIALIZERS_H
+
+#include <functional>
+
+#include "keel/core/base/export.h"
+#include "keel/graph/ir/initializer.h"
+
+namespace keel {
+
+// What layers take: makes the initializer for a state of that shape and dtype.
+using InitializerFunction = std::function<Initializer(const Shape&, DType)>;
+
+KEEL_API Initializer zeros(const Shape& shape, DType dtype = f32);
+KEEL_API Initializer ones(const Shape& shape, DType dtype = f32);
+KEEL_API Initializer constant(const Shape& shape, double value, DType dtype = f32);
+// A copy of `value`.
+KEEL_API Initializer from_tensor(const Tensor& value);
+
+// Random ones: float dtypes only. uniform draws from [low, high).
+KEEL_API Initializer normal(const Shape& shape, double mean, double deviation, DType dtype = f32);
+KEEL_API Initializer uniform(const Shape& shape, double low, double high, DType dtype = f32);
+// Uniform in +-sqrt(6 / (fan_in + fan_out)); normal with deviation sqrt(2 / (fan_in + fan_out)).
+KEEL_API Initializer glorot_uniform(const Shape& shape, DType dtype = f32);
+KEEL_API Initializer glorot_normal(const Shape& shape, DType dtype = f32);
+// Uniform in +-sqrt(6 / fan_in); normal with deviation sqrt(2 / fan_in).
+KEEL_API Initializer he_uniform(const Shape& shape, DType dtype = f32);
+KEEL_API Initializer he_normal(const Shape& shape, DType dtype = f32);
+
+}  // namespace keel
+
+#endif  // KEEL_OPS_NN_INITIALIZERS_H

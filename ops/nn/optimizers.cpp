@@ -1,0 +1,298 @@
+#include "keel/ops/nn/optimizers.h"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "keel/graph/autodiff/gradient.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/nn/initializers.h"
+#include "keel/ops/reduce.h"
+
+namespace keel {
+namespace {
+
+// By node id: what a value depends on.
+std::vector<bool> nodes_under(Value value) {
+  const Graph& graph = value.graph();
+  std::vector<bool> under(graph.size(), false);
+  under[value.node_id()] = true;
+  for (uint32_t id = value.node_id() + 1; id-- > 0;) {
+    if (!under[id]) continue;
+    for (const Value& input : graph.node(id).inputs()) under[input.node_id()] = true;
+  }
+  return under;
+}
+
+Value require_value(const Operand& operand, const char* op, CallSite site) {
+  if (operand.is_literal())
+    throw Error({.op = op, .expected = "a Value", .got = "a number", .site = site});
+  const Value value = operand.value();
+  if (value.graph().parent() == nullptr) return value;
+  throw Error({.op = op,
+               .expected = "a value of the root graph, where states are",
+               .got = "a value inside a body of control flow",
+               .fix = "return it from the body first",
+               .site = site});
+}
+
+void require_option(bool ok, const char* optimizer, const char* argument, const char* expected,
+                    double got, CallSite site) {
+  if (ok) return;
+  throw Error({.op = optimizer,
+               .argument = argument,
+               .expected = expected,
+               .got = std::to_string(got),
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+void require_fraction(double value, const char* optimizer, const char* argument, CallSite site) {
+  require_option(value >= 0 && value < 1, optimizer, argument, "a number in [0, 1)", value, site);
+}
+
+void require_not_negative(double value, const char* optimizer, const char* argument,
+                          CallSite site) {
+  require_option(std::isfinite(value) && value >= 0, optimizer, argument, "a finite number >= 0",
+                 value, site);
+}
+
+void require_epsilon(double value, const char* optimizer, CallSite site) {
+  require_option(std::isfinite(value) && value > 0, optimizer, "epsilon", "a finite number > 0",
+                 value, site);
+}
+
+void require_pair(const std::string& optimizer, const Value& state, const Value& gradient,
+                  CallSite site) {
+  if (!state.valid() || state.node().op_name() != "state") {
+    throw Error(
+        {.op = optimizer,
+         .argument = "states",
+         .expected = "states",
+         .got = state.valid() ? "the result of " + state.node().op_name() : "an empty Value",
+         .site = site});
+  }
+  if (!gradient.valid() || gradient.type() != state.type()) {
+    throw Error({.op = optimizer,
+                 .argument = "gradient of " + name_of(state.node()),
+                 .expected = to_string(state.type()),
+                 .got = gradient.valid() ? to_string(gradient.type()) : "an empty Value",
+                 .site = site});
+  }
+}
+
+// scale * a + (1 - scale) * b: a running mean.
+Value blend(Value a, Value b, double scale, CallSite site) {
+  return add(mul(a, scale, site), mul(b, 1 - scale, site), site);
+}
+
+// sqrt(x) + epsilon; an epsilon that the dtype rounds to 0 would let 0 / 0 through.
+Value guarded_root(Value root, double epsilon, const char* optimizer, CallSite site) {
+  const Tensor rounded = Tensor::full(root.dtype(), {}, epsilon);
+  if (rounded.at(0) == 0) {
+    throw Error({.op = optimizer,
+                 .argument = "epsilon",
+                 .expected = std::string("a number that is not 0 in ") + name_of(root.dtype()),
+                 .got = std::to_string(epsilon),
+                 .fix = "give a larger epsilon",
+                 .site = site});
+  }
+  return add(root, epsilon, site);
+}
+
+// The step of Adam before the learning rate: m / c1 / (sqrt(v / c2) + epsilon), with the scalars
+// gathered.
+Value adam_step(ParameterStep& p, const AdamwOptions& o, const char* optimizer) {
+  const CallSite site = p.site();
+  const Value m = p.slot("adam_m");
+  const Value v = p.slot("adam_v");
+  const Value next_m = blend(m, p.gradient(), o.beta1, site);
+  const Value next_v = blend(v, square(p.gradient(), site), o.beta2, site);
+  p.set(m, next_m);
+  p.set(v, next_v);
+  const Value scale = rsqrt(p.bias_correction(o.beta2), site);
+  const Value root = guarded_root(mul(sqrt(next_v, site), scale, site), o.epsilon, optimizer, site);
+  const Value rate = div(p.rate(), p.bias_correction(o.beta1), site);
+  return div(mul(next_m, rate, site), root, site);
+}
+
+void require_adam(const AdamwOptions& o, const char* optimizer, CallSite site) {
+  require_fraction(o.beta1, optimizer, "beta1", site);
+  require_fraction(o.beta2, optimizer, "beta2", site);
+  require_epsilon(o.epsilon, optimizer, site);
+  require_not_negative(o.weight_decay, optimizer, "weight_decay", site);
+}
+
+}  // namespace
+
+Value ParameterStep::slot(const std::string& name) {
+  const std::string full = name_of(state_.node()) + "/" + name;
+  return state_.graph().state(full, zeros(state_.shape(), state_.dtype()), {.trainable = false},
+                              site_);
+}
+
+void ParameterStep::set(Value slot, Value next) { update_.assignments.push_back({slot, next}); }
+
+Value ParameterStep::bias_correction(double beta) const {
+  const DType dtype = state_.dtype() == f64 ? f64 : f32;
+  if (beta == 0) return state_.graph().constant(Tensor::full(state_.dtype(), {}, 1), site_);
+  const Value steps = add(cast(Operand(state_.graph().step(), site_), dtype, site_), 1, site_);
+  return cast(neg(expm1(mul(steps, std::log(beta), site_), site_), site_), state_.dtype(), site_);
+}
+
+Optimizer::Optimizer(std::string name, Schedule rate, Rule rule)
+    : name_(std::move(name)), rate_(std::move(rate)), rule_(std::move(rule)) {}
+
+Update Optimizer::minimize(Operand loss, CallSite site) const {
+  const CallSite line = site.known() ? site : loss.site();
+  const Value value = require_value(loss, "minimize", line);
+  const Values states = trainable_states(value);
+  if (states.empty()) {
+    throw Error({.op = "minimize",
+                 .argument = "loss",
+                 .expected = "a value that depends on trainable states",
+                 .got = "one that depends on none",
+                 .fix = "make the parameters with graph.state()",
+                 .site = line});
+  }
+  return minimize(loss, states, line);
+}
+
+Update Optimizer::minimize(Operand loss, const Values& states, CallSite site) const {
+  const CallSite line = site.known() ? site : loss.site();
+  const Value value = require_value(loss, "minimize", line);
+  Update update = apply(states, gradients(value, states, line), line);
+  update += attached_updates(value);
+  return update;
+}
+
+Update Optimizer::apply(const Values& states, const Values& gradients, CallSite site) const {
+  if (states.size() != gradients.size()) {
+    throw Error({.op = name_,
+                 .argument = "gradients",
+                 .expected = std::to_string(states.size()) + ", one for each state",
+                 .got = std::to_string(gradients.size()),
+                 .site = site});
+  }
+  // Nothing is added to the graph unless all of them fit.
+  for (size_t i = 0; i < states.size(); ++i) require_pair(name_, states[i], gradients[i], site);
+  Update update;
+  std::map<DType, Value> rates;
+  for (size_t i = 0; i < states.size(); ++i) {
+    Value& rate = rates[states[i].dtype()];
+    if (!rate.valid()) rate = rate_.at(states[i].graph(), states[i].dtype(), site);
+    ParameterStep step(states[i], gradients[i], rate, site, update);
+    const Value next = rule_(step);
+    update.assignments.push_back({states[i], next});
+  }
+  return update;
+}
+
+Optimizer sgd(Schedule rate, SgdOptions options, CallSite site) {
+  require_fraction(options.momentum, "sgd", "momentum", site);
+  require_not_negative(options.weight_decay, "sgd", "weight_decay", site);
+  require_option(!options.nesterov || options.momentum > 0, "sgd", "nesterov",
+                 "a momentum above 0 beside it", options.momentum, site);
+  return Optimizer("sgd", std::move(rate), [options](ParameterStep& p) {
+    const CallSite line = p.site();
+    Value step = p.gradient();
+    if (options.weight_decay != 0)
+      step = add(step, mul(p.state(), options.weight_decay, line), line);
+    if (options.momentum != 0) {
+      const Value velocity = p.slot("momentum");
+      const Value next = add(mul(velocity, options.momentum, line), step, line);
+      p.set(velocity, next);
+      step = options.nesterov ? add(step, mul(next, options.momentum, line), line) : next;
+    }
+    return sub(p.state(), mul(step, p.rate(), line), line);
+  });
+}
+
+Optimizer adam(Schedule rate, AdamOptions options, CallSite site) {
+  const AdamwOptions all{options.beta1, options.beta2, options.epsilon, 0};
+  require_adam(all, "adam", site);
+  return Optimizer("adam", std::move(rate), [all](ParameterStep& p) {
+    return sub(p.state(), adam_step(p, all, "adam"), p.site());
+  });
+}
+
+Optimizer adamw(Schedule rate, AdamwOptions options, CallSite site) {
+  require_adam(options, "adamw", site);
+  return Optimizer("adamw", std::move(rate), [options](ParameterStep& p) {
+    const CallSite line = p.site();
+    const Value kept = sub(Operand(1, line), mul(p.rate(), options.weight_decay, line), line);
+    return sub(mul(p.state(), kept, line), adam_step(p, options, "adamw"), line);
+  });
+}
+
+Optimizer rmsprop(Schedule rate, RmspropOptions options, CallSite site) {
+  require_fraction(options.decay, "rmsprop", "decay", site);
+  require_fraction(options.momentum, "rmsprop", "momentum", site);
+  require_epsilon(options.epsilon, "rmsprop", site);
+  return Optimizer("rmsprop", std::move(rate), [options](ParameterStep& p) {
+    const CallSite line = p.site();
+    const Value mean_square = p.slot("rmsprop_v");
+    const Value next = blend(mean_square, square(p.gradient(), line), options.decay, line);
+    p.set(mean_square, next);
+    Value step =
+        div(p.gradient(), guarded_root(sqrt(next, line), options.epsilon, "rmsprop", line), line);
+    if (options.momentum != 0) {
+      const Value velocity = p.slot("momentum");
+      step = add(mul(velocity, options.momentum, line), step, line);
+      p.set(velocity, step);
+    }
+    return sub(p.state(), mul(step, p.rate(), line), line);
+  });
+}
+
+Values trainable_states(Operand value) {
+  const Value root = require_value(value, "trainable_states", value.site());
+  const std::vector<bool> under = nodes_under(root);
+  Values states;
+  for (const Value& state : root.graph().states()) {
+    if (state.node_id() < under.size() && under[state.node_id()] && is_float(state.dtype()) &&
+        state.node().as<StateAttributes>().trainable) {
+      states.push_back(state);
+    }
+  }
+  return states;
+}
+
+Update attached_updates(Operand value) {
+  const Value root = require_value(value, "attached_updates", value.site());
+  const std::vector<bool> under = nodes_under(root);
+  Update update;
+  for (const AttachedUpdate& attached : root.graph().attached_updates()) {
+    if (&attached.output.graph() == &root.graph() && under[attached.output.node_id()])
+      update.assignments.push_back({attached.state, attached.next});
+  }
+  return update;
+}
+
+Value global_norm(const Values& gradients, CallSite site) {
+  DType dtype = f32;
+  for (const Value& g : gradients) {
+    if (g.dtype() == f64) dtype = f64;
+  }
+  Value total;
+  for (const Value& g : gradients) {
+    const Value squares = sum(square(cast(Operand(g, site), dtype, site), site), {}, false, site);
+    total = total.valid() ? add(total, squares, site) : squares;
+  }
+  if (!total.valid())
+    throw Error(
+        {.op = "global_norm", .expected = "at least one gradient", .got = "none", .site = site});
+  return sqrt(total, site);
+}
+
+Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite site) {
+  require_option(std::isfinite(max_norm) && max_norm > 0, "clip_by_global_norm", "max_norm",
+                 "a finite number > 0", max_norm, site);
+  const Value norm = global_norm(gradients, site);
+  const Value scale = div(Operand(max_norm, site), maximum(norm, max_norm, site), site);
+  Values clipped;
+  for (const Value& g : gradients) clipped.push_back(mul(g, cast(scale, g.dtype(), site), site));
+  return clipped;
+}
+
+}  // namespace keel
