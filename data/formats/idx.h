@@ -1,0 +1,25 @@
+// IDX: the format of MNIST's files: a magic number (two zero bytes, the element type, the rank),
+// the dimensions as big-endian 32-bit numbers, then the elements. Files of unsigned bytes are read,
+// plain or gzip-compressed. A file's claims are checked before memory is asked for, its length and
+// gzip checksum before the result is handed out. Pure functions; any thread.
+#ifndef KEEL_DATA_FORMATS_IDX_H
+#define KEEL_DATA_FORMATS_IDX_H
+
+#include <cstdint>
+#include <string>
+
+#include "keel/core/base/export.h"
+#include "keel/core/tensor/tensor.h"
+
+namespace keel {
+
+inline constexpr int64_t kMaxIdxBytes = int64_t{4} << 30;
+
+// u8, of the file's dimensions. Throws Error naming file, offset and reason: cannot be read, wrong
+// magic or rank, dimensions that give more than max_bytes or than the file can hold, truncated,
+// damaged, bytes behind the end.
+KEEL_API Tensor read_idx(const std::string& path, size_t rank, int64_t max_bytes = kMaxIdxBytes);
+
+}  // namespace keel
+
+#endif  // KEEL_DATA_FORMATS_IDX_H

@@ -1,0 +1,72 @@
+#include "keel/data/formats/mnist.h"
+
+#include <exception>
+#include <filesystem>
+#include <thread>
+
+#include "keel/data/formats/idx.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kClasses = 10;
+
+std::string find_file(const std::string& folder, const std::string& name) {
+  std::error_code failure;
+  if (!std::filesystem::is_directory(folder, failure)) {
+    throw Error({.op = folder,
+                 .message = failure ? failure.message() : "is not a folder",
+                 .fix = "give the folder that holds the four MNIST files"});
+  }
+  const std::string plain = (std::filesystem::path(folder) / name).string();
+  for (const std::string& path : {plain, plain + ".gz"}) {
+    if (std::filesystem::exists(path, failure)) return path;
+  }
+  throw Error({.op = folder, .message = "neither " + name + " nor " + name + ".gz is there"});
+}
+
+LabelledImages load_part(const std::string& images_path, const std::string& labels_path) {
+  const Tensor labels = read_idx(labels_path, 1);
+  const Tensor images = read_idx(images_path, 3);
+  return label_images(images, labels, kClasses, images_path, labels_path);
+}
+
+}  // namespace
+
+LabelledSplits load_mnist(const std::string& folder) {
+  const std::string train_images = find_file(folder, "train-images-idx3-ubyte");
+  const std::string train_labels = find_file(folder, "train-labels-idx1-ubyte");
+  const std::string test_images = find_file(folder, "t10k-images-idx3-ubyte");
+  const std::string test_labels = find_file(folder, "t10k-labels-idx1-ubyte");
+
+  LabelledSplits splits;
+  splits.origin = "MNIST files in " + folder;
+  // The two parts are decompressed at the same time; an error of the first part comes first.
+  std::exception_ptr test_failure;
+  std::thread test_loader([&] {
+    try {
+      splits.test = load_part(test_images, test_labels);
+    } catch (...) {
+      test_failure = std::current_exception();
+    }
+  });
+  std::exception_ptr train_failure;
+  try {
+    splits.train = load_part(train_images, train_labels);
+  } catch (...) {
+    train_failure = std::current_exception();
+  }
+  test_loader.join();
+  if (train_failure) std::rethrow_exception(train_failure);
+  if (test_failure) std::rethrow_exception(test_failure);
+  if (splits.test.height != splits.train.height || splits.test.width != splits.train.width) {
+    throw Error(
+        {.op = test_images,
+         .expected = "images of " + std::to_string(splits.train.height) + " x " +
+                     std::to_string(splits.train.width) + " as in " + train_images,
+         .got = std::to_string(splits.test.height) + " x " + std::to_string(splits.test.width)});
+  }
+  return splits;
+}
+
+}  // namespace keel

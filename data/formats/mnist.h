@@ -1,0 +1,19 @@
+// MNIST, or any set in its four files: {train,t10k}-images-idx3-ubyte and
+// {train,t10k}-labels-idx1-ubyte, each plain or with .gz. Pure functions; any thread.
+#ifndef KEEL_DATA_FORMATS_MNIST_H
+#define KEEL_DATA_FORMATS_MNIST_H
+
+#include <string>
+
+#include "keel/core/base/export.h"
+#include "keel/data/formats/labelled_images.h"
+
+namespace keel {
+
+// Ten classes. Throws Error naming the file, offset and reason; where a file is missing, both names
+// that were tried.
+KEEL_API LabelledSplits load_mnist(const std::string& folder);
+
+}  // namespace keel
+
+#endif  // KEEL_DATA_FORMATS_MNIST_H
