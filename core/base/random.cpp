@@ -147,7 +147,10 @@ void fill_bernoulli(bool* out, size_t count, double probability, uint64_t key,
 }
 
 Permutation::Permutation(uint64_t n, uint64_t key) noexcept : n_(n) {
-  const int bits = n < 2 ? 0 : static_cast<int>(std::bit_width(n - 1));
+  // Rounds mix a handful of elements poorly (some orders would come far more often than others),
+  // so few elements are walked to inside a domain of 2^8.
+  constexpr int kFewestBits = 8;
+  const int bits = n < 2 ? 0 : std::max(kFewestBits, static_cast<int>(std::bit_width(n - 1)));
   low_bits_ = (bits + 1) / 2;
   low_mask_ = (uint64_t{1} << low_bits_) - 1;
   high_mask_ = (uint64_t{1} << (bits - low_bits_)) - 1;

@@ -100,7 +100,10 @@ class KEEL_API Permutation {
   struct Round {
     uint64_t mask = 0;
     uint64_t factor = 1;  // odd
-    uint64_t operator()(uint64_t half) const noexcept { return ((half ^ mask) * factor) >> 32; }
+    uint64_t operator()(uint64_t half) const noexcept {
+      const uint64_t product = (half ^ mask) * factor;
+      return ((product ^ (product >> 32)) * 0x9E3779B97F4A7C15u) >> 32;
+    }
   };
 
   uint64_t n_;
