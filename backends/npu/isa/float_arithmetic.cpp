@@ -110,20 +110,21 @@ struct ReciprocalOp : NoImmediate {
   static constexpr int kSources = 1;
   HWY_INLINE Vf operator()(Vf a) const { return hn::Set(F32(), 1.0f) / a; }
 };
+// The sign is copied because some targets lose that of zero.
 struct FloorOp : NoImmediate {
   using NoImmediate::NoImmediate;
   static constexpr int kSources = 1;
-  HWY_INLINE Vf operator()(Vf a) const { return hn::Floor(a); }
+  HWY_INLINE Vf operator()(Vf a) const { return hn::CopySign(hn::Floor(a), a); }
 };
 struct CeilOp : NoImmediate {
   using NoImmediate::NoImmediate;
   static constexpr int kSources = 1;
-  HWY_INLINE Vf operator()(Vf a) const { return hn::Ceil(a); }
+  HWY_INLINE Vf operator()(Vf a) const { return hn::CopySign(hn::Ceil(a), a); }
 };
 struct RoundOp : NoImmediate {
   using NoImmediate::NoImmediate;
   static constexpr int kSources = 1;
-  HWY_INLINE Vf operator()(Vf a) const { return hn::Round(a); }
+  HWY_INLINE Vf operator()(Vf a) const { return hn::CopySign(hn::Round(a), a); }
 };
 struct ReluOp : NoImmediate {
   using NoImmediate::NoImmediate;

@@ -194,8 +194,8 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V gelu(D d, V x) {
   const V z = hn::Min(hn::Abs(x), hn::Set(d, 15.0f));
   const V three = hn::Set(d, 3.0f);
-  const V w = hn::Set(d, 1.0f) / (z + three);
-  const V p = polynomial(d, (z - three) * w, 0.729083717f, -0.50933218f, 0.230017692f,
+  const V sum = z + three;
+  const V p = polynomial(d, (z - three) / sum, 0.729083717f, -0.50933218f, 0.230017692f,
                          -0.047258161f, -0.0104622385f, 0.00693735387f, 0.00101632124f,
                          -0.000946887827f, -0.000202896175f, 5.2459658e-05f);
   const V square = z * z;
@@ -204,7 +204,7 @@ HWY_INLINE V gelu(D d, V x) {
   V r = reduce_by_ln2(d, square * minus_half, n);
   r = hn::MulAdd(square_error(d, z, square), minus_half, r);
   // Scaled last: the tail alone would already be subnormal where x times it is not.
-  const V lower = scale_by_power(d, hn::CopySign(z, x) * (p * w) * exp_reduced(d, r), n);
+  const V lower = scale_by_power(d, hn::CopySign(z, x) * (p / sum) * exp_reduced(d, r), n);
   const V upper = x - lower;
   const V result = hn::IfThenElse(x < hn::Zero(d), lower, upper);
   return hn::IfThenElse(hn::IsNaN(x), x, result);

@@ -18,7 +18,7 @@
 // towards zero; mod takes the sign of the divisor (as NumPy's), in floats too. Integer pow squares repeatedly and
 // wraps; a negative exponent gives 0 except for bases 1 and -1 (and 0 for base 0). Casts of floats to integers
 // truncate and saturate, NaN gives 0; integers to narrower ones wrap; to bool is "not zero".
-// Functions of f32 are within 4 ULP of the exact result (sin, cos: for |x| <= 1e5, beyond within 1e-6).
+// Functions of f32 are within 4 ULP of the exact result (gelu 5; sin, cos: for |x| <= 1e5, beyond within 1e-6).
 #ifndef KEEL_BACKENDS_NPU_ISA_VECTOR_UNIT_H
 #define KEEL_BACKENDS_NPU_ISA_VECTOR_UNIT_H
 
