@@ -1,0 +1,71 @@
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "keel/graph/passes/cloner.h"
+#include "keel/graph/passes/passes.h"
+
+namespace keel {
+namespace {
+
+bool is_mergeable(const Node& node) {
+  if (node.op_name() == "constant") return true;
+  return !node.has(kSource | kControl | kEffect) && node.bodies().empty();
+}
+
+class Merger {
+ public:
+  explicit Merger(Cloner& cloner) : cloner_(cloner) {}
+
+  void visit(const Node& node) {
+    const Values inputs = cloner_(node.inputs());
+    const size_t key = hash(node, inputs);
+    const auto [begin, end] = seen_.equal_range(key);
+    for (auto it = begin; it != end; ++it) {
+      const Node& other = *it->second;
+      if (&other.op() != &node.op() || other.inputs() != inputs ||
+          !(other.attributes() == node.attributes())) {
+        continue;
+      }
+      for (size_t i = 0; i < node.types().size(); ++i) {
+        cloner_.map(node.output(i), other.output(i));
+      }
+      return;
+    }
+    seen_.emplace(key, &cloner_.clone(node));
+  }
+
+ private:
+  static size_t hash(const Node& node, const Values& inputs) {
+    size_t h = std::hash<const OpDef*>()(&node.op()) * 31 + node.attributes().hash();
+    for (const Value& v : inputs) h = h * 0x9e3779b97f4a7c15ull + ValueHash()(v);
+    return h;
+  }
+
+  Cloner& cloner_;
+  std::unordered_multimap<size_t, const Node*> seen_;  // nodes of the new graph
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> cse(const Graph& graph) {
+  auto result = std::make_unique<Graph>(graph.ops());
+  Cloner cloner(graph, *result);
+  Merger merger(cloner);
+  cloner.clone_inputs();
+  const std::vector<bool> live = live_nodes(graph);
+  for (const Node& node : graph.nodes()) {
+    if (!live[node.id()] || node.op_name() == "input") continue;
+    if (is_mergeable(node)) {
+      merger.visit(node);
+      continue;
+    }
+    std::vector<std::shared_ptr<Graph>> bodies;
+    for (const auto& body : node.bodies()) bodies.push_back(cse(*body));
+    cloner.clone(node, std::move(bodies));
+  }
+  cloner.finish();
+  return result;
+}
+
+}  // namespace keel

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/base/error.h"
+#include "keel/graph/passes/cloner.h"
+#include "keel/graph/passes/passes.h"
+
+namespace keel {
+namespace {
+
+// Larger results are computed at run time: constants live as long as the program.
+constexpr size_t kMostFoldedBytes = size_t{1} << 20;
+
+constexpr uint32_t kNeverFolded = kNoFold | kEffect | kRandom | kControl | kSource;
+
+const Tensor* constant_of(const Value& v) {
+  const Node& node = v.node();
+  return node.op_name() == "constant" ? &node.as<ConstantAttributes>().value : nullptr;
+}
+
+// Whether every element has the bits that `value` has in this dtype.
+bool is_filled_with(const Value& v, double value) {
+  const Tensor* t = constant_of(v);
+  if (t == nullptr || t->num_elements() == 0) return false;
+  return bit_equal(*t, Tensor::full(t->dtype(), t->shape(), value));
+}
+
+std::optional<std::vector<int64_t>> permutation_of(const Node& node) {
+  if (node.op_name() != "transpose") return std::nullopt;
+  for (const auto& [name, value] : node.attributes().list()) {
+    if (name == "perm") return std::get<std::vector<int64_t>>(value);
+  }
+  return std::nullopt;
+}
+
+// Copies a graph, leaving out what has become unnecessary. Values below are those of the copy.
+class Folder {
+ public:
+  Folder(const Graph& from, Graph& to) : from_(from), to_(to), cloner_(from, to) {}
+
+  void run() {
+    cloner_.clone_inputs();
+    const std::vector<bool> live = live_nodes(from_);
+    for (const Node& node : from_.nodes()) {
+      if (live[node.id()] && node.op_name() != "input") visit(node);
+    }
+    cloner_.finish();
+  }
+
+ private:
+  void visit(const Node& node) {
+    if (node.has(kSource)) {
+      cloner_.clone(node);
+      return;
+    }
+    if (!node.bodies().empty()) {
+      std::vector<std::shared_ptr<Graph>> bodies;
+      for (const auto& body : node.bodies()) bodies.push_back(fold(*body));
+      cloner_.clone(node, std::move(bodies));
+      return;
+    }
+    Values inputs = cloner_(node.inputs());
+    if (evaluate(node, inputs)) return;
+    Value same = node.types().size() == 1 ? simplified(node, inputs) : Value();
+    if (same.valid()) {
+      cloner_.map(node.output(), same);
+      return;
+    }
+    drop_broadcasts(node, inputs);
+    const Node& copy = to_.add(node.op(), std::move(inputs), node.attributes(), node.site());
+    for (size_t i = 0; i < copy.types().size(); ++i) cloner_.map(node.output(i), copy.output(i));
+  }
+
+  // ---- constants
+
+  bool evaluate(const Node& node, const Values& inputs) {
+    if (node.has(kNeverFolded) || node.op().reference == nullptr) return false;
+    // A broadcast constant costs its readers nothing; written out it would be read from memory.
+    if (node.has(kElementwise) && node.has(kMovement)) return false;
+    std::vector<Tensor> arguments;
+    for (const Value& v : inputs) {
+      const Tensor* t = constant_of(v);
+      if (t == nullptr) return false;
+      arguments.push_back(*t);
+    }
+    for (const Type& type : node.types()) {
+      if (!type.shape.known() || size_of(type.dtype) == 0) return false;
+      if (type.shape.num_bytes(type.dtype) > kMostFoldedBytes) return false;
+    }
+    std::vector<Tensor> results;
+    for (const Type& type : node.types()) results.emplace_back(type.dtype, type.shape);
+    try {
+      node.op().reference(ReferenceContext{node.op(), node.attributes(), arguments, results});
+    } catch (const Error&) {
+      return false;  // it may stand in a branch that is never taken: the run decides
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      cloner_.map(node.output(i), to_.constant(results[i], node.site()));
+    }
+    return true;
+  }
+
+  // ---- identities: a value with the same bits, or an invalid one
+
+  Value simplified(const Node& node, const Values& inputs) {
+    if (!node.type().shape.known() || inputs.empty()) return {};
+    if (Value v = without_conversion(node, inputs); v.valid()) return v;
+    if (Value v = without_neutral(node, inputs); v.valid()) return v;
+    if (Value v = merged_views(node, inputs); v.valid()) return v;
+    return merged_transposes(node, inputs);
+  }
+
+  static Value without_conversion(const Node& node, const Values& inputs) {
+    const bool converts =
+        node.has(kView) || node.op_name() == "cast" || node.op_name() == "broadcast_to";
+    return converts && inputs.size() == 1 && inputs[0].type() == node.type() ? inputs[0] : Value();
+  }
+
+  // x * 1, x / 1, x - 0 and x + -0; not x + 0, which turns -0 into 0.
+  static Value without_neutral(const Node& node, const Values& inputs) {
+    if (inputs.size() != 2 || !is_number(node.type().dtype)) return {};
+    const std::string& op = node.op_name();
+    const bool commutes = op == "mul" || op == "add";
+    double neutral = 0;
+    if (op == "mul" || op == "div") {
+      neutral = 1;
+    } else if (op == "add") {
+      neutral = is_float(node.type().dtype) ? -0.0 : 0;
+    } else if (op != "sub") {
+      return {};
+    }
+    for (size_t kept = 0; kept < (commutes ? 2 : 1); ++kept) {
+      if (inputs[kept].type() == node.type() && is_filled_with(inputs[1 - kept], neutral)) {
+        return inputs[kept];
+      }
+    }
+    return {};
+  }
+
+  // A reshape of a view looks at the bytes below.
+  Value merged_views(const Node& node, const Values& inputs) {
+    if (!node.has(kView) || inputs.size() != 1) return {};
+    Value below = inputs[0];
+    while (below.node().has(kView) && below.node().inputs().size() == 1) {
+      below = below.node().input(0);
+      if (below.type() == node.type()) return below;
+    }
+    if (node.op_name() != "reshape" || below == inputs[0]) return {};
+    return add_like(node, below, "shape", node.type().shape);
+  }
+
+  Value merged_transposes(const Node& node, const Values& inputs) {
+    const auto outer = permutation_of(node);
+    const auto inner = outer ? permutation_of(inputs[0].node()) : std::nullopt;
+    if (!inner || inner->size() != outer->size()) return {};
+    std::vector<int64_t> merged;
+    bool identity = true;
+    for (const int64_t axis : *outer) {
+      merged.push_back(inner->at(static_cast<size_t>(axis)));
+      identity = identity && merged.back() + 1 == static_cast<int64_t>(merged.size());
+    }
+    const Value below = inputs[0].node().input(0);
+    return identity ? below : add_like(node, below, "perm", merged);
+  }
+
+  Value add_like(const Node& node, const Value& input, const char* attribute,
+                 AttributeValue value) {
+    Attributes attributes = node.op().attributes->parse({{attribute, std::move(value)}});
+    return to_.add(node.op(), {input}, std::move(attributes), node.site()).output();
+  }
+
+  // Element-wise ops broadcast by themselves: their inputs need not be, as long as another one
+  // has the full shape.
+  static void drop_broadcasts(const Node& node, Values& inputs) {
+    if (!node.has(kElementwise)) return;
+    for (Value& input : inputs) {
+      if (input.node().op_name() != "broadcast_to") continue;
+      const Value broadcast = std::exchange(input, input.node().input(0));
+      if (infers_same(node, inputs)) continue;
+      input = broadcast;
+    }
+  }
+
+  static bool infers_same(const Node& node, const Values& inputs) {
+    std::vector<Type> types;
+    for (const Value& v : inputs) types.push_back(v.type());
+    try {
+      return node.op().infer(InferContext(node.op(), types, node.attributes(), {}, node.site())) ==
+             node.types();
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  const Graph& from_;
+  Graph& to_;
+  Cloner cloner_;
+};
+
+std::unique_ptr<Graph> without_dead_nodes(const Graph& graph) {
+  auto result = std::make_unique<Graph>(graph.ops());
+  Cloner cloner(graph, *result);
+  cloner.clone_inputs();
+  const std::vector<bool> live = live_nodes(graph);
+  for (const Node& node : graph.nodes()) {
+    if (live[node.id()] && node.op_name() != "input") cloner.clone(node);
+  }
+  cloner.finish();
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> fold(const Graph& graph) {
+  Graph folded(graph.ops());
+  Folder(graph, folded).run();
+  return without_dead_nodes(folded);
+}
+
+}  // namespace keel

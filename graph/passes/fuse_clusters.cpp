@@ -1,0 +1,202 @@
+#include "keel/graph/passes/fuse_clusters.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace keel {
+namespace {
+
+bool is_elementwise(const Node& node) {
+  return node.has(kElementwise) && !node.has(kControl | kEffect | kSource | kRandom);
+}
+
+bool is_candidate(const Node& node) {
+  if (!is_elementwise(node) || node.types().empty() || !node.type().shape.known()) return false;
+  return std::all_of(node.types().begin(), node.types().end(),
+                     [&](const Type& t) { return t.shape == node.type().shape; });
+}
+
+std::string described(const Node& node) {
+  return "%" + std::to_string(node.id()) + " (" + node.op_name() + ")";
+}
+
+// A cluster while it grows.
+struct Draft {
+  std::vector<uint32_t> members;
+  Values inputs;       // distinct values from outside, scalar constants left out
+  size_t outputs = 0;  // values that are read outside
+  uint32_t height = 0;
+};
+
+class ClusterBuilder {
+ public:
+  ClusterBuilder(const Graph& graph, const std::vector<bool>& live, const FuseLimits& limits)
+      : graph_(graph), limits_(limits), heights_(graph.size(), 0), readers_(graph.size()) {
+    clusters_.cluster_of.assign(graph.size(), Clusters::kNone);
+    clusters_.declined.resize(graph.size());
+    fetched_.resize(graph.size());
+    const auto fetch = [&](const Value& v) { fetched_[v.node_id()] = true; };
+    for (const Value& v : graph.outputs()) fetch(v);
+    for (const Assignment& a : graph.updates()) fetch(a.next);
+    for (const Node& node : graph.nodes()) {
+      if (!live[node.id()]) continue;
+      for (const Value& v : node.inputs()) {
+        std::vector<uint32_t>& readers = readers_[v.node_id()];
+        if (readers.empty() || readers.back() != node.id()) readers.push_back(node.id());
+      }
+    }
+    for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
+      if (live[id]) visit(graph.node(id));
+    }
+  }
+
+  Clusters finish() {
+    // Numbered by their first member; merged drafts are empty.
+    std::vector<uint32_t> number(drafts_.size(), Clusters::kNone);
+    for (uint32_t id = 0; id < graph_.size(); ++id) {
+      uint32_t& cluster = clusters_.cluster_of[id];
+      if (cluster == Clusters::kNone) continue;
+      uint32_t& n = number[find(cluster)];
+      if (n == Clusters::kNone) {
+        n = static_cast<uint32_t>(clusters_.members.size());
+        clusters_.members.emplace_back();
+      }
+      cluster = n;
+      clusters_.members[n].push_back(id);
+    }
+    return std::move(clusters_);
+  }
+
+ private:
+  void visit(const Node& node) {
+    const uint32_t id = node.id();
+    uint32_t top = 0;
+    for (const uint32_t reader : readers_[id]) top = std::max(top, height(reader));
+    heights_[id] = top + 1;
+    if (!is_candidate(node)) return;
+    if (top > 0 && join(node, top)) return;
+    Draft draft;
+    draft.members = {id};
+    add_inputs(draft.inputs, node);
+    draft.outputs = node.types().size();
+    draft.height = top + 1;
+    clusters_.cluster_of[id] = static_cast<uint32_t>(drafts_.size());
+    parents_.push_back(clusters_.cluster_of[id]);
+    drafts_.push_back(std::move(draft));
+  }
+
+  // Puts the node and all its readers of this height into one cluster, if that is allowed.
+  bool join(const Node& node, uint32_t top) {
+    std::vector<uint32_t> targets;
+    bool read_below = fetched_[node.id()];
+    for (const uint32_t reader : readers_[node.id()]) {
+      if (height(reader) < top) {
+        read_below = true;
+        continue;
+      }
+      const uint32_t cluster = clusters_.cluster_of[reader];
+      const bool fits =
+          cluster != Clusters::kNone && graph_.node(reader).type().shape == node.type().shape;
+      if (!fits) return decline(node, described(graph_.node(reader)) + " reads it too, and first");
+      targets.push_back(find(cluster));
+    }
+    std::sort(targets.begin(), targets.end());
+    targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+    return merge(node, targets, read_below);
+  }
+
+  bool merge(const Node& node, const std::vector<uint32_t>& targets, bool read_below) {
+    Draft merged;
+    merged.members = {node.id()};
+    merged.outputs = read_below ? node.types().size() : 0;
+    merged.height = drafts_[targets[0]].height;
+    size_t instructions = 1;
+    for (const uint32_t t : targets) instructions += drafts_[t].members.size();
+    if (instructions > limits_.instructions) {
+      return decline(node, "more than " + std::to_string(limits_.instructions) + " instructions");
+    }
+    add_inputs(merged.inputs, node);
+    for (const uint32_t t : targets) {
+      merged.outputs += drafts_[t].outputs;
+      for (const Value& v : drafts_[t].inputs) {
+        if (v.node_id() != node.id()) add_input(merged.inputs, v);
+      }
+    }
+    if (merged.inputs.size() + merged.outputs > limits_.inputs_and_outputs) {
+      return decline(
+          node, "more than " + std::to_string(limits_.inputs_and_outputs) + " inputs and outputs");
+    }
+    for (const uint32_t t : targets) {
+      Draft old = std::exchange(drafts_[t], Draft{});
+      merged.members.insert(merged.members.end(), old.members.begin(), old.members.end());
+      parents_[t] = targets[0];
+    }
+    clusters_.cluster_of[node.id()] = targets[0];
+    drafts_[targets[0]] = std::move(merged);
+    return true;
+  }
+
+  static void add_inputs(Values& inputs, const Node& node) {
+    for (const Value& v : node.inputs()) add_input(inputs, v);
+  }
+
+  static void add_input(Values& inputs, const Value& v) {
+    if (!is_scalar_constant(v) && std::find(inputs.begin(), inputs.end(), v) == inputs.end()) {
+      inputs.push_back(v);
+    }
+  }
+
+  bool decline(const Node& node, std::string reason) {
+    clusters_.declined[node.id()] = std::move(reason);
+    return false;
+  }
+
+  uint32_t height(uint32_t id) {
+    const uint32_t cluster = clusters_.cluster_of[id];
+    return cluster == Clusters::kNone ? heights_[id] : drafts_[find(cluster)].height;
+  }
+
+  // The draft that a draft was merged into.
+  uint32_t find(uint32_t cluster) {
+    while (parents_[cluster] != cluster) {
+      parents_[cluster] = parents_[parents_[cluster]];
+      cluster = parents_[cluster];
+    }
+    return cluster;
+  }
+
+  const Graph& graph_;
+  FuseLimits limits_;
+  Clusters clusters_;
+  std::vector<bool> fetched_;
+  std::vector<uint32_t> heights_;
+  std::vector<std::vector<uint32_t>> readers_;
+  std::vector<Draft> drafts_;
+  std::vector<uint32_t> parents_;
+};
+
+}  // namespace
+
+bool is_scalar_constant(const Value& value) {
+  return value.node().op_name() == "constant" && value.shape().rank() == 0;
+}
+
+Clusters form_clusters(const Graph& graph, const std::vector<bool>& live,
+                       const FuseLimits& limits) {
+  return ClusterBuilder(graph, live, limits).finish();
+}
+
+std::string why_not_fused(const Clusters& clusters, const Node& producer, const Node& consumer) {
+  for (const Node* node : {&producer, &consumer}) {
+    if (clusters.cluster_of[node->id()] != Clusters::kNone) continue;
+    return node->op_name() +
+           (is_elementwise(*node) ? " has no known shape" : " is not element-wise");
+  }
+  const Shape& from = producer.type().shape;
+  const Shape& to = consumer.type().shape;
+  if (from != to) return "the shapes " + to_string(from) + " and " + to_string(to) + " differ";
+  const std::string& reason = clusters.declined[producer.id()];
+  return reason.empty() ? "it joined other readers, which come first" : reason;
+}
+
+}  // namespace keel

@@ -1,0 +1,52 @@
+// Which element-wise nodes of a graph to compute in one pass. Forming the clusters is kept apart
+// from rewriting the graph (fuse.cpp), so that a cost model or other kinds of clusters (prologues
+// and epilogues of products and reductions) change this part alone. One thread.
+//
+// How: nodes are visited from last to first, and each node and cluster gets a height: 1 more than
+// the greatest height among those that read it. So every edge between clusters leads downhill, and
+// clusters of one height cannot reach one another. A node joins its highest readers when all of
+// those are clusters with the same iteration shape, merging them into one; no path can then leave
+// the cluster and come back. Readers further down get what they read as an output of the cluster.
+#ifndef KEEL_GRAPH_PASSES_FUSE_CLUSTERS_H
+#define KEEL_GRAPH_PASSES_FUSE_CLUSTERS_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+struct FuseLimits {
+  size_t instructions = 24;       // nodes of a cluster, constants not counted
+  size_t inputs_and_outputs = 8;  // of a cluster, scalar constants not counted
+};
+
+// Whether a scalar constant is copied into the cluster that reads it.
+bool is_scalar_constant(const Value& value);
+
+struct Clusters {
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  std::vector<uint32_t> cluster_of;            // by node id; kNone: not element-wise, or dead
+  std::vector<std::vector<uint32_t>> members;  // by cluster: node ids, ascending
+  // By node id: why it did not join its readers; empty where it did, or where nobody asked.
+  std::vector<std::string> declined;
+
+  bool together(uint32_t a, uint32_t b) const {
+    return cluster_of[a] != kNone && cluster_of[a] == cluster_of[b];
+  }
+};
+
+// REQUIRES a graph with known shapes; nodes with unknown ones stay alone. `live` is by node id.
+Clusters form_clusters(const Graph& graph, const std::vector<bool>& live,
+                       const FuseLimits& limits = {});
+
+// Why the edge from `producer` to `consumer`, not in one cluster, was not fused.
+std::string why_not_fused(const Clusters& clusters, const Node& producer, const Node& consumer);
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_PASSES_FUSE_CLUSTERS_H
