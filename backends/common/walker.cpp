@@ -82,13 +82,18 @@ void Walker::fill_table(const LaunchArgs& args) {
 void Walker::launch(LaunchArgs& args) noexcept {
   args.report = LaunchReport{};
   const auto start = Clock::now();
+  bool running = false;
+  slot_held_ = false;
   try {
     current_ = 0;
     fill_table(args);
+    running = true;
     run(args);
   } catch (...) {
     args.report.failed = true;
+    args.report.states_intact = !running || list_.tasks[current_].kind == TaskKind::kDequeue;
     args.report.error = describe_error(std::current_exception(), current_, args);
+    if (slot_held_) args.queue->release();
   }
   args.report.busy_ns = ns_since(start);
   if (args.metrics != nullptr) args.metrics->end_launch();
@@ -109,6 +114,7 @@ void Walker::run(LaunchArgs& args) {
         break;
       case TaskKind::kReleaseSlot:
         args.queue->release();
+        slot_held_ = false;
         break;
       case TaskKind::kMetric:
         if (!push_metrics(task, args)) report.cancelled = true;
@@ -178,6 +184,7 @@ bool Walker::dequeue(const Task& task, LaunchArgs& args) {
   }
   switch (status) {
     case DequeueStatus::kElement:
+      slot_held_ = true;
       return true;
     case DequeueStatus::kEndOfData:
     case DequeueStatus::kClosed:
@@ -200,7 +207,9 @@ bool Walker::push_metrics(const Task& task, LaunchArgs& args) {
     metrics_[i] = table_[list_.arguments[task.first_argument + i]];
   }
   const std::span<const void* const> row(metrics_.data(), task.argument_count);
-  return args.metrics->push(args.first_step + args.report.steps, row, args.stop);
+  // Without the stop flag: the row of a step that is completed is not lost, the host drains the
+  // ring until the launch ends.
+  return args.metrics->push(args.first_step + args.report.steps, row, nullptr);
 }
 
 void Walker::commit(const Task& task, LaunchArgs& args) {

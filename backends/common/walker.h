@@ -38,6 +38,7 @@ class Walker {
   std::vector<const void*> metrics_;  // of the METRIC task
   Cursor cursor_;                     // of the element in the slot
   size_t current_ = 0;                // task that runs
+  bool slot_held_ = false;            // an element was dequeued and not released yet
 };
 
 }  // namespace keel
