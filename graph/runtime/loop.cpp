@@ -127,6 +127,8 @@ void Loop::request_stop() noexcept {
   state_->stop.store(true);
 }
 
+bool Loop::withdraw_stop() noexcept { return state_->requested.exchange(false); }
+
 const LoopReport& Loop::failed_report() const noexcept { return state_->failed; }
 std::shared_ptr<DeviceQueue> Loop::queue() const {
   return state_->feeder != nullptr ? state_->feeder->queue() : state_->queue;
@@ -154,6 +156,7 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   State& s = *state_;
   SessionState& session = *s.session;
   const SessionGuard guard(session, "run");
+  s.failed = LoopReport();
   const auto begin = Clock::now();
   const std::shared_ptr<DeviceQueue> queue = s.current_queue(site);
   LaunchArgs& args = s.executable->bind(session.store, session.cache.scratch());

@@ -83,6 +83,8 @@ class KEEL_API Loop {
 
   // The launch that runs, or else the next one, stops after its current step.
   void request_stop() noexcept;
+  // Takes back a request that no launch has seen; whether there was one.
+  bool withdraw_stop() noexcept;
 
   // What the last launch that threw had done until then.
   const LoopReport& failed_report() const noexcept;

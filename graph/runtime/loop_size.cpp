@@ -20,7 +20,7 @@ void require_positive(int64_t value, const std::string& source) {
 
 void LoopSize::set(int64_t value, const std::string& source) {
   require_positive(value, source);
-  if (is_explicit() && value != value_) {
+  if (is_explicit() && !changed_ && source != source_ && value != value_) {
     throw Error({.op = "loop size",
                  .message = source_ + " says " + std::to_string(value_) + " and " + source +
                             " says " + std::to_string(value),
@@ -29,6 +29,7 @@ void LoopSize::set(int64_t value, const std::string& source) {
   }
   value_ = value;
   source_ = source;
+  changed_ = false;
 }
 
 void LoopSize::set(std::string_view text, const std::string& source) {
@@ -39,6 +40,7 @@ void LoopSize::change(int64_t value) {
   require_positive(value, "set_loop_size");
   value_ = value;
   source_ = "set_loop_size";
+  changed_ = true;
 }
 
 int64_t LoopSize::value() const {

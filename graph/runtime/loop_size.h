@@ -19,8 +19,8 @@ class KEEL_API LoopSize {
   explicit LoopSize(int64_t fallback = 1) : value_(fallback) {}
 
   // An explicit setting at construction; `source` names it in errors ("--loop-size"). Throws Error
-  // (kInvalidArgument) for a value < 1, and for one that differs from another explicit setting,
-  // naming both; then the old value stays.
+  // (kInvalidArgument) for a value < 1, and for one that differs from another source's, naming
+  // both; then the old value stays. Replaces what change() or the same source said.
   void set(int64_t value, const std::string& source);
   // The same from text, which must be a whole number.
   void set(std::string_view text, const std::string& source);
@@ -37,6 +37,7 @@ class KEEL_API LoopSize {
  private:
   int64_t value_;
   std::string source_;  // of the explicit setting; empty where there is none
+  bool changed_ = false;
 };
 
 }  // namespace keel

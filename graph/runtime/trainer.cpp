@@ -1,0 +1,156 @@
+#include "keel/graph/runtime/trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "keel/core/base/checked.h"
+
+namespace keel {
+namespace {
+
+[[noreturn]] void complain(const std::string& argument, const std::string& expected,
+                           const std::string& got, CallSite site) {
+  throw Error({.op = "fit",
+               .argument = argument,
+               .expected = expected,
+               .got = got,
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+void require_at_least(int64_t value, int64_t least, const char* argument, CallSite site) {
+  if (value < least)
+    complain(argument, "at least " + std::to_string(least), std::to_string(value), site);
+}
+
+void check(const TrainOptions& options, CallSite site) {
+  if (options.steps.has_value() == options.epochs.has_value()) {
+    complain("steps, epochs", "one of the two", options.steps ? "both" : "neither", site);
+  }
+  if (options.steps) require_at_least(*options.steps, 0, "steps", site);
+  if (options.epochs) require_at_least(*options.epochs, 0, "epochs", site);
+  const bool epochs_matter = options.epochs || options.on_epoch_end;
+  require_at_least(options.steps_per_epoch, epochs_matter ? 1 : 0, "steps_per_epoch", site);
+  for (const EveryNSteps& every : options.every_n_steps)
+    require_at_least(every.n, 1, "every_n_steps", site);
+}
+
+// The first multiple of `n` behind `step`.
+int64_t next_multiple(int64_t step, int64_t n) { return checked_mul(step / n + 1, n, "steps"); }
+
+// Where the next launch has to end at the latest.
+int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
+  int64_t stop = target;
+  if (options.on_epoch_end || options.epochs)
+    stop = std::min(stop, next_multiple(step, options.steps_per_epoch));
+  for (const EveryNSteps& every : options.every_n_steps)
+    stop = std::min(stop, next_multiple(step, every.n));
+  return stop;
+}
+
+}  // namespace
+
+Trainer::Trainer(Session& session, const Update& update, const Values& fetches,
+                 std::shared_ptr<Feeder> feeder, CallSite site)
+    : session_(session), feeder_(std::move(feeder)) {
+  if (feeder_ == nullptr) {
+    throw Error({.op = "trainer", .argument = "feeder", .got = "nothing", .site = site});
+  }
+  if (update.empty()) {
+    throw Error({.op = "trainer",
+                 .argument = "update",
+                 .expected = "the update that an optimizer's minimize() returns",
+                 .got = "an empty one",
+                 .fix = "use Session::sink to evaluate",
+                 .site = site});
+  }
+  if (feeder_->queue() == nullptr) feeder_->open(Cursor{});
+  loop_ = std::make_unique<Loop>(session.sink(update, fetches, feeder_, site));
+  for (const Value& fetch : fetches) {
+    if (fetch.shape().rank() == 0) metrics_.push_back(fetch);
+  }
+}
+
+void Trainer::cancel() noexcept {
+  cancelled_.store(true);
+  loop_->request_stop();
+}
+
+TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
+  check(options, site);
+  if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
+  session_.loop_size().value();  // a wrong environment variable is reported before anything is done
+  TrainReport report;
+  try {
+    if (options.resume_from) {
+      feeder_->stop();
+      feeder_->open(*options.resume_from);
+    }
+    train(options, site, report);
+  } catch (...) {
+    failed_ = std::move(report);
+    throw;
+  }
+  const bool asked = loop_->withdraw_stop();
+  report.cancelled = cancelled_.exchange(false) || asked || report.cancelled;
+  return report;
+}
+
+void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& report) {
+  const int64_t start = session_.step();
+  int64_t step = start;
+  const int64_t target = options.steps
+                             ? checked_add(step, *options.steps, "steps")
+                             : checked_mul(*options.epochs, options.steps_per_epoch, "steps");
+  while (step < target && !cancelled_.load()) {
+    const int64_t steps =
+        std::min(next_stop(options, step, target) - step, session_.loop_size().value());
+    const int64_t before = report.steps;
+    launch(options, steps, site, report);
+    const int64_t done = report.steps - before;
+    step += done;
+    if (options.steps_per_epoch > 0)
+      report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
+    if (done > 0) run_hooks(options, step, report);
+    if (report.end_of_data || report.cancelled || report.stopped_early) return;
+  }
+}
+
+void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
+                     TrainReport& report) {
+  const auto add = [&](const LoopReport& loop) {
+    report.steps += loop.steps;
+    report.launches += loop.launches;
+    report.seconds += static_cast<double>(loop.wall_ns) * 1e-9;
+    report.end_of_data = loop.end_of_data;
+    report.cancelled = loop.cancelled;
+    report.stopped_early = report.stopped_early || loop.stopped;
+    report.busy_ns += loop.busy_ns;
+    report.queue_wait_ns += loop.queue_wait_ns;
+    report.metrics_wait_ns += loop.metrics_wait_ns;
+    report.callback_ns += loop.callback_ns;
+    if (loop.steps == 0) return;
+    report.cursor = loop.cursor;
+    report.last_metrics.clear();
+    for (const Value& metric : metrics_) report.last_metrics.push_back(loop[metric].back());
+  };
+  try {
+    add(loop_->run(steps, {.on_step = options.on_step}, site));
+  } catch (...) {
+    add(loop_->failed_report());
+    throw;
+  }
+}
+
+void Trainer::run_hooks(const TrainOptions& options, int64_t step, TrainReport& report) {
+  const auto stop_if = [&](LoopControl control) {
+    if (control == LoopControl::kStop) report.stopped_early = true;
+  };
+  for (const EveryNSteps& every : options.every_n_steps) {
+    if (step % every.n == 0) stop_if(every.hook(step));
+  }
+  if (options.on_epoch_end && step % options.steps_per_epoch == 0)
+    stop_if(options.on_epoch_end(step / options.steps_per_epoch));
+}
+
+}  // namespace keel

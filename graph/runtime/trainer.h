@@ -1,0 +1,105 @@
+// Trainer: trains a model fed by a Feeder: splits the work into launches that end exactly where
+// something is wanted (an epoch's end, every n steps, the total), runs hooks between them, and
+// stops early when asked to. It holds the sunk loop and the feeder; the session must outlive it.
+// fit() belongs to the session's thread; cancel() may be called from any thread and from a signal
+// handler.
+#ifndef KEEL_GRAPH_RUNTIME_TRAINER_H
+#define KEEL_GRAPH_RUNTIME_TRAINER_H
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "keel/graph/runtime/session.h"
+
+namespace keel {
+
+// Called between launches, with the number of steps done so far (keel/step), or with the number of
+// epochs: the session may be used, and LoopControl::kStop ends the training.
+using TrainHook = Hook<int64_t>;
+
+struct EveryNSteps {
+  int64_t n = 1;
+  TrainHook hook = {};
+};
+
+struct TrainOptions {
+  // How much to train, counted from where the states are: exactly one of the two. epochs: until
+  // that many whole epochs lie behind keel/step = 0.
+  std::optional<int64_t> steps{};
+  std::optional<int64_t> epochs{};
+  int64_t steps_per_epoch = 0;  // needed by epochs and on_epoch_end
+
+  // Steps per launch, from now on; else the session's loop size. An Error where the session was
+  // made with another one.
+  std::optional<int64_t> loop_size{};
+  // Opens the feeder behind this cursor first; else one that is open goes on, and one that is not
+  // starts at the beginning.
+  std::optional<Cursor> resume_from{};
+
+  // Each step's rank-0 fetches, while the device goes on; the session may not be used.
+  StepHook on_step = {};
+  TrainHook on_epoch_end = {};  // after every steps_per_epoch steps
+  std::vector<EveryNSteps> every_n_steps = {};
+};
+
+struct TrainReport {
+  int64_t steps = 0;   // of this fit
+  int64_t epochs = 0;  // ends of epochs among them
+  int64_t launches = 0;
+  double seconds = 0;                // wall time of the launches, feeding included, hooks left out
+  std::vector<double> last_metrics;  // rank-0 fetches of the last step; empty without a step
+  Cursor cursor;                     // of the last element consumed
+  bool end_of_data = false;          // before what was asked for was done
+  bool cancelled = false;
+  bool stopped_early = false;  // by a hook
+
+  // Wall time on the device, in ns, summed over the launches; see LoopReport.
+  int64_t busy_ns = 0;
+  int64_t queue_wait_ns = 0;
+  int64_t metrics_wait_ns = 0;
+  int64_t callback_ns = 0;
+};
+
+class KEEL_API Trainer {
+ public:
+  // Compiles the step; opens the feeder at the beginning where it is not open. Throws what
+  // Session::sink throws.
+  Trainer(Session& session, const Update& update, const Values& fetches,
+          std::shared_ptr<Feeder> feeder, CallSite site = CallSite::here());
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Trains. Throws Error (kInvalidArgument) for options that are wrong or contradict each other,
+  // then nothing has changed; and what the launches and the hooks throw.
+  TrainReport fit(const TrainOptions& options, CallSite site = CallSite::here());
+
+  // fit() returns after the step that runs; where none runs, the next one returns at once.
+  void cancel() noexcept;
+
+  // Steps per launch from the next launch on; throws Error for n < 1, then the old value stays.
+  void set_loop_size(int64_t steps) { session_.set_loop_size(steps); }
+
+  Session& session() noexcept { return session_; }
+  Feeder& feeder() noexcept { return *feeder_; }
+  // What the last fit() that threw had done until then.
+  const TrainReport& failed_report() const noexcept { return failed_; }
+
+ private:
+  void train(const TrainOptions& options, CallSite site, TrainReport& report);
+  void launch(const TrainOptions& options, int64_t steps, CallSite site, TrainReport& report);
+  void run_hooks(const TrainOptions& options, int64_t step, TrainReport& report);
+
+  Session& session_;
+  std::shared_ptr<Feeder> feeder_;
+  Values metrics_;  // the rank-0 fetches
+  std::unique_ptr<Loop> loop_;
+  TrainReport failed_;
+  std::atomic<bool> cancelled_{false};
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_TRAINER_H
