@@ -1,0 +1,26 @@
+// ElementFunction: a function from one element to another, as Dataset::map calls it. graph
+// implements it for graphs, data for C++ callables. Immutable; apply may be called from several
+// threads at once.
+#ifndef KEEL_CORE_QUEUE_ELEMENT_FUNCTION_H
+#define KEEL_CORE_QUEUE_ELEMENT_FUNCTION_H
+
+#include <span>
+
+#include "keel/core/queue/element_spec.h"
+
+namespace keel {
+
+class KEEL_API ElementFunction {
+ public:
+  virtual ~ElementFunction();
+  virtual const ElementSpec& input() const = 0;
+  virtual const ElementSpec& output() const = 0;
+  // Reads one element of `input` and writes one of `output`: an address for each field, in the
+  // spec's order, of host memory that is aligned for the dtype. What it writes depends on what it
+  // reads alone. Throws what goes wrong.
+  virtual void apply(std::span<const void* const> in, std::span<void* const> out) const = 0;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_QUEUE_ELEMENT_FUNCTION_H

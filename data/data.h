@@ -1,0 +1,14 @@
+// All of data: formats, pipelines, feeding.
+#ifndef KEEL_DATA_DATA_H
+#define KEEL_DATA_DATA_H
+
+#include "keel/data/feed/feed.h"
+#include "keel/data/formats/digits.h"
+#include "keel/data/formats/idx.h"
+#include "keel/data/formats/labelled_images.h"
+#include "keel/data/formats/mnist.h"
+#include "keel/data/pipeline/dataset.h"
+#include "keel/data/pipeline/item.h"
+#include "keel/data/pipeline/iterator.h"
+
+#endif  // KEEL_DATA_DATA_H

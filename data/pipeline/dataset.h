@@ -1,0 +1,138 @@
+// Dataset: a description of where items come from and what is done to them, as a chain of stages. A
+// cheap copyable handle to something immutable: every method returns a new Dataset and any number
+// of iterators and feeders may work on one.
+//
+//   auto train = Dataset::from_tensors({{"image", images}, {"y",
+//   labels}}).shuffle(seed).batch(100).repeat();
+//
+// An item has one or more named fields of fixed types. What an iterator yields depends on the
+// description alone, not on the number of threads. A pass over the data is an epoch; shuffles are
+// drawn anew for each.
+#ifndef KEEL_DATA_PIPELINE_DATASET_H
+#define KEEL_DATA_PIPELINE_DATASET_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/base/call_site.h"
+#include "keel/core/base/export.h"
+#include "keel/core/queue/element_function.h"
+#include "keel/core/queue/element_spec.h"
+#include "keel/core/tensor/tensor.h"
+#include "keel/data/formats/labelled_images.h"
+#include "keel/data/pipeline/item.h"
+
+namespace keel {
+
+class Stage;
+
+// What batch does with items left over at the end of a pass.
+enum class Tail {
+  kDrop,
+  // The last batch is filled up with zeros, and every batch gets one more field: mask, bool [size],
+  // true for real items.
+  kPad,
+};
+
+struct MapOptions {
+  std::string name = "map";  // for errors and reports
+  // Threads that work on the items of one batch (or of one prefetched block), the reading one
+  // included.
+  int threads = 1;
+};
+
+class KEEL_API Dataset {
+ public:
+  // ---- sources
+
+  // Item i has row i of each tensor: tensors [n, ...] give fields [...]. The memory is shared, not
+  // copied.
+  static Dataset from_tensors(const std::vector<std::pair<std::string, Tensor>>& fields,
+                              CallSite site = CallSite::here());
+  // Fields image u8 [height * width] and label u8 [].
+  static Dataset from_images(const LabelledImages& set);
+  // Rows of .npy files, one file a field, read into memory.
+  static Dataset from_npy(const std::vector<std::pair<std::string, std::string>>& field_paths,
+                          CallSite site = CallSite::here());
+  // Writes item `index` and returns true, or returns false where there are no more. Must be a
+  // function of the index alone and is called with rising indices, in one thread for each iterator;
+  // resuming calls it with later ones first.
+  using Generator = std::function<bool(int64_t index, const ItemSlot& out)>;
+  static Dataset from_generator(ElementSpec item, Generator generator,
+                                CallSite site = CallSite::here());
+
+  // ---- stages that choose and order items
+
+  // A shuffle of the whole pass, for sources whose items can be reached in any order; keyed by
+  // fold_key(seed, epoch).
+  Dataset shuffle(uint64_t seed, CallSite site = CallSite::here()) const;
+  // For every other source: draws each item from `buffer` items read ahead.
+  Dataset shuffle_buffered(int64_t buffer, uint64_t seed, CallSite site = CallSite::here()) const;
+  Dataset take(int64_t count, CallSite site = CallSite::here()) const;
+  Dataset skip(int64_t count, CallSite site = CallSite::here()) const;
+  // Items index, index + shards, index + 2 * shards, ...
+  Dataset shard(int64_t shards, int64_t index, CallSite site = CallSite::here()) const;
+  // `times` passes one after the other, each an epoch of its own; endless without a number.
+  Dataset repeat(std::optional<int64_t> times = {}, CallSite site = CallSite::here()) const;
+  Dataset concatenate(const Dataset& next, CallSite site = CallSite::here()) const;
+  // Items side by side, as long as all have one; fields must differ in name.
+  static Dataset zip(const std::vector<Dataset>& parts, CallSite site = CallSite::here());
+  // `block` items from each in turn; one that has ended is left out.
+  static Dataset interleave(const std::vector<Dataset>& parts, int64_t block = 1,
+                            CallSite site = CallSite::here());
+  // The items for which `keep` is true.
+  using Predicate = std::function<bool(const ItemView& item)>;
+  Dataset filter(Predicate keep, std::string name = "filter",
+                 CallSite site = CallSite::here()) const;
+
+  // ---- stages that change items
+
+  // The function may be called from several threads at once. What it throws becomes an Error that
+  // names the item's index, the map and this line.
+  Dataset map(std::shared_ptr<const ElementFunction> function, MapOptions options = {},
+              CallSite site = CallSite::here()) const;
+  // Writes straight into the memory where the item is wanted: the fast form.
+  using ItemFunction = std::function<void(const ItemView& in, const ItemSlot& out)>;
+  Dataset map(ElementSpec output, ItemFunction function, MapOptions options = {},
+              CallSite site = CallSite::here()) const;
+  // On tensors: the comfortable form. The result's types are found by calling it on the first item.
+  using TensorFunction =
+      std::function<std::vector<std::pair<std::string, Tensor>>(const std::vector<Tensor>& in)>;
+  Dataset map(TensorFunction function, MapOptions options = {},
+              CallSite site = CallSite::here()) const;
+  // The named fields, in that order.
+  Dataset select(const std::vector<std::string>& fields, CallSite site = CallSite::here()) const;
+  // `size` items become one: fields [...] become [size, ...].
+  Dataset batch(int64_t size, Tail tail = Tail::kDrop, CallSite site = CallSite::here()) const;
+
+  // ---- stages that change nothing but speed
+
+  // Keeps the items of the first pass in memory (as they were ordered then) and serves later passes
+  // from there; after it the whole pass can be shuffled.
+  Dataset cache() const;
+  // Reads up to `elements` ahead on a thread of its own. Feeders read ahead anyway.
+  Dataset prefetch(int64_t elements, CallSite site = CallSite::here()) const;
+
+  // ---- what is known without reading
+
+  const ElementSpec& spec() const noexcept;
+  // Elements in one iteration; nothing where that is not known or endless.
+  std::optional<int64_t> size() const;
+  // Items that batch drops at the end of each pass, where known.
+  std::optional<int64_t> dropped_items() const;
+
+  explicit Dataset(std::shared_ptr<const Stage> stage);
+  const std::shared_ptr<const Stage>& stage() const noexcept { return stage_; }
+
+ private:
+  std::shared_ptr<const Stage> stage_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_DATA_PIPELINE_DATASET_H
