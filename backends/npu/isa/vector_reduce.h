@@ -8,23 +8,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "keel/backends/common/reduce_call.h"
 #include "keel/core/base/dtype.h"
 
 namespace keel::npu {
 
-// The accumulator's dtype for elements of `dtype`: f32 or i64.
-constexpr DType accumulator_of(DType dtype) noexcept { return is_float(dtype) ? f32 : i64; }
-
-// A [rows, cols] tile whose rows lie `stride` elements apart.
-struct ReduceCall {
-  const void* src = nullptr;
-  size_t rows = 1;
-  size_t cols = 0;
-  size_t stride = 0;
-  void* dst = nullptr;  // accumulators, see the look-ups
-};
-
-using ReduceInstruction = void (*)(const ReduceCall& call);
+using keel::accumulator_of;  // never f64 here: the NPU has none
+using keel::ReduceCall;
+using keel::ReduceInstruction;
 
 // `op` is sum, prod, max or min; NaN wins in max and min. Nothing to reduce gives 0, 1, and for max and min the
 // identity (-inf / +inf, or the ends of i64). nullptr where there is no such instruction.
