@@ -1,0 +1,247 @@
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "keel/backends/common/movement_kernels.h"
+#include "keel/core/base/error.h"
+#include "keel/core/tensor/convert.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/reduce.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kElementsWorthABlock = 32768;
+
+int64_t product(const Shape& shape, size_t begin, size_t end) {
+  int64_t n = 1;
+  for (size_t i = begin; i < end; ++i) n *= shape[i];
+  return n;
+}
+
+// Calls f with the indices as an array of their own type.
+template <class F>
+void with_indices(DType dtype, const void* indices, F&& f) {
+  if (dtype == i64)
+    f(static_cast<const int64_t*>(indices));
+  else if (dtype == i32)
+    f(static_cast<const int32_t*>(indices));
+  else
+    f(static_cast<const uint8_t*>(indices));
+}
+
+// Throws Error before anything is written.
+template <class Index>
+void check_indices(const Index* indices, int64_t count, int64_t size, const std::string& op) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<int64_t>(indices[i]);
+    if (index >= 0 && index < size) continue;
+    throw Error({.op = op,
+                 .argument = "indices",
+                 .expected = "indices from 0 to " + std::to_string(size - 1),
+                 .got = std::to_string(index) + " at position " + std::to_string(i)});
+  }
+}
+
+// Phase 0 checks the indices, phase 1 moves the slices, each block its share of the indices.
+class GatherKernel final : public Kernel {
+ public:
+  GatherKernel(const Node& node, int most_blocks) {
+    const Shape& x = node.input(0).shape();
+    const auto axis = static_cast<size_t>(node.as<GatherAttributes>().axis);
+    size_ = x[axis];
+    outer_ = product(x, 0, axis);
+    inner_bytes_ = static_cast<size_t>(product(x, axis + 1, x.rank())) * size_of(node.type().dtype);
+    count_ = node.input(1).shape().num_elements();
+    index_dtype_ = node.input(1).dtype();
+    const int64_t worth = node.type().shape.num_elements() / kElementsWorthABlock;
+    blocks_ = static_cast<int>(std::clamp<int64_t>(worth, 1, most_blocks));
+  }
+  int phases() const override { return 2; }
+  int blocks(int phase) const override { return phase == 0 ? 1 : blocks_; }
+  void run(void* const* args, int phase, int block) const override {
+    with_indices(index_dtype_, args[1], [&](const auto* indices) {
+      if (phase == 0) {
+        check_indices(indices, count_, size_, "gather");
+        return;
+      }
+      const auto* x = static_cast<const char*>(args[0]);
+      auto* out = static_cast<char*>(args[2]);
+      const int64_t all = outer_ * count_;
+      for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
+        const int64_t row = i / count_ * size_ + static_cast<int64_t>(indices[i % count_]);
+        if (inner_bytes_ == 0) continue;
+        std::memcpy(out + static_cast<size_t>(i) * inner_bytes_,
+                    x + static_cast<size_t>(row) * inner_bytes_, inner_bytes_);
+      }
+    });
+  }
+
+ private:
+  int64_t size_, outer_, count_;
+  size_t inner_bytes_;
+  DType index_dtype_;
+  int blocks_;
+};
+
+// One block: rows that meet are added in ascending order of their position.
+class ScatterAddKernel final : public Kernel {
+ public:
+  explicit ScatterAddKernel(const Node& node)
+      : x_(node.type()),
+        index_dtype_(node.input(1).dtype()),
+        count_(node.input(1).shape().num_elements()) {}
+  void run(void* const* args, int, int) const override {
+    const int64_t row = product(x_.shape, 1, x_.shape.rank());
+    with_indices(index_dtype_, args[1], [&](const auto* indices) {
+      check_indices(indices, count_, x_.shape[0], "scatter_add");
+      if (args[0] != args[3] && x_.shape.num_elements() != 0) {
+        std::memcpy(args[3], args[0], x_.shape.num_bytes(x_.dtype));
+      }
+      visit_dtype(x_.dtype, [&]<class T>() {
+        const auto* updates = static_cast<const T*>(args[2]);
+        auto* out = static_cast<T*>(args[3]);
+        for (int64_t i = 0; i < count_; ++i) {
+          T* to = out + static_cast<int64_t>(indices[i]) * row;
+          for (int64_t k = 0; k < row; ++k) to[k] = sum(to[k], updates[i * row + k]);
+        }
+      });
+    });
+  }
+
+ private:
+  template <class T>
+  static T sum(T a, T b) {
+    if constexpr (is_half_type<T>)
+      return T(static_cast<float>(a) + static_cast<float>(b));
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
+  }
+  Type x_;
+  DType index_dtype_;
+  int64_t count_;
+};
+
+class OneHotKernel final : public Kernel {
+ public:
+  explicit OneHotKernel(const Node& node)
+      : out_(node.type()),
+        index_dtype_(node.input(0).dtype()),
+        count_(node.input(0).shape().num_elements()) {}
+  void run(void* const* args, int, int) const override {
+    const int64_t depth = out_.shape.back();
+    with_indices(index_dtype_, args[0], [&](const auto* ids) {
+      check_indices(ids, count_, depth, "one_hot");
+      visit_dtype(out_.dtype, [&]<class T>() {
+        auto* out = static_cast<T*>(args[1]);
+        std::fill_n(out, count_ * depth, convert_element<T>(0.0));
+        for (int64_t i = 0; i < count_; ++i) {
+          out[i * depth + static_cast<int64_t>(ids[i])] = convert_element<T>(1.0);
+        }
+      });
+    });
+  }
+
+ private:
+  Type out_;
+  DType index_dtype_;
+  int64_t count_;
+};
+
+class IotaKernel final : public Kernel {
+ public:
+  explicit IotaKernel(const Node& node) : out_(node.type()) {
+    const auto axis = static_cast<size_t>(node.as<IotaAttributes>().axis);
+    size_ = out_.shape[axis];
+    inner_ = product(out_.shape, axis + 1, out_.shape.rank());
+  }
+  void run(void* const* args, int, int) const override {
+    visit_dtype(out_.dtype, [&]<class T>() {
+      auto* out = static_cast<T*>(args[0]);
+      const int64_t count = out_.shape.num_elements();
+      for (int64_t i = 0; i < count; ++i) out[i] = convert_element<T>(i / inner_ % size_);
+    });
+  }
+
+ private:
+  Type out_;
+  int64_t size_, inner_;
+};
+
+class ArgmaxKernel final : public Kernel {
+ public:
+  ArgmaxKernel(const Node& node, int most_blocks) : dtype_(node.input(0).dtype()) {
+    const Shape& x = node.input(0).shape();
+    const auto axis = static_cast<size_t>(node.as<ArgmaxAttributes>().axis);
+    count_ = x[axis];
+    inner_ = product(x, axis + 1, x.rank());
+    results_ = node.type().shape.num_elements();
+    blocks_ = static_cast<int>(
+        std::clamp<int64_t>(x.num_elements() / kElementsWorthABlock, 1, most_blocks));
+  }
+  int blocks(int) const override { return blocks_; }
+  void run(void* const* args, int, int block) const override {
+    visit_dtype(dtype_, [&]<class T>() {
+      const auto* x = static_cast<const T*>(args[0]);
+      auto* out = static_cast<int64_t*>(args[1]);
+      for (int64_t r = results_ * block / blocks_; r < results_ * (block + 1) / blocks_; ++r) {
+        out[r] = first_largest(x + r / inner_ * inner_ * count_ + r % inner_);
+      }
+    });
+  }
+
+ private:
+  template <class T>
+  int64_t first_largest(const T* x) const {
+    int64_t best = 0;
+    auto held = number(x[0]);
+    for (int64_t i = 1; i < count_ && held == held; ++i) {
+      const auto candidate = number(x[i * inner_]);
+      if (!(candidate > held) && candidate == candidate) continue;
+      held = candidate;
+      best = i;
+    }
+    return best;
+  }
+  template <class T>
+  static auto number(T x) {
+    if constexpr (is_half_type<T>)
+      return static_cast<float>(x);
+    else
+      return x;
+  }
+  DType dtype_;
+  int64_t count_, inner_, results_;
+  int blocks_;
+};
+
+std::unique_ptr<Kernel> make_index_kernel(const Node& node, int most_blocks) {
+  const std::string& op = node.op_name();
+  if (op == "gather") return std::make_unique<GatherKernel>(node, most_blocks);
+  if (op == "scatter_add") return std::make_unique<ScatterAddKernel>(node);
+  if (op == "one_hot") return std::make_unique<OneHotKernel>(node);
+  if (op == "iota") return std::make_unique<IotaKernel>(node);
+  return std::make_unique<ArgmaxKernel>(node, most_blocks);
+}
+
+}  // namespace
+
+bool has_index_kernel(const Node& node) {
+  static constexpr const char* kOps[] = {"gather", "scatter_add", "one_hot", "iota", "argmax"};
+  return std::find(std::begin(kOps), std::end(kOps), node.op_name()) != std::end(kOps);
+}
+
+KernelPlan plan_index(const Node& node, int most_blocks) {
+  KernelPlan plan;
+  plan.kernel = make_index_kernel(node, most_blocks);
+  plan.block_dim = plan.kernel->blocks(plan.kernel->phases() - 1);
+  plan.kind = TaskKind::kAiVectorCore;
+  if (node.op_name() == "scatter_add")
+    plan.reason = "rows that meet are added in order, by one block";
+  return plan;
+}
+
+}  // namespace keel

@@ -1,0 +1,276 @@
+#include "keel/backends/common/movement_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "keel/core/tensor/convert.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/slice.h"
+
+namespace keel {
+namespace {
+
+using Dims = std::array<int64_t, Shape::kMaxRank>;
+
+// A box of elements: element (i0, i1, ...) goes from src_offset + sum(i * src) to dst_offset +
+// sum(i * dst), strides in elements. Source strides may be 0 or negative.
+struct Box {
+  size_t rank = 0;
+  Dims dims{};
+  Dims src{};
+  Dims dst{};
+  int64_t src_offset = 0;
+  int64_t dst_offset = 0;
+  size_t source = 0;  // which input
+
+  void add(int64_t dim, int64_t src_stride, int64_t dst_stride) {
+    if (dim == 1 && rank > 0) return;
+    if (rank > 0 && src[rank - 1] == src_stride * dim && dst[rank - 1] == dst_stride * dim) {
+      dims[rank - 1] *= dim;
+      src[rank - 1] = src_stride;
+      dst[rank - 1] = dst_stride;
+      return;
+    }
+    if (rank > 0 && dims[rank - 1] == 1) --rank;
+    dims[rank] = dim;
+    src[rank] = src_stride;
+    dst[rank++] = dst_stride;
+  }
+  int64_t count() const {
+    int64_t n = 1;
+    for (size_t i = 0; i < rank; ++i) n *= dims[i];
+    return n;
+  }
+};
+
+template <class T>
+void copy_plane(const T* src, T* dst, const Box& box) {
+  // The two innermost axes in squares, so that one of the two sides stays in cache whatever the
+  // strides.
+  constexpr int64_t kSquare = 16;
+  const size_t last = box.rank - 1;
+  const int64_t rows = box.rank > 1 ? box.dims[last - 1] : 1;
+  const int64_t row_src = box.rank > 1 ? box.src[last - 1] : 0;
+  const int64_t row_dst = box.rank > 1 ? box.dst[last - 1] : 0;
+  const int64_t cols = box.dims[last];
+  const int64_t col_src = box.src[last];
+  const int64_t col_dst = box.dst[last];
+  if (col_src == 1 && col_dst == 1) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(dst + r * row_dst, src + r * row_src, static_cast<size_t>(cols) * sizeof(T));
+    }
+    return;
+  }
+  for (int64_t r0 = 0; r0 < rows; r0 += kSquare) {
+    const int64_t r1 = std::min(rows, r0 + kSquare);
+    for (int64_t c0 = 0; c0 < cols; c0 += kSquare) {
+      const int64_t c1 = std::min(cols, c0 + kSquare);
+      for (int64_t r = r0; r < r1; ++r) {
+        const T* from = src + r * row_src;
+        T* to = dst + r * row_dst;
+        for (int64_t c = c0; c < c1; ++c) to[c * col_dst] = from[c * col_src];
+      }
+    }
+  }
+}
+
+template <class T>
+void copy_box(const void* source, void* destination, const Box& box) {
+  if (box.count() == 0) return;
+  const T* src = static_cast<const T*>(source) + box.src_offset;
+  T* dst = static_cast<T*>(destination) + box.dst_offset;
+  const size_t outer = box.rank > 2 ? box.rank - 2 : 0;
+  Dims index{};
+  for (;;) {
+    copy_plane(src, dst, box);
+    size_t axis = outer;
+    for (; axis-- > 0;) {
+      src += box.src[axis];
+      dst += box.dst[axis];
+      if (++index[axis] < box.dims[axis]) break;
+      src -= box.src[axis] * box.dims[axis];
+      dst -= box.dst[axis] * box.dims[axis];
+      index[axis] = 0;
+    }
+    if (axis == static_cast<size_t>(-1)) return;
+  }
+}
+
+void copy_box(const void* source, void* destination, const Box& box, size_t element_size) {
+  switch (element_size) {
+    case 1:
+      copy_box<uint8_t>(source, destination, box);
+      break;
+    case 2:
+      copy_box<uint16_t>(source, destination, box);
+      break;
+    case 4:
+      copy_box<uint32_t>(source, destination, box);
+      break;
+    default:
+      copy_box<uint64_t>(source, destination, box);
+      break;
+  }
+}
+
+// Cuts a box along its outermost axis, for several blocks.
+Box part_of(Box box, int block, int blocks) {
+  const int64_t begin = box.dims[0] * block / blocks;
+  const int64_t end = box.dims[0] * (block + 1) / blocks;
+  box.src_offset += begin * box.src[0];
+  box.dst_offset += begin * box.dst[0];
+  box.dims[0] = end - begin;
+  return box;
+}
+
+constexpr int64_t kElementsWorthABlock = 32768;
+
+class MovementKernel final : public Kernel {
+ public:
+  MovementKernel(std::vector<Box> boxes, const Node& node, int most_blocks)
+      : boxes_(std::move(boxes)),
+        element_size_(size_of(node.type().dtype)),
+        inputs_(node.inputs().size()),
+        elements_(node.type().shape.num_elements()) {
+    const int64_t worth = std::max<int64_t>(1, elements_ / kElementsWorthABlock);
+    blocks_ = static_cast<int>(std::min<int64_t>(worth, most_blocks));
+    // Filling comes before copying, in one block.
+    if (node.op_name() == "pad") {
+      blocks_ = 1;
+      fill_.resize(element_size_);
+      visit_dtype(node.type().dtype, [&]<class T>() {
+        const T value = convert_element<T>(node.as<PadAttributes>().value);
+        std::memcpy(fill_.data(), &value, sizeof value);
+      });
+    }
+  }
+  int blocks(int) const override { return blocks_; }
+  void run(void* const* args, int, int block) const override {
+    void* out = args[inputs_];
+    if (!fill_.empty()) fill(out);
+    for (const Box& box : boxes_) {
+      copy_box(args[box.source], out, part_of(box, block, blocks_), element_size_);
+    }
+  }
+
+ private:
+  void fill(void* out) const {
+    Box all;
+    all.add(elements_, 0, 1);
+    copy_box(fill_.data(), out, all, element_size_);
+  }
+
+  std::vector<Box> boxes_;
+  size_t element_size_;
+  size_t inputs_;
+  int64_t elements_;
+  int blocks_ = 1;
+  std::vector<char> fill_;
+};
+
+Box transpose_box(const Node& node) {
+  const Shape& out = node.type().shape;
+  const auto src = node.input(0).shape().strides();
+  const auto dst = out.strides();
+  const auto& perm = node.as<TransposeAttributes>().perm;
+  Box box;
+  for (size_t i = 0; i < out.rank(); ++i) {
+    box.add(out[i], src[static_cast<size_t>(perm[i])], dst[i]);
+  }
+  return box;
+}
+
+Box broadcast_box(const Node& node) {
+  const Shape& in = node.input(0).shape();
+  const Shape& out = node.type().shape;
+  const auto src = in.strides();
+  const auto dst = out.strides();
+  Box box;
+  for (size_t i = 0; i < out.rank(); ++i) {
+    const size_t from_end = out.rank() - i;
+    const bool repeats = from_end > in.rank() || in[in.rank() - from_end] == 1;
+    box.add(out[i], repeats ? 0 : src[in.rank() - from_end], dst[i]);
+  }
+  return box;
+}
+
+Box slice_box(const Node& node) {
+  const Shape& in = node.input(0).shape();
+  const auto src = in.strides();
+  const auto dst = node.type().shape.strides();
+  Box box;
+  for (size_t i = 0; i < in.rank(); ++i) {
+    const SliceBounds bounds = slice_bounds(node.as<SliceAttributes>(), i, in[i]);
+    box.src_offset += bounds.first * src[i];
+    box.add(bounds.size, bounds.stride * src[i], dst[i]);
+  }
+  return box;
+}
+
+Box pad_box(const Node& node) {
+  const Shape& in = node.input(0).shape();
+  const auto src = in.strides();
+  const auto dst = node.type().shape.strides();
+  const auto& low = node.as<PadAttributes>().low;
+  Box box;
+  for (size_t i = 0; i < in.rank(); ++i) {
+    box.dst_offset += low[i] * dst[i];
+    box.add(in[i], src[i], dst[i]);
+  }
+  return box;
+}
+
+std::vector<Box> concat_boxes(const Node& node) {
+  const auto axis = static_cast<size_t>(node.as<ConcatAttributes>().axis);
+  const auto dst = node.type().shape.strides();
+  std::vector<Box> boxes;
+  int64_t at = 0;
+  for (size_t input = 0; input < node.inputs().size(); ++input) {
+    const Shape& in = node.input(input).shape();
+    const auto src = in.strides();
+    Box box;
+    box.source = input;
+    box.dst_offset = at * dst[axis];
+    for (size_t i = 0; i < in.rank(); ++i) box.add(in[i], src[i], dst[i]);
+    boxes.push_back(box);
+    at += in[axis];
+  }
+  return boxes;
+}
+
+std::vector<Box> boxes_of(const Node& node) {
+  const std::string& op = node.op_name();
+  if (op == "concat") return concat_boxes(node);
+  Box box;
+  if (op == "transpose")
+    box = transpose_box(node);
+  else if (op == "broadcast_to")
+    box = broadcast_box(node);
+  else if (op == "slice")
+    box = slice_box(node);
+  else
+    box = pad_box(node);
+  if (box.rank == 0) box.add(1, 1, 1);
+  return {box};
+}
+
+}  // namespace
+
+bool has_movement_kernel(const Node& node) {
+  static constexpr const char* kOps[] = {"transpose", "broadcast_to", "slice", "pad", "concat"};
+  return std::find(std::begin(kOps), std::end(kOps), node.op_name()) != std::end(kOps);
+}
+
+KernelPlan plan_movement(const Node& node, int most_blocks) {
+  auto kernel = std::make_unique<MovementKernel>(boxes_of(node), node, most_blocks);
+  KernelPlan plan;
+  plan.block_dim = kernel->blocks(0);
+  plan.kind = TaskKind::kAiVectorCore;
+  plan.kernel = std::move(kernel);
+  return plan;
+}
+
+}  // namespace keel
