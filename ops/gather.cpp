@@ -164,6 +164,7 @@ Values gradient_scatter_add(const BuildContext& c) {
 }
 
 Sample sample_scatter_add(SampleSource& source) {
+  if (source.dtype() == boolean) return {};
   const Shape shape = source.shape(1, 3);
   const Tensor indices =
       draw_indices(source, source.coin() ? i64 : i32, source.shape(0, 2), shape[0]);
@@ -240,6 +241,7 @@ void reference_iota(const ReferenceContext& c) {
 }
 
 Sample sample_iota(SampleSource& source) {
+  if (source.dtype() == boolean) return {};
   Shape shape = source.shape(1, 4);
   const int64_t axis = source.integer(0, static_cast<int64_t>(shape.rank()) - 1);
   const auto i = static_cast<size_t>(axis);

@@ -95,11 +95,9 @@ Values decompose_log_softmax(const BuildContext& c) {
 }
 
 Sample sample_softmax(SampleSource& source, Value (*build)(Operand, int64_t, CallSite)) {
-  const Shape shape = source.shape(1, 3);
-  const auto rank = static_cast<int64_t>(shape.rank());
-  const int64_t axis = source.coin() ? -1 : source.integer(-rank, rank - 1);
-  return {{source.values(shape, -4, 4)}, [axis, build](Graph&, const Values& in) {
-            return Values{build(in[0], axis, in[0].node().site())};
+  if (!is_float(source.dtype())) return {};
+  return {{source.values(source.shape(1, 3), -4, 4)}, [build](Graph&, const Values& in) {
+            return Values{build(in[0], -1, in[0].node().site())};
           }};
 }
 
@@ -305,6 +303,7 @@ CrossEntropyCase draw_cross_entropy(SampleSource& source) {
 }
 
 Sample sample_cross_entropy(SampleSource& source) {
+  if (!is_float(source.dtype())) return {};
   const CrossEntropyCase drawn = draw_cross_entropy(source);
   return {drawn.inputs, [options = drawn.options](Graph&, const Values& in) {
             return Values{softmax_cross_entropy(in[0], in[1], options)};
@@ -312,6 +311,7 @@ Sample sample_cross_entropy(SampleSource& source) {
 }
 
 Sample sample_cross_entropy_grad(SampleSource& source) {
+  if (!is_float(source.dtype())) return {};
   CrossEntropyCase drawn = draw_cross_entropy(source);
   drawn.inputs.push_back(source.values({drawn.inputs[0].shape()[0]}));
   return {drawn.inputs, [options = drawn.options](Graph&, const Values& in) {
@@ -368,7 +368,6 @@ void register_loss(OpTable& table) {
              .reference = [](const ReferenceContext& c) { reference_rows(c, std::exp); },
              .gradient = gradient_softmax,
              .decompose = decompose_softmax,
-             .traits = kReduction,
              .bound = {.ulps = 32, .k = 4},
              .sample = [](SampleSource& source) { return sample_softmax(source, softmax); }});
   table.add({.name = "log_softmax",
@@ -379,7 +378,6 @@ void register_loss(OpTable& table) {
                  [](const ReferenceContext& c) { reference_rows(c, [](double x) { return x; }); },
              .gradient = gradient_log_softmax,
              .decompose = decompose_log_softmax,
-             .traits = kReduction,
              .bound = {.ulps = 8, .k = 8},
              .sample = [](SampleSource& source) { return sample_softmax(source, log_softmax); }});
   table.add(
@@ -403,7 +401,6 @@ void register_loss(OpTable& table) {
              .reference = reference_cross_entropy_grad,
              .gradient = gradient_cross_entropy_grad,
              .decompose = decompose_cross_entropy_grad,
-             .traits = kReduction,
              .bound = {.ulps = 32, .k = 16},
              .sample = sample_cross_entropy_grad});
 }

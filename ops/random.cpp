@@ -39,6 +39,7 @@ Tensor draw_key(SampleSource& source) {
 }
 
 Sample sample_fold_key(SampleSource& source) {
+  if (source.dtype() != i64) return {};
   return {{draw_key(source), draw_key(source)},
           [](Graph&, const Values& in) { return Values{fold_key(in[0], in[1])}; }};
 }
@@ -138,8 +139,8 @@ const Distribution kBernoulli{"bernoulli",
                                 return std::array<double, 2>{source.real(0, 1), 1.0};
                               }};
 
-DType sample_dtype(const Distribution& d, SampleSource& source) {
-  return &d == &kBernoulli ? boolean : source.dtype();
+bool gives(const Distribution& d, DType dtype) {
+  return &d == &kBernoulli ? dtype == boolean : is_float(dtype);
 }
 
 OpDef random_op(const Distribution& d) {
@@ -166,8 +167,9 @@ OpDef random_op(const Distribution& d) {
   op.gradient = [](const BuildContext&) { return Values{Value()}; };
   op.traits = kRandom;
   op.sample = [&d](SampleSource& source) {
+    if (!gives(d, source.dtype())) return Sample{};
     const auto [a, b] = d.draw(source);
-    const RandomAttributes attributes{sample_dtype(d, source), source.shape(0, 3), a, b};
+    const RandomAttributes attributes{source.dtype(), source.shape(0, 3), a, b};
     return Sample{
         {draw_key(source)}, [&d, attributes](Graph&, const Values& in) {
           return Values{emit(d.name, {in[0]}, Attributes::of(attributes), in[0].node().site())};
@@ -200,8 +202,9 @@ OpDef random_like_op(const Distribution& d) {
   };
   op.traits = kRandom;
   op.sample = [&d](SampleSource& source) {
+    if (!gives(d, source.dtype())) return Sample{};
     const auto [a, b] = d.draw(source);
-    const RandomLikeAttributes attributes{sample_dtype(d, source), a, b};
+    const RandomLikeAttributes attributes{source.dtype(), a, b};
     return Sample{{draw_key(source), source.values(source.shape(0, 3))},
                   [&d, attributes](Graph&, const Values& in) {
                     return Values{emit(d.like_name, {in[0], in[1]}, Attributes::of(attributes),
