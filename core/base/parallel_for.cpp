@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/partitioner.h>
@@ -48,13 +49,24 @@ class Arenas {
   Arena& current() noexcept { return *current_.load(std::memory_order_acquire); }
   void use(int threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    allow(threads);
     auto& arena = arenas_[threads];
     if (arena == nullptr) arena = std::make_unique<Arena>(threads);
     current_.store(arena.get(), std::memory_order_release);
   }
 
  private:
+  // More threads than processors must be asked for, or oneTBB prints a warning and gives fewer.
+  void allow(int threads) {
+    if (threads <= allowed_) return;
+    limit_ = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                   static_cast<size_t>(threads));
+    allowed_ = threads;
+  }
+
   std::mutex mutex_;
+  int allowed_ = tbb::info::default_concurrency();
+  std::unique_ptr<tbb::global_control> limit_;
   std::map<int, std::unique_ptr<Arena>> arenas_;
   std::atomic<Arena*> current_{nullptr};
 };

@@ -86,8 +86,8 @@ KEEL_API void fill_bernoulli(bool* out, size_t count, double probability, uint64
 // The raw words.
 KEEL_API void fill_bits(uint32_t* out, size_t count, uint64_t key, uint64_t first_index) noexcept;
 
-// A bijection on [0, n) chosen by a key, without a table: a Feistel network on the smallest power
-// of two that holds n, walked along its cycle until it lands inside. n = 0 has no elements.
+// A bijection on [0, n) chosen by a key, without a table: a Feistel network on a power of two that
+// holds n, walked along its cycle until it lands inside. n = 0 has no elements.
 class KEEL_API Permutation {
  public:
   Permutation(uint64_t n, uint64_t key) noexcept;

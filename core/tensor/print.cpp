@@ -1,5 +1,5 @@
-// Tensors as text, by the rules of NumPy 2's str(): the same digits, padding, line breaks and
-// summaries.
+// Tensors as text, by the rules of NumPy's str() (checked against 1.24): the same digits, padding,
+// line breaks and summaries.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -88,8 +88,10 @@ const char* sign_of(T value) {
   return std::signbit(convert_element<double>(value)) ? "-" : "";
 }
 
+// `exact_whole`: all digits before the point, also those that do not tell the value from its
+// neighbours; otherwise zeros stand for them.
 template <class T>
-Parts positional(T value, size_t precision) {
+Parts positional(T value, size_t precision, bool exact_whole) {
   Decimal decimal = digits_of(value);
   if (!decimal.digits.empty()) {
     const T magnitude = T(std::fabs(convert_element<double>(value)));
@@ -103,6 +105,9 @@ Parts positional(T value, size_t precision) {
     return parts;
   }
   const auto whole = static_cast<size_t>(decimal.exponent);
+  if (exact_whole && decimal.digits.size() < whole) {
+    decimal = parse_scientific(std::fabs(convert_element<double>(value)), decimal.exponent - 1);
+  }
   parts.whole += decimal.digits.substr(0, whole);
   if (decimal.digits.size() < whole)
     parts.whole += std::string(whole - decimal.digits.size(), '0');
@@ -111,12 +116,17 @@ Parts positional(T value, size_t precision) {
   return parts;
 }
 
+// `exact`: all `precision` digits of the value, not only those that tell it from its neighbours.
 template <class T>
-Parts scientific(T value, size_t precision) {
+Parts scientific(T value, size_t precision, bool exact = false) {
   Decimal decimal = digits_of(value);
   if (decimal.digits.empty()) return {.whole = std::string(sign_of(value)) + "0", .fraction = ""};
   const T magnitude = T(std::fabs(convert_element<double>(value)));
-  decimal = rounded(magnitude, decimal, static_cast<int>(precision) + 1);
+  const int count = static_cast<int>(precision) + 1;
+  if (exact)
+    decimal = parse_scientific(convert_element<double>(magnitude), count - 1);
+  else
+    decimal = rounded(magnitude, decimal, count);
   return {.whole = sign_of(value) + decimal.digits.substr(0, 1),
           .fraction = decimal.digits.substr(1),
           .exponent = decimal.exponent - 1};
@@ -186,7 +196,7 @@ class Format<T, std::enable_if_t<is_half_type<T> || std::is_floating_point_v<T>>
       return pad_left(name, whole_ + right_ + 1);
     }
     const Parts parts =
-        scientific_ ? scientific(element, kPrecision) : positional(element, kPrecision);
+        scientific_ ? scientific(element, fraction_, true) : positional(element, kPrecision, true);
     const std::string fill(fraction_ - parts.fraction.size(), scientific_ ? '0' : ' ');
     std::string text = pad_left(parts.whole, whole_) + "." + parts.fraction + fill;
     if (scientific_) text += exponent_text(parts.exponent, exponent_);
@@ -194,26 +204,23 @@ class Format<T, std::enable_if_t<is_half_type<T> || std::is_floating_point_v<T>>
   }
 
  private:
-  // Compared in the element type, as NumPy does.
   void choose_scientific(const std::vector<T>& shown) {
-    using Compare = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    Compare largest = 0;
-    Compare smallest = 0;
+    double largest = 0;
+    double smallest = 0;
     for (const T element : shown) {
-      const Compare magnitude = std::fabs(static_cast<Compare>(element));
+      const double magnitude = std::fabs(convert_element<double>(element));
       if (!std::isfinite(magnitude) || magnitude == 0) continue;
       largest = std::max(largest, magnitude);
       smallest = smallest == 0 ? magnitude : std::min(smallest, magnitude);
     }
     if (largest == 0) return;
-    scientific_ = largest >= static_cast<Compare>(kLargest) ||
-                  smallest < static_cast<Compare>(T(kSmallest)) ||
-                  static_cast<Compare>(T(largest / smallest)) > static_cast<Compare>(kWidestRatio);
+    const auto ratio = convert_element<double>(T(largest / smallest));  // rounded, as NumPy's is
+    scientific_ = largest >= kLargest || smallest < kSmallest || ratio > kWidestRatio;
   }
 
   void add(T element) {
     const Parts parts =
-        scientific_ ? scientific(element, kPrecision) : positional(element, kPrecision);
+        scientific_ ? scientific(element, kPrecision) : positional(element, kPrecision, true);
     whole_ = std::max(whole_, parts.whole.size());
     fraction_ = std::max(fraction_, parts.fraction.size());
     if (scientific_) exponent_ = std::max(exponent_, exponent_digits(parts.exponent).size());
@@ -336,7 +343,7 @@ std::string scalar_text(T element) {
     constexpr size_t kAllDigits = 400;  // more than any double has after its point
     const double magnitude = std::fabs(value);
     if (magnitude == 0 || (magnitude >= kSmallest && magnitude < kLargestPlain)) {
-      const Parts parts = positional(element, kAllDigits);
+      const Parts parts = positional(element, kAllDigits, false);
       return parts.whole + "." + (parts.fraction.empty() ? "0" : parts.fraction);
     }
     const Parts parts = scientific(element, kAllDigits);

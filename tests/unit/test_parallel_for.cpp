@@ -1,0 +1,169 @@
+// parallel_for and what it borrows. In the suite "loop", so that ThreadSanitizer sees it.
+#include <algorithm>
+#include <atomic>
+#include <initializer_list>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/core/base/error.h"
+#include "keel/core/base/parallel_for.h"
+
+namespace {
+
+using keel::FunctionRef;
+using keel::parallel_for;
+
+// Puts the number of threads back.
+class Threads {
+ public:
+  explicit Threads(int n) : before_(keel::compute_threads()) { keel::set_compute_threads(n); }
+  ~Threads() { keel::set_compute_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+int doubled(int x) { return 2 * x; }
+
+}  // namespace
+
+TEST_SUITE_BEGIN("loop");
+
+TEST_CASE("every chunk runs exactly once whatever the number of threads") {
+  for (const int threads : {1, 2, 3, 8}) {
+    const Threads use(threads);
+    CHECK(keel::compute_threads() == threads);
+    for (const int n : {0, 1, 2, 7, 1000}) {
+      std::vector<int> runs(static_cast<size_t>(n), 0);  // plain: each chunk has its own element
+      parallel_for(n, [&](int i) { ++runs[static_cast<size_t>(i)]; });
+      CHECK(std::all_of(runs.begin(), runs.end(), [](int r) { return r == 1; }));
+    }
+    parallel_for(-3, [](int) { FAIL("no chunk may run"); });
+  }
+}
+
+TEST_CASE("one thread runs the chunks in order in the caller") {
+  const Threads use(1);
+  std::vector<int> order;
+  const auto caller = std::this_thread::get_id();
+  parallel_for(5, [&](int i) {
+    order.push_back(i);
+    CHECK(std::this_thread::get_id() == caller);
+  });
+  CHECK(order == std::vector<int>{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("what chunks write is visible after parallel_for") {
+  const Threads use(2);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<int> values(64, round);
+    parallel_for(64, [&](int i) { values[static_cast<size_t>(i)] += i; });
+    CHECK(std::accumulate(values.begin(), values.end(), 0) == 64 * round + 2016);
+  }
+}
+
+TEST_CASE("the exception of the lowest chunk comes back") {
+  for (const int threads : {1, 2, 4}) {
+    const Threads use(threads);
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<int> below{0};
+      std::string caught;
+      try {
+        parallel_for(100, [&](int i) {
+          if (i % 10 == 7) throw std::runtime_error("chunk " + std::to_string(i));
+          if (i < 7) ++below;
+        });
+      } catch (const std::runtime_error& error) {
+        caught = error.what();
+      }
+      CHECK(caught == "chunk 7");
+      CHECK(below == 7);
+    }
+    std::atomic<int> runs{0};
+    parallel_for(10, [&](int) { ++runs; });
+    CHECK(runs == 10);  // the threads work on
+  }
+}
+
+TEST_CASE("a parallel_for inside a chunk runs there in order") {
+  const Threads use(2);
+  std::vector<std::vector<int>> order(8);
+  std::vector<int> moved(8, 0);
+  parallel_for(8, [&](int i) {
+    const auto thread = std::this_thread::get_id();
+    parallel_for(8, [&](int j) {
+      order[static_cast<size_t>(i)].push_back(j);
+      if (std::this_thread::get_id() != thread) moved[static_cast<size_t>(i)] = 1;
+    });
+  });
+  for (const auto& inner : order) CHECK(inner == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(std::accumulate(moved.begin(), moved.end(), 0) == 0);
+}
+
+TEST_CASE("after a chunk that threw the same thread may fork again") {
+  const Threads use(2);
+  CHECK_THROWS(parallel_for(2, [](int) { throw std::runtime_error("x"); }));
+  CHECK_THROWS(parallel_for(1, [](int) { throw std::runtime_error("x"); }));
+  std::vector<int> runs(100, 0);
+  parallel_for(100, [&](int i) { runs[static_cast<size_t>(i)] = 1; });
+  CHECK(std::accumulate(runs.begin(), runs.end(), 0) == 100);
+}
+
+TEST_CASE("several threads may fork at once while the number of threads changes") {
+  const Threads use(2);
+  std::atomic<bool> wrong{false};
+  const auto work = [&] {
+    for (int round = 0; round < 200; ++round) {
+      std::vector<int> values(16, 0);
+      parallel_for(16, [&](int i) { values[static_cast<size_t>(i)] = i; });
+      if (std::accumulate(values.begin(), values.end(), 0) != 120) wrong = true;
+    }
+  };
+  std::thread first(work);
+  std::thread second(work);
+  for (int round = 0; round < 50; ++round) keel::set_compute_threads(round % 3 + 1);
+  first.join();
+  second.join();
+  CHECK_FALSE(wrong);
+}
+
+TEST_CASE("a number of threads that makes no sense is refused") {
+  const int before = keel::compute_threads();
+  CHECK(before >= 1);
+  for (const int n : {0, -1, 1025, INT32_MAX, INT32_MIN})
+    CHECK_THROWS_AS(keel::set_compute_threads(n), keel::Error);
+  CHECK(keel::compute_threads() == before);
+}
+
+TEST_CASE("a function reference calls lambdas and functions and copies cheaply") {
+  int sum = 0;
+  const auto add = [&sum](int x) { return sum += x; };
+  const FunctionRef<int(int)> ref = add;
+  const FunctionRef<int(int)> copy = ref;
+  CHECK(ref(2) == 2);
+  CHECK(copy(3) == 5);
+  int (*pointer)(int) = doubled;
+  CHECK(FunctionRef<int(int)>(pointer)(4) == 8);
+  struct Counter {
+    int n = 0;
+    void operator()() { ++n; }
+  } counter;
+  const FunctionRef<void()> count = counter;
+  count();
+  count();
+  CHECK(counter.n == 2);
+  std::string text = "a";
+  const auto append = [](std::string& to, const std::string& what) { to += what; };
+  const FunctionRef<void(std::string&, const std::string&)> by_reference = append;
+  by_reference(text, "b");
+  CHECK(text == "ab");
+}
+
+TEST_SUITE_END();
