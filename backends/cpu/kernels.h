@@ -1,0 +1,20 @@
+// The cpu backend's kernels beside tile programs and reductions: matrix products and softmax rows.
+#ifndef KEEL_BACKENDS_CPU_KERNELS_H
+#define KEEL_BACKENDS_CPU_KERNELS_H
+
+#include "keel/backends/common/kernel.h"
+
+namespace keel::cpu {
+
+// matmul of any number dtype, batched and transposed as its attributes say; by Eigen on tiles whose
+// size follows from the shape alone, so that the result does not depend on the number of threads.
+KernelPlan plan_matmul(const Node& node);
+
+// softmax, log_softmax, softmax_cross_entropy and its gradient, in f32 and f64 with class ids as
+// targets; the rest decomposes.
+Support supports_softmax(const Node& node);
+KernelPlan plan_softmax(const Node& node);
+
+}  // namespace keel::cpu
+
+#endif  // KEEL_BACKENDS_CPU_KERNELS_H

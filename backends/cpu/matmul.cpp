@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+// Packed panels live on the stack: a step allocates nothing.
+#define EIGEN_STACK_ALLOCATION_LIMIT (3 * 1024 * 1024)
+#define EIGEN_DONT_PARALLELIZE
+#include <Eigen/Core>
+
+#include "keel/backends/common/broadcast.h"
+#include "keel/backends/cpu/instructions.h"
+#include "keel/backends/cpu/kernels.h"
+#include "keel/core/tensor/convert.h"
+#include "keel/ops/matmul.h"
+#include "keel/ops/scalar_rules.h"
+
+namespace keel::cpu {
+namespace {
+
+// One tile of C: rows [m0, m1), columns [n0, n1).
+struct Tile {
+  int64_t m0, m1, n0, n1;
+};
+
+struct Product {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+template <class T, int kOrder>
+using Operand = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, kOrder>, 0,
+                           Eigen::OuterStride<>>;
+template <class T>
+using Result = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0,
+                          Eigen::OuterStride<>>;
+
+template <class T, int kA, int kB>
+void multiply(const T* a, int64_t a_stride, const T* b, int64_t b_stride, T* c, int64_t c_stride,
+              int64_t m, int64_t n, int64_t k) {
+  const Operand<T, kA> left(a, m, k, Eigen::OuterStride<>(a_stride));
+  const Operand<T, kB> right(b, k, n, Eigen::OuterStride<>(b_stride));
+  Result<T> out(c, m, n, Eigen::OuterStride<>(c_stride));
+  out.noalias() = left * right;
+}
+
+template <class T>
+void float_tile(const Product& p, const T* a, const T* b, T* c, const Tile& t) {
+  constexpr int kRow = Eigen::RowMajor;
+  constexpr int kColumn = Eigen::ColMajor;
+  const int64_t m = t.m1 - t.m0;
+  const int64_t n = t.n1 - t.n0;
+  const int64_t a_stride = p.transpose_a ? p.m : p.k;
+  const int64_t b_stride = p.transpose_b ? p.k : p.n;
+  a += p.transpose_a ? t.m0 : t.m0 * p.k;
+  b += p.transpose_b ? t.n0 * p.k : t.n0;
+  c += t.m0 * p.n + t.n0;
+  if (p.transpose_a && p.transpose_b) {
+    multiply<T, kColumn, kColumn>(a, a_stride, b, b_stride, c, p.n, m, n, p.k);
+  } else if (p.transpose_a) {
+    multiply<T, kColumn, kRow>(a, a_stride, b, b_stride, c, p.n, m, n, p.k);
+  } else if (p.transpose_b) {
+    multiply<T, kRow, kColumn>(a, a_stride, b, b_stride, c, p.n, m, n, p.k);
+  } else {
+    multiply<T, kRow, kRow>(a, a_stride, b, b_stride, c, p.n, m, n, p.k);
+  }
+}
+
+template <class T>
+void integer_tile(const Product& p, const T* a, const T* b, T* c, const Tile& t) {
+  for (int64_t i = t.m0; i < t.m1; ++i) {
+    std::fill_n(c + i * p.n + t.n0, t.n1 - t.n0, T{0});
+    for (int64_t k = 0; k < p.k; ++k) {
+      const T x = p.transpose_a ? a[k * p.m + i] : a[i * p.k + k];
+      for (int64_t j = t.n0; j < t.n1; ++j) {
+        const T y = p.transpose_b ? b[j * p.k + k] : b[k * p.n + j];
+        c[i * p.n + j] = scalar::add(c[i * p.n + j], scalar::mul(x, y));
+      }
+    }
+  }
+}
+
+// Halves are widened to f32 in the workspace (phase 0), multiplied (phase 1) and rounded (phase 2).
+class MatmulKernel final : public Kernel {
+ public:
+  explicit MatmulKernel(const Node& node) : dtype_(node.type().dtype), half_(size_of(dtype_) == 2) {
+    const auto& attributes = node.as<MatmulAttributes>();
+    const Shape& a = node.input(0).shape();
+    const Shape& b = node.input(1).shape();
+    const Shape& c = node.type().shape;
+    p_.transpose_a = attributes.transpose_a;
+    p_.transpose_b = attributes.transpose_b;
+    p_.m = c[c.rank() - 2];
+    p_.n = c[c.rank() - 1];
+    p_.k = a[a.rank() - (attributes.transpose_a ? 2 : 1)];
+    set_batches(a, b, c);
+    cut_tiles();
+    counts_[0] = a.num_elements();
+    counts_[1] = b.num_elements();
+    counts_[2] = c.num_elements();
+  }
+
+  size_t workspace_bytes() const {
+    return half_ ? static_cast<size_t>(counts_[0] + counts_[1] + counts_[2]) * sizeof(float) : 0;
+  }
+  int phases() const override { return half_ ? 3 : 1; }
+  int blocks(int phase) const override { return half_ && phase != 1 ? 1 : blocks_; }
+
+  void run(void* const* args, int phase, int block) const override {
+    if (!half_) {
+      multiply_block(args, block);
+      return;
+    }
+    auto* a = static_cast<float*>(args[3]);
+    float* parts[3] = {a, a + counts_[0], a + counts_[0] + counts_[1]};
+    if (phase == 1) {
+      void* const widened[3] = {parts[0], parts[1], parts[2]};
+      multiply_block(widened, block);
+      return;
+    }
+    for (int i = phase == 0 ? 0 : 2; i < (phase == 0 ? 2 : 3); ++i) {
+      VectorCall call;
+      call.dst = phase == 0 ? parts[i] : args[i];
+      call.src[0] = phase == 0 ? args[i] : parts[i];
+      call.n = static_cast<size_t>(counts_[i]);
+      (phase == 0 ? find_cast(dtype_, f32) : find_cast(f32, dtype_))(call);
+    }
+  }
+
+ private:
+  // Which matrix of a and b each matrix of c needs, with leading dimensions broadcast.
+  void set_batches(const Shape& a, const Shape& b, const Shape& c) {
+    const std::span<const int64_t> lead(c.begin(), c.rank() - 2);
+    const Shape batches{lead};
+    count_ = batches.num_elements();
+    const auto matrices = [&](const Shape& shape) {
+      const Shape own{std::span<const int64_t>(shape.begin(), shape.rank() - 2)};
+      std::vector<int64_t> numbers(static_cast<size_t>(own.num_elements()));
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i);
+      std::vector<int64_t> result(static_cast<size_t>(count_));
+      if (count_ > 0)
+        BroadcastReader(own, batches, 8).read(numbers.data(), result.data(), 0, count_);
+      return result;
+    };
+    batch_a_ = matrices(a);
+    batch_b_ = matrices(b);
+  }
+
+  // Tiles of about 4 million multiply-adds, cut along the longer side in multiples of 16.
+  void cut_tiles() {
+    constexpr int64_t kWork = int64_t{4} << 20;
+    const int64_t work = p_.m * p_.n * std::max<int64_t>(1, p_.k);
+    const int64_t wanted = std::clamp<int64_t>(work / kWork, 1, 64);
+    along_n_ = p_.n >= p_.m;
+    const int64_t side = along_n_ ? p_.n : p_.m;
+    tile_ = std::max<int64_t>(16, ((side + wanted - 1) / wanted + 15) / 16 * 16);
+    tiles_ = std::max<int64_t>(1, (side + tile_ - 1) / tile_);
+    const int64_t all = tiles_ * count_;
+    const int64_t worth = std::max<int64_t>(1, work * count_ / (kWork / 8));
+    blocks_ = static_cast<int>(std::clamp<int64_t>(std::min(all, worth), 1, 64));
+  }
+
+  Tile tile(int64_t index) const {
+    const int64_t begin = index * tile_;
+    if (along_n_) return {0, p_.m, begin, std::min(p_.n, begin + tile_)};
+    return {begin, std::min(p_.m, begin + tile_), 0, p_.n};
+  }
+
+  void multiply_block(void* const* args, int block) const {
+    const int64_t all = tiles_ * count_;
+    for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
+      const auto batch = static_cast<size_t>(i / tiles_);
+      visit_dtype(half_ ? f32 : dtype_, [&]<class T>() {
+        if constexpr (!is_half_type<T> && !std::is_same_v<T, bool>) {
+          const T* a = static_cast<const T*>(args[0]) + batch_a_[batch] * p_.m * p_.k;
+          const T* b = static_cast<const T*>(args[1]) + batch_b_[batch] * p_.k * p_.n;
+          T* c = static_cast<T*>(args[2]) + static_cast<int64_t>(batch) * p_.m * p_.n;
+          multiply_tile(a, b, c, tile(i % tiles_));
+        }
+      });
+    }
+  }
+
+  template <class T>
+  void multiply_tile(const T* a, const T* b, T* c, const Tile& t) const {
+    if (t.m1 <= t.m0 || t.n1 <= t.n0) return;
+    if constexpr (std::is_floating_point_v<T>)
+      float_tile(p_, a, b, c, t);
+    else
+      integer_tile(p_, a, b, c, t);
+  }
+
+  DType dtype_;
+  bool half_;
+  Product p_;
+  int64_t count_ = 1;
+  std::vector<int64_t> batch_a_, batch_b_;
+  bool along_n_ = true;
+  int64_t tile_ = 0;
+  int64_t tiles_ = 1;
+  int64_t counts_[3] = {0, 0, 0};
+  int blocks_ = 1;
+};
+
+}  // namespace
+
+KernelPlan plan_matmul(const Node& node) {
+  auto kernel = std::make_unique<MatmulKernel>(node);
+  KernelPlan plan;
+  plan.workspace_bytes = kernel->workspace_bytes();
+  plan.block_dim = kernel->blocks(kernel->phases() == 3 ? 1 : 0);
+  plan.kernel = std::move(kernel);
+  return plan;
+}
+
+}  // namespace keel::cpu
