@@ -1,0 +1,29 @@
+// The NPU's kernels: what the library in npu_library.cpp chooses from. Each is bound to shapes when
+// a program is compiled and works through the ISA only.
+#ifndef KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
+#define KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
+
+#include "keel/backends/common/kernel.h"
+
+namespace keel::npu {
+
+// matmul on the cube: f32, f16, bf16; batched and transposed as its attributes say.
+Support supports_matmul(const Node& node);
+KernelPlan plan_matmul(const Node& node);
+
+// Element-wise nodes and clusters on the vector unit.
+Support supports_tiles(const Node& node);
+KernelPlan plan_tiles(const Node& node);
+
+// softmax, log_softmax, softmax_cross_entropy and its gradient in f32, with class ids as targets.
+Support supports_softmax(const Node& node);
+KernelPlan plan_softmax(const Node& node);
+
+// sum, prod, max, min over any axes; argmax and the like move and index elements and are shared
+// with other backends.
+Support supports_reduce(const Node& node);
+KernelPlan plan_reduce(const Node& node);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_KERNELS_KERNELS_H

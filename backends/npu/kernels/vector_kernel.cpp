@@ -1,0 +1,53 @@
+#include <algorithm>
+#include <utility>
+
+#include "keel/backends/common/reduce_kernel.h"
+#include "keel/backends/common/tile_program.h"
+#include "keel/backends/npu/isa/vector_reduce.h"
+#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/npu/kernels/kernels.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr int kMostBlocks = 32;
+constexpr int64_t kWorkOfABlock = 32768;  // elements times instructions
+
+VectorInstruction look_up(std::string_view op, DType in, DType out) {
+  return find_vector_instruction(op, in, out);
+}
+
+ReduceInstructions reduce_instructions(const Node& node) {
+  const std::string& op = node.op_name();
+  const DType dtype = node.input(0).dtype();
+  return {find_reduce_rows(op, dtype), find_reduce_columns(op, dtype),
+          find_reduce_columns(op, accumulator_of(dtype)), reduce_identity};
+}
+
+}  // namespace
+
+Support supports_tiles(const Node& node) { return keel::supports_tiles(node, look_up); }
+
+KernelPlan plan_tiles(const Node& node) {
+  TileProgram program(node, look_up);
+  const int64_t work = program.elements() * static_cast<int64_t>(program.instructions());
+  KernelPlan plan;
+  plan.block_dim = static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks));
+  plan.in_place = program.in_place();
+  plan.kind = TaskKind::kAiVectorCore;
+  plan.kernel = make_tile_kernel(std::move(program), plan.block_dim);
+  return plan;
+}
+
+Support supports_reduce(const Node& node) {
+  const std::string& op = node.op_name();
+  if (op != "sum" && op != "prod" && op != "max" && op != "min") return {false, "no kernel for it"};
+  if (reduce_instructions(node).complete()) return {true, ""};
+  return {false, std::string("no vector instruction for ") + name_of(node.input(0).dtype())};
+}
+
+KernelPlan plan_reduce(const Node& node) {
+  return keel::plan_reduce(node, reduce_instructions(node), kMostBlocks);
+}
+
+}  // namespace keel::npu
