@@ -226,9 +226,17 @@ Tensor from_fortran_order(const Tensor& from) {
   return to;
 }
 
+size_t data_bytes(const Header& header, const std::string& name) {
+  try {
+    return header.shape.num_bytes(header.dtype);
+  } catch (const Error& error) {
+    throw error.with_context(name);
+  }
+}
+
 Tensor read(const Source& source) {
   const Header header = read_header(source);
-  const size_t bytes = header.shape.num_bytes(header.dtype);
+  const size_t bytes = data_bytes(header, source.name);
   const uint64_t present = source.size - header.data_offset;
   if (present != bytes) {
     throw Error({.op = source.name,
