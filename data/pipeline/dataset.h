@@ -60,11 +60,12 @@ class KEEL_API Dataset {
   static Dataset from_npy(const std::vector<std::pair<std::string, std::string>>& field_paths,
                           CallSite site = CallSite::here());
   // Writes item `index` and returns true, or returns false where there are no more. Must be a
-  // function of the index alone and is called with rising indices, in one thread for each iterator;
-  // resuming calls it with later ones first.
+  // function of the index alone. With a size, items 0 to size - 1 exist, are reached in any order,
+  // and the function may be called from several threads at once; without one, in order and one at a
+  // time.
   using Generator = std::function<bool(int64_t index, const ItemSlot& out)>;
   static Dataset from_generator(ElementSpec item, Generator generator,
-                                CallSite site = CallSite::here());
+                                std::optional<int64_t> size = {}, CallSite site = CallSite::here());
 
   // ---- stages that choose and order items
 

@@ -1,0 +1,130 @@
+#include "keel/data/feed/feed.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "keel/data/pipeline/iterator.h"
+
+namespace keel {
+namespace {
+
+const FieldSpec* find_field(const ElementSpec& spec, const std::string& name) {
+  const auto found = std::find_if(spec.fields.begin(), spec.fields.end(),
+                                  [&](const FieldSpec& field) { return field.name == name; });
+  return found == spec.fields.end() ? nullptr : &*found;
+}
+
+// The dataset with the fields that `wanted` names, where it has all of them. Fields that nobody
+// wants are left out, but for a mask: without it padding would count as data.
+Dataset paired_by_name(const Dataset& dataset, const ElementSpec& wanted, CallSite site) {
+  std::vector<std::string> names;
+  for (const FieldSpec& field : wanted.fields) {
+    if (find_field(dataset.spec(), field.name) == nullptr) return dataset;
+    names.push_back(field.name);
+  }
+  if (find_field(dataset.spec(), "mask") != nullptr && find_field(wanted, "mask") == nullptr)
+    return dataset;
+  return dataset.select(names, site);
+}
+
+Dataset fitted(const Dataset& dataset, const ElementSpec& wanted, CallSite site) {
+  const Dataset paired = paired_by_name(dataset, wanted, site);
+  const ElementSpec& got = paired.spec();
+  const auto fail = [&](const std::string& field) {
+    throw Error({.op = "feed",
+                 .argument = field,
+                 .expected = to_string(wanted),
+                 .got = to_string(dataset.spec()),
+                 .fix = "make the dataset's fields what the model asks for (batch, select, map)",
+                 .site = site});
+  };
+  if (got.fields.size() != wanted.fields.size()) fail("fields");
+  for (size_t f = 0; f < got.fields.size(); ++f) {
+    if (got.fields[f].type != wanted.fields[f].type) fail("field '" + wanted.fields[f].name + "'");
+  }
+  // Paired in order: then no name may contradict it.
+  for (size_t f = 0; f < got.fields.size(); ++f) {
+    const FieldSpec* same = find_field(wanted, got.fields[f].name);
+    if (same != nullptr && same != &wanted.fields[f]) fail("field '" + got.fields[f].name + "'");
+  }
+  return paired;
+}
+
+class PipelineFeeder final : public Feeder {
+ public:
+  PipelineFeeder(Dataset dataset, FeedSpec spec, FeedOptions options)
+      : dataset_(std::move(dataset)), spec_(std::move(spec)), options_(std::move(options)) {
+    if (options_.depth == 0) {
+      options_.depth = default_queue_depth(spec_.element.slot_bytes());
+      if (const auto size = dataset_.size())
+        options_.depth = std::clamp<int64_t>(*size, 1, options_.depth);
+    }
+    open(options_.start);
+  }
+  ~PipelineFeeder() override { stop(); }
+
+  void open(const Cursor& cursor) override {
+    stop();
+    // Whatever is wrong with the cursor shows here, not in the thread.
+    auto iterator = std::make_unique<DatasetIterator>(dataset_, &stop_);
+    iterator->restore(cursor);
+    queue_ = std::make_shared<DeviceQueue>(
+        spec_.device, spec_.element,
+        DeviceQueueOptions{.name = options_.name,
+                           .depth = options_.depth,
+                           .getnext_timeout = options_.getnext_timeout});
+    stop_.store(false, std::memory_order_release);
+    iterator_ = std::move(iterator);
+    thread_ = std::thread([this] { run(); });
+  }
+
+  void stop() override {
+    if (!thread_.joinable()) return;
+    stop_.store(true, std::memory_order_release);
+    queue_->close();
+    thread_.join();
+    iterator_.reset();
+  }
+
+  const std::shared_ptr<DeviceQueue>& queue() const override { return queue_; }
+
+ private:
+  void run() {
+    try {
+      pump();
+    } catch (const Error& error) {
+      queue_->fail(error);
+    } catch (const std::exception& e) {
+      queue_->fail(Error({.op = "feed", .message = e.what()}));
+    } catch (...) {
+      queue_->fail(Error({.op = "feed", .message = "something that is no exception was thrown"}));
+    }
+  }
+
+  void pump() {
+    while (DeviceQueue::Slot* slot = queue_->reserve(&stop_)) {
+      if (!iterator_->next_into(slot->fields)) {
+        if (!stop_.load(std::memory_order_acquire)) queue_->finish();
+        return;
+      }
+      queue_->commit(iterator_->cursor());
+    }
+  }
+
+  Dataset dataset_;
+  FeedSpec spec_;
+  FeedOptions options_;
+  std::atomic<bool> stop_{false};
+  std::shared_ptr<DeviceQueue> queue_;
+  std::unique_ptr<DatasetIterator> iterator_;  // the thread's while it runs
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
+                             const FeedOptions& options, CallSite site) {
+  return std::make_shared<PipelineFeeder>(fitted(dataset, spec.element, site), spec, options);
+}
+
+}  // namespace keel

@@ -1,0 +1,73 @@
+// Cache: the items of one pass, kept in memory.
+#include <mutex>
+
+#include "keel/data/pipeline/block.h"
+#include "keel/data/pipeline/stages.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kReadAtOnce = 1024;
+
+// Blocks of kReadAtOnce items each, the last one not full.
+struct StoredItems {
+  std::vector<ItemBlock> blocks;
+  int64_t count = 0;
+};
+
+class CachedReader final : public IndexedReader {
+ public:
+  CachedReader(const ItemLayout& layout, std::shared_ptr<const StoredItems> items)
+      : layout_(layout), items_(std::move(items)) {}
+  int64_t size() const override { return items_->count; }
+  void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
+    for (size_t i = 0; i < items.size(); ++i) {
+      const ItemBlock& block = items_->blocks[static_cast<size_t>(items[i] / kReadAtOnce)];
+      copy_items(layout_, block.item(items[i] % kReadAtOnce),
+                 out.advanced(layout_, static_cast<int64_t>(i)), 1);
+    }
+  }
+
+ private:
+  const ItemLayout& layout_;
+  std::shared_ptr<const StoredItems> items_;
+};
+
+class CacheStage final : public DerivedStage {
+ public:
+  explicit CacheStage(StagePtr from) : DerivedStage(std::move(from)) {}
+
+  bool indexed() const override { return true; }
+  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (stored_) return std::make_unique<CachedReader>(layout(), stored_);
+    // Always the first pass, so that what is kept does not depend on where an iterator was resumed.
+    auto items = read_pass({.round = 0, .stop = pass.stop});
+    if (!pass.stopped()) stored_ = items;
+    return std::make_unique<CachedReader>(layout(), std::move(items));
+  }
+  uint64_t order_key(uint64_t) const override { return from()->order_key(0); }
+
+ private:
+  std::shared_ptr<const StoredItems> read_pass(const PassContext& pass) const {
+    auto items = std::make_shared<StoredItems>();
+    const auto reader = from()->open(pass);
+    while (!pass.stopped()) {
+      ItemBlock block(layout(), kReadAtOnce);
+      const int64_t got = reader->read(kReadAtOnce, block.item(0));
+      items->count += got;
+      if (got > 0) items->blocks.push_back(std::move(block));
+      if (got < kReadAtOnce) break;
+    }
+    return items;
+  }
+
+  mutable std::mutex lock_;
+  mutable std::shared_ptr<const StoredItems> stored_;
+};
+
+}  // namespace
+
+StagePtr make_cache_stage(StagePtr from) { return std::make_shared<CacheStage>(std::move(from)); }
+
+}  // namespace keel

@@ -1,0 +1,81 @@
+#include "keel/data/pipeline/crew.h"
+
+#include <utility>
+
+namespace keel {
+
+Crew::Crew(int threads) {
+  for (int i = 1; i < threads; ++i) {
+    helpers_.emplace_back([this] {
+      while (true) {
+        const uint32_t seen = begun_.load();
+        if (quit_.load(std::memory_order_acquire)) return;
+        while (do_next_part()) {
+        }
+        begun_.wait_while(seen);
+      }
+    });
+  }
+}
+
+Crew::~Crew() {
+  quit_.store(true, std::memory_order_release);
+  begun_.bump();
+  for (std::thread& helper : helpers_) helper.join();
+}
+
+// A part is taken only if the ticket has not moved since work and count were read: so they belong
+// to its run.
+bool Crew::do_next_part() {
+  uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  while (true) {
+    const auto* work = work_.load(std::memory_order_acquire);
+    const uint32_t count = count_.load(std::memory_order_acquire);
+    const auto part = static_cast<uint32_t>(ticket);
+    if (work == nullptr || part >= count) return false;
+    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
+    try {
+      (*work)(part);
+    } catch (...) {
+      keep(part, std::current_exception());
+    }
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) ended_.bump();
+    return true;
+  }
+}
+
+void Crew::keep(uint32_t part, std::exception_ptr failure) {
+  const std::lock_guard<std::mutex> guard(failure_lock_);
+  if (failure_ && failed_part_ < part) return;
+  failure_ = std::move(failure);
+  failed_part_ = part;
+}
+
+void Crew::run(uint32_t count, FunctionRef<void(uint32_t)> work) {
+  std::unique_lock<std::mutex> mine(one_run_, std::try_to_lock);
+  if (!mine.owns_lock() || helpers_.empty() || count < 2) {
+    for (uint32_t part = 0; part < count; ++part) work(part);
+    return;
+  }
+  work_.store(&work, std::memory_order_release);
+  count_.store(count, std::memory_order_release);
+  done_.store(0, std::memory_order_release);
+  ticket_.store(((ticket_.load(std::memory_order_relaxed) >> 32) + 1) << 32,
+                std::memory_order_release);
+  begun_.bump();
+  while (do_next_part()) {
+  }
+  while (true) {
+    const uint32_t seen = ended_.load();
+    if (done_.load(std::memory_order_acquire) == count) break;
+    ended_.wait_while(seen);
+  }
+  std::exception_ptr failure;
+  {
+    const std::lock_guard<std::mutex> guard(failure_lock_);
+    failure = std::exchange(failure_, nullptr);
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace keel

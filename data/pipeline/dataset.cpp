@@ -1,0 +1,252 @@
+#include "keel/data/pipeline/dataset.h"
+
+#include <cstring>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/tensor/npy.h"
+#include "keel/data/pipeline/block.h"
+#include "keel/data/pipeline/stages.h"
+
+namespace keel {
+namespace {
+
+// Makes a stage; what is wrong with it is reported with the user's line.
+template <class Make>
+Dataset at_site(CallSite site, Make make) {
+  try {
+    return Dataset(make());
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
+}
+
+void require_count(const char* op, const char* argument, int64_t value, int64_t least) {
+  if (value >= least) return;
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = "at least " + std::to_string(least),
+               .got = std::to_string(value),
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+class ItemFunctionElement final : public ElementFunction {
+ public:
+  ItemFunctionElement(ElementSpec input, ElementSpec output, Dataset::ItemFunction function)
+      : input_(std::move(input)), output_(std::move(output)), function_(std::move(function)) {}
+  const ElementSpec& input() const override { return input_.spec; }
+  const ElementSpec& output() const override { return output_.spec; }
+  void apply(std::span<const void* const> in, std::span<void* const> out) const override {
+    function_(ItemView(input_, in), ItemSlot(output_, out));
+  }
+
+ private:
+  ItemLayout input_;
+  ItemLayout output_;
+  Dataset::ItemFunction function_;
+};
+
+std::vector<Tensor> tensors_from(const ElementSpec& spec, std::span<const void* const> in) {
+  std::vector<Tensor> tensors;
+  for (size_t f = 0; f < in.size(); ++f) {
+    Tensor tensor(spec.fields[f].type.dtype, spec.fields[f].type.shape);
+    if (tensor.num_bytes() > 0) std::memcpy(tensor.raw(), in[f], tensor.num_bytes());
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+class TensorFunctionElement final : public ElementFunction {
+ public:
+  TensorFunctionElement(ElementSpec input, ElementSpec output, Dataset::TensorFunction function)
+      : input_(std::move(input)), output_(std::move(output)), function_(std::move(function)) {}
+  const ElementSpec& input() const override { return input_; }
+  const ElementSpec& output() const override { return output_; }
+  void apply(std::span<const void* const> in, std::span<void* const> out) const override {
+    const auto results = function_(tensors_from(input_, in));
+    const ElementSpec got = spec_of(results);
+    if (got != output_) {
+      throw Error({.message = "expected " + to_string(output_) + " as for the first item, got " +
+                              to_string(got)});
+    }
+    for (size_t f = 0; f < out.size(); ++f) {
+      const Tensor& tensor = results[f].second;
+      if (tensor.num_bytes() > 0) std::memcpy(out[f], tensor.raw(), tensor.num_bytes());
+    }
+  }
+  static ElementSpec spec_of(const std::vector<std::pair<std::string, Tensor>>& fields) {
+    ElementSpec spec;
+    for (const auto& [name, tensor] : fields) spec.fields.push_back({name, tensor.type()});
+    return spec;
+  }
+
+ private:
+  ElementSpec input_;
+  ElementSpec output_;
+  Dataset::TensorFunction function_;
+};
+
+// What the function makes of the first item.
+ElementSpec try_on_first_item(const Stage& from, const Dataset::TensorFunction& function,
+                              const std::string& name) {
+  const std::string op = "map '" + name + "'";
+  ItemBlock item(from.layout(), 1);
+  if (from.open({})->read(1, item.item(0)) == 0) {
+    throw Error({.op = op,
+                 .message = "there is no item to find the result's types with",
+                 .fix = "use the form of map that is given the output's types"});
+  }
+  std::vector<const void*> in;
+  for (void* address : item.item(0).all()) in.push_back(address);
+  try {
+    return TensorFunctionElement::spec_of(function(tensors_from(from.layout().spec, in)));
+  } catch (const std::exception& e) {
+    throw Error({.op = op, .argument = "item 0", .message = e.what()});
+  }
+}
+
+StagePtr map_elements(const StagePtr& stage, const std::shared_ptr<const ElementFunction>& function,
+                      const MapOptions& options, CallSite site) {
+  return make_under_repeat(
+      stage, [&](const StagePtr& from) { return make_map_stage(from, function, options, site); });
+}
+
+std::vector<StagePtr> stages_of(const std::vector<Dataset>& parts) {
+  std::vector<StagePtr> stages;
+  for (const Dataset& part : parts) stages.push_back(part.stage());
+  return stages;
+}
+
+}  // namespace
+
+Dataset::Dataset(std::shared_ptr<const Stage> stage) : stage_(std::move(stage)) {}
+
+Dataset Dataset::from_tensors(const std::vector<std::pair<std::string, Tensor>>& fields,
+                              CallSite site) {
+  return at_site(site, [&] { return make_tensor_stage(fields); });
+}
+
+Dataset Dataset::from_images(const LabelledImages& set) {
+  return Dataset(make_tensor_stage({{"image", set.images}, {"label", set.labels}}));
+}
+
+Dataset Dataset::from_npy(const std::vector<std::pair<std::string, std::string>>& field_paths,
+                          CallSite site) {
+  return at_site(site, [&] {
+    std::vector<std::pair<std::string, Tensor>> fields;
+    for (const auto& [name, path] : field_paths) fields.emplace_back(name, read_npy(path));
+    return make_tensor_stage(fields);
+  });
+}
+
+Dataset Dataset::from_generator(ElementSpec item, Generator generator, std::optional<int64_t> size,
+                                CallSite site) {
+  return at_site(site, [&] {
+    return make_generator_stage(std::move(item), std::move(generator), size, site);
+  });
+}
+
+Dataset Dataset::shuffle(uint64_t seed, CallSite site) const {
+  return at_site(site, [&] { return make_shuffle_stage(stage_, seed); });
+}
+
+Dataset Dataset::shuffle_buffered(int64_t buffer, uint64_t seed, CallSite site) const {
+  return at_site(site, [&] { return make_buffered_shuffle_stage(stage_, buffer, seed); });
+}
+
+Dataset Dataset::take(int64_t count, CallSite site) const {
+  return at_site(site, [&] {
+    require_count("take", "count", count, 0);
+    return make_slice_stage(stage_, 0, 1, count);
+  });
+}
+
+Dataset Dataset::skip(int64_t count, CallSite site) const {
+  return at_site(site, [&] {
+    require_count("skip", "count", count, 0);
+    return make_slice_stage(stage_, count, 1, std::nullopt);
+  });
+}
+
+Dataset Dataset::shard(int64_t shards, int64_t index, CallSite site) const {
+  return at_site(site, [&] {
+    require_count("shard", "shards", shards, 1);
+    require_count("shard", "index", index, 0);
+    require_count("shard", "shards", shards, checked_add(index, 1));
+    return make_slice_stage(stage_, index, shards, std::nullopt);
+  });
+}
+
+Dataset Dataset::repeat(std::optional<int64_t> times, CallSite site) const {
+  return at_site(site, [&] {
+    if (times) require_count("repeat", "times", *times, 0);
+    return make_repeat_stage(stage_, times);
+  });
+}
+
+Dataset Dataset::concatenate(const Dataset& next, CallSite site) const {
+  return at_site(site, [&] { return make_concatenate_stage(stage_, next.stage_); });
+}
+
+Dataset Dataset::zip(const std::vector<Dataset>& parts, CallSite site) {
+  return at_site(site, [&] { return make_zip_stage(stages_of(parts)); });
+}
+
+Dataset Dataset::interleave(const std::vector<Dataset>& parts, int64_t block, CallSite site) {
+  return at_site(site, [&] { return make_interleave_stage(stages_of(parts), block); });
+}
+
+Dataset Dataset::filter(Predicate keep, std::string name, CallSite site) const {
+  return at_site(site,
+                 [&] { return make_filter_stage(stage_, std::move(keep), std::move(name), site); });
+}
+
+Dataset Dataset::map(std::shared_ptr<const ElementFunction> function, MapOptions options,
+                     CallSite site) const {
+  return at_site(site, [&] { return map_elements(stage_, std::move(function), options, site); });
+}
+
+Dataset Dataset::map(ElementSpec output, ItemFunction function, MapOptions options,
+                     CallSite site) const {
+  return at_site(site, [&] {
+    if (!function) throw Error({.op = "map", .argument = "function", .message = "is empty"});
+    auto element =
+        std::make_shared<ItemFunctionElement>(spec(), std::move(output), std::move(function));
+    return map_elements(stage_, std::move(element), options, site);
+  });
+}
+
+Dataset Dataset::map(TensorFunction function, MapOptions options, CallSite site) const {
+  return at_site(site, [&] {
+    if (!function) throw Error({.op = "map", .argument = "function", .message = "is empty"});
+    ElementSpec output = try_on_first_item(*stage_, function, options.name);
+    auto element =
+        std::make_shared<TensorFunctionElement>(spec(), std::move(output), std::move(function));
+    return map_elements(stage_, std::move(element), options, site);
+  });
+}
+
+Dataset Dataset::select(const std::vector<std::string>& fields, CallSite site) const {
+  return at_site(site, [&] {
+    return make_under_repeat(stage_,
+                             [&](const StagePtr& from) { return make_select_stage(from, fields); });
+  });
+}
+
+Dataset Dataset::batch(int64_t size, Tail tail, CallSite site) const {
+  return at_site(site, [&] { return make_batch_stage(stage_, size, tail); });
+}
+
+Dataset Dataset::cache() const { return Dataset(make_cache_stage(stage_)); }
+
+Dataset Dataset::prefetch(int64_t elements, CallSite site) const {
+  return at_site(site, [&] {
+    return make_under_repeat(
+        stage_, [&](const StagePtr& from) { return make_prefetch_stage(from, elements); });
+  });
+}
+
+const ElementSpec& Dataset::spec() const noexcept { return stage_->layout().spec; }
+std::optional<int64_t> Dataset::size() const { return stage_->size(); }
+std::optional<int64_t> Dataset::dropped_items() const { return stage_->dropped_items(); }
+
+}  // namespace keel

@@ -1,0 +1,171 @@
+// Map: a function on each item, written straight to where the result is wanted.
+#include <algorithm>
+#include <optional>
+
+#include "keel/data/pipeline/block.h"
+#include "keel/data/pipeline/crew.h"
+#include "keel/data/pipeline/stages.h"
+#include "keel/data/pipeline/user_call.h"
+
+namespace keel {
+namespace {
+
+constexpr int kMaxThreads = 256;
+// Items that one thread takes at a time; small enough that a batch of 100 keeps two threads busy to
+// its end.
+constexpr int64_t kShare = 8;
+// Items read at a time by a reader that has to read them in order.
+constexpr int64_t kReadAhead = 256;
+
+class MapStage final : public DerivedStage {
+ public:
+  MapStage(StagePtr from, std::shared_ptr<const ElementFunction> function,
+           const MapOptions& options, CallSite site)
+      : DerivedStage(function->output(), std::move(from)),
+        function_(std::move(function)),
+        name_("map '" + options.name + "'"),
+        threads_(options.threads),
+        site_(site) {}
+
+  bool indexed() const override { return from()->indexed(); }
+  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override;
+  std::unique_ptr<Reader> open(const PassContext& pass) const override;
+
+  const ItemLayout& input() const { return from()->layout(); }
+  std::unique_ptr<Crew> make_crew() const {
+    return threads_ > 1 ? std::make_unique<Crew>(threads_) : nullptr;
+  }
+  // item_number(i) is what errors call item i of these `count`.
+  template <class Number>
+  void apply(int64_t count, const FieldAddresses& in, const FieldAddresses& out,
+             Number item_number) const {
+    std::array<const void*, ItemLayout::kMaxFields> addresses;
+    for (int64_t i = 0; i < count; ++i) {
+      const FieldAddresses from_item = in.advanced(input(), i);
+      const FieldAddresses to_item = out.advanced(layout(), i);
+      for (size_t f = 0; f < from_item.size(); ++f) addresses[f] = from_item[f];
+      call_user(name_, item_number(i), site_, [&] {
+        function_->apply({addresses.data(), from_item.size()}, to_item.all());
+      });
+    }
+  }
+
+ private:
+  std::shared_ptr<const ElementFunction> function_;
+  std::string name_;
+  int threads_;
+  CallSite site_;
+};
+
+// Calls share(begin, count) for the parts of [0, count), by the crew's threads where there is one.
+template <class Share>
+void share_out(Crew* crew, int64_t count, Share share) {
+  const int64_t parts = (count + kShare - 1) / kShare;
+  if (crew == nullptr || parts < 2) {
+    for (int64_t begin = 0; begin < count; begin += kShare)
+      share(begin, std::min(kShare, count - begin));
+    return;
+  }
+  crew->run(static_cast<uint32_t>(parts), [&](uint32_t part) {
+    const int64_t begin = part * kShare;
+    share(begin, std::min(kShare, count - begin));
+  });
+}
+
+class MappedReader final : public Reader {
+ public:
+  MappedReader(const MapStage& stage, const PassContext& pass)
+      : stage_(stage), from_(stage.from()->open(pass)), crew_(stage.make_crew()) {}
+
+  int64_t read(int64_t count, const FieldAddresses& out) override {
+    const CompleteFields fields(stage_.layout(), out, count);
+    int64_t done = 0;
+    while (done < count) {
+      const int64_t asked = std::min(kReadAhead, count - done);
+      if (block_.items() < asked) block_ = ItemBlock(stage_.input(), asked);
+      const int64_t got = from_->read(asked, block_.item(0));
+      const FieldAddresses to = fields.all().advanced(stage_.layout(), done);
+      share_out(crew_.get(), got, [&](int64_t begin, int64_t part) {
+        stage_.apply(part, block_.item(begin), to.advanced(stage_.layout(), begin),
+                     [&](int64_t i) { return seen_ + begin + i; });
+      });
+      done += got;
+      seen_ += got;
+      if (got < asked) break;
+    }
+    return done;
+  }
+  int64_t skip(int64_t count) override {
+    const int64_t skipped = from_->skip(count);
+    seen_ += skipped;
+    return skipped;
+  }
+
+ private:
+  const MapStage& stage_;
+  std::unique_ptr<Reader> from_;
+  std::unique_ptr<Crew> crew_;
+  ItemBlock block_;
+  int64_t seen_ = 0;
+};
+
+class MappedIndexedReader final : public IndexedReader {
+ public:
+  MappedIndexedReader(const MapStage& stage, const PassContext& pass)
+      : stage_(stage), from_(stage.from()->open_indexed(pass)), crew_(stage.make_crew()) {}
+  int64_t size() const override { return from_->size(); }
+  void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
+    const auto count = static_cast<int64_t>(items.size());
+    const CompleteFields fields(stage_.layout(), out, count);
+    share_out(crew_.get(), count, [&](int64_t begin, int64_t part) {
+      const ItemBlock block(stage_.input(), part);
+      const auto mine = items.subspan(static_cast<size_t>(begin), static_cast<size_t>(part));
+      from_->gather(mine, block.item(0));
+      stage_.apply(part, block.item(0), fields.all().advanced(stage_.layout(), begin),
+                   [&](int64_t i) { return mine[static_cast<size_t>(i)]; });
+    });
+  }
+
+ private:
+  const MapStage& stage_;
+  std::unique_ptr<IndexedReader> from_;
+  std::unique_ptr<Crew> crew_;
+};
+
+std::unique_ptr<IndexedReader> MapStage::open_indexed(const PassContext& pass) const {
+  return std::make_unique<MappedIndexedReader>(*this, pass);
+}
+
+std::unique_ptr<Reader> MapStage::open(const PassContext& pass) const {
+  if (indexed()) return open_indexed(pass);
+  return std::make_unique<MappedReader>(*this, pass);
+}
+
+}  // namespace
+
+StagePtr make_map_stage(StagePtr from, std::shared_ptr<const ElementFunction> function,
+                        MapOptions options, CallSite site) {
+  if (function == nullptr)
+    throw Error({.op = "map", .argument = "function", .message = "is empty"});
+  if (options.threads < 1 || options.threads > kMaxThreads) {
+    throw Error({.op = "map",
+                 .argument = "threads",
+                 .expected = "1 to " + std::to_string(kMaxThreads),
+                 .got = std::to_string(options.threads),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  const ElementSpec& items = from->layout().spec;
+  bool fits = items.fields.size() == function->input().fields.size();
+  for (size_t f = 0; fits && f < items.fields.size(); ++f) {
+    fits = items.fields[f].type == function->input().fields[f].type;
+  }
+  if (!fits) {
+    throw Error({.op = "map '" + options.name + "'",
+                 .argument = "function",
+                 .expected = "one that takes " + to_string(items),
+                 .got = "one that takes " + to_string(function->input())});
+  }
+  return std::make_shared<MapStage>(std::move(from), std::move(function), options, site);
+}
+
+}  // namespace keel

@@ -1,0 +1,136 @@
+// Prefetch: a thread that reads ahead.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "keel/core/base/wait_word.h"
+#include "keel/data/pipeline/block.h"
+#include "keel/data/pipeline/stages.h"
+
+namespace keel {
+namespace {
+
+// How often a waiting reader looks at the stop flag of its pass, which nobody announces.
+constexpr std::chrono::milliseconds kStopCheck{50};
+
+class PrefetchedReader final : public Reader {
+ public:
+  PrefetchedReader(const Stage& from, const ItemLayout& layout, const PassContext& pass,
+                   int64_t elements)
+      : layout_(layout),
+        pass_(pass),
+        from_(from.open({.round = pass.round, .stop = &quit_})),
+        ring_(layout, elements) {}
+  ~PrefetchedReader() override {
+    quit_.store(true, std::memory_order_release);
+    room_.bump();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  int64_t read(int64_t count, const FieldAddresses& out) override {
+    if (!thread_.joinable()) thread_ = std::thread([this] { produce(); });
+    return take(count, [&](int64_t place, int64_t done, int64_t part) {
+      copy_items(layout_, ring_.item(place), out.advanced(layout_, done), part);
+    });
+  }
+  int64_t skip(int64_t count) override {
+    if (!thread_.joinable()) return from_->skip(count);
+    return take(count, [](int64_t, int64_t, int64_t) {});
+  }
+
+ private:
+  void produce() {
+    try {
+      fill();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    ended_.store(true, std::memory_order_release);
+    news_.bump();
+  }
+
+  // Reads runs of free places, half the ring at most, so that neither side waits for a whole ring.
+  void fill() {
+    const int64_t most = std::max<int64_t>(1, ring_.items() / 2);
+    while (!quit_.load(std::memory_order_acquire)) {
+      const uint32_t seen = room_.load();
+      const int64_t number = produced_.load(std::memory_order_relaxed);
+      const int64_t place = number % ring_.items();
+      const int64_t free = ring_.items() - (number - consumed_.load(std::memory_order_acquire));
+      const int64_t part = std::min({free, ring_.items() - place, most});
+      if (part == 0) {
+        if (!quit_.load(std::memory_order_acquire)) room_.wait_while(seen);
+        continue;
+      }
+      const int64_t got = from_->read(part, ring_.item(place));
+      produced_.store(number + got, std::memory_order_release);
+      news_.bump();
+      if (got < part) return;
+    }
+  }
+
+  template <class Deliver>
+  int64_t take(int64_t count, Deliver deliver) {
+    int64_t done = 0;
+    while (done < count && !pass_.stopped()) {
+      const uint32_t seen = news_.load();
+      const bool ended = ended_.load(std::memory_order_acquire);
+      const int64_t number = consumed_.load(std::memory_order_relaxed);
+      const int64_t place = number % ring_.items();
+      const int64_t there = produced_.load(std::memory_order_acquire) - number;
+      const int64_t part = std::min({there, ring_.items() - place, count - done});
+      if (part > 0) {
+        deliver(place, done, part);
+        done += part;
+        consumed_.store(number + part, std::memory_order_release);
+        room_.bump();
+      } else if (ended) {
+        if (failure_) std::rethrow_exception(failure_);
+        break;
+      } else {
+        news_.wait_while(seen, kStopCheck);
+      }
+    }
+    return done;
+  }
+
+  const ItemLayout& layout_;
+  PassContext pass_;
+  std::atomic<bool> quit_{false};
+  std::unique_ptr<Reader> from_;
+  ItemBlock ring_;
+  std::atomic<int64_t> produced_{0};
+  std::atomic<int64_t> consumed_{0};
+  std::atomic<bool> ended_{false};
+  std::exception_ptr failure_;  // published by ended_
+  WaitWord news_;
+  WaitWord room_;
+  std::thread thread_;
+};
+
+class PrefetchStage final : public DerivedStage {
+ public:
+  PrefetchStage(StagePtr from, int64_t elements)
+      : DerivedStage(std::move(from)), elements_(elements) {}
+  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+    return std::make_unique<PrefetchedReader>(*from(), layout(), pass, elements_);
+  }
+
+ private:
+  int64_t elements_;
+};
+
+}  // namespace
+
+StagePtr make_prefetch_stage(StagePtr from, int64_t elements) {
+  if (elements < 1) {
+    throw Error({.op = "prefetch",
+                 .argument = "elements",
+                 .expected = "at least 1",
+                 .got = std::to_string(elements),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  return std::make_shared<PrefetchStage>(std::move(from), elements);
+}
+
+}  // namespace keel

@@ -1,0 +1,201 @@
+// Stages that string the items of several pipelines together: one after the other, or in turns.
+#include <algorithm>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/random.h"
+#include "keel/data/pipeline/stages.h"
+
+namespace keel {
+namespace {
+
+void check_same_items(const char* op, const std::vector<StagePtr>& parts) {
+  if (parts.empty())
+    throw Error({.op = op, .argument = "parts", .expected = "at least one", .got = "none"});
+  for (const StagePtr& part : parts) {
+    if (part->layout().spec == parts[0]->layout().spec) continue;
+    throw Error({.op = op,
+                 .argument = "parts",
+                 .expected = "items " + to_string(parts[0]->layout().spec) + " in all of them",
+                 .got = to_string(part->layout().spec)});
+  }
+}
+
+class ConcatenatedIndexedReader final : public IndexedReader {
+ public:
+  ConcatenatedIndexedReader(const ItemLayout& layout, std::unique_ptr<IndexedReader> first,
+                            std::unique_ptr<IndexedReader> second)
+      : layout_(layout), first_(std::move(first)), second_(std::move(second)) {}
+  int64_t size() const override { return first_->size() + second_->size(); }
+  void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
+    const int64_t border = first_->size();
+    size_t begin = 0;
+    while (begin < items.size()) {
+      const bool in_first = items[begin] < border;
+      size_t end = begin + 1;
+      while (end < items.size() && (items[end] < border) == in_first) ++end;
+      const auto run = items.subspan(begin, end - begin);
+      const FieldAddresses to = out.advanced(layout_, static_cast<int64_t>(begin));
+      if (in_first) {
+        first_->gather(run, to);
+      } else {
+        gather_mapped(*second_, layout_, run, to, [&](int64_t i) { return i - border; });
+      }
+      begin = end;
+    }
+  }
+
+ private:
+  const ItemLayout& layout_;
+  std::unique_ptr<IndexedReader> first_;
+  std::unique_ptr<IndexedReader> second_;
+};
+
+class ConcatenatedReader final : public Reader {
+ public:
+  ConcatenatedReader(const ItemLayout& layout, std::unique_ptr<Reader> first,
+                     std::unique_ptr<Reader> second)
+      : layout_(layout), first_(std::move(first)), second_(std::move(second)) {}
+  int64_t read(int64_t count, const FieldAddresses& out) override {
+    const int64_t done = in_first_ ? first_->read(count, out) : 0;
+    if (done == count) return done;
+    in_first_ = false;
+    return done + second_->read(count - done, out.advanced(layout_, done));
+  }
+  int64_t skip(int64_t count) override {
+    const int64_t done = in_first_ ? first_->skip(count) : 0;
+    if (done == count) return done;
+    in_first_ = false;
+    return done + second_->skip(count - done);
+  }
+
+ private:
+  const ItemLayout& layout_;
+  std::unique_ptr<Reader> first_;
+  std::unique_ptr<Reader> second_;
+  bool in_first_ = true;
+};
+
+// What sequences have in common.
+class SequenceStage : public Stage {
+ public:
+  explicit SequenceStage(std::vector<StagePtr> parts)
+      : Stage(parts[0]->layout().spec), parts_(std::move(parts)) {}
+
+  const std::vector<StagePtr>& parts() const noexcept { return parts_; }
+  std::optional<int64_t> size() const override { return sum(&Stage::size); }
+  std::optional<int64_t> dropped_items() const override { return sum(&Stage::dropped_items); }
+  uint64_t order_key(uint64_t round) const override {
+    uint64_t key = 0;
+    for (const StagePtr& part : parts_) {
+      const uint64_t own = part->order_key(round);
+      if (key != 0 || own != 0) key = fold_key(key, own);
+    }
+    return key;
+  }
+
+ private:
+  std::optional<int64_t> sum(std::optional<int64_t> (Stage::*number)() const) const {
+    int64_t total = 0;
+    for (const StagePtr& part : parts_) {
+      const auto own = ((*part).*number)();
+      if (!own) return std::nullopt;
+      total = checked_add(total, *own, "number of items");
+    }
+    return total;
+  }
+
+  std::vector<StagePtr> parts_;
+};
+
+class ConcatenateStage final : public SequenceStage {
+ public:
+  using SequenceStage::SequenceStage;
+  bool indexed() const override { return parts()[0]->indexed() && parts()[1]->indexed(); }
+  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+    return std::make_unique<ConcatenatedIndexedReader>(layout(), parts()[0]->open_indexed(pass),
+                                                       parts()[1]->open_indexed(pass));
+  }
+  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+    if (indexed()) return open_indexed(pass);
+    return std::make_unique<ConcatenatedReader>(layout(), parts()[0]->open(pass),
+                                                parts()[1]->open(pass));
+  }
+};
+
+class InterleavedReader final : public Reader {
+ public:
+  InterleavedReader(const ItemLayout& layout, std::vector<std::unique_ptr<Reader>> parts,
+                    int64_t block)
+      : layout_(layout), parts_(std::move(parts)), block_(block), rest_(block) {}
+  int64_t read(int64_t count, const FieldAddresses& out) override {
+    return walk(count, [&](Reader& part, int64_t done, int64_t asked) {
+      return part.read(asked, out.advanced(layout_, done));
+    });
+  }
+  int64_t skip(int64_t count) override {
+    return walk(count, [](Reader& part, int64_t, int64_t asked) { return part.skip(asked); });
+  }
+
+ private:
+  template <class Pass>
+  int64_t walk(int64_t count, Pass pass) {
+    int64_t done = 0;
+    while (done < count && !parts_.empty()) {
+      const int64_t asked = std::min(rest_, count - done);
+      const int64_t got = pass(*parts_[turn_], done, asked);
+      done += got;
+      rest_ -= got;
+      if (got < asked) {
+        parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(turn_));
+        rest_ = block_;
+      } else if (rest_ == 0) {
+        ++turn_;
+        rest_ = block_;
+      }
+      if (turn_ >= parts_.size()) turn_ = 0;
+    }
+    return done;
+  }
+
+  const ItemLayout& layout_;
+  std::vector<std::unique_ptr<Reader>> parts_;  // those that have not ended
+  int64_t block_;
+  size_t turn_ = 0;
+  int64_t rest_;  // of the block in turn
+};
+
+class InterleaveStage final : public SequenceStage {
+ public:
+  InterleaveStage(std::vector<StagePtr> parts, int64_t block)
+      : SequenceStage(std::move(parts)), block_(block) {}
+  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+    std::vector<std::unique_ptr<Reader>> readers;
+    for (const StagePtr& part : parts()) readers.push_back(part->open(pass));
+    return std::make_unique<InterleavedReader>(layout(), std::move(readers), block_);
+  }
+
+ private:
+  int64_t block_;
+};
+
+}  // namespace
+
+StagePtr make_concatenate_stage(StagePtr first, StagePtr second) {
+  std::vector<StagePtr> parts{std::move(first), std::move(second)};
+  check_same_items("concatenate", parts);
+  return std::make_shared<ConcatenateStage>(std::move(parts));
+}
+
+StagePtr make_interleave_stage(std::vector<StagePtr> parts, int64_t block) {
+  check_same_items("interleave", parts);
+  if (block < 1) {
+    throw Error({.op = "interleave",
+                 .argument = "block",
+                 .expected = "at least 1",
+                 .got = std::to_string(block),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  return std::make_shared<InterleaveStage>(std::move(parts), block);
+}
+
+}  // namespace keel

@@ -1,0 +1,149 @@
+// Shuffles: of a whole pass by a permutation, or out of a buffer.
+#include <cstring>
+
+#include "keel/core/base/random.h"
+#include "keel/data/pipeline/block.h"
+#include "keel/data/pipeline/stages.h"
+
+namespace keel {
+namespace {
+
+// Above this the permutation is evaluated item by item instead of being written out.
+constexpr int64_t kMaxTable = int64_t{1} << 26;
+
+uint64_t combined_key(uint64_t own, uint64_t before) {
+  return before == 0 ? own : fold_key(own, before);
+}
+
+class ShuffledReader final : public IndexedReader {
+ public:
+  ShuffledReader(const ItemLayout& layout, std::unique_ptr<IndexedReader> from, uint64_t key)
+      : layout_(layout),
+        from_(std::move(from)),
+        permutation_(static_cast<uint64_t>(from_->size()), key) {
+    if (from_->size() <= kMaxTable)
+      table_ = shuffled_indices(static_cast<uint32_t>(from_->size()), key);
+  }
+
+  int64_t size() const override { return from_->size(); }
+  void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
+    if (table_.empty()) {
+      gather_mapped(*from_, layout_, items, out, [&](int64_t i) {
+        return static_cast<int64_t>(permutation_[static_cast<uint64_t>(i)]);
+      });
+    } else {
+      gather_mapped(*from_, layout_, items, out, [&](int64_t i) {
+        return static_cast<int64_t>(table_[static_cast<size_t>(i)]);
+      });
+    }
+  }
+
+ private:
+  const ItemLayout& layout_;
+  std::unique_ptr<IndexedReader> from_;
+  Permutation permutation_;
+  std::vector<uint32_t> table_;
+};
+
+class ShuffleStage final : public DerivedStage {
+ public:
+  ShuffleStage(StagePtr from, uint64_t seed) : DerivedStage(std::move(from)), seed_(seed) {}
+
+  bool indexed() const override { return true; }
+  std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
+    return std::make_unique<ShuffledReader>(layout(), from()->open_indexed(pass),
+                                            fold_key(seed_, pass.round));
+  }
+  uint64_t order_key(uint64_t round) const override {
+    return combined_key(fold_key(seed_, round), from()->order_key(round));
+  }
+
+ private:
+  uint64_t seed_;
+};
+
+// Keeps `buffer` items read ahead; each item is drawn from them and replaced by the next one.
+class BufferedShuffleReader final : public Reader {
+ public:
+  BufferedShuffleReader(const ItemLayout& layout, std::unique_ptr<Reader> from, int64_t buffer,
+                        uint64_t key)
+      : layout_(layout), from_(std::move(from)), block_(layout, buffer), key_(key) {}
+
+  int64_t read(int64_t count, const FieldAddresses& out) override {
+    return draw(count, [&](int64_t from, int64_t to) {
+      copy_items(layout_, block_.item(from), out.advanced(layout_, to), 1);
+    });
+  }
+  int64_t skip(int64_t count) override {
+    return draw(count, [](int64_t, int64_t) {});
+  }
+
+ private:
+  template <class Deliver>
+  int64_t draw(int64_t count, Deliver deliver) {
+    if (!filled_) {
+      held_ = from_->read(block_.items(), block_.item(0));
+      filled_ = true;
+    }
+    int64_t done = 0;
+    for (; done < count && held_ > 0; ++done) {
+      const uint64_t word = random_bits(key_, drawn_++);
+      const auto chosen = static_cast<int64_t>((word * static_cast<uint64_t>(held_)) >> 32);
+      deliver(chosen, done);
+      if (from_->read(1, block_.item(chosen)) == 1) continue;
+      --held_;
+      if (chosen != held_) copy_items(layout_, block_.item(held_), block_.item(chosen), 1);
+    }
+    return done;
+  }
+
+  const ItemLayout& layout_;
+  std::unique_ptr<Reader> from_;
+  ItemBlock block_;
+  uint64_t key_;
+  uint64_t drawn_ = 0;
+  int64_t held_ = 0;
+  bool filled_ = false;
+};
+
+class BufferedShuffleStage final : public DerivedStage {
+ public:
+  BufferedShuffleStage(StagePtr from, int64_t buffer, uint64_t seed)
+      : DerivedStage(std::move(from)), buffer_(buffer), seed_(seed) {}
+
+  std::unique_ptr<Reader> open(const PassContext& pass) const override {
+    return std::make_unique<BufferedShuffleReader>(layout(), from()->open(pass), buffer_,
+                                                   fold_key(seed_, pass.round));
+  }
+  uint64_t order_key(uint64_t round) const override {
+    return combined_key(fold_key(seed_, round), from()->order_key(round));
+  }
+
+ private:
+  int64_t buffer_;
+  uint64_t seed_;
+};
+
+}  // namespace
+
+StagePtr make_shuffle_stage(StagePtr from, uint64_t seed) {
+  if (!from->indexed()) {
+    throw Error({.op = "shuffle",
+                 .message = "the items before it come in order only",
+                 .fix = "use shuffle_buffered(buffer, seed), or cache() before it"});
+  }
+  return std::make_shared<ShuffleStage>(std::move(from), seed);
+}
+
+StagePtr make_buffered_shuffle_stage(StagePtr from, int64_t buffer, uint64_t seed) {
+  if (buffer < 1) {
+    throw Error({.op = "shuffle_buffered",
+                 .argument = "buffer",
+                 .expected = "at least 1",
+                 .got = std::to_string(buffer),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  return std::make_shared<BufferedShuffleStage>(std::move(from), buffer, seed);
+}
+
+}  // namespace keel

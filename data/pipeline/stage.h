@@ -1,0 +1,138 @@
+// Stage: one step of a Dataset's chain; immutable, shared, any thread. Reader: walks one pass over
+// a stage's items and writes them where they are wanted; used by one thread. There is one way
+// through a pipeline: the last stage is asked to write items into the memory that the consumer
+// gave, and asks the stage before it in turn.
+#ifndef KEEL_DATA_PIPELINE_STAGE_H
+#define KEEL_DATA_PIPELINE_STAGE_H
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "keel/data/pipeline/item.h"
+
+namespace keel {
+
+// Where items go: an address for each field. Item k of field f belongs at addresses[f] + k *
+// bytes(f); a null address is a field that nobody wants.
+class FieldAddresses {
+ public:
+  FieldAddresses() = default;
+  explicit FieldAddresses(std::span<void* const> addresses) : count_(addresses.size()) {
+    for (size_t f = 0; f < count_; ++f) at_[f] = addresses[f];
+  }
+  size_t size() const noexcept { return count_; }
+  void* operator[](size_t field) const noexcept { return at_[field]; }
+  std::span<void* const> all() const noexcept { return {at_.data(), count_}; }
+  void push_back(void* address) noexcept { at_[count_++] = address; }
+  // Those of item `item` behind these, for items of this layout.
+  FieldAddresses advanced(const ItemLayout& layout, int64_t item) const noexcept {
+    FieldAddresses moved;
+    for (size_t f = 0; f < count_; ++f) {
+      std::byte* base = static_cast<std::byte*>(at_[f]);
+      moved.push_back(base == nullptr ? nullptr
+                                      : base + static_cast<size_t>(item) * layout.bytes[f]);
+    }
+    return moved;
+  }
+
+ private:
+  std::array<void*, ItemLayout::kMaxFields> at_{};
+  size_t count_ = 0;
+};
+
+// Which pass is opened, and the flag that ends it early.
+struct PassContext {
+  uint64_t round = 0;  // number of the pass: what shuffles are keyed by beside their seed
+  const std::atomic<bool>* stop = nullptr;
+  bool stopped() const noexcept { return stop != nullptr && stop->load(std::memory_order_relaxed); }
+};
+
+class Reader {
+ public:
+  virtual ~Reader() = default;
+  // Writes the next `count` items and returns how many: fewer only at the end of the pass or when
+  // stopped.
+  virtual int64_t read(int64_t count, const FieldAddresses& out) = 0;
+  // Passes over the next `count` items, likewise.
+  virtual int64_t skip(int64_t count) = 0;
+};
+
+// A reader whose items can be reached in any order.
+class IndexedReader : public Reader {
+ public:
+  int64_t read(int64_t count, const FieldAddresses& out) final;
+  int64_t skip(int64_t count) final;
+
+  virtual int64_t size() const = 0;
+  // Writes the items of these numbers, in this order. May be called by several threads at once.
+  virtual void gather(std::span<const int64_t> items, const FieldAddresses& out) const = 0;
+
+ private:
+  int64_t next_ = 0;
+};
+
+class Stage {
+ public:
+  explicit Stage(ElementSpec item) : layout_(std::move(item)) {}
+  virtual ~Stage() = default;
+
+  const ItemLayout& layout() const noexcept { return layout_; }
+  // Items of one pass, where known.
+  virtual std::optional<int64_t> size() const = 0;
+  // Whether open_indexed may be called.
+  virtual bool indexed() const { return false; }
+  virtual std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const;
+  virtual std::unique_ptr<Reader> open(const PassContext& pass) const { return open_indexed(pass); }
+  // A number that differs where the order of the items does: of the shuffles of pass `round`; 0
+  // without any.
+  virtual uint64_t order_key(uint64_t round) const = 0;
+  // How many items of the stage before the outermost batch make one of this.
+  virtual int64_t items_per_element() const { return 1; }
+  virtual std::optional<int64_t> dropped_items() const { return 0; }
+
+ private:
+  ItemLayout layout_;
+};
+
+using StagePtr = std::shared_ptr<const Stage>;
+
+// A stage behind another one: what it does not say itself is as in the stage before.
+class DerivedStage : public Stage {
+ public:
+  DerivedStage(ElementSpec item, StagePtr from) : Stage(std::move(item)), from_(std::move(from)) {}
+  explicit DerivedStage(StagePtr from) : Stage(from->layout().spec), from_(std::move(from)) {}
+
+  const StagePtr& from() const noexcept { return from_; }
+  std::optional<int64_t> size() const override { return from_->size(); }
+  uint64_t order_key(uint64_t round) const override { return from_->order_key(round); }
+  int64_t items_per_element() const override { return from_->items_per_element(); }
+  std::optional<int64_t> dropped_items() const override { return from_->dropped_items(); }
+
+ private:
+  StagePtr from_;
+};
+
+// Numbers of items that are handled at a time where a list of them has to be made.
+inline constexpr size_t kIndexBlock = 256;
+
+// Calls gather with `items` mapped one by one, a block at a time.
+template <class Map>
+void gather_mapped(const IndexedReader& from, const ItemLayout& layout,
+                   std::span<const int64_t> items, const FieldAddresses& out, Map map) {
+  std::array<int64_t, kIndexBlock> mapped;
+  for (size_t begin = 0; begin < items.size(); begin += kIndexBlock) {
+    const size_t count = std::min(kIndexBlock, items.size() - begin);
+    for (size_t i = 0; i < count; ++i) mapped[i] = map(items[begin + i]);
+    from.gather({mapped.data(), count}, out.advanced(layout, static_cast<int64_t>(begin)));
+  }
+}
+
+}  // namespace keel
+
+#endif  // KEEL_DATA_PIPELINE_STAGE_H
