@@ -177,20 +177,34 @@ void register_curves(OpTable& table) {
                      [](double x) { return std::erf(x); });
 }
 
-void register_roundings(OpTable& table) {
-  // Multiples of 1/16 have ties and whole numbers among them; their gradients are zero, so
-  // differences are not taken.
-  const auto add_rounding = [&](const char* name, const char* summary, double (*rule)(double)) {
-    DrawFunction draw_x = [](SampleSource& source, const Shape& shape) {
-      return source.values(shape, -4, 4);
+// Multiples of 1/4 are whole numbers and ties too, where these functions jump; odd multiples of 1/8
+// are neither.
+std::function<Sample(SampleSource&)> rounding_sample(const std::string& name) {
+  return [name](SampleSource& source) -> Sample {
+    const bool between = source.coin();
+    const DrawFunction draw_x = [between](SampleSource& from, const Shape& shape) {
+      Tensor x = from.values(shape, -16, 16);
+      for (int64_t i = 0; i < x.num_elements(); ++i) {
+        x.set(i, (std::floor(x.at(i)) + (between ? 0.5 : 0)) / 4);
+      }
+      return x;
     };
-    add_unary<kFloats>(table, {.name = name, .summary = summary, .draw_a = std::move(draw_x)},
-                       rule);
+    Sample sample = unary_sample(name, kFloats, draw_x)(source);
+    sample.differentiable = {between};
+    return sample;
   };
-  add_rounding("floor", "the largest whole number <= x", [](double x) { return std::floor(x); });
-  add_rounding("ceil", "the smallest whole number >= x", [](double x) { return std::ceil(x); });
-  add_rounding("round", "the nearest whole number; halves go to the even one",
-               [](double x) { return std::nearbyint(x); });
+}
+
+void register_roundings(OpTable& table) {
+  add_unary<kFloats>(
+      table, {.name = "floor", .summary = "the largest whole number <= x"},
+      [](double x) { return std::floor(x); }, rounding_sample("floor"));
+  add_unary<kFloats>(
+      table, {.name = "ceil", .summary = "the smallest whole number >= x"},
+      [](double x) { return std::ceil(x); }, rounding_sample("ceil"));
+  add_unary<kFloats>(
+      table, {.name = "round", .summary = "the nearest whole number; halves go to the even one"},
+      [](double x) { return std::nearbyint(x); }, rounding_sample("round"));
 }
 
 }  // namespace

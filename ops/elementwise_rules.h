@@ -135,8 +135,10 @@ struct ElementwiseSpec {
   DrawFunction draw_b = draw(-2, 2);
 };
 
+// `sample` replaces the one that draw_a makes.
 template <unsigned kAllowed, class Rule>
-void add_unary(OpTable& table, ElementwiseSpec spec, Rule rule) {
+void add_unary(OpTable& table, ElementwiseSpec spec, Rule rule,
+               std::function<Sample(SampleSource&)> sample = nullptr) {
   OpDef op;
   op.name = spec.name;
   op.summary = spec.summary;
@@ -146,7 +148,8 @@ void add_unary(OpTable& table, ElementwiseSpec spec, Rule rule) {
   op.gradient = std::move(spec.gradient);
   op.traits = kElementwise;
   op.bound = spec.bound;
-  op.sample = unary_sample(spec.name, kAllowed, std::move(spec.draw_a));
+  op.sample = sample != nullptr ? std::move(sample)
+                                : unary_sample(spec.name, kAllowed, std::move(spec.draw_a));
   table.add(std::move(op));
 }
 

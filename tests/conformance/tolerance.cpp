@@ -1,0 +1,153 @@
+#include "conformance/tolerance.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <sstream>
+
+#include "keel/ops/reference_loops.h"
+
+namespace keel::conformance {
+namespace {
+
+struct FloatFormat {
+  int digits;        // of the significand, the leading one included
+  int min_exponent;  // of the smallest normal number
+};
+
+FloatFormat format_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return {53, -1022};
+    case DType::kF32:
+      return {24, -126};
+    case DType::kF16:
+      return {11, -14};
+    default:
+      return {8, -126};
+  }
+}
+
+Tensor magnitudes(const Tensor& tensor) {
+  Tensor result = tensor.clone();
+  for (int64_t i = 0; i < result.num_elements(); ++i) {
+    if (is_float(tensor.dtype())) result.set(i, std::fabs(tensor.at(i)));
+  }
+  return result;
+}
+
+double largest_of(const std::vector<Tensor>& tensors) {
+  double result = 0;
+  for (const Tensor& tensor : tensors) {
+    if (!is_float(tensor.dtype())) continue;
+    for (int64_t i = 0; i < tensor.num_elements(); ++i)
+      result = std::fmax(result, std::fabs(tensor.at(i)));
+  }
+  return result;
+}
+
+Tensor elementwise_scale(const Type& type, const std::vector<Tensor>& inputs) {
+  Tensor scale(f64, type.shape);
+  for (const Tensor& input : inputs) {
+    if (!is_float(input.dtype())) continue;
+    for_each_broadcast<1>(type.shape, {input.shape()}, [&](int64_t i, const auto& from) {
+      scale.set(i, std::fmax(scale.at(i), std::fabs(input.at(from[0]))));
+    });
+  }
+  return scale;
+}
+
+// What an output is made of before transposes, reshapes and the like.
+Value before_movement(Value value) {
+  while (value.node().has(kMovement | kView) && !value.node().inputs().empty()) {
+    value = value.node().input(0);
+  }
+  return value;
+}
+
+bool same(double got, double expected) {
+  return got == expected || (std::isnan(got) && std::isnan(expected));
+}
+
+}  // namespace
+
+double epsilon(DType dtype) {
+  return is_float(dtype) ? std::ldexp(1.0, 1 - format_of(dtype).digits) : 0;
+}
+
+double ulp(DType dtype, double value) {
+  if (!is_float(dtype)) return 0;
+  const FloatFormat format = format_of(dtype);
+  if (value == 0 || !std::isfinite(value))
+    return std::ldexp(1.0, format.min_exponent - format.digits + 1);
+  const int exponent = std::max(std::ilogb(value), format.min_exponent);
+  return std::ldexp(1.0, exponent - format.digits + 1);
+}
+
+Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inputs) {
+  const Type& type = node.type(output);
+  if (node.has(kProduct | kReduction)) {
+    std::vector<Tensor> positive;
+    for (const Tensor& input : inputs) positive.push_back(magnitudes(input));
+    return evaluate_node(node, positive).at(output);
+  }
+  if (node.has(kElementwise)) return elementwise_scale(type, inputs);
+  return Tensor::full(f64, type.shape, largest_of(inputs));
+}
+
+std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound& bound,
+                    const Tensor& scale) {
+  if (got.type() != expected.type()) {
+    return "has type " + to_string(got.type()) + ", expected " + to_string(expected.type());
+  }
+  int64_t wrong = 0, worst = 0;
+  double worst_excess = -1;
+  for (int64_t i = 0; i < expected.num_elements(); ++i) {
+    if (same(got.at(i), expected.at(i))) continue;
+    const double absolute =
+        bound.k == 0 ? 0 : bound.k * epsilon(expected.dtype()) * std::fabs(scale.at(i));
+    const double limit = bound.ulps * ulp(expected.dtype(), expected.at(i)) + absolute;
+    const double error = std::fabs(got.at(i) - expected.at(i));
+    if (error <= limit) continue;
+    ++wrong;
+    const double excess = std::isfinite(error) ? error - limit : INFINITY;
+    if (excess > worst_excess) {
+      worst = i;
+      worst_excess = excess;
+    }
+  }
+  if (wrong == 0) return "";
+  std::ostringstream text;
+  text.precision(17);
+  text << wrong << " of " << expected.num_elements() << " elements of "
+       << to_string(expected.type()) << " differ; the worst, number " << worst << ": got "
+       << got.at(worst) << ", expected " << expected.at(worst) << " within " << bound.ulps
+       << " ulps";
+  if (bound.k != 0) text << " + " << bound.k << " eps * " << std::fabs(scale.at(worst));
+  return text.str();
+}
+
+std::string compare_outputs(const std::vector<Tensor>& got, const Graph& graph,
+                            const Evaluation& expected) {
+  if (got.size() != graph.outputs().size()) {
+    return "gives " + std::to_string(got.size()) + " outputs";
+  }
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Value& output = graph.outputs()[i];
+    const Value computed = before_movement(output);
+    const ErrorBound& bound = computed.node().op().bound;
+    Tensor scale;
+    if (bound.k != 0) {
+      std::vector<Tensor> inputs;
+      for (const Value& input : computed.node().inputs()) inputs.push_back(expected(input));
+      scale = scale_of(computed.node(), computed.output(), inputs);
+      // Where elements were moved, which one went where is not known here.
+      if (computed != output) scale = Tensor::full(f64, output.shape(), largest_of({scale}));
+    }
+    const std::string difference = compare(got[i], expected(output), bound, scale);
+    if (!difference.empty()) return "output " + std::to_string(i) + " " + difference;
+  }
+  return "";
+}
+
+}  // namespace keel::conformance

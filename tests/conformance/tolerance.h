@@ -1,0 +1,37 @@
+// How far a result may be from the reference: the op's own bound, |got - expected| <= ulps *
+// ulp(expected) + k * eps(dtype) * scale, element by element.
+#ifndef KEEL_TESTS_CONFORMANCE_TOLERANCE_H
+#define KEEL_TESTS_CONFORMANCE_TOLERANCE_H
+
+#include <string>
+#include <vector>
+
+#include "keel/graph/ir/graph.h"
+
+#include "conformance/evaluate.h"
+
+namespace keel::conformance {
+
+// The distance between 1 and the next number of a float dtype; 0 for other dtypes.
+double epsilon(DType dtype);
+// The distance between `value` and the next number of a float dtype; 0 for other dtypes.
+double ulp(DType dtype, double value);
+
+// The scale of each element of an output of `node`: for products and reductions the op itself on
+// the inputs' magnitudes (sum|a||b|, sum|x|); for element-wise ops the largest magnitude among the
+// inputs' elements it depends on; for others the largest magnitude among all inputs.
+Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inputs);
+
+// What differs: nothing, or the first and the worst element in words. NaN equals NaN. `scale` may
+// be empty where bound.k is 0.
+std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound& bound,
+                    const Tensor& scale);
+
+// compare() for every output of a specialised graph against its evaluation, with the bound of the
+// op that computes it (looking through reshapes, transposes and the like).
+std::string compare_outputs(const std::vector<Tensor>& got, const Graph& graph,
+                            const Evaluation& expected);
+
+}  // namespace keel::conformance
+
+#endif  // KEEL_TESTS_CONFORMANCE_TOLERANCE_H
