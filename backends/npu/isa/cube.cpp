@@ -12,7 +12,7 @@ namespace keel::npu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kRowBlock = 224;    // rows of A packed at a time: with a panel of k they stay in L2
+constexpr size_t kRowBlock = 112;    // rows of A packed at a time: with a panel of k they stay in L2
 constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
@@ -160,7 +160,7 @@ class BlockWalk {
 }  // namespace
 
 size_t cube_k_panel(size_t k) noexcept {
-  constexpr size_t kLongest = 384, kStep = 32;
+  constexpr size_t kLongest = 1024, kStep = 32;
   if (k <= kLongest) return std::max(k, size_t{1});
   const size_t panels = (k + kLongest - 1) / kLongest;
   return round_up((k + panels - 1) / panels, kStep);

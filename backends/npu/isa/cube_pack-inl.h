@@ -17,6 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// How early operands are called for: neither order is one that processors foresee.
+constexpr size_t kRowsAhead = 12, kBytesAhead = 256;
+
 // One panel whose elements lie side by side for each k. Stores are whole vectors: what they spill over the panel's
 // edge is overwritten by the next k (kPackSlack at the very end).
 template <class Loader>
@@ -28,6 +31,9 @@ HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t b
   for (size_t k = 0; k < call.length; ++k) {
     const auto* from = src + (call.k0 + k) * call.stride + begin;
     float* row = to + k * call.width;
+    for (size_t b = 0; b < count * sizeof(*from); b += 64) {
+      __builtin_prefetch(reinterpret_cast<const char*>(from + kRowsAhead * call.stride) + b);
+    }
     size_t j = 0;
     for (; j + lanes <= count; j += lanes) hn::StoreU(loader.load(d, from + j), d, row + j);
     if (j < count) {
@@ -54,6 +60,7 @@ HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t be
         if (j + i >= count) {
           block[i] = hn::Zero(d);
         } else {
+          __builtin_prefetch(reinterpret_cast<const char*>(from) + kBytesAhead);
           block[i] = depth == kBlockSide ? loader.load(d, from) : load_part(loader, d, from, depth);
         }
       }
