@@ -30,7 +30,7 @@ struct SpecialiseRequest {
 // Clones what the request reaches with concrete dimensions, then expands
 // `gradient` nodes. Throws Error naming the input for a missing or non-matching
 // type, and for a state assigned twice or with another type.
-std::unique_ptr<Graph> specialise(const SpecialiseRequest &request);
+KEEL_API std::unique_ptr<Graph> specialise(const SpecialiseRequest &request);
 // The inputs that the request needs, in the graph's order. Throws Error as specialise does for
 // fetches and updates.
 Values reached_inputs(const SpecialiseRequest& request);
@@ -38,7 +38,7 @@ Values reached_inputs(const SpecialiseRequest& request);
 // Replaces nodes that the backend does not run by their decomposition,
 // repeatedly. What is left unsupported is listed, all at once, with reasons and
 // user lines, in one Error.
-std::unique_ptr<Graph> decompose(const Graph &graph,
+KEEL_API std::unique_ptr<Graph> decompose(const Graph &graph,
                                  const SupportsFunction &supports);
 
 // Evaluates nodes whose inputs are all constants with the op's reference, up to

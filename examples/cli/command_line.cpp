@@ -1,0 +1,105 @@
+#include "cli/command_line.h"
+
+#include <utility>
+
+#include <cxxopts.hpp>
+#include <keel/keel.h>
+
+namespace keel_cli {
+namespace {
+
+[[noreturn]] void fail(const std::string& flag, const std::string& message,
+                       const std::string& fix = "") {
+  throw keel::Error(
+      {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
+CommandLine::CommandLine(std::string command, std::string summary)
+    : command_(std::move(command)), summary_(std::move(summary)) {
+  add("help", "", "print this");
+}
+
+void CommandLine::add(const std::string& name, const std::string& value, const std::string& help) {
+  flags_.push_back({name, value, help});
+}
+
+void CommandLine::parse(const std::vector<std::string>& words) {
+  cxxopts::Options options("keel " + command_);
+  std::vector<std::string> names;
+  for (const Flag& flag : flags_) {
+    names.push_back("--" + flag.name);
+    if (flag.value.empty())
+      options.add_options()(flag.name, flag.help);
+    else
+      options.add_options()(flag.name, flag.help, cxxopts::value<std::vector<std::string>>());
+  }
+  options.allow_unrecognised_options();
+  std::vector<const char*> arguments = {"keel"};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  try {
+    const auto result = options.parse(static_cast<int>(arguments.size()), arguments.data());
+    for (const std::string& word : result.unmatched()) {
+      const std::string flag = word.substr(0, word.find('='));
+      if (word.rfind('-', 0) == 0)
+        fail(flag, "there is no such flag", keel::did_you_mean(flag, names));
+      fail("'" + word + "'", "is not a flag; flags begin with --");
+    }
+    for (const Flag& flag : flags_) {
+      if (result.count(flag.name) == 0) continue;
+      // cxxopts splits lists at commas; a value of ours is one text.
+      std::string value;
+      if (!flag.value.empty()) {
+        if (result.count(flag.name) > 1) fail("--" + flag.name, "is given more than once");
+        for (const std::string& part : result[flag.name].as<std::vector<std::string>>()) {
+          value += (value.empty() ? "" : ",") + part;
+        }
+      }
+      given_.emplace_back(flag.name, value);
+    }
+  } catch (const cxxopts::OptionException& error) {
+    fail("keel " + command_, error.what(), "see keel " + command_ + " --help");
+  }
+}
+
+bool CommandLine::has(const std::string& name) const { return text(name).has_value(); }
+
+std::optional<std::string> CommandLine::text(const std::string& name) const {
+  for (const auto& [given, value] : given_) {
+    if (given == name) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> CommandLine::integer(const std::string& name, int64_t min,
+                                            int64_t max) const {
+  const auto value = text(name);
+  if (!value) return std::nullopt;
+  return keel::parse_integer(*value, "--" + name, min, max);
+}
+
+std::optional<double> CommandLine::number(const std::string& name, double min, double max) const {
+  const auto value = text(name);
+  if (!value) return std::nullopt;
+  return keel::parse_number(*value, "--" + name, min, max);
+}
+
+std::optional<std::string> CommandLine::choice(const std::string& name,
+                                               const std::vector<std::string>& choices) const {
+  const auto value = text(name);
+  if (!value) return std::nullopt;
+  return keel::parse_choice(*value, "--" + name, choices);
+}
+
+std::string CommandLine::help() const {
+  std::string text = "keel " + command_ + ": " + summary_ + "\n";
+  for (const Flag& flag : flags_) {
+    std::string left = "  --" + flag.name + (flag.value.empty() ? "" : " " + flag.value);
+    left.resize(std::max<size_t>(left.size() + 2, 30), ' ');
+    text += left + flag.help + "\n";
+  }
+  return text;
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,22 @@
+// The commands of the `keel` tool. Each takes the words behind its name and returns the exit code;
+// errors are thrown.
+#ifndef KEEL_EXAMPLES_CLI_COMMANDS_H
+#define KEEL_EXAMPLES_CLI_COMMANDS_H
+
+#include <string>
+#include <vector>
+
+namespace keel_cli {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;         // wrong only against data, files or at run time
+inline constexpr int kExitWrongArgument = 2;  // a flag or environment variable wrong in itself
+inline constexpr int kExitInterrupted = 130;  // Ctrl-C
+
+int run_train(const std::vector<std::string>& words);
+int run_info(const std::vector<std::string>& words);
+int run_graph(const std::vector<std::string>& words);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_COMMANDS_H

@@ -1,0 +1,46 @@
+#include <iostream>
+
+#include <keel/keel.h>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/train_options.h"
+
+namespace keel_cli {
+
+int run_graph(const std::vector<std::string>& words) {
+  CommandLine line("graph", "prints a model's training step as text");
+  line.add("model", "softmax|mlp", "which model (softmax)");
+  line.add("optimizer", "sgd|momentum|adam|adamw", "whose update to show (sgd)");
+  line.add("dot", "", "for Graphviz: keel graph --dot | dot -Tsvg");
+  line.add("compiled", "", "the task list that a backend makes of it");
+  line.add("backend", "ref|cpu|npu", "for --compiled (npu)");
+  line.add("batch", "N", "for --compiled (100)");
+  line.parse(words);
+  if (line.wants_help()) {
+    std::cout << line.help();
+    return kExitDone;
+  }
+  const auto& model = keel_examples::find_model(line.text("model").value_or("softmax"));
+  const std::string optimizer =
+      line.choice("optimizer", {"sgd", "momentum", "adam", "adamw"}).value_or("sgd");
+  const std::string backend = line.choice("backend", keel::backend_names()).value_or("npu");
+  const int64_t batch = line.integer("batch", 1, int64_t{1} << 32).value_or(100);
+
+  keel::Graph graph;
+  const auto classifier = model.build(graph);
+  const keel::Update update = make_optimizer(optimizer, model.sgd_rate).minimize(classifier.loss);
+  if (line.has("compiled")) {
+    keel::Session session(graph, keel::device(backend + ":0"));
+    const keel::Feeds feeds = {{classifier.image, keel::Tensor(keel::u8, {batch, 784})},
+                               {classifier.label, keel::Tensor(keel::u8, {batch})}};
+    std::cout << session.describe(update, {classifier.loss}, feeds);
+    return kExitDone;
+  }
+  graph.set_outputs({classifier.loss});
+  for (const keel::Assignment& a : update.assignments) graph.add_update(a.state, a.next);
+  std::cout << (line.has("dot") ? keel::to_dot(graph) : keel::print_graph(graph)) << "\n";
+  return kExitDone;
+}
+
+}  // namespace keel_cli

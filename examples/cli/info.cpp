@@ -1,0 +1,143 @@
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+#include <keel/keel.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+
+namespace keel_cli {
+namespace {
+
+// How an op runs on a backend in one dtype.
+enum class Way { kNone, kNative, kDecomposed };
+
+Way way_of(const keel::OpDef& op, keel::Backend& backend, keel::DType dtype) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    keel::SampleSource source(seed, dtype, 20);
+    const keel::Sample sample = op.sample(source);
+    if (!sample.build) return Way::kNone;
+    keel::Graph graph;
+    keel::Values inputs;
+    for (const keel::Tensor& t : sample.inputs) {
+      inputs.push_back(graph.input("x" + std::to_string(inputs.size()), t.dtype(), t.shape()));
+    }
+    graph.set_outputs(sample.build(graph, inputs));
+    for (const keel::Node& node : graph.nodes()) {
+      if (node.op_name() != op.name) continue;
+      if (backend.supports(node).supported) return Way::kNative;
+      try {
+        keel::decompose(graph, [&](const keel::Node& n) { return backend.supports(n); });
+        return Way::kDecomposed;
+      } catch (const keel::Error&) {
+        return Way::kNone;
+      }
+    }
+  }
+  return Way::kNone;
+}
+
+struct Row {
+  std::string op;
+  std::vector<std::vector<std::string>> native;      // by backend: dtype names
+  std::vector<std::vector<std::string>> decomposed;  // likewise
+};
+
+std::vector<Row> support_matrix(const std::vector<std::string>& backends) {
+  std::vector<Row> rows;
+  for (const keel::OpDef* op : keel::builtin_ops().all()) {
+    if (!op->sample) continue;
+    Row row{op->name, {}, {}};
+    for (const std::string& name : backends) {
+      row.native.emplace_back();
+      row.decomposed.emplace_back();
+      for (const keel::DType dtype : keel::kDTypes) {
+        const Way way = way_of(*op, keel::backend(name), dtype);
+        if (way == Way::kNative) row.native.back().push_back(keel::name_of(dtype));
+        if (way == Way::kDecomposed) row.decomposed.back().push_back(keel::name_of(dtype));
+      }
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+void print_json(const std::vector<std::string>& backends, const std::vector<Row>& rows) {
+  keel::Json json;
+  json["keel_version"] = KEEL_VERSION;
+  for (const std::string& name : backends) {
+    for (const keel::DeviceInfo& device : keel::backend(name).devices()) {
+      keel::Json entry;
+      entry["backend"] = name;
+      entry["device"] = device.name;
+      entry["description"] = device.description;
+      entry["memory_bytes"] = device.memory_bytes;
+      for (const auto& [key, value] : device.properties) entry["properties"][key] = value;
+      json["devices"].push_back(entry);
+    }
+  }
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < backends.size(); ++i) {
+      json["ops"][row.op][backends[i]] = {{"native", row.native[i]},
+                                          {"decomposed", row.decomposed[i]}};
+    }
+  }
+  std::cout << keel::write_json(json, 2) << "\n";
+}
+
+void print_text(const std::vector<std::string>& backends, const std::vector<Row>& rows) {
+  std::cout << "keel " << KEEL_VERSION << "\n\ndevices:\n";
+  for (const std::string& name : backends) {
+    for (const keel::DeviceInfo& device : keel::backend(name).devices()) {
+      std::cout << "  " << device.name << "  " << device.description;
+      if (device.memory_bytes != 0) std::cout << ", " << (device.memory_bytes >> 20) << " MiB";
+      std::cout << "\n";
+      for (const auto& [key, value] : device.properties) {
+        std::string indented = value;
+        for (size_t at = 0; (at = indented.find('\n', at)) != std::string::npos; at += 7) {
+          indented.replace(at, 1, "\n      ");
+        }
+        std::cout << "    " << key << ": " << indented << "\n";
+      }
+    }
+  }
+  std::cout << "\nops (dtypes in parentheses run as a composition of other ops):\n";
+  for (const Row& row : rows) {
+    std::cout << "  " << row.op << "\n";
+    for (size_t i = 0; i < backends.size(); ++i) {
+      std::cout << "    " << fmt::format("{:<6}", backends[i]) << join(row.native[i]);
+      if (!row.decomposed[i].empty()) std::cout << " (" << join(row.decomposed[i]) << ")";
+      std::cout << "\n";
+    }
+  }
+}
+
+}  // namespace
+
+int run_info(const std::vector<std::string>& words) {
+  CommandLine line("info", "version, backends, devices, and which op runs where");
+  line.add("json", "", "as one JSON object");
+  line.parse(words);
+  if (line.wants_help()) {
+    std::cout << line.help();
+    return kExitDone;
+  }
+  const std::vector<std::string> backends = keel::backend_names();
+  const std::vector<Row> rows = support_matrix(backends);
+  if (line.has("json"))
+    print_json(backends, rows);
+  else
+    print_text(backends, rows);
+  return kExitDone;
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,82 @@
+// The `keel` tool: train models, look at backends and graphs.
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <keel/keel.h>
+
+#include "cli/commands.h"
+
+namespace keel_cli {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const std::vector<std::string>& words);
+};
+
+constexpr Command kCommands[] = {
+    {"train", "train a model on MNIST or on the built-in digits", run_train},
+    {"info", "version, backends, devices, and which op runs where", run_info},
+    {"graph", "print the graph of a model", run_graph},
+};
+
+void print_usage(std::ostream& out) {
+  out << "keel " << KEEL_VERSION
+      << ": a mini deep-learning framework\n\nusage: keel COMMAND [flags]\n";
+  for (const Command& command : kCommands) {
+    out << "  " << command.name << std::string(8 - std::string(command.name).size(), ' ')
+        << command.summary << "\n";
+  }
+  out << "\n`keel COMMAND --help` lists the flags of a command.\n";
+}
+
+int dispatch(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    print_usage(std::cerr);
+    return kExitWrongArgument;
+  }
+  if (words[0] == "--help" || words[0] == "help") {
+    print_usage(std::cout);
+    return kExitDone;
+  }
+  if (words[0] == "--version") {
+    std::cout << "keel " << KEEL_VERSION << "\n";
+    return kExitDone;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    if (words[0] == command.name) return command.run({words.begin() + 1, words.end()});
+    names.push_back(command.name);
+  }
+  keel::parse_choice(words[0], "command", names);
+  return kExitWrongArgument;
+}
+
+// Errors take one line, whatever they quote.
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+int run(const std::vector<std::string>& words) {
+  try {
+    return dispatch(words);
+  } catch (const keel::Error& error) {
+    std::cerr << "keel: error: " << one_line(error.what()) << "\n";
+    const bool argument = error.info().kind == keel::ErrorKind::kInvalidArgument;
+    return argument ? kExitWrongArgument : kExitFailed;
+  } catch (const std::exception& error) {
+    std::cerr << "keel: error: " << one_line(error.what()) << "\n";
+    return kExitFailed;
+  }
+}
+
+}  // namespace
+}  // namespace keel_cli
+
+int main(int argc, char** argv) { return keel_cli::run({argv + 1, argv + argc}); }

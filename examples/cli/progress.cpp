@@ -1,0 +1,60 @@
+#include "cli/progress.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <unistd.h>
+
+#include <fmt/core.h>
+
+namespace keel_cli {
+namespace {
+
+constexpr auto kTerminalPeriod = std::chrono::milliseconds(200);
+constexpr auto kPlainPeriod = std::chrono::seconds(3);
+
+}  // namespace
+
+Progress::Progress(int64_t total_steps, int64_t batch, bool quiet)
+    : total_(total_steps),
+      batch_(batch),
+      quiet_(quiet),
+      terminal_(isatty(STDOUT_FILENO) == 1),
+      color_(terminal_ && std::getenv("NO_COLOR") == nullptr) {
+  next_ = start_ + (terminal_ ? Clock::duration(kTerminalPeriod) : Clock::duration(kPlainPeriod));
+}
+
+void Progress::step(int64_t done, double loss) {
+  if (quiet_) return;
+  const auto now = Clock::now();
+  if (now < next_) return;
+  next_ = now + (terminal_ ? Clock::duration(kTerminalPeriod) : Clock::duration(kPlainPeriod));
+  print(done, loss, std::chrono::duration<double>(now - start_).count());
+}
+
+void Progress::print(int64_t done, double loss, double seconds) {
+  const double rate = static_cast<double>(done) / seconds;
+  const double left = static_cast<double>(total_ - done) / rate;
+  const std::string text =
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} images/s  {:.0f} s left", done, total_, loss,
+                  rate * static_cast<double>(batch_), left);
+  if (!terminal_) {
+    std::cout << text << std::endl;
+    return;
+  }
+  clear();
+  std::cout << (color_ ? "\033[36m" + text + "\033[0m" : text) << std::flush;
+  shown_ = true;
+}
+
+void Progress::clear() {
+  if (shown_) std::cout << "\r\033[K";
+  shown_ = false;
+}
+
+void Progress::line(const std::string& text) {
+  if (quiet_) return;
+  clear();
+  std::cout << text << std::endl;
+}
+
+}  // namespace keel_cli

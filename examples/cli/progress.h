@@ -1,0 +1,39 @@
+// Progress: tells a person how the training goes: a line that renews itself on a terminal, else a
+// plain line every few seconds. Used by the training thread.
+#ifndef KEEL_EXAMPLES_CLI_PROGRESS_H
+#define KEEL_EXAMPLES_CLI_PROGRESS_H
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace keel_cli {
+
+class Progress {
+ public:
+  // `quiet` prints nothing at all.
+  Progress(int64_t total_steps, int64_t batch, bool quiet);
+
+  // After each step; prints when it is time to.
+  void step(int64_t done, double loss);
+  // A line of its own, above the one that renews itself.
+  void line(const std::string& text);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void print(int64_t done, double loss, double seconds);
+  void clear();
+
+  int64_t total_;
+  int64_t batch_;
+  bool quiet_;
+  bool terminal_;
+  bool color_;
+  bool shown_ = false;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point next_;
+};
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_PROGRESS_H

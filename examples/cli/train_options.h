@@ -1,0 +1,40 @@
+// What `keel train` was asked to do: flags and environment, checked as far as they can be without
+// data.
+#ifndef KEEL_EXAMPLES_CLI_TRAIN_OPTIONS_H
+#define KEEL_EXAMPLES_CLI_TRAIN_OPTIONS_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/command_line.h"
+#include "models/classifier.h"
+
+namespace keel_cli {
+
+struct TrainFlags {
+  const keel_examples::Model* model = nullptr;
+  std::string data = "digits";
+  std::string backend = "npu";
+  std::string optimizer = "sgd";
+  int64_t batch = 100;
+  std::optional<int64_t> epochs;  // exactly one of the two is set
+  std::optional<int64_t> steps;
+  double rate = 0;
+  int64_t loop_size = 100;
+  uint64_t seed = 0;
+  int threads = 1;
+  std::string metrics;  // empty: not written
+  std::string summary;
+  std::string save;
+  bool quiet = false;
+};
+
+void declare_train_flags(CommandLine& line);
+TrainFlags read_train_flags(const CommandLine& line);
+// The optimizer that the flags name.
+keel::Optimizer make_optimizer(const std::string& name, double rate);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_TRAIN_OPTIONS_H

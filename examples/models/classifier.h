@@ -1,0 +1,36 @@
+// The models that the `keel` tool trains: ordinary user code, functions that build a classifier of
+// 28x28 grey images in a graph of the caller's.
+#ifndef KEEL_EXAMPLES_MODELS_CLASSIFIER_H
+#define KEEL_EXAMPLES_MODELS_CLASSIFIER_H
+
+#include <string>
+#include <vector>
+
+#include <keel/keel.h>
+
+namespace keel_examples {
+
+struct Classifier {
+  keel::Value image;   // u8 [batch, 784], an input
+  keel::Value label;   // u8 [batch], an input
+  keel::Value logits;  // f32 [batch, 10]
+  keel::Value loss;    // f32, mean cross entropy
+};
+
+// Softmax regression: 784-10.
+Classifier build_softmax(keel::Graph& graph);
+// 784-512-512-10 with ReLU.
+Classifier build_mlp(keel::Graph& graph);
+
+struct Model {
+  std::string name;
+  Classifier (*build)(keel::Graph& graph);
+  double sgd_rate;  // a learning rate that plain descent does well with
+};
+const std::vector<Model>& models();
+// Throws keel::Error that names the choices.
+const Model& find_model(const std::string& name);
+
+}  // namespace keel_examples
+
+#endif  // KEEL_EXAMPLES_MODELS_CLASSIFIER_H
