@@ -1,0 +1,254 @@
+#include <cstdlib>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/registry.h"
+#include "keel/graph/runtime/trainer.h"
+
+#include "runtime_for_tests.h"
+
+TEST_SUITE_BEGIN("loop");
+
+namespace {
+
+using namespace keel;
+using namespace keel::testing;
+
+struct Fixture {
+  explicit Fixture(int64_t elements = 100000) {
+    unsetenv(kLoopSizeVariable);
+    feeder = halving_feeder(device("ref"), elements);
+  }
+  HalvingModel model;
+  Session session{model.graph, device("ref")};
+  std::shared_ptr<NumberFeeder> feeder;
+};
+
+TEST_CASE("trainer runs the steps asked for in launches of the loop size") {
+  Fixture f;
+  Trainer trainer(f.session, f.model.update, {f.model.total, f.model.next}, f.feeder);
+  std::vector<double> totals;
+  TrainReport report = trainer.fit(
+      {.steps = 100, .loop_size = 30, .on_step = [&](int64_t step, std::span<const double> m) {
+         CHECK(step == static_cast<int64_t>(totals.size()) + 1);
+         totals.push_back(m[0]);
+       }});
+  CHECK(report.steps == 100);
+  CHECK(report.launches == 4);
+  CHECK(report.seconds > 0);
+  CHECK(report.cursor.position == 100);
+  HalvingExpectation expected;
+  for (const double total : totals) CHECK(total == doctest::Approx(expected.advance()));
+  REQUIRE(report.last_metrics.size() == 1);
+  CHECK(report.last_metrics[0] == totals.back());
+  CHECK(f.session.compiles() == 1);
+
+  report = trainer.fit({.steps = 5});
+  CHECK(report.steps == 5);
+  CHECK(report.launches == 1);
+  CHECK(f.session.step() == 105);
+  report = trainer.fit({.steps = 0});
+  CHECK(report.launches == 0);
+  CHECK(report.last_metrics.empty());
+}
+
+TEST_CASE("trainer splits launches at epochs and at every n steps") {
+  Fixture f;
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  std::vector<int64_t> epochs;
+  std::vector<int64_t> fives;
+  std::vector<int64_t> sevens;
+  const TrainReport report = trainer.fit({
+      .epochs = 2,
+      .steps_per_epoch = 12,
+      .loop_size = 100,
+      .on_epoch_end =
+          [&](int64_t epoch) {
+            epochs.push_back(epoch);
+            CHECK(f.session.step() == epoch * 12);  // the session may be used
+            f.session.run({f.model.w});
+          },
+      .every_n_steps = {{5, [&](int64_t step) { fives.push_back(step); }},
+                        {7, [&](int64_t step) { sevens.push_back(step); }}},
+  });
+  CHECK(epochs == std::vector<int64_t>{1, 2});
+  CHECK(fives == std::vector<int64_t>{5, 10, 15, 20});
+  CHECK(sevens == std::vector<int64_t>{7, 14, 21});
+  CHECK(report.steps == 24);
+  CHECK(report.epochs == 2);
+  CHECK(report.launches == 9);  // 5 7 10 12 14 15 20 21 24
+}
+
+TEST_CASE("trainer counts epochs from the first step") {
+  Fixture f;
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  trainer.fit({.steps = 5, .steps_per_epoch = 4, .loop_size = 10});
+  std::vector<int64_t> epochs;
+  const TrainReport report = trainer.fit(
+      {.epochs = 3, .steps_per_epoch = 4, .on_epoch_end = [&](int64_t e) { epochs.push_back(e); }});
+  CHECK(report.steps == 7);
+  CHECK(epochs == std::vector<int64_t>{2, 3});
+  CHECK(trainer.fit({.epochs = 3, .steps_per_epoch = 4}).steps == 0);
+}
+
+TEST_CASE("trainer stops early when a hook asks for it") {
+  Fixture f;
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  TrainReport report = trainer.fit(
+      {.steps = 100, .loop_size = 10, .every_n_steps = {{25, [](int64_t step) {
+                                                           return step == 50
+                                                                      ? LoopControl::kStop
+                                                                      : LoopControl::kContinue;
+                                                         }}}});
+  CHECK(report.steps == 50);
+  CHECK(report.stopped_early);
+  CHECK(!report.cancelled);
+  report = trainer.fit({.epochs = 100, .steps_per_epoch = 10, .on_epoch_end = [](int64_t epoch) {
+                          return epoch == 7 ? LoopControl::kStop : LoopControl::kContinue;
+                        }});
+  CHECK(f.session.step() == 70);
+  report = trainer.fit({.steps = 50000, .on_step = [](int64_t, std::span<const double>) {
+                          return LoopControl::kStop;
+                        }});
+  CHECK(report.stopped_early);
+  CHECK(report.steps < 50000);
+}
+
+TEST_CASE("trainer stops where the data ends") {
+  Fixture f(23);
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  int64_t last = 0;
+  const TrainReport report = trainer.fit(
+      {.steps = 100, .loop_size = 10, .every_n_steps = {{1, [&](int64_t step) { last = step; }}}});
+  CHECK(report.steps == 23);
+  CHECK(report.end_of_data);
+  CHECK(last == 23);
+  CHECK(report.cursor.position == 23);
+}
+
+TEST_CASE("trainer can be cancelled at any time") {
+  Fixture f;
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  trainer.cancel();
+  TrainReport report = trainer.fit({.steps = 10});
+  CHECK(report.cancelled);
+  CHECK(report.steps == 0);
+  report = trainer.fit({.steps = 10, .loop_size = 4});
+  CHECK(!report.cancelled);
+  CHECK(report.steps == 10);
+  report = trainer.fit({.steps = 40, .every_n_steps = {{20, [&](int64_t) { trainer.cancel(); }}}});
+  CHECK(report.cancelled);
+  CHECK(f.session.step() == 20);
+  std::thread other;
+  report = trainer.fit(
+      {.steps = 70000, .loop_size = 70000, .on_step = [&](int64_t, std::span<const double>) {
+         if (!other.joinable()) other = std::thread([&] { trainer.cancel(); });
+       }});
+  other.join();
+  CHECK(report.cancelled);
+  CHECK(report.steps == f.session.step() - 20);
+  CHECK(!trainer.fit({.steps = 3}).cancelled);
+}
+
+TEST_CASE("trainer resumes behind a cursor with the same losses") {
+  Fixture whole(40);
+  std::vector<double> expected;
+  Trainer all(whole.session, whole.model.update, {whole.model.total}, whole.feeder);
+  const auto note = [](std::vector<double>& into) {
+    return [&into](int64_t, std::span<const double> m) { into.push_back(m[0]); };
+  };
+  all.fit({.steps = 40, .loop_size = 7, .on_step = note(expected)});
+
+  Fixture f(40);
+  std::vector<double> losses;
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  const TrainReport first = trainer.fit({.steps = 17, .loop_size = 5, .on_step = note(losses)});
+  CHECK(first.cursor.position == 17);
+  const TrainReport second =
+      trainer.fit({.steps = 23, .resume_from = first.cursor, .on_step = note(losses)});
+  CHECK(second.steps == 23);
+  CHECK(f.feeder->opened == 2);
+  CHECK(losses == expected);
+  CHECK(f.session.state_sha256() == whole.session.state_sha256());
+}
+
+TEST_CASE("trainer opens a feeder that is not open") {
+  HalvingModel m;
+  Session session(m.graph, device("ref"));
+  auto feeder = std::make_shared<NumberFeeder>(
+      device("ref"), halving_element(), [](int64_t, const std::vector<void*>&) { return true; });
+  CHECK(contains(error_of([&] { session.sink(m.update, {}, feeder); }), "not open"));
+  Trainer trainer(session, m.update, {}, feeder);
+  CHECK(feeder->opened == 1);
+  CHECK(trainer.fit({.steps = 3}).steps == 3);
+}
+
+TEST_CASE("trainer refuses wrong options and stays as it was") {
+  Fixture f;
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  const auto refused = [&](const TrainOptions& options) {
+    std::string text;
+    try {
+      trainer.fit(options);
+    } catch (const Error& error) {
+      CHECK(error.info().kind == ErrorKind::kInvalidArgument);
+      text = error.what();
+    }
+    CHECK(f.session.step() == 0);
+    return text;
+  };
+  CHECK(contains(refused({}), "got neither"));
+  CHECK(contains(refused({.steps = 1, .epochs = 1, .steps_per_epoch = 1}), "got both"));
+  CHECK(contains(refused({.steps = -1}), "steps: expected at least 0"));
+  CHECK(contains(refused({.epochs = 1}), "steps_per_epoch: expected at least 1"));
+  CHECK(contains(refused({.steps = 1, .on_epoch_end = [](int64_t) {}}), "steps_per_epoch"));
+  CHECK(contains(refused({.steps = 1, .every_n_steps = {{0, {}}}}), "every_n_steps"));
+  CHECK(contains(refused({.steps = 1, .loop_size = 0}), "at least 1, got 0"));
+  setenv(kLoopSizeVariable, "ten", 1);
+  CHECK(contains(refused({.steps = 1}), kLoopSizeVariable));
+  unsetenv(kLoopSizeVariable);
+  CHECK(contains(error_of([&] { Trainer(f.session, f.model.update, {}, nullptr); }), "feeder"));
+  CHECK(contains(error_of([&] { Trainer(f.session, {}, {}, f.feeder); }), "update"));
+}
+
+TEST_CASE("trainer refuses a loop size that contradicts the session's") {
+  HalvingModel m;
+  Session session(m.graph, device("ref"), {.loop_size = 10});
+  Trainer trainer(session, m.update, {m.total}, halving_feeder(device("ref"), 1000));
+  const std::string error = error_of([&] { trainer.fit({.steps = 20, .loop_size = 5}); });
+  CHECK(contains(error, "SessionOptions::loop_size says 10"));
+  CHECK(contains(error, "TrainOptions::loop_size says 5"));
+  CHECK(trainer.fit({.steps = 20}).launches == 2);
+  trainer.set_loop_size(4);
+  CHECK(trainer.fit({.steps = 20}).launches == 5);
+  CHECK(!error_of([&] { trainer.set_loop_size(0); }).empty());
+  CHECK(trainer.fit({.steps = 20}).launches == 5);
+  // From the next launch on, also in the middle of a fit.
+  const TrainReport report = trainer.fit(
+      {.steps = 20, .every_n_steps = {{8, [&](int64_t) { trainer.set_loop_size(20); }}}});
+  CHECK(report.steps == 20);
+  CHECK(session.compiles() == 1);
+}
+
+TEST_CASE("trainer passes on what hooks throw and says how far it came") {
+  Fixture f;
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  struct Mine {};
+  CHECK_THROWS_AS(
+      trainer.fit(
+          {.steps = 50, .loop_size = 10, .every_n_steps = {{20, [](int64_t) { throw Mine{}; }}}}),
+      Mine);
+  CHECK(trainer.failed_report().steps == 20);
+  CHECK_THROWS_AS(trainer.fit({.steps = 50,
+                               .on_step =
+                                   [](int64_t step, std::span<const double>) {
+                                     if (step == 33) throw Mine{};
+                                   }}),
+                  Mine);
+  CHECK(f.session.step() == 20 + trainer.failed_report().steps);
+  CHECK(trainer.fit({.steps = 2}).steps == 2);
+}
+
+}  // namespace
+
+TEST_SUITE_END();
