@@ -59,7 +59,8 @@ HWY_INLINE RowSums exponential_pass(const float* from, size_t cols, float top, f
       std::memcpy(to + c, rest, count * sizeof(float));
     }
   }
-  return {reduce_lanes<SumLanes>(sums[0] + sums[1]), reduce_lanes<SumLanes>(shifts)};
+  return {reduce_lanes<SumLanes>(d, sums[0] + sums[1]),
+          kShifted ? reduce_lanes<SumLanes>(d, shifts) : 0.0f};
 }
 
 // A NaN or an infinite maximum makes the whole row NaN.

@@ -45,7 +45,7 @@ HWY_INLINE void column_strip(const Loader& loader, const ReduceCall& call, size_
   for (size_t r = 0; r < call.rows; ++r, src += call.stride) {
 #pragma GCC unroll 4
     for (size_t v = 0; v < kVectors; ++v) {
-      sums[v] = Op::of(sums[v], loader.load(d, src + v * hn::Lanes(d)));
+      sums[v] = Op::strict(sums[v], loader.load(d, src + v * hn::Lanes(d)));
     }
   }
 #pragma GCC unroll 4
@@ -70,7 +70,7 @@ void float_columns(const ReduceCall& call) {
   std::memcpy(rest, dst + c, count * sizeof(float));
   Lanes sum = hn::Load(d, rest);
   for (size_t r = 0; r < call.rows; ++r, src += call.stride) {
-    sum = Op::of(sum, load_part(loader, d, src, count));
+    sum = Op::strict(sum, load_part(loader, d, src, count));
   }
   hn::Store(sum, d, rest);
   std::memcpy(dst + c, rest, count * sizeof(float));
