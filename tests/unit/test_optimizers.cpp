@@ -1,0 +1,286 @@
+// Optimizers, schedules and clipping: closed forms, and the textbook formulas in plain doubles.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/graph/autodiff/gradient.h"
+
+#include "ops_for_tests.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using namespace keel;
+using namespace keel::testing;
+using Doubles = std::vector<double>;
+
+// loss = 0.5 * sum(curvature * w^2): the gradient is curvature * w.
+struct Bowl {
+  Graph graph;
+  Value w = graph.state("w", from_tensor(Tensor::of<double>({3}, {1.0, -2.0, 0.5})));
+  Value curvature = graph.constant(Tensor::of<double>({3}, {1.0, 0.25, 3.0}));
+  Value loss = sum(square(w) * curvature) * 0.5;
+};
+
+// w after each of five steps with the optimizer.
+std::vector<Doubles> trajectory(const Optimizer& optimizer) {
+  Bowl bowl;
+  const Update train = optimizer.minimize(bowl.loss);
+  Session session(bowl.graph, device("ref"));
+  std::vector<Doubles> result;
+  for (int i = 0; i < 5; ++i) {
+    session.run(train, {});
+    result.push_back(elements(session.read(bowl.w)));
+  }
+  return result;
+}
+
+// The same in plain doubles: rule(w, g, t) gives the next w of one element; t counts from 1.
+template <class MakeRule>
+void check_trajectory(const Optimizer& optimizer, MakeRule make_rule, double tolerance = 1e-7) {
+  const std::vector<Doubles> got = trajectory(optimizer);
+  const Doubles start{1.0, -2.0, 0.5};
+  const Doubles curvature{1.0, 0.25, 3.0};
+  for (size_t i = 0; i < 3; ++i) {
+    auto rule = make_rule();
+    double w = start[i];
+    for (size_t t = 0; t < 5; ++t) {
+      w = rule(w, curvature[i] * w, static_cast<double>(t + 1));
+      CAPTURE(i);
+      CAPTURE(t);
+      CHECK(got[t][i] == doctest::Approx(w).epsilon(tolerance));
+    }
+  }
+}
+
+TEST_CASE("sgd steps along the gradient") {
+  check_trajectory(
+      sgd(0.1), [] { return [](double w, double g, double) { return w - 0.1 * g; }; }, 1e-14);
+  check_trajectory(
+      sgd(0.1, {.weight_decay = 0.5}),
+      [] { return [](double w, double g, double) { return w - 0.1 * (g + 0.5 * w); }; }, 1e-14);
+}
+
+TEST_CASE("sgd with momentum and Nesterov's variant") {
+  check_trajectory(
+      sgd(0.1, {.momentum = 0.9}),
+      [] {
+        return [v = 0.0](double w, double g, double) mutable {
+          v = 0.9 * v + g;
+          return w - 0.1 * v;
+        };
+      },
+      1e-14);
+  check_trajectory(
+      sgd(0.1, {.momentum = 0.9, .nesterov = true, .weight_decay = 0.01}),
+      [] {
+        return [v = 0.0](double w, double g, double) mutable {
+          g += 0.01 * w;
+          v = 0.9 * v + g;
+          return w - 0.1 * (g + 0.9 * v);
+        };
+      },
+      1e-14);
+}
+
+auto textbook_adam(double rate, double decay, double epsilon) {
+  return [=] {
+    return [=, m = 0.0, v = 0.0](double w, double g, double t) mutable {
+      m = 0.9 * m + 0.1 * g;
+      v = 0.99 * v + 0.01 * g * g;
+      const double mhat = m / (1 - std::pow(0.9, t));
+      const double vhat = v / (1 - std::pow(0.99, t));
+      return w - rate * decay * w - rate * mhat / (std::sqrt(vhat) + epsilon);
+    };
+  };
+}
+
+TEST_CASE("adam and adamw follow the textbook") {
+  check_trajectory(adam(0.01, {.beta2 = 0.99, .epsilon = 1e-3}), textbook_adam(0.01, 0, 1e-3),
+                   1e-12);
+  check_trajectory(adamw(0.01, {.beta2 = 0.99, .epsilon = 1e-3, .weight_decay = 0.1}),
+                   textbook_adam(0.01, 0.1, 1e-3), 1e-12);
+}
+
+TEST_CASE("adam's first step is the rate whatever the gradient") {
+  const Doubles first = trajectory(adam(0.125))[0];
+  CHECK(first[0] == doctest::Approx(1 - 0.125).epsilon(1e-6));
+  CHECK(first[1] == doctest::Approx(-2 + 0.125).epsilon(1e-6));
+  CHECK(first[2] == doctest::Approx(0.5 - 0.125).epsilon(1e-6));
+}
+
+// In f32 the plain formula 1 - 0.999^1 would be off by 5e-5.
+TEST_CASE("adam's first step is exact in f32 too") {
+  Graph g;
+  const Value w = g.state("w", constant({1}, 1));
+  const Update train = adam(0.125).minimize(sum(w) * 8.0);
+  Session session(g, device("ref"));
+  session.run(train, {});
+  CHECK(session.read(w).item<float>() == doctest::Approx(0.875).epsilon(3e-7));
+}
+
+TEST_CASE("rmsprop divides by the running root") {
+  check_trajectory(
+      rmsprop(0.01, {.epsilon = 1e-3}),
+      [] {
+        return [v = 0.0](double w, double g, double) mutable {
+          v = 0.9 * v + 0.1 * g * g;
+          return w - 0.01 * g / (std::sqrt(v) + 1e-3);
+        };
+      },
+      1e-12);
+  check_trajectory(
+      rmsprop(0.01, {.decay = 0.5, .momentum = 0.9, .epsilon = 1e-3}),
+      [] {
+        return [v = 0.0, s = 0.0](double w, double g, double) mutable {
+          v = 0.5 * v + 0.5 * g * g;
+          s = 0.9 * s + g / (std::sqrt(v) + 1e-3);
+          return w - 0.01 * s;
+        };
+      },
+      1e-12);
+}
+
+// The rate in each of the first `steps` steps.
+Doubles rates(const Schedule& schedule, int steps) {
+  Graph g;
+  const Value w = g.state("w", zeros({}));
+  const Value rate = schedule.at(g, f32, CallSite::here());
+  const Update train{{{w, w + 1.0}}};
+  Session session(g, device("ref"));
+  Doubles result;
+  for (int i = 0; i < steps; ++i) result.push_back(session.run(train, {rate})[0].at(0));
+  return result;
+}
+
+void check_rates(const Schedule& schedule, const Doubles& expected) {
+  const Doubles got = rates(schedule, static_cast<int>(expected.size()));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("schedules at given steps") {
+  check_rates(0.5, {0.5, 0.5, 0.5});
+  check_rates(step_decay(1, 2, 0.5), {1, 1, 0.5, 0.5, 0.25, 0.25, 0.125});
+  const double half = 0.70710678118654752;
+  check_rates(cosine_decay(2, 4), {2, 1 + half, 1, 1 - half, 0, 0, 0});
+  check_rates(cosine_decay(2, 6, {.warmup_steps = 2, .final_rate = 1}),
+              {1, 2, 2, 1.5 + half / 2, 1.5, 1.5 - half / 2, 1, 1});
+}
+
+TEST_CASE("sgd follows its schedule on the device") {
+  Graph g;
+  const Value w = g.state("w", zeros({}));
+  const Update train = sgd(step_decay(1, 1, 0.5)).minimize(w * 1.0);
+  Session session(g, device("ref"));
+  for (int i = 0; i < 3; ++i) session.run(train, {});
+  CHECK(session.read(w).item<float>() == -1.75);
+}
+
+TEST_CASE("clipping scales all gradients by one factor") {
+  Graph g;
+  const Value a = g.constant(Tensor::of<float>({2}, {3, 0}));
+  const Value b = g.constant(Tensor::of<float>({1}, {4}));
+  CHECK(elements(global_norm({a, b})) == Doubles{5});
+  const Values small = clip_by_global_norm({a, b}, 2.5);
+  CHECK(elements(small[0]) == Doubles{1.5, 0});
+  CHECK(elements(small[1]) == Doubles{2});
+  CHECK(elements(clip_by_global_norm({a, b}, 5)[1]) == Doubles{4});
+  CHECK(elements(clip_by_global_norm({a * 0.0}, 1)[0]) == Doubles{0, 0});
+  const Value halves = cast(g.constant(Tensor::of<float>({2}, {300, 400})), f16);
+  CHECK(elements(global_norm({halves})) == Doubles{500});  // its square does not fit f16
+  CHECK(clip_by_global_norm({halves}, 1)[0].dtype() == f16);
+  CHECK(contains(error_text([&] { clip_by_global_norm({a}, 0); }), "max_norm"));
+  CHECK(contains(error_text([&] { global_norm({}); }), "at least one gradient"));
+}
+
+TEST_CASE("minimize takes the trainable states under the loss and what layers attached") {
+  Graph g;
+  const Value w = g.state("w", ones({2}));
+  const Value other = g.state("other", ones({2}));
+  const Value fixed = g.state("fixed", ones({2}), {.trainable = false});
+  const Value count = g.state("count", zeros({}, i64));
+  const Value product = w * fixed;
+  g.attach_update(product, fixed, fixed * 0.5);
+  g.attach_update(other + 1.0, other, other);
+  const Value loss = sum(product) + cast(count, f32);
+  CHECK(trainable_states(loss) == Values{w});
+  const Update train = sgd(0.5, {.momentum = 0.5}).minimize(loss);
+  REQUIRE(train.assignments.size() == 3);
+  CHECK(train.assignments[0].state == g.find_state("w/momentum"));
+  CHECK(train.assignments[1].state == w);
+  CHECK(train.assignments[2].state == fixed);
+  CHECK_FALSE(g.find_state("w/momentum").node().as<StateAttributes>().trainable);
+  Session session(g, device("ref"));
+  session.run(train, {});
+  CHECK(elements(session.read(w)) == Doubles{0.5, 0.5});
+  CHECK(elements(session.read(fixed)) == Doubles{0.5, 0.5});
+  const Update one = sgd(1).minimize(loss, {w});
+  CHECK(one.assignments.size() == 2);
+}
+
+TEST_CASE("apply takes gradients of the user's making") {
+  Graph g;
+  const Value w = g.state("w", ones({2}));
+  const Value loss = sum(w * 30.0);
+  const Update train =
+      sgd(1).apply({w}, clip_by_global_norm(gradients(loss, {w}), 5 * std::sqrt(2.0)));
+  Session session(g, device("ref"));
+  session.run(train, {});
+  CHECK(elements(session.read(w))[0] == doctest::Approx(-4).epsilon(1e-6));
+  CHECK(contains(error_text([&] { sgd(1).apply({w}, {}); }), "1, one for each state"));
+  CHECK(contains(error_text([&] { sgd(1).apply({w}, {loss}); }), "gradient of w"));
+  CHECK(contains(error_text([&] { sgd(1).apply({loss}, {loss}); }), "the result of sum"));
+}
+
+TEST_CASE("optimizers name the user's line") {
+  Graph g;
+  const Value x = g.input("x", f32, {});
+  const std::string none = error_text([&] { sgd(0.1).minimize(x); });
+  CHECK(contains(none, "depends on trainable states"));
+  CHECK(contains(none, "test_optimizers.cpp:" + std::to_string(__LINE__ - 2)));
+  const Value w = g.state("w", ones({2}));
+  const std::string vector = error_text([&] { sgd(0.1).minimize(w * 2.0); });
+  CHECK(contains(vector, "a float scalar"));
+  CHECK(contains(vector, "test_optimizers.cpp:" + std::to_string(__LINE__ - 2)));
+  const Update train = adam(0.1).minimize(sum(w));
+  CHECK(train.assignments[0].next.node().site().line == __LINE__ - 1);
+  const std::string twice = error_text([&] { adam(0.1).minimize(sum(w)); });
+  CHECK(contains(twice, "'w/adam_m'"));
+  CHECK(contains(twice, "test_optimizers.cpp:" + std::to_string(__LINE__ - 2)));
+}
+
+TEST_CASE("optimizers refuse bad settings") {
+  const auto kind = [](const std::function<void()>& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error.info().kind;
+    }
+    return ErrorKind::kFailed;
+  };
+  CHECK(kind([] { sgd(-1); }) == ErrorKind::kInvalidArgument);
+  CHECK(contains(error_text([] { sgd(NAN); }), "a finite number >= 0"));
+  CHECK(contains(error_text([] { sgd(0.1, {.momentum = 1}); }),
+                 "momentum: expected a number in [0, 1)"));
+  CHECK(contains(error_text([] { sgd(0.1, {.nesterov = true}); }), "nesterov"));
+  CHECK(contains(error_text([] { adam(0.1, {.beta1 = -0.1}); }), "beta1"));
+  CHECK(contains(error_text([] { adam(0.1, {.epsilon = 0}); }), "epsilon"));
+  CHECK(contains(error_text([] { adamw(0.1, {.weight_decay = INFINITY}); }), "weight_decay"));
+  CHECK(contains(error_text([] { rmsprop(0.1, {.decay = 2}); }), "decay"));
+  CHECK(contains(error_text([] { step_decay(0.1, 0, 0.5); }), "every"));
+  CHECK(contains(error_text([] { cosine_decay(0.1, 5, {.warmup_steps = 5}); }),
+                 "more than warmup_steps"));
+  Graph g;
+  const Value w = g.state("w", ones({2}, f16));
+  CHECK(contains(error_text([&] { adam(0.1).minimize(sum(w)); }), "a number that is not 0 in f16"));
+}
+
+}  // namespace
+
+TEST_SUITE_END();
