@@ -24,6 +24,8 @@
 extern "C" {
 __attribute__((weak)) void __tsan_acquire(void* address);
 __attribute__((weak)) void __tsan_release(void* address);
+__attribute__((weak)) void __tsan_ignore_thread_begin();
+__attribute__((weak)) void __tsan_ignore_thread_end();
 }
 
 namespace keel {
@@ -40,6 +42,28 @@ struct Arena {
   int threads;
   tbb::task_arena arena;
   explicit Arena(int n) : threads(n), arena(n) {}
+};
+
+// While a thread is inside oneTBB, what oneTBB itself writes there is not looked at; chunks are.
+thread_local bool ignored = false;
+
+class TsanIgnore {
+ public:
+  explicit TsanIgnore(bool ignore) : before_(ignored) { set(ignore); }
+  ~TsanIgnore() { set(before_); }
+  TsanIgnore(const TsanIgnore&) = delete;
+  TsanIgnore& operator=(const TsanIgnore&) = delete;
+
+ private:
+  static void set(bool ignore) {
+    if (__tsan_ignore_thread_begin == nullptr || ignored == ignore) return;
+    ignored = ignore;
+    if (ignore)
+      __tsan_ignore_thread_begin();
+    else
+      __tsan_ignore_thread_end();
+  }
+  bool before_;
 };
 
 // Arenas are kept: a call that started in one may still run when the number changes.
@@ -142,16 +166,20 @@ void parallel_for(int n, FunctionRef<void(int)> chunk) {
   char forked = 0;
   char joined = 0;
   tsan_release(&forked);
-  arenas().current().arena.execute([&] {
-    tbb::parallel_for(
-        tbb::blocked_range<int>(0, n, 1),
-        [&](const tbb::blocked_range<int>& range) {
-          tsan_acquire(&forked);
-          for (int i = range.begin(); i != range.end(); ++i) fork.run(i);
-          tsan_release(&joined);
-        },
-        tbb::simple_partitioner{});
-  });
+  {
+    const TsanIgnore ignore(true);
+    arenas().current().arena.execute([&] {
+      tbb::parallel_for(
+          tbb::blocked_range<int>(0, n, 1),
+          [&](const tbb::blocked_range<int>& range) {
+            const TsanIgnore look(false);
+            tsan_acquire(&forked);
+            for (int i = range.begin(); i != range.end(); ++i) fork.run(i);
+            tsan_release(&joined);
+          },
+          tbb::simple_partitioner{});
+    });
+  }
   tsan_acquire(&joined);
   fork.rethrow();
 }

@@ -53,7 +53,7 @@ TEST_CASE("bulk random functions give the same elements wherever a piece begins"
   const uint64_t key = 0x123456789abcdef0;
   const uint64_t starts[] = {0, 1, 2, 3, 31, 32, 33, 1000, (uint64_t{1} << 34) - 5};
   for (const uint64_t start : starts) {
-    for (const size_t count : {0, 1, 2, 3, 7, 31, 32, 33, 64, 101}) {
+    for (const size_t count : {0u, 1u, 2u, 3u, 7u, 31u, 32u, 33u, 64u, 101u}) {
       std::vector<uint32_t> bits(count);
       std::vector<float> uniform(count);
       std::vector<float> normal(count);
@@ -200,7 +200,7 @@ TEST_CASE("a permutation of a huge range stays inside and does not repeat") {
 }
 
 TEST_CASE("every order of a few elements comes equally often") {
-  for (const uint64_t n : {2, 3, 4, 5, 6}) {
+  for (const uint64_t n : {2u, 3u, 4u, 5u, 6u}) {
     std::map<std::vector<uint64_t>, int> counts;
     double orders = 1;
     for (uint64_t i = 2; i <= n; ++i) orders *= static_cast<double>(i);
