@@ -52,15 +52,16 @@ LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
 }
 
 int64_t Executable::settle(StateStore& store, bool failed) {
-  failed = failed || args_.report.failed;
-  const bool lost = failed && !args_.report.states_intact;
+  const LaunchReport& report = args_.report;
+  const bool ended = !report.failed && report.steps > 0;
+  const bool lost = (failed || report.failed) && !ended && !report.states_intact;
   for (size_t i = 0; i < homes_.size(); ++i) {
     StateStore::Home& home = *homes_[i];
     if (home.other != nullptr && args_.states[i].current == home.other.get())
       std::swap(home.current, home.other);
     if (lost && info().states[i].updated) home.valid = false;
   }
-  const int64_t steps = args_.report.steps;
+  const int64_t steps = report.steps;
   if (!key_.update.empty()) store.advance_step(lost ? std::nullopt : std::optional(steps));
   return steps;
 }

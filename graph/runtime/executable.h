@@ -42,7 +42,7 @@ class Executable {
   LaunchArgs& bind(StateStore& store, Buffer& scratch);
   // Takes the homes back after a launch has been synchronised. Returns how many steps are known to
   // be done. `failed`: an error came; the states that the program updates become invalid, unless
-  // the launch says that they are intact.
+  // the launch says that they are intact or that it came to its end.
   int64_t settle(StateStore& store, bool failed);
 
  private:

@@ -177,16 +177,19 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   s.stop.store(false);
   if (s.requested.load()) s.stop.store(true);
   Outcome outcome;
+  bool launched = false;
   std::optional<Error> error;
   try {
     s.executable->program().launch(*session.stream, args);
+    launched = true;
     drain(callbacks, report, outcome);
     collect(report);
     session.stream->synchronize();
   } catch (...) {
     error = current_error("loop on " + session.device.name(), site);
+    quiesce(*session.stream);
   }
-  s.executable->settle(session.store, error.has_value());
+  if (launched) s.executable->settle(session.store, error.has_value());
 
   const LaunchReport& launch = args.report;
   report.steps = launch.steps;
@@ -224,15 +227,17 @@ void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& ou
     wake();
     if (status == MetricsQueue::PopStatus::kEnd) return;
     if (status == MetricsQueue::PopStatus::kTimeout) continue;
-    for (size_t i = 0; i < s.row.size(); ++i) report.series_[i].push_back(s.row[i]);
-    if (!callbacks.on_step || outcome.stopped || outcome.thrown != nullptr) continue;
-    const auto begin = Clock::now();
+    // The ring is emptied to the launch's end whatever happens here: the device waits for room in
+    // it.
     try {
+      for (size_t i = 0; i < s.row.size(); ++i) report.series_[i].push_back(s.row[i]);
+      if (!callbacks.on_step || outcome.stopped || outcome.thrown != nullptr) continue;
+      const auto begin = Clock::now();
       outcome.stopped = callbacks.on_step(step, s.row) == LoopControl::kStop;
+      report.callback_ns += ns_since(begin);
     } catch (...) {
-      outcome.thrown = std::current_exception();
+      if (outcome.thrown == nullptr) outcome.thrown = std::current_exception();
     }
-    report.callback_ns += ns_since(begin);
     if (outcome.stopped || outcome.thrown != nullptr) {
       s.stop.store(true);
       wake();

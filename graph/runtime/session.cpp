@@ -122,6 +122,14 @@ SessionGuard::SessionGuard(SessionState& state, const char* call) : state_(state
                       "launches, instead of a step callback"});
 }
 
+void quiesce(Stream& stream) noexcept {
+  try {
+    stream.synchronize();
+  } catch (...) {
+    // The caller is about to throw an error that came before this one.
+  }
+}
+
 Error current_error(const std::string& context, CallSite site) {
   try {
     throw;
@@ -162,8 +170,8 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
       if (tensor.num_bytes() > 0)
         s.stream->copy_to_device(executable->input(i), 0, tensor.raw(), tensor.num_bytes());
     }
-    launched = true;
     executable->program().launch(*s.stream, args);
+    launched = true;
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i].num_bytes() > 0)
         s.stream->copy_to_host(results[i].raw(), executable->output(i), 0, results[i].num_bytes());
@@ -171,6 +179,7 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
     s.stream->synchronize();
   } catch (...) {
     const Error error = current_error("run on " + s.device.name(), site);
+    quiesce(*s.stream);
     if (launched) executable->settle(s.store, true);
     throw error;
   }

@@ -43,6 +43,9 @@ class SessionGuard {
   SessionState& state_;
 };
 
+// Waits until the stream is idle, whatever happened on it: before memory that its copies use goes.
+void quiesce(Stream& stream) noexcept;
+
 // The exception being handled as an Error with the context and the user's line.
 Error current_error(const std::string& context, CallSite site);
 

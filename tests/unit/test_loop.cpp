@@ -176,6 +176,7 @@ TEST_CASE("loop rethrows what a callback throws") {
   CHECK(!failed.failed);
   CHECK(failed.steps >= 2);
   CHECK(failed.steps < 100000);
+  CHECK(failed[m.total].size() == static_cast<size_t>(failed.steps));
   CHECK(session.step() == failed.steps);
   CHECK(loop.run(2).steps == 2);
 }
