@@ -25,7 +25,9 @@ const Node& input_node(const Graph& graph, const Value& value, const char* op, C
 std::vector<std::pair<Value, Type>> feed_types(const Graph& graph, const Feeds& feeds,
                                                CallSite site) {
   std::vector<std::pair<Value, Type>> types;
-  for (const auto& [value, tensor] : feeds) {
+  for (const auto& feed : feeds) {
+    const Value& value = feed.first;
+    const Tensor& tensor = feed.second;
     const Node& node = input_node(graph, value, "feed", site);
     const auto complain = [&](const std::string& got, const std::string& fix) {
       throw Error({.op = "feed",
