@@ -42,7 +42,7 @@ class FieldAddresses {
   }
 
  private:
-  std::array<void*, ItemLayout::kMaxFields> at_{};
+  std::array<void*, ItemLayout::kMaxFields> at_;  // the first count_ of them
   size_t count_ = 0;
 };
 
