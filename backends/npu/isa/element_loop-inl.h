@@ -13,6 +13,15 @@
 #include "hwy/highway.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 
+// Before a loop whose sources and result are the same addresses or none in common. Clang has nothing as mild: there
+// the check that the loop makes for itself must do.
+#undef KEEL_INDEPENDENT_TURNS
+#if HWY_COMPILER_CLANG
+#define KEEL_INDEPENDENT_TURNS
+#else
+#define KEEL_INDEPENDENT_TURNS _Pragma("GCC ivdep")
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 
@@ -31,13 +40,13 @@ class Elements {
   T value_;
 };
 
-// dst[i] = f(a[i]). The pragma tells that equal addresses of dst and a source do no harm.
+// dst[i] = f(a[i])
 template <class In, class Out, bool kA, class F>
 HWY_INLINE void loop1(const VectorCall& call, F f) {
   const Elements<In, kA> a(call, 0);
   auto* dst = static_cast<Out*>(call.dst);
   const size_t n = call.n;
-#pragma GCC ivdep
+  KEEL_INDEPENDENT_TURNS
   for (size_t i = 0; i < n; ++i) dst[i] = f(a[i]);
 }
 
@@ -52,7 +61,7 @@ HWY_INLINE void loop2(const VectorCall& call, F f) {
   const Elements<In, kB> b(call, 1);
   auto* dst = static_cast<Out*>(call.dst);
   const size_t n = call.n;
-#pragma GCC ivdep
+  KEEL_INDEPENDENT_TURNS
   for (size_t i = 0; i < n; ++i) dst[i] = f(a[i], b[i]);
 }
 

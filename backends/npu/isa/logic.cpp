@@ -43,7 +43,7 @@ HWY_INLINE void select_loop(const VectorCall& call) {
   const auto* mask = static_cast<const uint8_t*>(call.src[0]);
   auto* dst = static_cast<T*>(call.dst);
   const size_t n = call.n;
-#pragma GCC ivdep
+  KEEL_INDEPENDENT_TURNS
   for (size_t i = 0; i < n; ++i) {
     const T left = a[i], right = b[i];
     dst[i] = mask[i] != 0 ? left : right;

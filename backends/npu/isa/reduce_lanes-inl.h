@@ -68,9 +68,8 @@ struct MinLanesOp {
 
 // The lanes of one vector, halves upon halves.
 template <class Op, class D, class V = hn::Vec<D>>
-HWY_INLINE float reduce_lanes(D d, V v) {
+HWY_INLINE float reduce_lanes(HWY_MAYBE_UNUSED D d, V v) {
 #if HWY_TARGET == HWY_SCALAR
-  (void)d;
   return hn::GetLane(v);
 #else
   if constexpr (hn::MaxLanes(D()) > 4) {
