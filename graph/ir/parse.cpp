@@ -20,6 +20,8 @@ namespace {
 // Bodies nest as deep as this; the parser, the verifier and destructors recurse over them.
 constexpr int kMostNesting = 64;
 
+constexpr const char* kPrintWhole = "print the graph without a limit on elements";
+
 // Values of attributes and types. Which kind of value is expected is known from the op.
 class ValueParser {
  public:
@@ -110,7 +112,7 @@ class ValueParser {
     lexer_.expect("(");
     // Each element takes a character at least: no text makes us allocate more than it holds.
     if (static_cast<uint64_t>(count) > lexer_.rest()) {
-      lexer_.fail(at, std::to_string(count) + " elements, more than the text has");
+      lexer_.fail(at, "a constant whose elements the text can hold", kPrintWhole);
     }
     Tensor t(type.dtype, type.shape);
     visit_dtype(type.dtype, [&]<class T>() {
@@ -128,8 +130,7 @@ class ValueParser {
   }
 
   [[noreturn]] void abbreviated() {
-    lexer_.fail(lexer_.peek(), "all elements of the constant",
-                "print the graph without a limit on elements");
+    lexer_.fail(lexer_.peek(), "all elements of the constant", kPrintWhole);
   }
 
   bool element(Tag<bool>) {

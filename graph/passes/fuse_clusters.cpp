@@ -74,7 +74,7 @@ class ClusterBuilder {
     for (const uint32_t reader : readers_[id]) top = std::max(top, height(reader));
     heights_[id] = top + 1;
     if (!is_candidate(node)) return;
-    if (top > 0 && join(node, top)) return;
+    if (top > 0 && join(node)) return;
     Draft draft;
     draft.members = {id};
     add_inputs(draft.inputs, node);
@@ -85,31 +85,58 @@ class ClusterBuilder {
     drafts_.push_back(std::move(draft));
   }
 
-  // Puts the node and all its readers of this height into one cluster, if that is allowed.
-  bool join(const Node& node, uint32_t top) {
-    std::vector<uint32_t> targets;
-    bool read_below = fetched_[node.id()];
+  // Puts the node and the highest clusters that read it into one, if no path can come back.
+  bool join(const Node& node) {
+    uint32_t best = 0;  // greatest height of the readers it could join
+    uint32_t rest = 0;  // of the others
+    const Node* highest = nullptr;
     for (const uint32_t reader : readers_[node.id()]) {
-      if (height(reader) < top) {
-        read_below = true;
-        continue;
+      if (fits(node, reader)) {
+        best = std::max(best, height(reader));
+      } else if (height(reader) > rest) {
+        rest = height(reader);
+        highest = &graph_.node(reader);
       }
-      const uint32_t cluster = clusters_.cluster_of[reader];
-      const bool fits =
-          cluster != Clusters::kNone && graph_.node(reader).type().shape == node.type().shape;
-      if (!fits) return decline(node, described(graph_.node(reader)) + " reads it too, and first");
-      targets.push_back(find(cluster));
+    }
+    if (best == 0) return false;
+    std::vector<uint32_t> targets;
+    bool read_outside = fetched_[node.id()];
+    for (const uint32_t reader : readers_[node.id()]) {
+      if (fits(node, reader) && height(reader) == best) {
+        targets.push_back(find(clusters_.cluster_of[reader]));
+      } else {
+        read_outside = true;
+      }
     }
     std::sort(targets.begin(), targets.end());
     targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-    return merge(node, targets, read_below);
+    const uint32_t needed = std::max(best, rest + 1);
+    const auto can_rise = [&](uint32_t t) { return this->can_rise(drafts_[t], needed, node.id()); };
+    if (needed > best && !std::all_of(targets.begin(), targets.end(), can_rise)) {
+      return decline(node, described(*highest) + " reads it too, and first");
+    }
+    return merge(node, targets, read_outside, needed);
   }
 
-  bool merge(const Node& node, const std::vector<uint32_t>& targets, bool read_below) {
+  bool fits(const Node& node, uint32_t reader) const {
+    return clusters_.cluster_of[reader] != Clusters::kNone &&
+           graph_.node(reader).type().shape == node.type().shape;
+  }
+
+  // Whether all that a cluster reads stays above it at a new height. Nodes before `visiting` get
+  // their heights later; sources have nothing above them and cannot be part of a cycle.
+  bool can_rise(const Draft& draft, uint32_t to, uint32_t visiting) {
+    return std::all_of(draft.inputs.begin(), draft.inputs.end(), [&](const Value& v) {
+      return v.node_id() <= visiting || v.node().has(kSource) || height(v.node_id()) > to;
+    });
+  }
+
+  bool merge(const Node& node, const std::vector<uint32_t>& targets, bool read_outside,
+             uint32_t height) {
     Draft merged;
     merged.members = {node.id()};
-    merged.outputs = read_below ? node.types().size() : 0;
-    merged.height = drafts_[targets[0]].height;
+    merged.outputs = read_outside ? node.types().size() : 0;
+    merged.height = height;
     size_t instructions = 1;
     for (const uint32_t t : targets) instructions += drafts_[t].members.size();
     if (instructions > limits_.instructions) {

@@ -2,11 +2,12 @@
 // from rewriting the graph (fuse.cpp), so that a cost model or other kinds of clusters (prologues
 // and epilogues of products and reductions) change this part alone. One thread.
 //
-// How: nodes are visited from last to first, and each node and cluster gets a height: 1 more than
-// the greatest height among those that read it. So every edge between clusters leads downhill, and
-// clusters of one height cannot reach one another. A node joins its highest readers when all of
-// those are clusters with the same iteration shape, merging them into one; no path can then leave
-// the cluster and come back. Readers further down get what they read as an output of the cluster.
+// How: nodes are visited from last to first, and each node and cluster gets a height greater than
+// the heights of those that read it. So every edge between clusters leads downhill, and clusters of
+// one height cannot reach one another. A node joins the highest clusters of its iteration shape
+// that read it, merging them into one; where something else that reads it is as high, the cluster
+// first rises above that, if all that the cluster reads stays above it. No path can then leave the
+// cluster and come back. Other readers get what they read as an output of the cluster.
 #ifndef KEEL_GRAPH_PASSES_FUSE_CLUSTERS_H
 #define KEEL_GRAPH_PASSES_FUSE_CLUSTERS_H
 

@@ -42,11 +42,12 @@ KEEL_API std::unique_ptr<Graph> decompose(const Graph &graph,
                                  const SupportsFunction &supports);
 
 // Evaluates nodes whose inputs are all constants with the op's reference, up to
-// 1 MiB a result, and drops dead nodes.
-std::unique_ptr<Graph> fold(const Graph &graph);
+// 1 MiB a result, applies identities that change no bit, and drops dead nodes.
+// REQUIRES a specialised graph: stop_gradient is dropped, too.
+KEEL_API std::unique_ptr<Graph> fold(const Graph &graph);
 
 // Merges equal pure nodes and drops dead ones.
-std::unique_ptr<Graph> cse(const Graph &graph);
+KEEL_API std::unique_ptr<Graph> cse(const Graph &graph);
 
 // What fuse left apart and why, one line for each edge between an element-wise node and a
 // neighbour that computes something: "%12 (matmul) -> %13 (add): matmul is not element-wise".
@@ -57,7 +58,7 @@ struct FuseReport {
 
 // Groups elementwise clusters into `fused` nodes where the backend accepts
 // them. Appends to `report` if there is one.
-std::unique_ptr<Graph> fuse(const Graph& graph, const SupportsFunction& supports,
+KEEL_API std::unique_ptr<Graph> fuse(const Graph& graph, const SupportsFunction& supports,
                             FuseReport* report = nullptr);
 
 } // namespace keel
