@@ -3,6 +3,7 @@
 #define KEEL_DATA_DATA_H
 
 #include "keel/data/feed/feed.h"
+#include "keel/data/formats/csv.h"
 #include "keel/data/formats/digits.h"
 #include "keel/data/formats/idx.h"
 #include "keel/data/formats/labelled_images.h"

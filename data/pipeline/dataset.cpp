@@ -129,6 +129,11 @@ Dataset Dataset::from_images(const LabelledImages& set) {
   return Dataset(make_tensor_stage({{"image", set.images}, {"label", set.labels}}));
 }
 
+Dataset Dataset::from_csv(const std::string& path, const std::vector<CsvField>& fields,
+                          const CsvOptions& options, CallSite site) {
+  return at_site(site, [&] { return make_tensor_stage(read_csv(path, fields, options)); });
+}
+
 Dataset Dataset::from_npy(const std::vector<std::pair<std::string, std::string>>& field_paths,
                           CallSite site) {
   return at_site(site, [&] {

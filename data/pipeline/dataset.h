@@ -24,6 +24,7 @@
 #include "keel/core/queue/element_function.h"
 #include "keel/core/queue/element_spec.h"
 #include "keel/core/tensor/tensor.h"
+#include "keel/data/formats/csv.h"
 #include "keel/data/formats/labelled_images.h"
 #include "keel/data/pipeline/item.h"
 
@@ -56,6 +57,9 @@ class KEEL_API Dataset {
                               CallSite site = CallSite::here());
   // Fields image u8 [height * width] and label u8 [].
   static Dataset from_images(const LabelledImages& set);
+  // Rows of a CSV file, read into memory; see CsvField for which columns become which field.
+  static Dataset from_csv(const std::string& path, const std::vector<CsvField>& fields,
+                          const CsvOptions& options = {}, CallSite site = CallSite::here());
   // Rows of .npy files, one file a field, read into memory.
   static Dataset from_npy(const std::vector<std::pair<std::string, std::string>>& field_paths,
                           CallSite site = CallSite::here());

@@ -20,7 +20,8 @@ class PrefetchedReader final : public Reader {
       : layout_(layout),
         pass_(pass),
         from_(from.open({.round = pass.round, .stop = &quit_})),
-        ring_(layout, elements) {}
+        ring_(layout, elements),
+        at_once_(from.items_per_element() > 1 ? 1 : std::max<int64_t>(1, elements / 2)) {}
   ~PrefetchedReader() override {
     quit_.store(true, std::memory_order_release);
     room_.bump();
@@ -49,15 +50,13 @@ class PrefetchedReader final : public Reader {
     news_.bump();
   }
 
-  // Reads runs of free places, half the ring at most, so that neither side waits for a whole ring.
   void fill() {
-    const int64_t most = std::max<int64_t>(1, ring_.items() / 2);
     while (!quit_.load(std::memory_order_acquire)) {
       const uint32_t seen = room_.load();
       const int64_t number = produced_.load(std::memory_order_relaxed);
       const int64_t place = number % ring_.items();
       const int64_t free = ring_.items() - (number - consumed_.load(std::memory_order_acquire));
-      const int64_t part = std::min({free, ring_.items() - place, most});
+      const int64_t part = std::min({free, ring_.items() - place, at_once_});
       if (part == 0) {
         if (!quit_.load(std::memory_order_acquire)) room_.wait_while(seen);
         continue;
@@ -99,6 +98,9 @@ class PrefetchedReader final : public Reader {
   std::atomic<bool> quit_{false};
   std::unique_ptr<Reader> from_;
   ItemBlock ring_;
+  // Single items are read many at a time, so that a map's threads have work; batches one by one, so
+  // that a failure spoils none before it.
+  int64_t at_once_;
   std::atomic<int64_t> produced_{0};
   std::atomic<int64_t> consumed_{0};
   std::atomic<bool> ended_{false};

@@ -1,0 +1,39 @@
+// CSV: tables of numbers as text (RFC 4180: one record a line, quotes where wanted, LF or CRLF).
+// Pure functions; any thread.
+#ifndef KEEL_DATA_FORMATS_CSV_H
+#define KEEL_DATA_FORMATS_CSV_H
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/base/export.h"
+#include "keel/core/tensor/tensor.h"
+
+namespace keel {
+
+// Which columns become a tensor: one gives [rows], several give [rows, columns]. None are named:
+// all those that no other field names, in order, as [rows, columns].
+struct CsvField {
+  std::string name;
+  DType dtype = f32;
+  std::vector<std::string> columns;
+};
+
+struct CsvOptions {
+  char separator = ',';
+  bool header = true;  // the first record names the columns; without one they are "0", "1", ...
+  uint64_t max_bytes = uint64_t{1} << 32;
+};
+
+// One tensor a field. Floats are decimal numbers, nan and inf; integers must fit their dtype; bool
+// is 0, 1, true or false. Throws Error naming file, line and column: what is no such number,
+// records of another length, columns that are not there.
+KEEL_API std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
+                                                              const std::vector<CsvField>& fields,
+                                                              const CsvOptions& options = {});
+
+}  // namespace keel
+
+#endif  // KEEL_DATA_FORMATS_CSV_H

@@ -1,0 +1,98 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "keel/data/formats/csv.h"
+#include "keel/data/pipeline/dataset.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using keel::CsvField;
+using keel::CsvOptions;
+using keel::Error;
+using keel::Tensor;
+
+class CsvFile {
+ public:
+  explicit CsvFile(const std::string& text)
+      : path_((std::filesystem::temp_directory_path() /
+               ("keel_csv_" + std::to_string(std::random_device()()) + ".csv"))
+                  .string()) {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  ~CsvFile() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+void check_fails(const std::string& text, const std::vector<CsvField>& fields,
+                 const std::string& message) {
+  const CsvFile file(text);
+  CHECK_THROWS_WITH_AS(keel::read_csv(file.path(), fields), doctest::Contains(message.c_str()),
+                       Error);
+}
+
+}  // namespace
+
+TEST_CASE("csv: columns become tensors by name") {
+  const CsvFile file("a,b,\"the, label\",c\r\n1,2.5,3,true\r\n-4,5e-1,\"250\",0\r\n\r\n");
+  const auto fields = keel::read_csv(file.path(), {{"y", keel::u8, {"the, label"}},
+                                                   {"x", keel::f32, {"b", "a"}},
+                                                   {"ok", keel::boolean, {"c"}}});
+  REQUIRE(fields.size() == 3);
+  CHECK(fields[0].first == "y");
+  CHECK(keel::bit_equal(fields[0].second, Tensor::of<uint8_t>({2}, {3, 250})));
+  CHECK(keel::bit_equal(fields[1].second, Tensor::of<float>({2, 2}, {2.5f, 1.0f, 0.5f, -4.0f})));
+  CHECK(fields[2].second.data<bool>()[0]);
+  CHECK_FALSE(fields[2].second.data<bool>()[1]);
+}
+
+TEST_CASE("csv: a field without columns takes the rest") {
+  const CsvFile file(
+      "\xef\xbb\xbf"
+      "1;2;9007199254740993\n+3; nan ;-5");
+  const CsvOptions options{.separator = ';', .header = false};
+  const auto fields =
+      keel::read_csv(file.path(), {{"rest", keel::f64, {}}, {"big", keel::i64, {"2"}}}, options);
+  CHECK(fields[0].second.shape() == keel::Shape{2, 2});
+  CHECK(fields[0].second.at(2) == 3.0);
+  CHECK(std::isnan(fields[0].second.at(3)));
+  CHECK(fields[1].second.data<int64_t>()[0] == 9007199254740993);
+  const auto dataset = keel::Dataset::from_csv(file.path(), {{"big", keel::i64, {"2"}}}, options);
+  CHECK(dataset.size() == 2);
+  CHECK(to_string(dataset.spec()) == "(big: i64[])");
+}
+
+TEST_CASE("csv: a header alone gives no rows") {
+  const CsvFile file("a,b\n");
+  CHECK(keel::read_csv(file.path(), {{"x", keel::f32, {}}})[0].second.shape() == keel::Shape{0, 2});
+}
+
+TEST_CASE("csv: errors name line and column") {
+  check_fails("a,b\n1,2\n3,x\n", {{"x", keel::f32, {}}},
+              "line 3: column 'b': expected f32, got 'x'");
+  check_fails("a\n1\n\n300\n", {{"x", keel::u8, {"a"}}},
+              "line 4: column 'a': expected u8, got '300'");
+  check_fails("a\n1.5\n", {{"x", keel::i32, {"a"}}}, "expected i32, got '1.5'");
+  check_fails("a\n-1\n", {{"x", keel::u8, {"a"}}}, "expected u8, got '-1'");
+  check_fails("a\nyes\n", {{"x", keel::boolean, {"a"}}}, "expected bool");
+  check_fails("a,b\n1,\n", {{"x", keel::f32, {}}}, "column 'b': expected f32, got ''");
+  check_fails("a,b\n1,2,3\n", {{"x", keel::f32, {}}}, "line 2: expected 2 columns, got 3");
+  check_fails("a,b\n1\n", {{"x", keel::f32, {}}}, "line 2: expected 2 columns, got 1");
+  check_fails("a\n\"1\n2\n", {{"x", keel::f32, {}}}, "line 2: a quote is not closed");
+  check_fails("a\n\"1\"2\n", {{"x", keel::f32, {}}}, "text behind a closing quote");
+  check_fails("alpha\n1\n", {{"x", keel::f32, {"alhpa"}}}, "there is no column 'alhpa'");
+  check_fails("a\n1\n", {{"x", keel::f32, {"a"}}, {"y", keel::f32, {}}}, "no column is left");
+  check_fails("", {{"x", keel::f32, {}}}, "the file is empty");
+  check_fails("a\n1\n", {}, "at least one");
+  CHECK_THROWS_AS(keel::read_csv("/nowhere/there/is.csv", {{"x", keel::f32, {}}}), Error);
+}
+
+TEST_SUITE_END();
