@@ -1,0 +1,112 @@
+// matmul: products by hand, flags, batches, and operands that do not fit.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/graph/autodiff/gradient.h"
+
+#include "ops_for_tests.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using namespace keel;
+using namespace keel::testing;
+using Doubles = std::vector<double>;
+
+// [[1 2 3] [4 5 6]] times [[7 8] [9 10] [11 12]].
+const Doubles kProduct{58, 64, 139, 154};
+
+TEST_CASE("matmul multiplies under every combination of flags") {
+  Graph g;
+  const Value a = g.constant(Tensor::of<double>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  const Value b = g.constant(Tensor::of<double>({3, 2}, {7, 8, 9, 10, 11, 12}));
+  const Value at = g.constant(Tensor::of<double>({3, 2}, {1, 4, 2, 5, 3, 6}));
+  const Value bt = g.constant(Tensor::of<double>({2, 3}, {7, 9, 11, 8, 10, 12}));
+  CHECK(elements(matmul(a, b)) == kProduct);
+  CHECK(elements(matmul(at, b, {.transpose_a = true})) == kProduct);
+  CHECK(elements(matmul(a, bt, {.transpose_b = true})) == kProduct);
+  CHECK(elements(matmul(at, bt, {.transpose_a = true, .transpose_b = true})) == kProduct);
+}
+
+TEST_CASE("matmul gradients by hand under every combination of flags") {
+  Graph g;
+  const Value a = g.constant(Tensor::of<double>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  const Value b = g.constant(Tensor::of<double>({3, 2}, {7, 8, 9, 10, 11, 12}));
+  const Value at = g.constant(Tensor::of<double>({3, 2}, {1, 4, 2, 5, 3, 6}));
+  const Value bt = g.constant(Tensor::of<double>({2, 3}, {7, 9, 11, 8, 10, 12}));
+  // With a gradient of ones: rows of dA are the row sums of B, columns of dB the column sums of A.
+  const Doubles to_a{15, 19, 23, 15, 19, 23}, to_b{5, 5, 7, 7, 9, 9};
+  const Doubles to_at{15, 15, 19, 19, 23, 23}, to_bt{5, 7, 9, 5, 7, 9};
+  const auto check = [](Value left, Value right, MatmulAttributes options, const Doubles& first,
+                        const Doubles& second) {
+    const Values grads = gradients(sum(matmul(left, right, options)), {left, right});
+    CHECK(elements(grads[0]) == first);
+    CHECK(elements(grads[1]) == second);
+  };
+  check(a, b, {}, to_a, to_b);
+  check(at, b, {.transpose_a = true}, to_at, to_b);
+  check(a, bt, {.transpose_b = true}, to_a, to_bt);
+  check(at, bt, {.transpose_a = true, .transpose_b = true}, to_at, to_bt);
+}
+
+TEST_CASE("matmul broadcasts leading dimensions and sums their gradients") {
+  Graph g;
+  const Value a = g.constant(counting({2, 1, 1, 2}, f64));
+  const Value b = g.constant(counting({3, 2, 1}, f64));
+  const Value y = matmul(a, b);
+  CHECK(y.shape() == Shape{2, 3, 1, 1});
+  CHECK(elements(y) == Doubles{1, 3, 5, 3, 13, 23});
+  const Values grads = gradients(sum(y), {a, b});
+  CHECK(elements(grads[0]) == Doubles{6, 9, 6, 9});
+  CHECK(elements(grads[1]) == Doubles{2, 4, 2, 4, 2, 4});
+}
+
+TEST_CASE("matmul over an empty inner dimension is zero") {
+  Graph g;
+  const Value y = matmul(g.constant(Tensor(f32, {2, 0})), g.constant(Tensor(f32, {0, 3})));
+  CHECK(elements(y) == Doubles{0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("integer products wrap in their own dtype") {
+  Graph g;
+  const Value a = g.constant(Tensor::of<uint8_t>({1, 2}, {200, 100}));
+  const Value b = g.constant(Tensor::of<uint8_t>({2, 1}, {2, 1}));
+  CHECK(elements(matmul(a, b)) == Doubles{244});
+}
+
+TEST_CASE("half products are accumulated wide") {
+  Graph g;
+  const Value a = g.constant(Tensor::full(f16, {1, 4096}, 1));
+  const Value b = g.constant(Tensor::full(f16, {4096, 1}, 1));
+  CHECK(elements(matmul(a, b)) == Doubles{4096});
+}
+
+TEST_CASE("matmul keeps unknown dimensions") {
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 784});
+  CHECK(matmul(x, g.constant(Tensor(f32, {784, 10}))).shape() == Shape{-1, 10});
+  CHECK(matmul(x, x, {.transpose_a = true}).shape() == Shape{784, 784});
+}
+
+TEST_CASE("matmul names what does not fit") {
+  Graph g;
+  const Value a = g.constant(Tensor(f32, {2, 3}));
+  const std::string text = error_text([&] { matmul(a, a); });
+  CHECK(contains(text, "matmul: b: expected shape [..., 3, ?], got [2, 3]"));
+  CHECK(contains(text, "test_ops_matmul.cpp:" + std::to_string(__LINE__ - 2)));
+  CHECK(contains(error_text([&] { matmul(a, g.constant(Tensor(f32, {3}))); }), "reshape"));
+  CHECK(contains(error_text([&] { matmul(a, g.constant(Tensor(f64, {3, 2}))); }), "cast"));
+  CHECK(contains(error_text([&] { matmul(a, 2); }), "rank"));
+  const Value left = g.constant(Tensor(f32, {2, 4, 3}));
+  const Value right = g.constant(Tensor(f32, {5, 3, 4}));
+  CHECK(contains(error_text([&] { matmul(left, right); }), "leading dimensions"));
+  const Value flags = g.constant(Tensor(boolean, {2, 2}));
+  CHECK(contains(error_text([&] { matmul(flags, flags); }), "a number dtype"));
+}
+
+}  // namespace
+
+TEST_SUITE_END();
