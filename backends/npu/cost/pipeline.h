@@ -1,0 +1,27 @@
+// What the pricing of vector and of cube work share: the times of a pipeline on one core, and how
+// they become a TaskPrice. Internal to this folder.
+#ifndef KEEL_BACKENDS_NPU_COST_PIPELINE_H
+#define KEEL_BACKENDS_NPU_COST_PIPELINE_H
+
+#include <array>
+
+#include "keel/backends/npu/cost/price.h"
+
+namespace keel::npu {
+
+struct PipelineTimes {
+  double pipeline_ns = 0;
+  std::array<double, kUnits> busy_ns{};  // by Unit
+  double& of(Unit unit) { return busy_ns[static_cast<size_t>(unit)]; }
+};
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t round_ns(double ns);
+
+// Adds the overhead and turns times into cycles; leaves bytes, flops and roofs to the caller.
+TaskPrice assemble(const Preset& preset, const PipelineTimes& times, int64_t block_dim);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_COST_PIPELINE_H

@@ -1,0 +1,65 @@
+#include "keel/backends/npu/cost/price.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "keel/backends/npu/cost/pipeline.h"
+#include "keel/core/base/checked.h"
+
+namespace keel::npu {
+
+const char* name_of(Unit unit) noexcept {
+  static constexpr const char* kNames[] = {"CUBE", "VECTOR", "MTE1", "MTE2", "MTE3", "SCALAR"};
+  return kNames[static_cast<size_t>(unit)];
+}
+
+double hbm_share(const Preset& preset, double bytes) {
+  const auto& points = preset.hbm_efficiency;
+  // The exponent of two plus the mantissa: the logarithm but for a bend in each octave, and exact
+  // on every machine.
+  const auto octave = [](double x) {
+    int exponent = 0;
+    const double mantissa = std::frexp(x, &exponent);
+    return exponent + 2 * mantissa;
+  };
+  if (bytes <= points.front().bytes) {
+    return bytes <= 0 ? 0 : points.front().share * (bytes / points.front().bytes);
+  }
+  for (size_t i = 1; i < points.size(); ++i) {
+    if (bytes > points[i].bytes) continue;
+    const double low = octave(points[i - 1].bytes);
+    const double t = (octave(bytes) - low) / (octave(points[i].bytes) - low);
+    return points[i - 1].share + t * (points[i].share - points[i - 1].share);
+  }
+  return points.back().share;
+}
+
+int64_t round_ns(double ns) { return static_cast<int64_t>(std::llround(ns)); }
+
+TaskPrice assemble(const Preset& preset, const PipelineTimes& times, int64_t block_dim) {
+  TaskPrice price;
+  price.block_dim = block_dim;
+  price.overhead_ns = preset.task_base_ns + preset.task_per_block_ns * block_dim;
+  price.pipeline_ns = round_ns(times.pipeline_ns);
+  price.total_ns = price.overhead_ns + price.pipeline_ns;
+  price.cycles = static_cast<int64_t>(std::ceil(times.pipeline_ns * preset.clock_ghz()));
+  for (size_t u = 0; u < kUnits; ++u) {
+    const double busy = std::min(times.busy_ns[u], times.pipeline_ns) * preset.clock_ghz();
+    price.busy_cycles[u] = std::min(price.cycles, static_cast<int64_t>(std::llround(busy)));
+  }
+  return price;
+}
+
+int64_t price_transfer(const Preset& preset, int64_t bytes) {
+  return preset.pcie_latency_ns + round_ns(static_cast<double>(bytes) / preset.pcie_gb_per_s);
+}
+
+int64_t host_driven_ns(const Preset& preset, int64_t step_ns, int64_t tasks) {
+  return checked_add(step_ns, checked_mul(tasks, preset.launch_sync_ns));
+}
+
+int64_t sunk_loop_ns(const Preset& preset, int64_t step_ns, int64_t steps) {
+  return checked_add(checked_mul(steps, step_ns), preset.launch_sync_ns);
+}
+
+}  // namespace keel::npu

@@ -1,0 +1,95 @@
+// Prices: what a task would take on the modelled device. Pure functions of a preset and of a
+// description of the work, so that device time is the same to the nanosecond on every run; times
+// are worked out in doubles, rounded once at the end. Any thread.
+#ifndef KEEL_BACKENDS_NPU_COST_PRICE_H
+#define KEEL_BACKENDS_NPU_COST_PRICE_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "keel/backends/npu/presets/preset.h"
+#include "keel/core/base/dtype.h"
+
+namespace keel::npu {
+
+// MTE1 copies L1 to L0, MTE2 global memory to the core, MTE3 the core to global memory.
+enum class Unit : uint8_t { kCube, kVector, kMte1, kMte2, kMte3, kScalar };
+inline constexpr size_t kUnits = 6;
+const char* name_of(Unit unit) noexcept;
+
+struct TaskPrice {
+  int64_t total_ns = 0;     // overhead + pipeline
+  int64_t overhead_ns = 0;  // starting the task and its blocks
+  int64_t pipeline_ns = 0;  // from the first instruction to the last on the cores
+  int64_t cycles = 0;       // of the pipeline
+  std::array<int64_t, kUnits> busy_cycles{};  // of the core that has most to do; each <= cycles
+  int64_t block_dim = 1;
+  int64_t bytes_in = 0, bytes_out = 0;  // from and to global memory, each byte once
+  int64_t flops = 0;
+  int64_t compute_roof_ns = 0;  // all cores at their peak
+  int64_t memory_roof_ns = 0;   // all bytes at the memory's peak
+
+  int64_t busy(Unit unit) const { return busy_cycles[static_cast<size_t>(unit)]; }
+  // Cycles of the pipeline in which a unit waits; >= 0.
+  int64_t stall(Unit unit) const { return cycles - busy(unit); }
+};
+
+// Share of the memory's peak that transfers of so many contiguous bytes reach; between the preset's
+// points it follows the octave, below the first it falls with the bytes.
+double hbm_share(const Preset& preset, double bytes);
+
+// Element-wise work, reductions, row ops and copies: `units` indivisible pieces dealt to blocks,
+// each of which streams its share through unified buffer in tiles.
+struct VectorWork {
+  int64_t units = 1;
+  int64_t elements_per_unit = 0;
+  // For one element, over its instructions: passes times the bytes of a lane.
+  int64_t pass_bytes = 0;
+  int64_t instructions = 0;  // for one element; what counts as an operation of it
+  int64_t bytes_in = 0;
+  int64_t bytes_out = 0;
+  int64_t bytes_out_per_block = 0;  // partial results that each block adds to global memory
+  int64_t loads = 1, stores = 1;    // transfers a tile
+  int64_t tile_elements = 0;        // at least 1
+  int64_t run_in = 0, run_out = 0;  // contiguous bytes of a row, where shorter than the tile; or 0
+  bool aligned = true;              // rows are whole multiples of 512 B
+  bool double_buffer = true;
+  int64_t cached_bytes = 0;  // of bytes_in, known to be in L2
+};
+// REQUIRES 1 <= block_dim <= vector_cores.
+TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t block_dim);
+
+// batch products of [m, k] and [k, n]; bytes_a and bytes_b are of the operands as stored (one
+// matrix that is broadcast counts once).
+struct CubeWork {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  DType dtype = f16;
+  int64_t bytes_a = 0, bytes_b = 0;
+  bool aligned_a = true, aligned_b = true;  // rows are whole multiples of 512 B
+};
+CubeWork cube_work(int64_t m, int64_t n, int64_t k, DType dtype);
+
+// C is cut into grid_m x grid_n x grid_batch parts, one for each block; a block computes its part
+// in tiles of bm x bn, each over k in steps of bk * step_k, which is what one copy to L1 brings.
+struct CubeTiling {
+  int64_t bm = 128, bn = 256, bk = 64, step_k = 1;
+  int64_t grid_m = 1, grid_n = 1, grid_batch = 1;
+  bool double_buffer = true;  // copies to L1 run beside the cube
+  bool overlap_tiles = true;  // and do so from one tile to the next, C's way out as well
+};
+// REQUIRES positive sizes and a grid of at most cube_cores. block_dim is the number of parts that
+// are not empty.
+TaskPrice price_cube(const Preset& preset, const CubeWork& work, const CubeTiling& tiling);
+
+// Copies over the host's link, either way.
+int64_t price_transfer(const Preset& preset, int64_t bytes);
+
+// One step, op by op from the host: tasks and a launch for each, then the synchronisation. A sunk
+// loop of `steps` steps: one launch for all of them. Both without the copies of results.
+int64_t host_driven_ns(const Preset& preset, int64_t step_ns, int64_t tasks);
+int64_t sunk_loop_ns(const Preset& preset, int64_t step_ns, int64_t steps);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_COST_PRICE_H

@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <cmath>
+
+#include "keel/backends/npu/cost/pipeline.h"
+#include "keel/core/base/checked.h"
+
+namespace keel::npu {
+namespace {
+
+// The times of one tile of C, all of k.
+struct TileTimes {
+  double in = 0, cube = 0, mte1 = 0, out = 0;
+};
+
+class CubePricer {
+ public:
+  CubePricer(const Preset& preset, const CubeWork& work, const CubeTiling& tiling)
+      : preset_(preset),
+        work_(work),
+        tiling_(tiling),
+        size_(static_cast<double>(size_of(work.dtype))),
+        steps_(std::max<int64_t>(1, ceil_div(work.k, tiling.bk * tiling.step_k))) {}
+
+  TaskPrice run() {
+    cut();
+    add_tiles();
+    const double core = core_ns();
+    const double chip = chip_ns();
+    PipelineTimes times;
+    times.pipeline_ns = std::max({core, chip, scalar_});
+    times.of(Unit::kCube) = sum_.cube;
+    times.of(Unit::kMte1) = sum_.mte1;
+    times.of(Unit::kMte2) = std::max(sum_.in, chip_in_);
+    times.of(Unit::kMte3) = std::max(sum_.out, chip_out_);
+    times.of(Unit::kScalar) = scalar_;
+    TaskPrice price = assemble(preset_, times, blocks_);
+    finish(price);
+    return price;
+  }
+
+ private:
+  // A block's part: rows and columns in whole fractals of 16.
+  void cut() {
+    const auto part = [](int64_t extent, int64_t grid) {
+      return std::min(extent, ceil_div(ceil_div(extent, 16), grid) * 16);
+    };
+    rows_ = part(work_.m, tiling_.grid_m);
+    cols_ = part(work_.n, tiling_.grid_n);
+    batches_ = ceil_div(work_.batch, tiling_.grid_batch);
+    blocks_ = ceil_div(work_.m, rows_) * ceil_div(work_.n, cols_) *
+              ceil_div(work_.batch, batches_);
+  }
+
+  TileTimes tile(int64_t rows, int64_t cols) const {
+    const auto k = static_cast<double>(work_.k);
+    const double a = static_cast<double>(rows) * k * size_;
+    const double b = static_cast<double>(cols) * k * size_;
+    const double factor_a = work_.aligned_a ? 1 : preset_.unaligned_l1_factor;
+    const double factor_b = work_.aligned_b ? 1 : preset_.unaligned_l1_factor;
+    TileTimes t;
+    t.in = 2 * static_cast<double>(steps_) * preset_.gm_l1_issue_ns +
+           (a * factor_a + b * factor_b) / preset_.gm_l1_gb_per_s;
+    const int64_t mmads = ceil_div(rows, preset_.cube_m) * ceil_div(cols, preset_.cube_n) *
+                          ceil_div(work_.k, preset_.cube_k);
+    t.cube = static_cast<double>(mmads) * cube_passes(preset_, work_.dtype) / preset_.clock_ghz();
+    t.mte1 = (a / static_cast<double>(preset_.l1_to_l0a_bytes_per_cycle) +
+              b / static_cast<double>(preset_.l1_to_l0b_bytes_per_cycle)) /
+             preset_.clock_ghz();
+    const double c = static_cast<double>(rows) * static_cast<double>(cols);
+    t.out = std::max(4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) /
+                         preset_.clock_ghz(),
+                     c * size_ / preset_.gm_l1_gb_per_s);
+    return t;
+  }
+
+  void add(int64_t count, int64_t rows, int64_t cols) {
+    if (count == 0 || rows == 0 || cols == 0) return;
+    const TileTimes t = tile(rows, cols);
+    const auto c = static_cast<double>(count * batches_);
+    const auto steps = static_cast<double>(steps_);
+    const double compute = std::max(t.cube, t.mte1);
+    if (!tiling_.double_buffer)
+      repeated_ += c * (t.in + compute + t.out);
+    else if (!tiling_.overlap_tiles)
+      repeated_ += c * (t.in / steps + (steps - 1) / steps * std::max(t.in, compute) +
+                        compute / steps + t.out);
+    else
+      repeated_ += c * std::max({t.in, compute, t.out});
+    // The first tile's first copy and the last one's last product and way out.
+    fill_ = std::max(fill_, t.in / steps + compute / steps + t.out);
+    sum_.in += c * t.in;
+    sum_.cube += c * t.cube;
+    sum_.mte1 += c * t.mte1;
+    sum_.out += c * t.out;
+    traffic_ += c * static_cast<double>(rows + cols) * static_cast<double>(work_.k) * size_;
+    scalar_ += c * steps * static_cast<double>(preset_.scalar_cycles_per_tile) /
+               preset_.clock_ghz();
+  }
+
+  void add_tiles() {
+    const int64_t full_m = rows_ / tiling_.bm, rest_m = rows_ % tiling_.bm;
+    const int64_t full_n = cols_ / tiling_.bn, rest_n = cols_ % tiling_.bn;
+    add(full_m * full_n, tiling_.bm, tiling_.bn);
+    add(full_n, rest_m, tiling_.bn);
+    add(full_m, tiling_.bm, rest_n);
+    add(1, rest_m, rest_n);
+  }
+
+  double core_ns() const {
+    const bool overlaps = tiling_.double_buffer && tiling_.overlap_tiles;
+    return repeated_ + (overlaps ? fill_ : 0);
+  }
+
+  // Each operand's first touch comes from memory; the rest from L2 where what is in use at a time
+  // fits there, else from memory.
+  double chip_ns() {
+    const auto bytes_a = static_cast<double>(work_.bytes_a);
+    const auto bytes_b = static_cast<double>(work_.bytes_b);
+    const double operands = bytes_a + bytes_b;
+    const double traffic = std::max(operands, traffic_ * static_cast<double>(blocks_));
+    const int64_t step = std::min(work_.k, tiling_.bk * tiling_.step_k);
+    const int64_t bm = std::min(tiling_.bm, rows_);
+    const int64_t bn = std::min(tiling_.bn, cols_);
+    const double first = bytes_a / memory_rate(bm, step, work_.k) +
+                         bytes_b / memory_rate(step, bn, work_.n);
+    const bool fits = working_set() <= static_cast<double>(preset_.l2_bytes);
+    const double slowest =
+        std::min(memory_rate(bm, step, work_.k), memory_rate(step, bn, work_.n));
+    // L2 is never slower than the memory behind it.
+    const double again = fits ? std::max(preset_.l2_gb_per_s, slowest) : slowest;
+    chip_in_ = first + (traffic - operands) / again;
+    chip_out_ = bytes_out() / memory_rate(bm, bn, work_.n);
+    return chip_in_ + chip_out_;
+  }
+
+  // The smaller operand, which all tiles of a row or column of C read again, and the panels of the
+  // other one that the blocks work on.
+  double working_set() const {
+    const double depth = static_cast<double>(work_.k) * size_;
+    const double panels_a = static_cast<double>(tiling_.grid_m * tiling_.bm) * depth;
+    const double panels_b = static_cast<double>(tiling_.grid_n * tiling_.bn) * depth;
+    const auto bytes_a = static_cast<double>(work_.bytes_a);
+    const auto bytes_b = static_cast<double>(work_.bytes_b);
+    return bytes_a <= bytes_b ? bytes_a + std::min(panels_b, bytes_b)
+                              : bytes_b + std::min(panels_a, bytes_a);
+  }
+
+  // Bytes per ns of a [rows, cols] piece of a matrix with `row` columns: contiguous where it has
+  // whole rows.
+  double memory_rate(int64_t rows, int64_t cols, int64_t row) const {
+    const double run = static_cast<double>(cols == row ? rows * cols : cols) * size_;
+    return hbm_share(preset_, run) * preset_.hbm_gb_per_s;
+  }
+
+  double bytes_out() const {
+    return static_cast<double>(work_.batch) * static_cast<double>(work_.m) *
+           static_cast<double>(work_.n) * size_;
+  }
+
+  void finish(TaskPrice& price) const {
+    price.bytes_in = work_.bytes_a + work_.bytes_b;
+    price.bytes_out = checked_mul(checked_mul(work_.batch, checked_mul(work_.m, work_.n)),
+                                  static_cast<int64_t>(size_of(work_.dtype)));
+    price.flops =
+        checked_mul(2, checked_mul(work_.batch, checked_mul(work_.m, checked_mul(work_.n, work_.k))));
+    price.compute_roof_ns = static_cast<int64_t>(
+        static_cast<double>(price.flops) / (preset_.cube_f16_tflops() * 1e3) *
+        cube_passes(preset_, work_.dtype));
+    price.memory_roof_ns = static_cast<int64_t>(
+        static_cast<double>(price.bytes_in + price.bytes_out) / preset_.hbm_gb_per_s);
+  }
+
+  const Preset& preset_;
+  const CubeWork& work_;
+  const CubeTiling& tiling_;
+  const double size_;
+  const int64_t steps_;
+  int64_t rows_ = 0, cols_ = 0, batches_ = 0, blocks_ = 1;
+  TileTimes sum_;
+  double repeated_ = 0, fill_ = 0, traffic_ = 0, scalar_ = 0;
+  double chip_in_ = 0, chip_out_ = 0;
+};
+
+}  // namespace
+
+CubeWork cube_work(int64_t m, int64_t n, int64_t k, DType dtype) {
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  CubeWork work;
+  work.m = m;
+  work.n = n;
+  work.k = k;
+  work.dtype = dtype;
+  work.bytes_a = checked_mul(checked_mul(m, k), size);
+  work.bytes_b = checked_mul(checked_mul(k, n), size);
+  work.aligned_a = k * size % 512 == 0;
+  work.aligned_b = n * size % 512 == 0;
+  return work;
+}
+
+TaskPrice price_cube(const Preset& preset, const CubeWork& work, const CubeTiling& tiling) {
+  return CubePricer(preset, work, tiling).run();
+}
+
+}  // namespace keel::npu

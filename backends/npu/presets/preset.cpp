@@ -1,0 +1,271 @@
+#include "keel/backends/npu/presets/preset.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "keel/backends/npu/presets/preset_files.h"
+#include "keel/core/base/environment.h"
+#include "keel/core/base/error.h"
+#include "keel/core/base/file.h"
+#include "keel/core/base/json.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr const char* kDefaultPreset = "ascend910b1";
+constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+constexpr int64_t kKiB = 1024;
+
+// Reads parameters one by one, keeps them for printing, and refuses what nobody asked for.
+class Reader {
+ public:
+  Reader(const JsonView& parameters, Preset& preset) : view_(parameters), preset_(preset) {}
+
+  double number(const std::string& name, double min, double max) {
+    const JsonView value = parameter(name);
+    return value.number(min, max);
+  }
+  int64_t integer(const std::string& name, int64_t min, int64_t max) {
+    return parameter(name).integer(min, max);
+  }
+  bool boolean(const std::string& name) { return parameter(name).boolean(); }
+  std::string choice(const std::string& name, const std::vector<std::string>& choices) {
+    const JsonView value = parameter(name);
+    const std::string& text = value.text();
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+    std::string expected;
+    for (const std::string& c : choices) expected += (expected.empty() ? "" : " or ") + c;
+    throw value.error(expected);
+  }
+
+  std::vector<DType> dtypes(const std::string& name) {
+    const JsonView value = parameter(name);
+    std::vector<DType> list;
+    for (size_t i = 0; i < value.size(); ++i) {
+      try {
+        list.push_back(parse_dtype(value[i].text()));
+      } catch (const Error&) {
+        throw value[i].error("the name of a dtype");
+      }
+    }
+    return list;
+  }
+
+  std::vector<EfficiencyPoint> efficiency(const std::string& name) {
+    const JsonView value = parameter(name);
+    std::vector<EfficiencyPoint> points;
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (value[i].size() != 2) throw value[i].error("a pair of transfer bytes and share");
+      const EfficiencyPoint point{value[i][0].number(1, 1e9), value[i][1].number(1e-3, 1)};
+      if (i > 0 && (point.bytes <= points.back().bytes || point.share < points.back().share)) {
+        throw value[i].error("bytes and share above those of the point before");
+      }
+      points.push_back(point);
+    }
+    if (points.empty()) throw value.error("at least one pair of transfer bytes and share");
+    return points;
+  }
+
+  void finish() const {
+    std::vector<std::string> known;
+    for (const PresetParameter& p : preset_.parameters) known.push_back(p.name);
+    for (const std::string& key : view_.keys()) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      throw Error({.op = view_.where(),
+                   .argument = key,
+                   .message = "no such parameter",
+                   .fix = did_you_mean(key, known)});
+    }
+  }
+
+ private:
+  JsonView parameter(const std::string& name) {
+    const JsonView entry = view_[name];
+    entry.require_only({"value", "source"});
+    JsonView value = entry["value"];
+    const JsonView source = entry["source"];
+    if (source.text().empty()) throw source.error("where the value comes from, or \"assumed\"");
+    preset_.parameters.push_back({name, write_json(value.json()), source.text()});
+    return value;
+  }
+
+  const JsonView& view_;
+  Preset& preset_;
+};
+
+void read_cores(Reader& reader, Preset& p) {
+  p.cube_cores = reader.integer("cube_cores", 1, 1024);
+  p.vector_cores = reader.integer("vector_cores", 1, 1024);
+  p.clock_mhz = reader.integer("clock_mhz", 1, 100000);
+  p.cube_m = reader.integer("cube_m", 1, 1024);
+  p.cube_n = reader.integer("cube_n", 1, 1024);
+  p.cube_k = reader.integer("cube_k", 1, 1024);
+  p.cube_fp32_rate = reader.number("cube_fp32_rate", 0, 1);
+  p.bf16 = reader.boolean("bf16");
+  p.saturate_f16 = reader.choice("fp16_overflow", {"saturate", "inf_nan"}) == "saturate";
+  p.atomic_add_dtypes = reader.dtypes("atomic_add_dtypes");
+  p.vector_bytes_per_cycle = reader.integer("vector_bytes_per_cycle", 8, 1 << 20);
+}
+
+void read_memories(Reader& reader, Preset& p) {
+  constexpr int64_t kMostKiB = int64_t{1} << 30;
+  p.ub_bytes = reader.integer("ub_kib", 16, kMostKiB) * kKiB;
+  p.l1_bytes = reader.integer("l1_kib", 16, kMostKiB) * kKiB;
+  p.l0a_bytes = reader.integer("l0a_kib", 4, kMostKiB) * kKiB;
+  p.l0b_bytes = reader.integer("l0b_kib", 4, kMostKiB) * kKiB;
+  p.l0c_bytes = reader.integer("l0c_kib", 4, kMostKiB) * kKiB;
+  p.l1_to_l0a_bytes_per_cycle = reader.integer("l1_to_l0a_bytes_per_cycle", 1, 1 << 20);
+  p.l1_to_l0b_bytes_per_cycle = reader.integer("l1_to_l0b_bytes_per_cycle", 1, 1 << 20);
+  p.l0c_out_bytes_per_cycle = reader.integer("l0c_out_bytes_per_cycle", 1, 1 << 20);
+  p.l2_bytes = reader.integer("l2_mib", 0, 1 << 20) * kKiB * kKiB;
+  p.l2_gb_per_s = reader.number("l2_gb_per_s", 1e-3, 1e6);
+  p.hbm_gb_per_s = reader.number("hbm_gb_per_s", 1e-3, 1e6);
+  p.hbm_bytes = reader.integer("hbm_gib", 1, 1 << 20) * kKiB * kKiB * kKiB;
+  p.hbm_efficiency = reader.efficiency("hbm_efficiency");
+}
+
+void read_costs(Reader& reader, Preset& p) {
+  p.gm_ub_issue_ns = reader.number("gm_ub_issue_ns", 0, 1e9);
+  p.gm_ub_gb_per_s = reader.number("gm_ub_gb_per_s", 1e-3, 1e6);
+  p.gm_l1_issue_ns = reader.number("gm_l1_issue_ns", 0, 1e9);
+  p.gm_l1_gb_per_s = reader.number("gm_l1_gb_per_s", 1e-3, 1e6);
+  p.unaligned_ub_factor = reader.number("unaligned_ub_factor", 1, 100);
+  p.unaligned_l1_factor = reader.number("unaligned_l1_factor", 1, 100);
+  p.task_base_ns = reader.integer("task_base_ns", 0, 1000000000);
+  p.task_per_block_ns = reader.integer("task_per_block_ns", 0, 1000000000);
+  p.scalar_cycles_per_tile = reader.integer("scalar_cycles_per_tile", 0, 1000000);
+  p.control_task_ns = reader.integer("control_task_ns", 0, 1000000000);
+  p.launch_sync_ns = reader.integer("launch_sync_ns", 0, 1000000000);
+  p.pcie_gb_per_s = reader.number("pcie_gb_per_s", 1e-3, 1e6);
+  p.pcie_latency_ns = reader.integer("pcie_latency_ns", 0, 1000000000);
+}
+
+double multiply_adds_per_ns(const Preset& p) {
+  return static_cast<double>(p.cube_m * p.cube_n * p.cube_k * p.cube_cores) * p.clock_ghz();
+}
+
+struct Choice {
+  std::mutex mutex;
+  std::shared_ptr<const Preset> preset;
+};
+Choice& choice() {
+  static Choice the_choice;
+  return the_choice;
+}
+
+}  // namespace
+
+double Preset::cube_f16_tflops() const { return 2e-3 * multiply_adds_per_ns(*this); }
+double Preset::cube_f32_tflops() const { return cube_f16_tflops() / cube_passes(*this, f32); }
+double Preset::vector_f16_gflops() const {
+  return static_cast<double>(vector_bytes_per_cycle / 2 * vector_cores) * clock_ghz();
+}
+double Preset::vector_f32_gflops() const {
+  return static_cast<double>(vector_bytes_per_cycle / 4 * vector_cores) * clock_ghz();
+}
+bool Preset::has_atomic_add(DType dtype) const {
+  return std::find(atomic_add_dtypes.begin(), atomic_add_dtypes.end(), dtype) !=
+         atomic_add_dtypes.end();
+}
+
+double cube_passes(const Preset& preset, DType dtype) {
+  if (dtype != f32) return 1;
+  return preset.cube_fp32_rate > 0 ? 1 / preset.cube_fp32_rate : 3;
+}
+
+Preset parse_preset(const std::string& text, const std::string& name, const std::string& source) {
+  const Json document = parse_json(text, source);
+  const JsonView view(document, source);
+  view.require_only({"description", "series", "parameters"});
+  Preset preset;
+  preset.name = name;
+  preset.description = view["description"].text();
+  const JsonView series = view["series"];
+  preset.series = series.text();
+  if (preset.series != "910" && preset.series != "910B" && preset.series != "310") {
+    throw series.error("910, 910B or 310");
+  }
+  const JsonView parameters = view["parameters"];
+  Reader reader(parameters, preset);
+  read_cores(reader, preset);
+  read_memories(reader, preset);
+  read_costs(reader, preset);
+  reader.finish();
+  return preset;
+}
+
+Preset load_preset(const std::string& name_or_path) {
+  const bool path = name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
+  if (path) {
+    const size_t slash = name_or_path.rfind('/');
+    std::string name = name_or_path.substr(slash == std::string::npos ? 0 : slash + 1);
+    if (name.ends_with(".json")) name.resize(name.size() - 5);
+    return parse_preset(read_file(name_or_path, kMostBytes), name, name_or_path);
+  }
+  for (const NpuPresetFile& file : builtin_presets()) {
+    if (file.name == name_or_path) {
+      return parse_preset(file.text, file.name, "preset " + file.name);
+    }
+  }
+  std::string names;
+  for (const std::string& name : preset_names()) names += (names.empty() ? "" : ", ") + name;
+  throw Error({.op = "preset",
+               .argument = name_or_path,
+               .expected = "one of " + names + ", or the path of a .json file",
+               .fix = did_you_mean(name_or_path, preset_names()),
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const NpuPresetFile& file : builtin_presets()) names.push_back(file.name);
+  return names;
+}
+
+std::shared_ptr<const Preset> current_preset() {
+  Choice& the_choice = choice();
+  const std::lock_guard lock(the_choice.mutex);
+  if (the_choice.preset == nullptr) {
+    the_choice.preset = std::make_shared<const Preset>(
+        load_preset(environment_text("KEEL_NPU_PRESET").value_or(kDefaultPreset)));
+  }
+  return the_choice.preset;
+}
+
+void select_preset(Preset preset) {
+  auto shared = std::make_shared<const Preset>(std::move(preset));
+  Choice& the_choice = choice();
+  const std::lock_guard lock(the_choice.mutex);
+  the_choice.preset = std::move(shared);
+}
+
+void select_preset(const std::string& name_or_path) { select_preset(load_preset(name_or_path)); }
+
+std::string describe_preset(const Preset& p) {
+  std::string text = fmt::format("{}: {}\n\npeaks (computed):\n", p.name, p.description);
+  text += fmt::format("  cube f16    {:9.1f} TFLOP/s\n", p.cube_f16_tflops());
+  text += fmt::format("  cube f32    {:9.1f} TFLOP/s{}\n", p.cube_f32_tflops(),
+                      p.cube_fp32_rate > 0 ? "" : " (three f16 passes)");
+  text += fmt::format("  vector f16  {:9.1f} GFLOP/s\n", p.vector_f16_gflops());
+  text += fmt::format("  vector f32  {:9.1f} GFLOP/s\n", p.vector_f32_gflops());
+  text += fmt::format("  memory      {:9.1f} GB/s\n", p.hbm_gb_per_s);
+  text += "\nparameters:\n";
+  for (const PresetParameter& parameter : p.parameters) {
+    text += fmt::format("  {:<26} {:<28} {}\n", parameter.name, parameter.value, parameter.source);
+  }
+  return text;
+}
+
+std::string presets_with_bf16() {
+  std::string names;
+  for (const std::string& name : preset_names()) {
+    if (load_preset(name).bf16) names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
+}  // namespace keel::npu
