@@ -13,7 +13,13 @@ namespace {
 constexpr int64_t kTileStep = 64;  // elements; keeps every register aligned to a cache line
 constexpr int64_t kLargestTile = 4096;
 
-bool is_instruction(const Node& node) { return !node.has(kSource | kView); }
+// A broadcast inside a cluster is no work of its own: its input, which comes from outside or is a
+// constant, is read in the cluster's shape anyway.
+bool is_broadcast(const Node& node) {
+  return node.has(kElementwise) && node.has(kMovement) && node.input(0).node().has(kSource);
+}
+
+bool is_instruction(const Node& node) { return !node.has(kSource | kView) && !is_broadcast(node); }
 
 VectorInstruction find(const Node& node, const InstructionLookup& lookup) {
   if (node.types().size() != 1 || node.inputs().empty() || node.inputs().size() > 3) return nullptr;
@@ -80,7 +86,7 @@ class TileProgram::Builder {
       argument_[body.inputs()[i]] = static_cast<uint32_t>(i);
     }
     for (const Node& inner : body.nodes()) {
-      if (inner.has(kView)) alias_[inner.output()] = resolve(inner.input(0));
+      if (inner.has(kView) || is_broadcast(inner)) alias_[inner.output()] = resolve(inner.input(0));
       if (!is_instruction(inner)) continue;
       Named named{&inner, {}, inner.output()};
       for (const Value& v : inner.inputs()) named.inputs.push_back(resolve(v));

@@ -24,18 +24,18 @@ constexpr int64_t kInstructionsWorthABlock = 65536;  // elements times instructi
 class CpuLibrary final : public KernelLibrary {
  public:
   Support supports(const Node& node) const override {
+    if (has_movement_kernel(node)) return {true, ""};
     if (node.has(kElementwise)) return supports_tiles(node, find_instruction);
     if (node.op_name() == "matmul") return {true, ""};
-    if (has_movement_kernel(node) || has_index_kernel(node) || has_random_kernel(node))
-      return {true, ""};
+    if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
     if (is_reduction(node)) return {true, ""};
     return supports_softmax(node);
   }
 
   KernelPlan plan(const Node& node) const override {
+    if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
     if (node.has(kElementwise)) return plan_tiles(node);
     if (node.op_name() == "matmul") return plan_matmul(node);
-    if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
     if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
     if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
     if (is_reduction(node)) {

@@ -32,18 +32,18 @@ class NpuLibrary final : public KernelLibrary {
     if (!node.types().empty() && node.type().dtype == f64) {
       return {false, "the NPU does not compute in f64"};
     }
+    if (has_movement_kernel(node)) return {true, ""};
     if (node.has(kElementwise)) return supports_tiles(node);
     if (node.op_name() == "matmul") return supports_matmul(node);
-    if (has_movement_kernel(node) || has_index_kernel(node) || has_random_kernel(node))
-      return {true, ""};
+    if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
     const Support reduce = supports_reduce(node);
     return reduce.supported ? reduce : supports_softmax(node);
   }
 
   KernelPlan plan(const Node& node) const override {
+    if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
     if (node.has(kElementwise)) return plan_tiles(node);
     if (node.op_name() == "matmul") return plan_matmul(node);
-    if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
     if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
     if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
     if (supports_reduce(node).supported) return plan_reduce(node);

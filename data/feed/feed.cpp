@@ -40,7 +40,10 @@ Dataset fitted(const Dataset& dataset, const ElementSpec& wanted, CallSite site)
   };
   if (got.fields.size() != wanted.fields.size()) fail("fields");
   for (size_t f = 0; f < got.fields.size(); ++f) {
-    if (got.fields[f].type != wanted.fields[f].type) fail("field '" + wanted.fields[f].name + "'");
+    const Type& ask = wanted.fields[f].type;
+    const Type& give = got.fields[f].type;
+    if (ask.dtype != give.dtype || !matches(ask.shape, give.shape))
+      fail("field '" + wanted.fields[f].name + "'");
   }
   // Paired in order: then no name may contradict it.
   for (size_t f = 0; f < got.fields.size(); ++f) {
@@ -124,7 +127,12 @@ class PipelineFeeder final : public Feeder {
 
 std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
                              const FeedOptions& options, CallSite site) {
-  return std::make_shared<PipelineFeeder>(fitted(dataset, spec.element, site), spec, options);
+  Dataset data = fitted(dataset, spec.element, site);
+  // Dimensions that the model leaves open are the dataset's to say.
+  FeedSpec concrete = spec;
+  for (size_t f = 0; f < concrete.element.fields.size(); ++f)
+    concrete.element.fields[f].type = data.spec().fields[f].type;
+  return std::make_shared<PipelineFeeder>(std::move(data), std::move(concrete), options);
 }
 
 }  // namespace keel

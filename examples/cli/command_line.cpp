@@ -1,5 +1,6 @@
 #include "cli/command_line.h"
 
+#include <exception>
 #include <utility>
 
 #include <cxxopts.hpp>
@@ -58,7 +59,9 @@ void CommandLine::parse(const std::vector<std::string>& words) {
       }
       given_.emplace_back(flag.name, value);
     }
-  } catch (const cxxopts::OptionException& error) {
+  } catch (const keel::Error&) {
+    throw;
+  } catch (const std::exception& error) {
     fail("keel " + command_, error.what(), "see keel " + command_ + " --help");
   }
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <keel/core/base/json.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <fmt/core.h>
+#include <keel/core/base/json.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
