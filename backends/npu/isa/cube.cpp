@@ -17,11 +17,16 @@ constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
-bool takes_skinny(const CubePlan& plan) {
+using SkinnyKernel = void (*)(const SkinnyCall&);
+
+// The kernel for products with few columns or rows, where there is one for the shape; else nullptr.
+SkinnyKernel skinny_kernel(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
-  if (p.n > kSkinnyColumns || p.k == 0 || p.k > kSkinnyMaxK) return false;
-  return p.transpose_a ? plan.kernels->skinny_columns != nullptr
-                       : plan.kernels->skinny_rows != nullptr;
+  if (p.k == 0 || p.k > kSkinnyMaxK) return nullptr;
+  if (p.n <= kSkinnyColumns) {
+    return p.transpose_a ? plan.kernels->skinny_columns : plan.kernels->skinny_rows;
+  }
+  return p.m <= kSkinnyColumns && !p.transpose_b ? plan.kernels->flat_rows : nullptr;
 }
 
 // The pieces of the scratch that a rectangle of rows x cols needs.
@@ -184,7 +189,7 @@ CubePlan plan_cube(const CubeProblem& problem) {
 }
 
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept {
-  if (takes_skinny(plan)) {
+  if (skinny_kernel(plan) != nullptr) {
     return skinny_scratch_floats(plan.problem.k, plan.k_panel) * sizeof(float);
   }
   return Scratch(plan, rows, cols).total;
@@ -193,9 +198,9 @@ size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexce
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range,
                 void* scratch) {
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
-  if (!takes_skinny(plan)) return BlockWalk(plan, args, range, scratch).run();
-  const SkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
-  plan.problem.transpose_a ? plan.kernels->skinny_columns(call) : plan.kernels->skinny_rows(call);
+  const SkinnyKernel skinny = skinny_kernel(plan);
+  if (skinny == nullptr) return BlockWalk(plan, args, range, scratch).run();
+  skinny({args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)});
 }
 
 }  // namespace keel::npu

@@ -171,6 +171,7 @@ void fill_amx_kernels(CubeKernels& kernels, bool emulated) {
   kernels.end = emulated ? nullptr : &end_tiles;
   kernels.skinny_rows = nullptr;
   kernels.skinny_columns = nullptr;
+  kernels.flat_rows = nullptr;
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE

@@ -50,7 +50,7 @@ struct TileCall {
   CubeEpilogue epilogue;  // bias already at the tile's first column
 };
 
-// A product with n <= 16, without packing of A.
+// A product with m or n at most kSkinnyColumns, in which the other operand is not packed.
 struct SkinnyCall {
   CubeArgs args;
   CubeProblem problem;
@@ -71,6 +71,7 @@ struct CubeKernels {
   void (*end)() = nullptr;    // processor wants that
   void (*skinny_rows)(const SkinnyCall&) = nullptr;     // A stored [m, k]
   void (*skinny_columns)(const SkinnyCall&) = nullptr;  // A stored [k, m]
+  void (*flat_rows)(const SkinnyCall&) = nullptr;       // m <= 16, B stored [k, n]
 };
 
 // For the host ISA in use.

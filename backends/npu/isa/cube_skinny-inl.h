@@ -1,9 +1,10 @@
-// Products with few columns of C (n <= 16), where a register tile of the general kernel would be mostly padding.
+// Products with few columns or rows of C (at most 16), where a register tile of the general kernel would be mostly padding.
 //
 // skinny_rows (A stored [m, k]): k lies in the lanes. Vectors of A's rows meet vectors of B's columns, which are
 // packed as rows; each element of C has one accumulator vector, whose lanes are added at the end. A is read in place.
 // skinny_columns (A stored [k, m]): m lies in the lanes, so that a tile of C is computed transposed from A in place;
-// k goes in the panels of the numeric plan.
+// k goes in the panels of the numeric plan. flat_rows (few rows of C, B stored [k, n]) is the same with A and B
+// changing places.
 // Included once per Highway target.
 #if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
@@ -141,18 +142,20 @@ inline void pack_columns_as_rows(const SkinnyCall& call, size_t n0, size_t count
   pack_panels(pack);
 }
 
-inline void finish_skinny(const SkinnyCall& call, const float* tile, size_t row, size_t rows) {
+// The epilogue for one part of C, whose sums are tile [rows, tile_stride].
+inline void finish_part(const SkinnyCall& call, const CubeRange& part, const float* tile,
+                        size_t tile_stride) {
   TileCall finish;
   finish.tile = tile;
-  finish.tile_stride = kSkinnyStride;
-  finish.rows = rows;
-  finish.cols = call.range.n1 - call.range.n0;
-  finish.c = call.args.c + row * call.args.c_stride + call.range.n0;
+  finish.tile_stride = tile_stride;
+  finish.rows = part.m1 - part.m0;
+  finish.cols = part.n1 - part.n0;
+  finish.c = call.args.c + part.m0 * call.args.c_stride + part.n0;
   finish.c_stride = call.args.c_stride;
   finish.partial = finish.c;
   finish.partial_stride = finish.c_stride;
   finish.epilogue = call.args.epilogue;
-  if (finish.epilogue.bias != nullptr) finish.epilogue.bias += call.range.n0;
+  if (finish.epilogue.bias != nullptr) finish.epilogue.bias += part.n0;
   finish_tile(finish);
 }
 
@@ -188,7 +191,7 @@ inline void skinny_rows(const SkinnyCall& call) {
                                     tile + r * kSkinnyStride + c0);
       }
     }
-    finish_skinny(call, tile, i, rows);
+    finish_part(call, {i, i + rows, call.range.n0, call.range.n1}, tile, kSkinnyStride);
   }
 }
 
@@ -258,68 +261,92 @@ HWY_INLINE void transpose_tile(const float* from, float* tile) {
   }
 }
 
-// B [k, columns] as f32 with rows kSkinnyStride apart.
-inline void pack_skinny_b(const SkinnyCall& call, float* to) {
-  PackCall pack;
-  pack.src = call.args.b;
-  pack.dtype = call.problem.b;
-  pack.stride = call.args.b_stride;
-  pack.k_contiguous = call.problem.transpose_b;
-  pack.first = call.range.n0;
-  pack.count = call.range.n1 - call.range.n0;
-  pack.length = call.problem.k;
-  pack.width = kSkinnyStride;
-  pack.dst = to;
-  pack_panels(pack);
-}
+// The two operands of a product with m or n in the lanes: the wide one is stored [k, lanes], of the slim one at most
+// kSkinnyColumns rows or columns are multiplied with it.
+struct OuterSides {
+  const SkinnyCall& call;
+  bool swapped;  // the wide operand is B
 
-// One panel of a tile's rows of A: in place, or packed into `buffer` where they are not f32 or too few.
-inline const float* outer_left(const SkinnyCall& call, size_t row, size_t rows, size_t k0,
-                               size_t length, float* buffer, size_t& stride) {
-  if (call.problem.a == f32 && rows == kOuterRows) {
-    stride = call.args.a_stride;
-    return static_cast<const float*>(call.args.a) + k0 * stride + row;
+  PackCall wide() const { return side(swapped); }
+  PackCall slim() const { return side(!swapped); }
+  size_t wide_begin() const { return swapped ? call.range.n0 : call.range.m0; }
+  size_t wide_end() const { return swapped ? call.range.n1 : call.range.m1; }
+
+ private:
+  PackCall side(bool right) const {
+    PackCall pack;
+    pack.src = right ? call.args.b : call.args.a;
+    pack.dtype = right ? call.problem.b : call.problem.a;
+    pack.stride = right ? call.args.b_stride : call.args.a_stride;
+    pack.k_contiguous = right ? call.problem.transpose_b : !call.problem.transpose_a;
+    pack.first = right ? call.range.n0 : call.range.m0;
+    pack.count = right ? call.range.n1 - call.range.n0 : call.range.m1 - call.range.m0;
+    pack.bytes = right ? nullptr : call.args.bytes;
+    return pack;
   }
-  PackCall pack;
-  pack.src = call.args.a;
-  pack.dtype = call.problem.a;
-  pack.stride = call.args.a_stride;
-  pack.first = row;
-  pack.count = rows;
+};
+
+// One panel of `count` lanes of the wide operand: in place, or packed into `buffer` where they are not f32 or too few.
+inline const float* outer_wide(PackCall pack, size_t first, size_t count, size_t k0, size_t length,
+                               float* buffer, size_t& stride) {
+  if (pack.dtype == f32 && count == kOuterRows) {
+    stride = pack.stride;
+    return static_cast<const float*>(pack.src) + k0 * stride + first;
+  }
+  pack.first = first;
+  pack.count = count;
   pack.k0 = k0;
   pack.length = length;
   pack.width = kOuterRows;
-  pack.bytes = call.args.bytes;
   pack.dst = buffer;
   pack_panels(pack);
   stride = kOuterRows;
   return buffer;
 }
 
-inline void skinny_columns(const SkinnyCall& call) {
-  const size_t k = call.problem.k, columns = call.range.n1 - call.range.n0;
-  const size_t groups = (columns + kOuterColumns - 1) / kOuterColumns;
-  float* b = call.scratch;
-  float* buffer = b + skinny_padded_k(k) * kSkinnyStride + kPackSlack;
-  pack_skinny_b(call, b);
-  HWY_ALIGN float sums[kSkinnyStride * kOuterRows] = {};
-  HWY_ALIGN float tile[kOuterRows * kSkinnyStride];
-  for (size_t i = call.range.m0; i < call.range.m1; i += kOuterRows) {
-    const size_t rows = std::min(kOuterRows, call.range.m1 - i);
-    for (size_t k0 = 0; k0 < k; k0 += call.k_panel) {
-      const size_t length = std::min(call.k_panel, k - k0);
-      size_t stride = 0;
-      const float* a = outer_left(call, i, rows, k0, length, buffer, stride);
-      for (size_t g = 0; g < groups; ++g) {
-        const size_t c0 = columns * g / groups, c1 = columns * (g + 1) / groups;
-        outer_columns<kOuterColumns>(c1 - c0, a, stride, b + k0 * kSkinnyStride + c0, kSkinnyStride,
-                                     length, k0 == 0, sums + c0 * kOuterRows);
-      }
+// sums[c][i]: the product of lane i and slim c, over all panels of k in order.
+inline void outer_sums(const OuterSides& sides, const float* slim, size_t slim_count, size_t first,
+                       size_t count, float* buffer, float* sums) {
+  const size_t k = sides.call.problem.k;
+  const size_t groups = (slim_count + kOuterColumns - 1) / kOuterColumns;
+  for (size_t k0 = 0; k0 < k; k0 += sides.call.k_panel) {
+    const size_t length = std::min(sides.call.k_panel, k - k0);
+    size_t stride = 0;
+    const float* wide = outer_wide(sides.wide(), first, count, k0, length, buffer, stride);
+    for (size_t g = 0; g < groups; ++g) {
+      const size_t c0 = slim_count * g / groups, c1 = slim_count * (g + 1) / groups;
+      outer_columns<kOuterColumns>(c1 - c0, wide, stride, slim + k0 * kSkinnyStride + c0,
+                                   kSkinnyStride, length, k0 == 0, sums + c0 * kOuterRows);
     }
-    transpose_tile(sums, tile);
-    finish_skinny(call, tile, i, rows);
   }
 }
+
+template <bool kSwapped>
+void skinny_outer(const SkinnyCall& call) {
+  const OuterSides sides{call, kSwapped};
+  PackCall pack = sides.slim();
+  pack.length = call.problem.k;
+  pack.width = kSkinnyStride;
+  float* slim = call.scratch;
+  float* buffer = slim + skinny_padded_k(call.problem.k) * kSkinnyStride + kPackSlack;
+  pack.dst = slim;
+  pack_panels(pack);
+  HWY_ALIGN float sums[kSkinnyStride * kOuterRows] = {};
+  HWY_ALIGN float tile[kOuterRows * kSkinnyStride];
+  for (size_t i = sides.wide_begin(); i < sides.wide_end(); i += kOuterRows) {
+    const size_t count = std::min(kOuterRows, sides.wide_end() - i);
+    outer_sums(sides, slim, pack.count, i, count, buffer, sums);
+    if (kSwapped) {
+      finish_part(call, {call.range.m0, call.range.m1, i, i + count}, sums, kOuterRows);
+    } else {
+      transpose_tile(sums, tile);
+      finish_part(call, {i, i + count, call.range.n0, call.range.n1}, tile, kSkinnyStride);
+    }
+  }
+}
+
+inline void skinny_columns(const SkinnyCall& call) { skinny_outer<false>(call); }
+inline void flat_rows(const SkinnyCall& call) { skinny_outer<true>(call); }
 
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -92,6 +92,7 @@ void fill_cube_kernels(CubeKernels& kernels) {
   kernels.finish = &finish_tile;
   kernels.skinny_rows = &skinny_rows;
   kernels.skinny_columns = &skinny_columns;
+  kernels.flat_rows = &flat_rows;
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE

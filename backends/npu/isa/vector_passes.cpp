@@ -1,0 +1,92 @@
+#include "keel/backends/npu/isa/vector_passes.h"
+
+namespace keel::npu {
+namespace {
+
+struct Passes {
+  const char* op;
+  int64_t count;
+};
+
+// One pass for what the unit has an instruction for; the rest counts the instructions of the usual
+// polynomial or iteration. Assumed: no such table is published.
+constexpr Passes kPasses[] = {
+    // arithmetic
+    {"add", 1},
+    {"sub", 1},
+    {"mul", 1},
+    {"maximum", 1},
+    {"minimum", 1},
+    {"neg", 1},
+    {"abs", 1},
+    {"square", 1},
+    {"relu", 1},
+    {"fma", 1},
+    {"copy", 1},
+    {"cast", 1},
+    {"clamp", 2},
+    {"scale_shift", 2},
+    {"sign", 4},
+    {"div", 4},
+    {"reciprocal", 4},
+    {"mod", 8},
+    {"floor", 2},
+    {"ceil", 2},
+    {"round", 2},
+    // comparisons and logic
+    {"equal", 2},
+    {"not_equal", 2},
+    {"less", 2},
+    {"less_equal", 2},
+    {"greater", 2},
+    {"greater_equal", 2},
+    {"select", 2},
+    {"logical_and", 1},
+    {"logical_or", 1},
+    {"logical_xor", 1},
+    {"logical_not", 1},
+    // functions
+    {"sqrt", 4},
+    {"rsqrt", 4},
+    {"exp", 12},
+    {"expm1", 14},
+    {"log", 12},
+    {"log1p", 14},
+    {"sigmoid", 16},
+    {"tanh", 20},
+    {"sin", 30},
+    {"cos", 30},
+    {"erf", 30},
+    {"pow", 30},
+    {"gelu", 36},
+    // reductions and rows: max, sub, exp, sum and div for a softmax
+    {"sum", 1},
+    {"max", 1},
+    {"min", 1},
+    {"prod", 1},
+    {"argmax", 3},
+    {"softmax", 19},
+    {"log_softmax", 16},
+    {"softmax_cross_entropy", 16},
+    {"softmax_cross_entropy_grad", 22},
+    // moving, indexing and drawing; what only copies takes no pass
+    {"transpose", 2},
+    {"scatter_add", 2},
+    {"one_hot", 2},
+    {"iota", 2},
+    {"fold_key", 40},
+    {"uniform", 40},
+    {"bernoulli", 42},
+    {"normal", 100},
+};
+
+}  // namespace
+
+int64_t vector_passes(std::string_view op) noexcept {
+  for (const Passes& row : kPasses) {
+    if (op == row.op) return row.count;
+  }
+  return 0;
+}
+
+}  // namespace keel::npu

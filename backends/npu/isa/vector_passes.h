@@ -1,0 +1,27 @@
+// What vector instructions cost on the modelled device: how often one goes through the vector
+// unit's lanes for each element. Beside the tables of instructions, which a test compares it with.
+// Any thread.
+#ifndef KEEL_BACKENDS_NPU_ISA_VECTOR_PASSES_H
+#define KEEL_BACKENDS_NPU_ISA_VECTOR_PASSES_H
+
+#include <cstdint>
+#include <string_view>
+
+#include "keel/core/base/dtype.h"
+
+namespace keel::npu {
+
+// Of an element-wise instruction, or of the row and counting instructions (sum, softmax, uniform
+// ...). 0 where it has no price.
+int64_t vector_passes(std::string_view op) noexcept;
+
+// Bytes that a lane takes for elements of this dtype: bytes are computed as 16-bit numbers, bf16 as
+// f32.
+constexpr int64_t lane_bytes(DType dtype) noexcept {
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  return dtype == bf16 ? 4 : (size < 2 ? 2 : size);
+}
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_ISA_VECTOR_PASSES_H
