@@ -2,9 +2,9 @@
 // program is compiled; cube_block then computes any rectangle of C, independently of every other, on any thread.
 //
 // Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's products are summed
-// one by one from zero, panels are added in order. Products with n <= 16 sum over k in the lanes of the host's
-// vectors instead, where the shape makes that faster. Either way an element's bits depend on the shape, the dtypes,
-// the transposes and the host ISA, never on the rectangle it was computed in.
+// one by one from zero, panels are added in order. Products with n <= 16 and A stored [m, k] sum over k in the lanes
+// of the host's vectors instead. Either way an element's bits depend on the shape, the dtypes, the transposes and the
+// host ISA, never on the rectangle it was computed in.
 #ifndef KEEL_BACKENDS_NPU_ISA_CUBE_H
 #define KEEL_BACKENDS_NPU_ISA_CUBE_H
 
