@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <system_error>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -29,7 +30,7 @@ class ValueParser {
 
   // A value of the kind that `like` has.
   AttributeValue parse(const AttributeValue& like) {
-    return std::visit([&]<class T>(const T&) -> AttributeValue { return value(Tag<T>()); }, like);
+    return std::visit([&]<class T>(const T&) -> AttributeValue { return value<T>(); }, like);
   }
 
   Type type() {
@@ -49,29 +50,40 @@ class ValueParser {
   template <class T>
   struct Tag {};
 
-  bool value(Tag<bool>) { return element(Tag<bool>()); }
-  int64_t value(Tag<int64_t>) { return number<int64_t>("an integer"); }
-  double value(Tag<double>) { return element(Tag<double>()); }
-  std::string value(Tag<std::string>) {
-    return lexer_.expect(TokenKind::kString, "a string in quotes").string;
+  template <class T>
+  T value() {
+    if constexpr (std::is_same_v<T, std::string>) {
+      return lexer_.expect(TokenKind::kString, "a string in quotes").string;
+    } else if constexpr (std::is_same_v<T, DType>) {
+      return dtype(lexer_.expect(TokenKind::kName, "a dtype"));
+    } else if constexpr (std::is_same_v<T, Shape>) {
+      return shape();
+    } else if constexpr (std::is_same_v<T, Type>) {
+      return type();
+    } else if constexpr (std::is_same_v<T, Tensor>) {
+      return tensor_or_none();
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      return element(Tag<T>());
+    } else {
+      return list<typename T::value_type>();
+    }
   }
-  DType value(Tag<DType>) { return dtype(lexer_.expect(TokenKind::kName, "a dtype")); }
-  Shape value(Tag<Shape>) { return shape(); }
-  Type value(Tag<Type>) { return type(); }
-  Tensor value(Tag<Tensor>) {
+
+  template <class T>
+  std::vector<T> list() {
+    std::vector<T> items;
+    lexer_.expect("[");
+    if (lexer_.accept("]")) return items;
+    do items.push_back(value<T>());
+    while (lexer_.accept(","));
+    lexer_.expect("]");
+    return items;
+  }
+
+  Tensor tensor_or_none() {
     if (lexer_.accept("none")) return {};
     const Token at = lexer_.peek();
     return tensor(at, type());
-  }
-  template <class T>
-  std::vector<T> value(Tag<std::vector<T>>) {
-    std::vector<T> list;
-    lexer_.expect("[");
-    if (lexer_.accept("]")) return list;
-    do list.push_back(value(Tag<T>()));
-    while (lexer_.accept(","));
-    lexer_.expect("]");
-    return list;
   }
 
   DType dtype(const Token& name) {
