@@ -29,9 +29,7 @@ class ValueParser {
   explicit ValueParser(Lexer& lexer) : lexer_(lexer) {}
 
   // A value of the kind that `like` has.
-  AttributeValue parse(const AttributeValue& like) {
-    return std::visit([&]<class T>(const T&) -> AttributeValue { return value<T>(); }, like);
-  }
+  AttributeValue parse(const AttributeValue& like);
 
   Type type() {
     const Token name = lexer_.expect(TokenKind::kName, "a type such as f32[2, ?]");
@@ -212,6 +210,11 @@ class ValueParser {
 
   Lexer& lexer_;
 };
+
+// Behind the class: clang 14 does not instantiate its templates from a lambda inside it.
+AttributeValue ValueParser::parse(const AttributeValue& like) {
+  return std::visit([&]<class T>(const T&) -> AttributeValue { return value<T>(); }, like);
+}
 
 class Parser {
  public:
