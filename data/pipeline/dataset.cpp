@@ -96,7 +96,8 @@ ElementSpec try_on_first_item(const Stage& from, const Dataset::TensorFunction& 
                  .fix = "use the form of map that is given the output's types"});
   }
   std::vector<const void*> in;
-  for (void* address : item.item(0).all()) in.push_back(address);
+  const FieldAddresses addresses = item.item(0);
+  for (void* address : addresses.all()) in.push_back(address);
   try {
     return TensorFunctionElement::spec_of(function(tensors_from(from.layout().spec, in)));
   } catch (const std::exception& e) {

@@ -28,7 +28,8 @@ class FieldAddresses {
   }
   size_t size() const noexcept { return count_; }
   void* operator[](size_t field) const noexcept { return at_[field]; }
-  std::span<void* const> all() const noexcept { return {at_.data(), count_}; }
+  std::span<void* const> all() const& noexcept { return {at_.data(), count_}; }
+  std::span<void* const> all() const&& = delete;
   void push_back(void* address) noexcept { at_[count_++] = address; }
   // Those of item `item` behind these, for items of this layout.
   FieldAddresses advanced(const ItemLayout& layout, int64_t item) const noexcept {
