@@ -23,6 +23,8 @@ bool is_instruction(const Node& node) { return !node.has(kSource | kView) && !is
 
 VectorInstruction find(const Node& node, const InstructionLookup& lookup) {
   if (node.types().size() != 1 || node.inputs().empty() || node.inputs().size() > 3) return nullptr;
+  // The instruction of this name takes its limits as immediates, the op as operands: it decomposes.
+  if (node.op_name() == "clamp") return nullptr;
   return lookup(node.op_name(), node.inputs().back().dtype(), node.type().dtype);
 }
 
