@@ -24,6 +24,7 @@
 #include "keel/core/device/program.h"
 #include "keel/core/device/stream.h"
 #include "keel/core/queue/device_queue.h"
+#include "keel/core/queue/element_function.h"
 #include "keel/core/queue/element_spec.h"
 #include "keel/core/queue/feeder.h"
 #include "keel/core/queue/metrics_queue.h"
