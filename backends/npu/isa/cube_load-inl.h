@@ -68,10 +68,11 @@ struct ByteLoader {
   float scale_, shift_, inverse_;
 };
 
-// The first `count` lanes, the others zero; reads nothing beyond.
+// The first `count` lanes, the others zero; reads nothing beyond. REQUIRES count > 0.
 template <class Loader, class D>
 HWY_INLINE hn::Vec<D> load_part(const Loader& loader, D d, const typename Loader::Element* from,
                                 size_t count) {
+  if constexpr (hn::MaxLanes(D()) == 1) return loader.load(d, from);
 #if HWY_TARGET <= HWY_AVX2
   if constexpr (std::is_same_v<Loader, FloatLoader>) {
     return hn::MaskedLoad(hn::FirstN(d, count), d, from);
