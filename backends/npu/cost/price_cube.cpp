@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "keel/backends/npu/cost/pipeline.h"
 #include "keel/core/base/checked.h"
@@ -111,38 +111,40 @@ class CubePricer {
     return repeated_ + (overlaps ? fill_ : 0);
   }
 
-  // Each operand's first touch comes from memory; the rest from L2 where what is in use at a time
-  // fits there, else from memory.
+  // L2 serves every copy of a panel to a core; memory serves what L2 cannot keep.
   double chip_ns() {
-    const auto bytes_a = static_cast<double>(work_.bytes_a);
-    const auto bytes_b = static_cast<double>(work_.bytes_b);
-    const double operands = bytes_a + bytes_b;
-    const double traffic = std::max(operands, traffic_ * static_cast<double>(blocks_));
     const int64_t step = std::min(work_.k, tiling_.bk * tiling_.step_k);
     const int64_t bm = std::min(tiling_.bm, rows_);
     const int64_t bn = std::min(tiling_.bn, cols_);
-    const double first = bytes_a / memory_rate(bm, step, work_.k) +
-                         bytes_b / memory_rate(step, bn, work_.n);
-    const bool fits = working_set() <= static_cast<double>(preset_.l2_bytes);
-    const double slowest =
-        std::min(memory_rate(bm, step, work_.k), memory_rate(step, bn, work_.n));
-    // L2 is never slower than the memory behind it.
-    const double again = fits ? std::max(preset_.l2_gb_per_s, slowest) : slowest;
-    chip_in_ = first + (traffic - operands) / again;
+    const auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
+    const double from_memory = reads_a / memory_rate(bm, step, work_.k) +
+                               reads_b / memory_rate(step, bn, work_.n);
+    const double traffic =
+        std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_));
+    chip_in_ = std::max(from_memory, traffic / preset_.l2_gb_per_s);
     chip_out_ = bytes_out() / memory_rate(bm, bn, work_.n);
-    return chip_in_ + chip_out_;
+    return std::max(from_memory + chip_out_, chip_in_);
   }
 
-  // The smaller operand, which all tiles of a row or column of C read again, and the panels of the
-  // other one that the blocks work on.
-  double working_set() const {
+  // Bytes of both operands that come from memory. Blocks beside each other share panels while they
+  // are in L2. A block's tiles go through the columns (or the rows) of its part for each panel of
+  // the other operand, which stays in L2 meanwhile; what is gone through is read again each time,
+  // unless it fits as well.
+  std::pair<double, double> reads_from_memory(int64_t tiles_m, int64_t tiles_n) const {
     const double depth = static_cast<double>(work_.k) * size_;
-    const double panels_a = static_cast<double>(tiling_.grid_m * tiling_.bm) * depth;
-    const double panels_b = static_cast<double>(tiling_.grid_n * tiling_.bn) * depth;
-    const auto bytes_a = static_cast<double>(work_.bytes_a);
-    const auto bytes_b = static_cast<double>(work_.bytes_b);
-    return bytes_a <= bytes_b ? bytes_a + std::min(panels_b, bytes_b)
-                              : bytes_b + std::min(panels_a, bytes_a);
+    const auto a = static_cast<double>(work_.bytes_a), b = static_cast<double>(work_.bytes_b);
+    const double panels_a =
+        std::min(a, static_cast<double>(tiling_.grid_m * tiling_.bm) * depth);
+    const double panels_b =
+        std::min(b, static_cast<double>(tiling_.grid_n * tiling_.bn) * depth);
+    const auto l2 = static_cast<double>(preset_.l2_bytes);
+    if (std::min(panels_a + b, a + panels_b) <= l2) return {a, b};
+    const double again_a = a * static_cast<double>(tiles_n);
+    const double again_b = b * static_cast<double>(tiles_m);
+    const bool keeps_a = panels_a <= l2, keeps_b = panels_b <= l2;
+    if (keeps_a && (!keeps_b || a + again_b <= again_a + b)) return {a, again_b};
+    if (keeps_b) return {again_a, b};
+    return {again_a, again_b};
   }
 
   // Bytes per ns of a [rows, cols] piece of a matrix with `row` columns: contiguous where it has

@@ -21,7 +21,8 @@ constexpr int64_t kMostBlocks = 32;
 // are accumulated in f32 in the workspace and rounded in a second phase.
 class CubeKernel final : public Kernel {
  public:
-  explicit CubeKernel(const Node& node) : dtype_(node.type().dtype) {
+  CubeKernel(const Node& node, bool saturate_f16)
+      : dtype_(node.type().dtype), saturate_f16_(saturate_f16) {
     const auto& attributes = node.as<MatmulAttributes>();
     const Shape& a = node.input(0).shape();
     const Shape& b = node.input(1).shape();
@@ -53,7 +54,7 @@ class CubeKernel final : public Kernel {
       call.dst = args[2];
       call.src[0] = workspace;
       call.n = results_;
-      find_vector_instruction("cast", f32, dtype_)(call);
+      find_vector_instruction("cast", f32, dtype_, saturate_f16_)(call);
       return;
     }
     float* c = static_cast<float*>(dtype_ == f32 ? args[2] : static_cast<void*>(workspace));
@@ -128,6 +129,7 @@ class CubeKernel final : public Kernel {
   }
 
   DType dtype_;
+  bool saturate_f16_;
   CubePlan plan_;
   int64_t count_ = 1;
   std::vector<int64_t> batch_a_, batch_b_;
@@ -148,8 +150,8 @@ Support supports_matmul(const Node& node) {
           std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};
 }
 
-KernelPlan plan_matmul(const Node& node) {
-  auto kernel = std::make_unique<CubeKernel>(node);
+KernelPlan plan_matmul(const Node& node, bool saturate_f16) {
+  auto kernel = std::make_unique<CubeKernel>(node, saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.block_dim = kernel->blocks(0);

@@ -9,11 +9,12 @@ namespace keel::npu {
 
 // matmul on the cube: f32, f16, bf16; batched and transposed as its attributes say.
 Support supports_matmul(const Node& node);
-KernelPlan plan_matmul(const Node& node);
+// `saturate_f16`: f16 results stop at +-65504 instead of becoming infinite; likewise below.
+KernelPlan plan_matmul(const Node& node, bool saturate_f16 = false);
 
 // Element-wise nodes and clusters on the vector unit.
 Support supports_tiles(const Node& node);
-KernelPlan plan_tiles(const Node& node);
+KernelPlan plan_tiles(const Node& node, bool saturate_f16 = false);
 
 // softmax, log_softmax, softmax_cross_entropy and its gradient in f32, with class ids as targets.
 Support supports_softmax(const Node& node);

@@ -17,6 +17,10 @@ VectorInstruction look_up(std::string_view op, DType in, DType out) {
   return find_vector_instruction(op, in, out);
 }
 
+VectorInstruction look_up_saturating(std::string_view op, DType in, DType out) {
+  return find_vector_instruction(op, in, out, true);
+}
+
 ReduceInstructions reduce_instructions(const Node& node) {
   const std::string& op = node.op_name();
   const DType dtype = node.input(0).dtype();
@@ -28,8 +32,8 @@ ReduceInstructions reduce_instructions(const Node& node) {
 
 Support supports_tiles(const Node& node) { return keel::supports_tiles(node, look_up); }
 
-KernelPlan plan_tiles(const Node& node) {
-  TileProgram program(node, look_up);
+KernelPlan plan_tiles(const Node& node, bool saturate_f16) {
+  TileProgram program(node, saturate_f16 ? look_up_saturating : look_up);
   const int64_t work = program.elements() * static_cast<int64_t>(program.instructions());
   KernelPlan plan;
   plan.block_dim = static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks));

@@ -1,0 +1,83 @@
+#include "keel/backends/npu/npu_library.h"
+
+#include <string>
+#include <utility>
+
+#include "keel/backends/common/host_backend.h"
+#include "keel/backends/common/movement_kernels.h"
+#include "keel/backends/npu/kernels/kernels.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr int kMostBlocks = 32;  // of the host's kernels; the device's number is the scheduler's
+
+bool uses(const Node& node, DType dtype) {
+  for (const Value& v : node.inputs()) {
+    if (v.dtype() == dtype) return true;
+  }
+  for (const Type& t : node.types()) {
+    if (t.dtype == dtype) return true;
+  }
+  for (const auto& body : node.bodies()) {
+    for (const Node& inner : body->nodes()) {
+      if (uses(inner, dtype)) return true;
+    }
+  }
+  return false;
+}
+
+std::string reason_text(const Launch& launch) {
+  std::string text = launch.limit == Limit::kNone ? "" : name_of(launch.limit);
+  if (!launch.reason.empty()) text += ": " + launch.reason;
+  if (!launch.variant.empty()) text += (text.empty() ? "" : "; ") + launch.variant;
+  return text;
+}
+
+}  // namespace
+
+Support NpuLibrary::supports(const Node& node) const {
+  if (uses(node, f64)) return {false, "the NPU does not compute in f64"};
+  if (!preset_->bf16 && uses(node, bf16)) {
+    return {false, preset_->name + " has no bf16; presets that have it: " + presets_with_bf16()};
+  }
+  if (has_movement_kernel(node)) return {true, ""};
+  if (node.has(kElementwise)) return supports_tiles(node);
+  if (node.op_name() == "matmul") return supports_matmul(node);
+  if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
+  const Support reduce = supports_reduce(node);
+  return reduce.supported ? reduce : supports_softmax(node);
+}
+
+KernelPlan NpuLibrary::choose_kernel(const Node& node) const {
+  if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
+  if (node.has(kElementwise)) return plan_tiles(node, preset_->saturate_f16);
+  if (node.op_name() == "matmul") return plan_matmul(node, preset_->saturate_f16);
+  if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
+  if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
+  if (supports_reduce(node).supported) return plan_reduce(node);
+  return plan_softmax(node);
+}
+
+KernelPlan NpuLibrary::price(KernelPlan plan, Launch launch) const {
+  plan.block_dim = static_cast<int>(launch.price.block_dim);
+  plan.device_ns = launch.price.total_ns;
+  plan.reason = reason_text(launch);
+  launches_[plan.kernel.get()] = std::move(launch);
+  return plan;
+}
+
+KernelPlan NpuLibrary::plan(const Node& node) const {
+  Launch launch = schedule(*preset_, node, options_);
+  return price(choose_kernel(node), std::move(launch));
+}
+
+KernelPlan NpuLibrary::plan_copy(size_t bytes) const {
+  KernelPlan plan;
+  plan.kernel = make_copy_kernel(bytes);
+  plan.kind = TaskKind::kMemcpy;
+  return price(std::move(plan), schedule_copy(*preset_, static_cast<int64_t>(bytes), options_));
+}
+
+}  // namespace keel::npu

@@ -1,0 +1,40 @@
+// NpuLibrary: the kernels of one compilation, with what the scheduler decided for each: made by the
+// backend for a program and a preset, used by one thread.
+#ifndef KEEL_BACKENDS_NPU_NPU_LIBRARY_H
+#define KEEL_BACKENDS_NPU_NPU_LIBRARY_H
+
+#include <memory>
+#include <unordered_map>
+
+#include "keel/backends/common/kernel.h"
+#include "keel/backends/npu/scheduler/scheduler.h"
+
+namespace keel::npu {
+
+class NpuLibrary final : public KernelLibrary {
+ public:
+  explicit NpuLibrary(std::shared_ptr<const Preset> preset)
+      : preset_(std::move(preset)), options_(block_dim_options()) {}
+
+  Support supports(const Node& node) const override;
+  // Prices each kernel: throws Error for an op without a price.
+  KernelPlan plan(const Node& node) const override;
+  KernelPlan plan_copy(size_t bytes) const override;
+  int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }
+
+  // What was decided for the kernels planned so far.
+  using Launches = std::unordered_map<const Kernel*, Launch>;
+  Launches take_launches() { return std::move(launches_); }
+
+ private:
+  KernelPlan choose_kernel(const Node& node) const;
+  KernelPlan price(KernelPlan plan, Launch launch) const;
+
+  std::shared_ptr<const Preset> preset_;
+  BlockDimOptions options_;
+  mutable Launches launches_;
+};
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_NPU_LIBRARY_H

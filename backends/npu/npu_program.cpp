@@ -1,0 +1,99 @@
+#include "keel/backends/npu/npu_program.h"
+
+#include <optional>
+#include <utility>
+
+#include "keel/core/base/checked.h"
+
+namespace keel::npu {
+namespace {
+
+// The tasks that one step goes through: without the test, the end and the reset of a sunk loop's
+// launch, which the trace of a step counts once each.
+struct Range {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+Range step_range(const TaskList& list) {
+  Range range{0, list.tasks.size()};
+  if (list.info.sunk) --range.end;  // LOOP_RESET ends the launch
+  return range;
+}
+
+// Time of a range of tasks, loops by their trip count; nothing where data decides.
+std::optional<int64_t> range_ns(const TaskList& list, Range range) {
+  int64_t total = 0;
+  for (size_t i = range.begin; i < range.end; ++i) {
+    const Task& task = list.tasks[i];
+    total = checked_add(total, task.device_ns, "device time");
+    if (task.jump == Jump::kIfFalse) return std::nullopt;
+    if (task.jump != Jump::kIfReached) continue;
+    const auto body = range_ns(list, {i + 1, task.target});
+    if (!body) return std::nullopt;
+    const int64_t trip = checked_add(*body, task.device_ns, "device time");
+    total = checked_add(total, checked_mul(task.limit, trip, "device time"), "device time");
+    i = task.target - 1;
+  }
+  return total;
+}
+
+void unroll(const TaskList& list, Range range, size_t most, StepTrace& trace) {
+  for (size_t i = range.begin; i < range.end; ++i) {
+    if (trace.tasks.size() >= most) {
+      trace.whole = false;
+      return;
+    }
+    const Task& task = list.tasks[i];
+    trace.tasks.push_back(static_cast<uint32_t>(i));
+    if (task.jump != Jump::kIfReached) continue;
+    for (int64_t trip = 0; trip < task.limit && trace.whole; ++trip) {
+      unroll(list, {i + 1, task.target}, most, trace);
+      if (trace.whole && trace.tasks.size() < most) trace.tasks.push_back(static_cast<uint32_t>(i));
+    }
+    i = task.target - 1;
+  }
+}
+
+}  // namespace
+
+NpuProgram::NpuProgram(TaskList list, NpuLibrary::Launches launches,
+                       std::shared_ptr<const Preset> preset, std::shared_ptr<Buffer> constants,
+                       Stream& transfer, std::shared_ptr<DeviceMemory> memory)
+    : TaskProgram(std::move(list), std::move(constants), transfer),
+      launches_(std::move(launches)),
+      preset_(std::move(preset)),
+      memory_(std::move(memory)) {}
+
+void NpuProgram::launch(Stream& stream, LaunchArgs& args) {
+  for (const StateHome& home : args.states) {
+    require(home.current, "state");
+    require(home.other, "second home of a state");
+  }
+  for (const Buffer* b : args.inputs) require(b, "input");
+  for (const Buffer* b : args.outputs) require(b, "output");
+  require(args.scratch, "scratch");
+  TaskProgram::launch(stream, args);
+}
+
+void NpuProgram::require(const Buffer* buffer, const char* what) const {
+  if (buffer != nullptr) memory_->require_own(*buffer, what);
+}
+
+const Launch* NpuProgram::decision(size_t task) const {
+  const auto it = launches_.find(list().tasks.at(task).kernel);
+  return it == launches_.end() ? nullptr : &it->second;
+}
+
+StepTrace NpuProgram::trace(size_t most) const {
+  StepTrace trace;
+  unroll(list(), step_range(list()), most, trace);
+  return trace;
+}
+
+void set_device_times(TaskList& list, const Preset& preset) {
+  list.info.step_device_ns = range_ns(list, step_range(list));
+  list.info.launch_device_ns = preset.launch_sync_ns;
+}
+
+}  // namespace keel::npu

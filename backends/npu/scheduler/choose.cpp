@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "keel/backends/npu/scheduler/scheduler.h"
+#include "keel/core/base/error.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr int64_t kFractal = 16;
+
+int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+
+// Whether a tiling has room in L0 (twice for the operands, which are loaded beside the product) and
+// in L1 (twice, for the copies beside it); the name of the buffer that is too small, or null.
+struct Need {
+  const char* buffer = nullptr;
+  int64_t bytes = 0;
+  int64_t size = 0;
+};
+Need too_small(const Preset& p, const CubeTiling& t, int64_t element) {
+  const int64_t twice = t.double_buffer ? 2 : 1;
+  const Need needs[] = {{"L0A", twice * t.bm * t.bk * element, p.l0a_bytes},
+                        {"L0B", twice * t.bk * t.bn * element, p.l0b_bytes},
+                        {"L0C", t.bm * t.bn * 4, p.l0c_bytes},
+                        {"L1", twice * (t.bm + t.bn) * t.bk * t.step_k * element, p.l1_bytes}};
+  for (const Need& need : needs) {
+    if (need.bytes > need.size) return need;
+  }
+  return {};
+}
+
+// The best so far; of equals the one with fewer blocks, then the first.
+void keep_better(Choice& best, bool& found, const Choice& candidate) {
+  const auto key = [](const Choice& c) {
+    return std::tuple(c.price.total_ns, c.price.block_dim);
+  };
+  if (!found || key(candidate) < key(best)) best = candidate;
+  found = true;
+}
+
+// Tiles worth trying for a product: sides of 16 to 256 that do not exceed C's by more than the
+// fractal, each with the deepest k that L0 holds, in packets of 1, 2, 4 and 8.
+std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
+  std::vector<CubeTiling> list;
+  const auto element = static_cast<int64_t>(size_of(work.dtype));
+  const auto sides = [](int64_t extent) {
+    std::vector<int64_t> result;
+    for (int64_t side = kFractal; side <= 256; side *= 2) {
+      const int64_t clipped = std::min(side, up(std::max<int64_t>(1, extent), kFractal));
+      if (result.empty() || result.back() != clipped) result.push_back(clipped);
+    }
+    return result;
+  };
+  for (const int64_t bm : sides(work.m)) {
+    for (const int64_t bn : sides(work.n)) {
+      CubeTiling t;
+      t.bm = bm;
+      t.bn = bn;
+      const int64_t depth =
+          std::min(preset.l0a_bytes / (2 * bm * element), preset.l0b_bytes / (2 * bn * element));
+      t.bk = std::min(depth / kFractal * kFractal, up(std::max<int64_t>(1, work.k), kFractal));
+      if (t.bk == 0) continue;
+      for (t.step_k = 1; t.step_k <= 8; t.step_k *= 2) {
+        if (t.step_k > 1 && t.bk * t.step_k / 2 >= work.k) break;
+        if (too_small(preset, t, element).buffer == nullptr) list.push_back(t);
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype) {
+  const Need need = too_small(preset, tiling, static_cast<int64_t>(size_of(dtype)));
+  if (need.buffer == nullptr) return;
+  throw Error({.op = "matmul",
+               .argument = need.buffer,
+               .expected = "at most " + std::to_string(need.size) + " bytes on " + preset.name,
+               .got = std::to_string(need.bytes) + " bytes for a tile of " +
+                      std::to_string(tiling.bm) + "x" + std::to_string(tiling.bn) + "x" +
+                      std::to_string(tiling.bk),
+               .fix = "use a smaller tile"});
+}
+
+double best_blocks(const Preset& preset, double single_core_ns) {
+  if (preset.task_per_block_ns == 0) return static_cast<double>(preset.vector_cores);
+  return std::sqrt(single_core_ns / static_cast<double>(preset.task_per_block_ns));
+}
+
+Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int64_t blocks,
+                     bool forced) {
+  Choice best;
+  bool found = false;
+  int64_t most_pieces = 1;
+  for (const Split& split : splits) most_pieces = std::max(most_pieces, split.work.units);
+  for (size_t s = 0; s < splits.size(); ++s) {
+    VectorWork work = splits[s].work;
+    const int64_t most = std::min({blocks, preset.vector_cores, work.units});
+    // A forced number is taken from the split that has most pieces.
+    if (forced && work.units < most_pieces) continue;
+    for (int64_t b = forced ? most : 1; b <= most; ++b) {
+      // A lone block writes its results, there is nothing to merge.
+      work.bytes_out_per_block = b == 1 ? 0 : splits[s].work.bytes_out_per_block;
+      keep_better(best, found, {price_vector(preset, work, b), {}, s});
+    }
+  }
+  return best;
+}
+
+Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, bool forced) {
+  Choice best;
+  bool found = false;
+  const int64_t most = std::min(blocks, preset.cube_cores);
+  const int64_t pieces_m = (work.m + kFractal - 1) / kFractal;
+  const int64_t pieces_n = (work.n + kFractal - 1) / kFractal;
+  int64_t reached = 0;
+  for (CubeTiling t : tilings(preset, work)) {
+    for (t.grid_batch = 1; t.grid_batch <= std::min(most, work.batch); ++t.grid_batch) {
+      const int64_t rest = most / t.grid_batch;
+      for (t.grid_m = 1; t.grid_m <= std::min(rest, pieces_m); ++t.grid_m) {
+        for (t.grid_n = 1; t.grid_n <= std::min(rest / t.grid_m, pieces_n); ++t.grid_n) {
+          const Choice candidate{price_cube(preset, work, t), t, 0};
+          if (forced && candidate.price.block_dim < reached) continue;
+          if (forced && candidate.price.block_dim > reached) found = false;
+          reached = std::max(reached, candidate.price.block_dim);
+          keep_better(best, found, candidate);
+        }
+      }
+    }
+  }
+  if (found) return best;
+  throw Error({.op = "matmul",
+               .argument = "L0 and L1",
+               .expected = "room for a tile of 16x16x16",
+               .got = preset.name + ", which has less",
+               .fix = "choose another preset"});
+}
+
+}  // namespace keel::npu

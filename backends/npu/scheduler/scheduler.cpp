@@ -1,0 +1,264 @@
+#include "keel/backends/npu/scheduler/scheduler.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/core/base/error.h"
+
+namespace keel::npu {
+namespace {
+
+struct Options {
+  std::mutex mutex;
+  BlockDimOptions options;
+};
+Options& process_options() {
+  static Options the_options;
+  return the_options;
+}
+
+void require_blocks(int64_t blocks, const std::string& what) {
+  if (blocks >= 1) return;
+  throw Error({.op = "block_dim",
+               .argument = what,
+               .expected = "at least 1",
+               .got = std::to_string(blocks),
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+// The decisions about one piece of work, with what a user said about its blocks.
+class Scheduler {
+ public:
+  Scheduler(const Preset& preset, const NodeWork& work, const std::string& op,
+            const BlockDimOptions& options)
+      : preset_(preset), work_(work), cores_(work.cube ? preset.cube_cores : preset.vector_cores) {
+    const auto it = options.force.find(op);
+    if (options.cap) asked_ = options.cap;
+    if (it != options.force.end()) {
+      asked_ = it->second;
+      forced_ = true;
+    }
+    best_ = choose(cores_, false);
+    taken_ = asked_ ? choose(std::min(*asked_, cores_), forced_) : best_;
+  }
+
+  void fill(Launch& launch) const {
+    launch.price = taken_.price;
+    launch.cube = work_.cube.has_value();
+    launch.tiling = taken_.tiling;
+    explain(launch);
+  }
+
+ private:
+  Choice choose(int64_t blocks, bool forced) const {
+    return work_.cube ? choose_cube(preset_, *work_.cube, blocks, forced)
+                      : choose_vector(preset_, work_.splits, blocks, forced);
+  }
+
+  void explain(Launch& launch) const {
+    const int64_t blocks = taken_.price.block_dim;
+    if (asked_ && blocks != best_.price.block_dim) {
+      launch.limit = Limit::kUserCap;
+      launch.reason = fmt::format("{} at {} by the user; the prices favour {}",
+                                  forced_ ? "set" : "capped", *asked_, best_.price.block_dim);
+      launch.fix = "raise or drop the number of blocks";
+      launch.gain_ns = taken_.price.total_ns - best_.price.total_ns;
+      return;
+    }
+    if (blocks >= cores_) return;
+    const int64_t pieces = most_pieces();
+    const double single = static_cast<double>(choose(1, true).price.pipeline_ns);
+    const double wanted = best_blocks(preset_, single);
+    if (blocks >= pieces && wanted >= static_cast<double>(pieces) + 1) {
+      launch.limit = pieces_limit();
+      launch.reason = pieces_reason();
+      return;
+    }
+    const bool memory = taken_.price.busy(Unit::kMte2) + taken_.price.busy(Unit::kMte3) >=
+                        taken_.price.cycles;
+    const bool saves = choose(blocks + 1, true).price.pipeline_ns < taken_.price.pipeline_ns;
+    if (memory && !saves && wanted > static_cast<double>(blocks) + 1) {
+      launch.limit = Limit::kBandwidth;
+      launch.reason = fmt::format("{} block{} keep the memory busy", blocks, blocks == 1 ? "" : "s");
+      return;
+    }
+    launch.limit = Limit::kBytes;
+    launch.reason = fmt::format(
+        "{} bytes take one core {:.2f} us, which is worth about sqrt({:.2f} / {:.2f}) = {:.1f} "
+        "blocks",
+        taken_.price.bytes_in + taken_.price.bytes_out, single * 1e-3, single * 1e-3,
+        static_cast<double>(preset_.task_per_block_ns) * 1e-3, wanted);
+  }
+
+  int64_t most_pieces() const {
+    if (!work_.cube) {
+      int64_t most = 1;
+      for (const Split& split : work_.splits) most = std::max(most, split.work.units);
+      return most;
+    }
+    const CubeWork& work = *work_.cube;
+    return std::max<int64_t>(1, work.batch * ((work.m + 15) / 16) * ((work.n + 15) / 16));
+  }
+  Limit pieces_limit() const {
+    if (!work_.cube) return work_.splits[taken_.split].limit;
+    const CubeWork& work = *work_.cube;
+    return work.k > std::max(work.m, work.n) ? Limit::kReduction : Limit::kAlignment;
+  }
+  std::string pieces_reason() const {
+    if (!work_.cube) return work_.splits[taken_.split].reason;
+    const CubeWork& work = *work_.cube;
+    std::string text = fmt::format("{} tile{} of 16x16 in the result", most_pieces(),
+                                   most_pieces() == 1 ? "" : "s");
+    if (pieces_limit() == Limit::kReduction) text += fmt::format("; k = {} is not split", work.k);
+    return text;
+  }
+
+  const Preset& preset_;
+  const NodeWork& work_;
+  const int64_t cores_;
+  std::optional<int64_t> asked_;
+  bool forced_ = false;
+  Choice best_;
+  Choice taken_;
+};
+
+// Vector work as it would be with pieces enough for every core.
+int64_t finer_ns(const Preset& preset, Split split, int64_t element_bytes) {
+  VectorWork& work = split.work;
+  const int64_t total = work.units * work.elements_per_unit;
+  work.elements_per_unit = std::max<int64_t>(1, 256 / element_bytes);
+  work.units = std::max<int64_t>(1, total / work.elements_per_unit);
+  return choose_vector(preset, {split}, preset.vector_cores).price.total_ns;
+}
+
+// A cast of the operand to f32 and the sum in f32.
+int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& sum) {
+  const int64_t elements = node.input(0).shape().num_elements();
+  const auto narrow = static_cast<int64_t>(size_of(node.input(0).dtype()));
+  VectorWork cast;
+  cast.elements_per_unit = std::min<int64_t>(elements, 64);
+  cast.units = std::max<int64_t>(1, (elements + 63) / 64);
+  cast.pass_bytes = vector_passes("cast") * 4;
+  cast.bytes_in = elements * narrow;
+  cast.bytes_out = elements * 4;
+  cast.tile_elements = tile_that_fits(preset, 2 * (narrow + 4), "cast");
+  VectorWork wide = sum;
+  wide.elements_per_unit = cast.elements_per_unit;
+  wide.units = cast.units;
+  wide.bytes_in = cast.bytes_out;
+  wide.bytes_out = wide.bytes_out_per_block = node.type().shape.num_elements() * 4;
+  wide.pass_bytes = vector_passes("sum") * 4;
+  wide.tile_elements = tile_that_fits(preset, 12, "sum");
+  return choose_vector(preset, {{cast}}, preset.vector_cores).price.total_ns +
+         choose_vector(preset, {{wide}}, preset.vector_cores).price.total_ns;
+}
+
+void advise_product(const Preset& preset, const CubeWork& work, Launch& launch) {
+  if (work.dtype == f32) {
+    CubeWork narrow = work;
+    narrow.dtype = f16;
+    narrow.bytes_a /= 2;
+    narrow.bytes_b /= 2;
+    launch.fix = "cast the operands to f16" + std::string(preset.bf16 ? " or bf16" : "") +
+                 " (the casts not counted)";
+    launch.gain_ns = launch.price.total_ns -
+                     choose_cube(preset, narrow, preset.cube_cores).price.total_ns;
+  } else if (launch.limit != Limit::kNone) {
+    launch.fix = "batch it with its like, or fuse what surrounds it";
+    launch.gain_ns = launch.price.overhead_ns;
+  }
+}
+
+void advise_vector(const Preset& preset, const Node& node, const Split& split, Launch& launch) {
+  const int64_t total = launch.price.total_ns;
+  const auto element = static_cast<int64_t>(size_of(node.type().dtype));
+  switch (launch.limit) {
+    case Limit::kAtomicAdd:
+      if (preset.has_atomic_add(f32)) {
+        launch.fix = "cast to f32 first and keep the sum in f32";
+        launch.gain_ns = total - sum_in_f32_ns(preset, node, split.work);
+      }
+      break;
+    case Limit::kRows:
+      launch.fix = "use a larger batch: more rows occupy more cores";
+      launch.gain_ns = total - finer_ns(preset, split, element);
+      break;
+    case Limit::kReduction:
+    case Limit::kDependency:
+      launch.fix = "reduce along an inner axis first, so that each core has results of its own";
+      launch.gain_ns = total - finer_ns(preset, split, element);
+      break;
+    case Limit::kBytes:
+    case Limit::kAlignment:
+      launch.fix = "fuse it with its neighbours";
+      launch.gain_ns = launch.price.overhead_ns;
+      break;
+    case Limit::kNone:
+    case Limit::kBandwidth:
+      launch.fix = "fuse it with its neighbours, so that their intermediates stay on the core";
+      launch.gain_ns = std::max<int64_t>(
+          launch.price.overhead_ns,
+          static_cast<int64_t>(static_cast<double>(launch.price.bytes_out) / preset.hbm_gb_per_s));
+      break;
+    case Limit::kUserCap:
+      break;
+  }
+  launch.gain_ns = std::clamp<int64_t>(launch.gain_ns, 0, total);
+  if (launch.gain_ns == 0) launch.fix.clear();
+}
+
+}  // namespace
+
+void set_block_dim_options(BlockDimOptions options) {
+  if (options.cap) require_blocks(*options.cap, "cap");
+  for (const auto& [op, blocks] : options.force) require_blocks(blocks, op);
+  const std::lock_guard lock(process_options().mutex);
+  process_options().options = std::move(options);
+}
+
+BlockDimOptions block_dim_options() {
+  const std::lock_guard lock(process_options().mutex);
+  return process_options().options;
+}
+
+Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options) {
+  const NodeWork work = work_of(preset, node);
+  const Scheduler scheduler(preset, work, node.op_name(), options);
+  Launch launch;
+  launch.op = node.op_name();
+  for (const Value& v : node.inputs()) launch.inputs.push_back(v.type());
+  launch.outputs = node.types();
+  scheduler.fill(launch);
+  if (work.cube && work.cube->dtype == f32 && preset.cube_fp32_rate == 0) {
+    launch.variant = "computed in f32, priced as three f16 passes: the cube of " + preset.name +
+                     " has no f32";
+  }
+  if (launch.limit == Limit::kUserCap) return launch;
+  if (work.cube) {
+    advise_product(preset, *work.cube, launch);
+    launch.gain_ns = std::max<int64_t>(0, launch.gain_ns);
+    if (launch.gain_ns == 0) launch.fix.clear();
+  } else {
+    size_t split = 0;
+    for (size_t i = 0; i < work.splits.size(); ++i) {
+      if (work.splits[i].limit == launch.limit) split = i;
+    }
+    advise_vector(preset, node, work.splits[split], launch);
+  }
+  return launch;
+}
+
+Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options) {
+  const NodeWork work{{}, {copy_split(preset, bytes)}};
+  Launch launch;
+  launch.op = "copy";
+  launch.inputs = launch.outputs = {Type{u8, Shape{bytes}}};
+  Scheduler(preset, work, launch.op, options).fill(launch);
+  return launch;
+}
+
+}  // namespace keel::npu

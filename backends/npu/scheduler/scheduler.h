@@ -1,0 +1,68 @@
+// The scheduler: for a node and a preset it chooses the tiling and the number of blocks that the
+// prices favour, and records why there are not more. It says what the modelled device would do; how
+// the host deals its own work to threads is another matter, so no choice here changes a result.
+// Pure but for the process-wide options; any thread.
+#ifndef KEEL_BACKENDS_NPU_SCHEDULER_SCHEDULER_H
+#define KEEL_BACKENDS_NPU_SCHEDULER_SCHEDULER_H
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/backends/npu/cost/price.h"
+#include "keel/backends/npu/scheduler/work.h"
+#include "keel/core/base/export.h"
+
+namespace keel::npu {
+
+// What a user may say about the number of blocks; at least 1 each. A forced number is taken as far
+// as there are cores and pieces for it.
+struct BlockDimOptions {
+  std::optional<int64_t> cap{};           // of every launch
+  std::map<std::string, int64_t> force{};  // by op name
+};
+// Process-wide, for programs compiled from then on. Throws Error (kInvalidArgument) for numbers
+// below 1.
+KEEL_API void set_block_dim_options(BlockDimOptions options);
+KEEL_API BlockDimOptions block_dim_options();
+
+// What became of one node.
+struct Launch {
+  std::string op;
+  std::vector<Type> inputs, outputs;
+  TaskPrice price;
+  bool cube = false;
+  CubeTiling tiling;  // where `cube`
+  Limit limit = Limit::kNone;
+  std::string reason;   // in words, with numbers; empty where all cores are in use
+  std::string variant;  // how it is priced, where that is not obvious
+  std::string fix;      // what would make it faster
+  int64_t gain_ns = 0;  // by how much, modelled
+};
+
+// Throws Error for an op without a price and for one that needs more buffer than there is.
+Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options = {});
+Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options = {});
+
+// The pieces of schedule(), for tests and calibration. `blocks` bounds the number of blocks.
+struct Choice {
+  TaskPrice price;
+  CubeTiling tiling;
+  size_t split = 0;
+};
+Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int64_t blocks,
+                     bool forced = false);
+Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks,
+                   bool forced = false);
+
+// Throws Error naming the buffer and its size where the tiling asks for more than the preset has.
+void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype);
+
+// The number of blocks that a divisible op of this single-core time wants: sqrt(W / per block).
+double best_blocks(const Preset& preset, double single_core_ns);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_SCHEDULER_SCHEDULER_H

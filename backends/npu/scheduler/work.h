@@ -1,0 +1,55 @@
+// NodeWork: what a node asks of the device, in the terms that prices are worked out from, and into
+// how many pieces it can be cut. Pure; any thread.
+#ifndef KEEL_BACKENDS_NPU_SCHEDULER_WORK_H
+#define KEEL_BACKENDS_NPU_SCHEDULER_WORK_H
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/backends/npu/cost/price.h"
+#include "keel/graph/ir/node.h"
+
+namespace keel::npu {
+
+// What keeps a launch from using more cores.
+enum class Limit : uint8_t {
+  kNone,        // all cores are in use
+  kRows,        // fewer rows than cores
+  kBytes,       // too few bytes: another block costs more than it saves
+  kReduction,   // the reduced axis is not split
+  kAtomicAdd,   // no atomic add for the dtype, so partial sums cannot be merged
+  kAlignment,   // fewer aligned pieces than cores
+  kDependency,  // each part needs the one before
+  kBandwidth,   // the memory is busy already
+  kUserCap,
+};
+const char* name_of(Limit limit) noexcept;
+
+// One way to cut vector work, and what limits the number of its pieces.
+struct Split {
+  VectorWork work;
+  Limit limit = Limit::kAlignment;
+  std::string reason;  // for when the pieces run out
+};
+
+// Exactly one of the two is there.
+struct NodeWork {
+  std::optional<CubeWork> cube;
+  std::vector<Split> splits;
+};
+
+// Throws Error for an op without a price, and where not even the smallest tile fits in unified
+// buffer.
+NodeWork work_of(const Preset& preset, const Node& node);
+
+// Copies of so many contiguous bytes within the device's memory.
+Split copy_split(const Preset& preset, int64_t bytes);
+
+// Elements of a tile whose every element takes `bytes_per_element` of unified buffer, in whole
+// groups of 64. Throws Error naming `op` where none fits.
+int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element, const std::string& op);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_SCHEDULER_WORK_H
