@@ -17,9 +17,10 @@ double epsilon(DType dtype);
 // The distance between `value` and the next number of a float dtype; 0 for other dtypes.
 double ulp(DType dtype, double value);
 
-// The scale of each element of an output of `node`: for products and reductions the op itself on
-// the inputs' magnitudes (sum|a||b|, sum|x|); for element-wise ops the largest magnitude among the
-// inputs' elements it depends on; for others the largest magnitude among all inputs.
+// The scale of each element of an output of `node`. Products and reductions: the op itself on the
+// inputs' magnitudes (sum|a||b|, sum|x|), at least the largest input magnitude where the op is
+// composed of others. Element-wise ops: the largest magnitude among the inputs' elements it depends
+// on. Others: the largest magnitude among all inputs.
 Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inputs);
 
 // What differs: nothing, or the first and the worst element in words. NaN equals NaN. `scale` may
