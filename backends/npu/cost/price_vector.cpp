@@ -17,7 +17,8 @@ double core_transfer_ns(const Preset& preset, double bytes, int64_t count, bool 
 // What the memory alone would take for all blocks' bytes.
 double memory_ns(const Preset& preset, double bytes, double transfer, int64_t run, bool aligned) {
   if (bytes <= 0) return 0;
-  const double contiguous = run > 0 ? std::min(transfer, static_cast<double>(run)) : transfer;
+  const double whole = std::max(1.0, transfer);
+  const double contiguous = run > 0 ? std::min(whole, static_cast<double>(run)) : whole;
   const double factor = aligned ? 1 : preset.unaligned_ub_factor;
   return bytes * factor / (hbm_share(preset, contiguous) * preset.hbm_gb_per_s);
 }
@@ -50,7 +51,7 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   const double core = in / n + compute / n + out / n + repeated * ((n - 1) / n);
 
   const auto per_transfer = [&](double bytes, int64_t count) {
-    return count == 0 ? 0.0 : bytes / (n * static_cast<double>(count));
+    return bytes / (n * static_cast<double>(std::max<int64_t>(1, count)));
   };
   const int64_t cached = std::min(work.cached_bytes, work.bytes_in);
   const double all_out = static_cast<double>(work.bytes_out) +

@@ -1,0 +1,84 @@
+// What the tests of the NPU's device model share: restoring the preset in use, graphs of one op,
+// and RapidCheck with a number of cases of the test's own.
+#ifndef KEEL_TESTS_UNIT_NPU_MODEL_FOR_TESTS_H
+#define KEEL_TESTS_UNIT_NPU_MODEL_FOR_TESTS_H
+
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <rapidcheck.h>
+
+#include "keel/backends/npu/presets/preset.h"
+#include "keel/backends/npu/scheduler/scheduler.h"
+#include "keel/core/base/error.h"
+#include "keel/core/base/random.h"
+#include "keel/graph/ir/graph.h"
+
+namespace npu_model_test {
+
+// Puts back the preset and the options for block_dim that were in use.
+class ModelScope {
+ public:
+  ModelScope() : preset_(*keel::npu::current_preset()), options_(keel::npu::block_dim_options()) {}
+  ~ModelScope() {
+    keel::npu::select_preset(preset_);
+    keel::npu::set_block_dim_options(options_);
+  }
+  ModelScope(const ModelScope&) = delete;
+  ModelScope& operator=(const ModelScope&) = delete;
+
+ private:
+  keel::npu::Preset preset_;
+  keel::npu::BlockDimOptions options_;
+};
+
+// The only node of that op in a graph.
+inline const keel::Node& node_of(const keel::Graph& graph, const std::string& op) {
+  const keel::Node* found = nullptr;
+  for (const keel::Node& node : graph.nodes()) {
+    if (node.op_name() == op) found = &node;
+  }
+  REQUIRE((found != nullptr));
+  return *found;
+}
+
+template <class F>
+std::string error_of(F&& call) {
+  try {
+    call();
+  } catch (const keel::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// True where `property` held in `cases` random cases.
+template <class Property>
+bool holds(const char* name, int cases, Property property) {
+  rc::detail::TestMetadata metadata;
+  metadata.description = name;
+  rc::detail::TestParams params = rc::detail::configuration().testParams;
+  params.maxSuccess = cases;
+  // The same cases in every run, unless RapidCheck is told otherwise.
+  if (std::getenv("RC_PARAMS") == nullptr) params.seed = keel::fold_key(0, name);
+  const auto result = rc::detail::checkTestable(std::move(property), metadata, params);
+  if (result.template is<rc::detail::SuccessResult>()) return true;
+  rc::detail::printResultMessage(result, std::cerr);
+  std::cerr << "\n";
+  return false;
+}
+
+inline constexpr int kCases = 10000;
+
+}  // namespace npu_model_test
+
+#endif  // KEEL_TESTS_UNIT_NPU_MODEL_FOR_TESTS_H

@@ -1,0 +1,301 @@
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/npu/npu_program.h"
+#include "keel/backends/registry.h"
+#include "keel/graph/ir/sample.h"
+#include "keel/graph/runtime/session.h"
+#include "keel/ops/ops.h"
+#include "npu_model_for_tests.h"
+
+using namespace keel;
+using namespace keel::npu;
+using namespace npu_model_test;
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+Launch schedule_sum(const std::string& preset, DType dtype, const Shape& shape,
+                    const std::vector<int64_t>& axes = {}, const BlockDimOptions& options = {}) {
+  Graph graph;
+  graph.set_outputs({sum(graph.input("x", dtype, shape), axes)});
+  return schedule(load_preset(preset), node_of(graph, "sum"), options);
+}
+
+Launch schedule_product(const std::string& preset, DType dtype, int64_t m, int64_t k, int64_t n,
+                        const BlockDimOptions& options = {}) {
+  Graph graph;
+  const Value a = graph.input("a", dtype, {m, k});
+  graph.set_outputs({matmul(a, graph.input("b", dtype, {k, n}))});
+  return schedule(load_preset(preset), node_of(graph, "matmul"), options);
+}
+
+// How much of the larger of cube and vector the copies into the core are busy.
+double memory_bound(const TaskPrice& price) {
+  return static_cast<double>(price.busy(Unit::kMte2)) /
+         static_cast<double>(std::max(price.busy(Unit::kCube), price.busy(Unit::kVector)));
+}
+
+const Shape kPublishedSum{1, 256, 256, 3};
+
+}  // namespace
+
+TEST_CASE("npu scheduler: an fp16 sum without kept axes runs on one core of the 910 only") {
+  const Launch half = schedule_sum("ascend910", f16, kPublishedSum);
+  CHECK(half.price.block_dim == 1);
+  CHECK(half.limit == Limit::kAtomicAdd);
+  CHECK(contains(half.reason, "no atomic add for f16"));
+  CHECK(contains(half.fix, "cast to f32 first"));
+  CHECK(half.gain_ns > 0);
+  CHECK(half.gain_ns < half.price.total_ns);
+
+  const Launch full = schedule_sum("ascend910", f32, kPublishedSum);
+  CHECK(full.price.block_dim > 1);
+  CHECK(full.price.total_ns < half.price.total_ns);
+  CHECK(schedule_sum("ascend910b1", f16, kPublishedSum).price.block_dim > 1);
+  CHECK(schedule_sum("ascend910b1", f32, kPublishedSum).price.block_dim > 1);
+  // With a kept axis to split, the 910 uses more cores in fp16 as well.
+  CHECK(schedule_sum("ascend910", f16, {4096, 4096}, {1}).price.block_dim > 1);
+}
+
+TEST_CASE("npu scheduler: the number of blocks follows the square root of the work") {
+  const Preset preset = load_preset("ascend910b1");
+  CHECK(best_blocks(preset, 12000) == doctest::Approx(10));
+  for (const int64_t elements : {20000, 60000, 200000}) {
+    Graph graph;
+    const Value x = graph.input("x", f32, {elements});
+    graph.set_outputs({x + x});
+    const Node& node = node_of(graph, "add");
+    const Launch launch = schedule(preset, node);
+    BlockDimOptions one;
+    one.cap = 1;
+    const double single = static_cast<double>(schedule(preset, node, one).price.pipeline_ns);
+    const double wanted = std::sqrt(single / 120.0);
+    CAPTURE(elements);
+    CHECK(launch.limit == Limit::kBytes);
+    CHECK(static_cast<double>(launch.price.block_dim) == doctest::Approx(wanted).epsilon(0.25));
+  }
+}
+
+TEST_CASE("npu scheduler: a large product is bound by the cube and an add by the memory") {
+  for (const char* preset : {"ascend910", "ascend910b1"}) {
+    CAPTURE(preset);
+    const Launch product = schedule_product(preset, f32, 4096, 4096, 4096);
+    CHECK(memory_bound(product.price) < 1);
+    CHECK(product.price.block_dim == load_preset(preset).cube_cores);
+    Graph graph;
+    const Value x = graph.input("x", f32, {4096, 4096});
+    graph.set_outputs({x + graph.input("y", f32, {4096, 4096})});
+    CHECK(memory_bound(schedule(load_preset(preset), node_of(graph, "add")).price) > 1);
+    CHECK(memory_bound(schedule_product(preset, f32, 128, 784, 512).price) > 1);
+  }
+  CHECK(memory_bound(schedule_product("ascend910", f16, 4096, 4096, 4096).price) < 1);
+}
+
+TEST_CASE("npu scheduler: f32 products on a cube without f32 say that they are emulated") {
+  CHECK(contains(schedule_product("ascend910", f32, 256, 256, 256).variant, "three f16 passes"));
+  CHECK(schedule_product("ascend910b1", f32, 256, 256, 256).variant.empty());
+  CHECK(schedule_product("ascend910", f16, 256, 256, 256).variant.empty());
+}
+
+TEST_CASE("npu scheduler: what limits a launch") {
+  const Preset preset = load_preset("ascend910b1");
+  Graph graph;
+  const Value x = graph.input("x", f32, {4, 100000});
+  const Value ids = graph.input("ids", i32, {4});
+  graph.set_outputs({softmax(x), max(x), scatter_add(x, ids, x)});
+  const Launch rows = schedule(preset, node_of(graph, "softmax"));
+  CHECK(rows.limit == Limit::kRows);
+  CHECK(rows.price.block_dim == 4);
+  CHECK(contains(rows.reason, "4 rows"));
+  const Launch reduction = schedule(preset, node_of(graph, "max"));
+  CHECK(reduction.limit == Limit::kReduction);
+  CHECK(reduction.price.block_dim == 1);
+  CHECK(schedule(preset, node_of(graph, "scatter_add")).limit == Limit::kDependency);
+  CHECK(schedule_product("ascend910b1", f32, 16, 8192, 16).limit == Limit::kReduction);
+}
+
+TEST_CASE("npu scheduler: a user caps or forces the number of blocks") {
+  BlockDimOptions options;
+  options.cap = 3;
+  const Launch capped = schedule_sum("ascend910b1", f32, kPublishedSum, {}, options);
+  CHECK(capped.price.block_dim == 3);
+  CHECK(capped.limit == Limit::kUserCap);
+  CHECK(capped.gain_ns > 0);
+  options.force["sum"] = 20;
+  CHECK(schedule_sum("ascend910b1", f32, kPublishedSum, {}, options).price.block_dim == 20);
+  options.force["sum"] = 1000;
+  CHECK(schedule_sum("ascend910b1", f32, kPublishedSum, {}, options).price.block_dim == 48);
+  // The 910 still cannot merge fp16 sums, whatever is asked for.
+  CHECK(schedule_sum("ascend910", f16, kPublishedSum, {}, options).price.block_dim == 1);
+  options.force["matmul"] = 5;
+  CHECK(schedule_product("ascend910b1", f32, 512, 512, 512, options).price.block_dim == 5);
+
+  const ModelScope scope;
+  CHECK_THROWS(set_block_dim_options({.cap = 0}));
+  CHECK_THROWS(set_block_dim_options({.cap = {}, .force = {{"sum", -1}}}));
+  set_block_dim_options(options);
+  CHECK(block_dim_options().force.at("matmul") == 5);
+}
+
+TEST_CASE("npu scheduler: a kernel that asks for more buffer than there is does not compile") {
+  const Preset preset = load_preset("ascend910b1");
+  CHECK_NOTHROW(require_fits(preset, {.bm = 128, .bn = 256, .bk = 64}, f16));
+  CHECK(contains(error_of([&] { require_fits(preset, {.bm = 256, .bn = 256, .bk = 64}, f16); }),
+                 "L0C"));
+  CHECK(contains(error_of([&] { require_fits(preset, {.bm = 256, .bn = 64, .bk = 128}, f16); }),
+                 "L0A"));
+  CHECK(contains(error_of([&] { require_fits(preset, {.bm = 64, .bn = 256, .bk = 128}, f16); }),
+                 "L0B"));
+  CHECK(contains(
+      error_of([&] { require_fits(preset, {.bm = 128, .bn = 256, .bk = 64, .step_k = 16}, f16); }),
+      "L1"));
+  Preset tiny = preset;
+  tiny.ub_bytes = 512;
+  Graph graph;
+  const Value x = graph.input("x", f32, {1000});
+  graph.set_outputs({x + x});
+  const std::string error = error_of([&] { schedule(tiny, node_of(graph, "add")); });
+  CHECK(contains(error, "add"));
+  CHECK(contains(error, "unified buffer"));
+  tiny = preset;
+  tiny.l0a_bytes = 256;
+  graph.set_outputs({matmul(graph.input("a", f32, {32, 32}), graph.input("b", f32, {32, 32}))});
+  CHECK(contains(error_of([&] { schedule(tiny, node_of(graph, "matmul")); }), "16x16x16"));
+}
+
+TEST_CASE("npu scheduler: every vector instruction has a price") {
+  for (const OpDef* op : builtin_ops().all()) {
+    for (const DType in : kDTypes) {
+      for (const DType out : kDTypes) {
+        if (find_vector_instruction(op->name, in, out) == nullptr) continue;
+        CAPTURE(op->name);
+        CHECK(vector_passes(op->name) > 0);
+      }
+    }
+  }
+  for (const char* op : {"copy", "fma", "scale_shift"}) CHECK(vector_passes(op) > 0);
+}
+
+TEST_CASE("npu scheduler: what the device supports has a price and what has none is an error") {
+  const NpuLibrary library(std::make_shared<const Preset>(load_preset("ascend910b1")));
+  int priced = 0;
+  for (const OpDef* op : builtin_ops().all()) {
+    if (!op->sample) continue;
+    for (const DType dtype : kDTypes) {
+      SampleSource source(7, dtype, 20);
+      const Sample sample = op->sample(source);
+      if (!sample.build) continue;
+      Graph graph;
+      Values inputs;
+      for (const Tensor& t : sample.inputs) {
+        inputs.push_back(graph.input("x" + std::to_string(inputs.size()), t.dtype(), t.shape()));
+      }
+      graph.set_outputs(sample.build(graph, inputs));
+      for (const Node& node : graph.nodes()) {
+        if (node.has(kSource | kView | kControl | kEffect) || !library.supports(node).supported) {
+          continue;
+        }
+        CAPTURE(node.op_name());
+        const Launch launch = schedule(load_preset("ascend910b1"), node);
+        CHECK(launch.price.total_ns > 0);
+        CHECK(launch.price.block_dim >= 1);
+        ++priced;
+      }
+    }
+  }
+  CHECK(priced > 100);
+
+  OpTable table;
+  OpDef unknown;
+  unknown.name = "frobnicate";
+  unknown.input_names = {"x"};
+  unknown.infer = [](const InferContext& c) { return std::vector<Type>{c.inputs[0]}; };
+  unknown.traits = kElementwise;
+  Graph graph;
+  const Node& node = graph.add(unknown, {graph.input("x", f32, {8})}, {}, CallSite{});
+  const std::string error = error_of([&] { schedule(load_preset("ascend910b1"), node); });
+  CHECK(contains(error, "frobnicate"));
+  CHECK(contains(error, "no price"));
+}
+
+namespace {
+
+struct Run {
+  std::vector<uint32_t> bits;
+  int64_t step_ns = 0;
+};
+
+// A small step with products, a sum over everything and element-wise work, on the preset in use.
+Run run_step() {
+  Graph graph;
+  const Value x = graph.input("x", f32, {40, 300});
+  const Value w = graph.state("w", from_tensor([] {
+    Tensor t(f32, {300, 70});
+    for (int64_t i = 0; i < 21000; ++i) t.data<float>()[i] = static_cast<float>(i % 37) * 0.01f;
+    return t;
+  }()));
+  const Value y = relu(matmul(x, w));
+  const Value total = sum(y);
+  Session session(graph, device("npu:0"));
+  Tensor input(f32, {40, 300});
+  for (int64_t i = 0; i < 12000; ++i) input.data<float>()[i] = static_cast<float>(i % 101) - 50.0f;
+  Run run;
+  for (const Tensor& t : session.run({total, y}, {{x, input}})) {
+    const size_t begin = run.bits.size();
+    run.bits.resize(begin + static_cast<size_t>(t.num_elements()));
+    std::memcpy(run.bits.data() + begin, t.raw(), t.num_bytes());
+  }
+  Loop loop = session.sink(Update{{{w, w * 0.5f}}}, {});
+  run.step_ns = loop.run(1).step_device_ns.value_or(0);
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("npu scheduler: presets and block_dim change device time and no result") {
+  const ModelScope scope;
+  select_preset("ascend910b1");
+  const Run first = run_step();
+  CHECK(first.step_ns > 0);
+  CHECK(run_step().step_ns == first.step_ns);
+
+  Preset other = load_preset("ascend910b1");
+  other.hbm_gb_per_s /= 2;
+  other.vector_cores *= 2;
+  other.cube_cores *= 2;
+  select_preset(other);
+  CHECK(run_step().bits == first.bits);
+  for (const char* preset : {"ascend910", "ascend310"}) {
+    select_preset(preset);
+    const Run run = run_step();
+    CHECK(run.bits == first.bits);
+    CHECK(run.step_ns != first.step_ns);
+  }
+  select_preset("ascend910b1");
+  set_block_dim_options({.cap = 1});
+  CHECK(run_step().bits == first.bits);
+}
+
+TEST_CASE("npu scheduler: bf16 on a preset without it does not compile") {
+  const ModelScope scope;
+  Graph graph;
+  const Value x = graph.input("x", bf16, {8, 8});
+  const Value y = x * x;
+  const Feeds feeds = {{x, Tensor(bf16, {8, 8})}};
+  select_preset("ascend910b1");
+  CHECK_NOTHROW(Session(graph, device("npu:0")).run({y}, feeds));
+  select_preset("ascend910");
+  const std::string error =
+      error_of([&] { Session(graph, device("npu:0")).run({y}, feeds); });
+  CAPTURE(error);
+  CHECK(contains(error, "mul"));
+  CHECK(contains(error, "ascend910b1, ascend910b4"));
+}
+
+TEST_SUITE_END();
