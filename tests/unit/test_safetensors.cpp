@@ -190,7 +190,7 @@ TEST_CASE("safetensors refuses hostile headers") {
   CHECK(!error_for("{\"a\xff\":1}", "").empty());
 }
 
-TEST_CASE("safetensors refuses tensors that overlap, leave holes or share a name") {
+TEST_CASE("safetensors refuses tensors that overlap leave holes or share a name") {
   const auto two = [](const std::string& first, const std::string& second,
                       const std::string& names = "ab") {
     const auto entry = [](char name, const std::string& offsets) {

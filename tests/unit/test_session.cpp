@@ -289,7 +289,7 @@ class BackwardsBackend : public HostBackend {
   }
 };
 
-TEST_CASE("session converts layouts for programs, reads and writes") {
+TEST_CASE("session converts layouts for programs reads and writes") {
   BackwardsBackend backend;
   Graph g;
   const Value w = g.state("w", from_tensor(Tensor::of<float>({3}, {1, 2, 3})));
