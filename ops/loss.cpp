@@ -124,7 +124,7 @@ int64_t infer_cross_entropy_inputs(const InferContext& c) {
   const bool ids = targets_are_ids(targets);
   const Shape expected = ids ? Shape{logits.shape[0]} : logits.shape;
   const auto both = broadcast(expected, targets.shape);
-  if (targets.shape.rank() != expected.rank() || !matches(targets.shape, *both) ||
+  if (!both || targets.shape.rank() != expected.rank() || !matches(targets.shape, *both) ||
       !matches(expected, *both)) {
     c.fail("targets", ids ? "class ids of shape " + to_string(expected) : weights,
            to_string(targets));
