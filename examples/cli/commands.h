@@ -16,6 +16,8 @@ inline constexpr int kExitInterrupted = 130;  // Ctrl-C
 int run_train(const std::vector<std::string>& words);
 int run_info(const std::vector<std::string>& words);
 int run_graph(const std::vector<std::string>& words);
+int run_calibrate(const std::vector<std::string>& words);
+int run_profile(const std::vector<std::string>& words);
 
 }  // namespace keel_cli
 

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 #include <keel/core/base/json.h>
+#include <keel/backends/npu/presets/preset.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
@@ -127,9 +128,14 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
 int run_info(const std::vector<std::string>& words) {
   CommandLine line("info", "version, backends, devices, and which op runs where");
   line.add("json", "", "as one JSON object");
+  line.add("preset", "NAME|FILE", "instead: the NPU preset's parameters, their sources, its peaks");
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
+    return kExitDone;
+  }
+  if (const auto preset = line.text("preset")) {
+    std::cout << keel::npu::describe_preset(keel::npu::load_preset(*preset));
     return kExitDone;
   }
   const std::vector<std::string> backends = keel::backend_names();

@@ -21,13 +21,15 @@ constexpr Command kCommands[] = {
     {"train", "train a model on MNIST or on the built-in digits", run_train},
     {"info", "version, backends, devices, and which op runs where", run_info},
     {"graph", "print the graph of a model", run_graph},
+    {"profile", "show what `train --profile` wrote", run_profile},
+    {"calibrate", "the NPU's device model beside published measurements", run_calibrate},
 };
 
 void print_usage(std::ostream& out) {
   out << "keel " << KEEL_VERSION
       << ": a mini deep-learning framework\n\nusage: keel COMMAND [flags]\n";
   for (const Command& command : kCommands) {
-    out << "  " << command.name << std::string(8 - std::string(command.name).size(), ' ')
+    out << "  " << command.name << std::string(11 - std::string(command.name).size(), ' ')
         << command.summary << "\n";
   }
   out << "\n`keel COMMAND --help` lists the flags of a command.\n";
@@ -65,7 +67,9 @@ std::string one_line(std::string text) {
 
 int run(const std::vector<std::string>& words) {
   try {
-    return dispatch(words);
+    const int code = dispatch(words);
+    if (!std::cout.flush()) throw keel::Error({.op = "stdout", .message = "cannot be written"});
+    return code;
   } catch (const keel::Error& error) {
     std::cerr << "keel: error: " << one_line(error.what()) << "\n";
     const bool argument = error.info().kind == keel::ErrorKind::kInvalidArgument;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,9 @@
 
 #include <fmt/core.h>
 #include <keel/core/base/json.h>
+#include <keel/backends/npu/presets/preset.h>
+#include <keel/backends/npu/profile/profile.h>
+#include <keel/backends/npu/scheduler/scheduler.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
@@ -98,6 +102,8 @@ class TrainRun {
     require_writable("--save", flags.save);
     require_writable("--metrics", flags.metrics);
     keel::set_compute_threads(flags.threads);
+    if (!flags.preset.empty()) keel::npu::select_preset(flags.preset);
+    if (flags.block_dim) keel::npu::set_block_dim_options({.cap = flags.block_dim});
     data_ = flags.data == "digits" ? keel::make_digits() : keel::load_mnist(flags.data);
     steps_per_epoch_ = data_.train.count() / flags.batch;
     if (steps_per_epoch_ == 0) {
@@ -110,6 +116,12 @@ class TrainRun {
   }
 
   int run() {
+    if (!flags_.profile.empty() && flags_.profile_first > total_steps_) {
+      throw keel::Error({.op = "--profile-steps",
+                         .expected = "steps up to " + std::to_string(total_steps_),
+                         .got = std::to_string(flags_.profile_first),
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
     model_ = flags_.model->build(graph_);
     const keel::Update update = make_optimizer(flags_.optimizer, flags_.rate).minimize(model_.loss);
     Evaluation evaluation(graph_, model_);
@@ -123,6 +135,7 @@ class TrainRun {
     MetricsFile metrics(flags_.metrics);
     Progress progress(total_steps_, flags_.batch, flags_.quiet);
     announce(progress);
+    if (!flags_.profile.empty()) write_profile(trainer);
 
     const auto epoch_of = [&](int64_t step) { return (step - 1) / steps_per_epoch_ + 1; };
     keel::TrainOptions options{.steps = total_steps_, .steps_per_epoch = steps_per_epoch_};
@@ -142,6 +155,7 @@ class TrainRun {
       report_ = trainer.fit(options);
     }
     metrics.close();
+    if (!flags_.profile.empty()) write_profile(trainer);
     if (evaluated_at_ != session.step()) accuracy_ = evaluation.accuracy(session, data_.test);
     finish(session, progress);
     return report_.cancelled ? kExitInterrupted : kExitDone;
@@ -160,6 +174,19 @@ class TrainRun {
           "the last {} images of each epoch's order do not fill a batch and are left out",
           left_out));
     }
+  }
+
+  // Before the training, so that a wrong folder is known early, and after it with its wall time.
+  void write_profile(const keel::Trainer& trainer) const {
+    keel::npu::ProfileOptions options{.directory = flags_.profile,
+                                      .first_step = flags_.profile_first,
+                                      .last_step = std::min(flags_.profile_last, total_steps_),
+                                      .steps_per_launch = flags_.loop_size};
+    if (report_.steps > 0) {
+      const auto ns = static_cast<int64_t>(report_.seconds * 1e9);
+      options.wall = {{fmt::format("training, {} steps", report_.steps), 0, ns}};
+    }
+    keel::npu::write_profile(trainer.program(), options);
   }
 
   void finish(keel::Session& session, Progress& progress) {

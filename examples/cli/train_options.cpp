@@ -14,6 +14,43 @@ double default_rate(const std::string& optimizer, const keel_examples::Model& mo
   return optimizer == "adam" || optimizer == "adamw" ? 0.001 : model.sgd_rate;
 }
 
+void require_npu(const CommandLine& line, const TrainFlags& flags, const std::string& flag) {
+  if (!line.has(flag) || flags.backend == "npu") return;
+  throw keel::Error({.op = "--" + flag,
+                     .message = "is about the NPU, and the backend is " + flags.backend,
+                     .fix = "drop it, or use --backend npu",
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// "A-B" or "A".
+void read_steps(const std::string& text, TrainFlags& flags) {
+  const size_t dash = text.find('-');
+  flags.profile_first = keel::parse_integer(text.substr(0, dash), "--profile-steps", 1, kMost);
+  flags.profile_last = flags.profile_first;
+  if (dash != std::string::npos) {
+    flags.profile_last = keel::parse_integer(text.substr(dash + 1), "--profile-steps",
+                                             flags.profile_first, kMost);
+  }
+}
+
+void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
+  for (const char* flag : {"preset", "block-dim", "profile", "profile-steps"}) {
+    require_npu(line, flags, flag);
+  }
+  flags.preset = line.text("preset").value_or("");
+  flags.block_dim = line.integer("block-dim", 1, kMost);
+  flags.profile = line.text("profile").value_or("");
+  if (const auto steps = line.text("profile-steps")) {
+    if (flags.profile.empty()) {
+      throw keel::Error({.op = "--profile-steps",
+                         .message = "no profile is asked for",
+                         .fix = "add --profile DIR",
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
+    read_steps(*steps, flags);
+  }
+}
+
 }  // namespace
 
 void declare_train_flags(CommandLine& line) {
@@ -32,6 +69,10 @@ void declare_train_flags(CommandLine& line) {
   line.add("metrics", "FILE", "JSON lines, one object a step: step, epoch, loss");
   line.add("summary", "FILE", "one JSON object about the run");
   line.add("save", "FILE", "all states as safetensors");
+  line.add("preset", "NAME|FILE", "the NPU to model (KEEL_NPU_PRESET, else ascend910b1)");
+  line.add("block-dim", "N", "most blocks of a launch on the NPU (what the prices favour)");
+  line.add("profile", "DIR", "where the modelled NPU's time goes: tables, timeline, advice");
+  line.add("profile-steps", "A-B", "the steps in the profile (1-3)");
   line.add("quiet", "", "print nothing but errors");
 }
 
@@ -64,6 +105,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.summary = line.text("summary").value_or("");
   flags.save = line.text("save").value_or("");
   flags.quiet = line.has("quiet");
+  read_npu_flags(line, flags);
   return flags;
 }
 

@@ -28,6 +28,10 @@ struct TrainFlags {
   std::string summary;
   std::string save;
   bool quiet = false;
+  std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1
+  std::optional<int64_t> block_dim;  // most blocks of a launch on the NPU
+  std::string profile;               // folder; empty: not written
+  int64_t profile_first = 1, profile_last = 3;
 };
 
 void declare_train_flags(CommandLine& line);

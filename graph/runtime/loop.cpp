@@ -134,6 +134,7 @@ std::shared_ptr<DeviceQueue> Loop::queue() const {
   return state_->feeder != nullptr ? state_->feeder->queue() : state_->queue;
 }
 std::string Loop::describe() const { return state_->executable->program().describe(); }
+const Program& Loop::program() const noexcept { return state_->executable->program(); }
 
 LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {
   SessionState& session = *state_->session;

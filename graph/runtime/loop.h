@@ -20,6 +20,7 @@ namespace keel {
 
 struct SessionState;
 class Executable;
+class Program;
 
 class KEEL_API LoopReport {
  public:
@@ -92,6 +93,8 @@ class KEEL_API Loop {
   std::shared_ptr<DeviceQueue> queue() const;
   // The task list, one task a line.
   std::string describe() const;
+  // What was compiled; lives as long as the loop.
+  const Program& program() const noexcept;
 
  private:
   friend class Session;

@@ -84,6 +84,8 @@ class KEEL_API Trainer {
 
   Session& session() noexcept { return session_; }
   Feeder& feeder() noexcept { return *feeder_; }
+  // The compiled step; lives as long as the trainer.
+  const Program& program() const noexcept { return loop_->program(); }
   // What the last fit() that threw had done until then.
   const TrainReport& failed_report() const noexcept { return failed_; }
 

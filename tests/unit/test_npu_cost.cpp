@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -208,6 +209,21 @@ TEST_CASE("npu cost: waves of tiles") {
   tiling.grid_m = 7;
   CHECK(price_cube(preset, work, tiling).block_dim == 7);
   CHECK(price_cube(preset, cube_work(16, 16, 16, f16), tiling).block_dim == 1);
+}
+
+TEST_CASE("npu cost: what is empty costs its start and a product over nothing its result") {
+  const Preset preset = plain_preset();
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{0, 8, 8}, {8, 0, 8}, {0, 0, 0}}) {
+    const TaskPrice price = choose_cube(preset, cube_work(m, n, k, f32), 8).price;
+    CHECK(price.total_ns == 600);
+    CHECK(price.bytes_out == 0);
+  }
+  const TaskPrice zeros = choose_cube(preset, cube_work(8, 8, 0, f32), 8).price;
+  CHECK(zeros.pipeline_ns > 0);
+  CHECK(zeros.busy(Unit::kCube) == 0);
+  VectorWork nothing;
+  nothing.tile_elements = 64;
+  CHECK(price_vector(preset, nothing, 1).total_ns == 600 + 200);  // two empty transfers
 }
 
 TEST_CASE("npu cost: steps and transfers") {

@@ -22,6 +22,7 @@ class CubePricer {
         steps_(std::max<int64_t>(1, ceil_div(work.k, tiling.bk * tiling.step_k))) {}
 
   TaskPrice run() {
+    if (work_.batch == 0 || work_.m == 0 || work_.n == 0) return assemble(preset_, {}, 1);
     cut();
     add_tiles();
     const double core = core_ns();
@@ -151,7 +152,7 @@ class CubePricer {
   // whole rows.
   double memory_rate(int64_t rows, int64_t cols, int64_t row) const {
     const double run = static_cast<double>(cols == row ? rows * cols : cols) * size_;
-    return hbm_share(preset_, run) * preset_.hbm_gb_per_s;
+    return hbm_share(preset_, std::max(1.0, run)) * preset_.hbm_gb_per_s;
   }
 
   double bytes_out() const {

@@ -114,11 +114,12 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
   Choice best;
   bool found = false;
   const int64_t most = std::min(blocks, preset.cube_cores);
-  const int64_t pieces_m = (work.m + kFractal - 1) / kFractal;
-  const int64_t pieces_n = (work.n + kFractal - 1) / kFractal;
+  const int64_t batches = std::max<int64_t>(1, work.batch);
+  const int64_t pieces_m = std::max<int64_t>(1, (work.m + kFractal - 1) / kFractal);
+  const int64_t pieces_n = std::max<int64_t>(1, (work.n + kFractal - 1) / kFractal);
   int64_t reached = 0;
   for (CubeTiling t : tilings(preset, work)) {
-    for (t.grid_batch = 1; t.grid_batch <= std::min(most, work.batch); ++t.grid_batch) {
+    for (t.grid_batch = 1; t.grid_batch <= std::min(most, batches); ++t.grid_batch) {
       const int64_t rest = most / t.grid_batch;
       for (t.grid_m = 1; t.grid_m <= std::min(rest, pieces_m); ++t.grid_m) {
         for (t.grid_n = 1; t.grid_n <= std::min(rest / t.grid_m, pieces_n); ++t.grid_n) {

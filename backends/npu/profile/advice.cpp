@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "keel/backends/npu/profile/tables.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr size_t kMostAdvice = 10;
+
+double us(int64_t ns) { return static_cast<double>(ns) * 1e-3; }
+
+// A task of the step, with how often the step runs it.
+struct Loss {
+  uint32_t task = 0;
+  int64_t count = 0;
+  int64_t total_ns = 0;
+  int64_t lost_ns = 0;  // above what the cores' and the memory's peaks allow
+};
+
+std::vector<Loss> losses(const NpuProgram& program, const StepTime& step) {
+  std::map<uint32_t, Loss> by_task;
+  for (const TaskTime& time : step.tasks) {
+    const Launch* launch = program.decision(time.task);
+    if (launch == nullptr) continue;
+    Loss& loss = by_task[time.task];
+    loss.task = time.task;
+    ++loss.count;
+    loss.total_ns += launch->price.total_ns;
+    loss.lost_ns += launch->price.total_ns -
+                    std::max(launch->price.compute_roof_ns, launch->price.memory_roof_ns);
+  }
+  std::vector<Loss> sorted;
+  for (const auto& [task, loss] : by_task) sorted.push_back(loss);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Loss& x, const Loss& y) { return x.lost_ns > y.lost_ns; });
+  return sorted;
+}
+
+std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
+  const Launch& launch = *program.decision(loss.task);
+  const TaskInfo& info = program.list().infos[loss.task];
+  const int64_t cores =
+      launch.cube ? program.preset().cube_cores : program.preset().vector_cores;
+  std::string text = fmt::format(
+      "{}. {} {}  {}{}\n   {:.3f} us a step{}, {:.3f} us of it above both roofs; block_dim {} of "
+      "{}\n",
+      rank, info.name, info.op, info.types,
+      info.site.known() ? "  (" + to_string(info.site) + ")" : "", us(loss.total_ns),
+      loss.count > 1 ? fmt::format(" in {} launches", loss.count) : "", us(loss.lost_ns),
+      launch.price.block_dim, cores);
+  if (launch.limit == Limit::kNone)
+    text += "   reason: all cores are in use\n";
+  else
+    text += fmt::format("   reason: {}: {}\n", name_of(launch.limit), launch.reason);
+  if (!launch.variant.empty()) text += "   note: " + launch.variant + "\n";
+  if (!launch.fix.empty()) {
+    text += fmt::format("   fix: {}; modelled gain {:.3f} us a step\n", launch.fix,
+                        us(launch.gain_ns * loss.count));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string advice(const NpuProgram& program, const StepClock& clock) {
+  std::string text = fmt::format("{}: where the modelled device loses most in a step (device "
+                                 "clock)\n\n",
+                                 program.preset().name);
+  if (clock.steps.empty()) return text;
+  const StepTime& step = clock.steps.front();
+  const std::vector<Loss> list = losses(program, step);
+  for (size_t i = 0; i < std::min(list.size(), kMostAdvice); ++i) {
+    text += text_of(program, list[i], i + 1) + "\n";
+  }
+  // The first step fills the queue, so a later one says more.
+  const StepTime& last = clock.steps.back();
+  if (last.wait.length() > 0) {
+    text += fmt::format(
+        "step {} waits {:.3f} us for its batch: copying {} bytes takes {:.3f} us, which the step "
+        "does not cover; send narrower dtypes, and cast on the device\n",
+        last.step, us(last.wait.length()), clock.batch_bytes, us(last.copy.length()));
+  }
+  if (!clock.whole) text += "the step has more tasks than are listed\n";
+  return text;
+}
+
+}  // namespace keel::npu

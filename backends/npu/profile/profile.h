@@ -1,0 +1,55 @@
+// The profile of a program compiled for the NPU: where the modelled device's time goes, worked out
+// from the prices it was compiled with, so it is the same on every run. All times are on the device
+// clock, but for the spans of wall time that the caller hands in, which keep to a lane of their own.
+//
+//   op_summary.csv    one row for each launch of the chosen steps, in the columns of the real tool
+//   op_statistic.csv  the same by kind of op
+//   step_trace.csv    the steps: iteration, forward to backward, update, wait for data
+//   timeline.json     for chrome://tracing or Perfetto: HOST, H2D, QUEUE, CONTROL, the stream, and
+//                     the units of each core
+//   advice.txt        the launches that lose most, with reason, fix and modelled gain
+//
+// Functions may be called from any thread.
+#ifndef KEEL_BACKENDS_NPU_PROFILE_PROFILE_H
+#define KEEL_BACKENDS_NPU_PROFILE_PROFILE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "keel/core/base/export.h"
+#include "keel/core/device/program.h"
+
+namespace keel::npu {
+
+// Wall time of something on the host, in ns from any beginning.
+struct WallSpan {
+  std::string name;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+inline constexpr int64_t kMostProfiledSteps = 1000;
+
+struct ProfileOptions {
+  std::string directory = {};  // made where it is missing
+  int64_t first_step = 1;      // steps count from 1
+  int64_t last_step = 3;       // at most kMostProfiledSteps of them
+  int64_t steps_per_launch = 1;
+  int64_t queue_depth = 2;  // the producer is always ready, and so many batches ahead
+  size_t most_events = 50000;  // of the timeline; the cores' lanes are cut first
+  std::vector<WallSpan> wall = {};
+};
+
+// Writes the five files. Throws Error for a program of another backend, steps that are out of
+// range, and files that cannot be written.
+KEEL_API void write_profile(const Program& program, const ProfileOptions& options);
+
+// What the files of a folder say, as a table for people. Throws Error for files that are missing or
+// damaged.
+KEEL_API std::string profile_table(const std::string& directory);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_PROFILE_PROFILE_H

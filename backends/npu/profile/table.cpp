@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "keel/backends/npu/profile/csv.h"
+#include "keel/backends/npu/profile/profile.h"
+#include "keel/core/base/environment.h"
+#include "keel/core/base/error.h"
+#include "keel/core/base/file.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr size_t kMostRows = 40;
+
+// A table whose cells are found by the names in its first row.
+class CsvTable {
+ public:
+  explicit CsvTable(const std::string& path) : path_(path) {
+    rows_ = parse_csv(read_file(path, kMostBytes), path);
+    if (rows_.empty()) throw Error({.op = path, .message = "is empty"});
+    for (size_t i = 0; i < rows_[0].size(); ++i) columns_[rows_[0][i]] = i;
+  }
+
+  size_t size() const { return rows_.size() - 1; }
+  bool has(const std::string& column) const { return columns_.contains(column); }
+  const std::string& text(size_t row, const std::string& column) const {
+    const auto it = columns_.find(column);
+    if (it == columns_.end()) {
+      throw Error({.op = path_, .argument = column, .message = "there is no such column"});
+    }
+    return rows_[row + 1][it->second];
+  }
+  double number(size_t row, const std::string& column) const {
+    return parse_number(text(row, column), path_ + ": " + column);
+  }
+
+ private:
+  std::string path_;
+  std::vector<CsvRow> rows_;
+  std::map<std::string, size_t> columns_;
+};
+
+// What a launch is bound by: its busiest unit, or its own start where that takes longer.
+struct Shares {
+  double cube = 0, vector = 0, memory = 0;
+  std::string bound;
+};
+
+Shares shares_of(const CsvTable& table, size_t row) {
+  Shares s;
+  double core_us = 0;
+  if (table.has("mac_ratio")) {
+    s.cube = table.number(row, "mac_ratio");
+    s.vector = table.number(row, "vec_ratio");
+    s.memory = std::max(table.number(row, "mte2_ratio"), table.number(row, "mte3_ratio"));
+    core_us = table.number(row, "aicore_time(us)");
+  } else {
+    s.cube = table.number(row, "aic_mac_ratio");
+    s.vector = table.number(row, "aiv_vec_ratio");
+    for (const char* column :
+         {"aic_mte2_ratio", "aic_fixpipe_ratio", "aiv_mte2_ratio", "aiv_mte3_ratio"}) {
+      s.memory = std::max(s.memory, table.number(row, column));
+    }
+    core_us = table.number(row, "aicore_time(us)") + table.number(row, "aiv_time(us)");
+  }
+  if (core_us < table.number(row, "Task Duration(us)") / 2)
+    s.bound = "start";
+  else if (s.memory >= std::max(s.cube, s.vector))
+    s.bound = "memory";
+  else
+    s.bound = s.cube >= s.vector ? "cube" : "vector";
+  return s;
+}
+
+std::string steps_text(const CsvTable& steps) {
+  std::string text = "steps (device clock):\n";
+  for (size_t i = 0; i < std::min<size_t>(steps.size(), 5); ++i) {
+    text += fmt::format(
+        "  step {:<8} {:>10.3f} us: forward to backward {:.3f}, update {:.3f}; before it, launch "
+        "and wait for data {:.3f}\n",
+        steps.text(i, "Iteration ID"), steps.number(i, "Iteration Time(us)"),
+        steps.number(i, "FP to BP Time(us)"), steps.number(i, "Iteration Refresh(us)"),
+        steps.number(i, "Data Aug Bound(us)"));
+  }
+  return text;
+}
+
+// The launches of the first step in the table, the longest first.
+std::string launches_text(const CsvTable& summary) {
+  std::vector<size_t> rows;
+  std::string first;
+  for (size_t i = 0; i < summary.size(); ++i) {
+    const std::string& task = summary.text(i, "Task ID");
+    if (i == 0)
+      first = task;
+    else if (task == first)
+      break;
+    rows.push_back(i);
+  }
+  double total = 0;
+  for (const size_t row : rows) total += summary.number(row, "Task Duration(us)");
+  std::stable_sort(rows.begin(), rows.end(), [&](size_t x, size_t y) {
+    return summary.number(x, "Task Duration(us)") > summary.number(y, "Task Duration(us)");
+  });
+  std::string text = fmt::format("\nlaunches of a step ({:.3f} us in {}):\n  {:<9} {:<28} {:>10} "
+                                 "{:>6} {:>6} {:>6} {:>6} {:>6}  {}\n",
+                                 total, rows.size(), "name", "op", "us", "%", "blocks", "cube",
+                                 "vector", "memory", "bound by");
+  for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
+    const size_t row = rows[i];
+    const Shares s = shares_of(summary, row);
+    const double us = summary.number(row, "Task Duration(us)");
+    std::string op = summary.text(row, "OP Type");
+    if (op.size() > 28) op = op.substr(0, 25) + "...";
+    text += fmt::format("  {:<9} {:<28} {:>10.3f} {:>6.1f} {:>6} {:>6.2f} {:>6.2f} {:>6.2f}  {}\n",
+                        summary.text(row, "Op Name"), op, us, total == 0 ? 0 : 100 * us / total,
+                        summary.text(row, "Block Dim"), s.cube, s.vector, s.memory, s.bound);
+  }
+  if (rows.size() > kMostRows) text += fmt::format("  ... {} more\n", rows.size() - kMostRows);
+  return text;
+}
+
+}  // namespace
+
+std::string profile_table(const std::string& directory) {
+  const CsvTable steps(directory + "/step_trace.csv");
+  const CsvTable summary(directory + "/op_summary.csv");
+  return steps_text(steps) + launches_text(summary) + "\n" +
+         read_file(directory + "/advice.txt", kMostBytes);
+}
+
+}  // namespace keel::npu
