@@ -1,0 +1,163 @@
+// Devices as users meet them: names, memory, streams, errors that surface where they should.
+#include <atomic>
+#include <cstring>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/common/worker_stream.h"
+#include "keel/backends/npu/device/memory.h"
+
+#include "ops_for_tests.h"
+
+namespace keel {
+namespace {
+
+using testing::contains;
+using testing::error_text;
+
+class NoMemory final : public MemoryTransfer {
+ public:
+  void to_device(Buffer&, size_t, const void*, size_t) override {}
+  void to_host(void*, const Buffer&, size_t, size_t) override {}
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("unit");
+
+TEST_CASE("devices are found by name and unknown ones suggest the nearest") {
+  CHECK(device("npu").name() == "npu:0");
+  CHECK(device("ref:0").name() == "ref:0");
+  CHECK(contains(error_text([] { device("npx:0"); }), "did you mean 'npu'"));
+  CHECK(contains(error_text([] { device("cpu:1"); }), "a device number from 0 to 0"));
+  CHECK(contains(error_text([] { device("cpu:x"); }), "a device number"));
+  CHECK(contains(error_text([] { device(""); }), "one of cpu, npu, ref"));
+  CHECK(contains(error_text([] { load_backend_plugin("/no/such/plugin.so"); }),
+                 "/no/such/plugin.so"));
+}
+
+TEST_CASE("npu memory counts names its holders and takes buffers back") {
+  const auto memory = std::make_shared<npu::DeviceMemory>(size_t{10000});
+  auto small = memory->allocate(1000, "state b");
+  {
+    const auto large = memory->allocate(8000, "scratch");
+    CHECK(memory->in_use() == 9000);
+    const std::string text = error_text([&] { memory->allocate(2000, "queue train"); });
+    CHECK(contains(text, "queue train"));
+    CHECK(contains(text, "at most 1000 bytes"));
+    CHECK(contains(text, "got 2000"));
+    CHECK(contains(text, "9000 of 10000"));
+    CHECK(contains(text, "scratch (8000), state b (1000)"));
+  }
+  CHECK(memory->in_use() == 1000);
+  CHECK(memory->peak() == 9000);
+  CHECK(memory->allocate(9000, "queue train") != nullptr);
+  CHECK(contains(error_text([&] { memory->allocate(SIZE_MAX, "all"); }), "at most"));
+  small.reset();
+  CHECK(memory->in_use() == 0);
+}
+
+TEST_CASE("npu memory refuses host pointers and ranges that do not fit") {
+  const auto memory = std::make_shared<npu::DeviceMemory>(size_t{1} << 20);
+  const auto other = std::make_shared<npu::DeviceMemory>(size_t{1} << 20);
+  const auto own = memory->allocate(64, "a");
+  const auto host = allocate_host_buffer(64);
+  const auto foreign = other->allocate(64, "b");
+  char bytes[64] = {};
+  memory->to_device(*own, 0, bytes, 64);
+  CHECK(contains(error_text([&] { memory->to_device(*host, 0, bytes, 64); }), "got host memory"));
+  CHECK(contains(error_text([&] { memory->to_device(*foreign, 0, bytes, 64); }), "another device"));
+  CHECK(contains(error_text([&] { memory->to_host(bytes, *own, 32, 64); }), "offset 32"));
+  CHECK_FALSE(own->host_accessible());
+}
+
+TEST_CASE("npu programs refuse host memory at launch and the device works on") {
+  Graph g;
+  const Value x = g.input("x", f32, {2});
+  g.set_outputs({x + 1.0f});
+  const Device npu = device("npu");
+  const auto program = npu.backend().compile(0, g, {});
+  const auto stream = npu.backend().make_stream(0, StreamKind::kCompute);
+  const auto host = allocate_host_buffer(64);
+  const auto in = npu.backend().allocate(0, 64, "in");
+  const auto out = npu.backend().allocate(0, 64, "out");
+  LaunchArgs args;
+  args.inputs = {host.get()};
+  args.outputs = {out.get()};
+  CHECK(contains(error_text([&] { program->launch(*stream, args); }), "got host memory"));
+
+  const float values[2] = {1, 2};
+  float results[2] = {};
+  args.inputs = {in.get()};
+  stream->copy_to_device(*in, 0, values, sizeof values);
+  program->launch(*stream, args);
+  stream->copy_to_host(results, *out, 0, sizeof results);
+  stream->synchronize();
+  CHECK(results[0] == 2.0f);
+  CHECK(results[1] == 3.0f);
+}
+
+TEST_CASE("an error on the device names step task and line once and the device works on") {
+  for (const std::string& name : backend_names()) {
+    CAPTURE(name);
+    Graph g;
+    const Value table = g.constant(Tensor::of<float>({3}, {5, 6, 7}));
+    const Value ids = g.input("ids", i64, {2});
+    const Value picked = gather(table, ids);
+    Session session(g, device(name));
+    const std::string text = error_text([&] {
+      session.run({picked}, {{ids, Tensor::of<int64_t>({2}, {1, 3})}});
+    });
+    CHECK(contains(text, "step"));
+    CHECK(contains(text, "gather"));
+    CHECK(contains(text, "3 at position 1"));
+    CHECK(contains(text, "test_devices.cpp:"));
+    const auto out = session.run({picked}, {{ids, Tensor::of<int64_t>({2}, {1, 2})}});
+    CHECK(testing::elements(out[0]) == std::vector<double>{6, 7});
+  }
+}
+
+TEST_SUITE_END();
+
+TEST_SUITE_BEGIN("loop");
+
+TEST_CASE("worker stream keeps order surfaces its first error once and goes on") {
+  WorkerStream stream(std::make_shared<NoMemory>());
+  std::vector<int> order;
+  for (int i = 0; i < 100; ++i) stream.enqueue([&order, i] { order.push_back(i); });
+  stream.synchronize();
+  REQUIRE(order.size() == 100);
+  for (int i = 0; i < 100; ++i) CHECK(order[static_cast<size_t>(i)] == i);
+
+  stream.enqueue([] { throw Error("first"); });
+  stream.enqueue([] { throw Error("second"); });
+  CHECK(contains(error_text([&] { stream.synchronize(); }), "first"));
+  CHECK(error_text([&] { stream.synchronize(); }).empty());
+  stream.enqueue([&] { order.clear(); });
+  stream.synchronize();
+  CHECK(order.empty());
+}
+
+TEST_CASE("events order streams and a stream finishes its work when it goes") {
+  std::atomic<int> value{0};
+  int seen = -1;
+  {
+    WorkerStream first(std::make_shared<NoMemory>());
+    WorkerStream second(std::make_shared<NoMemory>());
+    std::atomic<bool> go{false};
+    first.enqueue([&] {
+      while (!go) std::this_thread::yield();
+      value = 7;
+    });
+    const auto event = first.record();
+    second.wait(event);
+    second.enqueue([&] { seen = value; });
+    go = true;
+    event->synchronize();
+  }
+  CHECK(seen == 7);
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel
