@@ -34,7 +34,7 @@ void CommandLine::parse(const std::vector<std::string>& words) {
     if (flag.value.empty())
       options.add_options()(flag.name, flag.help);
     else
-      options.add_options()(flag.name, flag.help, cxxopts::value<std::vector<std::string>>());
+      options.add_options()(flag.name, flag.help, cxxopts::value<std::string>());
   }
   options.allow_unrecognised_options();
   std::vector<const char*> arguments = {"keel"};
@@ -49,13 +49,11 @@ void CommandLine::parse(const std::vector<std::string>& words) {
     }
     for (const Flag& flag : flags_) {
       if (result.count(flag.name) == 0) continue;
-      // cxxopts splits lists at commas; a value of ours is one text.
       std::string value;
       if (!flag.value.empty()) {
         if (result.count(flag.name) > 1) fail("--" + flag.name, "is given more than once");
-        for (const std::string& part : result[flag.name].as<std::vector<std::string>>()) {
-          value += (value.empty() ? "" : ",") + part;
-        }
+        value = result[flag.name].as<std::string>();
+        if (value.empty()) fail("--" + flag.name, "is given without a value");
       }
       given_.emplace_back(flag.name, value);
     }

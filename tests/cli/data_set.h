@@ -1,0 +1,35 @@
+// Small data sets in MNIST's four IDX files, written byte by byte here: good ones, and the pieces
+// to make bad ones of.
+#ifndef KEEL_TESTS_CLI_DATA_SET_H
+#define KEEL_TESTS_CLI_DATA_SET_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/temp_folder.h"
+
+namespace keel_test {
+
+inline const std::string kTrainImages = "train-images-idx3-ubyte";
+inline const std::string kTrainLabels = "train-labels-idx1-ubyte";
+inline const std::string kTestImages = "t10k-images-idx3-ubyte";
+inline const std::string kTestLabels = "t10k-labels-idx1-ubyte";
+
+std::string idx_bytes(const std::vector<uint32_t>& dims, const std::string& data);
+std::string gzip(const std::string& bytes);
+
+// Drawn digits as the contents of the four files.
+struct DataSet {
+  DataSet(int64_t train_count, int64_t test_count);
+  void write_to(const TempFolder& folder) const;
+
+  int64_t train_count;
+  int64_t test_count;
+  std::string train_pixels, train_classes;  // 784 bytes and 1 byte an image
+  std::string test_pixels, test_classes;
+};
+
+}  // namespace keel_test
+
+#endif  // KEEL_TESTS_CLI_DATA_SET_H

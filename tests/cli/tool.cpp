@@ -1,0 +1,96 @@
+#include "cli/tool.h"
+
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <spawn.h>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <unistd.h>
+
+#include <sys/wait.h>
+
+#include "support/temp_folder.h"
+
+extern char** environ;
+
+namespace keel_test {
+namespace {
+
+std::vector<std::string> environment_with(const Variables& variables) {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    if (name != "NPU_LOOP_SIZE" && variables.count(name) == 0) entries.emplace_back(*entry);
+  }
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+ToolResult run_tool(const Words& words, const Variables& variables) {
+  const TempFolder temp;
+  const std::string out = temp.file("out");
+  const std::string err = temp.file("err");
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC;
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out.c_str(), kWrite, 0600);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, err.c_str(), kWrite, 0600);
+
+  std::vector<std::string> arguments = {KEEL_TOOL};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  std::vector<std::string> entries = environment_with(variables);
+  pid_t process = 0;
+  const int failure = posix_spawn(&process, KEEL_TOOL, &files, nullptr,
+                                  pointers_to(arguments).data(), pointers_to(entries).data());
+  posix_spawn_file_actions_destroy(&files);
+  if (failure != 0) throw std::runtime_error(std::string(KEEL_TOOL) + ": " + strerror(failure));
+  int status = 0;
+  if (waitpid(process, &status, 0) != process) throw std::runtime_error("waitpid failed");
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, read_text(out), read_text(err)};
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error(path + " cannot be read");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+nlohmann::json read_json(const std::string& path) { return nlohmann::json::parse(read_text(path)); }
+
+std::vector<nlohmann::json> read_json_lines(const std::string& path) {
+  std::vector<nlohmann::json> values;
+  for (const std::string& line : lines_of(read_text(path))) {
+    values.push_back(nlohmann::json::parse(line));
+  }
+  return values;
+}
+
+std::string join(const Words& words) {
+  std::string text = "keel";
+  for (const std::string& word : words) text += " " + word;
+  return text;
+}
+
+}  // namespace keel_test
