@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <unistd.h>
+#include <vector>
 
 #include <fmt/core.h>
 #include <keel/core/base/json.h>
@@ -229,7 +230,8 @@ class TrainRun {
     summary["images_per_second"] = rate;
     summary["queue_wait_seconds"] = static_cast<double>(report_.queue_wait_ns) * 1e-9;
     summary["state_sha256"] = session.state_sha256();
-    for (const auto& [name, value] : session.device().backend().devices()[0].properties) {
+    const std::vector<keel::DeviceInfo> devices = session.device().backend().devices();
+    for (const auto& [name, value] : devices[0].properties) {
       if (name == "isa") summary["isa"] = value;
     }
     keel::write_file_atomically(flags_.summary, keel::write_json(summary, 2) + "\n");
