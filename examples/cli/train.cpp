@@ -135,6 +135,7 @@ class TrainRun {
     keel::Trainer trainer(session, update, {model_.loss}, feeder);
     MetricsFile metrics(flags_.metrics);
     Progress progress(total_steps_, flags_.batch, flags_.quiet);
+    if (flags_.backend == "npu") step_device_ns_ = trainer.program().info().step_device_ns;
     announce(progress);
     if (!flags_.profile.empty()) write_profile(trainer);
 
@@ -202,6 +203,11 @@ class TrainRun {
                     "accuracy {:.4f}",
                     report_.cancelled ? "interrupted" : "done", report_.steps, report_.seconds,
                     step_us, rate, accuracy_.value_or(0)));
+    if (step_device_ns_) {
+      progress.line(fmt::format("modelled {}: {:.1f} us a step (device clock)",
+                                keel::npu::current_preset()->name,
+                                static_cast<double>(*step_device_ns_) * 1e-3));
+    }
     if (!flags_.summary.empty()) write_summary(session, step_us, rate);
   }
 
@@ -234,6 +240,10 @@ class TrainRun {
     for (const auto& [name, value] : devices[0].properties) {
       if (name == "isa") summary["isa"] = value;
     }
+    if (step_device_ns_) {
+      summary["npu_preset"] = keel::npu::current_preset()->name;
+      summary["step_device_us"] = static_cast<double>(*step_device_ns_) * 1e-3;  // device clock
+    }
     keel::write_file_atomically(flags_.summary, keel::write_json(summary, 2) + "\n");
   }
 
@@ -246,6 +256,7 @@ class TrainRun {
   keel::TrainReport report_;
   double loss_ = std::numeric_limits<double>::quiet_NaN();
   std::optional<double> accuracy_;
+  std::optional<int64_t> step_device_ns_;
   int64_t evaluated_at_ = -1;
 };
 

@@ -8,10 +8,10 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <rapidcheck.h>
 #include <string>
 
 #include <doctest/doctest.h>
-#include <rapidcheck.h>
 
 #include "keel/backends/npu/presets/preset.h"
 #include "keel/backends/npu/scheduler/scheduler.h"

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "keel/backends/npu/cost/calibrate.h"
+
 #include "npu_model_for_tests.h"
 
 using namespace keel;
@@ -26,10 +27,10 @@ TEST_CASE("npu calibrate: facts 2 4 5 6 and 7 are within their bounds") {
     // The bounds that were set before the model was: 5, 10, 10 and 20 percent; of the ladder 10 at
     // its ends and 20 between.
     const bool end = row.published == 249.5 || row.published == 4.01;
-    const double bound = row.fact == 2                 ? 0.05
-                         : row.fact == 4               ? (end ? 0.10 : 0.20)
-                         : row.fact == 7               ? 0.20
-                                                       : 0.10;
+    const double bound = row.fact == 2   ? 0.05
+                         : row.fact == 4 ? (end ? 0.10 : 0.20)
+                         : row.fact == 7 ? 0.20
+                                         : 0.10;
     CHECK(row.bound == doctest::Approx(bound));
   }
   CHECK(facts == std::set<int>{2, 4, 5, 6, 7});

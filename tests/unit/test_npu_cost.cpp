@@ -4,6 +4,7 @@
 #include <string>
 
 #include "keel/backends/npu/cost/price.h"
+
 #include "npu_model_for_tests.h"
 
 using namespace keel;

@@ -7,6 +7,7 @@
 
 #include "keel/backends/npu/presets/preset_files.h"
 #include "keel/core/base/json.h"
+
 #include "npu_model_for_tests.h"
 
 using namespace keel;
@@ -80,8 +81,7 @@ TEST_CASE("npu preset: errors name the file and the parameter and say what was e
       {"empty source", [](Json& p) { p["ub_kib"]["source"] = ""; }, "assumed"},
       {"extra key", [](Json& p) { p["ub_kib"]["unit"] = "KiB"; }, "unit"},
       {"bare value", [](Json& p) { p["ub_kib"] = 192; }, "ub_kib"},
-      {"wrong word", [](Json& p) { p["fp16_overflow"]["value"] = "wrap"; },
-       "saturate or inf_nan"},
+      {"wrong word", [](Json& p) { p["fp16_overflow"]["value"] = "wrap"; }, "saturate or inf_nan"},
       {"unknown dtype", [](Json& p) { p["atomic_add_dtypes"]["value"][0] = "f8"; }, "dtype"},
       {"share above 1", [](Json& p) { p["hbm_efficiency"]["value"][2][1] = 1.5; }, "[2][1]"},
       {"points that fall", [](Json& p) { p["hbm_efficiency"]["value"][2][0] = 64; }, "before"},

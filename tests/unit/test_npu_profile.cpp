@@ -16,6 +16,7 @@
 #include "keel/core/base/json.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
+
 #include "models/classifier.h"
 #include "npu_model_for_tests.h"
 
@@ -55,7 +56,9 @@ class Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   std::string path() const { return path_.string(); }
-  std::string read(const std::string& name) const { return read_file(path() + "/" + name, 1 << 28); }
+  std::string read(const std::string& name) const {
+    return read_file(path() + "/" + name, 1 << 28);
+  }
 
  private:
   std::filesystem::path path_;
@@ -131,10 +134,9 @@ TEST_CASE("npu profile: steps have the modelled times that reports have") {
   select_preset("ascend910b1");
   const Training training;
   const Folder folder("profile_steps");
-  write_profile(training.loop->program(), {.directory = folder.path(),
-                                           .first_step = 1,
-                                           .last_step = 9,
-                                           .steps_per_launch = 4});
+  write_profile(
+      training.loop->program(),
+      {.directory = folder.path(), .first_step = 1, .last_step = 9, .steps_per_launch = 4});
   const Table table(folder.read("step_trace.csv"));
   REQUIRE(table.rows.size() == 10);
   const auto step_ns = training.loop->program().info().step_device_ns;
@@ -189,8 +191,8 @@ TEST_CASE("npu profile: two profiles of one program are the same bytes") {
   const Folder a("profile_a"), b("profile_b");
   write_profile(first.loop->program(), {.directory = a.path()});
   write_profile(second.loop->program(), {.directory = b.path()});
-  for (const char* file : {"op_summary.csv", "op_statistic.csv", "step_trace.csv", "timeline.json",
-                           "advice.txt"}) {
+  for (const char* file :
+       {"op_summary.csv", "op_statistic.csv", "step_trace.csv", "timeline.json", "advice.txt"}) {
     CAPTURE(file);
     CHECK(a.read(file) == b.read(file));
     CHECK(!a.read(file).empty());

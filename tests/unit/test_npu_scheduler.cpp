@@ -10,6 +10,7 @@
 #include "keel/graph/ir/sample.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
+
 #include "npu_model_for_tests.h"
 
 using namespace keel;
@@ -236,15 +237,16 @@ Run run_step() {
   Graph graph;
   const Value x = graph.input("x", f32, {40, 300});
   const Value w = graph.state("w", from_tensor([] {
-    Tensor t(f32, {300, 70});
-    for (int64_t i = 0; i < 21000; ++i) t.data<float>()[i] = static_cast<float>(i % 37) * 0.01f;
-    return t;
-  }()));
+                                Tensor t(f32, {300, 70});
+                                for (size_t i = 0; i < 21000; ++i)
+                                  t.data<float>()[i] = static_cast<float>(i % 37) * 0.01f;
+                                return t;
+                              }()));
   const Value y = relu(matmul(x, w));
   const Value total = sum(y);
   Session session(graph, device("npu:0"));
   Tensor input(f32, {40, 300});
-  for (int64_t i = 0; i < 12000; ++i) input.data<float>()[i] = static_cast<float>(i % 101) - 50.0f;
+  for (size_t i = 0; i < 12000; ++i) input.data<float>()[i] = static_cast<float>(i % 101) - 50.0f;
   Run run;
   for (const Tensor& t : session.run({total, y}, {{x, input}})) {
     const size_t begin = run.bits.size();
@@ -282,6 +284,34 @@ TEST_CASE("npu scheduler: presets and block_dim change device time and no result
   CHECK(run_step().bits == first.bits);
 }
 
+TEST_CASE("npu scheduler: device time follows a changed preset as the formulas say") {
+  Graph graph;
+  const Value x = graph.input("x", f32, {8192, 8192});
+  graph.set_outputs({x + graph.input("y", f32, {8192, 8192})});
+  const Node& add = node_of(graph, "add");
+  const Preset preset = load_preset("ascend910b1");
+  Preset half = preset, twice = preset;
+  half.hbm_gb_per_s /= 2;
+  twice.vector_cores *= 2;
+  // Three arrays of 256 MiB at 83 % of the peak: with half the bandwidth twice the time, and more
+  // cores have nothing to do.
+  const double bytes = 3 * 8192.0 * 8192.0 * 4;
+  const Launch before = schedule(preset, add);
+  CHECK(static_cast<double>(before.price.pipeline_ns) ==
+        doctest::Approx(bytes / (0.83 * 1800)).epsilon(0.001));
+  CHECK(static_cast<double>(schedule(half, add).price.pipeline_ns) ==
+        doctest::Approx(bytes / (0.83 * 900)).epsilon(0.001));
+  CHECK(schedule(twice, add).price.total_ns == before.price.total_ns);
+  // A product bound by the cube takes half the time on twice the cores.
+  Preset cubes = preset;
+  cubes.cube_cores *= 2;
+  graph.set_outputs({matmul(x, x)});
+  const Node& product = node_of(graph, "matmul");
+  const double ratio = static_cast<double>(schedule(preset, product).price.pipeline_ns) /
+                       static_cast<double>(schedule(cubes, product).price.pipeline_ns);
+  CHECK(ratio == doctest::Approx(2).epsilon(0.05));
+}
+
 TEST_CASE("npu scheduler: bf16 on a preset without it does not compile") {
   const ModelScope scope;
   Graph graph;
@@ -291,8 +321,7 @@ TEST_CASE("npu scheduler: bf16 on a preset without it does not compile") {
   select_preset("ascend910b1");
   CHECK_NOTHROW(Session(graph, device("npu:0")).run({y}, feeds));
   select_preset("ascend910");
-  const std::string error =
-      error_of([&] { Session(graph, device("npu:0")).run({y}, feeds); });
+  const std::string error = error_of([&] { Session(graph, device("npu:0")).run({y}, feeds); });
   CAPTURE(error);
   CHECK(contains(error, "mul"));
   CHECK(contains(error, "ascend910b1, ascend910b4"));

@@ -63,12 +63,10 @@ void product_ladder(Table& table) {
   eight.step_k = 8;
   last.double_buffer = last.overlap_tiles = true;
   last.step_k = 8;
-  const Rung rungs[] = {{"1 core", one, 249.5, 0.10, kFitted},
-                        {"24 cores", rows, 12.54, 0.20, false},
-                        {"4x6 split", grid, 12.28, 0.20, false},
-                        {"2x packets", twice, 5.04, 0.20, kFitted},
-                        {"8x packets", eight, 4.16, 0.20, kFitted},
-                        {"last rung", last, 4.01, 0.10, kFitted}};
+  const Rung rungs[] = {
+      {"1 core", one, 249.5, 0.10, kFitted},      {"24 cores", rows, 12.54, 0.20, false},
+      {"4x6 split", grid, 12.28, 0.20, false},    {"2x packets", twice, 5.04, 0.20, kFitted},
+      {"8x packets", eight, 4.16, 0.20, kFitted}, {"last rung", last, 4.01, 0.10, kFitted}};
   for (const Rung& rung : rungs) {
     table.add(4, std::string("fp16 8192^3 on 910B1, ") + rung.what,
               "asc-devkit matmul_high_performance", "ms",
@@ -175,15 +173,15 @@ bool calibration_order_holds(const std::vector<CalibrationRow>& rows) {
 }
 
 std::string calibration_table(const std::vector<CalibrationRow>& rows) {
-  std::string text = fmt::format("{:<4} {:<48} {:>11} {:>11} {:<8} {:>7} {:>6}  {:<6} {:<4} {}\n",
-                                 "fact", "what", "predicted", "published", "unit", "error",
-                                 "bound", "", "fit", "source");
+  std::string text =
+      fmt::format("{:<4} {:<48} {:>11} {:>11} {:<8} {:>7} {:>6}  {:<6} {:<4} {}\n", "fact", "what",
+                  "predicted", "published", "unit", "error", "bound", "", "fit", "source");
   size_t passed = 0;
   for (const CalibrationRow& row : rows) {
-    text += fmt::format("{:<4} {:<48} {:>11.2f} {:>11.2f} {:<8} {:>+6.1f}% {:>5.0f}%  {:<6} {:<4} {}\n",
-                        row.fact, row.name, row.prediction, row.published, row.unit,
-                        100 * row.error, 100 * row.bound, row.pass ? "pass" : "MISS",
-                        row.used_for_fitting ? "yes" : "no", row.source);
+    text += fmt::format(
+        "{:<4} {:<48} {:>11.2f} {:>11.2f} {:<8} {:>+6.1f}% {:>5.0f}%  {:<6} {:<4} {}\n", row.fact,
+        row.name, row.prediction, row.published, row.unit, 100 * row.error, 100 * row.bound,
+        row.pass ? "pass" : "MISS", row.used_for_fitting ? "yes" : "no", row.source);
     if (row.pass) ++passed;
   }
   text += fmt::format("{} of {} within their bounds; the order of fact 4's rungs {}\n", passed,

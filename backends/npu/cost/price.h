@@ -19,10 +19,10 @@ inline constexpr size_t kUnits = 6;
 const char* name_of(Unit unit) noexcept;
 
 struct TaskPrice {
-  int64_t total_ns = 0;     // overhead + pipeline
-  int64_t overhead_ns = 0;  // starting the task and its blocks
-  int64_t pipeline_ns = 0;  // from the first instruction to the last on the cores
-  int64_t cycles = 0;       // of the pipeline
+  int64_t total_ns = 0;                       // overhead + pipeline
+  int64_t overhead_ns = 0;                    // starting the task and its blocks
+  int64_t pipeline_ns = 0;                    // from the first instruction to the last on the cores
+  int64_t cycles = 0;                         // of the pipeline
   std::array<int64_t, kUnits> busy_cycles{};  // of the core that has most to do; each <= cycles
   int64_t block_dim = 1;
   int64_t bytes_in = 0, bytes_out = 0;  // from and to global memory, each byte once

@@ -48,8 +48,7 @@ class CubePricer {
     rows_ = part(work_.m, tiling_.grid_m);
     cols_ = part(work_.n, tiling_.grid_n);
     batches_ = ceil_div(work_.batch, tiling_.grid_batch);
-    blocks_ = ceil_div(work_.m, rows_) * ceil_div(work_.n, cols_) *
-              ceil_div(work_.batch, batches_);
+    blocks_ = ceil_div(work_.m, rows_) * ceil_div(work_.n, cols_) * ceil_div(work_.batch, batches_);
   }
 
   TileTimes tile(int64_t rows, int64_t cols) const {
@@ -68,9 +67,9 @@ class CubePricer {
               b / static_cast<double>(preset_.l1_to_l0b_bytes_per_cycle)) /
              preset_.clock_ghz();
     const double c = static_cast<double>(rows) * static_cast<double>(cols);
-    t.out = std::max(4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) /
-                         preset_.clock_ghz(),
-                     c * size_ / preset_.gm_l1_gb_per_s);
+    t.out =
+        std::max(4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) / preset_.clock_ghz(),
+                 c * size_ / preset_.gm_l1_gb_per_s);
     return t;
   }
 
@@ -94,8 +93,8 @@ class CubePricer {
     sum_.mte1 += c * t.mte1;
     sum_.out += c * t.out;
     traffic_ += c * static_cast<double>(rows + cols) * static_cast<double>(work_.k) * size_;
-    scalar_ += c * steps * static_cast<double>(preset_.scalar_cycles_per_tile) /
-               preset_.clock_ghz();
+    scalar_ +=
+        c * steps * static_cast<double>(preset_.scalar_cycles_per_tile) / preset_.clock_ghz();
   }
 
   void add_tiles() {
@@ -118,10 +117,9 @@ class CubePricer {
     const int64_t bm = std::min(tiling_.bm, rows_);
     const int64_t bn = std::min(tiling_.bn, cols_);
     const auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
-    const double from_memory = reads_a / memory_rate(bm, step, work_.k) +
-                               reads_b / memory_rate(step, bn, work_.n);
-    const double traffic =
-        std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_));
+    const double from_memory =
+        reads_a / memory_rate(bm, step, work_.k) + reads_b / memory_rate(step, bn, work_.n);
+    const double traffic = std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_));
     chip_in_ = std::max(from_memory, traffic / preset_.l2_gb_per_s);
     chip_out_ = bytes_out() / memory_rate(bm, bn, work_.n);
     return std::max(from_memory + chip_out_, chip_in_);
@@ -134,10 +132,8 @@ class CubePricer {
   std::pair<double, double> reads_from_memory(int64_t tiles_m, int64_t tiles_n) const {
     const double depth = static_cast<double>(work_.k) * size_;
     const auto a = static_cast<double>(work_.bytes_a), b = static_cast<double>(work_.bytes_b);
-    const double panels_a =
-        std::min(a, static_cast<double>(tiling_.grid_m * tiling_.bm) * depth);
-    const double panels_b =
-        std::min(b, static_cast<double>(tiling_.grid_n * tiling_.bn) * depth);
+    const double panels_a = std::min(a, static_cast<double>(tiling_.grid_m * tiling_.bm) * depth);
+    const double panels_b = std::min(b, static_cast<double>(tiling_.grid_n * tiling_.bn) * depth);
     const auto l2 = static_cast<double>(preset_.l2_bytes);
     if (std::min(panels_a + b, a + panels_b) <= l2) return {a, b};
     const double again_a = a * static_cast<double>(tiles_n);
@@ -164,11 +160,11 @@ class CubePricer {
     price.bytes_in = work_.bytes_a + work_.bytes_b;
     price.bytes_out = checked_mul(checked_mul(work_.batch, checked_mul(work_.m, work_.n)),
                                   static_cast<int64_t>(size_of(work_.dtype)));
-    price.flops =
-        checked_mul(2, checked_mul(work_.batch, checked_mul(work_.m, checked_mul(work_.n, work_.k))));
-    price.compute_roof_ns = static_cast<int64_t>(
-        static_cast<double>(price.flops) / (preset_.cube_f16_tflops() * 1e3) *
-        cube_passes(preset_, work_.dtype));
+    price.flops = checked_mul(
+        2, checked_mul(work_.batch, checked_mul(work_.m, checked_mul(work_.n, work_.k))));
+    price.compute_roof_ns =
+        static_cast<int64_t>(static_cast<double>(price.flops) / (preset_.cube_f16_tflops() * 1e3) *
+                             cube_passes(preset_, work_.dtype));
     price.memory_roof_ns = static_cast<int64_t>(
         static_cast<double>(price.bytes_in + price.bytes_out) / preset_.hbm_gb_per_s);
   }

@@ -43,11 +43,10 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   const int64_t cycles =
       ceil_div(checked_mul(elements, work.pass_bytes), preset.vector_bytes_per_cycle);
   const double compute = static_cast<double>(cycles) / preset.clock_ghz();
-  const double scalar =
-      n * static_cast<double>(preset.scalar_cycles_per_tile) / preset.clock_ghz();
+  const double scalar = n * static_cast<double>(preset.scalar_cycles_per_tile) / preset.clock_ghz();
 
-  const double repeated = work.double_buffer ? std::max({in, out, compute})
-                                             : compute + std::max(in, out);
+  const double repeated =
+      work.double_buffer ? std::max({in, out, compute}) : compute + std::max(in, out);
   const double core = in / n + compute / n + out / n + repeated * ((n - 1) / n);
 
   const auto per_transfer = [&](double bytes, int64_t count) {
@@ -56,11 +55,10 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   const int64_t cached = std::min(work.cached_bytes, work.bytes_in);
   const double all_out = static_cast<double>(work.bytes_out) +
                          static_cast<double>(work.bytes_out_per_block * block_dim);
-  const double chip_in =
-      memory_ns(preset, static_cast<double>(work.bytes_in - cached),
-                per_transfer(bytes_in, work.loads), work.run_in, work.aligned);
-  const double chip_out = memory_ns(preset, all_out, per_transfer(bytes_out, work.stores),
-                                    work.run_out, work.aligned);
+  const double chip_in = memory_ns(preset, static_cast<double>(work.bytes_in - cached),
+                                   per_transfer(bytes_in, work.loads), work.run_in, work.aligned);
+  const double chip_out =
+      memory_ns(preset, all_out, per_transfer(bytes_out, work.stores), work.run_out, work.aligned);
   const double chip_cached = static_cast<double>(cached) / preset.l2_gb_per_s;
 
   PipelineTimes times;
@@ -73,10 +71,10 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   price.bytes_in = work.bytes_in;
   price.bytes_out = work.bytes_out;
   price.flops = checked_mul(total, work.instructions);
-  const double lanes = static_cast<double>(preset.vector_bytes_per_cycle * preset.vector_cores) *
-                       preset.clock_ghz();
-  price.compute_roof_ns = static_cast<int64_t>(
-      static_cast<double>(total) * static_cast<double>(work.pass_bytes) / lanes);
+  const double lanes =
+      static_cast<double>(preset.vector_bytes_per_cycle * preset.vector_cores) * preset.clock_ghz();
+  price.compute_roof_ns = static_cast<int64_t>(static_cast<double>(total) *
+                                               static_cast<double>(work.pass_bytes) / lanes);
   price.memory_roof_ns = static_cast<int64_t>(
       static_cast<double>(work.bytes_in - cached + work.bytes_out) / preset.hbm_gb_per_s);
   return price;

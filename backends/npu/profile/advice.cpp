@@ -43,8 +43,7 @@ std::vector<Loss> losses(const NpuProgram& program, const StepTime& step) {
 std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   const Launch& launch = *program.decision(loss.task);
   const TaskInfo& info = program.list().infos[loss.task];
-  const int64_t cores =
-      launch.cube ? program.preset().cube_cores : program.preset().vector_cores;
+  const int64_t cores = launch.cube ? program.preset().cube_cores : program.preset().vector_cores;
   std::string text = fmt::format(
       "{}. {} {}  {}{}\n   {:.3f} us a step{}, {:.3f} us of it above both roofs; block_dim {} of "
       "{}\n",
@@ -67,9 +66,10 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
 }  // namespace
 
 std::string advice(const NpuProgram& program, const StepClock& clock) {
-  std::string text = fmt::format("{}: where the modelled device loses most in a step (device "
-                                 "clock)\n\n",
-                                 program.preset().name);
+  std::string text = fmt::format(
+      "{}: where the modelled device loses most in a step (device "
+      "clock)\n\n",
+      program.preset().name);
   if (clock.steps.empty()) return text;
   const StepTime& step = clock.steps.front();
   const std::vector<Loss> list = losses(program, step);

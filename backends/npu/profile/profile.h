@@ -1,6 +1,7 @@
 // The profile of a program compiled for the NPU: where the modelled device's time goes, worked out
 // from the prices it was compiled with, so it is the same on every run. All times are on the device
-// clock, but for the spans of wall time that the caller hands in, which keep to a lane of their own.
+// clock, but for the spans of wall time that the caller hands in, which keep to a lane of their
+// own.
 //
 //   op_summary.csv    one row for each launch of the chosen steps, in the columns of the real tool
 //   op_statistic.csv  the same by kind of op
@@ -37,7 +38,7 @@ struct ProfileOptions {
   int64_t first_step = 1;      // steps count from 1
   int64_t last_step = 3;       // at most kMostProfiledSteps of them
   int64_t steps_per_launch = 1;
-  int64_t queue_depth = 2;  // the producer is always ready, and so many batches ahead
+  int64_t queue_depth = 2;     // the producer is always ready, and so many batches ahead
   size_t most_events = 50000;  // of the timeline; the cores' lanes are cut first
   std::vector<WallSpan> wall = {};
 };

@@ -1,5 +1,6 @@
 // StepClock: when the modelled device does what, from the first launch on: launches, copies of
-// batches, waits for them, and the tasks of the chosen steps. Made once for a profile; plain values.
+// batches, waits for them, and the tasks of the chosen steps. Made once for a profile; plain
+// values.
 #ifndef KEEL_BACKENDS_NPU_PROFILE_STEP_CLOCK_H
 #define KEEL_BACKENDS_NPU_PROFILE_STEP_CLOCK_H
 

@@ -107,10 +107,11 @@ std::string launches_text(const CsvTable& summary) {
   std::stable_sort(rows.begin(), rows.end(), [&](size_t x, size_t y) {
     return summary.number(x, "Task Duration(us)") > summary.number(y, "Task Duration(us)");
   });
-  std::string text = fmt::format("\nlaunches of a step ({:.3f} us in {}):\n  {:<9} {:<28} {:>10} "
-                                 "{:>6} {:>6} {:>6} {:>6} {:>6}  {}\n",
-                                 total, rows.size(), "name", "op", "us", "%", "blocks", "cube",
-                                 "vector", "memory", "bound by");
+  std::string text = fmt::format(
+      "\nlaunches of a step ({:.3f} us in {}):\n  {:<9} {:<28} {:>10} "
+      "{:>6} {:>6} {:>6} {:>6} {:>6}  {}\n",
+      total, rows.size(), "name", "op", "us", "%", "blocks", "cube", "vector", "memory",
+      "bound by");
   for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
     const size_t row = rows[i];
     const Shares s = shares_of(summary, row);

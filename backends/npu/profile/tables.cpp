@@ -69,8 +69,8 @@ class Units {
   std::string memory_bound() const {
     const int64_t compute = std::max(price_.busy(Unit::kCube), price_.busy(Unit::kVector));
     if (compute == 0) return "N/A";
-    return fmt::format("{:.4f}", static_cast<double>(price_.busy(Unit::kMte2)) /
-                                     static_cast<double>(compute));
+    return fmt::format(
+        "{:.4f}", static_cast<double>(price_.busy(Unit::kMte2)) / static_cast<double>(compute));
   }
 
  private:
@@ -113,8 +113,8 @@ void append(CsvRow& row, const CsvRow& more) { row.insert(row.end(), more.begin(
 void add_910_units(CsvRow& row, const Preset& preset, const TaskPrice& price) {
   const Units units(preset, price);
   append(row, {us(price.pipeline_ns), std::to_string(price.cycles)});
-  for (const Unit unit : {Unit::kVector, Unit::kCube, Unit::kScalar, Unit::kMte1, Unit::kMte2,
-                          Unit::kMte3}) {
+  for (const Unit unit :
+       {Unit::kVector, Unit::kCube, Unit::kScalar, Unit::kMte1, Unit::kMte2, Unit::kMte3}) {
     units.add(row, unit);
   }
   append(row, {"0", units.memory_bound()});
@@ -208,9 +208,8 @@ std::string op_statistic(const NpuProgram& program, const StepClock& clock) {
 
 std::string step_trace(const StepClock& clock) {
   std::string text = write_csv_row({"Iteration ID", "FP Start(us)", "BP End(us)",
-                                    "Iteration End(us)", "Iteration Time(us)",
-                                    "FP to BP Time(us)", "Iteration Refresh(us)",
-                                    "Data Aug Bound(us)"});
+                                    "Iteration End(us)", "Iteration Time(us)", "FP to BP Time(us)",
+                                    "Iteration Refresh(us)", "Data Aug Bound(us)"});
   for (const StepTime& step : clock.steps) {
     // Control tasks of the loop count as part of the way from forward to backward.
     const int64_t bound = step.launch.length() + step.wait.length();

@@ -56,8 +56,8 @@ class Trace {
       name_of_what("thread_name", key.first, key.second, name);
     }
     return "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"preset\":" + quote_json(preset) +
-           ",\"complete\":" + (cut_ || !whole_steps ? "false" : "true") +
-           "},\"traceEvents\":[\n" + text_ + "\n]}\n";
+           ",\"complete\":" + (cut_ || !whole_steps ? "false" : "true") + "},\"traceEvents\":[\n" +
+           text_ + "\n]}\n";
   }
 
  private:
@@ -110,15 +110,13 @@ void add_cores(Trace& trace, const NpuProgram& program, const StepTime& step) {
     for (int core = 0; core < static_cast<int>(launch->price.block_dim); ++core) {
       for (size_t u = 0; u < kUnits && !trace.full(); ++u) {
         const Unit unit = static_cast<Unit>(u);
-        const auto busy =
-            static_cast<int64_t>(static_cast<double>(launch->price.busy(unit)) / ghz);
+        const auto busy = static_cast<int64_t>(static_cast<double>(launch->price.busy(unit)) / ghz);
         if (busy <= 0) continue;
         const bool vector = split && !launch->cube;
         const int lane = (core * 2 + (vector ? 1 : 0)) * kLanesOfACore + static_cast<int>(u);
         const char* kind = !split ? "core" : vector ? "vector core" : "cube core";
         trace.span(kCores, lane, fmt::format("{} {} {}", kind, core, npu::name_of(unit)),
-                   info.name + " " + info.op,
-                   {begin, std::min(begin + busy, time.span.end_ns)});
+                   info.name + " " + info.op, {begin, std::min(begin + busy, time.span.end_ns)});
       }
     }
   }

@@ -78,12 +78,13 @@ class Scheduler {
       launch.reason = pieces_reason();
       return;
     }
-    const bool memory = taken_.price.busy(Unit::kMte2) + taken_.price.busy(Unit::kMte3) >=
-                        taken_.price.cycles;
+    const bool memory =
+        taken_.price.busy(Unit::kMte2) + taken_.price.busy(Unit::kMte3) >= taken_.price.cycles;
     const bool saves = choose(blocks + 1, true).price.pipeline_ns < taken_.price.pipeline_ns;
     if (memory && !saves && wanted > static_cast<double>(blocks) + 1) {
       launch.limit = Limit::kBandwidth;
-      launch.reason = fmt::format("{} block{} keep the memory busy", blocks, blocks == 1 ? "" : "s");
+      launch.reason =
+          fmt::format("{} block{} keep the memory busy", blocks, blocks == 1 ? "" : "s");
       return;
     }
     launch.limit = Limit::kBytes;
@@ -165,8 +166,8 @@ void advise_product(const Preset& preset, const CubeWork& work, Launch& launch) 
     narrow.bytes_b /= 2;
     launch.fix = "cast the operands to f16" + std::string(preset.bf16 ? " or bf16" : "") +
                  " (the casts not counted)";
-    launch.gain_ns = launch.price.total_ns -
-                     choose_cube(preset, narrow, preset.cube_cores).price.total_ns;
+    launch.gain_ns =
+        launch.price.total_ns - choose_cube(preset, narrow, preset.cube_cores).price.total_ns;
   } else if (launch.limit != Limit::kNone) {
     launch.fix = "batch it with its like, or fuse what surrounds it";
     launch.gain_ns = launch.price.overhead_ns;
@@ -234,8 +235,8 @@ Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& o
   launch.outputs = node.types();
   scheduler.fill(launch);
   if (work.cube && work.cube->dtype == f32 && preset.cube_fp32_rate == 0) {
-    launch.variant = "computed in f32, priced as three f16 passes: the cube of " + preset.name +
-                     " has no f32";
+    launch.variant =
+        "computed in f32, priced as three f16 passes: the cube of " + preset.name + " has no f32";
   }
   if (launch.limit == Limit::kUserCap) return launch;
   if (work.cube) {

@@ -20,7 +20,7 @@ namespace keel::npu {
 // What a user may say about the number of blocks; at least 1 each. A forced number is taken as far
 // as there are cores and pieces for it.
 struct BlockDimOptions {
-  std::optional<int64_t> cap{};           // of every launch
+  std::optional<int64_t> cap{};            // of every launch
   std::map<std::string, int64_t> force{};  // by op name
 };
 // Process-wide, for programs compiled from then on. Throws Error (kInvalidArgument) for numbers
@@ -54,8 +54,7 @@ struct Choice {
 };
 Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int64_t blocks,
                      bool forced = false);
-Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks,
-                   bool forced = false);
+Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, bool forced = false);
 
 // Throws Error naming the buffer and its size where the tiling asks for more than the preset has.
 void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype);

@@ -111,9 +111,9 @@ Split tiles(const Preset& preset, const Node& node) {
 // How a reduction lies in memory.
 struct Reduction {
   int64_t elements = 0;
-  int64_t kept = 1;          // results
-  bool last_kept = false;    // the last axis of more than one element is kept
-  bool splittable = false;   // more than one element goes into a result
+  int64_t kept = 1;         // results
+  bool last_kept = false;   // the last axis of more than one element is kept
+  bool splittable = false;  // more than one element goes into a result
 };
 
 Reduction reduction_of(const Node& node) {
@@ -137,7 +137,8 @@ VectorWork reduction_base(const Preset& preset, const Node& node) {
   work.bytes_out = bytes_of(node.type());
   work.pass_bytes = passes_of(node) * lane_bytes(dtype);
   // Halves are accumulated in f32, so they are cast on the way.
-  if (dtype == f16 || dtype == bf16) work.pass_bytes = (passes_of(node) + vector_passes("cast")) * 4;
+  if (dtype == f16 || dtype == bf16)
+    work.pass_bytes = (passes_of(node) + vector_passes("cast")) * 4;
   work.instructions = 1;
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());
@@ -251,12 +252,11 @@ std::vector<Split> index_or_move(const Preset& preset, const Node& node) {
     split.reason = "rows that are named twice are added in order";
     return {split};
   }
-  if (op == "one_hot" || op == "iota" || op == "uniform" || op == "normal" ||
-      op == "bernoulli" || op == "fold_key") {
+  if (op == "one_hot" || op == "iota" || op == "uniform" || op == "normal" || op == "bernoulli" ||
+      op == "fold_key") {
     return {moves(preset, node, passes_of(node), 0, 0)};
   }
-  const int64_t row_in =
-      last_dim(node.input(0).type()) * size_in_bytes(node.input(0).dtype());
+  const int64_t row_in = last_dim(node.input(0).type()) * size_in_bytes(node.input(0).dtype());
   if (op == "transpose") return {moves(preset, node, passes_of(node), row_in, row_out)};
   if (op == "slice") return {moves(preset, node, 0, row_out, 0)};
   if (op == "pad" || op == "concat") return {moves(preset, node, 0, row_in, row_out)};
@@ -285,10 +285,15 @@ CubeWork product(const Node& node) {
 }  // namespace
 
 const char* name_of(Limit limit) noexcept {
-  static constexpr const char* kNames[] = {
-      "none",           "rows < cores", "too few bytes",         "reduction axis not split",
-      "no atomic add for the dtype", "tile alignment", "dependency", "memory bandwidth",
-      "user cap"};
+  static constexpr const char* kNames[] = {"none",
+                                           "rows < cores",
+                                           "too few bytes",
+                                           "reduction axis not split",
+                                           "no atomic add for the dtype",
+                                           "tile alignment",
+                                           "dependency",
+                                           "memory bandwidth",
+                                           "user cap"};
   return kNames[static_cast<size_t>(limit)];
 }
 
@@ -296,13 +301,12 @@ int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element, const st
   const int64_t fits = preset.ub_bytes / std::max<int64_t>(1, bytes_per_element);
   const int64_t tile = fits / kTileStep * kTileStep;
   if (tile > 0) return tile;
-  throw Error({.op = op,
-               .argument = "unified buffer",
-               .expected = "at most " + std::to_string(preset.ub_bytes) + " bytes on " +
-                           preset.name,
-               .got = std::to_string(kTileStep * bytes_per_element) +
-                      " bytes for the smallest tile",
-               .fix = "fuse fewer ops, or choose a preset with a larger buffer"});
+  throw Error(
+      {.op = op,
+       .argument = "unified buffer",
+       .expected = "at most " + std::to_string(preset.ub_bytes) + " bytes on " + preset.name,
+       .got = std::to_string(kTileStep * bytes_per_element) + " bytes for the smallest tile",
+       .fix = "fuse fewer ops, or choose a preset with a larger buffer"});
 }
 
 Split copy_split(const Preset& preset, int64_t bytes) {

@@ -1,0 +1,105 @@
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "cli/tool.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string folder_of(const std::string& name) {
+  const auto path = std::filesystem::temp_directory_path() / ("keel_cli_" + name);
+  std::filesystem::remove_all(path);
+  return path.string();
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: prints predictions beside published figures and succeeds") {
+  const ToolResult result = run_tool({"calibrate"});
+  CHECK(result.exit_code == 0);
+  for (const char* part : {"249.50", "306.60", "215.80", "pass", "asc-devkit", "bounds"}) {
+    CAPTURE(part);
+    CHECK(contains(result.out, part));
+  }
+}
+
+TEST_CASE("info: a preset prints peaks and the source of each parameter") {
+  const ToolResult result = run_tool({"info", "--preset", "ascend910"});
+  CHECK(result.exit_code == 0);
+  for (const char* part : {"262.1 TFLOP/s", "Hot Chips 31", "assumed", "clock_mhz"}) {
+    CAPTURE(part);
+    CHECK(contains(result.out, part));
+  }
+  const ToolResult wrong = run_tool({"info", "--preset", "ascend911"});
+  CHECK(wrong.exit_code == 2);
+  CHECK(contains(wrong.err, "ascend910b1"));
+}
+
+TEST_CASE("train: a profile is written and shown as a table") {
+  const std::string folder = folder_of("profile");
+  const ToolResult trained = run_tool({"train", "--steps", "4", "--preset", "ascend910",
+                                       "--profile", folder, "--profile-steps", "2-3"});
+  CHECK_MESSAGE(trained.exit_code == 0, trained.err);
+  CHECK(contains(trained.out, "device clock"));
+  for (const char* file :
+       {"op_summary.csv", "op_statistic.csv", "step_trace.csv", "timeline.json", "advice.txt"}) {
+    CAPTURE(file);
+    CHECK(std::filesystem::file_size(folder + "/" + file) > 0);
+  }
+  const ToolResult shown = run_tool({"profile", folder});
+  CHECK_MESSAGE(shown.exit_code == 0, shown.err);
+  CHECK(contains(shown.out, "matmul"));
+  CHECK(contains(shown.out, "step 2"));
+  CHECK(contains(shown.out, "bound by"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("train: presets and block_dim leave the weights as they are") {
+  const std::string folder = folder_of("presets");
+  std::filesystem::create_directories(folder);
+  std::string sha;
+  for (const Words& extra : {Words{}, Words{"--preset", "ascend310"}, Words{"--block-dim", "1"}}) {
+    Words words = {"train", "--steps", "3", "--quiet", "--summary", folder + "/s.json"};
+    words.insert(words.end(), extra.begin(), extra.end());
+    const ToolResult result = run_tool(words);
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    const auto summary = read_json(folder + "/s.json");
+    const auto hash = summary.at("state_sha256").get<std::string>();
+    CHECK(summary.at("step_device_us") > 0);
+    if (!sha.empty()) CHECK(hash == sha);
+    sha = hash;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("train: wrong flags about the NPU are refused") {
+  struct Row {
+    Words words;
+    const char* part;
+  };
+  const Row rows[] = {
+      {{"train", "--preset", "nothing"}, "ascend910b1"},
+      {{"train", "--block-dim", "0"}, "--block-dim"},
+      {{"train", "--profile-steps", "1-2"}, "--profile DIR"},
+      {{"train", "--profile", "/tmp/x", "--profile-steps", "3-2"}, "--profile-steps"},
+      {{"train", "--backend", "cpu", "--preset", "ascend910"}, "--backend npu"},
+      {{"profile"}, "folder"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(join(row.words));
+    const ToolResult result = run_tool(row.words);
+    CHECK(result.exit_code == 2);
+    CHECK(contains(result.err, row.part));
+  }
+  CHECK(run_tool({"profile", "/no/such/folder"}).exit_code == 1);
+}
+
+TEST_SUITE_END();
