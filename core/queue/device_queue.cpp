@@ -229,6 +229,9 @@ DequeueStatus DeviceQueue::dequeue(std::span<void*> fields, Cursor* cursor,
   }
 }
 
+// A sleeping producer is woken when at least depth / kSlotsPerWake slots are free.
+constexpr int64_t kSlotsPerWake = 4;
+
 void DeviceQueue::release() {
   State& s = *state_;
   const int64_t number = s.released.load(std::memory_order_relaxed);
@@ -237,7 +240,10 @@ void DeviceQueue::release() {
         {.op = "queue '" + s.options.name + "'", .message = "release without a dequeued element"});
   }
   s.released.store(number + 1, std::memory_order_release);
-  s.producer_word.bump();
+  // A producer that sleeps on a deep queue is worth waking for several slots at a time: each wake
+  // takes a core from whoever computes.
+  const int64_t held = s.enqueued.load(std::memory_order_acquire) - (number + 1);
+  if (held <= s.options.depth - s.options.depth / kSlotsPerWake) s.producer_word.bump();
 }
 
 void DeviceQueue::close() {

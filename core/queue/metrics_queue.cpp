@@ -1,5 +1,6 @@
 #include "keel/core/queue/metrics_queue.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -12,6 +13,11 @@ namespace keel {
 namespace {
 
 constexpr size_t kCacheLine = 64;
+
+// A host that sleeps is woken for several rows at a time, since each wake takes a core from whoever
+// computes; it looks for fewer rows by itself now and then, so that slow steps are seen promptly.
+constexpr int64_t kRowsPerWake = 16;
+constexpr std::chrono::milliseconds kLookAgain{2};
 
 struct Cell {
   alignas(8) unsigned char bytes[8] = {};
@@ -93,7 +99,8 @@ bool MetricsQueue::push(int64_t step, std::span<const void* const> values,
   for (size_t i = 0; i < values.size(); ++i, ++cell)
     std::memcpy(cell->bytes, values[i], size_of(s.columns[i]));
   s.pushed.store(number + 1, std::memory_order_release);
-  s.host_word.bump();
+  const int64_t unseen = number + 1 - s.popped.load(std::memory_order_acquire);
+  if (unseen % kRowsPerWake == 0 || unseen == s.capacity) s.host_word.bump();
   return true;
 }
 
@@ -129,7 +136,7 @@ MetricsQueue::PopStatus MetricsQueue::pop(int64_t& step, std::span<double> value
     const auto now = Clock::now();
     if (!deadline) deadline = now + timeout;
     if (now >= *deadline) return PopStatus::kTimeout;
-    s.host_word.wait_while(seen, *deadline - now);
+    s.host_word.wait_while(seen, std::min<Clock::duration>(*deadline - now, kLookAgain));
   }
   const auto row = static_cast<size_t>(number % s.capacity);
   step = s.steps[row];
