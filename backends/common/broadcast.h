@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "keel/core/base/shape.h"
 
@@ -27,6 +28,11 @@ class BroadcastReader {
   std::array<int64_t, Shape::kMaxRank> strides_{};
   size_t element_size_;
 };
+
+// For each matrix of a batched product (the last two dimensions are a matrix, the ones before it
+// number them): which matrix of the operand it reads. REQUIRES that the operand's leading
+// dimensions broadcast to the product's.
+std::vector<int64_t> matrices_of_batch(const Shape& operand, const Shape& product);
 
 }  // namespace keel
 

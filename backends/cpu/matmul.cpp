@@ -93,7 +93,9 @@ class MatmulKernel final : public Kernel {
     p_.m = c[c.rank() - 2];
     p_.n = c[c.rank() - 1];
     p_.k = a[a.rank() - (attributes.transpose_a ? 2 : 1)];
-    set_batches(a, b, c);
+    batch_a_ = matrices_of_batch(a, c);
+    batch_b_ = matrices_of_batch(b, c);
+    count_ = static_cast<int64_t>(batch_a_.size());
     cut_tiles();
     counts_[0] = a.num_elements();
     counts_[1] = b.num_elements();
@@ -128,24 +130,6 @@ class MatmulKernel final : public Kernel {
   }
 
  private:
-  // Which matrix of a and b each matrix of c needs, with leading dimensions broadcast.
-  void set_batches(const Shape& a, const Shape& b, const Shape& c) {
-    const std::span<const int64_t> lead(c.begin(), c.rank() - 2);
-    const Shape batches{lead};
-    count_ = batches.num_elements();
-    const auto matrices = [&](const Shape& shape) {
-      const Shape own{std::span<const int64_t>(shape.begin(), shape.rank() - 2)};
-      std::vector<int64_t> numbers(static_cast<size_t>(own.num_elements()));
-      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i);
-      std::vector<int64_t> result(static_cast<size_t>(count_));
-      if (count_ > 0)
-        BroadcastReader(own, batches, 8).read(numbers.data(), result.data(), 0, count_);
-      return result;
-    };
-    batch_a_ = matrices(a);
-    batch_b_ = matrices(b);
-  }
-
   // Tiles of about 4 million multiply-adds, cut along the longer side in multiples of 16.
   void cut_tiles() {
     constexpr int64_t kWork = int64_t{4} << 20;

@@ -25,8 +25,8 @@ class NpuBackend final : public Backend {
     const int64_t mib = environment_integer("KEEL_NPU_MEMORY_MIB", 1, int64_t{1} << 30)
                             .value_or(current_preset()->hbm_bytes / kMiB);
     memory_ = std::make_shared<DeviceMemory>(static_cast<size_t>(mib * kMiB));
-    static_cast<void>(
-        host_isa());  // a KEEL_ISA that is wrong is reported here, not at the first launch
+    // A KEEL_ISA that is wrong is reported here, not at the first launch.
+    static_cast<void>(host_isa());
   }
 
   std::string name() const override { return "npu"; }
@@ -35,7 +35,10 @@ class NpuBackend final : public Backend {
              "simulated Ascend-like accelerator",
              memory_->capacity(),
              {{"preset", current_preset()->name + ": " + current_preset()->description},
-              {"isa", host_isa_text()}}}};
+              {"isa", name_of(host_isa())},
+              {"available isas", available_host_isa_names()},
+              {"AMX", (amx_status().available ? "available: " : "not available: ") +
+                          amx_status().reason}}}};
   }
   Support supports(const Node& node) const override {
     return supports_in_task_list(NpuLibrary(current_preset()), node);
@@ -60,8 +63,8 @@ class NpuBackend final : public Backend {
     set_device_times(list, *preset);
     auto constants = memory_->allocate(list.info.constant_bytes, "constants");
     InlineStream transfer(memory_);
-    return std::make_unique<NpuProgram>(std::move(list), library.take_launches(),
-                                        std::move(preset), std::move(constants), transfer, memory_);
+    return std::make_unique<NpuProgram>(std::move(list), library.take_launches(), std::move(preset),
+                                        std::move(constants), transfer, memory_);
   }
   void convert_layout(const Type& type, const Layout& from, const void* source, const Layout& to,
                       void* destination) const override {

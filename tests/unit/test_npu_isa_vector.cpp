@@ -1,5 +1,5 @@
-// The vector unit's arithmetic, comparisons, logic, selections and casts against plain C++ element by element, and the
-// choice of the host ISA.
+// The vector unit's arithmetic, comparisons, logic, selections and casts against plain C++ element
+// by element, and the choice of the host ISA.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -10,6 +10,7 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/half.h"
+
 #include "npu_isa_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
@@ -22,8 +23,9 @@ using namespace npu_isa_test;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-const std::vector<float> kEdges = {0.0f, -0.0f, 1.0f, -1.0f, 2.5f, -2.5f, 3.0f, -3.0f, 0x1p-149f, -0x1p-126f,
-                                   0x1.fffffep127f, kInf, -kInf, kNaN, 7.0f, -7.0f, 0.3f, -0.3f, 1e20f};
+const std::vector<float> kEdges = {0.0f,  -0.0f,     1.0f,       -1.0f,           2.5f, -2.5f, 3.0f,
+                                   -3.0f, 0x1p-149f, -0x1p-126f, 0x1.fffffep127f, kInf, -kInf, kNaN,
+                                   7.0f,  -7.0f,     0.3f,       -0.3f,           1e20f};
 
 // Every pair of the values.
 template <class T>
@@ -41,8 +43,19 @@ bool same_value(float x, float y) { return (std::isnan(x) && std::isnan(y)) || x
 template <class T>
 std::vector<T> integer_edges() {
   const T low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
-  std::vector<T> values = {0, 1, 2, 3, 5, 7, 10, 100, low, high, static_cast<T>(low + 1),
-                           static_cast<T>(high - 1), static_cast<T>(high / 2)};
+  std::vector<T> values = {0,
+                           1,
+                           2,
+                           3,
+                           5,
+                           7,
+                           10,
+                           100,
+                           low,
+                           high,
+                           static_cast<T>(low + 1),
+                           static_cast<T>(high - 1),
+                           static_cast<T>(high / 2)};
   if (std::is_signed_v<T>) {
     for (const int v : {-1, -2, -3, -7, -100}) values.push_back(static_cast<T>(v));
   }
@@ -190,12 +203,12 @@ TEST_CASE("npu vector: integers wrap around and divide by zero to zero") {
     check_integers<int64_t>(i64);
     check_integers<int32_t>(i32);
     check_integers<uint8_t>(u8);
-    const auto powers = run<int32_t>("pow", i32, i32, 7, 0, 0,
-                                     std::vector<int32_t>{2, -3, 7, -1, 1, 0, 5},
-                                     std::vector<int32_t>{10, 3, 0, -3, -5, -1, -2});
+    const auto powers =
+        run<int32_t>("pow", i32, i32, 7, 0, 0, std::vector<int32_t>{2, -3, 7, -1, 1, 0, 5},
+                     std::vector<int32_t>{10, 3, 0, -3, -5, -1, -2});
     CHECK(powers == std::vector<int32_t>{1024, -27, 1, -1, 1, 0, 0});
-    const auto wrapped = run<int64_t>("pow", i64, i64, 1, 0, 0, std::vector<int64_t>{3},
-                                      std::vector<int64_t>{41});
+    const auto wrapped =
+        run<int64_t>("pow", i64, i64, 1, 0, 0, std::vector<int64_t>{3}, std::vector<int64_t>{41});
     CHECK(static_cast<uint64_t>(wrapped[0]) == 18026252303461234787u);
   });
 }
@@ -230,9 +243,10 @@ TEST_CASE("npu vector: logic and selection") {
 }
 
 TEST_CASE("npu vector: casts of floats to integers saturate") {
-  const std::vector<float> in = {0.0f,  0.9f,   -0.9f, 1.5f,      -1.5f,       255.0f,     255.9f,
-                                 256.0f, 300.0f, -7.0f, 2147483520.0f, 2147483648.0f, -2147483648.0f,
-                                 -3e9f, 3e9f,   1e19f, -1e19f,    kInf,        -kInf,      kNaN};
+  const std::vector<float> in = {0.0f,          0.9f,          -0.9f,          1.5f,   -1.5f,
+                                 255.0f,        255.9f,        256.0f,         300.0f, -7.0f,
+                                 2147483520.0f, 2147483648.0f, -2147483648.0f, -3e9f,  3e9f,
+                                 1e19f,         -1e19f,        kInf,           -kInf,  kNaN};
   on_every_isa([&] {
     const auto to_i32 = run<int32_t>("cast", f32, i32, in.size(), 0, 0, in);
     const auto to_i64 = run<int64_t>("cast", f32, i64, in.size(), 0, 0, in);
@@ -254,9 +268,23 @@ TEST_CASE("npu vector: casts of floats to integers saturate") {
 }
 
 TEST_CASE("npu vector: casts between integers wrap and to floats round once") {
-  const std::vector<int64_t> in = {0, 1, -1, 255, 256, -129, 65504, 65519, 65520, 70000, 16777217,
-                                   (1LL << 40) + 3, -(1LL << 40) - 3, 0x7fffffffffffffff,
-                                   33685504, 33685505, 4311810049LL};
+  const std::vector<int64_t> in = {0,
+                                   1,
+                                   -1,
+                                   255,
+                                   256,
+                                   -129,
+                                   65504,
+                                   65519,
+                                   65520,
+                                   70000,
+                                   16777217,
+                                   (1LL << 40) + 3,
+                                   -(1LL << 40) - 3,
+                                   0x7fffffffffffffff,
+                                   33685504,
+                                   33685505,
+                                   4311810049LL};
   on_every_isa([&] {
     const size_t n = in.size();
     const auto to_i32 = run<int32_t>("cast", i64, i32, n, 0, 0, in);
@@ -382,12 +410,12 @@ TEST_CASE("npu host isa: names are selected or refused with the choices") {
   CHECK_THROWS_WITH_AS(npu::select_host_isa("mmx"), doctest::Contains("scalar"), Error);
   CHECK(npu::host_isa() == npu::available_host_isas().back());  // a refusal changes nothing
   if (!npu::amx_status().available) {
-    CHECK_THROWS_WITH_AS(npu::select_host_isa("amx"), doctest::Contains(npu::amx_status().reason.c_str()),
-                         Error);
+    CHECK_THROWS_WITH_AS(npu::select_host_isa("amx"),
+                         doctest::Contains(npu::amx_status().reason.c_str()), Error);
   }
   CHECK(npu::select_host_isa(nullptr) == npu::available_host_isas().back());
   CHECK(npu::select_host_isa("") == npu::available_host_isas().back());
-  CHECK(npu::host_isa_text().find("AMX: ") != std::string::npos);
+  CHECK(npu::available_host_isa_names().rfind("scalar", 0) == 0);
   npu::select_host_isa(npu::name_of(before));
 }
 

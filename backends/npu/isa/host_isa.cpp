@@ -157,12 +157,6 @@ HostIsa host_isa() {
   return first;
 }
 
-std::string host_isa_text() {
-  std::string text = std::string("host ISA: ") + name_of(host_isa()) +
-                     " (available: " + join_names(available_host_isas()) + ")\n";
-  text += std::string("AMX: ") + (amx_status().available ? "available, " : "not available: ") +
-          amx_status().reason + "\n";
-  return text;
-}
+std::string available_host_isa_names() { return join_names(available_host_isas()); }
 
 }  // namespace keel::npu

@@ -36,8 +36,8 @@ struct AmxStatus {
 // Asks the processor, then once the operating system for permission to use tiles.
 KEEL_API const AmxStatus& amx_status();
 
-// Lines for `keel info`: the set in use, those available, and AMX with the reason.
-KEEL_API std::string host_isa_text();
+// The names of available_host_isas(), separated by spaces.
+KEEL_API std::string available_host_isa_names();
 
 }  // namespace keel::npu
 

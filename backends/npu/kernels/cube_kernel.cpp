@@ -35,7 +35,9 @@ class CubeKernel final : public Kernel {
     problem.transpose_a = attributes.transpose_a;
     problem.transpose_b = attributes.transpose_b;
     plan_ = plan_cube(problem);
-    set_batches(a, b, c);
+    batch_a_ = matrices_of_batch(a, c);
+    batch_b_ = matrices_of_batch(b, c);
+    count_ = static_cast<int64_t>(batch_a_.size());
     cut_bands();
     results_ = static_cast<size_t>(c.num_elements());
   }
@@ -67,25 +69,6 @@ class CubeKernel final : public Kernel {
   }
 
  private:
-  // Which matrix of a and b each matrix of c needs, with leading dimensions broadcast.
-  void set_batches(const Shape& a, const Shape& b, const Shape& c) {
-    const auto lead = [](const Shape& s) {
-      return Shape(std::span<const int64_t>(s.begin(), s.rank() - 2));
-    };
-    const Shape batches = lead(c);
-    count_ = batches.num_elements();
-    const auto matrices = [&](const Shape& own) {
-      std::vector<int64_t> numbers(static_cast<size_t>(own.num_elements()));
-      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i);
-      std::vector<int64_t> result(static_cast<size_t>(count_));
-      if (count_ > 0)
-        BroadcastReader(own, batches, 8).read(numbers.data(), result.data(), 0, count_);
-      return result;
-    };
-    batch_a_ = matrices(lead(a));
-    batch_b_ = matrices(lead(b));
-  }
-
   void cut_bands() {
     const auto m = static_cast<int64_t>(plan_.problem.m);
     const auto n = static_cast<int64_t>(plan_.problem.n);
