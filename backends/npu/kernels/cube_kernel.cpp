@@ -13,8 +13,8 @@
 namespace keel::npu {
 namespace {
 
-// Multiply-adds that keep a host thread busy for some microseconds; less is not worth handing over.
-constexpr int64_t kWorkOfABlock = int64_t{256} << 10;
+// Multiply-adds that keep a host thread busy for ten microseconds; less is not worth handing over.
+constexpr int64_t kWorkOfABlock = int64_t{1} << 20;
 constexpr int64_t kMostBlocks = 32;
 
 // Splits C of each product in the batch into row or column bands. Results of f16 and bf16 products

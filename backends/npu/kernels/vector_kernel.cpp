@@ -11,7 +11,8 @@ namespace keel::npu {
 namespace {
 
 constexpr int kMostBlocks = 32;
-constexpr int64_t kWorkOfABlock = 32768;  // elements times instructions
+// Elements times instructions that keep a host thread busy for ten microseconds.
+constexpr int64_t kWorkOfABlock = 131072;
 
 VectorInstruction look_up(std::string_view op, DType in, DType out) {
   return find_vector_instruction(op, in, out);
