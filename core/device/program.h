@@ -63,8 +63,9 @@ struct LaunchReport {
   // With `failed`: the error came before the step after `steps` wrote anything (its DEQUEUE), so
   // the states hold what the completed steps left.
   bool states_intact = false;
-  Cursor cursor;                // of the last element consumed by a completed step
-  int64_t device_ns = 0;        // modelled time of the tasks executed (device clock); 0 where nothing is priced
+  Cursor cursor;  // of the last element consumed by a completed step
+  int64_t device_ns =
+      0;  // modelled time of the tasks executed (device clock); 0 where nothing is priced
   int64_t queue_wait_ns = 0;    // wall time in DEQUEUE
   int64_t busy_ns = 0;          // wall time from the first task to the last
   int64_t metrics_wait_ns = 0;  // wall time the metrics ring was full

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <keel/core/base/json.h>
 #include <keel/backends/npu/presets/preset.h>
+#include <keel/core/base/json.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <keel/core/base/json.h>
 #include <keel/backends/npu/presets/preset.h>
 #include <keel/backends/npu/profile/profile.h>
 #include <keel/backends/npu/scheduler/scheduler.h>
+#include <keel/core/base/json.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 

@@ -28,8 +28,8 @@ void read_steps(const std::string& text, TrainFlags& flags) {
   flags.profile_first = keel::parse_integer(text.substr(0, dash), "--profile-steps", 1, kMost);
   flags.profile_last = flags.profile_first;
   if (dash != std::string::npos) {
-    flags.profile_last = keel::parse_integer(text.substr(dash + 1), "--profile-steps",
-                                             flags.profile_first, kMost);
+    flags.profile_last =
+        keel::parse_integer(text.substr(dash + 1), "--profile-steps", flags.profile_first, kMost);
   }
 }
 

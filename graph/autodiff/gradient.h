@@ -15,14 +15,13 @@ namespace keel {
 // where y does not depend on x, or only through integers or stop_gradient.
 // Throws Error, naming the op and the user's line, where a node on the path
 // cannot be differentiated, y is no float scalar, or an x is no float.
-KEEL_API Values gradients(Operand y, const Values &xs,
-                          CallSite site = CallSite::here());
+KEEL_API Values gradients(Operand y, const Values& xs, CallSite site = CallSite::here());
 
 // Appends the nodes that compute the gradient and returns one Value for each x
 // (the expansion used by specialise). All types of `y`'s graph are concrete.
 // `seed` is the gradient of y, of y's type.
-Values expand_gradients(Value y, const Values &xs, Value seed, CallSite site);
+Values expand_gradients(Value y, const Values& xs, Value seed, CallSite site);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_AUTODIFF_GRADIENT_H
+#endif  // KEEL_GRAPH_AUTODIFF_GRADIENT_H

@@ -19,9 +19,8 @@ namespace keel {
 // body gives the next loop variables. Node inputs pair with body inputs; node
 // outputs are the final count and the final loop variables.
 struct WhileAttributes {
-  int64_t trip_count =
-      -1; // known number of iterations; -1: the condition decides
-  int64_t max_trips = -1; // promised upper bound; -1: none
+  int64_t trip_count = -1;  // known number of iterations; -1: the condition decides
+  int64_t max_trips = -1;   // promised upper bound; -1: none
   static constexpr auto fields() {
     return std::tuple(field("trip_count", &WhileAttributes::trip_count),
                       field("max_trips", &WhileAttributes::max_trips));
@@ -29,38 +28,36 @@ struct WhileAttributes {
 };
 
 struct WhileOptions {
-  std::optional<int64_t> trip_count; // runs the body exactly that often; the
-                                     // condition is not asked
+  std::optional<int64_t> trip_count;  // runs the body exactly that often; the
+                                      // condition is not asked
   std::optional<int64_t> max_trips;
 };
 
-using BodyFunction = std::function<Values(const Values &)>;
-using ConditionFunction = std::function<Value(const Values &)>;
+using BodyFunction = std::function<Values(const Values&)>;
+using ConditionFunction = std::function<Value(const Values&)>;
 
 // While condition(vars) holds, vars = body(vars). Returns the final vars.
 // Throws Error when the condition is not a bool scalar or the body changes the
 // number or types of the variables.
-KEEL_API Values while_loop(const std::vector<Operand> &init,
-                           const ConditionFunction &condition,
-                           const BodyFunction &body, WhileOptions options = {},
+KEEL_API Values while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
+                           const BodyFunction& body, WhileOptions options = {},
                            CallSite site = CallSite::here());
 
 // then_body(operands) where `predicate` (bool scalar) holds, else
 // else_body(operands); both give the same types.
-KEEL_API Values cond(Operand predicate, const std::vector<Operand> &operands,
-                     const BodyFunction &then_body,
-                     const BodyFunction &else_body,
+KEEL_API Values cond(Operand predicate, const std::vector<Operand>& operands,
+                     const BodyFunction& then_body, const BodyFunction& else_body,
                      CallSite site = CallSite::here());
 
 // A new random key for one random op built in `graph`: fold(seed, step, salt,
 // iteration of each enclosing while_loop). The salt counts the random ops of
 // the root graph, so it is fixed when the graph is built.
-KEEL_API Value random_key(Graph &graph, CallSite site = CallSite::here());
+KEEL_API Value random_key(Graph& graph, CallSite site = CallSite::here());
 
 // The step graph under the sunk loop: a root graph with one `sunk_loop` node
 // whose body is `step` and whose trip count is a launch argument.
 std::unique_ptr<Graph> make_sunk_loop(std::shared_ptr<Graph> step);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_CONTROL_CONTROL_FLOW_H
+#endif  // KEEL_GRAPH_CONTROL_CONTROL_FLOW_H

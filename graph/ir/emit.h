@@ -16,21 +16,19 @@ namespace keel {
 
 // The innermost graph among the values. Throws Error when there is no Value at
 // all.
-KEEL_API Graph &innermost_graph(std::span<const Operand> operands,
-                                const char *op);
+KEEL_API Graph& innermost_graph(std::span<const Operand> operands, const char* op);
 
-// The only output of a new node. An unknown `site` means the first operand's; a known one also covers literals.
-KEEL_API Value emit(std::string_view op, const std::vector<Operand> &operands,
+// The only output of a new node. An unknown `site` means the first operand's; a known one also
+// covers literals.
+KEEL_API Value emit(std::string_view op, const std::vector<Operand>& operands,
                     Attributes attributes, CallSite site);
-inline Value emit(std::string_view op, const std::vector<Operand> &operands,
-                  CallSite site) {
+inline Value emit(std::string_view op, const std::vector<Operand>& operands, CallSite site) {
   return emit(op, operands, Attributes(), site);
 }
 // All outputs of a new node.
-KEEL_API Values emit_all(std::string_view op,
-                         const std::vector<Operand> &operands,
+KEEL_API Values emit_all(std::string_view op, const std::vector<Operand>& operands,
                          Attributes attributes, CallSite site);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_EMIT_H
+#endif  // KEEL_GRAPH_IR_EMIT_H

@@ -5,16 +5,13 @@
 
 namespace keel {
 
-Tensor initial_value(const Initializer &init, uint64_t key) {
-  if (init.kind == "value")
-    return init.value.clone();
-  if (init.kind == "constant")
-    return Tensor::full(init.type.dtype, init.type.shape, init.a);
+Tensor initial_value(const Initializer& init, uint64_t key) {
+  if (init.kind == "value") return init.value.clone();
+  if (init.kind == "constant") return Tensor::full(init.type.dtype, init.type.shape, init.a);
   const bool normal = init.kind == "normal";
   if (!normal && init.kind != "uniform") {
-    throw Error({.op = "initializer",
-                 .expected = "constant, normal, uniform or value",
-                 .got = init.kind});
+    throw Error(
+        {.op = "initializer", .expected = "constant, normal, uniform or value", .got = init.kind});
   }
   if (!is_float(init.type.dtype)) {
     throw Error({.op = "initializer",
@@ -30,10 +27,9 @@ Tensor initial_value(const Initializer &init, uint64_t key) {
   Tensor result(init.type.dtype, init.type.shape);
   for (int64_t i = 0; i < raw.num_elements(); ++i) {
     const double draw = data[static_cast<size_t>(i)];
-    result.set(i, normal ? init.a + init.b * draw
-                         : init.a + (init.b - init.a) * draw);
+    result.set(i, normal ? init.a + init.b * draw : init.a + (init.b - init.a) * draw);
   }
   return result;
 }
 
-} // namespace keel
+}  // namespace keel

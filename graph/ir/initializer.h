@@ -13,18 +13,18 @@
 namespace keel {
 
 struct Initializer {
-  std::string kind = "constant"; // "constant" (a), "normal" (mean a, deviation
-                                 // b), "uniform" [a, b), "value"
+  std::string kind = "constant";  // "constant" (a), "normal" (mean a, deviation
+                                  // b), "uniform" [a, b), "value"
   Type type;
   double a = 0;
   double b = 0;
-  Tensor value; // for "value"
+  Tensor value;  // for "value"
 };
 
 // The tensor it describes; `key` seeds the random kinds. Throws Error for an
 // unknown kind or a non-float random dtype.
-KEEL_API Tensor initial_value(const Initializer &initializer, uint64_t key);
+KEEL_API Tensor initial_value(const Initializer& initializer, uint64_t key);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_INITIALIZER_H
+#endif  // KEEL_GRAPH_IR_INITIALIZER_H

@@ -17,34 +17,33 @@
 namespace keel {
 
 class Node {
-public:
+ public:
   uint32_t id() const noexcept { return id_; }
-  const OpDef &op() const noexcept { return *op_; }
-  const std::string &op_name() const noexcept { return op_->name; }
-  const Values &inputs() const noexcept { return inputs_; }
-  const Value &input(size_t i) const { return inputs_.at(i); }
-  const std::vector<Type> &types() const noexcept { return types_; }
-  const Type &type(size_t output = 0) const { return types_.at(output); }
-  const Attributes &attributes() const noexcept { return attributes_; }
-  template <class S> const S &as() const { return attributes_.as<S>(); }
+  const OpDef& op() const noexcept { return *op_; }
+  const std::string& op_name() const noexcept { return op_->name; }
+  const Values& inputs() const noexcept { return inputs_; }
+  const Value& input(size_t i) const { return inputs_.at(i); }
+  const std::vector<Type>& types() const noexcept { return types_; }
+  const Type& type(size_t output = 0) const { return types_.at(output); }
+  const Attributes& attributes() const noexcept { return attributes_; }
+  template <class S>
+  const S& as() const {
+    return attributes_.as<S>();
+  }
   // Sub-graphs of control ops and fused nodes; their inputs pair with this
   // node's inputs.
-  const std::vector<std::shared_ptr<Graph>> &bodies() const noexcept {
-    return bodies_;
-  }
+  const std::vector<std::shared_ptr<Graph>>& bodies() const noexcept { return bodies_; }
   CallSite site() const noexcept { return site_; }
-  Value output(size_t i = 0) const {
-    return Value(graph_, id_, static_cast<uint32_t>(i));
-  }
+  Value output(size_t i = 0) const { return Value(graph_, id_, static_cast<uint32_t>(i)); }
   bool has(uint32_t trait) const noexcept { return op_->has(trait); }
 
-private:
+ private:
   friend class Graph;
   friend class Verifier;
   friend struct GraphTestAccess;
-  Graph *graph_ = nullptr;
+  Graph* graph_ = nullptr;
   uint32_t id_ = 0;
-  const OpDef *op_ = nullptr;
+  const OpDef* op_ = nullptr;
   Values inputs_;
   Attributes attributes_;
   std::vector<Type> types_;
@@ -52,6 +51,6 @@ private:
   CallSite site_;
 };
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_NODE_H
+#endif  // KEEL_GRAPH_IR_NODE_H

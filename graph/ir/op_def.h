@@ -28,19 +28,18 @@ class SampleSource;
 // What passes, placers and cost models may know of an op; nothing else about it
 // is known outside ops/ and the backends.
 enum Trait : uint32_t {
-  kElementwise = 1u << 0, // output element i depends on element i of inputs
-                          // broadcast to the output's shape
-  kReduction = 1u << 1,   // combines elements along axes
-  kProduct = 1u << 2,     // matrix product or convolution
-  kView = 1u << 3,     // output 0 is the bytes of input 0 under another shape
-  kMovement = 1u << 4, // moves elements without changing them
-  kEffect =
-      1u << 5, // not pure: ordered by tokens, never merged, moved or dropped
-  kRandom = 1u << 6,  // takes a key; pure in it
-  kSource = 1u << 7,  // input, state, constant: no computation
-  kControl = 1u << 8, // has bodies
-  kNoFold = 1u << 9,  // never evaluated at compile time (sources of large
-                      // constants such as iota)
+  kElementwise = 1u << 0,  // output element i depends on element i of inputs
+                           // broadcast to the output's shape
+  kReduction = 1u << 1,    // combines elements along axes
+  kProduct = 1u << 2,      // matrix product or convolution
+  kView = 1u << 3,         // output 0 is the bytes of input 0 under another shape
+  kMovement = 1u << 4,     // moves elements without changing them
+  kEffect = 1u << 5,       // not pure: ordered by tokens, never merged, moved or dropped
+  kRandom = 1u << 6,       // takes a key; pure in it
+  kSource = 1u << 7,       // input, state, constant: no computation
+  kControl = 1u << 8,      // has bodies
+  kNoFold = 1u << 9,       // never evaluated at compile time (sources of large
+                           // constants such as iota)
 };
 
 // |got - reference| <= ulps * ulp(reference) + k * eps(dtype) * scale, where
@@ -52,94 +51,98 @@ struct ErrorBound {
 };
 
 class KEEL_API InferContext {
-public:
-  InferContext(const OpDef &op_def, std::span<const Type> input_types,
-               const Attributes &attrs,
-               std::span<const std::shared_ptr<Graph>> body_graphs,
-               CallSite call_site)
-      : op(op_def), inputs(input_types), attributes(attrs), bodies(body_graphs),
-        site(call_site) {}
+ public:
+  InferContext(const OpDef& op_def, std::span<const Type> input_types, const Attributes& attrs,
+               std::span<const std::shared_ptr<Graph>> body_graphs, CallSite call_site)
+      : op(op_def), inputs(input_types), attributes(attrs), bodies(body_graphs), site(call_site) {}
 
-  const OpDef &op;
+  const OpDef& op;
   std::span<const Type> inputs;
-  const Attributes &attributes;
+  const Attributes& attributes;
   std::span<const std::shared_ptr<Graph>> bodies;
   CallSite site;
 
-  template <class S> const S &as() const { return attributes.as<S>(); }
+  template <class S>
+  const S& as() const {
+    return attributes.as<S>();
+  }
   // The declared name of input i ("a", "b"), or "input 3".
   std::string input_name(size_t i) const;
-  [[noreturn]] void fail(const std::string &argument,
-                         const std::string &expected, const std::string &got,
-                         const std::string &fix = "") const;
+  [[noreturn]] void fail(const std::string& argument, const std::string& expected,
+                         const std::string& got, const std::string& fix = "") const;
   // Throws unless all inputs have one dtype; the message names `cast`.
   void require_same_dtype() const;
   void require_rank(size_t input, size_t at_least, size_t at_most) const;
-  void
-  require(size_t input, bool ok,
-          const std::string &expected) const; // dtype or shape of one input
+  void require(size_t input, bool ok,
+               const std::string& expected) const;  // dtype or shape of one input
 };
 
 // Reference evaluation: naive loops, in double rounded once to the output
 // dtype; integers and bool in their own type. Outputs are allocated by the
 // caller with the inferred types; they never overlap the inputs.
 struct ReferenceContext {
-  const OpDef &op;
-  const Attributes &attributes;
+  const OpDef& op;
+  const Attributes& attributes;
   std::span<const Tensor> inputs;
   std::span<Tensor> outputs;
 
-  template <class S> const S &as() const { return attributes.as<S>(); }
+  template <class S>
+  const S& as() const {
+    return attributes.as<S>();
+  }
 };
 
 // What a gradient or decomposition is built from. All types are concrete; new
 // nodes carry `site`.
 struct BuildContext {
-  const OpDef &op;
-  const Attributes &attributes;
+  const OpDef& op;
+  const Attributes& attributes;
   std::span<const Value> inputs;
-  std::span<const Value> outputs; // of the node itself; empty in decompositions
-  std::span<const Value> output_gradients; // invalid where nothing flows back;
-                                           // empty in decompositions
+  std::span<const Value> outputs;           // of the node itself; empty in decompositions
+  std::span<const Value> output_gradients;  // invalid where nothing flows back;
+                                            // empty in decompositions
   std::span<const std::shared_ptr<Graph>> bodies;
-  Graph &graph;
+  Graph& graph;
   CallSite site;
 
-  template <class S> const S &as() const { return attributes.as<S>(); }
+  template <class S>
+  const S& as() const {
+    return attributes.as<S>();
+  }
 };
 
 struct OpDef {
   std::string name;
-  std::string summary;                  // one line for the op reference
-  std::vector<std::string> input_names; // also the arity, unless `variadic`
-  bool variadic = false; // any number >= input_names.size() of inputs; the last
-                         // name repeats
-  size_t optional_inputs = 0; // how many of the last names may be left out
+  std::string summary;                   // one line for the op reference
+  std::vector<std::string> input_names;  // also the arity, unless `variadic`
+  bool variadic = false;                 // any number >= input_names.size() of inputs; the last
+                                         // name repeats
+  size_t optional_inputs = 0;            // how many of the last names may be left out
   size_t bodies = 0;
-  const AttributesSchema *attributes = nullptr;
+  const AttributesSchema* attributes = nullptr;
 
-  std::function<std::vector<Type>(const InferContext &)> infer;
-  std::function<void(const ReferenceContext &)>
-      reference; // empty only for sources, control and effects
+  std::function<std::vector<Type>(const InferContext&)> infer;
+  std::function<void(const ReferenceContext&)>
+      reference;  // empty only for sources, control and effects
   // One Value for each input, invalid where no gradient flows. Empty: not
   // differentiable.
-  std::function<Values(const BuildContext &)> gradient;
+  std::function<Values(const BuildContext&)> gradient;
   // One Value for each output, made of simpler ops. Empty: a primitive.
-  std::function<Values(const BuildContext &)> decompose;
-  std::string not_differentiable; // why, and what to do instead; for the error
-                                  // where `gradient` is empty
+  std::function<Values(const BuildContext&)> decompose;
+  std::string not_differentiable;  // why, and what to do instead; for the error
+                                   // where `gradient` is empty
 
   uint32_t traits = 0;
   ErrorBound bound;
   // Draws one random test case; see sample.h. Empty only for sources, control
   // and effects.
-  std::function<Sample(SampleSource &)> sample;
+  std::function<Sample(SampleSource&)> sample;
 
-  const OpTable *table = nullptr; // set at registration
+  const OpTable* table = nullptr;  // set at registration
 
   bool has(uint32_t trait) const noexcept { return (traits & trait) != 0; }
 };
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_OP_DEF_H
+#endif  // KEEL_GRAPH_IR_OP_DEF_H

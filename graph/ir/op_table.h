@@ -16,25 +16,25 @@
 namespace keel {
 
 class KEEL_API OpTable {
-public:
+ public:
   // Throws Error when the name is taken or a mandatory part is missing.
-  const OpDef &add(OpDef op);
+  const OpDef& add(OpDef op);
   // nullptr when there is none.
-  const OpDef *find(std::string_view name) const;
+  const OpDef* find(std::string_view name) const;
   // Throws Error that suggests the nearest name.
-  const OpDef &at(std::string_view name) const;
+  const OpDef& at(std::string_view name) const;
   // In name order.
-  std::vector<const OpDef *> all() const;
+  std::vector<const OpDef*> all() const;
 
-private:
+ private:
   std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops_;
 };
 
-KEEL_API const OpTable &builtin_ops();
+KEEL_API const OpTable& builtin_ops();
 
 // Generated from the files in ops/: calls register_<file>(table) for each.
-void register_all_ops(OpTable &table);
+void register_all_ops(OpTable& table);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_OP_TABLE_H
+#endif  // KEEL_GRAPH_IR_OP_TABLE_H

@@ -8,9 +8,8 @@
 namespace keel {
 namespace {
 
-[[noreturn]] void literal_failed(const Operand &operand, DType dtype,
-                                 const char *op, const std::string &got,
-                                 const std::string &fix) {
+[[noreturn]] void literal_failed(const Operand& operand, DType dtype, const char* op,
+                                 const std::string& got, const std::string& fix) {
   throw Error({.op = op,
                .argument = "literal",
                .expected = std::string("a number that fits ") + name_of(dtype),
@@ -19,34 +18,28 @@ namespace {
                .site = operand.site()});
 }
 
-Tensor literal_tensor(const Operand &operand, DType dtype, const char *op) {
+Tensor literal_tensor(const Operand& operand, DType dtype, const char* op) {
   Tensor t(dtype, Shape{});
   if (is_float(dtype)) {
     t.set(0, operand.number());
     if (std::isinf(t.at(0)) && !std::isinf(operand.number())) {
-      literal_failed(operand, dtype, op, std::to_string(operand.number()),
-                     "use a wider dtype");
+      literal_failed(operand, dtype, op, std::to_string(operand.number()), "use a wider dtype");
     }
     return t;
   }
-  const std::string text = operand.integral()
-                               ? std::to_string(operand.integer())
-                               : std::to_string(operand.number());
-  if (dtype == boolean)
-    literal_failed(operand, dtype, op, text, "use a bool constant");
+  const std::string text =
+      operand.integral() ? std::to_string(operand.integer()) : std::to_string(operand.number());
+  if (dtype == boolean) literal_failed(operand, dtype, op, text, "use a bool constant");
   if (!operand.integral() && operand.number() != std::floor(operand.number())) {
-    literal_failed(operand, dtype, op, text,
-                   "cast the tensor to a float dtype first");
+    literal_failed(operand, dtype, op, text, "cast the tensor to a float dtype first");
   }
-  const int64_t value = operand.integral()
-                            ? operand.integer()
-                            : convert_element<int64_t>(operand.number());
+  const int64_t value =
+      operand.integral() ? operand.integer() : convert_element<int64_t>(operand.number());
   visit_dtype(dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       if (value < static_cast<int64_t>(std::numeric_limits<T>::min()) ||
           value > static_cast<int64_t>(std::numeric_limits<T>::max())) {
-        literal_failed(operand, dtype, op, text,
-                       "cast the tensor to a wider dtype first");
+        literal_failed(operand, dtype, op, text, "cast the tensor to a wider dtype first");
       }
       t.data<T>()[0] = static_cast<T>(value);
     }
@@ -54,13 +47,11 @@ Tensor literal_tensor(const Operand &operand, DType dtype, const char *op) {
   return t;
 }
 
-} // namespace
+}  // namespace
 
-Value to_value(const Operand &operand, Graph &graph, DType dtype,
-               const char *op) {
-  if (!operand.is_literal())
-    return operand.value();
+Value to_value(const Operand& operand, Graph& graph, DType dtype, const char* op) {
+  if (!operand.is_literal()) return operand.value();
   return graph.constant(literal_tensor(operand, dtype, op), operand.site());
 }
 
-} // namespace keel
+}  // namespace keel

@@ -15,23 +15,22 @@
 namespace keel {
 
 template <class T>
-concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> &&
-                 !std::is_same_v<T, char>;
+concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>;
 
 class Operand {
-public:
-  Operand(Value value, CallSite site = CallSite::here())
-      : value_(value), site_(site) {}
+ public:
+  Operand(Value value, CallSite site = CallSite::here()) : value_(value), site_(site) {}
   template <Number T>
   Operand(T number, CallSite site = CallSite::here())
       : number_(static_cast<double>(number)),
         integer_(static_cast<int64_t>(number)),
-        integral_(std::is_integral_v<T>), site_(site) {}
+        integral_(std::is_integral_v<T>),
+        site_(site) {}
   Operand(bool) = delete;
   Operand(std::nullptr_t) = delete;
 
   bool is_literal() const noexcept { return !value_.valid(); }
-  const Value &value() const noexcept { return value_; }
+  const Value& value() const noexcept { return value_; }
   double number() const noexcept { return number_; }
   int64_t integer() const noexcept { return integer_; }
   bool integral() const noexcept { return integral_; }
@@ -43,7 +42,7 @@ public:
     return o;
   }
 
-private:
+ private:
   Value value_;
   double number_ = 0;
   int64_t integer_ = 0;
@@ -53,9 +52,8 @@ private:
 
 // The operand as a Value of `graph`: a literal becomes a scalar constant of
 // `dtype` (Error when it does not fit).
-KEEL_API Value to_value(const Operand &operand, Graph &graph, DType dtype,
-                        const char *op);
+KEEL_API Value to_value(const Operand& operand, Graph& graph, DType dtype, const char* op);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_OPERAND_H
+#endif  // KEEL_GRAPH_IR_OPERAND_H

@@ -29,13 +29,12 @@ struct Update {
 
   bool empty() const noexcept { return assignments.empty(); }
   // Both together; a state that both assign is an Error at compile time.
-  Update &operator+=(const Update &other) {
-    assignments.insert(assignments.end(), other.assignments.begin(),
-                       other.assignments.end());
+  Update& operator+=(const Update& other) {
+    assignments.insert(assignments.end(), other.assignments.begin(), other.assignments.end());
     return *this;
   }
 };
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_UPDATE_H
+#endif  // KEEL_GRAPH_IR_UPDATE_H

@@ -4,8 +4,8 @@
 
 namespace keel {
 
-const Node &Value::node() const { return graph_->node(node_); }
+const Node& Value::node() const { return graph_->node(node_); }
 
-const Type &Value::type() const { return node().type(output_); }
+const Type& Value::type() const { return node().type(output_); }
 
-} // namespace keel
+}  // namespace keel

@@ -17,25 +17,25 @@ class Graph;
 class Node;
 
 class KEEL_API Value {
-public:
-  Value() = default; // none: only valid() may be called
-  Value(Graph *graph, uint32_t node, uint32_t output) noexcept
+ public:
+  Value() = default;  // none: only valid() may be called
+  Value(Graph* graph, uint32_t node, uint32_t output) noexcept
       : graph_(graph), node_(node), output_(output) {}
 
   bool valid() const noexcept { return graph_ != nullptr; }
-  Graph &graph() const noexcept { return *graph_; }
+  Graph& graph() const noexcept { return *graph_; }
   uint32_t node_id() const noexcept { return node_; }
   uint32_t output() const noexcept { return output_; }
-  const Node &node() const;
-  const Type &type() const;
+  const Node& node() const;
+  const Type& type() const;
   DType dtype() const { return type().dtype; }
-  const Shape &shape() const { return type().shape; }
+  const Shape& shape() const { return type().shape; }
 
-  friend bool operator==(const Value &, const Value &) = default;
+  friend bool operator==(const Value&, const Value&) = default;
   explicit operator bool() const = delete;
 
-private:
-  Graph *graph_ = nullptr;
+ private:
+  Graph* graph_ = nullptr;
   uint32_t node_ = 0;
   uint32_t output_ = 0;
 };
@@ -44,13 +44,12 @@ static_assert(sizeof(Value) == 16);
 using Values = std::vector<Value>;
 
 struct ValueHash {
-  size_t operator()(const Value &v) const noexcept {
-    return (static_cast<size_t>(v.node_id()) << 8 ^ v.output()) *
-               0x9e3779b97f4a7c15ull ^
+  size_t operator()(const Value& v) const noexcept {
+    return (static_cast<size_t>(v.node_id()) << 8 ^ v.output()) * 0x9e3779b97f4a7c15ull ^
            reinterpret_cast<size_t>(&v.graph());
   }
 };
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_IR_VALUE_H
+#endif  // KEEL_GRAPH_IR_VALUE_H

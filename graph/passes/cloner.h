@@ -11,36 +11,35 @@
 namespace keel {
 
 class Cloner {
-public:
+ public:
   // REQUIRES that both outlive the cloner.
-  Cloner(const Graph &from, Graph &to) : from_(from), to_(to) {}
+  Cloner(const Graph& from, Graph& to) : from_(from), to_(to) {}
 
   bool mapped(Value old) const { return map_.contains(old); }
   // The new value for an old one. REQUIRES mapped(old).
   Value operator()(Value old) const { return map_.at(old); }
-  Values operator()(const Values &old) const;
+  Values operator()(const Values& old) const;
   void map(Value old, Value fresh) { map_[old] = fresh; }
   // Copies the node with its inputs mapped; types are inferred anew; bodies are
   // shared. Maps its outputs.
-  const Node &clone(const Node &node);
+  const Node& clone(const Node& node);
   // The same with other bodies.
-  const Node &clone(const Node &node,
-                    std::vector<std::shared_ptr<Graph>> bodies);
+  const Node& clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies);
   // Copies the inputs, in the order of the graph's signature.
   void clone_inputs();
   // Copies outputs and updates through the map, and captures' order of inputs
   // as it is.
   void finish();
 
-private:
-  const Graph &from_;
-  Graph &to_;
+ private:
+  const Graph& from_;
+  Graph& to_;
   std::unordered_map<Value, Value, ValueHash> map_;
 };
 
 // Marks by node id: which nodes the graph's outputs, updates and effects need.
-std::vector<bool> live_nodes(const Graph &graph);
+std::vector<bool> live_nodes(const Graph& graph);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_PASSES_CLONER_H
+#endif  // KEEL_GRAPH_PASSES_CLONER_H

@@ -16,13 +16,13 @@
 
 namespace keel {
 
-using SupportsFunction = std::function<Support(const Node &)>;
+using SupportsFunction = std::function<Support(const Node&)>;
 
 // What to compute: the fetches become the new graph's outputs, the update its
 // updates (with keel/step + 1 added when it is not empty). `input_types` gives
 // the concrete type of each input that is reached.
 struct SpecialiseRequest {
-  const Graph *graph = nullptr;
+  const Graph* graph = nullptr;
   Values fetches;
   Update update;
   std::map<std::string, Type> input_types;
@@ -30,7 +30,7 @@ struct SpecialiseRequest {
 // Clones what the request reaches with concrete dimensions, then expands
 // `gradient` nodes. Throws Error naming the input for a missing or non-matching
 // type, and for a state assigned twice or with another type.
-KEEL_API std::unique_ptr<Graph> specialise(const SpecialiseRequest &request);
+KEEL_API std::unique_ptr<Graph> specialise(const SpecialiseRequest& request);
 // The inputs that the request needs, in the graph's order. Throws Error as specialise does for
 // fetches and updates.
 Values reached_inputs(const SpecialiseRequest& request);
@@ -38,16 +38,15 @@ Values reached_inputs(const SpecialiseRequest& request);
 // Replaces nodes that the backend does not run by their decomposition,
 // repeatedly. What is left unsupported is listed, all at once, with reasons and
 // user lines, in one Error.
-KEEL_API std::unique_ptr<Graph> decompose(const Graph &graph,
-                                 const SupportsFunction &supports);
+KEEL_API std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunction& supports);
 
 // Evaluates nodes whose inputs are all constants with the op's reference, up to
 // 1 MiB a result, applies identities that change no bit, and drops dead nodes.
 // REQUIRES a specialised graph: stop_gradient is dropped, too.
-KEEL_API std::unique_ptr<Graph> fold(const Graph &graph);
+KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
 
 // Merges equal pure nodes and drops dead ones.
-KEEL_API std::unique_ptr<Graph> cse(const Graph &graph);
+KEEL_API std::unique_ptr<Graph> cse(const Graph& graph);
 
 // What fuse left apart and why, one line for each edge between an element-wise node and a
 // neighbour that computes something: "%12 (matmul) -> %13 (add): matmul is not element-wise".
@@ -59,8 +58,8 @@ struct FuseReport {
 // Groups elementwise clusters into `fused` nodes where the backend accepts
 // them. Appends to `report` if there is one.
 KEEL_API std::unique_ptr<Graph> fuse(const Graph& graph, const SupportsFunction& supports,
-                            FuseReport* report = nullptr);
+                                     FuseReport* report = nullptr);
 
-} // namespace keel
+}  // namespace keel
 
-#endif // KEEL_GRAPH_PASSES_PASSES_H
+#endif  // KEEL_GRAPH_PASSES_PASSES_H

@@ -1,5 +1,6 @@
-// The cube's products beside the peak of fused multiply-adds and Eigen, one thread, in one run: compare the GFLOP/s
-// columns. Operands are random; the cube packs them anew in each product, as Eigen does.
+// The cube's products beside the peak of fused multiply-adds and Eigen, one thread, in one run:
+// compare the GFLOP/s columns. Operands are random; the cube packs them anew in each product, as
+// Eigen does.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +23,7 @@ struct Shape {
   size_t m, k, n;
   bool transpose_a;
 };
-constexpr Shape kShapes[] = {{512, 512, 512, false},   {1024, 1024, 1024, false},
+constexpr Shape kShapes[] = {{512, 512, 512, false},    {1024, 1024, 1024, false},
                              {2048, 2048, 2048, false}, {100, 784, 10, false},
                              {784, 100, 10, true},      {128, 784, 512, false},
                              {784, 128, 512, true},     {37, 129, 53, false},
@@ -39,7 +40,8 @@ std::vector<float> random_floats(size_t n) {
 }
 
 void report(benchmark::State& state, const Shape& s) {
-  const double flop = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  const double flop =
+      2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   state.counters["GFLOP/s"] =
       benchmark::Counter(flop * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
@@ -63,7 +65,8 @@ void run_cube(benchmark::State& state, const Shape& s, DType dtype) {
   problem.transpose_a = s.transpose_a;
   const CubePlan plan = plan_cube(problem);
   const size_t bytes = (cube_scratch_bytes(plan, s.m, s.n) + 4095) / 4096 * 4096;
-  const std::unique_ptr<void, decltype(&std::free)> scratch(std::aligned_alloc(4096, bytes), &std::free);
+  const std::unique_ptr<void, decltype(&std::free)> scratch(std::aligned_alloc(4096, bytes),
+                                                            &std::free);
   CubeArgs args;
   args.a = dtype == f32 ? static_cast<const void*>(a.data()) : narrow_a.data();
   args.a_stride = s.transpose_a ? s.m : s.k;
@@ -98,8 +101,8 @@ void fma_peak(benchmark::State& state) {
         "dec %0\n jnz 1b\n"
         : "+r"(turns)
         : "r"(operands.data())
-        : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-          "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+        : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+          "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
   }
   state.counters["GFLOP/s"] = benchmark::Counter(2e-9 * kTurns * kChains * kLanes,
                                                  benchmark::Counter::kIsIterationInvariantRate);

@@ -1,5 +1,6 @@
-// The vector unit on one core: bytes moved per second in cache (64 KiB a source) and in memory (64 MiB), beside plain
-// copies and reads of the same size in the same run; softmax rows at the shapes that matter.
+// The vector unit on one core: bytes moved per second in cache (64 KiB a source) and in memory (64
+// MiB), beside plain copies and reads of the same size in the same run; softmax rows at the shapes
+// that matter.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -106,16 +107,17 @@ const int registered = [] {
   struct {
     const char* op;
     int sources;
-  } constexpr kInstructions[] = {{"add", 2},     {"fma", 3},  {"relu", 1}, {"exp", 1},
-                                 {"tanh", 1},    {"log", 1},  {"gelu", 1}, {"sigmoid", 1},
+  } constexpr kInstructions[] = {{"add", 2},     {"fma", 3}, {"relu", 1}, {"exp", 1},
+                                 {"tanh", 1},    {"log", 1}, {"gelu", 1}, {"sigmoid", 1},
                                  {"maximum", 2}, {"sin", 1}};
   for (const size_t n : {kInCache, kInMemory}) {
     const std::string where = n == kInCache ? "/cache" : "/memory";
     benchmark::RegisterBenchmark(("vector/plain_copy" + where).c_str(),
                                  [n](benchmark::State& s) { plain_copy(s, n); });
     for (const auto& i : kInstructions) {
-      benchmark::RegisterBenchmark(("vector/" + std::string(i.op) + where).c_str(),
-                                   [i, n](benchmark::State& s) { instruction(s, i.op, i.sources, n); });
+      benchmark::RegisterBenchmark(
+          ("vector/" + std::string(i.op) + where).c_str(),
+          [i, n](benchmark::State& s) { instruction(s, i.op, i.sources, n); });
     }
     for (const DType dtype : {f32, f16}) {
       benchmark::RegisterBenchmark(("vector/sum_" + std::string(name_of(dtype)) + where).c_str(),

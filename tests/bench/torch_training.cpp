@@ -1,8 +1,7 @@
-// What libtorch takes for the training steps that `keel train` runs: eager mode, autograd, optim::SGD, batches sliced from
-// a float set that is ready in memory. Prints the median microseconds of a step. The counterpart in compare_training.sh.
-// Usage: bench_torch_training softmax|mlp BATCH THREADS STEPS MNIST_DIR|digits
-#include <torch/torch.h>
-
+// What libtorch takes for the training steps that `keel train` runs: eager mode, autograd,
+// optim::SGD, batches sliced from a float set that is ready in memory. Prints the median
+// microseconds of a step. The counterpart in compare_training.sh. Usage: bench_torch_training
+// softmax|mlp BATCH THREADS STEPS MNIST_DIR|digits
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include <keel/keel.h>
+#include <torch/torch.h>
 
 namespace {
 
@@ -65,7 +65,8 @@ int run(int argc, char** argv) {
   keel::LabelledSplits data = source == "digits" ? keel::make_digits() : keel::load_mnist(source);
   const int64_t count = data.train.count();
   const auto images =
-      torch::from_blob(data.train.images.raw(), {count, 784}, torch::kUInt8).to(torch::kFloat32) / 255;
+      torch::from_blob(data.train.images.raw(), {count, 784}, torch::kUInt8).to(torch::kFloat32) /
+      255;
   const auto labels =
       torch::from_blob(data.train.labels.raw(), {count}, torch::kUInt8).to(torch::kInt64);
   std::vector<double> times;

@@ -1,5 +1,5 @@
-// What the tests of the NPU's host ISA share: running a piece on every instruction set that works here, numbers that
-// owe nothing to the library, and calls of vector instructions on arrays.
+// What the tests of the NPU's host ISA share: running a piece on every instruction set that works
+// here, numbers that owe nothing to the library, and calls of vector instructions on arrays.
 #ifndef KEEL_TESTS_UNIT_NPU_ISA_FOR_TESTS_H
 #define KEEL_TESTS_UNIT_NPU_ISA_FOR_TESTS_H
 
@@ -53,8 +53,7 @@ inline bool same_bits(const std::vector<float>& x, const std::vector<float>& y) 
 template <class Out, class... In>
 std::vector<Out> run(const char* op, keel::DType in, keel::DType out, size_t n, double imm0,
                      double imm1, const std::vector<In>&... sources) {
-  const keel::npu::VectorInstruction instruction =
-      keel::npu::find_vector_instruction(op, in, out);
+  const keel::npu::VectorInstruction instruction = keel::npu::find_vector_instruction(op, in, out);
   CAPTURE(std::string(op));
   CAPTURE(std::string(keel::name_of(in)));
   REQUIRE((instruction != nullptr));

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/npu/isa/copy.h"
+
 #include "npu_isa_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
@@ -77,8 +78,9 @@ TEST_CASE("npu copy: strided copies of every order of three dimensions") {
     for (int64_t i = 0; i < copy.dims[0]; ++i) {
       for (int64_t j = 0; j < copy.dims[1]; ++j) {
         for (int64_t k = 0; k < copy.dims[2]; ++k, ++at) {
-          wrong += dst[at] != src[static_cast<size_t>(i * copy.src_strides[0] + j * copy.src_strides[1] +
-                                                      k * copy.src_strides[2])];
+          wrong +=
+              dst[at] != src[static_cast<size_t>(i * copy.src_strides[0] + j * copy.src_strides[1] +
+                                                 k * copy.src_strides[2])];
         }
       }
     }
@@ -127,7 +129,8 @@ TEST_CASE("npu copy: rows are gathered in the order of the indices") {
   std::vector<uint8_t> dst(indices.size() * 7);
   npu::gather_rows(src.data(), indices.data(), indices.size(), 7, dst.data());
   for (size_t i = 0; i < indices.size(); ++i) {
-    for (size_t b = 0; b < 7; ++b) CHECK(dst[i * 7 + b] == src[static_cast<size_t>(indices[i]) * 7 + b]);
+    for (size_t b = 0; b < 7; ++b)
+      CHECK(dst[i * 7 + b] == src[static_cast<size_t>(indices[i]) * 7 + b]);
   }
 }
 

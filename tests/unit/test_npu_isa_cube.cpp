@@ -1,7 +1,5 @@
-// The cube against plain triple loops in double, for every host ISA that runs here: dtypes, odd shapes, strides,
-// transposes, epilogues, and rectangles of C that must have the bits of the whole.
-#include <doctest/doctest.h>
-
+// The cube against plain triple loops in double, for every host ISA that runs here: dtypes, odd
+// shapes, strides, transposes, epilogues, and rectangles of C that must have the bits of the whole.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
@@ -34,7 +34,9 @@ class Numbers {
     state_ ^= state_ << 17;
     return state_;
   }
-  float uniform() { return static_cast<float>(static_cast<double>(next() >> 40) / 8388608.0 - 1.0); }
+  float uniform() {
+    return static_cast<float>(static_cast<double>(next() >> 40) / 8388608.0 - 1.0);
+  }
 
  private:
   uint64_t state_;
@@ -131,9 +133,10 @@ std::vector<float> compute(const Product& p, const CubePlan& plan, size_t row_st
   const Scratch scratch(cube_scratch_bytes(plan, row_step, column_step));
   for (size_t i = 0; i < p.problem.m; i += row_step) {
     for (size_t j = 0; j < p.problem.n; j += column_step) {
-      cube_block(plan, args,
-                 {i, std::min(p.problem.m, i + row_step), j, std::min(p.problem.n, j + column_step)},
-                 scratch.data.get());
+      cube_block(
+          plan, args,
+          {i, std::min(p.problem.m, i + row_step), j, std::min(p.problem.n, j + column_step)},
+          scratch.data.get());
     }
   }
   return c;
@@ -218,7 +221,7 @@ struct EveryIsa {
   }
 };
 
-constexpr size_t kShapes[][3] = {{1, 1, 1},    {37, 53, 129}, {1, 40, 17},  {40, 1, 17},
+constexpr size_t kShapes[][3] = {{1, 1, 1},    {37, 53, 129}, {1, 40, 17},   {40, 1, 17},
                                  {33, 10, 96}, {16, 16, 16},  {100, 10, 50}, {29, 67, 800},
                                  {3, 5, 0},    {64, 17, 33},  {7, 16, 391},  {15, 33, 385},
                                  {9, 21, 2100}};

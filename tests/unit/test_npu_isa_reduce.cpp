@@ -11,6 +11,7 @@
 #include "keel/backends/npu/isa/softmax.h"
 #include "keel/backends/npu/isa/vector_reduce.h"
 #include "keel/core/base/half.h"
+
 #include "npu_isa_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
@@ -78,7 +79,9 @@ TEST_CASE("npu reduce: rows and columns of floats") {
           if (std::isinf(exact)) {
             CHECK(static_cast<double>(by_row[r]) == exact);
           } else {
-            const double size = op == std::string("sum") ? static_cast<double>(cols) : std::fabs(exact) * static_cast<double>(cols);
+            const double size = op == std::string("sum")
+                                    ? static_cast<double>(cols)
+                                    : std::fabs(exact) * static_cast<double>(cols);
             CHECK(std::fabs(static_cast<double>(by_row[r]) - exact) <= 2e-7 * size + 1e-30);
           }
         }

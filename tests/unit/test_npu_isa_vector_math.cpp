@@ -1,4 +1,5 @@
-// The vector unit's functions of floats against the C library in double, over the whole range of f32.
+// The vector unit's functions of floats against the C library in double, over the whole range of
+// f32.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/core/base/half.h"
+
 #include "npu_isa_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
@@ -63,15 +65,18 @@ const Function kFunctions[] = {
     {"round", [](double x) { return std::nearbyint(x); }, 0, -kInf, kInf},
 };
 
-// Every exponent and sign, mantissas spread over all of them, and the values that functions stumble over.
+// Every exponent and sign, mantissas spread over all of them, and the values that functions stumble
+// over.
 std::vector<float> whole_range() {
   std::vector<float> values;
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 70001) {
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   }
-  for (const float v : {0.0f, 1.0f, 0x1p-149f, 0x1p-126f, 0x1.fffffep127f, kInf, 0.5f, 1.5f, 2.5f,
-                        0x1.fffffep-2f, 88.72283f, 88.722839f, 87.33654f, 103.97208f, 104.0f, 16777216.0f,
-                        8388607.5f, 1e5f, 3.1415927f, 1.5707964f, 0.94f, 4.0f, 13.5f, 14.0f}) {
+  for (const float v :
+       {0.0f,       1.0f,       0x1p-149f, 0x1p-126f,      0x1.fffffep127f, kInf,
+        0.5f,       1.5f,       2.5f,      0x1.fffffep-2f, 88.72283f,       88.722839f,
+        87.33654f,  103.97208f, 104.0f,    16777216.0f,    8388607.5f,      1e5f,
+        3.1415927f, 1.5707964f, 0.94f,     4.0f,           13.5f,           14.0f}) {
     values.push_back(v);
     values.push_back(-v);
     values.push_back(std::nextafter(v, kInf));
@@ -139,7 +144,8 @@ TEST_CASE("npu vector math: sine and cosine of large arguments") {
 TEST_CASE("npu vector math: signs of zero are kept by odd functions") {
   const std::vector<float> zeros(17, -0.0f);
   on_every_isa([&] {
-    for (const char* op : {"expm1", "log1p", "tanh", "erf", "sin", "sqrt", "floor", "ceil", "round"}) {
+    for (const char* op :
+         {"expm1", "log1p", "tanh", "erf", "sin", "sqrt", "floor", "ceil", "round"}) {
       CAPTURE(std::string(op));
       for (const float v : run<float>(op, f32, f32, zeros.size(), 0, 0, zeros)) {
         CHECK((v == 0.0f && std::signbit(v)));

@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/element_loop-inl.h"
 #include "keel/backends/npu/isa/half_codec-inl.h"
 #include "keel/backends/npu/isa/instruction_table.h"
@@ -17,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace {
 
-// The f32 whose rounding to 8 or 11 bits is that of the integer itself: bits that f32 has no room for leave their
-// trace in the last place ("round to odd").
+// The f32 whose rounding to 8 or 11 bits is that of the integer itself: bits that f32 has no room
+// for leave their trace in the last place ("round to odd").
 HWY_INLINE float odd_rounded(int64_t value) {
   const bool negative = value < 0;
   uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
@@ -153,25 +154,28 @@ void f32_to_u8(const VectorCall& call) {
   for (; i < call.n; ++i) dst[i] = saturating_cast<uint8_t>(src[i]);
 }
 
-#define KEEL_CASTS_FROM(dtype, From)                                                      \
-  {"cast", dtype, i64, false, &plain<From, int64_t>},                                     \
-      {"cast", dtype, boolean, false, &plain<From, Bool>},                                \
-      {"cast", dtype, f16, false, &to_half<From, HalfCodec, false>},                      \
-      {"cast", dtype, f16, true, &to_half<From, HalfCodec, true>},                        \
-      {"cast", dtype, bf16, false, &to_half<From, BFloat16Codec, false>}
-#define KEEL_INTEGER_CASTS_FROM(dtype, From)                                              \
-  KEEL_CASTS_FROM(dtype, From), {"cast", dtype, f32, false, &plain<From, float>},         \
-      {"cast", dtype, i32, false, &plain<From, int32_t>},                                 \
-      {"cast", dtype, u8, false, &plain<From, uint8_t>}
-#define KEEL_HALF_CASTS_FROM(dtype, Codec)                                                \
-  {"cast", dtype, f32, false, &from_half<Codec, float>},                                  \
-      {"cast", dtype, i64, false, &from_half<Codec, int64_t>},                            \
-      {"cast", dtype, i32, false, &from_half<Codec, int32_t>},                            \
-      {"cast", dtype, u8, false, &from_half<Codec, uint8_t>},                             \
-      {"cast", dtype, boolean, false, &from_half<Codec, Bool>},                           \
-      {"cast", dtype, f16, false, &half_to_half<Codec, HalfCodec, false>},                \
-      {"cast", dtype, f16, true, &half_to_half<Codec, HalfCodec, true>},                  \
-      {"cast", dtype, bf16, false, &half_to_half<Codec, BFloat16Codec, false>}
+#define KEEL_CASTS_FROM(dtype, From)                                 \
+  {"cast", dtype, i64, false, &plain<From, int64_t>},                \
+      {"cast", dtype, boolean, false, &plain<From, Bool>},           \
+      {"cast", dtype, f16, false, &to_half<From, HalfCodec, false>}, \
+      {"cast", dtype, f16, true, &to_half<From, HalfCodec, true>}, { \
+    "cast", dtype, bf16, false, &to_half<From, BFloat16Codec, false> \
+  }
+#define KEEL_INTEGER_CASTS_FROM(dtype, From)                                      \
+  KEEL_CASTS_FROM(dtype, From), {"cast", dtype, f32, false, &plain<From, float>}, \
+      {"cast", dtype, i32, false, &plain<From, int32_t>}, {                       \
+    "cast", dtype, u8, false, &plain<From, uint8_t>                               \
+  }
+#define KEEL_HALF_CASTS_FROM(dtype, Codec)                                 \
+  {"cast", dtype, f32, false, &from_half<Codec, float>},                   \
+      {"cast", dtype, i64, false, &from_half<Codec, int64_t>},             \
+      {"cast", dtype, i32, false, &from_half<Codec, int32_t>},             \
+      {"cast", dtype, u8, false, &from_half<Codec, uint8_t>},              \
+      {"cast", dtype, boolean, false, &from_half<Codec, Bool>},            \
+      {"cast", dtype, f16, false, &half_to_half<Codec, HalfCodec, false>}, \
+      {"cast", dtype, f16, true, &half_to_half<Codec, HalfCodec, true>}, { \
+    "cast", dtype, bf16, false, &half_to_half<Codec, BFloat16Codec, false> \
+  }
 
 constexpr InstructionRow kRows[] = {
     KEEL_CASTS_FROM(f32, float),

@@ -8,13 +8,15 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/isa/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 
-// Whole blocks of 32-bit elements; returns how many rows and columns they cover, through the references.
+// Whole blocks of 32-bit elements; returns how many rows and columns they cover, through the
+// references.
 void transpose_words(const uint32_t* src, size_t src_stride, uint32_t* dst, size_t dst_stride,
                      size_t rows, size_t cols, size_t& done_rows, size_t& done_cols) {
   const BlockTag d;
@@ -52,10 +54,14 @@ HWY_EXPORT(transpose_words);
 template <class F>
 void with_element(size_t element_size, F f) {
   switch (element_size) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
   }
 }
 

@@ -12,7 +12,7 @@ namespace keel::npu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kRowBlock = 112;    // rows of A packed at a time: with a panel of k they stay in L2
+constexpr size_t kRowBlock = 112;  // rows of A packed at a time: with a panel of k they stay in L2
 constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
@@ -150,8 +150,8 @@ class BlockWalk {
       return;
     }
     tile.partial_stride = parts_.partial_stride;
-    tile.partial = reinterpret_cast<float*>(scratch_ + parts_.partial) +
-                   row * parts_.partial_stride + column;
+    tile.partial =
+        reinterpret_cast<float*>(scratch_ + parts_.partial) + row * parts_.partial_stride + column;
   }
 
   const CubePlan& plan_;
@@ -195,8 +195,7 @@ size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexce
   return Scratch(plan, rows, cols).total;
 }
 
-void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range,
-                void* scratch) {
+void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch) {
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
   const SkinnyKernel skinny = skinny_kernel(plan);
   if (skinny == nullptr) return BlockWalk(plan, args, range, scratch).run();

@@ -1,10 +1,12 @@
-// The cube: C[m, n] = epilogue(A[m, k] x B[k, n]) with f32 accumulation. A CubePlan is made once per product, when a
-// program is compiled; cube_block then computes any rectangle of C, independently of every other, on any thread.
+// The cube: C[m, n] = epilogue(A[m, k] x B[k, n]) with f32 accumulation. A CubePlan is made once
+// per product, when a program is compiled; cube_block then computes any rectangle of C,
+// independently of every other, on any thread.
 //
-// Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's products are summed
-// one by one from zero, panels are added in order. Products with n <= 16 and A stored [m, k] sum over k in the lanes
-// of the host's vectors instead. Either way an element's bits depend on the shape, the dtypes, the transposes and the
-// host ISA, never on the rectangle it was computed in.
+// Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's
+// products are summed one by one from zero, panels are added in order. Products with n <= 16 and A
+// stored [m, k] sum over k in the lanes of the host's vectors instead. Either way an element's bits
+// depend on the shape, the dtypes, the transposes and the host ISA, never on the rectangle it was
+// computed in.
 #ifndef KEEL_BACKENDS_NPU_ISA_CUBE_H
 #define KEEL_BACKENDS_NPU_ISA_CUBE_H
 
@@ -15,9 +17,10 @@
 
 namespace keel::npu {
 
-// What is applied to bytes as they are loaded: byte x counts as table[x]. Fill the table by running the ops that the
-// load replaces over 0..255, then call make_byte_map, which recognises the shapes that can be computed instead of
-// looked up (x * scale + shift and x / divisor, with the table's very bits).
+// What is applied to bytes as they are loaded: byte x counts as table[x]. Fill the table by running
+// the ops that the load replaces over 0..255, then call make_byte_map, which recognises the shapes
+// that can be computed instead of looked up (x * scale + shift and x / divisor, with the table's
+// very bits).
 struct ByteMap {
   enum class Form : uint8_t { kTable, kAffine, kDivide };
   float table[256] = {};
@@ -29,7 +32,9 @@ ByteMap make_byte_map(const float* table);
 
 struct CubeProblem {
   size_t m = 0, n = 0, k = 0;
-  DType a = f32, b = f32;  // equal, out of f32, f16, bf16; or a is u8 and b f32, and the product has a ByteMap
+  DType
+      a = f32,
+      b = f32;  // equal, out of f32, f16, bf16; or a is u8 and b f32, and the product has a ByteMap
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
   bool reads_c = false;      // an epilogue with beta other than 0 will be used
@@ -37,9 +42,10 @@ struct CubeProblem {
 
 enum class CubeActivation : uint8_t { kNone, kRelu };
 
-// With s the product: v = alpha * s; v = v + beta * C; v = v + bias[column]; v = activation(v); C = v. Each step is
-// rounded, and left out where it is the identity (alpha 1, beta 0, no bias), so that a fused step has the bits of the
-// separate ops; with beta 0 the old C is not read. A descent step w = w - lr * dW is alpha = -lr, beta = 1 on C = w.
+// With s the product: v = alpha * s; v = v + beta * C; v = v + bias[column]; v = activation(v); C =
+// v. Each step is rounded, and left out where it is the identity (alpha 1, beta 0, no bias), so
+// that a fused step has the bits of the separate ops; with beta 0 the old C is not read. A descent
+// step w = w - lr * dW is alpha = -lr, beta = 1 on C = w.
 struct CubeEpilogue {
   float alpha = 1.0f;
   float beta = 0.0f;
@@ -79,8 +85,8 @@ CubePlan plan_cube(const CubeProblem& problem);
 // Bytes of scratch that cube_block wants for a rectangle of at most rows x cols; never zero.
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept;
 
-// Computes C[m0..m1, n0..n1]. `scratch` is aligned to 64 bytes and used by this call alone. REQUIRES that C overlaps
-// neither A nor B. Neither allocates nor throws.
+// Computes C[m0..m1, n0..n1]. `scratch` is aligned to 64 bytes and used by this call alone.
+// REQUIRES that C overlaps neither A nor B. Neither allocates nor throws.
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch);
 
 }  // namespace keel::npu

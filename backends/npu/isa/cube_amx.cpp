@@ -1,7 +1,9 @@
-// The cube on AMX tiles: bf16 operands, f32 accumulators, 32x32 of C at a time in four tiles. The tiles flush
-// subnormals and round in an order of their own, so bits differ from the vectors' (the bound does not).
+// The cube on AMX tiles: bf16 operands, f32 accumulators, 32x32 of C at a time in four tiles. The
+// tiles flush subnormals and round in an order of their own, so bits differ from the vectors' (the
+// bound does not).
 //
-// A panel of A is, for each 32 k, two tiles of [16 rows][32 k]; of B, two tiles of [16 pairs of k][16 columns][2].
+// A panel of A is, for each 32 k, two tiles of [16 rows][32 k]; of B, two tiles of [16 pairs of
+// k][16 columns][2].
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/transpose-inl.h"
 
@@ -35,8 +38,7 @@ HWY_INLINE __m512i pairs_along(const uint16_t* from, size_t depth) {
 // One pair of k for up to 16 rows or columns that lie side by side.
 HWY_INLINE __m512i pair_across(const uint16_t* from, size_t stride, size_t count, size_t depth) {
   const auto mask = static_cast<__mmask16>(low_bits(count) & 0xffffu);
-  const __m256i even =
-      depth > 0 ? _mm256_maskz_loadu_epi16(mask, from) : _mm256_setzero_si256();
+  const __m256i even = depth > 0 ? _mm256_maskz_loadu_epi16(mask, from) : _mm256_setzero_si256();
   const __m256i odd =
       depth > 1 ? _mm256_maskz_loadu_epi16(mask, from + stride) : _mm256_setzero_si256();
   return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
@@ -85,7 +87,8 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-// In assembly, because neither the intrinsics' memory operands nor the tile registers are known to the compiler.
+// In assembly, because neither the intrinsics' memory operands nor the tile registers are known to
+// the compiler.
 template <int kTile>
 HWY_INLINE void zero_tile() {
   asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
@@ -148,8 +151,8 @@ void multiply_plain(const void* a, const void* b, size_t length, float* tile) {
       for (size_t k = 0; k < length; ++k) {
         const size_t slab = k / kTileDepth * 2 * kTileElements, p = k % kTileDepth;
         const size_t at_a = slab + i / kTileRows * kTileElements + i % kTileRows * kTileDepth + p;
-        const size_t at_b = slab + j / kTileRows * kTileElements + p / 2 * kTileDepth +
-                            j % kTileRows * 2 + p % 2;
+        const size_t at_b =
+            slab + j / kTileRows * kTileElements + p / 2 * kTileDepth + j % kTileRows * 2 + p % 2;
         sum += widened(left[at_a]) * widened(right[at_b]);
       }
     }

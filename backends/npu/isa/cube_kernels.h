@@ -1,5 +1,5 @@
-// What one host ISA contributes to the cube: packing into panels, the product of two panels, and the step that brings
-// a finished tile to C. Internal to this folder.
+// What one host ISA contributes to the cube: packing into panels, the product of two panels, and
+// the step that brings a finished tile to C. Internal to this folder.
 #ifndef KEEL_BACKENDS_NPU_ISA_CUBE_KERNELS_H
 #define KEEL_BACKENDS_NPU_ISA_CUBE_KERNELS_H
 
@@ -23,8 +23,9 @@ constexpr size_t skinny_scratch_floats(size_t k, size_t k_panel) noexcept {
   return kSkinnyColumns * skinny_padded_k(k) + (rows > panel ? rows : panel) + 2 * kPackSlack;
 }
 
-// A slab of one operand: `count` rows (of A) or columns (of B) from `first`, over k0 .. k0 + length. Panels of `width`
-// follow each other; in a panel k is the outer index. What is missing in the last panel is zero.
+// A slab of one operand: `count` rows (of A) or columns (of B) from `first`, over k0 .. k0 +
+// length. Panels of `width` follow each other; in a panel k is the outer index. What is missing in
+// the last panel is zero.
 struct PackCall {
   const void* src = nullptr;
   DType dtype = f32;
@@ -60,9 +61,9 @@ struct SkinnyCall {
 };
 
 struct CubeKernels {
-  size_t rows = 0, cols = 0;        // of the register tile
+  size_t rows = 0, cols = 0;           // of the register tile
   size_t packed_size = sizeof(float);  // bytes of a packed element
-  size_t k_multiple = 1;            // panels are padded to this many k
+  size_t k_multiple = 1;               // panels are padded to this many k
   void (*pack_a)(const PackCall&) = nullptr;
   void (*pack_b)(const PackCall&) = nullptr;
   void (*multiply)(const void* a, const void* b, size_t length, float* tile) = nullptr;
@@ -77,8 +78,9 @@ struct CubeKernels {
 // For the host ISA in use.
 const CubeKernels& vector_cube_kernels();
 
-// Those for bf16 on tiles, nullptr where the build has none. `emulated`: the same packing, multiplied by plain loops,
-// which tests can run on any processor with AVX-512. REQUIRES that AVX-512 is in use.
+// Those for bf16 on tiles, nullptr where the build has none. `emulated`: the same packing,
+// multiplied by plain loops, which tests can run on any processor with AVX-512. REQUIRES that
+// AVX-512 is in use.
 const CubeKernels* amx_cube_kernels(bool emulated);
 
 }  // namespace keel::npu

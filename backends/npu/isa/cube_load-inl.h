@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/half_codec-inl.h"
 
@@ -54,7 +55,8 @@ struct ByteLoader {
       return x * hn::Set(d, scale_) + hn::Set(d, shift_);
     }
 #if HWY_TARGET <= HWY_AVX2
-    // The quotient by multiplication, mended by its own remainder: correctly rounded for these operands.
+    // The quotient by multiplication, mended by its own remainder: correctly rounded for these
+    // operands.
     const auto quotient = x * hn::Set(d, inverse_);
     const auto rest = hn::NegMulAdd(quotient, hn::Set(d, scale_), x);
     return hn::MulAdd(rest, hn::Set(d, inverse_), quotient);
@@ -90,9 +92,12 @@ HWY_INLINE void with_loader(DType dtype, const ByteMap* map, const F& f) {
   if (dtype == bf16) return f(HalfLoader<BFloat16Codec>(nullptr));
   if (dtype != u8) return f(FloatLoader(nullptr));
   switch (map->form) {
-    case ByteMap::Form::kTable: return f(ByteLoader<ByteMap::Form::kTable>(map));
-    case ByteMap::Form::kAffine: return f(ByteLoader<ByteMap::Form::kAffine>(map));
-    case ByteMap::Form::kDivide: return f(ByteLoader<ByteMap::Form::kDivide>(map));
+    case ByteMap::Form::kTable:
+      return f(ByteLoader<ByteMap::Form::kTable>(map));
+    case ByteMap::Form::kAffine:
+      return f(ByteLoader<ByteMap::Form::kAffine>(map));
+    case ByteMap::Form::kDivide:
+      return f(ByteLoader<ByteMap::Form::kDivide>(map));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_load-inl.h"
 #include "keel/backends/npu/isa/transpose-inl.h"
@@ -20,8 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // How early operands are called for: neither order is one that processors foresee.
 constexpr size_t kRowsAhead = 12, kBytesAhead = 256;
 
-// One panel whose elements lie side by side for each k. Stores are whole vectors: what they spill over the panel's
-// edge is overwritten by the next k (kPackSlack at the very end).
+// One panel whose elements lie side by side for each k. Stores are whole vectors: what they spill
+// over the panel's edge is overwritten by the next k (kPackSlack at the very end).
 template <class Loader>
 HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t begin, size_t count,
                             float* to) {
@@ -49,8 +50,8 @@ template <class Loader>
 HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t begin, size_t count,
                            float* to) {
   const BlockTag d;
-  const auto* src = static_cast<const typename Loader::Element*>(call.src) + begin * call.stride +
-                    call.k0;
+  const auto* src =
+      static_cast<const typename Loader::Element*>(call.src) + begin * call.stride + call.k0;
   hn::Vec<BlockTag> block[kBlockSide];
   for (size_t k = 0; k < call.length; k += kBlockSide) {
     const size_t depth = std::min(kBlockSide, call.length - k);

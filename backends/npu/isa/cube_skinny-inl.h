@@ -1,10 +1,11 @@
-// Products with few columns or rows of C (at most 16), where a register tile of the general kernel would be mostly padding.
+// Products with few columns or rows of C (at most 16), where a register tile of the general kernel
+// would be mostly padding.
 //
-// skinny_rows (A stored [m, k]): k lies in the lanes. Vectors of A's rows meet vectors of B's columns, which are
-// packed as rows; each element of C has one accumulator vector, whose lanes are added at the end. A is read in place.
-// skinny_columns (A stored [k, m]): m lies in the lanes, so that a tile of C is computed transposed from A in place;
-// k goes in the panels of the numeric plan. flat_rows (few rows of C, B stored [k, n]) is the same with A and B
-// changing places.
+// skinny_rows (A stored [m, k]): k lies in the lanes. Vectors of A's rows meet vectors of B's
+// columns, which are packed as rows; each element of C has one accumulator vector, whose lanes are
+// added at the end. A is read in place. skinny_columns (A stored [k, m]): m lies in the lanes, so
+// that a tile of C is computed transposed from A in place; k goes in the panels of the numeric
+// plan. flat_rows (few rows of C, B stored [k, n]) is the same with A and B changing places.
 // Included once per Highway target.
 #if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
@@ -17,6 +18,7 @@
 #include <utility>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_pack-inl.h"
 #include "keel/backends/npu/isa/cube_tile-inl.h"
@@ -125,8 +127,7 @@ inline void pack_columns_as_rows(const SkinnyCall& call, size_t n0, size_t count
   const CubeProblem& p = call.problem;
   if (p.transpose_b) {
     const void* first = element_at(call.args.b, p.b, n0 * call.args.b_stride);
-    return with_loader(p.b, nullptr,
-                       WidenRows{first, call.args.b_stride, count, p.k, to, stride});
+    return with_loader(p.b, nullptr, WidenRows{first, call.args.b_stride, count, p.k, to, stride});
   }
   // A panel of "rows" k0 .. with the columns along them: the packing transposes.
   PackCall pack;
@@ -199,7 +200,8 @@ inline void skinny_rows(const SkinnyCall& call) {
 
 constexpr size_t kOuterRows = kOuterVectors * kSkinnyLanes;  // rows of C in a tile
 
-// kColumns columns of a tile, transposed: to[c * kOuterRows + i] gains the panel's products of row i and column c.
+// kColumns columns of a tile, transposed: to[c * kOuterRows + i] gains the panel's products of row
+// i and column c.
 template <size_t kColumns>
 HWY_INLINE void outer_tile(const float* a, size_t a_stride, const float* b, size_t b_stride,
                            size_t length, bool first, float* to) {
@@ -261,8 +263,8 @@ HWY_INLINE void transpose_tile(const float* from, float* tile) {
   }
 }
 
-// The two operands of a product with m or n in the lanes: the wide one is stored [k, lanes], of the slim one at most
-// kSkinnyColumns rows or columns are multiplied with it.
+// The two operands of a product with m or n in the lanes: the wide one is stored [k, lanes], of the
+// slim one at most kSkinnyColumns rows or columns are multiplied with it.
 struct OuterSides {
   const SkinnyCall& call;
   bool swapped;  // the wide operand is B
@@ -286,7 +288,8 @@ struct OuterSides {
   }
 };
 
-// One panel of `count` lanes of the wide operand: in place, or packed into `buffer` where they are not f32 or too few.
+// One panel of `count` lanes of the wide operand: in place, or packed into `buffer` where they are
+// not f32 or too few.
 inline const float* outer_wide(PackCall pack, size_t first, size_t count, size_t k0, size_t length,
                                float* buffer, size_t& stride) {
   if (pack.dtype == f32 && count == kOuterRows) {

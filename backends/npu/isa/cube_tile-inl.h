@@ -1,4 +1,5 @@
-// The step from a register tile to C: adding up panels of k, then the epilogue. Included once per Highway target.
+// The step from a register tile to C: adding up panels of k, then the epilogue. Included once per
+// Highway target.
 #if defined(KEEL_BACKENDS_NPU_ISA_CUBE_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_CUBE_TILE_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_CUBE_TILE_INL_H
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -82,8 +84,8 @@ inline void finish_tile(const TileCall& call) {
     float* to = call.last ? c : partial;
     size_t j = 0;
     for (; j + lanes <= call.cols; j += lanes) {
-      const auto v = finish_lanes(d, call, tile + j, partial + j, c + j,
-                                  bias == nullptr ? nullptr : bias + j);
+      const auto v =
+          finish_lanes(d, call, tile + j, partial + j, c + j, bias == nullptr ? nullptr : bias + j);
       hn::StoreU(v, d, to + j);
     }
     if (j < call.cols) {

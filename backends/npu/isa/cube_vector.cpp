@@ -1,4 +1,5 @@
-// The cube on vectors: register tiles of f32 accumulators, whatever the operands' dtype was before packing.
+// The cube on vectors: register tiles of f32 accumulators, whatever the operands' dtype was before
+// packing.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "keel/backends/npu/isa/cube_vector.cpp"
 #include "hwy/foreach_target.h"
@@ -6,6 +7,7 @@
 #include <utility>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_pack-inl.h"
 #include "keel/backends/npu/isa/cube_skinny-inl.h"

@@ -1,5 +1,5 @@
-// Loops over elements one by one, for integers and bools, which the compiler turns into vector code of the target
-// that includes this. Included once per Highway target.
+// Loops over elements one by one, for integers and bools, which the compiler turns into vector code
+// of the target that includes this. Included once per Highway target.
 #if defined(KEEL_BACKENDS_NPU_ISA_ELEMENT_LOOP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_ELEMENT_LOOP_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_ELEMENT_LOOP_INL_H
@@ -11,10 +11,11 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/vector_unit.h"
 
-// Before a loop whose sources and result are the same addresses or none in common. Clang has nothing as mild: there
-// the check that the loop makes for itself must do.
+// Before a loop whose sources and result are the same addresses or none in common. Clang has
+// nothing as mild: there the check that the loop makes for itself must do.
 #undef KEEL_INDEPENDENT_TURNS
 #if HWY_COMPILER_CLANG
 #define KEEL_INDEPENDENT_TURNS

@@ -1,4 +1,5 @@
-// Vector instructions: arithmetic and rounding of floats, exact or correctly rounded (mod and pow by the C library).
+// Vector instructions: arithmetic and rounding of floats, exact or correctly rounded (mod and pow
+// by the C library).
 #include <cmath>
 #include <limits>
 
@@ -7,6 +8,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/vector_driver-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -147,9 +149,7 @@ struct ScaleShiftOp {
   static constexpr int kSources = 1;
   explicit ScaleShiftOp(const VectorCall& call)
       : scale(static_cast<float>(call.imm[0])), shift(static_cast<float>(call.imm[1])) {}
-  HWY_INLINE Vf operator()(Vf a) const {
-    return hn::Set(F32(), scale) * a + hn::Set(F32(), shift);
-  }
+  HWY_INLINE Vf operator()(Vf a) const { return hn::Set(F32(), scale) * a + hn::Set(F32(), shift); }
   float scale, shift;
 };
 

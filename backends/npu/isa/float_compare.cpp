@@ -4,6 +4,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/vector_driver-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -11,15 +12,15 @@ namespace keel::npu::HWY_NAMESPACE {
 namespace {
 
 // The integer 1 in the lanes where the comparison holds.
-#define KEEL_COMPARISON(Name, expression)                                       \
-  struct Name : NoImmediate {                                                   \
-    using NoImmediate::NoImmediate;                                             \
-    static constexpr int kSources = 2;                                          \
-    HWY_INLINE Vf operator()(Vf a, Vf b) const {                                \
-      const F32 d;                                                              \
-      const hn::RebindToSigned<F32> di;                                         \
-      return hn::IfThenElseZero(expression, hn::BitCast(d, hn::Set(di, 1)));    \
-    }                                                                           \
+#define KEEL_COMPARISON(Name, expression)                                    \
+  struct Name : NoImmediate {                                                \
+    using NoImmediate::NoImmediate;                                          \
+    static constexpr int kSources = 2;                                       \
+    HWY_INLINE Vf operator()(Vf a, Vf b) const {                             \
+      const F32 d;                                                           \
+      const hn::RebindToSigned<F32> di;                                      \
+      return hn::IfThenElseZero(expression, hn::BitCast(d, hn::Set(di, 1))); \
+    }                                                                        \
   }
 
 KEEL_COMPARISON(EqualOp, a == b);

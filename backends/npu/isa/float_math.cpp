@@ -4,6 +4,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/vector_driver-inl.h"
 #include "keel/backends/npu/isa/vector_math-inl.h"
 #include "keel/backends/npu/isa/vector_trig-inl.h"
@@ -12,10 +13,10 @@ HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace {
 
-#define KEEL_UNARY(Name, function)                                     \
-  struct Name : NoImmediate {                                          \
-    using NoImmediate::NoImmediate;                                    \
-    static constexpr int kSources = 1;                                 \
+#define KEEL_UNARY(Name, function)                                      \
+  struct Name : NoImmediate {                                           \
+    using NoImmediate::NoImmediate;                                     \
+    static constexpr int kSources = 1;                                  \
     HWY_INLINE Vf operator()(Vf a) const { return function(F32(), a); } \
   }
 
@@ -33,11 +34,11 @@ KEEL_UNARY(CosOp, cos);
 #undef KEEL_UNARY
 
 constexpr InstructionRow kRows[] = {
-    KEEL_FLOAT_INSTRUCTION("exp", ExpOp),         KEEL_FLOAT_INSTRUCTION("expm1", Expm1Op),
-    KEEL_FLOAT_INSTRUCTION("log", LogOp),         KEEL_FLOAT_INSTRUCTION("log1p", Log1pOp),
-    KEEL_FLOAT_INSTRUCTION("tanh", TanhOp),       KEEL_FLOAT_INSTRUCTION("sigmoid", SigmoidOp),
-    KEEL_FLOAT_INSTRUCTION("erf", ErfOp),         KEEL_FLOAT_INSTRUCTION("gelu", GeluOp),
-    KEEL_FLOAT_INSTRUCTION("sin", SinOp),         KEEL_FLOAT_INSTRUCTION("cos", CosOp),
+    KEEL_FLOAT_INSTRUCTION("exp", ExpOp),   KEEL_FLOAT_INSTRUCTION("expm1", Expm1Op),
+    KEEL_FLOAT_INSTRUCTION("log", LogOp),   KEEL_FLOAT_INSTRUCTION("log1p", Log1pOp),
+    KEEL_FLOAT_INSTRUCTION("tanh", TanhOp), KEEL_FLOAT_INSTRUCTION("sigmoid", SigmoidOp),
+    KEEL_FLOAT_INSTRUCTION("erf", ErfOp),   KEEL_FLOAT_INSTRUCTION("gelu", GeluOp),
+    KEEL_FLOAT_INSTRUCTION("sin", SinOp),   KEEL_FLOAT_INSTRUCTION("cos", CosOp),
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Conversions between f32 and the 16-bit floats: one vector at a time, and runs of elements. Rounding is to nearest
-// even with subnormals kept and NaN staying NaN, in integer operations where the target has no such instruction.
+// Conversions between f32 and the 16-bit floats: one vector at a time, and runs of elements.
+// Rounding is to nearest even with subnormals kept and NaN staying NaN, in integer operations where
+// the target has no such instruction.
 #if defined(KEEL_BACKENDS_NPU_ISA_HALF_CODEC_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_HALF_CODEC_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_HALF_CODEC_INL_H
@@ -11,13 +12,15 @@
 #include <cstring>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/vector_unit.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Codec is HalfCodec or BFloat16Codec: load(d, from) and store(d, v, to) move one vector of D's lanes.
+// Codec is HalfCodec or BFloat16Codec: load(d, from) and store(d, v, to) move one vector of D's
+// lanes.
 template <class Codec>
 struct HalfRuns {
   static void widen(const uint16_t* from, size_t n, float* to) {
@@ -102,7 +105,8 @@ struct HalfCodec : HalfRuns<HalfCodec> {
     const auto value = hn::BitCast(du, hn::BitCast(d, magnitude) * hn::Set(d, 0x1p112f));
     const auto special = hn::BitCast(d, magnitude) >= hn::Set(d, 0x1p-96f);
     const auto infinite = hn::Or(magnitude, hn::Set(du, 0x7f800000u));
-    return hn::BitCast(d, hn::Or(hn::IfThenElse(hn::RebindMask(du, special), infinite, value), sign));
+    return hn::BitCast(d,
+                       hn::Or(hn::IfThenElse(hn::RebindMask(du, special), infinite, value), sign));
 #endif
   }
 
@@ -123,12 +127,12 @@ struct HalfCodec : HalfRuns<HalfCodec> {
         hn::ShiftRight<13>(magnitude - hn::Set(du, 0x38000000u) + hn::Set(du, 0xfffu) + odd);
     // Adding 0.5 lets the addition round to units of 2^-24, the spacing of f16's subnormals.
     const auto half = hn::Set(d, 0.5f);
-    const auto small =
-        hn::BitCast(du, hn::BitCast(d, magnitude) + half) - hn::BitCast(du, half);
-    const auto quiet = hn::Or(hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 0x1ffu)),
-                              hn::Set(du, 0x7e00u));
+    const auto small = hn::BitCast(du, hn::BitCast(d, magnitude) + half) - hn::BitCast(du, half);
+    const auto quiet =
+        hn::Or(hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 0x1ffu)), hn::Set(du, 0x7e00u));
     const auto absolute = hn::BitCast(d, magnitude);
-    auto result = hn::IfThenElse(hn::RebindMask(du, absolute < hn::Set(d, 0x1p-14f)), small, normal);
+    auto result =
+        hn::IfThenElse(hn::RebindMask(du, absolute < hn::Set(d, 0x1p-14f)), small, normal);
     result = hn::IfThenElse(hn::RebindMask(du, absolute >= hn::Set(d, 65520.0f)),
                             hn::Set(du, 0x7c00u), result);
     result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, result);

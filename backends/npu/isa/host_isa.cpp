@@ -5,12 +5,14 @@
 #include <cstdlib>
 
 #include "hwy/targets.h"
+
 #include "keel/core/base/error.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <sys/syscall.h>
 #endif
 
 namespace keel::npu {
@@ -24,9 +26,12 @@ struct Choice {
 
 #if HWY_ARCH_X86
 constexpr Choice kChoices[] = {
-    {HostIsa::kScalar, "scalar", HWY_SCALAR | HWY_EMU128}, {HostIsa::kSsse3, "ssse3", HWY_SSSE3},
-    {HostIsa::kSse4, "sse4", HWY_SSE4},                    {HostIsa::kAvx2, "avx2", HWY_AVX2},
-    {HostIsa::kAvx512, "avx512", HWY_AVX3},                {HostIsa::kAmx, "amx", HWY_AVX3},
+    {HostIsa::kScalar, "scalar", HWY_SCALAR | HWY_EMU128},
+    {HostIsa::kSsse3, "ssse3", HWY_SSSE3},
+    {HostIsa::kSse4, "sse4", HWY_SSE4},
+    {HostIsa::kAvx2, "avx2", HWY_AVX2},
+    {HostIsa::kAvx512, "avx512", HWY_AVX3},
+    {HostIsa::kAmx, "amx", HWY_AVX3},
 };
 #else
 constexpr Choice kChoices[] = {{HostIsa::kScalar, "scalar", HWY_SCALAR | HWY_EMU128}};

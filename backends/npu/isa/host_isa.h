@@ -1,7 +1,8 @@
-// HostIsa: which of the host's instruction sets the simulated NPU computes with. One choice per process, made by the
-// first look-up of an instruction or by select_host_isa; instructions and cube plans that were looked up before a
-// change keep the set they were resolved for. Selecting is for start-up and tests: REQUIRES that no other thread
-// looks up instructions meanwhile. Reading the choice is safe from any thread.
+// HostIsa: which of the host's instruction sets the simulated NPU computes with. One choice per
+// process, made by the first look-up of an instruction or by select_host_isa; instructions and cube
+// plans that were looked up before a change keep the set they were resolved for. Selecting is for
+// start-up and tests: REQUIRES that no other thread looks up instructions meanwhile. Reading the
+// choice is safe from any thread.
 #ifndef KEEL_BACKENDS_NPU_ISA_HOST_ISA_H
 #define KEEL_BACKENDS_NPU_ISA_HOST_ISA_H
 
@@ -19,14 +20,17 @@ enum class HostIsa { kScalar, kSsse3, kSse4, kAvx2, kAvx512, kAmx };
 // "scalar", "ssse3", "sse4", "avx2", "avx512", "amx".
 KEEL_API const char* name_of(HostIsa isa) noexcept;
 
-// What this build has code for and this processor and operating system can run; worst first, never empty.
+// What this build has code for and this processor and operating system can run; worst first, never
+// empty.
 KEEL_API std::vector<HostIsa> available_host_isas();
 
-// Chooses the set of that name, or the best available one for nullptr or "". Throws Error (kInvalidArgument) for an
-// unknown name or one that is not available here, with the names that are, and then changes nothing.
+// Chooses the set of that name, or the best available one for nullptr or "". Throws Error
+// (kInvalidArgument) for an unknown name or one that is not available here, with the names that
+// are, and then changes nothing.
 KEEL_API HostIsa select_host_isa(const char* name);
 
-// The set in use. The first call selects the one that the environment variable KEEL_ISA names, and throws as above.
+// The set in use. The first call selects the one that the environment variable KEEL_ISA names, and
+// throws as above.
 KEEL_API HostIsa host_isa();
 
 struct AmxStatus {

@@ -1,5 +1,5 @@
-// The tables in which each family of vector instructions lists what it has, and the search through one. Internal to
-// this folder.
+// The tables in which each family of vector instructions lists what it has, and the search through
+// one. Internal to this folder.
 #ifndef KEEL_BACKENDS_NPU_ISA_INSTRUCTION_TABLE_H
 #define KEEL_BACKENDS_NPU_ISA_INSTRUCTION_TABLE_H
 

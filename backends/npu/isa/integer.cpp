@@ -6,6 +6,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/element_loop-inl.h"
 #include "keel/backends/npu/isa/instruction_table.h"
 #include "keel/backends/npu/isa/integer_arithmetic.h"
@@ -15,26 +16,26 @@ namespace keel::npu::HWY_NAMESPACE {
 namespace {
 
 // Each operation is a type with a static function, so that the loop is compiled around its body.
-#define KEEL_INTEGER_UNARY(Name, expression)       \
-  struct Name {                                    \
-    template <class T>                             \
-    static HWY_INLINE T of(T a) {                  \
-      return static_cast<T>(expression);           \
-    }                                              \
+#define KEEL_INTEGER_UNARY(Name, expression) \
+  struct Name {                              \
+    template <class T>                       \
+    static HWY_INLINE T of(T a) {            \
+      return static_cast<T>(expression);     \
+    }                                        \
   }
-#define KEEL_INTEGER_BINARY(Name, expression)      \
-  struct Name {                                    \
-    template <class T>                             \
-    static HWY_INLINE T of(T a, T b) {             \
-      return static_cast<T>(expression);           \
-    }                                              \
+#define KEEL_INTEGER_BINARY(Name, expression) \
+  struct Name {                               \
+    template <class T>                        \
+    static HWY_INLINE T of(T a, T b) {        \
+      return static_cast<T>(expression);      \
+    }                                         \
   }
-#define KEEL_INTEGER_TEST(Name, expression)        \
-  struct Name {                                    \
-    template <class T>                             \
-    static HWY_INLINE uint8_t of(T a, T b) {       \
-      return static_cast<uint8_t>(expression);     \
-    }                                              \
+#define KEEL_INTEGER_TEST(Name, expression)    \
+  struct Name {                                \
+    template <class T>                         \
+    static HWY_INLINE uint8_t of(T a, T b) {   \
+      return static_cast<uint8_t>(expression); \
+    }                                          \
   }
 
 KEEL_INTEGER_UNARY(Neg, wrap_neg(a));
@@ -96,40 +97,32 @@ void scale_shift(const VectorCall& call) {
 }
 
 #define KEEL_INTEGERS(kind, name, Op)                                                         \
-  {name, i64, i64, false, &kind<int64_t, Op>}, {name, i32, i32, false, &kind<int32_t, Op>},   \
-      {name, u8, u8, false, &kind<uint8_t, Op>}
-#define KEEL_INTEGER_TESTS(name, Op)                                                              \
-  {name, i64, boolean, false, &test<int64_t, Op>}, {name, i32, boolean, false, &test<int32_t, Op>}, \
-      {name, u8, boolean, false, &test<uint8_t, Op>}
-#define KEEL_INTEGERS_IMMEDIATE(name, function)                                       \
-  {name, i64, i64, false, &function<int64_t>}, {name, i32, i32, false, &function<int32_t>}, \
-      {name, u8, u8, false, &function<uint8_t>}
+  {name, i64, i64, false, &kind<int64_t, Op>}, {name, i32, i32, false, &kind<int32_t, Op>}, { \
+    name, u8, u8, false, &kind<uint8_t, Op>                                                   \
+  }
+#define KEEL_INTEGER_TESTS(name, Op)                     \
+  {name, i64, boolean, false, &test<int64_t, Op>},       \
+      {name, i32, boolean, false, &test<int32_t, Op>}, { \
+    name, u8, boolean, false, &test<uint8_t, Op>         \
+  }
+#define KEEL_INTEGERS_IMMEDIATE(name, function)                                               \
+  {name, i64, i64, false, &function<int64_t>}, {name, i32, i32, false, &function<int32_t>}, { \
+    name, u8, u8, false, &function<uint8_t>                                                   \
+  }
 
 constexpr InstructionRow kRows[] = {
-    KEEL_INTEGERS(binary, "add", Add),
-    KEEL_INTEGERS(binary, "sub", Sub),
-    KEEL_INTEGERS(binary, "mul", Mul),
-    KEEL_INTEGERS(binary, "div", Div),
-    KEEL_INTEGERS(binary, "mod", Mod),
-    KEEL_INTEGERS(binary, "pow", Pow),
-    KEEL_INTEGERS(binary, "maximum", Maximum),
-    KEEL_INTEGERS(binary, "minimum", Minimum),
-    KEEL_INTEGERS(unary, "neg", Neg),
-    KEEL_INTEGERS(unary, "abs", Abs),
-    KEEL_INTEGERS(unary, "sign", Sign),
-    KEEL_INTEGERS(unary, "square", Square),
-    KEEL_INTEGERS(unary, "relu", Relu),
-    KEEL_INTEGERS(unary, "floor", Whole),
-    KEEL_INTEGERS(unary, "ceil", Whole),
-    KEEL_INTEGERS(unary, "round", Whole),
-    KEEL_INTEGERS_IMMEDIATE("clamp", clamp),
-    KEEL_INTEGERS_IMMEDIATE("scale_shift", scale_shift),
-    KEEL_INTEGER_TESTS("equal", Equal),
-    KEEL_INTEGER_TESTS("not_equal", NotEqual),
-    KEEL_INTEGER_TESTS("less", Less),
-    KEEL_INTEGER_TESTS("less_equal", LessEqual),
-    KEEL_INTEGER_TESTS("greater", Greater),
-    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
+    KEEL_INTEGERS(binary, "add", Add),         KEEL_INTEGERS(binary, "sub", Sub),
+    KEEL_INTEGERS(binary, "mul", Mul),         KEEL_INTEGERS(binary, "div", Div),
+    KEEL_INTEGERS(binary, "mod", Mod),         KEEL_INTEGERS(binary, "pow", Pow),
+    KEEL_INTEGERS(binary, "maximum", Maximum), KEEL_INTEGERS(binary, "minimum", Minimum),
+    KEEL_INTEGERS(unary, "neg", Neg),          KEEL_INTEGERS(unary, "abs", Abs),
+    KEEL_INTEGERS(unary, "sign", Sign),        KEEL_INTEGERS(unary, "square", Square),
+    KEEL_INTEGERS(unary, "relu", Relu),        KEEL_INTEGERS(unary, "floor", Whole),
+    KEEL_INTEGERS(unary, "ceil", Whole),       KEEL_INTEGERS(unary, "round", Whole),
+    KEEL_INTEGERS_IMMEDIATE("clamp", clamp),   KEEL_INTEGERS_IMMEDIATE("scale_shift", scale_shift),
+    KEEL_INTEGER_TESTS("equal", Equal),        KEEL_INTEGER_TESTS("not_equal", NotEqual),
+    KEEL_INTEGER_TESTS("less", Less),          KEEL_INTEGER_TESTS("less_equal", LessEqual),
+    KEEL_INTEGER_TESTS("greater", Greater),    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/element_loop-inl.h"
 #include "keel/backends/npu/isa/instruction_table.h"
 
@@ -32,7 +33,8 @@ void bool_binary(const VectorCall& call) {
 }
 
 void bool_not(const VectorCall& call) {
-  run_unary<uint8_t, uint8_t>(call, [](uint8_t a) HWY_ATTR { return static_cast<uint8_t>(a == 0); });
+  run_unary<uint8_t, uint8_t>(call,
+                              [](uint8_t a) HWY_ATTR { return static_cast<uint8_t>(a == 0); });
 }
 
 // Selection moves bits: one loop per element size.
@@ -72,12 +74,13 @@ void select(const VectorCall& call) {
   }
 }
 
-#define KEEL_BY_SIZE(name, function)                                                        \
-  {name, f32, f32, false, &function<uint32_t>}, {name, i32, i32, false, &function<uint32_t>}, \
-      {name, f16, f16, false, &function<uint16_t>},                                         \
-      {name, bf16, bf16, false, &function<uint16_t>},                                       \
-      {name, i64, i64, false, &function<uint64_t>}, {name, u8, u8, false, &function<uint8_t>}, \
-      {name, boolean, boolean, false, &function<uint8_t>}
+#define KEEL_BY_SIZE(name, function)                                                             \
+  {name, f32, f32, false, &function<uint32_t>}, {name, i32, i32, false, &function<uint32_t>},    \
+      {name, f16, f16, false, &function<uint16_t>},                                              \
+      {name, bf16, bf16, false, &function<uint16_t>},                                            \
+      {name, i64, i64, false, &function<uint64_t>}, {name, u8, u8, false, &function<uint8_t>}, { \
+    name, boolean, boolean, false, &function<uint8_t>                                            \
+  }
 
 constexpr InstructionRow kRows[] = {
     {"logical_and", boolean, boolean, false, &bool_binary<LogicalAnd>},

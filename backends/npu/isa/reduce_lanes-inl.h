@@ -1,5 +1,6 @@
-// The reduction of a contiguous run of floats, in the one order that the number of elements and the vectors' width
-// fix: four accumulator vectors in turn, added in pairs, then their lanes in halves. Included once per Highway target.
+// The reduction of a contiguous run of floats, in the one order that the number of elements and the
+// vectors' width fix: four accumulator vectors in turn, added in pairs, then their lanes in halves.
+// Included once per Highway target.
 #if defined(KEEL_BACKENDS_NPU_ISA_REDUCE_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_REDUCE_LANES_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_REDUCE_LANES_INL_H
@@ -10,13 +11,15 @@
 #include <limits>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// of: the operation, where NaN need not win; strict: where it must; kNanWins tells whether the two differ.
+// of: the operation, where NaN need not win; strict: where it must; kNanWins tells whether the two
+// differ.
 struct SumLanes {
   static constexpr float kIdentity = 0.0f;
   static constexpr bool kNanWins = false;

@@ -9,6 +9,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/isa/reduce_lanes-inl.h"
 #include "keel/backends/npu/isa/softmax_narrow-inl.h"
@@ -26,7 +27,8 @@ struct RowSums {
   float exponentials = 0, shifted = 0;
 };
 
-// e^(x - top) of a row, to `to` unless it is null, and the sums. Two accumulators, then lanes in halves.
+// e^(x - top) of a row, to `to` unless it is null, and the sums. Two accumulators, then lanes in
+// halves.
 template <bool kStore, bool kShifted>
 HWY_INLINE RowSums exponential_pass(const float* from, size_t cols, float top, float* to) {
   const Tag d;
@@ -150,7 +152,8 @@ int64_t cross_entropy_of(const CrossEntropyCall& call) {
     if (label < 0 || static_cast<uint64_t>(label) >= call.cols) return static_cast<int64_t>(r);
   }
   if (call.cols <= kNarrowColumns && call.cols > 0) {
-    cross_entropy_narrow(call, [labels](size_t r) HWY_ATTR { return static_cast<int64_t>(labels[r]); });
+    cross_entropy_narrow(call,
+                         [labels](size_t r) HWY_ATTR { return static_cast<int64_t>(labels[r]); });
     return -1;
   }
   for (size_t r = 0; r < call.rows; ++r) {

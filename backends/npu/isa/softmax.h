@@ -1,6 +1,6 @@
-// Softmax over the rows of an f32 tile, plain, as logarithm, and fused with the cross entropy and its gradient.
-// Stable: the row's maximum is subtracted first. The order of operations depends on the host ISA and `cols` only.
-// Looked up once; calling neither allocates nor throws; any thread.
+// Softmax over the rows of an f32 tile, plain, as logarithm, and fused with the cross entropy and
+// its gradient. Stable: the row's maximum is subtracted first. The order of operations depends on
+// the host ISA and `cols` only. Looked up once; calling neither allocates nor throws; any thread.
 #ifndef KEEL_BACKENDS_NPU_ISA_SOFTMAX_H
 #define KEEL_BACKENDS_NPU_ISA_SOFTMAX_H
 

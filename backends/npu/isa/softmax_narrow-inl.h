@@ -1,5 +1,5 @@
-// Softmax of rows with at most 16 columns: blocks of rows are transposed, so that a vector holds one column of many
-// rows and every lane works. Included once per Highway target.
+// Softmax of rows with at most 16 columns: blocks of rows are transposed, so that a vector holds
+// one column of many rows and every lane works. Included once per Highway target.
 #if defined(KEEL_BACKENDS_NPU_ISA_SOFTMAX_NARROW_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_SOFTMAX_NARROW_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_SOFTMAX_NARROW_INL_H
@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube_load-inl.h"
 #include "keel/backends/npu/isa/softmax.h"
 #include "keel/backends/npu/isa/transpose-inl.h"
@@ -139,7 +140,8 @@ void cross_entropy_narrow(const CrossEntropyCall& call, const Labels& label) {
     if (call.loss != nullptr) {
       BlockVec loss = log(d, sum) - kept * at_label;
       if (call.smoothing != 0.0f) loss = loss - rest * total;
-      rows == kBlockSide ? hn::StoreU(loss, d, call.loss + r) : store_part(loss, call.loss + r, rows);
+      rows == kBlockSide ? hn::StoreU(loss, d, call.loss + r)
+                         : store_part(loss, call.loss + r, rows);
     }
     if (call.gradient != nullptr) {
       store_columns(e, rows, call.cols, call.gradient + r * call.gradient_stride,

@@ -1,4 +1,5 @@
-// Transposes of small square blocks held in vectors of 32-bit lanes. Included once per Highway target.
+// Transposes of small square blocks held in vectors of 32-bit lanes. Included once per Highway
+// target.
 #if defined(KEEL_BACKENDS_NPU_ISA_TRANSPOSE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_TRANSPOSE_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_TRANSPOSE_INL_H

@@ -1,5 +1,5 @@
-// Loops that carry an operation on one vector of f32 lanes over the n elements of a VectorCall. Included once per
-// Highway target by the files that define instructions.
+// Loops that carry an operation on one vector of f32 lanes over the n elements of a VectorCall.
+// Included once per Highway target by the files that define instructions.
 #if defined(KEEL_BACKENDS_NPU_ISA_VECTOR_DRIVER_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_VECTOR_DRIVER_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_VECTOR_DRIVER_INL_H
@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/half_codec-inl.h"
 #include "keel/backends/npu/isa/instruction_table.h"
 #include "keel/backends/npu/isa/vector_unit.h"
@@ -124,8 +125,8 @@ void run_f32_to_bool(const VectorCall& call) {
   }
 }
 
-// Runs an f32 instruction on f16 or bf16 operands: blocks are widened into a buffer, and narrowed again where the
-// result is not bool. Each result is rounded once, as if stored.
+// Runs an f32 instruction on f16 or bf16 operands: blocks are widened into a buffer, and narrowed
+// again where the result is not bool. Each result is rounded once, as if stored.
 template <VectorInstruction kF32, class Codec, bool kToBool, bool kSaturate>
 void run_half(const VectorCall& call) {
   constexpr size_t kBlock = 512;
@@ -157,16 +158,19 @@ void run_half(const VectorCall& call) {
 }
 
 // The table rows of one floating-point instruction: f32, f16, f16 saturating, bf16.
-#define KEEL_FLOAT_INSTRUCTION(name, Op)                                                          \
-  {name, f32, f32, false, &run_f32<Op>}, {name, f16, f16, false, &run_half<&run_f32<Op>, HalfCodec, false, false>}, \
-      {name, f16, f16, true, &run_half<&run_f32<Op>, HalfCodec, false, true>},                    \
-      {name, bf16, bf16, false, &run_half<&run_f32<Op>, BFloat16Codec, false, false>}
+#define KEEL_FLOAT_INSTRUCTION(name, Op)                                          \
+  {name, f32, f32, false, &run_f32<Op>},                                          \
+      {name, f16, f16, false, &run_half<&run_f32<Op>, HalfCodec, false, false>},  \
+      {name, f16, f16, true, &run_half<&run_f32<Op>, HalfCodec, false, true>}, {  \
+    name, bf16, bf16, false, &run_half<&run_f32<Op>, BFloat16Codec, false, false> \
+  }
 
 // The same for one whose result is bool.
-#define KEEL_FLOAT_TEST(name, Op)                                                                 \
-  {name, f32, boolean, false, &run_f32_to_bool<Op>},                                              \
-      {name, f16, boolean, false, &run_half<&run_f32_to_bool<Op>, HalfCodec, true, false>},       \
-      {name, bf16, boolean, false, &run_half<&run_f32_to_bool<Op>, BFloat16Codec, true, false>}
+#define KEEL_FLOAT_TEST(name, Op)                                                             \
+  {name, f32, boolean, false, &run_f32_to_bool<Op>},                                          \
+      {name, f16, boolean, false, &run_half<&run_f32_to_bool<Op>, HalfCodec, true, false>}, { \
+    name, bf16, boolean, false, &run_half<&run_f32_to_bool<Op>, BFloat16Codec, true, false>   \
+  }
 
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

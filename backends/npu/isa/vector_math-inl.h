@@ -1,6 +1,7 @@
-// Elementary functions on one vector of f32: reductions of the argument and polynomials fitted for this file (minimax
-// in the relative error, coefficients rounded to f32). Within 4 ULP on every target, with or without fused
-// multiply-add; the bits differ between targets. Included once per Highway target.
+// Elementary functions on one vector of f32: reductions of the argument and polynomials fitted for
+// this file (minimax in the relative error, coefficients rounded to f32). Within 4 ULP on every
+// target, with or without fused multiply-add; the bits differ between targets. Included once per
+// Highway target.
 #if defined(KEEL_BACKENDS_NPU_ISA_VECTOR_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_VECTOR_MATH_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_VECTOR_MATH_INL_H
@@ -84,8 +85,8 @@ HWY_INLINE V expm1(D d, V x) {
   const V bounded = hn::Min(hn::Max(x, hn::Set(d, -20.0f)), hn::Set(d, 89.0f));
   V n;
   const V r = reduce_by_ln2(d, bounded, n);
-  const V tail = polynomial(d, r, 0.5f, 0.166666657f, 0.0416663587f, 0.00833338406f,
-                            0.00139408291f, 0.00019849051f);
+  const V tail = polynomial(d, r, 0.5f, 0.166666657f, 0.0416663587f, 0.00833338406f, 0.00139408291f,
+                            0.00019849051f);
   const V q = hn::MulAdd(tail, r * r, r);  // e^r - 1
   // 2^n (q + 1) - 1, doubled at the end: 2^128 has no f32.
   const hn::RebindToSigned<D> di;
@@ -96,7 +97,8 @@ HWY_INLINE V expm1(D d, V x) {
   return hn::IfThenElse(hn::Or(tiny, hn::IsNaN(x)), x, result);
 }
 
-// log of a positive finite x in the normal range; the caller mends the rest. `scale` is added to the exponent.
+// log of a positive finite x in the normal range; the caller mends the rest. `scale` is added to
+// the exponent.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V log_normal(D d, V x, V scale) {
   const hn::RebindToSigned<D> di;
@@ -188,8 +190,8 @@ HWY_INLINE V square_error(D d, V x, V square) {
 #endif
 }
 
-// x * Phi(x) for the normal distribution function Phi, from Phi(-|x|), so that negative x keep their precision:
-// Phi(-z) = e^(-z^2 / 2) p(q) / (z + 3) with q = (z - 3) / (z + 3).
+// x * Phi(x) for the normal distribution function Phi, from Phi(-|x|), so that negative x keep
+// their precision: Phi(-z) = e^(-z^2 / 2) p(q) / (z + 3) with q = (z - 3) / (z + 3).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V gelu(D d, V x) {
   const V z = hn::Min(hn::Abs(x), hn::Set(d, 15.0f));

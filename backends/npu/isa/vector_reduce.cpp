@@ -1,15 +1,16 @@
 // Reductions over rows and columns of a tile, and first indices of extremes.
+#include "keel/backends/npu/isa/vector_reduce.h"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
-
-#include "keel/backends/npu/isa/vector_reduce.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "keel/backends/npu/isa/vector_reduce.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/cube_load-inl.h"
 #include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/isa/reduce_lanes-inl.h"
@@ -166,24 +167,24 @@ struct Row {
   ReduceInstruction rows, columns, arg;
 };
 
-#define KEEL_REDUCTIONS(name, FloatOp, IntegerOp)                                                 \
-  {name, f32, &float_rows<FloatOp, FloatLoader>, &float_columns<FloatOp, FloatLoader>,            \
-   &float_arg_rows<FloatOp, FloatLoader>},                                                        \
-      {name, f16, &float_rows<FloatOp, HalfLoader<HalfCodec>>,                                    \
-       &float_columns<FloatOp, HalfLoader<HalfCodec>>,                                            \
-       &float_arg_rows<FloatOp, HalfLoader<HalfCodec>>},                                          \
-      {name, bf16, &float_rows<FloatOp, HalfLoader<BFloat16Codec>>,                               \
-       &float_columns<FloatOp, HalfLoader<BFloat16Codec>>,                                        \
-       &float_arg_rows<FloatOp, HalfLoader<BFloat16Codec>>},                                      \
-      {name, i64, &integer_rows<IntegerOp, int64_t>, &integer_columns<IntegerOp, int64_t>,        \
-       &integer_arg_rows<IntegerOp, int64_t>},                                                    \
-      {name, i32, &integer_rows<IntegerOp, int32_t>, &integer_columns<IntegerOp, int32_t>,        \
-       &integer_arg_rows<IntegerOp, int32_t>},                                                    \
-      {name, u8, &integer_rows<IntegerOp, uint8_t>, &integer_columns<IntegerOp, uint8_t>,         \
-       &integer_arg_rows<IntegerOp, uint8_t>},                                                    \
-  {                                                                                               \
-    name, boolean, &integer_rows<IntegerOp, uint8_t>, &integer_columns<IntegerOp, uint8_t>,       \
-        &integer_arg_rows<IntegerOp, uint8_t>                                                     \
+#define KEEL_REDUCTIONS(name, FloatOp, IntegerOp)                                           \
+  {name, f32, &float_rows<FloatOp, FloatLoader>, &float_columns<FloatOp, FloatLoader>,      \
+   &float_arg_rows<FloatOp, FloatLoader>},                                                  \
+      {name, f16, &float_rows<FloatOp, HalfLoader<HalfCodec>>,                              \
+       &float_columns<FloatOp, HalfLoader<HalfCodec>>,                                      \
+       &float_arg_rows<FloatOp, HalfLoader<HalfCodec>>},                                    \
+      {name, bf16, &float_rows<FloatOp, HalfLoader<BFloat16Codec>>,                         \
+       &float_columns<FloatOp, HalfLoader<BFloat16Codec>>,                                  \
+       &float_arg_rows<FloatOp, HalfLoader<BFloat16Codec>>},                                \
+      {name, i64, &integer_rows<IntegerOp, int64_t>, &integer_columns<IntegerOp, int64_t>,  \
+       &integer_arg_rows<IntegerOp, int64_t>},                                              \
+      {name, i32, &integer_rows<IntegerOp, int32_t>, &integer_columns<IntegerOp, int32_t>,  \
+       &integer_arg_rows<IntegerOp, int32_t>},                                              \
+      {name, u8, &integer_rows<IntegerOp, uint8_t>, &integer_columns<IntegerOp, uint8_t>,   \
+       &integer_arg_rows<IntegerOp, uint8_t>},                                              \
+  {                                                                                         \
+    name, boolean, &integer_rows<IntegerOp, uint8_t>, &integer_columns<IntegerOp, uint8_t>, \
+        &integer_arg_rows<IntegerOp, uint8_t>                                               \
   }
 
 constexpr Row kRows[] = {
@@ -248,7 +249,10 @@ void reduce_identity(std::string_view op, DType dtype, void* accumulator) {
                           : op == "max"  ? std::numeric_limits<int64_t>::min()
                                          : std::numeric_limits<int64_t>::max();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const float real = op == "sum" ? 0.0f : op == "prod" ? 1.0f : op == "max" ? -kInfinity : kInfinity;
+  const float real = op == "sum"    ? 0.0f
+                     : op == "prod" ? 1.0f
+                     : op == "max"  ? -kInfinity
+                                    : kInfinity;
   if (accumulator_of(dtype) == f32) {
     std::memcpy(accumulator, &real, sizeof(real));
   } else {

@@ -1,5 +1,6 @@
-// Sine and cosine of one vector of f32. The argument is reduced in double, which is exact enough up to 2^31; lanes
-// beyond that are left to the C library, one by one. Included once per Highway target.
+// Sine and cosine of one vector of f32. The argument is reduced in double, which is exact enough up
+// to 2^31; lanes beyond that are left to the C library, one by one. Included once per Highway
+// target.
 #if defined(KEEL_BACKENDS_NPU_ISA_VECTOR_TRIG_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_VECTOR_TRIG_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_VECTOR_TRIG_INL_H
@@ -10,13 +11,15 @@
 #include <cmath>
 
 #include "hwy/highway.h"
+
 #include "keel/backends/npu/isa/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x = n * pi/2 + r. The first two parts of pi/2 have so few bits that their products with n are exact.
+// x = n * pi/2 + r. The first two parts of pi/2 have so few bits that their products with n are
+// exact.
 template <class DD, class VD = hn::Vec<DD>>
 HWY_INLINE VD reduce_by_half_pi(DD dd, VD x, VD& n) {
   n = hn::Round(x * hn::Set(dd, 0.63661977236758134308));
@@ -64,9 +67,9 @@ HWY_INLINE V sine_shifted(D d, V x, int32_t shift) {
   const V s = r * r;
   const V sine = hn::MulAdd(
       polynomial(d, s, -0.166666672f, 0.00833332911f, -0.000198393085f, 2.71807471e-06f), s * r, r);
-  const V cosine = hn::MulAdd(
-      polynomial(d, s, 0.0416666679f, -0.00138888834f, 2.4799454e-05f, -2.72052603e-07f), s * s,
-      hn::NegMulAdd(hn::Set(d, 0.5f), s, hn::Set(d, 1.0f)));
+  const V cosine =
+      hn::MulAdd(polynomial(d, s, 0.0416666679f, -0.00138888834f, 2.4799454e-05f, -2.72052603e-07f),
+                 s * s, hn::NegMulAdd(hn::Set(d, 0.5f), s, hn::Set(d, 1.0f)));
   const auto odd = (hn::And(quadrant, hn::Set(di, 1))) == hn::Set(di, 1);
   const auto sign = hn::ShiftLeft<30>(hn::And(quadrant, hn::Set(di, 2)));
   const V result =

@@ -8,9 +8,9 @@ namespace {
 
 VectorInstruction find_exactly(std::string_view op, DType in, DType out, bool saturate_f16) {
   using Family = InstructionTable (*)();
-  static constexpr Family kFamilies[] = {&float_arithmetic_table, &float_math_table,
-                                         &float_compare_table,    &integer_table,
-                                         &logic_table,            &cast_table};
+  static constexpr Family kFamilies[] = {
+      &float_arithmetic_table, &float_math_table, &float_compare_table,
+      &integer_table,          &logic_table,      &cast_table};
   for (const Family family : kFamilies) {
     if (const auto found = family().find(op, in, out, saturate_f16)) return found;
   }

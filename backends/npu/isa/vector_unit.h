@@ -1,24 +1,28 @@
-// The vector unit: instructions over contiguous elements of unified-buffer tiles. An instruction is a plain function,
-// looked up once by op name and dtypes when a program is compiled; calling it neither allocates nor throws, and may
-// happen on any number of threads at once.
+// The vector unit: instructions over contiguous elements of unified-buffer tiles. An instruction is
+// a plain function, looked up once by op name and dtypes when a program is compiled; calling it
+// neither allocates nor throws, and may happen on any number of threads at once.
 //
 // Ops, by their Keel names:
 //   f32 f16 bf16 i64 i32 u8   add sub mul div mod pow maximum minimum neg abs sign square
-//                             clamp(imm[0], imm[1])  scale_shift: imm[0] * a + imm[1], each step rounded
-//                             equal not_equal less less_equal greater greater_equal (out: bool)
-//   f32 f16 bf16              exp log log1p expm1 sqrt rsqrt tanh sigmoid relu gelu (by erf) sin cos floor ceil
+//                             clamp(imm[0], imm[1])  scale_shift: imm[0] * a + imm[1], each step
+//                             rounded equal not_equal less less_equal greater greater_equal (out:
+//                             bool)
+//   f32 f16 bf16              exp log log1p expm1 sqrt rsqrt tanh sigmoid relu gelu (by erf) sin
+//   cos floor ceil
 //                             round (half to even) erf reciprocal  fma: a * b + c rounded once
 //   i64 i32 u8                relu floor ceil round (the identity on values >= 0 or whole numbers)
-//   bool                      logical_and logical_or logical_xor logical_not, equal, not_equal, maximum, minimum
-//   every dtype but f64       select: src[0] is bool, src[1] where it holds else src[2];  cast (any pair);  copy
+//   bool                      logical_and logical_or logical_xor logical_not, equal, not_equal,
+//   maximum, minimum every dtype but f64       select: src[0] is bool, src[1] where it holds else
+//   src[2];  cast (any pair);  copy
 // f64 has no instruction: the NPU does not compute in it.
 //
-// Corners: f16 and bf16 are computed in f32 and rounded to nearest even, as if stored after each instruction. NaN
-// wins in maximum, minimum, relu and clamp. Integers wrap around; x / 0 and x mod 0 are 0 in integers; div truncates
-// towards zero; mod takes the sign of the divisor (as NumPy's), in floats too. Integer pow squares repeatedly and
-// wraps; a negative exponent gives 0 except for bases 1 and -1 (and 0 for base 0). Casts of floats to integers
-// truncate and saturate, NaN gives 0; integers to narrower ones wrap; to bool is "not zero".
-// Functions of f32 are within 4 ULP of the exact result (gelu 5; sin, cos: for |x| <= 1e5, beyond within 1e-6).
+// Corners: f16 and bf16 are computed in f32 and rounded to nearest even, as if stored after each
+// instruction. NaN wins in maximum, minimum, relu and clamp. Integers wrap around; x / 0 and x mod
+// 0 are 0 in integers; div truncates towards zero; mod takes the sign of the divisor (as NumPy's),
+// in floats too. Integer pow squares repeatedly and wraps; a negative exponent gives 0 except for
+// bases 1 and -1 (and 0 for base 0). Casts of floats to integers truncate and saturate, NaN gives
+// 0; integers to narrower ones wrap; to bool is "not zero". Functions of f32 are within 4 ULP of
+// the exact result (gelu 5; sin, cos: for |x| <= 1e5, beyond within 1e-6).
 #ifndef KEEL_BACKENDS_NPU_ISA_VECTOR_UNIT_H
 #define KEEL_BACKENDS_NPU_ISA_VECTOR_UNIT_H
 
@@ -32,14 +36,16 @@
 namespace keel::npu {
 
 // Bits ORed into VectorCall::status.
-inline constexpr uint32_t kStatusF16Overflow = 1;  // a saturating f16 store met a value beyond +-65504 or an infinity
+inline constexpr uint32_t kStatusF16Overflow =
+    1;  // a saturating f16 store met a value beyond +-65504 or an infinity
 
 using keel::VectorCall;
 using keel::VectorInstruction;
 
-// The instruction `op` from operands of dtype `in` (for select: src[1] and src[2]) to `out`, for the host ISA in
-// use; nullptr where there is none. `saturate_f16` asks for the variant whose f16 results stop at +-65504 and set
-// the status bit (NaN stays NaN); it changes nothing where the result is not f16.
+// The instruction `op` from operands of dtype `in` (for select: src[1] and src[2]) to `out`, for
+// the host ISA in use; nullptr where there is none. `saturate_f16` asks for the variant whose f16
+// results stop at +-65504 and set the status bit (NaN stays NaN); it changes nothing where the
+// result is not f16.
 VectorInstruction find_vector_instruction(std::string_view op, DType in, DType out,
                                           bool saturate_f16 = false);
 
