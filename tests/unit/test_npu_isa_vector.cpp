@@ -198,6 +198,50 @@ TEST_CASE("npu vector: immediates and the fused multiply-add") {
   });
 }
 
+TEST_CASE("npu vector: a product with a sum in one instruction rounds twice") {
+  Numbers numbers(6);
+  std::vector<float> a(517), b(517), c(517);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = numbers.uniform();
+    b[i] = numbers.uniform();
+    c[i] = -a[i] * b[i] * (i % 2 == 0 ? 1.0f : 0.3f);
+  }
+  on_every_isa([&] {
+    const auto sum = run<float>("mul_add", f32, f32, a.size(), 0, 0, a, b, c);
+    const auto less = run<float>("mul_sub", f32, f32, a.size(), 0, 0, a, b, c);
+    const auto rest = run<float>("sub_mul", f32, f32, a.size(), 0, 0, a, b, c);
+    for (size_t i = 0; i < a.size(); ++i) {
+      const volatile float product = a[i] * b[i];
+      CHECK(sum[i] == product + c[i]);
+      CHECK(less[i] == product - c[i]);
+      CHECK(rest[i] == c[i] - product);
+    }
+  });
+}
+
+TEST_CASE("npu vector: stores past the caches write the same bytes and no others") {
+  Numbers numbers(7);
+  std::vector<float> a(300), expected(300);
+  for (float& v : a) v = numbers.uniform();
+  on_every_isa([&] {
+    const auto relu = npu::find_vector_instruction("relu", f32, f32);
+    for (size_t offset = 0; offset < 20; ++offset) {
+      for (const size_t n : {size_t{0}, size_t{1}, size_t{7}, size_t{33}, size_t{250}}) {
+        std::vector<float> dst(300, 7.0f);
+        npu::VectorCall call;
+        call.dst = dst.data() + offset;
+        call.src[0] = a.data() + 3;
+        call.n = n;
+        call.streams = true;
+        relu(call);
+        std::fill(expected.begin(), expected.end(), 7.0f);
+        for (size_t i = 0; i < n; ++i) expected[offset + i] = std::max(a[3 + i], 0.0f);
+        CHECK(same_bits(dst, expected));
+      }
+    }
+  });
+}
+
 TEST_CASE("npu vector: integers wrap around and divide by zero to zero") {
   on_every_isa([] {
     check_integers<int64_t>(i64);

@@ -153,6 +153,23 @@ struct ScaleShiftOp {
   float scale, shift;
 };
 
+// Both steps rounded, as the two instructions would.
+struct MulAddOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 3;
+  HWY_INLINE Vf operator()(Vf a, Vf b, Vf c) const { return a * b + c; }
+};
+struct MulSubOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 3;
+  HWY_INLINE Vf operator()(Vf a, Vf b, Vf c) const { return a * b - c; }
+};
+struct SubMulOp : NoImmediate {
+  using NoImmediate::NoImmediate;
+  static constexpr int kSources = 3;
+  HWY_INLINE Vf operator()(Vf a, Vf b, Vf c) const { return c - a * b; }
+};
+
 struct FmaOp : NoImmediate {
   using NoImmediate::NoImmediate;
   static constexpr int kSources = 3;
@@ -196,6 +213,9 @@ constexpr InstructionRow kRows[] = {
     KEEL_FLOAT_INSTRUCTION("clamp", ClampOp),
     KEEL_FLOAT_INSTRUCTION("scale_shift", ScaleShiftOp),
     KEEL_FLOAT_INSTRUCTION("fma", FmaOp),
+    {"mul_add", f32, f32, false, &run_f32<MulAddOp>},
+    {"mul_sub", f32, f32, false, &run_f32<MulSubOp>},
+    {"sub_mul", f32, f32, false, &run_f32<SubMulOp>},
 };
 
 }  // namespace

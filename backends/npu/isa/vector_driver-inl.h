@@ -87,6 +87,23 @@ HWY_INLINE void store_tail(Vf v, float* to, size_t count) {
   std::memcpy(to, lanes, count * sizeof(float));
 }
 
+// From element i on, as far as whole vectors go, past the caches; returns where it stopped.
+// Elements before the first vector boundary of dst are stored as usual.
+template <class Op, int kSources>
+HWY_INLINE size_t stream_f32(const Op& op, const F32Sources<kSources>& from, float* dst, size_t n) {
+  const size_t lanes = hn::Lanes(F32());
+  const size_t past = reinterpret_cast<uintptr_t>(dst) / sizeof(float) % lanes;
+  size_t i = past == 0 ? 0 : std::min(lanes - past, n);
+  if (i != 0) store_tail(apply_tail(op, from, 0, i), dst, i);
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const Vf first = apply(op, from, i);
+    const Vf second = apply(op, from, i + lanes);
+    hn::Stream(first, F32(), dst + i);
+    hn::Stream(second, F32(), dst + i + lanes);
+  }
+  return i;
+}
+
 // f32 in, f32 out. Op has kSources and operator()(Vf...) -> Vf.
 template <class Op>
 void run_f32(const VectorCall& call) {
@@ -94,7 +111,7 @@ void run_f32(const VectorCall& call) {
   const F32Sources<Op::kSources> from(call);
   auto* dst = static_cast<float*>(call.dst);
   const size_t n = call.n, lanes = hn::Lanes(F32());
-  size_t i = 0;
+  size_t i = call.streams ? stream_f32(op, from, dst, n) : 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
     const Vf first = apply(op, from, i);
     const Vf second = apply(op, from, i + lanes);

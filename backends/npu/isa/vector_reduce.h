@@ -24,8 +24,7 @@ using keel::ReduceInstruction;
 //
 // rows:    dst[r] = op over row r; dst has `rows` accumulators. A contiguous run is one row.
 // columns: dst[c] = dst[c] op src[0, c] op src[1, c] ... in row order; dst has `cols` accumulators,
-// which the caller
-//          has set (to the identity, or to what earlier tiles gave).
+//          which the caller has set (to the identity, or to what earlier tiles gave).
 ReduceInstruction find_reduce_rows(std::string_view op, DType dtype);
 ReduceInstruction find_reduce_columns(std::string_view op, DType dtype);
 

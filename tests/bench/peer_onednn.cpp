@@ -1,0 +1,95 @@
+#include <memory>
+
+#if KEEL_BENCH_ONEDNN
+#include <omp.h>
+
+#include <dnnl.hpp>
+#endif
+
+#include "bench/peers.h"
+
+namespace keel_bench {
+
+#if KEEL_BENCH_ONEDNN
+namespace {
+
+using dnnl::memory;
+
+struct Context {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+Context& context() {
+  static Context instance;
+  omp_set_num_threads(1);
+  return instance;
+}
+
+memory wrap(const memory::desc& desc, const void* data) {
+  return memory(desc, context().engine, const_cast<void*>(data));
+}
+
+Contestant product(const char* name, const Product& p, memory::data_type type, const void* a,
+                   const void* b, float* c) {
+  const auto m = static_cast<memory::dim>(p.m), k = static_cast<memory::dim>(p.k),
+             n = static_cast<memory::dim>(p.n);
+  const memory::desc left({m, k}, type, p.transpose_a ? memory::dims{1, m} : memory::dims{k, 1});
+  const memory::desc right({k, n}, type, memory::dims{n, 1});
+  const memory::desc result({m, n}, memory::data_type::f32, memory::dims{n, 1});
+  const dnnl::matmul::desc desc(left, right, result);
+  auto run = std::make_shared<dnnl::matmul>(dnnl::matmul::primitive_desc(desc, context().engine));
+  const std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, wrap(left, a)},
+                                                  {DNNL_ARG_WEIGHTS, wrap(right, b)},
+                                                  {DNNL_ARG_DST, wrap(result, c)}};
+  return {name, [run, arguments] {
+            run->execute(context().stream, arguments);
+            context().stream.wait();
+          }};
+}
+
+}  // namespace
+
+std::vector<Contestant> onednn_products(const Product& p, const float* a, const float* b,
+                                        float* c) {
+  const auto m = static_cast<dnnl_dim_t>(p.m), k = static_cast<dnnl_dim_t>(p.k),
+             n = static_cast<dnnl_dim_t>(p.n);
+  const dnnl_dim_t stride = p.transpose_a ? m : k;
+  return {{"oneDNN sgemm",
+           [=, letter = p.transpose_a ? 'T' : 'N'] {
+             dnnl_sgemm(letter, 'N', m, n, k, 1, a, stride, b, n, 0, c, n);
+           }},
+          product("oneDNN matmul", p, memory::data_type::f32, a, b, c)};
+}
+
+std::vector<Contestant> onednn_bf16_products(const Product& p, const void* a, const void* b,
+                                             float* c) {
+  return {product("oneDNN", p, memory::data_type::bf16, a, b, c)};
+}
+
+std::vector<Contestant> onednn_softmax(float* from, float* to, size_t rows, size_t cols) {
+  const memory::desc desc({static_cast<memory::dim>(rows), static_cast<memory::dim>(cols)},
+                          memory::data_type::f32, memory::format_tag::ab);
+  auto run = std::make_shared<dnnl::softmax_forward>(dnnl::softmax_forward::primitive_desc(
+      {dnnl::prop_kind::forward_inference, desc, 1}, context().engine));
+  const std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, wrap(desc, from)},
+                                                  {DNNL_ARG_DST, wrap(desc, to)}};
+  return {{"oneDNN", [run, arguments] {
+             run->execute(context().stream, arguments);
+             context().stream.wait();
+           }}};
+}
+
+#else
+
+std::vector<Contestant> onednn_products(const Product&, const float*, const float*, float*) {
+  return {};
+}
+std::vector<Contestant> onednn_bf16_products(const Product&, const void*, const void*, float*) {
+  return {};
+}
+std::vector<Contestant> onednn_softmax(float*, float*, size_t, size_t) { return {}; }
+
+#endif
+
+}  // namespace keel_bench

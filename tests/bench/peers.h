@@ -1,0 +1,33 @@
+// The libraries that users would call instead, as contestants on one thread. Each function gives
+// those that this build has: oneDNN and libtorch where their packages are installed.
+#ifndef KEEL_TESTS_BENCH_PEERS_H
+#define KEEL_TESTS_BENCH_PEERS_H
+
+#include <cstddef>
+#include <vector>
+
+#include "bench/contest.h"
+
+namespace keel_bench {
+
+struct Product {
+  size_t m, k, n;
+  bool transpose_a;  // A is stored [k, m]
+};
+
+// C = A B in f32, row-major; the arrays must outlive the contestants.
+std::vector<Contestant> eigen_products(const Product& p, const float* a, const float* b, float* c);
+std::vector<Contestant> onednn_products(const Product& p, const float* a, const float* b, float* c);
+// bf16 operands, f32 results, nothing packed beforehand.
+std::vector<Contestant> onednn_bf16_products(const Product& p, const void* a, const void* b,
+                                             float* c);
+
+enum class VectorOp { kMultiplyAdd, kRelu, kExp, kSum };
+std::vector<Contestant> torch_vector_ops(VectorOp op, float* a, float* b, float* c, float* to,
+                                         size_t n);
+std::vector<Contestant> onednn_softmax(float* from, float* to, size_t rows, size_t cols);
+std::vector<Contestant> torch_softmax(float* from, float* to, size_t rows, size_t cols);
+
+}  // namespace keel_bench
+
+#endif  // KEEL_TESTS_BENCH_PEERS_H
