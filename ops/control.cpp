@@ -2,7 +2,9 @@
 // graph/passes expand, make or lower them; here is what they mean for types. None has a reference:
 // the ops in their bodies have.
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/control/control_gradient.h"
 #include "keel/graph/ir/op_table.h"
+#include "keel/graph/ir/sample.h"
 
 namespace keel {
 namespace {
@@ -55,6 +57,16 @@ std::vector<Type> infer_while(const InferContext& c) {
   if (a.trip_count < -1)
     c.fail("trip_count", ">= 0, or -1 for unknown", std::to_string(a.trip_count));
   if (a.max_trips < -1) c.fail("max_trips", ">= 0, or -1 for none", std::to_string(a.max_trips));
+  if (a.max_trips >= 0 && a.trip_count > a.max_trips) {
+    c.fail("max_trips", "at least the trip_count, " + std::to_string(a.trip_count),
+           std::to_string(a.max_trips), "leave max_trips out: trip_count bounds the loop");
+  }
+  if (a.recompute_every < -1 || a.recompute_every == 0) {
+    c.fail("recompute_every", ">= 1, or -1 for a choice", std::to_string(a.recompute_every));
+  }
+  if (a.memory_budget_bytes < -1) {
+    c.fail("memory_budget_bytes", ">= 0, or -1 for none", std::to_string(a.memory_budget_bytes));
+  }
   if (c.inputs.empty() || c.inputs[0] != kCount) {
     c.fail(c.input_name(0), to_string(kCount),
            c.inputs.empty() ? "nothing" : to_string(c.inputs[0]));
@@ -136,9 +148,32 @@ std::vector<Type> infer_sunk_loop(const InferContext& c) {
   return {};
 }
 
-constexpr const char* kNoLoopGradient =
-    "gradients through while_loop and cond are not available; unroll the loop, or use "
-    "stop_gradient";
+// Two variables of any dtype that change places.
+Sample sample_while(SampleSource& source) {
+  const Shape shape = source.shape(0, 3);
+  const int64_t trips = source.integer(0, 3);
+  return {{source.values(shape), source.values(shape)}, [trips](Graph&, const Values& in) {
+            return while_loop(
+                {in[0], in[1]},
+                [](const Values& v) { return v[0].graph().constant(Tensor::full(boolean, {}, 1)); },
+                [](const Values& v) {
+                  return Values{v[1], v[0]};
+                },
+                {.trip_count = trips});
+          }};
+}
+
+Sample sample_cond(SampleSource& source) {
+  const Shape shape = source.shape(0, 3);
+  return {{source.values(boolean, {}, 0, 1), source.values(shape), source.values(shape)},
+          [](Graph&, const Values& in) {
+            return cond(
+                in[0], {in[1], in[2]}, [](const Values& v) { return v; },
+                [](const Values& v) {
+                  return Values{v[1], v[0]};
+                });
+          }};
+}
 
 }  // namespace
 
@@ -151,16 +186,18 @@ void register_control(OpTable& table) {
        .bodies = 2,
        .attributes = &attributes_schema<WhileAttributes>(),
        .infer = infer_while,
-       .not_differentiable = kNoLoopGradient,
-       .traits = kControl});
+       .gradient = gradient_of_while,
+       .traits = kControl,
+       .sample = sample_while});
   table.add({.name = "cond",
              .summary = "the outputs of one of two bodies, chosen by a bool scalar",
              .input_names = {"predicate", "operand"},
              .variadic = true,
              .bodies = 2,
              .infer = infer_cond,
-             .not_differentiable = kNoLoopGradient,
-             .traits = kControl});
+             .gradient = gradient_of_cond,
+             .traits = kControl,
+             .sample = sample_cond});
   table.add({.name = "gradient",
              .summary = "d y / d x for each x; expanded when the graph is specialised",
              .input_names = {"y", "x"},

@@ -85,7 +85,8 @@ class GatherKernel final : public Kernel {
   int blocks_;
 };
 
-// One block: rows that meet are added in ascending order of their position.
+// One block: rows that meet are added in ascending order of their position. The output holds x
+// already; an index out of range leaves it so.
 class ScatterAddKernel final : public Kernel {
  public:
   explicit ScatterAddKernel(const Node& node)
@@ -96,9 +97,6 @@ class ScatterAddKernel final : public Kernel {
     const int64_t row = product(x_.shape, 1, x_.shape.rank());
     with_indices(index_dtype_, args[1], [&](const auto* indices) {
       check_indices(indices, count_, x_.shape[0], "scatter_add");
-      if (args[0] != args[3] && x_.shape.num_elements() != 0) {
-        std::memcpy(args[3], args[0], x_.shape.num_bytes(x_.dtype));
-      }
       visit_dtype(x_.dtype, [&]<class T>() {
         const auto* updates = static_cast<const T*>(args[2]);
         auto* out = static_cast<T*>(args[3]);
@@ -239,8 +237,10 @@ KernelPlan plan_index(const Node& node, int most_blocks) {
   plan.kernel = make_index_kernel(node, most_blocks);
   plan.block_dim = plan.kernel->blocks(plan.kernel->phases() - 1);
   plan.kind = TaskKind::kAiVectorCore;
-  if (node.op_name() == "scatter_add")
+  if (node.op_name() == "scatter_add") {
     plan.reason = "rows that meet are added in order, by one block";
+    plan.in_place = {{.output = 0, .input = 0, .required = true}};
+  }
   return plan;
 }
 

@@ -58,6 +58,9 @@ struct KernelPlan {
   struct InPlace {
     size_t output = 0;
     size_t input = 0;
+    // The kernel changes only a part of what it finds in the output's buffer: where that cannot be
+    // the input's, the lowering copies the input there first.
+    bool required = false;
   };
   std::vector<InPlace> in_place;
   int block_dim = 1;

@@ -79,6 +79,8 @@ class Lowering {
     const Graph& graph;
     Uses uses;
     bool root;
+    // Of a loop's body: where its variables are; its first inputs and its outputs.
+    const std::vector<uint32_t>* carries = nullptr;
   };
 
   // ---- buffers
@@ -174,9 +176,9 @@ class Lowering {
   }
 
   // ---- nodes
-  void lower_graph(const Graph& graph, bool root) {
+  void lower_graph(const Graph& graph, bool root, const std::vector<uint32_t>* carries = nullptr) {
     const std::vector<bool> live = live_nodes(graph);
-    Scope scope{graph, count_uses(graph, live), root};
+    Scope scope{graph, count_uses(graph, live), root, carries};
     if (root) pin_results(scope);
     for (const Node& node : graph.nodes()) {
       if (!live[node.id()]) continue;
@@ -193,7 +195,7 @@ class Lowering {
     else if (node.op_name() == "dequeue")
       lower_dequeue(node);
     else if (node.op_name() == "while_loop")
-      lower_while(node);
+      lower_while(node, scope);
     else if (node.op_name() == "cond")
       lower_cond(node);
     else
@@ -229,6 +231,11 @@ class Lowering {
       storage_of_[node.output(i)] = storage;
       arguments.push_back(storage);
     }
+    for (const auto& pair : plan.in_place) {
+      const uint32_t from = arguments[pair.input];
+      const uint32_t to = arguments[node.inputs().size() + pair.output];
+      if (pair.required && from != to) emit_copy(from, to, "before " + node.op_name(), node.site());
+    }
     if (plan.workspace_bytes != 0) arguments.push_back(new_scratch(plan.workspace_bytes, false));
     emit_kernel(std::move(plan), arguments,
                 {.name = "%" + std::to_string(node.id()),
@@ -254,10 +261,13 @@ class Lowering {
       }
       if (const auto it = pinned_.find(value); it != pinned_.end()) return it->second;
     }
+    if (const uint32_t carry = carry_storage(node, output, plan, scope); carry != kNoStorage) {
+      return carry;
+    }
     const size_t bytes = bytes_of(node.type(output));
     for (const auto& pair : plan.in_place) {
-      if (pair.output != output) continue;
       const Value root = root_of(node.input(pair.input));
+      if (pair.output != output || !may_overwrite(node, pair, root)) continue;
       const uint32_t storage = storage_of_.at(root);
       // An input of a body stands for a value of the graph around it, which may be read again.
       if (root.node().has(kSource) || !storages_[storage].overwritable) continue;
@@ -271,6 +281,30 @@ class Lowering {
     return new_scratch(bytes, true);
   }
 
+  // The place of a loop variable whose next value this output is, where the old value is not read
+  // any more, or for the last time by this node and in place.
+  uint32_t carry_storage(const Node& node, size_t output, const KernelPlan& plan, Scope& scope) {
+    if (scope.carries == nullptr) return kNoStorage;
+    for (size_t i = 0; i < scope.graph.outputs().size(); ++i) {
+      if (root_of(scope.graph.outputs()[i]) != node.output(output)) continue;
+      const Value old = scope.graph.inputs()[i];
+      const uint32_t carry = (*scope.carries)[i];
+      if (taken_by_other_output(node, output, carry)) continue;
+      const int64_t reads = scope.uses[old];
+      if (reads == 0) return carry;
+      for (const auto& pair : plan.in_place) {
+        if (pair.output == output && root_of(node.input(pair.input)) == old &&
+            reads == reads_by(node, old) && may_overwrite(node, pair, old)) {
+          return carry;
+        }
+      }
+    }
+    return kNoStorage;
+  }
+
+  static bool may_overwrite(const Node& node, const KernelPlan::InPlace& pair, Value root) {
+    return !pair.required || reads_by(node, root) == 1;
+  }
   static int64_t reads_by(const Node& node, Value root) {
     return std::count_if(node.inputs().begin(), node.inputs().end(),
                          [&](const Value& v) { return root_of(v) == root; });
@@ -291,7 +325,10 @@ class Lowering {
     const Value state = it->second.front();
     StateInfo& info = list_.info.states[state_index_.at(state)];
     for (const auto& pair : plan.in_place) {
-      if (pair.output != output || root_of(node.input(pair.input)) != state) continue;
+      if (pair.output != output || root_of(node.input(pair.input)) != state ||
+          !may_overwrite(node, pair, state)) {
+        continue;
+      }
       if (scope.uses[state] != reads_by(node, state) || scope.uses[value] != 1) continue;
       info.updated = true;
       written_.insert(state);
@@ -342,7 +379,7 @@ class Lowering {
   }
 
   // ---- control
-  void lower_while(const Node& node) {
+  void lower_while(const Node& node, Scope& scope) {
     const auto& attributes = node.as<WhileAttributes>();
     const Graph& test = *node.bodies()[0];
     const Graph& body = *node.bodies()[1];
@@ -350,10 +387,12 @@ class Lowering {
     std::vector<uint32_t> inputs;
     for (const Value& v : node.inputs()) inputs.push_back(storage_of(v));
     for (size_t i = 0; i < variables; ++i) {
-      const uint32_t carry = new_scratch(bytes_of(node.type(i)), false);
-      emit_copy(inputs[i], carry, "loop variable " + std::to_string(i), node.site());
-      inputs[i] = carry;
-      storage_of_[node.output(i)] = carry;
+      if (!may_take_over(node, i, scope)) {
+        const uint32_t carry = new_scratch(bytes_of(node.type(i)), true);
+        emit_copy(inputs[i], carry, "loop variable " + std::to_string(i), node.site());
+        inputs[i] = carry;
+      }
+      storage_of_[node.output(i)] = inputs[i];
     }
     const auto begin = static_cast<uint32_t>(list_.tasks.size());
     if (attributes.trip_count >= 0) {
@@ -363,13 +402,15 @@ class Lowering {
     } else {
       bind_inputs(test, inputs);
       lower_graph(test, false);
-      Task& task = emit_control(TaskKind::kLoopSwitch, {storage_of(test.outputs()[0])},
-                                "while condition", node.site());
+      std::vector<uint32_t> arguments = {storage_of(test.outputs()[0])};
+      if (attributes.max_trips >= 0) arguments.push_back(inputs[0]);
+      Task& task = emit_control(TaskKind::kLoopSwitch, arguments, "while condition", node.site());
       task.jump = Jump::kIfFalse;
+      task.limit = attributes.max_trips;
     }
     const size_t exit = list_.tasks.size() - 1;
     bind_inputs(body, inputs);
-    lower_graph(body, false);
+    lower_graph(body, false, &inputs);
     copy_together(body, inputs, node.site());
     Task& back = emit_control(TaskKind::kLoopActive, {}, "while next", node.site());
     back.jump = Jump::kAlways;
@@ -377,6 +418,14 @@ class Lowering {
     const auto end = static_cast<uint32_t>(list_.tasks.size());
     list_.tasks[exit].target = end;
     keep_alive_through(begin, end - 1);
+  }
+
+  // Whether loop variable `i` may live where its first value is: a value made here for the loop
+  // alone.
+  bool may_take_over(const Node& node, size_t i, Scope& scope) const {
+    const Value root = root_of(node.input(i));
+    return !root.node().has(kSource) && storages_[storage_of_.at(root)].overwritable &&
+           scope.uses[root] == 1;
   }
 
   void lower_cond(const Node& node) {
@@ -416,9 +465,10 @@ class Lowering {
     std::vector<std::pair<uint32_t, uint32_t>> saved_copies;
     for (const Value& v : body.outputs()) from.push_back(storage_of(v));
     for (size_t i = 0; i < from.size(); ++i) {
-      const bool overwritten_before =
-          std::find(targets.begin(), targets.begin() + static_cast<std::ptrdiff_t>(i), from[i]) !=
-          targets.begin() + static_cast<std::ptrdiff_t>(i);
+      bool overwritten_before = false;
+      for (size_t k = 0; k < i; ++k) {
+        if (targets[k] == from[i] && from[k] != targets[k]) overwritten_before = true;
+      }
       if (!overwritten_before) continue;
       const uint32_t saved = new_scratch(list_.table[from[i]].bytes, false);
       saved_copies.emplace_back(from[i], saved);

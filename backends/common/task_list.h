@@ -28,7 +28,8 @@ struct BufferRef {
 enum class Jump : uint8_t {
   kNone,
   kAlways,     // to target
-  kIfFalse,    // to target when the bool argument 0 is false
+  kIfFalse,    // to target when the bool argument 0 is false; an Error where it is true though the
+               // i64 argument 1, if there is one, has reached `limit`
   kIfReached,  // to target when the i64 argument 0 has reached `limit`
   kSteps,      // to target when the launch's steps are done or its stop flag is set
 };

@@ -131,9 +131,10 @@ void Walker::run(LaunchArgs& args) {
         const void* argument =
             task.argument_count != 0 ? table_[list_.arguments[task.first_argument]] : nullptr;
         bool jump = task.jump == Jump::kAlways;
-        if (task.jump == Jump::kIfFalse)
+        if (task.jump == Jump::kIfFalse) {
           jump = read<uint8_t>(argument) == 0;
-        else if (task.jump == Jump::kIfReached)
+          if (!jump && task.argument_count > 1) require_trips_left(task);
+        } else if (task.jump == Jump::kIfReached)
           jump = read<int64_t>(argument) >= task.limit;
         else if (task.jump == Jump::kSteps) {
           const bool stop = args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
@@ -154,6 +155,17 @@ void Walker::run(LaunchArgs& args) {
   }
   if (!list_.info.sunk) report.steps = 1;
   report.device_ns = device_ns;
+}
+
+// More iterations than were promised would write beyond what was made for them.
+void Walker::require_trips_left(const Task& task) const {
+  const void* count = table_[list_.arguments[task.first_argument + 1]];
+  if (read<int64_t>(count) < task.limit) return;
+  throw Error({.op = "while_loop",
+               .argument = "max_trips",
+               .expected = "at most " + std::to_string(task.limit) + " iterations",
+               .got = "a condition that still holds after them",
+               .fix = "raise max_trips, or let the condition end the loop earlier"});
 }
 
 void Walker::run_kernel(const Task& task) {

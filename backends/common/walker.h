@@ -24,6 +24,7 @@ class Walker {
  private:
   void fill_table(const LaunchArgs& args);
   void run(LaunchArgs& args);
+  void require_trips_left(const Task& task) const;
   void run_kernel(const Task& task);
   bool dequeue(const Task& task, LaunchArgs& args);
   bool push_metrics(const Task& task, LaunchArgs& args);

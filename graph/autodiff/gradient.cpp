@@ -1,59 +1,76 @@
 #include "keel/graph/autodiff/gradient.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "keel/graph/autodiff/flow.h"
+#include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
 
 namespace keel {
 namespace {
 
-// By node id up to y's node: whether the node depends on one of the xs through float values.
-std::vector<bool> depends_on(const Graph& graph, const Values& xs, uint32_t last) {
-  std::vector<bool> depends(last + 1, false);
-  for (const Value& x : xs) {
-    if (x.node_id() <= last) depends[x.node_id()] = true;
-  }
-  for (uint32_t id = 0; id <= last; ++id) {
-    for (const Value& input : graph.node(id).inputs()) {
-      if (is_float(input.dtype()) && depends[input.node_id()]) depends[id] = true;
-    }
-  }
-  return depends;
+[[noreturn]] void no_gradient(const Node& node, const std::string& why, const std::string& fix,
+                              CallSite site) {
+  throw Error({.op = "gradient",
+               .argument = node.op_name() + " at " + to_string(node.site()),
+               .message = why,
+               .fix = fix,
+               .site = site});
 }
 
-// By node id: whether y's node depends on the node through float values.
-std::vector<bool> needed_by(const Graph& graph, Value y) {
-  std::vector<bool> needed(y.node_id() + 1, false);
-  needed[y.node_id()] = true;
-  for (uint32_t id = y.node_id() + 1; id-- > 0;) {
-    if (!needed[id]) continue;
-    for (const Value& input : graph.node(id).inputs()) {
-      if (is_float(input.dtype())) needed[input.node_id()] = true;
-    }
+bool leads_on(const Node& node, const ValueSet& varied, const ValueSet& useful,
+              const ValueSet& ends) {
+  for (size_t i = 0; i < node.types().size(); ++i) {
+    const Value v = node.output(i);
+    if (varied.contains(v) && useful.contains(v) && !ends.contains(v)) return true;
   }
-  return needed;
+  return false;
 }
 
-void check_path(const Graph& graph, Value y, const Values& xs, CallSite site) {
-  const std::vector<bool> needed = needed_by(graph, y);
-  const std::vector<bool> depends = depends_on(graph, xs, y.node_id());
-  std::vector<bool> is_x(y.node_id() + 1, false);
-  for (const Value& x : xs) {
-    if (x.node_id() <= y.node_id()) is_x[x.node_id()] = true;
-  }
-  for (uint32_t id = 0; id <= y.node_id(); ++id) {
-    const Node& node = graph.node(id);
-    if (!needed[id] || !depends[id] || is_x[id]) continue;
-    if (node.op().gradient != nullptr || node.op_name() == "gradient") continue;
-    if (!is_float(node.type().dtype) && node.types().size() == 1) continue;
-    throw Error({.op = "gradient",
-                 .argument = node.op_name() + " at " + to_string(node.site()),
-                 .message = "is on the path from the parameters to the result but has no gradient",
-                 .fix = node.op().not_differentiable.empty()
-                            ? "cut the path with stop_gradient, or express it by other ops"
-                            : node.op().not_differentiable,
-                 .site = site});
+std::vector<bool> mask_of(const Values& values, const ValueSet& set, size_t first = 0) {
+  std::vector<bool> mask;
+  for (size_t i = first; i < values.size(); ++i) mask.push_back(set.contains(values[i]));
+  return mask;
+}
+
+// Throws for a node on a path from the xs to the ys that no gradient passes, in bodies too.
+void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite site) {
+  const ValueSet ends(xs.begin(), xs.end());
+  const ValueSet varied = dependents_of(graph, xs);
+  const ValueSet useful = sources_of(graph, ys);
+  for (const Node& node : graph.nodes()) {
+    if (!leads_on(node, varied, useful, ends) || node.op_name() == "gradient") continue;
+    if (node.op().gradient == nullptr) {
+      no_gradient(node, "is on the path from the parameters to the result but has no gradient",
+                  node.op().not_differentiable.empty()
+                      ? "cut the path with stop_gradient, or express it by other ops"
+                      : node.op().not_differentiable,
+                  site);
+    }
+    Values outputs;
+    for (size_t i = 0; i < node.types().size(); ++i) outputs.push_back(node.output(i));
+    if (node.op_name() == "while_loop") {
+      if (const auto& a = node.as<WhileAttributes>(); a.trip_count < 0 && a.max_trips < 0) {
+        no_gradient(node,
+                    "has no bound on its iterations, so what the way back needs of each cannot be "
+                    "kept",
+                    "give while_loop a trip_count (an exact number) or max_trips (an upper bound), "
+                    "or cut the path with stop_gradient",
+                    site);
+      }
+      const Graph& body = *node.bodies()[1];
+      const auto inner_xs = varied_in_loop(body, mask_of(node.inputs(), varied));
+      const auto inner_ys = useful_in_loop(body, mask_of(outputs, useful));
+      check_path(body, select_floats(body.outputs(), inner_ys),
+                 select_floats(body.inputs(), inner_xs), site);
+    } else if (node.op_name() == "cond") {
+      for (const auto& body : node.bodies()) {
+        check_path(*body, select_floats(body->outputs(), mask_of(outputs, useful)),
+                   select_floats(body->inputs(), mask_of(node.inputs(), varied, 1)), site);
+      }
+    }
   }
 }
 
@@ -86,27 +103,29 @@ Values gradients(Operand y, const Values& xs, CallSite site) {
     }
     inputs.push_back(graph.capture(xs[i]));
   }
-  check_path(graph, loss, Values(inputs.begin() + 1, inputs.end()), site);
+  check_path(graph, {loss}, Values(inputs.begin() + 1, inputs.end()), site);
   const Node& node = graph.add("gradient", std::move(inputs), Attributes(), site);
   Values result;
   for (size_t i = 0; i < xs.size(); ++i) result.push_back(node.output(i));
   return result;
 }
 
-Values expand_gradients(Value y, const Values& xs, Value seed, CallSite site) {
-  Graph& graph = y.graph();
-  const uint32_t last = y.node_id();
-  const std::vector<bool> depends = depends_on(graph, xs, last);
+Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds, CallSite site) {
+  if (xs.empty()) return {};
+  Graph& graph = xs[0].graph();
+  uint32_t end = 0;
+  for (const Value& y : ys) end = std::max(end, y.node_id() + 1);
+  const ValueSet depends = dependents_of(graph, xs);
   // Partial gradients of each output of each node, added up when the node is reached.
-  std::vector<std::vector<Values>> partial(last + 1);
+  std::vector<std::vector<Values>> partial(end);
   const auto flow = [&](Value to, Value gradient) {
-    if (to.node_id() > last || !depends[to.node_id()]) return;
+    if (to.node_id() >= end || !depends.contains(to)) return;
     auto& outputs = partial[to.node_id()];
     outputs.resize(to.node().types().size());
     outputs[to.output()].push_back(gradient);
   };
   const auto total = [&](Value of) -> Value {
-    if (of.node_id() > last) return {};
+    if (of.node_id() >= end) return {};
     auto& outputs = partial[of.node_id()];
     if (outputs.empty() || outputs[of.output()].empty()) return {};
     Values& parts = outputs[of.output()];
@@ -118,14 +137,14 @@ Values expand_gradients(Value y, const Values& xs, Value seed, CallSite site) {
     }
     return parts[0];
   };
-  flow(y, seed);
-  for (uint32_t id = last + 1; id-- > 0;) {
-    if (!depends[id] || partial[id].empty()) continue;
+  for (size_t i = 0; i < ys.size(); ++i) flow(ys[i], seeds[i]);
+  for (uint32_t id = end; id-- > 0;) {
+    if (partial[id].empty()) continue;
     const Node& node = graph.node(id);
-    if (node.inputs().empty()) continue;
+    const std::vector<bool> wanted = mask_of(node.inputs(), depends);
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) continue;
     if (node.op().gradient == nullptr) {
-      if (!is_float(node.type().dtype)) continue;
-      check_path(graph, y, xs, site);
+      if (is_float(node.type().dtype)) check_path(graph, ys, xs, site);
       continue;
     }
     Values outputs;
@@ -134,9 +153,9 @@ Values expand_gradients(Value y, const Values& xs, Value seed, CallSite site) {
       outputs.push_back(node.output(i));
       output_gradients.push_back(total(node.output(i)));
     }
-    const Values flows =
-        node.op().gradient(BuildContext{node.op(), node.attributes(), node.inputs(), outputs,
-                                        output_gradients, node.bodies(), graph, node.site()});
+    const Values flows = node.op().gradient(
+        BuildContext{node.op(), node.attributes(), node.inputs(), outputs, output_gradients,
+                     node.bodies(), graph, node.site(), wanted});
     for (size_t i = 0; i < flows.size(); ++i) {
       if (!flows[i].valid()) continue;
       if (flows[i].type() != node.input(i).type()) {

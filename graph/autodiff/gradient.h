@@ -17,10 +17,11 @@ namespace keel {
 // cannot be differentiated, y is no float scalar, or an x is no float.
 KEEL_API Values gradients(Operand y, const Values& xs, CallSite site = CallSite::here());
 
-// Appends the nodes that compute the gradient and returns one Value for each x
-// (the expansion used by specialise). All types of `y`'s graph are concrete.
-// `seed` is the gradient of y, of y's type.
-Values expand_gradients(Value y, const Values& xs, Value seed, CallSite site);
+// Appends the nodes that compute the gradients of the ys (floats of one graph) together and returns
+// one Value for each x of that graph: the expansion used by specialise and by the gradients of
+// control ops. All types of the graph are concrete; `seeds` are the gradients of the ys, of their
+// types.
+Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds, CallSite site);
 
 }  // namespace keel
 

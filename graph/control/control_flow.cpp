@@ -110,8 +110,8 @@ Value key_base(Graph& graph, CallSite site) {
 
 }  // namespace
 
-Values while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
-                  const BodyFunction& body, WhileOptions options, CallSite site) {
+const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
+                           const BodyFunction& body, WhileAttributes attributes, CallSite site) {
   Graph& graph = innermost_graph(init, "while_loop");
   Values inputs = operand_values(init, graph, "while_loop");
   inputs.insert(inputs.begin(), graph.constant(Tensor::scalar<int64_t>(0), site));
@@ -121,10 +121,22 @@ Values while_loop(const std::vector<Operand>& init, const ConditionFunction& con
   const Values captures = unify_captures(*test, *step);
   inputs.insert(inputs.end(), captures.begin(), captures.end());
 
-  const WhileAttributes attributes{options.trip_count.value_or(-1), options.max_trips.value_or(-1)};
-  const Node& node =
-      graph.add("while_loop", std::move(inputs), Attributes::of(attributes), site, {test, step});
-  return outputs_from(node, 1);
+  return graph.add("while_loop", std::move(inputs), Attributes::of(attributes), site, {test, step});
+}
+
+Values while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
+                  const BodyFunction& body, WhileOptions options, CallSite site) {
+  const auto given = [&](const char* name, const std::optional<int64_t>& option, int64_t least) {
+    if (!option || *option >= least) return option.value_or(-1);
+    throw control_error("while_loop", name, "at least " + std::to_string(least),
+                        std::to_string(*option), site);
+  };
+  const WhileAttributes attributes{
+      .trip_count = given("trip_count", options.trip_count, 0),
+      .max_trips = given("max_trips", options.max_trips, 0),
+      .recompute_every = given("recompute_every", options.recompute_every, 1),
+      .memory_budget_bytes = given("memory_budget_bytes", options.memory_budget_bytes, 0)};
+  return outputs_from(add_while_loop(init, condition, body, attributes, site), 1);
 }
 
 Values cond(Operand predicate, const std::vector<Operand>& operands, const BodyFunction& then_body,

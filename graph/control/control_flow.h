@@ -19,18 +19,35 @@ namespace keel {
 // body gives the next loop variables. Node inputs pair with body inputs; node
 // outputs are the final count and the final loop variables.
 struct WhileAttributes {
-  int64_t trip_count = -1;  // known number of iterations; -1: the condition decides
-  int64_t max_trips = -1;   // promised upper bound; -1: none
+  int64_t trip_count = -1;           // known number of iterations; -1: the condition decides
+  int64_t max_trips = -1;            // promised upper bound; -1: none
+  int64_t recompute_every = -1;      // see WhileOptions; -1: chosen
+  int64_t memory_budget_bytes = -1;  // see WhileOptions; -1: none
+  // While gradients are being expanded: the node of the same graph that this loop can stand for,
+  // because its first variables are the same (control_gradient.h). -1 in every finished graph.
+  int64_t twin_of = -1;
   static constexpr auto fields() {
     return std::tuple(field("trip_count", &WhileAttributes::trip_count),
-                      field("max_trips", &WhileAttributes::max_trips));
+                      field("max_trips", &WhileAttributes::max_trips),
+                      field("recompute_every", &WhileAttributes::recompute_every),
+                      field("memory_budget_bytes", &WhileAttributes::memory_budget_bytes),
+                      field("twin_of", &WhileAttributes::twin_of));
   }
 };
 
+// A gradient runs the loop backwards and computes each iteration once more from its variables, so
+// it needs a bound on their number, and the variables at the start of iterations 0, k, 2k ... are
+// kept: ceil(trips / k) + (k > 1 ? k : 0) times their bytes. With k > 1 each iteration is computed
+// once more than with 1.
 struct WhileOptions {
   std::optional<int64_t> trip_count;  // runs the body exactly that often; the
                                       // condition is not asked
+  // Promises that there are no more iterations than this. A launch whose condition still holds
+  // after so many fails.
   std::optional<int64_t> max_trips;
+  std::optional<int64_t> recompute_every;      // k, at least 1
+  std::optional<int64_t> memory_budget_bytes;  // for what is kept; the smallest k that fits is
+                                               // taken, an Error when compiling where none does
 };
 
 using BodyFunction = std::function<Values(const Values&)>;
@@ -48,6 +65,10 @@ KEEL_API Values while_loop(const std::vector<Operand>& init, const ConditionFunc
 KEEL_API Values cond(Operand predicate, const std::vector<Operand>& operands,
                      const BodyFunction& then_body, const BodyFunction& else_body,
                      CallSite site = CallSite::here());
+
+// What while_loop makes, with all attributes as given: for passes and gradients.
+const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
+                           const BodyFunction& body, WhileAttributes attributes, CallSite site);
 
 // A new random key for one random op built in `graph`: fold(seed, step, salt,
 // iteration of each enclosing while_loop). The salt counts the random ops of

@@ -104,6 +104,9 @@ struct BuildContext {
   std::span<const std::shared_ptr<Graph>> bodies;
   Graph& graph;
   CallSite site;
+  // By input: whether its gradient is asked for. Ops that would compute it in a loop look here;
+  // what others give unasked is dropped. Empty in decompositions.
+  std::vector<bool> wanted;
 
   template <class S>
   const S& as() const {

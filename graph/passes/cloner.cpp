@@ -14,8 +14,13 @@ Values Cloner::operator()(const Values& old) const {
 const Node& Cloner::clone(const Node& node) { return clone(node, node.bodies()); }
 
 const Node& Cloner::clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies) {
-  const Node& copy =
-      to_.add(node.op(), (*this)(node.inputs()), node.attributes(), node.site(), std::move(bodies));
+  return clone(node, node.attributes(), std::move(bodies));
+}
+
+const Node& Cloner::clone(const Node& node, Attributes attributes,
+                          std::vector<std::shared_ptr<Graph>> bodies) {
+  const Node& copy = to_.add(node.op(), (*this)(node.inputs()), std::move(attributes), node.site(),
+                             std::move(bodies));
   for (size_t i = 0; i < copy.types().size(); ++i) map_[node.output(i)] = copy.output(i);
   return copy;
 }

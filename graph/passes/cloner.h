@@ -23,8 +23,10 @@ class Cloner {
   // Copies the node with its inputs mapped; types are inferred anew; bodies are
   // shared. Maps its outputs.
   const Node& clone(const Node& node);
-  // The same with other bodies.
+  // The same with other bodies, and with other attributes.
   const Node& clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies);
+  const Node& clone(const Node& node, Attributes attributes,
+                    std::vector<std::shared_ptr<Graph>> bodies);
   // Copies the inputs, in the order of the graph's signature.
   void clone_inputs();
   // Copies outputs and updates through the map, and captures' order of inputs

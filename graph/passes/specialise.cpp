@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/control/control_gradient.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
@@ -28,7 +29,7 @@ void specialise_node(const Node& node, Cloner& cloner, Graph& to) {
     const Value y = inputs[0];
     const Values xs(inputs.begin() + 1, inputs.end());
     const Value one = to.constant(Tensor::full(y.dtype(), Shape{}, 1), node.site());
-    const Values expanded = expand_gradients(y, xs, one, node.site());
+    const Values expanded = expand_gradients({y}, xs, {one}, node.site());
     for (size_t i = 0; i < expanded.size(); ++i) cloner.map(node.output(i), expanded[i]);
     return;
   }
@@ -59,6 +60,7 @@ std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type
     if (live[node.id()] && node.op_name() != "input") specialise_node(node, cloner, *result);
   }
   cloner.finish();
+  if (needs_settling(*result)) result = settle(*result);
   return result;
 }
 
@@ -173,6 +175,7 @@ std::unique_ptr<Graph> specialise(const SpecialiseRequest& request) {
   }
   result->set_outputs(cloner(request.fetches));
   add_updates(request, cloner, *result);
+  if (needs_settling(*result)) result = settle(*result);
   return result;
 }
 

@@ -192,18 +192,6 @@ TEST_CASE("a body that changes a variable's type is refused with the user's line
                  "bool[]"));
 }
 
-TEST_CASE("gradients through a loop name the op and the way out") {
-  Graph g;
-  const Value w = g.state("w", ones({}));
-  const Values out = while_loop(
-      {w}, [](const Values& v) { return less(v[0], 10.0f); },
-      [](const Values& v) { return Values{v[0] * 2.0f}; });
-  const std::string text = error_text([&] { sgd(0.1).minimize(out[0]); });
-  CHECK(contains(text, "while_loop at "));
-  CHECK(contains(text, "test_control_flow.cpp"));
-  CHECK(contains(text, "stop_gradient"));
-}
-
 TEST_SUITE_END();
 
 }  // namespace keel

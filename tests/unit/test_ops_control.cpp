@@ -5,7 +5,6 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/control/control_flow.h"
 
 #include "ops_for_tests.h"
@@ -93,18 +92,6 @@ TEST_CASE("while_loop demands loop variables of fixed types") {
   CHECK(contains(build(condition, body_of({count, vector}, {1, 1}), n), "body: count"));
   CHECK(contains(build(condition, body_of({count, vector}, {}), n), "the next count"));
   CHECK(contains(build(condition, body, x), "i64[]"));
-}
-
-TEST_CASE("gradients through control flow say what to do instead") {
-  Graph g;
-  const Value x = g.input("x", f32, {});
-  const auto twice = [](const Values& v) { return Values{v[0] * 2.0}; };
-  const Value y = while_loop(
-      {x}, [](const Values& v) { return less(v[0], 9.0); }, twice)[0];
-  const std::string text = error_text([&] { gradients(y, {x}); });
-  CHECK(contains(text, "while_loop"));
-  CHECK(contains(text, "unroll the loop, or use stop_gradient"));
-  CHECK(contains(text, "test_ops_control.cpp:" + std::to_string(__LINE__ - 3)));
 }
 
 }  // namespace

@@ -245,8 +245,11 @@ std::vector<Split> index_or_move(const Preset& preset, const Node& node) {
   }
   if (op == "scatter_add") {
     Split split = moves(preset, node, passes_of(node), 0, 0);
-    split.work.elements_per_unit =
-        std::max<int64_t>(split.work.elements_per_unit, node.type().shape.num_elements());
+    // It adds to what lies there: only the rows that are named move, read and written.
+    const Type updates = node.input(2).type();
+    split.work.bytes_out = bytes_of(updates);
+    split.work.bytes_in = bytes_of(node.input(1).type()) + 2 * bytes_of(updates);
+    split.work.elements_per_unit = updates.shape.num_elements();
     split.work.units = 1;
     split.limit = Limit::kDependency;
     split.reason = "rows that are named twice are added in order";

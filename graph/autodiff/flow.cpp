@@ -1,0 +1,122 @@
+#include "keel/graph/autodiff/flow.h"
+
+#include <algorithm>
+
+namespace keel {
+namespace {
+
+bool any(const std::vector<bool>& mask) {
+  return std::find(mask.begin(), mask.end(), true) != mask.end();
+}
+
+std::vector<bool> mask_of(const Values& values, const ValueSet& set) {
+  std::vector<bool> mask;
+  for (const Value& v : values) mask.push_back(set.contains(v));
+  return mask;
+}
+
+// The outputs of a node that change with the inputs marked.
+std::vector<bool> outputs_reached(const Node& node, const std::vector<bool>& inputs) {
+  std::vector<bool> outputs(node.types().size(), node.op_name() != "stop_gradient");
+  if (node.op_name() == "while_loop") {
+    outputs = varied_in_loop(*node.bodies()[1], inputs);
+    outputs.resize(node.types().size());
+  } else if (node.op_name() == "cond") {
+    outputs.assign(outputs.size(), false);
+    const std::vector<bool> operands(inputs.begin() + 1, inputs.end());
+    for (const auto& body : node.bodies()) {
+      const auto reached =
+          mask_of(body->outputs(), dependents_of(*body, select_floats(body->inputs(), operands)));
+      for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = outputs[i] || reached[i];
+    }
+  }
+  return outputs;
+}
+
+// The inputs of a node that the outputs marked are computed from.
+std::vector<bool> inputs_leading(const Node& node, const std::vector<bool>& outputs) {
+  std::vector<bool> inputs(node.inputs().size(), node.op_name() != "stop_gradient");
+  if (node.op_name() == "while_loop") {
+    const Graph& body = *node.bodies()[1];
+    const std::vector<bool> useful = useful_in_loop(body, outputs);
+    inputs = mask_of(body.inputs(), sources_of(body, select_floats(body.outputs(), useful)));
+    // A loop of no turns passes its variables on.
+    for (size_t i = 0; i < useful.size(); ++i) inputs[i] = useful[i];
+  } else if (node.op_name() == "cond") {
+    inputs.assign(inputs.size(), false);
+    for (const auto& body : node.bodies()) {
+      const auto leading =
+          mask_of(body->inputs(), sources_of(*body, select_floats(body->outputs(), outputs)));
+      for (size_t i = 0; i < leading.size(); ++i) inputs[i + 1] = inputs[i + 1] || leading[i];
+    }
+  }
+  return inputs;
+}
+
+}  // namespace
+
+Values select_floats(const Values& values, const std::vector<bool>& mask) {
+  Values selected;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (mask[i] && is_float(values[i].dtype())) selected.push_back(values[i]);
+  }
+  return selected;
+}
+
+ValueSet dependents_of(const Graph& graph, const Values& xs) {
+  ValueSet set(xs.begin(), xs.end());
+  if (xs.empty()) return set;
+  for (const Node& node : graph.nodes()) {
+    const std::vector<bool> inputs = mask_of(node.inputs(), set);
+    if (!any(inputs)) continue;
+    const std::vector<bool> outputs = outputs_reached(node, inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i] && is_float(node.type(i).dtype)) set.insert(node.output(i));
+    }
+  }
+  return set;
+}
+
+ValueSet sources_of(const Graph& graph, const Values& ys) {
+  ValueSet set(ys.begin(), ys.end());
+  uint32_t end = 0;
+  for (const Value& y : ys) end = std::max(end, y.node_id() + 1);
+  for (uint32_t id = end; id-- > 0;) {
+    const Node& node = graph.node(id);
+    std::vector<bool> outputs;
+    for (size_t i = 0; i < node.types().size(); ++i)
+      outputs.push_back(set.contains(node.output(i)));
+    if (!any(outputs)) continue;
+    const std::vector<bool> inputs = inputs_leading(node, outputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] && is_float(node.input(i).dtype())) set.insert(node.input(i));
+    }
+  }
+  return set;
+}
+
+std::vector<bool> varied_in_loop(const Graph& body, std::vector<bool> varied) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    const ValueSet set = dependents_of(body, select_floats(body.inputs(), varied));
+    for (size_t i = 0; i < body.outputs().size(); ++i) {
+      if (varied[i] || !set.contains(body.outputs()[i])) continue;
+      varied[i] = changed = true;
+    }
+  }
+  return varied;
+}
+
+std::vector<bool> useful_in_loop(const Graph& body, std::vector<bool> useful) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    const ValueSet set = sources_of(body, select_floats(body.outputs(), useful));
+    for (size_t i = 0; i < useful.size(); ++i) {
+      if (useful[i] || !set.contains(body.inputs()[i])) continue;
+      useful[i] = changed = true;
+    }
+  }
+  return useful;
+}
+
+}  // namespace keel
