@@ -1,0 +1,54 @@
+// LoopTuner: finds the loop size while the training runs, from what the launches took. Any size
+// gives the same results, so nothing is wasted by trying several. A plain value that a Trainer uses
+// between launches; one thread.
+#ifndef KEEL_GRAPH_RUNTIME_LOOP_TUNER_H
+#define KEEL_GRAPH_RUNTIME_LOOP_TUNER_H
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "keel/core/base/export.h"
+
+namespace keel {
+
+class KEEL_API LoopTuner {
+ public:
+  // The smallest size whose steps take at most 2 % longer than those of the best one tried. Sizes
+  // go up from 1 until they no longer help.
+  static LoopTuner plateau();
+  // Launches of about this wall time, following the steps as they get slower or faster. REQUIRES
+  // seconds > 0.
+  static LoopTuner time_target(double seconds);
+
+  // Steps of the next launch.
+  int64_t next() const;
+  // What a launch took. One that was shorter than next() asked for counts as well, but for nothing
+  // where it had no step.
+  void record(int64_t steps, int64_t wall_ns);
+  // The size that was found; nothing yet while sizes are still tried.
+  std::optional<int64_t> chosen() const noexcept { return chosen_; }
+
+  // How far from the best a size may be.
+  static constexpr double kTolerance = 0.02;
+
+ private:
+  struct Trial {
+    int64_t size = 1;
+    std::vector<double> step_ns;  // one value for each launch
+    int64_t wall_ns = 0;
+  };
+  LoopTuner() = default;
+  void record_trial(int64_t steps, int64_t wall_ns);
+  void record_time(int64_t steps, int64_t wall_ns);
+
+  double target_ns_ = 0;  // 0: look for the plateau
+  std::vector<Trial> trials_;
+  int64_t time_size_ = 1;
+  bool warm_ = false;
+  std::optional<int64_t> chosen_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_LOOP_TUNER_H
