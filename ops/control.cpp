@@ -3,6 +3,7 @@
 // the ops in their bodies have.
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/control/control_gradient.h"
+#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
 
@@ -141,10 +142,12 @@ std::vector<Type> infer_fused(const InferContext& c) {
 }
 
 std::vector<Type> infer_sunk_loop(const InferContext& c) {
-  const Graph& step = body(c, 0);
-  if (!step.inputs().empty()) {
-    c.fail("body", "no inputs (its data comes from dequeue)", std::to_string(step.inputs().size()));
-  }
+  body(c, 0);
+  return {};
+}
+
+std::vector<Type> infer_step_end(const InferContext& c) {
+  if (!c.inputs.empty()) c.require(0, c.inputs[0] == kFlag, "a bool scalar");
   return {};
 }
 
@@ -211,6 +214,14 @@ void register_control(OpTable& table) {
              .bodies = 1,
              .infer = infer_fused,
              .traits = kElementwise | kControl});
+  table.add({.name = "step_end",
+             .summary = "with is_step_boundary: where a step ends; its input true ends the launch",
+             .input_names = {"stop"},
+             .optional_inputs = 1,
+             .attributes = &attributes_schema<StepEndAttributes>(),
+             .infer = infer_step_end,
+             .not_differentiable = "it has no value",
+             .traits = kEffect});
   table.add({.name = "sunk_loop",
              .summary = "runs a step graph as often as the launch says",
              .bodies = 1,

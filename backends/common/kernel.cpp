@@ -15,7 +15,7 @@ const char* name_of(TaskKind kind) noexcept {
 
 Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
   const std::string& op = node.op_name();
-  if (node.has(kSource | kView) || op == "dequeue") return {true, ""};
+  if (node.has(kSource | kView) || op == "dequeue" || op == "step_end") return {true, ""};
   const bool control = op == "while_loop" || op == "cond" || op == "sunk_loop";
   if (!control) return library.supports(node);
   for (const auto& body : node.bodies()) {

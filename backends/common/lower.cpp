@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -8,6 +9,7 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/memory_plan.h"
 
@@ -55,16 +57,17 @@ class Lowering {
       if (node.op_name() == "sunk_loop") step = node.bodies()[0].get();
     }
     list_.info.sunk = step != &graph;
+    if (list_.info.sunk) boundary_ = &require_step_boundary(*step, "compile");
     declare(*step);
-    const uint32_t begin = list_.info.sunk ? begin_loop() : 0;
     lower_graph(*step, true);
     finish_updates(*step);
     finish_outputs(*step);
     release_slot();
     if (list_.info.sunk) emit_metrics(*step);
     emit_commit();
+    if (list_.info.sunk) end_step();
     list_.info.task_count = static_cast<int64_t>(list_.tasks.size());
-    if (list_.info.sunk) end_loop(begin);
+    if (list_.info.sunk) reset_loop();
     place_scratch();
     return std::move(list_);
   }
@@ -194,6 +197,8 @@ class Lowering {
       lower_constant(node);
     else if (node.op_name() == "dequeue")
       lower_dequeue(node);
+    else if (node.op_name() == "step_end")
+      lower_step_end(node);
     else if (node.op_name() == "while_loop")
       lower_while(node, scope);
     else if (node.op_name() == "cond")
@@ -489,18 +494,42 @@ class Lowering {
   }
 
   // ---- the sunk loop
-  uint32_t begin_loop() {
-    emit_control(TaskKind::kLoopSwitch, {}, "steps done?").jump = Jump::kSteps;
-    return 0;
+  // The step's own stop value, kept where neither COMMIT nor RELEASE_SLOT takes it away.
+  void lower_step_end(const Node& node) {
+    if (&node != boundary_ || node.inputs().empty()) return;
+    stop_value_ = storage_of(node.input(0));
+    const Space space = list_.table[stop_value_].space;
+    if (space == Space::kScratch || space == Space::kOutput || space == Space::kConstant) return;
+    const uint32_t kept = new_scratch(list_.table[stop_value_].bytes, false);
+    emit_copy(stop_value_, kept, "stop value", node.site());
+    stop_value_ = kept;
   }
 
-  void end_loop(uint32_t begin) {
-    emit_control(TaskKind::kLoopInc, {}, "step + 1");
-    Task& back = emit_control(TaskKind::kLoopActive, {}, "next step");
-    back.jump = Jump::kAlways;
-    back.target = begin;
-    list_.tasks[begin].target = static_cast<uint32_t>(list_.tasks.size());
-    emit_control(TaskKind::kLoopReset, {}, "step = 0");
+  Task& insert(TaskKind kind, const std::vector<uint32_t>& arguments, const std::string& name) {
+    list_.info.inserted_ops.push_back({name, name_of(kind), boundary_->site()});
+    return emit_control(kind, arguments, name, boundary_->site());
+  }
+
+  // Counts the step; then LOOP_ACTIVE begins the next one, or the switch leaves for LOOP_RESET.
+  void end_step() {
+    insert(TaskKind::kLoopInc, {}, "sunk_loop/inc");
+    std::vector<uint32_t> condition;
+    if (stop_value_ != kNoStorage) condition.push_back(stop_value_);
+    Task& more = insert(TaskKind::kLoopSwitch, condition, "sunk_loop/switch");
+    more.jump = Jump::kStepsDone;
+    more.target = static_cast<uint32_t>(list_.tasks.size()) + 1;
+    Task& next = insert(TaskKind::kLoopActive, {}, "sunk_loop/active");
+    next.jump = Jump::kAlways;
+    next.target = 0;
+  }
+
+  void reset_loop() {
+    const auto reset = static_cast<uint32_t>(list_.tasks.size());
+    insert(TaskKind::kLoopReset, {}, "sunk_loop/reset");
+    if (dequeue_task_ < 0) return;
+    Task& dequeue = list_.tasks[static_cast<size_t>(dequeue_task_)];
+    dequeue.jump = Jump::kIfNoElement;
+    dequeue.target = reset;
   }
 
   // Right behind the slot's last reader, so that the producer gets it back early.
@@ -534,6 +563,23 @@ class Lowering {
       emit_control(TaskKind::kCommit, commits_, "states take their next values");
   }
 
+  // The task at which most bytes live, for who runs out of memory.
+  void name_peak(const std::vector<LifeSpan>& spans) {
+    if (spans.empty()) return;
+    std::vector<int64_t> change(list_.tasks.size() + 1);
+    for (const LifeSpan& s : spans) {
+      change[static_cast<size_t>(s.first)] += static_cast<int64_t>(s.bytes);
+      change[static_cast<size_t>(s.last) + 1] -= static_cast<int64_t>(s.bytes);
+    }
+    std::partial_sum(change.begin(), change.end(), change.begin());
+    const auto peak =
+        static_cast<size_t>(std::max_element(change.begin(), change.end() - 1) - change.begin());
+    const TaskInfo& info = list_.infos[peak];
+    list_.info.scratch_peak =
+        "task " + std::to_string(peak) + " (" + (info.op.empty() ? info.name : info.op) + ")";
+    list_.info.scratch_peak_site = info.site;
+  }
+
   void place_scratch() {
     std::vector<LifeSpan> spans;
     std::vector<uint32_t> which;
@@ -546,6 +592,7 @@ class Lowering {
     for (size_t i = 0; i < which.size(); ++i) list_.table[which[i]].offset = plan.offsets[i];
     list_.info.scratch_bytes = plan.arena_bytes;
     list_.info.scratch_lower_bound = plan.lower_bound;
+    name_peak(spans);
   }
 
   const KernelLibrary& library_;
@@ -560,6 +607,8 @@ class Lowering {
   std::vector<uint32_t> output_storages_;
   std::vector<uint32_t> slot_storages_;
   int64_t dequeue_task_ = -1;
+  const Node* boundary_ = nullptr;  // the node that ends the step of a sunk loop
+  uint32_t stop_value_ = kNoStorage;
 };
 
 }  // namespace

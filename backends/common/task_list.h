@@ -27,11 +27,13 @@ struct BufferRef {
 
 enum class Jump : uint8_t {
   kNone,
-  kAlways,     // to target
-  kIfFalse,    // to target when the bool argument 0 is false; an Error where it is true though the
-               // i64 argument 1, if there is one, has reached `limit`
-  kIfReached,  // to target when the i64 argument 0 has reached `limit`
-  kSteps,      // to target when the launch's steps are done or its stop flag is set
+  kAlways,       // to target
+  kIfFalse,      // to target when the bool argument 0 is false; an Error where it is true though the
+                 // i64 argument 1, if there is one, has reached `limit`
+  kIfReached,    // to target when the i64 argument 0 has reached `limit`
+  kStepsDone,    // to target when the launch's steps are done, its stop flag is set, or the bool
+                 // argument 0, where there is one, is true
+  kIfNoElement,  // of DEQUEUE: to target when no element came
 };
 
 struct Task {
@@ -71,7 +73,8 @@ struct TaskList {
 std::string describe(const TaskList& list);
 
 // The task list of a compiled graph (specialised, decomposed, perhaps fused). A graph whose only
-// node is `sunk_loop` becomes the loop over its body.
+// node is `sunk_loop` becomes the loop over its body: the step, LOOP_INC, LOOP_SWITCH, LOOP_ACTIVE
+// (back to the first task), LOOP_RESET. Throws Error where nothing marks the end of that step.
 TaskList lower(const Graph& graph, const KernelLibrary& library);
 
 }  // namespace keel

@@ -104,13 +104,17 @@ void Walker::run(LaunchArgs& args) {
   LaunchReport& report = args.report;
   int64_t device_ns = 0;
   size_t next = 0;
+  if (list_.info.sunk && args.stop != nullptr && args.stop->load(std::memory_order_relaxed)) {
+    report.cancelled = true;
+    return;
+  }
   while (next < count) {
     const Task& task = list_.tasks[next];
     current_ = next++;
     device_ns += task.device_ns;
     switch (task.kind) {
       case TaskKind::kDequeue:
-        if (!dequeue(task, args)) next = count;
+        if (!dequeue(task, args)) next = task.target;
         break;
       case TaskKind::kReleaseSlot:
         args.queue->release();
@@ -127,24 +131,15 @@ void Walker::run(LaunchArgs& args) {
         report.cursor = cursor_;
         break;
       case TaskKind::kLoopSwitch:
-      case TaskKind::kLoopActive: {
-        const void* argument =
-            task.argument_count != 0 ? table_[list_.arguments[task.first_argument]] : nullptr;
-        bool jump = task.jump == Jump::kAlways;
-        if (task.jump == Jump::kIfFalse) {
-          jump = read<uint8_t>(argument) == 0;
-          if (!jump && task.argument_count > 1) require_trips_left(task);
-        } else if (task.jump == Jump::kIfReached)
-          jump = read<int64_t>(argument) >= task.limit;
-        else if (task.jump == Jump::kSteps) {
-          const bool stop = args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
-          if (stop && report.steps < args.steps) report.cancelled = true;
-          jump = report.steps >= args.steps || report.cancelled;
-        }
-        if (jump) next = task.target;
+      case TaskKind::kLoopActive:
+        if (jumps(task, args))
+          next = task.target;
+        else if (task.jump == Jump::kStepsDone)
+          ++report.true_branches;
         break;
-      }
       case TaskKind::kLoopReset:
+        ++report.resets;
+        break;
       case TaskKind::kEventRecord:
       case TaskKind::kEventWait:
         break;
@@ -166,6 +161,33 @@ void Walker::require_trips_left(const Task& task) const {
                .expected = "at most " + std::to_string(task.limit) + " iterations",
                .got = "a condition that still holds after them",
                .fix = "raise max_trips, or let the condition end the loop earlier"});
+}
+
+bool Walker::jumps(const Task& task, LaunchArgs& args) const {
+  const void* argument =
+      task.argument_count != 0 ? table_[list_.arguments[task.first_argument]] : nullptr;
+  LaunchReport& report = args.report;
+  switch (task.jump) {
+    case Jump::kAlways:
+      return true;
+    case Jump::kIfFalse:
+      if (read<uint8_t>(argument) == 0) return true;
+      if (task.argument_count > 1) require_trips_left(task);
+      return false;
+    case Jump::kIfReached:
+      return read<int64_t>(argument) >= task.limit;
+    case Jump::kStepsDone: {
+      const bool done = report.steps >= args.steps;
+      const bool stop = args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
+      if (stop && !done) report.cancelled = true;
+      report.stopped = argument != nullptr && read<uint8_t>(argument) != 0;
+      return done || report.cancelled || report.stopped;
+    }
+    case Jump::kNone:
+    case Jump::kIfNoElement:
+      break;
+  }
+  return false;
 }
 
 void Walker::run_kernel(const Task& task) {
@@ -219,9 +241,12 @@ bool Walker::push_metrics(const Task& task, LaunchArgs& args) {
     metrics_[i] = table_[list_.arguments[task.first_argument + i]];
   }
   const std::span<const void* const> row(metrics_.data(), task.argument_count);
+  const int64_t waited = args.metrics->push_wait_ns();
   // Without the stop flag: the row of a step that is completed is not lost, the host drains the
   // ring until the launch ends.
-  return args.metrics->push(args.first_step + args.report.steps, row, nullptr);
+  const bool pushed = args.metrics->push(args.first_step + args.report.steps, row, nullptr);
+  args.report.metrics_wait_ns += args.metrics->push_wait_ns() - waited;
+  return pushed;
 }
 
 void Walker::commit(const Task& task, LaunchArgs& args) {

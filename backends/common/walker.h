@@ -25,6 +25,7 @@ class Walker {
   void fill_table(const LaunchArgs& args);
   void run(LaunchArgs& args);
   void require_trips_left(const Task& task) const;
+  bool jumps(const Task& task, LaunchArgs& args) const;
   void run_kernel(const Task& task);
   bool dequeue(const Task& task, LaunchArgs& args);
   bool push_metrics(const Task& task, LaunchArgs& args);

@@ -69,6 +69,7 @@ void WorkerStream::wait_until_done() {
 }
 
 void WorkerStream::synchronize() {
+  ++synchronisations_;
   wait_until_done();
   std::exception_ptr error;
   {

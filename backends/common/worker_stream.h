@@ -39,6 +39,7 @@ class WorkerStream final : public Stream {
   std::shared_ptr<Event> record() override;
   void wait(const std::shared_ptr<Event>& event) override;
   void synchronize() override;
+  int64_t synchronisations() const noexcept override { return synchronisations_; }
 
  private:
   void serve();
@@ -49,6 +50,7 @@ class WorkerStream final : public Stream {
   std::deque<std::function<void()>> work_;
   std::exception_ptr error_;
   bool stopping_ = false;
+  int64_t synchronisations_ = 0;
   WaitWord submitted_;  // counts what was handed over
   WaitWord done_;       // counts what is finished
   std::thread thread_;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/base/call_site.h"
 #include "keel/core/base/shape.h"
 #include "keel/core/device/stream.h"
 #include "keel/core/queue/element_spec.h"
@@ -35,6 +36,13 @@ struct StateInfo {
   bool second_home = false;  // whether the new value cannot be written in place
 };
 
+// A control task that the compiler put around a sunk step.
+struct InsertedOp {
+  std::string name;  // "sunk_loop/switch"
+  std::string type;  // "LOOP_SWITCH"
+  CallSite site;     // the user's line that ends the step
+};
+
 struct ProgramInfo {
   std::vector<StateInfo> states;
   std::vector<FieldSpec>
@@ -44,9 +52,12 @@ struct ProgramInfo {
       output_is_metric;  // rank-0 fetches of a sunk program travel through the MetricsQueue as well
   size_t scratch_bytes = 0;
   size_t scratch_lower_bound = 0;  // most bytes live at any one task
+  std::string scratch_peak;        // that task: "task 3 (matmul)"; "" where there is no scratch
+  CallSite scratch_peak_site;
   size_t constant_bytes = 0;
-  int64_t task_count = 0;  // of one step
-  bool sunk = false;       // takes steps, queue and metrics
+  int64_t task_count = 0;                // of one step
+  bool sunk = false;                     // takes steps, queue and metrics
+  std::vector<InsertedOp> inserted_ops;  // of a sunk program, in task order
   std::optional<int64_t>
       step_device_ns;  // modelled device time of one step (device clock), where priced
   std::optional<int64_t>
@@ -58,6 +69,7 @@ struct LaunchReport {
   int64_t steps = 0;         // completed
   bool end_of_data = false;  // the queue ended before the steps asked for
   bool cancelled = false;    // the stop flag was seen
+  bool stopped = false;      // the last completed step's own stop value was true
   bool failed = false;       // error is set; the step after `steps` may have been half done
   std::exception_ptr error;
   // With `failed`: the error came before the step after `steps` wrote anything (its DEQUEUE), so
@@ -67,6 +79,8 @@ struct LaunchReport {
   int64_t device_ns =
       0;  // modelled time of the tasks executed (device clock); 0 where nothing is priced
   int64_t queue_wait_ns = 0;    // wall time in DEQUEUE
+  int64_t true_branches = 0;    // LOOP_SWITCH of the sunk loop went on to a next step
+  int64_t resets = 0;           // LOOP_RESET of the sunk loop
   int64_t busy_ns = 0;          // wall time from the first task to the last
   int64_t metrics_wait_ns = 0;  // wall time the metrics ring was full
 };

@@ -19,6 +19,9 @@ int64_t ns_since(Clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
 }
 
+// How often a host that waits for an element looks at its stop flag.
+constexpr std::chrono::nanoseconds kHostLooksAgain = std::chrono::milliseconds(5);
+
 enum class Token : int { kNone, kEnd, kFailure };
 
 }  // namespace
@@ -48,7 +51,7 @@ struct DeviceQueue::State {
     return number - dequeued.load(std::memory_order_acquire) < options.depth &&
            number - released.load(std::memory_order_acquire) < static_cast<int64_t>(places.size());
   }
-  bool take(std::span<void*> fields, Cursor* cursor);
+  bool take(std::span<void*> fields, Cursor* cursor, bool on_host);
   void publish_token(Token kind) noexcept;
 
   const Device device;
@@ -64,12 +67,14 @@ struct DeviceQueue::State {
   alignas(kCacheLine) std::atomic<int64_t> enqueued{0};
   std::atomic<Token> token{Token::kNone};
   std::atomic<int64_t> producer_wait_ns{0};
+  std::atomic<int64_t> copy_ns{0};
   std::atomic<int64_t> last_enqueue_ns{-1};
   std::optional<Error> failure;  // published by token
   // Written by the consumer.
   alignas(kCacheLine) std::atomic<int64_t> dequeued{0};
   std::atomic<int64_t> released{0};
   std::atomic<int64_t> consumer_wait_ns{0};
+  std::vector<std::atomic<int64_t>> occupancy;
   // Bumped whenever the other side's condition may have become true.
   alignas(kCacheLine) WaitWord producer_word;
   alignas(kCacheLine) WaitWord consumer_word;
@@ -104,6 +109,7 @@ DeviceQueue::DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions opt
   s.stream = backend.make_stream(device.index(), StreamKind::kTransfer);
   s.transfer_ns = backend.transfer_device_ns(device.index(), s.slot_bytes);
   s.places.reserve(static_cast<size_t>(slots));
+  s.occupancy = std::vector<std::atomic<int64_t>>(static_cast<size_t>(slots));
   for (int64_t i = 0; i < slots; ++i) {
     State::Place place;
     place.memory = backend.allocate_slot(device.index(), s.slot_bytes, "queue " + s.options.name);
@@ -121,6 +127,9 @@ DeviceQueue::~DeviceQueue() { close(); }
 const ElementSpec& DeviceQueue::spec() const noexcept { return state_->spec; }
 const std::string& DeviceQueue::name() const noexcept { return state_->options.name; }
 const Device& DeviceQueue::device() const noexcept { return state_->device; }
+const std::vector<ResidentField>& DeviceQueue::resident() const noexcept {
+  return state_->options.resident;
+}
 
 DeviceQueue::Slot* DeviceQueue::reserve(const std::atomic<bool>* stop) {
   State& s = *state_;
@@ -156,8 +165,10 @@ void DeviceQueue::commit(const Cursor& cursor) {
   }
   State::Place& place = s.place(number);
   if (s.slot_bytes > 0) {
+    const auto begin = Clock::now();
     s.stream->copy_to_device(*place.memory.buffer, 0, place.memory.host_address, s.slot_bytes);
     s.stream->synchronize();
+    s.copy_ns.fetch_add(ns_since(begin), std::memory_order_relaxed);
   }
   place.cursor = cursor;
   s.last_enqueue_ns.store(ns_since(s.birth), std::memory_order_relaxed);
@@ -182,11 +193,12 @@ void DeviceQueue::fail(Error error) {
   s.publish_token(Token::kFailure);
 }
 
-bool DeviceQueue::State::take(std::span<void*> fields, Cursor* cursor) {
+bool DeviceQueue::State::take(std::span<void*> fields, Cursor* cursor, bool on_host) {
   const int64_t number = dequeued.load(std::memory_order_relaxed);
   if (enqueued.load(std::memory_order_acquire) == number) return false;
   const Place& from = place(number);
-  std::copy(from.device_fields.begin(), from.device_fields.end(), fields.begin());
+  const std::vector<void*>& chosen = on_host ? from.host.fields : from.device_fields;
+  std::copy(chosen.begin(), chosen.end(), fields.begin());
   if (cursor != nullptr) *cursor = from.cursor;
   dequeued.store(number + 1, std::memory_order_release);
   producer_word.bump();
@@ -195,6 +207,16 @@ bool DeviceQueue::State::take(std::span<void*> fields, Cursor* cursor) {
 
 DequeueStatus DeviceQueue::dequeue(std::span<void*> fields, Cursor* cursor,
                                    const std::atomic<bool>* stop) {
+  return take(fields, cursor, stop, /*on_host=*/false);
+}
+
+DequeueStatus DeviceQueue::dequeue_on_host(std::span<void*> fields, Cursor* cursor,
+                                           const std::atomic<bool>* stop) {
+  return take(fields, cursor, stop, /*on_host=*/true);
+}
+
+DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
+                                const std::atomic<bool>* stop, bool on_host) {
   State& s = *state_;
   if (fields.size() != s.spec.fields.size()) {
     throw Error({.op = "queue '" + s.options.name + "'",
@@ -202,7 +224,12 @@ DequeueStatus DeviceQueue::dequeue(std::span<void*> fields, Cursor* cursor,
                  .expected = std::to_string(s.spec.fields.size()) + " as in " + to_string(s.spec),
                  .got = std::to_string(fields.size())});
   }
-  if (s.take(fields, cursor)) return DequeueStatus::kElement;
+  const int64_t waiting = s.enqueued.load(std::memory_order_relaxed) -
+                          s.dequeued.load(std::memory_order_relaxed);
+  // One writer: a load and a store are enough, and cost less than an exchange.
+  std::atomic<int64_t>& count = s.occupancy[static_cast<size_t>(waiting)];
+  count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (s.take(fields, cursor, on_host)) return DequeueStatus::kElement;
   const auto begin = Clock::now();
   const std::chrono::nanoseconds limit = s.options.getnext_timeout;
   const auto done = [&](DequeueStatus status) {
@@ -214,7 +241,7 @@ DequeueStatus DeviceQueue::dequeue(std::span<void*> fields, Cursor* cursor,
     // Read before the elements: what was committed before the token or the closing still counts.
     const Token token = s.token.load(std::memory_order_acquire);
     const bool closed = s.closed.load(std::memory_order_acquire);
-    if (s.take(fields, cursor)) return done(DequeueStatus::kElement);
+    if (s.take(fields, cursor, on_host)) return done(DequeueStatus::kElement);
     if (token == Token::kEnd) return done(DequeueStatus::kEndOfData);
     if (token == Token::kFailure) return done(DequeueStatus::kFailed);
     if (closed) return done(DequeueStatus::kClosed);
@@ -225,6 +252,8 @@ DequeueStatus DeviceQueue::dequeue(std::span<void*> fields, Cursor* cursor,
       rest = limit - std::chrono::nanoseconds(ns_since(begin));
       if (rest.count() <= 0) return done(DequeueStatus::kTimeout);
     }
+    if (on_host)
+      rest = rest == WaitWord::kForever ? kHostLooksAgain : std::min(rest, kHostLooksAgain);
     s.consumer_word.wait_while(seen, rest);
   }
 }
@@ -289,8 +318,17 @@ QueueCounters DeviceQueue::counters() const noexcept {
   c.enqueued = s.enqueued.load(std::memory_order_acquire);
   c.producer_wait_ns = s.producer_wait_ns.load(std::memory_order_relaxed);
   c.consumer_wait_ns = s.consumer_wait_ns.load(std::memory_order_relaxed);
+  c.copy_ns = s.copy_ns.load(std::memory_order_relaxed);
   c.last_enqueue_ns = s.last_enqueue_ns.load(std::memory_order_relaxed);
   return c;
+}
+
+std::vector<int64_t> DeviceQueue::occupancy() const {
+  std::vector<int64_t> counts;
+  for (const auto& count : state_->occupancy) {
+    counts.push_back(count.load(std::memory_order_relaxed));
+  }
+  return counts;
 }
 
 int64_t DeviceQueue::transfer_device_ns() const noexcept { return state_->transfer_ns; }

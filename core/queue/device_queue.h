@@ -35,6 +35,15 @@ struct FeedSpec {
   ElementSpec element;
 };
 
+// A field whose rows stay on the device, where the elements of a queue name them by number instead
+// of carrying them: the element has a field kRowField (i32), and row r of the whole is what the
+// number r stands for. Row 0 is all zeros: padding.
+struct ResidentField {
+  FieldSpec field;  // of all rows: [rows, ...]
+  std::shared_ptr<Buffer> buffer;
+};
+inline constexpr const char* kRowField = "keel/row";
+
 // The depth that DeviceQueueOptions::depth = 0 chooses for elements of `slot_bytes`.
 KEEL_API int64_t default_queue_depth(size_t slot_bytes) noexcept;
 
@@ -45,6 +54,8 @@ struct DeviceQueueOptions {
   int64_t depth = 0;
   // How long dequeue waits for an element before it gives up; zero waits forever.
   std::chrono::milliseconds getnext_timeout{0};
+  // What the elements' kRowField points into; shared with whoever made it.
+  std::vector<ResidentField> resident = {};
 };
 
 struct QueueCounters {
@@ -54,6 +65,7 @@ struct QueueCounters {
   int64_t released = 0;
   int64_t producer_wait_ns = 0;  // wall time
   int64_t consumer_wait_ns = 0;  // wall time
+  int64_t copy_ns = 0;           // wall time of the copies to the device
   // Wall time of the last commit since the queue was made; -1 before the first.
   int64_t last_enqueue_ns = 0;
 };
@@ -77,6 +89,7 @@ class KEEL_API DeviceQueue {
   const ElementSpec& spec() const noexcept;
   const std::string& name() const noexcept;
   const Device& device() const noexcept;
+  const std::vector<ResidentField>& resident() const noexcept;
 
   // Host side of a reserved slot, one address per field of the spec; valid until commit.
   struct Slot {
@@ -95,6 +108,10 @@ class KEEL_API DeviceQueue {
   // Waits for the next element and writes its fields' device addresses to `fields` (as many as the
   // spec has). Slots are released in the order they were dequeued.
   DequeueStatus dequeue(std::span<void*> fields, Cursor* cursor, const std::atomic<bool>* stop);
+  // The same for a host that reads the element itself: `fields` get the host side's addresses.
+  // Looks at the stop flag every few milliseconds without wake().
+  DequeueStatus dequeue_on_host(std::span<void*> fields, Cursor* cursor,
+                                const std::atomic<bool>* stop);
   // Gives the oldest dequeued slot back.
   void release();
 
@@ -109,11 +126,15 @@ class KEEL_API DeviceQueue {
   // Names the queue, depth, enqueued, dequeued and the last enqueue's age.
   Error timeout_error() const;
   QueueCounters counters() const noexcept;
+  // Entry i: how many dequeues found i elements waiting; 0 is a device that had to wait.
+  std::vector<int64_t> occupancy() const;
   // Modelled host-to-device time of one element, in ns; 0 where the device prices nothing.
   int64_t transfer_device_ns() const noexcept;
 
  private:
   struct State;
+  DequeueStatus take(std::span<void*> fields, Cursor* cursor, const std::atomic<bool>* stop,
+                     bool on_host);
   std::unique_ptr<State> state_;
 };
 

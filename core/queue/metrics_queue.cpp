@@ -34,6 +34,8 @@ double as_double(DType dtype, const Cell& cell) {
 }  // namespace
 
 struct MetricsQueue::State {
+  bool wait_for_room(int64_t number, const std::atomic<bool>* stop);
+
   std::vector<DType> columns;
   int64_t capacity = 0;
   std::vector<int64_t> steps;  // [capacity]
@@ -41,6 +43,7 @@ struct MetricsQueue::State {
 
   // Written by the device.
   alignas(kCacheLine) std::atomic<int64_t> pushed{0};
+  int64_t push_wait_ns = 0;  // the device's own
   // How many rows had been pushed when the launch ended; -1 once the host has seen that end.
   std::atomic<int64_t> end_position{-1};
   // Written by the host.
@@ -49,6 +52,28 @@ struct MetricsQueue::State {
   alignas(kCacheLine) WaitWord host_word;
   alignas(kCacheLine) std::atomic<bool> closed{false};
 };
+
+// False once `stop` is set or the ring closed.
+bool MetricsQueue::State::wait_for_room(int64_t number, const std::atomic<bool>* stop) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> begin;
+  bool room = false;
+  while (true) {
+    const uint32_t seen = device_word.load();
+    if (closed.load(std::memory_order_acquire)) break;
+    room = number - popped.load(std::memory_order_acquire) < capacity;
+    if (room || (stop != nullptr && stop->load(std::memory_order_acquire))) break;
+    if (!begin) begin = Clock::now();
+    device_word.wait_while(seen);
+  }
+  if (begin) {
+    push_wait_ns +=
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - *begin).count();
+  }
+  return room;
+}
+
+int64_t MetricsQueue::push_wait_ns() const noexcept { return state_->push_wait_ns; }
 
 MetricsQueue::MetricsQueue(std::vector<DType> columns, size_t capacity)
     : state_(std::make_unique<State>()) {
@@ -86,13 +111,7 @@ bool MetricsQueue::push(int64_t step, std::span<const void* const> values,
                  .got = std::to_string(values.size())});
   }
   const int64_t number = s.pushed.load(std::memory_order_relaxed);
-  while (true) {
-    const uint32_t seen = s.device_word.load();
-    if (s.closed.load(std::memory_order_acquire)) return false;
-    if (number - s.popped.load(std::memory_order_acquire) < s.capacity) break;
-    if (stop != nullptr && stop->load(std::memory_order_acquire)) return false;
-    s.device_word.wait_while(seen);
-  }
+  if (!s.wait_for_room(number, stop)) return false;
   const auto row = static_cast<size_t>(number % s.capacity);
   s.steps[row] = step;
   Cell* cell = s.cells.data() + row * s.columns.size();

@@ -30,6 +30,8 @@ class KEEL_API MetricsQueue {
   // Device side: waits while the ring is full, copies one element of each column's dtype from the
   // given addresses. False once `stop` is set while waiting or the queue is closed.
   bool push(int64_t step, std::span<const void* const> values, const std::atomic<bool>* stop);
+  // Device side: wall time that push has waited for room, in ns, since the ring was made.
+  int64_t push_wait_ns() const noexcept;
   // Device side: the launch is over; pop returns kEnd after the rows before it. One launch at a
   // time: the host pops up to its kEnd before the next one ends.
   void end_launch();

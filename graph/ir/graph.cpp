@@ -69,12 +69,7 @@ const Node& Graph::add(std::string_view op, Values inputs, Attributes attributes
 
 const Node& Graph::add(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                        std::vector<std::shared_ptr<Graph>> bodies) {
-  if (frozen_) {
-    throw Error({.op = op.name,
-                 .message = "the graph is frozen",
-                 .fix = "add to it before freeze()",
-                 .site = site});
-  }
+  require_unfrozen(op.name, site);
   check_arity(op, inputs.size(), bodies.size(), site);
   if (op.attributes != nullptr && attributes.empty()) attributes = op.attributes->parse({});
   if (attributes.schema() != op.attributes) {
@@ -121,6 +116,49 @@ const Node& Graph::add(const OpDef& op, Values inputs, Attributes attributes, Ca
   return added;
 }
 
+void Graph::require_unfrozen(const std::string& op, CallSite site) const {
+  if (!frozen_) return;
+  throw Error({.op = op,
+               .message = "GRAPH_FROZEN: the graph is frozen",
+               .fix = "change it before freeze()",
+               .site = site});
+}
+
+void Graph::prepare_loop(const Update& update, const Values& fetches, Value stop_when,
+                         CallSite site) {
+  require_unfrozen("prepare_loop", site);
+  const auto refuse = [&](const char* argument, const char* expected, const std::string& got) {
+    throw Error({.op = "prepare_loop",
+                 .argument = argument,
+                 .expected = expected,
+                 .got = got,
+                 .site = site});
+  };
+  const auto require_own = [&](const Value& value, const char* argument) {
+    if (value.valid() && &value.graph() == this) return;
+    refuse(argument, "a value of the graph", value.valid() ? "one of another" : "an empty Value");
+  };
+  if (parent_ != nullptr) refuse("graph", "the root graph", "a body of a control op");
+  if (!outputs_.empty() || !updates_.empty())
+    refuse("graph", "one without outputs and updates", "one that describes a step already");
+  for (const Value& fetch : fetches) require_own(fetch, "fetches");
+  for (const Assignment& a : update.assignments) {
+    require_own(a.state, "update");
+    require_own(a.next, "update");
+  }
+  const OpDef& step_end = table_->at("step_end");
+  Values stop;
+  if (stop_when.valid()) {
+    require_own(stop_when, "stop_when");
+    stop.push_back(stop_when);
+  }
+  step();
+  seed();
+  add(step_end, std::move(stop), step_end.attributes->parse({{"is_step_boundary", true}}), site);
+  set_outputs(fetches, site);
+  for (const Assignment& a : update.assignments) add_update(a.state, a.next, site);
+}
+
 void Graph::check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite site) const {
   const size_t most = op.input_names.size();
   const size_t least = most - op.optional_inputs - (op.variadic && most > 0 ? 1 : 0);
@@ -155,12 +193,17 @@ Value Graph::adopt(Value value, CallSite site, const OpDef& op, size_t index) {
   for (const Graph* g = parent_; g != nullptr; g = g->parent_) {
     if (g == &value.graph()) return capture(value);
   }
+  const bool state = value.node().op_name() == "state";
+  const bool named = state || value.node().op_name() == "input";
   throw Error({.op = op.name,
                .argument = argument,
                .expected = "a value of this graph or of one around it",
-               .got = "a value of another graph",
-               .fix = "build both in one graph; results of a body leave it "
-                      "only as its outputs",
+               .got = named ? value.node().op_name() + " '" + name_of(value.node()) +
+                                  "' of another graph"
+                            : "a value of another graph",
+               .fix = std::string("build both in one graph; results of a body leave it only as its "
+                                  "outputs") +
+                      (state ? "; a function of a pipeline takes constants instead of states" : ""),
                .site = site});
 }
 
@@ -214,11 +257,18 @@ void Graph::order_inputs(Values order) {
   inputs_ = std::move(order);
 }
 
-void Graph::set_outputs(Values outputs) { outputs_ = std::move(outputs); }
+void Graph::set_outputs(Values outputs, CallSite site) {
+  require_unfrozen("set_outputs", site);
+  outputs_ = std::move(outputs);
+}
 
-void Graph::add_update(Value state, Value next) { updates_.push_back({state, next}); }
+void Graph::add_update(Value state, Value next, CallSite site) {
+  require_unfrozen("add_update", site);
+  updates_.push_back({state, next});
+}
 
-void Graph::attach_update(Value output, Value state, Value next) {
+void Graph::attach_update(Value output, Value state, Value next, CallSite site) {
+  require_unfrozen("attach_update", site);
   attached_.push_back({output, state, next});
 }
 

@@ -115,14 +115,22 @@ class KEEL_API Graph {
   // Numbers the random ops of the whole graph tree, from 0 up.
   int64_t next_salt() noexcept;
 
-  void set_outputs(Values outputs);
-  void add_update(Value state, Value next);
+  void set_outputs(Values outputs, CallSite site = CallSite::here());
+  void add_update(Value state, Value next, CallSite site = CallSite::here());
   // Values that minimize gathers beside the gradients: next values of states
   // that a layer attached to `output`.
-  void attach_update(Value output, Value state, Value next);
+  void attach_update(Value output, Value state, Value next, CallSite site = CallSite::here());
   const std::vector<AttachedUpdate>& attached_updates() const noexcept { return attached_; }
 
-  // After this, adding to the graph is an error.
+  // Makes this root graph one that describes its own step and can be sunk later, also when it is
+  // frozen: its outputs become `fetches`, its updates `update`, the reserved states are made, and a
+  // step_end node marks the boundary. `stop_when`, a bool scalar, may be invalid; where it is true
+  // a launch ends after that step. Session::sink(queue) runs it; how many steps a launch has is
+  // said there. Throws Error for a frozen graph and for one that has a boundary already.
+  void prepare_loop(const Update& update, const Values& fetches, Value stop_when = {},
+                    CallSite site = CallSite::here());
+
+  // After this, changing the graph is an Error (GRAPH_FROZEN).
   void freeze() noexcept { frozen_ = true; }
   bool frozen() const noexcept { return frozen_; }
 
@@ -148,6 +156,7 @@ class KEEL_API Graph {
   friend class Verifier;          // sees what checks need and users do not
   friend struct GraphTestAccess;  // tests of the verifier build broken graphs
   Value reserved_state(const char* name);
+  void require_unfrozen(const std::string& op, CallSite site) const;
   Value adopt(Value value, CallSite site, const OpDef& op, size_t index);
   void check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite site) const;
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ struct SpecialiseRequest {
   Values fetches;
   Update update;
   std::map<std::string, Type> input_types;
+  // A step boundary at the end of the new graph, with this stop value where it is valid.
+  struct Boundary {
+    Value stop;
+    CallSite site;
+  };
+  std::optional<Boundary> boundary = {};
 };
 // Clones what the request reaches with concrete dimensions, then expands
 // `gradient` nodes. Throws Error naming the input for a missing or non-matching

@@ -4,6 +4,7 @@
 
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/control/control_gradient.h"
+#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
@@ -67,6 +68,8 @@ std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type
 std::vector<bool> reached(const SpecialiseRequest& request) {
   const Graph& graph = *request.graph;
   std::vector<bool> reach(graph.size(), false);
+  if (request.boundary && request.boundary->stop.valid())
+    reach[request.boundary->stop.node_id()] = true;
   for (const Value& v : request.fetches) reach[v.node_id()] = true;
   for (const Assignment& a : request.update.assignments) {
     reach[a.state.node_id()] = true;
@@ -90,6 +93,8 @@ void check_request(const SpecialiseRequest& request) {
   };
   std::unordered_set<Value, ValueHash> assigned;
   for (const Value& v : request.fetches) check(v, "fetch");
+  if (request.boundary && request.boundary->stop.valid())
+    check(request.boundary->stop, "stop_when");
   for (const Assignment& a : request.update.assignments) {
     check(a.state, "updated state");
     check(a.next, "next value");
@@ -175,6 +180,10 @@ std::unique_ptr<Graph> specialise(const SpecialiseRequest& request) {
   }
   result->set_outputs(cloner(request.fetches));
   add_updates(request, cloner, *result);
+  if (const auto& boundary = request.boundary) {
+    const Value stop = boundary->stop.valid() ? cloner(boundary->stop) : Value();
+    add_step_boundary(*result, stop, boundary->site);
+  }
   if (needs_settling(*result)) result = settle(*result);
   return result;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "keel/core/queue/device_queue.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/verify.h"
@@ -20,28 +21,54 @@ void check([[maybe_unused]] const Graph& graph, [[maybe_unused]] const char* pas
 #endif
 }
 
-std::string describe(const QueueSource& queue) {
-  return "queue '" + queue.name + "' " + to_string(queue.element);
+const FieldSpec* find(const std::vector<FieldSpec>& fields, const std::string& name) {
+  const auto it = std::find_if(fields.begin(), fields.end(),
+                               [&](const FieldSpec& field) { return field.name == name; });
+  return it == fields.end() ? nullptr : &*it;
 }
 
-// The queue's field for each input that the step reaches.
+std::string describe(const QueueSource& queue) {
+  const std::string text = "queue '" + queue.name + "' " + to_string(queue.element);
+  return queue.resident.empty() ? text
+                                : text + " with resident " + to_string(ElementSpec{queue.resident});
+}
+
+// What an element's row numbers make of a resident field.
+Type gathered(const FieldSpec& resident, const QueueSource& queue) {
+  const FieldSpec* rows = find(queue.element.fields, kRowField);
+  if (rows == nullptr) {
+    throw Error({.op = "sink",
+                 .argument = describe(queue),
+                 .expected = std::string("a field ") + kRowField + " for its resident fields",
+                 .got = "none"});
+  }
+  Shape shape = rows->type.shape;
+  for (size_t axis = 1; axis < resident.type.shape.rank(); ++axis)
+    shape.push_back(resident.type.shape[axis]);
+  return {resident.type.dtype, shape};
+}
+
+// What the queue has for an input of this name; nothing where it has none.
+std::optional<Type> offered(const QueueSource& queue, const std::string& name) {
+  if (const FieldSpec* field = find(queue.element.fields, name)) return field->type;
+  if (const FieldSpec* field = find(queue.resident, name)) return gathered(*field, queue);
+  return std::nullopt;
+}
+
+// The queue's type for each input that the step reaches.
 std::map<std::string, Type> input_types(const SpecialiseRequest& step, const QueueSource& queue) {
   std::map<std::string, Type> types;
   for (const Value& input : reached_inputs(step)) {
     const Node& node = input.node();
-    const auto& fields = queue.element.fields;
-    const auto field = std::find_if(fields.begin(), fields.end(),
-                                    [&](const FieldSpec& f) { return f.name == name_of(node); });
-    const bool found = field != fields.end();
-    if (found && field->type.dtype == node.type().dtype &&
-        matches(node.type().shape, field->type.shape)) {
-      types[field->name] = field->type;
+    const std::optional<Type> type = offered(queue, name_of(node));
+    if (type && type->dtype == node.type().dtype && matches(node.type().shape, type->shape)) {
+      types[name_of(node)] = *type;
       continue;
     }
     throw Error({.op = "sink",
                  .argument = "input '" + name_of(node) + "'",
                  .expected = to_string(node.type()),
-                 .got = (found ? to_string(field->type) + " from " : "no field of that name in ") +
+                 .got = (type ? to_string(*type) + " from " : "no field of that name in ") +
                         describe(queue),
                  .fix = "make the queue with session.spec() of the same inputs",
                  .site = node.site()});
@@ -49,7 +76,8 @@ std::map<std::string, Type> input_types(const SpecialiseRequest& step, const Que
   return types;
 }
 
-// The same step with its inputs taken from the queue.
+// The same step with its inputs taken from the queue, and from resident fields by the queue's row
+// numbers.
 std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queue) {
   auto result = std::make_unique<Graph>(step.ops());
   std::vector<std::string> names;
@@ -62,10 +90,25 @@ std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queu
   const Node& dequeue = result->add(
       op, {}, op.attributes->parse({{"queue", queue.name}, {"names", names}, {"types", types}}),
       CallSite{});
+  const auto taken = [&](const std::string& name) {
+    const auto field = std::find(names.begin(), names.end(), name);
+    return dequeue.output(static_cast<size_t>(field - names.begin()));
+  };
   Cloner cloner(step, *result);
   for (const Value& input : step.inputs()) {
-    const auto field = std::find(names.begin(), names.end(), name_of(input.node()));
-    cloner.map(input, dequeue.output(static_cast<size_t>(field - names.begin())));
+    const std::string& name = name_of(input.node());
+    if (find(queue.element.fields, name) != nullptr) {
+      cloner.map(input, taken(name));
+      continue;
+    }
+    const Type& rows = find(queue.resident, name)->type;
+    const Value all = result->input(name, rows.dtype, rows.shape, input.node().site());
+    const OpDef& gather = step.ops().at("gather");
+    cloner.map(input,
+               result
+                   ->add(gather, {all, taken(kRowField)},
+                         gather.attributes->parse({{"axis", int64_t{0}}}), input.node().site())
+                   .output());
   }
   for (const Node& node : step.nodes()) {
     if (node.op_name() != "input") cloner.clone(node);
@@ -74,35 +117,130 @@ std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queu
   return result;
 }
 
+// The same step with the queue's fields as inputs, for a host that takes the elements itself.
+std::unique_ptr<Graph> feed_fields(const Graph& step, const std::vector<FieldSpec>& fields) {
+  auto result = std::make_unique<Graph>(step.ops());
+  Cloner cloner(step, *result);
+  for (const Node& node : step.nodes()) {
+    if (node.op_name() != "dequeue") {
+      cloner.clone(node);
+      continue;
+    }
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const auto& [name, type] = fields[i];
+      cloner.map(node.output(i), result->input(name, type.dtype, type.shape, node.site()));
+    }
+  }
+  cloner.finish();
+  return result;
+}
+
+const Node* find_op(const Graph& graph, const char* op) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op_name() == op) return &node;
+  }
+  return nullptr;
+}
+
+class Compiler {
+ public:
+  Compiler(Device device, CompileRequest request)
+      : device_(device),
+        request_(std::move(request)),
+        supports_([this](const Node& node) { return device_.backend().supports(node); }) {}
+
+  Compiled run() {
+    if (request_.queue) request_.step.input_types = input_types(request_.step, *request_.queue);
+    if (!request_.sink) return finish(optimise(step()), {});
+    if (!request_.step.boundary) request_.step.boundary.emplace();
+    LoopPlacement placement{LoopKind::kDevice, "", request_.step.boundary->site};
+    if (auto graph = sunk(placement)) return finish(std::move(graph), std::move(placement));
+    request_.sink = false;
+    return finish(optimise(host_step()), std::move(placement));
+  }
+
+ private:
+  std::unique_ptr<Graph> step() const {
+    auto graph = specialise(request_.step);
+    check(*graph, "specialise");
+    return graph;
+  }
+
+  std::unique_ptr<Graph> fed_step() const {
+    auto graph = step();
+    if (!request_.queue) return graph;
+    graph = dequeue_inputs(*graph, *request_.queue);
+    check(*graph, "dequeue");
+    return graph;
+  }
+
+  // Null, and the reason in `placement`, where the backend declines.
+  std::unique_ptr<Graph> sunk(LoopPlacement& placement) const {
+    const auto declined = [&](const Graph& graph, const char* op) {
+      const Node* node = find_op(graph, op);
+      const Support support = node == nullptr ? Support{true, ""} : supports_(*node);
+      if (support.supported) return false;
+      placement.kind = LoopKind::kHost;
+      placement.reason = device_.backend().name() + " does not run " + op +
+                         (support.reason.empty() ? "" : ": " + support.reason);
+      return true;
+    };
+    auto graph = fed_step();
+    if (declined(*graph, "dequeue")) return nullptr;
+    graph = make_sunk_loop(std::shared_ptr<Graph>(optimise(std::move(graph))));
+    check(*graph, "make_sunk_loop");
+    if (declined(*graph, "sunk_loop")) return nullptr;
+    return graph;
+  }
+
+  std::unique_ptr<Graph> host_step() {
+    SpecialiseRequest& step = request_.step;
+    const Value stop = step.boundary->stop;
+    step.boundary.reset();
+    const bool fetched =
+        std::find(step.fetches.begin(), step.fetches.end(), stop) != step.fetches.end();
+    if (stop.valid() && !fetched) step.fetches.push_back(stop);
+    auto graph = fed_step();
+    if (!request_.queue) return graph;
+    graph = feed_fields(*graph, request_.queue->element.fields);
+    check(*graph, "feed_fields");
+    return graph;
+  }
+
+  std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) const {
+    graph = decompose(*graph, supports_);
+    check(*graph, "decompose");
+    graph = fold(*graph);
+    check(*graph, "fold");
+    graph = cse(*graph);
+    check(*graph, "cse");
+    if (!request_.fuse) return graph;
+    graph = fuse(*graph, supports_);
+    check(*graph, "fuse");
+    return graph;
+  }
+
+  Compiled finish(std::unique_ptr<Graph> graph, LoopPlacement placement) const {
+    auto program = device_.backend().compile(device_.index(), *graph,
+                                             {.sink = request_.sink, .fuse = request_.fuse});
+    CompileReport report{std::move(placement), program->info().inserted_ops};
+    return {std::move(graph), std::move(program), std::move(report)};
+  }
+
+  Device device_;
+  CompileRequest request_;
+  SupportsFunction supports_;
+};
+
 }  // namespace
 
+const char* name_of(LoopKind kind) noexcept {
+  static constexpr const char* kNames[] = {"device", "host", "none"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 Compiled compile(Device device, CompileRequest request) {
-  Backend& backend = device.backend();
-  if (request.queue) request.step.input_types = input_types(request.step, *request.queue);
-  std::unique_ptr<Graph> graph = specialise(request.step);
-  check(*graph, "specialise");
-  if (request.queue) {
-    graph = dequeue_inputs(*graph, *request.queue);
-    check(*graph, "dequeue");
-  }
-  const SupportsFunction supports = [&](const Node& node) { return backend.supports(node); };
-  graph = decompose(*graph, supports);
-  check(*graph, "decompose");
-  graph = fold(*graph);
-  check(*graph, "fold");
-  graph = cse(*graph);
-  check(*graph, "cse");
-  if (request.fuse) {
-    graph = fuse(*graph, supports);
-    check(*graph, "fuse");
-  }
-  if (request.sink) {
-    graph = make_sunk_loop(std::shared_ptr<Graph>(std::move(graph)));
-    check(*graph, "make_sunk_loop");
-  }
-  auto program =
-      backend.compile(device.index(), *graph, {.sink = request.sink, .fuse = request.fuse});
-  return {std::move(graph), std::move(program)};
+  return Compiler(device, std::move(request)).run();
 }
 
 }  // namespace keel

@@ -8,17 +8,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "keel/core/device/device.h"
 #include "keel/core/queue/element_spec.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/graph/runtime/compile_report.h"
 
 namespace keel {
 
-// Where a sunk program's inputs come from.
+// Where a sunk program's inputs come from: fields of the queue's elements, and rows of resident
+// fields ([rows, ...]) that the elements' kRowField names. The resident fields that are used become
+// the program's inputs.
 struct QueueSource {
   std::string name;
   ElementSpec element;
+  std::vector<FieldSpec> resident = {};
   bool operator==(const QueueSource&) const = default;
 };
 
@@ -33,9 +38,13 @@ struct CompileRequest {
 struct Compiled {
   std::unique_ptr<Graph> graph;  // what the backend compiled
   std::unique_ptr<Program> program;
+  CompileReport report;
 };
 
-// Throws Error for what the passes and the backend refuse, and for an input that the queue has no
+// A step that is to be sunk and that the backend declines to loop over (Backend::supports says no
+// to `sunk_loop` or `dequeue`) becomes a program of one step, its inputs the queue's fields and its
+// last output the stop value where no fetch is; the report says so. Throws Error for what the
+// passes and the backend refuse, and for an input that the queue has no
 // field for or one of another type, naming both.
 Compiled compile(Device device, CompileRequest request);
 

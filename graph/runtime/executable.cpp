@@ -11,7 +11,8 @@ bool operator==(const ProgramKey& a, const ProgramKey& b) {
   };
   const auto& p = a.update.assignments;
   const auto& q = b.update.assignments;
-  return a.sunk == b.sunk && a.fetches == b.fetches && a.feeds == b.feeds && a.queue == b.queue &&
+  return a.sunk == b.sunk && a.stop_when == b.stop_when && a.fetches == b.fetches &&
+         a.feeds == b.feeds && a.queue == b.queue &&
          std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
 }
 
@@ -23,7 +24,10 @@ Executable::Executable(ProgramKey key, Compiled compiled, Device device, StateSt
   };
   for (const StateInfo& state : info().states) homes_.push_back(&store.home(state.name));
   for (const FieldSpec& input : info().inputs) {
-    inputs_.push_back(allocate(input.type, "input " + input.name));
+    const auto named = [&](const FieldSpec& field) { return field.name == input.name; };
+    const bool resident =
+        key_.queue && std::any_of(key_.queue->resident.begin(), key_.queue->resident.end(), named);
+    inputs_.push_back(resident ? nullptr : allocate(input.type, "input " + input.name));
     args_.inputs.push_back(inputs_.back().get());
   }
   for (const Type& output : info().outputs) {
@@ -80,16 +84,28 @@ void ProgramCache::add(std::shared_ptr<Executable> executable) {
   if (recent_.size() > capacity_) recent_.pop_back();
 }
 
-Buffer& ProgramCache::scratch() {
-  size_t bytes = 0;
+Buffer& ProgramCache::scratch(const Executable& program, int64_t step) {
+  size_t most = 0;
   std::erase_if(alive_, [&](const std::weak_ptr<Executable>& weak) {
     const auto executable = weak.lock();
-    if (executable != nullptr) bytes = std::max(bytes, executable->info().scratch_bytes);
+    if (executable != nullptr) most = std::max(most, executable->info().scratch_bytes);
     return executable == nullptr;
   });
-  if (scratch_ == nullptr || scratch_->size() != bytes) {
-    scratch_.reset();
+  const ProgramInfo& info = program.info();
+  const size_t needed = info.scratch_bytes;
+  const bool alone = needed < most && most == refused_;
+  if (scratch_ != nullptr && (alone ? scratch_->size() >= needed : scratch_->size() == most)) {
+    return *scratch_;
+  }
+  scratch_.reset();
+  try {
+    const size_t bytes = alone ? needed : most;
     scratch_ = device_.backend().allocate(device_.index(), bytes, "scratch");
+  } catch (const Error& error) {
+    refused_ = most;
+    if (needed < most && !alone) return scratch(program, step);
+    throw error.with_context("step " + std::to_string(step) + ", " + info.scratch_peak)
+        .with_site(info.scratch_peak_site);
   }
   return *scratch_;
 }

@@ -22,18 +22,22 @@ struct ProgramKey {
   std::vector<std::pair<Value, Type>> feeds;  // in node order
   bool sunk = false;
   std::optional<QueueSource> queue;
+  Value stop_when = {};  // of a sunk step; invalid where it has none
 };
 bool operator==(const ProgramKey& a, const ProgramKey& b);
 
 class Executable {
  public:
-  // Allocates inputs and outputs; finds the states' homes, which must outlive it.
+  // Allocates inputs and outputs; finds the states' homes, which must outlive it. Inputs that are
+  // the queue's resident fields get no memory here: the launch's arguments are given those.
   Executable(ProgramKey key, Compiled compiled, Device device, StateStore& store);
 
   const ProgramKey& key() const noexcept { return key_; }
   Program& program() noexcept { return *compiled_.program; }
   const ProgramInfo& info() const noexcept { return compiled_.program->info(); }
   const Graph& graph() const noexcept { return *compiled_.graph; }
+  const CompileReport& report() const noexcept { return compiled_.report; }
+  // REQUIRES an input that is not resident.
   Buffer& input(size_t i) const { return *inputs_.at(i); }
   Buffer& output(size_t i) const { return *outputs_.at(i); }
 
@@ -63,8 +67,10 @@ class ProgramCache {
   std::shared_ptr<Executable> find(const ProgramKey& key);
   // Evicts the least recently used one where the cache is full.
   void add(std::shared_ptr<Executable> executable);
-  // Large enough for every executable alive, loops' included.
-  Buffer& scratch();
+  // Large enough for every executable alive, loops' included, or where there is no room for the
+  // largest of them, for `program`. Throws Error naming `step`, the task that needs most and the
+  // user's line where there is no room for that either.
+  Buffer& scratch(const Executable& program, int64_t step);
 
  private:
   Device device_;
@@ -72,6 +78,7 @@ class ProgramCache {
   std::vector<std::shared_ptr<Executable>> recent_;  // the last one used comes first
   std::vector<std::weak_ptr<Executable>> alive_;
   std::shared_ptr<Buffer> scratch_;
+  size_t refused_ = 0;  // bytes for the largest that were not to be had
 };
 
 }  // namespace keel

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "keel/core/base/log.h"
 #include "keel/graph/runtime/loop_state.h"
 
 namespace keel {
@@ -23,6 +22,12 @@ int64_t ns_since(Clock::time_point begin) {
 
 Error report_error(const std::string& expected, const std::string& got) {
   return Error({.op = "loop report", .expected = expected, .got = got});
+}
+
+QueueSource source_of(const DeviceQueue& queue) {
+  QueueSource source{queue.name(), queue.spec(), {}};
+  for (const ResidentField& resident : queue.resident()) source.resident.push_back(resident.field);
+  return source;
 }
 
 }  // namespace
@@ -51,14 +56,21 @@ const Tensor& LoopReport::tensor(Value fetch) const {
 
 // ---- Loop::State
 
-Loop::State::State(std::shared_ptr<SessionState> session_in, const Update& update,
-                   const Values& fetches, std::shared_ptr<Feeder> feeder_in,
-                   std::shared_ptr<DeviceQueue> queue_in, bool fed, CallSite site)
-    : session(std::move(session_in)), feeder(std::move(feeder_in)), queue(std::move(queue_in)) {
+Loop::State::State(std::shared_ptr<SessionState> session_in, Source source,
+                   const StepDescription& step, CallSite site)
+    : session(std::move(session_in)),
+      feeder(std::move(source.feeder)),
+      queue(std::move(source.queue)) {
   const SessionGuard guard(*session, "sink");
+  require_stop_value(step.stop_when, "sink", site);
   if (feeder != nullptr) queue = feeder->queue();
-  ProgramKey key{.fetches = fetches, .update = update, .feeds = {}, .sunk = true, .queue = {}};
-  if (fed && queue == nullptr) {
+  ProgramKey key{.fetches = step.fetches,
+                 .update = step.update,
+                 .feeds = {},
+                 .sunk = true,
+                 .queue = {},
+                 .stop_when = step.stop_when};
+  if (!source.none && queue == nullptr) {
     throw Error({.op = "sink",
                  .argument = "queue",
                  .expected = "an open queue",
@@ -73,20 +85,22 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const Update& updat
                    .got = "one on " + queue->device().name(),
                    .site = site});
     }
-    key.queue = QueueSource{queue->name(), queue->spec()};
+    key.queue = source_of(*queue);
   }
   executable = session->executable(std::move(key), site);
 
   const ProgramInfo& info = executable->info();
-  blank.fetches_ = fetches;
+  blank.fetches_ = step.fetches;
   std::vector<DType> columns;
-  for (size_t i = 0; i < info.outputs.size(); ++i) {
+  for (size_t i = 0; i < step.fetches.size(); ++i) {
     const bool metric = info.output_is_metric[i];
     blank.columns_.push_back(metric ? static_cast<int64_t>(columns.size()) : -1);
     if (metric) columns.push_back(info.outputs[i].dtype);
   }
   blank.step_device_ns = info.step_device_ns;
+  blank.kind = executable->report().loop.kind;
   row.resize(columns.size());
+  if (blank.kind == LoopKind::kHost) prepare_to_drive(step);
   metrics = std::make_unique<MetricsQueue>(std::move(columns));
 }
 
@@ -94,8 +108,9 @@ const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
   if (feeder == nullptr) return queue;
   const std::shared_ptr<DeviceQueue>& now = feeder->queue();
   const QueueSource& compiled = *executable->key().queue;
-  const bool fits =
-      now != nullptr && now->spec() == compiled.element && now->device() == session->device;
+  const bool fits = now != nullptr && now->device() == session->device &&
+                    source_of(*now).element == compiled.element &&
+                    source_of(*now).resident == compiled.resident;
   if (!fits) {
     throw Error(
         {.op = "loop",
@@ -109,13 +124,15 @@ const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
   return queue;
 }
 
-// ---- Loop
+void bind_resident(const ProgramInfo& info, const DeviceQueue& queue, LaunchArgs& args) {
+  for (size_t i = 0; i < info.inputs.size(); ++i) {
+    for (const ResidentField& resident : queue.resident()) {
+      if (resident.field.name == info.inputs[i].name) args.inputs[i] = resident.buffer.get();
+    }
+  }
+}
 
-// What a launch met on the host's side.
-struct Loop::Outcome {
-  bool stopped = false;
-  std::exception_ptr thrown;  // by a callback
-};
+// ---- Loop
 
 Loop::Loop(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Loop::~Loop() = default;
@@ -135,14 +152,10 @@ std::shared_ptr<DeviceQueue> Loop::queue() const {
 }
 std::string Loop::describe() const { return state_->executable->program().describe(); }
 const Program& Loop::program() const noexcept { return state_->executable->program(); }
+const CompileReport& Loop::compile_report() const noexcept { return state_->executable->report(); }
 
 LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {
-  SessionState& session = *state_->session;
-  const int64_t steps = session.loop_size.value();
-  if (!std::exchange(session.loop_size_told, true)) {
-    log_info("loop size " + std::to_string(steps) + " (" + session.loop_size.source() + ")");
-  }
-  return run(steps, callbacks, site);
+  return run(state_->session->loop_size.use(), callbacks, site);
 }
 
 LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite site) {
@@ -160,48 +173,47 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   s.failed = LoopReport();
   const auto begin = Clock::now();
   const std::shared_ptr<DeviceQueue> queue = s.current_queue(site);
-  LaunchArgs& args = s.executable->bind(session.store, session.cache.scratch());
-  args.steps = steps;
-  args.queue = queue.get();
-  args.metrics = s.metrics.get();
-  args.stop = &s.stop;
-
+  LaunchArgs& args = s.executable->bind(
+      session.store, session.cache.scratch(*s.executable, session.store.step() + 1));
   LoopReport report = s.blank;
-  report.launches = 1;
   report.first_step = args.first_step;
   report.series_.resize(s.row.size());
   for (auto& series : report.series_)
     series.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
-  for (const Type& type : s.executable->info().outputs)
+  for (size_t i = 0; i < report.fetches_.size(); ++i) {
+    const Type& type = s.executable->info().outputs[i];
     report.tensors_.emplace_back(type.dtype, type.shape);
+  }
 
   s.stop.store(false);
   if (s.requested.load()) s.stop.store(true);
+  const int64_t synchronised = session.stream->synchronisations();
   Outcome outcome;
-  bool launched = false;
   std::optional<Error> error;
   try {
-    s.executable->program().launch(*session.stream, args);
-    launched = true;
-    drain(callbacks, report, outcome);
-    collect(report);
-    session.stream->synchronize();
+    if (report.kind == LoopKind::kHost)
+      drive(steps, callbacks, report, outcome);
+    else
+      launch(args, steps, callbacks, report, outcome);
   } catch (...) {
     error = current_error("loop on " + session.device.name(), site);
     quiesce(*session.stream);
   }
-  if (launched) s.executable->settle(session.store, error.has_value());
 
-  const LaunchReport& launch = args.report;
-  report.steps = launch.steps;
-  report.end_of_data = launch.end_of_data;
+  const LaunchReport& done = outcome.done;
+  report.host_syncs = session.stream->synchronisations() - synchronised;
+  report.steps = done.steps;
+  report.end_of_data = done.end_of_data;
   report.cancelled = s.requested.exchange(false);
-  report.stopped = outcome.stopped;
+  report.stopped = outcome.stopped || done.stopped;
+  if (done.stopped) report.stop_step = report.first_step + done.steps - 1;
   report.failed = error.has_value();
-  report.cursor = launch.cursor;
-  report.busy_ns = launch.busy_ns;
-  report.queue_wait_ns = launch.queue_wait_ns;
-  report.metrics_wait_ns = launch.metrics_wait_ns;
+  report.cursor = done.cursor;
+  report.true_branches = done.true_branches;
+  report.resets = done.resets;
+  report.busy_ns = done.busy_ns;
+  report.queue_wait_ns = done.queue_wait_ns;
+  report.metrics_wait_ns = done.metrics_wait_ns;
   // The row of a step that failed behind its METRIC does not count.
   for (auto& series : report.series_) {
     if (series.size() > static_cast<size_t>(report.steps))
@@ -212,6 +224,33 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   s.failed = std::move(report);
   if (error) throw *error;
   std::rethrow_exception(outcome.thrown);
+}
+
+void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callbacks,
+                  LoopReport& report, Outcome& outcome) {
+  State& s = *state_;
+  SessionState& session = *s.session;
+  args.steps = steps;
+  args.queue = s.queue.get();
+  if (s.queue != nullptr) bind_resident(s.executable->info(), *s.queue, args);
+  args.metrics = s.metrics.get();
+  args.stop = &s.stop;
+  report.launches = 1;
+  s.executable->program().launch(*session.stream, args);
+  const auto settle = [&](bool failed) {
+    s.executable->settle(session.store, failed);
+    outcome.done = args.report;
+  };
+  try {
+    drain(callbacks, report, outcome);
+    collect(report);
+    session.stream->synchronize();
+  } catch (...) {
+    quiesce(*session.stream);
+    settle(/*failed=*/true);
+    throw;
+  }
+  settle(/*failed=*/false);
 }
 
 void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome) {
@@ -228,22 +267,26 @@ void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& ou
     wake();
     if (status == MetricsQueue::PopStatus::kEnd) return;
     if (status == MetricsQueue::PopStatus::kTimeout) continue;
-    // The ring is emptied to the launch's end whatever happens here: the device waits for room in
-    // it.
-    try {
-      for (size_t i = 0; i < s.row.size(); ++i) report.series_[i].push_back(s.row[i]);
-      if (!callbacks.on_step || outcome.stopped || outcome.thrown != nullptr) continue;
-      const auto begin = Clock::now();
-      outcome.stopped = callbacks.on_step(step, s.row) == LoopControl::kStop;
-      report.callback_ns += ns_since(begin);
-    } catch (...) {
-      if (outcome.thrown == nullptr) outcome.thrown = std::current_exception();
-    }
-    if (outcome.stopped || outcome.thrown != nullptr) {
-      s.stop.store(true);
-      wake();
-    }
+    deliver(step, callbacks, report, outcome);
+    wake();
   }
+}
+
+// Never throws: the ring is emptied to the launch's end whatever happens here, since the device
+// waits for room in it.
+void Loop::deliver(int64_t step, const LoopCallbacks& callbacks, LoopReport& report,
+                   Outcome& outcome) {
+  State& s = *state_;
+  try {
+    for (size_t i = 0; i < s.row.size(); ++i) report.series_[i].push_back(s.row[i]);
+    if (!callbacks.on_step || outcome.stopped || outcome.thrown != nullptr) return;
+    const auto begin = Clock::now();
+    outcome.stopped = callbacks.on_step(step, s.row) == LoopControl::kStop;
+    report.callback_ns += ns_since(begin);
+  } catch (...) {
+    if (outcome.thrown == nullptr) outcome.thrown = std::current_exception();
+  }
+  if (outcome.stopped || outcome.thrown != nullptr) s.stop.store(true);
 }
 
 void Loop::collect(LoopReport& report) {

@@ -1,4 +1,5 @@
-// Loop: a step sunk to the device: one launch of a While with the step as its body, fed by a queue.
+// Loop: a step sunk to the device: one launch of a While with the step as its body, fed by a queue;
+// where the device cannot loop by itself, the same steps driven by the host (LoopKind).
 // Made by Session::sink. run() belongs to the session's thread; request_stop() may be called from
 // any thread and from a signal handler. LoopReport: what one launch did; a plain value.
 #ifndef KEEL_GRAPH_RUNTIME_LOOP_H
@@ -13,11 +14,14 @@
 #include "keel/core/queue/feeder.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/graph/ir/value.h"
+#include "keel/graph/runtime/compile_report.h"
 #include "keel/graph/runtime/hook.h"
 #include "keel/graph/runtime/loop_size.h"
 
 namespace keel {
 
+struct LaunchArgs;
+struct LaunchReport;
 struct SessionState;
 class Executable;
 class Program;
@@ -25,13 +29,14 @@ class Program;
 class KEEL_API LoopReport {
  public:
   int64_t steps = 0;         // completed
-  int64_t launches = 0;      // 1
+  int64_t launches = 0;      // 1; one for each step where the host drives the loop
   int64_t first_step = 1;    // number of the first step: keel/step after it; 1 without an update
   bool end_of_data = false;  // the queue ended before the steps asked for
   bool cancelled = false;    // request_stop() was seen
-  bool stopped = false;      // a callback asked to stop
-  bool failed = false;       // see Loop::failed_report
-  Cursor cursor;             // of the last element consumed by a completed step
+  bool stopped = false;      // a callback, or the step's stop_when, asked to stop
+  std::optional<int64_t> stop_step{};  // the last step, where its stop_when was true
+  bool failed = false;                 // see Loop::failed_report
+  Cursor cursor;                       // of the last element consumed by a completed step
 
   // Wall time, in ns: all of run(), and of it on the device from the first task to the last, there
   // waiting for the queue and for room in the metrics ring, and here in callbacks.
@@ -40,6 +45,12 @@ class KEEL_API LoopReport {
   int64_t queue_wait_ns = 0;
   int64_t metrics_wait_ns = 0;
   int64_t callback_ns = 0;
+  // Counted by the device and its stream: how often LOOP_SWITCH went on to a next step, LOOP_RESET,
+  // and how often the host synchronised with the device.
+  int64_t true_branches = 0;
+  int64_t resets = 0;
+  int64_t host_syncs = 0;
+  LoopKind kind = LoopKind::kDevice;
   // Modelled device time of one step (device clock), where the device prices its tasks.
   std::optional<int64_t> step_device_ns;
 
@@ -72,11 +83,12 @@ class KEEL_API Loop {
   Loop(Loop&&) noexcept;
   Loop& operator=(Loop&&) noexcept;
 
-  // Exactly one launch of `steps` steps; fewer are done where the data ends, a callback stops it or
-  // request_stop() is called (report.steps says how many). Any number of steps runs the same
-  // program. Throws Error for steps < 1 (nothing has changed then), for what happens on the device
-  // or to the producer, and rethrows what a callback throws after the step that runs has ended.
-  // A callback that uses the session gets an Error: the Trainer's hooks run between launches.
+  // Exactly one launch of `steps` steps; fewer are done where the data ends, the step's stop_when
+  // is true, a callback stops it or request_stop() is called (report.steps says how many). Any
+  // number of steps runs the same program. Throws Error for steps < 1 (nothing has changed then),
+  // for what happens on the device or to the producer, and rethrows what a callback throws after
+  // the step that runs has ended. A callback that uses the session gets an Error: the Trainer's
+  // hooks run between launches.
   LoopReport run(int64_t steps, const LoopCallbacks& callbacks = {},
                  CallSite site = CallSite::here());
   // With the session's loop size.
@@ -95,13 +107,25 @@ class KEEL_API Loop {
   std::string describe() const;
   // What was compiled; lives as long as the loop.
   const Program& program() const noexcept;
+  // The control tasks that the compiler inserted, and where the loop runs and why.
+  const CompileReport& compile_report() const noexcept;
+  const LoopPlacement& placement() const noexcept { return compile_report().loop; }
+  LoopKind kind() const noexcept { return placement().kind; }
 
  private:
   friend class Session;
   struct State;
   explicit Loop(std::unique_ptr<State> state);
   struct Outcome;
+  void launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callbacks, LoopReport& report,
+              Outcome& outcome);
   void drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
+  void drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
+  bool take_element(LaunchReport& done);
+  void drive_step(int64_t number, LaunchReport& done);
+  void feed_element(LaunchArgs& args);
+  void read_row(int64_t number);
+  void deliver(int64_t step, const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   void collect(LoopReport& report);
 
   std::unique_ptr<State> state_;

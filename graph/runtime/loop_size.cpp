@@ -1,9 +1,11 @@
 #include "keel/graph/runtime/loop_size.h"
 
+#include <optional>
 #include <utility>
 
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
+#include "keel/core/base/log.h"
 
 namespace keel {
 namespace {
@@ -44,8 +46,15 @@ void LoopSize::change(int64_t value) {
 }
 
 int64_t LoopSize::value() const {
-  if (is_explicit()) return value_;
-  return environment_integer(kLoopSizeVariable, 1).value_or(value_);
+  const std::optional<int64_t> environment = environment_integer(kLoopSizeVariable, 1);
+  return is_explicit() ? value_ : environment.value_or(value_);
+}
+
+int64_t LoopSize::use() {
+  const int64_t steps = value();
+  if (std::exchange(told_, steps) != steps)
+    log_info("loop size " + std::to_string(steps) + " (" + source() + ")");
+  return steps;
 }
 
 std::string LoopSize::source() const {

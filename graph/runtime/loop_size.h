@@ -27,9 +27,13 @@ class KEEL_API LoopSize {
   // A later change: never a conflict. Throws for a value < 1; then the old value stays.
   void change(int64_t value);
 
-  // The size in force. Reads the environment where nothing explicit was set; throws Error
-  // (kInvalidArgument) where the variable is not a whole number >= 1.
+  // The size in force: what was set, else the environment, else the fallback. Throws Error
+  // (kInvalidArgument) where the variable is set and is not a whole number >= 1, also where
+  // something explicit is in force.
   int64_t value() const;
+  // value(), which a line of the log at info level names with its source whenever it is another
+  // than the last time.
+  int64_t use();
   // Where value() comes from: the explicit setting's source, "NPU_LOOP_SIZE", or "default".
   std::string source() const;
   bool is_explicit() const noexcept { return !source_.empty(); }
@@ -38,6 +42,7 @@ class KEEL_API LoopSize {
   int64_t value_;
   std::string source_;  // of the explicit setting; empty where there is none
   bool changed_ = false;
+  int64_t told_ = 0;  // the size that use() last named; 0: none yet
 };
 
 }  // namespace keel

@@ -7,32 +7,55 @@
 #include <vector>
 
 #include "keel/core/queue/metrics_queue.h"
+#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/runtime/loop.h"
 #include "keel/graph/runtime/session_state.h"
 
 namespace keel {
 
 struct Loop::State {
-  // Compiles. `fed`: a feeder or a queue must be there.
-  State(std::shared_ptr<SessionState> session, const Update& update, const Values& fetches,
-        std::shared_ptr<Feeder> feeder, std::shared_ptr<DeviceQueue> queue, bool fed,
+  // Where the elements come from: one of the three.
+  struct Source {
+    std::shared_ptr<Feeder> feeder = {};
+    std::shared_ptr<DeviceQueue> queue = {};
+    bool none = false;
+  };
+  // Compiles.
+  State(std::shared_ptr<SessionState> session, Source source, const StepDescription& step,
         CallSite site);
 
   // The queue of the next launch: the feeder's current one where there is a feeder. Throws Error
   // where it does not fit the compiled program.
   const std::shared_ptr<DeviceQueue>& current_queue(CallSite site);
+  // Memory for what a step hands to the host, where the host drives the loop.
+  void prepare_to_drive(const StepDescription& step);
 
   std::shared_ptr<SessionState> session;
   std::shared_ptr<Feeder> feeder;
   std::shared_ptr<DeviceQueue> queue;
   std::shared_ptr<Executable> executable;
   std::unique_ptr<MetricsQueue> metrics;
-  std::vector<double> row;             // of the metrics
-  LoopReport blank;                    // what every report of this loop begins as
-  LoopReport failed;                   // of the last launch that threw
+  std::vector<double> row;            // of the metrics
+  std::optional<size_t> stop_output;  // the stop value's, where the host drives the loop
+  std::vector<unsigned char>
+      results;                 // rank-0 outputs of a step that the host drives, 8 bytes each
+  std::vector<void*> element;  // and its element's fields
+  Cursor cursor;               // of that element
+  LoopReport blank;            // what every report of this loop begins as
+  LoopReport failed;           // of the last launch that threw
   std::atomic<bool> requested{false};  // request_stop() that no launch has reported yet
   std::atomic<bool> stop{false};       // what the device looks at
 };
+
+// What a launch met on the host's side, and what it did.
+struct Loop::Outcome {
+  bool stopped = false;       // by a callback
+  std::exception_ptr thrown;  // by a callback
+  LaunchReport done;
+};
+
+// The resident fields that the program reads.
+void bind_resident(const ProgramInfo& info, const DeviceQueue& queue, LaunchArgs& args);
 
 }  // namespace keel
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "keel/core/base/log.h"
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/loop_state.h"
 #include "keel/graph/runtime/session_state.h"
@@ -73,6 +74,20 @@ StateStore::Home& home_of(SessionState& state, const Value& value, const char* o
 
 }  // namespace
 
+namespace {
+
+// What a user may look for in the log once a loop is compiled.
+void tell(const CompileReport& report, const Device& device) {
+  for (const InsertedOp& op : report.inserted_ops)
+    log_info("Insert op success, name:" + op.name + ", type:" + op.type + ".");
+  if (report.loop.kind != LoopKind::kHost) return;
+  log_warn("loop on " + device.name() +
+           ": driven by the host, a launch and a synchronisation for " + "each step, because " +
+           report.loop.reason + " (" + to_string(report.loop.site) + ")");
+}
+
+}  // namespace
+
 SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptions& options_in)
     : graph(&graph_in),
       device(device_in),
@@ -99,17 +114,19 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
   if (auto found = cache.find(key)) return found;
   try {
     CompileRequest request;
-    request.step = {graph, key.fetches, key.update, {}};
+    request.step = {graph, key.fetches, key.update, {}, {}};
     for (const auto& [input, type] : key.feeds)
       request.step.input_types[name_of(input.node())] = type;
     request.sink = key.sunk;
     request.queue = key.queue;
+    if (key.sunk) request.step.boundary = {key.stop_when, site};
     request.fuse = options.fuse;
     store.add_states(*graph);
     ++compiles;
     auto made = std::make_shared<Executable>(std::move(key), compile(device, std::move(request)),
                                              device, store);
     cache.add(made);
+    tell(made->report(), device);
     return made;
   } catch (const Error& error) {
     throw error.with_site(site);
@@ -161,7 +178,7 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
   const auto executable = s.executable(
       {.fetches = fetches, .update = update, .feeds = feed_types(*s.graph, feeds, site)}, site);
   const ProgramInfo& info = executable->info();
-  LaunchArgs& args = executable->bind(s.store, s.cache.scratch());
+  LaunchArgs& args = executable->bind(s.store, s.cache.scratch(*executable, s.store.step() + 1));
   std::vector<Tensor> results;
   for (const Type& type : info.outputs) results.emplace_back(type.dtype, type.shape);
 
@@ -199,28 +216,63 @@ FeedSpec Session::spec(const Values& inputs) const {
 }
 
 Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<DeviceQueue> queue,
-                   CallSite site) {
-  return Loop(std::make_unique<Loop::State>(state_, update, fetches, nullptr, std::move(queue),
-                                            /*fed=*/true, site));
+                   SinkOptions options, CallSite site) {
+  return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.queue = std::move(queue)},
+                                            StepDescription{update, fetches, options.stop_when},
+                                            site));
 }
 
 Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<Feeder> feeder,
+                   SinkOptions options, CallSite site) {
+  return Loop(
+      std::make_unique<Loop::State>(state_, Loop::State::Source{.feeder = std::move(feeder)},
+                                    StepDescription{update, fetches, options.stop_when}, site));
+}
+
+Loop Session::sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue, SinkOptions options,
                    CallSite site) {
-  return Loop(std::make_unique<Loop::State>(state_, update, fetches, std::move(feeder), nullptr,
-                                            /*fed=*/true, site));
+  return sink(Update{}, fetches, std::move(queue), options, site);
 }
 
-Loop Session::sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue, CallSite site) {
-  return sink(Update{}, fetches, std::move(queue), site);
+Loop Session::sink(const Values& fetches, std::shared_ptr<Feeder> feeder, SinkOptions options,
+                   CallSite site) {
+  return sink(Update{}, fetches, std::move(feeder), options, site);
 }
 
-Loop Session::sink(const Values& fetches, std::shared_ptr<Feeder> feeder, CallSite site) {
-  return sink(Update{}, fetches, std::move(feeder), site);
+Loop Session::sink(const Update& update, const Values& fetches, SinkOptions options,
+                   CallSite site) {
+  return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.none = true},
+                                            StepDescription{update, fetches, options.stop_when},
+                                            site));
 }
 
-Loop Session::sink(const Update& update, const Values& fetches, CallSite site) {
-  return Loop(std::make_unique<Loop::State>(state_, update, fetches, nullptr, nullptr,
-                                            /*fed=*/false, site));
+Loop Session::sink(std::shared_ptr<DeviceQueue> queue, CallSite site) {
+  return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.queue = std::move(queue)},
+                                            described_step(*state_->graph, "sink", site), site));
+}
+
+Loop Session::sink(std::shared_ptr<Feeder> feeder, CallSite site) {
+  return Loop(std::make_unique<Loop::State>(state_,
+                                            Loop::State::Source{.feeder = std::move(feeder)},
+                                            described_step(*state_->graph, "sink", site), site));
+}
+
+LoopPlacement Session::loop_placement(const Update& update, const Values& fetches,
+                                      std::shared_ptr<DeviceQueue> queue, SinkOptions options,
+                                      CallSite site) {
+  try {
+    return sink(update, fetches, std::move(queue), options, site).placement();
+  } catch (const Error& error) {
+    return {LoopKind::kNone, error.what(), error.info().site.known() ? error.info().site : site};
+  }
+}
+
+LoopPlacement Session::loop_placement(std::shared_ptr<DeviceQueue> queue, CallSite site) {
+  try {
+    return sink(std::move(queue), site).placement();
+  } catch (const Error& error) {
+    return {LoopKind::kNone, error.what(), error.info().site.known() ? error.info().site : site};
+  }
 }
 
 Tensor Session::read(Value state) const {

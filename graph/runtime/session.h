@@ -29,6 +29,12 @@ struct SessionOptions {
                                        // NPU_LOOP_SIZE, else 1
 };
 
+struct SinkOptions {
+  // A bool scalar of the step: the launch ends after the first step in which it is true, that
+  // step's update included, and its report says so; a later launch goes on. Invalid: none.
+  Value stop_when = {};
+};
+
 using Feeds = std::vector<std::pair<Value, Tensor>>;
 
 class KEEL_API Session {
@@ -54,17 +60,32 @@ class KEEL_API Session {
   FeedSpec spec(const Values& inputs) const;
 
   // The step as the body of a While on the device, its inputs taken from the queue's fields of the
-  // same names. Compiles now. Throws Error for inputs without a matching field, naming both.
+  // same names. Compiles now. A backend that declines to loop gets a loop driven by the host, which
+  // says so (Loop::placement, a warning in the log). Throws Error for inputs without a matching
+  // field, naming both, and for a stop_when that is no bool scalar.
   Loop sink(const Update& update, const Values& fetches, std::shared_ptr<DeviceQueue> queue,
-            CallSite site = CallSite::here());
+            SinkOptions options = {}, CallSite site = CallSite::here());
   Loop sink(const Update& update, const Values& fetches, std::shared_ptr<Feeder> feeder,
+            SinkOptions options = {}, CallSite site = CallSite::here());
+  Loop sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue, SinkOptions options = {},
             CallSite site = CallSite::here());
-  Loop sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue,
-            CallSite site = CallSite::here());
-  Loop sink(const Values& fetches, std::shared_ptr<Feeder> feeder,
+  Loop sink(const Values& fetches, std::shared_ptr<Feeder> feeder, SinkOptions options = {},
             CallSite site = CallSite::here());
   // Of a step without inputs.
-  Loop sink(const Update& update, const Values& fetches, CallSite site = CallSite::here());
+  Loop sink(const Update& update, const Values& fetches, SinkOptions options = {},
+            CallSite site = CallSite::here());
+  // The step that the graph itself describes (Graph::prepare_loop), also where it is frozen or came
+  // from text: its updates, its outputs as fetches, its boundary's stop value. Throws Error
+  // NO_STEP_BOUNDARY where no node says where the step ends.
+  Loop sink(std::shared_ptr<DeviceQueue> queue, CallSite site = CallSite::here());
+  Loop sink(std::shared_ptr<Feeder> feeder, CallSite site = CallSite::here());
+  // Where sink() with these arguments would loop and why, without an Error: kNone with the reason
+  // where it throws one.
+  LoopPlacement loop_placement(const Update& update, const Values& fetches,
+                               std::shared_ptr<DeviceQueue> queue, SinkOptions options = {},
+                               CallSite site = CallSite::here());
+  LoopPlacement loop_placement(std::shared_ptr<DeviceQueue> queue,
+                               CallSite site = CallSite::here());
 
   // A state's value. Throws Error where a failed step left it invalid.
   Tensor read(Value state) const;

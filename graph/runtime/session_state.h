@@ -25,7 +25,6 @@ struct SessionState {
   StateStore store;
   ProgramCache cache;
   LoopSize loop_size;
-  bool loop_size_told = false;
   int64_t compiles = 0;
   std::atomic<bool> busy{false};
 };

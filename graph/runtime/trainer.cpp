@@ -51,12 +51,20 @@ int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
 }  // namespace
 
 Trainer::Trainer(Session& session, const Update& update, const Values& fetches,
-                 std::shared_ptr<Feeder> feeder, CallSite site)
+                 std::shared_ptr<Feeder> feeder, SinkOptions options, CallSite site)
+    : Trainer(session, StepDescription{update, fetches, options.stop_when}, std::move(feeder),
+              site) {}
+
+Trainer::Trainer(Session& session, std::shared_ptr<Feeder> feeder, CallSite site)
+    : Trainer(session, described_step(session.graph(), "trainer", site), std::move(feeder), site) {}
+
+Trainer::Trainer(Session& session, const StepDescription& step, std::shared_ptr<Feeder> feeder,
+                 CallSite site)
     : session_(session), feeder_(std::move(feeder)) {
   if (feeder_ == nullptr) {
     throw Error({.op = "trainer", .argument = "feeder", .got = "nothing", .site = site});
   }
-  if (update.empty()) {
+  if (step.update.empty()) {
     throw Error({.op = "trainer",
                  .argument = "update",
                  .expected = "the update that an optimizer's minimize() returns",
@@ -65,8 +73,9 @@ Trainer::Trainer(Session& session, const Update& update, const Values& fetches,
                  .site = site});
   }
   if (feeder_->queue() == nullptr) feeder_->open(Cursor{});
-  loop_ = std::make_unique<Loop>(session.sink(update, fetches, feeder_, site));
-  for (const Value& fetch : fetches) {
+  loop_ = std::make_unique<Loop>(
+      session.sink(step.update, step.fetches, feeder_, {.stop_when = step.stop_when}, site));
+  for (const Value& fetch : step.fetches) {
     if (fetch.shape().rank() == 0) metrics_.push_back(fetch);
   }
 }
@@ -79,7 +88,7 @@ void Trainer::cancel() noexcept {
 TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
   check(options, site);
   if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
-  session_.loop_size().value();  // a wrong environment variable is reported before anything is done
+  session_.loop_size().use();  // a wrong environment variable is reported before anything is done
   TrainReport report;
   try {
     if (options.resume_from) {
@@ -104,7 +113,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& rep
                              : checked_mul(*options.epochs, options.steps_per_epoch, "steps");
   while (step < target && !cancelled_.load()) {
     const int64_t steps =
-        std::min(next_stop(options, step, target) - step, session_.loop_size().value());
+        std::min(next_stop(options, step, target) - step, session_.loop_size().use());
     const int64_t before = report.steps;
     launch(options, steps, site, report);
     const int64_t done = report.steps - before;
@@ -125,6 +134,10 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     report.end_of_data = loop.end_of_data;
     report.cancelled = loop.cancelled;
     report.stopped_early = report.stopped_early || loop.stopped;
+    report.stop_step = loop.stop_step;
+    report.true_branches += loop.true_branches;
+    report.resets += loop.resets;
+    report.host_syncs += loop.host_syncs;
     report.busy_ns += loop.busy_ns;
     report.queue_wait_ns += loop.queue_wait_ns;
     report.metrics_wait_ns += loop.metrics_wait_ns;

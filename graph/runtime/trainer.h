@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/runtime/session.h"
 
 namespace keel {
@@ -54,7 +55,13 @@ struct TrainReport {
   Cursor cursor;                     // of the last element consumed
   bool end_of_data = false;          // before what was asked for was done
   bool cancelled = false;
-  bool stopped_early = false;  // by a hook
+  bool stopped_early = false;          // by a hook or by the step's stop_when
+  std::optional<int64_t> stop_step{};  // the step whose stop_when was true
+
+  // Summed over the launches; see LoopReport.
+  int64_t true_branches = 0;
+  int64_t resets = 0;
+  int64_t host_syncs = 0;
 
   // Wall time on the device, in ns, summed over the launches; see LoopReport.
   int64_t busy_ns = 0;
@@ -68,7 +75,10 @@ class KEEL_API Trainer {
   // Compiles the step; opens the feeder at the beginning where it is not open. Throws what
   // Session::sink throws.
   Trainer(Session& session, const Update& update, const Values& fetches,
-          std::shared_ptr<Feeder> feeder, CallSite site = CallSite::here());
+          std::shared_ptr<Feeder> feeder, SinkOptions options = {},
+          CallSite site = CallSite::here());
+  // Of the step that the session's graph describes (Graph::prepare_loop).
+  Trainer(Session& session, std::shared_ptr<Feeder> feeder, CallSite site = CallSite::here());
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -86,10 +96,15 @@ class KEEL_API Trainer {
   Feeder& feeder() noexcept { return *feeder_; }
   // The compiled step; lives as long as the trainer.
   const Program& program() const noexcept { return loop_->program(); }
+  // The sunk step: where it loops and why, what the compiler inserted.
+  const Loop& loop() const noexcept { return *loop_; }
   // What the last fit() that threw had done until then.
   const TrainReport& failed_report() const noexcept { return failed_; }
 
  private:
+  Trainer(Session& session, const StepDescription& step, std::shared_ptr<Feeder> feeder,
+          CallSite site);
+  void open(const Cursor& cursor);
   void train(const TrainOptions& options, CallSite site, TrainReport& report);
   void launch(const TrainOptions& options, int64_t steps, CallSite site, TrainReport& report);
   void run_hooks(const TrainOptions& options, int64_t step, TrainReport& report);

@@ -334,8 +334,12 @@ TEST_CASE("loop size prefers explicit settings and refuses contradictions") {
     setenv(kLoopSizeVariable, wrong, 1);
     CHECK(contains(error_of([&] { size.value(); }), kLoopSizeVariable));
   }
+  // The environment is a default only, but a wrong one is an error all the same.
   size.set(10, "--loop-size");
+  CHECK(contains(error_of([&] { size.value(); }), kLoopSizeVariable));
+  setenv(kLoopSizeVariable, "25", 1);
   CHECK(size.value() == 10);
+  CHECK(size.source() == "--loop-size");
   const std::string conflict = error_of([&] { size.set(5, "TrainOptions::loop_size"); });
   CHECK(contains(conflict, "--loop-size says 10"));
   CHECK(contains(conflict, "TrainOptions::loop_size says 5"));

@@ -1,0 +1,37 @@
+// What compilation decided and added that a user cannot see in the graph: where the loop runs and
+// why, and the control tasks around a sunk step. Plain values, the same for every loop size.
+#ifndef KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
+#define KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
+
+#include <string>
+#include <vector>
+
+#include "keel/core/base/call_site.h"
+#include "keel/core/base/export.h"
+#include "keel/core/device/program.h"
+
+namespace keel {
+
+enum class LoopKind {
+  kDevice,  // sunk: the device goes from step to step by itself
+  kHost,    // the backend declines to loop: the host launches each step and waits for it
+  kNone,    // the step cannot be looped at all
+};
+// "device", "host", "none".
+KEEL_API const char* name_of(LoopKind kind) noexcept;
+
+struct LoopPlacement {
+  LoopKind kind = LoopKind::kNone;
+  std::string reason;  // why not on the device; empty where it is
+  CallSite site;       // the user's line that asked for the loop, or that cannot be looped
+};
+
+struct CompileReport {
+  LoopPlacement loop;                    // kNone for a program that is no loop
+  std::vector<InsertedOp> inserted_ops;  // of a sunk step: LOOP_INC, LOOP_SWITCH, LOOP_ACTIVE,
+                                         // LOOP_RESET
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H

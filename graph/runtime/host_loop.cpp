@@ -1,0 +1,139 @@
+// The loop of a device that cannot go from step to step by itself: the host takes each element out
+// of the queue, launches the step, waits for it and looks at its stop value. Rows, callbacks and
+// reports are those of a sunk loop, and so is every bit of the results.
+#include <algorithm>
+#include <string>
+
+#include "keel/graph/runtime/loop_state.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kCell = 8;  // bytes of a rank-0 value at most
+
+}  // namespace
+
+void Loop::State::prepare_to_drive(const StepDescription& step) {
+  results.resize(kCell * executable->info().outputs.size());
+  if (queue != nullptr) element.resize(queue->spec().fields.size());
+  if (!step.stop_when.valid()) return;
+  const auto at = std::find(step.fetches.begin(), step.fetches.end(), step.stop_when);
+  stop_output = static_cast<size_t>(at - step.fetches.begin());
+}
+
+void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& report,
+                 Outcome& outcome) {
+  State& s = *state_;
+  LaunchReport& done = outcome.done;
+  while (done.steps < steps && !done.stopped) {
+    if (s.stop.load()) {
+      done.cancelled = true;
+      break;
+    }
+    const int64_t number = report.first_step + done.steps;
+    if (!take_element(done)) break;
+    ++report.launches;
+    drive_step(number, done);
+    deliver(number, callbacks, report, outcome);
+  }
+  if (done.steps == 0) return;
+  collect(report);
+  s.session->stream->synchronize();
+}
+
+// False where the loop ends before this step.
+bool Loop::take_element(LaunchReport& done) {
+  State& s = *state_;
+  if (s.queue == nullptr) return true;
+  Cursor cursor;
+  const int64_t waited = s.queue->counters().consumer_wait_ns;
+  const DequeueStatus status = s.queue->dequeue_on_host(s.element, &cursor, &s.stop);
+  done.queue_wait_ns += s.queue->counters().consumer_wait_ns - waited;
+  switch (status) {
+    case DequeueStatus::kElement:
+      s.cursor = cursor;
+      return true;
+    case DequeueStatus::kEndOfData:
+    case DequeueStatus::kClosed:
+      done.end_of_data = true;
+      return false;
+    case DequeueStatus::kCancelled:
+      done.cancelled = true;
+      return false;
+    case DequeueStatus::kFailed:
+      throw s.queue->failure();
+    case DequeueStatus::kTimeout:
+      throw s.queue->timeout_error();
+  }
+  return false;
+}
+
+void Loop::drive_step(int64_t number, LaunchReport& done) {
+  State& s = *state_;
+  SessionState& session = *s.session;
+  Stream& stream = *session.stream;
+  Executable& executable = *s.executable;
+  const ProgramInfo& info = executable.info();
+  LaunchArgs& args = executable.bind(session.store, session.cache.scratch(executable, number));
+  args.first_step = number;
+  bool launched = false;
+  const auto end_step = [&](bool failed) {
+    if (launched) executable.settle(session.store, failed);
+    if (s.queue != nullptr) s.queue->release();
+  };
+  try {
+    if (s.queue != nullptr) {
+      bind_resident(info, *s.queue, args);
+      feed_element(args);
+    }
+    executable.program().launch(stream, args);
+    launched = true;
+    for (size_t i = 0; i < info.outputs.size(); ++i) {
+      if (!info.output_is_metric[i]) continue;
+      stream.copy_to_host(&s.results[kCell * i], executable.output(i), 0,
+                          size_of(info.outputs[i].dtype));
+    }
+    stream.synchronize();
+  } catch (...) {
+    quiesce(stream);
+    end_step(/*failed=*/true);
+    throw;
+  }
+  end_step(/*failed=*/false);
+  ++done.steps;
+  done.cursor = s.cursor;
+  done.busy_ns += args.report.busy_ns;
+  done.device_ns += args.report.device_ns;
+  done.stopped = s.stop_output && s.results[kCell * *s.stop_output] != 0;
+  read_row(number);
+}
+
+// The element's fields into the program's inputs of the same names.
+void Loop::feed_element(LaunchArgs& args) {
+  State& s = *state_;
+  const std::vector<FieldSpec>& inputs = s.executable->info().inputs;
+  const std::vector<FieldSpec>& fields = s.queue->spec().fields;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto field = std::find_if(fields.begin(), fields.end(),
+                                    [&](const FieldSpec& f) { return f.name == inputs[i].name; });
+    const size_t bytes = inputs[i].type.shape.num_bytes(inputs[i].type.dtype);
+    if (field == fields.end() || bytes == 0) continue;
+    s.session->stream->copy_to_device(
+        *args.inputs[i], 0, s.element[static_cast<size_t>(field - fields.begin())], bytes);
+  }
+}
+
+// The step's rank-0 fetches, by way of the ring that a sunk loop uses.
+void Loop::read_row(int64_t number) {
+  State& s = *state_;
+  std::vector<const void*> cells(s.row.size());
+  for (size_t i = 0; i < s.blank.columns_.size(); ++i) {
+    const int64_t column = s.blank.columns_[i];
+    if (column >= 0) cells[static_cast<size_t>(column)] = &s.results[kCell * i];
+  }
+  s.metrics->push(number, cells, nullptr);
+  int64_t step = 0;
+  s.metrics->pop(step, s.row, std::chrono::microseconds(0));
+}
+
+}  // namespace keel
