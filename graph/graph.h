@@ -18,6 +18,7 @@
 #include "keel/graph/ir/value.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/verify.h"
+#include "keel/graph/runtime/graph_function.h"
 #include "keel/graph/runtime/hook.h"
 #include "keel/graph/runtime/loop.h"
 #include "keel/graph/runtime/loop_size.h"

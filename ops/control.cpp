@@ -141,6 +141,8 @@ std::vector<Type> infer_fused(const InferContext& c) {
   return types_of(graph.outputs());
 }
 
+// The inputs of the body are those of the program, the same in every step; what changes comes from
+// dequeue.
 std::vector<Type> infer_sunk_loop(const InferContext& c) {
   body(c, 0);
   return {};

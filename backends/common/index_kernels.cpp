@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "keel/backends/common/movement_kernels.h"
 #include "keel/core/base/error.h"
+#include "keel/core/base/gather_rows.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/reduce.h"
@@ -66,14 +68,17 @@ class GatherKernel final : public Kernel {
         check_indices(indices, count_, size_, "gather");
         return;
       }
-      const auto* x = static_cast<const char*>(args[0]);
-      auto* out = static_cast<char*>(args[2]);
+      const auto* x = static_cast<const std::byte*>(args[0]);
+      auto* out = static_cast<std::byte*>(args[2]);
       const int64_t all = outer_ * count_;
-      for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
-        const int64_t row = i / count_ * size_ + static_cast<int64_t>(indices[i % count_]);
-        if (inner_bytes_ == 0) continue;
-        std::memcpy(out + static_cast<size_t>(i) * inner_bytes_,
-                    x + static_cast<size_t>(row) * inner_bytes_, inner_bytes_);
+      const int64_t end = all * (block + 1) / blocks_;
+      for (int64_t i = all * block / blocks_; i < end;) {
+        const int64_t first = i % count_;
+        const int64_t run = std::min(count_ - first, end - i);
+        gather_rows(x + static_cast<size_t>(i / count_ * size_) * inner_bytes_, inner_bytes_,
+                    std::span(indices + first, static_cast<size_t>(run)),
+                    out + static_cast<size_t>(i) * inner_bytes_);
+        i += run;
       }
     });
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "keel/data/pipeline/device_cache.h"
 #include "keel/data/pipeline/iterator.h"
 
 namespace keel {
@@ -55,8 +56,12 @@ Dataset fitted(const Dataset& dataset, const ElementSpec& wanted, CallSite site)
 
 class PipelineFeeder final : public Feeder {
  public:
-  PipelineFeeder(Dataset dataset, FeedSpec spec, FeedOptions options)
-      : dataset_(std::move(dataset)), spec_(std::move(spec)), options_(std::move(options)) {
+  PipelineFeeder(Dataset dataset, FeedSpec spec, FeedOptions options,
+                 std::vector<ResidentField> resident)
+      : dataset_(std::move(dataset)),
+        spec_(std::move(spec)),
+        options_(std::move(options)),
+        resident_(std::move(resident)) {
     if (options_.depth == 0) {
       options_.depth = default_queue_depth(spec_.element.slot_bytes());
       if (const auto size = dataset_.size())
@@ -75,7 +80,9 @@ class PipelineFeeder final : public Feeder {
         spec_.device, spec_.element,
         DeviceQueueOptions{.name = options_.name,
                            .depth = options_.depth,
-                           .getnext_timeout = options_.getnext_timeout});
+                           .getnext_timeout = options_.getnext_timeout,
+                           .resident = resident_});
+    opened_at_ = cursor;
     stop_.store(false, std::memory_order_release);
     iterator_ = std::move(iterator);
     thread_ = std::thread([this] { run(); });
@@ -90,6 +97,7 @@ class PipelineFeeder final : public Feeder {
   }
 
   const std::shared_ptr<DeviceQueue>& queue() const override { return queue_; }
+  Cursor opened_at() const override { return opened_at_; }
 
  private:
   void run() {
@@ -117,22 +125,59 @@ class PipelineFeeder final : public Feeder {
   Dataset dataset_;
   FeedSpec spec_;
   FeedOptions options_;
+  std::vector<ResidentField> resident_;
+  Cursor opened_at_;
   std::atomic<bool> stop_{false};
   std::shared_ptr<DeviceQueue> queue_;
   std::unique_ptr<DatasetIterator> iterator_;  // the thread's while it runs
   std::thread thread_;
 };
 
+// Feeds rows of what the device keeps. `fitted`: the dataset, its fields paired with the model's.
+std::shared_ptr<Feeder> feed_rows(DeviceCached cached, const ElementSpec& fitted,
+                                  const FeedSpec& spec, const FeedOptions& options, CallSite site) {
+  if (cached.device != spec.device) {
+    throw Error({.op = "feed",
+                 .argument = "cache",
+                 .expected = "a cache on " + spec.device.name() + ", where the model runs",
+                 .got = "one on " + cached.device.name(),
+                 .site = site});
+  }
+  FeedSpec rows{spec.device, cached.rows.spec()};
+  std::vector<ResidentField> resident;
+  for (size_t f = 0; f < fitted.fields.size(); ++f) {
+    const std::string& asked = spec.element.fields[f].name;
+    for (FieldSpec& field : rows.element.fields) {
+      if (field.name == fitted.fields[f].name) field.name = asked;  // the mask
+    }
+    for (const ResidentField& kept : cached.resident) {
+      if (kept.field.name != fitted.fields[f].name) continue;
+      resident.push_back(kept);
+      resident.back().field.name = asked;
+    }
+  }
+  return std::make_shared<PipelineFeeder>(std::move(cached.rows), std::move(rows), options,
+                                          std::move(resident));
+}
+
 }  // namespace
 
 std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
                              const FeedOptions& options, CallSite site) {
   Dataset data = fitted(dataset, spec.element, site);
+  std::optional<DeviceCached> cached;
+  try {
+    cached = find_device_cache(dataset.stage());
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
+  if (cached) return feed_rows(*std::move(cached), data.spec(), spec, options, site);
   // Dimensions that the model leaves open are the dataset's to say.
   FeedSpec concrete = spec;
   for (size_t f = 0; f < concrete.element.fields.size(); ++f)
     concrete.element.fields[f].type = data.spec().fields[f].type;
-  return std::make_shared<PipelineFeeder>(std::move(data), std::move(concrete), options);
+  return std::make_shared<PipelineFeeder>(std::move(data), std::move(concrete), options,
+                                          std::vector<ResidentField>{});
 }
 
 }  // namespace keel

@@ -98,6 +98,9 @@ class BatchStage final : public DerivedStage {
       : DerivedStage(std::move(item), std::move(from)),
         shape_{layout(), this->from()->layout(), size, tail} {}
 
+  StagePtr on(StagePtr from) const override {
+    return make_batch_stage(std::move(from), shape_.size, shape_.tail);
+  }
   std::optional<int64_t> size() const override {
     const auto items = from()->size();
     if (!items) return std::nullopt;

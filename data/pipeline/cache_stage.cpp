@@ -37,6 +37,7 @@ class CacheStage final : public DerivedStage {
  public:
   explicit CacheStage(StagePtr from) : DerivedStage(std::move(from)) {}
 
+  StagePtr on(StagePtr from) const override { return make_cache_stage(std::move(from)); }
   bool indexed() const override { return true; }
   std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
     const std::lock_guard<std::mutex> guard(lock_);

@@ -4,6 +4,7 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/core/tensor/npy.h"
+#include "keel/data/formats/idx.h"
 #include "keel/data/pipeline/block.h"
 #include "keel/data/pipeline/stages.h"
 
@@ -135,6 +136,14 @@ Dataset Dataset::from_csv(const std::string& path, const std::vector<CsvField>& 
   return at_site(site, [&] { return make_tensor_stage(read_csv(path, fields, options)); });
 }
 
+Dataset Dataset::from_idx(const std::vector<IdxField>& fields, CallSite site) {
+  return at_site(site, [&] {
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const auto& [name, path, rank] : fields) tensors.emplace_back(name, read_idx(path, rank));
+    return make_tensor_stage(tensors);
+  });
+}
+
 Dataset Dataset::from_npy(const std::vector<std::pair<std::string, std::string>>& field_paths,
                           CallSite site) {
   return at_site(site, [&] {
@@ -243,6 +252,10 @@ Dataset Dataset::batch(int64_t size, Tail tail, CallSite site) const {
 }
 
 Dataset Dataset::cache() const { return Dataset(make_cache_stage(stage_)); }
+
+Dataset Dataset::cache(const Device& device, CallSite site) const {
+  return at_site(site, [&] { return make_device_cache_stage(stage_, device); });
+}
 
 Dataset Dataset::prefetch(int64_t elements, CallSite site) const {
   return at_site(site, [&] {

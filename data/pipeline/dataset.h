@@ -21,6 +21,7 @@
 
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/export.h"
+#include "keel/core/device/device.h"
 #include "keel/core/queue/element_function.h"
 #include "keel/core/queue/element_spec.h"
 #include "keel/core/tensor/tensor.h"
@@ -38,6 +39,12 @@ enum class Tail {
   // The last batch is filled up with zeros, and every batch gets one more field: mask, bool [size],
   // true for real items.
   kPad,
+};
+
+struct IdxField {
+  std::string name;
+  std::string path;
+  size_t rank = 1;  // that the file must have
 };
 
 struct MapOptions {
@@ -60,6 +67,8 @@ class KEEL_API Dataset {
   // Rows of a CSV file, read into memory; see CsvField for which columns become which field.
   static Dataset from_csv(const std::string& path, const std::vector<CsvField>& fields,
                           const CsvOptions& options = {}, CallSite site = CallSite::here());
+  // Rows of IDX files (plain or gzip), one file a field, read into memory.
+  static Dataset from_idx(const std::vector<IdxField>& fields, CallSite site = CallSite::here());
   // Rows of .npy files, one file a field, read into memory.
   static Dataset from_npy(const std::vector<std::pair<std::string, std::string>>& field_paths,
                           CallSite site = CallSite::here());
@@ -120,6 +129,11 @@ class KEEL_API Dataset {
   // Keeps the items of the first pass in memory (as they were ordered then) and serves later passes
   // from there; after it the whole pass can be shuffled.
   Dataset cache() const;
+  // The same on a device, for a set that is small beside its memory: a feeder uploads the items
+  // once, and its queue then carries their numbers only. What it yields is the same, bit for bit,
+  // and so are its cursors. Behind it: shuffle, take, skip, shard, batch, repeat, prefetch. In the
+  // parts of zip, concatenate and interleave, and for iterators, it is an ordinary cache().
+  Dataset cache(const Device& device, CallSite site = CallSite::here()) const;
   // Reads up to `elements` ahead on a thread of its own. Feeders read ahead anyway.
   Dataset prefetch(int64_t elements, CallSite site = CallSite::here()) const;
 

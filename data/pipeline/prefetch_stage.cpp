@@ -114,6 +114,9 @@ class PrefetchStage final : public DerivedStage {
  public:
   PrefetchStage(StagePtr from, int64_t elements)
       : DerivedStage(std::move(from)), elements_(elements) {}
+  StagePtr on(StagePtr from) const override {
+    return make_prefetch_stage(std::move(from), elements_);
+  }
   std::unique_ptr<Reader> open(const PassContext& pass) const override {
     return std::make_unique<PrefetchedReader>(*from(), layout(), pass, elements_);
   }

@@ -19,6 +19,7 @@ class RepeatStage final : public DerivedStage {
     return times_ ? round * static_cast<uint64_t>(*times_) : round;
   }
 
+  StagePtr on(StagePtr from) const override { return make_repeat_stage(std::move(from), times_); }
   std::optional<int64_t> size() const override {
     const auto once = from()->size();
     if (once == 0) return 0;

@@ -8,8 +8,9 @@
 namespace keel {
 namespace {
 
-// Above this the permutation is evaluated item by item instead of being written out.
-constexpr int64_t kMaxTable = int64_t{1} << 26;
+// Above this the permutation is evaluated item by item instead of being written out, which takes
+// long and cannot be stopped.
+constexpr int64_t kMaxTable = int64_t{1} << 22;
 
 uint64_t combined_key(uint64_t own, uint64_t before) {
   return before == 0 ? own : fold_key(own, before);
@@ -49,6 +50,7 @@ class ShuffleStage final : public DerivedStage {
  public:
   ShuffleStage(StagePtr from, uint64_t seed) : DerivedStage(std::move(from)), seed_(seed) {}
 
+  StagePtr on(StagePtr from) const override { return make_shuffle_stage(std::move(from), seed_); }
   bool indexed() const override { return true; }
   std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const override {
     return std::make_unique<ShuffledReader>(layout(), from()->open_indexed(pass),
@@ -111,6 +113,9 @@ class BufferedShuffleStage final : public DerivedStage {
   BufferedShuffleStage(StagePtr from, int64_t buffer, uint64_t seed)
       : DerivedStage(std::move(from)), buffer_(buffer), seed_(seed) {}
 
+  StagePtr on(StagePtr from) const override {
+    return make_buffered_shuffle_stage(std::move(from), buffer_, seed_);
+  }
   std::unique_ptr<Reader> open(const PassContext& pass) const override {
     return std::make_unique<BufferedShuffleReader>(layout(), from()->open(pass), buffer_,
                                                    fold_key(seed_, pass.round));

@@ -68,6 +68,9 @@ class SliceStage final : public DerivedStage {
   SliceStage(StagePtr from, int64_t first, int64_t step, int64_t limit)
       : DerivedStage(std::move(from)), first_(first), step_(step), limit_(limit) {}
 
+  StagePtr on(StagePtr from) const override {
+    return make_slice_stage(std::move(from), first_, step_, limit_);
+  }
   std::optional<int64_t> size() const override {
     const auto before = from()->size();
     if (!before) return std::nullopt;

@@ -96,6 +96,8 @@ class Stage {
   // How many items of the stage before the outermost batch make one of this.
   virtual int64_t items_per_element() const { return 1; }
   virtual std::optional<int64_t> dropped_items() const { return 0; }
+  // Whether all items are in memory, as tensors.
+  virtual bool in_memory() const { return false; }
 
  private:
   ItemLayout layout_;
@@ -110,6 +112,9 @@ class DerivedStage : public Stage {
   explicit DerivedStage(StagePtr from) : Stage(from->layout().spec), from_(std::move(from)) {}
 
   const StagePtr& from() const noexcept { return from_; }
+  // The same stage behind another one, whose items may be of other types; nullptr where it looks at
+  // the items or changes them.
+  virtual StagePtr on(StagePtr) const { return nullptr; }
   std::optional<int64_t> size() const override { return from_->size(); }
   uint64_t order_key(uint64_t round) const override { return from_->order_key(round); }
   int64_t items_per_element() const override { return from_->items_per_element(); }

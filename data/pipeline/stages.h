@@ -32,6 +32,7 @@ StagePtr make_map_stage(StagePtr from, std::shared_ptr<const ElementFunction> fu
 StagePtr make_select_stage(StagePtr from, const std::vector<std::string>& fields);
 StagePtr make_batch_stage(StagePtr from, int64_t size, Tail tail);
 StagePtr make_cache_stage(StagePtr from);
+StagePtr make_device_cache_stage(StagePtr from, const Device& device);
 StagePtr make_prefetch_stage(StagePtr from, int64_t elements);
 
 // The stage that a repeat at the end of a chain repeats, and how often (nothing: endless).

@@ -1,53 +1,9 @@
 // Items from tensors in memory.
-#include <cstring>
-
+#include "keel/core/base/gather_rows.h"
 #include "keel/data/pipeline/stages.h"
 
 namespace keel {
 namespace {
-
-// How many items ahead of the copy memory is asked for, and how much of each.
-constexpr size_t kAhead = 8;
-constexpr size_t kAheadBytes = 1024;
-constexpr size_t kCacheLine = 64;
-
-template <class Word>
-void gather_words(const std::byte* from, std::span<const int64_t> items, std::byte* out) {
-  for (const int64_t item : items) {
-    std::memcpy(out, from + static_cast<size_t>(item) * sizeof(Word), sizeof(Word));
-    out += sizeof(Word);
-  }
-}
-
-void prefetch(const std::byte* from, size_t bytes) {
-  for (size_t offset = 0; offset < std::min(bytes, kAheadBytes); offset += kCacheLine)
-    __builtin_prefetch(from + offset);
-}
-
-void gather_rows(const std::byte* from, size_t bytes, std::span<const int64_t> items,
-                 std::byte* out) {
-  switch (bytes) {
-    case 0:
-      return;
-    case 1:
-      return gather_words<uint8_t>(from, items, out);
-    case 2:
-      return gather_words<uint16_t>(from, items, out);
-    case 4:
-      return gather_words<uint32_t>(from, items, out);
-    case 8:
-      return gather_words<uint64_t>(from, items, out);
-    default:
-      break;
-  }
-  const auto row = [&](size_t i) { return from + static_cast<size_t>(items[i]) * bytes; };
-  for (size_t i = 0; i < std::min(kAhead, items.size()); ++i) prefetch(row(i), bytes);
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (i + kAhead < items.size()) prefetch(row(i + kAhead), bytes);
-    std::memcpy(out, row(i), bytes);
-    out += bytes;
-  }
-}
 
 class TensorReader final : public IndexedReader {
  public:
@@ -58,8 +14,8 @@ class TensorReader final : public IndexedReader {
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
     for (size_t f = 0; f < out.size(); ++f) {
       if (out[f] == nullptr) continue;
-      gather_rows(static_cast<const std::byte*>(tensors_[f].raw()), layout_.bytes[f], items,
-                  static_cast<std::byte*>(out[f]));
+      gather_rows<int64_t>(static_cast<const std::byte*>(tensors_[f].raw()), layout_.bytes[f],
+                           items, static_cast<std::byte*>(out[f]));
     }
   }
 
@@ -80,6 +36,7 @@ class TensorStage final : public Stage {
     return std::make_unique<TensorReader>(layout(), tensors_, size_);
   }
   uint64_t order_key(uint64_t) const override { return 0; }
+  bool in_memory() const override { return true; }
 
  private:
   std::vector<Tensor> tensors_;

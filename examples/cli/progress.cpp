@@ -14,10 +14,11 @@ constexpr auto kPlainPeriod = std::chrono::seconds(3);
 
 }  // namespace
 
-Progress::Progress(int64_t total_steps, int64_t batch, bool quiet)
+Progress::Progress(int64_t total_steps, int64_t batch, bool quiet, int64_t done)
     : total_(total_steps),
       batch_(batch),
       quiet_(quiet),
+      before_(done),
       terminal_(isatty(STDOUT_FILENO) == 1),
       color_(terminal_ && std::getenv("NO_COLOR") == nullptr) {
   next_ = start_ + (terminal_ ? Clock::duration(kTerminalPeriod) : Clock::duration(kPlainPeriod));
@@ -32,7 +33,7 @@ void Progress::step(int64_t done, double loss) {
 }
 
 void Progress::print(int64_t done, double loss, double seconds) {
-  const double rate = static_cast<double>(done) / seconds;
+  const double rate = static_cast<double>(done - before_) / seconds;
   const double left = static_cast<double>(total_ - done) / rate;
   const std::string text =
       fmt::format("step {}/{}  loss {:.4f}  {:.0f} images/s  {:.0f} s left", done, total_, loss,

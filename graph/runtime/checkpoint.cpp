@@ -1,11 +1,54 @@
 #include "keel/graph/runtime/checkpoint.h"
 
+#include <charconv>
 #include <vector>
 
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/version.h"
 
 namespace keel {
+namespace {
+
+constexpr const char* kCursorEpoch = "cursor_epoch";
+constexpr const char* kCursorPosition = "cursor_position";
+constexpr const char* kCursorKey = "cursor_key";
+
+template <class Number>
+Number number_in(const std::map<std::string, std::string>& metadata, const char* name,
+                 const std::string& path) {
+  const auto it = metadata.find(name);
+  if (it == metadata.end()) {
+    throw Error({.op = "resume",
+                 .argument = path,
+                 .message = std::string("does not say where in the data it was (no ") + name +
+                            " in its metadata)",
+                 .fix = "resume from a file that a Trainer or `keel train --save` wrote"});
+  }
+  const std::string& text = it->second;
+  Number number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size() || text[0] == '-') {
+    throw Error({.op = "resume",
+                 .argument = path + ", " + name,
+                 .expected = "a number of 64 bits, not negative",
+                 .got = "'" + text + "'"});
+  }
+  return number;
+}
+
+}  // namespace
+
+void add_cursor(std::map<std::string, std::string>& metadata, const Cursor& cursor) {
+  metadata[kCursorEpoch] = std::to_string(cursor.epoch);
+  metadata[kCursorPosition] = std::to_string(cursor.position);
+  metadata[kCursorKey] = std::to_string(cursor.key);
+}
+
+Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::string& path) {
+  return {.epoch = number_in<int64_t>(metadata, kCursorEpoch, path),
+          .position = number_in<int64_t>(metadata, kCursorPosition, path),
+          .key = number_in<uint64_t>(metadata, kCursorKey, path)};
+}
 
 void save_states(const std::string& path, StateStore& store,
                  const std::map<std::string, std::string>& metadata) {

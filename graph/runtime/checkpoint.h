@@ -1,11 +1,13 @@
-// Checkpoints: all states of a session as one safetensors file. Internal to graph/runtime; users
-// call Session::save and Session::load.
+// Checkpoints: all states of a session as one safetensors file, and in its metadata the place in
+// the data. Internal to graph/runtime; users call Session::save and load, or Trainer::save and
+// resume.
 #ifndef KEEL_GRAPH_RUNTIME_CHECKPOINT_H
 #define KEEL_GRAPH_RUNTIME_CHECKPOINT_H
 
 #include <map>
 #include <string>
 
+#include "keel/core/queue/element_spec.h"
 #include "keel/graph/runtime/state_store.h"
 
 namespace keel {
@@ -17,6 +19,11 @@ void save_states(const std::string& path, StateStore& store,
 // Returns the file's metadata. Throws Error listing every state that does not fit; then nothing has
 // changed.
 std::map<std::string, std::string> load_states(const std::string& path, StateStore& store);
+
+// The cursor as metadata: cursor_epoch, cursor_position, cursor_key.
+void add_cursor(std::map<std::string, std::string>& metadata, const Cursor& cursor);
+// Throws Error naming the file where they hold none.
+Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::string& path);
 
 }  // namespace keel
 

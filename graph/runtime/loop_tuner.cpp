@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kLaunches = 7;
 constexpr int64_t kTrialNs = 4'000'000;
 constexpr int64_t kLargestTrial = 1000;
+constexpr int kMostCutShort = 3;
 constexpr int64_t kLargestSize = 1'000'000;
 
 // 1, 2, 5, 10, 20, 50 ...
@@ -60,26 +61,34 @@ void LoopTuner::record(int64_t steps, int64_t wall_ns) {
 
 void LoopTuner::record_trial(int64_t steps, int64_t wall_ns) {
   Trial& trial = trials_.back();
+  if (steps < trial.size) {
+    if (++trial.cut_short < kMostCutShort || trials_.size() < 2) return;
+    trials_.pop_back();
+    return choose();
+  }
+  trial.cut_short = 0;
   trial.step_ns.push_back(static_cast<double>(wall_ns) / static_cast<double>(steps));
   trial.wall_ns += wall_ns;
   if (trial.step_ns.size() < kLaunches || trial.wall_ns < kTrialNs) return;
 
-  std::vector<double> took;
-  for (const Trial& t : trials_) took.push_back(median(t.step_ns));
-  const double best = *std::min_element(took.begin(), took.end());
   // Two sizes in a row without gain: the plateau.
-  const size_t tried = took.size();
-  const bool flat = tried >= 3 && took[tried - 1] > took[tried - 3] * (1 - kTolerance) &&
-                    took[tried - 2] > took[tried - 3] * (1 - kTolerance);
-  if (!flat && trial.size < kLargestTrial) {
-    trials_.push_back({size_after(trial.size), {}, 0});
-    return;
-  }
-  for (size_t i = 0; i < tried; ++i) {
-    if (took[i] > best * (1 + kTolerance)) continue;
-    chosen_ = trials_[i].size;
-    return;
-  }
+  const size_t tried = trials_.size();
+  const auto took = [&](size_t back) { return median(trials_[tried - back].step_ns); };
+  const bool flat =
+      tried >= 3 && took(1) > took(3) * (1 - kTolerance) && took(2) > took(3) * (1 - kTolerance);
+  if (flat || trial.size >= kLargestTrial)
+    choose();
+  else
+    trials_.push_back({.size = size_after(trial.size)});
+}
+
+void LoopTuner::choose() {
+  std::vector<double> took;
+  for (const Trial& trial : trials_) took.push_back(median(trial.step_ns));
+  const double best = *std::min_element(took.begin(), took.end());
+  const auto first = std::find_if(took.begin(), took.end(),
+                                  [&](double t) { return t <= best * (1 + kTolerance); });
+  chosen_ = trials_[static_cast<size_t>(first - took.begin())].size;
 }
 
 void LoopTuner::record_time(int64_t steps, int64_t wall_ns) {

@@ -23,8 +23,8 @@ class KEEL_API LoopTuner {
 
   // Steps of the next launch.
   int64_t next() const;
-  // What a launch took. One that was shorter than next() asked for counts as well, but for nothing
-  // where it had no step.
+  // What a launch took. Shorter ones than next() asked for are no measure of a size that is tried;
+  // where there are only such, the sizes that fit decide.
   void record(int64_t steps, int64_t wall_ns);
   // The size that was found; nothing yet while sizes are still tried.
   std::optional<int64_t> chosen() const noexcept { return chosen_; }
@@ -37,8 +37,10 @@ class KEEL_API LoopTuner {
     int64_t size = 1;
     std::vector<double> step_ns;  // one value for each launch
     int64_t wall_ns = 0;
+    int cut_short = 0;  // launches one after the other
   };
   LoopTuner() = default;
+  void choose();
   void record_trial(int64_t steps, int64_t wall_ns);
   void record_time(int64_t steps, int64_t wall_ns);
 

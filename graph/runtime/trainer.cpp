@@ -1,9 +1,12 @@
 #include "keel/graph/runtime/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "keel/core/base/checked.h"
+#include "keel/graph/runtime/checkpoint.h"
+#include "keel/graph/runtime/safetensors.h"
 
 namespace keel {
 namespace {
@@ -73,10 +76,36 @@ Trainer::Trainer(Session& session, const StepDescription& step, std::shared_ptr<
                  .site = site});
   }
   if (feeder_->queue() == nullptr) feeder_->open(Cursor{});
+  cursor_ = feeder_->opened_at();
   loop_ = std::make_unique<Loop>(
       session.sink(step.update, step.fetches, feeder_, {.stop_when = step.stop_when}, site));
   for (const Value& fetch : step.fetches) {
     if (fetch.shape().rank() == 0) metrics_.push_back(fetch);
+  }
+}
+
+void Trainer::open(const Cursor& cursor) {
+  feeder_->stop();
+  feeder_->open(cursor);
+  cursor_ = cursor;
+}
+
+void Trainer::save(const std::string& path, std::map<std::string, std::string> metadata) const {
+  add_cursor(metadata, cursor_);
+  const Tensor seed = session_.read(session_.graph().find_state(kSeedState));
+  metadata["seed"] = std::to_string(static_cast<uint64_t>(seed.item<int64_t>()));
+  session_.save(path, metadata);
+}
+
+std::map<std::string, std::string> Trainer::resume(const std::string& path) {
+  const Cursor there = cursor_in(read_safetensors(path).metadata, path);
+  const Cursor here = cursor_;
+  try {
+    open(there);
+    return session_.load(path);
+  } catch (const Error& error) {
+    open(here);
+    throw error.with_context("resume from " + path);
   }
 }
 
@@ -92,8 +121,7 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
   TrainReport report;
   try {
     if (options.resume_from) {
-      feeder_->stop();
-      feeder_->open(*options.resume_from);
+      open(*options.resume_from);
     }
     train(options, site, report);
   } catch (...) {
@@ -111,13 +139,16 @@ void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& rep
   const int64_t target = options.steps
                              ? checked_add(step, *options.steps, "steps")
                              : checked_mul(*options.epochs, options.steps_per_epoch, "steps");
+  std::optional<LoopTuner> tuner = options.loop_tuner;
   while (step < target && !cancelled_.load()) {
-    const int64_t steps =
-        std::min(next_stop(options, step, target) - step, session_.loop_size().use());
+    report.loop_size = tuner ? tuner->next() : session_.loop_size().use();
+    const int64_t steps = std::min(next_stop(options, step, target) - step, report.loop_size);
     const int64_t before = report.steps;
+    const double seconds_before = report.seconds;
     launch(options, steps, site, report);
     const int64_t done = report.steps - before;
     step += done;
+    if (tuner) tuner->record(done, std::llround((report.seconds - seconds_before) * 1e9));
     if (options.steps_per_epoch > 0)
       report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
     if (done > 0) run_hooks(options, step, report);
@@ -144,6 +175,7 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     report.callback_ns += loop.callback_ns;
     if (loop.steps == 0) return;
     report.cursor = loop.cursor;
+    cursor_ = loop.cursor;
     report.last_metrics.clear();
     for (const Value& metric : metrics_) report.last_metrics.push_back(loop[metric].back());
   };

@@ -8,11 +8,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "keel/graph/control/step_boundary.h"
+#include "keel/graph/runtime/loop_tuner.h"
 #include "keel/graph/runtime/session.h"
 
 namespace keel {
@@ -36,6 +39,8 @@ struct TrainOptions {
   // Steps per launch, from now on; else the session's loop size. An Error where the session was
   // made with another one.
   std::optional<int64_t> loop_size{};
+  // Instead: the size is found while the training goes on.
+  std::optional<LoopTuner> loop_tuner{};
   // Opens the feeder behind this cursor first; else one that is open goes on, and one that is not
   // starts at the beginning.
   std::optional<Cursor> resume_from{};
@@ -50,6 +55,7 @@ struct TrainReport {
   int64_t steps = 0;   // of this fit
   int64_t epochs = 0;  // ends of epochs among them
   int64_t launches = 0;
+  int64_t loop_size = 0;             // in force at the end; what the tuner chose, or was at
   double seconds = 0;                // wall time of the launches, feeding included, hooks left out
   std::vector<double> last_metrics;  // rank-0 fetches of the last step; empty without a step
   Cursor cursor;                     // of the last element consumed
@@ -86,6 +92,18 @@ class KEEL_API Trainer {
   // then nothing has changed; and what the launches and the hooks throw.
   TrainReport fit(const TrainOptions& options, CallSite site = CallSite::here());
 
+  // All states and the place in the data behind the last step, as one safetensors file: `metadata`,
+  // keel_version, step, seed, cursor_epoch, cursor_position, cursor_key. Atomic. Throws what
+  // Session::save throws.
+  void save(const std::string& path, std::map<std::string, std::string> metadata = {}) const;
+  // Goes on from a file that save() wrote: takes the states and opens the feeder behind the cursor,
+  // so that what follows equals bit for bit what would have followed there. Returns the file's
+  // metadata. Throws Error for a file that does not fit the graph or the data; then the states are
+  // as they were and the feeder is open where the training was.
+  std::map<std::string, std::string> resume(const std::string& path);
+  // Of the last element consumed, or where the feeder was opened.
+  const Cursor& cursor() const noexcept { return cursor_; }
+
   // fit() returns after the step that runs; where none runs, the next one returns at once.
   void cancel() noexcept;
 
@@ -114,6 +132,7 @@ class KEEL_API Trainer {
   Values metrics_;  // the rank-0 fetches
   std::unique_ptr<Loop> loop_;
   TrainReport failed_;
+  Cursor cursor_;
   std::atomic<bool> cancelled_{false};
 };
 

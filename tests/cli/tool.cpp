@@ -1,5 +1,7 @@
 #include "cli/tool.h"
 
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
@@ -7,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 #include <unistd.h>
 
 #include <sys/wait.h>
@@ -35,12 +38,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-}  // namespace
-
-ToolResult run_tool(const Words& words, const Variables& variables) {
-  const TempFolder temp;
-  const std::string out = temp.file("out");
-  const std::string err = temp.file("err");
+// The tool's process, begun.
+pid_t start_tool(const Words& words, const Variables& variables, const std::string& out,
+                 const std::string& err) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC;
@@ -56,10 +56,40 @@ ToolResult run_tool(const Words& words, const Variables& variables) {
                                   pointers_to(arguments).data(), pointers_to(entries).data());
   posix_spawn_file_actions_destroy(&files);
   if (failure != 0) throw std::runtime_error(std::string(KEEL_TOOL) + ": " + strerror(failure));
+  return process;
+}
+
+int exit_code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+ToolResult run_tool(const Words& words, const Variables& variables) {
+  const TempFolder temp;
+  const std::string out = temp.file("out");
+  const std::string err = temp.file("err");
+  const pid_t process = start_tool(words, variables, out, err);
   int status = 0;
   if (waitpid(process, &status, 0) != process) throw std::runtime_error("waitpid failed");
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, read_text(out), read_text(err)};
+  return {exit_code_of(status), read_text(out), read_text(err)};
+}
+
+ToolResult run_tool_until(const Words& words, const std::function<bool()>& when, int signals) {
+  const TempFolder temp;
+  const std::string out = temp.file("out");
+  const std::string err = temp.file("err");
+  const pid_t process = start_tool(words, {}, out, err);
+  int status = 0;
+  int sent = 0;
+  while (waitpid(process, &status, WNOHANG) != process) {
+    if (sent < signals && when()) {
+      kill(process, SIGINT);
+      ++sent;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return {exit_code_of(status), read_text(out), read_text(err)};
 }
 
 std::string read_text(const std::string& path) {

@@ -2,6 +2,7 @@
 #ifndef KEEL_TESTS_CLI_TOOL_H
 #define KEEL_TESTS_CLI_TOOL_H
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@ struct ToolResult {
 
 // NPU_LOOP_SIZE of the caller is not handed on; `variables` are added to the rest.
 ToolResult run_tool(const Words& words, const Variables& variables = {});
+
+// The same, sent SIGINT once, or a few times in turn, as soon as `when` says so (asked every
+// millisecond).
+ToolResult run_tool_until(const Words& words, const std::function<bool()>& when, int signals = 1);
 
 std::string read_text(const std::string& path);
 std::vector<std::string> lines_of(const std::string& text);

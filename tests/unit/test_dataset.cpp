@@ -1,6 +1,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <random>
 #include <set>
@@ -438,6 +439,15 @@ TEST_CASE("dataset: npy files and wrong arguments") {
   keel::write_npy(path, Tensor::of<int64_t>({3}, {4, 5, 6}));
   CHECK(all(Dataset::from_npy({{"n", path}})) == range(4, 7));
   CHECK_THROWS_AS(Dataset::from_npy({{"n", path + "x"}}), Error);
+  // Magic: u8, rank 1; three elements.
+  const std::string idx = (folder / "a.idx").string();
+  std::ofstream(idx, std::ios::binary) << std::string("\0\0\x08\x01\0\0\0\x03\x07\x08\x09", 11);
+  keel::DatasetIterator bytes(Dataset::from_idx({{"b", idx, 1}}).batch(3));
+  const auto batch = bytes.next();
+  REQUIRE(batch);
+  CHECK((*batch)[0].type() == keel::Type{keel::u8, {3}});
+  CHECK((*batch)[0].data<uint8_t>()[2] == 9);
+  CHECK_THROWS_WITH_AS(Dataset::from_idx({{"b", idx, 3}}), doctest::Contains("a.idx"), Error);
   std::filesystem::remove_all(folder);
 
   CHECK_THROWS_AS(Dataset::from_tensors({}), Error);

@@ -6,6 +6,7 @@
 #include "keel/graph/runtime/trainer.h"
 
 #include "runtime_for_tests.h"
+#include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -170,6 +171,75 @@ TEST_CASE("trainer resumes behind a cursor with the same losses") {
   CHECK(f.feeder->opened == 2);
   CHECK(losses == expected);
   CHECK(f.session.state_sha256() == whole.session.state_sha256());
+}
+
+TEST_CASE("trainer saves its place and goes on from it") {
+  const auto note = [](std::vector<double>& into) {
+    return [&into](int64_t, std::span<const double> m) { into.push_back(m[0]); };
+  };
+  Fixture whole(40);
+  std::vector<double> expected;
+  Trainer all(whole.session, whole.model.update, {whole.model.total}, whole.feeder);
+  all.fit({.steps = 40, .loop_size = 7, .on_step = note(expected)});
+
+  const keel_test::TempFolder folder;
+  const std::string file = folder.file("states");
+  for (const int64_t stop : {0, 1, 16, 17, 39, 40}) {
+    CAPTURE(stop);
+    std::vector<double> losses;
+    {
+      Fixture f(40);
+      Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+      trainer.fit({.steps = stop, .loop_size = 5, .on_step = note(losses)});
+      CHECK(trainer.cursor().position == stop);
+      trainer.save(file, {{"mine", "kept"}});
+    }
+    Fixture f(40);
+    Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+    trainer.fit({.steps = 3, .loop_size = 5});  // forgotten by the resume
+    const auto metadata = trainer.resume(file);
+    CHECK(metadata.at("mine") == "kept");
+    CHECK(metadata.at("step") == std::to_string(stop));
+    CHECK(metadata.at("seed") == "0");
+    CHECK(f.session.step() == stop);
+    CHECK(trainer.cursor().position == stop);
+    trainer.fit({.steps = 40 - stop, .on_step = note(losses)});
+    CHECK(losses == expected);
+    CHECK(f.session.state_sha256() == whole.session.state_sha256());
+  }
+}
+
+TEST_CASE("trainer stays as it was where a file cannot be resumed") {
+  const keel_test::TempFolder folder;
+  Fixture f;
+  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  trainer.fit({.steps = 4, .loop_size = 2});
+  const std::string before = f.session.state_sha256();
+  const auto refused = [&](const std::string& file, const std::string& part) {
+    CHECK_MESSAGE(contains(error_of([&] { trainer.resume(file); }), part), part);
+    CHECK(f.session.state_sha256() == before);
+    CHECK(trainer.cursor().position == 4);
+  };
+  refused(folder.file("nowhere"), "nowhere");
+  f.session.save(folder.file("plain"));
+  refused(folder.file("plain"), "cursor_epoch");
+  f.session.save(folder.file("cursor"),
+                 {{"cursor_epoch", "0"}, {"cursor_position", "-3"}, {"cursor_key", "0"}});
+  refused(folder.file("cursor"), "-3");
+
+  Graph other;
+  const Value x = other.input("x", f32, {1, 2});
+  const Value w = other.state("v", zeros({2}));
+  Update update;
+  update.assignments.push_back({w, w + sum(x, {0})});
+  Session session(other, device("ref"));
+  Trainer stranger(session, update, {}, halving_feeder(device("ref"), 10));
+  stranger.save(folder.file("other"));
+  refused(folder.file("other"), "'v' is not in the graph");
+
+  // And goes on with the next element.
+  const TrainReport report = trainer.fit({.steps = 1});
+  CHECK(report.cursor.position == 5);
 }
 
 TEST_CASE("trainer opens a feeder that is not open") {

@@ -1,0 +1,62 @@
+// gather_rows: copies rows of memory that are scattered over a large table next to each other, at
+// the speed of a copy that is not scattered: rows are asked for ahead. Pure; any thread.
+#ifndef KEEL_CORE_BASE_GATHER_ROWS_H
+#define KEEL_CORE_BASE_GATHER_ROWS_H
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace keel {
+
+namespace detail {
+
+template <class Word, class Index>
+void gather_words(const std::byte* from, std::span<const Index> rows, std::byte* out) {
+  for (const Index row : rows) {
+    std::memcpy(out, from + static_cast<size_t>(row) * sizeof(Word), sizeof(Word));
+    out += sizeof(Word);
+  }
+}
+
+inline void prefetch_row(const std::byte* from, size_t bytes) {
+  constexpr size_t kMost = 1024, kCacheLine = 64;
+  for (size_t offset = 0; offset < std::min(bytes, kMost); offset += kCacheLine)
+    __builtin_prefetch(from + offset);
+}
+
+}  // namespace detail
+
+// out[i] = row rows[i] of `from`, each of `bytes` bytes. REQUIRES rows within the table, and that
+// the two do not overlap.
+template <class Index>
+void gather_rows(const std::byte* from, size_t bytes, std::span<const Index> rows, std::byte* out) {
+  switch (bytes) {
+    case 0:
+      return;
+    case 1:
+      return detail::gather_words<uint8_t>(from, rows, out);
+    case 2:
+      return detail::gather_words<uint16_t>(from, rows, out);
+    case 4:
+      return detail::gather_words<uint32_t>(from, rows, out);
+    case 8:
+      return detail::gather_words<uint64_t>(from, rows, out);
+    default:
+      break;
+  }
+  constexpr size_t kAhead = 8;  // rows
+  const auto row = [&](size_t i) { return from + static_cast<size_t>(rows[i]) * bytes; };
+  for (size_t i = 0; i < std::min(kAhead, rows.size()); ++i) detail::prefetch_row(row(i), bytes);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kAhead < rows.size()) detail::prefetch_row(row(i + kAhead), bytes);
+    std::memcpy(out, row(i), bytes);
+    out += bytes;
+  }
+}
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_BASE_GATHER_ROWS_H

@@ -1,0 +1,54 @@
+#include "cli/training_feed.h"
+
+#include <fmt/core.h>
+
+namespace keel_cli {
+namespace {
+
+constexpr size_t kMostCached = size_t{256} << 20;
+// The states, the scratch arena and the queue need room, too.
+constexpr size_t kShareOfMemory = 4;
+
+std::string in_mb(size_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) * 1e-6);
+}
+
+// Why a set of that size is not kept on the device; empty where it is.
+std::string refusal(const keel::Device& device, size_t bytes, bool cache) {
+  if (!cache) return "--no-cache";
+  if (bytes > kMostCached)
+    return in_mb(bytes) + " are more than the " + in_mb(kMostCached) + " that are cached";
+  const auto devices = device.backend().devices();
+  const size_t memory = devices.at(static_cast<size_t>(device.index())).memory_bytes;
+  const bool known = memory != 0;
+  if (known && bytes > memory / kShareOfMemory)
+    return fmt::format("{} are more than a quarter of {}'s {}", in_mb(bytes), device.name(),
+                       in_mb(memory));
+  return "";
+}
+
+keel::Dataset batches(const keel::Dataset& items, const TrainingFeedOptions& options) {
+  return items.shuffle(options.seed).batch(options.batch).repeat();
+}
+
+}  // namespace
+
+TrainingFeed feed_training(const keel::LabelledImages& set, const keel::FeedSpec& spec,
+                           const TrainingFeedOptions& options) {
+  const keel::Dataset items = keel::Dataset::from_images(set);
+  const keel::FeedOptions named{.name = "train"};
+  const size_t bytes = set.images.num_bytes() + set.labels.num_bytes();
+  std::string why = refusal(spec.device, bytes, options.cache);
+  if (why.empty()) {
+    try {
+      return {keel::feed(batches(items.cache(spec.device), options), spec, named),
+              "device cache, " + in_mb(bytes), ""};
+    } catch (const keel::Error& error) {
+      // Memory that others hold. Whatever else is wrong shows again below.
+      why = error.what();
+    }
+  }
+  return {keel::feed(batches(items, options), spec, named), "streamed", why};
+}
+
+}  // namespace keel_cli

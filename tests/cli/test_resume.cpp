@@ -1,0 +1,189 @@
+// `keel train --save` and `--resume`: a training in two parts equals one in a single part.
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+namespace fs = std::filesystem;
+
+// 200 images in batches of 16: 12 steps an epoch, the last 8 images of each left out.
+const TempFolder& small_data() {
+  static const TempFolder folder;
+  static const bool written = [] {
+    DataSet(200, 20).write_to(folder);
+    return true;
+  }();
+  (void)written;
+  return folder;
+}
+
+constexpr int kTotal = 45;
+// Beginnings, middles and ends of epochs (12, 24, 36) and of launches of 7.
+const std::vector<int> kStops = {1,  2,  3,  5,  6,  7,  8,  11, 12, 13,
+                                 17, 19, 23, 24, 25, 29, 31, 36, 40, 44};
+
+ToolResult train(const TempFolder& files, const std::string& name, const Words& words) {
+  Words all = {"train",     "--quiet",
+               "--summary", files.file(name + ".json"),
+               "--metrics", files.file(name + ".metrics")};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_tool(all);
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// Whatever the launches are cut into, before and after the stop.
+void check_every_stop(const Words& model) {
+  const TempFolder files;
+  const Words base = with(model, {"--data", small_data().path(), "--batch", "16", "--seed", "5"});
+  REQUIRE(
+      train(files, "whole", with(base, {"--steps", std::to_string(kTotal), "--loop-size", "10"}))
+          .exit_code == 0);
+  const std::string expected = read_text(files.file("whole.metrics"));
+  const auto whole = read_json(files.file("whole.json"));
+  for (size_t i = 0; i < kStops.size(); ++i) {
+    CAPTURE(kStops[i]);
+    const std::string loop_size = i % 2 == 0 ? "7" : "100";
+    const std::string file = files.file("states");
+    ToolResult part = train(files, "first",
+                            with(base, {"--steps", std::to_string(kStops[i]), "--loop-size",
+                                        loop_size, "--save", file}));
+    REQUIRE_MESSAGE(part.exit_code == 0, part.err);
+    // Model, optimizer, batch, seed and data come from the file.
+    part = train(files, "second",
+                 {model[0], model[1], "--resume", file, "--steps", std::to_string(kTotal),
+                  "--loop-size", loop_size});
+    REQUIRE_MESSAGE(part.exit_code == 0, part.err);
+    CHECK(read_text(files.file("first.metrics")) + read_text(files.file("second.metrics")) ==
+          expected);
+    const auto second = read_json(files.file("second.json"));
+    CHECK(second.at("state_sha256") == whole.at("state_sha256"));
+    CHECK(second.at("test_accuracy") == whole.at("test_accuracy"));
+    CHECK(second.at("steps") == kTotal - kStops[i]);
+    CHECK(second.at("resumed_at_step") == kStops[i]);
+  }
+}
+
+void check_refused(const Words& words, int exit_code, const Words& parts) {
+  const TempFolder out;
+  CAPTURE(join(words));
+  const ToolResult result = run_tool(with({"train", "--summary", out.file("summary"), "--metrics",
+                                           out.file("metrics"), "--save", out.file("states")},
+                                          words));
+  CHECK(result.exit_code == exit_code);
+  REQUIRE_MESSAGE(lines_of(result.err).size() == 1, result.err);
+  for (const std::string& part : parts)
+    CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err << " lacks " << part);
+  CHECK_MESSAGE(out.empty(), "a file was written");
+}
+
+}  // namespace
+
+TEST_CASE("resume: softmax on cpu is bit-equal whatever the step it stopped at") {
+  check_every_stop({"--backend", "cpu", "--model", "softmax"});
+}
+TEST_CASE("resume: softmax on npu is bit-equal whatever the step it stopped at") {
+  check_every_stop({"--backend", "npu", "--model", "softmax"});
+}
+TEST_CASE("resume: mlp with adam on cpu is bit-equal whatever the step it stopped at") {
+  check_every_stop({"--backend", "cpu", "--model", "mlp", "--optimizer", "adam"});
+}
+TEST_CASE("resume: mlp with adam on npu is bit-equal whatever the step it stopped at") {
+  check_every_stop({"--backend", "npu", "--model", "mlp", "--optimizer", "adam"});
+}
+
+TEST_CASE("resume: a training that Ctrl-C ended goes on as if it had not been") {
+  const TempFolder files;
+  const Words base = {"--data", small_data().path(), "--batch", "16", "--loop-size", "1000"};
+  const std::string metrics = files.file("first.metrics");
+  const ToolResult cut = run_tool_until(
+      with({"train", "--quiet", "--metrics", metrics, "--summary", files.file("first.json"),
+            "--save", files.file("states"), "--steps", "1000000000"},
+           base),
+      [&] { return fs::exists(metrics) && fs::file_size(metrics) > 0; });
+  REQUIRE_MESSAGE(cut.exit_code == 130, cut.err);
+  const int done = read_json(files.file("first.json")).at("steps");
+  const std::string total = std::to_string(done + 30);
+  REQUIRE(train(files, "second", {"--resume", files.file("states"), "--steps", total}).exit_code ==
+          0);
+  REQUIRE(train(files, "whole", with(base, {"--steps", total})).exit_code == 0);
+  CHECK((read_text(metrics) + read_text(files.file("second.metrics")) ==
+         read_text(files.file("whole.metrics"))));
+  CHECK(read_json(files.file("second.json")).at("state_sha256") ==
+        read_json(files.file("whole.json")).at("state_sha256"));
+}
+
+TEST_CASE("resume: flags that contradict the file are refused naming both") {
+  const TempFolder files;
+  const std::string file = files.file("states");
+  const std::string& data = small_data().path();
+  REQUIRE(train(files, "first", {"--data", data, "--batch", "16", "--steps", "5", "--save", file})
+              .exit_code == 0);
+  const auto refused = [&](const Words& words, const Words& parts, int exit_code = 1) {
+    check_refused(with({"--resume", file}, words), exit_code, parts);
+  };
+  refused({"--model", "mlp"}, {"--model", "softmax", "mlp", file});
+  refused({"--batch", "20"}, {"--batch", "16", "20", file});
+  refused({"--seed", "7"}, {"--seed", "expected 0", "got 7", file});
+  refused({"--optimizer", "adam"}, {"--optimizer", "sgd", "adam", file});
+  refused({"--data", "digits"}, {"--data", "sha256", data, file});
+  refused({"--steps", "4"}, {"--steps", "5 steps", file});
+  // A folder that went away.
+  const TempFolder moved;
+  DataSet(200, 20).write_to(moved);
+  CHECK(train(files, "second", {"--resume", file, "--steps", "6", "--data", moved.path()})
+            .exit_code == 0);
+  // The rate may change; all flags may be given as they were.
+  CHECK(train(files, "second",
+              {"--resume", file, "--steps", "6", "--lr", "0.1", "--model", "softmax", "--batch",
+               "16", "--seed", "0", "--optimizer", "sgd", "--data", data})
+            .exit_code == 0);
+  CHECK(read_json(files.file("second.json")).at("lr") == 0.1);
+  // Nothing left to do is no error.
+  CHECK(train(files, "second", {"--resume", file, "--steps", "5"}).exit_code == 0);
+  CHECK(read_json(files.file("second.json")).at("steps") == 0);
+}
+
+TEST_CASE("resume: files that are missing or damaged or too old are refused") {
+  const TempFolder files;
+  const std::string file = files.file("states");
+  const Words base = {"--data", small_data().path(), "--batch", "16"};
+  REQUIRE(train(files, "first", with(base, {"--steps", "5", "--save", file})).exit_code == 0);
+  const std::string bytes = read_text(file);
+  const auto refused = [&](const std::string& content, const Words& parts) {
+    const std::string bad = files.file("bad");
+    std::ofstream(bad, std::ios::binary) << content;
+    check_refused({"--resume", bad}, 1, with(parts, {bad}));
+  };
+  check_refused({"--resume", files.file("nowhere")}, 1, {files.file("nowhere")});
+  check_refused({"--resume", files.path()}, 1, {files.path()});
+  refused("", {});
+  refused("no safetensors at all", {});
+  for (const size_t length : {size_t{7}, size_t{100}, bytes.size() / 2, bytes.size() - 1})
+    refused(bytes.substr(0, length), {});
+  // The same number of bytes, so that the header's length stays right.
+  const auto renamed = [&](const std::string& from, const std::string& to) {
+    std::string changed = bytes;
+    const size_t at = changed.find(from);
+    REQUIRE(at != std::string::npos);
+    return changed.replace(at, from.size(), to);
+  };
+  refused(renamed("cursor_position", "cursor_positiom"), {"cursor_position"});
+  refused(renamed("data_sha256", "data_sha255"), {"data_sha256"});
+  refused(renamed("\"batch\":\"16\"", "\"batch\":\"1x\""), {"batch", "1x"});
+  refused(renamed("\"cursor_position\":\"80\"", "\"cursor_position\":\"81\""), {"position", "81"});
+  refused(renamed("\"model\":\"softmax\"", "\"model\":\"softmix\""), {"softmix"});
+}
+
+TEST_SUITE_END();
