@@ -257,6 +257,11 @@ Loop Session::sink(std::shared_ptr<Feeder> feeder, CallSite site) {
                                             described_step(*state_->graph, "sink", site), site));
 }
 
+Loop Session::sink(CallSite site) {
+  return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.none = true},
+                                            described_step(*state_->graph, "sink", site), site));
+}
+
 LoopPlacement Session::loop_placement(const Update& update, const Values& fetches,
                                       std::shared_ptr<DeviceQueue> queue, SinkOptions options,
                                       CallSite site) {

@@ -79,6 +79,7 @@ class KEEL_API Session {
   // NO_STEP_BOUNDARY where no node says where the step ends.
   Loop sink(std::shared_ptr<DeviceQueue> queue, CallSite site = CallSite::here());
   Loop sink(std::shared_ptr<Feeder> feeder, CallSite site = CallSite::here());
+  Loop sink(CallSite site = CallSite::here());
   // Where sink() with these arguments would loop and why, without an Error: kNone with the reason
   // where it throws one.
   LoopPlacement loop_placement(const Update& update, const Values& fetches,
