@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "keel/backends/common/task_list.h"
+#include "keel/backends/common/uses.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/control/control_flow.h"
@@ -18,11 +19,6 @@ namespace {
 
 constexpr uint32_t kNoStorage = UINT32_MAX;
 
-Value root_of(Value v) {
-  while (v.node().has(kView)) v = v.node().input(0);
-  return v;
-}
-
 size_t bytes_of(const Type& type) { return type.shape.num_bytes(type.dtype); }
 
 std::string types_of(const Node& node) {
@@ -31,20 +27,6 @@ std::string types_of(const Node& node) {
   std::string outputs;
   for (const Type& t : node.types()) outputs += (outputs.empty() ? "" : ", ") + to_string(t);
   return text + " -> " + outputs;
-}
-
-// How often each storage is still to be read; views count for what they show.
-using Uses = std::unordered_map<Value, int64_t, ValueHash>;
-
-Uses count_uses(const Graph& graph, const std::vector<bool>& live) {
-  Uses uses;
-  for (const Node& node : graph.nodes()) {
-    if (!live[node.id()] || node.has(kView)) continue;
-    for (const Value& v : node.inputs()) ++uses[root_of(v)];
-  }
-  for (const Value& v : graph.outputs()) ++uses[root_of(v)];
-  for (const Assignment& a : graph.updates()) ++uses[root_of(a.next)];
-  return uses;
 }
 
 class Lowering {
@@ -307,13 +289,6 @@ class Lowering {
     return kNoStorage;
   }
 
-  static bool may_overwrite(const Node& node, const KernelPlan::InPlace& pair, Value root) {
-    return !pair.required || reads_by(node, root) == 1;
-  }
-  static int64_t reads_by(const Node& node, Value root) {
-    return std::count_if(node.inputs().begin(), node.inputs().end(),
-                         [&](const Value& v) { return root_of(v) == root; });
-  }
   bool taken_by_other_output(const Node& node, size_t output, uint32_t storage) const {
     for (size_t i = 0; i < output; ++i) {
       if (storage_of_.at(node.output(i)) == storage) return true;
@@ -426,11 +401,18 @@ class Lowering {
   }
 
   // Whether loop variable `i` may live where its first value is: a value made here for the loop
-  // alone.
+  // alone, or a variable of the loop around it that becomes this one's last value.
   bool may_take_over(const Node& node, size_t i, Scope& scope) const {
     const Value root = root_of(node.input(i));
-    return !root.node().has(kSource) && storages_[storage_of_.at(root)].overwritable &&
-           scope.uses[root] == 1;
+    if (scope.uses[root] != 1) return false;
+    if (!root.node().has(kSource)) return storages_[storage_of_.at(root)].overwritable;
+    if (scope.carries == nullptr) return false;
+    for (size_t k = 0; k < scope.graph.outputs().size(); ++k) {
+      if (scope.graph.inputs()[k] == root && root_of(scope.graph.outputs()[k]) == node.output(i)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   void lower_cond(const Node& node) {

@@ -26,6 +26,9 @@ namespace keel {
 Values gradient_of_while(const BuildContext& context);
 Values gradient_of_cond(const BuildContext& context);
 
+// Whether the node is a twin whose place is still elsewhere: an error in a graph that is not being
+// expanded.
+bool is_unsettled_twin(const Node& node);
 // Whether a node of the graph has bodies with a parent.
 bool needs_settling(const Graph& graph);
 // The same graph with twins in place of the loops they stand for, all bodies without parents.

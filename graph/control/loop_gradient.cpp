@@ -267,16 +267,19 @@ class LoopGradient {
     const auto body = [&](const Values& v) {
       Graph& graph = v[0].graph();
       const Value count = graph.iteration();
-      Values next = inline_body(body_, next_of(all), body_arguments(count, all, v), graph);
       Value row = count;
       Value first;
       if (every_ > 1) {
         row = compute("div", count, every_);
         first = compute("equal", compute("mod", count, every_), 0);
       }
+      // Kept before the body comes, so that it can compute the next values in their places.
+      Values written;
       for (size_t i = 0; i < kept.size(); ++i) {
-        next.push_back(stacks[i].write(v[all.size() + i], row, v[kept[i] - 1], first));
+        written.push_back(stacks[i].write(v[all.size() + i], row, v[kept[i] - 1], first));
       }
+      Values next = inline_body(body_, next_of(all), body_arguments(count, all, v), graph);
+      next.insert(next.end(), written.begin(), written.end());
       return next;
     };
     WhileAttributes attributes = attributes_;
@@ -338,12 +341,15 @@ class LoopGradient {
     Values init = start;
     for (const RowStack& s : stacks) init.push_back(s.make(graph, trips.most));
     const Values last = repeat(trips, init, [&](Graph& own, Value turn, const Values& v) {
-      const Values arguments = body_arguments(compute("add", offset, turn), rerun_, v);
-      Values next = inline_body(body_, next_of(rerun_), arguments, own);
+      Values written;
       for (size_t i = 0; i < needed_.size(); ++i) {
         const auto at = std::find(rerun_.begin(), rerun_.end(), needed_[i]) - rerun_.begin();
-        next.push_back(stacks[i].write(v[rerun_.size() + i], turn, v[static_cast<size_t>(at)], {}));
+        written.push_back(
+            stacks[i].write(v[rerun_.size() + i], turn, v[static_cast<size_t>(at)], {}));
       }
+      const Values arguments = body_arguments(compute("add", offset, turn), rerun_, v);
+      Values next = inline_body(body_, next_of(rerun_), arguments, own);
+      next.insert(next.end(), written.begin(), written.end());
       return next;
     });
     return Values(last.begin() + static_cast<std::ptrdiff_t>(rerun_.size()), last.end());

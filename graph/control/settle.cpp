@@ -14,10 +14,8 @@ class Settler {
 
   void run() {
     for (const Node& node : from_.nodes()) {
-      if (!live_[node.id()] || node.op_name() != "while_loop") continue;
-      if (const int64_t of = node.as<WhileAttributes>().twin_of; of >= 0) {
-        twins_.emplace(static_cast<uint32_t>(of), &node);
-      }
+      if (!live_[node.id()] || !is_unsettled_twin(node)) continue;
+      twins_.emplace(static_cast<uint32_t>(node.as<WhileAttributes>().twin_of), &node);
     }
     cloner_.clone_inputs();
     for (const Node& node : from_.nodes()) {
@@ -56,7 +54,7 @@ class Settler {
     std::vector<std::shared_ptr<Graph>> bodies;
     for (const auto& body : node.bodies()) bodies.push_back(settle(*body));
     Attributes attributes = node.attributes();
-    if (node.op_name() == "while_loop") {
+    if (is_unsettled_twin(node)) {
       WhileAttributes own = node.as<WhileAttributes>();
       own.twin_of = -1;
       attributes = Attributes::of(own);
@@ -71,6 +69,10 @@ class Settler {
 };
 
 }  // namespace
+
+bool is_unsettled_twin(const Node& node) {
+  return node.op_name() == "while_loop" && node.as<WhileAttributes>().twin_of != -1;
+}
 
 bool needs_settling(const Graph& graph) {
   for (const Node& node : graph.nodes()) {

@@ -38,6 +38,13 @@ void specialise_node(const Node& node, Cloner& cloner, Graph& to) {
     cloner.clone(node);
     return;
   }
+  if (is_unsettled_twin(node)) {
+    throw Error({.op = node.op_name(),
+                 .argument = "twin_of",
+                 .expected = "none, as in every finished graph",
+                 .got = "one",
+                 .site = node.site()});
+  }
   const Values inputs = cloner(node.inputs());
   std::vector<std::shared_ptr<Graph>> bodies;
   for (const auto& body : node.bodies()) {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/control/control_flow.h"
+#include "keel/graph/control/control_gradient.h"
 
 namespace keel {
 
@@ -96,6 +98,10 @@ class Verifier {
     graph.check_arity(*node.op_, node.inputs_.size(), node.bodies_.size(), node.site_);
     if (node.attributes_.schema() != node.op_->attributes) {
       fail(node, "attributes", "those of " + node.op_->name, "those of another op");
+    }
+    if (is_unsettled_twin(node)) {
+      fail(node, "twin_of", "none, which only a graph whose gradients are being expanded has",
+           std::to_string(node.as<WhileAttributes>().twin_of));
     }
     for (const auto& body : node.bodies_) {
       if (body == nullptr) fail(node, "body", "a graph", "none");

@@ -480,6 +480,19 @@ TEST_CASE("options of while_loop that make no sense are refused") {
   CHECK(contains(refused({.trip_count = 3, .max_trips = 2}), "leave max_trips out"));
 }
 
+TEST_CASE("a loop that claims another one's place is refused outside of the expansion") {
+  Graph g;
+  const Value x = g.input("x", f32, {});
+  const Node& loop = add_while_loop(
+      {x}, [](const Values& v) { return less(v[0], 9.0f); },
+      [](const Values& v) { return Values{v[0] * 2.0f}; }, {.max_trips = 4, .twin_of = 0},
+      CallSite::here());
+  CHECK(contains(error_text([&] { verify(g); }), "twin_of"));
+  Session session(g, device("cpu"));
+  CHECK(contains(error_text([&] { session.run({loop.output(1)}, {{x, Tensor(f32, {})}}); }),
+                 "twin_of"));
+}
+
 TEST_CASE("a gradient through a loop without a bound names both lines and the fix") {
   Graph g;
   const Value x = g.input("x", f32, {});
