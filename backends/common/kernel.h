@@ -43,7 +43,8 @@ class Kernel {
     static_cast<void>(phase);
     return 1;
   }
-  // args: addresses of the node's inputs, outputs, then the workspace. Throws Error for what only
+  // args: addresses of the node's inputs, outputs, then the workspace and the status word where the
+  // plan asks for them. Throws Error for what only
   // the data shows (an index out of range). Called from any thread, for each block of each phase
   // once.
   virtual void run(void* const* args, int phase, int block) const = 0;
@@ -63,6 +64,9 @@ struct KernelPlan {
     bool required = false;
   };
   std::vector<InPlace> in_place;
+  // The last argument, behind the workspace, is a uint32_t into which the blocks OR the bits of
+  // kFloatStatus... that they raise (raise_float_status); it is the launch's and starts at 0.
+  bool float_status = false;
   int block_dim = 1;
   std::string reason;     // why no more blocks, or which variant of the kernel
   int64_t device_ns = 0;  // modelled time of one run

@@ -51,6 +51,7 @@ class Lowering {
     list_.info.task_count = static_cast<int64_t>(list_.tasks.size());
     if (list_.info.sunk) reset_loop();
     place_scratch();
+    for (const Storage& s : storages_) list_.lives.push_back({s.first, s.last});
     return std::move(list_);
   }
 
@@ -155,9 +156,13 @@ class Lowering {
   }
   void emit_copy(uint32_t from, uint32_t to, const std::string& what, CallSite site) {
     const size_t bytes = list_.table[from].bytes;
-    emit_kernel(
-        library_.plan_copy(bytes), {from, to},
-        {.name = what, .op = "copy", .types = std::to_string(bytes) + " bytes", .site = site});
+    emit_kernel(library_.plan_copy(bytes), {from, to},
+                {.name = what,
+                 .op = "copy",
+                 .types = std::to_string(bytes) + " bytes",
+                 .site = site,
+                 .inputs = 1,
+                 .outputs = {u8}});
   }
 
   // ---- nodes
@@ -224,11 +229,23 @@ class Lowering {
       if (pair.required && from != to) emit_copy(from, to, "before " + node.op_name(), node.site());
     }
     if (plan.workspace_bytes != 0) arguments.push_back(new_scratch(plan.workspace_bytes, false));
+    if (plan.float_status) arguments.push_back(float_status());
+    std::vector<DType> outputs;
+    for (const Type& t : node.types()) outputs.push_back(t.dtype);
     emit_kernel(std::move(plan), arguments,
                 {.name = "%" + std::to_string(node.id()),
                  .op = op_text(node),
                  .types = types_of(node),
-                 .site = node.site()});
+                 .site = node.site(),
+                 .inputs = static_cast<uint32_t>(node.inputs().size()),
+                 .outputs = std::move(outputs)});
+  }
+
+  uint32_t float_status() {
+    if (float_status_ == kNoStorage) {
+      float_status_ = new_storage(Space::kFloatStatus, 0, 0, sizeof(uint32_t));
+    }
+    return float_status_;
   }
 
   static std::string op_text(const Node& node) {
@@ -588,6 +605,7 @@ class Lowering {
   std::vector<uint32_t> commits_;  // current and second home of each state that has two
   std::vector<uint32_t> output_storages_;
   std::vector<uint32_t> slot_storages_;
+  uint32_t float_status_ = kNoStorage;
   int64_t dequeue_task_ = -1;
   const Node* boundary_ = nullptr;  // the node that ends the step of a sunk loop
   uint32_t stop_value_ = kNoStorage;

@@ -16,7 +16,16 @@
 namespace keel {
 
 // Where the bytes of a table entry are.
-enum class Space : uint8_t { kScratch, kConstant, kState, kStateOther, kInput, kOutput, kSlot };
+enum class Space : uint8_t {
+  kScratch,
+  kConstant,
+  kState,
+  kStateOther,
+  kInput,
+  kOutput,
+  kSlot,
+  kFloatStatus,  // the launch's status word, see KernelPlan::float_status
+};
 
 struct BufferRef {
   Space space = Space::kScratch;
@@ -55,6 +64,15 @@ struct TaskInfo {
   CallSite site;
   int block_dim = 1;
   std::string reason;
+  // Of a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
+  uint32_t inputs = 0;
+  std::vector<DType> outputs;
+};
+
+// First and last task that need a table entry; -1 where none does.
+struct EntryLife {
+  int64_t first = -1;
+  int64_t last = -1;
 };
 
 struct TaskList {
@@ -62,6 +80,7 @@ struct TaskList {
   std::vector<TaskInfo> infos;  // one for each task
   std::vector<uint32_t> arguments;
   std::vector<BufferRef> table;
+  std::vector<EntryLife> lives;  // one for each table entry
   std::vector<std::unique_ptr<Kernel>> kernels;
   // Constants and where they go in the constant arena.
   std::vector<std::pair<size_t, Tensor>> constants;

@@ -7,8 +7,11 @@
 
 namespace keel {
 
-TaskProgram::TaskProgram(TaskList list, std::shared_ptr<Buffer> constants, Stream& transfer)
-    : list_(std::move(list)), constants_(std::move(constants)), walker_(list_, constants_.get()) {
+TaskProgram::TaskProgram(TaskList list, std::shared_ptr<Buffer> constants, Stream& transfer,
+                         WalkerOptions options)
+    : list_(std::move(list)),
+      constants_(std::move(constants)),
+      walker_(list_, constants_.get(), std::move(options)) {
   for (const auto& [offset, value] : list_.constants) {
     if (value.num_bytes() == 0) continue;
     transfer.copy_to_device(*constants_, offset, value.raw(), value.num_bytes());

@@ -15,7 +15,8 @@ class TaskProgram : public Program {
  public:
   // Copies the list's constants into `constants` (device memory of list.info.constant_bytes)
   // through `transfer`.
-  TaskProgram(TaskList list, std::shared_ptr<Buffer> constants, Stream& transfer);
+  TaskProgram(TaskList list, std::shared_ptr<Buffer> constants, Stream& transfer,
+              WalkerOptions options = {});
 
   const ProgramInfo& info() const override { return list_.info; }
   const TaskList& list() const noexcept { return list_; }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "keel/backends/common/float_status.h"
 #include "keel/core/base/checked.h"
 
 namespace keel {
@@ -271,16 +272,19 @@ TileProgram::TileProgram(const Node& node, const InstructionLookup& lookup) {
   Builder(*this, node, lookup).build();
 }
 
-void TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
+uint32_t TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
+  uint32_t status = 0;
   // Registers beyond the file's size (many values, 64 elements each) still fit: 24 instructions
   // bound their number.
   alignas(64) char registers[kRegisterFileBytes];
   for (int64_t at = begin; at < end; at += tile_) {
-    run_tile(args, at, std::min(tile_, end - at), registers);
+    run_tile(args, at, std::min(tile_, end - at), registers, &status);
   }
+  return status;
 }
 
-void TileProgram::run_tile(void* const* args, int64_t begin, int64_t count, char* registers) const {
+void TileProgram::run_tile(void* const* args, int64_t begin, int64_t count, char* registers,
+                           uint32_t* status) const {
   const auto address = [&](const Operand& o) -> char* {
     switch (o.place) {
       case Place::kRegister:
@@ -309,6 +313,7 @@ void TileProgram::run_tile(void* const* args, int64_t begin, int64_t count, char
     call.n = static_cast<size_t>(count);
     call.imm[0] = instruction.imm[0];
     call.imm[1] = instruction.imm[1];
+    call.status = status;
     instruction.function(call);
   }
 }
@@ -317,26 +322,31 @@ namespace {
 
 class TileKernel final : public Kernel {
  public:
-  TileKernel(TileProgram program, int blocks) : program_(std::move(program)), blocks_(blocks) {
+  TileKernel(TileProgram program, int blocks, std::optional<size_t> status_argument)
+      : program_(std::move(program)), blocks_(blocks), status_argument_(status_argument) {
     const int64_t even = (program_.elements() + blocks_ - 1) / std::max(1, blocks_);
     per_block_ = (even + kTileStep - 1) / kTileStep * kTileStep;
   }
   int blocks(int) const override { return blocks_; }
   void run(void* const* args, int, int block) const override {
     const int64_t begin = std::min(block * per_block_, program_.elements());
-    program_.run(args, begin, std::min(begin + per_block_, program_.elements()));
+    const uint32_t status =
+        program_.run(args, begin, std::min(begin + per_block_, program_.elements()));
+    if (status_argument_) raise_float_status(args[*status_argument_], status);
   }
 
  private:
   TileProgram program_;
   int blocks_;
   int64_t per_block_ = 0;
+  std::optional<size_t> status_argument_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_tile_kernel(TileProgram program, int blocks) {
-  return std::make_unique<TileKernel>(std::move(program), std::max(1, blocks));
+std::unique_ptr<Kernel> make_tile_kernel(TileProgram program, int blocks,
+                                         std::optional<size_t> status_argument) {
+  return std::make_unique<TileKernel>(std::move(program), std::max(1, blocks), status_argument);
 }
 
 }  // namespace keel

@@ -6,6 +6,7 @@
 #define KEEL_BACKENDS_COMMON_TILE_PROGRAM_H
 
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,7 +30,8 @@ class TileProgram {
   TileProgram(const Node& node, const InstructionLookup& lookup);
 
   // Computes elements [begin, end) of every output. args: the node's inputs, then its outputs.
-  void run(void* const* args, int64_t begin, int64_t end) const;
+  // Returns the status bits that saturating instructions raised.
+  uint32_t run(void* const* args, int64_t begin, int64_t end) const;
 
   int64_t elements() const noexcept { return elements_; }
   size_t instructions() const noexcept { return instructions_.size(); }
@@ -63,7 +65,8 @@ class TileProgram {
   };
   class Builder;
 
-  void run_tile(void* const* args, int64_t begin, int64_t count, char* registers) const;
+  void run_tile(void* const* args, int64_t begin, int64_t count, char* registers,
+                uint32_t* status) const;
 
   int64_t elements_ = 0;
   int64_t tile_ = 0;
@@ -75,8 +78,10 @@ class TileProgram {
   std::vector<KernelPlan::InPlace> in_place_;
 };
 
-// The kernel that runs a tile program in `blocks` blocks of nearly equal size.
-std::unique_ptr<Kernel> make_tile_kernel(TileProgram program, int blocks);
+// The kernel that runs a tile program in `blocks` blocks of nearly equal size. `status_argument` is
+// the argument with the launch's status word, for plans with KernelPlan::float_status.
+std::unique_ptr<Kernel> make_tile_kernel(TileProgram program, int blocks,
+                                         std::optional<size_t> status_argument = std::nullopt);
 
 }  // namespace keel
 

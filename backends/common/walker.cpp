@@ -38,12 +38,14 @@ T read(const void* address) {
 
 }  // namespace
 
-Walker::Walker(const TaskList& list, const Buffer* constants)
+Walker::Walker(const TaskList& list, const Buffer* constants, WalkerOptions options)
     : list_(list),
       constants_(constants),
       table_(list.table.size()),
       arguments_(list.most_arguments),
-      metrics_(list.most_arguments) {}
+      metrics_(list.most_arguments),
+      sticky_status_(std::move(options.float_status)),
+      strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr) {}
 
 void Walker::fill_table(const LaunchArgs& args) {
   const ProgramInfo& info = list_.info;
@@ -75,6 +77,9 @@ void Walker::fill_table(const LaunchArgs& args) {
       case Space::kSlot:
         table_[i] = nullptr;
         break;
+      case Space::kFloatStatus:
+        table_[i] = &float_status_;
+        break;
     }
   }
 }
@@ -84,9 +89,11 @@ void Walker::launch(LaunchArgs& args) noexcept {
   const auto start = Clock::now();
   bool running = false;
   slot_held_ = false;
+  float_status_ = 0;
   try {
     current_ = 0;
     fill_table(args);
+    if (strict_ != nullptr) strict_->begin_launch(table_);
     running = true;
     run(args);
   } catch (...) {
@@ -95,6 +102,8 @@ void Walker::launch(LaunchArgs& args) noexcept {
     args.report.error = describe_error(std::current_exception(), current_, args);
     if (slot_held_) args.queue->release();
   }
+  args.report.float_status = float_status_;
+  if (float_status_ != 0 && sticky_status_ != nullptr) sticky_status_->fetch_or(float_status_);
   args.report.busy_ns = ns_since(start);
   if (args.metrics != nullptr) args.metrics->end_launch();
 }
@@ -112,11 +121,13 @@ void Walker::run(LaunchArgs& args) {
     const Task& task = list_.tasks[next];
     current_ = next++;
     device_ns += task.device_ns;
+    if (strict_ != nullptr) strict_->reach(current_, table_);
     switch (task.kind) {
       case TaskKind::kDequeue:
         if (!dequeue(task, args)) next = task.target;
         break;
       case TaskKind::kReleaseSlot:
+        if (strict_ != nullptr) strict_->release_slot(table_);
         args.queue->release();
         slot_held_ = false;
         break;
@@ -191,6 +202,7 @@ bool Walker::jumps(const Task& task, LaunchArgs& args) const {
 }
 
 void Walker::run_kernel(const Task& task) {
+  if (strict_ != nullptr) return strict_->run_kernel(current_, table_);
   const uint32_t* indices = list_.arguments.data() + task.first_argument;
   for (uint32_t i = 0; i < task.argument_count; ++i) arguments_[i] = table_[indices[i]];
   const Kernel& kernel = *task.kernel;
@@ -256,6 +268,7 @@ void Walker::commit(const Task& task, LaunchArgs& args) {
     StateHome& home = args.states[list_.table[pair[i]].index];
     std::swap(home.current, home.other);
   }
+  if (strict_ != nullptr) strict_->commit(current_, table_);
 }
 
 std::exception_ptr Walker::describe_error(const std::exception_ptr& error, size_t task,

@@ -4,18 +4,27 @@
 #ifndef KEEL_BACKENDS_COMMON_WALKER_H
 #define KEEL_BACKENDS_COMMON_WALKER_H
 
+#include <atomic>
+#include <memory>
 #include <vector>
 
+#include "keel/backends/common/strict_runner.h"
 #include "keel/backends/common/task_list.h"
 #include "keel/core/device/program.h"
 
 namespace keel {
 
+struct WalkerOptions {
+  bool strict = false;  // kernels by a StrictRunner
+  // The device's word that keeps what launches raise in LaunchReport::float_status; may be null.
+  std::shared_ptr<std::atomic<uint32_t>> float_status;
+};
+
 class Walker {
  public:
   // REQUIRES that the list outlives the walker. `constants` holds the list's constants at their
   // offsets.
-  Walker(const TaskList& list, const Buffer* constants);
+  Walker(const TaskList& list, const Buffer* constants, WalkerOptions options = {});
 
   // Fills the table, runs the tasks, fills args.report and hands the states' homes back. Never
   // throws: the first error is in args.report.error, with step, task, op and the user's line.
@@ -39,8 +48,11 @@ class Walker {
   std::vector<void*> arguments_;      // of the task that runs
   std::vector<const void*> metrics_;  // of the METRIC task
   Cursor cursor_;                     // of the element in the slot
-  size_t current_ = 0;                // task that runs
-  bool slot_held_ = false;            // an element was dequeued and not released yet
+  std::shared_ptr<std::atomic<uint32_t>> sticky_status_;
+  std::unique_ptr<StrictRunner> strict_;  // null in plain runs
+  uint32_t float_status_ = 0;             // of the launch
+  size_t current_ = 0;                    // task that runs
+  bool slot_held_ = false;                // an element was dequeued and not released yet
 };
 
 }  // namespace keel

@@ -60,6 +60,15 @@ KernelPlan NpuLibrary::choose_kernel(const Node& node) const {
   return plan_softmax(node);
 }
 
+bool NpuLibrary::needs_saturation(const Node& node) const {
+  if (!preset_->saturate_f16 || node.type().dtype != f16) return false;
+  if (has_random_kernel(node) || node.op_name() == "scatter_add" || node.op_name() == "iota") {
+    return true;
+  }
+  // The extremes of nothing are infinite by definition, not by overflow.
+  return supports_reduce(node).supported && node.input(0).shape().num_elements() != 0;
+}
+
 KernelPlan NpuLibrary::price(KernelPlan plan, Launch launch) const {
   plan.block_dim = static_cast<int>(launch.price.block_dim);
   plan.device_ns = launch.price.total_ns;
@@ -70,7 +79,9 @@ KernelPlan NpuLibrary::price(KernelPlan plan, Launch launch) const {
 
 KernelPlan NpuLibrary::plan(const Node& node) const {
   Launch launch = schedule(*preset_, node, options_);
-  return price(choose_kernel(node), std::move(launch));
+  KernelPlan plan = choose_kernel(node);
+  if (needs_saturation(node)) plan = saturate_results(std::move(plan), node);
+  return price(std::move(plan), std::move(launch));
 }
 
 KernelPlan NpuLibrary::plan_copy(size_t bytes) const {

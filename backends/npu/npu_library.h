@@ -28,6 +28,8 @@ class NpuLibrary final : public KernelLibrary {
 
  private:
   KernelPlan choose_kernel(const Node& node) const;
+  // Whether the kernel's f16 results have to be looked at once it has run.
+  bool needs_saturation(const Node& node) const;
   KernelPlan price(KernelPlan plan, Launch launch) const;
 
   std::shared_ptr<const Preset> preset_;

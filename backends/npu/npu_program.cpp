@@ -59,8 +59,9 @@ void unroll(const TaskList& list, Range range, size_t most, StepTrace& trace) {
 
 NpuProgram::NpuProgram(TaskList list, NpuLibrary::Launches launches,
                        std::shared_ptr<const Preset> preset, std::shared_ptr<Buffer> constants,
-                       Stream& transfer, std::shared_ptr<DeviceMemory> memory)
-    : TaskProgram(std::move(list), std::move(constants), transfer),
+                       Stream& transfer, std::shared_ptr<DeviceMemory> memory,
+                       WalkerOptions options)
+    : TaskProgram(std::move(list), std::move(constants), transfer, std::move(options)),
       launches_(std::move(launches)),
       preset_(std::move(preset)),
       memory_(std::move(memory)) {}

@@ -78,6 +78,9 @@ struct LaunchReport {
   Cursor cursor;  // of the last element consumed by a completed step
   int64_t device_ns =
       0;  // modelled time of the tasks executed (device clock); 0 where nothing is priced
+  // Bits that the device's arithmetic raised during the launch (npu: float_status.h); set for a
+  // launch that failed, too.
+  uint32_t float_status = 0;
   int64_t queue_wait_ns = 0;    // wall time in DEQUEUE
   int64_t true_branches = 0;    // LOOP_SWITCH of the sunk loop went on to a next step
   int64_t resets = 0;           // LOOP_RESET of the sunk loop

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,14 @@ constexpr uint32_t kNeverFolded = kNoFold | kEffect | kRandom | kControl | kSour
 const Tensor* constant_of(const Value& v) {
   const Node& node = v.node();
   return node.op_name() == "constant" ? &node.as<ConstantAttributes>().value : nullptr;
+}
+
+// Whether some element is infinite in f16.
+bool overflows_f16(const Tensor& t) {
+  if (t.dtype() != f16) return false;
+  const std::span<const Half> values = t.data<Half>();
+  return std::any_of(values.begin(), values.end(),
+                     [](Half h) { return (h.bits & 0x7fff) == 0x7c00; });
 }
 
 // Whether every element has the bits that `value` has in this dtype.
@@ -96,6 +105,11 @@ class Folder {
       node.op().reference(ReferenceContext{node.op(), node.attributes(), arguments, results});
     } catch (const Error&) {
       return false;  // it may stand in a branch that is never taken: the run decides
+    }
+    // What an f16 overflow becomes is the device's to say.
+    if (std::any_of(results.begin(), results.end(), overflows_f16) &&
+        std::none_of(arguments.begin(), arguments.end(), overflows_f16)) {
+      return false;
     }
     for (size_t i = 0; i < results.size(); ++i) {
       cloner_.map(node.output(i), to_.constant(results[i], node.site()));

@@ -16,6 +16,7 @@
 #include "keel/backends/registry.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/json.h"
+#include "keel/graph/control/control_flow.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
@@ -239,6 +240,25 @@ TEST_CASE("npu profile: the advice names the fp16 sum of the 910 and its fix") {
   CHECK(contains(advice, "no atomic add for the dtype"));
   CHECK(contains(advice, "cast to f32 first"));
   CHECK(contains(advice, "modelled gain"));
+  CHECK(contains(advice, "test_npu_profile.cpp"));
+}
+
+TEST_CASE("npu profile: a step whose control flow depends on data has no time and says why") {
+  const ModelScope scope;
+  Graph graph;
+  const Value w = graph.state("w", zeros({4}, f32));
+  const Value next = cond(
+      greater(sum(w), 1.0f), {w}, [](const Values& v) { return Values{v[0] * 2.0f}; },
+      [](const Values& v) { return Values{v[0] + 1.0f}; })[0];
+  Session session(graph, device("npu:0"));
+  const Loop loop = session.sink(Update{{{w, next}}}, {});
+  CHECK_FALSE(loop.program().info().step_device_ns.has_value());
+  const Folder folder("profile_untimed");
+  write_profile(loop.program(), {.directory = folder.path()});
+  const std::string advice = folder.read("advice.txt");
+  CAPTURE(advice);
+  CHECK(contains(advice, "no modelled time before it runs: data decides at task"));
+  CHECK(contains(advice, "(cond, "));
   CHECK(contains(advice, "test_npu_profile.cpp"));
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "keel/backends/common/broadcast.h"
+#include "keel/backends/common/float_status.h"
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/kernels.h"
@@ -46,6 +47,8 @@ class CubeKernel final : public Kernel {
     const size_t wide = dtype_ == f32 ? 0 : align_up(results_ * sizeof(float), 64);
     return wide + static_cast<size_t>(blocks_) * scratch_;
   }
+  // In the word behind the workspace.
+  bool reports_status() const { return saturate_f16_ && dtype_ == f16 && results_ != 0; }
   int phases() const override { return dtype_ == f32 ? 1 : 2; }
   int blocks(int phase) const override { return phase == 0 ? blocks_ : 1; }
 
@@ -56,7 +59,10 @@ class CubeKernel final : public Kernel {
       call.dst = args[2];
       call.src[0] = workspace;
       call.n = results_;
+      uint32_t status = 0;
+      call.status = &status;
       find_vector_instruction("cast", f32, dtype_, saturate_f16_)(call);
+      if (reports_status()) raise_float_status(args[4], status);
       return;
     }
     float* c = static_cast<float*>(dtype_ == f32 ? args[2] : static_cast<void*>(workspace));
@@ -137,6 +143,7 @@ KernelPlan plan_matmul(const Node& node, bool saturate_f16) {
   auto kernel = std::make_unique<CubeKernel>(node, saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
+  plan.float_status = kernel->reports_status();
   plan.block_dim = kernel->blocks(0);
   plan.kernel = std::move(kernel);
   return plan;

@@ -25,6 +25,10 @@ KernelPlan plan_softmax(const Node& node);
 Support supports_reduce(const Node& node);
 KernelPlan plan_reduce(const Node& node);
 
+// The plan with a last phase that stops infinite f16 results at +-65504 and raises the float
+// status: for kernels that have no saturating instruction of their own.
+KernelPlan saturate_results(KernelPlan plan, const Node& node);
+
 }  // namespace keel::npu
 
 #endif  // KEEL_BACKENDS_NPU_KERNELS_KERNELS_H

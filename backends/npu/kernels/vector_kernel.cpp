@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "keel/backends/common/reduce_kernel.h"
@@ -29,6 +30,15 @@ ReduceInstructions reduce_instructions(const Node& node) {
           find_reduce_columns(op, accumulator_of(dtype)), reduce_identity};
 }
 
+// Whether a result, or a value on the way to one, is f16.
+bool computes_f16(const Node& node) {
+  const auto is_f16 = [](const Type& t) { return t.dtype == f16; };
+  if (std::any_of(node.types().begin(), node.types().end(), is_f16)) return true;
+  if (node.bodies().empty()) return false;
+  const auto& inner = node.bodies()[0]->nodes();
+  return std::any_of(inner.begin(), inner.end(), [](const Node& n) { return computes_f16(n); });
+}
+
 }  // namespace
 
 Support supports_tiles(const Node& node) { return keel::supports_tiles(node, look_up); }
@@ -40,7 +50,10 @@ KernelPlan plan_tiles(const Node& node, bool saturate_f16) {
   plan.block_dim = static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks));
   plan.in_place = program.in_place();
   plan.kind = TaskKind::kAiVectorCore;
-  plan.kernel = make_tile_kernel(std::move(program), plan.block_dim);
+  plan.float_status = saturate_f16 && computes_f16(node);
+  const size_t behind = node.inputs().size() + node.types().size();
+  plan.kernel = make_tile_kernel(std::move(program), plan.block_dim,
+                                 plan.float_status ? std::optional(behind) : std::nullopt);
   return plan;
 }
 

@@ -63,6 +63,20 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   return text;
 }
 
+// Why a step has no modelled time, where it has none.
+std::string untimed(const NpuProgram& program) {
+  if (program.info().step_device_ns) return "";
+  const TaskList& list = program.list();
+  for (size_t i = 0; i < list.tasks.size(); ++i) {
+    if (list.tasks[i].jump != Jump::kIfFalse) continue;
+    const CallSite site = list.infos[i].site;
+    return "the step has no modelled time before it runs: data decides at task " +
+           std::to_string(i) + " (" + list.infos[i].name +
+           (site.known() ? ", " + to_string(site) : "") + "); each branch is listed once\n";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string advice(const NpuProgram& program, const StepClock& clock) {
@@ -84,6 +98,7 @@ std::string advice(const NpuProgram& program, const StepClock& clock) {
         "does not cover; send narrower dtypes, and cast on the device\n",
         last.step, us(last.wait.length()), clock.batch_bytes, us(last.copy.length()));
   }
+  text += untimed(program);
   if (!clock.whole) text += "the step has more tasks than are listed\n";
   return text;
 }

@@ -1,0 +1,23 @@
+// The status bits that arithmetic raises while a launch runs: LaunchReport::float_status. Kernels
+// whose plan asks for it get a word to OR them into; any number of blocks at the same time, so what
+// is raised does not depend on who computes what.
+#ifndef KEEL_BACKENDS_COMMON_FLOAT_STATUS_H
+#define KEEL_BACKENDS_COMMON_FLOAT_STATUS_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace keel {
+
+// An f16 result beyond +-65504 was stopped there.
+inline constexpr uint32_t kFloatStatusF16Overflow = 1;
+
+inline void raise_float_status(void* word, uint32_t bits) noexcept {
+  if (bits == 0) return;
+  std::atomic_ref<uint32_t>(*static_cast<uint32_t*>(word))
+      .fetch_or(bits, std::memory_order_relaxed);
+}
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_FLOAT_STATUS_H

@@ -1,0 +1,377 @@
+#include "keel/backends/common/strict_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "keel/core/base/error.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kStride = 4096;  // bytes compared at once
+
+std::string block_text(int phase, int block) {
+  return "block " + std::to_string(block) + " of phase " + std::to_string(phase);
+}
+
+[[noreturn]] void fail(const std::string& argument, const std::string& message) {
+  throw Error({.op = "strict check", .argument = argument, .message = message});
+}
+
+// Calls f(i) for each byte at which a and b differ.
+template <class F>
+void each_difference(const char* a, const char* b, size_t bytes, F f) {
+  for (size_t at = 0; at < bytes; at += kStride) {
+    const size_t end = std::min(bytes, at + kStride);
+    if (std::memcmp(a + at, b + at, end - at) == 0) continue;
+    for (size_t i = at; i < end; ++i) {
+      if (a[i] != b[i]) f(i);
+    }
+  }
+}
+
+bool overlap(const BufferRef& a, const BufferRef& b) {
+  return a.bytes != 0 && b.bytes != 0 && a.offset < b.offset + b.bytes &&
+         b.offset < a.offset + a.bytes;
+}
+
+}  // namespace
+
+StrictRunner::StrictRunner(const TaskList& list)
+    : list_(list),
+      alive_(list.table.size()),
+      was_alive_(list.table.size()),
+      arguments_(list.most_arguments) {
+  size_t most = 0;
+  size_t most_operands = 0;
+  for (size_t task = 0; task < list.tasks.size(); ++task) {
+    tasks_.push_back(operands_of(task));
+    std::vector<size_t> sizes;
+    for (const Operand& o : tasks_.back().operands) sizes.push_back(list.table[o.entry].bytes);
+    most = std::max(most, GuardedMemory::bytes_for(sizes));
+    most_operands = std::max(most_operands, sizes.size());
+  }
+  cores_.reserve(most);
+  first_.resize(most_operands);
+}
+
+StrictRunner::TaskOperands StrictRunner::operands_of(size_t task) const {
+  TaskOperands plan;
+  const Task& t = list_.tasks[task];
+  const TaskInfo& info = list_.infos[task];
+  if (t.kernel == nullptr) return plan;
+  for (uint32_t i = 0; i < t.argument_count; ++i) {
+    const uint32_t entry = list_.arguments[t.first_argument + i];
+    if (list_.table[entry].space == Space::kFloatStatus) {
+      plan.of_argument.push_back(-1);
+      continue;
+    }
+    auto at = std::find_if(plan.operands.begin(), plan.operands.end(),
+                           [&](const Operand& o) { return o.entry == entry; });
+    if (at == plan.operands.end()) {
+      plan.operands.push_back({.entry = entry});
+      at = plan.operands.end() - 1;
+    }
+    plan.of_argument.push_back(static_cast<int32_t>(at - plan.operands.begin()));
+    if (i < info.inputs) {
+      at->input = true;
+      if (at->name.empty()) at->name = "input " + std::to_string(i);
+      continue;
+    }
+    at->writable = true;
+    const size_t output = i - info.inputs;
+    at->output = output < info.outputs.size();
+    if (!at->output) {
+      at->name = "workspace";
+      continue;
+    }
+    at->name =
+        (at->name.empty() ? "" : at->name + " and in place ") + "output " + std::to_string(output);
+    at->element_size = size_of(info.outputs[output]);
+  }
+  return plan;
+}
+
+void StrictRunner::poison_entry(uint32_t entry, const Table& table) {
+  if (list_.table[entry].bytes == 0 || table[entry] == nullptr) return;
+  fill_poison(table[entry], list_.table[entry].bytes, Poison::kFirst);
+}
+
+void StrictRunner::begin_life(uint32_t entry) {
+  if (list_.table[entry].space != Space::kScratch || alive_[entry] != 0) return;
+  alive_[entry] = was_alive_[entry] = 1;
+  living_.push_back(entry);
+}
+
+void StrictRunner::begin_launch(const Table& table) {
+  std::fill(alive_.begin(), alive_.end(), uint8_t{0});
+  std::fill(was_alive_.begin(), was_alive_.end(), uint8_t{0});
+  living_.clear();
+  for (uint32_t entry = 0; entry < list_.table.size(); ++entry) {
+    const Space space = list_.table[entry].space;
+    if (space == Space::kScratch || space == Space::kStateOther) poison_entry(entry, table);
+  }
+}
+
+void StrictRunner::reach(size_t task, const Table& table) {
+  const auto now = static_cast<int64_t>(task);
+  // A jump leaves lives behind without going through their ends.
+  std::erase_if(living_, [&](uint32_t entry) {
+    if (list_.lives[entry].first <= now && now <= list_.lives[entry].last) return false;
+    alive_[entry] = 0;
+    poison_entry(entry, table);
+    return true;
+  });
+  const Task& t = list_.tasks[task];
+  if (t.kind != TaskKind::kLoopSwitch) return;
+  for (uint32_t i = 0; i < t.argument_count; ++i) {
+    require_alive(task, {.entry = list_.arguments[t.first_argument + i], .name = "condition"},
+                  table);
+  }
+}
+
+void StrictRunner::require_alive(size_t task, const Operand& operand, const Table& table) const {
+  const BufferRef& ref = list_.table[operand.entry];
+  if (ref.space == Space::kSlot && ref.bytes != 0 && table[operand.entry] == nullptr) {
+    fail(operand.name, "is read from the queue's slot after RELEASE_SLOT");
+  }
+  if (ref.space != Space::kScratch || ref.bytes == 0 || alive_[operand.entry] != 0) return;
+  if (was_alive_[operand.entry] == 0) fail(operand.name, "is read before any task wrote it");
+  fail(operand.name, "is read by task " + std::to_string(task) +
+                         " after its life, which ended with task " +
+                         std::to_string(list_.lives[operand.entry].last));
+}
+
+// Nothing that is alive may lie where the task writes.
+void StrictRunner::require_free(size_t task, const Operand& operand) const {
+  const BufferRef& ref = list_.table[operand.entry];
+  if (ref.space != Space::kScratch) return;
+  for (const uint32_t other : living_) {
+    if (other == operand.entry || !overlap(ref, list_.table[other])) continue;
+    fail(operand.name, "is placed at bytes " + std::to_string(ref.offset) + " to " +
+                           std::to_string(ref.offset + ref.bytes) +
+                           " of the scratch arena, over a value of bytes " +
+                           std::to_string(list_.table[other].offset) + " to " +
+                           std::to_string(list_.table[other].offset + list_.table[other].bytes) +
+                           " that lives until task " + std::to_string(list_.lives[other].last) +
+                           "; this is task " + std::to_string(task));
+  }
+}
+
+void StrictRunner::run_kernel(size_t task, const Table& table) {
+  const TaskOperands& plan = tasks_[task];
+  for (const Operand& o : plan.operands) {
+    if (o.input) require_alive(task, o, table);
+    if (o.writable && !o.input) require_free(task, o);
+  }
+  load(plan, table, Poison::kFirst);
+  run_phases(task, table, false);
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    if (plan.operands[i].output) {
+      first_[i].assign(cores_.block(i), cores_.block(i) + cores_.bytes(i));
+    }
+  }
+  load(plan, table, Poison::kSecond);
+  run_phases(task, table, true);
+  check_outputs(plan);
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    const Operand& o = plan.operands[i];
+    if (!o.output) continue;
+    begin_life(o.entry);
+    if (cores_.bytes(i) != 0) std::memcpy(table[o.entry], cores_.block(i), cores_.bytes(i));
+  }
+}
+
+void StrictRunner::load(const TaskOperands& plan, const Table& table, Poison poison) {
+  std::vector<size_t> sizes;
+  for (const Operand& o : plan.operands) sizes.push_back(list_.table[o.entry].bytes);
+  cores_.lay_out(sizes, poison);
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    const Operand& o = plan.operands[i];
+    if (o.input && sizes[i] != 0) std::memcpy(cores_.block(i), table[o.entry], sizes[i]);
+  }
+}
+
+void StrictRunner::run_phases(size_t task, const Table& table, bool second) {
+  const TaskOperands& plan = tasks_[task];
+  for (size_t i = 0; i < plan.of_argument.size(); ++i) {
+    const int32_t operand = plan.of_argument[i];
+    const uint32_t entry = list_.arguments[list_.tasks[task].first_argument + i];
+    const bool empty = operand >= 0 && list_.table[entry].bytes == 0;
+    arguments_[i] =
+        operand < 0 || empty ? table[entry] : cores_.block(static_cast<size_t>(operand));
+  }
+  const Kernel& kernel = *list_.tasks[task].kernel;
+  phases_.resize(std::max(phases_.size(), static_cast<size_t>(kernel.phases())));
+  for (int phase = 0; phase < kernel.phases(); ++phase) {
+    if (kernel.blocks(phase) == 1) {
+      run_block(plan, kernel, phase, 0);
+    } else {
+      run_alone(plan, kernel, phase, second);
+    }
+    check_inputs(plan, table, kernel, phase);
+  }
+}
+
+void StrictRunner::run_block(const TaskOperands& plan, const Kernel& kernel, int phase, int block) {
+  cores_.raise_guards();
+  try {
+    kernel.run(arguments_.data(), phase, block);
+  } catch (...) {
+    cores_.lower_guards();
+    throw;
+  }
+  cores_.lower_guards();
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    if (const auto at = cores_.damage(i)) {
+      fail(plan.operands[i].name, block_text(phase, block) + " wrote outside, at byte " +
+                                      std::to_string(*at) + " of " +
+                                      std::to_string(cores_.bytes(i)));
+    }
+  }
+}
+
+// Inputs are compared once a phase; where one has changed, the blocks run again to see whose doing
+// it is.
+void StrictRunner::check_inputs(const TaskOperands& plan, const Table& table, const Kernel& kernel,
+                                int phase) {
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    const Operand& o = plan.operands[i];
+    const size_t bytes = cores_.bytes(i);
+    if (o.writable || bytes == 0) continue;
+    if (std::memcmp(cores_.block(i), table[o.entry], bytes) == 0) continue;
+    const int blocks = kernel.blocks(phase);
+    for (int block = 0; block < blocks; ++block) {
+      if (blocks > 1) {
+        std::memcpy(cores_.block(i), table[o.entry], bytes);
+        kernel.run(arguments_.data(), phase, block);
+      }
+      each_difference(cores_.block(i), static_cast<const char*>(table[o.entry]), bytes,
+                      [&](size_t at) {
+                        fail(o.name, block_text(phase, block) + " changed it, at byte " +
+                                         std::to_string(at) + " of " + std::to_string(bytes));
+                      });
+    }
+    fail(o.name, "a block of phase " + std::to_string(phase) + " changed it");
+  }
+}
+
+// In the first run a block begins with what the phase before left; in the second, what other blocks
+// of the phase write is poison.
+void StrictRunner::run_alone(const TaskOperands& plan, const Kernel& kernel, int phase,
+                             bool second) {
+  std::vector<PhaseState>& states = phases_[static_cast<size_t>(phase)];
+  states.resize(std::max(states.size(), plan.operands.size()));
+  const auto blocks = static_cast<size_t>(kernel.blocks(phase));
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    if (plan.operands[i].writable) begin_phase(states[i], i, blocks, second);
+  }
+  for (size_t block = 0; block < blocks; ++block) {
+    for (size_t i = 0; i < plan.operands.size(); ++i) {
+      if (!plan.operands[i].writable || !second) continue;
+      for (const Range& r : states[i].written[block]) {
+        std::memcpy(cores_.block(i) + r.begin, states[i].before.data() + r.begin, r.end - r.begin);
+      }
+    }
+    run_block(plan, kernel, phase, static_cast<int>(block));
+    for (size_t i = 0; i < plan.operands.size(); ++i) {
+      if (!plan.operands[i].writable) continue;
+      collect(plan.operands[i], states[i], cores_.block(i), phase, block, second);
+    }
+  }
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    if (!plan.operands[i].writable || cores_.bytes(i) == 0) continue;
+    std::memcpy(cores_.block(i), states[i].after.data(), cores_.bytes(i));
+  }
+}
+
+void StrictRunner::begin_phase(PhaseState& state, size_t operand, size_t blocks, bool second) {
+  char* core = cores_.block(operand);
+  const size_t bytes = cores_.bytes(operand);
+  state.before.assign(core, core + bytes);
+  state.after = state.before;
+  if (!second) {
+    state.writer.assign(bytes, 0);
+    state.written.assign(blocks, {});
+  }
+  for (const std::vector<Range>& ranges : state.written) {
+    for (const Range& r : ranges) {
+      for (size_t i = r.begin; i < r.end; ++i) {
+        core[i] = static_cast<char>(poison_byte(Poison::kSecond, i));
+      }
+    }
+  }
+  state.base.assign(core, core + bytes);
+}
+
+// Keeps what the block wrote and puts back what it found there.
+void StrictRunner::collect(const Operand& operand, PhaseState& state, char* core, int phase,
+                           size_t block, bool second) {
+  const auto own = static_cast<uint16_t>(block + 1);
+  std::vector<Range>& written = state.written[block];
+  if (second) {
+    for (const Range& r : written) {
+      std::memcpy(state.after.data() + r.begin, core + r.begin, r.end - r.begin);
+      std::memcpy(core + r.begin, state.base.data() + r.begin, r.end - r.begin);
+    }
+  }
+  each_difference(core, state.base.data(), state.base.size(), [&](size_t i) {
+    const uint16_t writer = state.writer[i];
+    if (writer != 0 && writer != own) {
+      fail(operand.name, block_text(phase, static_cast<int>(block)) + " and block " +
+                             std::to_string(writer - 1) + " both write byte " + std::to_string(i) +
+                             " of " + std::to_string(state.base.size()));
+    }
+    state.writer[i] = own;
+    state.after[i] = core[i];
+    core[i] = state.base[i];
+    if (second) return;
+    if (written.empty() || written.back().end != i) written.push_back({i, i});
+    written.back().end = i + 1;
+  });
+}
+
+// Both runs gave the same bits, and wrote every element.
+void StrictRunner::check_outputs(const TaskOperands& plan) const {
+  for (size_t k = 0; k < plan.operands.size(); ++k) {
+    const Operand& o = plan.operands[k];
+    if (!o.output) continue;
+    const char* first = first_[k].data();
+    const char* second = cores_.block(k);
+    each_difference(first, second, cores_.bytes(k), [&](size_t at) {
+      const size_t begin = at / o.element_size * o.element_size;
+      bool unwritten = !o.input;
+      for (size_t i = begin; i < begin + o.element_size; ++i) {
+        unwritten = unwritten && static_cast<uint8_t>(first[i]) == poison_byte(Poison::kFirst, i) &&
+                    static_cast<uint8_t>(second[i]) == poison_byte(Poison::kSecond, i);
+      }
+      const std::string where = "element " + std::to_string(begin / o.element_size) + " (byte " +
+                                std::to_string(begin) + " of " + std::to_string(cores_.bytes(k)) +
+                                ")";
+      fail(o.name, unwritten ? where + " is not written"
+                             : where +
+                                   " depends on memory that the task did not write: beyond an "
+                                   "operand, in its workspace, or what another block writes");
+    });
+  }
+}
+
+void StrictRunner::release_slot(Table& table) {
+  for (uint32_t entry = 0; entry < list_.table.size(); ++entry) {
+    if (list_.table[entry].space != Space::kSlot) continue;
+    poison_entry(entry, table);
+    table[entry] = nullptr;
+  }
+}
+
+// After the swap: the second of each pair is the home of the old value.
+void StrictRunner::commit(size_t task, const Table& table) {
+  const Task& t = list_.tasks[task];
+  for (uint32_t i = 1; i < t.argument_count; i += 2) {
+    poison_entry(list_.arguments[t.first_argument + i], table);
+  }
+}
+
+}  // namespace keel

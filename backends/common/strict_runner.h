@@ -1,0 +1,94 @@
+// StrictRunner: runs the kernels of a TaskList so that what plain runs get away with shows. Each
+// task works on copies of its operands of exactly their size between guards; outputs and workspace
+// begin as poison; each block of a phase runs alone and sees nothing that its neighbours write. The
+// task runs twice with different poison, and must give the same bits. Device memory whose life is
+// over is poisoned. A sound task list gives the bits of a plain run; an unsound one gives an Error
+// that names the argument, the block and the byte. Owned by a Walker; on the device's thread only.
+//
+// Its own memory is the host's and is not counted against the device's capacity. Under
+// AddressSanitizer the guards are red zones, so a read beyond an operand stops the process there.
+#ifndef KEEL_BACKENDS_COMMON_STRICT_RUNNER_H
+#define KEEL_BACKENDS_COMMON_STRICT_RUNNER_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "keel/backends/common/guarded_memory.h"
+#include "keel/backends/common/task_list.h"
+
+namespace keel {
+
+class StrictRunner {
+ public:
+  // Addresses of the table's entries, as the walker keeps them.
+  using Table = std::vector<void*>;
+
+  // REQUIRES that the list outlives the runner.
+  explicit StrictRunner(const TaskList& list);
+
+  // Everything that a launch may not rely on is poisoned.
+  void begin_launch(const Table& table);
+  // Control reaches `task`: what died before it is poisoned, what it reads must be alive.
+  void reach(size_t task, const Table& table);
+  void run_kernel(size_t task, const Table& table);
+  // The slot's bytes are the producer's again; its entries in the table become null.
+  void release_slot(Table& table);
+  // The homes that hold the old values now, by the arguments of the COMMIT task.
+  void commit(size_t task, const Table& table);
+
+ private:
+  // An operand of a task: what the arguments of one table entry share.
+  struct Operand {
+    uint32_t entry = 0;
+    std::string name;  // "input 0", "output 1", "workspace"
+    bool input = false;
+    bool output = false;
+    bool writable = false;
+    size_t element_size = 1;
+  };
+  struct TaskOperands {
+    std::vector<Operand> operands;
+    std::vector<int32_t> of_argument;  // which operand; -1 for what kernels get as it is
+  };
+  // The bytes of the writable operands while the blocks of a phase run one by one.
+  struct Range {
+    size_t begin = 0, end = 0;
+  };
+  struct PhaseState {
+    std::vector<char> before, after;
+    std::vector<char> base;                   // what a block finds where others write
+    std::vector<uint16_t> writer;             // of each byte: block + 1, 0 where nobody wrote
+    std::vector<std::vector<Range>> written;  // by block, of the first run
+  };
+
+  TaskOperands operands_of(size_t task) const;
+  void require_alive(size_t task, const Operand& operand, const Table& table) const;
+  void require_free(size_t task, const Operand& operand) const;
+  void begin_life(uint32_t entry);
+  void poison_entry(uint32_t entry, const Table& table);
+
+  void load(const TaskOperands& plan, const Table& table, Poison poison);
+  void run_phases(size_t task, const Table& table, bool second);
+  void run_alone(const TaskOperands& plan, const Kernel& kernel, int phase, bool second);
+  void run_block(const TaskOperands& plan, const Kernel& kernel, int phase, int block);
+  void check_inputs(const TaskOperands& plan, const Table& table, const Kernel& kernel, int phase);
+  void begin_phase(PhaseState& state, size_t operand, size_t blocks, bool second);
+  static void collect(const Operand& operand, PhaseState& state, char* core, int phase,
+                      size_t block, bool second);
+  void check_outputs(const TaskOperands& plan) const;
+
+  const TaskList& list_;
+  std::vector<TaskOperands> tasks_;  // empty operands for control tasks
+  std::vector<uint8_t> alive_;       // by table entry, of those in scratch
+  std::vector<uint8_t> was_alive_;   // in this launch
+  std::vector<uint32_t> living_;
+  GuardedMemory cores_;
+  std::vector<std::vector<PhaseState>> phases_;  // of the running task: phase, operand
+  std::vector<std::vector<char>> first_;         // results of the first run, by operand
+  std::vector<void*> arguments_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_STRICT_RUNNER_H

@@ -1,0 +1,65 @@
+#include <doctest/doctest.h>
+
+#include "cli/tool.h"
+#include "support/temp_folder.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Trained {
+  nlohmann::json summary;
+  std::string metrics;
+};
+
+Trained train(const Words& words, const Variables& variables) {
+  const TempFolder folder;
+  Words all = {"train",     "--quiet",
+               "--seed",    "3",
+               "--metrics", folder.file("metrics"),
+               "--summary", folder.file("summary")};
+  all.insert(all.end(), words.begin(), words.end());
+  const ToolResult result = run_tool(all, variables);
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  return {read_json(folder.file("summary")), read_text(folder.file("metrics"))};
+}
+
+}  // namespace
+
+TEST_CASE("strict: softmax and mlp train to the same bits as in plain runs") {
+  const Words softmax = {"--model", "softmax", "--steps", "30", "--loop-size", "7"};
+  const Words mlp = {"--model", "mlp",     "--optimizer", "adam",        "--batch",
+                     "64",      "--steps", "12",          "--loop-size", "5"};
+  for (const Words& words : {softmax, mlp}) {
+    CAPTURE(join(words));
+    const Trained plain = train(words, {{"KEEL_NPU_STRICT", "0"}});
+    const Trained strict = train(words, {{"KEEL_NPU_STRICT", "1"}});
+    CHECK(plain.summary.at("npu_strict") == false);
+    CHECK(strict.summary.at("npu_strict") == true);
+    CHECK(strict.summary.at("state_sha256") == plain.summary.at("state_sha256"));
+    CHECK(strict.summary.at("test_accuracy") == plain.summary.at("test_accuracy"));
+    CHECK(strict.summary.at("step_device_us") == plain.summary.at("step_device_us"));
+    CHECK(!plain.metrics.empty());
+    CHECK(strict.metrics == plain.metrics);
+  }
+}
+
+TEST_CASE("strict: whether it is on is reported and other values are refused") {
+  CHECK(contains(run_tool({"info"}, {{"KEEL_NPU_STRICT", "1"}}).out, "on: KEEL_NPU_STRICT=1"));
+  CHECK(contains(run_tool({"info"}, {{"KEEL_NPU_STRICT", "0"}}).out, "off"));
+  for (const char* value : {"2", "yes", "on", " 1"}) {
+    CAPTURE(value);
+    const ToolResult result = run_tool({"train", "--steps", "1"}, {{"KEEL_NPU_STRICT", value}});
+    CHECK(result.exit_code == 2);
+    CHECK(contains(result.err, "KEEL_NPU_STRICT"));
+    CHECK(contains(result.err, "one of 0, 1"));
+  }
+}
+
+TEST_SUITE_END();
