@@ -18,6 +18,7 @@ int run_info(const std::vector<std::string>& words);
 int run_graph(const std::vector<std::string>& words);
 int run_calibrate(const std::vector<std::string>& words);
 int run_profile(const std::vector<std::string>& words);
+int run_bench(const std::vector<std::string>& words);
 
 }  // namespace keel_cli
 

@@ -13,7 +13,7 @@ int run_graph(const std::vector<std::string>& words) {
   line.add("model", "softmax|mlp", "which model (softmax)");
   line.add("optimizer", "sgd|momentum|adam|adamw", "whose update to show (sgd)");
   line.add("dot", "", "for Graphviz: keel graph --dot | dot -Tsvg");
-  line.add("compiled", "", "the task list that a backend makes of it");
+  line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");
   line.add("backend", "ref|cpu|npu", "for --compiled (npu)");
   line.add("batch", "N", "for --compiled (100)");
   line.parse(words);
@@ -32,13 +32,22 @@ int run_graph(const std::vector<std::string>& words) {
   const keel::Update update = make_optimizer(optimizer, model.sgd_rate).minimize(classifier.loss);
   if (line.has("compiled")) {
     keel::Session session(graph, keel::device(backend + ":0"));
-    const keel::Feeds feeds = {{classifier.image, keel::Tensor(keel::u8, {batch, 784})},
-                               {classifier.label, keel::Tensor(keel::u8, {batch})}};
-    std::cout << session.describe(update, {classifier.loss}, feeds);
+    keel::ElementSpec element{
+        {{"image", {keel::u8, {batch, 784}}}, {"label", {keel::u8, {batch}}}}};
+    const auto queue =
+        std::make_shared<keel::DeviceQueue>(session.device(), std::move(element),
+                                            keel::DeviceQueueOptions{.name = "train", .depth = 1});
+    const keel::Loop loop = session.sink(update, {classifier.loss}, queue);
+    std::cout << loop.describe();
+    std::cout << "loop: " << keel::name_of(loop.kind());
+    if (!loop.placement().reason.empty()) std::cout << " (" << loop.placement().reason << ")";
+    std::cout << "\ninserted:";
+    for (const keel::InsertedOp& op : loop.compile_report().inserted_ops)
+      std::cout << " " << op.type << " " << op.name << ";";
+    std::cout << "\n";
     return kExitDone;
   }
-  graph.set_outputs({classifier.loss});
-  for (const keel::Assignment& a : update.assignments) graph.add_update(a.state, a.next);
+  graph.prepare_loop(update, {classifier.loss});
   std::cout << (line.has("dot") ? keel::to_dot(graph) : keel::print_graph(graph)) << "\n";
   return kExitDone;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <keel/backends/npu/device/float_status.h>
 #include <keel/backends/npu/presets/preset.h>
 #include <keel/backends/npu/profile/profile.h>
 #include <keel/backends/npu/scheduler/scheduler.h>
@@ -20,15 +21,18 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/evaluation.h"
+#include "cli/feeding_doctor.h"
 #include "cli/progress.h"
 #include "cli/train_options.h"
+#include "cli/training_feed.h"
 
 namespace keel_cli {
 namespace {
 
 std::atomic<keel::Trainer*> interrupted_trainer{nullptr};
 
-// The first Ctrl-C ends the training after the step that runs, the second the process at once.
+// The first Ctrl-C ends the training after the step that runs (what is asked for is still saved and
+// summarised), the second the process at once.
 extern "C" void on_interrupt(int) {
   keel::Trainer* trainer = interrupted_trainer.exchange(nullptr);
   if (trainer == nullptr) _exit(kExitInterrupted);
@@ -45,6 +49,7 @@ class InterruptScope {
     std::signal(SIGINT, previous_);
     interrupted_trainer = nullptr;
   }
+  bool seen() const { return interrupted_trainer == nullptr; }
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
@@ -96,6 +101,37 @@ class MetricsFile {
   std::ofstream out_;
 };
 
+std::string property_of(const keel::Device& device, const std::string& wanted) {
+  const std::vector<keel::DeviceInfo> devices = device.backend().devices();
+  for (const auto& [name, value] : devices[0].properties) {
+    if (name == wanted) return value;
+  }
+  return "";
+}
+
+// The host instructions that the device computes with; results are bit-equal on the same ones.
+std::string isa_of(const keel::Device& device) { return property_of(device, "isa"); }
+
+// What the device's arithmetic has raised so far, as words; "" for nothing.
+std::string float_status_of(const keel::Device& device) {
+  if (device.backend().name() != "npu") return "";
+  return keel::npu::describe_float_status(keel::npu::float_status(device));
+}
+
+// Where the steps looped, what the compiler put around them, and what that came to.
+void summarise_loop(const keel::Loop& loop, keel::Json& summary) {
+  summary["loop_kind"] = keel::name_of(loop.kind());
+  if (loop.kind() != keel::LoopKind::kDevice) summary["loop_reason"] = loop.placement().reason;
+  keel::Json inserted = keel::Json::array();
+  for (const keel::InsertedOp& op : loop.compile_report().inserted_ops) {
+    keel::Json entry;
+    entry["name"] = op.name;
+    entry["type"] = op.type;
+    inserted.push_back(std::move(entry));
+  }
+  summary["inserted_ops"] = std::move(inserted);
+}
+
 class TrainRun {
  public:
   explicit TrainRun(const TrainFlags& flags) : flags_(flags) {
@@ -105,7 +141,7 @@ class TrainRun {
     keel::set_compute_threads(flags.threads);
     if (!flags.preset.empty()) keel::npu::select_preset(flags.preset);
     if (flags.block_dim) keel::npu::set_block_dim_options({.cap = flags.block_dim});
-    data_ = flags.data == "digits" ? keel::make_digits() : keel::load_mnist(flags.data);
+    data_ = flags.data == kDigits ? keel::make_digits() : keel::load_mnist(flags.data);
     steps_per_epoch_ = data_.train.count() / flags.batch;
     if (steps_per_epoch_ == 0) {
       throw keel::Error(
@@ -114,6 +150,7 @@ class TrainRun {
            .got = std::to_string(flags.batch)});
     }
     total_steps_ = flags.steps.value_or(flags.epochs.value_or(0) * steps_per_epoch_);
+    if (flags.resume) check_resume(*flags.resume);
   }
 
   int run() {
@@ -126,21 +163,25 @@ class TrainRun {
     model_ = flags_.model->build(graph_);
     const keel::Update update = make_optimizer(flags_.optimizer, flags_.rate).minimize(model_.loss);
     Evaluation evaluation(graph_, model_);
-    keel::Session session(graph_, keel::device(flags_.backend + ":0"),
-                          {.seed = flags_.seed, .loop_size = flags_.loop_size});
-    const auto batches =
-        keel::Dataset::from_images(data_.train).shuffle(flags_.seed).batch(flags_.batch).repeat();
-    const auto feeder =
-        keel::feed(batches, session.spec({model_.image, model_.label}), {.name = "train"});
-    keel::Trainer trainer(session, update, {model_.loss}, feeder);
+    keel::Session session(graph_, keel::device(flags_.backend + ":0"), {.seed = flags_.seed});
+    session.loop_size() = flags_.loop_size;
+    const TrainingFeed feed =
+        feed_training(data_.train, session.spec({model_.image, model_.label}),
+                      {.seed = flags_.seed, .batch = flags_.batch, .cache = flags_.cache});
+    feed_ = feed.kind;
+    keel::Trainer trainer(session, update, {model_.loss}, feed.feeder);
+    if (flags_.resume) trainer.resume(flags_.resume->path());
     MetricsFile metrics(flags_.metrics);
-    Progress progress(total_steps_, flags_.batch, flags_.quiet);
+    Progress progress(total_steps_, flags_.batch, flags_.quiet, session.step());
     if (flags_.backend == "npu") step_device_ns_ = trainer.program().info().step_device_ns;
-    announce(progress);
+    announce(progress, session);
+    progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     if (!flags_.profile.empty()) write_profile(trainer);
 
     const auto epoch_of = [&](int64_t step) { return (step - 1) / steps_per_epoch_ + 1; };
-    keel::TrainOptions options{.steps = total_steps_, .steps_per_epoch = steps_per_epoch_};
+    keel::TrainOptions options{.steps = total_steps_ - session.step(),
+                               .steps_per_epoch = steps_per_epoch_,
+                               .loop_tuner = flags_.loop_tuner};
     options.on_step = [&](int64_t step, std::span<const double> values) {
       metrics.write(step, epoch_of(step), values[0]);
       progress.step(step, values[0]);
@@ -152,24 +193,42 @@ class TrainRun {
           fmt::format("epoch {}  loss {:.4f}  test accuracy {:.4f}", epoch, loss_, *accuracy_));
       evaluated_at_ = session.step();
     };
-    {
-      const InterruptScope scope(trainer);
-      report_ = trainer.fit(options);
-    }
+    const InterruptScope interrupt(trainer);
+    report_ = trainer.fit(options);
     metrics.close();
+    if (!flags_.save.empty()) save(trainer, session.device());
     if (!flags_.profile.empty()) write_profile(trainer);
     if (evaluated_at_ != session.step()) accuracy_ = evaluation.accuracy(session, data_.test);
-    finish(session, progress);
-    return report_.cancelled ? kExitInterrupted : kExitDone;
+    finish(trainer, progress);
+    return interrupt.seen() ? kExitInterrupted : kExitDone;
   }
 
  private:
-  void announce(Progress& progress) const {
+  void check_resume(const SavedRun& saved) const {
+    saved.require_same_data(flags_.data, data_sha256(data_.train));
+    if (total_steps_ >= saved.step()) return;
+    throw keel::Error(
+        {.op = flags_.steps ? "--steps" : "--epochs",
+         .expected = fmt::format("at least the {} steps that {} has behind it: they count from the "
+                                 "beginning",
+                                 saved.step(), saved.path()),
+         .got = std::to_string(total_steps_)});
+  }
+
+  void announce(Progress& progress, const keel::Session& session) const {
     progress.line("data: " + data_.origin);
+    if (const auto& saved = flags_.resume) {
+      progress.line(fmt::format("resuming {} at step {}", saved->path(), saved->step()));
+      if (saved->at("backend") != flags_.backend || saved->at("isa") != isa_of(session.device())) {
+        progress.line(
+            fmt::format("it was trained on {} ({}): from here on the last bits are this device's",
+                        saved->at("backend"), saved->at("isa")));
+      }
+    }
     progress.line(
         fmt::format("training {} on {}:0, {} steps of {} images, loop size {}, {} thread{}",
                     flags_.model->name, flags_.backend, total_steps_, flags_.batch,
-                    flags_.loop_size, flags_.threads, flags_.threads == 1 ? "" : "s"));
+                    loop_size_text(), flags_.threads, flags_.threads == 1 ? "" : "s"));
     const int64_t left_out = data_.train.count() % flags_.batch;
     if (left_out != 0) {
       progress.line(fmt::format(
@@ -178,12 +237,20 @@ class TrainRun {
     }
   }
 
+  std::string loop_size_text() const {
+    return flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value());
+  }
+  // In force at the end, once there was a step.
+  int64_t loop_size() const {
+    return report_.loop_size > 0 ? report_.loop_size : flags_.loop_size.value();
+  }
+
   // Before the training, so that a wrong folder is known early, and after it with its wall time.
   void write_profile(const keel::Trainer& trainer) const {
     keel::npu::ProfileOptions options{.directory = flags_.profile,
                                       .first_step = flags_.profile_first,
                                       .last_step = std::min(flags_.profile_last, total_steps_),
-                                      .steps_per_launch = flags_.loop_size};
+                                      .steps_per_launch = loop_size()};
     if (report_.steps > 0) {
       const auto ns = static_cast<int64_t>(report_.seconds * 1e9);
       options.wall = {{fmt::format("training, {} steps", report_.steps), 0, ns}};
@@ -191,8 +258,21 @@ class TrainRun {
     keel::npu::write_profile(trainer.program(), options);
   }
 
-  void finish(keel::Session& session, Progress& progress) {
-    if (!flags_.save.empty()) session.save(flags_.save, {{"model", flags_.model->name}});
+  void save(const keel::Trainer& trainer, const keel::Device& device) const {
+    const bool built_in = flags_.data == kDigits;
+    trainer.save(flags_.save, {{"model", flags_.model->name},
+                               {"optimizer", flags_.optimizer},
+                               {"lr", fmt::format("{}", flags_.rate)},
+                               {"batch", std::to_string(flags_.batch)},
+                               {"data", built_in ? flags_.data
+                                                 : std::filesystem::absolute(flags_.data).string()},
+                               {"data_sha256", data_sha256(data_.train)},
+                               {"backend", flags_.backend},
+                               {"isa", isa_of(device)}});
+  }
+
+  void finish(keel::Trainer& trainer, Progress& progress) {
+    keel::Session& session = trainer.session();
     const double step_us =
         report_.steps == 0 ? 0 : report_.seconds * 1e6 / static_cast<double>(report_.steps);
     const double rate = report_.seconds == 0
@@ -203,31 +283,50 @@ class TrainRun {
                     "accuracy {:.4f}",
                     report_.cancelled ? "interrupted" : "done", report_.steps, report_.seconds,
                     step_us, rate, accuracy_.value_or(0)));
+    if (report_.steps > 0) progress.line("feeding: " + verdict());
+    if (flags_.loop_tuner) {
+      progress.line(fmt::format("loop size: {} (found by --loop-size)", loop_size()));
+    }
     if (step_device_ns_) {
       progress.line(fmt::format("modelled {}: {:.1f} us a step (device clock)",
                                 keel::npu::current_preset()->name,
                                 static_cast<double>(*step_device_ns_) * 1e-3));
+    } else if (flags_.backend == "npu") {
+      progress.line("modelled time: none, the step's control flow depends on data");
     }
-    if (!flags_.summary.empty()) write_summary(session, step_us, rate);
+    if (const std::string raised = float_status_of(session.device()); !raised.empty()) {
+      progress.line("float status: " + raised);
+    }
+    if (!flags_.summary.empty()) write_summary(trainer, step_us, rate);
   }
 
-  void write_summary(keel::Session& session, double step_us, double rate) const {
+  std::string verdict() const {
+    return feeding_verdict({.step_us = report_.seconds * 1e6,
+                            .queue_wait_us = static_cast<double>(report_.queue_wait_ns) * 1e-3,
+                            .stages = {}});
+  }
+
+  void write_summary(keel::Trainer& trainer, double step_us, double rate) const {
+    const keel::Session& session = trainer.session();
     keel::Json summary;
     summary["keel_version"] = KEEL_VERSION;
     summary["backend"] = flags_.backend;
     summary["device"] = session.device().name();
     summary["model"] = flags_.model->name;
     summary["data"] = data_.origin;
+    summary["feed"] = feed_;
     summary["dtype"] = "f32";
     summary["optimizer"] = flags_.optimizer;
     summary["lr"] = flags_.rate;
     summary["seed"] = flags_.seed;
     summary["threads"] = flags_.threads;
     summary["batch"] = flags_.batch;
-    summary["loop_size"] = flags_.loop_size;
+    summary["loop_size"] = loop_size();
+    summarise_loop(trainer.loop(), summary);
     summary["epochs"] = report_.epochs;
     summary["steps"] = report_.steps;
     summary["launches"] = report_.launches;
+    summary["host_syncs"] = report_.host_syncs;
     summary["compiles"] = session.compiles();
     summary["train_loss"] = loss_;
     summary["test_accuracy"] = accuracy_.value_or(std::numeric_limits<double>::quiet_NaN());
@@ -235,10 +334,14 @@ class TrainRun {
     summary["step_us"] = step_us;
     summary["images_per_second"] = rate;
     summary["queue_wait_seconds"] = static_cast<double>(report_.queue_wait_ns) * 1e-9;
+    summary["metrics_wait_seconds"] = static_cast<double>(report_.metrics_wait_ns) * 1e-9;
+    if (report_.steps > 0) summary["feeding"] = verdict();
     summary["state_sha256"] = session.state_sha256();
-    const std::vector<keel::DeviceInfo> devices = session.device().backend().devices();
-    for (const auto& [name, value] : devices[0].properties) {
-      if (name == "isa") summary["isa"] = value;
+    if (const std::string isa = isa_of(session.device()); !isa.empty()) summary["isa"] = isa;
+    if (flags_.resume) summary["resumed_at_step"] = flags_.resume->step();
+    if (flags_.backend == "npu") {
+      summary["npu_strict"] = property_of(session.device(), "strict").starts_with("on");
+      summary["npu_float_status"] = float_status_of(session.device());
     }
     if (step_device_ns_) {
       summary["npu_preset"] = keel::npu::current_preset()->name;
@@ -254,6 +357,7 @@ class TrainRun {
   keel::Graph graph_;
   keel_examples::Classifier model_;
   keel::TrainReport report_;
+  std::string feed_;
   double loss_ = std::numeric_limits<double>::quiet_NaN();
   std::optional<double> accuracy_;
   std::optional<int64_t> step_device_ns_;

@@ -1,6 +1,7 @@
 #include "cli/train_options.h"
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -9,6 +10,7 @@ namespace {
 
 const std::vector<std::string> kOptimizers = {"sgd", "momentum", "adam", "adamw"};
 constexpr int64_t kMost = int64_t{1} << 40;
+constexpr double kMostRate = 1e6;
 
 double default_rate(const std::string& optimizer, const keel_examples::Model& model) {
   return optimizer == "adam" || optimizer == "adamw" ? 0.001 : model.sgd_rate;
@@ -22,6 +24,38 @@ void require_npu(const CommandLine& line, const TrainFlags& flags, const std::st
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
+// What makes a training this one and no other. A file that is resumed decides where no flag does,
+// and only the learning rate may differ from it.
+void read_identity(const CommandLine& line, TrainFlags& flags) {
+  std::string model = line.text("model").value_or("softmax");
+  keel_examples::find_model(model);
+  flags.optimizer = line.choice("optimizer", kOptimizers).value_or(flags.optimizer);
+  flags.batch = line.integer("batch", 1, kMost).value_or(flags.batch);
+  int64_t seed = line.integer("seed", 0).value_or(0);
+  flags.data = line.text("data").value_or(flags.data);
+  std::optional<double> rate = line.number("lr", 0, kMostRate);
+  if (const auto& saved = flags.resume) {
+    const auto given = [&](const char* flag, const std::string& value) {
+      return line.has(flag) ? std::optional(value) : std::nullopt;
+    };
+    saved->require_same("model", given("model", model));
+    saved->require_same("optimizer", given("optimizer", flags.optimizer));
+    saved->require_same("batch", given("batch", std::to_string(flags.batch)));
+    saved->require_same("seed", given("seed", std::to_string(seed)));
+    std::vector<std::string> models;
+    for (const auto& known : keel_examples::models()) models.push_back(known.name);
+    model = saved->choice("model", models);
+    flags.optimizer = saved->choice("optimizer", kOptimizers);
+    flags.batch = saved->integer("batch", 1, kMost);
+    seed = saved->integer("seed", 0, std::numeric_limits<int64_t>::max());
+    if (!line.has("data")) flags.data = saved->at("data");
+    if (!rate) rate = saved->number("lr", 0, kMostRate);
+  }
+  flags.model = &keel_examples::find_model(model);
+  flags.seed = static_cast<uint64_t>(seed);
+  flags.rate = rate.value_or(default_rate(flags.optimizer, *flags.model));
+}
+
 // "A-B" or "A".
 void read_steps(const std::string& text, TrainFlags& flags) {
   const size_t dash = text.find('-');
@@ -30,6 +64,20 @@ void read_steps(const std::string& text, TrainFlags& flags) {
   if (dash != std::string::npos) {
     flags.profile_last =
         keel::parse_integer(text.substr(dash + 1), "--profile-steps", flags.profile_first, kMost);
+  }
+}
+
+// "100", "auto", or a wall time: "250ms".
+void read_loop_size(const std::string& text, TrainFlags& flags) {
+  constexpr std::string_view kUnit = "ms";
+  if (text == "auto") {
+    flags.loop_tuner = keel::LoopTuner::plateau();
+  } else if (text.ends_with(kUnit)) {
+    const double ms =
+        keel::parse_number(text.substr(0, text.size() - kUnit.size()), "--loop-size", 1e-3, 3.6e6);
+    flags.loop_tuner = keel::LoopTuner::time_target(ms * 1e-3);
+  } else {
+    flags.loop_size.set(text, "--loop-size");
   }
 }
 
@@ -63,12 +111,17 @@ void declare_train_flags(CommandLine& line) {
   line.add("steps", "N", "steps, instead of epochs");
   line.add("lr", "RATE", "learning rate (softmax 0.5, mlp 0.1; adam and adamw 0.001)");
   line.add("optimizer", "sgd|momentum|adam|adamw", "momentum is 0.9 (sgd)");
-  line.add("loop-size", "N", "steps in one launch (NPU_LOOP_SIZE, else 100)");
+  line.add(
+      "loop-size", "N|auto|MSms",
+      "steps in one launch, found by trying, or as many as take MS ms (NPU_LOOP_SIZE, else 100)");
   line.add("seed", "N", "of initial values and the shuffle (0)");
   line.add("threads", "N", "compute threads, the device's included (all)");
+  line.add("no-cache", "", "do not keep a training set of up to 256 MiB on the device");
   line.add("metrics", "FILE", "JSON lines, one object a step: step, epoch, loss");
   line.add("summary", "FILE", "one JSON object about the run");
-  line.add("save", "FILE", "all states as safetensors");
+  line.add("save", "FILE", "all states and the place in the data, as safetensors");
+  line.add("resume", "FILE",
+           "go on from a file of --save; steps and epochs count from the beginning");
   line.add("preset", "NAME|FILE", "the NPU to model (KEEL_NPU_PRESET, else ascend910b1)");
   line.add("block-dim", "N", "most blocks of a launch on the NPU (what the prices favour)");
   line.add("profile", "DIR", "where the modelled NPU's time goes: tables, timeline, advice");
@@ -78,11 +131,9 @@ void declare_train_flags(CommandLine& line) {
 
 TrainFlags read_train_flags(const CommandLine& line) {
   TrainFlags flags;
-  flags.model = &keel_examples::find_model(line.text("model").value_or("softmax"));
-  flags.data = line.text("data").value_or(flags.data);
+  if (const auto resume = line.text("resume")) flags.resume.emplace(*resume);
+  read_identity(line, flags);
   flags.backend = line.choice("backend", keel::backend_names()).value_or(flags.backend);
-  flags.optimizer = line.choice("optimizer", kOptimizers).value_or(flags.optimizer);
-  flags.batch = line.integer("batch", 1, kMost).value_or(flags.batch);
   flags.epochs = line.integer("epochs", 1, kMost);
   flags.steps = line.integer("steps", 1, kMost);
   if (flags.epochs && flags.steps) {
@@ -92,18 +143,15 @@ TrainFlags read_train_flags(const CommandLine& line) {
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   if (!flags.epochs && !flags.steps) flags.epochs = 10;
-  flags.rate = line.number("lr", 0, 1e6).value_or(default_rate(flags.optimizer, *flags.model));
-  // The environment is a default only, but a wrong one is an error all the same.
-  const auto environment = keel::environment_integer("NPU_LOOP_SIZE", 1, kMost);
-  flags.loop_size =
-      line.integer("loop-size", 1, kMost).value_or(environment.value_or(flags.loop_size));
-  flags.seed = static_cast<uint64_t>(line.integer("seed", 0).value_or(0));
+  if (const auto size = line.text("loop-size")) read_loop_size(*size, flags);
+  flags.loop_size.value();  // a wrong environment variable is an error before anything is done
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   flags.threads =
       static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
   flags.metrics = line.text("metrics").value_or("");
   flags.summary = line.text("summary").value_or("");
   flags.save = line.text("save").value_or("");
+  flags.cache = !line.has("no-cache");
   flags.quiet = line.has("quiet");
   read_npu_flags(line, flags);
   return flags;

@@ -8,25 +8,31 @@
 #include <string>
 
 #include "cli/command_line.h"
+#include "cli/saved_run.h"
 #include "models/classifier.h"
 
 namespace keel_cli {
 
+inline constexpr const char* kDigits = "digits";  // --data: the built-in ones
+
 struct TrainFlags {
   const keel_examples::Model* model = nullptr;
-  std::string data = "digits";
+  std::string data = kDigits;
   std::string backend = "npu";
   std::string optimizer = "sgd";
   int64_t batch = 100;
   std::optional<int64_t> epochs;  // exactly one of the two is set
   std::optional<int64_t> steps;
   double rate = 0;
-  int64_t loop_size = 100;
+  keel::LoopSize loop_size{100};
+  std::optional<keel::LoopTuner> loop_tuner;  // instead, where the size is to be found
   uint64_t seed = 0;
   int threads = 1;
   std::string metrics;  // empty: not written
   std::string summary;
   std::string save;
+  std::optional<SavedRun> resume;  // what the training goes on from
+  bool cache = true;               // whether a small training set is kept on the device
   bool quiet = false;
   std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1
   std::optional<int64_t> block_dim;  // most blocks of a launch on the NPU

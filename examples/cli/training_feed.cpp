@@ -19,7 +19,12 @@ std::string refusal(const keel::Device& device, size_t bytes, bool cache) {
   if (bytes > kMostCached)
     return in_mb(bytes) + " are more than the " + in_mb(kMostCached) + " that are cached";
   const auto devices = device.backend().devices();
-  const size_t memory = devices.at(static_cast<size_t>(device.index())).memory_bytes;
+  const keel::DeviceInfo& info = devices.at(static_cast<size_t>(device.index()));
+  for (const auto& [name, value] : info.properties) {
+    if (name == "strict" && value.starts_with("on"))
+      return "KEEL_NPU_STRICT copies whatever a task may read, so the whole set in every step";
+  }
+  const size_t memory = info.memory_bytes;
   const bool known = memory != 0;
   if (known && bytes > memory / kShareOfMemory)
     return fmt::format("{} are more than a quarter of {}'s {}", in_mb(bytes), device.name(),

@@ -11,21 +11,30 @@
 namespace keel_examples {
 
 struct Classifier {
-  keel::Value image;   // u8 [batch, 784], an input
+  keel::Value image;   // u8 or f32 [batch, 784], an input
   keel::Value label;   // u8 [batch], an input
   keel::Value logits;  // f32 [batch, 10]
   keel::Value loss;    // f32, mean cross entropy
 };
 
+// `image` is the dtype in which the images arrive: bytes, scaled by the graph, or floats in 0 .. 1.
+
 // Softmax regression: 784-10.
-Classifier build_softmax(keel::Graph& graph);
+Classifier build_softmax(keel::Graph& graph, keel::DType image = keel::u8);
 // 784-512-512-10 with ReLU.
-Classifier build_mlp(keel::Graph& graph);
+Classifier build_mlp(keel::Graph& graph, keel::DType image = keel::u8);
+
+// The inputs of both: fills model.image and model.label, returns the images in 0 .. 1.
+keel::Value add_inputs(Classifier& model, keel::Graph& graph, keel::DType image);
 
 struct Model {
   std::string name;
-  Classifier (*build)(keel::Graph& graph);
+  Classifier (*builder)(keel::Graph& graph, keel::DType image);
   double sgd_rate;  // a learning rate that plain descent does well with
+
+  Classifier build(keel::Graph& graph, keel::DType image = keel::u8) const {
+    return builder(graph, image);
+  }
 };
 const std::vector<Model>& models();
 // Throws keel::Error that names the choices.

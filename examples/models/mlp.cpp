@@ -2,11 +2,9 @@
 
 namespace keel_examples {
 
-Classifier build_mlp(keel::Graph& graph) {
+Classifier build_mlp(keel::Graph& graph, keel::DType image) {
   Classifier model;
-  model.image = graph.input("image", keel::u8, {-1, 784});
-  model.label = graph.input("label", keel::u8, {-1});
-  const auto x = cast(model.image, keel::f32) / 255.0f;
+  const auto x = add_inputs(model, graph, image);
   const auto h1 = relu(keel::dense(x, 512, {.name = "hidden1", .weights = keel::he_uniform}));
   const auto h2 = relu(keel::dense(h1, 512, {.name = "hidden2", .weights = keel::he_uniform}));
   model.logits = keel::dense(h2, 10, {.name = "logits"});

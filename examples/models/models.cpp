@@ -2,6 +2,12 @@
 
 namespace keel_examples {
 
+keel::Value add_inputs(Classifier& model, keel::Graph& graph, keel::DType image) {
+  model.image = graph.input("image", image, {-1, 784});
+  model.label = graph.input("label", keel::u8, {-1});
+  return image == keel::u8 ? cast(model.image, keel::f32) / 255.0f : model.image;
+}
+
 const std::vector<Model>& models() {
   static const std::vector<Model> all = {{"softmax", build_softmax, 0.5}, {"mlp", build_mlp, 0.1}};
   return all;

@@ -142,6 +142,37 @@ TEST_CASE("fusion changes no bit") {
   }
 }
 
+TEST_CASE("large element-wise results are the same in place and in new memory") {
+  constexpr int64_t kCount = (int64_t{5} << 19) + 37;  // above what is stored past the caches
+  Tensor start(f32, {kCount}), slope(f32, {kCount});
+  for (int64_t i = 0; i < kCount; ++i) {
+    start.data<float>()[i] = static_cast<float>(i % 1013) * 0.37f - 100.0f;
+    slope.data<float>()[i] = static_cast<float>(i % 7) - 3.1f;
+  }
+  for (const char* name : {"npu:0", "cpu:0"}) {
+    CAPTURE(std::string(name));
+    Graph g;
+    const Value w = g.state("w", starts_at(start));
+    const Value x = g.input("x", f32, {kCount});
+    const Value next = w - x * 0.25f;
+    Update update;
+    update.assignments.push_back({w, next});
+    Session session(g, device(name));
+    const Tensor fetched = session.run({next, w * x + w}, {{x, slope}})[0];
+    const Tensor merged = session.run({w * x - 1.5f}, {{x, slope}})[0];
+    session.run(update, {}, {{x, slope}});
+    const Tensor stored = session.read(w);
+    size_t wrong = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+      const float a = start.data<float>()[i], b = slope.data<float>()[i];
+      const volatile float step = b * 0.25f, product = a * b;
+      wrong += fetched.data<float>()[i] != a - step || stored.data<float>()[i] != a - step;
+      wrong += merged.data<float>()[i] != product - 1.5f;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("a compile error lists every op that the backend cannot run") {
   Graph g;
   const Value x = g.input("x", f64, {2});

@@ -1,0 +1,131 @@
+// `keel bench loop` and `keel bench feed`, and the loop sizes that `keel train` finds by itself.
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/tool.h"
+#include "support/temp_folder.h"
+
+namespace keel_test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cli");
+
+TEST_CASE("bench loop: a row for each size whose parts add up") {
+  const TempFolder folder;
+  const std::string file = folder.file("loop.json");
+  for (const std::string backend : {"npu", "cpu"}) {
+    CAPTURE(backend);
+    const ToolResult run = run_tool({"bench", "loop", "--model", "softmax", "--backend", backend,
+                                     "--sizes", "1,5,50", "--seconds", "0.1", "--json", file});
+    REQUIRE(run.exit_code == 0);
+    CHECK(run.err == "");
+    CHECK(contains(run.out, "queue wait"));
+    CHECK(contains(run.out, "device clock") == (backend == "npu"));
+    const auto json = read_json(file);
+    CHECK(json["model"] == "softmax");
+    CHECK(json["backend"] == backend);
+    REQUIRE(json["sizes"].size() == 3);
+    int64_t expected[] = {1, 5, 50};
+    for (size_t i = 0; i < 3; ++i) {
+      const auto& row = json["sizes"][i];
+      CHECK(row["loop_size"] == expected[i]);
+      const auto steps = row["steps"].get<int64_t>();
+      CHECK(row["launches"] == steps / expected[i]);
+      CHECK(row["synchronisations"] == row["launches"]);
+      for (const char* part : {"host_us", "launch_us", "copy_us", "queue_wait_us", "busy_us"}) {
+        CHECK(row[part].get<double>() >= 0);
+        CHECK(row[part].get<double>() < 10 * row["step_us"].get<double>());
+      }
+      CHECK(row["busy_us"].get<double>() > 0);
+      CHECK(row.contains("step_device_us") == (backend == "npu"));
+    }
+    if (backend != "npu") continue;
+    // The same device step in each row, and one launch's cost dealt to its steps.
+    const double one = json["sizes"][0]["step_device_us"],
+                 five = json["sizes"][1]["step_device_us"],
+                 fifty = json["sizes"][2]["step_device_us"];
+    CHECK((one - fifty) / (five - fifty) == doctest::Approx((1 - 1.0 / 50) / (0.2 - 1.0 / 50)));
+  }
+}
+
+TEST_CASE("bench feed: stages, occupancy and a verdict") {
+  const TempFolder folder;
+  const std::string file = folder.file("feed.json");
+  const ToolResult run = run_tool(
+      {"bench", "feed", "--map", "normalise", "--depth", "4", "--seconds", "0.05", "--json", file});
+  REQUIRE(run.exit_code == 0);
+  const auto json = read_json(file);
+  REQUIRE(json["stages"].size() == 4);
+  CHECK(json["stages"][2]["name"] == "map(normalise)");
+  for (const auto& stage : json["stages"]) {
+    CHECK(stage["images_per_second"].get<double>() > 0);
+    CHECK(stage["own_us"].get<double>() >= 0);
+  }
+  CHECK(json["queue_depth"] == 4);
+  REQUIRE(json["queue_occupancy"].size() == 5);
+  int64_t dequeues = 0;
+  for (const auto& count : json["queue_occupancy"]) dequeues += count.get<int64_t>();
+  CHECK(dequeues % 100 == 0);  // whole launches of 100 steps
+  CHECK(dequeues > 0);
+  CHECK(json["verdict"].get<std::string>().starts_with("bound by "));
+  CHECK(contains(run.out, json["verdict"].get<std::string>()));
+}
+
+TEST_CASE("bench: what is wrong is told and nothing is written") {
+  const TempFolder folder;
+  const std::string file = folder.file("out.json");
+  const struct {
+    Words words;
+    const char* part;
+  } cases[] = {{{"bench", "lop"}, "did you mean 'loop'"},
+               {{"bench", "loop", "--sizes", "1,x"}, "--sizes"},
+               {{"bench", "loop", "--sizes", "1,"}, "--sizes"},
+               {{"bench", "loop", "--sizes", "0"}, "--sizes"},
+               {{"bench", "loop", "--seconds", "-1"}, "--seconds"},
+               {{"bench", "feed", "--map", "blur"}, "--map"},
+               {{"bench", "feed", "--map-threads", "0"}, "--map-threads"},
+               {{"train", "--loop-size", "autos"}, "--loop-size"},
+               {{"train", "--loop-size", "-5ms"}, "--loop-size"},
+               {{"train", "--loop-size", "ms"}, "--loop-size"}};
+  for (const auto& c : cases) {
+    CAPTURE(join(c.words));
+    Words words = c.words;
+    if (words[0] == "bench" && words.size() > 2) words.insert(words.end(), {"--json", file});
+    const ToolResult run = run_tool(words);
+    CHECK(run.exit_code == 2);
+    CHECK(contains(run.err, c.part));
+    CHECK(lines_of(run.err).size() == 1);
+    CHECK_FALSE(std::filesystem::exists(file));
+  }
+  CHECK(run_tool({"bench"}).exit_code == 2);
+  CHECK(run_tool({"bench", "--help"}).exit_code == 0);
+}
+
+TEST_CASE("train: a loop size that is found gives the same bits") {
+  const TempFolder folder;
+  const auto train = [&](const std::string& size) {
+    const std::string summary = folder.file("summary.json");
+    const ToolResult run =
+        run_tool({"train", "--steps", "700", "--loop-size", size, "--summary", summary});
+    REQUIRE(run.exit_code == 0);
+    const auto json = read_json(summary);
+    CHECK(json["loop_size"].get<int64_t>() >= 1);
+    CHECK(contains(run.out, "loop size: ") == (size != "100"));
+    return json["state_sha256"].get<std::string>();
+  };
+  const std::string fixed = train("100");
+  CHECK(train("auto") == fixed);
+  CHECK(train("5ms") == fixed);
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel_test
