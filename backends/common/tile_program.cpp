@@ -1,6 +1,7 @@
 #include "keel/backends/common/tile_program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <unordered_map>
 #include <utility>
@@ -61,9 +62,11 @@ class TileProgram::Builder {
       collect_single();
     else
       collect_body();
+    merge_products();
     number_uses();
     for (size_t i = 0; i < nodes_.size(); ++i) add_instruction(i);
     copy_unwritten_outputs();
+    measure_outputs();
     choose_tile();
     find_in_place();
   }
@@ -73,6 +76,7 @@ class TileProgram::Builder {
     const Node* node;  // null for a copy of `inputs[0]` to an output
     std::vector<Value> inputs;
     Value result;
+    const char* merged = nullptr;  // the instruction that does this node's op and another's at once
   };
 
   void collect_single() {
@@ -101,6 +105,42 @@ class TileProgram::Builder {
   Value resolve(Value v) const {
     const auto it = alias_.find(v);
     return it == alias_.end() ? v : it->second;
+  }
+
+  // The instruction for a sum or difference one of whose operands is a product: it rounds in
+  // between as the two would, and passes over the data once.
+  static const char* name_of_merged(const Node& node, size_t product) {
+    if (node.op_name() == "add") return "mul_add";
+    if (node.op_name() != "sub") return nullptr;
+    return product == 0 ? "mul_sub" : "sub_mul";
+  }
+
+  size_t times_used(const Value& v) const {
+    auto times = static_cast<size_t>(std::count(outputs_.begin(), outputs_.end(), v));
+    for (const Named& n : nodes_) {
+      times += static_cast<size_t>(std::count(n.inputs.begin(), n.inputs.end(), v));
+    }
+    return times;
+  }
+
+  void merge_products() {
+    for (size_t at = 0; at < nodes_.size(); ++at) {
+      for (size_t i = 0; i < nodes_[at].inputs.size() && nodes_[at].merged == nullptr; ++i) {
+        const char* merged = name_of_merged(*nodes_[at].node, i);
+        const DType dtype = nodes_[at].result.dtype();
+        if (merged == nullptr || lookup_(merged, dtype, dtype) == nullptr) break;
+        const Value product = nodes_[at].inputs[i];
+        const auto from = std::find_if(nodes_.begin(), nodes_.end(),
+                                       [&](const Named& n) { return n.result == product; });
+        if (from == nodes_.end() || from->node->op_name() != "mul" || times_used(product) != 1) {
+          continue;
+        }
+        nodes_[at].inputs = {from->inputs[0], from->inputs[1], nodes_[at].inputs[1 - i]};
+        nodes_[at].merged = merged;
+        nodes_.erase(from);
+        --at;
+      }
+    }
   }
 
   void number_uses() {
@@ -173,7 +213,9 @@ class TileProgram::Builder {
   void add_instruction(size_t at) {
     const Named& named = nodes_[at];
     Instruction instruction;
-    instruction.function = find(*named.node, lookup_);
+    const DType dtype = named.result.dtype();
+    instruction.function =
+        named.merged != nullptr ? lookup_(named.merged, dtype, dtype) : find(*named.node, lookup_);
     instruction.sources = static_cast<uint32_t>(named.inputs.size());
     for (size_t s = 0; s < named.inputs.size(); ++s) {
       instruction.src[s] = operand(named.inputs[s], at);
@@ -191,6 +233,7 @@ class TileProgram::Builder {
       dst.place = Place::kArgument;
       dst.index = output_argument(it->second);
       writer_[it->second] = at;
+      instruction.leaves = !last_use_.contains(named.result);
     } else {
       dst.index = take_register();
     }
@@ -222,8 +265,17 @@ class TileProgram::Builder {
       last_use_[outputs_[o]] = program_.instructions_.size();
       copy.dst = {Place::kArgument, output_argument(o), size_of(outputs_[o].dtype()), false};
       writer_[o] = program_.instructions_.size();
+      copy.leaves = true;
       program_.instructions_.push_back(copy);
     }
+  }
+
+  void measure_outputs() {
+    size_t bytes = 0;
+    for (const Value& v : outputs_) bytes += size_of(v.dtype());
+    program_.inputs_ = node_.inputs().size();
+    program_.large_ =
+        bytes * static_cast<size_t>(program_.elements_) >= TileProgram::kStreamedBytes;
   }
 
   void choose_tile() {
@@ -280,7 +332,15 @@ uint32_t TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
   for (int64_t at = begin; at < end; at += tile_) {
     run_tile(args, at, std::min(tile_, end - at), registers, &status);
   }
+  // Streamed stores are not ordered by what hands the result to other threads.
+  if (large_) std::atomic_thread_fence(std::memory_order_seq_cst);
   return status;
+}
+
+// Not where an input lies at the same place: its lines are in the cache already.
+bool TileProgram::streams(void* const* args, const Instruction& instruction) const {
+  return large_ && instruction.leaves &&
+         std::find(args, args + inputs_, args[instruction.dst.index]) == args + inputs_;
 }
 
 void TileProgram::run_tile(void* const* args, int64_t begin, int64_t count, char* registers,
@@ -311,6 +371,7 @@ void TileProgram::run_tile(void* const* args, int64_t begin, int64_t count, char
       call.scalar[s] = instruction.src[s].scalar;
     }
     call.n = static_cast<size_t>(count);
+    call.streams = streams(args, instruction);
     call.imm[0] = instruction.imm[0];
     call.imm[1] = instruction.imm[1];
     call.status = status;

@@ -41,6 +41,9 @@ class TileProgram {
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
 
   static constexpr size_t kRegisterFileBytes = 48 * 1024;
+  // Outputs of at least as many bytes in all are stored past the caches, which they would only
+  // flush: about what a core's share of the last level holds.
+  static constexpr size_t kStreamedBytes = size_t{8} << 20;
 
  private:
   enum class Place : uint8_t { kRegister, kArgument, kConstant };
@@ -56,6 +59,7 @@ class TileProgram {
     Operand src[3];
     uint32_t sources = 0;
     double imm[2] = {0, 0};
+    bool leaves = false;  // the result goes to an output and is not read again here
   };
   struct Load {  // of a broadcast input into a register, before the instruction `before`
     size_t before = 0;
@@ -67,11 +71,14 @@ class TileProgram {
 
   void run_tile(void* const* args, int64_t begin, int64_t count, char* registers,
                 uint32_t* status) const;
+  bool streams(void* const* args, const Instruction& instruction) const;
 
   int64_t elements_ = 0;
   int64_t tile_ = 0;
   size_t register_count_ = 0;
   size_t register_stride_ = 0;
+  size_t inputs_ = 0;
+  bool large_ = false;  // outputs of kStreamedBytes or more
   std::vector<Instruction> instructions_;
   std::vector<Load> loads_;
   std::vector<char> constants_;
