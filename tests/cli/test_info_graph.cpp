@@ -122,6 +122,7 @@ TEST_CASE("graph: every model with every optimizer prints what parses back") {
       CHECK(count_of(text, "matmul(") == (std::string(model) == "mlp" ? 3 : 1));
       CHECK(contains(text, std::string(model) + ".cpp\":"));  // the model's own lines
       CHECK(contains(text, "updates ("));
+      CHECK(count_of(text, "step_end() {is_step_boundary=true}") == 1);
     }
   }
   CHECK(output_of({"graph"}) == output_of({"graph", "--model", "softmax", "--optimizer", "sgd"}));
@@ -164,8 +165,15 @@ TEST_CASE("graph: the compiled task list of each backend counts up and has the b
           {"graph", "--model", model, "--compiled", "--backend", backend, "--batch", "32"});
       const auto lines = lines_of(text);
       CHECK(lines.size() >= 5);
-      for (size_t i = 0; i < lines.size(); ++i) {
+      const size_t tasks = lines.size() - 2;
+      for (size_t i = 0; i < tasks; ++i) {
         CHECK_MESSAGE(lines[i].rfind(std::to_string(i) + " ", 0) == 0, lines[i]);
+      }
+      CHECK(lines[tasks] == "loop: device");
+      CHECK(lines[tasks + 1].rfind("inserted: ", 0) == 0);
+      for (const char* type : {"LOOP_INC", "LOOP_SWITCH", "LOOP_ACTIVE", "LOOP_RESET"}) {
+        CHECK(contains(lines[tasks + 1], type));
+        CHECK(count_of(text, type) == 2);  // its task, and the line of what was inserted
       }
       CHECK(contains(text, "[32, 784]"));
       CHECK(contains(text, "matmul"));
