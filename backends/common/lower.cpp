@@ -223,7 +223,9 @@ class Lowering {
       storage_of_[node.output(i)] = storage;
       arguments.push_back(storage);
     }
+    std::vector<size_t> changed;
     for (const auto& pair : plan.in_place) {
+      if (pair.required) changed.push_back(pair.output);
       const uint32_t from = arguments[pair.input];
       const uint32_t to = arguments[node.inputs().size() + pair.output];
       if (pair.required && from != to) emit_copy(from, to, "before " + node.op_name(), node.site());
@@ -238,7 +240,8 @@ class Lowering {
                  .types = types_of(node),
                  .site = node.site(),
                  .inputs = static_cast<uint32_t>(node.inputs().size()),
-                 .outputs = std::move(outputs)});
+                 .outputs = std::move(outputs),
+                 .changed = std::move(changed)});
   }
 
   uint32_t float_status() {

@@ -90,6 +90,8 @@ StrictRunner::TaskOperands StrictRunner::operands_of(size_t task) const {
     at->name =
         (at->name.empty() ? "" : at->name + " and in place ") + "output " + std::to_string(output);
     at->element_size = size_of(info.outputs[output]);
+    const auto& changed = info.changed;
+    if (std::find(changed.begin(), changed.end(), output) != changed.end()) at->input = true;
   }
   return plan;
 }

@@ -36,12 +36,12 @@ struct BufferRef {
 
 enum class Jump : uint8_t {
   kNone,
-  kAlways,       // to target
-  kIfFalse,      // to target when the bool argument 0 is false; an Error where it is true though the
-                 // i64 argument 1, if there is one, has reached `limit`
-  kIfReached,    // to target when the i64 argument 0 has reached `limit`
-  kStepsDone,    // to target when the launch's steps are done, its stop flag is set, or the bool
-                 // argument 0, where there is one, is true
+  kAlways,     // to target
+  kIfFalse,    // to target when the bool argument 0 is false; an Error where it is true though the
+               // i64 argument 1, if there is one, has reached `limit`
+  kIfReached,  // to target when the i64 argument 0 has reached `limit`
+  kStepsDone,  // to target when the launch's steps are done, its stop flag is set, or the bool
+               // argument 0, where there is one, is true
   kIfNoElement,  // of DEQUEUE: to target when no element came
 };
 
@@ -67,6 +67,7 @@ struct TaskInfo {
   // Of a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
   uint32_t inputs = 0;
   std::vector<DType> outputs;
+  std::vector<size_t> changed;  // outputs that the kernel finds filled, and changes in part
 };
 
 // First and last task that need a table entry; -1 where none does.
