@@ -333,6 +333,25 @@ TEST_CASE("a loop's random numbers are drawn again alike on the way back") {
   }
 }
 
+TEST_CASE("segments that are run again draw the same random numbers") {
+  const Points points = {Tensor::of<float>({4}, {0.5, 1, 1.5, 2})};
+  for (const std::string& name : backend_names()) {
+    Rows first;
+    for (const Way& way : kWays) {
+      CAPTURE(name);
+      CAPTURE(name_of_way(way));
+      const Loss loss = [&](Graph& g, const Values& x) {
+        return sum(turns(g, 5, way, {x[0]}, [&](const Values& v) {
+          return Values{sin(v[0] * (uniform(v[0].graph(), {4}) + 0.5f))};
+        })[0]);
+      };
+      const Rows got = Differentiated(loss, points, name).run(points);
+      if (first.empty()) first = got;
+      CHECK(got == first);
+    }
+  }
+}
+
 TEST_CASE("signed zeros and infinities are kept for the way back") {
   Graph g;
   const Value x = g.input("x", f64, {3});
@@ -350,6 +369,44 @@ TEST_CASE("signed zeros and infinities are kept for the way back") {
   for (const char* name : {"ref", "cpu"}) {
     Session session(g, device(name));
     CHECK(elements(session.run({dw}, feeds)[0]) == std::vector<double>{4, 9, 9});
+  }
+}
+
+TEST_CASE("gradients of loops over shapes that only the run knows and over none at all") {
+  for (const std::string& name : backend_names()) {
+    CAPTURE(name);
+    Graph g;
+    const Value x = g.input("x", f32, {-1, 2});
+    const Value w = g.input("w", f32, {2});
+    const Value y = while_loop(
+        {x}, [](const Values& v) { return less(sum(v[0]), 0.0f); },
+        [&](const Values& v) { return Values{v[0] * w}; }, {.trip_count = 3})[0];
+    const Values fetches = gradients(sum(y), {x, w});
+    Session session(g, device(name));
+    for (const int64_t rows : {0, 1, 3}) {
+      CAPTURE(rows);
+      const auto got = session.run(
+          fetches, {{x, Tensor::full(f32, {rows, 2}, 1)}, {w, Tensor::of<float>({2}, {2, 3})}});
+      CHECK(got[0].shape() == Shape{rows, 2});
+      for (int64_t i = 0; i < rows; ++i) {
+        CHECK(got[0].at(2 * i) == 8);
+        CHECK(got[0].at(2 * i + 1) == 27);
+      }
+      // 3 w^2 for each row.
+      CHECK(elements(got[1]) == std::vector<double>{12.0 * static_cast<double>(rows),
+                                                    27.0 * static_cast<double>(rows)});
+    }
+  }
+}
+
+TEST_CASE("gradients of loops in half precision") {
+  for (const DType dtype : {f16, bf16}) {
+    check_backends(
+        [](Graph& g, const Values& x) {
+          return sum(turns(g, 4, {true, 2}, {x[0]},
+                           [&](const Values& v) { return Values{tanh(v[0] * x[1])}; })[0]);
+        },
+        {numbers(dtype, {3}, 0.5, 0.25), numbers(dtype, {3}, 1, 0.5)}, 0.05);
   }
 }
 
@@ -489,7 +546,9 @@ TEST_CASE("a loop that claims another one's place is refused outside of the expa
       CallSite::here());
   CHECK(contains(error_text([&] { verify(g); }), "twin_of"));
   Session session(g, device("cpu"));
-  CHECK(contains(error_text([&] { session.run({loop.output(1)}, {{x, Tensor(f32, {})}}); }),
+  CHECK(contains(error_text([&] {
+                   session.run({loop.output(1)}, {{x, Tensor(f32, {})}});
+                 }),
                  "twin_of"));
 }
 
