@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "keel/backends/common/place_scratch.h"
 #include "keel/backends/common/task_list.h"
 #include "keel/backends/common/uses.h"
 #include "keel/core/base/checked.h"
@@ -12,7 +12,6 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/control/step_boundary.h"
 #include "keel/graph/passes/cloner.h"
-#include "keel/graph/passes/memory_plan.h"
 
 namespace keel {
 namespace {
@@ -50,8 +49,8 @@ class Lowering {
     if (list_.info.sunk) end_step();
     list_.info.task_count = static_cast<int64_t>(list_.tasks.size());
     if (list_.info.sunk) reset_loop();
-    place_scratch();
     for (const Storage& s : storages_) list_.lives.push_back({s.first, s.last});
+    place_scratch(list_);
     return std::move(list_);
   }
 
@@ -563,38 +562,6 @@ class Lowering {
   void emit_commit() {
     if (!commits_.empty())
       emit_control(TaskKind::kCommit, commits_, "states take their next values");
-  }
-
-  // The task at which most bytes live, for who runs out of memory.
-  void name_peak(const std::vector<LifeSpan>& spans) {
-    if (spans.empty()) return;
-    std::vector<int64_t> change(list_.tasks.size() + 1);
-    for (const LifeSpan& s : spans) {
-      change[static_cast<size_t>(s.first)] += static_cast<int64_t>(s.bytes);
-      change[static_cast<size_t>(s.last) + 1] -= static_cast<int64_t>(s.bytes);
-    }
-    std::partial_sum(change.begin(), change.end(), change.begin());
-    const auto peak =
-        static_cast<size_t>(std::max_element(change.begin(), change.end() - 1) - change.begin());
-    const TaskInfo& info = list_.infos[peak];
-    list_.info.scratch_peak =
-        "task " + std::to_string(peak) + " (" + (info.op.empty() ? info.name : info.op) + ")";
-    list_.info.scratch_peak_site = info.site;
-  }
-
-  void place_scratch() {
-    std::vector<LifeSpan> spans;
-    std::vector<uint32_t> which;
-    for (uint32_t i = 0; i < storages_.size(); ++i) {
-      if (list_.table[i].space != Space::kScratch || storages_[i].first < 0) continue;
-      spans.push_back({storages_[i].first, storages_[i].last, list_.table[i].bytes});
-      which.push_back(i);
-    }
-    const MemoryPlan plan = plan_memory(spans);
-    for (size_t i = 0; i < which.size(); ++i) list_.table[which[i]].offset = plan.offsets[i];
-    list_.info.scratch_bytes = plan.arena_bytes;
-    list_.info.scratch_lower_bound = plan.lower_bound;
-    name_peak(spans);
   }
 
   const KernelLibrary& library_;
