@@ -84,7 +84,7 @@ void ProgramCache::add(std::shared_ptr<Executable> executable) {
   if (recent_.size() > capacity_) recent_.pop_back();
 }
 
-Buffer& ProgramCache::scratch(const Executable& program, int64_t step) {
+Buffer& ProgramCache::scratch(const Executable& program, StateStore& store) {
   size_t most = 0;
   std::erase_if(alive_, [&](const std::weak_ptr<Executable>& weak) {
     const auto executable = weak.lock();
@@ -103,8 +103,8 @@ Buffer& ProgramCache::scratch(const Executable& program, int64_t step) {
     scratch_ = device_.backend().allocate(device_.index(), bytes, "scratch");
   } catch (const Error& error) {
     refused_ = most;
-    if (needed < most && !alone) return scratch(program, step);
-    throw error.with_context("step " + std::to_string(step) + ", " + info.scratch_peak)
+    if (needed < most && !alone) return scratch(program, store);
+    throw error.with_context("step " + std::to_string(store.step() + 1) + ", " + info.scratch_peak)
         .with_site(info.scratch_peak_site);
   }
   return *scratch_;

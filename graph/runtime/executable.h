@@ -68,9 +68,9 @@ class ProgramCache {
   // Evicts the least recently used one where the cache is full.
   void add(std::shared_ptr<Executable> executable);
   // Large enough for every executable alive, loops' included, or where there is no room for the
-  // largest of them, for `program`. Throws Error naming `step`, the task that needs most and the
+  // largest of them, for `program`. Throws Error naming the step, the task that needs most and the
   // user's line where there is no room for that either.
-  Buffer& scratch(const Executable& program, int64_t step);
+  Buffer& scratch(const Executable& program, StateStore& store);
 
  private:
   Device device_;

@@ -74,7 +74,8 @@ void Loop::drive_step(int64_t number, LaunchReport& done) {
   Stream& stream = *session.stream;
   Executable& executable = *s.executable;
   const ProgramInfo& info = executable.info();
-  LaunchArgs& args = executable.bind(session.store, session.cache.scratch(executable, number));
+  LaunchArgs& args =
+      executable.bind(session.store, session.cache.scratch(executable, session.store));
   args.first_step = number;
   bool launched = false;
   const auto end_step = [&](bool failed) {

@@ -173,8 +173,8 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   s.failed = LoopReport();
   const auto begin = Clock::now();
   const std::shared_ptr<DeviceQueue> queue = s.current_queue(site);
-  LaunchArgs& args = s.executable->bind(
-      session.store, session.cache.scratch(*s.executable, session.store.step() + 1));
+  LaunchArgs& args =
+      s.executable->bind(session.store, session.cache.scratch(*s.executable, session.store));
   LoopReport report = s.blank;
   report.first_step = args.first_step;
   report.series_.resize(s.row.size());

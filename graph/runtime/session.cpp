@@ -178,7 +178,7 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
   const auto executable = s.executable(
       {.fetches = fetches, .update = update, .feeds = feed_types(*s.graph, feeds, site)}, site);
   const ProgramInfo& info = executable->info();
-  LaunchArgs& args = executable->bind(s.store, s.cache.scratch(*executable, s.store.step() + 1));
+  LaunchArgs& args = executable->bind(s.store, s.cache.scratch(*executable, s.store));
   std::vector<Tensor> results;
   for (const Type& type : info.outputs) results.emplace_back(type.dtype, type.shape);
 
