@@ -21,13 +21,16 @@ void gather_words(const std::byte* from, std::span<const Index> rows, std::byte*
   }
 }
 
-inline void prefetch_row(const std::byte* from, size_t bytes) {
+}  // namespace detail
+
+// Asks for a row that is about to be read (the beginning of a long one: the rest comes unasked).
+// Always inlined, as whoever only calls it must be: g++ drops calls of functions that do nothing
+// but prefetch, because they have no effect.
+[[gnu::always_inline]] inline void prefetch_row(const std::byte* from, size_t bytes) {
   constexpr size_t kMost = 1024, kCacheLine = 64;
   for (size_t offset = 0; offset < std::min(bytes, kMost); offset += kCacheLine)
     __builtin_prefetch(from + offset);
 }
-
-}  // namespace detail
 
 // out[i] = row rows[i] of `from`, each of `bytes` bytes. REQUIRES rows within the table, and that
 // the two do not overlap.
@@ -49,9 +52,9 @@ void gather_rows(const std::byte* from, size_t bytes, std::span<const Index> row
   }
   constexpr size_t kAhead = 8;  // rows
   const auto row = [&](size_t i) { return from + static_cast<size_t>(rows[i]) * bytes; };
-  for (size_t i = 0; i < std::min(kAhead, rows.size()); ++i) detail::prefetch_row(row(i), bytes);
+  for (size_t i = 0; i < std::min(kAhead, rows.size()); ++i) prefetch_row(row(i), bytes);
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + kAhead < rows.size()) detail::prefetch_row(row(i + kAhead), bytes);
+    if (i + kAhead < rows.size()) prefetch_row(row(i + kAhead), bytes);
     std::memcpy(out, row(i), bytes);
     out += bytes;
   }

@@ -45,9 +45,9 @@ struct InsertedOp {
 
 struct ProgramInfo {
   std::vector<StateInfo> states;
-  std::vector<FieldSpec>
-      inputs;  // by position in LaunchArgs::inputs; empty when a queue feeds the program
-  std::vector<Type> outputs;  // by position in LaunchArgs::outputs
+  std::vector<FieldSpec> inputs;  // by position in LaunchArgs::inputs; of a program that a queue
+                                  // feeds: the queue's resident fields
+  std::vector<Type> outputs;      // by position in LaunchArgs::outputs
   std::vector<bool>
       output_is_metric;  // rank-0 fetches of a sunk program travel through the MetricsQueue as well
   size_t scratch_bytes = 0;

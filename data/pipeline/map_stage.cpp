@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "keel/core/base/gather_rows.h"
 #include "keel/data/pipeline/block.h"
 #include "keel/data/pipeline/crew.h"
 #include "keel/data/pipeline/stages.h"
@@ -35,13 +36,12 @@ class MapStage final : public DerivedStage {
   std::unique_ptr<Crew> make_crew() const {
     return threads_ > 1 ? std::make_unique<Crew>(threads_) : nullptr;
   }
-  // item_number(i) is what errors call item i of these `count`.
-  template <class Number>
-  void apply(int64_t count, const FieldAddresses& in, const FieldAddresses& out,
-             Number item_number) const {
+  // item_at(i) is where item i of these `count` lies, item_number(i) what errors call it.
+  template <class At, class Number>
+  void apply(int64_t count, At item_at, const FieldAddresses& out, Number item_number) const {
     std::array<const void*, ItemLayout::kMaxFields> addresses;
     for (int64_t i = 0; i < count; ++i) {
-      const FieldAddresses from_item = in.advanced(input(), i);
+      const FieldAddresses& from_item = item_at(i);
       const FieldAddresses to_item = out.advanced(layout(), i);
       for (size_t f = 0; f < from_item.size(); ++f) addresses[f] = from_item[f];
       call_user(name_, item_number(i), site_, [&] {
@@ -86,8 +86,9 @@ class MappedReader final : public Reader {
       const int64_t got = from_->read(asked, block_.item(0));
       const FieldAddresses to = fields.all().advanced(stage_.layout(), done);
       share_out(crew_.get(), got, [&](int64_t begin, int64_t part) {
-        stage_.apply(part, block_.item(begin), to.advanced(stage_.layout(), begin),
-                     [&](int64_t i) { return seen_ + begin + i; });
+        stage_.apply(
+            part, [&](int64_t i) { return block_.item(begin + i); },
+            to.advanced(stage_.layout(), begin), [&](int64_t i) { return seen_ + begin + i; });
       });
       done += got;
       seen_ += got;
@@ -118,15 +119,37 @@ class MappedIndexedReader final : public IndexedReader {
     const auto count = static_cast<int64_t>(items.size());
     const CompleteFields fields(stage_.layout(), out, count);
     share_out(crew_.get(), count, [&](int64_t begin, int64_t part) {
-      const ItemBlock block(stage_.input(), part);
+      const FieldAddresses to = fields.all().advanced(stage_.layout(), begin);
       const auto mine = items.subspan(static_cast<size_t>(begin), static_cast<size_t>(part));
+      const auto number = [&](int64_t i) { return mine[static_cast<size_t>(i)]; };
+      // With those of the next part: memory that is far away is asked for that much ahead.
+      std::array<FieldAddresses, 2 * kShare> where;
+      const auto ahead = items.subspan(static_cast<size_t>(begin));
+      const size_t located = std::min(ahead.size(), where.size());
+      if (from_->locate(ahead.first(located), where.data())) {
+        for (size_t i = 0; begin == 0 && i < mine.size(); ++i) ask_for(where[i]);
+        const auto at = [&](int64_t i) -> const FieldAddresses& {
+          const auto item = static_cast<size_t>(i);
+          if (item + kShare < located) ask_for(where[item + kShare]);
+          return where[item];
+        };
+        stage_.apply(part, at, to, number);
+        return;
+      }
+      const ItemBlock block(stage_.input(), part);
       from_->gather(mine, block.item(0));
-      stage_.apply(part, block.item(0), fields.all().advanced(stage_.layout(), begin),
-                   [&](int64_t i) { return mine[static_cast<size_t>(i)]; });
+      stage_.apply(
+          part, [&](int64_t i) { return block.item(i); }, to, number);
     });
   }
 
  private:
+  [[gnu::always_inline]] void ask_for(const FieldAddresses& item) const {
+    const ItemLayout& layout = stage_.input();
+    for (size_t f = 0; f < layout.fields(); ++f)
+      prefetch_row(static_cast<const std::byte*>(item[f]), layout.bytes[f]);
+  }
+
   const MapStage& stage_;
   std::unique_ptr<IndexedReader> from_;
   std::unique_ptr<Crew> crew_;

@@ -28,18 +28,25 @@ class ShuffledReader final : public IndexedReader {
 
   int64_t size() const override { return from_->size(); }
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
-    if (table_.empty()) {
-      gather_mapped(*from_, layout_, items, out, [&](int64_t i) {
-        return static_cast<int64_t>(permutation_[static_cast<uint64_t>(i)]);
-      });
-    } else {
-      gather_mapped(*from_, layout_, items, out, [&](int64_t i) {
-        return static_cast<int64_t>(table_[static_cast<size_t>(i)]);
-      });
-    }
+    mapped([&](auto map) { gather_mapped(*from_, layout_, items, out, map); });
+  }
+  bool locate(std::span<const int64_t> items, FieldAddresses* where) const override {
+    bool located = false;
+    mapped([&](auto map) { located = locate_mapped(*from_, items, where, map); });
+    return located;
   }
 
  private:
+  // Calls use(map), where map(i) is the item at place i.
+  template <class Use>
+  void mapped(Use use) const {
+    if (table_.empty()) {
+      use([&](int64_t i) { return static_cast<int64_t>(permutation_[static_cast<uint64_t>(i)]); });
+    } else {
+      use([&](int64_t i) { return static_cast<int64_t>(table_[static_cast<size_t>(i)]); });
+    }
+  }
+
   const ItemLayout& layout_;
   std::unique_ptr<IndexedReader> from_;
   Permutation permutation_;

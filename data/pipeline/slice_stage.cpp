@@ -16,6 +16,9 @@ class SlicedIndexedReader final : public IndexedReader {
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
     gather_mapped(*from_, layout_, items, out, [&](int64_t i) { return first_ + i * step_; });
   }
+  bool locate(std::span<const int64_t> items, FieldAddresses* where) const override {
+    return locate_mapped(*from_, items, where, [&](int64_t i) { return first_ + i * step_; });
+  }
 
  private:
   const ItemLayout& layout_;

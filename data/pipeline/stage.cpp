@@ -28,6 +28,8 @@ int64_t IndexedReader::skip(int64_t count) {
   return count;
 }
 
+bool IndexedReader::locate(std::span<const int64_t>, FieldAddresses*) const { return false; }
+
 std::unique_ptr<IndexedReader> Stage::open_indexed(const PassContext&) const {
   throw Error({.op = "dataset", .message = "the items of this stage come in order only"});
 }

@@ -73,6 +73,10 @@ class IndexedReader : public Reader {
   virtual int64_t size() const = 0;
   // Writes the items of these numbers, in this order. May be called by several threads at once.
   virtual void gather(std::span<const int64_t> items, const FieldAddresses& out) const = 0;
+  // Where these items (kIndexBlock at most) lie in memory, one entry of `where` each: so that they
+  // can be read there. False, and nothing written, where they have to be made. May be called by
+  // several threads at once.
+  virtual bool locate(std::span<const int64_t> items, FieldAddresses* where) const;
 
  private:
   int64_t next_ = 0;
@@ -137,6 +141,15 @@ void gather_mapped(const IndexedReader& from, const ItemLayout& layout,
     for (size_t i = 0; i < count; ++i) mapped[i] = map(items[begin + i]);
     from.gather({mapped.data(), count}, out.advanced(layout, static_cast<int64_t>(begin)));
   }
+}
+
+// The same for locate. REQUIRES at most kIndexBlock items.
+template <class Map>
+bool locate_mapped(const IndexedReader& from, std::span<const int64_t> items, FieldAddresses* where,
+                   Map map) {
+  std::array<int64_t, kIndexBlock> mapped;
+  for (size_t i = 0; i < items.size(); ++i) mapped[i] = map(items[i]);
+  return from.locate({mapped.data(), items.size()}, where);
 }
 
 }  // namespace keel

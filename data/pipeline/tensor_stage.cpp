@@ -19,6 +19,19 @@ class TensorReader final : public IndexedReader {
     }
   }
 
+  bool locate(std::span<const int64_t> items, FieldAddresses* where) const override {
+    for (const int64_t item : items) {
+      *where = FieldAddresses();
+      for (size_t f = 0; f < tensors_.size(); ++f) {
+        // Readers of located items do not write; the address type is that of destinations.
+        auto* rows = static_cast<std::byte*>(const_cast<void*>(tensors_[f].raw()));
+        where->push_back(rows + static_cast<size_t>(item) * layout_.bytes[f]);
+      }
+      ++where;
+    }
+    return true;
+  }
+
  private:
   const ItemLayout& layout_;
   const std::vector<Tensor>& tensors_;
