@@ -171,7 +171,7 @@ TEST_CASE("stop_when ends the launch after the step in which it is true") {
         CHECK(report.resets == 1);
         CHECK(report.true_branches == report.steps - 1);
         CHECK(report.stopped == (steps == 6));
-      } while (!report.stopped);
+      } while (!report.stopped && steps < 1000);
       CHECK(steps == 6);
       CHECK(report.stop_step == 6);
       CHECK(!report.cancelled);
