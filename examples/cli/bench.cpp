@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <thread>
 
 #include "cli/commands.h"
 
@@ -32,12 +31,8 @@ void print_suites(std::ostream& out) {
 }  // namespace
 
 void declare_bench_flags(CommandLine& line) {
-  line.add("model", "softmax|mlp", "what to train (softmax)");
-  line.add("data", "digits|DIR",
-           "the built-in digits, or a folder with the four MNIST files (digits)");
-  line.add("backend", "ref|cpu|npu", "where to train (npu)");
+  declare_run_flags(line);
   line.add("batch", "N", "images a step (softmax 100, mlp 128)");
-  line.add("threads", "N", "compute threads, the device's included (all)");
   line.add("seconds", "S", "wall time spent on each row (1)");
   line.add("json", "FILE", "the table as one JSON object");
 }
@@ -46,19 +41,13 @@ BenchFlags read_bench_flags(const CommandLine& line) {
   BenchFlags flags;
   flags.model = &keel_examples::find_model(line.text("model").value_or("softmax"));
   flags.data = line.text("data").value_or(flags.data);
-  flags.backend = line.choice("backend", keel::backend_names()).value_or(flags.backend);
+  flags.backend = read_backend(line);
   flags.batch =
       line.integer("batch", 1, int64_t{1} << 30).value_or(flags.model->name == "mlp" ? 128 : 100);
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  flags.threads =
-      static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
+  flags.threads = read_threads(line);
   flags.seconds = line.number("seconds", 1e-3, 1e6).value_or(flags.seconds);
   flags.json = line.text("json").value_or("");
   return flags;
-}
-
-keel::LabelledSplits load_data(const std::string& data) {
-  return data == "digits" ? keel::make_digits() : keel::load_mnist(data);
 }
 
 Spread spread_of(std::vector<double> values) {

@@ -9,7 +9,7 @@
 
 #include <keel/keel.h>
 
-#include "cli/command_line.h"
+#include "cli/run_flags.h"
 #include "models/classifier.h"
 
 namespace keel_cli {
@@ -19,7 +19,7 @@ int bench_feed(const std::vector<std::string>& words);
 
 struct BenchFlags {
   const keel_examples::Model* model = nullptr;
-  std::string data = "digits";
+  std::string data = kDigits;
   std::string backend = "npu";
   int64_t batch = 100;
   int threads = 1;
@@ -28,8 +28,6 @@ struct BenchFlags {
 };
 void declare_bench_flags(CommandLine& line);
 BenchFlags read_bench_flags(const CommandLine& line);
-
-keel::LabelledSplits load_data(const std::string& data);
 
 // The middle value; half the distance between the quartiles, as a share of it.
 struct Spread {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <thread>
 #include <vector>
 
 namespace keel_cli {
@@ -102,20 +101,16 @@ void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
 }  // namespace
 
 void declare_train_flags(CommandLine& line) {
-  line.add("model", "softmax|mlp", "what to train (softmax)");
-  line.add("data", "digits|DIR",
-           "the built-in digits, or a folder with the four MNIST files (digits)");
-  line.add("backend", "ref|cpu|npu", "where to train (npu)");
+  declare_run_flags(line);
   line.add("batch", "N", "images a step (100)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");
   line.add("lr", "RATE", "learning rate (softmax 0.5, mlp 0.1; adam and adamw 0.001)");
   line.add("optimizer", "sgd|momentum|adam|adamw", "momentum is 0.9 (sgd)");
   line.add(
-      "loop-size", "N|auto|MSms",
-      "steps in one launch, found by trying, or as many as take MS ms (NPU_LOOP_SIZE, else 100)");
+      "loop-size", "N|auto|TIMEms",
+      "steps in one launch, found by trying, or as many as take TIME (NPU_LOOP_SIZE, else 100)");
   line.add("seed", "N", "of initial values and the shuffle (0)");
-  line.add("threads", "N", "compute threads, the device's included (all)");
   line.add("no-cache", "", "do not keep a training set of up to 256 MiB on the device");
   line.add("metrics", "FILE", "JSON lines, one object a step: step, epoch, loss");
   line.add("summary", "FILE", "one JSON object about the run");
@@ -133,7 +128,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   TrainFlags flags;
   if (const auto resume = line.text("resume")) flags.resume.emplace(*resume);
   read_identity(line, flags);
-  flags.backend = line.choice("backend", keel::backend_names()).value_or(flags.backend);
+  flags.backend = read_backend(line);
   flags.epochs = line.integer("epochs", 1, kMost);
   flags.steps = line.integer("steps", 1, kMost);
   if (flags.epochs && flags.steps) {
@@ -145,9 +140,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   if (!flags.epochs && !flags.steps) flags.epochs = 10;
   if (const auto size = line.text("loop-size")) read_loop_size(*size, flags);
   flags.loop_size.value();  // a wrong environment variable is an error before anything is done
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  flags.threads =
-      static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
+  flags.threads = read_threads(line);
   flags.metrics = line.text("metrics").value_or("");
   flags.summary = line.text("summary").value_or("");
   flags.save = line.text("save").value_or("");

@@ -7,13 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "cli/command_line.h"
+#include "cli/run_flags.h"
 #include "cli/saved_run.h"
 #include "models/classifier.h"
 
 namespace keel_cli {
-
-inline constexpr const char* kDigits = "digits";  // --data: the built-in ones
 
 struct TrainFlags {
   const keel_examples::Model* model = nullptr;

@@ -56,7 +56,7 @@ TEST_CASE("bench loop: a row for each size whose parts add up") {
   }
 }
 
-TEST_CASE("bench feed: stages, occupancy and a verdict") {
+TEST_CASE("bench feed: stages and occupancy and a verdict") {
   const TempFolder folder;
   const std::string file = folder.file("feed.json");
   const ToolResult run = run_tool(

@@ -1,0 +1,29 @@
+#include "cli/run_flags.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace keel_cli {
+
+void declare_run_flags(CommandLine& line) {
+  line.add("model", "softmax|mlp", "what to train (softmax)");
+  line.add("data", "digits|DIR",
+           "the built-in digits, or a folder with the four MNIST files (digits)");
+  line.add("backend", "ref|cpu|npu", "where to train (npu)");
+  line.add("threads", "N", "compute threads, the device's included (all)");
+}
+
+std::string read_backend(const CommandLine& line) {
+  return line.choice("backend", keel::backend_names()).value_or("npu");
+}
+
+int read_threads(const CommandLine& line) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
+}
+
+keel::LabelledSplits load_data(const std::string& data) {
+  return data == kDigits ? keel::make_digits() : keel::load_mnist(data);
+}
+
+}  // namespace keel_cli
