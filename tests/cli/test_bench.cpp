@@ -5,15 +5,13 @@
 #include <doctest/doctest.h>
 
 #include "cli/tool.h"
+#include "support/error_of.h"
 #include "support/temp_folder.h"
 
 namespace keel_test {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
+using keel_test::contains;
 }  // namespace
 
 TEST_SUITE_BEGIN("cli");

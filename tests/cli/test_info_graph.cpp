@@ -9,11 +9,13 @@
 #include "keel/keel.h"
 
 #include "cli/tool.h"
+#include "support/error_of.h"
 
 TEST_SUITE_BEGIN("cli");
 
 namespace {
 
+using keel_test::contains;
 using namespace keel_test;
 using nlohmann::json;
 
@@ -27,10 +29,6 @@ std::string output_of(const Words& words) {
   CHECK(result.err.empty());
   REQUIRE(!result.out.empty());
   return result.out;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 int64_t count_of(const std::string& text, const std::string& part) {

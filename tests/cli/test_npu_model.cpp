@@ -3,16 +3,14 @@
 #include <doctest/doctest.h>
 
 #include "cli/tool.h"
+#include "support/error_of.h"
 
 TEST_SUITE_BEGIN("cli");
 
 namespace {
 
+using keel_test::contains;
 using namespace keel_test;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string folder_of(const std::string& name) {
   const auto path = std::filesystem::temp_directory_path() / ("keel_cli_" + name);

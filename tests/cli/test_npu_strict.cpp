@@ -1,17 +1,15 @@
 #include <doctest/doctest.h>
 
 #include "cli/tool.h"
+#include "support/error_of.h"
 #include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("cli");
 
 namespace {
 
+using keel_test::contains;
 using namespace keel_test;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct Trained {
   nlohmann::json summary;

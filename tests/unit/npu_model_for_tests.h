@@ -19,7 +19,12 @@
 #include "keel/core/base/random.h"
 #include "keel/graph/ir/graph.h"
 
+#include "support/error_of.h"
+
 namespace npu_model_test {
+
+using keel_test::contains;
+using keel_test::error_of;
 
 // Puts back the preset and the options for block_dim that were in use.
 class ModelScope {
@@ -45,20 +50,6 @@ inline const keel::Node& node_of(const keel::Graph& graph, const std::string& op
   }
   REQUIRE((found != nullptr));
   return *found;
-}
-
-template <class F>
-std::string error_of(F&& call) {
-  try {
-    call();
-  } catch (const keel::Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // True where `property` held in `cases` random cases.

@@ -12,7 +12,12 @@
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
+#include "support/error_of.h"
+
 namespace keel::testing {
+
+using keel_test::contains;
+using keel_test::error_of;
 
 // 0, 1, 2, ... in row-major order.
 inline Tensor counting(const Shape& shape, DType dtype = f32) {
@@ -34,20 +39,6 @@ inline std::vector<double> elements(const Tensor& tensor) {
 
 inline std::vector<double> elements(Value value, const Feeds& feeds = {}) {
   return elements(evaluate(value, feeds));
-}
-
-// What the Error says that `action` throws; empty where it throws none.
-inline std::string error_text(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace keel::testing

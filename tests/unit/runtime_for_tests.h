@@ -17,7 +17,12 @@
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/reduce.h"
 
+#include "support/error_of.h"
+
 namespace keel::testing {
+
+using keel_test::contains;
+using keel_test::error_of;
 
 // Fills element i through `fill(i, fields)` until it returns false; the cursor's position counts.
 class NumberFeeder : public Feeder {
@@ -114,21 +119,6 @@ inline std::shared_ptr<NumberFeeder> halving_feeder(Device device, int64_t eleme
       options);
   feeder->open({});
   return feeder;
-}
-
-// The text of the Error that `call` throws; "" where it throws none.
-template <class F>
-std::string error_of(F&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace keel::testing

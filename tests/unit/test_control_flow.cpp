@@ -12,7 +12,7 @@ namespace {
 
 using testing::contains;
 using testing::elements;
-using testing::error_text;
+using testing::error_of;
 
 std::vector<std::vector<double>> run_everywhere(const Values& fetches, Graph& g,
                                                 const Feeds& feeds = {}) {
@@ -219,14 +219,14 @@ TEST_CASE("nested loops share the places of a variable that both carry") {
 
 TEST_CASE("a body that changes a variable's type is refused with the user's line") {
   Graph g;
-  const std::string text = error_text([&] {
+  const std::string text = error_of([&] {
     while_loop(
         {value_of(g, 1)}, [](const Values& v) { return less(v[0], 1.0f); },
         [](const Values& v) { return Values{cast(v[0], f16)}; });
   });
   CHECK(contains(text, "loop variable 0"));
   CHECK(contains(text, "test_control_flow.cpp"));
-  CHECK(contains(error_text([&] {
+  CHECK(contains(error_of([&] {
                    while_loop(
                        {value_of(g, 1)}, [](const Values& v) { return v[0]; },
                        [](const Values& v) { return v; });

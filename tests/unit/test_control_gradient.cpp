@@ -19,7 +19,7 @@ namespace {
 
 using testing::contains;
 using testing::elements;
-using testing::error_text;
+using testing::error_of;
 
 using Points = std::vector<Tensor>;
 using Loss = std::function<Value(Graph&, const Values&)>;

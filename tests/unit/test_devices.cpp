@@ -13,7 +13,7 @@ namespace keel {
 namespace {
 
 using testing::contains;
-using testing::error_text;
+using testing::error_of;
 
 class NoMemory final : public MemoryTransfer {
  public:
@@ -28,12 +28,12 @@ TEST_SUITE_BEGIN("unit");
 TEST_CASE("devices are found by name and unknown ones suggest the nearest") {
   CHECK(device("npu").name() == "npu:0");
   CHECK(device("ref:0").name() == "ref:0");
-  CHECK(contains(error_text([] { device("npx:0"); }), "did you mean 'npu'"));
-  CHECK(contains(error_text([] { device("cpu:1"); }), "a device number from 0 to 0"));
-  CHECK(contains(error_text([] { device("cpu:x"); }), "a device number"));
-  CHECK(contains(error_text([] { device(""); }), "one of cpu, npu, ref"));
-  CHECK(contains(error_text([] { load_backend_plugin("/no/such/plugin.so"); }),
-                 "/no/such/plugin.so"));
+  CHECK(contains(error_of([] { device("npx:0"); }), "did you mean 'npu'"));
+  CHECK(contains(error_of([] { device("cpu:1"); }), "a device number from 0 to 0"));
+  CHECK(contains(error_of([] { device("cpu:x"); }), "a device number"));
+  CHECK(contains(error_of([] { device(""); }), "one of cpu, npu, ref"));
+  CHECK(
+      contains(error_of([] { load_backend_plugin("/no/such/plugin.so"); }), "/no/such/plugin.so"));
 }
 
 TEST_CASE("npu memory counts names its holders and takes buffers back") {
@@ -42,7 +42,7 @@ TEST_CASE("npu memory counts names its holders and takes buffers back") {
   {
     const auto large = memory->allocate(8000, "scratch");
     CHECK(memory->in_use() == 9000);
-    const std::string text = error_text([&] { memory->allocate(2000, "queue train"); });
+    const std::string text = error_of([&] { memory->allocate(2000, "queue train"); });
     CHECK(contains(text, "queue train"));
     CHECK(contains(text, "at most 1000 bytes"));
     CHECK(contains(text, "got 2000"));
@@ -52,7 +52,7 @@ TEST_CASE("npu memory counts names its holders and takes buffers back") {
   CHECK(memory->in_use() == 1000);
   CHECK(memory->peak() == 9000);
   CHECK(memory->allocate(9000, "queue train") != nullptr);
-  CHECK(contains(error_text([&] { memory->allocate(SIZE_MAX, "all"); }), "at most"));
+  CHECK(contains(error_of([&] { memory->allocate(SIZE_MAX, "all"); }), "at most"));
   small.reset();
   CHECK(memory->in_use() == 0);
 }
@@ -65,9 +65,9 @@ TEST_CASE("npu memory refuses host pointers and ranges that do not fit") {
   const auto foreign = other->allocate(64, "b");
   char bytes[64] = {};
   memory->to_device(*own, 0, bytes, 64);
-  CHECK(contains(error_text([&] { memory->to_device(*host, 0, bytes, 64); }), "got host memory"));
-  CHECK(contains(error_text([&] { memory->to_device(*foreign, 0, bytes, 64); }), "another device"));
-  CHECK(contains(error_text([&] { memory->to_host(bytes, *own, 32, 64); }), "offset 32"));
+  CHECK(contains(error_of([&] { memory->to_device(*host, 0, bytes, 64); }), "got host memory"));
+  CHECK(contains(error_of([&] { memory->to_device(*foreign, 0, bytes, 64); }), "another device"));
+  CHECK(contains(error_of([&] { memory->to_host(bytes, *own, 32, 64); }), "offset 32"));
   CHECK_FALSE(own->host_accessible());
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("npu programs refuse host memory at launch and the device works on") {
   LaunchArgs args;
   args.inputs = {host.get()};
   args.outputs = {out.get()};
-  CHECK(contains(error_text([&] { program->launch(*stream, args); }), "got host memory"));
+  CHECK(contains(error_of([&] { program->launch(*stream, args); }), "got host memory"));
 
   const float values[2] = {1, 2};
   float results[2] = {};
@@ -105,7 +105,7 @@ TEST_CASE("an error on the device names step task and line once and the device w
     const Value ids = g.input("ids", i64, {2});
     const Value picked = gather(table, ids);
     Session session(g, device(name));
-    const std::string text = error_text([&] {
+    const std::string text = error_of([&] {
       session.run({picked}, {{ids, Tensor::of<int64_t>({2}, {1, 3})}});
     });
     CHECK(contains(text, "step"));
@@ -131,8 +131,8 @@ TEST_CASE("worker stream keeps order surfaces its first error once and goes on")
 
   stream.enqueue([] { throw Error("first"); });
   stream.enqueue([] { throw Error("second"); });
-  CHECK(contains(error_text([&] { stream.synchronize(); }), "first"));
-  CHECK(error_text([&] { stream.synchronize(); }).empty());
+  CHECK(contains(error_of([&] { stream.synchronize(); }), "first"));
+  CHECK(error_of([&] { stream.synchronize(); }).empty());
   stream.enqueue([&] { order.clear(); });
   stream.synchronize();
   CHECK(order.empty());

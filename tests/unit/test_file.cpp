@@ -16,8 +16,11 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 
+#include "support/error_of.h"
+
 namespace {
 
+using keel_test::contains;
 namespace fs = std::filesystem;
 using keel::AtomicFile;
 using keel::Error;
@@ -59,19 +62,7 @@ void spill(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using keel_test::error_of;
 
 using Names = std::vector<std::string>;
 

@@ -16,7 +16,7 @@ namespace {
 
 using testing::contains;
 using testing::elements;
-using testing::error_text;
+using testing::error_of;
 
 // The shapes of the stacks that a loop of `trips` turns of 8-byte variables keeps.
 std::vector<Shape> stacks_kept(WhileOptions options) {
@@ -53,22 +53,20 @@ TEST_CASE("a memory budget chooses the shortest segments that fit") {
   CHECK(stacks_kept({.trip_count = 100, .memory_budget_bytes = 415}) == Shapes{{34, 1}, {3, 1}});
   CHECK(stacks_kept({.max_trips = 100, .memory_budget_bytes = 160}) == Shapes{{10, 1}, {10, 1}});
   const std::string text =
-      error_text([] { stacks_kept({.trip_count = 100, .memory_budget_bytes = 159}); });
+      error_of([] { stacks_kept({.trip_count = 100, .memory_budget_bytes = 159}); });
   CHECK(contains(text, "memory_budget_bytes"));
   CHECK(contains(text, "at least 160 bytes"));
   CHECK(contains(text, "recompute_every 10"));
   CHECK(contains(text, "got 159"));
   CHECK(contains(text, "test_loop_limits.cpp"));
-  const std::string fixed = error_text(
+  const std::string fixed = error_of(
       [] { stacks_kept({.trip_count = 100, .recompute_every = 2, .memory_budget_bytes = 160}); });
   CHECK(contains(fixed, "at least 416 bytes"));
   CHECK(contains(fixed, "leave recompute_every out"));
 }
 
 TEST_CASE("options of while_loop that make no sense are refused") {
-  const auto refused = [](WhileOptions options) {
-    return error_text([&] { stacks_kept(options); });
-  };
+  const auto refused = [](WhileOptions options) { return error_of([&] { stacks_kept(options); }); };
   CHECK(contains(refused({.trip_count = -1}), "trip_count: expected at least 0"));
   CHECK(contains(refused({.max_trips = -2}), "max_trips"));
   CHECK(contains(refused({.trip_count = 3, .recompute_every = 0}), "recompute_every"));
@@ -83,9 +81,9 @@ TEST_CASE("a loop that claims another one's place is refused outside of the expa
       {x}, [](const Values& v) { return less(v[0], 9.0f); },
       [](const Values& v) { return Values{v[0] * 2.0f}; }, {.max_trips = 4, .twin_of = 0},
       CallSite::here());
-  CHECK(contains(error_text([&] { verify(g); }), "twin_of"));
+  CHECK(contains(error_of([&] { verify(g); }), "twin_of"));
   Session session(g, device("cpu"));
-  CHECK(contains(error_text([&] {
+  CHECK(contains(error_of([&] {
                    session.run({loop.output(1)}, {{x, Tensor(f32, {})}});
                  }),
                  "twin_of"));
@@ -99,7 +97,7 @@ TEST_CASE("a gradient through a loop without a bound names both lines and the fi
       {x}, [](const Values& v) { return less(v[0], 9.0f); },
       [](const Values& v) { return Values{v[0] * 2.0f}; })[0];
   const int call_line = __LINE__ + 1;
-  const std::string text = error_text([&] { gradients(y, {x}); });
+  const std::string text = error_of([&] { gradients(y, {x}); });
   CHECK(contains(text, "while_loop at "));
   CHECK(contains(text, "test_loop_limits.cpp:" + std::to_string(loop_line)));
   CHECK(contains(text, "test_loop_limits.cpp:" + std::to_string(call_line)));
@@ -107,7 +105,7 @@ TEST_CASE("a gradient through a loop without a bound names both lines and the fi
   CHECK(contains(text, "max_trips"));
   CHECK(contains(text, "stop_gradient"));
   // The fix that it names works: nothing of the loop is on the path.
-  CHECK(error_text([&] { gradients(stop_gradient(y) * x, {x}); }).empty());
+  CHECK(error_of([&] { gradients(stop_gradient(y) * x, {x}); }).empty());
 }
 
 TEST_CASE("an unbounded loop inside another body is found") {
@@ -120,10 +118,10 @@ TEST_CASE("an unbounded loop inside another body is found") {
   };
   const Value in_loop = while_loop({x}, [](const Values& v) { return less(v[0], 9.0f); }, endless,
                                    {.trip_count = 2})[0];
-  CHECK(contains(error_text([&] { gradients(in_loop, {x}); }), "no bound"));
+  CHECK(contains(error_of([&] { gradients(in_loop, {x}); }), "no bound"));
   const Value in_branch =
       cond(greater(x, 0.0f), {x}, endless, [](const Values& v) { return v; })[0];
-  CHECK(contains(error_text([&] { gradients(in_branch, {x}); }), "no bound"));
+  CHECK(contains(error_of([&] { gradients(in_branch, {x}); }), "no bound"));
   // A bounded loop with an unbounded one whose result is not on the path.
   const Values apart = while_loop(
       {x, x}, [](const Values& v) { return less(v[0], 9.0f); },
@@ -131,8 +129,8 @@ TEST_CASE("an unbounded loop inside another body is found") {
         return Values{v[0] * 2.0f, endless({v[1]})[0]};
       },
       {.trip_count = 2});
-  CHECK(error_text([&] { gradients(apart[0], {x}); }).empty());
-  CHECK(contains(error_text([&] { gradients(apart[1], {x}); }), "no bound"));
+  CHECK(error_of([&] { gradients(apart[0], {x}); }).empty());
+  CHECK(contains(error_of([&] { gradients(apart[1], {x}); }), "no bound"));
 }
 
 TEST_CASE("a loop that needs more turns than max_trips fails at the launch and only then") {
@@ -153,7 +151,7 @@ TEST_CASE("a loop that needs more turns than max_trips fails at the launch and o
       return elements(session.run({y}, {{x, Tensor::full(f32, {}, from)}})[0]);
     };
     CHECK(at(bounded, 10) == at(free, 10));  // 5 turns: 10 * 1.7^5 = 142
-    const std::string text = error_text([&] { at(bounded, 2); });
+    const std::string text = error_of([&] { at(bounded, 2); });
     CHECK(contains(text, "while_loop: max_trips"));
     CHECK(contains(text, "at most 5 iterations"));
     CHECK(contains(text, "raise max_trips"));

@@ -15,7 +15,7 @@ namespace {
 
 using testing::contains;
 using testing::elements;
-using testing::error_text;
+using testing::error_of;
 
 Tensor row(std::initializer_list<float> values) {
   return Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
@@ -179,7 +179,7 @@ TEST_CASE("a compile error lists every op that the backend cannot run") {
   const Value y = exp(x);
   const Value z = tanh(y);
   Session session(g, device("npu"));
-  const std::string text = error_text([&] { session.run({z}, {{x, Tensor(f64, {2})}}); });
+  const std::string text = error_of([&] { session.run({z}, {{x, Tensor(f64, {2})}}); });
   CHECK(contains(text, "2 nodes"));
   CHECK(contains(text, "exp f64[2]"));
   CHECK(contains(text, "tanh f64[2]"));

@@ -88,17 +88,17 @@ TEST_CASE("dense multiplies by its weights and adds its bias") {
 TEST_CASE("dense names the user's line") {
   Graph g;
   const Value x = g.input("x", f32, {-1, -1});
-  const std::string text = error_text([&] { dense(x, 10); });
+  const std::string text = error_of([&] { dense(x, 10); });
   CHECK(contains(text, "dense: x"));
   CHECK(contains(text, "f32") == false);
   CHECK(contains(text, "[?, ?]"));
   CHECK(contains(text, "test_nn.cpp:" + std::to_string(__LINE__ - 4)));
   const Value ok = g.input("ok", f32, {-1, 3});
-  CHECK(contains(error_text([&] { dense(ok, 0); }), "units"));
-  CHECK(contains(error_text([&] { dense(g.input("bytes", u8, {-1, 3}), 2); }), "cast"));
-  CHECK(contains(error_text([&] { dense(1.0, 2); }), "a number"));
+  CHECK(contains(error_of([&] { dense(ok, 0); }), "units"));
+  CHECK(contains(error_of([&] { dense(g.input("bytes", u8, {-1, 3}), 2); }), "cast"));
+  CHECK(contains(error_of([&] { dense(1.0, 2); }), "a number"));
   dense(ok, 2, {.name = "fc"});
-  const std::string taken = error_text([&] { dense(ok, 2, {.name = "fc"}); });
+  const std::string taken = error_of([&] { dense(ok, 2, {.name = "fc"}); });
   CHECK(contains(taken, "'fc/w'"));
   CHECK(contains(taken, "test_nn.cpp:" + std::to_string(__LINE__ - 2)));
   // Nodes inside of layers carry the line of the call.
@@ -116,7 +116,7 @@ TEST_CASE("sequential applies layers in order under the user's line") {
   const Value y = sequential(x, layers);
   CHECK(y.node().site().line == __LINE__ - 1);
   CHECK(elements(y, {{x, Tensor::of<float>({1, 3}, {1, 2, 3})}}) == Doubles{1, 1});
-  const std::string text = error_text([&] { sequential(g.input("z", f32, {3}), layers); });
+  const std::string text = error_of([&] { sequential(g.input("z", f32, {3}), layers); });
   CHECK(contains(text, "dense: x"));
   CHECK(contains(text, "test_nn.cpp:" + std::to_string(__LINE__ - 2)));
   CHECK(sequential(x, {}) == x);
@@ -139,12 +139,12 @@ TEST_CASE("losses and accuracy") {
   const Value a = g.constant(Tensor::of<float>({2, 2}, {1, 2, 3, 4}));
   const Value b = g.constant(Tensor::of<float>({2, 2}, {1, 0, 3, 1}));
   CHECK(elements(mean_squared_error(a, b)) == Doubles{(4.0 + 9.0) / 4});
-  CHECK(contains(error_text([&] { mean_squared_error(a, g.constant(counting({2}))); }),
+  CHECK(contains(error_of([&] { mean_squared_error(a, g.constant(counting({2}))); }),
                  "shape [2, 2]"));
   const Value logits = g.constant(Tensor::of<float>({4, 3}, {1, 2, 0, 5, 5, 5, 0, 0, 1, 9, 0, 0}));
   const Value ids = g.constant(Tensor::of<uint8_t>({4}, {1, 0, 2, 2}));
   CHECK(elements(accuracy(logits, ids)) == Doubles{0.75});
-  CHECK(contains(error_text([&] {
+  CHECK(contains(error_of([&] {
                    accuracy(logits, g.constant(counting({4, 1}, u8)));
                  }),
                  "shape [4]"));

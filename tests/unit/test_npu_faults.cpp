@@ -13,9 +13,8 @@ namespace keel {
 namespace {
 
 using testing::contains;
+using testing::error_of;
 using testing::NumberFeeder;
-
-std::string error_text(const std::function<void()>& action) { return testing::error_of(action); }
 
 std::vector<double> elements(const Tensor& tensor) {
   std::vector<double> result;
@@ -75,10 +74,10 @@ TEST_CASE("npu faults: a kernel that throws in a single step") {
   Session session(m.graph, device("npu"));
   const auto feeds = [&](int64_t i) { return Feeds{{m.index, Tensor::scalar(i)}}; };
   session.run(m.update, {}, feeds(2));
-  check_described(error_text([&] { session.run(m.update, {}, feeds(99)); }), m, "step 2");
+  check_described(error_of([&] { session.run(m.update, {}, feeds(99)); }), m, "step 2");
 
   // What the step would have written is lost until it is restored, nothing else is.
-  CHECK(contains(error_text([&] { session.read(m.w); }), "state 'w'"));
+  CHECK(contains(error_of([&] { session.read(m.w); }), "state 'w'"));
   CHECK(elements(session.read(m.other)) == std::vector<double>{1, 1, 1});
   session.write(m.w, Tensor::full(f32, {3}, 1));
   session.write(m.graph.step(), Tensor::scalar<int64_t>(1));
@@ -94,9 +93,9 @@ TEST_CASE("npu faults: a kernel that throws in the sunk loop") {
   auto feeder = numbers(npu, 5);
   feeder->open({});
   Loop loop = session.sink(m.update, {}, feeder);
-  check_described(error_text([&] { loop.run(10); }), m, "step 6");
+  check_described(error_of([&] { loop.run(10); }), m, "step 6");
   CHECK(loop.failed_report().steps == 5);
-  CHECK(contains(error_text([&] { session.read(m.w); }), "lost"));
+  CHECK(contains(error_of([&] { session.read(m.w); }), "lost"));
   CHECK(elements(session.read(m.other)) == std::vector<double>{1, 1, 1});
 
   session.write(m.w, Tensor::full(f32, {3}, 1));
@@ -120,7 +119,7 @@ TEST_CASE("npu faults: a failing producer leaves the states of the steps before 
       });
   feeder->open({});
   Loop loop = session.sink(m.update, {}, feeder);
-  const std::string error = error_text([&] { loop.run(10); });
+  const std::string error = error_of([&] { loop.run(10); });
   CHECK(contains(error, "the producer failed"));
   CHECK(contains(error, "step 4"));
   CHECK(elements(session.read(m.w)) == std::vector<double>{8, 8, 8});
@@ -138,7 +137,7 @@ TEST_CASE("npu faults: device memory that is not enough") {
   const Value huge = sum(matmul(iota(m.graph, f32, {side, 1}), iota(m.graph, f32, {1, 1024})));
   Session session(m.graph, npu);
   session.run(m.update, {}, {{m.index, Tensor::scalar<int64_t>(0)}});
-  const std::string error = error_text([&] {
+  const std::string error = error_of([&] {
     session.run(m.update, {huge}, {{m.index, Tensor::scalar<int64_t>(0)}});
   });
   CAPTURE(error);
@@ -156,7 +155,7 @@ TEST_CASE("npu faults: device memory that is not enough") {
 
   // Likewise a queue whose slots do not fit, for the sunk loop.
   const auto bytes = static_cast<int64_t>(capacity) + 1;
-  const std::string queue = error_text([&] {
+  const std::string queue = error_of([&] {
     DeviceQueue(npu, ElementSpec{{{"big", {u8, {bytes}}}}}, DeviceQueueOptions{.name = "train"});
   });
   CHECK(contains(queue, "npu memory"));
@@ -193,7 +192,7 @@ TEST_CASE("npu faults: host memory is refused") {
   const auto refusal = [&](Buffer*& place) {
     Buffer* const right = place;
     place = host.get();
-    const std::string error = error_text([&] {
+    const std::string error = error_of([&] {
       program->launch(*stream, args);
       stream->synchronize();
     });
@@ -209,9 +208,9 @@ TEST_CASE("npu faults: host memory is refused") {
   // Copies surface where the stream is synchronised, once.
   float results[2] = {};
   stream->copy_to_device(*host, 0, values, sizeof values);
-  CHECK(contains(error_text([&] { stream->synchronize(); }), "copy to device"));
+  CHECK(contains(error_of([&] { stream->synchronize(); }), "copy to device"));
   stream->copy_to_host(results, *host, 0, sizeof results);
-  CHECK(contains(error_text([&] { stream->synchronize(); }), "copy to host"));
+  CHECK(contains(error_of([&] { stream->synchronize(); }), "copy to host"));
   stream->synchronize();
 
   // None of these wrote anything, and the device works on.

@@ -19,7 +19,7 @@ namespace {
 
 using testing::contains;
 using testing::elements;
-using testing::error_text;
+using testing::error_of;
 
 constexpr double kLargest = 65504;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -198,8 +198,8 @@ TEST_CASE("float status: it stays until it is cleared") {
   session.run({y}, {{x, halves({1, 1})}});
   CHECK(status() == 0);
 
-  CHECK(contains(error_text([&] { npu::float_status(device("ref")); }), "expected an NPU"));
-  CHECK(contains(error_text([&] { npu::clear_float_status(device("cpu")); }), "cpu:0"));
+  CHECK(contains(error_of([&] { npu::float_status(device("ref")); }), "expected an NPU"));
+  CHECK(contains(error_of([&] { npu::clear_float_status(device("cpu")); }), "cpu:0"));
 }
 
 TEST_CASE("float status: a launch reports what it raised itself") {

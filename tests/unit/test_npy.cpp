@@ -12,11 +12,14 @@
 #include "keel/core/base/file.h"
 #include "keel/core/tensor/npy.h"
 
+#include "support/error_of.h"
+
 namespace {
 
 using keel::parse_npy;
 using keel::Shape;
 using keel::Tensor;
+using keel_test::contains;
 
 // A file of version `major`.0 with that header and those data bytes.
 std::string file(const std::string& header, const std::string& data, char major = 1) {
@@ -40,10 +43,6 @@ std::string error_of(const std::string& bytes) {
     return error.what();
   }
   return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST_CASE("dequeue gives one value for each field") {
 TEST_CASE("dequeue refuses a spec that no queue has") {
   Graph g;
   const auto refused = [&](const std::string& queue, const ElementSpec& spec) {
-    return error_text([&] { dequeue(g, queue, spec); });
+    return error_of([&] { dequeue(g, queue, spec); });
   };
   CHECK(contains(refused("q", {}), "at least one field"));
   CHECK(contains(refused("", {{{"x", {f32, {1}}}}}), "the queue's name"));
@@ -58,7 +58,7 @@ TEST_CASE("cond demands bodies of its operands and of each other's types") {
   const Value p = g.input("p", boolean, {});
   const Value x = g.input("x", f32, {2});
   const auto build = [&](std::shared_ptr<Graph> a, std::shared_ptr<Graph> b, Value predicate) {
-    return error_text([&] { g.add("cond", {predicate, x}, {}, CallSite::here(), {a, b}); });
+    return error_of([&] { g.add("cond", {predicate, x}, {}, CallSite::here(), {a, b}); });
   };
   const auto good = body_of({vector}, {0});
   CHECK(build(good, good, p).empty());
@@ -79,7 +79,7 @@ TEST_CASE("while_loop demands loop variables of fixed types") {
   const Value x = g.input("x", f32, {2});
   const auto build = [&](std::shared_ptr<Graph> condition, std::shared_ptr<Graph> body,
                          Value first) {
-    return error_text([&] {
+    return error_of([&] {
       g.add("while_loop", {first, x}, {}, CallSite::here(), {condition, body});
     });
   };

@@ -85,48 +85,48 @@ TEST_CASE("literals adopt the dtype beside them or fail") {
   CHECK((bytes + 1).dtype() == u8);
   CHECK((1.5 * g.constant(Tensor(f16, {2}))).dtype() == f16);
   CHECK(exact<uint8_t>(bytes / 2) == std::vector<uint8_t>{125, 3});
-  const std::string fraction = error_text([&] { bytes * 0.5; });
+  const std::string fraction = error_of([&] { bytes * 0.5; });
   CHECK(contains(fraction, "mul: literal"));
   CHECK(contains(fraction, line(__LINE__ - 2)));
-  CHECK(contains(error_text([&] { bytes + 256; }), "fits u8"));
-  CHECK(contains(error_text([&] { bytes - (-1); }), "fits u8"));
+  CHECK(contains(error_of([&] { bytes + 256; }), "fits u8"));
+  CHECK(contains(error_of([&] { bytes - (-1); }), "fits u8"));
 }
 
 TEST_CASE("mixed dtypes name cast and the line") {
   Graph g;
   const Value a = g.constant(Tensor(f32, {2}));
   const Value b = g.constant(Tensor(f64, {2}));
-  const std::string text = error_text([&] { a + b; });
+  const std::string text = error_of([&] { a + b; });
   CHECK(contains(text, "add: b"));
   CHECK(contains(text, "cast"));
   CHECK(contains(text, "f32"));
   CHECK(contains(text, "got f64"));
   CHECK(contains(text, line(__LINE__ - 5)));
-  CHECK(contains(error_text([&] { select(less(a, a), a, b); }), "cast"));
-  CHECK(contains(error_text([&] { maximum(a, less(a, a)); }), "cast"));
+  CHECK(contains(error_of([&] { select(less(a, a), a, b); }), "cast"));
+  CHECK(contains(error_of([&] { maximum(a, less(a, a)); }), "cast"));
 }
 
 TEST_CASE("wrong dtypes and shapes say what to do") {
   Graph g;
   const Value numbers = row<int32_t>(g, {1, 2});
-  const std::string text = error_text([&] { exp(numbers); });
+  const std::string text = error_of([&] { exp(numbers); });
   CHECK(contains(text, "exp: x: expected a float dtype, got i32"));
   CHECK(contains(text, "cast(x, dtype)"));
   CHECK(contains(text, line(__LINE__ - 3)));
-  CHECK(contains(error_text([&] { logical_and(numbers, numbers); }), "not_equal(x, 0)"));
-  CHECK(contains(error_text([&] { select(numbers, numbers, numbers); }), "select: predicate"));
+  CHECK(contains(error_of([&] { logical_and(numbers, numbers); }), "not_equal(x, 0)"));
+  CHECK(contains(error_of([&] { select(numbers, numbers, numbers); }), "select: predicate"));
   const Value three = row<int32_t>(g, {1, 2, 3});
-  const std::string shapes = error_text([&] { mul(numbers, three); });
+  const std::string shapes = error_of([&] { mul(numbers, three); });
   CHECK(contains(shapes, "mul: b: expected a shape that broadcasts with [2], got [3]"));
-  CHECK(contains(error_text([&] { add(1, 2); }), "at least one Value"));
-  CHECK(contains(error_text([&] { neg(less(three, 2)); }), "a number dtype"));
+  CHECK(contains(error_of([&] { add(1, 2); }), "at least one Value"));
+  CHECK(contains(error_of([&] { neg(less(three, 2)); }), "a number dtype"));
 }
 
 TEST_CASE("an operand passed through a layer keeps the line it came with") {
   Graph g;
   const Value numbers = row<int32_t>(g, {1, 2});
   const auto layer = [](const Operand& x) { return exp(x); };
-  const std::string text = error_text([&] { layer(numbers); });
+  const std::string text = error_of([&] { layer(numbers); });
   CHECK(contains(text, line(__LINE__ - 1)));
 }
 

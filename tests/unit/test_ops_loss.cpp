@@ -50,9 +50,9 @@ TEST_CASE("softmax and its logarithm") {
 
 TEST_CASE("softmax refuses integers and missing axes") {
   Graph g;
-  CHECK(contains(error_text([&] { softmax(g.constant(counting({2}, i32))); }), "a float dtype"));
-  CHECK(contains(error_text([&] { softmax(g.constant(counting({2})), 1); }), "an axis of x"));
-  CHECK(contains(error_text([&] { softmax(g.constant(counting({}))); }), "softmax"));
+  CHECK(contains(error_of([&] { softmax(g.constant(counting({2}, i32))); }), "a float dtype"));
+  CHECK(contains(error_of([&] { softmax(g.constant(counting({2})), 1); }), "an axis of x"));
+  CHECK(contains(error_of([&] { softmax(g.constant(counting({}))); }), "softmax"));
 }
 
 TEST_CASE("cross entropy of class ids and of weights") {
@@ -101,19 +101,19 @@ TEST_CASE("a class id out of range is named at run time") {
   const Value loss = softmax_cross_entropy(x, y);
   CHECK(loss.shape() == Shape{-1});
   const Feeds feeds{{x, Tensor(f32, {3, 10})}, {y, Tensor::of<uint8_t>({3}, {9, 10, 0})}};
-  const std::string text = error_text([&] { evaluate(loss, feeds); });
+  const std::string text = error_of([&] { evaluate(loss, feeds); });
   CHECK(contains(text, "softmax_cross_entropy: targets"));
   CHECK(contains(text, "class id from 0 to 9 (10 classes)"));
   CHECK(contains(text, "class id 10 at position 1"));
   const Value slope = gradients(sum(loss), {x})[0];
-  CHECK(contains(error_text([&] { evaluate(slope, feeds); }), "class id 10 at position 1"));
+  CHECK(contains(error_of([&] { evaluate(slope, feeds); }), "class id 10 at position 1"));
 }
 
 TEST_CASE("cross entropy refuses what does not fit") {
   Graph g;
   const Value x = g.constant(Tensor(f32, {2, 3}));
   const auto refused = [&](const Tensor& targets) {
-    return error_text([&] { softmax_cross_entropy(x, g.constant(targets)); });
+    return error_of([&] { softmax_cross_entropy(x, g.constant(targets)); });
   };
   CHECK(contains(refused(Tensor(i64, {3})), "class ids of shape [2]"));
   CHECK(contains(refused(Tensor(i64, {2, 3})), "class ids of shape [2]"));
@@ -122,16 +122,15 @@ TEST_CASE("cross entropy refuses what does not fit") {
   CHECK(contains(refused(Tensor(f64, {2, 3})), "cast"));
   CHECK(contains(refused(Tensor(boolean, {2})), "class ids of an integer dtype"));
   const Value y = g.constant(Tensor(i64, {2}));
-  CHECK(contains(error_text([&] { softmax_cross_entropy(g.constant(Tensor(f32, {2})), y); }),
+  CHECK(contains(error_of([&] { softmax_cross_entropy(g.constant(Tensor(f32, {2})), y); }),
                  "[batch, classes]"));
-  CHECK(contains(error_text([&] {
+  CHECK(contains(error_of([&] {
                    softmax_cross_entropy(g.constant(Tensor(f32, {2, 0})), y);
                  }),
                  "at least one class"));
+  CHECK(contains(error_of([&] { softmax_cross_entropy(x, y, {.label_smoothing = 1}); }), "[0, 1)"));
   CHECK(
-      contains(error_text([&] { softmax_cross_entropy(x, y, {.label_smoothing = 1}); }), "[0, 1)"));
-  CHECK(contains(error_text([&] { softmax_cross_entropy(x, y, {.label_smoothing = NAN}); }),
-                 "[0, 1)"));
+      contains(error_of([&] { softmax_cross_entropy(x, y, {.label_smoothing = NAN}); }), "[0, 1)"));
 }
 
 }  // namespace

@@ -94,17 +94,17 @@ TEST_CASE("matmul keeps unknown dimensions") {
 TEST_CASE("matmul names what does not fit") {
   Graph g;
   const Value a = g.constant(Tensor(f32, {2, 3}));
-  const std::string text = error_text([&] { matmul(a, a); });
+  const std::string text = error_of([&] { matmul(a, a); });
   CHECK(contains(text, "matmul: b: expected shape [..., 3, ?], got [2, 3]"));
   CHECK(contains(text, "test_ops_matmul.cpp:" + std::to_string(__LINE__ - 2)));
-  CHECK(contains(error_text([&] { matmul(a, g.constant(Tensor(f32, {3}))); }), "reshape"));
-  CHECK(contains(error_text([&] { matmul(a, g.constant(Tensor(f64, {3, 2}))); }), "cast"));
-  CHECK(contains(error_text([&] { matmul(a, 2); }), "rank"));
+  CHECK(contains(error_of([&] { matmul(a, g.constant(Tensor(f32, {3}))); }), "reshape"));
+  CHECK(contains(error_of([&] { matmul(a, g.constant(Tensor(f64, {3, 2}))); }), "cast"));
+  CHECK(contains(error_of([&] { matmul(a, 2); }), "rank"));
   const Value left = g.constant(Tensor(f32, {2, 4, 3}));
   const Value right = g.constant(Tensor(f32, {5, 3, 4}));
-  CHECK(contains(error_text([&] { matmul(left, right); }), "leading dimensions"));
+  CHECK(contains(error_of([&] { matmul(left, right); }), "leading dimensions"));
   const Value flags = g.constant(Tensor(boolean, {2, 2}));
-  CHECK(contains(error_text([&] { matmul(flags, flags); }), "a number dtype"));
+  CHECK(contains(error_of([&] { matmul(flags, flags); }), "a number dtype"));
 }
 
 }  // namespace

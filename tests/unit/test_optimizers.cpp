@@ -195,8 +195,8 @@ TEST_CASE("clipping scales all gradients by one factor") {
   const Value halves = cast(g.constant(Tensor::of<float>({2}, {300, 400})), f16);
   CHECK(elements(global_norm({halves})) == Doubles{500});  // its square does not fit f16
   CHECK(clip_by_global_norm({halves}, 1)[0].dtype() == f16);
-  CHECK(contains(error_text([&] { clip_by_global_norm({a}, 0); }), "max_norm"));
-  CHECK(contains(error_text([&] { global_norm({}); }), "at least one gradient"));
+  CHECK(contains(error_of([&] { clip_by_global_norm({a}, 0); }), "max_norm"));
+  CHECK(contains(error_of([&] { global_norm({}); }), "at least one gradient"));
 }
 
 TEST_CASE("minimize takes the trainable states under the loss and what layers attached") {
@@ -233,24 +233,24 @@ TEST_CASE("apply takes gradients of the user's making") {
   Session session(g, device("ref"));
   session.run(train, {});
   CHECK(elements(session.read(w))[0] == doctest::Approx(-4).epsilon(1e-6));
-  CHECK(contains(error_text([&] { sgd(1).apply({w}, {}); }), "1, one for each state"));
-  CHECK(contains(error_text([&] { sgd(1).apply({w}, {loss}); }), "gradient of w"));
-  CHECK(contains(error_text([&] { sgd(1).apply({loss}, {loss}); }), "the result of sum"));
+  CHECK(contains(error_of([&] { sgd(1).apply({w}, {}); }), "1, one for each state"));
+  CHECK(contains(error_of([&] { sgd(1).apply({w}, {loss}); }), "gradient of w"));
+  CHECK(contains(error_of([&] { sgd(1).apply({loss}, {loss}); }), "the result of sum"));
 }
 
 TEST_CASE("optimizers name the user's line") {
   Graph g;
   const Value x = g.input("x", f32, {});
-  const std::string none = error_text([&] { sgd(0.1).minimize(x); });
+  const std::string none = error_of([&] { sgd(0.1).minimize(x); });
   CHECK(contains(none, "depends on trainable states"));
   CHECK(contains(none, "test_optimizers.cpp:" + std::to_string(__LINE__ - 2)));
   const Value w = g.state("w", ones({2}));
-  const std::string vector = error_text([&] { sgd(0.1).minimize(w * 2.0); });
+  const std::string vector = error_of([&] { sgd(0.1).minimize(w * 2.0); });
   CHECK(contains(vector, "a float scalar"));
   CHECK(contains(vector, "test_optimizers.cpp:" + std::to_string(__LINE__ - 2)));
   const Update train = adam(0.1).minimize(sum(w));
   CHECK(train.assignments[0].next.node().site().line == __LINE__ - 1);
-  const std::string twice = error_text([&] { adam(0.1).minimize(sum(w)); });
+  const std::string twice = error_of([&] { adam(0.1).minimize(sum(w)); });
   CHECK(contains(twice, "'w/adam_m'"));
   CHECK(contains(twice, "test_optimizers.cpp:" + std::to_string(__LINE__ - 2)));
 }
@@ -265,20 +265,20 @@ TEST_CASE("optimizers refuse bad settings") {
     return ErrorKind::kFailed;
   };
   CHECK(kind([] { sgd(-1); }) == ErrorKind::kInvalidArgument);
-  CHECK(contains(error_text([] { sgd(NAN); }), "a finite number >= 0"));
-  CHECK(contains(error_text([] { sgd(0.1, {.momentum = 1}); }),
+  CHECK(contains(error_of([] { sgd(NAN); }), "a finite number >= 0"));
+  CHECK(contains(error_of([] { sgd(0.1, {.momentum = 1}); }),
                  "momentum: expected a number in [0, 1)"));
-  CHECK(contains(error_text([] { sgd(0.1, {.nesterov = true}); }), "nesterov"));
-  CHECK(contains(error_text([] { adam(0.1, {.beta1 = -0.1}); }), "beta1"));
-  CHECK(contains(error_text([] { adam(0.1, {.epsilon = 0}); }), "epsilon"));
-  CHECK(contains(error_text([] { adamw(0.1, {.weight_decay = INFINITY}); }), "weight_decay"));
-  CHECK(contains(error_text([] { rmsprop(0.1, {.decay = 2}); }), "decay"));
-  CHECK(contains(error_text([] { step_decay(0.1, 0, 0.5); }), "every"));
-  CHECK(contains(error_text([] { cosine_decay(0.1, 5, {.warmup_steps = 5}); }),
+  CHECK(contains(error_of([] { sgd(0.1, {.nesterov = true}); }), "nesterov"));
+  CHECK(contains(error_of([] { adam(0.1, {.beta1 = -0.1}); }), "beta1"));
+  CHECK(contains(error_of([] { adam(0.1, {.epsilon = 0}); }), "epsilon"));
+  CHECK(contains(error_of([] { adamw(0.1, {.weight_decay = INFINITY}); }), "weight_decay"));
+  CHECK(contains(error_of([] { rmsprop(0.1, {.decay = 2}); }), "decay"));
+  CHECK(contains(error_of([] { step_decay(0.1, 0, 0.5); }), "every"));
+  CHECK(contains(error_of([] { cosine_decay(0.1, 5, {.warmup_steps = 5}); }),
                  "more than warmup_steps"));
   Graph g;
   const Value w = g.state("w", ones({2}, f16));
-  CHECK(contains(error_text([&] { adam(0.1).minimize(sum(w)); }), "a number that is not 0 in f16"));
+  CHECK(contains(error_of([&] { adam(0.1).minimize(sum(w)); }), "a number that is not 0 in f16"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace keel {
 namespace {
 
 using testing::contains;
-using testing::error_text;
+using testing::error_of;
 
 #if defined(__clang__) || defined(__GNUC__)
 #define KEEL_UNSANITIZED __attribute__((no_sanitize("address")))
@@ -144,7 +144,7 @@ std::string strict_error(TestPlan neg) {
   Chain chain;
   HostLaunch launch(lower(chain.graph, TestLibrary(std::move(neg))), true);
   for (int64_t i = 0; i < kCount; ++i) floats(launch.args.inputs[0])[i] = static_cast<float>(i);
-  return error_text([&] { launch.run(); });
+  return error_of([&] { launch.run(); });
 }
 
 const float* source(void* const* args) { return static_cast<const float*>(args[0]); }
@@ -308,7 +308,7 @@ TEST_CASE("strict: an operand that is read after its life is found") {
   REQUIRE(list.lives[entry].last == 2);
   list.lives[entry].last = 1;
   HostLaunch launch(std::move(list), true);
-  const std::string text = error_text([&] { launch.run(); });
+  const std::string text = error_of([&] { launch.run(); });
   CHECK(contains(text, "input 0"));
   CHECK(contains(text, "is read by task 2 after its life, which ended with task 1"));
   CHECK(contains(text, "(abs)"));
@@ -324,7 +324,7 @@ TEST_CASE("strict: a value that is placed over a living one is found") {
   REQUIRE(list.table[in].offset != list.table[out].offset);
   list.table[out].offset = list.table[in].offset;
   HostLaunch launch(std::move(list), true);
-  const std::string text = error_text([&] { launch.run(); });
+  const std::string text = error_of([&] { launch.run(); });
   CHECK(contains(text, "output 0"));
   CHECK(contains(text, "over a value of bytes"));
 }
@@ -385,7 +385,7 @@ TEST_CASE("strict: a slot is poison once it is released and may not be read") {
   CHECK(result[0] == -1.0f);
   runner.release_slot(table);
   CHECK(slot[0] != slot[0]);  // NaN
-  const std::string text = error_text([&] { runner.run_kernel(0, table); });
+  const std::string text = error_of([&] { runner.run_kernel(0, table); });
   CHECK(contains(text, "input 0"));
   CHECK(contains(text, "after RELEASE_SLOT"));
 }
@@ -398,9 +398,9 @@ TEST_CASE("strict: a kernel that throws leaves the device able to work") {
   }};
   Chain chain;
   HostLaunch launch(lower(chain.graph, TestLibrary(neg)), true);
-  CHECK(contains(error_text([&] { launch.run(); }), "the kernel failed"));
+  CHECK(contains(error_of([&] { launch.run(); }), "the kernel failed"));
   fails = false;
-  CHECK(error_text([&] { launch.run(); }).empty());
+  CHECK(error_of([&] { launch.run(); }).empty());
 }
 
 TEST_CASE("strict: the kernels of the npu give the bits of a plain run") {

@@ -11,6 +11,8 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/core/tensor/xtensor.h"
 
+#include "support/error_of.h"
+
 namespace {
 
 using keel::Error;
@@ -22,15 +24,7 @@ class DeviceMemory final : public keel::Buffer {
   DeviceMemory() : Buffer(nullptr, 64, false) {}
 };
 
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using keel_test::error_of;
 
 }  // namespace
 
