@@ -36,9 +36,11 @@ constexpr size_t kSkinnyStride = kSkinnyColumns;  // of the tiles handed to fini
 #if HWY_TARGET == HWY_AVX3
 constexpr size_t kDotRows = 4, kDotColumns = 6;
 constexpr size_t kOuterVectors = 2, kOuterColumns = 12;
+constexpr size_t kFewVectors = 8;
 #else
 constexpr size_t kDotRows = 2, kDotColumns = 5;
 constexpr size_t kOuterVectors = 2, kOuterColumns = 5;
+constexpr size_t kFewVectors = 4;
 #endif
 
 // ------------------------------------------------------------------------------ k in the lanes
@@ -202,47 +204,48 @@ constexpr size_t kOuterRows = kOuterVectors * kSkinnyLanes;  // rows of C in a t
 
 // kColumns columns of a tile, transposed: to[c * kOuterRows + i] gains the panel's products of row
 // i and column c.
-template <size_t kColumns>
+template <size_t kColumns, size_t kVectors>
 HWY_INLINE void outer_tile(const float* a, size_t a_stride, const float* b, size_t b_stride,
                            size_t length, bool first, float* to) {
   const SkinnyTag d;
-  SkinnyVec sums[kColumns][kOuterVectors];
+  constexpr size_t kRows = kVectors * kSkinnyLanes;
+  SkinnyVec sums[kColumns][kVectors];
 #pragma GCC unroll 12
   for (size_t c = 0; c < kColumns; ++c) {
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kOuterVectors; ++v) sums[c][v] = hn::Zero(d);
+#pragma GCC unroll 8
+    for (size_t v = 0; v < kVectors; ++v) sums[c][v] = hn::Zero(d);
   }
   for (size_t k = 0; k < length; ++k, a += a_stride, b += b_stride) {
-    SkinnyVec left[kOuterVectors];
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kOuterVectors; ++v) left[v] = hn::LoadU(d, a + v * kSkinnyLanes);
+    SkinnyVec left[kVectors];
+#pragma GCC unroll 8
+    for (size_t v = 0; v < kVectors; ++v) left[v] = hn::LoadU(d, a + v * kSkinnyLanes);
 #pragma GCC unroll 12
     for (size_t c = 0; c < kColumns; ++c) {
       const auto right = hn::Set(d, b[c]);
-#pragma GCC unroll 2
-      for (size_t v = 0; v < kOuterVectors; ++v) {
+#pragma GCC unroll 8
+      for (size_t v = 0; v < kVectors; ++v) {
         sums[c][v] = hn::MulAdd(left[v], right, sums[c][v]);
       }
     }
   }
 #pragma GCC unroll 12
   for (size_t c = 0; c < kColumns; ++c) {
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kOuterVectors; ++v) {
-      float* at = to + c * kOuterRows + v * kSkinnyLanes;
+#pragma GCC unroll 8
+    for (size_t v = 0; v < kVectors; ++v) {
+      float* at = to + c * kRows + v * kSkinnyLanes;
       hn::Store(first ? sums[c][v] : hn::Load(d, at) + sums[c][v], d, at);
     }
   }
 }
 
-template <size_t kColumns>
+template <size_t kColumns, size_t kVectors>
 HWY_INLINE void outer_columns(size_t columns, const float* a, size_t a_stride, const float* b,
                               size_t b_stride, size_t length, bool first, float* to) {
   if constexpr (kColumns > 0) {
     if (columns == kColumns) {
-      return outer_tile<kColumns>(a, a_stride, b, b_stride, length, first, to);
+      return outer_tile<kColumns, kVectors>(a, a_stride, b, b_stride, length, first, to);
     }
-    outer_columns<kColumns - 1>(columns, a, a_stride, b, b_stride, length, first, to);
+    outer_columns<kColumns - 1, kVectors>(columns, a, a_stride, b, b_stride, length, first, to);
   }
 }
 
@@ -318,10 +321,44 @@ inline void outer_sums(const OuterSides& sides, const float* slim, size_t slim_c
     const float* wide = outer_wide(sides.wide(), first, count, k0, length, buffer, stride);
     for (size_t g = 0; g < groups; ++g) {
       const size_t c0 = slim_count * g / groups, c1 = slim_count * (g + 1) / groups;
-      outer_columns<kOuterColumns>(c1 - c0, wide, stride, slim + k0 * kSkinnyStride + c0,
-                                   kSkinnyStride, length, k0 == 0, sums + c0 * kOuterRows);
+      outer_columns<kOuterColumns, kOuterVectors>(c1 - c0, wide, stride,
+                                                  slim + k0 * kSkinnyStride + c0, kSkinnyStride,
+                                                  length, k0 == 0, sums + c0 * kOuterRows);
     }
   }
+}
+
+// One or two slim columns leave the registers idle and each sum waiting for the one before: then
+// tiles are as many vectors wide as there are registers. Element by element it is the same sum.
+constexpr size_t kFewColumns = 2;
+constexpr size_t kFewRows = kFewVectors * kSkinnyLanes;
+
+// As many lanes from `begin` on as fill such tiles; returns where it stopped.
+template <bool kSwapped>
+size_t few_outer(const OuterSides& sides, const float* slim, size_t slim_count, size_t begin) {
+  const SkinnyCall& call = sides.call;
+  const PackCall wide = sides.wide();
+  if (slim_count > kFewColumns || wide.dtype != f32) return begin;
+  HWY_ALIGN float sums[kFewColumns * kFewRows];
+  HWY_ALIGN float tile[kFewRows * kFewColumns];
+  size_t i = begin;
+  for (; i + kFewRows <= sides.wide_end(); i += kFewRows) {
+    for (size_t k0 = 0; k0 < call.problem.k; k0 += call.k_panel) {
+      const float* a = static_cast<const float*>(wide.src) + k0 * wide.stride + i;
+      const size_t length = std::min(call.k_panel, call.problem.k - k0);
+      outer_columns<kFewColumns, kFewVectors>(slim_count, a, wide.stride, slim + k0 * kSkinnyStride,
+                                              kSkinnyStride, length, k0 == 0, sums);
+    }
+    if (kSwapped) {
+      finish_part(call, {call.range.m0, call.range.m1, i, i + kFewRows}, sums, kFewRows);
+      continue;
+    }
+    for (size_t c = 0; c < slim_count; ++c) {
+      for (size_t r = 0; r < kFewRows; ++r) tile[r * kFewColumns + c] = sums[c * kFewRows + r];
+    }
+    finish_part(call, {i, i + kFewRows, call.range.n0, call.range.n1}, tile, kFewColumns);
+  }
+  return i;
 }
 
 template <bool kSwapped>
@@ -336,7 +373,8 @@ void skinny_outer(const SkinnyCall& call) {
   pack_panels(pack);
   HWY_ALIGN float sums[kSkinnyStride * kOuterRows] = {};
   HWY_ALIGN float tile[kOuterRows * kSkinnyStride];
-  for (size_t i = sides.wide_begin(); i < sides.wide_end(); i += kOuterRows) {
+  size_t i = few_outer<kSwapped>(sides, slim, pack.count, sides.wide_begin());
+  for (; i < sides.wide_end(); i += kOuterRows) {
     const size_t count = std::min(kOuterRows, sides.wide_end() - i);
     outer_sums(sides, slim, pack.count, i, count, buffer, sums);
     if (kSwapped) {

@@ -38,19 +38,19 @@ class F32Sources {
       if (call.scalar[s]) {
         hn::Store(hn::Set(d, *static_cast<const float*>(call.src[s])), d, spread_[s]);
         at_[s] = spread_[s];
-        step_[s] = 0;
+        mask_[s] = 0;
       } else {
         at_[s] = static_cast<const float*>(call.src[s]);
-        step_[s] = 1;
+        mask_[s] = ~size_t{0};
       }
     }
   }
 
-  HWY_INLINE Vf load(int s, size_t i) const { return hn::LoadU(F32(), at_[s] + i * step_[s]); }
+  HWY_INLINE Vf load(int s, size_t i) const { return hn::LoadU(F32(), at_[s] + (i & mask_[s])); }
 
   // The `count` elements from i on, the other lanes zero.
   HWY_INLINE Vf load_tail(int s, size_t i, size_t count) const {
-    if (step_[s] == 0) return hn::Load(F32(), spread_[s]);
+    if (mask_[s] == 0) return hn::Load(F32(), spread_[s]);
     HWY_ALIGN float lanes[hn::MaxLanes(F32())] = {};
     std::memcpy(lanes, at_[s] + i, count * sizeof(float));
     return hn::Load(F32(), lanes);
@@ -58,7 +58,7 @@ class F32Sources {
 
  private:
   const float* at_[kSources];
-  size_t step_[kSources];
+  size_t mask_[kSources];  // 0 where the stream stands still
   HWY_ALIGN float spread_[kSources][hn::MaxLanes(F32())];
 };
 
