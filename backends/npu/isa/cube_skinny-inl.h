@@ -339,7 +339,7 @@ size_t few_outer(const OuterSides& sides, const float* slim, size_t slim_count, 
   const SkinnyCall& call = sides.call;
   const PackCall wide = sides.wide();
   if (slim_count > kFewColumns || wide.dtype != f32) return begin;
-  HWY_ALIGN float sums[kFewColumns * kFewRows];
+  HWY_ALIGN float sums[kFewColumns * kFewRows] = {};
   HWY_ALIGN float tile[kFewRows * kFewColumns];
   size_t i = begin;
   for (; i + kFewRows <= sides.wide_end(); i += kFewRows) {

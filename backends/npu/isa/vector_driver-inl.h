@@ -95,12 +95,7 @@ HWY_INLINE size_t stream_f32(const Op& op, const F32Sources<kSources>& from, flo
   const size_t past = reinterpret_cast<uintptr_t>(dst) / sizeof(float) % lanes;
   size_t i = past == 0 ? 0 : std::min(lanes - past, n);
   if (i != 0) store_tail(apply_tail(op, from, 0, i), dst, i);
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const Vf first = apply(op, from, i);
-    const Vf second = apply(op, from, i + lanes);
-    hn::Stream(first, F32(), dst + i);
-    hn::Stream(second, F32(), dst + i + lanes);
-  }
+  for (; i + lanes <= n; i += lanes) hn::Stream(apply(op, from, i), F32(), dst + i);
   return i;
 }
 
