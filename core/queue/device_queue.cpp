@@ -224,8 +224,8 @@ DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
                  .expected = std::to_string(s.spec.fields.size()) + " as in " + to_string(s.spec),
                  .got = std::to_string(fields.size())});
   }
-  const int64_t waiting = s.enqueued.load(std::memory_order_relaxed) -
-                          s.dequeued.load(std::memory_order_relaxed);
+  const int64_t waiting =
+      s.enqueued.load(std::memory_order_relaxed) - s.dequeued.load(std::memory_order_relaxed);
   // One writer: a load and a store are enough, and cost less than an exchange.
   std::atomic<int64_t>& count = s.occupancy[static_cast<size_t>(waiting)];
   count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

@@ -195,16 +195,16 @@ Value Graph::adopt(Value value, CallSite site, const OpDef& op, size_t index) {
   }
   const bool state = value.node().op_name() == "state";
   const bool named = state || value.node().op_name() == "input";
-  throw Error({.op = op.name,
-               .argument = argument,
-               .expected = "a value of this graph or of one around it",
-               .got = named ? value.node().op_name() + " '" + name_of(value.node()) +
-                                  "' of another graph"
-                            : "a value of another graph",
-               .fix = std::string("build both in one graph; results of a body leave it only as its "
-                                  "outputs") +
-                      (state ? "; a function of a pipeline takes constants instead of states" : ""),
-               .site = site});
+  throw Error(
+      {.op = op.name,
+       .argument = argument,
+       .expected = "a value of this graph or of one around it",
+       .got = named ? value.node().op_name() + " '" + name_of(value.node()) + "' of another graph"
+                    : "a value of another graph",
+       .fix = std::string("build both in one graph; results of a body leave it only as its "
+                          "outputs") +
+              (state ? "; a function of a pipeline takes constants instead of states" : ""),
+       .site = site});
 }
 
 Value Graph::capture(Value outer) {

@@ -92,8 +92,11 @@ void Trainer::open(const Cursor& cursor) {
 
 void Trainer::save(const std::string& path, std::map<std::string, std::string> metadata) const {
   add_cursor(metadata, cursor_);
-  const Tensor seed = session_.read(session_.graph().find_state(kSeedState));
-  metadata["seed"] = std::to_string(static_cast<uint64_t>(seed.item<int64_t>()));
+  // A graph that was frozen before it met a session may lack it: then nothing in it is random.
+  if (const Value seed = session_.graph().find_state(kSeedState); seed.valid()) {
+    const auto value = static_cast<uint64_t>(session_.read(seed).item<int64_t>());
+    metadata["seed"] = std::to_string(value);
+  }
   session_.save(path, metadata);
 }
 
