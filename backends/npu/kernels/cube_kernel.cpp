@@ -9,6 +9,7 @@
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/core/base/checked.h"
+#include "keel/core/base/parallel_for.h"
 #include "keel/ops/matmul.h"
 
 namespace keel::npu {
@@ -79,8 +80,12 @@ class CubeKernel final : public Kernel {
     const auto m = static_cast<int64_t>(plan_.problem.m);
     const auto n = static_cast<int64_t>(plan_.problem.n);
     const int64_t work = m * n * std::max<int64_t>(1, static_cast<int64_t>(plan_.problem.k));
-    const int64_t wanted = std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks);
-    by_columns_ = n > 2 * m;
+    // Each band packs the other operand anew: no more of them than the threads can share evenly,
+    // and cut where what is packed again is the smaller one. The bits are the same for any bands.
+    const int64_t shares = (2 * compute_threads() + count_ - 1) / std::max<int64_t>(1, count_);
+    const int64_t wanted =
+        std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
+    by_columns_ = n > m;
     const int64_t side = by_columns_ ? n : m;
     const int64_t step = by_columns_ ? 64 : 16;
     band_ = std::max(step, ((side + wanted - 1) / wanted + step - 1) / step * step);
