@@ -24,7 +24,7 @@ Run train(const std::string& backend, const keel::LabelledImages& images) {
   auto loop = session.sink(update, {model.loss},
                            keel::feed(batches, session.spec({model.image, model.label})));
   const auto losses = loop.run(10)[model.loss];
-  return {{losses.begin(), losses.end()}, session.state_sha256()};
+  return {losses, session.state_sha256()};
 }
 
 }  // namespace

@@ -40,12 +40,17 @@ size_t LoopReport::index_of(Value fetch) const {
   return static_cast<size_t>(it - fetches_.begin());
 }
 
-std::span<const double> LoopReport::operator[](Value fetch) const {
+std::span<const double> LoopReport::operator[](Value fetch) const& {
   const int64_t column = columns_[index_of(fetch)];
   if (column < 0) {
     throw report_error("a fetch of rank 0", to_string(fetch.type()) + "; use tensor()");
   }
   return series_[static_cast<size_t>(column)];
+}
+
+std::vector<double> LoopReport::operator[](Value fetch) && {
+  const std::span<const double> values = static_cast<const LoopReport&>(*this)[fetch];
+  return {values.begin(), values.end()};
 }
 
 const Tensor& LoopReport::tensor(Value fetch) const {

@@ -55,7 +55,9 @@ class KEEL_API LoopReport {
   std::optional<int64_t> step_device_ns;
 
   // A rank-0 fetch's value in each completed step. Throws Error for anything else.
-  std::span<const double> operator[](Value fetch) const;
+  std::span<const double> operator[](Value fetch) const&;
+  // Of a report that goes at once: a copy, which stays.
+  std::vector<double> operator[](Value fetch) &&;
   // A fetch's value in the last completed step. Throws Error where no step was completed.
   const Tensor& tensor(Value fetch) const;
 
