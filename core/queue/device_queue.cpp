@@ -14,6 +14,9 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kCacheLine = 64;
 constexpr int64_t kDefaultDepth = 128;
 constexpr int64_t kDefaultDepthBytes = int64_t{2} << 30;
+// A sleeping producer is woken when at least depth / kSlotsPerWake slots are free: each wake takes a
+// core from whoever computes.
+constexpr int64_t kSlotsPerWake = 4;
 
 int64_t ns_since(Clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
@@ -52,6 +55,10 @@ struct DeviceQueue::State {
            number - released.load(std::memory_order_acquire) < static_cast<int64_t>(places.size());
   }
   bool take(std::span<void*> fields, Cursor* cursor, bool on_host);
+  // After an element was taken or released, with so many still in the way of the producer.
+  void wake_producer(int64_t held) noexcept {
+    if (held <= options.depth - options.depth / kSlotsPerWake) producer_word.bump();
+  }
   void publish_token(Token kind) noexcept;
 
   const Device device;
@@ -201,7 +208,7 @@ bool DeviceQueue::State::take(std::span<void*> fields, Cursor* cursor, bool on_h
   std::copy(chosen.begin(), chosen.end(), fields.begin());
   if (cursor != nullptr) *cursor = from.cursor;
   dequeued.store(number + 1, std::memory_order_release);
-  producer_word.bump();
+  wake_producer(enqueued.load(std::memory_order_acquire) - (number + 1));
   return true;
 }
 
@@ -258,9 +265,6 @@ DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
   }
 }
 
-// A sleeping producer is woken when at least depth / kSlotsPerWake slots are free.
-constexpr int64_t kSlotsPerWake = 4;
-
 void DeviceQueue::release() {
   State& s = *state_;
   const int64_t number = s.released.load(std::memory_order_relaxed);
@@ -269,10 +273,7 @@ void DeviceQueue::release() {
         {.op = "queue '" + s.options.name + "'", .message = "release without a dequeued element"});
   }
   s.released.store(number + 1, std::memory_order_release);
-  // A producer that sleeps on a deep queue is worth waking for several slots at a time: each wake
-  // takes a core from whoever computes.
-  const int64_t held = s.enqueued.load(std::memory_order_acquire) - (number + 1);
-  if (held <= s.options.depth - s.options.depth / kSlotsPerWake) s.producer_word.bump();
+  s.wake_producer(s.enqueued.load(std::memory_order_acquire) - (number + 1));
 }
 
 void DeviceQueue::close() {

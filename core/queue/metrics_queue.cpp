@@ -16,7 +16,7 @@ constexpr size_t kCacheLine = 64;
 
 // A host that sleeps is woken for several rows at a time, since each wake takes a core from whoever
 // computes; it looks for fewer rows by itself now and then, so that slow steps are seen promptly.
-constexpr int64_t kRowsPerWake = 16;
+constexpr int64_t kRowsPerWake = 64;
 constexpr std::chrono::milliseconds kLookAgain{2};
 
 struct Cell {
