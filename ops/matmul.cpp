@@ -5,6 +5,7 @@
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
+#include "keel/ops/elementwise.h"
 #include "keel/ops/infer_rules.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/reference_loops.h"
@@ -35,6 +36,10 @@ std::vector<Type> infer_matmul(const InferContext& ctx) {
   ctx.require_rank(0, 2, Shape::kMaxRank);
   ctx.require_rank(1, 2, Shape::kMaxRank);
   const auto& options = ctx.as<MatmulAttributes>();
+  const DType dtype = ctx.inputs[0].dtype;
+  if (options.wide) {
+    ctx.require(0, dtype == f16 || dtype == bf16, "f16 or bf16 for a wide product");
+  }
   const Shape &a = ctx.inputs[0].shape, &b = ctx.inputs[1].shape;
   const Matrix left = matrix_of(a, options.transpose_a);
   const Matrix right = matrix_of(b, options.transpose_b);
@@ -55,11 +60,11 @@ std::vector<Type> infer_matmul(const InferContext& ctx) {
   Shape shape = *batch;
   shape.push_back(left.rows);
   shape.push_back(right.columns);
-  return {{ctx.inputs[0].dtype, shape}};
+  return {{options.wide ? f32 : dtype, shape}};
 }
 
-template <class T>
-void multiply(const T* a, const Matrix& left, const T* b, const Matrix& right, T* out) {
+template <class T, class R>
+void multiply(const T* a, const Matrix& left, const T* b, const Matrix& right, R* out) {
   for (int64_t i = 0; i < left.rows; ++i) {
     for (int64_t j = 0; j < right.columns; ++j) {
       Computed<T> total{0};
@@ -84,26 +89,40 @@ void reference_matmul(const ReferenceContext& ctx) {
     if constexpr (!std::is_same_v<T, bool>) {
       const T* x = ctx.inputs[0].data<T>().data();
       const T* y = ctx.inputs[1].data<T>().data();
-      T* out = ctx.outputs[0].data<T>().data();
-      for_each_broadcast<2>(batch_of(ctx.outputs[0].shape()), {batch_of(a), batch_of(b)},
-                            [&](int64_t i, const auto& from) {
-                              multiply(x + from[0] * left_size, left, y + from[1] * right_size,
-                                       right, out + i * left.rows * right.columns);
-                            });
+      const auto multiply_all = [&](auto* out) {
+        for_each_broadcast<2>(batch_of(ctx.outputs[0].shape()), {batch_of(a), batch_of(b)},
+                              [&](int64_t i, const auto& from) {
+                                multiply(x + from[0] * left_size, left, y + from[1] * right_size,
+                                         right, out + i * left.rows * right.columns);
+                              });
+      };
+      if (options.wide)
+        multiply_all(ctx.outputs[0].data<float>().data());
+      else
+        multiply_all(ctx.outputs[0].data<T>().data());
     }
   });
 }
 
 // With C = A B: dA = G B^T and dB = A^T G, written for the stored (perhaps transposed) operands.
+// Of a wide product both are wide as well, G rounded to the operands' dtype.
 Values matmul_gradient(const BuildContext& ctx) {
-  const auto [ta, tb] = ctx.as<MatmulAttributes>();
+  const MatmulAttributes own = ctx.as<MatmulAttributes>();
+  const bool ta = own.transpose_a, tb = own.transpose_b;
   const CallSite site = ctx.site;
-  const Value &a = ctx.inputs[0], &b = ctx.inputs[1], &g = ctx.output_gradients[0];
-  const Value to_a = ta ? matmul(b, g, {.transpose_a = tb, .transpose_b = true}, site)
-                        : matmul(g, b, {.transpose_a = false, .transpose_b = !tb}, site);
-  const Value to_b = tb ? matmul(g, a, {.transpose_a = true, .transpose_b = ta}, site)
-                        : matmul(a, g, {.transpose_a = !ta, .transpose_b = false}, site);
-  return {sum_to_shape(to_a, a.shape(), site), sum_to_shape(to_b, b.shape(), site)};
+  const Value &a = ctx.inputs[0], &b = ctx.inputs[1];
+  const Value g =
+      own.wide ? cast(ctx.output_gradients[0], a.dtype(), site) : ctx.output_gradients[0];
+  const auto product = [&](const Value& left, bool transpose_left, const Value& right,
+                           bool transpose_right, const Value& operand) {
+    const Value whole = matmul(
+        left, right,
+        {.transpose_a = transpose_left, .transpose_b = transpose_right, .wide = own.wide}, site);
+    const Value summed = sum_to_shape(whole, operand.shape(), site);
+    return own.wide ? cast(summed, operand.dtype(), site) : summed;
+  };
+  return {ta ? product(b, tb, g, true, a) : product(g, false, b, !tb, a),
+          tb ? product(g, true, a, ta, b) : product(a, !ta, g, false, b)};
 }
 
 Shape with_matrix(Shape batch, int64_t rows, int64_t columns, bool transposed) {
@@ -118,7 +137,8 @@ Sample sample_matmul(SampleSource& source) {
   if (source.integer(0, 2) == 0) batch_a = source.shape(0, 2);
   Shape batch_b = source.broadcastable_to(batch_a);
   if (source.coin()) std::swap(batch_a, batch_b);
-  const MatmulAttributes options{source.coin(), source.coin()};
+  MatmulAttributes options{.transpose_a = source.coin(), .transpose_b = source.coin()};
+  options.wide = size_of(source.dtype()) == 2 && source.coin();
   const int64_t m = source.dim(), k = source.dim(), n = source.dim();
   return {.inputs = {source.values(with_matrix(batch_a, m, k, options.transpose_a)),
                      source.values(with_matrix(batch_b, k, n, options.transpose_b))},

@@ -80,10 +80,14 @@ void integer_tile(const Product& p, const T* a, const T* b, T* c, const Tile& t)
   }
 }
 
-// Halves are widened to f32 in the workspace (phase 0), multiplied (phase 1) and rounded (phase 2).
+// Halves are widened to f32 in the workspace (phase 0), multiplied (phase 1) and, unless the
+// product is wide, rounded (phase 2).
 class MatmulKernel final : public Kernel {
  public:
-  explicit MatmulKernel(const Node& node) : dtype_(node.type().dtype), half_(size_of(dtype_) == 2) {
+  explicit MatmulKernel(const Node& node)
+      : dtype_(node.input(0).dtype()),
+        half_(size_of(dtype_) == 2),
+        wide_(node.as<MatmulAttributes>().wide) {
     const auto& attributes = node.as<MatmulAttributes>();
     const Shape& a = node.input(0).shape();
     const Shape& b = node.input(1).shape();
@@ -103,9 +107,11 @@ class MatmulKernel final : public Kernel {
   }
 
   size_t workspace_bytes() const {
-    return half_ ? static_cast<size_t>(counts_[0] + counts_[1] + counts_[2]) * sizeof(float) : 0;
+    const int64_t result = wide_ ? 0 : counts_[2];
+    return half_ ? static_cast<size_t>(counts_[0] + counts_[1] + result) * sizeof(float) : 0;
   }
-  int phases() const override { return half_ ? 3 : 1; }
+  int phases() const override { return !half_ ? 1 : wide_ ? 2 : 3; }
+  int product_phase() const { return half_ ? 1 : 0; }
   int blocks(int phase) const override { return half_ && phase != 1 ? 1 : blocks_; }
 
   void run(void* const* args, int phase, int block) const override {
@@ -116,7 +122,7 @@ class MatmulKernel final : public Kernel {
     auto* a = static_cast<float*>(args[3]);
     float* parts[3] = {a, a + counts_[0], a + counts_[0] + counts_[1]};
     if (phase == 1) {
-      void* const widened[3] = {parts[0], parts[1], parts[2]};
+      void* const widened[3] = {parts[0], parts[1], wide_ ? args[2] : parts[2]};
       multiply_block(widened, block);
       return;
     }
@@ -176,6 +182,7 @@ class MatmulKernel final : public Kernel {
 
   DType dtype_;
   bool half_;
+  bool wide_;
   Product p_;
   int64_t count_ = 1;
   std::vector<int64_t> batch_a_, batch_b_;
@@ -192,7 +199,7 @@ KernelPlan plan_matmul(const Node& node) {
   auto kernel = std::make_unique<MatmulKernel>(node);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
-  plan.block_dim = kernel->blocks(kernel->phases() == 3 ? 1 : 0);
+  plan.block_dim = kernel->blocks(kernel->product_phase());
   plan.kernel = std::move(kernel);
   return plan;
 }

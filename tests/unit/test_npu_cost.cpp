@@ -84,6 +84,7 @@ CubeWork random_cube_work(int64_t most) {
   w.batch = pick(1, 4);
   w.bytes_a *= w.batch;
   w.aligned_a = pick(0, 1) == 1;
+  w.wide = dtype != f32 && pick(0, 1) == 1;
   return w;
 }
 
@@ -195,6 +196,20 @@ TEST_CASE("npu cost: f32 in the cube takes four passes or three") {
   const CubeWork half = cube_work(256, 256, 256, f16), full = cube_work(256, 256, 256, f32);
   CHECK(price_cube(preset, full, tiling).busy(Unit::kCube) ==
         3 * price_cube(preset, half, tiling).busy(Unit::kCube));
+}
+
+TEST_CASE("npu cost: a wide product differs from its twin in what leaves the core") {
+  const Preset preset = plain_preset();
+  const CubeTiling tiling{.bm = 64, .bn = 64, .bk = 256, .double_buffer = false};
+  CubeWork work = cube_work(64, 64, 256, f16);
+  const TaskPrice narrow = price_cube(preset, work, tiling);
+  work.wide = true;
+  const TaskPrice wide = price_cube(preset, work, tiling);
+  // 64 * 64 results of two bytes more at 20 bytes a ns.
+  CHECK(wide.pipeline_ns - narrow.pipeline_ns == std::llround(64 * 64 * 2 / 20.0));
+  CHECK(wide.bytes_in == narrow.bytes_in);
+  CHECK(wide.bytes_out == 64 * 64 * 4);
+  CHECK(wide.busy(Unit::kCube) == narrow.busy(Unit::kCube));
 }
 
 TEST_CASE("npu cost: waves of tiles") {

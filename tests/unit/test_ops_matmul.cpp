@@ -84,6 +84,45 @@ TEST_CASE("half products are accumulated wide") {
   CHECK(elements(matmul(a, b)) == Doubles{4096});
 }
 
+TEST_CASE("a wide product gives the sums as accumulated") {
+  Graph g;
+  for (const DType low : {f16, bf16}) {
+    // Neither dtype holds 2049.
+    const Value a = g.constant(Tensor::full(low, {1, 2049}, 1));
+    const Value b = g.constant(Tensor::full(low, {2049, 1}, 1));
+    const Value wide = matmul(a, b, {.wide = true});
+    CHECK(wide.dtype() == f32);
+    CHECK(elements(wide) == Doubles{2049});
+    CHECK(elements(matmul(a, b)) == Doubles{2048});
+  }
+}
+
+TEST_CASE("gradients of a wide product have its operands dtype and round the upstream gradient") {
+  Graph g;
+  const Value a = g.constant(Tensor::of<double>({1, 2}, {3, 5}));
+  const Value b = g.constant(Tensor::of<double>({2, 1}, {7, 11}));
+  for (const DType low : {f16, bf16}) {
+    const Value x = cast(a, low), y = cast(b, low);
+    // An upstream gradient of 1 + 2^-12 is 1 in either dtype.
+    const Value loss = sum(matmul(x, y, {.wide = true}) * (1.0f + 1.0f / 4096));
+    const Values grads = gradients(loss, {x, y});
+    CHECK(grads[0].dtype() == low);
+    CHECK(grads[1].dtype() == low);
+    CHECK(elements(grads[0]) == Doubles{7, 11});
+    CHECK(elements(grads[1]) == Doubles{3, 5});
+  }
+}
+
+TEST_CASE("only f16 and bf16 products can be wide") {
+  Graph g;
+  for (const DType dtype : {f64, f32, i32}) {
+    const Value a = g.constant(Tensor(dtype, {2, 2}));
+    const std::string text = error_of([&] { matmul(a, a, {.wide = true}); });
+    CHECK(contains(text, "f16 or bf16 for a wide product"));
+    CHECK(contains(text, name_of(dtype)));
+  }
+}
+
 TEST_CASE("matmul keeps unknown dimensions") {
   Graph g;
   const Value x = g.input("x", f32, {-1, 784});

@@ -64,7 +64,8 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
 // matrix that is broadcast counts once).
 struct CubeWork {
   int64_t batch = 1, m = 0, n = 0, k = 0;
-  DType dtype = f16;
+  DType dtype = f16;  // of the operands
+  bool wide = false;  // C leaves in f32, as accumulated
   int64_t bytes_a = 0, bytes_b = 0;
   bool aligned_a = true, aligned_b = true;  // rows are whole multiples of 512 B
 };

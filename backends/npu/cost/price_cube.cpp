@@ -19,6 +19,7 @@ class CubePricer {
         work_(work),
         tiling_(tiling),
         size_(static_cast<double>(size_of(work.dtype))),
+        size_out_(static_cast<double>(size_of(work.wide ? f32 : work.dtype))),
         steps_(std::max<int64_t>(1, ceil_div(work.k, tiling.bk * tiling.step_k))) {}
 
   TaskPrice run() {
@@ -69,7 +70,7 @@ class CubePricer {
     const double c = static_cast<double>(rows) * static_cast<double>(cols);
     t.out =
         std::max(4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) / preset_.clock_ghz(),
-                 c * size_ / preset_.gm_l1_gb_per_s);
+                 c * size_out_ / preset_.gm_l1_gb_per_s);
     return t;
   }
 
@@ -117,11 +118,11 @@ class CubePricer {
     const int64_t bm = std::min(tiling_.bm, rows_);
     const int64_t bn = std::min(tiling_.bn, cols_);
     const auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
-    const double from_memory =
-        reads_a / memory_rate(bm, step, work_.k) + reads_b / memory_rate(step, bn, work_.n);
+    const double from_memory = reads_a / memory_rate(bm, step, work_.k, size_) +
+                               reads_b / memory_rate(step, bn, work_.n, size_);
     const double traffic = std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_));
     chip_in_ = std::max(from_memory, traffic / preset_.l2_gb_per_s);
-    chip_out_ = bytes_out() / memory_rate(bm, bn, work_.n);
+    chip_out_ = bytes_out() / memory_rate(bm, bn, work_.n, size_out_);
     return std::max(from_memory + chip_out_, chip_in_);
   }
 
@@ -144,22 +145,22 @@ class CubePricer {
     return {again_a, again_b};
   }
 
-  // Bytes per ns of a [rows, cols] piece of a matrix with `row` columns: contiguous where it has
-  // whole rows.
-  double memory_rate(int64_t rows, int64_t cols, int64_t row) const {
-    const double run = static_cast<double>(cols == row ? rows * cols : cols) * size_;
+  // Bytes per ns of a [rows, cols] piece of a matrix with `row` columns of `size` bytes: contiguous
+  // where it has whole rows.
+  double memory_rate(int64_t rows, int64_t cols, int64_t row, double size) const {
+    const double run = static_cast<double>(cols == row ? rows * cols : cols) * size;
     return hbm_share(preset_, std::max(1.0, run)) * preset_.hbm_gb_per_s;
   }
 
   double bytes_out() const {
     return static_cast<double>(work_.batch) * static_cast<double>(work_.m) *
-           static_cast<double>(work_.n) * size_;
+           static_cast<double>(work_.n) * size_out_;
   }
 
   void finish(TaskPrice& price) const {
     price.bytes_in = work_.bytes_a + work_.bytes_b;
     price.bytes_out = checked_mul(checked_mul(work_.batch, checked_mul(work_.m, work_.n)),
-                                  static_cast<int64_t>(size_of(work_.dtype)));
+                                  static_cast<int64_t>(size_out_));
     price.flops = checked_mul(
         2, checked_mul(work_.batch, checked_mul(work_.m, checked_mul(work_.n, work_.k))));
     price.compute_roof_ns =
@@ -172,7 +173,7 @@ class CubePricer {
   const Preset& preset_;
   const CubeWork& work_;
   const CubeTiling& tiling_;
-  const double size_;
+  const double size_, size_out_;  // bytes of an element of the operands and of C
   const int64_t steps_;
   int64_t rows_ = 0, cols_ = 0, batches_ = 0, blocks_ = 1;
   TileTimes sum_;

@@ -20,11 +20,11 @@ constexpr int64_t kWorkOfABlock = int64_t{1} << 20;
 constexpr int64_t kMostBlocks = 32;
 
 // Splits C of each product in the batch into row or column bands. Results of f16 and bf16 products
-// are accumulated in f32 in the workspace and rounded in a second phase.
+// that are not wide are accumulated in f32 in the workspace and rounded in a second phase.
 class CubeKernel final : public Kernel {
  public:
   CubeKernel(const Node& node, bool saturate_f16)
-      : dtype_(node.type().dtype), saturate_f16_(saturate_f16) {
+      : dtype_(node.input(0).dtype()), result_(node.type().dtype), saturate_f16_(saturate_f16) {
     const auto& attributes = node.as<MatmulAttributes>();
     const Shape& a = node.input(0).shape();
     const Shape& b = node.input(1).shape();
@@ -45,12 +45,12 @@ class CubeKernel final : public Kernel {
   }
 
   size_t workspace_bytes() const {
-    const size_t wide = dtype_ == f32 ? 0 : align_up(results_ * sizeof(float), 64);
+    const size_t wide = result_ == f32 ? 0 : align_up(results_ * sizeof(float), 64);
     return wide + static_cast<size_t>(blocks_) * scratch_;
   }
   // In the word behind the workspace.
-  bool reports_status() const { return saturate_f16_ && dtype_ == f16 && results_ != 0; }
-  int phases() const override { return dtype_ == f32 ? 1 : 2; }
+  bool reports_status() const { return saturate_f16_ && result_ == f16 && results_ != 0; }
+  int phases() const override { return result_ == f32 ? 1 : 2; }
   int blocks(int phase) const override { return phase == 0 ? blocks_ : 1; }
 
   void run(void* const* args, int phase, int block) const override {
@@ -62,12 +62,12 @@ class CubeKernel final : public Kernel {
       call.n = results_;
       uint32_t status = 0;
       call.status = &status;
-      find_vector_instruction("cast", f32, dtype_, saturate_f16_)(call);
+      find_vector_instruction("cast", f32, result_, saturate_f16_)(call);
       if (reports_status()) raise_float_status(args[4], status);
       return;
     }
-    float* c = static_cast<float*>(dtype_ == f32 ? args[2] : static_cast<void*>(workspace));
-    const size_t wide = dtype_ == f32 ? 0 : align_up(results_ * sizeof(float), 64);
+    float* c = static_cast<float*>(result_ == f32 ? args[2] : static_cast<void*>(workspace));
+    const size_t wide = result_ == f32 ? 0 : align_up(results_ * sizeof(float), 64);
     char* scratch = workspace + wide + static_cast<size_t>(block) * scratch_;
     const int64_t all = bands_ * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
@@ -122,7 +122,8 @@ class CubeKernel final : public Kernel {
     if (range.m1 > range.m0 && range.n1 > range.n0) cube_block(plan_, cube, range, scratch);
   }
 
-  DType dtype_;
+  DType dtype_;   // of the operands
+  DType result_;  // f32 as accumulated, or the operands'
   bool saturate_f16_;
   CubePlan plan_;
   int64_t count_ = 1;
@@ -138,7 +139,7 @@ class CubeKernel final : public Kernel {
 }  // namespace
 
 Support supports_matmul(const Node& node) {
-  const DType dtype = node.type().dtype;
+  const DType dtype = node.input(0).dtype();
   if (dtype == f32 || dtype == f16 || dtype == bf16) return {true, ""};
   return {false,
           std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};

@@ -277,7 +277,8 @@ CubeWork product(const Node& node) {
   work.k = a.shape[a.shape.rank() - (attributes.transpose_a ? 2 : 1)];
   work.batch = 1;
   for (size_t i = 0; i + 2 < c.rank(); ++i) work.batch = checked_mul(work.batch, c[i]);
-  work.dtype = node.type().dtype;
+  work.dtype = a.dtype;
+  work.wide = attributes.wide;
   work.bytes_a = bytes_of(a);
   work.bytes_b = bytes_of(b);
   work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
