@@ -17,6 +17,7 @@
 #include "keel/graph/ir/update.h"
 #include "keel/graph/ir/value.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/graph/passes/precision.h"
 #include "keel/graph/passes/verify.h"
 #include "keel/graph/runtime/graph_function.h"
 #include "keel/graph/runtime/hook.h"
