@@ -16,6 +16,7 @@ int run_graph(const std::vector<std::string>& words) {
   line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");
   line.add("backend", "ref|cpu|npu", "for --compiled (npu)");
   line.add("batch", "N", "for --compiled (100)");
+  declare_precision_flag(line);
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
@@ -27,11 +28,19 @@ int run_graph(const std::vector<std::string>& words) {
   const std::string backend = line.choice("backend", keel::backend_names()).value_or("npu");
   const int64_t batch = line.integer("batch", 1, int64_t{1} << 32).value_or(100);
 
+  const std::string precision = read_precision(line);
+  if (line.has("precision") && !line.has("compiled")) {
+    throw keel::Error({.op = "--precision",
+                       .message = "is decided when the step is compiled",
+                       .fix = "add --compiled",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+
   keel::Graph graph;
   const auto classifier = model.build(graph);
   const keel::Update update = make_optimizer(optimizer, model.sgd_rate).minimize(classifier.loss);
   if (line.has("compiled")) {
-    keel::Session session(graph, keel::device(backend + ":0"));
+    keel::Session session(graph, keel::device(backend + ":0"), {.precision = precision});
     keel::ElementSpec element{
         {{"image", {keel::u8, {batch, 784}}}, {"label", {keel::u8, {batch}}}}};
     const auto queue =
@@ -45,6 +54,10 @@ int run_graph(const std::vector<std::string>& words) {
     for (const keel::InsertedOp& op : loop.compile_report().inserted_ops)
       std::cout << " " << op.type << " " << op.name << ";";
     std::cout << "\n";
+    if (precision == keel::kDefaultPrecision) return kExitDone;
+    std::cout << "precision: " << precision << "\n";
+    for (const auto& decision : loop.compile_report().precision.decisions)
+      std::cout << "  " << keel::to_string(decision) << "\n";
     return kExitDone;
   }
   graph.prepare_loop(update, {classifier.loss});

@@ -22,6 +22,19 @@ int read_threads(const CommandLine& line) {
   return static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
 }
 
+void declare_precision_flag(CommandLine& line) {
+  std::string names;
+  for (const std::string& name : keel::precision_names())
+    names += (names.empty() ? "" : "|") + name;
+  line.add("precision", names,
+           "mixed: products of 16-bit operands with f32 sums, all else f32 (" +
+               std::string(keel::kDefaultPrecision) + ")");
+}
+
+std::string read_precision(const CommandLine& line) {
+  return line.choice("precision", keel::precision_names()).value_or(keel::kDefaultPrecision);
+}
+
 keel::LabelledSplits load_data(const std::string& data) {
   return data == kDigits ? keel::make_digits() : keel::load_mnist(data);
 }

@@ -18,6 +18,9 @@ void declare_run_flags(CommandLine& line);
 std::string read_backend(const CommandLine& line);
 // --threads, as many as there are cores without it.
 int read_threads(const CommandLine& line);
+// --precision, fp32 without it: a name of keel::precision_modes().
+void declare_precision_flag(CommandLine& line);
+std::string read_precision(const CommandLine& line);
 // The built-in digits, or the MNIST files of a folder.
 keel::LabelledSplits load_data(const std::string& data);
 

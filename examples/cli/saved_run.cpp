@@ -25,6 +25,8 @@ SavedRun::SavedRun(std::string path)
                            "backend", "isa", "step", "cursor_position"}) {
     at(name);
   }
+  // Files written before there was a choice.
+  metadata_.emplace("precision", keel::kDefaultPrecision);
   integer("step", 0, std::numeric_limits<int64_t>::max());
 }
 

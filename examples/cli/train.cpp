@@ -163,7 +163,8 @@ class TrainRun {
     model_ = flags_.model->build(graph_);
     const keel::Update update = make_optimizer(flags_.optimizer, flags_.rate).minimize(model_.loss);
     Evaluation evaluation(graph_, model_);
-    keel::Session session(graph_, keel::device(flags_.backend + ":0"), {.seed = flags_.seed});
+    keel::Session session(graph_, keel::device(flags_.backend + ":0"),
+                          {.seed = flags_.seed, .precision = flags_.precision});
     session.loop_size() = flags_.loop_size;
     const TrainingFeed feed =
         feed_training(data_.train, session.spec({model_.image, model_.label}),
@@ -225,10 +226,10 @@ class TrainRun {
                         saved->at("backend"), saved->at("isa")));
       }
     }
-    progress.line(
-        fmt::format("training {} on {}:0, {} steps of {} images, loop size {}, {} thread{}",
-                    flags_.model->name, flags_.backend, total_steps_, flags_.batch,
-                    loop_size_text(), flags_.threads, flags_.threads == 1 ? "" : "s"));
+    progress.line(fmt::format(
+        "training {} on {}:0 in {}, {} steps of {} images, loop size {}, {} thread{}",
+        flags_.model->name, flags_.backend, flags_.precision, total_steps_, flags_.batch,
+        loop_size_text(), flags_.threads, flags_.threads == 1 ? "" : "s"));
     const int64_t left_out = data_.train.count() % flags_.batch;
     if (left_out != 0) {
       progress.line(fmt::format(
@@ -264,6 +265,7 @@ class TrainRun {
                                {"optimizer", flags_.optimizer},
                                {"lr", fmt::format("{}", flags_.rate)},
                                {"batch", std::to_string(flags_.batch)},
+                               {"precision", flags_.precision},
                                {"data", built_in ? flags_.data
                                                  : std::filesystem::absolute(flags_.data).string()},
                                {"data_sha256", data_sha256(data_.train)},
@@ -315,7 +317,8 @@ class TrainRun {
     summary["model"] = flags_.model->name;
     summary["data"] = data_.origin;
     summary["feed"] = feed_;
-    summary["dtype"] = "f32";
+    summary["dtype"] = "f32";  // of the states
+    summary["precision"] = flags_.precision;
     summary["optimizer"] = flags_.optimizer;
     summary["lr"] = flags_.rate;
     summary["seed"] = flags_.seed;

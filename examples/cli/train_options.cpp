@@ -30,6 +30,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   keel_examples::find_model(model);
   flags.optimizer = line.choice("optimizer", kOptimizers).value_or(flags.optimizer);
   flags.batch = line.integer("batch", 1, kMost).value_or(flags.batch);
+  flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
   flags.data = line.text("data").value_or(flags.data);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
@@ -41,11 +42,13 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
     saved->require_same("optimizer", given("optimizer", flags.optimizer));
     saved->require_same("batch", given("batch", std::to_string(flags.batch)));
     saved->require_same("seed", given("seed", std::to_string(seed)));
+    saved->require_same("precision", given("precision", flags.precision));
     std::vector<std::string> models;
     for (const auto& known : keel_examples::models()) models.push_back(known.name);
     model = saved->choice("model", models);
     flags.optimizer = saved->choice("optimizer", kOptimizers);
     flags.batch = saved->integer("batch", 1, kMost);
+    flags.precision = saved->choice("precision", keel::precision_names());
     seed = saved->integer("seed", 0, std::numeric_limits<int64_t>::max());
     if (!line.has("data")) flags.data = saved->at("data");
     if (!rate) rate = saved->number("lr", 0, kMostRate);
@@ -102,6 +105,7 @@ void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
 
 void declare_train_flags(CommandLine& line) {
   declare_run_flags(line);
+  declare_precision_flag(line);
   line.add("batch", "N", "images a step (100)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");

@@ -18,6 +18,7 @@ struct TrainFlags {
   std::string data = kDigits;
   std::string backend = "npu";
   std::string optimizer = "sgd";
+  std::string precision = keel::kDefaultPrecision;
   int64_t batch = 100;
   std::optional<int64_t> epochs;  // exactly one of the two is set
   std::optional<int64_t> steps;

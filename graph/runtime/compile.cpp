@@ -147,6 +147,7 @@ class Compiler {
   Compiler(Device device, CompileRequest request)
       : device_(device),
         request_(std::move(request)),
+        precision_(find_precision_mode(request_.precision)),
         supports_([this](const Node& node) { return device_.backend().supports(node); }) {}
 
   Compiled run() {
@@ -175,7 +176,7 @@ class Compiler {
   }
 
   // Null, and the reason in `placement`, where the backend declines.
-  std::unique_ptr<Graph> sunk(LoopPlacement& placement) const {
+  std::unique_ptr<Graph> sunk(LoopPlacement& placement) {
     const auto declined = [&](const Graph& graph, const char* op) {
       const Node* node = find_op(graph, op);
       const Support support = node == nullptr ? Support{true, ""} : supports_(*node);
@@ -207,9 +208,14 @@ class Compiler {
     return graph;
   }
 
-  std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) const {
+  std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) {
     graph = decompose(*graph, supports_);
     check(*graph, "decompose");
+    precision_report_ = {precision_.name, {}};
+    if (precision_.low) {
+      graph = apply_precision(*graph, precision_, supports_, &precision_report_);
+      check(*graph, "precision");
+    }
     graph = fold(*graph);
     check(*graph, "fold");
     graph = cse(*graph);
@@ -223,12 +229,14 @@ class Compiler {
   Compiled finish(std::unique_ptr<Graph> graph, LoopPlacement placement) const {
     auto program = device_.backend().compile(device_.index(), *graph,
                                              {.sink = request_.sink, .fuse = request_.fuse});
-    CompileReport report{std::move(placement), program->info().inserted_ops};
+    CompileReport report{std::move(placement), program->info().inserted_ops, precision_report_};
     return {std::move(graph), std::move(program), std::move(report)};
   }
 
   Device device_;
   CompileRequest request_;
+  const PrecisionMode& precision_;
+  PrecisionReport precision_report_;
   SupportsFunction supports_;
 };
 

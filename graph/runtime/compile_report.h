@@ -1,5 +1,6 @@
 // What compilation decided and added that a user cannot see in the graph: where the loop runs and
-// why, and the control tasks around a sunk step. Plain values, the same for every loop size.
+// why, the control tasks around a sunk step, and what is computed in which dtype. Plain values, the
+// same for every loop size.
 #ifndef KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
 #define KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
 
@@ -9,6 +10,7 @@
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/export.h"
 #include "keel/core/device/program.h"
+#include "keel/graph/passes/precision.h"
 
 namespace keel {
 
@@ -30,6 +32,7 @@ struct CompileReport {
   LoopPlacement loop;                    // kNone for a program that is no loop
   std::vector<InsertedOp> inserted_ops;  // of a sunk step: LOOP_INC, LOOP_SWITCH, LOOP_ACTIVE,
                                          // LOOP_RESET
+  PrecisionReport precision;
 };
 
 }  // namespace keel

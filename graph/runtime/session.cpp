@@ -80,6 +80,8 @@ namespace {
 void tell(const CompileReport& report, const Device& device) {
   for (const InsertedOp& op : report.inserted_ops)
     log_info("Insert op success, name:" + op.name + ", type:" + op.type + ".");
+  for (const PrecisionDecision& decision : report.precision.decisions)
+    log_info("precision " + report.precision.mode + ": " + to_string(decision));
   if (report.loop.kind != LoopKind::kHost) return;
   log_warn("loop on " + device.name() +
            ": driven by the host, a launch and a synchronisation for " + "each step, because " +
@@ -102,6 +104,7 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
                  .got = "0",
                  .kind = ErrorKind::kInvalidArgument});
   }
+  find_precision_mode(options.precision);
   if (options.loop_size) loop_size.set(*options.loop_size, "SessionOptions::loop_size");
   if (!graph->frozen()) {
     graph->step();
@@ -121,6 +124,7 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
     request.queue = key.queue;
     if (key.sunk) request.step.boundary = {key.stop_when, site};
     request.fuse = options.fuse;
+    request.precision = options.precision;
     store.add_states(*graph);
     ++compiles;
     auto made = std::make_shared<Executable>(std::move(key), compile(device, std::move(request)),

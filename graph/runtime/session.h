@@ -24,6 +24,9 @@ namespace keel {
 struct SessionOptions {
   uint64_t seed = 0;  // of initial values, dropout and the like
   bool fuse = true;
+  // Of every program of the session: "fp32", or another name of precision_modes() (products in a
+  // 16-bit dtype, states and updates as the graph has them).
+  std::string precision = "fp32";
   size_t cached_programs = 16;         // at least 1
   std::optional<int64_t> loop_size{};  // steps per launch where Loop::run() does not say; else
                                        // NPU_LOOP_SIZE, else 1

@@ -1,0 +1,223 @@
+#include "keel/graph/passes/precision.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "keel/core/base/error.h"
+#include "keel/graph/passes/cloner.h"
+
+namespace keel {
+namespace {
+
+const char* name_of(PrecisionRule rule) {
+  static constexpr const char* kNames[] = {"low", "keep", "follow"};
+  return kNames[static_cast<size_t>(rule)];
+}
+
+bool has_f32(const Node& node) {
+  const auto is_f32 = [](const auto& of) { return of == f32; };
+  return std::any_of(node.inputs().begin(), node.inputs().end(),
+                     [&](const Value& v) { return is_f32(v.dtype()); }) ||
+         std::any_of(node.types().begin(), node.types().end(),
+                     [&](const Type& t) { return is_f32(t.dtype); });
+}
+
+// What is left as it is under every mode: what has bodies of its own, and what is ordered.
+bool is_fixed(const Node& node) {
+  return node.has(kSource | kControl | kEffect) || !node.bodies().empty();
+}
+
+bool can_be_wide(const Node& node) {
+  const AttributesSchema* schema = node.op().attributes;
+  return schema != nullptr &&
+         std::find(schema->names.begin(), schema->names.end(), "wide") != schema->names.end();
+}
+
+Attributes widened(const Node& node) {
+  AttributeList list = node.attributes().list();
+  for (auto& [name, value] : list) {
+    if (name == "wide") value = true;
+  }
+  return node.op().attributes->parse(list);
+}
+
+class PrecisionPass {
+ public:
+  PrecisionPass(const PrecisionMode& mode, const SupportsFunction& supports,
+                PrecisionReport* report)
+      : mode_(mode), low_(*mode.low), supports_(supports), report_(report) {}
+
+  void rewrite(const Graph& from, Graph& to, const std::string& inside) {
+    Copy copy{Cloner(from, to), to, {}, {}, inside};
+    copy.cloner.clone_inputs();
+    const std::vector<bool> live = live_nodes(from);
+    for (const Node& node : from.nodes()) {
+      if (live[node.id()] && node.op_name() != "input") visit(node, copy);
+    }
+    for (const Value& v : from.outputs()) copy.cloner.map(v, full(v, v.node().site(), copy));
+    for (const Assignment& a : from.updates())
+      copy.cloner.map(a.next, full(a.next, a.next.node().site(), copy));
+    copy.cloner.finish();
+  }
+
+ private:
+  using Casts = std::unordered_map<Value, Value, ValueHash>;
+
+  // A graph being copied: the cloner maps each old value to the new one in the dtype it was
+  // computed in; the others hold the casts of it, by new value.
+  struct Copy {
+    Cloner cloner;
+    Graph& to;
+    Casts lowered, raised;
+    std::string inside;
+  };
+
+  struct Choice {
+    bool low = false;
+    std::string rule;
+  };
+
+  void visit(const Node& node, Copy& copy) {
+    if (is_fixed(node)) {
+      add(node, all_full(node, copy), node.attributes(), copied_bodies(node), copy);
+      return;
+    }
+    const Choice choice = choose(node, copy);
+    if (choice.low) {
+      lower(node, copy);
+    } else {
+      add(node, all_full(node, copy), node.attributes(), {}, copy);
+    }
+    if (report_ == nullptr || !has_f32(node)) return;
+    report_->decisions.push_back(
+        {node.op_name(), node.site(), choice.low ? low_ : f32, choice.rule, copy.inside});
+  }
+
+  // ---- what the table says
+
+  const PrecisionRow* row_of(const Node& node) const {
+    for (const PrecisionRow& row : mode_.rows) {
+      if (!row.op.empty() && row.op != node.op_name()) continue;
+      if (row.traits == 0 || node.has(row.traits)) return &row;
+    }
+    return nullptr;
+  }
+
+  Choice choose(const Node& node, const Copy& copy) const {
+    const PrecisionRow* row = row_of(node);
+    if (row == nullptr) return {false, "no rule: keep"};
+    const std::string rule = row->what + ": " + name_of(row->rule);
+    if (row->rule == PrecisionRule::kKeep) return {false, rule};
+    const bool reads_f32 = std::any_of(node.inputs().begin(), node.inputs().end(),
+                                       [](const Value& v) { return v.dtype() == f32; });
+    if (!reads_f32) return {false, rule + " (no f32 operand)"};
+    if (row->rule == PrecisionRule::kFollow && !reads_low(node, copy))
+      return {false, rule + " (an operand is f32)"};
+    if (!node.has(kProduct)) return {true, rule};
+    if (!can_be_wide(node)) return {false, rule + " (" + node.op_name() + " has no wide form)"};
+    return {true, rule + " (f32 sums)"};
+  }
+
+  bool reads_low(const Node& node, const Copy& copy) const {
+    return std::all_of(node.inputs().begin(), node.inputs().end(), [&](const Value& v) {
+      return v.dtype() != f32 || copy.cloner(v).dtype() == low_;
+    });
+  }
+
+  // ---- rewriting
+
+  void lower(const Node& node, Copy& copy) {
+    Values inputs;
+    for (const Value& v : node.inputs()) {
+      inputs.push_back(v.dtype() == f32 ? lowered(v, node.site(), copy) : full(v, {}, copy));
+    }
+    const Node& made =
+        add(node, inputs, node.has(kProduct) ? widened(node) : node.attributes(), {}, copy);
+    require_supported(made, made);
+    for (const Value& v : made.inputs()) require_supported(v.node(), made);
+  }
+
+  static const Node& add(const Node& node, Values inputs, Attributes attributes,
+                         std::vector<std::shared_ptr<Graph>> bodies, Copy& copy) {
+    const Node& made = copy.to.add(node.op(), std::move(inputs), std::move(attributes), node.site(),
+                                   std::move(bodies));
+    for (size_t i = 0; i < made.types().size(); ++i)
+      copy.cloner.map(node.output(i), made.output(i));
+    return made;
+  }
+
+  std::vector<std::shared_ptr<Graph>> copied_bodies(const Node& node) {
+    if (node.op_name() == "fused") return node.bodies();
+    std::vector<std::shared_ptr<Graph>> bodies;
+    for (const auto& body : node.bodies()) {
+      const std::string name = node.op_name() + " body " + std::to_string(bodies.size());
+      bodies.push_back(std::make_shared<Graph>(body->ops()));
+      rewrite(*body, *bodies.back(), name);
+    }
+    return bodies;
+  }
+
+  // The value in the low dtype.
+  Value lowered(const Value& old, CallSite site, Copy& copy) {
+    const Value now = copy.cloner(old);
+    return now.dtype() == low_ ? now : converted(now, low_, site, copy.lowered, copy.to);
+  }
+
+  // The value in the dtype that it has in the old graph.
+  Value full(const Value& old, CallSite site, Copy& copy) {
+    const Value now = copy.cloner(old);
+    if (now.dtype() == old.dtype()) return now;
+    return converted(now, old.dtype(), site, copy.raised, copy.to);
+  }
+
+  Values all_full(const Node& node, Copy& copy) {
+    Values values;
+    for (const Value& v : node.inputs()) values.push_back(full(v, node.site(), copy));
+    return values;
+  }
+
+  static Value converted(const Value& value, DType dtype, CallSite site, Casts& casts, Graph& to) {
+    Value& made = casts[value];
+    if (made.valid()) return made;
+    const OpDef& op = to.ops().at("cast");
+    made = to.add(op, {value}, op.attributes->parse({{"dtype", dtype}}), site).output();
+    return made;
+  }
+
+  void require_supported(const Node& node, const Node& asked) const {
+    if (node.has(kSource)) return;
+    const Support support = supports_(node);
+    if (support.supported) return;
+    throw Error({.op = asked.op_name(),
+                 .message = "precision " + mode_.name + " computes it in " +
+                            std::string(keel::name_of(low_)) +
+                            ", which the backend declines: " + support.reason,
+                 .fix = "use precision " + std::string(kDefaultPrecision) +
+                        ", or a device that has " + std::string(keel::name_of(low_)),
+                 .site = asked.site()});
+  }
+
+  const PrecisionMode& mode_;
+  const DType low_;
+  const SupportsFunction& supports_;
+  PrecisionReport* report_;
+};
+
+}  // namespace
+
+std::string to_string(const PrecisionDecision& decision) {
+  std::string text = decision.inside.empty() ? "" : decision.inside + ": ";
+  text += decision.op + ": " + name_of(decision.dtype) + " by " + decision.rule;
+  return decision.site.known() ? text + ", " + to_string(decision.site) : text;
+}
+
+std::unique_ptr<Graph> apply_precision(const Graph& graph, const PrecisionMode& mode,
+                                       const SupportsFunction& supports, PrecisionReport* report) {
+  if (report != nullptr) report->mode = mode.name;
+  auto result = std::make_unique<Graph>(graph.ops());
+  PrecisionPass(mode, supports, report).rewrite(graph, *result, "");
+  return result;
+}
+
+}  // namespace keel

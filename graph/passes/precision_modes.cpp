@@ -1,0 +1,51 @@
+#include "keel/core/base/error.h"
+#include "keel/graph/passes/precision.h"
+
+namespace keel {
+namespace {
+
+std::vector<PrecisionRow> mixed_rows() {
+  return {{.what = "products", .traits = kProduct, .rule = PrecisionRule::kLow},
+          {.what = "everything else", .rule = PrecisionRule::kKeep}};
+}
+
+}  // namespace
+
+const std::vector<PrecisionMode>& precision_modes() {
+  static const std::vector<PrecisionMode> modes = {
+      {.name = kDefaultPrecision,
+       .summary = "every node in the dtype the graph gives it",
+       .low = std::nullopt,
+       .rows = {}},
+      {.name = "mixed_bf16",
+       .summary = "products of bf16 operands with f32 sums, everything else and the states f32",
+       .low = bf16,
+       .rows = mixed_rows()},
+      {.name = "mixed_fp16",
+       .summary = "products of f16 operands with f32 sums, everything else and the states f32; no "
+                  "loss scaling",
+       .low = f16,
+       .rows = mixed_rows()},
+  };
+  return modes;
+}
+
+std::vector<std::string> precision_names() {
+  std::vector<std::string> names;
+  for (const PrecisionMode& mode : precision_modes()) names.push_back(mode.name);
+  return names;
+}
+
+const PrecisionMode& find_precision_mode(const std::string& name) {
+  std::string known;
+  for (const PrecisionMode& mode : precision_modes()) {
+    if (mode.name == name) return mode;
+    known += (known.empty() ? "" : ", ") + mode.name;
+  }
+  throw Error({.op = "precision",
+               .expected = "one of " + known,
+               .got = "'" + name + "'",
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+}  // namespace keel
