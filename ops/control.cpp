@@ -141,6 +141,43 @@ std::vector<Type> infer_fused(const InferContext& c) {
   return types_of(graph.outputs());
 }
 
+// The first body ends in a product whose operands may be loaded through element-wise ops; the
+// second takes the product and the node's remaining inputs to the outputs.
+std::vector<Type> infer_fused_product(const InferContext& c) {
+  const Graph &load = body(c, 0), &epilogue = body(c, 1);
+  require_no_updates(c, "product", load);
+  require_no_updates(c, "epilogue", epilogue);
+  size_t products = 0;
+  for (const Node& node : load.nodes()) {
+    if (node.has(kProduct)) ++products;
+    if (!node.has(kElementwise | kSource | kProduct)) {
+      c.fail("product", "a product and element-wise ops", "'" + node.op_name() + "'");
+    }
+  }
+  const bool ends = load.outputs().size() == 1 && load.outputs()[0].node().has(kProduct);
+  if (products != 1 || !ends) {
+    c.fail("product", "one output, made by its only product",
+           std::to_string(products) + " products");
+  }
+  for (const Node& node : epilogue.nodes()) {
+    if (!node.has(kElementwise | kSource)) {
+      c.fail("epilogue", "element-wise ops only", "'" + node.op_name() + "'");
+    }
+  }
+  std::vector<Type> expected;
+  for (const Value& v : load.inputs()) expected.push_back(v.type());
+  for (size_t i = 1; i < epilogue.inputs().size(); ++i) {
+    expected.push_back(epilogue.inputs()[i].type());
+  }
+  const bool linked =
+      !epilogue.inputs().empty() && epilogue.inputs()[0].type() == load.outputs()[0].type();
+  if (!linked || !std::equal(expected.begin(), expected.end(), c.inputs.begin(), c.inputs.end())) {
+    c.fail("bodies", "inputs of the types that the bodies take", "others");
+  }
+  if (epilogue.outputs().empty()) c.fail("epilogue", "at least one output", "none");
+  return types_of(epilogue.outputs());
+}
+
 // The inputs of the body are those of the program, the same in every step; what changes comes from
 // dequeue.
 std::vector<Type> infer_sunk_loop(const InferContext& c) {
@@ -216,6 +253,13 @@ void register_control(OpTable& table) {
              .bodies = 1,
              .infer = infer_fused,
              .traits = kElementwise | kControl});
+  table.add({.name = "fused_product",
+             .summary = "a product with the element-wise ops around it, computed in one pass",
+             .input_names = {"input"},
+             .variadic = true,
+             .bodies = 2,
+             .infer = infer_fused_product,
+             .traits = kControl});
   table.add({.name = "step_end",
              .summary = "with is_step_boundary: where a step ends; its input true ends the launch",
              .input_names = {"stop"},

@@ -251,10 +251,12 @@ class Lowering {
   }
 
   static std::string op_text(const Node& node) {
-    if (node.op_name() != "fused") return node.op_name();
+    if (node.op_name() != "fused" && node.op_name() != "fused_product") return node.op_name();
     std::string text;
-    for (const Node& inner : node.bodies()[0]->nodes()) {
-      if (!inner.has(kSource)) text += (text.empty() ? "" : "+") + inner.op_name();
+    for (const auto& body : node.bodies()) {
+      for (const Node& inner : body->nodes()) {
+        if (!inner.has(kSource)) text += (text.empty() ? "" : "+") + inner.op_name();
+      }
     }
     return "fused(" + text + ")";
   }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kTileStep = 64;  // elements; keeps every register aligned to a cache line
 constexpr int64_t kLargestTile = 4096;
+constexpr int64_t kShortRow = 256;
 
 // A broadcast inside a cluster is no work of its own: its input, which comes from outside or is a
 // constant, is read in the cluster's shape anyway.
@@ -42,7 +43,11 @@ Support supports_one(const Node& node, const InstructionLookup& lookup) {
 Support supports_tiles(const Node& node, const InstructionLookup& lookup) {
   if (!node.has(kElementwise)) return {false, "not element-wise"};
   if (node.bodies().empty()) return supports_one(node, lookup);
-  for (const Node& inner : node.bodies()[0]->nodes()) {
+  return supports_tiles(*node.bodies()[0], lookup);
+}
+
+Support supports_tiles(const Graph& body, const InstructionLookup& lookup) {
+  for (const Node& inner : body.nodes()) {
     if (Support s = supports_one(inner, lookup); !s.supported) return s;
   }
   return {true, ""};
@@ -52,16 +57,23 @@ Support supports_tiles(const Node& node, const InstructionLookup& lookup) {
 // in place of registers where nothing is lost by it.
 class TileProgram::Builder {
  public:
-  Builder(TileProgram& program, const Node& node, const InstructionLookup& lookup)
-      : program_(program), node_(node), lookup_(lookup) {}
+  Builder(TileProgram& program, const InstructionLookup& lookup)
+      : program_(program), lookup_(lookup) {}
 
+  void build(const Node& node) {
+    if (!node.bodies().empty()) return build(*node.bodies()[0]);
+    collect_single(node);
+    build();
+  }
+  void build(const Graph& body) {
+    collect_body(body);
+    build();
+  }
+
+ private:
   void build() {
-    shape_ = node_.type().shape;
     program_.elements_ = shape_.num_elements();
-    if (node_.bodies().empty())
-      collect_single();
-    else
-      collect_body();
+    program_.row_elements_ = shape_.rank() == 0 ? 1 : shape_.back();
     merge_products();
     number_uses();
     for (size_t i = 0; i < nodes_.size(); ++i) add_instruction(i);
@@ -71,7 +83,6 @@ class TileProgram::Builder {
     find_in_place();
   }
 
- private:
   struct Named {
     const Node* node;  // null for a copy of `inputs[0]` to an output
     std::vector<Value> inputs;
@@ -79,16 +90,19 @@ class TileProgram::Builder {
     const char* merged = nullptr;  // the instruction that does this node's op and another's at once
   };
 
-  void collect_single() {
-    for (size_t i = 0; i < node_.inputs().size(); ++i) {
-      argument_[node_.input(i)] = static_cast<uint32_t>(i);
+  void collect_single(const Node& node) {
+    shape_ = node.type().shape;
+    program_.inputs_ = node.inputs().size();
+    for (size_t i = 0; i < node.inputs().size(); ++i) {
+      argument_[node.input(i)] = static_cast<uint32_t>(i);
     }
-    nodes_.push_back({&node_, node_.inputs(), node_.output()});
-    outputs_.push_back(node_.output());
+    nodes_.push_back({&node, node.inputs(), node.output()});
+    outputs_.push_back(node.output());
   }
 
-  void collect_body() {
-    const Graph& body = *node_.bodies()[0];
+  void collect_body(const Graph& body) {
+    shape_ = body.outputs()[0].shape();
+    program_.inputs_ = body.inputs().size();
     for (size_t i = 0; i < body.inputs().size(); ++i) {
       argument_[body.inputs()[i]] = static_cast<uint32_t>(i);
     }
@@ -164,7 +178,7 @@ class TileProgram::Builder {
   }
 
   uint32_t output_argument(size_t output) const {
-    return static_cast<uint32_t>(node_.inputs().size() + output);
+    return static_cast<uint32_t>(program_.inputs_ + output);
   }
 
   Operand operand(const Value& v, size_t at) {
@@ -191,8 +205,10 @@ class TileProgram::Builder {
     Operand operand;
     operand.index = take_register();
     operand.element_size = size_of(v.dtype());
-    program_.loads_.push_back(
-        {at, argument, operand.index, BroadcastReader(v.shape(), shape_, operand.element_size)});
+    const bool one_row = v.shape().num_elements() == shape_.back() && v.shape().back() != 1;
+    if (one_row) operand.row_of = argument;
+    program_.loads_.push_back({at, argument, operand.index, operand.element_size, one_row,
+                               BroadcastReader(v.shape(), shape_, operand.element_size)});
     return operand;
   }
 
@@ -273,7 +289,6 @@ class TileProgram::Builder {
   void measure_outputs() {
     size_t bytes = 0;
     for (const Value& v : outputs_) bytes += size_of(v.dtype());
-    program_.inputs_ = node_.inputs().size();
     program_.large_ =
         bytes * static_cast<size_t>(program_.elements_) >= TileProgram::kStreamedBytes;
   }
@@ -305,7 +320,6 @@ class TileProgram::Builder {
   }
 
   TileProgram& program_;
-  const Node& node_;
   const InstructionLookup& lookup_;
   Shape shape_;
   std::vector<Named> nodes_;
@@ -321,7 +335,11 @@ class TileProgram::Builder {
 };
 
 TileProgram::TileProgram(const Node& node, const InstructionLookup& lookup) {
-  Builder(*this, node, lookup).build();
+  Builder(*this, lookup).build(node);
+}
+
+TileProgram::TileProgram(const Graph& body, const InstructionLookup& lookup) {
+  Builder(*this, lookup).build(body);
 }
 
 namespace {
@@ -335,13 +353,43 @@ void order_streamed_stores() {
 
 }  // namespace
 
+// Registers beyond the file's size (many values, 64 elements each) still fit: 24 instructions bound
+// their number.
 uint32_t TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
   uint32_t status = 0;
-  // Registers beyond the file's size (many values, 64 elements each) still fit: 24 instructions
-  // bound their number.
   alignas(64) char registers[kRegisterFileBytes];
   for (int64_t at = begin; at < end; at += tile_) {
-    run_tile(args, at, std::min(tile_, end - at), registers, &status);
+    run_window(args, {.begin = at, .count = std::min(tile_, end - at)}, registers, &status);
+  }
+  if (large_) order_streamed_stores();
+  return status;
+}
+
+uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
+                                int64_t stride) const {
+  uint32_t status = 0;
+  alignas(64) char registers[kRegisterFileBytes];
+  // Short rows that follow each other are better taken as one long one.
+  const bool flat =
+      piece.columns == row_elements_ && stride == row_elements_ && row_elements_ < kShortRow;
+  const int64_t rows = flat ? 1 : piece.rows;
+  const int64_t columns = flat ? piece.rows * piece.columns : piece.columns;
+  const int64_t widest = std::min(columns, tile_);
+  const int64_t pitch = (widest + kTileStep - 1) / kTileStep * kTileStep;
+  const int64_t together = std::max<int64_t>(1, tile_ / std::max<int64_t>(1, pitch));
+  for (int64_t row = 0; row < rows; row += together) {
+    for (int64_t column = 0; column < columns; column += widest) {
+      Window window;
+      window.count = std::min(widest, columns - column);
+      window.rows = std::min(together, rows - row);
+      window.column = piece.column + column;
+      window.pitch = flat ? 0 : row_elements_;
+      window.begin = (piece.row + row) * row_elements_ + window.column;
+      window.register_pitch = static_cast<size_t>(pitch);
+      window.piece_stride = stride;
+      window.piece_at = row * stride + column;
+      run_window(args, window, registers, &status);
+    }
   }
   if (large_) order_streamed_stores();
   return status;
@@ -353,39 +401,64 @@ bool TileProgram::streams(void* const* args, const Instruction& instruction) con
          std::find(args, args + inputs_, args[instruction.dst.index]) == args + inputs_;
 }
 
-void TileProgram::run_tile(void* const* args, int64_t begin, int64_t count, char* registers,
-                           uint32_t* status) const {
-  const auto address = [&](const Operand& o) -> char* {
-    switch (o.place) {
-      case Place::kRegister:
-        return registers + o.index * register_stride_;
-      case Place::kConstant:
-        return const_cast<char*>(constants_.data()) + o.index;
-      case Place::kArgument:
-        break;
+TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* args,
+                                         const Window& window, char* registers) const {
+  const size_t size = operand.element_size;
+  const auto elements = [&](int64_t count) { return static_cast<size_t>(count) * size; };
+  if (operand.place == Place::kConstant) {
+    return {const_cast<char*>(constants_.data()) + operand.index, 0};
+  }
+  if (operand.place == Place::kArgument) {
+    char* base = static_cast<char*>(args[operand.index]);
+    if (operand.scalar) return {base, 0};
+    if (operand.index == 0 && window.piece_stride != 0) {
+      return {base + elements(window.piece_at), elements(window.piece_stride)};
     }
-    const size_t offset = o.scalar ? 0 : static_cast<size_t>(begin) * o.element_size;
-    return static_cast<char*>(args[o.index]) + offset;
-  };
-  auto load = loads_.begin();
+    return {base + elements(window.begin), elements(window.pitch)};
+  }
+  // Between rows of its own, a row that all share is read where it lies.
+  if (operand.row_of >= 0 && window.pitch != 0) {
+    return {static_cast<char*>(args[operand.row_of]) + elements(window.column), 0};
+  }
+  return {registers + operand.index * register_stride_, window.register_pitch * size};
+}
+
+void TileProgram::load(const Load& load, void* const* args, const Window& window,
+                       char* registers) const {
+  if (load.one_row && window.pitch != 0) return;
+  char* dst = registers + load.dst * register_stride_;
+  for (int64_t row = 0; row < window.rows; ++row) {
+    load.reader.read(args[load.argument], dst, window.begin + row * window.pitch, window.count);
+    dst += window.register_pitch * load.element_size;
+  }
+}
+
+void TileProgram::run_window(void* const* args, const Window& window, char* registers,
+                             uint32_t* status) const {
+  auto next_load = loads_.begin();
   for (size_t i = 0; i < instructions_.size(); ++i) {
-    for (; load != loads_.end() && load->before == i; ++load) {
-      load->reader.read(args[load->argument], registers + load->dst * register_stride_, begin,
-                        count);
+    for (; next_load != loads_.end() && next_load->before == i; ++next_load) {
+      load(*next_load, args, window, registers);
     }
     const Instruction& instruction = instructions_[i];
     VectorCall call;
-    call.dst = address(instruction.dst);
+    const Lines dst = lines_of(instruction.dst, args, window, registers);
+    Lines src[3];
     for (uint32_t s = 0; s < instruction.sources; ++s) {
-      call.src[s] = address(instruction.src[s]);
+      src[s] = lines_of(instruction.src[s], args, window, registers);
       call.scalar[s] = instruction.src[s].scalar;
     }
-    call.n = static_cast<size_t>(count);
+    call.n = static_cast<size_t>(window.count);
     call.streams = streams(args, instruction);
     call.imm[0] = instruction.imm[0];
     call.imm[1] = instruction.imm[1];
     call.status = status;
-    instruction.function(call);
+    for (size_t row = 0; row < static_cast<size_t>(window.rows); ++row) {
+      call.dst = dst.at + row * dst.step;
+      for (uint32_t s = 0; s < instruction.sources; ++s)
+        call.src[s] = src[s].at + row * src[s].step;
+      instruction.function(call);
+    }
   }
 }
 

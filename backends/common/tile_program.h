@@ -21,17 +21,30 @@ namespace keel {
 using InstructionLookup =
     std::function<VectorInstruction(std::string_view op, DType in, DType out)>;
 
-// Whether the lookup has an instruction for each op of an element-wise or fused node.
+// Whether the lookup has an instruction for each op of an element-wise or fused node, or of a
+// cluster's body.
 Support supports_tiles(const Node& node, const InstructionLookup& lookup);
+Support supports_tiles(const Graph& body, const InstructionLookup& lookup);
+
+// Rows and columns of an iteration shape seen as a matrix: its last dimension and all others.
+struct TileRectangle {
+  int64_t row = 0, rows = 0;
+  int64_t column = 0, columns = 0;
+};
 
 class TileProgram {
  public:
   // REQUIRES supports_tiles(node, lookup).
   TileProgram(const Node& node, const InstructionLookup& lookup);
+  // Of the body of a cluster. REQUIRES supports_tiles(body, lookup).
+  TileProgram(const Graph& body, const InstructionLookup& lookup);
 
-  // Computes elements [begin, end) of every output. args: the node's inputs, then its outputs.
-  // Returns the status bits that saturating instructions raised.
+  // Computes elements [begin, end) of every output. args: the inputs of the node or body, then its
+  // outputs. Returns the status bits that saturating instructions raised.
   uint32_t run(void* const* args, int64_t begin, int64_t end) const;
+  // The same for a rectangle, of whose input 0 only that piece is there: at args[0], with so many
+  // elements from row to row. REQUIRES that input 0 has the iteration shape.
+  uint32_t run_piece(void* const* args, const TileRectangle& piece, int64_t stride) const;
 
   int64_t elements() const noexcept { return elements_; }
   size_t instructions() const noexcept { return instructions_.size(); }
@@ -52,6 +65,8 @@ class TileProgram {
     uint32_t index = 0;  // register, argument, or byte offset of the constant
     size_t element_size = 0;
     bool scalar = false;
+    // Of a register that a load fills from one row for all: the argument that has that row.
+    int64_t row_of = -1;
   };
   struct Instruction {
     VectorInstruction function = nullptr;
@@ -65,15 +80,35 @@ class TileProgram {
     size_t before = 0;
     uint32_t argument = 0;
     uint32_t dst = 0;
+    size_t element_size = 0;
+    bool one_row = false;  // each row of the iteration shape reads the same
     BroadcastReader reader;
+  };
+  // What one pass through the instructions works on: rows of `count` elements, the first beginning
+  // at element `begin` of the iteration shape, `pitch` elements from row to row (0: one row, which
+  // may run over several of the iteration shape).
+  struct Window {
+    int64_t begin = 0, count = 0, rows = 1, pitch = 0;
+    int64_t column = 0;
+    size_t register_pitch = 0;  // elements from row to row in a register
+    // Where argument 0 is only a piece: its rows lie so many elements apart, and the window begins
+    // at this element of it; else the stride is 0.
+    int64_t piece_stride = 0, piece_at = 0;
+  };
+  struct Lines {  // the first row of an operand, and bytes from row to row
+    char* at = nullptr;
+    size_t step = 0;
   };
   class Builder;
 
-  void run_tile(void* const* args, int64_t begin, int64_t count, char* registers,
-                uint32_t* status) const;
+  void run_window(void* const* args, const Window& window, char* registers, uint32_t* status) const;
+  Lines lines_of(const Operand& operand, void* const* args, const Window& window,
+                 char* registers) const;
+  void load(const Load& load, void* const* args, const Window& window, char* registers) const;
   bool streams(void* const* args, const Instruction& instruction) const;
 
   int64_t elements_ = 0;
+  int64_t row_elements_ = 1;  // of the iteration shape's last dimension
   int64_t tile_ = 0;
   size_t register_count_ = 0;
   size_t register_stride_ = 0;

@@ -26,7 +26,7 @@ class CpuLibrary final : public KernelLibrary {
   Support supports(const Node& node) const override {
     if (has_movement_kernel(node)) return {true, ""};
     if (node.has(kElementwise)) return supports_tiles(node, find_instruction);
-    if (node.op_name() == "matmul") return {true, ""};
+    if (is_product(node)) return supports_matmul(node);
     if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
     if (is_reduction(node)) return {true, ""};
     return supports_softmax(node);
@@ -35,7 +35,7 @@ class CpuLibrary final : public KernelLibrary {
   KernelPlan plan(const Node& node) const override {
     if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
     if (node.has(kElementwise)) return plan_tiles(node);
-    if (node.op_name() == "matmul") return plan_matmul(node);
+    if (is_product(node)) return plan_matmul(node);
     if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
     if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
     if (is_reduction(node)) {
@@ -55,6 +55,9 @@ class CpuLibrary final : public KernelLibrary {
   int64_t control_ns(TaskKind) const override { return 0; }
 
  private:
+  static bool is_product(const Node& node) {
+    return node.op_name() == "matmul" || node.op_name() == "fused_product";
+  }
   static bool is_reduction(const Node& node) {
     return node.inputs().size() == 1 &&
            find_reduction(node.op_name(), node.input(0).dtype()).complete();

@@ -8,6 +8,7 @@ namespace keel::cpu {
 
 // matmul of any number dtype, batched and transposed as its attributes say; by Eigen on tiles whose
 // size follows from the shape alone, so that the result does not depend on the number of threads.
+Support supports_matmul(const Node& node);
 KernelPlan plan_matmul(const Node& node);
 
 // softmax, log_softmax, softmax_cross_entropy and its gradient, in f32 and f64 with class ids as

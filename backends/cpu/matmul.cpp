@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -8,8 +10,11 @@
 #include <Eigen/Core>
 
 #include "keel/backends/common/broadcast.h"
+#include "keel/backends/common/fused_product.h"
 #include "keel/backends/cpu/instructions.h"
 #include "keel/backends/cpu/kernels.h"
+#include "keel/core/base/checked.h"
+#include "keel/core/tensor/buffer.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/scalar_rules.h"
@@ -45,7 +50,7 @@ void multiply(const T* a, int64_t a_stride, const T* b, int64_t b_stride, T* c, 
 }
 
 template <class T>
-void float_tile(const Product& p, const T* a, const T* b, T* c, const Tile& t) {
+void float_tile(const Product& p, const T* a, const T* b, T* c, int64_t c_stride, const Tile& t) {
   constexpr int kRow = Eigen::RowMajor;
   constexpr int kColumn = Eigen::ColMajor;
   const int64_t m = t.m1 - t.m0;
@@ -54,44 +59,49 @@ void float_tile(const Product& p, const T* a, const T* b, T* c, const Tile& t) {
   const int64_t b_stride = p.transpose_b ? p.k : p.n;
   a += p.transpose_a ? t.m0 : t.m0 * p.k;
   b += p.transpose_b ? t.n0 * p.k : t.n0;
-  c += t.m0 * p.n + t.n0;
   if (p.transpose_a && p.transpose_b) {
-    multiply<T, kColumn, kColumn>(a, a_stride, b, b_stride, c, p.n, m, n, p.k);
+    multiply<T, kColumn, kColumn>(a, a_stride, b, b_stride, c, c_stride, m, n, p.k);
   } else if (p.transpose_a) {
-    multiply<T, kColumn, kRow>(a, a_stride, b, b_stride, c, p.n, m, n, p.k);
+    multiply<T, kColumn, kRow>(a, a_stride, b, b_stride, c, c_stride, m, n, p.k);
   } else if (p.transpose_b) {
-    multiply<T, kRow, kColumn>(a, a_stride, b, b_stride, c, p.n, m, n, p.k);
+    multiply<T, kRow, kColumn>(a, a_stride, b, b_stride, c, c_stride, m, n, p.k);
   } else {
-    multiply<T, kRow, kRow>(a, a_stride, b, b_stride, c, p.n, m, n, p.k);
+    multiply<T, kRow, kRow>(a, a_stride, b, b_stride, c, c_stride, m, n, p.k);
   }
 }
 
 template <class T>
-void integer_tile(const Product& p, const T* a, const T* b, T* c, const Tile& t) {
+void integer_tile(const Product& p, const T* a, const T* b, T* c, int64_t c_stride, const Tile& t) {
   for (int64_t i = t.m0; i < t.m1; ++i) {
-    std::fill_n(c + i * p.n + t.n0, t.n1 - t.n0, T{0});
+    T* row = c + (i - t.m0) * c_stride;
+    std::fill_n(row, t.n1 - t.n0, T{0});
     for (int64_t k = 0; k < p.k; ++k) {
       const T x = p.transpose_a ? a[k * p.m + i] : a[i * p.k + k];
       for (int64_t j = t.n0; j < t.n1; ++j) {
         const T y = p.transpose_b ? b[j * p.k + k] : b[k * p.n + j];
-        c[i * p.n + j] = scalar::add(c[i * p.n + j], scalar::mul(x, y));
+        row[j - t.n0] = scalar::add(row[j - t.n0], scalar::mul(x, y));
       }
     }
   }
 }
 
 // Halves are widened to f32 in the workspace (phase 0), multiplied (phase 1) and, unless the
-// product is wide, rounded (phase 2).
+// product is wide, rounded (phase 2). With an epilogue each tile of C is computed in the block's
+// workspace and goes through it there.
 class MatmulKernel final : public Kernel {
  public:
-  explicit MatmulKernel(const Node& node)
-      : dtype_(node.input(0).dtype()),
+  explicit MatmulKernel(const FusedProduct& fused)
+      : dtype_(fused.product().input(0).dtype()),
         half_(size_of(dtype_) == 2),
-        wide_(node.as<MatmulAttributes>().wide) {
+        wide_(fused.product().as<MatmulAttributes>().wide),
+        outputs_at_(fused.node().inputs().size()),
+        workspace_at_(outputs_at_ + fused.node().types().size()) {
+    const Node& node = fused.product();
     const auto& attributes = node.as<MatmulAttributes>();
     const Shape& a = node.input(0).shape();
     const Shape& b = node.input(1).shape();
     const Shape& c = node.type().shape;
+    if (fused.epilogue() != nullptr) epilogue_.emplace(fused, find_instruction);
     p_.transpose_a = attributes.transpose_a;
     p_.transpose_b = attributes.transpose_b;
     p_.m = c[c.rank() - 2];
@@ -107,8 +117,10 @@ class MatmulKernel final : public Kernel {
   }
 
   size_t workspace_bytes() const {
-    const int64_t result = wide_ ? 0 : counts_[2];
-    return half_ ? static_cast<size_t>(counts_[0] + counts_[1] + result) * sizeof(float) : 0;
+    return widened_bytes() + static_cast<size_t>(blocks_) * piece_bytes();
+  }
+  std::vector<KernelPlan::InPlace> in_place() const {
+    return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
   int phases() const override { return !half_ ? 1 : wide_ ? 2 : 3; }
   int product_phase() const { return half_ ? 1 : 0; }
@@ -116,19 +128,18 @@ class MatmulKernel final : public Kernel {
 
   void run(void* const* args, int phase, int block) const override {
     if (!half_) {
-      multiply_block(args, block);
+      multiply_block(args, args[0], args[1], args[outputs_at_], block);
       return;
     }
-    auto* a = static_cast<float*>(args[3]);
+    auto* a = static_cast<float*>(args[workspace_at_]);
     float* parts[3] = {a, a + counts_[0], a + counts_[0] + counts_[1]};
     if (phase == 1) {
-      void* const widened[3] = {parts[0], parts[1], wide_ ? args[2] : parts[2]};
-      multiply_block(widened, block);
+      multiply_block(args, parts[0], parts[1], wide_ ? args[outputs_at_] : parts[2], block);
       return;
     }
     for (int i = phase == 0 ? 0 : 2; i < (phase == 0 ? 2 : 3); ++i) {
       VectorCall call;
-      call.dst = phase == 0 ? parts[i] : args[i];
+      call.dst = phase == 0 ? parts[i] : args[outputs_at_];
       call.src[0] = phase == 0 ? args[i] : parts[i];
       call.n = static_cast<size_t>(counts_[i]);
       (phase == 0 ? find_cast(dtype_, f32) : find_cast(f32, dtype_))(call);
@@ -156,33 +167,67 @@ class MatmulKernel final : public Kernel {
     return {begin, std::min(p_.m, begin + tile_), 0, p_.n};
   }
 
-  void multiply_block(void* const* args, int block) const {
+  size_t widened_bytes() const {
+    const int64_t result = wide_ ? 0 : counts_[2];
+    const auto count = static_cast<size_t>(counts_[0] + counts_[1] + result);
+    return half_ ? align_up(count * sizeof(float), Buffer::kAlignment) : 0;
+  }
+  size_t piece_bytes() const {
+    if (!epilogue_) return 0;
+    const int64_t rows = along_n_ ? p_.m : std::min(p_.m, tile_);
+    const int64_t columns = along_n_ ? std::min(p_.n, tile_) : p_.n;
+    return align_up(static_cast<size_t>(rows * columns) * size_of(half_ ? f32 : dtype_),
+                    Buffer::kAlignment);
+  }
+
+  // left, right and result: the operands as multiplied, and C where there is no epilogue.
+  void multiply_block(void* const* args, const void* left, const void* right, void* result,
+                      int block) const {
     const int64_t all = tiles_ * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
       const auto batch = static_cast<size_t>(i / tiles_);
+      const Tile t = tile(i % tiles_);
+      if (t.m1 <= t.m0 || t.n1 <= t.n0) continue;
       visit_dtype(half_ ? f32 : dtype_, [&]<class T>() {
         if constexpr (!is_half_type<T> && !std::is_same_v<T, bool>) {
-          const T* a = static_cast<const T*>(args[0]) + batch_a_[batch] * p_.m * p_.k;
-          const T* b = static_cast<const T*>(args[1]) + batch_b_[batch] * p_.k * p_.n;
-          T* c = static_cast<T*>(args[2]) + static_cast<int64_t>(batch) * p_.m * p_.n;
-          multiply_tile(a, b, c, tile(i % tiles_));
+          const T* a = static_cast<const T*>(left) + batch_a_[batch] * p_.m * p_.k;
+          const T* b = static_cast<const T*>(right) + batch_b_[batch] * p_.k * p_.n;
+          if (epilogue_) {
+            T* piece = static_cast<T*>(piece_of(args, block));
+            multiply_tile(a, b, piece, t.n1 - t.n0, t);
+            finish(args, piece, static_cast<int64_t>(batch), t);
+          } else {
+            T* c = static_cast<T*>(result) + static_cast<int64_t>(batch) * p_.m * p_.n;
+            multiply_tile(a, b, c + t.m0 * p_.n + t.n0, p_.n, t);
+          }
         }
       });
     }
   }
 
+  void* piece_of(void* const* args, int block) const {
+    return static_cast<char*>(args[workspace_at_]) + widened_bytes() +
+           static_cast<size_t>(block) * piece_bytes();
+  }
+
+  void finish(void* const* args, void* piece, int64_t batch, const Tile& t) const {
+    epilogue_->run(args, piece, {batch * p_.m + t.m0, t.m1 - t.m0, t.n0, t.n1 - t.n0}, t.n1 - t.n0);
+  }
+
+  // c: where the tile begins.
   template <class T>
-  void multiply_tile(const T* a, const T* b, T* c, const Tile& t) const {
-    if (t.m1 <= t.m0 || t.n1 <= t.n0) return;
+  void multiply_tile(const T* a, const T* b, T* c, int64_t c_stride, const Tile& t) const {
     if constexpr (std::is_floating_point_v<T>)
-      float_tile(p_, a, b, c, t);
+      float_tile(p_, a, b, c, c_stride, t);
     else
-      integer_tile(p_, a, b, c, t);
+      integer_tile(p_, a, b, c, c_stride, t);
   }
 
   DType dtype_;
   bool half_;
   bool wide_;
+  size_t outputs_at_, workspace_at_;
+  std::optional<ProductEpilogue> epilogue_;
   Product p_;
   int64_t count_ = 1;
   std::vector<int64_t> batch_a_, batch_b_;
@@ -195,9 +240,23 @@ class MatmulKernel final : public Kernel {
 
 }  // namespace
 
+Support supports_matmul(const Node& node) {
+  const FusedProduct fused(node);
+  if (fused.product().op_name() != "matmul") return {false, "no kernel for it"};
+  for (size_t i = 0; i < fused.operands(); ++i) {
+    if (fused.has_load(i)) return {false, "its products read operands as they are"};
+  }
+  const Type& result = fused.product().type();
+  if (fused.epilogue() != nullptr && size_of(result.dtype) == 2) {
+    return {false, std::string("a product of ") + name_of(result.dtype) + " is rounded by itself"};
+  }
+  return supports_epilogue(fused, find_instruction);
+}
+
 KernelPlan plan_matmul(const Node& node) {
-  auto kernel = std::make_unique<MatmulKernel>(node);
+  auto kernel = std::make_unique<MatmulKernel>(FusedProduct(node));
   KernelPlan plan;
+  plan.in_place = kernel->in_place();
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.block_dim = kernel->blocks(kernel->product_phase());
   plan.kernel = std::move(kernel);

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "keel/backends/common/kernel.h"
-#include "keel/backends/npu/scheduler/scheduler.h"
+#include "keel/backends/npu/scheduler/launch_cache.h"
 
 namespace keel::npu {
 
@@ -35,6 +35,7 @@ class NpuLibrary final : public KernelLibrary {
   std::shared_ptr<const Preset> preset_;
   BlockDimOptions options_;
   mutable Launches launches_;
+  mutable LaunchCache cache_;
 };
 
 }  // namespace keel::npu

@@ -54,6 +54,9 @@ int run_graph(const std::vector<std::string>& words) {
     for (const keel::InsertedOp& op : loop.compile_report().inserted_ops)
       std::cout << " " << op.type << " " << op.name << ";";
     std::cout << "\n";
+    std::cout << "not fused:\n";
+    for (const std::string& reason : loop.compile_report().not_fused)
+      std::cout << "  " << reason << "\n";
     if (precision == keel::kDefaultPrecision) return kExitDone;
     std::cout << "precision: " << precision << "\n";
     for (const auto& decision : loop.compile_report().precision.decisions)

@@ -2,12 +2,36 @@
 
 #include <utility>
 
+#include "keel/core/base/error.h"
+
 namespace keel {
+
+Cloner::Cloner(const Graph& from, Graph& to) : from_(from), to_(to) {
+  uint32_t outputs = 0;
+  first_.reserve(from.size());
+  for (const Node& node : from.nodes()) {
+    first_.push_back(outputs);
+    outputs += static_cast<uint32_t>(node.types().size());
+  }
+  fresh_.resize(outputs);
+}
+
+size_t Cloner::slot(Value old) const {
+  if (&old.graph() != &from_ || old.node_id() >= first_.size())
+    throw Error("a pass maps a value that is not of the graph it copies");
+  return first_[old.node_id()] + old.output();
+}
+
+Value Cloner::operator()(Value old) const {
+  const Value fresh = fresh_[slot(old)];
+  if (!fresh.valid()) throw Error("a pass reads a value that it has not copied");
+  return fresh;
+}
 
 Values Cloner::operator()(const Values& old) const {
   Values fresh;
   fresh.reserve(old.size());
-  for (const Value& v : old) fresh.push_back(map_.at(v));
+  for (const Value& v : old) fresh.push_back((*this)(v));
   return fresh;
 }
 
@@ -21,7 +45,7 @@ const Node& Cloner::clone(const Node& node, Attributes attributes,
                           std::vector<std::shared_ptr<Graph>> bodies) {
   const Node& copy = to_.add(node.op(), (*this)(node.inputs()), std::move(attributes), node.site(),
                              std::move(bodies));
-  for (size_t i = 0; i < copy.types().size(); ++i) map_[node.output(i)] = copy.output(i);
+  for (size_t i = 0; i < copy.types().size(); ++i) map(node.output(i), copy.output(i));
   return copy;
 }
 
@@ -31,7 +55,7 @@ void Cloner::clone_inputs() {
 
 void Cloner::finish() {
   to_.set_outputs((*this)(from_.outputs()));
-  for (const Assignment& a : from_.updates()) to_.add_update(map_.at(a.state), map_.at(a.next));
+  for (const Assignment& a : from_.updates()) to_.add_update((*this)(a.state), (*this)(a.next));
 }
 
 std::vector<bool> live_nodes(const Graph& graph) {

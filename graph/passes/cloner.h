@@ -3,7 +3,7 @@
 #ifndef KEEL_GRAPH_PASSES_CLONER_H
 #define KEEL_GRAPH_PASSES_CLONER_H
 
-#include <unordered_map>
+#include <cstdint>
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
@@ -12,14 +12,14 @@ namespace keel {
 
 class Cloner {
  public:
-  // REQUIRES that both outlive the cloner.
-  Cloner(const Graph& from, Graph& to) : from_(from), to_(to) {}
+  // REQUIRES that both outlive the cloner, and that `from` does not grow meanwhile.
+  Cloner(const Graph& from, Graph& to);
 
-  bool mapped(Value old) const { return map_.contains(old); }
-  // The new value for an old one. REQUIRES mapped(old).
-  Value operator()(Value old) const { return map_.at(old); }
+  bool mapped(Value old) const { return fresh_[slot(old)].valid(); }
+  // The new value for an old one. Throws Error where there is none.
+  Value operator()(Value old) const;
   Values operator()(const Values& old) const;
-  void map(Value old, Value fresh) { map_[old] = fresh; }
+  void map(Value old, Value fresh) { fresh_[slot(old)] = fresh; }
   // Copies the node with its inputs mapped; types are inferred anew; bodies are
   // shared. Maps its outputs.
   const Node& clone(const Node& node);
@@ -36,7 +36,10 @@ class Cloner {
  private:
   const Graph& from_;
   Graph& to_;
-  std::unordered_map<Value, Value, ValueHash> map_;
+  // Throws Error for values of other graphs.
+  size_t slot(Value old) const;
+  std::vector<uint32_t> first_;  // by node id: where its outputs are in fresh_
+  Values fresh_;                 // invalid: not mapped
 };
 
 // Marks by node id: which nodes the graph's outputs, updates and effects need.

@@ -141,10 +141,11 @@ class Fuser {
     const Support support = supports_(trial.add(fused_, stand_ins, {}, site, {body.graph}));
     if (!support.supported) {
       if (report_ != nullptr) {
-        report_->lines.push_back(described(from_.node(members.front())) + " to " +
-                                 described(from_.node(members.back())) + ", " +
-                                 std::to_string(members.size()) +
-                                 " nodes: the backend declines: " + support.reason);
+        report_->add(described(from_.node(members.front())) + " to " +
+                         described(from_.node(members.back())) + ", " +
+                         std::to_string(members.size()) +
+                         " nodes: the backend declines: " + support.reason,
+                     line_of(from_.node(members.back())));
       }
       return false;
     }
@@ -190,10 +191,6 @@ class Fuser {
 
   // ---- report
 
-  static std::string described(const Node& node) {
-    return "%" + std::to_string(node.id()) + " (" + node.op_name() + ")";
-  }
-
   void report_edges() const {
     if (report_ == nullptr) return;
     for (const Node& node : from_.nodes()) {
@@ -202,10 +199,12 @@ class Fuser {
         const Node& producer = v.node();
         const bool concerns = clusters_.cluster_of[node.id()] != Clusters::kNone ||
                               clusters_.cluster_of[producer.id()] != Clusters::kNone;
-        if (!concerns || producer.has(kSource)) continue;
+        // Of products fuse_products reports.
+        if (!concerns || producer.has(kSource | kProduct) || node.has(kProduct)) continue;
         if (clusters_.together(producer.id(), node.id())) continue;
-        report_->lines.push_back(described(producer) + " -> " + described(node) + ": " +
-                                 why_not_fused(clusters_, producer, node));
+        report_->add(described(producer) + " -> " + described(node) + ": " +
+                         why_not_fused(clusters_, producer, node),
+                     line_of(node));
       }
     }
   }

@@ -16,10 +16,6 @@ bool is_candidate(const Node& node) {
                      [&](const Type& t) { return t.shape == node.type().shape; });
 }
 
-std::string described(const Node& node) {
-  return "%" + std::to_string(node.id()) + " (" + node.op_name() + ")";
-}
-
 // A cluster while it grows.
 struct Draft {
   std::vector<uint32_t> members;
@@ -203,6 +199,12 @@ class ClusterBuilder {
 };
 
 }  // namespace
+
+std::string described(const Node& node) {
+  return "%" + std::to_string(node.id()) + " (" + node.op_name() + ")";
+}
+
+std::string line_of(const Node& node) { return node.site().known() ? to_string(node.site()) : ""; }
 
 bool is_scalar_constant(const Value& value) {
   return value.node().op_name() == "constant" && value.shape().rank() == 0;

@@ -25,6 +25,10 @@ struct FuseLimits {
   size_t inputs_and_outputs = 8;  // of a cluster, scalar constants not counted
 };
 
+// "%12 (add)" and "model.cpp:7", or "" where the node has no line: what reports call a node.
+std::string described(const Node& node);
+std::string line_of(const Node& node);
+
 // Whether a scalar constant is copied into the cluster that reads it.
 bool is_scalar_constant(const Value& value);
 

@@ -22,8 +22,9 @@ struct MemoryPlan {
   size_t lower_bound = 0;  // most bytes live at any one task
 };
 
-// Greedy by size: larger buffers first, each at the lowest gap that fits; ties by time, then by
-// index.
+// The best of three greedy plans, tried until one is within a hundredth of the lower bound: in the
+// order of time, from its end, and larger buffers first; the last only as far as it does not take
+// time that grows with the square of the spans. The same spans always get the same plan.
 MemoryPlan plan_memory(const std::vector<LifeSpan>& spans);
 
 }  // namespace keel

@@ -55,17 +55,27 @@ KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
 // Merges equal pure nodes and drops dead ones.
 KEEL_API std::unique_ptr<Graph> cse(const Graph& graph);
 
-// What fuse left apart and why, one line for each edge between an element-wise node and a
-// neighbour that computes something: "%12 (matmul) -> %13 (add): matmul is not element-wise".
-// Numbers are those of the graph given to fuse.
+// What fuse and fuse_products left apart and why, one line for each edge between an element-wise
+// node and a neighbour that computes something: "%12 (sum) -> %13 (add): sum is not element-wise
+// (model.cpp:7)". Numbers are those of the graph given to the pass.
 struct FuseReport {
   std::vector<std::string> lines;
+
+  void add(const std::string& what, const std::string& user_line) {
+    lines.push_back(user_line.empty() ? what : what + " (" + user_line + ")");
+  }
 };
 
 // Groups elementwise clusters into `fused` nodes where the backend accepts
 // them. Appends to `report` if there is one.
 KEEL_API std::unique_ptr<Graph> fuse(const Graph& graph, const SupportsFunction& supports,
                                      FuseReport* report = nullptr);
+
+// Makes `fused_product` nodes of products and what only they read or what alone reads them, as far
+// as the backend accepts that. REQUIRES a graph that went through fuse: a product takes a whole
+// cluster. Appends to `report` if there is one, with the numbers of the graph given.
+KEEL_API std::unique_ptr<Graph> fuse_products(const Graph& graph, const SupportsFunction& supports,
+                                              FuseReport* report = nullptr);
 
 }  // namespace keel
 

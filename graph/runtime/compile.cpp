@@ -1,6 +1,7 @@
 #include "keel/graph/runtime/compile.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "keel/core/queue/device_queue.h"
@@ -10,6 +11,8 @@
 
 namespace keel {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 void check([[maybe_unused]] const Graph& graph, [[maybe_unused]] const char* pass) {
 #ifdef KEEL_VERIFY_PASSES
@@ -161,17 +164,29 @@ class Compiler {
   }
 
  private:
-  std::unique_ptr<Graph> step() const {
+  // Called after each pass.
+  void passed(const Graph& graph, const char* pass) {
+    note(pass, static_cast<int64_t>(graph.size()));
+    check(graph, pass);
+    last_ = Clock::now();
+  }
+  void note(const char* pass, int64_t nodes) {
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - last_);
+    passes_.push_back({pass, nodes, took.count()});
+    last_ = Clock::now();
+  }
+
+  std::unique_ptr<Graph> step() {
     auto graph = specialise(request_.step);
-    check(*graph, "specialise");
+    passed(*graph, "specialise");
     return graph;
   }
 
-  std::unique_ptr<Graph> fed_step() const {
+  std::unique_ptr<Graph> fed_step() {
     auto graph = step();
     if (!request_.queue) return graph;
     graph = dequeue_inputs(*graph, *request_.queue);
-    check(*graph, "dequeue");
+    passed(*graph, "dequeue");
     return graph;
   }
 
@@ -189,7 +204,7 @@ class Compiler {
     auto graph = fed_step();
     if (declined(*graph, "dequeue")) return nullptr;
     graph = make_sunk_loop(std::shared_ptr<Graph>(optimise(std::move(graph))));
-    check(*graph, "make_sunk_loop");
+    passed(*graph, "make_sunk_loop");
     if (declined(*graph, "sunk_loop")) return nullptr;
     return graph;
   }
@@ -204,32 +219,38 @@ class Compiler {
     auto graph = fed_step();
     if (!request_.queue) return graph;
     graph = feed_fields(*graph, request_.queue->element.fields);
-    check(*graph, "feed_fields");
+    passed(*graph, "feed_fields");
     return graph;
   }
 
   std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) {
     graph = decompose(*graph, supports_);
-    check(*graph, "decompose");
+    passed(*graph, "decompose");
     precision_report_ = {precision_.name, {}};
     if (precision_.low) {
       graph = apply_precision(*graph, precision_, supports_, &precision_report_);
-      check(*graph, "precision");
+      passed(*graph, "precision");
     }
     graph = fold(*graph);
-    check(*graph, "fold");
+    passed(*graph, "fold");
     graph = cse(*graph);
-    check(*graph, "cse");
+    passed(*graph, "cse");
     if (!request_.fuse) return graph;
-    graph = fuse(*graph, supports_);
-    check(*graph, "fuse");
+    FuseReport apart;
+    graph = fuse(*graph, supports_, &apart);
+    passed(*graph, "fuse");
+    graph = fuse_products(*graph, supports_, &apart);
+    apart_ = std::move(apart.lines);
+    passed(*graph, "fuse_products");
     return graph;
   }
 
-  Compiled finish(std::unique_ptr<Graph> graph, LoopPlacement placement) const {
+  Compiled finish(std::unique_ptr<Graph> graph, LoopPlacement placement) {
     auto program = device_.backend().compile(device_.index(), *graph,
                                              {.sink = request_.sink, .fuse = request_.fuse});
-    CompileReport report{std::move(placement), program->info().inserted_ops, precision_report_};
+    note("backend", program->info().task_count);
+    CompileReport report{std::move(placement), program->info().inserted_ops, std::move(passes_),
+                         precision_report_, std::move(apart_)};
     return {std::move(graph), std::move(program), std::move(report)};
   }
 
@@ -237,7 +258,10 @@ class Compiler {
   CompileRequest request_;
   const PrecisionMode& precision_;
   PrecisionReport precision_report_;
+  std::vector<std::string> apart_;
   SupportsFunction supports_;
+  std::vector<PassReport> passes_;
+  Clock::time_point last_ = Clock::now();
 };
 
 }  // namespace

@@ -68,6 +68,14 @@ struct CubeWork {
   bool wide = false;  // C leaves in f32, as accumulated
   int64_t bytes_a = 0, bytes_b = 0;
   bool aligned_a = true, aligned_b = true;  // rows are whole multiples of 512 B
+  // Of what is fused to it. Bytes of an operand's element in memory where they are not the dtype's
+  // (0: they are), and for one element of the left one, as it is loaded, passes times lane bytes.
+  int64_t stored_a = 0, stored_b = 0;
+  int64_t load_pass_bytes = 0;
+  // For one element of C: bytes that come in beside it, bytes of all results (-1: C's own), passes
+  // times lane bytes, vector instructions.
+  int64_t epilogue_bytes_in = 0, epilogue_bytes_out = -1;
+  int64_t epilogue_pass_bytes = 0, epilogue_instructions = 0;
 };
 CubeWork cube_work(int64_t m, int64_t n, int64_t k, DType dtype);
 

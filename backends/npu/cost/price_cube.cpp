@@ -9,7 +9,7 @@ namespace {
 
 // The times of one tile of C, all of k.
 struct TileTimes {
-  double in = 0, cube = 0, mte1 = 0, out = 0;
+  double in = 0, cube = 0, mte1 = 0, vector = 0, out = 0;
 };
 
 class CubePricer {
@@ -19,7 +19,14 @@ class CubePricer {
         work_(work),
         tiling_(tiling),
         size_(static_cast<double>(size_of(work.dtype))),
-        size_out_(static_cast<double>(size_of(work.wide ? f32 : work.dtype))),
+        size_a_(work.stored_a == 0 ? size_ : static_cast<double>(work.stored_a)),
+        size_b_(work.stored_b == 0 ? size_ : static_cast<double>(work.stored_b)),
+        size_out_(work.epilogue_bytes_out >= 0
+                      ? static_cast<double>(work.epilogue_bytes_out)
+                      : static_cast<double>(size_of(work.wide ? f32 : work.dtype))),
+        vector_rate_(static_cast<double>(preset.vector_bytes_per_cycle) * preset.clock_ghz() *
+                     std::max(1.0, static_cast<double>(preset.vector_cores) /
+                                       static_cast<double>(preset.cube_cores))),
         steps_(std::max<int64_t>(1, ceil_div(work.k, tiling.bk * tiling.step_k))) {}
 
   TaskPrice run() {
@@ -31,6 +38,7 @@ class CubePricer {
     PipelineTimes times;
     times.pipeline_ns = std::max({core, chip, scalar_});
     times.of(Unit::kCube) = sum_.cube;
+    times.of(Unit::kVector) = sum_.vector;
     times.of(Unit::kMte1) = sum_.mte1;
     times.of(Unit::kMte2) = std::max(sum_.in, chip_in_);
     times.of(Unit::kMte3) = std::max(sum_.out, chip_out_);
@@ -59,15 +67,20 @@ class CubePricer {
     const double factor_a = work_.aligned_a ? 1 : preset_.unaligned_l1_factor;
     const double factor_b = work_.aligned_b ? 1 : preset_.unaligned_l1_factor;
     TileTimes t;
-    t.in = 2 * static_cast<double>(steps_) * preset_.gm_l1_issue_ns +
-           (a * factor_a + b * factor_b) / preset_.gm_l1_gb_per_s;
+    const double c = static_cast<double>(rows) * static_cast<double>(cols);
+    t.in =
+        2 * static_cast<double>(steps_) * preset_.gm_l1_issue_ns +
+        (a * size_a_ / size_ * factor_a + b * size_b_ / size_ * factor_b) / preset_.gm_l1_gb_per_s +
+        c * static_cast<double>(work_.epilogue_bytes_in) / preset_.gm_ub_gb_per_s;
     const int64_t mmads = ceil_div(rows, preset_.cube_m) * ceil_div(cols, preset_.cube_n) *
                           ceil_div(work_.k, preset_.cube_k);
     t.cube = static_cast<double>(mmads) * cube_passes(preset_, work_.dtype) / preset_.clock_ghz();
     t.mte1 = (a / static_cast<double>(preset_.l1_to_l0a_bytes_per_cycle) +
               b / static_cast<double>(preset_.l1_to_l0b_bytes_per_cycle)) /
              preset_.clock_ghz();
-    const double c = static_cast<double>(rows) * static_cast<double>(cols);
+    t.vector = (c * static_cast<double>(work_.epilogue_pass_bytes) +
+                static_cast<double>(rows) * k * static_cast<double>(work_.load_pass_bytes)) /
+               vector_rate_;
     t.out =
         std::max(4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) / preset_.clock_ghz(),
                  c * size_out_ / preset_.gm_l1_gb_per_s);
@@ -79,7 +92,7 @@ class CubePricer {
     const TileTimes t = tile(rows, cols);
     const auto c = static_cast<double>(count * batches_);
     const auto steps = static_cast<double>(steps_);
-    const double compute = std::max(t.cube, t.mte1);
+    const double compute = std::max({t.cube, t.mte1, t.vector});
     if (!tiling_.double_buffer)
       repeated_ += c * (t.in + compute + t.out);
     else if (!tiling_.overlap_tiles)
@@ -92,8 +105,10 @@ class CubePricer {
     sum_.in += c * t.in;
     sum_.cube += c * t.cube;
     sum_.mte1 += c * t.mte1;
+    sum_.vector += c * t.vector;
     sum_.out += c * t.out;
-    traffic_ += c * static_cast<double>(rows + cols) * static_cast<double>(work_.k) * size_;
+    traffic_ += c * (static_cast<double>(rows) * size_a_ + static_cast<double>(cols) * size_b_) *
+                static_cast<double>(work_.k);
     scalar_ +=
         c * steps * static_cast<double>(preset_.scalar_cycles_per_tile) / preset_.clock_ghz();
   }
@@ -118,9 +133,11 @@ class CubePricer {
     const int64_t bm = std::min(tiling_.bm, rows_);
     const int64_t bn = std::min(tiling_.bn, cols_);
     const auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
-    const double from_memory = reads_a / memory_rate(bm, step, work_.k, size_) +
-                               reads_b / memory_rate(step, bn, work_.n, size_);
-    const double traffic = std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_));
+    const double from_memory = reads_a / memory_rate(bm, step, work_.k, size_a_) +
+                               reads_b / memory_rate(step, bn, work_.n, size_b_) +
+                               epilogue_in() / memory_rate(bm, bn, work_.n, 4);
+    const double traffic =
+        std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_)) + epilogue_in();
     chip_in_ = std::max(from_memory, traffic / preset_.l2_gb_per_s);
     chip_out_ = bytes_out() / memory_rate(bm, bn, work_.n, size_out_);
     return std::max(from_memory + chip_out_, chip_in_);
@@ -131,10 +148,12 @@ class CubePricer {
   // the other operand, which stays in L2 meanwhile; what is gone through is read again each time,
   // unless it fits as well.
   std::pair<double, double> reads_from_memory(int64_t tiles_m, int64_t tiles_n) const {
-    const double depth = static_cast<double>(work_.k) * size_;
+    const auto depth = static_cast<double>(work_.k);
     const auto a = static_cast<double>(work_.bytes_a), b = static_cast<double>(work_.bytes_b);
-    const double panels_a = std::min(a, static_cast<double>(tiling_.grid_m * tiling_.bm) * depth);
-    const double panels_b = std::min(b, static_cast<double>(tiling_.grid_n * tiling_.bn) * depth);
+    const double panels_a =
+        std::min(a, static_cast<double>(tiling_.grid_m * tiling_.bm) * depth * size_a_);
+    const double panels_b =
+        std::min(b, static_cast<double>(tiling_.grid_n * tiling_.bn) * depth * size_b_);
     const auto l2 = static_cast<double>(preset_.l2_bytes);
     if (std::min(panels_a + b, a + panels_b) <= l2) return {a, b};
     const double again_a = a * static_cast<double>(tiles_n);
@@ -152,20 +171,25 @@ class CubePricer {
     return hbm_share(preset_, std::max(1.0, run)) * preset_.hbm_gb_per_s;
   }
 
-  double bytes_out() const {
+  double elements() const {
     return static_cast<double>(work_.batch) * static_cast<double>(work_.m) *
-           static_cast<double>(work_.n) * size_out_;
+           static_cast<double>(work_.n);
   }
+  double bytes_out() const { return elements() * size_out_; }
+  double epilogue_in() const { return elements() * static_cast<double>(work_.epilogue_bytes_in); }
 
   void finish(TaskPrice& price) const {
-    price.bytes_in = work_.bytes_a + work_.bytes_b;
-    price.bytes_out = checked_mul(checked_mul(work_.batch, checked_mul(work_.m, work_.n)),
-                                  static_cast<int64_t>(size_out_));
-    price.flops = checked_mul(
-        2, checked_mul(work_.batch, checked_mul(work_.m, checked_mul(work_.n, work_.k))));
-    price.compute_roof_ns =
-        static_cast<int64_t>(static_cast<double>(price.flops) / (preset_.cube_f16_tflops() * 1e3) *
-                             cube_passes(preset_, work_.dtype));
+    const int64_t results = checked_mul(work_.batch, checked_mul(work_.m, work_.n));
+    price.bytes_in =
+        checked_add(work_.bytes_a + work_.bytes_b, checked_mul(results, work_.epilogue_bytes_in));
+    price.bytes_out = checked_mul(results, static_cast<int64_t>(size_out_));
+    const int64_t flops = checked_mul(2, checked_mul(results, work_.k));
+    price.flops = checked_add(flops, checked_mul(results, work_.epilogue_instructions));
+    const double cube = static_cast<double>(flops) / (preset_.cube_f16_tflops() * 1e3) *
+                        cube_passes(preset_, work_.dtype);
+    const double vector = elements() * static_cast<double>(work_.epilogue_pass_bytes) /
+                          (vector_rate_ * static_cast<double>(preset_.cube_cores));
+    price.compute_roof_ns = static_cast<int64_t>(std::max(cube, vector));
     price.memory_roof_ns = static_cast<int64_t>(
         static_cast<double>(price.bytes_in + price.bytes_out) / preset_.hbm_gb_per_s);
   }
@@ -173,7 +197,9 @@ class CubePricer {
   const Preset& preset_;
   const CubeWork& work_;
   const CubeTiling& tiling_;
-  const double size_, size_out_;  // bytes of an element of the operands and of C
+  // Bytes of an element: of the operands as multiplied and in memory, of all results.
+  const double size_, size_a_, size_b_, size_out_;
+  const double vector_rate_;  // bytes per ns of a core's vector units
   const int64_t steps_;
   int64_t rows_ = 0, cols_ = 0, batches_ = 0, blocks_ = 1;
   TileTimes sum_;

@@ -123,7 +123,7 @@ class BlockWalk {
       for (size_t i = 0; i < rows; i += kernels_.rows) {
         const char* a = scratch_ + parts_.a + i * depth * kernels_.packed_size;
         tile.rows = std::min(kernels_.rows, rows - i);
-        tile.c = args_.c + (i0 + i) * args_.c_stride + j0 + j;
+        tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         place_partial(tile, i0 + i - range_.m0, j);
         prefetch_rows(tile);
         kernels_.multiply(a, b, depth, sums);
@@ -186,6 +186,13 @@ CubePlan plan_cube(const CubeProblem& problem) {
   plan.kernels = tiles ? amx_cube_kernels(false) : nullptr;
   if (plan.kernels == nullptr) plan.kernels = &vector_cube_kernels();
   return plan;
+}
+
+CubeStep cube_step(const CubePlan& plan) noexcept {
+  if (skinny_kernel(plan) == nullptr) return {plan.kernels->rows, plan.kernels->cols};
+  // A skinny product is cut along its long side only.
+  const bool along_k = plan.problem.n <= kSkinnyColumns && !plan.problem.transpose_a;
+  return along_k ? CubeStep{4, kSkinnyColumns} : CubeStep{32, 32};
 }
 
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept {

@@ -58,8 +58,9 @@ struct CubeArgs {
   size_t a_stride = 0;  // elements between the rows of A as stored
   const void* b = nullptr;
   size_t b_stride = 0;
-  float* c = nullptr;
+  float* c = nullptr;  // C[c_row, c_column], the only part of C that is there where these are not 0
   size_t c_stride = 0;
+  size_t c_row = 0, c_column = 0;
   CubeEpilogue epilogue;
   const ByteMap* bytes = nullptr;  // for a = u8
 };
@@ -81,6 +82,12 @@ size_t cube_k_panel(size_t k) noexcept;
 
 // Resolves the kernels for the host ISA in use. Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
+
+// Rows and columns of C that its kernel computes at once: what rectangles are best made of.
+struct CubeStep {
+  size_t rows = 1, columns = 1;
+};
+CubeStep cube_step(const CubePlan& plan) noexcept;
 
 // Bytes of scratch that cube_block wants for a rectangle of at most rows x cols; never zero.
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept;

@@ -153,7 +153,8 @@ inline void finish_part(const SkinnyCall& call, const CubeRange& part, const flo
   finish.tile_stride = tile_stride;
   finish.rows = part.m1 - part.m0;
   finish.cols = part.n1 - part.n0;
-  finish.c = call.args.c + part.m0 * call.args.c_stride + part.n0;
+  finish.c =
+      call.args.c + (part.m0 - call.args.c_row) * call.args.c_stride + part.n0 - call.args.c_column;
   finish.c_stride = call.args.c_stride;
   finish.partial = finish.c;
   finish.partial_stride = finish.c_stride;

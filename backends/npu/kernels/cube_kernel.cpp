@@ -1,13 +1,16 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "keel/backends/common/broadcast.h"
 #include "keel/backends/common/float_status.h"
+#include "keel/backends/common/fused_product.h"
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/kernels.h"
+#include "keel/backends/npu/kernels/operand_load.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/ops/matmul.h"
@@ -15,64 +18,66 @@
 namespace keel::npu {
 namespace {
 
-// Multiply-adds that keep a host thread busy for ten microseconds; less is not worth handing over.
-constexpr int64_t kWorkOfABlock = int64_t{1} << 20;
+// Multiply-adds that keep a host thread busy for three microseconds; less is not worth handing
+// over.
+constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
 constexpr int64_t kMostBlocks = 32;
 
-// Splits C of each product in the batch into row or column bands. Results of f16 and bf16 products
-// that are not wide are accumulated in f32 in the workspace and rounded in a second phase.
+InstructionLookup lookup(bool saturate_f16) {
+  return [saturate_f16](std::string_view op, DType in, DType out) {
+    return find_vector_instruction(op, in, out, saturate_f16);
+  };
+}
+
+// Splits C of each product in the batch into row or column bands. A band that is rounded or goes
+// through an epilogue is first computed in the block's workspace.
 class CubeKernel final : public Kernel {
  public:
-  CubeKernel(const Node& node, bool saturate_f16)
-      : dtype_(node.input(0).dtype()), result_(node.type().dtype), saturate_f16_(saturate_f16) {
-    const auto& attributes = node.as<MatmulAttributes>();
-    const Shape& a = node.input(0).shape();
-    const Shape& b = node.input(1).shape();
-    const Shape& c = node.type().shape;
+  CubeKernel(const FusedProduct& fused, bool saturate_f16)
+      : outputs_at_(fused.node().inputs().size()),
+        arguments_(outputs_at_ + fused.node().types().size()),
+        result_(fused.product().type().dtype) {
+    const Node& product = fused.product();
+    const auto& attributes = product.as<MatmulAttributes>();
+    const Shape& a = product.input(0).shape();
+    const Shape& b = product.input(1).shape();
+    const Shape& c = product.type().shape;
     CubeProblem problem;
     problem.m = static_cast<size_t>(c[c.rank() - 2]);
     problem.n = static_cast<size_t>(c[c.rank() - 1]);
     problem.k = static_cast<size_t>(a[a.rank() - (attributes.transpose_a ? 2 : 1)]);
-    problem.a = problem.b = dtype_;
+    problem.a = fused.node().input(0).dtype();
+    problem.b = fused.node().input(1).dtype();
     problem.transpose_a = attributes.transpose_a;
     problem.transpose_b = attributes.transpose_b;
+    if (fused.has_load(0)) bytes_ = byte_map_of(fused, 0);
     plan_ = plan_cube(problem);
     batch_a_ = matrices_of_batch(a, c);
     batch_b_ = matrices_of_batch(b, c);
     count_ = static_cast<int64_t>(batch_a_.size());
-    cut_bands();
     results_ = static_cast<size_t>(c.num_elements());
+    if (result_ != f32) round_ = find_vector_instruction("cast", f32, result_, saturate_f16);
+    if (fused.epilogue() != nullptr) epilogue_.emplace(fused, lookup(saturate_f16));
+    reports_status_ = saturate_f16 && results_ != 0 && computes_f16(fused.node());
+    cut_bands();
   }
 
-  size_t workspace_bytes() const {
-    const size_t wide = result_ == f32 ? 0 : align_up(results_ * sizeof(float), 64);
-    return wide + static_cast<size_t>(blocks_) * scratch_;
-  }
+  size_t workspace_bytes() const { return static_cast<size_t>(blocks_) * scratch_; }
   // In the word behind the workspace.
-  bool reports_status() const { return saturate_f16_ && result_ == f16 && results_ != 0; }
-  int phases() const override { return result_ == f32 ? 1 : 2; }
-  int blocks(int phase) const override { return phase == 0 ? blocks_ : 1; }
+  bool reports_status() const { return reports_status_; }
+  std::vector<KernelPlan::InPlace> in_place() const {
+    return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
+  }
+  int blocks(int) const override { return blocks_; }
 
-  void run(void* const* args, int phase, int block) const override {
-    auto* workspace = static_cast<char*>(args[3]);
-    if (phase == 1) {
-      VectorCall call;
-      call.dst = args[2];
-      call.src[0] = workspace;
-      call.n = results_;
-      uint32_t status = 0;
-      call.status = &status;
-      find_vector_instruction("cast", f32, result_, saturate_f16_)(call);
-      if (reports_status()) raise_float_status(args[4], status);
-      return;
-    }
-    float* c = static_cast<float*>(result_ == f32 ? args[2] : static_cast<void*>(workspace));
-    const size_t wide = result_ == f32 ? 0 : align_up(results_ * sizeof(float), 64);
-    char* scratch = workspace + wide + static_cast<size_t>(block) * scratch_;
+  void run(void* const* args, int, int block) const override {
+    char* scratch = static_cast<char*>(args[arguments_]) + static_cast<size_t>(block) * scratch_;
+    uint32_t status = 0;
     const int64_t all = bands_ * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
-      multiply(args, c, i / bands_, i % bands_, scratch);
+      status |= multiply(args, i / bands_, band(i % bands_), scratch);
     }
+    if (reports_status_) raise_float_status(args[arguments_ + 1], status);
   }
 
  private:
@@ -86,52 +91,111 @@ class CubeKernel final : public Kernel {
     const int64_t wanted =
         std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
     by_columns_ = n > m;
-    const int64_t side = by_columns_ ? n : m;
-    const int64_t step = by_columns_ ? 64 : 16;
-    band_ = std::max(step, ((side + wanted - 1) / wanted + step - 1) / step * step);
-    bands_ = std::max<int64_t>(1, (side + band_ - 1) / band_);
+    const CubeStep step = cube_step(plan_);
+    side_ = by_columns_ ? n : m;
+    step_ = static_cast<int64_t>(by_columns_ ? step.columns : step.rows);
+    bands_ = std::clamp<int64_t>(steps(), 1, wanted);
     const int64_t worth = std::max<int64_t>(1, work * count_ / kWorkOfABlock);
     blocks_ =
         static_cast<int>(std::clamp<int64_t>(std::min(bands_ * count_, worth), 1, kMostBlocks));
-    const CubeRange range = band(0);
-    scratch_ = align_up(cube_scratch_bytes(plan_, range.m1 - range.m0, range.n1 - range.n0), 64);
+    size_t rows = plan_.problem.m, columns = plan_.problem.n;
+    (by_columns_ ? columns : rows) =
+        static_cast<size_t>(std::min(side_, (steps() + bands_ - 1) / bands_ * step_));
+    cube_scratch_ = align_up(cube_scratch_bytes(plan_, rows, columns), 64);
+    if (round_ != nullptr || epilogue_) sums_ = align_up(rows * columns * sizeof(float), 64);
+    if (round_ != nullptr && epilogue_) rounded_ = align_up(rows * columns * size_of(result_), 64);
+    scratch_ = cube_scratch_ + sums_ + rounded_;
   }
+
+  // Of the side that is cut, in whole steps of the kernel.
+  int64_t steps() const { return (side_ + step_ - 1) / step_; }
 
   CubeRange band(int64_t index) const {
-    const auto begin = static_cast<size_t>(index * band_);
-    const auto length = static_cast<size_t>(band_);
+    const auto edge = [&](int64_t i) {
+      return static_cast<size_t>(std::min(side_, steps() * i / bands_ * step_));
+    };
     const CubeProblem& p = plan_.problem;
-    if (by_columns_) return {0, p.m, begin, std::min(p.n, begin + length)};
-    return {begin, std::min(p.m, begin + length), 0, p.n};
+    if (by_columns_) return {0, p.m, edge(index), edge(index + 1)};
+    return {edge(index), edge(index + 1), 0, p.n};
   }
 
-  void multiply(void* const* args, float* c, int64_t batch, int64_t index, void* scratch) const {
+  // One band; `scratch` is the block's. Returns the status bits raised.
+  uint32_t multiply(void* const* args, int64_t batch, const CubeRange& range, char* scratch) const {
+    if (range.m1 <= range.m0 || range.n1 <= range.n0) return 0;
     const CubeProblem& p = plan_.problem;
     const auto at = static_cast<size_t>(batch);
-    const size_t size = size_of(dtype_);
     CubeArgs cube;
-    cube.a =
-        static_cast<const char*>(args[0]) + static_cast<size_t>(batch_a_[at]) * p.m * p.k * size;
-    cube.b =
-        static_cast<const char*>(args[1]) + static_cast<size_t>(batch_b_[at]) * p.k * p.n * size;
+    cube.a = static_cast<const char*>(args[0]) +
+             static_cast<size_t>(batch_a_[at]) * p.m * p.k * size_of(p.a);
+    cube.b = static_cast<const char*>(args[1]) +
+             static_cast<size_t>(batch_b_[at]) * p.k * p.n * size_of(p.b);
     cube.a_stride = p.transpose_a ? p.m : p.k;
     cube.b_stride = p.transpose_b ? p.k : p.n;
-    cube.c = c + at * p.m * p.n;
-    cube.c_stride = p.n;
-    const CubeRange range = band(index);
-    if (range.m1 > range.m0 && range.n1 > range.n0) cube_block(plan_, cube, range, scratch);
+    cube.bytes = bytes_ ? &*bytes_ : nullptr;
+    if (sums_ == 0) {
+      cube.c = static_cast<float*>(args[outputs_at_]) + at * p.m * p.n;
+      cube.c_stride = p.n;
+      cube_block(plan_, cube, range, scratch);
+      return 0;
+    }
+    auto* sums = reinterpret_cast<float*>(scratch + cube_scratch_);
+    const size_t columns = range.n1 - range.n0;
+    cube.c = sums;
+    cube.c_stride = columns;
+    cube.c_row = range.m0;
+    cube.c_column = range.n0;
+    cube_block(plan_, cube, range, scratch);
+    return finish(args, at, range, sums, scratch + cube_scratch_ + sums_);
   }
 
-  DType dtype_;   // of the operands
-  DType result_;  // f32 as accumulated, or the operands'
-  bool saturate_f16_;
+  // Rounds a band of sums and takes it through the epilogue, or to the output where there is none.
+  uint32_t finish(void* const* args, size_t batch, const CubeRange& range, float* sums,
+                  char* rounded) const {
+    const CubeProblem& p = plan_.problem;
+    const size_t rows = range.m1 - range.m0, columns = range.n1 - range.n0;
+    uint32_t status = 0;
+    void* values = sums;
+    if (round_ != nullptr && epilogue_) {
+      round(sums, rounded, rows * columns, &status);
+      values = rounded;
+    }
+    if (epilogue_) {
+      const TileRectangle piece{static_cast<int64_t>(batch * p.m + range.m0),
+                                static_cast<int64_t>(rows), static_cast<int64_t>(range.n0),
+                                static_cast<int64_t>(columns)};
+      return status | epilogue_->run(args, values, piece, static_cast<int64_t>(columns));
+    }
+    char* out = static_cast<char*>(args[outputs_at_]) +
+                ((batch * p.m + range.m0) * p.n + range.n0) * size_of(result_);
+    for (size_t row = 0; row < rows; ++row, out += p.n * size_of(result_)) {
+      round(sums + row * columns, out, columns, &status);
+    }
+    return status;
+  }
+
+  void round(const float* from, void* to, size_t count, uint32_t* status) const {
+    VectorCall call;
+    call.dst = to;
+    call.src[0] = from;
+    call.n = count;
+    call.status = status;
+    round_(call);
+  }
+
+  size_t outputs_at_, arguments_;
+  DType result_;  // of the product: f32 as accumulated, or the operands'
+  VectorInstruction round_ = nullptr;
+  std::optional<ByteMap> bytes_;  // of operand a
+  std::optional<ProductEpilogue> epilogue_;
+  bool reports_status_ = false;
   CubePlan plan_;
   int64_t count_ = 1;
   std::vector<int64_t> batch_a_, batch_b_;
   bool by_columns_ = false;
-  int64_t band_ = 0;
+  int64_t side_ = 0, step_ = 1;  // what is cut, and the kernel's step along it
   int64_t bands_ = 1;
   int blocks_ = 1;
+  size_t cube_scratch_ = 0, sums_ = 0, rounded_ = 0;  // bytes of a block's workspace
   size_t scratch_ = 0;
   size_t results_ = 0;
 };
@@ -139,17 +203,25 @@ class CubeKernel final : public Kernel {
 }  // namespace
 
 Support supports_matmul(const Node& node) {
-  const DType dtype = node.input(0).dtype();
-  if (dtype == f32 || dtype == f16 || dtype == bf16) return {true, ""};
-  return {false,
-          std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};
+  const FusedProduct fused(node);
+  if (fused.product().op_name() != "matmul") return {false, "no kernel for it"};
+  const DType dtype = fused.product().input(0).dtype();
+  if (dtype != f32 && dtype != f16 && dtype != bf16) {
+    return {false,
+            std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};
+  }
+  for (size_t i = 0; i < fused.operands(); ++i) {
+    if (Support s = supports_load(fused, i); !s.supported) return s;
+  }
+  return supports_epilogue(fused, lookup(false));
 }
 
 KernelPlan plan_matmul(const Node& node, bool saturate_f16) {
-  auto kernel = std::make_unique<CubeKernel>(node, saturate_f16);
+  auto kernel = std::make_unique<CubeKernel>(FusedProduct(node), saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.float_status = kernel->reports_status();
+  plan.in_place = kernel->in_place();
   plan.block_dim = kernel->blocks(0);
   plan.kernel = std::move(kernel);
   return plan;

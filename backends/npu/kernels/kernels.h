@@ -7,10 +7,14 @@
 
 namespace keel::npu {
 
-// matmul on the cube: f32, f16, bf16; batched and transposed as its attributes say.
+// matmul on the cube, by itself or fused: f32, f16, bf16; batched and transposed as its attributes
+// say.
 Support supports_matmul(const Node& node);
 // `saturate_f16`: f16 results stop at +-65504 instead of becoming infinite; likewise below.
 KernelPlan plan_matmul(const Node& node, bool saturate_f16 = false);
+
+// Whether a result of the node, or a value on the way to one, is f16.
+bool computes_f16(const Node& node);
 
 // Element-wise nodes and clusters on the vector unit.
 Support supports_tiles(const Node& node);

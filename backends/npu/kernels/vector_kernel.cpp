@@ -30,16 +30,16 @@ ReduceInstructions reduce_instructions(const Node& node) {
           find_reduce_columns(op, accumulator_of(dtype)), reduce_identity};
 }
 
-// Whether a result, or a value on the way to one, is f16.
+}  // namespace
+
 bool computes_f16(const Node& node) {
   const auto is_f16 = [](const Type& t) { return t.dtype == f16; };
   if (std::any_of(node.types().begin(), node.types().end(), is_f16)) return true;
-  if (node.bodies().empty()) return false;
-  const auto& inner = node.bodies()[0]->nodes();
-  return std::any_of(inner.begin(), inner.end(), [](const Node& n) { return computes_f16(n); });
+  const auto inside = [](const std::shared_ptr<Graph>& body) {
+    return std::any_of(body->nodes().begin(), body->nodes().end(), computes_f16);
+  };
+  return std::any_of(node.bodies().begin(), node.bodies().end(), inside);
 }
-
-}  // namespace
 
 Support supports_tiles(const Node& node) { return keel::supports_tiles(node, look_up); }
 

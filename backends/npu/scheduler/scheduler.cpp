@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/common/fused_product.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/core/base/error.h"
 
@@ -162,8 +163,10 @@ void advise_product(const Preset& preset, const CubeWork& work, Launch& launch) 
   if (work.dtype == f32) {
     CubeWork narrow = work;
     narrow.dtype = f16;
-    narrow.bytes_a /= 2;
-    narrow.bytes_b /= 2;
+    if (work.stored_a == 0 || work.stored_a == 4) narrow.bytes_a /= 2;
+    if (work.stored_b == 0 || work.stored_b == 4) narrow.bytes_b /= 2;
+    narrow.stored_a = std::min<int64_t>(work.stored_a, 2);
+    narrow.stored_b = std::min<int64_t>(work.stored_b, 2);
     launch.fix = "cast the operands to f16" + std::string(preset.bf16 ? " or bf16" : "") +
                  " (the casts not counted)";
     launch.gain_ns =
@@ -228,7 +231,7 @@ BlockDimOptions block_dim_options() {
 
 Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options) {
   const NodeWork work = work_of(preset, node);
-  const Scheduler scheduler(preset, work, node.op_name(), options);
+  const Scheduler scheduler(preset, work, FusedProduct(node).product().op_name(), options);
   Launch launch;
   launch.op = node.op_name();
   for (const Value& v : node.inputs()) launch.inputs.push_back(v.type());

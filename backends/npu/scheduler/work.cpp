@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "keel/backends/common/fused_product.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -267,22 +268,52 @@ std::vector<Split> index_or_move(const Preset& preset, const Node& node) {
   unpriced(node);
 }
 
-CubeWork product(const Node& node) {
-  const auto& attributes = node.as<MatmulAttributes>();
+// What is fused to a product: the passes of its instructions and what moves beside its operands.
+void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) {
+  const Node& node = fused.node();
+  work.stored_a = size_in_bytes(node.input(0).dtype());
+  work.stored_b = size_in_bytes(node.input(1).dtype());
+  VectorWork load, epilogue;
+  for (const Node& inner : node.bodies()[0]->nodes()) {
+    if (!inner.has(kSource | kProduct)) add_instruction(inner, load);
+  }
+  work.load_pass_bytes = load.pass_bytes;
+  if (fused.epilogue() == nullptr) return;
+  const Graph& body = *fused.epilogue();
+  for (const Node& inner : body.nodes()) {
+    if (!inner.has(kSource | kView | kMovement)) add_instruction(inner, epilogue);
+  }
+  work.epilogue_pass_bytes = epilogue.pass_bytes;
+  work.epilogue_instructions = epilogue.instructions;
+  work.epilogue_bytes_out = 0;
+  for (const Type& t : node.types()) work.epilogue_bytes_out += size_in_bytes(t.dtype);
+  int64_t buffered = 2 * size_in_bytes(body.inputs()[0].dtype());
+  for (size_t i = 1; i < body.inputs().size(); ++i) {
+    const Type type = body.inputs()[i].type();
+    if (type.shape.num_elements() > 1) buffered += 2 * size_in_bytes(type.dtype);
+    if (type.shape == node.type().shape) work.epilogue_bytes_in += size_in_bytes(type.dtype);
+  }
+  tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
+}
+
+CubeWork product(const Preset& preset, const Node& node) {
+  const FusedProduct fused(node);
+  const auto& attributes = fused.product().as<MatmulAttributes>();
   const Type a = node.input(0).type(), b = node.input(1).type();
-  const Shape& c = node.type().shape;
+  const Shape& c = fused.product().type().shape;
   CubeWork work;
   work.m = c[c.rank() - 2];
   work.n = c[c.rank() - 1];
   work.k = a.shape[a.shape.rank() - (attributes.transpose_a ? 2 : 1)];
   work.batch = 1;
   for (size_t i = 0; i + 2 < c.rank(); ++i) work.batch = checked_mul(work.batch, c[i]);
-  work.dtype = a.dtype;
+  work.dtype = fused.product().input(0).dtype();
   work.wide = attributes.wide;
   work.bytes_a = bytes_of(a);
   work.bytes_b = bytes_of(b);
   work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
   work.aligned_b = last_dim(b) * size_in_bytes(b.dtype) % kRowAlignment == 0;
+  if (&fused.product() != &node) add_fused(preset, fused, work);
   return work;
 }
 
@@ -325,7 +356,7 @@ Split copy_split(const Preset& preset, int64_t bytes) {
 
 NodeWork work_of(const Preset& preset, const Node& node) {
   const std::string& op = node.op_name();
-  if (op == "matmul") return {product(node), {}};
+  if (op == "matmul" || op == "fused_product") return {product(preset, node), {}};
   if (node.has(kElementwise) && !node.has(kMovement)) return {{}, {tiles(preset, node)}};
   if (op == "sum" || op == "prod" || op == "max" || op == "min") {
     return {{}, reductions(preset, node)};

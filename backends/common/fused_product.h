@@ -1,0 +1,63 @@
+// What kernels of products share: a product by itself or with the element-wise work that the fuser
+// put beside it. FusedProduct reads the node; ProductEpilogue runs what follows the product, piece
+// by piece of the result. Both belong to a kernel and are immutable; any thread.
+#ifndef KEEL_BACKENDS_COMMON_FUSED_PRODUCT_H
+#define KEEL_BACKENDS_COMMON_FUSED_PRODUCT_H
+
+#include <optional>
+#include <vector>
+
+#include "keel/backends/common/kernel.h"
+#include "keel/backends/common/tile_program.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+// Valid as long as the node is.
+class FusedProduct {
+ public:
+  // REQUIRES a product or a `fused_product`.
+  explicit FusedProduct(const Node& node);
+
+  // Its inputs are the operands as multiplied; the node's first inputs are the operands as stored.
+  const Node& product() const noexcept { return *product_; }
+  const Node& node() const noexcept { return node_; }
+  size_t operands() const noexcept { return product_->inputs().size(); }
+  // Whether element-wise ops come between operand i as stored and as multiplied.
+  bool has_load(size_t operand) const;
+  // Null where the node's output is the product itself.
+  const Graph* epilogue() const noexcept { return epilogue_; }
+
+ private:
+  const Node& node_;
+  const Node* product_;
+  const Graph* epilogue_ = nullptr;
+};
+
+// More would not fit into what ProductEpilogue::run keeps on the stack.
+inline constexpr size_t kMostEpilogueArguments = 48;
+// Whether the lookup has an instruction for each op of the epilogue, if there is one.
+Support supports_epilogue(const FusedProduct& product, const InstructionLookup& lookup);
+
+class ProductEpilogue {
+ public:
+  // REQUIRES an epilogue that is supported.
+  ProductEpilogue(const FusedProduct& product, const InstructionLookup& lookup);
+
+  // args: those of the kernel. `values` is the piece of the product, in its dtype, with `stride`
+  // elements from row to row. Returns the status bits raised.
+  uint32_t run(void* const* args, void* values, const TileRectangle& piece, int64_t stride) const;
+  // For the kernel's plan: operands are read until the last block is done, so never these.
+  const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
+  size_t instructions() const noexcept { return program_.instructions(); }
+
+ private:
+  TileProgram program_;
+  size_t operands_;
+  size_t arguments_;  // of the program, the product included
+  std::vector<KernelPlan::InPlace> in_place_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_FUSED_PRODUCT_H

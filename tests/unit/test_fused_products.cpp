@@ -1,0 +1,205 @@
+// Products fused with what is computed beside them, on the devices that do so: the bits of a
+// session that does not fuse, whatever the shapes, threads and places of the results.
+#include <doctest/doctest.h>
+
+#include "keel/core/base/parallel_for.h"
+#include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/runtime/session.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/loss.h"
+#include "keel/ops/matmul.h"
+#include "keel/ops/nn/initializers.h"
+#include "keel/ops/nn/optimizers.h"
+#include "keel/ops/reduce.h"
+
+#include "ops_for_tests.h"
+
+namespace keel {
+namespace {
+
+using testing::contains;
+
+struct Threads {
+  explicit Threads(int n) : before(compute_threads()) { set_compute_threads(n); }
+  ~Threads() { set_compute_threads(before); }
+  int before;
+};
+
+Tensor bytes(const Shape& shape, uint32_t seed) {
+  Tensor t(u8, shape);
+  for (uint8_t& x : t.data<uint8_t>())
+    x = static_cast<uint8_t>((seed = seed * 1664525 + 1013904223) >> 24);
+  return t;
+}
+
+bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), bit_equal);
+}
+
+using Activation = Value (*)(Operand, CallSite);
+
+struct Net {
+  int64_t batch, inputs, hidden, classes;
+  Activation activation = &relu;
+};
+
+// The losses of three steps of a net of two layers on bytes, and its states behind them.
+std::vector<Tensor> train(const Net& net, const Optimizer& optimizer, const std::string& where,
+                          bool fuse, std::string* tasks = nullptr) {
+  Graph g;
+  const Value image = g.input("image", u8, {-1, net.inputs});
+  const Value label = g.input("label", u8, {-1});
+  const Value x = cast(image, f32) / 255.0f;
+  const Value w1 = g.state("w1", glorot_uniform({net.inputs, net.hidden}));
+  const Value b1 = g.state("b1", zeros({net.hidden}));
+  const Value w2 = g.state("w2", glorot_uniform({net.hidden, net.classes}));
+  const Value b2 = g.state("b2", zeros({net.classes}));
+  const Value hidden = net.activation(matmul(x, w1) + b1, CallSite::here());
+  const Value loss = mean(softmax_cross_entropy(matmul(hidden, w2) + b2, label));
+  const Update update = optimizer.minimize(loss);
+  Session session(g, device(where), {.fuse = fuse});
+  std::vector<Tensor> results;
+  for (uint32_t step = 0; step < 3; ++step) {
+    Tensor labels = bytes({net.batch}, step + 77);
+    for (uint8_t& y : labels.data<uint8_t>()) y = static_cast<uint8_t>(y % net.classes);
+    const Feeds feeds{{image, bytes({net.batch, net.inputs}, step)}, {label, labels}};
+    results.push_back(session.run(update, {loss}, feeds)[0]);
+    if (tasks != nullptr) *tasks = session.describe(update, {loss}, feeds);
+  }
+  for (const Value& state : {w1, b1, w2, b2}) results.push_back(session.read(state));
+  return results;
+}
+
+// A step of any graph over f32 inputs and states "s0", "s1" ...: fetches, then states.
+struct Case {
+  std::function<std::pair<Update, Values>(Graph&)> build;
+  std::vector<Tensor> inputs;
+};
+
+std::vector<Tensor> run_case(const Case& c, const std::string& where, bool fuse,
+                             std::string* tasks = nullptr) {
+  Graph g;
+  const auto [update, fetches] = c.build(g);
+  Session session(g, device(where), {.fuse = fuse});
+  Feeds feeds;
+  for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], c.inputs.at(i)});
+  if (tasks != nullptr) *tasks = session.describe(update, fetches, feeds);
+  std::vector<Tensor> results = session.run(update, fetches, feeds);
+  for (const Value& state : g.states()) results.push_back(session.read(state));
+  return results;
+}
+
+Tensor noise(const Shape& shape, uint32_t seed) {
+  Tensor t(f32, shape);
+  for (float& x : t.data<float>()) {
+    x = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 8) * 0x1p-23f - 1.0f;
+  }
+  return t;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("unit");
+
+TEST_CASE("fused products: nets of any shape train to the bits of separate tasks") {
+  const Net nets[] = {
+      {50, 30, 77, 10},  {7, 784, 33, 3},         {128, 100, 256, 10}, {3, 5, 600, 2},
+      {33, 300, 77, 17}, {64, 64, 64, 64, &tanh}, {1, 9, 4, 2},        {130, 20, 300, 5, &sigmoid}};
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    CAPTURE(where);
+    for (const Net& net : nets) {
+      CAPTURE(net.hidden);
+      CHECK(equal(train(net, sgd(0.1), where, true), train(net, sgd(0.1), where, false)));
+      const auto with_adam = train(net, adam(0.01), where, true);
+      CHECK(equal(with_adam, train(net, adam(0.01), where, false)));
+      const Threads three(3);
+      CHECK(equal(with_adam, train(net, adam(0.01), where, true)));
+    }
+  }
+}
+
+TEST_CASE("fused products: what surrounds them leaves no task of its own") {
+  std::string tasks;
+  train({50, 30, 77, 10}, sgd(0.1), "npu:0", true, &tasks);
+  CAPTURE(tasks);
+  CHECK(contains(tasks, "fused(cast+div+matmul+add+relu)"));
+  CHECK(contains(tasks, "fused(cast+div+matmul+mul+sub)"));
+  CHECK(contains(tasks, "fused(matmul+mul+sub)"));
+  CHECK_FALSE(contains(tasks, "fused(cast+div) "));
+  train({50, 30, 77, 10}, sgd(0.1), "cpu:0", true, &tasks);
+  CHECK(contains(tasks, "fused(matmul+add+relu)"));
+}
+
+TEST_CASE("fused products: an operand that is updated in the same pass is read whole first") {
+  // w is an operand, is read by the epilogue, and the result is its next value.
+  const Case c{[](Graph& g) {
+                 const Value x = g.input("x", f32, {96, 96});
+                 const Value w = g.state("w", normal({96, 96}, 0, 1));
+                 const Value next = w - matmul(x, w) * 0.25f;
+                 return std::pair(Update{{{w, next}}}, Values{});
+               },
+               {noise({96, 96}, 5)}};
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    std::string tasks;
+    const auto together = run_case(c, where, true, &tasks);
+    CHECK(contains(tasks, "fused(matmul+mul+sub)"));
+    CHECK(equal(together, run_case(c, where, false)));
+  }
+}
+
+TEST_CASE("fused products: batches and broadcast operands and residuals") {
+  const auto build = [](Shape a, Shape b, Shape r, bool transpose) {
+    return [=](Graph& g) {
+      const Value x = g.input("x", f32, a);
+      const Value y = g.input("y", f32, b);
+      const Value z = g.input("z", f32, r);
+      const Value product = matmul(x, y, {.transpose_b = transpose});
+      return std::pair(Update{}, Values{exp(product * 0.1f) + z});
+    };
+  };
+  struct Shapes {
+    Shape a, b, r;
+    bool transpose;
+  };
+  const Shapes shapes[] = {
+      {{3, 20, 30}, {3, 30, 40}, {3, 20, 40}, false},  {{3, 20, 30}, {40, 30}, {20, 1}, true},
+      {{2, 1, 200, 30}, {4, 30, 9}, {4, 1, 9}, false}, {{300, 40}, {40, 500}, {500}, false},
+      {{40, 300}, {300, 500}, {40, 1}, false},         {{17, 3}, {3, 1}, {}, false},
+      {{1, 700}, {700, 900}, {1, 900}, false}};
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    CAPTURE(where);
+    for (const Shapes& s : shapes) {
+      CAPTURE(to_string(s.b));
+      const Case c{build(s.a, s.b, s.r, s.transpose),
+                   {noise(s.a, 1), noise(s.b, 2), noise(s.r, 3)}};
+      std::string tasks;
+      const auto together = run_case(c, where, true, &tasks);
+      CHECK(contains(tasks, "fused(matmul+"));
+      CHECK(equal(together, run_case(c, where, false)));
+    }
+  }
+}
+
+TEST_CASE("fused products: products of halves round before what follows them") {
+  for (const DType low : {f16, bf16}) {
+    for (const bool wide : {false, true}) {
+      const Case c{[=](Graph& g) {
+                     const Value x = cast(g.input("x", f32, {70, 50}), low);
+                     const Value y = cast(g.input("y", f32, {50, 130}), low);
+                     const Value b = cast(g.input("b", f32, {130}), wide ? f32 : low);
+                     const Value product = matmul(x, y, {.wide = wide});
+                     return std::pair(Update{}, Values{cast(relu(product + b), f32)});
+                   },
+                   {noise({70, 50}, 1), noise({50, 130}, 2), noise({130}, 3)}};
+      std::string tasks;
+      const auto together = run_case(c, "npu:0", true, &tasks);
+      CHECK(contains(tasks, "matmul+add+relu"));
+      CHECK(equal(together, run_case(c, "npu:0", false)));
+      CHECK(equal(run_case(c, "cpu:0", true), run_case(c, "cpu:0", false)));
+    }
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel

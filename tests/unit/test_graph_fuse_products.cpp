@@ -1,0 +1,210 @@
+// The pass that gives products what is computed beside them: what it takes together, what it leaves
+// apart and why, and that the graph computes what it did.
+#include <doctest/doctest.h>
+
+#include "keel/graph/passes/passes.h"
+#include "keel/graph/passes/verify.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/matmul.h"
+#include "keel/ops/reduce.h"
+
+#include "../support/evaluate_graph.h"
+
+TEST_SUITE_BEGIN("graph");
+
+namespace {
+
+using keel::FuseReport;
+using keel::Graph;
+using keel::Node;
+using keel::Shape;
+using keel::Support;
+using keel::SupportsFunction;
+using keel::Tensor;
+using keel::Value;
+using keel_test::all_bit_equal;
+using keel_test::count_op;
+using keel_test::evaluate;
+
+Support everything(const Node&) { return {.supported = true}; }
+
+// As a backend that loads bytes, and no other dtype, through ops.
+Support only_byte_loads(const Node& node) {
+  if (node.op_name() != "fused_product") return {true, ""};
+  const Node& product = node.bodies()[0]->outputs()[0].node();
+  for (size_t i = 0; i < product.inputs().size(); ++i) {
+    const bool loads = product.input(i).node().op_name() != "input";
+    if (loads && node.input(i).dtype() != keel::u8) return {false, "not bytes"};
+  }
+  return {true, ""};
+}
+
+std::unique_ptr<Graph> fused(const Graph& g, const SupportsFunction& supports = everything,
+                             FuseReport* report = nullptr) {
+  const auto clusters = keel::fuse(g, supports);
+  auto result = keel::fuse_products(*clusters, supports, report);
+  keel::verify(*result);
+  return result;
+}
+
+const Node& only_product(const Graph& g) {
+  REQUIRE(count_op(g, "fused_product") == 1);
+  for (const Node& node : g.nodes()) {
+    if (node.op_name() == "fused_product") return node;
+  }
+  return g.node(0);
+}
+
+bool reports(const FuseReport& report, const std::string& part) {
+  for (const std::string& line : report.lines) {
+    if (line.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+Tensor ramp(const Shape& shape, double first, double step) {
+  Tensor t(keel::f32, shape);
+  float* data = t.data<float>().data();
+  for (int64_t i = 0; i < shape.num_elements(); ++i) {
+    data[i] = static_cast<float>(first + step * static_cast<double>(i));
+  }
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("fuse products: bias and activation follow the product") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {3, 5});
+  const Value w = g.input("w", keel::f32, {5, 4});
+  const Value b = g.input("b", keel::f32, {4});
+  g.set_outputs({keel::tanh(keel::matmul(x, w) + b)});
+  const auto result = fused(g);
+  const Node& node = only_product(*result);
+  CHECK(result->size() == 4);
+  CHECK(node.inputs().size() == 3);
+  CHECK(count_op(*node.bodies()[1], "tanh") == 1);
+  CHECK(result->outputs()[0] == node.output());
+  const keel_test::Feeds feeds{
+      {"x", ramp({3, 5}, -1, 0.1)}, {"w", ramp({5, 4}, 1, -0.07)}, {"b", ramp({4}, 0, 0.5)}};
+  CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
+}
+
+TEST_CASE("fuse products: an update follows the product that makes its gradient") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {3, 5});
+  const Value d = g.input("d", keel::f32, {3, 4});
+  const Value w = g.state("w", {.type = {keel::f32, Shape{5, 4}}});
+  g.add_update(w, w - keel::matmul(x, d, {.transpose_a = true}) * 0.5f);
+  const auto result = fused(g);
+  const Node& node = only_product(*result);
+  CHECK(result->updates()[0].next == node.output());
+  CHECK(node.input(2).node().op_name() == "state");
+}
+
+TEST_CASE("fuse products: bytes are scaled as all products load them") {
+  Graph g;
+  const Value x = g.input("x", keel::u8, {3, 5});
+  const Value w = g.input("w", keel::f32, {5, 4});
+  const Value d = g.input("d", keel::f32, {3, 4});
+  const Value scaled = keel::cast(x, keel::f32) / 255.0f;
+  g.set_outputs({keel::matmul(scaled, w), keel::matmul(scaled, d, {.transpose_a = true})});
+  const auto result = fused(g, only_byte_loads);
+  CHECK(count_op(*result, "fused_product") == 2);
+  CHECK(count_op(*result, "fused") == 0);
+  CHECK(count_op(*result, "cast") == 0);
+  Tensor bytes(keel::u8, {3, 5});
+  for (int i = 0; i < 15; ++i)
+    bytes.data<uint8_t>()[static_cast<size_t>(i)] = static_cast<uint8_t>(17 * i);
+  const keel_test::Feeds feeds{
+      {"x", bytes}, {"w", ramp({5, 4}, 1, -0.07)}, {"d", ramp({3, 4}, 0, 0.5)}};
+  CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
+}
+
+TEST_CASE("fuse products: a load that something else reads stays a task of its own") {
+  Graph g;
+  const Value x = g.input("x", keel::u8, {3, 5});
+  const Value w = g.input("w", keel::f32, {5, 4});
+  const Value scaled = keel::cast(x, keel::f32) / 255.0f;
+  g.set_outputs({keel::matmul(scaled, w), keel::sum(scaled)});
+  const auto result = fused(g, only_byte_loads);
+  CHECK(count_op(*result, "fused_product") == 0);
+  CHECK(count_op(*result, "fused") == 1);
+}
+
+TEST_CASE("fuse products: all products that read a load take it or none") {
+  Graph g;
+  const Value x = g.input("x", keel::u8, {4, 4});
+  const Value w = g.input("w", keel::f32, {4, 4});
+  const Value scaled = keel::cast(x, keel::f32) / 255.0f;
+  // This backend loads bytes as the left operand only.
+  const auto left_only = [](const Node& node) -> Support {
+    if (node.op_name() != "fused_product" || node.input(1).dtype() != keel::u8) return {true, ""};
+    return {false, "left operands only"};
+  };
+  g.set_outputs({keel::matmul(scaled, w), keel::matmul(w, scaled)});
+  FuseReport report;
+  const auto result = fused(g, left_only, &report);
+  CHECK(count_op(*result, "fused_product") == 0);
+  CHECK(reports(report, "the backend declines: left operands only"));
+}
+
+TEST_CASE("fuse products: what else reads a product keeps it apart, and says so") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 4});
+  const Value product = keel::matmul(x, x);
+  g.set_outputs({keel::exp(product), keel::sum(product)});
+  FuseReport report;
+  const auto result = fused(g, everything, &report);
+  CHECK(count_op(*result, "fused_product") == 0);
+  CHECK(reports(report, "reads it, too"));
+
+  Graph fetched;
+  const Value y = fetched.input("y", keel::f32, {4, 4});
+  const Value square = keel::matmul(y, y);
+  fetched.set_outputs({keel::exp(square), square});
+  FuseReport why;
+  CHECK(count_op(*fused(fetched, everything, &why), "fused_product") == 0);
+  CHECK(reports(why, "a result of the step"));
+}
+
+TEST_CASE("fuse products: a cluster goes with one of its products") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 4});
+  const Value y = g.input("y", keel::f32, {4, 4});
+  g.set_outputs({keel::tanh(keel::matmul(x, y) + keel::matmul(y, x))});
+  FuseReport report;
+  const auto result = fused(g, everything, &report);
+  CHECK(count_op(*result, "fused_product") == 1);
+  CHECK(count_op(*result, "matmul") == 1);
+  CHECK(reports(report, "another product is computed with it"));
+  const keel_test::Feeds feeds{{"x", ramp({4, 4}, -1, 0.1)}, {"y", ramp({4, 4}, 1, -0.07)}};
+  CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
+}
+
+TEST_CASE("fuse products: what reads a product twice is its epilogue still") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 4});
+  const Value product = keel::matmul(x, x);
+  g.set_outputs({product * product});
+  const auto result = fused(g);
+  CHECK(only_product(*result).inputs().size() == 2);
+  const keel_test::Feeds feeds{{"x", ramp({4, 4}, -1, 0.1)}};
+  CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
+}
+
+TEST_CASE("fuse products: a backend that declines keeps its tasks") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 4});
+  g.set_outputs({keel::tanh(keel::matmul(x, x))});
+  const auto declines = [](const Node& node) -> Support {
+    return node.op_name() == "fused_product" ? Support{false, "too wide"} : Support{true, ""};
+  };
+  FuseReport report;
+  const auto result = fused(g, declines, &report);
+  CHECK(count_op(*result, "fused_product") == 0);
+  CHECK(count_op(*result, "matmul") == 1);
+  CHECK(reports(report, "the backend declines: too wide"));
+}
+
+TEST_SUITE_END();
