@@ -129,13 +129,12 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
     auto& outputs = partial[of.node_id()];
     if (outputs.empty() || outputs[of.output()].empty()) return {};
     Values& parts = outputs[of.output()];
-    while (parts.size() > 1) {
-      // In pairs from the front, so that the order of additions depends on the graph alone.
-      const Value sum = emit("add", {Operand(parts[0], site), Operand(parts[1], site)}, site);
-      parts.erase(parts.begin());
-      parts[0] = sum;
-    }
-    return parts[0];
+    // From the front, so that the order of additions depends on the graph alone.
+    Value sum = parts[0];
+    for (size_t i = 1; i < parts.size(); ++i)
+      sum = emit("add", {Operand(sum, site), Operand(parts[i], site)}, site);
+    parts = {sum};
+    return sum;
   };
   for (size_t i = 0; i < ys.size(); ++i) flow(ys[i], seeds[i]);
   for (uint32_t id = end; id-- > 0;) {
