@@ -1,0 +1,33 @@
+// LaunchCache: what the scheduler decided for the nodes of one compilation, so that nodes that do
+// the same to operands of the same types are decided once: deep graphs repeat few kinds of nodes.
+// The nodes must outlive it. One thread.
+#ifndef KEEL_BACKENDS_NPU_SCHEDULER_LAUNCH_CACHE_H
+#define KEEL_BACKENDS_NPU_SCHEDULER_LAUNCH_CACHE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+
+#include "keel/backends/npu/scheduler/scheduler.h"
+
+namespace keel::npu {
+
+// Whether two nodes are one op with the same attributes, types and bodies: all that a launch
+// depends on. Values of constants and names of inputs count for nothing.
+bool same_work(const Node& a, const Node& b);
+
+class LaunchCache {
+ public:
+  // schedule(), or what it gave for a node of the same work.
+  const Launch& launch(const Preset& preset, const Node& node, const BlockDimOptions& options);
+  // How often schedule() was asked.
+  int64_t scheduled() const noexcept { return static_cast<int64_t>(launches_.size()); }
+
+ private:
+  std::unordered_multimap<size_t, std::pair<const Node*, Launch>> launches_;
+};
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_SCHEDULER_LAUNCH_CACHE_H
