@@ -28,6 +28,10 @@ bool uses(const Node& node, DType dtype) {
   return false;
 }
 
+bool is_product(const Node& node) {
+  return node.op_name() == "matmul" || node.op_name() == "fused_product";
+}
+
 std::string reason_text(const Launch& launch) {
   std::string text = launch.limit == Limit::kNone ? "" : name_of(launch.limit);
   if (!launch.reason.empty()) text += ": " + launch.reason;
@@ -44,7 +48,7 @@ Support NpuLibrary::supports(const Node& node) const {
   }
   if (has_movement_kernel(node)) return {true, ""};
   if (node.has(kElementwise)) return supports_tiles(node);
-  if (node.op_name() == "matmul") return supports_matmul(node);
+  if (is_product(node)) return supports_matmul(node);
   if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
   const Support reduce = supports_reduce(node);
   return reduce.supported ? reduce : supports_softmax(node);
@@ -53,7 +57,7 @@ Support NpuLibrary::supports(const Node& node) const {
 KernelPlan NpuLibrary::choose_kernel(const Node& node) const {
   if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
   if (node.has(kElementwise)) return plan_tiles(node, preset_->saturate_f16);
-  if (node.op_name() == "matmul") return plan_matmul(node, preset_->saturate_f16);
+  if (is_product(node)) return plan_matmul(node, preset_->saturate_f16);
   if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
   if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
   if (supports_reduce(node).supported) return plan_reduce(node);
