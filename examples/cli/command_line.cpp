@@ -1,6 +1,8 @@
 #include "cli/command_line.h"
 
+#include <algorithm>
 #include <exception>
+#include <sstream>
 #include <utility>
 
 #include <cxxopts.hpp>
@@ -13,6 +15,19 @@ namespace {
                        const std::string& fix = "") {
   throw keel::Error(
       {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// What stands between the commas of a flag's value, each once.
+std::vector<std::string> split(const std::string& flag, const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream in(text + ",");
+  for (std::string word; std::getline(in, word, ',');) {
+    if (word.empty()) fail(flag, "expected values with one comma between them, got '" + text + "'");
+    if (std::find(words.begin(), words.end(), word) != words.end())
+      fail(flag, "lists '" + word + "' twice");
+    words.push_back(word);
+  }
+  return words;
 }
 
 }  // namespace
@@ -91,6 +106,27 @@ std::optional<std::string> CommandLine::choice(const std::string& name,
   const auto value = text(name);
   if (!value) return std::nullopt;
   return keel::parse_choice(*value, "--" + name, choices);
+}
+
+std::vector<int64_t> CommandLine::integers(const std::string& name, int64_t min, int64_t max,
+                                           std::vector<int64_t> none) const {
+  const auto value = text(name);
+  if (!value) return none;
+  std::vector<int64_t> numbers;
+  for (const std::string& word : split("--" + name, *value)) {
+    numbers.push_back(keel::parse_integer(word, "--" + name, min, max));
+  }
+  return numbers;
+}
+
+std::vector<std::string> CommandLine::choices(const std::string& name,
+                                              const std::vector<std::string>& choices,
+                                              std::vector<std::string> none) const {
+  const auto value = text(name);
+  if (!value) return none;
+  std::vector<std::string> words = split("--" + name, *value);
+  for (const std::string& word : words) keel::parse_choice(word, "--" + name, choices);
+  return words;
 }
 
 std::string CommandLine::help() const {

@@ -29,6 +29,11 @@ class CommandLine {
   std::optional<double> number(const std::string& name, double min, double max) const;
   std::optional<std::string> choice(const std::string& name,
                                     const std::vector<std::string>& choices) const;
+  // Several with commas between them, each once; `none` where the flag is not given.
+  std::vector<int64_t> integers(const std::string& name, int64_t min, int64_t max,
+                                std::vector<int64_t> none) const;
+  std::vector<std::string> choices(const std::string& name, const std::vector<std::string>& choices,
+                                   std::vector<std::string> none) const;
   bool wants_help() const noexcept { return has("help"); }
   std::string help() const;
 

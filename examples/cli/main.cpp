@@ -22,7 +22,7 @@ constexpr Command kCommands[] = {
     {"info", "version, backends, devices, and which op runs where", run_info},
     {"graph", "print the graph of a model", run_graph},
     {"profile", "show what `train --profile` wrote", run_profile},
-    {"bench", "measure loop sizes and feeding", run_bench},
+    {"bench", "measure training, kernels, loop sizes, feeding and compiling", run_bench},
     {"calibrate", "the NPU's device model beside published measurements", run_calibrate},
 };
 

@@ -22,6 +22,7 @@
 #include "cli/commands.h"
 #include "cli/evaluation.h"
 #include "cli/feeding_doctor.h"
+#include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/train_options.h"
 #include "cli/training_feed.h"
@@ -56,23 +57,6 @@ class InterruptScope {
  private:
   void (*previous_)(int) = SIG_DFL;
 };
-
-// Before hours of training go by: whether the file can be written at the end.
-void require_writable(const std::string& flag, const std::string& path) {
-  namespace fs = std::filesystem;
-  if (path.empty()) return;
-  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
-  std::error_code error;
-  std::string problem;
-  if (fs::is_directory(path, error))
-    problem = "is a folder";
-  else if (!fs::is_directory(folder, error))
-    problem = "its folder does not exist";
-  else if (access(folder.c_str(), W_OK) != 0)
-    problem = "its folder cannot be written";
-  if (problem.empty()) return;
-  throw keel::Error({.op = flag, .argument = path, .message = problem});
-}
 
 // One JSON object a line and step.
 class MetricsFile {
@@ -338,6 +322,7 @@ class TrainRun {
     summary["images_per_second"] = rate;
     summary["queue_wait_seconds"] = static_cast<double>(report_.queue_wait_ns) * 1e-9;
     summary["metrics_wait_seconds"] = static_cast<double>(report_.metrics_wait_ns) * 1e-9;
+    summary["peak_rss_bytes"] = peak_rss_bytes();
     if (report_.steps > 0) summary["feeding"] = verdict();
     summary["state_sha256"] = session.state_sha256();
     if (const std::string isa = isa_of(session.device()); !isa.empty()) summary["isa"] = isa;

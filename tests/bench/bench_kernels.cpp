@@ -20,13 +20,17 @@
 #include "keel/ops/ops.h"
 
 #include "bench/contest.h"
-#include "bench/machine_limits.h"
 #include "bench/peers.h"
+#include "cli/bench/machine_limits.h"
 
 namespace keel_bench {
 namespace {
 
 using namespace keel;
+using keel_cli::copy_floats;
+using keel_cli::read_floats;
+using keel_cli::run_fma_chains;
+using keel_cli::triad;
 
 // f32 in [-0.5, 0.5), or zeros, in memory laid out as Keel's own.
 class Floats {

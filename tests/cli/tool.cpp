@@ -38,9 +38,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// The tool's process, begun.
-pid_t start_tool(const Words& words, const Variables& variables, const std::string& out,
-                 const std::string& err) {
+// A program's process, begun.
+pid_t start(const std::string& program, const Words& words, const Variables& variables,
+            const std::string& out, const std::string& err) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC;
@@ -48,14 +48,14 @@ pid_t start_tool(const Words& words, const Variables& variables, const std::stri
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out.c_str(), kWrite, 0600);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, err.c_str(), kWrite, 0600);
 
-  std::vector<std::string> arguments = {KEEL_TOOL};
+  std::vector<std::string> arguments = {program};
   arguments.insert(arguments.end(), words.begin(), words.end());
   std::vector<std::string> entries = environment_with(variables);
   pid_t process = 0;
-  const int failure = posix_spawn(&process, KEEL_TOOL, &files, nullptr,
+  const int failure = posix_spawn(&process, program.c_str(), &files, nullptr,
                                   pointers_to(arguments).data(), pointers_to(entries).data());
   posix_spawn_file_actions_destroy(&files);
-  if (failure != 0) throw std::runtime_error(std::string(KEEL_TOOL) + ": " + strerror(failure));
+  if (failure != 0) throw std::runtime_error(program + ": " + strerror(failure));
   return process;
 }
 
@@ -66,10 +66,14 @@ int exit_code_of(int status) {
 }  // namespace
 
 ToolResult run_tool(const Words& words, const Variables& variables) {
+  return run_program(KEEL_TOOL, words, variables);
+}
+
+ToolResult run_program(const std::string& program, const Words& words, const Variables& variables) {
   const TempFolder temp;
   const std::string out = temp.file("out");
   const std::string err = temp.file("err");
-  const pid_t process = start_tool(words, variables, out, err);
+  const pid_t process = start(program, words, variables, out, err);
   int status = 0;
   if (waitpid(process, &status, 0) != process) throw std::runtime_error("waitpid failed");
   return {exit_code_of(status), read_text(out), read_text(err)};
@@ -79,7 +83,7 @@ ToolResult run_tool_until(const Words& words, const std::function<bool()>& when,
   const TempFolder temp;
   const std::string out = temp.file("out");
   const std::string err = temp.file("err");
-  const pid_t process = start_tool(words, {}, out, err);
+  const pid_t process = start(KEEL_TOOL, words, {}, out, err);
   int status = 0;
   int sent = 0;
   while (waitpid(process, &status, WNOHANG) != process) {

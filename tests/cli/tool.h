@@ -23,7 +23,11 @@ struct ToolResult {
 // NPU_LOOP_SIZE of the caller is not handed on; `variables` are added to the rest.
 ToolResult run_tool(const Words& words, const Variables& variables = {});
 
-// The same, sent SIGINT once, or a few times in turn, as soon as `when` says so (asked every
+// Another program, by its path, in the same way.
+ToolResult run_program(const std::string& program, const Words& words,
+                       const Variables& variables = {});
+
+// The tool, sent SIGINT once, or a few times in turn, as soon as `when` says so (asked every
 // millisecond).
 ToolResult run_tool_until(const Words& words, const std::function<bool()>& when, int signals = 1);
 

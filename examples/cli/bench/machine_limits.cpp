@@ -1,10 +1,10 @@
-#include "bench/machine_limits.h"
+#include "cli/bench/machine_limits.h"
 
 #if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
-namespace keel_bench {
+namespace keel_cli {
 namespace {
 
 // Vectors of whatever width the compiler targets: -march=native is set for this file.
@@ -50,13 +50,14 @@ void add_products(const float* a, const float* b, const float* c, float* to, siz
   }
 }
 
+// As pairs of bf16 they are finite as well.
+alignas(64) const float operands[16] = {0.75f, 0.5f, 0.625f, 0.875f, 0.75f, 0.5f, 0.625f, 0.875f,
+                                        0.75f, 0.5f, 0.625f, 0.875f, 0.75f, 0.5f, 0.625f, 0.875f};
+
 }  // namespace
 
-// In assembly, so that nothing but multiply-adds on registers is in the loop.
+// In assembly, so that nothing but multiply-adds on registers is in the loops.
 double run_fma_chains() {
-  alignas(64) static const float operands[16] = {0.75f,  0.5f,   0.625f, 0.875f, 0.75f,  0.5f,
-                                                 0.625f, 0.875f, 0.75f,  0.5f,   0.625f, 0.875f,
-                                                 0.75f,  0.5f,   0.625f, 0.875f};
   long turns = 20000;
   const double done = 2.0 * static_cast<double>(turns) * kLanes;
 #if defined(__AVX512F__)
@@ -94,6 +95,36 @@ double run_fma_chains() {
 #endif
 }
 
+double run_bf16_chains() {
+#if defined(__AVX512BF16__)
+  long turns = 20000;
+  const double done = 2.0 * static_cast<double>(turns) * 2 * kLanes;
+  asm volatile(
+      "vmovups (%1), %%zmm24\n vmovups (%1), %%zmm25\n"
+      "1:\n"
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
+      "vdpbf16ps %%zmm24, %%zmm25, %%zmm\\r\n"
+      ".endr\n"
+      "dec %0\n jnz 1b\n"
+      : "+r"(turns)
+      : "r"(operands)
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
+        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19",
+        "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25");
+  return done * 24;
+#else
+  return 0;
+#endif
+}
+
+bool has_matrix_unit() noexcept {
+#if defined(__AMX_BF16__) || defined(__AVX512FP16__)
+  return true;
+#else
+  return false;
+#endif
+}
+
 void copy_floats(const float* a, float* to, size_t n, bool past_caches) {
   past_caches ? copy<true>(a, to, n) : copy<false>(a, to, n);
   order_stores();
@@ -115,4 +146,4 @@ float read_floats(const float* a, size_t n) {
   return total;
 }
 
-}  // namespace keel_bench
+}  // namespace keel_cli

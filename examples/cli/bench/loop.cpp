@@ -1,15 +1,13 @@
 #include <chrono>
 #include <iostream>
 #include <optional>
-#include <sstream>
 
 #include <fmt/core.h>
 #include <keel/backends/npu/presets/preset.h>
 #include <keel/core/base/json.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/bench.h"
-#include "cli/commands.h"
+#include "cli/bench/bench.h"
 #include "cli/training_feed.h"
 
 namespace keel_cli {
@@ -17,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 7;
+constexpr int kLoopRounds = 7;
 
 // Where the wall time of a step goes, in us. busy + queue_wait + idle make up step; idle is what
 // the device spends neither computing nor waiting for data: launch (from the host's call to the
@@ -35,21 +33,6 @@ struct Row {
   std::vector<StepSplit> rounds;
 };
 
-std::vector<int64_t> read_sizes(const std::string& text) {
-  std::vector<int64_t> sizes;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) {
-    sizes.push_back(keel::parse_integer(word, "--sizes", 1, int64_t{1} << 30));
-  }
-  if (sizes.empty() || text.back() == ',') {
-    throw keel::Error({.op = "--sizes",
-                       .expected = "loop sizes with commas between them",
-                       .got = text,
-                       .kind = keel::ErrorKind::kInvalidArgument});
-  }
-  return sizes;
-}
-
 class LoopBench {
  public:
   LoopBench(const BenchFlags& flags, const std::vector<int64_t>& sizes) : flags_(flags) {
@@ -64,21 +47,18 @@ class LoopBench {
     for (const int64_t size : sizes) rows_.push_back({.size = size});
   }
 
-  int run() {
+  keel::Json run() {
     const double step_us = warm_up();
     for (Row& row : rows_) {
-      const double wanted = flags_.seconds * 1e6 / kRounds / step_us;
+      const double wanted = flags_.seconds * 1e6 / kLoopRounds / step_us;
       row.launches = std::max<int64_t>(1, std::llround(wanted / static_cast<double>(row.size)));
       row.steps = row.launches * row.size;
     }
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kLoopRounds; ++round) {
       for (Row& row : rows_) row.rounds.push_back(measure(row));
     }
     print();
-    if (!flags_.json.empty()) {
-      keel::write_file_atomically(flags_.json, keel::write_json(as_json(), 2) + "\n");
-    }
-    return kExitDone;
+    return as_json();
   }
 
  private:
@@ -138,7 +118,7 @@ class LoopBench {
         "wall time of a step in us, medians of {} rounds; step = busy + queue wait + idle, idle = "
         "launch + host, copy runs beside\n",
         flags_.model->name, flags_.backend, flags_.batch, flags_.threads,
-        flags_.threads == 1 ? "" : "s", feed_.kind, kRounds);
+        flags_.threads == 1 ? "" : "s", feed_.kind, kLoopRounds);
     const bool modelled = device_us(1).has_value();
     std::cout << fmt::format("{:>6} {:>9} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
                              "size", "step", "+-%", "busy", "wait", "idle", "launch", "host",
@@ -171,7 +151,7 @@ class LoopBench {
     json["feed"] = feed_.kind;
     json["batch"] = flags_.batch;
     json["threads"] = flags_.threads;
-    json["rounds"] = kRounds;
+    json["rounds"] = kLoopRounds;
     if (device_us(1)) json["npu_preset"] = keel::npu::current_preset()->name;
     for (const Row& row : rows_) {
       keel::Json entry;
@@ -203,20 +183,21 @@ class LoopBench {
   std::vector<Row> rows_;
 };
 
-}  // namespace
-
-int bench_loop(const std::vector<std::string>& words) {
-  CommandLine line("bench loop", "what a step costs by loop size, and where its time goes");
+void declare(CommandLine& line) {
   declare_bench_flags(line);
   line.add("sizes", "N,N,...", "loop sizes (1,2,5,10,50,100,600)");
-  line.parse(words);
-  if (line.wants_help()) {
-    std::cout << line.help();
-    return kExitDone;
-  }
+}
+
+keel::Json measure_loop(const CommandLine& line) {
   const BenchFlags flags = read_bench_flags(line);
-  const auto sizes = read_sizes(line.text("sizes").value_or("1,2,5,10,50,100,600"));
+  const auto sizes = line.integers("sizes", 1, int64_t{1} << 30, {1, 2, 5, 10, 50, 100, 600});
   return LoopBench(flags, sizes).run();
+}
+
+}  // namespace
+
+Suite loop_suite() {
+  return {"loop", "what a step costs by loop size, and where its time goes", declare, measure_loop};
 }
 
 }  // namespace keel_cli

@@ -6,8 +6,7 @@
 #include <keel/core/base/json.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/bench.h"
-#include "cli/commands.h"
+#include "cli/bench/bench.h"
 #include "cli/feeding_doctor.h"
 
 namespace keel_cli {
@@ -45,15 +44,12 @@ class FeedBench {
     device_ = keel::device(flags.bench.backend + ":0");
   }
 
-  int run() {
+  keel::Json run() {
     build_stages();
     train();
     verdict_ = feeding_verdict(signs_);
     print();
-    if (!flags_.bench.json.empty()) {
-      keel::write_file_atomically(flags_.bench.json, keel::write_json(as_json(), 2) + "\n");
-    }
-    return kExitDone;
+    return as_json();
   }
 
  private:
@@ -201,26 +197,27 @@ class FeedBench {
   std::string verdict_;
 };
 
-}  // namespace
-
-int bench_feed(const std::vector<std::string>& words) {
-  CommandLine line("bench feed",
-                   "what feeding can do, stage by stage, and what a training waits for");
+void declare(CommandLine& line) {
   declare_bench_flags(line);
   line.add("map", "none|normalise", "what is done to the images on the host (none)");
   line.add("map-threads", "N", "threads of that map (1)");
   line.add("depth", "N", "batches that can wait in the queue (min(128, 2 GiB / batch bytes))");
-  line.parse(words);
-  if (line.wants_help()) {
-    std::cout << line.help();
-    return kExitDone;
-  }
+}
+
+keel::Json measure_feed(const CommandLine& line) {
   FeedFlags flags;
   flags.bench = read_bench_flags(line);
   flags.normalise = line.choice("map", {"none", "normalise"}).value_or("none") == "normalise";
   flags.map_threads = static_cast<int>(line.integer("map-threads", 1, 256).value_or(1));
   flags.depth = line.integer("depth", 1, int64_t{1} << 20).value_or(0);
   return FeedBench(flags).run();
+}
+
+}  // namespace
+
+Suite feed_suite() {
+  return {"feed", "what feeding can do, stage by stage, and what a training waits for", declare,
+          measure_feed};
 }
 
 }  // namespace keel_cli

@@ -1,0 +1,121 @@
+#include <iostream>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/bench/bench.h"
+#include "cli/machine.h"
+
+namespace keel_cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
+struct Flags {
+  std::vector<std::string> backends;
+  std::string threads;  // as given
+  std::string precision, data;
+  double seconds = 0.3;
+  bool tiny = false;  // next to nothing of everything
+};
+
+void headline(const std::string& suite) { std::cout << "\n== " << suite << "\n" << std::flush; }
+
+// The usual batches by loop size, then other batches at the largest of those: no need to measure
+// all with all.
+keel::Json measure_trainings(const Flags& flags) {
+  const Words common = {"--models",    flags.tiny ? "softmax" : "softmax,mlp",
+                        "--backends",  joined(flags.backends),
+                        "--threads",   flags.threads,
+                        "--precision", flags.precision,
+                        "--data",      flags.data,
+                        "--seconds",   fmt::format("{}", flags.seconds)};
+  const auto with = [&](const Words& more) {
+    Words words = common;
+    words.insert(words.end(), more.begin(), more.end());
+    return measure(train_suite(), words);
+  };
+  keel::Json json = with({"--loop-sizes", flags.tiny ? "1,10" : "1,10,50"});
+  std::cout << "\n";
+  const keel::Json more = flags.tiny ? with({"--batches", "16,64", "--loop-sizes", "10"})
+                                     : with({"--batches", "1,16,512", "--loop-sizes", "50"});
+  for (const char* table : {"rows", "speed_ups", "processes", "modelled"}) {
+    for (const keel::Json& row : more[table]) json[table].push_back(row);
+  }
+  return json;
+}
+
+Words kernels_words(const Flags& flags) {
+  Words words = {"--backends", joined(flags.backends), "--seconds",
+                 fmt::format("{}", flags.seconds / 3)};
+  const Words more = flags.tiny ? Words{"--sizes", "64", "--kib", "64", "--dtypes", "f32"}
+                                : Words{"--sizes", "256,1024", "--dtypes", "f32,bf16"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// Suites that measure one model on one backend, once for each.
+keel::Json each_backend(const Flags& flags, const Suite& suite, const Words& more) {
+  keel::Json list = keel::Json::array();
+  for (const std::string& backend : flags.backends) {
+    headline(std::string(suite.name) + " on " + backend);
+    Words words = {"--backend", backend,     "--data",
+                   flags.data,  "--seconds", fmt::format("{}", flags.seconds)};
+    words.insert(words.end(), more.begin(), more.end());
+    list.push_back(measure(suite, words));
+  }
+  return list;
+}
+
+void declare(CommandLine& line) {
+  line.add("data", "digits|DIR",
+           "the built-in digits, or a folder with the four MNIST files (digits)");
+  declare_backends(line, "cpu,npu");
+  line.add("precision", "NAME,NAME,...", "of the trainings, as of keel train (fp32)");
+  line.add("threads", "N,N,...", "of the trainings (1,2)");
+  line.add("seconds", "S", "wall time spent on each row (0.3)");
+  line.add("tiny", "", "few and small rows: whether all works, not how fast");
+}
+
+keel::Json measure_all(const CommandLine& line) {
+  Flags flags;
+  flags.backends = read_backends(line, {"cpu", "npu"});
+  read_thread_counts(line, {});  // wrong ones are an error before anything is measured
+  flags.threads = line.text("threads").value_or("1,2");
+  line.choices("precision", keel::precision_names(), {});
+  flags.precision = line.text("precision").value_or(keel::kDefaultPrecision);
+  flags.data = line.text("data").value_or(kDigits);
+  flags.seconds = read_seconds(line, flags.seconds);
+  flags.tiny = line.has("tiny");
+
+  keel::Json json;
+  json["keel_version"] = KEEL_VERSION;
+  json["suite"] = "all";
+  json["measured"] = utc_now();
+  json["machine"] = describe_machine();
+  keel::Json& parts = json["suites"];
+  headline("train");
+  parts["train"] = measure_trainings(flags);
+  headline("kernels");
+  parts["kernels"] = measure(kernels_suite(), kernels_words(flags));
+  parts["loop"] =
+      each_backend(flags, loop_suite(), {"--sizes", flags.tiny ? "1,10" : "1,5,20,100"});
+  parts["feed"] = each_backend(flags, feed_suite(), {"--map", "normalise"});
+  headline("compile");
+  Words words = {"--backends", joined(flags.backends), "--rounds", flags.tiny ? "1" : "3"};
+  if (flags.tiny) words.insert(words.end(), {"--sizes", "100,300"});
+  parts["compile"] = measure(compile_suite(), words);
+  return json;
+}
+
+}  // namespace
+
+Suite all_suite() { return {"all", "the suites above, in short", declare, measure_all}; }
+
+}  // namespace keel_cli

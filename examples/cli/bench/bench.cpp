@@ -1,0 +1,146 @@
+#include "cli/bench/bench.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include <keel/core/base/file.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/bench/page.h"
+#include "cli/commands.h"
+
+namespace keel_cli {
+namespace {
+
+void print_suites(std::ostream& out) {
+  out << "usage: keel bench SUITE [flags]\n";
+  const auto print = [&](const Suite& suite) {
+    out << "  " << suite.name << std::string(9 - std::string(suite.name).size(), ' ')
+        << suite.summary << "\n";
+  };
+  for (const Suite& suite : suites()) print(suite);
+  print(all_suite());
+  out << "\n`keel bench SUITE --help` lists the flags of a suite.\n";
+}
+
+std::string command_of(const std::string& suite, const std::vector<std::string>& words) {
+  std::string text = "keel bench " + suite;
+  for (const std::string& word : words) text += " " + word;
+  return text;
+}
+
+int run_suite(const Suite& suite, const std::vector<std::string>& words) {
+  CommandLine line(std::string("bench ") + suite.name, suite.summary);
+  suite.declare(line);
+  line.add("json", "FILE", "the tables as one JSON object");
+  line.add("html", "FILE", "the tables and their plots as one page without outer resources");
+  line.parse(words);
+  if (line.wants_help()) {
+    std::cout << line.help();
+    return kExitDone;
+  }
+  const std::string json = line.text("json").value_or("");
+  const std::string html = line.text("html").value_or("");
+  require_writable("--json", json);
+  require_writable("--html", html);
+  const keel::Json result = suite.measure(line);
+  if (!json.empty()) keel::write_file_atomically(json, keel::write_json(result, 2) + "\n");
+  if (!html.empty()) {
+    keel::write_file_atomically(html,
+                                bench_page(suite.name, result, command_of(suite.name, words)));
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+const std::vector<Suite>& suites() {
+  static const std::vector<Suite> all = {train_suite(), kernels_suite(), loop_suite(), feed_suite(),
+                                         compile_suite()};
+  return all;
+}
+
+keel::Json measure(const Suite& suite, const std::vector<std::string>& words) {
+  CommandLine line(std::string("bench ") + suite.name, suite.summary);
+  suite.declare(line);
+  line.parse(words);
+  return suite.measure(line);
+}
+
+void declare_bench_flags(CommandLine& line) {
+  declare_run_flags(line);
+  line.add("batch", "N", "images a step (softmax 100, mlp 128)");
+  line.add("seconds", "S", "wall time spent on each row (1)");
+}
+
+BenchFlags read_bench_flags(const CommandLine& line) {
+  BenchFlags flags;
+  flags.model = &keel_examples::find_model(line.text("model").value_or("softmax"));
+  flags.data = line.text("data").value_or(flags.data);
+  flags.backend = read_backend(line);
+  flags.batch = line.integer("batch", 1, int64_t{1} << 30).value_or(usual_batch(*flags.model));
+  flags.threads = read_threads(line);
+  flags.seconds = read_seconds(line, flags.seconds);
+  return flags;
+}
+
+void declare_backends(CommandLine& line, const char* without) {
+  line.add("backends", "NAME,NAME,...", std::string("of ref, cpu, npu (") + without + ")");
+}
+
+std::vector<std::string> read_backends(const CommandLine& line, std::vector<std::string> without) {
+  return line.choices("backends", keel::backend_names(), std::move(without));
+}
+
+std::vector<int64_t> read_thread_counts(const CommandLine& line, std::vector<int64_t> without) {
+  return line.integers("threads", 1, keel::kMaxComputeThreads, std::move(without));
+}
+
+double read_seconds(const CommandLine& line, double without) {
+  return line.number("seconds", 1e-3, 1e6).value_or(without);
+}
+
+int64_t usual_batch(const keel_examples::Model& model) { return model.name == "mlp" ? 128 : 100; }
+
+Spread spread_of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const auto at = [&](size_t quarters) {
+    return values[std::min(values.size() - 1, values.size() * quarters / 4)];
+  };
+  return {at(2), at(2) == 0 ? 0 : (at(3) - at(1)) / 2 / at(2)};
+}
+
+std::vector<std::vector<double>> take_turns(const std::vector<Turn>& contestants, double seconds) {
+  std::vector<std::vector<double>> measured(contestants.size());
+  for (const Turn& turn : contestants) turn(seconds / kRounds / 4);
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < contestants.size(); ++i) {
+      measured[i].push_back(contestants[i](seconds / kRounds));
+    }
+  }
+  return measured;
+}
+
+int run_bench(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    print_suites(std::cerr);
+    return kExitWrongArgument;
+  }
+  if (words[0] == "--help") {
+    print_suites(std::cout);
+    return kExitDone;
+  }
+  const std::vector<std::string> flags(words.begin() + 1, words.end());
+  std::vector<std::string> names;
+  for (const Suite& suite : suites()) {
+    if (words[0] == suite.name) return run_suite(suite, flags);
+    names.push_back(suite.name);
+  }
+  if (words[0] == all_suite().name) return run_suite(all_suite(), flags);
+  names.push_back(all_suite().name);
+  keel::parse_choice(words[0], "keel bench", names);
+  return kExitWrongArgument;
+}
+
+}  // namespace keel_cli

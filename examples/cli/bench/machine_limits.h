@@ -1,0 +1,26 @@
+// What this processor can do at this moment on one thread: loops that do nothing else. Compiled for
+// the machine they run on where KEEL_NATIVE is on, and with what every processor has otherwise.
+#ifndef KEEL_EXAMPLES_CLI_BENCH_MACHINE_LIMITS_H
+#define KEEL_EXAMPLES_CLI_BENCH_MACHINE_LIMITS_H
+
+#include <cstddef>
+
+namespace keel_cli {
+
+// Independent multiply-adds on registers; returns how many operations (two each) were done, 0 where
+// it is not known here how to reach the peak.
+double run_fma_chains();   // f32
+double run_bf16_chains();  // of bf16 pairs, summed in f32; 0 without instructions for them
+// Whether products of 16-bit floats have a unit here whose peak the loops above do not reach.
+bool has_matrix_unit() noexcept;
+
+// Arrays of n floats aligned to 64 bytes; n is a multiple of 64. `past_caches`: with stores that
+// pass the caches by.
+void copy_floats(const float* a, float* to, size_t n, bool past_caches);
+// to = a * b + c
+void triad(const float* a, const float* b, const float* c, float* to, size_t n, bool past_caches);
+float read_floats(const float* a, size_t n);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_BENCH_MACHINE_LIMITS_H

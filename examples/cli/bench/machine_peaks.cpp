@@ -1,0 +1,116 @@
+#include "cli/bench/machine_peaks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <thread>
+
+#include "cli/bench/machine_limits.h"
+
+namespace keel_cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kCacheLine = 64;
+constexpr size_t kPastCaches = size_t{16} << 20;  // bytes from where on stores pass the caches by
+
+// Seconds from the start of all threads to the end of the last.
+double seconds_on(int threads, const std::function<void(int)>& run) {
+  if (threads == 1) {
+    const auto start = Clock::now();
+    run(0);
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  std::vector<std::thread> crew;
+  for (int i = 0; i < threads; ++i) {
+    crew.emplace_back([&, i] {
+      ready.fetch_add(1);
+      while (!go.load()) {
+      }
+      run(i);
+    });
+  }
+  while (ready.load() < threads) std::this_thread::yield();
+  const auto start = Clock::now();
+  go.store(true);
+  for (std::thread& thread : crew) thread.join();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A Turn: `once` on every thread as often as fits; `work` done by all threads in one round of it.
+Turn rate_of(int threads, std::function<double(int)> once) {
+  return [=](double seconds) {
+    const auto begin = Clock::now();
+    double work = once(0);
+    const double probe = std::chrono::duration<double>(Clock::now() - begin).count();
+    const int64_t turns = std::max<int64_t>(1, std::llround(seconds / std::max(1e-9, probe)));
+    work *= static_cast<double>(turns) * threads;
+    return work / seconds_on(threads, [&](int thread) {
+             for (int64_t i = 0; i < turns; ++i) once(thread);
+           });
+  };
+}
+
+struct Release {
+  void operator()(float* at) const { std::free(at); }
+};
+using Floats = std::unique_ptr<float[], Release>;
+
+Floats make_floats(size_t n) {
+  auto* at = static_cast<float*>(std::aligned_alloc(kCacheLine, n * sizeof(float)));
+  if (at == nullptr) throw std::bad_alloc();
+  std::fill(at, at + n, 0.5f);
+  return Floats(at);
+}
+
+}  // namespace
+
+const char* name_of(Traffic traffic) noexcept {
+  static constexpr const char* kNames[] = {"read", "copy", "triad"};
+  return kNames[static_cast<size_t>(traffic)];
+}
+
+std::optional<Turn> compute_peak(keel::DType dtype, int threads) {
+  if (dtype != keel::f32 && has_matrix_unit()) return std::nullopt;
+  if (dtype == keel::bf16 && run_bf16_chains() > 0)
+    return rate_of(threads, [](int) { return run_bf16_chains(); });
+  if (run_fma_chains() == 0) return std::nullopt;
+  return rate_of(threads, [](int) { return run_fma_chains(); });
+}
+
+Turn bandwidth(Traffic traffic, size_t bytes, int threads) {
+  const size_t arrays = traffic == Traffic::kRead ? 1 : traffic == Traffic::kCopy ? 2 : 4;
+  const size_t share = bytes / sizeof(float) / arrays / static_cast<size_t>(threads);
+  const size_t n = std::max<size_t>(kCacheLine, share / kCacheLine * kCacheLine);
+  const bool past_caches = bytes >= kPastCaches;
+  auto memory = std::make_shared<std::vector<Floats>>();
+  for (size_t i = 0; i < arrays * static_cast<size_t>(threads); ++i)
+    memory->push_back(make_floats(n));
+  return rate_of(threads, [=](int thread) {
+    const auto at = [&](size_t i) {
+      return (*memory)[static_cast<size_t>(thread) * arrays + i].get();
+    };
+    switch (traffic) {
+      case Traffic::kRead: {
+        const volatile float sum = read_floats(at(0), n);
+        static_cast<void>(sum);
+        break;
+      }
+      case Traffic::kCopy:
+        copy_floats(at(0), at(1), n, past_caches);
+        break;
+      case Traffic::kTriad:
+        triad(at(0), at(1), at(2), at(3), n, past_caches);
+        break;
+    }
+    return static_cast<double>(n * arrays * sizeof(float));
+  });
+}
+
+}  // namespace keel_cli

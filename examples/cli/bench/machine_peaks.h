@@ -1,0 +1,26 @@
+// MachinePeaks: the loops of machine_limits.h on one thread or more, as contestants beside kernels.
+#ifndef KEEL_EXAMPLES_CLI_BENCH_MACHINE_PEAKS_H
+#define KEEL_EXAMPLES_CLI_BENCH_MACHINE_PEAKS_H
+
+#include <cstddef>
+#include <optional>
+
+#include <keel/keel.h>
+
+#include "cli/bench/bench.h"
+
+namespace keel_cli {
+
+// What a kernel does with memory: one array read, read and written, three read and one written.
+enum class Traffic { kRead, kCopy, kTriad };
+const char* name_of(Traffic traffic) noexcept;
+
+// Operations a second of multiply-adds in this dtype; nothing where the loops cannot reach it.
+std::optional<Turn> compute_peak(keel::DType dtype, int threads);
+// Bytes a second, with arrays of `bytes` together, shared by the threads. Past the caches, stores
+// pass them by where that is faster.
+Turn bandwidth(Traffic traffic, size_t bytes, int threads);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_BENCH_MACHINE_PEAKS_H

@@ -1,0 +1,272 @@
+#include "cli/bench/plot.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "cli/bench/plot_scale.h"
+
+namespace keel_cli {
+namespace {
+
+constexpr double kWidth = 720;
+constexpr double kRight = 700;
+constexpr double kTop = 16;
+constexpr double kLetter = 6.7;  // width of a letter of the plots' text, about
+constexpr double kLegendLine = 20;
+
+std::string text_at(double x, double y, const char* style, const std::string& text,
+                    const std::string& more = "") {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\"{}>{}</text>\n", x, y, style,
+                     more, escape_html(text));
+}
+
+std::string line_between(double x1, double y1, double x2, double y2, const std::string& style) {
+  return fmt::format(
+      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" class=\"{}\"/>\n", x1, y1, x2,
+      y2, style);
+}
+
+// The mark of a shape around a place.
+std::string shape_at(double x, double y, const Look& look, const std::string& style,
+                     const std::string& note) {
+  const std::string end =
+      fmt::format(" class=\"{}c{}\">{}", style, look.colour,
+                  note.empty() ? "" : "<title>" + escape_html(note) + "</title>");
+  switch (look.shape % 4) {
+    case 1:
+      return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"9\" height=\"9\"{}</rect>\n",
+                         x - 4.5, y - 4.5, end);
+    case 2:
+      return fmt::format("<path d=\"M{:.1f} {:.1f}l6 6l-6 6l-6 -6z\"{}</path>\n", x, y - 6, end);
+    case 3:
+      return fmt::format("<path d=\"M{:.1f} {:.1f}l5.5 10h-11z\"{}</path>\n", x, y - 6, end);
+    default:
+      return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"{}</circle>\n", x, y, end);
+  }
+}
+
+struct LegendEntry {
+  std::string name;
+  Look look;
+  bool line;
+};
+
+// Rows of entries from (left, y) on; y moves below them.
+std::string legend(const std::vector<LegendEntry>& entries, double left, double& y) {
+  std::string svg;
+  double x = left;
+  for (const LegendEntry& entry : entries) {
+    const double wide = 30 + kLetter * static_cast<double>(entry.name.size()) + 18;
+    if (x > left && x + wide > kRight) {
+      x = left;
+      y += kLegendLine;
+    }
+    if (entry.line)
+      svg += line_between(x, y, x + 22, y, fmt::format("line l{}", entry.look.colour));
+    svg += shape_at(x + 11, y, entry.look, "key ", "");
+    svg += text_at(x + 30, y + 4, "label", entry.name);
+    x += wide;
+  }
+  if (!entries.empty()) y += kLegendLine;
+  return svg;
+}
+
+std::string open(const std::string& id, const std::string& title, double height) {
+  return fmt::format(
+      "<svg id=\"{}\" class=\"plot\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
+      "aria-label=\"{}\">\n",
+      escape_html(id), kWidth, height, escape_html(title));
+}
+
+std::string note_of(const LinePlot& plot, const Series& series, const Mark& mark) {
+  if (!mark.note.empty()) return mark.note;
+  std::string note =
+      fmt::format("{}: {} at {}", series.name, short_number(mark.y), short_number(mark.x));
+  if (mark.spread > 0) note += fmt::format(", +-{:.1f} %", mark.spread * 100);
+  return note + " (" + plot.y.title + " at " + plot.x.title + ")";
+}
+
+// Its ends, no longer than a plot can show.
+std::pair<double, double> whisker(const Mark& mark) {
+  return {mark.y * (1 - std::min(mark.spread, 0.6)), mark.y * (1 + std::min(mark.spread, 1.5))};
+}
+
+std::string draw_series(const LinePlot& plot, const Series& series, const PlotScale& x,
+                        const PlotScale& y) {
+  std::string svg, path;
+  for (const Mark& m : series.marks) {
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x.place(m.x), y.place(m.y));
+  }
+  if (series.line && series.marks.size() > 1)
+    svg += fmt::format("<path d=\"{}\" class=\"line l{}\"/>\n", path, series.look.colour);
+  for (const Mark& m : series.marks) {
+    if (m.spread <= 0) continue;
+    svg +=
+        line_between(x.place(m.x), y.place(m.y * (1 - std::min(m.spread, 0.99))), x.place(m.x),
+                     y.place(m.y * (1 + m.spread)), fmt::format("whisker l{}", series.look.colour));
+  }
+  for (const Mark& m : series.marks) {
+    svg += shape_at(x.place(m.x), y.place(m.y), series.look, "mark ", note_of(plot, series, m));
+  }
+  return svg;
+}
+
+// Named above its end where it is level, above its middle where it climbs.
+std::string draw_guide(const Guide& guide, const PlotScale& x, const PlotScale& y) {
+  constexpr double kDegrees = 57.29578;
+  std::string path;
+  for (const auto& [px, py] : guide.points) {
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x.place(px), y.place(py));
+  }
+  const double x1 = x.place(guide.points.front().first), y1 = y.place(guide.points.front().second);
+  const double x2 = x.place(guide.points.back().first), y2 = y.place(guide.points.back().second);
+  const double slope = std::atan2(y2 - y1, x2 - x1) * kDegrees;
+  const bool level = std::abs(slope) < 1;
+  const double tx = level ? x2 - 4 : (x1 + x2) / 2, ty = level ? y2 - 5 : (y1 + y2) / 2 - 5;
+  return fmt::format("<path d=\"{}\" class=\"guide\"/>\n", path) +
+         text_at(tx, ty, level ? "guide-name end" : "guide-name middle", guide.name,
+                 fmt::format(" transform=\"rotate({:.1f} {:.1f} {:.1f})\"", slope, tx, ty));
+}
+
+std::string bar_note(const BarPlot& plot, const BarPlot::Layer& layer, size_t row) {
+  std::string note = plot.categories[row];
+  if (!layer.name.empty()) note += ", " + layer.name;
+  return note + ": " + short_number(layer.values[row]) + " (" + plot.axis + ")";
+}
+
+double whole(const BarPlot& plot, size_t row) {
+  double sum = 0;
+  for (const BarPlot::Layer& layer : plot.layers) sum += std::max(0.0, layer.values[row]);
+  return sum;
+}
+
+}  // namespace
+
+std::string draw(const LinePlot& plot) {
+  constexpr double kLeft = 66, kPlotHeight = 320;
+  std::vector<double> xs, ys;
+  std::vector<LegendEntry> entries;
+  for (const Series& series : plot.series) {
+    entries.push_back({series.name, series.look, series.line});
+    for (const Mark& m : series.marks) {
+      const auto [low, high] = whisker(m);
+      xs.push_back(m.x);
+      ys.insert(ys.end(), {low, high});
+    }
+  }
+  for (const Guide& guide : plot.guides) {
+    for (const auto& [px, py] : guide.points) {
+      xs.push_back(px);
+      ys.push_back(py);
+    }
+  }
+  double y0 = kTop;
+  const std::string keys = legend(entries, kLeft, y0);
+  const double bottom = y0 + kPlotHeight;
+  const PlotScale x(xs, plot.x.log, kLeft, kRight, plot.guides.empty());
+  const PlotScale y(ys, plot.y.log, bottom, y0 + 4);
+  std::string svg = open(plot.id, plot.title, bottom + 48) + keys;
+  for (const double tick : y.ticks()) {
+    svg += line_between(kLeft, y.place(tick), kRight, y.place(tick), "grid");
+    svg += text_at(kLeft - 8, y.place(tick) + 4, "tick end", short_number(tick));
+  }
+  for (const double tick : x.ticks()) {
+    svg += line_between(x.place(tick), bottom, x.place(tick), bottom + 5, "axis");
+    svg += text_at(x.place(tick), bottom + 19, "tick middle", short_number(tick));
+  }
+  svg += line_between(kLeft, bottom, kRight, bottom, "axis");
+  svg += text_at((kLeft + kRight) / 2, bottom + 40, "title middle", plot.x.title);
+  const double middle = (y0 + bottom) / 2;
+  svg += text_at(14, middle, "title middle", plot.y.title,
+                 fmt::format(" transform=\"rotate(-90 14 {:.1f})\"", middle));
+  for (const Guide& guide : plot.guides) svg += draw_guide(guide, x, y);
+  for (const Series& series : plot.series) svg += draw_series(plot, series, x, y);
+  return svg + "</svg>\n";
+}
+
+std::string draw(const BarPlot& plot) {
+  constexpr double kRow = 26, kBar = 16;
+  size_t letters = 0;
+  for (const std::string& name : plot.categories) letters = std::max(letters, name.size());
+  const double left = std::min(340.0, 16 + kLetter * static_cast<double>(letters));
+  std::vector<LegendEntry> entries;
+  for (const BarPlot::Layer& layer : plot.layers) {
+    if (!layer.name.empty()) entries.push_back({layer.name, {layer.colour, 1}, false});
+  }
+  double top = kTop;
+  const std::string keys = legend(entries, left, top);
+  const double bottom = top + kRow * static_cast<double>(plot.categories.size());
+  std::vector<double> wholes;
+  for (size_t row = 0; row < plot.categories.size(); ++row) wholes.push_back(whole(plot, row));
+  const PlotScale x(wholes, false, left, kRight - 62);
+  std::string svg = open(plot.id, plot.title, bottom + 48) + keys;
+  for (const double tick : x.ticks()) {
+    svg += line_between(x.place(tick), top, x.place(tick), bottom, "grid");
+    svg += text_at(x.place(tick), bottom + 19, "tick middle", short_number(tick));
+  }
+  for (size_t row = 0; row < plot.categories.size(); ++row) {
+    const double y = top + kRow * static_cast<double>(row) + (kRow - kBar) / 2;
+    double from = 0;
+    for (const BarPlot::Layer& layer : plot.layers) {
+      const double to = from + std::max(0.0, layer.values[row]);
+      svg += fmt::format(
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" class=\"mark "
+          "c{}\"><title>{}</title></rect>\n",
+          x.place(from), y, x.place(to) - x.place(from), kBar,
+          plot.colours.empty() ? layer.colour : plot.colours[row],
+          escape_html(bar_note(plot, layer, row)));
+      from = to;
+    }
+    double end = x.place(from);
+    if (row < plot.spreads.size() && plot.spreads[row] > 0) {
+      const double low = x.place(from * (1 - std::min(1.0, plot.spreads[row])));
+      end = x.place(from * (1 + plot.spreads[row]));
+      svg += line_between(low, y + kBar / 2, end, y + kBar / 2, "whisker ink");
+    }
+    svg += text_at(left - 8, y + kBar - 4, "label end", plot.categories[row]);
+    svg += text_at(end + 6, y + kBar - 4, "value", short_number(from));
+  }
+  svg += line_between(left, top, left, bottom, "axis");
+  svg += text_at((left + kRight - 62) / 2, bottom + 40, "title middle", plot.axis);
+  return svg + "</svg>\n";
+}
+
+std::string short_number(double value) {
+  const double size = std::abs(value);
+  if (!std::isfinite(value)) return "-";
+  if (size >= 1e9) return fmt::format("{:.3g}G", value * 1e-9);
+  if (size >= 1e6) return fmt::format("{:.3g}M", value * 1e-6);
+  if (size >= 1e4) return fmt::format("{:.3g}k", value * 1e-3);
+  if (size >= 999.5) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.3g}", value);
+}
+
+std::string escape_html(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\'':
+        safe += "&#39;";
+        break;
+      default:
+        safe += c;
+    }
+  }
+  return safe;
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <fmt/core.h>
+#include <keel/backends/npu/presets/preset.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/bench/bench.h"
+#include "cli/bench/trainee.h"
+#include "cli/bench/training_process.h"
+
+namespace keel_cli {
+namespace {
+
+constexpr int64_t kMostBatch = 1 << 20;
+
+struct Flags {
+  std::vector<const keel_examples::Model*> models;
+  std::vector<std::string> backends, precisions;
+  std::vector<int64_t> threads, batches, loop_sizes;  // no batches: each model's usual one
+  std::string data;
+  double seconds = 1;
+};
+
+struct Row {
+  Workload work;
+  int64_t loop_size = 1;
+  int64_t steps = 0;                           // of a round
+  std::vector<double> step_us, queue_wait_us;  // by round
+  Spread step;
+};
+
+keel::Json names_of(const Workload& work) {
+  keel::Json json;
+  json["model"] = work.model->name;
+  json["backend"] = work.backend;
+  json["precision"] = work.precision;
+  json["threads"] = work.threads;
+  json["batch"] = work.batch;
+  return json;
+}
+
+class TrainBench {
+ public:
+  explicit TrainBench(const Flags& flags) : flags_(flags) {
+    data_ = load_data(flags.data);
+    json_["keel_version"] = KEEL_VERSION;
+    json_["suite"] = "train";
+    json_["data"] = data_.origin;
+    json_["rounds"] = kRounds;
+    json_["seconds"] = flags.seconds;
+    for (const char* table : {"rows", "speed_ups", "processes", "modelled"})
+      json_[table] = keel::Json::array();
+  }
+
+  keel::Json run() {
+    std::cout << fmt::format(
+        "training on {}, medians of {} rounds in turns\nwall time: shuffle, feeding and "
+        "normalisation included; rss: most memory of a training in a process of its own\n"
+        "{:<8} {:<8} {:<11} {:>7} {:>6} {:>6} {:>11} {:>6} {:>11} {:>9} {:>9} {:>8}\n",
+        data_.origin, kRounds, "model", "backend", "precision", "threads", "batch", "size",
+        "step us", "+-%", "images/s", "wait us", "speed-up", "rss MiB");
+    for (const keel_examples::Model* model : flags_.models) {
+      const std::vector<int64_t> batches =
+          flags_.batches.empty() ? std::vector<int64_t>{usual_batch(*model)} : flags_.batches;
+      for (const int64_t batch : batches) contest(*model, batch);
+    }
+    print_modelled();
+    return std::move(json_);
+  }
+
+ private:
+  // Those who do the same work take turns.
+  void contest(const keel_examples::Model& model, int64_t batch) {
+    require_images(batch);
+    std::vector<std::unique_ptr<Trainee>> trainees;
+    for (const std::string& backend : flags_.backends) {
+      for (const std::string& precision : flags_.precisions) {
+        for (const int64_t threads : flags_.threads) {
+          const Workload work{&model, backend, precision, static_cast<int>(threads), batch};
+          trainees.push_back(std::make_unique<Trainee>(work, data_.train));
+        }
+      }
+    }
+    std::vector<Row> rows;
+    for (const auto& trainee : trainees) {
+      for (const int64_t size : flags_.loop_sizes) rows.push_back({trainee->work(), size});
+    }
+    std::vector<Turn> turns;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      turns.push_back([&, i](double seconds) {
+        Trainee& trainee = *trainees[i / flags_.loop_sizes.size()];
+        const double us = trainee.train(seconds, rows[i].loop_size);
+        rows[i].steps = trainee.steps();
+        rows[i].queue_wait_us.push_back(trainee.queue_wait_us());
+        return us;
+      });
+    }
+    const auto measured = take_turns(turns, flags_.seconds);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i].step_us = measured[i];
+      rows[i].step = spread_of(measured[i]);
+      rows[i].queue_wait_us.erase(rows[i].queue_wait_us.begin());  // the warm-up's
+    }
+    add_modelled(trainees);
+    const std::string feed = trainees.front()->feed();
+    trainees.clear();
+    for (const Row& row : rows) add(row, rows, feed);
+  }
+
+  void require_images(int64_t batch) const {
+    if (batch <= data_.train.count()) return;
+    throw keel::Error(
+        {.op = "--batches",
+         .expected = "at most the " + std::to_string(data_.train.count()) + " training images",
+         .got = std::to_string(batch)});
+  }
+
+  // How many times as fast as the same with one thread, by round; nothing where that is not here.
+  static std::optional<Spread> speed_up(const Row& row, const std::vector<Row>& rows) {
+    if (row.work.threads == 1) return std::nullopt;
+    const auto one = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+      return other.work.threads == 1 && other.work.backend == row.work.backend &&
+             other.work.precision == row.work.precision && other.loop_size == row.loop_size;
+    });
+    if (one == rows.end()) return std::nullopt;
+    std::vector<double> ratios;
+    for (size_t i = 0; i < row.step_us.size(); ++i)
+      ratios.push_back(one->step_us[i] / row.step_us[i]);
+    return spread_of(ratios);
+  }
+
+  void add(const Row& row, const std::vector<Row>& rows, const std::string& feed) {
+    const Workload& work = row.work;
+    const double rate = static_cast<double>(work.batch) * 1e6 / row.step.median;
+    const double wait = spread_of(row.queue_wait_us).median;
+    keel::Json entry = names_of(work);
+    entry["loop_size"] = row.loop_size;
+    entry["feed"] = feed;
+    entry["steps"] = row.steps;
+    entry["step_us"] = row.step.median;
+    entry["step_spread"] = row.step.share;
+    entry["images_per_second"] = rate;
+    entry["queue_wait_us"] = wait;
+    json_["rows"].push_back(entry);
+    std::cout << fmt::format(
+        "{:<8} {:<8} {:<11} {:>7} {:>6} {:>6} {:>11.2f} {:>6.1f} {:>11.0f} {:>9.2f} {:>9} {:>8}\n",
+        work.model->name, work.backend, work.precision, work.threads, work.batch, row.loop_size,
+        row.step.median, row.step.share * 100, rate, wait, add_speed_up(row, rows),
+        add_process(row));
+  }
+
+  std::string add_speed_up(const Row& row, const std::vector<Row>& rows) {
+    const auto ratio = speed_up(row, rows);
+    if (!ratio) return "-";
+    keel::Json entry = names_of(row.work);
+    entry["loop_size"] = row.loop_size;
+    entry["speed_up"] = ratio->median;
+    entry["speed_up_spread"] = ratio->share;
+    json_["speed_ups"].push_back(entry);
+    return fmt::format("{:.2f}", ratio->median);
+  }
+
+  // Once for a workload, with the first loop size.
+  std::string add_process(const Row& row) {
+    if (row.loop_size != flags_.loop_sizes.front()) return "-";
+    const Workload& work = row.work;
+    const double fitting = flags_.seconds * 1e6 / row.step.median;
+    const int64_t steps = std::clamp<int64_t>(std::llround(fitting), 1, 100);
+    std::vector<std::string> words = {"--model",   work.model->name,
+                                      "--backend", work.backend,
+                                      "--threads", std::to_string(work.threads),
+                                      "--batch",   std::to_string(work.batch),
+                                      "--steps",   std::to_string(steps),
+                                      "--data",    flags_.data};
+    if (work.precision != keel::kDefaultPrecision)
+      words.insert(words.end(), {"--precision", work.precision});
+    const TrainingProcess process = run_training_process(words);
+    keel::Json entry = names_of(work);
+    entry["steps"] = steps;
+    entry["peak_rss_mib"] = process.peak_rss_mib;
+    json_["processes"].push_back(entry);
+    return fmt::format("{:.0f}", process.peak_rss_mib);
+  }
+
+  // Threads change nothing on the device clock.
+  void add_modelled(const std::vector<std::unique_ptr<Trainee>>& trainees) {
+    for (const auto& trainee : trainees) {
+      const Workload& work = trainee->work();
+      if (work.threads != flags_.threads.front()) continue;
+      for (const int64_t size : flags_.loop_sizes) {
+        const auto us = trainee->device_us(size);
+        if (!us) continue;
+        json_["npu_preset"] = keel::npu::current_preset()->name;
+        keel::Json entry = names_of(work);
+        entry.erase("threads");
+        entry["loop_size"] = size;
+        entry["step_device_us"] = *us;
+        json_["modelled"].push_back(entry);
+      }
+    }
+  }
+
+  void print_modelled() const {
+    if (json_["modelled"].empty()) return;
+    std::cout << fmt::format(
+        "\ndevice clock: what the modelled {} would take; not to be compared with the wall times\n"
+        "{:<8} {:<11} {:>6} {:>6} {:>12}\n",
+        json_["npu_preset"].get<std::string>(), "model", "precision", "batch", "size", "device us");
+    for (const keel::Json& row : json_["modelled"]) {
+      std::cout << fmt::format("{:<8} {:<11} {:>6} {:>6} {:>12.2f}\n",
+                               row["model"].get<std::string>(), row["precision"].get<std::string>(),
+                               row["batch"].get<int64_t>(), row["loop_size"].get<int64_t>(),
+                               row["step_device_us"].get<double>());
+    }
+  }
+
+  const Flags& flags_;
+  keel::LabelledSplits data_;
+  keel::Json json_;
+};
+
+void declare(CommandLine& line) {
+  line.add("models", "NAME,NAME", "of softmax, mlp (softmax,mlp)");
+  line.add("data", "digits|DIR",
+           "the built-in digits, or a folder with the four MNIST files (digits)");
+  declare_backends(line, "cpu,npu");
+  line.add("precision", "NAME,NAME,...", "as of keel train (fp32)");
+  line.add("threads", "N,N,...", "compute threads, the device's included (1,2)");
+  line.add("batches", "N,N,...", "images a step (softmax 100, mlp 128)");
+  line.add("loop-sizes", "N,N,...", "steps in a launch (100)");
+  line.add("seconds", "S", "wall time spent on each row (1)");
+}
+
+keel::Json measure_train(const CommandLine& line) {
+  std::vector<std::string> models;
+  for (const auto& model : keel_examples::models()) models.push_back(model.name);
+  Flags flags;
+  for (const std::string& name : line.choices("models", models, models))
+    flags.models.push_back(&keel_examples::find_model(name));
+  flags.data = line.text("data").value_or(kDigits);
+  flags.backends = read_backends(line, {"cpu", "npu"});
+  flags.precisions = line.choices("precision", keel::precision_names(), {keel::kDefaultPrecision});
+  flags.threads = read_thread_counts(line, {1, 2});
+  flags.batches = line.integers("batches", 1, kMostBatch, {});
+  flags.loop_sizes = line.integers("loop-sizes", 1, int64_t{1} << 30, {100});
+  flags.seconds = read_seconds(line, 1);
+  return TrainBench(flags).run();
+}
+
+}  // namespace
+
+Suite train_suite() {
+  return {"train", "training throughput by backend, precision, threads, batch and loop size",
+          declare, measure_train};
+}
+
+}  // namespace keel_cli

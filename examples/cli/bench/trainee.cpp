@@ -1,0 +1,49 @@
+#include "cli/bench/trainee.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace keel_cli {
+
+using Clock = std::chrono::steady_clock;
+
+Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : work_(work) {
+  keel::set_compute_threads(work.threads);
+  model_ = work.model->build(graph_);
+  const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
+  session_.emplace(graph_, keel::device(work.backend + ":0"),
+                   keel::SessionOptions{.precision = work.precision});
+  feed_ =
+      feed_training(images, session_->spec({model_.image, model_.label}), {.batch = work.batch});
+  trainer_.emplace(*session_, update, keel::Values{model_.loss}, feed_.feeder);
+}
+
+double Trainee::train(double seconds, int64_t loop_size) {
+  keel::set_compute_threads(work_.threads);
+  session_->set_loop_size(loop_size);
+  if (step_us_ == 0) fit(1);
+  const double launches = seconds * 1e6 / step_us_ / static_cast<double>(loop_size);
+  return fit(loop_size * std::max<int64_t>(1, std::llround(std::min(launches, 1e9))));
+}
+
+std::optional<double> Trainee::device_us(int64_t loop_size) const {
+  const keel::ProgramInfo& info = trainer_->program().info();
+  if (!info.step_device_ns) return std::nullopt;
+  const double launch = static_cast<double>(info.launch_device_ns.value_or(0));
+  const double step = static_cast<double>(*info.step_device_ns);
+  return (step + launch / static_cast<double>(loop_size)) * 1e-3;
+}
+
+double Trainee::fit(int64_t steps) {
+  const auto start = Clock::now();
+  const keel::TrainReport report = trainer_->fit({.steps = steps});
+  const std::chrono::duration<double, std::micro> took = Clock::now() - start;
+  const double done = static_cast<double>(report.steps);
+  steps_ = report.steps;
+  queue_wait_us_ = static_cast<double>(report.queue_wait_ns) * 1e-3 / done;
+  step_us_ = std::max(1e-3, took.count() / done);
+  return step_us_;
+}
+
+}  // namespace keel_cli

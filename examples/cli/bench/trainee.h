@@ -1,0 +1,56 @@
+// Trainee: a training in this process that goes on whenever it is its turn. It holds its own graph,
+// session and feed; one thread at a time, and one trainee at a time.
+#ifndef KEEL_EXAMPLES_CLI_BENCH_TRAINEE_H
+#define KEEL_EXAMPLES_CLI_BENCH_TRAINEE_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <keel/keel.h>
+
+#include "cli/training_feed.h"
+#include "models/classifier.h"
+
+namespace keel_cli {
+
+// What is trained: all but the loop size, which any training can change.
+struct Workload {
+  const keel_examples::Model* model = nullptr;
+  std::string backend, precision;
+  int threads = 1;
+  int64_t batch = 1;
+};
+
+class Trainee {
+ public:
+  Trainee(const Workload& work, const keel::LabelledImages& images);
+
+  // Trains for about so long in launches of `loop_size`; the wall time of a step in us.
+  double train(double seconds, int64_t loop_size);
+
+  const Workload& work() const noexcept { return work_; }
+  const std::string& feed() const noexcept { return feed_.kind; }
+  // Of the last train().
+  int64_t steps() const noexcept { return steps_; }
+  double queue_wait_us() const noexcept { return queue_wait_us_; }
+  // Modelled time of a step in launches of that size, in us, where the device prices it.
+  std::optional<double> device_us(int64_t loop_size) const;
+
+ private:
+  double fit(int64_t steps);
+
+  const Workload work_;
+  keel::Graph graph_;
+  keel_examples::Classifier model_;
+  std::optional<keel::Session> session_;
+  TrainingFeed feed_;
+  std::optional<keel::Trainer> trainer_;
+  double step_us_ = 0;
+  double queue_wait_us_ = 0;
+  int64_t steps_ = 0;
+};
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_BENCH_TRAINEE_H
