@@ -149,7 +149,7 @@ TEST_CASE("fuse products: all products that read a load take it or none") {
   CHECK(reports(report, "the backend declines: left operands only"));
 }
 
-TEST_CASE("fuse products: what else reads a product keeps it apart, and says so") {
+TEST_CASE("fuse products: what else reads a product keeps it apart and says so") {
   Graph g;
   const Value x = g.input("x", keel::f32, {4, 4});
   const Value product = keel::matmul(x, x);
