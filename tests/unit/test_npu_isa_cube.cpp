@@ -135,6 +135,10 @@ void check_against_loops(const Product& p, const std::vector<float>& c) {
   const Matrix a = left_of(p), b = right_of(p);
   const std::vector<float> before = old_c(p);
   constexpr double kEps = 1.2e-7;
+  const auto multiplied = [&](double value, DType stored) {
+    if (q.round_to != bf16 || stored == bf16) return value;
+    return static_cast<double>(static_cast<float>(BFloat16(static_cast<float>(value))));
+  };
   size_t wrong = 0;
   for (size_t i = 0; i < q.m; ++i) {
     for (size_t j = 0; j < q.n; ++j) {
@@ -142,7 +146,8 @@ void check_against_loops(const Product& p, const std::vector<float>& c) {
       for (size_t k = 0; k < q.k; ++k) {
         double x = q.transpose_a ? a.at(k, i) : a.at(i, k);
         if (p.bytes != nullptr) x = static_cast<double>(p.bytes->table[static_cast<size_t>(x)]);
-        const double y = q.transpose_b ? b.at(j, k) : b.at(k, j);
+        x = multiplied(x, q.a);
+        const double y = multiplied(q.transpose_b ? b.at(j, k) : b.at(k, j), q.b);
         sum += x * y;
         magnitude += std::fabs(x * y);
       }
@@ -334,6 +339,30 @@ TEST_CASE("npu cube: a recognised byte map gives the bits of its table") {
   });
 }
 
+TEST_CASE("npu cube: operands are rounded to bf16 as they are loaded") {
+  float divided[256];
+  for (int x = 0; x < 256; ++x) divided[x] = static_cast<float>(x) / 255.0f;
+  const ByteMap map = make_byte_map(divided);
+  on_every_isa([&] {
+    for (const auto& shape : kShapes) {
+      for (int variant = 0; variant < 12; ++variant) {
+        Product p;
+        p.problem.m = shape[0];
+        p.problem.n = shape[1];
+        p.problem.k = shape[2];
+        p.problem.a = variant / 4 == 0 ? f32 : variant / 4 == 1 ? bf16 : u8;
+        p.problem.b = variant / 4 == 2 ? bf16 : f32;
+        p.problem.round_to = bf16;
+        p.problem.transpose_a = (variant & 1) != 0;
+        p.problem.transpose_b = (variant & 2) != 0;
+        p.padding = 3;
+        p.bytes = p.problem.a == u8 ? &map : nullptr;
+        check_product(p);
+      }
+    }
+  });
+}
+
 TEST_CASE("npu cube: NaN and infinity stay in their row and column") {
   on_every_isa([] {
     Product p;
@@ -375,12 +404,14 @@ TEST_CASE("npu cube: the tiles' packing feeds products that agree with plain loo
       p.problem.m = shape[0];
       p.problem.n = shape[1];
       p.problem.k = shape[2];
-      p.problem.a = p.problem.b = bf16;
+      p.problem.a = bf16;
+      p.problem.b = transposes == 0 ? f32 : bf16;  // packed with rounding
+      p.problem.round_to = bf16;
       p.problem.transpose_a = (transposes & 1) != 0;
       p.problem.transpose_b = (transposes & 2) != 0;
       p.padding = 5;
       CubePlan plan = plan_cube(p.problem);
-      plan.kernels = amx_cube_kernels(true);
+      plan.kernels = bf16_cube_kernels(PairsOfBf16::kLoops);
       const auto whole = compute(p, plan, shape[0], shape[1]);
       check_against_loops(p, whole);
       CHECK(same_bits(whole, compute(p, plan, 33, 9)));

@@ -17,6 +17,11 @@ constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
+// kRowBlock in whole register tiles.
+size_t row_block(const CubeKernels& kernels) {
+  return std::max(kernels.rows, kRowBlock / kernels.rows * kernels.rows);
+}
+
 using SkinnyKernel = void (*)(const SkinnyCall&);
 
 // The kernel for products with few columns or rows, where there is one for the shape; else nullptr.
@@ -37,7 +42,7 @@ struct Scratch {
   Scratch(const CubePlan& plan, size_t rows, size_t cols) {
     const CubeKernels& kernels = *plan.kernels;
     const size_t depth = round_up(plan.k_panel, kernels.k_multiple);
-    const size_t a_rows = round_up(std::min(rows, kRowBlock), kernels.rows);
+    const size_t a_rows = round_up(std::min(rows, row_block(kernels)), kernels.rows);
     const size_t b_cols = round_up(std::min(cols, kColumnBlock), kernels.cols);
     b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
     tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
@@ -81,6 +86,7 @@ class BlockWalk {
     PackCall pack;
     pack.src = args_.b;
     pack.dtype = p.b;
+    pack.round_to = p.round_to;
     pack.stride = args_.b_stride;
     pack.k_contiguous = p.transpose_b;
     pack.first = j;
@@ -98,9 +104,10 @@ class BlockWalk {
     pack.width = kernels_.rows;
     pack.bytes = args_.bytes;
     pack.dst = scratch_ + parts_.a;
-    for (size_t i = range_.m0; i < range_.m1; i += kRowBlock) {
+    const size_t rows = row_block(kernels_);
+    for (size_t i = range_.m0; i < range_.m1; i += rows) {
       pack.first = i;
-      pack.count = std::min(kRowBlock, range_.m1 - i);
+      pack.count = std::min(rows, range_.m1 - i);
       kernels_.pack_a(pack);
       tiles(i, pack.count, j, cols, k0, length);
     }
@@ -171,19 +178,35 @@ size_t cube_k_panel(size_t k) noexcept {
   return round_up((k + panels - 1) / panels, kStep);
 }
 
+namespace {
+
+// The dtype in which an operand is multiplied.
+DType multiplied(DType stored, DType round_to) {
+  return stored == f32 || stored == u8 ? round_to : stored;
+}
+
+const CubeKernels* kernels_of_pairs() {
+  if (host_isa() == HostIsa::kAmx) return bf16_cube_kernels(PairsOfBf16::kTiles);
+  if (host_isa() == HostIsa::kAvx512Bf16) return bf16_cube_kernels(PairsOfBf16::kVectors);
+  return nullptr;
+}
+
+}  // namespace
+
 CubePlan plan_cube(const CubeProblem& problem) {
-  const bool equal = problem.a == problem.b && is_float(problem.a) && problem.a != f64;
-  const bool bytes = problem.a == u8 && problem.b == f32;
-  if (!equal && !bytes) {
+  const DType left = multiplied(problem.a, problem.round_to);
+  const DType right = multiplied(problem.b, problem.round_to);
+  const bool number = is_float(left) && left != f64;
+  const bool rounds = problem.round_to == f32 || problem.round_to == bf16;
+  if (left != right || !number || !rounds || problem.b == u8) {
     throw Error({.op = "cube",
-                 .expected = "f32, f16 or bf16 on both sides, or u8 times f32",
+                 .expected = "f32, f16 or bf16 on both sides, or u8 times one of them",
                  .got = std::string(name_of(problem.a)) + " times " + name_of(problem.b)});
   }
   CubePlan plan;
   plan.problem = problem;
   plan.k_panel = cube_k_panel(problem.k);
-  const bool tiles = host_isa() == HostIsa::kAmx && problem.a == bf16;
-  plan.kernels = tiles ? amx_cube_kernels(false) : nullptr;
+  plan.kernels = left == bf16 ? kernels_of_pairs() : nullptr;
   if (plan.kernels == nullptr) plan.kernels = &vector_cube_kernels();
   return plan;
 }

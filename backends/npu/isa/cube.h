@@ -32,9 +32,11 @@ ByteMap make_byte_map(const float* table);
 
 struct CubeProblem {
   size_t m = 0, n = 0, k = 0;
-  DType
-      a = f32,
-      b = f32;  // equal, out of f32, f16, bf16; or a is u8 and b f32, and the product has a ByteMap
+  // As stored: f32, f16 or bf16; or a is u8, and the product has a ByteMap.
+  DType a = f32, b = f32;
+  // bf16: operands that are stored in f32, or as bytes, are rounded to it as they are loaded. Both
+  // operands are multiplied in one dtype.
+  DType round_to = f32;
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
   bool reads_c = false;      // an epilogue with beta other than 0 will be used

@@ -29,6 +29,7 @@ constexpr size_t skinny_scratch_floats(size_t k, size_t k_panel) noexcept {
 struct PackCall {
   const void* src = nullptr;
   DType dtype = f32;
+  DType round_to = f32;  // as CubeProblem::round_to
   size_t stride = 0;
   bool k_contiguous = false;  // element (i, k) is src[i * stride + k], else src[k * stride + i]
   size_t first = 0, count = 0;
@@ -78,10 +79,11 @@ struct CubeKernels {
 // For the host ISA in use.
 const CubeKernels& vector_cube_kernels();
 
-// Those for bf16 on tiles, nullptr where the build has none. `emulated`: the same packing,
-// multiplied by plain loops, which tests can run on any processor with AVX-512. REQUIRES that
-// AVX-512 is in use.
-const CubeKernels* amx_cube_kernels(bool emulated);
+// Those for products of bf16, which multiply pairs along k: on AMX tiles, with AVX512_BF16, or by
+// plain loops over the same packing, which tests can run on any processor with AVX-512. nullptr
+// where the build has none. REQUIRES that AVX-512 is in use.
+enum class PairsOfBf16 : uint8_t { kTiles, kVectors, kLoops };
+const CubeKernels* bf16_cube_kernels(PairsOfBf16 kind);
 
 }  // namespace keel::npu
 

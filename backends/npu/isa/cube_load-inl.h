@@ -70,6 +70,20 @@ struct ByteLoader {
   float scale_, shift_, inverse_;
 };
 
+// What another loader gives, rounded to bf16.
+template <class Loader>
+struct RoundedLoader {
+  using Element = typename Loader::Element;
+  explicit RoundedLoader(const ByteMap* map) : loader_(map) {}
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d, const Element* from) const {
+    return BFloat16Codec::round(d, loader_.load(d, from));
+  }
+
+ private:
+  Loader loader_;
+};
+
 // The first `count` lanes, the others zero; reads nothing beyond. REQUIRES count > 0.
 template <class Loader, class D>
 HWY_INLINE hn::Vec<D> load_part(const Loader& loader, D d, const typename Loader::Element* from,
@@ -85,19 +99,25 @@ HWY_INLINE hn::Vec<D> load_part(const Loader& loader, D d, const typename Loader
   return hn::IfThenElseZero(hn::FirstN(d, count), loader.load(d, part));
 }
 
+template <class Loader, class F>
+HWY_INLINE void with_rounding(DType round_to, const ByteMap* map, const F& f) {
+  if (round_to == bf16) return f(RoundedLoader<Loader>(map));
+  f(Loader(map));
+}
+
 // Calls f(loader) with the loader for the dtype. REQUIRES f32, f16, bf16, or u8 with a map.
 template <class F>
-HWY_INLINE void with_loader(DType dtype, const ByteMap* map, const F& f) {
+HWY_INLINE void with_loader(DType dtype, DType round_to, const ByteMap* map, const F& f) {
   if (dtype == f16) return f(HalfLoader<HalfCodec>(nullptr));
   if (dtype == bf16) return f(HalfLoader<BFloat16Codec>(nullptr));
-  if (dtype != u8) return f(FloatLoader(nullptr));
+  if (dtype != u8) return with_rounding<FloatLoader>(round_to, map, f);
   switch (map->form) {
     case ByteMap::Form::kTable:
-      return f(ByteLoader<ByteMap::Form::kTable>(map));
+      return with_rounding<ByteLoader<ByteMap::Form::kTable>>(round_to, map, f);
     case ByteMap::Form::kAffine:
-      return f(ByteLoader<ByteMap::Form::kAffine>(map));
+      return with_rounding<ByteLoader<ByteMap::Form::kAffine>>(round_to, map, f);
     case ByteMap::Form::kDivide:
-      return f(ByteLoader<ByteMap::Form::kDivide>(map));
+      return with_rounding<ByteLoader<ByteMap::Form::kDivide>>(round_to, map, f);
   }
 }
 

@@ -95,7 +95,7 @@ struct PackWith {
 };
 
 inline void pack_panels(const PackCall& call) {
-  with_loader(call.dtype, call.bytes, PackWith{call});
+  with_loader(call.dtype, call.round_to, call.bytes, PackWith{call});
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE

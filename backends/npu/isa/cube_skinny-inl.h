@@ -129,12 +129,14 @@ inline void pack_columns_as_rows(const SkinnyCall& call, size_t n0, size_t count
   const CubeProblem& p = call.problem;
   if (p.transpose_b) {
     const void* first = element_at(call.args.b, p.b, n0 * call.args.b_stride);
-    return with_loader(p.b, nullptr, WidenRows{first, call.args.b_stride, count, p.k, to, stride});
+    return with_loader(p.b, p.round_to, nullptr,
+                       WidenRows{first, call.args.b_stride, count, p.k, to, stride});
   }
   // A panel of "rows" k0 .. with the columns along them: the packing transposes.
   PackCall pack;
   pack.src = call.args.b;
   pack.dtype = p.b;
+  pack.round_to = p.round_to;
   pack.stride = call.args.b_stride;
   pack.k_contiguous = true;
   pack.count = p.k;
@@ -178,8 +180,9 @@ inline void skinny_rows(const SkinnyCall& call) {
     const void* first = element_at(call.args.a, p.a, i * call.args.a_stride);
     const auto* a = static_cast<const float*>(first);
     size_t a_stride = call.args.a_stride;
-    if (p.a != f32) {
-      with_loader(p.a, call.args.bytes, WidenRows{first, a_stride, rows, p.k, widened, stride});
+    if (p.a != f32 || p.round_to != f32) {
+      with_loader(p.a, p.round_to, call.args.bytes,
+                  WidenRows{first, a_stride, rows, p.k, widened, stride});
       a = widened;
       a_stride = stride;
     }
@@ -283,6 +286,7 @@ struct OuterSides {
     PackCall pack;
     pack.src = right ? call.args.b : call.args.a;
     pack.dtype = right ? call.problem.b : call.problem.a;
+    pack.round_to = call.problem.round_to;
     pack.stride = right ? call.args.b_stride : call.args.a_stride;
     pack.k_contiguous = right ? call.problem.transpose_b : !call.problem.transpose_a;
     pack.first = right ? call.range.n0 : call.range.m0;
@@ -296,7 +300,7 @@ struct OuterSides {
 // not f32 or too few.
 inline const float* outer_wide(PackCall pack, size_t first, size_t count, size_t k0, size_t length,
                                float* buffer, size_t& stride) {
-  if (pack.dtype == f32 && count == kOuterRows) {
+  if (pack.dtype == f32 && pack.round_to == f32 && count == kOuterRows) {
     stride = pack.stride;
     return static_cast<const float*>(pack.src) + k0 * stride + first;
   }
@@ -339,7 +343,7 @@ template <bool kSwapped>
 size_t few_outer(const OuterSides& sides, const float* slim, size_t slim_count, size_t begin) {
   const SkinnyCall& call = sides.call;
   const PackCall wide = sides.wide();
-  if (slim_count > kFewColumns || wide.dtype != f32) return begin;
+  if (slim_count > kFewColumns || wide.dtype != f32 || wide.round_to != f32) return begin;
   HWY_ALIGN float sums[kFewColumns * kFewRows] = {};
   HWY_ALIGN float tile[kFewRows * kFewColumns];
   size_t i = begin;

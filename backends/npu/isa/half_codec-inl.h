@@ -68,17 +68,29 @@ struct BFloat16Codec : HalfRuns<BFloat16Codec> {
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, from))));
   }
 
+  // Rounded to the upper halves; what is below them is left over.
+  template <class D, class DU = hn::RebindToUnsigned<D>>
+  static HWY_INLINE hn::Vec<DU> rounded_bits(HWY_MAYBE_UNUSED D d, hn::Vec<D> v) {
+    const DU du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = bits + (odd + hn::Set(du, 0x7fffu));
+    const auto quiet = hn::Or(bits, hn::Set(du, 0x400000u));
+    return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+  }
+
+  // What a store and a load make of v.
+  template <class D>
+  static HWY_INLINE hn::Vec<D> round(D d, hn::Vec<D> v) {
+    const hn::RebindToUnsigned<D> du;
+    return hn::BitCast(d, hn::And(rounded_bits(d, v), hn::Set(du, 0xffff0000u)));
+  }
+
   template <class D>
   static HWY_INLINE void store(HWY_MAYBE_UNUSED D d, hn::Vec<D> v, uint16_t* to) {
     const hn::Rebind<uint16_t, D> d16;
-    const hn::RebindToUnsigned<D> du;
     const hn::RebindToSigned<D> di;
-    const auto bits = hn::BitCast(du, v);
-    const auto upper = hn::ShiftRight<16>(bits);
-    const auto odd = hn::And(upper, hn::Set(du, 1u));
-    const auto rounded = hn::ShiftRight<16>(bits + (odd + hn::Set(du, 0x7fffu)));
-    const auto quiet = hn::Or(upper, hn::Set(du, 0x40u));
-    const auto result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+    const auto result = hn::ShiftRight<16>(rounded_bits(d, v));
     hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, result)), d16, to);
   }
 

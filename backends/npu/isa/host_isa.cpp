@@ -31,6 +31,7 @@ constexpr Choice kChoices[] = {
     {HostIsa::kSse4, "sse4", HWY_SSE4},
     {HostIsa::kAvx2, "avx2", HWY_AVX2},
     {HostIsa::kAvx512, "avx512", HWY_AVX3},
+    {HostIsa::kAvx512Bf16, "avx512_bf16", HWY_AVX3},
     {HostIsa::kAmx, "amx", HWY_AVX3},
 };
 #else
@@ -39,6 +40,17 @@ constexpr Choice kChoices[] = {{HostIsa::kScalar, "scalar", HWY_SCALAR | HWY_EMU
 
 constexpr int kUnselected = -1;
 std::atomic<int> selected{kUnselected};
+
+#if defined(__x86_64__)
+bool has_bf16_dot_products() {
+  constexpr uint32_t kAvx512Bf16 = 1u << 5;  // CPUID 7.1 EAX
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && a >= 1 &&
+         __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvx512Bf16) != 0;
+}
+#else
+bool has_bf16_dot_products() { return false; }
+#endif
 
 const Choice& choice_of(HostIsa isa) {
   for (const Choice& choice : kChoices) {
@@ -50,6 +62,7 @@ const Choice& choice_of(HostIsa isa) {
 // The compiled target that stands for the choice here, or 0. REQUIRES that no target is forced.
 int64_t usable_target(const Choice& choice) {
   if (choice.isa == HostIsa::kAmx && !amx_status().available) return 0;
+  if (choice.isa == HostIsa::kAvx512Bf16 && !has_bf16_dot_products()) return 0;
   const int64_t compiled = choice.highway_target & HWY_TARGETS;
   // The fallback is always callable; Highway does not list it beside better ones on every compiler.
   if (choice.isa == HostIsa::kScalar) return compiled;

@@ -14,10 +14,11 @@
 
 namespace keel::npu {
 
-// kAmx computes vectors as kAvx512 does, and bf16 products on AMX tiles.
-enum class HostIsa { kScalar, kSsse3, kSse4, kAvx2, kAvx512, kAmx };
+// The last two compute vectors as kAvx512 does, and bf16 products with AVX512_BF16's dot products
+// of pairs or on AMX tiles.
+enum class HostIsa { kScalar, kSsse3, kSse4, kAvx2, kAvx512, kAvx512Bf16, kAmx };
 
-// "scalar", "ssse3", "sse4", "avx2", "avx512", "amx".
+// "scalar", "ssse3", "sse4", "avx2", "avx512", "avx512_bf16", "amx".
 KEEL_API const char* name_of(HostIsa isa) noexcept;
 
 // What this build has code for and this processor and operating system can run; worst first, never

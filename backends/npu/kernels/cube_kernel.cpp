@@ -50,7 +50,9 @@ class CubeKernel final : public Kernel {
     problem.b = fused.node().input(1).dtype();
     problem.transpose_a = attributes.transpose_a;
     problem.transpose_b = attributes.transpose_b;
-    if (fused.has_load(0)) bytes_ = byte_map_of(fused, 0);
+    OperandLoads loads = operand_loads(fused);
+    problem.round_to = loads.round_to;
+    bytes_ = std::move(loads.bytes);
     plan_ = plan_cube(problem);
     batch_a_ = matrices_of_batch(a, c);
     batch_b_ = matrices_of_batch(b, c);

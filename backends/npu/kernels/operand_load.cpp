@@ -6,24 +6,36 @@
 #include <unordered_map>
 
 #include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/ops/elementwise.h"
 
 namespace keel::npu {
 namespace {
 
 constexpr int64_t kBytes = 256;
+constexpr int64_t kFewColumns = 16;
 
 VectorInstruction look_up(std::string_view op, DType in, DType out) {
   return find_vector_instruction(op, in, out);
 }
 
-// The ops between operand `operand` as stored and as multiplied, of every byte there is.
+// Where the loads of `operand` end: before a last cast to bf16, which the cube does as it packs.
+Value loaded(const FusedProduct& product, size_t operand) {
+  const Value& v = product.product().input(operand);
+  const bool rounds =
+      v.node().op_name() == "cast" && v.dtype() == bf16 && v.node().input(0).dtype() == f32;
+  return rounds ? v.node().input(0) : v;
+}
+
+// The ops between operand `operand` as stored and as loaded, of every byte there is, in f32.
 std::unique_ptr<Graph> ops_on_all_bytes(const FusedProduct& product, size_t operand) {
   const Graph& body = *product.node().bodies()[0];
   auto graph = std::make_unique<Graph>(body.ops());
   std::unordered_map<Value, Value, ValueHash> map;
   const Value stored = body.inputs()[operand];
   map[stored] = graph->input("byte", stored.dtype(), Shape{kBytes}, stored.node().site());
+  const Value last = loaded(product, operand);
   for (const Node& node : body.nodes()) {
+    if (node.id() > last.node_id()) break;
     if (node.op_name() == "constant") {
       map[node.output()] = graph->constant(node.as<ConstantAttributes>().value, node.site());
       continue;
@@ -32,24 +44,13 @@ std::unique_ptr<Graph> ops_on_all_bytes(const FusedProduct& product, size_t oper
     for (const Value& v : node.inputs()) {
       if (map.contains(v)) inputs.push_back(map.at(v));
     }
-    if (node.has(kSource | kProduct) || inputs.size() != node.inputs().size()) continue;
+    if (node.has(kSource) || inputs.size() != node.inputs().size()) continue;
     map[node.output()] = graph->add(node.op(), inputs, node.attributes(), node.site()).output();
   }
-  graph->set_outputs({map.at(product.product().input(operand))});
+  Value result = map.at(last);
+  if (result.dtype() != f32) result = cast(result, f32);
+  graph->set_outputs({result});
   return graph;
-}
-
-}  // namespace
-
-Support supports_load(const FusedProduct& product, size_t operand) {
-  if (!product.has_load(operand)) return {true, ""};
-  const DType stored = product.node().input(operand).dtype();
-  if (stored != u8) {
-    return {false, std::string("the cube loads ") + name_of(stored) + " as it is"};
-  }
-  if (operand != 0) return {false, "the cube loads bytes as its left operand only"};
-  if (product.product().input(0).dtype() != f32) return {false, "bytes are multiplied in f32"};
-  return keel::supports_tiles(*ops_on_all_bytes(product, operand), look_up);
 }
 
 ByteMap byte_map_of(const FusedProduct& product, size_t operand) {
@@ -61,6 +62,40 @@ ByteMap byte_map_of(const FusedProduct& product, size_t operand) {
   void* args[] = {bytes.data(), values.data()};
   program.run(args, 0, kBytes);
   return make_byte_map(values.data());
+}
+
+}  // namespace
+
+Support supports_load(const FusedProduct& product, size_t operand) {
+  if (!product.has_load(operand)) return {true, ""};
+  const Value stored = product.node().bodies()[0]->inputs()[operand];
+  const DType multiplied = product.product().input(operand).dtype();
+  if (stored.dtype() == f32 && multiplied == bf16 && loaded(product, operand) == stored) {
+    return {true, ""};
+  }
+  if (stored.dtype() != u8) {
+    return {false, std::string("the cube loads ") + name_of(stored.dtype()) +
+                       (multiplied == bf16 ? " as it is or rounded to bf16" : " as it is")};
+  }
+  if (operand != 0) return {false, "the cube loads bytes as its left operand only"};
+  const int64_t columns = product.product().type().shape.back();
+  if (multiplied == bf16 && columns <= kFewColumns) {
+    return {false, "few columns: rounding the bytes at each load would cost more than the product"};
+  }
+  if (multiplied != f32 && multiplied != bf16) {
+    return {false, std::string("bytes are not multiplied in ") + name_of(multiplied)};
+  }
+  return keel::supports_tiles(*ops_on_all_bytes(product, operand), look_up);
+}
+
+OperandLoads operand_loads(const FusedProduct& product) {
+  OperandLoads loads;
+  for (size_t i = 0; i < product.operands(); ++i) {
+    if (!product.has_load(i)) continue;
+    if (product.product().input(i).dtype() == bf16) loads.round_to = bf16;
+    if (product.node().input(i).dtype() == u8) loads.bytes = byte_map_of(product, i);
+  }
+  return loads;
 }
 
 }  // namespace keel::npu

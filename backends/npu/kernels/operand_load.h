@@ -3,16 +3,24 @@
 #ifndef KEEL_BACKENDS_NPU_KERNELS_OPERAND_LOAD_H
 #define KEEL_BACKENDS_NPU_KERNELS_OPERAND_LOAD_H
 
+#include <optional>
+
 #include "keel/backends/common/fused_product.h"
 #include "keel/backends/npu/isa/cube.h"
 
 namespace keel::npu {
 
-// Operands as they are, and bytes as operand a of an f32 product: each of the 256 has one value
-// whatever the ops are.
+// Operands as they are; f32 that is rounded to bf16; and bytes as operand a, of which each of the
+// 256 has one value whatever the ops are, rounded to bf16 or not. Not f32 to f16: that raises the
+// float status where it overflows.
 Support supports_load(const FusedProduct& product, size_t operand);
-// REQUIRES that the operand has a load and that it is supported.
-ByteMap byte_map_of(const FusedProduct& product, size_t operand);
+
+// What the operands' loads ask of the cube. REQUIRES that they are supported.
+struct OperandLoads {
+  DType round_to = f32;          // as CubeProblem::round_to
+  std::optional<ByteMap> bytes;  // of operand a
+};
+OperandLoads operand_loads(const FusedProduct& product);
 
 }  // namespace keel::npu
 

@@ -1,0 +1,293 @@
+// The cube on pairs of bf16 along k, with f32 accumulators: 32x32 of C at a time, in four AMX tiles
+// or in vectors with AVX512_BF16's dot products. Both flush subnormals and round in an order of
+// their own, so bits differ from the plain vectors' (the bound does not).
+//
+// A panel of A is, for each 32 k, two tiles of [16 rows][32 k]; of B, two tiles of [16 pairs of
+// k][16 columns][2]. Operands that are stored in f32 or as bytes are rounded on the way there.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "keel/backends/npu/isa/cube_bf16.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+
+#include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/cube_load-inl.h"
+#include "keel/backends/npu/isa/transpose-inl.h"
+
+#if HWY_TARGET == HWY_AVX3
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace {
+
+constexpr size_t kTileRows = 16, kTileDepth = 32, kTileElements = kTileRows * kTileDepth;
+constexpr size_t kPanel = 2 * kTileRows;
+
+HWY_INLINE __mmask32 low_bits(size_t count) {
+  return count >= 32 ? 0xffffffffu : (1u << count) - 1u;
+}
+
+// 16 pairs: of 32 elements along k for one row or column, of which `depth` are there; or of one
+// pair of k for up to 16 rows or columns side by side.
+struct StoredPairs {
+  using Element = uint16_t;
+  explicit StoredPairs(const ByteMap*) {}
+  HWY_INLINE __m512i along(const uint16_t* from, size_t depth) const {
+    return _mm512_maskz_loadu_epi16(low_bits(depth), from);
+  }
+  HWY_INLINE __m512i across(const uint16_t* from, size_t stride, size_t count, size_t depth) const {
+    const auto mask = static_cast<__mmask16>(low_bits(count) & 0xffffu);
+    const __m256i even = _mm256_maskz_loadu_epi16(mask, from);
+    const __m256i odd =
+        depth > 1 ? _mm256_maskz_loadu_epi16(mask, from + stride) : _mm256_setzero_si256();
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
+                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+  }
+};
+
+template <class Loader>
+struct RoundedPairs {
+  using Element = typename Loader::Element;
+  explicit RoundedPairs(const ByteMap* map) : loader(map) {}
+  HWY_INLINE __m512i along(const Element* from, size_t depth) const {
+    const __m256i low = _mm512_cvtepi32_epi16(halves(from, std::min<size_t>(depth, 16)));
+    const __m256i high =
+        depth > 16 ? _mm512_cvtepi32_epi16(halves(from + 16, depth - 16)) : _mm256_setzero_si256();
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+  }
+  HWY_INLINE __m512i across(const Element* from, size_t stride, size_t count, size_t depth) const {
+    const __m512i even = halves(from, count);
+    return depth > 1 ? _mm512_or_si512(even, _mm512_slli_epi32(halves(from + stride, count), 16))
+                     : even;
+  }
+
+ private:
+  // In the lower half of each lane; 0 behind `count`.
+  HWY_INLINE __m512i halves(const Element* from, size_t count) const {
+    const hn::ScalableTag<float> d;
+    const auto v = count >= 16 ? loader.load(d, from) : load_part(loader, d, from, count);
+    return _mm512_srli_epi32(BFloat16Codec::rounded_bits(d, v).raw, 16);
+  }
+
+  Loader loader;
+};
+
+// A tile's 16 vectors: along k, one per row or column; across, one per pair of k.
+template <class Pairs>
+HWY_INLINE void load_tile(const Pairs& pairs, const PackCall& call, size_t first, size_t count,
+                          size_t k, size_t depth, hn::Vec<BlockTag>* tile) {
+  const auto* src = static_cast<const typename Pairs::Element*>(call.src);
+  for (size_t i = 0; i < kTileRows; ++i) {
+    __m512i v = _mm512_setzero_si512();
+    if (call.k_contiguous) {
+      if (i < count) v = pairs.along(src + (first + i) * call.stride + k, depth);
+    } else if (2 * i < depth && count > 0) {
+      v = pairs.across(src + (k + 2 * i) * call.stride + first, call.stride, count, depth - 2 * i);
+    }
+    tile[i].raw = _mm512_castsi512_ps(v);
+  }
+}
+
+// kByPair: a tile's rows are pairs of k (B), else rows of A.
+template <bool kByPair, class Pairs>
+HWY_INLINE void pack_tiles_of(const Pairs& pairs, const PackCall& call) {
+  auto* to = static_cast<float*>(call.dst);
+  hn::Vec<BlockTag> tile[kTileRows];
+  for (size_t i = 0; i < call.count; i += kPanel) {
+    for (size_t k = 0; k < call.length; k += kTileDepth) {
+      const size_t depth = std::min(kTileDepth, call.length - k);
+      for (size_t half = 0; half < 2; ++half) {
+        const size_t begin = i + half * kTileRows;
+        const size_t count = begin < call.count ? std::min(kTileRows, call.count - begin) : 0;
+        load_tile(pairs, call, call.first + begin, count, call.k0 + k, depth, tile);
+        if (call.k_contiguous == kByPair) transpose_block(tile);
+        for (size_t r = 0; r < kTileRows; ++r, to += 16) _mm512_storeu_ps(to, tile[r].raw);
+      }
+    }
+  }
+}
+
+template <bool kByPair>
+void pack_tiles(const PackCall& call) {
+  if (call.dtype == bf16) return pack_tiles_of<kByPair>(StoredPairs(nullptr), call);
+  if (call.dtype == f32) return pack_tiles_of<kByPair>(RoundedPairs<FloatLoader>(nullptr), call);
+  using Form = ByteMap::Form;
+  switch (call.bytes->form) {
+    case Form::kTable:
+      return pack_tiles_of<kByPair>(RoundedPairs<ByteLoader<Form::kTable>>(call.bytes), call);
+    case Form::kAffine:
+      return pack_tiles_of<kByPair>(RoundedPairs<ByteLoader<Form::kAffine>>(call.bytes), call);
+    case Form::kDivide:
+      return pack_tiles_of<kByPair>(RoundedPairs<ByteLoader<Form::kDivide>>(call.bytes), call);
+  }
+}
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// In assembly, because neither the intrinsics' memory operands nor the tile registers are known to
+// the compiler.
+template <int kTile>
+HWY_INLINE void zero_tile() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+}
+template <int kTile>
+HWY_INLINE void load_tile_from(const uint16_t* from) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(64L), "i"(kTile) : "memory");
+}
+template <int kTile>
+HWY_INLINE void store_tile_to(float* to) {
+  constexpr long kStride = kPanel * sizeof(float);
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(kStride), "i"(kTile) : "memory");
+}
+template <int kSum, int kA, int kB>
+HWY_INLINE void multiply_tiles() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+}
+
+void begin_tiles() {
+  const TileConfig config;
+  asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
+}
+void end_tiles() { asm volatile("tilerelease" : : : "memory"); }
+
+void multiply_amx(const void* a, const void* b, size_t length, float* tile) {
+  const auto* left = static_cast<const uint16_t*>(a);
+  const auto* right = static_cast<const uint16_t*>(b);
+  zero_tile<0>();
+  zero_tile<1>();
+  zero_tile<2>();
+  zero_tile<3>();
+  for (size_t k = 0; k < length; k += kTileDepth) {
+    load_tile_from<4>(left);
+    load_tile_from<6>(right);
+    load_tile_from<7>(right + kTileElements);
+    multiply_tiles<0, 4, 6>();
+    load_tile_from<5>(left + kTileElements);
+    multiply_tiles<1, 4, 7>();
+    multiply_tiles<2, 5, 6>();
+    multiply_tiles<3, 5, 7>();
+    left += 2 * kTileElements;
+    right += 2 * kTileElements;
+  }
+  store_tile_to<0>(tile);
+  store_tile_to<1>(tile + kTileRows);
+  store_tile_to<2>(tile + kTileRows * kPanel);
+  store_tile_to<3>(tile + kTileRows * kPanel + kTileRows);
+}
+
+// A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B. In
+// assembly, because the intrinsics want a target of their own.
+constexpr size_t kRowsAtOnce = 8;
+
+HWY_INLINE void add_pairs(__m512& sum, __m512i a, __m512i b) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+}
+
+HWY_INLINE void multiply_rows(const uint16_t* left, const uint16_t* right, size_t length,
+                              float* tile) {
+  __m512 sums[kRowsAtOnce][2];
+#pragma GCC unroll 8
+  for (auto& row : sums) row[0] = row[1] = _mm512_setzero_ps();
+  for (size_t k = 0; k < length; k += kTileDepth) {
+    for (size_t pair = 0; pair < kTileDepth / 2; ++pair) {
+      const __m512i low = _mm512_loadu_si512(right + pair * kTileDepth);
+      const __m512i high = _mm512_loadu_si512(right + kTileElements + pair * kTileDepth);
+#pragma GCC unroll 8
+      for (size_t r = 0; r < kRowsAtOnce; ++r) {
+        int32_t both;
+        std::memcpy(&both, left + r * kTileDepth + 2 * pair, sizeof(both));
+        const __m512i a = _mm512_set1_epi32(both);
+        add_pairs(sums[r][0], a, low);
+        add_pairs(sums[r][1], a, high);
+      }
+    }
+    left += 2 * kTileElements;
+    right += 2 * kTileElements;
+  }
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRowsAtOnce; ++r) {
+    _mm512_storeu_ps(tile + r * kPanel, sums[r][0]);
+    _mm512_storeu_ps(tile + r * kPanel + kTileRows, sums[r][1]);
+  }
+}
+
+void multiply_vectors(const void* a, const void* b, size_t length, float* tile) {
+  for (size_t i = 0; i < kPanel; i += kRowsAtOnce) {
+    const auto* left = static_cast<const uint16_t*>(a) + i / kTileRows * kTileElements +
+                       i % kTileRows * kTileDepth;
+    multiply_rows(left, static_cast<const uint16_t*>(b), length, tile + i * kPanel);
+  }
+}
+
+float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+// The same on the same panels, without tiles.
+void multiply_plain(const void* a, const void* b, size_t length, float* tile) {
+  const auto* left = static_cast<const uint16_t*>(a);
+  const auto* right = static_cast<const uint16_t*>(b);
+  std::fill(tile, tile + kPanel * kPanel, 0.0f);
+  for (size_t i = 0; i < kPanel; ++i) {
+    for (size_t j = 0; j < kPanel; ++j) {
+      float& sum = tile[i * kPanel + j];
+      for (size_t k = 0; k < length; ++k) {
+        const size_t slab = k / kTileDepth * 2 * kTileElements, p = k % kTileDepth;
+        const size_t at_a = slab + i / kTileRows * kTileElements + i % kTileRows * kTileDepth + p;
+        const size_t at_b =
+            slab + j / kTileRows * kTileElements + p / 2 * kTileDepth + j % kTileRows * 2 + p % 2;
+        sum += widened(left[at_a]) * widened(right[at_b]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
+  kernels = vector_cube_kernels();  // for the finishing step
+  kernels.rows = kPanel;
+  kernels.cols = kPanel;
+  kernels.packed_size = sizeof(uint16_t);
+  kernels.k_multiple = kTileDepth;
+  kernels.pack_a = &pack_tiles<false>;
+  kernels.pack_b = &pack_tiles<true>;
+  kernels.multiply = kind == PairsOfBf16::kTiles     ? &multiply_amx
+                     : kind == PairsOfBf16::kVectors ? &multiply_vectors
+                                                     : &multiply_plain;
+  if (kind == PairsOfBf16::kVectors) return;  // few columns are better widened than padded to 32
+  kernels.begin = kind == PairsOfBf16::kTiles ? &begin_tiles : nullptr;
+  kernels.end = kind == PairsOfBf16::kTiles ? &end_tiles : nullptr;
+  kernels.skinny_rows = nullptr;
+  kernels.skinny_columns = nullptr;
+  kernels.flat_rows = nullptr;
+}
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace keel::npu {
+
+#if HWY_TARGETS & HWY_AVX3
+const CubeKernels* bf16_cube_kernels(PairsOfBf16 kind) {
+  static CubeKernels of_kind[3];
+  CubeKernels& kernels = of_kind[static_cast<size_t>(kind)];
+  N_AVX3::fill_bf16_kernels(kernels, kind);
+  return &kernels;
+}
+#else
+const CubeKernels* bf16_cube_kernels(PairsOfBf16) { return nullptr; }
+#endif
+
+}  // namespace keel::npu
+#endif
