@@ -1,5 +1,5 @@
-# Sourced by quickstart.sh and tests/run.sh: the Debian packages that Keel needs, and a function that
-# installs those that are missing.
+# Sourced by quickstart.sh and tests/run.sh: the Debian packages that Keel needs, those that its tests need beside
+# them, and a function that installs what is missing: install_packages PACKAGE...
 
 keel_packages=(
   g++ cmake ninja-build pkg-config
@@ -7,15 +7,17 @@ keel_packages=(
   nlohmann-json3-dev libfmt-dev libspdlog-dev zlib1g-dev libssl-dev
   doctest-dev librapidcheck-dev
 )
+# The tests that open a page in a browser; without these they are skipped.
+keel_test_packages=(chromium libpng-dev)
 
 install_packages() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     echo "This is not Debian: make sure that these packages' contents are installed:"
-    echo "  ${keel_packages[*]}"
+    echo "  $*"
     return 0
   fi
   local missing=() package
-  for package in "${keel_packages[@]}"; do
+  for package in "$@"; do
     if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
       missing+=("$package")
     fi

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . examples/install_packages.sh
 
-install_packages
+install_packages "${keel_packages[@]}"
 cmake --preset release -Wno-dev --log-level=NOTICE
 cmake --build --preset release --target keel_cli
 keel=build/release/bin/keel

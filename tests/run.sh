@@ -20,7 +20,7 @@ case "${1:-}" in
     ;;
 esac
 
-install_packages
+install_packages "${keel_packages[@]}" "${keel_test_packages[@]}"
 failed=()
 for preset in "${presets[@]}"; do
   echo "== $preset"

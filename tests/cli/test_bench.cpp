@@ -9,10 +9,6 @@
 #include "support/temp_folder.h"
 
 namespace keel_test {
-namespace {
-
-using keel_test::contains;
-}  // namespace
 
 TEST_SUITE_BEGIN("cli");
 

@@ -93,8 +93,8 @@ std::pair<double, double> whisker(const Mark& mark) {
   return {mark.y * (1 - std::min(mark.spread, 0.6)), mark.y * (1 + std::min(mark.spread, 1.5))};
 }
 
-std::string draw_series(const LinePlot& plot, const Series& series, const PlotScale& x,
-                        const PlotScale& y) {
+// Lines and whiskers, which lie under the marks of all series.
+std::string draw_lines(const Series& series, const PlotScale& x, const PlotScale& y) {
   std::string svg, path;
   for (const Mark& m : series.marks) {
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x.place(m.x), y.place(m.y));
@@ -103,10 +103,16 @@ std::string draw_series(const LinePlot& plot, const Series& series, const PlotSc
     svg += fmt::format("<path d=\"{}\" class=\"line l{}\"/>\n", path, series.look.colour);
   for (const Mark& m : series.marks) {
     if (m.spread <= 0) continue;
-    svg +=
-        line_between(x.place(m.x), y.place(m.y * (1 - std::min(m.spread, 0.99))), x.place(m.x),
-                     y.place(m.y * (1 + m.spread)), fmt::format("whisker l{}", series.look.colour));
+    const auto [low, high] = whisker(m);
+    svg += line_between(x.place(m.x), y.place(low), x.place(m.x), y.place(high),
+                        fmt::format("whisker l{}", series.look.colour));
   }
+  return svg;
+}
+
+std::string draw_marks(const LinePlot& plot, const Series& series, const PlotScale& x,
+                       const PlotScale& y) {
+  std::string svg;
   for (const Mark& m : series.marks) {
     svg += shape_at(x.place(m.x), y.place(m.y), series.look, "mark ", note_of(plot, series, m));
   }
@@ -182,7 +188,8 @@ std::string draw(const LinePlot& plot) {
   svg += text_at(14, middle, "title middle", plot.y.title,
                  fmt::format(" transform=\"rotate(-90 14 {:.1f})\"", middle));
   for (const Guide& guide : plot.guides) svg += draw_guide(guide, x, y);
-  for (const Series& series : plot.series) svg += draw_series(plot, series, x, y);
+  for (const Series& series : plot.series) svg += draw_lines(series, x, y);
+  for (const Series& series : plot.series) svg += draw_marks(plot, series, x, y);
   return svg + "</svg>\n";
 }
 

@@ -1,0 +1,209 @@
+// `keel bench train`, `kernels` and `compile`: what their JSON says, and that it adds up.
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/tool.h"
+#include "support/error_of.h"
+#include "support/temp_folder.h"
+
+namespace keel_test {
+namespace {
+
+using nlohmann::json;
+
+json measured(Words words) {
+  const TempFolder folder;
+  const std::string file = folder.file("out.json");
+  words.insert(words.begin(), "bench");
+  words.insert(words.end(), {"--json", file});
+  const ToolResult run = run_tool(words);
+  CAPTURE(join(words));
+  REQUIRE(run.err == "");
+  REQUIRE(run.exit_code == 0);
+  return read_json(file);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cli");
+
+TEST_CASE("bench train: a row for each combination and tables that fit them") {
+  const json out =
+      measured({"train", "--models", "softmax", "--backends", "npu,cpu", "--threads", "1,2",
+                "--batches", "1,4096", "--loop-sizes", "1,3", "--seconds", "0.01"});
+  CHECK(out["suite"] == "train");
+  REQUIRE(out["rows"].size() == 2 * 2 * 2 * 2);
+  for (const json& row : out["rows"]) {
+    const double us = row["step_us"], batch = row["batch"];
+    CHECK(us > 0);
+    CHECK(row["images_per_second"].get<double>() == doctest::Approx(batch * 1e6 / us));
+    CHECK(row["steps"].get<int64_t>() % row["loop_size"].get<int64_t>() == 0);
+    CHECK(row["step_spread"].get<double>() >= 0);
+    CHECK(row["precision"] == "fp32");
+    CHECK_FALSE(row.contains("step_device_us"));  // the clocks are never in one row
+  }
+  // Beside every row of two threads there is one of one thread.
+  REQUIRE(out["speed_ups"].size() == 8);
+  for (const json& row : out["speed_ups"]) CHECK(row["threads"] == 2);
+  // One process for each workload, whatever the loop sizes.
+  REQUIRE(out["processes"].size() == 8);
+  for (const json& row : out["processes"]) {
+    CHECK(row["peak_rss_mib"].get<double>() > 45);  // the data set alone has 45 MiB
+    CHECK(row["peak_rss_mib"].get<double>() < 4096);
+  }
+  // The modelled device knows no threads: two batches, two loop sizes, npu alone.
+  REQUIRE(out["modelled"].size() == 4);
+  for (const json& row : out["modelled"]) {
+    CHECK(row["backend"] == "npu");
+    CHECK(row["step_device_us"].get<double>() > 0);
+  }
+}
+
+TEST_CASE("bench train: precisions are contestants of their own") {
+  const json out = measured({"train", "--models", "softmax", "--backends", "npu", "--threads", "1",
+                             "--precision", "fp32,mixed_bf16", "--seconds", "0.01"});
+  REQUIRE(out["rows"].size() == 2);
+  CHECK(out["rows"][0]["precision"] == "fp32");
+  CHECK(out["rows"][1]["precision"] == "mixed_bf16");
+  CHECK(out["rows"][1]["batch"] == 100);
+  CHECK(out["processes"].size() == 2);
+  CHECK(out["modelled"].size() == 2);
+}
+
+TEST_CASE("bench kernels: work and roofs") {
+  const json out = measured({"kernels", "--backends", "npu,cpu,ref", "--sizes", "32", "--kib", "16",
+                             "--dtypes", "f32,bf16", "--seconds", "0.005"});
+  // Products, four element-wise ops, a sum, three softmaxes; all run on every backend.
+  CHECK(out["rows"].size() + out["left_out"].size() == 3 * 2 * (7 + 4 + 1 + 3));
+  bool square = false;
+  for (const json& row : out["rows"]) {
+    CAPTURE(row.dump());
+    const double us = row["us"], flop = row["flop"], bytes = row["bytes"];
+    CHECK(us > 0);
+    CHECK(row["gflops"].get<double>() == doctest::Approx(flop / us * 1e-3));
+    CHECK(row["gbytes_per_second"].get<double>() == doctest::Approx(bytes / us * 1e-3));
+    CHECK(row["flop_per_byte"].get<double>() == doctest::Approx(flop / bytes));
+    if (row.contains("share_of_roof")) {
+      CHECK(row["share_of_roof"].get<double>() ==
+            doctest::Approx(row["gflops"].get<double>() / row["roof_gflops"].get<double>()));
+    }
+    if (row["kernel"] != "32x32x32") continue;
+    square = true;
+    CHECK(flop == 2 * 32 * 32 * 32);
+    CHECK(bytes == 3 * 32 * 32 * (row["dtype"] == "f32" ? 4 : 2));
+  }
+  CHECK(square);
+  // Read, copy and triad, from the caches and from memory, and what registers do where it is known.
+  CHECK(out["limits"].size() >= 6);
+  for (const json& limit : out["limits"]) CHECK(limit["rate"].get<double>() > 0);
+}
+
+TEST_CASE("bench compile: nodes and phases and growth") {
+  const json out =
+      measured({"compile", "--backends", "npu,ref", "--sizes", "50,200", "--rounds", "2"});
+  CHECK(out["rounds"] == 2);
+  REQUIRE(out["rows"].size() == 2 * 2 * 2);
+  for (const json& row : out["rows"]) {
+    CAPTURE(row.dump());
+    const int64_t nodes = row["nodes"], size = row["size"];
+    CHECK(nodes >= size);
+    CHECK(nodes < size + 60);
+    REQUIRE(row["passes"].size() >= 3);
+    CHECK(row["passes"][0]["name"] == "specialise");
+    CHECK(row["passes"][0]["nodes"].get<int64_t>() > nodes);  // the gradient's among them
+    CHECK(row["passes"].back()["name"] == "backend");
+    CHECK(row["passes"].back()["tasks"].get<int64_t>() > 0);
+    const double phases = row["build_us"].get<double>() + row["differentiate_us"].get<double>() +
+                          row["compile_us"].get<double>();
+    CHECK(phases > 0);
+    const double scratch = row["scratch_bytes"], bound = row["scratch_lower_bound"];
+    CHECK(scratch >= bound);
+    if (bound > 0)
+      CHECK(row["memory_plan_ratio"].get<double>() == doctest::Approx(scratch / bound));
+  }
+  REQUIRE(out["growth"].size() == 4);
+  // Between two sizes the exponent is the ratio of the logarithms.
+  for (size_t i = 0; i < 4; ++i) {
+    const json& small = out["rows"][2 * i];
+    const json& large = out["rows"][2 * i + 1];
+    const auto ratio = [&](const char* key) {
+      return std::log(large[key].get<double>() / small[key].get<double>());
+    };
+    CHECK(out["growth"][i]["total"].get<double>() ==
+          doctest::Approx(ratio("total_us") / ratio("nodes")));
+  }
+  const json one = measured({"compile", "--backends", "npu", "--sizes", "50", "--rounds", "1"});
+  CHECK(one["growth"].empty());
+}
+
+TEST_CASE("bench suites: what is wrong is told and nothing is written") {
+  const TempFolder folder;
+  const std::string json_file = folder.file("out.json"), html = folder.file("out.html");
+  const struct {
+    Words words;
+    const char* part;
+  } cases[] = {{{"train", "--backends", "gpu"}, "--backends"},
+               {{"train", "--backends", ""}, "--backends"},
+               {{"train", "--backends", "cpu,"}, "--backends"},
+               {{"train", "--backends", "cpu,cpu"}, "twice"},
+               {{"train", "--models", "resnet"}, "--models"},
+               {{"train", "--threads", "0"}, "--threads"},
+               {{"train", "--threads", "1,x"}, "--threads"},
+               {{"train", "--batches", "0"}, "--batches"},
+               {{"train", "--batches", "-1"}, "--batches"},
+               {{"train", "--loop-sizes", "0"}, "--loop-sizes"},
+               {{"train", "--precision", "int4"}, "--precision"},
+               {{"train", "--seconds", "0"}, "--seconds"},
+               {{"train", "--batch", "10"}, "did you mean '--batches'"},
+               {{"kernels", "--sizes", "0"}, "--sizes"},
+               {{"kernels", "--kernels", "conv"}, "--kernels"},
+               {{"kernels", "--dtypes", "f64"}, "--dtypes"},
+               {{"kernels", "--kib", "1.5"}, "--kib"},
+               {{"compile", "--sizes", ""}, "--sizes"},
+               {{"compile", "--sizes", "10,,20"}, "--sizes"},
+               {{"compile", "--rounds", "0"}, "--rounds"},
+               {{"all", "--threads", "two"}, "--threads"},
+               {{"all", "--precision", "fp8"}, "--precision"}};
+  for (const auto& c : cases) {
+    Words words = c.words;
+    words.insert(words.begin(), "bench");
+    words.insert(words.end(), {"--json", json_file, "--html", html});
+    CAPTURE(join(words));
+    const ToolResult run = run_tool(words);
+    CHECK(run.exit_code == 2);
+    CHECK(run.out == "");
+    CHECK(contains(run.err, c.part));
+    CHECK(lines_of(run.err).size() == 1);
+    CHECK(folder.empty());
+  }
+}
+
+TEST_CASE("bench suites: files that cannot be written are known before anything is measured") {
+  const TempFolder folder;
+  const std::string good = folder.file("out.json");
+  for (const char* flag : {"--json", "--html"}) {
+    for (const std::string& bad : {folder.path(), folder.file("none/out")}) {
+      CAPTURE(bad);
+      const Words words = {"bench", "compile", "--sizes", "50", flag, bad};
+      const ToolResult run = run_tool(words);
+      CHECK(run.exit_code == 1);
+      CHECK(run.out == "");
+      CHECK(contains(run.err, flag));
+      CHECK(lines_of(run.err).size() == 1);
+      CHECK(folder.empty());
+    }
+  }
+  // More images than there are: known once the data are there, and nothing is written either.
+  const ToolResult run =
+      run_tool({"bench", "train", "--batches", "70000", "--seconds", "0.01", "--json", good});
+  CHECK(run.exit_code == 1);
+  CHECK(contains(run.err, "60000"));
+  CHECK(folder.empty());
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel_test

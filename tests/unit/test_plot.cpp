@@ -1,0 +1,89 @@
+// Plots of `keel bench --html`: where values lie, where ticks are, and what becomes of text.
+#include <limits>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/bench/plot.h"
+#include "cli/bench/plot_scale.h"
+#include "support/error_of.h"
+
+namespace keel_test {
+namespace {
+
+using keel_cli::PlotScale;
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("unit");
+
+TEST_CASE("plot scale: linear from zero with round ticks") {
+  const PlotScale scale({12, 95, 3}, false, 100, 500);
+  CHECK(scale.ticks() == std::vector<double>{0, 20, 40, 60, 80});
+  CHECK(scale.place(0) == 100);
+  CHECK(scale.place(95) < 500);
+  CHECK(scale.place(95) > 470);
+  // Equal differences lie equally far apart.
+  CHECK(scale.place(40) - scale.place(20) == doctest::Approx(scale.place(80) - scale.place(60)));
+  // From below, as y axes are.
+  CHECK(PlotScale({1}, false, 300, 0).place(0) == 300);
+}
+
+TEST_CASE("plot scale: equal factors lie equally far apart where it is logarithmic") {
+  const PlotScale scale({1, 1000}, true, 0, 600);
+  CHECK(scale.ticks() == std::vector<double>{1, 10, 100, 1000});
+  CHECK(scale.place(10) - scale.place(1) == doctest::Approx(scale.place(1000) - scale.place(100)));
+  CHECK(scale.place(1) > 0);
+  CHECK(scale.place(1000) < 600);
+  const PlotScale own({1, 16, 100}, true, 0, 600, true);
+  CHECK(own.ticks() == std::vector<double>{1, 16, 100});
+}
+
+TEST_CASE("plot scale: nothing and what is no number leaves a scale that works") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::vector<double>& values : {std::vector<double>{}, {nan}, {0}, {-1}}) {
+    for (const bool log : {false, true}) {
+      const PlotScale scale(values, log, 0, 100);
+      CHECK(scale.place(1) == scale.place(1));
+      CHECK(scale.ticks().size() < 20);
+    }
+  }
+}
+
+TEST_CASE("plots: one mark for each datum and text that is safe") {
+  const std::string lines = keel_cli::draw(
+      keel_cli::LinePlot{"id",
+                         "t",
+                         {"x <b>", true},
+                         {"y & y"},
+                         {{"a\"", {1, 0}, {{1, 2}, {10, 3, 0.1}}}, {"b", {2, 1}, {{1, 5}}}}});
+  CHECK(count(lines, "class=\"mark ") == 3);
+  CHECK(count(lines, "class=\"line l1\"") == 2);  // the legend's and the plot's
+  CHECK(count(lines, "whisker l1") == 1);
+  CHECK(contains(lines, "x &lt;b&gt;"));
+  CHECK(contains(lines, "y &amp; y"));
+  CHECK_FALSE(contains(lines, "<b>"));
+  const std::string bars = keel_cli::draw(keel_cli::BarPlot{
+      "id", "t", "us", {"one", "two"}, {{"p", 1, {1, 0}}, {"q", 2, {2, 3}}}, {}, {}});
+  CHECK(count(bars, "class=\"mark ") == 4);
+  CHECK(contains(bars, "two, q: 3 (us)"));
+}
+
+TEST_CASE("plots: numbers are short") {
+  CHECK(keel_cli::short_number(0) == "0");
+  CHECK(keel_cli::short_number(0.03125) == "0.0312");
+  CHECK(keel_cli::short_number(640.4) == "640");
+  CHECK(keel_cli::short_number(1003) == "1003");
+  CHECK(keel_cli::short_number(1.25e6) == "1.25M");
+  CHECK(keel_cli::short_number(std::numeric_limits<double>::infinity()) == "-");
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel_test
