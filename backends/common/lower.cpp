@@ -66,6 +66,7 @@ class Lowering {
     bool root;
     // Of a loop's body: where its variables are; its first inputs and its outputs.
     const std::vector<uint32_t>* carries = nullptr;
+    std::unordered_map<Value, std::vector<size_t>, ValueHash> next_values = {};  // its outputs
   };
 
   // ---- buffers
@@ -169,6 +170,8 @@ class Lowering {
     const std::vector<bool> live = live_nodes(graph);
     Scope scope{graph, count_uses(graph, live), root, carries};
     if (root) pin_results(scope);
+    for (size_t i = 0; carries != nullptr && i < graph.outputs().size(); ++i)
+      scope.next_values[root_of(graph.outputs()[i])].push_back(i);
     for (const Node& node : graph.nodes()) {
       if (!live[node.id()]) continue;
       lower_node(node, scope);
@@ -292,9 +295,9 @@ class Lowering {
   // The place of a loop variable whose next value this output is, where the old value is not read
   // any more, or for the last time by this node and in place.
   uint32_t carry_storage(const Node& node, size_t output, const KernelPlan& plan, Scope& scope) {
-    if (scope.carries == nullptr) return kNoStorage;
-    for (size_t i = 0; i < scope.graph.outputs().size(); ++i) {
-      if (root_of(scope.graph.outputs()[i]) != node.output(output)) continue;
+    const auto next = scope.next_values.find(node.output(output));
+    if (next == scope.next_values.end()) return kNoStorage;
+    for (const size_t i : next->second) {
       const Value old = scope.graph.inputs()[i];
       const uint32_t carry = (*scope.carries)[i];
       if (taken_by_other_output(node, output, carry)) continue;
@@ -427,13 +430,10 @@ class Lowering {
     const Value root = root_of(node.input(i));
     if (scope.uses[root] != 1) return false;
     if (!root.node().has(kSource)) return storages_[storage_of_.at(root)].overwritable;
-    if (scope.carries == nullptr) return false;
-    for (size_t k = 0; k < scope.graph.outputs().size(); ++k) {
-      if (scope.graph.inputs()[k] == root && root_of(scope.graph.outputs()[k]) == node.output(i)) {
-        return true;
-      }
-    }
-    return false;
+    const auto next = scope.next_values.find(node.output(i));
+    if (next == scope.next_values.end()) return false;
+    return std::any_of(next->second.begin(), next->second.end(),
+                       [&](size_t k) { return scope.graph.inputs()[k] == root; });
   }
 
   void lower_cond(const Node& node) {
@@ -472,11 +472,10 @@ class Lowering {
     std::vector<uint32_t> from;
     std::vector<std::pair<uint32_t, uint32_t>> saved_copies;
     for (const Value& v : body.outputs()) from.push_back(storage_of(v));
+    std::unordered_set<uint32_t> overwritten;  // by the copies before
     for (size_t i = 0; i < from.size(); ++i) {
-      bool overwritten_before = false;
-      for (size_t k = 0; k < i; ++k) {
-        if (targets[k] == from[i] && from[k] != targets[k]) overwritten_before = true;
-      }
+      const bool overwritten_before = overwritten.contains(from[i]);
+      if (from[i] != targets[i]) overwritten.insert(targets[i]);
       if (!overwritten_before) continue;
       const uint32_t saved = new_scratch(list_.table[from[i]].bytes, false);
       saved_copies.emplace_back(from[i], saved);
@@ -491,8 +490,10 @@ class Lowering {
 
   // Whatever was there before task `begin` and is read from then on lives to the end of the loop.
   void keep_alive_through(int64_t begin, int64_t end) {
-    for (Storage& s : storages_) {
-      if (s.first >= 0 && s.first < begin && s.last >= begin) s.last = std::max(s.last, end);
+    const size_t first = list_.tasks[static_cast<size_t>(begin)].first_argument;
+    for (size_t i = first; i < list_.arguments.size(); ++i) {
+      Storage& s = storages_[list_.arguments[i]];
+      if (s.first < begin) s.last = std::max(s.last, end);
     }
   }
 
