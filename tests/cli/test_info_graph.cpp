@@ -162,12 +162,14 @@ TEST_CASE("graph: the compiled task list of each backend counts up and has the b
       const std::string text = output_of(
           {"graph", "--model", model, "--compiled", "--backend", backend, "--batch", "32"});
       const auto lines = lines_of(text);
-      CHECK(lines.size() >= 5);
-      const size_t tasks = lines.size() - 2;
+      // Tasks, the loop, what was inserted, then what the compiler says about its choices.
+      const auto loop = std::find(lines.begin(), lines.end(), "loop: device");
+      const auto tasks = static_cast<size_t>(loop - lines.begin());
+      CHECK(tasks >= 3);
+      REQUIRE(tasks + 1 < lines.size());
       for (size_t i = 0; i < tasks; ++i) {
         CHECK_MESSAGE(lines[i].rfind(std::to_string(i) + " ", 0) == 0, lines[i]);
       }
-      CHECK(lines[tasks] == "loop: device");
       CHECK(lines[tasks + 1].rfind("inserted: ", 0) == 0);
       for (const char* type : {"LOOP_INC", "LOOP_SWITCH", "LOOP_ACTIVE", "LOOP_RESET"}) {
         CHECK(contains(lines[tasks + 1], type));
