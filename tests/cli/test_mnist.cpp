@@ -1,5 +1,6 @@
 // On real MNIST: only where KEEL_MNIST_DIR says where it lies.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include <doctest/doctest.h>
@@ -78,6 +79,22 @@ TEST_CASE("mnist: softmax on cpu reaches 0.92 in ten epochs") {
 TEST_CASE("mnist: softmax on npu reaches 0.92 in ten epochs") {
   if (!has_mnist()) return;
   check_softmax("npu");
+}
+
+TEST_CASE("mnist: mixed precision reaches what f32 does within 0.003") {
+  if (!has_mnist()) return;
+  for (const char* backend : {"cpu", "npu"}) {
+    const auto accuracy = [&](const char* precision) -> double {
+      return train({"--epochs", "3", "--backend", backend, "--precision", precision})
+          .at("test_accuracy");
+    };
+    const double full = accuracy("fp32");
+    CHECK(full >= 0.91);
+    for (const char* precision : {"mixed_bf16", "mixed_fp16"}) {
+      CAPTURE(precision);
+      CHECK(std::fabs(accuracy(precision) - full) <= 0.003);
+    }
+  }
 }
 
 TEST_CASE("mnist: softmax on ref is as good as on npu after the same few steps") {
