@@ -53,22 +53,24 @@ std::string fact(const char* name, const std::string& value) {
 
 std::string facts_of(const keel::Json& machine) {
   std::string html = "<dl>\n" + fact("measured", utc_now()) + fact("keel", KEEL_VERSION);
-  const auto add = [&](const char* name, const char* key, const char* unit) {
-    if (!machine.contains(key)) return;
-    const keel::Json& value = machine[key];
-    html += fact(name, (value.is_string()           ? value.get<std::string>()
-                        : value.is_number_integer() ? std::to_string(value.get<int64_t>())
-                                                    : short_number(value.get<double>())) +
-                           unit);
+  const auto add = [&](const char* name, const char* key) {
+    if (machine.contains(key)) html += fact(name, machine[key]);
   };
-  add("processor", "processor", "");
-  add("cores", "cores", "");
-  add("L1d", "l1d_kib", " KiB");
-  add("L2", "l2_kib", " KiB");
-  add("L3", "l3_kib", " KiB");
-  add("memory", "memory_gib", " GiB");
-  add("system", "system", "");
-  add("compiler", "compiler", "");
+  const auto add_size = [&](const char* name, const char* key) {
+    if (!machine.contains(key)) return;
+    const int64_t kib = machine[key];
+    html += fact(name, kib < 1024 ? fmt::format("{} KiB", kib)
+                                  : short_number(static_cast<double>(kib) / 1024) + " MiB");
+  };
+  add("processor", "processor");
+  html += fact("cores", machine["cores"].dump());
+  add_size("L1d", "l1d_kib");
+  add_size("L2", "l2_kib");
+  add_size("L3", "l3_kib");
+  if (machine.contains("memory_gib"))
+    html += fact("memory", short_number(machine["memory_gib"]) + " GiB");
+  add("system", "system");
+  add("compiler", "compiler");
   return html + "</dl>\n";
 }
 

@@ -37,7 +37,7 @@ Figure rates_figure(const keel::Json& json, const std::string& name) {
 
 Figure queue_figure(const keel::Json& json, const std::string& name) {
   Figure figure{"How full the queue was",
-                "Elements that waited when the device came for the next one. " +
+                "Elements that waited when the device came for the next one. Verdict: " +
                     json["verdict"].get<std::string>() + ".",
                 {},
                 {"elements waiting", "dequeues"},

@@ -38,7 +38,7 @@ dl div { display: flex; gap: 8px; }
 dt { color: var(--soft); }
 dd { margin: 0; }
 .figures { columns: 2 620px; column-gap: 18px; margin-top: 12px; }
-figure { display: inline-block; width: 100%; margin: 0 0 18px; padding: 18px 20px 12px; background: var(--card);
+figure { margin: 0 0 18px; padding: 18px 20px 12px; background: var(--card);
          border: 1px solid var(--edge); border-radius: 10px; break-inside: avoid; overflow: hidden; }
 figure p { font-size: 13.5px; }
 .plot { display: block; width: 100%; max-width: 860px; height: auto; margin: 6px auto; }

@@ -7,6 +7,7 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench/bench.h"
 #include "cli/bench/page.h"
 #include "cli/bench/plot.h"
 
@@ -204,19 +205,23 @@ std::vector<Json> where(std::vector<Json> rows, const char* key, int64_t value) 
   return rows;
 }
 
-// The batch that was measured with most loop sizes; the largest of them.
-std::pair<int64_t, int64_t> usual(const std::vector<Json>& rows) {
+// The batch that stands for the model where batches are not what is shown: its usual one, or else
+// that with most loop sizes; and the largest of its loop sizes.
+std::pair<int64_t, int64_t> usual(const std::vector<Json>& rows, const std::string& model) {
   std::map<int64_t, std::set<int64_t>> sizes;
   for (const Json& row : rows) sizes[row["batch"]].insert(row["loop_size"].get<int64_t>());
-  const auto most = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
-  return {most->first, *most->second.rbegin()};
+  auto chosen = sizes.find(usual_batch(keel_examples::find_model(model)));
+  if (chosen == sizes.end()) {
+    chosen = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
+      return a.second.size() <= b.second.size();
+    });
+  }
+  return {chosen->first, *chosen->second.rbegin()};
 }
 
 void add_figures(const Json& json, const std::string& model, std::vector<Figure>& figures) {
   const std::vector<Json> rows = of_model(json["rows"], model);
-  const auto [batch, size] = usual(rows);
+  const auto [batch, size] = usual(rows, model);
   const auto at_batch = where(rows, "batch", batch), at_size = where(rows, "loop_size", size);
   const TrainTable loops(model, "train", kThroughput, at_batch);
   const TrainTable batches(model, "train", kThroughput, at_size);
@@ -224,6 +229,7 @@ void add_figures(const Json& json, const std::string& model, std::vector<Figure>
   if (batches.varies("batch")) figures.push_back(batches.by_batch());
   figures.push_back(
       TrainTable(model, "train-steps", kStep, where(at_batch, "loop_size", size)).bars());
+  figures.back().caption += fmt::format(" Batch {}, loop size {}.", batch, size);
   const TrainTable speed_ups(model, "train-speed-up", kSpeedUp,
                              where(of_model(json["speed_ups"], model), "loop_size", size));
   if (!speed_ups.empty()) figures.push_back(speed_ups.by_batch());

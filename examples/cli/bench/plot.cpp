@@ -53,13 +53,15 @@ struct LegendEntry {
   bool line;
 };
 
-// Rows of entries from (left, y) on; y moves below them.
+// Rows and columns of entries from (left, y) on; y moves below them.
 std::string legend(const std::vector<LegendEntry>& entries, double left, double& y) {
+  size_t letters = 0;
+  for (const LegendEntry& entry : entries) letters = std::max(letters, entry.name.size());
+  const double column = 30 + kLetter * static_cast<double>(letters) + 16;
   std::string svg;
   double x = left;
   for (const LegendEntry& entry : entries) {
-    const double wide = 30 + kLetter * static_cast<double>(entry.name.size()) + 18;
-    if (x > left && x + wide > kRight) {
+    if (x > left && x + column - 16 > kRight) {
       x = left;
       y += kLegendLine;
     }
@@ -67,7 +69,7 @@ std::string legend(const std::vector<LegendEntry>& entries, double left, double&
       svg += line_between(x, y, x + 22, y, fmt::format("line l{}", entry.look.colour));
     svg += shape_at(x + 11, y, entry.look, "key ", "");
     svg += text_at(x + 30, y + 4, "label", entry.name);
-    x += wide;
+    x += column;
   }
   if (!entries.empty()) y += kLegendLine;
   return svg;
@@ -203,7 +205,7 @@ std::string draw(const BarPlot& plot) {
     if (!layer.name.empty()) entries.push_back({layer.name, {layer.colour, 1}, false});
   }
   double top = kTop;
-  const std::string keys = legend(entries, left, top);
+  const std::string keys = legend(entries, std::min(left, 120.0), top);
   const double bottom = top + kRow * static_cast<double>(plot.categories.size());
   std::vector<double> wholes;
   for (size_t row = 0; row < plot.categories.size(); ++row) wholes.push_back(whole(plot, row));
