@@ -14,5 +14,6 @@ endif()
 
 # g++ 12 warns of its own AVX-512 intrinsics ('__Y' is used uninitialized) where Eigen inlines them.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set_source_files_properties(${room_dir}/matmul.cpp PROPERTIES COMPILE_OPTIONS "-Wno-uninitialized;-Wno-maybe-uninitialized")
+  set_source_files_properties(${room_dir}/matmul.cpp ${room_dir}/packet_math.cpp
+    PROPERTIES COMPILE_OPTIONS "-Wno-uninitialized;-Wno-maybe-uninitialized")
 endif()

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "keel/backends/cpu/element_loop.h"
+#include "keel/backends/cpu/packet_math.h"
 #include "keel/ops/scalar_rules.h"
 
 namespace keel::cpu {
@@ -93,16 +94,32 @@ void clamp(const VectorCall& c) {
   unary_loop<T, T>(c, [=](C x) { return x < low ? low : high < x ? high : x; });
 }
 
+// Both sources are read whatever the predicate says, so that the vectoriser can choose by lanes.
+template <size_t kA, size_t kB, class T>
+void select_steps(const bool* predicate, const T* a, const T* b, T* out, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const T yes = a[i * kA], no = b[i * kB];
+    out[i] = predicate[i] ? yes : no;
+  }
+}
+
 template <class T>
 void select(const VectorCall& c) {
   const auto* predicate = static_cast<const bool*>(c.src[0]);
   const auto* a = static_cast<const T*>(c.src[1]);
   const auto* b = static_cast<const T*>(c.src[2]);
   auto* out = static_cast<T*>(c.dst);
-  const size_t p_step = c.scalar[0] ? 0 : 1;
-  const size_t a_step = c.scalar[1] ? 0 : 1;
-  const size_t b_step = c.scalar[2] ? 0 : 1;
-  for (size_t i = 0; i < c.n; ++i) out[i] = predicate[i * p_step] ? a[i * a_step] : b[i * b_step];
+  if (c.scalar[0]) {
+    const T* chosen = *predicate ? a : b;
+    const size_t step = (*predicate ? c.scalar[1] : c.scalar[2]) ? 0 : 1;
+    for (size_t i = 0; i < c.n; ++i) out[i] = chosen[i * step];
+    return;
+  }
+  if (c.scalar[1]) {
+    (c.scalar[2] ? select_steps<0, 0, T> : select_steps<0, 1, T>)(predicate, a, b, out, c.n);
+  } else {
+    (c.scalar[2] ? select_steps<1, 0, T> : select_steps<1, 1, T>)(predicate, a, b, out, c.n);
+  }
 }
 
 template <class T>
@@ -118,8 +135,27 @@ VectorInstruction find_arithmetic(std::string_view op) {
   return find(kTable, op);
 }
 
+template <class T, void (*kAll)(const T*, T*, size_t)>
+void all(const VectorCall& c) {
+  auto* out = static_cast<T*>(c.dst);
+  const auto* from = static_cast<const T*>(c.src[0]);
+  kAll(from, out, c.scalar[0] ? 1 : c.n);
+  if (c.scalar[0]) std::fill_n(out, c.n, *out);
+}
+
+// Where there is a vector function for the dtype.
+template <class T>
+VectorInstruction find_vector_function(std::string_view op) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (op == "exp") return all<T, exp_all>;
+    if (op == "log") return all<T, log_all>;
+  }
+  return nullptr;
+}
+
 template <class T>
 VectorInstruction find_function(std::string_view op) {
+  if (const VectorInstruction found = find_vector_function<T>(op)) return found;
   static constexpr Named kTable[] = {{"exp", unary<T, Exp>},
                                      {"log", unary<T, Log>},
                                      {"log1p", unary<T, Log1p>},
@@ -156,12 +192,25 @@ VectorInstruction find_logic(std::string_view op) {
   return find(kTable, op);
 }
 
+// Bytes may alias anything: the vectoriser has to be told.
+template <class From, class To>
+void cast_apart(const From* __restrict from, To* __restrict to, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = convert_element<To>(from[i]);
+}
+
 template <class From, class To>
 void cast(const VectorCall& c) {
   const auto* from = static_cast<const From*>(c.src[0]);
   auto* to = static_cast<To*>(c.dst);
-  const size_t step = c.scalar[0] ? 0 : 1;
-  for (size_t i = 0; i < c.n; ++i) to[i] = convert_element<To>(from[i * step]);
+  if (c.scalar[0]) {
+    std::fill_n(to, c.n, convert_element<To>(from[0]));
+    return;
+  }
+  if (c.dst == c.src[0]) {
+    for (size_t i = 0; i < c.n; ++i) to[i] = convert_element<To>(from[i]);
+  } else {
+    cast_apart(from, to, c.n);
+  }
 }
 
 // floor, ceil and round of integers are the integers.

@@ -147,17 +147,20 @@ class MatmulKernel final : public Kernel {
   }
 
  private:
-  // Tiles of about 4 million multiply-adds, cut along the longer side in multiples of 16.
+  // Tiles of about 4 million multiply-adds, smaller products in two; cut along the longer side in
+  // steps of the kernel, which takes few of C's rows and many of its columns at once.
   void cut_tiles() {
-    constexpr int64_t kWork = int64_t{4} << 20;
+    constexpr int64_t kWork = int64_t{4} << 20, kLeast = kWork / 16;
     const int64_t work = p_.m * p_.n * std::max<int64_t>(1, p_.k);
-    const int64_t wanted = std::clamp<int64_t>(work / kWork, 1, 64);
+    const int64_t wanted =
+        std::clamp<int64_t>(std::max(work / kWork, std::min<int64_t>(2, work / kLeast)), 1, 64);
     along_n_ = p_.n >= p_.m;
     const int64_t side = along_n_ ? p_.n : p_.m;
-    tile_ = std::max<int64_t>(16, ((side + wanted - 1) / wanted + 15) / 16 * 16);
+    const int64_t step = along_n_ ? 16 : 4;
+    tile_ = std::max(step, ((side + wanted - 1) / wanted + step - 1) / step * step);
     tiles_ = std::max<int64_t>(1, (side + tile_ - 1) / tile_);
     const int64_t all = tiles_ * count_;
-    const int64_t worth = std::max<int64_t>(1, work * count_ / (kWork / 8));
+    const int64_t worth = std::max<int64_t>(1, work * count_ / kLeast);
     blocks_ = static_cast<int>(std::clamp<int64_t>(std::min(all, worth), 1, 64));
   }
 

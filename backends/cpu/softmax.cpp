@@ -1,16 +1,16 @@
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
 #include "keel/backends/cpu/kernels.h"
+#include "keel/backends/cpu/packet_math.h"
 #include "keel/core/base/error.h"
 #include "keel/ops/loss.h"
 
 namespace keel::cpu {
 namespace {
 
-// One row: its largest element and log(sum(exp(x - largest))).
+// Of a row: its largest element and log(sum(exp(x - largest))).
 template <class T>
 struct RowSum {
   T largest;
@@ -18,12 +18,50 @@ struct RowSum {
 };
 
 template <class T>
-RowSum<T> sum_row(const T* x, int64_t classes) {
+T largest_of(const T* x, int64_t count) {
   T largest = x[0];
-  for (int64_t i = 1; i < classes; ++i) largest = x[i] > largest || x[i] != x[i] ? x[i] : largest;
-  T sum = 0;
-  for (int64_t i = 0; i < classes; ++i) sum += std::exp(x[i] - largest);
-  return {largest, std::log(sum)};
+  for (int64_t i = 1; i < count; ++i) largest = x[i] > largest || x[i] != x[i] ? x[i] : largest;
+  return largest;
+}
+
+constexpr int64_t kTogether = 1024;  // elements whose exp is taken at once
+
+// Sum of exp(x - largest), a piece of the row at a time.
+template <class T>
+T sum_of_powers(const T* x, int64_t classes, T largest, T* powers) {
+  T total = 0;
+  for (int64_t begin = 0; begin < classes; begin += kTogether) {
+    const int64_t count = std::min(kTogether, classes - begin);
+    for (int64_t i = 0; i < count; ++i) powers[i] = x[begin + i] - largest;
+    exp_all(powers, powers, static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) total += powers[i];
+  }
+  return total;
+}
+
+// Of `count` rows that lie behind each other; as many as fit into kTogether, or one.
+template <class T>
+void sum_rows(const T* x, int64_t count, int64_t classes, RowSum<T>* sums) {
+  T powers[kTogether] = {};
+  T totals[kTogether] = {};
+  for (int64_t row = 0; row < count; ++row) {
+    sums[row].largest = largest_of(x + row * classes, classes);
+  }
+  if (classes > kTogether) {
+    totals[0] = sum_of_powers(x, classes, sums[0].largest, powers);
+  } else {
+    for (int64_t row = 0; row < count; ++row) {
+      const int64_t at = row * classes;
+      for (int64_t i = 0; i < classes; ++i) powers[at + i] = x[at + i] - sums[row].largest;
+    }
+    exp_all(powers, powers, static_cast<size_t>(count * classes));
+    for (int64_t row = 0; row < count; ++row) {
+      totals[row] = 0;
+      for (int64_t i = 0; i < classes; ++i) totals[row] += powers[row * classes + i];
+    }
+  }
+  log_all(totals, totals, static_cast<size_t>(count));
+  for (int64_t row = 0; row < count; ++row) sums[row].log_sum = totals[row];
 }
 
 enum class Kind { kSoftmax, kLogSoftmax, kLoss, kGradient };
@@ -76,35 +114,47 @@ class SoftmaxKernel final : public Kernel {
 
   template <class T>
   void run_rows(void* const* args, int block) const {
-    for (int64_t row = rows_ * block / blocks_; row < rows_ * (block + 1) / blocks_; ++row) {
-      run_row<T>(args, row);
+    const int64_t end = rows_ * (block + 1) / blocks_;
+    const int64_t step = std::max<int64_t>(1, kTogether / std::max<int64_t>(1, classes_));
+    for (int64_t row = rows_ * block / blocks_; row < end; row += step) {
+      run_group<T>(args, row, std::min(step, end - row));
     }
   }
 
   template <class T>
-  void run_row(void* const* args, int64_t row) const {
-    const T* x = static_cast<const T*>(args[0]) + row * classes_;
-    const RowSum<T> sum = sum_row(x, classes_);
+  void run_group(void* const* args, int64_t first, int64_t count) const {
+    RowSum<T> sums[kTogether] = {};
+    const T* x = static_cast<const T*>(args[0]) + first * classes_;
+    sum_rows(x, count, classes_, sums);
     if (kind_ == Kind::kLoss) {
-      static_cast<T*>(args[2])[row] = loss(x, sum, id(args[1], row));
+      for (int64_t row = 0; row < count; ++row) {
+        static_cast<T*>(args[2])[first + row] =
+            loss(x + row * classes_, sums[row], id(args[1], first + row));
+      }
       return;
     }
-    const bool gradient = kind_ == Kind::kGradient;
-    T* out = static_cast<T*>(args[gradient ? 3 : 1]) + row * classes_;
-    const T upstream = gradient ? static_cast<const T*>(args[2])[row] : T{1};
+    T* out = static_cast<T*>(args[kind_ == Kind::kGradient ? 3 : 1]) + first * classes_;
+    for (int64_t row = 0; row < count; ++row) {
+      const RowSum<T> sum = sums[row];
+      for (int64_t i = row * classes_; i < (row + 1) * classes_; ++i) {
+        out[i] = (x[i] - sum.largest) - sum.log_sum;
+      }
+    }
+    if (kind_ == Kind::kLogSoftmax) return;
+    exp_all(out, out, static_cast<size_t>(count * classes_));
+    if (kind_ == Kind::kSoftmax) return;
+    for (int64_t row = 0; row < count; ++row) {
+      to_gradient(out + row * classes_, id(args[1], first + row),
+                  static_cast<const T*>(args[2])[first + row]);
+    }
+  }
+
+  template <class T>
+  void to_gradient(T* row, int64_t target, T upstream) const {
     const T spread = static_cast<T>(smoothing_ / static_cast<double>(classes_));
     for (int64_t i = 0; i < classes_; ++i) {
-      const T logarithm = (x[i] - sum.largest) - sum.log_sum;
-      if (kind_ == Kind::kLogSoftmax)
-        out[i] = logarithm;
-      else
-        out[i] = std::exp(logarithm);
-    }
-    if (!gradient) return;
-    const int64_t target = id(args[1], row);
-    for (int64_t i = 0; i < classes_; ++i) {
       const T wanted = i == target ? static_cast<T>(1 - smoothing_) + spread : spread;
-      out[i] = (out[i] - wanted) * upstream;
+      row[i] = (row[i] - wanted) * upstream;
     }
   }
 

@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sched.h>
+#include <unistd.h>
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/global_control.h>
@@ -101,6 +103,27 @@ Arenas& arenas() {
   return *instance;
 }
 
+// The processors that the process may use.
+const cpu_set_t& all_processors() {
+  static const cpu_set_t set = [] {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    sched_getaffinity(getpid(), sizeof(allowed), &allowed);
+    return allowed;
+  }();
+  return set;
+}
+
+// A system that wakes a thread where its waker runs, and is slow to spread threads, leaves both on
+// one processor for seconds: then two threads are no faster than one. A worker that finds itself
+// there keeps off the caller's processor, as long as that stays where it is, and may use all
+// others.
+void keep_off(int processor) {
+  cpu_set_t others = all_processors();
+  CPU_CLR(static_cast<size_t>(processor), &others);
+  if (CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof(others), &others);
+}
+
 thread_local bool inside_chunk = false;
 
 // Marks this thread as running a chunk, so that calls from inside it stay on it.
@@ -118,6 +141,7 @@ class Fork {
   Fork(int n, FunctionRef<void(int)> chunk) : chunk_(chunk), failed_(n) {}
 
   void run(int index) {
+    if (&inside_chunk != caller_ && sched_getcpu() == processor_) keep_off(processor_);
     // A chunk is skipped only for the failure of a lower one, so the lowest that throws always
     // runs.
     if (index > failed_.load(std::memory_order_relaxed)) return;
@@ -137,6 +161,8 @@ class Fork {
   }
 
  private:
+  const bool* caller_ = &inside_chunk;  // each thread has its own
+  int processor_ = sched_getcpu();      // where the caller was when it forked
   FunctionRef<void(int)> chunk_;
   std::atomic<int> failed_;  // the lowest index that threw
   std::mutex mutex_;
