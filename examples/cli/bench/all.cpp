@@ -21,7 +21,7 @@ struct Flags {
   std::vector<std::string> backends;
   std::string threads;  // as given
   std::string precision, data;
-  double seconds = 0.3;
+  double seconds = 0.2;
   bool tiny = false;  // next to nothing of everything
 };
 
@@ -79,7 +79,7 @@ void declare(CommandLine& line) {
   declare_backends(line, "cpu,npu");
   line.add("precision", "NAME,NAME,...", "of the trainings, as of keel train (fp32)");
   line.add("threads", "N,N,...", "of the trainings (1,2)");
-  line.add("seconds", "S", "wall time spent on each row (0.3)");
+  line.add("seconds", "S", "wall time spent on each row (0.2)");
   line.add("tiny", "", "few and small rows: whether all works, not how fast");
 }
 

@@ -31,8 +31,7 @@ double seconds_on(int threads, const std::function<void(int)>& run) {
   for (int i = 0; i < threads; ++i) {
     crew.emplace_back([&, i] {
       ready.fetch_add(1);
-      while (!go.load()) {
-      }
+      while (!go.load()) std::this_thread::yield();
       run(i);
     });
   }
