@@ -133,10 +133,24 @@ class BlockWalk {
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         place_partial(tile, i0 + i - range_.m0, j);
         prefetch_rows(tile);
-        kernels_.multiply(a, b, depth, sums);
+        if (float* place = final_place(tile)) {
+          kernels_.multiply(a, b, depth, place, tile.last ? tile.c_stride : tile.partial_stride);
+          continue;
+        }
+        kernels_.multiply(a, b, depth, sums, kernels_.cols);
         kernels_.finish(tile);
       }
     }
+  }
+
+  // Where a whole tile's first sums may go as they are, else null.
+  float* final_place(const TileCall& tile) const {
+    if (!tile.first || tile.rows != kernels_.rows || tile.cols != kernels_.cols) return nullptr;
+    if (!tile.last) return tile.partial;
+    const CubeEpilogue& e = tile.epilogue;
+    const bool as_they_are = e.alpha == 1.0f && e.beta == 0.0f && e.bias == nullptr &&
+                             e.activation == CubeActivation::kNone;
+    return as_they_are ? tile.c : nullptr;
   }
 
   // The multiplication that comes first hides the way from memory.

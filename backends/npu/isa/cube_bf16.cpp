@@ -145,9 +145,9 @@ HWY_INLINE void load_tile_from(const uint16_t* from) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(64L), "i"(kTile) : "memory");
 }
 template <int kTile>
-HWY_INLINE void store_tile_to(float* to) {
-  constexpr long kStride = kPanel * sizeof(float);
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(kStride), "i"(kTile) : "memory");
+HWY_INLINE void store_tile_to(float* to, size_t stride) {
+  const size_t bytes = stride * sizeof(float);
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(bytes), "i"(kTile) : "memory");
 }
 template <int kSum, int kA, int kB>
 HWY_INLINE void multiply_tiles() {
@@ -160,7 +160,7 @@ void begin_tiles() {
 }
 void end_tiles() { asm volatile("tilerelease" : : : "memory"); }
 
-void multiply_amx(const void* a, const void* b, size_t length, float* tile) {
+void multiply_amx(const void* a, const void* b, size_t length, float* to, size_t stride) {
   const auto* left = static_cast<const uint16_t*>(a);
   const auto* right = static_cast<const uint16_t*>(b);
   zero_tile<0>();
@@ -179,10 +179,10 @@ void multiply_amx(const void* a, const void* b, size_t length, float* tile) {
     left += 2 * kTileElements;
     right += 2 * kTileElements;
   }
-  store_tile_to<0>(tile);
-  store_tile_to<1>(tile + kTileRows);
-  store_tile_to<2>(tile + kTileRows * kPanel);
-  store_tile_to<3>(tile + kTileRows * kPanel + kTileRows);
+  store_tile_to<0>(to, stride);
+  store_tile_to<1>(to + kTileRows, stride);
+  store_tile_to<2>(to + kTileRows * stride, stride);
+  store_tile_to<3>(to + kTileRows * stride + kTileRows, stride);
 }
 
 // A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B. In
@@ -193,8 +193,8 @@ HWY_INLINE void add_pairs(__m512& sum, __m512i a, __m512i b) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }
 
-HWY_INLINE void multiply_rows(const uint16_t* left, const uint16_t* right, size_t length,
-                              float* tile) {
+HWY_INLINE void multiply_rows(const uint16_t* left, const uint16_t* right, size_t length, float* to,
+                              size_t stride) {
   __m512 sums[kRowsAtOnce][2];
 #pragma GCC unroll 8
   for (auto& row : sums) row[0] = row[1] = _mm512_setzero_ps();
@@ -216,29 +216,29 @@ HWY_INLINE void multiply_rows(const uint16_t* left, const uint16_t* right, size_
   }
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRowsAtOnce; ++r) {
-    _mm512_storeu_ps(tile + r * kPanel, sums[r][0]);
-    _mm512_storeu_ps(tile + r * kPanel + kTileRows, sums[r][1]);
+    _mm512_storeu_ps(to + r * stride, sums[r][0]);
+    _mm512_storeu_ps(to + r * stride + kTileRows, sums[r][1]);
   }
 }
 
-void multiply_vectors(const void* a, const void* b, size_t length, float* tile) {
+void multiply_vectors(const void* a, const void* b, size_t length, float* to, size_t stride) {
   for (size_t i = 0; i < kPanel; i += kRowsAtOnce) {
     const auto* left = static_cast<const uint16_t*>(a) + i / kTileRows * kTileElements +
                        i % kTileRows * kTileDepth;
-    multiply_rows(left, static_cast<const uint16_t*>(b), length, tile + i * kPanel);
+    multiply_rows(left, static_cast<const uint16_t*>(b), length, to + i * stride, stride);
   }
 }
 
 float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 // The same on the same panels, without tiles.
-void multiply_plain(const void* a, const void* b, size_t length, float* tile) {
+void multiply_plain(const void* a, const void* b, size_t length, float* to, size_t stride) {
   const auto* left = static_cast<const uint16_t*>(a);
   const auto* right = static_cast<const uint16_t*>(b);
-  std::fill(tile, tile + kPanel * kPanel, 0.0f);
   for (size_t i = 0; i < kPanel; ++i) {
     for (size_t j = 0; j < kPanel; ++j) {
-      float& sum = tile[i * kPanel + j];
+      float& sum = to[i * stride + j];
+      sum = 0.0f;
       for (size_t k = 0; k < length; ++k) {
         const size_t slab = k / kTileDepth * 2 * kTileElements, p = k % kTileDepth;
         const size_t at_a = slab + i / kTileRows * kTileElements + i % kTileRows * kTileDepth + p;

@@ -67,7 +67,8 @@ struct CubeKernels {
   size_t k_multiple = 1;               // panels are padded to this many k
   void (*pack_a)(const PackCall&) = nullptr;
   void (*pack_b)(const PackCall&) = nullptr;
-  void (*multiply)(const void* a, const void* b, size_t length, float* tile) = nullptr;
+  // Rows of the result lie `stride` floats apart.
+  void (*multiply)(const void* a, const void* b, size_t length, float* to, size_t stride) = nullptr;
   void (*finish)(const TileCall&) = nullptr;
   void (*begin)() = nullptr;  // before the first multiply of a block and after the last, where the
   void (*end)() = nullptr;    // processor wants that

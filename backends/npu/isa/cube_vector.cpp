@@ -56,12 +56,12 @@ HWY_INLINE void clear_row(Row& row, std::index_sequence<V...>) {
 
 template <size_t... V>
 HWY_INLINE void store_row(const Row& row, float* to, std::index_sequence<V...>) {
-  (hn::Store(row.sum[V], Tag(), to + V * hn::Lanes(Tag())), ...);
+  (hn::StoreU(row.sum[V], Tag(), to + V * hn::Lanes(Tag())), ...);
 }
 
 template <size_t... R>
-HWY_INLINE void multiply_rows(const float* a, const float* b, size_t length, float* tile,
-                              std::index_sequence<R...> all) {
+HWY_INLINE void multiply_rows(const float* a, const float* b, size_t length, float* to,
+                              size_t stride, std::index_sequence<R...> all) {
   constexpr std::make_index_sequence<kVectors> kAcross;
   Row rows[kRows];
   (clear_row(rows[R], kAcross), ...);
@@ -75,11 +75,11 @@ HWY_INLINE void multiply_rows(const float* a, const float* b, size_t length, flo
     b += 4 * kCols;
   }
   for (; k < length; ++k, a += kRows, b += kCols) add_outer(rows, a, b, all, kAcross);
-  (store_row(rows[R], tile + R * kCols, kAcross), ...);
+  (store_row(rows[R], to + R * stride, kAcross), ...);
 }
 
-void multiply(const void* a, const void* b, size_t length, float* tile) {
-  multiply_rows(static_cast<const float*>(a), static_cast<const float*>(b), length, tile,
+void multiply(const void* a, const void* b, size_t length, float* to, size_t stride) {
+  multiply_rows(static_cast<const float*>(a), static_cast<const float*>(b), length, to, stride,
                 std::make_index_sequence<kRows>());
 }
 
