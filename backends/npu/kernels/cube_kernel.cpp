@@ -89,7 +89,7 @@ class CubeKernel final : public Kernel {
     const int64_t work = m * n * std::max<int64_t>(1, static_cast<int64_t>(plan_.problem.k));
     // Each band packs the other operand anew: no more of them than the threads can share evenly,
     // and cut where what is packed again is the smaller one. The bits are the same for any bands.
-    const int64_t shares = (2 * compute_threads() + count_ - 1) / std::max<int64_t>(1, count_);
+    const int64_t shares = (compute_threads() + count_ - 1) / std::max<int64_t>(1, count_);
     const int64_t wanted =
         std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
     by_columns_ = n > m;
