@@ -1,86 +1,133 @@
-// What libtorch takes for the training steps that `keel train` runs: eager mode, autograd,
-// optim::SGD, batches sliced from a float set that is ready in memory. Prints the median
-// microseconds of a step. The counterpart in compare_training.sh. Usage: bench_torch_training
-// softmax|mlp BATCH THREADS STEPS MNIST_DIR|digits
-#include <algorithm>
+// What libtorch takes for the trainings that Keel is measured by: eager mode, autograd, its own
+// optimizers, a float set that is ready in memory; batches are slices of it where steps are timed,
+// and shuffled anew each epoch where an accuracy is to be reached. Usage: bench_torch_training
+// step TASK THREADS STEPS DATA (prints microseconds a step) | accuracy TASK THREADS SEED DATA
+// (prints seconds of training, steps, accuracy). ratio_table.sh has the environment it wants.
 #include <chrono>
 #include <cstdio>
-#include <string>
-#include <vector>
+#include <memory>
 
-#include <keel/keel.h>
 #include <torch/torch.h>
 
+#include "bench/training_task.h"
+
+namespace keel_bench {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 struct Net : torch::nn::Module {
-  explicit Net(bool deep) {
-    const std::vector<int64_t> widths =
-        deep ? std::vector<int64_t>{784, 512, 512, 10} : std::vector<int64_t>{784, 10};
-    for (size_t i = 0; i + 1 < widths.size(); ++i) {
+  explicit Net(const TrainingTask& task) : tanh(task.tanh) {
+    for (size_t i = 0; i + 1 < task.widths.size(); ++i) {
       layers.push_back(register_module("layer" + std::to_string(i),
-                                       torch::nn::Linear(widths[i], widths[i + 1])));
+                                       torch::nn::Linear(task.widths[i], task.widths[i + 1])));
     }
   }
   torch::Tensor forward(torch::Tensor x) {
     for (size_t i = 0; i < layers.size(); ++i) {
       x = layers[i](x);
-      if (i + 1 < layers.size()) x = torch::relu(x);
+      if (i + 1 < layers.size()) x = tanh ? torch::tanh(x) : torch::relu(x);
     }
     return x;
   }
+  bool tanh;
   std::vector<torch::nn::Linear> layers;
 };
 
-double seconds_per_step(bool deep, int64_t batch, int64_t steps, const torch::Tensor& images,
-                        const torch::Tensor& labels) {
-  torch::manual_seed(1);
-  Net net(deep);
-  torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.01));
-  const int64_t batches = images.size(0) / batch;
-  const auto step = [&](int64_t i) {
-    const auto x = images.narrow(0, i % batches * batch, batch);
-    const auto y = labels.narrow(0, i % batches * batch, batch);
-    optimizer.zero_grad();
-    torch::nn::functional::cross_entropy(net.forward(x), y).backward();
-    optimizer.step();
-  };
-  for (int64_t i = 0; i < 20; ++i) step(i);
-  const auto start = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < steps; ++i) step(i);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
-         static_cast<double>(steps);
+struct Set {
+  torch::Tensor images;  // f32 [count, 784] in 0 .. 1
+  torch::Tensor labels;  // i64 [count]
+};
+
+Set as_floats(keel::LabelledImages& set) {
+  const int64_t count = set.count();
+  return {torch::from_blob(set.images.raw(), {count, 784}, torch::kUInt8).to(torch::kFloat32) / 255,
+          torch::from_blob(set.labels.raw(), {count}, torch::kUInt8).to(torch::kInt64)};
 }
 
-int run(int argc, char** argv) {
-  if (argc != 6) {
-    std::fprintf(stderr, "usage: %s softmax|mlp BATCH THREADS STEPS MNIST_DIR|digits\n", argv[0]);
-    return 2;
+class Training {
+ public:
+  Training(const TrainingTask& task, double rate, double momentum, uint64_t seed)
+      : net_((torch::manual_seed(seed), task)) {
+    if (task.adam) {
+      optimizer_ =
+          std::make_unique<torch::optim::Adam>(net_.parameters(), torch::optim::AdamOptions(rate));
+    } else {
+      optimizer_ = std::make_unique<torch::optim::SGD>(
+          net_.parameters(), torch::optim::SGDOptions(rate).momentum(momentum));
+    }
   }
-  const bool deep = std::string(argv[1]) == "mlp";
-  const int64_t batch = keel::parse_integer(argv[2], "BATCH", 1, 60000);
-  torch::set_num_threads(static_cast<int>(keel::parse_integer(argv[3], "THREADS", 1, 1024)));
-  const int64_t steps = keel::parse_integer(argv[4], "STEPS", 1);
-  const std::string source = argv[5];
-  keel::LabelledSplits data = source == "digits" ? keel::make_digits() : keel::load_mnist(source);
-  const int64_t count = data.train.count();
-  const auto images =
-      torch::from_blob(data.train.images.raw(), {count, 784}, torch::kUInt8).to(torch::kFloat32) /
-      255;
-  const auto labels =
-      torch::from_blob(data.train.labels.raw(), {count}, torch::kUInt8).to(torch::kInt64);
-  std::vector<double> times;
-  for (int i = 0; i < 3; ++i) times.push_back(seconds_per_step(deep, batch, steps, images, labels));
-  std::sort(times.begin(), times.end());
-  std::printf("%.3f\n", times[1] * 1e6);
-  return 0;
+
+  void step(const torch::Tensor& x, const torch::Tensor& y) {
+    optimizer_->zero_grad();
+    torch::nn::functional::cross_entropy(net_.forward(x), y).backward();
+    optimizer_->step();
+  }
+
+  double accuracy(const Set& test) {
+    const torch::NoGradGuard no_gradients;
+    const auto hits = net_.forward(test.images).argmax(1).eq(test.labels).sum().item<int64_t>();
+    return static_cast<double>(hits) / static_cast<double>(test.labels.size(0));
+  }
+
+ private:
+  Net net_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+void time_steps(const TrainingCommand& command, const Set& train) {
+  const int64_t batch = command.task.batch, batches = train.labels.size(0) / batch;
+  Training training(command.task, command.task.step_rate, 0, 1);
+  const auto step = [&](int64_t i) {
+    const int64_t first = i % batches * batch;
+    training.step(train.images.narrow(0, first, batch), train.labels.narrow(0, first, batch));
+  };
+  for (int64_t i = 0; i < 20; ++i) step(i);
+  const auto start = Clock::now();
+  for (int64_t i = 0; i < command.steps; ++i) step(i);
+  std::printf("%.3f\n", seconds_since(start) * 1e6 / static_cast<double>(command.steps));
+}
+
+void time_to_accuracy(const TrainingCommand& command, const Set& train, const Set& test) {
+  const TrainingTask& task = command.task;
+  const int64_t count = train.labels.size(0), batches = count / task.batch;
+  Training training(task, task.rate, task.momentum, command.seed);
+  torch::Tensor order;
+  double seconds = 0, accuracy = 0;
+  int64_t steps = 0;
+  while (accuracy < task.accuracy && steps < kMostEpochs * batches) {
+    const auto start = Clock::now();
+    for (int64_t i = 0; i < task.test_every; ++i, ++steps) {
+      if (steps % batches == 0) order = torch::randperm(count);
+      const auto rows = order.narrow(0, steps % batches * task.batch, task.batch);
+      training.step(train.images.index_select(0, rows), train.labels.index_select(0, rows));
+    }
+    seconds += seconds_since(start);
+    accuracy = training.accuracy(test);
+  }
+  require_reached(task, accuracy);
+  std::printf("%.4f %lld %.4f\n", seconds, static_cast<long long>(steps), accuracy);
 }
 
 }  // namespace
+}  // namespace keel_bench
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const auto command = keel_bench::parse_training({argv + 1, argv + argc});
+    torch::set_num_threads(command.threads);
+    keel::LabelledSplits data = command.load();
+    const keel_bench::Set train = keel_bench::as_floats(data.train);
+    if (command.to_accuracy) {
+      keel_bench::time_to_accuracy(command, train, keel_bench::as_floats(data.test));
+    } else {
+      keel_bench::time_steps(command, train);
+    }
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

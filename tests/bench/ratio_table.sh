@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# The ratio table: Keel's trainings (shuffle and scaling included) beside libtorch's, with its batches ready in memory,
+# and beside steps written by hand, all in turns in one run; and what Keel promises about itself. Prints Markdown:
+# medians (least..most) and whether the targets are met.
+# Usage: ratio_table.sh [BUILD] [ROUNDS] [PART...], parts: steps accuracy general costs.
+# Data: KEEL_MNIST_DIR, a folder with the gzipped files, else the built-in digits, without the rows that need the real
+# ones. Nothing else should run meanwhile.
+set -eu
+cd "$(dirname "$0")/../.."
+build=${1:-build/release}
+rounds=${2:-5}
+parts=" ${*:3} "
+[ "$parts" != "  " ] || parts=" steps accuracy general costs "
+real=${KEEL_MNIST_DIR:-}
+data=${real:-digits}
+bin=$build/bin
+openblas=/usr/lib/$(uname -m)-linux-gnu/openblas-openmp
+summary=$(mktemp)
+trap 'rm -f "$summary"' EXIT
+
+has() { [[ $parts == *" $1 "* ]]; }
+leave_out() { echo "left out: $*" >&2; }
+for program in keel bench_keel_training bench_framework; do
+  [ -x "$bin/$program" ] || { echo "no $bin/$program: configure with -DKEEL_BUILD_BENCH=ON" >&2; exit 1; }
+done
+[ -n "$real" ] || leave_out "rows that need the real MNIST (KEEL_MNIST_DIR)"
+with_torch=yes with_hand=yes
+[ -x $bin/bench_torch_training ] || { with_torch=; leave_out "libtorch: no bench_torch_training (libtorch-dev)"; }
+# Two thread pools on two cores would flatter us five-fold.
+[ -d "$openblas" ] || { with_torch=; leave_out "libtorch: no OpenMP build of OpenBLAS (libopenblas-openmp-dev)"; }
+[ -x $bin/bench_hand_training ] || { with_hand=; leave_out "steps by hand: no bench_hand_training (x86-64 only)"; }
+
+# ---- measuring: one number after the other into samples[NAME]
+declare -A samples=() refused=()
+add() { samples[$1]+="$2 "; }
+# collect NAME COMMAND...: the first word that it prints is the number; 77 is a refusal with its reason
+collect() {
+  local name=$1 words code=0
+  shift
+  [ -z "${refused[$name]:-}" ] || return 0
+  words=$("$@") || code=$?
+  case $code in
+    0) add "$name" "${words%% *}" ;;
+    77) refused[$name]=yes; leave_out "$name" ;;
+    *) echo "failed ($code): $*" >&2; exit 1 ;;
+  esac
+}
+bound() { # THREADS COMMAND...: for peers on OpenMP
+  OMP_NUM_THREADS=$1 OPENBLAS_NUM_THREADS=$1 OMP_PROC_BIND=true OMP_PLACES=cores LD_LIBRARY_PATH=$openblas "${@:2}"
+}
+torch() { # NAME step|accuracy TASK THREADS STEPS|SEED
+  [ -z "$with_torch" ] || collect "$1" bound "$4" "$bin/bench_torch_training" "${@:2}" "$data"
+}
+hand() { # NAME TASK STEPS
+  [ -z "$with_hand" ] || collect "$1" bound 2 "$bin/bench_hand_training" "$2" "$3" "$data"
+}
+keel() { # NAME BACKEND PRECISION step|accuracy TASK THREADS STEPS|SEED
+  collect "$1" "$bin/bench_keel_training" "${@:2}" "$data"
+}
+field() { sed -n "s/.*\"$1\": *\([0-9.e+-]*\).*/\1/p" "$summary"; }
+tool() { # NAME MODEL BATCH STEPS BACKEND PRECISION THREADS: also the memory
+  "$bin/keel" train --model "$2" --batch "$3" --steps "$4" --backend "$5" --precision "$6" --threads "$7" --lr 0.01 \
+    --data "$data" --quiet --summary "$summary"
+  add "$1" "$(field step_us)"
+  add "$1 memory" "$(awk "BEGIN {print $(field peak_rss_bytes) / 1048576}")"
+}
+whole_process() {
+  local start=$EPOCHREALTIME
+  "$bin/keel" train --model softmax --epochs 1 --data "$data" --quiet
+  awk "BEGIN {print $EPOCHREALTIME - $start}"
+}
+
+measure_steps() {
+  torch "torch softmax" step softmax 2 6000
+  tool "npu softmax fp32" softmax 100 6000 npu fp32 2
+  tool "cpu softmax fp32" softmax 100 6000 cpu fp32 2
+  tool "npu softmax mixed_bf16" softmax 100 6000 npu mixed_bf16 2
+  hand "hand softmax" softmax 6000
+  torch "torch mlp" step mlp 2 468
+  tool "npu mlp fp32" mlp 128 468 npu fp32 2
+  tool "cpu mlp fp32" mlp 128 468 cpu fp32 2
+  tool "npu mlp mixed_bf16" mlp 128 468 npu mixed_bf16 2
+  hand "hand mlp" mlp 468
+  hand "hand mlp_bf16" mlp_bf16 468
+  tool "npu mlp fp32 alone" mlp 128 468 npu fp32 1
+  tool "npu mlp mixed_bf16 alone" mlp 128 468 npu mixed_bf16 1
+}
+measure_accuracy() { # SEED
+  local model precision
+  for model in softmax mlp; do
+    torch "torch $model accuracy" accuracy $model 2 "$1"
+    for precision in fp32 mixed_bf16; do
+      keel "$model accuracy $precision" npu $precision accuracy $model 2 "$1"
+    done
+  done
+}
+measure_general() {
+  local threads backend
+  for threads in 1 2; do
+    torch "torch tanh $threads" step tanh $threads 1200
+    for backend in npu cpu; do keel "$backend tanh $threads" $backend fp32 step tanh $threads 1200; done
+  done
+}
+measure_costs() {
+  if [ -n "$real" ]; then
+    collect "load" "$bin/bench_keel_training" load "$data"
+    collect "process" whole_process
+  fi
+  local step task total growth plan
+  read -r step task < <("$bin/bench_framework" | awk '/^npu:0 with a queue/ {print $7, $(NF - 6)}')
+  add "framework step" "$step"
+  add "framework task" "$task"
+  # Of each graph 1,000 and 10,000 nodes; the worst of them.
+  read -r total growth plan < <("$bin/keel" bench compile --backends npu --sizes 1000,10000 --rounds 1 |
+    awk '$2 == "npu" && NF == 12 {
+           if ($3 < 5000) small[$1] = $10
+           else {
+             if ($10 > total) total = $10
+             if ($10 / small[$1] > growth) growth = $10 / small[$1]
+           }
+           if ($12 > plan) plan = $12
+         } END {print total / 1000, growth, plan}')
+  add "compile" "$total"
+  add "growth" "$growth"
+  add "plan" "$plan"
+}
+
+# ---- the table
+# "median least most"
+spread() { tr ' ' '\n' <<<"${samples[$1]}" | grep . | sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)], v[1], v[NR]}'; }
+shown() { spread "$1" | awk -v unit="$2" '
+  function digits(x) {return sprintf(x < 1000 ? "%.3g" : "%.0f", x)}
+  {print digits($1) " (" digits($2) ".." digits($3) ")" unit}'; }
+quicker() { # of two names, the one with the lower median
+  awk -v a="$(spread "$1")" -v b="$(spread "$2")" -v x="$1" -v y="$2" 'BEGIN {print a + 0 <= b + 0 ? x : y}'
+}
+verdict() { # VALUE "<= N" | ">= N" | "-"
+  awk -v value="$1" -v target="$2" 'BEGIN {
+    split(target, t, " ")
+    print t[1] == "-" ? "-" : (t[1] == "<=" ? value <= t[2] : value >= t[2]) ? "yes" : "no" }'
+}
+line() { printf '| %-47s | %-27s | %-27s | %-5s | %-10s | %-3s |\n' "$@"; }
+ratio_row() { # WHAT NAME PEER UNIT TARGET: the ratio of the medians is held against the target
+  [ -n "${samples[$2]:-}" ] && [ -n "${samples[$3]:-}" ] || return 0
+  local ratio
+  ratio=$(awk -v a="$(spread "$2")" -v b="$(spread "$3")" 'BEGIN {printf "%.3f", a / b}')
+  line "$1" "$(shown "$2" " $4")" "$(shown "$3" " $4")" "$ratio" "$5" "$(verdict "$ratio" "$5")"
+}
+value_row() { # WHAT NAME UNIT TARGET: without a peer
+  [ -n "${samples[$2]:-}" ] || return 0
+  line "$1" "$(shown "$2" " $3")" "-" "-" "$4 $3" "$(verdict "$(spread "$2" | cut -d' ' -f1)" "$4")"
+}
+print_steps() {
+  ratio_row "softmax fp32, npu : libtorch" "npu softmax fp32" "torch softmax" us "<= 0.30"
+  ratio_row "softmax fp32, npu : AVX-512 by hand" "npu softmax fp32" "hand softmax" us "<= 1.5"
+  ratio_row "softmax fp32, cpu : libtorch" "cpu softmax fp32" "torch softmax" us "<= 0.75"
+  ratio_row "softmax fp32, cpu : AVX-512 by hand" "cpu softmax fp32" "hand softmax" us "-"
+  ratio_row "softmax mixed bf16, npu : libtorch fp32" "npu softmax mixed_bf16" "torch softmax" us "<= 0.15"
+  ratio_row "mlp fp32, npu : libtorch" "npu mlp fp32" "torch mlp" us "<= 0.58"
+  ratio_row "mlp fp32, npu : oneDNN sgemm by hand" "npu mlp fp32" "hand mlp" us "-"
+  ratio_row "mlp fp32, cpu : libtorch" "cpu mlp fp32" "torch mlp" us "<= 0.80"
+  ratio_row "mlp fp32, cpu : oneDNN sgemm by hand" "cpu mlp fp32" "hand mlp" us "-"
+  ratio_row "mlp mixed bf16, npu : libtorch fp32" "npu mlp mixed_bf16" "torch mlp" us "<= 0.15"
+  ratio_row "mlp mixed bf16, npu : oneDNN bf16 by hand" "npu mlp mixed_bf16" "hand mlp_bf16" us "<= 0.60"
+  ratio_row "mlp fp32, npu, 1 thread : 2 threads" "npu mlp fp32 alone" "npu mlp fp32" us ">= 1.7"
+  ratio_row "mlp mixed bf16, npu, 1 thread : 2 threads" "npu mlp mixed_bf16 alone" "npu mlp mixed_bf16" us ">= 1.4"
+  local precision
+  for precision in fp32 mixed_bf16; do
+    value_row "peak memory, softmax $precision" "npu softmax $precision memory" MiB "<= 150"
+    value_row "peak memory, mlp $precision" "npu mlp $precision memory" MiB "<= 200"
+  done
+}
+print_accuracy() {
+  local best
+  best=$(quicker "softmax accuracy fp32" "softmax accuracy mixed_bf16")
+  ratio_row "softmax to 0.92, npu ${best##* } : libtorch" "$best" "torch softmax accuracy" s "<= 0.25"
+  best=$(quicker "mlp accuracy fp32" "mlp accuracy mixed_bf16")
+  ratio_row "mlp to 0.98, npu ${best##* } : libtorch" "$best" "torch mlp accuracy" s "<= 0.25"
+}
+print_general() {
+  local threads backend
+  for backend in npu cpu; do
+    for threads in 1 2; do
+      ratio_row "300-77 tanh adam, $backend, threads: $threads : libtorch" "$backend tanh $threads" \
+        "torch tanh $threads" us "-"
+    done
+  done
+}
+print_costs() {
+  value_row "60,000 gzipped images ready to train" load s "<= 0.25"
+  value_row "keel train --model softmax --epochs 1" process s "<= 0.6"
+  value_row "framework time of a sunk step, npu" "framework step" us "<= 1.5"
+  value_row "framework time of a task, npu" "framework task" us "<= 0.5"
+  value_row "10,000 nodes: build, differentiate, compile" compile s "<= 1.5"
+  value_row "the same : that of 1,000 nodes (n log n: 13.3)" growth "x" "<= 13.3"
+  value_row "memory plan : most bytes live at once" plan "x" "<= 1.15"
+}
+
+# What other processes, or other virtual machines on the same host, took in the worst round; % of a core.
+others=0
+busy_ticks() { awk '/^cpu / {print $2 + $3 + $4 + $7 + $8 + $9}' /proc/stat; }
+own_ticks() { awk '{print $14 + $15 + $16 + $17}' /proc/$$/stat; }
+for round in $(seq "$rounds"); do
+  echo "round $round of $rounds" >&2
+  since=$(busy_ticks) own_since=$(own_ticks) start=$EPOCHREALTIME
+  if has steps; then measure_steps; fi
+  if has accuracy && [ -n "$real" ]; then measure_accuracy "$round"; fi
+  if has general; then measure_general; fi
+  if has costs; then measure_costs; fi
+  others=$(awk -v ticks="$(($(busy_ticks) - since - $(own_ticks) + own_since))" -v hz="$(getconf CLK_TCK)" \
+    -v seconds="$(awk "BEGIN {print $EPOCHREALTIME - $start}")" -v most="$others" \
+    'BEGIN {share = int(ticks / hz / seconds * 100 + 0.5); print (share + 0 > most + 0 ? share : most)}')
+done
+version() { dpkg-query -W -f='${Version}' "$1" 2>/dev/null || echo none; }
+echo "$(date +%F), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), commit" \
+  "$(git describe --always --dirty 2>/dev/null || echo unknown), libtorch $(version libtorch-dev), oneDNN" \
+  "$(version libdnnl-dev), data $data; \`tests/bench/ratio_table.sh BUILD $rounds\`, medians (least..most) of" \
+  "$rounds rounds, 2 threads; other processes took at most $others % of a core"
+echo
+line "what" Keel peer ratio target met
+line "---" --- --- --- --- ---
+if has steps; then print_steps; fi
+if has accuracy && [ -n "$real" ]; then print_accuracy; fi
+if has general; then print_general; fi
+if has costs; then print_costs; fi

@@ -1,0 +1,52 @@
+// TrainingTask: a training that Keel and libtorch both do, each by a program of its own: the same
+// shapes, batches, optimizer, rates and checks. TrainingCommand: the words of those programs. Plain
+// values.
+#ifndef KEEL_TESTS_BENCH_TRAINING_TASK_H
+#define KEEL_TESTS_BENCH_TRAINING_TASK_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <keel/keel.h>
+
+namespace keel_bench {
+
+struct TrainingTask {
+  std::string name;
+  std::vector<int64_t> widths;  // features, then the units of each layer
+  bool tanh = false;            // between the layers; else ReLU
+  bool adam = false;            // else descent
+  int64_t batch = 0;
+  double step_rate = 0;  // learning rate where steps are timed
+  // Time to an accuracy: the test set is looked at every `test_every` steps, the clock stopped.
+  double rate = 0;
+  double momentum = 0;
+  double accuracy = 0;  // 0: the task is there for its steps alone
+  int64_t test_every = 0;
+};
+
+struct TrainingCommand {
+  bool to_accuracy = false;
+  TrainingTask task;
+  int threads = 1;
+  int64_t steps = 0;   // to time
+  uint64_t seed = 0;   // of weights and shuffle, where an accuracy is to be reached
+  std::string source;  // of the data
+
+  keel::LabelledSplits load() const;
+};
+
+// No accuracy that is asked for takes more.
+inline constexpr int64_t kMostEpochs = 30;
+
+// Throws keel::Error where the task's accuracy was not reached: a time without it means nothing.
+void require_reached(const TrainingTask& task, double accuracy);
+
+// "step TASK THREADS STEPS DATA" or "accuracy TASK THREADS SEED DATA", where TASK is softmax, mlp
+// or tanh and DATA a folder or "digits". Throws keel::Error.
+TrainingCommand parse_training(const std::vector<std::string>& words);
+
+}  // namespace keel_bench
+
+#endif  // KEEL_TESTS_BENCH_TRAINING_TASK_H
