@@ -150,8 +150,8 @@ std::vector<Type> infer_fused_product(const InferContext& c) {
   size_t products = 0;
   for (const Node& node : load.nodes()) {
     if (node.has(kProduct)) ++products;
-    if (!node.has(kElementwise | kSource | kProduct)) {
-      c.fail("product", "a product and element-wise ops", "'" + node.op_name() + "'");
+    if (!node.has(kElementwise | kSource | kProduct) && node.op_name() != "gather") {
+      c.fail("product", "a product, gather and element-wise ops", "'" + node.op_name() + "'");
     }
   }
   const bool ends = load.outputs().size() == 1 && load.outputs()[0].node().has(kProduct);

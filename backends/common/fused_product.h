@@ -19,12 +19,17 @@ class FusedProduct {
   // REQUIRES a product or a `fused_product`.
   explicit FusedProduct(const Node& node);
 
-  // Its inputs are the operands as multiplied; the node's first inputs are the operands as stored.
+  // Its inputs are the operands as multiplied; the node's first inputs are the operands as stored,
+  // then the numbers of rows that are gathered.
   const Node& product() const noexcept { return *product_; }
   const Node& node() const noexcept { return node_; }
   size_t operands() const noexcept { return product_->inputs().size(); }
+  // The node's inputs that the product needs; behind them come those of the epilogue.
+  size_t product_inputs() const noexcept;
   // Whether element-wise ops come between operand i as stored and as multiplied.
   bool has_load(size_t operand) const;
+  // The node's input with the numbers of the rows that make operand i, where they are gathered.
+  std::optional<size_t> rows_of(size_t operand) const;
   // Null where the node's output is the product itself.
   const Graph* epilogue() const noexcept { return epilogue_; }
 
@@ -53,7 +58,7 @@ class ProductEpilogue {
 
  private:
   TileProgram program_;
-  size_t operands_;
+  size_t before_;     // of the kernel's arguments: the product's inputs
   size_t arguments_;  // of the program, the product included
   std::vector<KernelPlan::InPlace> in_place_;
 };

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "keel/backends/common/indices.h"
 #include "keel/backends/common/movement_kernels.h"
-#include "keel/core/base/error.h"
 #include "keel/core/base/gather_rows.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/gather.h"
@@ -20,30 +20,6 @@ int64_t product(const Shape& shape, size_t begin, size_t end) {
   int64_t n = 1;
   for (size_t i = begin; i < end; ++i) n *= shape[i];
   return n;
-}
-
-// Calls f with the indices as an array of their own type.
-template <class F>
-void with_indices(DType dtype, const void* indices, F&& f) {
-  if (dtype == i64)
-    f(static_cast<const int64_t*>(indices));
-  else if (dtype == i32)
-    f(static_cast<const int32_t*>(indices));
-  else
-    f(static_cast<const uint8_t*>(indices));
-}
-
-// Throws Error before anything is written.
-template <class Index>
-void check_indices(const Index* indices, int64_t count, int64_t size, const std::string& op) {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto index = static_cast<int64_t>(indices[i]);
-    if (index >= 0 && index < size) continue;
-    throw Error({.op = op,
-                 .argument = "indices",
-                 .expected = "indices from 0 to " + std::to_string(size - 1),
-                 .got = std::to_string(index) + " at position " + std::to_string(i)});
-  }
 }
 
 // Phase 0 checks the indices, phase 1 moves the slices, each block its share of the indices.

@@ -21,11 +21,24 @@ bool is_elementwise(const Node& node) {
   return node.has(kElementwise) && !node.has(kEffect | kSource | kRandom);
 }
 
+// Whether the node takes rows, by their numbers, out of a table.
+bool gathers_rows(const Node& node) {
+  if (node.op_name() != "gather" || node.input(1).shape().rank() != 1) return false;
+  for (const auto& [name, value] : node.attributes().list()) {
+    if (name == "axis") return std::get<int64_t>(value) == 0;
+  }
+  return false;
+}
+
 // Element-wise ops of one variable that turn `source` into the value that a product reads.
 struct Load {
   Value source;
   const Graph* body = nullptr;  // the cluster's, which has `result`; null where it is one node
   Value result;                 // in that body or, without one, in the graph
+  // Where the source's rows are gathered on the way: the node that would do it.
+  const Node* gather = nullptr;
+
+  Value stored() const { return gather == nullptr ? source : gather->input(0); }
 };
 
 class ProductFuser {
@@ -47,6 +60,7 @@ class ProductFuser {
     // The latest product first: the one that a cluster with several finds at hand.
     for (auto id = products_.rbegin(); id != products_.rend(); ++id) find_epilogue(*id);
     find_loads();
+    find_gathers();
     drop_refused_epilogues();
     cloner_.clone_inputs();
     for (const Node& node : from_.nodes()) {
@@ -137,6 +151,46 @@ class ProductFuser {
     }
   }
 
+  // Rows that only loads read are gathered as the products load them, by all of these or by none.
+  void find_gathers() {
+    std::unordered_map<Value, std::vector<Load*>, ValueHash> by_source;
+    for (auto& [v, load] : loads_) by_source[load.source].push_back(&load);
+    for (auto& [source, loads] : by_source) {
+      const Node& gather = source.node();
+      const bool rows = gathers_rows(gather) && !fetched_.contains(source);
+      const std::vector<uint32_t>& readers = readers_.at(source);
+      if (!rows || !std::all_of(readers.begin(), readers.end(),
+                                [&](uint32_t id) { return all_loaded(from_.node(id)); })) {
+        continue;
+      }
+      for (Load* load : loads) load->gather = &gather;
+      if (all_accepted(gather)) {
+        gathered_.insert(gather.id());
+      } else {
+        for (Load* load : loads) load->gather = nullptr;
+      }
+    }
+  }
+
+  // Whether the backend takes all products that read what the node gathers.
+  bool all_accepted(const Node& gather) {
+    for (const uint32_t id : products_) {
+      const Values& inputs = from_.node(id).inputs();
+      const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const Value& v) {
+        const auto it = loads_.find(v);
+        return it != loads_.end() && it->second.gather == &gather;
+      });
+      if (!reads) continue;
+      const Support support = trial(id, false);
+      if (support.supported) continue;
+      tell(described(gather) + " -> " + described(from_.node(id)) +
+               ": the backend declines: " + support.reason,
+           from_.node(id));
+      return false;
+    }
+    return true;
+  }
+
   bool loads_something(uint32_t id) const {
     const Values& inputs = from_.node(id).inputs();
     return std::any_of(inputs.begin(), inputs.end(),
@@ -202,14 +256,25 @@ class ProductFuser {
     Parts parts;
     parts.site = product.site();
     auto load = std::make_shared<Graph>(from_.ops());
+    const auto bring = [&](const Value& v) {
+      parts.inputs.push_back(v);
+      return load->input("v" + std::to_string(parts.inputs.size() - 1), v.dtype(), v.shape(),
+                         v.node().site());
+    };
     Values operands;
     for (const Value& v : product.inputs()) {
       const auto it = loads_.find(v);
-      const Value source = it == loads_.end() ? v : it->second.source;
-      parts.inputs.push_back(source);
-      const Value outside = load->input("v" + std::to_string(operands.size()), source.dtype(),
-                                        source.shape(), source.node().site());
-      operands.push_back(it == loads_.end() ? outside : copy_load(it->second, outside, *load));
+      operands.push_back(bring(it == loads_.end() ? v : it->second.stored()));
+    }
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const auto it = loads_.find(product.input(i));
+      if (it == loads_.end()) continue;
+      if (const Node* gather = it->second.gather) {
+        operands[i] = load->add(gather->op(), {operands[i], bring(gather->input(1))},
+                                gather->attributes(), gather->site())
+                          .output();
+      }
+      operands[i] = copy_load(it->second, operands[i], *load);
     }
     load->set_outputs(
         {load->add(product.op(), operands, product.attributes(), product.site()).output()});
@@ -318,7 +383,7 @@ class ProductFuser {
     if (const auto it = product_of_.find(node.id()); it != product_of_.end()) {
       return emit_fused(it->second);
     }
-    if (all_loaded(node)) return;
+    if (all_loaded(node) || gathered_.contains(node.id())) return;
     if (node.bodies().empty() || node.has(kElementwise)) {
       cloner_.clone(node);
       return;
@@ -365,6 +430,7 @@ class ProductFuser {
   std::unordered_set<Value, ValueHash> fetched_;
   std::unordered_map<uint32_t, uint32_t> epilogue_of_, product_of_;  // product <-> epilogue
   std::unordered_map<Value, Load, ValueHash> loads_;
+  std::unordered_set<uint32_t> gathered_;  // nodes that products do as they load
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace keel {
 namespace {
 
 using testing::contains;
+using testing::error_of;
 
 struct Threads {
   explicit Threads(int n) : before(compute_threads()) { set_compute_threads(n); }
@@ -178,6 +179,75 @@ TEST_CASE("fused products: batches and broadcast operands and residuals") {
       CHECK(equal(together, run_case(c, where, false)));
     }
   }
+}
+
+namespace {
+
+// A step on rows of a table of bytes, which the product gathers as it loads them.
+struct GatheredNet {
+  Graph g;
+  Value table, rows, loss;
+  Update update;
+  GatheredNet(int64_t images, int64_t pixels, int64_t units) {
+    table = g.input("table", u8, {images, pixels});
+    rows = g.input("rows", i32, {-1});
+    const Value w = g.state("w", glorot_uniform({pixels, units}));
+    const Value x = cast(gather(table, rows), f32) / 255.0f;
+    loss = mean(square(matmul(x, w)));
+    update = sgd(0.5).minimize(loss);
+  }
+};
+
+Tensor row_numbers(std::initializer_list<int32_t> values) {
+  return Tensor::of<int32_t>({static_cast<int64_t>(values.size())}, values);
+}
+
+}  // namespace
+
+TEST_CASE("fused products: rows of bytes are gathered as they are loaded") {
+  const Tensor rows = row_numbers({7, 0, 7, 39, 12, 3, 3, 21, 38, 1, 0, 5, 30});
+  for (const int64_t units : {3, 10, 40}) {
+    for (const char* precision : {"fp32", "mixed_bf16"}) {
+      CAPTURE(units);
+      CAPTURE(precision);
+      std::vector<Tensor> results[2];
+      for (const bool fuse : {false, true}) {
+        GatheredNet net(40, 50, units);
+        Session session(net.g, device("npu:0"), {.fuse = fuse, .precision = precision});
+        const Feeds feeds{{net.table, bytes({40, 50}, 9)}, {net.rows, rows}};
+        const std::string tasks = session.describe(net.update, {net.loss}, feeds);
+        const bool rounds_apart = units <= 16 && std::string(precision) != "fp32";
+        CHECK(contains(tasks, "fused(gather+cast+div") == (fuse && !rounds_apart));
+        for (int step = 0; step < 3; ++step) {
+          results[fuse].push_back(session.run(net.update, {net.loss}, feeds)[0]);
+        }
+        results[fuse].push_back(session.read(net.g.states()[0]));
+      }
+      CHECK(equal(results[0], results[1]));
+    }
+  }
+}
+
+TEST_CASE("fused products: a row number out of range is an error that changes nothing") {
+  const Threads two(2);
+  GatheredNet net(300, 784, 10);
+  Session session(net.g, device("npu:0"));
+  std::vector<int32_t> numbers(200, 4);
+  numbers.back() = 300;
+  const Tensor wrong = Tensor::of<int32_t>({200}, std::span<const int32_t>(numbers));
+  std::vector<Tensor> before;
+  for (const Value& state : net.g.states()) before.push_back(session.read(state));
+  const std::string message = error_of([&] {
+    session.run(net.update, {net.loss}, {{net.table, bytes({300, 784}, 1)}, {net.rows, wrong}});
+  });
+  CAPTURE(message);
+  CHECK(contains(message, "gather"));
+  CHECK(contains(message, "300 at position 199"));
+  for (size_t i = 0; i < before.size(); ++i) session.write(net.g.states()[i], before[i]);
+  numbers.back() = 299;
+  const Tensor right = Tensor::of<int32_t>({200}, std::span<const int32_t>(numbers));
+  session.run(net.update, {net.loss}, {{net.table, bytes({300, 784}, 1)}, {net.rows, right}});
+  CHECK_FALSE(bit_equal(session.read(net.g.states()[0]), before[0]));
 }
 
 TEST_CASE("fused products: products of halves round before what follows them") {

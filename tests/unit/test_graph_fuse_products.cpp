@@ -5,6 +5,7 @@
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/verify.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/gather.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/reduce.h"
 
@@ -130,6 +131,36 @@ TEST_CASE("fuse products: a load that something else reads stays a task of its o
   const auto result = fused(g, only_byte_loads);
   CHECK(count_op(*result, "fused_product") == 0);
   CHECK(count_op(*result, "fused") == 1);
+}
+
+TEST_CASE("fuse products: rows that only loads read are gathered as they are loaded") {
+  Graph g;
+  const Value table = g.input("table", keel::u8, {9, 5});
+  const Value rows = g.input("rows", keel::i32, {3});
+  const Value w = g.input("w", keel::f32, {5, 4});
+  const Value d = g.input("d", keel::f32, {3, 4});
+  const Value scaled = keel::cast(keel::gather(table, rows), keel::f32) / 255.0f;
+  g.set_outputs({keel::matmul(scaled, w), keel::matmul(scaled, d, {.transpose_a = true})});
+  const auto result = fused(g, only_byte_loads);
+  CHECK(count_op(*result, "fused_product") == 2);
+  CHECK(count_op(*result, "gather") == 0);
+  Tensor bytes(keel::u8, {9, 5});
+  for (int64_t i = 0; i < 45; ++i) bytes.set(i, static_cast<double>(5 * i));
+  const keel_test::Feeds feeds{{"table", bytes},
+                               {"rows", Tensor::of<int32_t>({3}, {8, 0, 8})},
+                               {"w", ramp({5, 4}, 1, -0.07)},
+                               {"d", ramp({3, 4}, 0, 0.5)}};
+  CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*result, feeds)));
+
+  // What else reads the rows needs them in memory; the loads then read them there.
+  Graph h;
+  const Value images = h.input("table", keel::u8, {9, 5});
+  const Value taken = keel::gather(images, h.input("rows", keel::i32, {3}));
+  const Value weights = h.input("w", keel::f32, {5, 4});
+  h.set_outputs({keel::matmul(keel::cast(taken, keel::f32) / 255.0f, weights), taken});
+  const auto apart = fused(h, only_byte_loads);
+  CHECK(count_op(*apart, "gather") == 1);
+  CHECK(count_op(*apart, "fused_product") == 1);
 }
 
 TEST_CASE("fuse products: all products that read a load take it or none") {

@@ -363,6 +363,41 @@ TEST_CASE("npu cube: operands are rounded to bf16 as they are loaded") {
   });
 }
 
+TEST_CASE("npu cube: scattered rows of A give the bits of rows in a line") {
+  on_every_isa([] {
+    for (const auto& shape : kShapes) {
+      for (int variant = 0; variant < 8; ++variant) {
+        Product p;
+        p.problem.m = shape[0];
+        p.problem.n = shape[1];
+        p.problem.k = shape[2];
+        p.problem.a = p.problem.b = variant / 4 == 0 ? f32 : bf16;
+        p.problem.transpose_a = (variant & 1) != 0;
+        p.problem.transpose_b = (variant & 2) != 0;
+        const CubePlan plan = plan_cube(p.problem);
+        const auto in_line = compute(p, plan, shape[0], shape[1]);
+        // Every row of A lies where it says, the last one first.
+        const Matrix a = left_of(p), b = right_of(p);
+        const size_t bytes = a.cols * size_of(a.dtype);
+        std::vector<uint8_t> scattered(a.rows * 2 * bytes, 0xff);
+        std::vector<size_t> starts(a.rows);
+        for (size_t row = 0; row < a.rows; ++row) {
+          starts[row] = (a.rows - 1 - row) * 2 * a.cols;
+          std::memcpy(scattered.data() + starts[row] * size_of(a.dtype),
+                      a.bytes.data() + row * a.stride * size_of(a.dtype), bytes);
+        }
+        std::vector<float> c = old_c(p);
+        CubeArgs args = args_of(p, a, b, c);
+        args.a = scattered.data();
+        args.a_rows = starts.data();
+        const Scratch scratch(cube_scratch_bytes(plan, p.problem.m, p.problem.n));
+        cube_block(plan, args, {0, p.problem.m, 0, p.problem.n}, scratch.data.get());
+        CHECK(same_bits(in_line, c));
+      }
+    }
+  });
+}
+
 TEST_CASE("npu cube: NaN and infinity stay in their row and column") {
   on_every_isa([] {
     Product p;

@@ -17,11 +17,10 @@ bool matches(const float* table, F value) {
   return true;
 }
 
-// The quotient as vectors with fused multiply-add compute it.
-float mended_quotient(float x, float divisor) {
-  const float inverse = 1.0f / divisor;
-  const float quotient = x * inverse;
-  return std::fma(std::fma(-quotient, divisor, x), inverse, quotient);
+// The quotient as vectors with fused multiply-add compute it: with the inverse in two parts.
+float quotient_by_parts(float x, float divisor) {
+  const ByteInverse inverse(divisor);
+  return std::fma(x, inverse.high, x * inverse.low);
 }
 
 }  // namespace
@@ -39,7 +38,7 @@ ByteMap make_byte_map(const float* table) {
   const float divisor = std::round(1.0f / table[1]);
   if (std::isfinite(divisor) && divisor != 0.0f &&
       matches(table, [&](float x) { return x / divisor; }) &&
-      matches(table, [&](float x) { return mended_quotient(x, divisor); })) {
+      matches(table, [&](float x) { return quotient_by_parts(x, divisor); })) {
     map.form = ByteMap::Form::kDivide;
     map.scale = divisor;
   }

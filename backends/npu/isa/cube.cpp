@@ -100,6 +100,7 @@ class BlockWalk {
     pack.src = args_.a;
     pack.dtype = p.a;
     pack.stride = args_.a_stride;
+    pack.rows = args_.a_rows;
     pack.k_contiguous = !p.transpose_a;
     pack.width = kernels_.rows;
     pack.bytes = args_.bytes;

@@ -29,6 +29,14 @@ struct ByteMap {
   float shift = 0.0f;
 };
 ByteMap make_byte_map(const float* table);
+// 1 / divisor to twice the precision of f32: x * high + x * low, in one rounding behind the second
+// product's, is the quotient of every byte for the divisors that make_byte_map takes.
+struct ByteInverse {
+  explicit ByteInverse(float divisor)
+      : high(1.0f / divisor),
+        low(static_cast<float>(1.0 / static_cast<double>(divisor) - static_cast<double>(high))) {}
+  float high, low;
+};
 
 struct CubeProblem {
   size_t m = 0, n = 0, k = 0;
@@ -58,6 +66,9 @@ struct CubeEpilogue {
 struct CubeArgs {
   const void* a = nullptr;
   size_t a_stride = 0;  // elements between the rows of A as stored
+  // Where each row of A as stored begins, in elements from `a`, where they do not follow each
+  // other.
+  const size_t* a_rows = nullptr;
   const void* b = nullptr;
   size_t b_stride = 0;
   float* c = nullptr;  // C[c_row, c_column], the only part of C that is there where these are not 0

@@ -39,11 +39,11 @@ struct StoredPairs {
   HWY_INLINE __m512i along(const uint16_t* from, size_t depth) const {
     return _mm512_maskz_loadu_epi16(low_bits(depth), from);
   }
-  HWY_INLINE __m512i across(const uint16_t* from, size_t stride, size_t count, size_t depth) const {
+  HWY_INLINE __m512i across(const uint16_t* first, const uint16_t* second, size_t count) const {
     const auto mask = static_cast<__mmask16>(low_bits(count) & 0xffffu);
-    const __m256i even = _mm256_maskz_loadu_epi16(mask, from);
+    const __m256i even = _mm256_maskz_loadu_epi16(mask, first);
     const __m256i odd =
-        depth > 1 ? _mm256_maskz_loadu_epi16(mask, from + stride) : _mm256_setzero_si256();
+        second != nullptr ? _mm256_maskz_loadu_epi16(mask, second) : _mm256_setzero_si256();
     return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
                            _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
   }
@@ -59,10 +59,10 @@ struct RoundedPairs {
         depth > 16 ? _mm512_cvtepi32_epi16(halves(from + 16, depth - 16)) : _mm256_setzero_si256();
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
   }
-  HWY_INLINE __m512i across(const Element* from, size_t stride, size_t count, size_t depth) const {
-    const __m512i even = halves(from, count);
-    return depth > 1 ? _mm512_or_si512(even, _mm512_slli_epi32(halves(from + stride, count), 16))
-                     : even;
+  HWY_INLINE __m512i across(const Element* first, const Element* second, size_t count) const {
+    const __m512i even = halves(first, count);
+    if (second == nullptr) return even;
+    return _mm512_or_si512(even, _mm512_slli_epi32(halves(second, count), 16));
   }
 
  private:
@@ -84,9 +84,11 @@ HWY_INLINE void load_tile(const Pairs& pairs, const PackCall& call, size_t first
   for (size_t i = 0; i < kTileRows; ++i) {
     __m512i v = _mm512_setzero_si512();
     if (call.k_contiguous) {
-      if (i < count) v = pairs.along(src + (first + i) * call.stride + k, depth);
+      if (i < count) v = pairs.along(src + call.row_at(first + i) + k, depth);
     } else if (2 * i < depth && count > 0) {
-      v = pairs.across(src + (k + 2 * i) * call.stride + first, call.stride, count, depth - 2 * i);
+      const bool pair = 2 * i + 1 < depth;
+      v = pairs.across(src + call.row_at(k + 2 * i) + first,
+                       pair ? src + call.row_at(k + 2 * i + 1) + first : nullptr, count);
     }
     tile[i].raw = _mm512_castsi512_ps(v);
   }

@@ -31,12 +31,16 @@ struct PackCall {
   DType dtype = f32;
   DType round_to = f32;  // as CubeProblem::round_to
   size_t stride = 0;
-  bool k_contiguous = false;  // element (i, k) is src[i * stride + k], else src[k * stride + i]
+  const size_t* rows = nullptr;  // as CubeArgs::a_rows
+  bool k_contiguous = false;     // element (i, k) is src[i * stride + k], else src[k * stride + i]
   size_t first = 0, count = 0;
   size_t k0 = 0, length = 0;
   size_t width = 0;
   const ByteMap* bytes = nullptr;
   void* dst = nullptr;
+
+  // Where row `r` as stored begins, in elements.
+  size_t row_at(size_t r) const { return rows == nullptr ? r * stride : rows[r]; }
 };
 
 // One register tile on its way to C.

@@ -42,7 +42,7 @@ template <ByteMap::Form kForm>
 struct ByteLoader {
   using Element = uint8_t;
   explicit ByteLoader(const ByteMap* map)
-      : table_(map->table), scale_(map->scale), shift_(map->shift), inverse_(1.0f / map->scale) {}
+      : table_(map->table), scale_(map->scale), shift_(map->shift), inverse_(map->scale) {}
 
   template <class D>
   HWY_INLINE hn::Vec<D> load(D d, const uint8_t* from) const {
@@ -55,11 +55,7 @@ struct ByteLoader {
       return x * hn::Set(d, scale_) + hn::Set(d, shift_);
     }
 #if HWY_TARGET <= HWY_AVX2
-    // The quotient by multiplication, mended by its own remainder: correctly rounded for these
-    // operands.
-    const auto quotient = x * hn::Set(d, inverse_);
-    const auto rest = hn::NegMulAdd(quotient, hn::Set(d, scale_), x);
-    return hn::MulAdd(rest, hn::Set(d, inverse_), quotient);
+    return hn::MulAdd(x, hn::Set(d, inverse_.high), x * hn::Set(d, inverse_.low));
 #else
     return x / hn::Set(d, scale_);
 #endif
@@ -67,7 +63,8 @@ struct ByteLoader {
 
  private:
   const float* table_;
-  float scale_, shift_, inverse_;
+  float scale_, shift_;
+  ByteInverse inverse_;
 };
 
 // What another loader gives, rounded to bf16.

@@ -30,10 +30,12 @@ HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t b
   const size_t lanes = hn::Lanes(d);
   const auto* src = static_cast<const typename Loader::Element*>(call.src);
   for (size_t k = 0; k < call.length; ++k) {
-    const auto* from = src + (call.k0 + k) * call.stride + begin;
+    const auto* from = src + call.row_at(call.k0 + k) + begin;
+    const auto* ahead =
+        src + call.row_at(call.k0 + std::min(k + kRowsAhead, call.length - 1)) + begin;
     float* row = to + k * call.width;
     for (size_t b = 0; b < count * sizeof(*from); b += 64) {
-      __builtin_prefetch(reinterpret_cast<const char*>(from + kRowsAhead * call.stride) + b);
+      __builtin_prefetch(reinterpret_cast<const char*>(ahead) + b);
     }
     size_t j = 0;
     for (; j + lanes <= count; j += lanes) hn::StoreU(loader.load(d, from + j), d, row + j);
@@ -50,17 +52,16 @@ template <class Loader>
 HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t begin, size_t count,
                            float* to) {
   const BlockTag d;
-  const auto* src =
-      static_cast<const typename Loader::Element*>(call.src) + begin * call.stride + call.k0;
+  const auto* src = static_cast<const typename Loader::Element*>(call.src) + call.k0;
   hn::Vec<BlockTag> block[kBlockSide];
   for (size_t k = 0; k < call.length; k += kBlockSide) {
     const size_t depth = std::min(kBlockSide, call.length - k);
     for (size_t j = 0; j < call.width; j += kBlockSide) {
       for (size_t i = 0; i < kBlockSide; ++i) {
-        const auto* from = src + (j + i) * call.stride + k;
         if (j + i >= count) {
           block[i] = hn::Zero(d);
         } else {
+          const auto* from = src + call.row_at(begin + j + i) + k;
           __builtin_prefetch(reinterpret_cast<const char*>(from) + kBytesAhead);
           block[i] = depth == kBlockSide ? loader.load(d, from) : load_part(loader, d, from, depth);
         }

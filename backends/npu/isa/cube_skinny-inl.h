@@ -22,6 +22,7 @@
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_pack-inl.h"
 #include "keel/backends/npu/isa/cube_tile-inl.h"
+#include "keel/core/base/gather_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
@@ -101,6 +102,7 @@ HWY_INLINE void dot_columns(size_t columns, const float* a, size_t a_stride, con
 // Rows of `k` elements widened to f32, each padded with zeros to `stride`.
 struct WidenRows {
   const void* src;
+  const size_t* starts;  // of the rows, in elements, where they are not src_stride apart
   size_t src_stride, rows, k;
   float* to;
   size_t stride;
@@ -108,7 +110,8 @@ struct WidenRows {
   HWY_INLINE void operator()(const Loader& loader) const {
     const SkinnyTag d;
     for (size_t r = 0; r < rows; ++r) {
-      const auto* from = static_cast<const typename Loader::Element*>(src) + r * src_stride;
+      const auto* from = static_cast<const typename Loader::Element*>(src) +
+                         (starts == nullptr ? r * src_stride : starts[r]);
       float* row = to + r * stride;
       size_t p = 0;
       for (; p + kSkinnyLanes <= k; p += kSkinnyLanes) {
@@ -130,7 +133,7 @@ inline void pack_columns_as_rows(const SkinnyCall& call, size_t n0, size_t count
   if (p.transpose_b) {
     const void* first = element_at(call.args.b, p.b, n0 * call.args.b_stride);
     return with_loader(p.b, p.round_to, nullptr,
-                       WidenRows{first, call.args.b_stride, count, p.k, to, stride});
+                       WidenRows{first, nullptr, call.args.b_stride, count, p.k, to, stride});
   }
   // A panel of "rows" k0 .. with the columns along them: the packing transposes.
   PackCall pack;
@@ -165,6 +168,20 @@ inline void finish_part(const SkinnyCall& call, const CubeRange& part, const flo
   finish_tile(finish);
 }
 
+// Rows of A that are scattered over a table do not come by themselves: those from `begin` on are
+// asked for. Always inlined, as calls of what only prefetches are dropped.
+constexpr size_t kGatheredAhead = 8;
+
+HWY_INLINE void prefetch_gathered(const SkinnyCall& call, size_t begin, size_t count) {
+  const size_t bytes = call.problem.k * size_of(call.problem.a);
+  const size_t end = std::min(begin + count, call.range.m1);
+  for (size_t i = begin; i < end; ++i) {
+    prefetch_row(
+        static_cast<const std::byte*>(element_at(call.args.a, call.problem.a, call.args.a_rows[i])),
+        bytes);
+  }
+}
+
 inline void skinny_rows(const SkinnyCall& call) {
   const CubeProblem& p = call.problem;
   const size_t columns = call.range.n1 - call.range.n0;
@@ -175,14 +192,18 @@ inline void skinny_rows(const SkinnyCall& call) {
   // Groups of columns as equal as they can be.
   const size_t groups = (columns + kDotColumns - 1) / kDotColumns;
   HWY_ALIGN float tile[kDotRows * kSkinnyStride];
+  if (call.args.a_rows != nullptr) prefetch_gathered(call, call.range.m0, kGatheredAhead);
   for (size_t i = call.range.m0; i < call.range.m1; i += kDotRows) {
     const size_t rows = std::min(kDotRows, call.range.m1 - i);
-    const void* first = element_at(call.args.a, p.a, i * call.args.a_stride);
+    const size_t* starts = call.args.a_rows == nullptr ? nullptr : call.args.a_rows + i;
+    if (starts != nullptr) prefetch_gathered(call, i + kGatheredAhead, rows);
+    const void* first =
+        element_at(call.args.a, p.a, starts == nullptr ? i * call.args.a_stride : 0);
     const auto* a = static_cast<const float*>(first);
     size_t a_stride = call.args.a_stride;
-    if (p.a != f32 || p.round_to != f32) {
+    if (p.a != f32 || p.round_to != f32 || starts != nullptr) {
       with_loader(p.a, p.round_to, call.args.bytes,
-                  WidenRows{first, a_stride, rows, p.k, widened, stride});
+                  WidenRows{first, starts, a_stride, rows, p.k, widened, stride});
       a = widened;
       a_stride = stride;
     }
@@ -288,6 +309,7 @@ struct OuterSides {
     pack.dtype = right ? call.problem.b : call.problem.a;
     pack.round_to = call.problem.round_to;
     pack.stride = right ? call.args.b_stride : call.args.a_stride;
+    pack.rows = right ? nullptr : call.args.a_rows;
     pack.k_contiguous = right ? call.problem.transpose_b : !call.problem.transpose_a;
     pack.first = right ? call.range.n0 : call.range.m0;
     pack.count = right ? call.range.n1 - call.range.n0 : call.range.m1 - call.range.m0;
@@ -296,11 +318,16 @@ struct OuterSides {
   }
 };
 
+// Whether the kernels can read an operand where it lies.
+inline bool in_place(const PackCall& pack) {
+  return pack.dtype == f32 && pack.round_to == f32 && pack.rows == nullptr;
+}
+
 // One panel of `count` lanes of the wide operand: in place, or packed into `buffer` where they are
 // not f32 or too few.
 inline const float* outer_wide(PackCall pack, size_t first, size_t count, size_t k0, size_t length,
                                float* buffer, size_t& stride) {
-  if (pack.dtype == f32 && pack.round_to == f32 && count == kOuterRows) {
+  if (in_place(pack) && count == kOuterRows) {
     stride = pack.stride;
     return static_cast<const float*>(pack.src) + k0 * stride + first;
   }
@@ -343,7 +370,7 @@ template <bool kSwapped>
 size_t few_outer(const OuterSides& sides, const float* slim, size_t slim_count, size_t begin) {
   const SkinnyCall& call = sides.call;
   const PackCall wide = sides.wide();
-  if (slim_count > kFewColumns || wide.dtype != f32 || wide.round_to != f32) return begin;
+  if (slim_count > kFewColumns || !in_place(wide)) return begin;
   HWY_ALIGN float sums[kFewColumns * kFewRows] = {};
   HWY_ALIGN float tile[kFewRows * kFewColumns];
   size_t i = begin;

@@ -7,6 +7,7 @@
 #include "keel/backends/common/broadcast.h"
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/indices.h"
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/kernels.h"
@@ -53,6 +54,7 @@ class CubeKernel final : public Kernel {
     OperandLoads loads = operand_loads(fused);
     problem.round_to = loads.round_to;
     bytes_ = std::move(loads.bytes);
+    find_gathered_rows(fused);
     plan_ = plan_cube(problem);
     batch_a_ = matrices_of_batch(a, c);
     batch_b_ = matrices_of_batch(b, c);
@@ -75,6 +77,7 @@ class CubeKernel final : public Kernel {
   void run(void* const* args, int, int block) const override {
     char* scratch = static_cast<char*>(args[arguments_]) + static_cast<size_t>(block) * scratch_;
     uint32_t status = 0;
+    if (rows_) locate_rows(args, reinterpret_cast<size_t*>(scratch + scratch_ - starts_));
     const int64_t all = bands_ * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
       status |= multiply(args, i / bands_, band(i % bands_), scratch);
@@ -83,6 +86,27 @@ class CubeKernel final : public Kernel {
   }
 
  private:
+  void find_gathered_rows(const FusedProduct& fused) {
+    rows_ = fused.rows_of(0);
+    if (!rows_) return;
+    const Shape& table = fused.node().input(0).shape();
+    rows_dtype_ = fused.node().input(*rows_).dtype();
+    row_count_ = fused.node().input(*rows_).shape().num_elements();
+    table_rows_ = table[0];
+    starts_ = align_up(static_cast<size_t>(row_count_) * sizeof(size_t), 64);
+  }
+
+  // Where the gathered rows begin. Each block looks at all numbers, so that none has written
+  // anything where one is out of range.
+  void locate_rows(void* const* args, size_t* starts) const {
+    const CubeProblem& p = plan_.problem;
+    const size_t row = p.transpose_a ? p.m : p.k;
+    with_indices(rows_dtype_, args[*rows_], [&](const auto* numbers) {
+      check_indices(numbers, row_count_, table_rows_, "gather");
+      for (int64_t i = 0; i < row_count_; ++i) starts[i] = static_cast<size_t>(numbers[i]) * row;
+    });
+  }
+
   void cut_bands() {
     const auto m = static_cast<int64_t>(plan_.problem.m);
     const auto n = static_cast<int64_t>(plan_.problem.n);
@@ -106,7 +130,7 @@ class CubeKernel final : public Kernel {
     cube_scratch_ = align_up(cube_scratch_bytes(plan_, rows, columns), 64);
     if (round_ != nullptr || epilogue_) sums_ = align_up(rows * columns * sizeof(float), 64);
     if (round_ != nullptr && epilogue_) rounded_ = align_up(rows * columns * size_of(result_), 64);
-    scratch_ = cube_scratch_ + sums_ + rounded_;
+    scratch_ = cube_scratch_ + sums_ + rounded_ + starts_;
   }
 
   // Of the side that is cut, in whole steps of the kernel.
@@ -134,6 +158,7 @@ class CubeKernel final : public Kernel {
     cube.a_stride = p.transpose_a ? p.m : p.k;
     cube.b_stride = p.transpose_b ? p.k : p.n;
     cube.bytes = bytes_ ? &*bytes_ : nullptr;
+    if (rows_) cube.a_rows = reinterpret_cast<const size_t*>(scratch + scratch_ - starts_);
     if (sums_ == 0) {
       cube.c = static_cast<float*>(args[outputs_at_]) + at * p.m * p.n;
       cube.c_stride = p.n;
@@ -197,7 +222,11 @@ class CubeKernel final : public Kernel {
   int64_t side_ = 0, step_ = 1;  // what is cut, and the kernel's step along it
   int64_t bands_ = 1;
   int blocks_ = 1;
-  size_t cube_scratch_ = 0, sums_ = 0, rounded_ = 0;  // bytes of a block's workspace
+  // Of operand a where they are gathered: the argument with their numbers, of a table of rows.
+  std::optional<size_t> rows_;
+  DType rows_dtype_ = i32;
+  int64_t row_count_ = 0, table_rows_ = 0;
+  size_t cube_scratch_ = 0, sums_ = 0, rounded_ = 0, starts_ = 0;  // bytes of a block's workspace
   size_t scratch_ = 0;
   size_t results_ = 0;
 };

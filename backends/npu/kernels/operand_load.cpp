@@ -40,6 +40,10 @@ std::unique_ptr<Graph> ops_on_all_bytes(const FusedProduct& product, size_t oper
       map[node.output()] = graph->constant(node.as<ConstantAttributes>().value, node.site());
       continue;
     }
+    if (node.op_name() == "gather") {  // moves bytes, whatever they count as
+      if (map.contains(node.input(0))) map[node.output()] = map.at(node.input(0));
+      continue;
+    }
     Values inputs;
     for (const Value& v : node.inputs()) {
       if (map.contains(v)) inputs.push_back(map.at(v));
@@ -72,6 +76,9 @@ Support supports_load(const FusedProduct& product, size_t operand) {
   const DType multiplied = product.product().input(operand).dtype();
   if (stored.dtype() == f32 && multiplied == bf16 && loaded(product, operand) == stored) {
     return {true, ""};
+  }
+  if (product.rows_of(operand) && product.product().type().shape.rank() != 2) {
+    return {false, "rows are gathered for a product without a batch"};
   }
   if (stored.dtype() != u8) {
     return {false, std::string("the cube loads ") + name_of(stored.dtype()) +

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -79,9 +80,17 @@ class CrossEntropyKernel final : public RowKernel {
       call.gradient = static_cast<float*>(args[3]) + begin * cols_;
     else
       call.loss = static_cast<float*>(args[2]) + begin;
+    // The mean of a batch gives all rows one factor, which the instruction applies; 1 changes no
+    // bit.
+    const float* upstream = gradient_ ? static_cast<const float*>(args[2]) + begin : nullptr;
+    const bool one_factor =
+        gradient_ && std::all_of(upstream, upstream + call.rows, [&](float factor) {
+          return std::bit_cast<uint32_t>(factor) == std::bit_cast<uint32_t>(upstream[0]);
+        });
+    if (one_factor) call.scale = upstream[0];
     const int64_t wrong = instruction_(call);
     if (wrong >= 0) fail(begin + wrong, args[1]);
-    if (gradient_) scale_rows(call, static_cast<const float*>(args[2]) + begin);
+    if (gradient_ && !one_factor) scale_rows(call, upstream);
   }
 
  private:

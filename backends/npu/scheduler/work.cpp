@@ -275,7 +275,7 @@ void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) 
   work.stored_b = size_in_bytes(node.input(1).dtype());
   VectorWork load, epilogue;
   for (const Node& inner : node.bodies()[0]->nodes()) {
-    if (!inner.has(kSource | kProduct)) add_instruction(inner, load);
+    if (!inner.has(kSource | kProduct | kMovement)) add_instruction(inner, load);
   }
   work.load_pass_bytes = load.pass_bytes;
   if (fused.epilogue() == nullptr) return;
@@ -299,7 +299,9 @@ void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) 
 CubeWork product(const Preset& preset, const Node& node) {
   const FusedProduct fused(node);
   const auto& attributes = fused.product().as<MatmulAttributes>();
-  const Type a = node.input(0).type(), b = node.input(1).type();
+  // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are read.
+  const Type a{node.input(0).dtype(), fused.product().input(0).shape()};
+  const Type b{node.input(1).dtype(), fused.product().input(1).shape()};
   const Shape& c = fused.product().type().shape;
   CubeWork work;
   work.m = c[c.rank() - 2];
