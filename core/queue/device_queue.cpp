@@ -14,8 +14,8 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kCacheLine = 64;
 constexpr int64_t kDefaultDepth = 128;
 constexpr int64_t kDefaultDepthBytes = int64_t{2} << 30;
-// A sleeping producer is woken when at least depth / kSlotsPerWake slots are free: each wake takes a
-// core from whoever computes.
+// A sleeping producer is woken when at least depth / kSlotsPerWake slots are free: each wake takes
+// a core from whoever computes.
 constexpr int64_t kSlotsPerWake = 4;
 
 int64_t ns_since(Clock::time_point begin) {
