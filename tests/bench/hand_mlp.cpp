@@ -211,7 +211,8 @@ struct MlpInBf16 : Mlp {
 // Scaled to 0 .. 1. The last batch's rows may reach past the end: zeros.
 void as_floats(const keel::LabelledImages& set, const Block<float>& to) {
   const auto bytes = set.images.data<uint8_t>();
-  for (size_t i = 0; i < bytes.size(); ++i) to[i] = static_cast<float>(bytes[i]) * (1.0f / 255);
+  float* out = to.get();
+  for (const uint8_t byte : bytes) *out++ = static_cast<float>(byte) * (1.0f / 255);
 }
 
 double accuracy(Mlp& model, const keel::LabelledImages& test) {
@@ -225,7 +226,7 @@ double accuracy(Mlp& model, const keel::LabelledImages& test) {
             model.out.get());
     for (int64_t row = first; row < std::min(test.count(), first + kBatch); ++row) {
       float* logits = model.out.get() + (row - first) * kClasses;
-      for (int c = 0; c < kClasses; ++c) logits[c] += model.b3[static_cast<size_t>(c)];
+      for (int c = 0; c < kClasses; ++c) logits[c] += model.b3[c];
       hits +=
           std::max_element(logits, logits + kClasses) - logits == labels[static_cast<size_t>(row)];
     }

@@ -31,7 +31,7 @@ class Block {
   Block& operator=(const Block&) = delete;
 
   T* get() const { return data_; }
-  T& operator[](size_t i) const { return data_[i]; }
+  T& operator[](std::ptrdiff_t i) const { return data_[i]; }
 
  private:
   static constexpr size_t kHugePage = size_t{2} << 20;
