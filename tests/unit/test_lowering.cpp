@@ -146,8 +146,8 @@ TEST_CASE("large element-wise results are the same in place and in new memory") 
   constexpr int64_t kCount = (int64_t{5} << 19) + 37;  // above what is stored past the caches
   Tensor start(f32, {kCount}), slope(f32, {kCount});
   for (int64_t i = 0; i < kCount; ++i) {
-    start.data<float>()[i] = static_cast<float>(i % 1013) * 0.37f - 100.0f;
-    slope.data<float>()[i] = static_cast<float>(i % 7) - 3.1f;
+    start.data<float>()[static_cast<size_t>(i)] = static_cast<float>(i % 1013) * 0.37f - 100.0f;
+    slope.data<float>()[static_cast<size_t>(i)] = static_cast<float>(i % 7) - 3.1f;
   }
   for (const char* name : {"npu:0", "cpu:0"}) {
     CAPTURE(std::string(name));
@@ -164,10 +164,12 @@ TEST_CASE("large element-wise results are the same in place and in new memory") 
     const Tensor stored = session.read(w);
     size_t wrong = 0;
     for (int64_t i = 0; i < kCount; ++i) {
-      const float a = start.data<float>()[i], b = slope.data<float>()[i];
+      const float a = start.data<float>()[static_cast<size_t>(i)],
+                  b = slope.data<float>()[static_cast<size_t>(i)];
       const volatile float step = b * 0.25f, product = a * b;
-      wrong += fetched.data<float>()[i] != a - step || stored.data<float>()[i] != a - step;
-      wrong += merged.data<float>()[i] != product - 1.5f;
+      wrong += fetched.data<float>()[static_cast<size_t>(i)] != a - step ||
+               stored.data<float>()[static_cast<size_t>(i)] != a - step;
+      wrong += merged.data<float>()[static_cast<size_t>(i)] != product - 1.5f;
     }
     CHECK(wrong == 0);
   }
