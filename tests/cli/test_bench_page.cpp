@@ -122,9 +122,9 @@ TEST_CASE("bench page: every plot is there and can be seen") {
     const Layout layout = browser->layout(page, dark);
     std::map<std::string, size_t> marks;
     for (const LaidOutMark& mark : layout.marks) ++marks[mark.plot];
-    for (const auto& [plot, count] : expected) {
-      CAPTURE(plot);
-      CHECK(marks[plot] == count);
+    for (const auto& plot : expected) {
+      CAPTURE(plot.first);
+      CHECK(marks[plot.first] == plot.second);
     }
     CHECK(marks.size() == expected.size());
     CHECK(layout.plots.size() == expected.size());

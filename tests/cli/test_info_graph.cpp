@@ -61,7 +61,9 @@ TEST_CASE("info: as json it has the version the devices and every op on every ba
     if (op->sample) expected.insert(op->name);
   }
   std::set<std::string> listed;
-  for (const auto& [op, backends] : info.at("ops").items()) {
+  for (const auto& entry : info.at("ops").items()) {
+    const std::string& op = entry.key();
+    const auto& backends = entry.value();
     CAPTURE(op);
     listed.insert(op);
     for (const std::string& backend : kBackends) {
@@ -94,7 +96,9 @@ TEST_CASE("info: the text names the same ops and backends") {
     CHECK(contains(text, "\n  " + device.at("device").get<std::string>() + "  "));
   }
   const auto lines = lines_of(text);
-  for (const auto& [op, backends] : info.at("ops").items()) {
+  for (const auto& entry : info.at("ops").items()) {
+    const std::string& op = entry.key();
+    const auto& backends = entry.value();
     CAPTURE(op);
     auto line = std::find(lines.begin(), lines.end(), "  " + op);
     REQUIRE(line != lines.end());
