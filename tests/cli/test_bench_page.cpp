@@ -64,27 +64,33 @@ int distance(const Colour& a, const Colour& b) {
   return std::max({std::abs(a[0] - b[0]), std::abs(a[1] - b[1]), std::abs(a[2] - b[2])});
 }
 
-// Clear of whiskers, which lie on the middle line of bars.
-Colour seen(const Picture& picture, const LaidOutMark& mark) {
-  const bool bar = mark.shape == "rect";
-  return picture.at(mark.x + mark.width / 2, mark.y + mark.height * (bar ? 0.25 : 0.55));
+// Whether a pixel inside the mark is close to the colour. Labels, whiskers and other marks may lie
+// on parts of it.
+bool shows(const Picture& picture, const LaidOutMark& mark, const Colour& colour) {
+  constexpr int kNear = 12, kSteps = 7;
+  for (int i = 1; i < kSteps; ++i) {
+    for (int j = 1; j < kSteps; ++j) {
+      const Colour pixel =
+          picture.at(mark.x + mark.width * i / kSteps, mark.y + mark.height * j / kSteps);
+      if (distance(pixel, colour) <= kNear) return true;
+    }
+  }
+  return false;
 }
 
 // In each plot marks may hide each other, but where one is, some mark's colour is seen; and most
 // show their own.
 void check_ink(const Layout& layout, const Picture& picture) {
-  constexpr int kNear = 12;
   constexpr double kVisible = 3;  // pixels; a bar of nothing has no ink
   for (const std::string& plot : layout.plots) {
     CAPTURE(plot);
     size_t visible = 0, own = 0;
     for (const LaidOutMark& mark : layout.marks) {
       if (mark.plot != plot || mark.width < kVisible) continue;
-      const Colour pixel = seen(picture, mark);
       ++visible;
-      own += distance(pixel, mark.colour) <= kNear;
+      own += shows(picture, mark, mark.colour);
       const bool inked = std::any_of(layout.marks.begin(), layout.marks.end(), [&](const auto& m) {
-        return m.plot == plot && distance(pixel, m.colour) <= kNear;
+        return m.plot == plot && shows(picture, mark, m.colour);
       });
       CHECK(inked);
     }
