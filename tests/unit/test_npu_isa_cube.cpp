@@ -383,8 +383,11 @@ TEST_CASE("npu cube: scattered rows of A give the bits of rows in a line") {
         std::vector<size_t> starts(a.rows);
         for (size_t row = 0; row < a.rows; ++row) {
           starts[row] = (a.rows - 1 - row) * 2 * a.cols;
-          std::memcpy(scattered.data() + starts[row] * size_of(a.dtype),
-                      a.bytes.data() + row * a.stride * size_of(a.dtype), bytes);
+          const auto from =
+              a.bytes.begin() + static_cast<std::ptrdiff_t>(row * a.stride * size_of(a.dtype));
+          std::copy_n(
+              from, bytes,
+              scattered.begin() + static_cast<std::ptrdiff_t>(starts[row] * size_of(a.dtype)));
         }
         std::vector<float> c = old_c(p);
         CubeArgs args = args_of(p, a, b, c);

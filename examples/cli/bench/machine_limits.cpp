@@ -29,7 +29,10 @@ void store(Vector v, float* to) {
   *reinterpret_cast<Vector*>(to) = v;
 }
 
-void order_stores() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void order_stores() {
+  std::atomic<int> word{0};
+  word.exchange(1, std::memory_order_seq_cst);
+}
 
 template <bool kPastCaches>
 void copy(const float* a, float* to, size_t n) {
