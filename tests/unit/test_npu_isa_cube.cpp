@@ -1,5 +1,6 @@
 // The cube against plain triple loops in double, for every host ISA that runs here: dtypes, odd
 // shapes, strides, transposes, epilogues, and rectangles of C that must have the bits of the whole.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

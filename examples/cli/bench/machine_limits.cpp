@@ -1,5 +1,7 @@
 #include "cli/bench/machine_limits.h"
 
+#include <atomic>
+
 #if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
