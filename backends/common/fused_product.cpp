@@ -14,6 +14,10 @@ bool is_identity(const Graph& body) {
 
 }  // namespace
 
+bool is_product(const Node& node) {
+  return node.has(kProduct) || node.op_name() == "fused_product";
+}
+
 FusedProduct::FusedProduct(const Node& node) : node_(node), product_(&node) {
   if (node.op_name() != "fused_product") return;
   product_ = &node.bodies()[0]->outputs()[0].node();

@@ -13,10 +13,12 @@
 
 namespace keel {
 
-// Valid as long as the node is.
+// Whether a node is a product, by itself or fused.
+bool is_product(const Node& node);
+
+// Valid as long as the node is. Any node that is not fused counts as its own product.
 class FusedProduct {
  public:
-  // REQUIRES a product or a `fused_product`.
   explicit FusedProduct(const Node& node);
 
   // Its inputs are the operands as multiplied; the node's first inputs are the operands as stored,
@@ -54,7 +56,6 @@ class ProductEpilogue {
   uint32_t run(void* const* args, void* values, const TileRectangle& piece, int64_t stride) const;
   // For the kernel's plan: operands are read until the last block is done, so never these.
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
-  size_t instructions() const noexcept { return program_.instructions(); }
 
  private:
   TileProgram program_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "keel/backends/common/fused_product.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/movement_kernels.h"
 #include "keel/backends/common/reduce_kernel.h"
@@ -55,9 +56,6 @@ class CpuLibrary final : public KernelLibrary {
   int64_t control_ns(TaskKind) const override { return 0; }
 
  private:
-  static bool is_product(const Node& node) {
-    return node.op_name() == "matmul" || node.op_name() == "fused_product";
-  }
   static bool is_reduction(const Node& node) {
     return node.inputs().size() == 1 &&
            find_reduction(node.op_name(), node.input(0).dtype()).complete();

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "keel/backends/common/fused_product.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/movement_kernels.h"
 #include "keel/backends/npu/kernels/kernels.h"
@@ -26,10 +27,6 @@ bool uses(const Node& node, DType dtype) {
     }
   }
   return false;
-}
-
-bool is_product(const Node& node) {
-  return node.op_name() == "matmul" || node.op_name() == "fused_product";
 }
 
 std::string reason_text(const Launch& launch) {

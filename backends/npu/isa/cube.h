@@ -82,6 +82,10 @@ struct CubeRange {
   size_t m0 = 0, m1 = 0, n0 = 0, n1 = 0;
 };
 
+// Products with at most so many columns are multiplied in f32 whatever their dtype; only tiles take
+// them as they are.
+inline constexpr size_t kSkinnyColumns = 16;
+
 struct CubeKernels;  // of one host ISA
 
 struct CubePlan {

@@ -1,5 +1,6 @@
 #include "keel/backends/npu/isa/host_isa.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -48,8 +49,16 @@ bool has_bf16_dot_products() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && a >= 1 &&
          __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvx512Bf16) != 0;
 }
+// Whether pairs are multiplied faster than when they are widened: Intel's dot products reach half the
+// f32 rate (measured on Sapphire Rapids), AMD's twice that.
+bool has_fast_bf16_dot_products() {
+  constexpr uint32_t kIntel = 0x756e6547;  // "Genu", CPUID 0 EBX
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  return has_bf16_dot_products() && __get_cpuid(0, &a, &b, &c, &d) != 0 && b != kIntel;
+}
 #else
 bool has_bf16_dot_products() { return false; }
+bool has_fast_bf16_dot_products() { return false; }
 #endif
 
 const Choice& choice_of(HostIsa isa) {
@@ -83,6 +92,8 @@ std::vector<HostIsa> usable_isas() {
   for (const Choice& choice : kChoices) {
     if (usable_target(choice) != 0) isas.push_back(choice.isa);
   }
+  const auto pairs = std::find(isas.begin(), isas.end(), HostIsa::kAvx512Bf16);
+  if (pairs != isas.end() && !has_fast_bf16_dot_products()) std::iter_swap(pairs, pairs - 1);
   return isas;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/ops/elementwise.h"
 
@@ -12,7 +13,6 @@ namespace keel::npu {
 namespace {
 
 constexpr int64_t kBytes = 256;
-constexpr int64_t kFewColumns = 16;
 
 VectorInstruction look_up(std::string_view op, DType in, DType out) {
   return find_vector_instruction(op, in, out);
@@ -85,8 +85,8 @@ Support supports_load(const FusedProduct& product, size_t operand) {
                        (multiplied == bf16 ? " as it is or rounded to bf16" : " as it is")};
   }
   if (operand != 0) return {false, "the cube loads bytes as its left operand only"};
-  const int64_t columns = product.product().type().shape.back();
-  if (multiplied == bf16 && columns <= kFewColumns) {
+  const auto columns = static_cast<size_t>(product.product().type().shape.back());
+  if (multiplied == bf16 && columns <= kSkinnyColumns && host_isa() != HostIsa::kAmx) {
     return {false, "few columns: rounding the bytes at each load would cost more than the product"};
   }
   if (multiplied != f32 && multiplied != bf16) {

@@ -358,7 +358,7 @@ Split copy_split(const Preset& preset, int64_t bytes) {
 
 NodeWork work_of(const Preset& preset, const Node& node) {
   const std::string& op = node.op_name();
-  if (op == "matmul" || op == "fused_product") return {product(preset, node), {}};
+  if (is_product(node)) return {product(preset, node), {}};
   if (node.has(kElementwise) && !node.has(kMovement)) return {{}, {tiles(preset, node)}};
   if (op == "sum" || op == "prod" || op == "max" || op == "min") {
     return {{}, reductions(preset, node)};
