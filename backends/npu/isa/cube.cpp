@@ -36,8 +36,7 @@ SkinnyKernel skinny_kernel(const CubePlan& plan) {
 
 // The pieces of the scratch that a rectangle of rows x cols needs.
 struct Scratch {
-  size_t a = 0, b = 0, tile = 0, partial = 0, total = 0;
-  size_t partial_stride = 0;
+  size_t a = 0, b = 0, tile = 0, total = 0;
 
   Scratch(const CubePlan& plan, size_t rows, size_t cols) {
     const CubeKernels& kernels = *plan.kernels;
@@ -46,12 +45,7 @@ struct Scratch {
     const size_t b_cols = round_up(std::min(cols, kColumnBlock), kernels.cols);
     b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
     tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
-    partial = tile + align_up(kernels.rows * kernels.cols * sizeof(float), kAlignment);
-    total = partial;
-    if (plan.problem.reads_c && plan.problem.k > plan.k_panel) {
-      partial_stride = b_cols;
-      total += rows * partial_stride * sizeof(float);
-    }
+    total = tile + align_up(kernels.rows * kernels.cols * sizeof(float), kAlignment);
   }
 };
 
@@ -121,21 +115,18 @@ class BlockWalk {
     tile.tile = sums;
     tile.tile_stride = kernels_.cols;
     tile.first = k0 == 0;
-    tile.last = k0 + plan_.k_panel >= plan_.problem.k;
     tile.c_stride = args_.c_stride;
-    tile.epilogue = args_.epilogue;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
       const char* b = scratch_ + parts_.b + j * depth * kernels_.packed_size;
       tile.cols = std::min(kernels_.cols, cols - j);
-      if (args_.epilogue.bias != nullptr) tile.epilogue.bias = args_.epilogue.bias + j0 + j;
       for (size_t i = 0; i < rows; i += kernels_.rows) {
         const char* a = scratch_ + parts_.a + i * depth * kernels_.packed_size;
         tile.rows = std::min(kernels_.rows, rows - i);
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
-        place_partial(tile, i0 + i - range_.m0, j);
         prefetch_rows(tile);
-        if (float* place = final_place(tile)) {
-          kernels_.multiply(a, b, depth, place, tile.last ? tile.c_stride : tile.partial_stride);
+        // The first sums of a whole tile may go to their place as they are.
+        if (tile.first && tile.rows == kernels_.rows && tile.cols == kernels_.cols) {
+          kernels_.multiply(a, b, depth, tile.c, tile.c_stride);
           continue;
         }
         kernels_.multiply(a, b, depth, sums, kernels_.cols);
@@ -144,36 +135,13 @@ class BlockWalk {
     }
   }
 
-  // Where a whole tile's first sums may go as they are, else null.
-  float* final_place(const TileCall& tile) const {
-    if (!tile.first || tile.rows != kernels_.rows || tile.cols != kernels_.cols) return nullptr;
-    if (!tile.last) return tile.partial;
-    const CubeEpilogue& e = tile.epilogue;
-    const bool as_they_are = e.alpha == 1.0f && e.beta == 0.0f && e.bias == nullptr &&
-                             e.activation == CubeActivation::kNone;
-    return as_they_are ? tile.c : nullptr;
-  }
-
   // The multiplication that comes first hides the way from memory.
   static void prefetch_rows(const TileCall& tile) {
     constexpr size_t kLine = 64 / sizeof(float);
-    const float* to = tile.last ? tile.c : tile.partial;
-    const size_t stride = tile.last ? tile.c_stride : tile.partial_stride;
     for (size_t i = 0; i < tile.rows; ++i) {
-      for (size_t j = 0; j < tile.cols; j += kLine) __builtin_prefetch(to + i * stride + j, 1);
+      for (size_t j = 0; j < tile.cols; j += kLine)
+        __builtin_prefetch(tile.c + i * tile.c_stride + j, 1);
     }
-  }
-
-  // Sums of panels gather in C itself, unless its old values are still wanted.
-  void place_partial(TileCall& tile, size_t row, size_t column) {
-    if (parts_.partial_stride == 0) {
-      tile.partial = tile.c;
-      tile.partial_stride = tile.c_stride;
-      return;
-    }
-    tile.partial_stride = parts_.partial_stride;
-    tile.partial =
-        reinterpret_cast<float*>(scratch_ + parts_.partial) + row * parts_.partial_stride + column;
   }
 
   const CubePlan& plan_;

@@ -1,4 +1,4 @@
-// The cube: C[m, n] = epilogue(A[m, k] x B[k, n]) with f32 accumulation. A CubePlan is made once
+// The cube: C[m, n] = A[m, k] x B[k, n] with f32 accumulation. A CubePlan is made once
 // per product, when a program is compiled; cube_block then computes any rectangle of C,
 // independently of every other, on any thread.
 //
@@ -47,20 +47,6 @@ struct CubeProblem {
   DType round_to = f32;
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
-  bool reads_c = false;      // an epilogue with beta other than 0 will be used
-};
-
-enum class CubeActivation : uint8_t { kNone, kRelu };
-
-// With s the product: v = alpha * s; v = v + beta * C; v = v + bias[column]; v = activation(v); C =
-// v. Each step is rounded, and left out where it is the identity (alpha 1, beta 0, no bias), so
-// that a fused step has the bits of the separate ops; with beta 0 the old C is not read. A descent
-// step w = w - lr * dW is alpha = -lr, beta = 1 on C = w.
-struct CubeEpilogue {
-  float alpha = 1.0f;
-  float beta = 0.0f;
-  const float* bias = nullptr;  // [n]
-  CubeActivation activation = CubeActivation::kNone;
 };
 
 struct CubeArgs {
@@ -74,7 +60,6 @@ struct CubeArgs {
   float* c = nullptr;  // C[c_row, c_column], the only part of C that is there where these are not 0
   size_t c_stride = 0;
   size_t c_row = 0, c_column = 0;
-  CubeEpilogue epilogue;
   const ByteMap* bytes = nullptr;  // for a = u8
 };
 

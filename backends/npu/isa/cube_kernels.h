@@ -47,12 +47,9 @@ struct TileCall {
   const float* tile = nullptr;  // [rows, tile_stride]
   size_t tile_stride = 0;
   size_t rows = 0, cols = 0;
-  float* partial = nullptr;  // sum of the panels so far; may be c where the old C is not wanted
-  size_t partial_stride = 0;
-  bool first = true, last = true;  // of the panels of k
+  bool first = true;  // of the panels of k; the sums of the others are added to C
   float* c = nullptr;
   size_t c_stride = 0;
-  CubeEpilogue epilogue;  // bias already at the tile's first column
 };
 
 // A product with m or n at most kSkinnyColumns, in which the other operand is not packed.

@@ -211,7 +211,7 @@ inline void pack_columns_as_rows(const SkinnyCall& call, size_t n0, size_t count
   pack_panels(pack);
 }
 
-// The epilogue for one part of C, whose sums are tile [rows, tile_stride].
+// One part of C, whose sums are tile [rows, tile_stride].
 inline void finish_part(const SkinnyCall& call, const CubeRange& part, const float* tile,
                         size_t tile_stride) {
   TileCall finish;
@@ -222,10 +222,6 @@ inline void finish_part(const SkinnyCall& call, const CubeRange& part, const flo
   finish.c =
       call.args.c + (part.m0 - call.args.c_row) * call.args.c_stride + part.n0 - call.args.c_column;
   finish.c_stride = call.args.c_stride;
-  finish.partial = finish.c;
-  finish.partial_stride = finish.c_stride;
-  finish.epilogue = call.args.epilogue;
-  if (finish.epilogue.bias != nullptr) finish.epilogue.bias += part.n0;
   finish_tile(finish);
 }
 
