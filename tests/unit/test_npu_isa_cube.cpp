@@ -231,11 +231,11 @@ TEST_CASE("npu cube: bytes are mapped as they are loaded") {
     affine[x] = static_cast<float>(x) * 0.007f + -0.5f;
     odd[x] = (static_cast<float>(x) / 255.0f - 0.1307f) / 0.3081f;
   }
-  CHECK(make_byte_map(divided).form == ByteMap::Form::kDivide);
-  CHECK(make_byte_map(odd).form == ByteMap::Form::kTable);
+  CHECK(make_byte_map(divided, f32).form == ByteMap::Form::kDivide);
+  CHECK(make_byte_map(odd, f32).form == ByteMap::Form::kTable);
   on_every_isa([&] {
     for (const float* table : {divided, affine, odd}) {
-      const ByteMap map = make_byte_map(table);
+      const ByteMap map = make_byte_map(table, f32);
       for (const auto& shape : kShapes) {
         for (const bool transposed : {false, true}) {
           Product p;
@@ -256,21 +256,29 @@ TEST_CASE("npu cube: bytes are mapped as they are loaded") {
 TEST_CASE("npu cube: a recognised byte map gives the bits of its table") {
   float divided[256];
   for (int x = 0; x < 256; ++x) divided[x] = static_cast<float>(x) / 255.0f;
-  const ByteMap fast = make_byte_map(divided);
-  ByteMap slow = fast;
-  slow.form = ByteMap::Form::kTable;
+  // Where quotients are rounded to bf16 a product with the inverse is as good.
+  CHECK(make_byte_map(divided, bf16).form == ByteMap::Form::kScale);
   on_every_isa([&] {
-    for (const size_t n : {10u, 40u}) {
-      Product p;
-      p.problem.m = 21;
-      p.problem.n = n;
-      p.problem.k = 300;
-      p.problem.a = u8;
-      const CubePlan plan = plan_cube(p.problem);
-      p.bytes = &fast;
-      const auto computed = compute(p, plan, 21, n);
-      p.bytes = &slow;
-      CHECK(same_bits(computed, compute(p, plan, 21, n)));
+    for (const DType round_to : {f32, bf16}) {
+      const ByteMap fast = make_byte_map(divided, round_to);
+      ByteMap slow = fast;
+      slow.form = ByteMap::Form::kTable;
+      for (const size_t n : {2u, 10u, 40u}) {
+        for (const bool transposed : {false, true}) {
+          Product p;
+          p.problem.m = 301;
+          p.problem.n = n;
+          p.problem.k = 299;
+          p.problem.a = u8;
+          p.problem.round_to = round_to;
+          p.problem.transpose_a = transposed;
+          const CubePlan plan = plan_cube(p.problem);
+          p.bytes = &fast;
+          const auto computed = compute(p, plan, 301, n);
+          p.bytes = &slow;
+          CHECK(same_bits(computed, compute(p, plan, 301, n)));
+        }
+      }
     }
   });
 }
@@ -278,7 +286,7 @@ TEST_CASE("npu cube: a recognised byte map gives the bits of its table") {
 TEST_CASE("npu cube: operands are rounded to bf16 as they are loaded") {
   float divided[256];
   for (int x = 0; x < 256; ++x) divided[x] = static_cast<float>(x) / 255.0f;
-  const ByteMap map = make_byte_map(divided);
+  const ByteMap map = make_byte_map(divided, bf16);
   on_every_isa([&] {
     for (const auto& shape : kShapes) {
       for (int variant = 0; variant < 12; ++variant) {

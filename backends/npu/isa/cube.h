@@ -19,16 +19,17 @@ namespace keel::npu {
 
 // What is applied to bytes as they are loaded: byte x counts as table[x]. Fill the table by running
 // the ops that the load replaces over 0..255, then call make_byte_map, which recognises the shapes
-// that can be computed instead of looked up (x * scale + shift and x / divisor, with the table's
-// very bits).
+// that can be computed instead of looked up, with the table's very bits once they are rounded to
+// `round_to` (CubeProblem).
 struct ByteMap {
-  enum class Form : uint8_t { kTable, kAffine, kDivide };
+  enum class Form : uint8_t { kTable, kScale, kAffine, kDivide };
   float table[256] = {};
   Form form = Form::kTable;
-  float scale = 1.0f;  // kAffine: x * scale, rounded, + shift; kDivide: x / scale
+  float scale =
+      1.0f;  // kScale: x * scale; kAffine: x * scale, rounded, + shift; kDivide: x / scale
   float shift = 0.0f;
 };
-ByteMap make_byte_map(const float* table);
+ByteMap make_byte_map(const float* table, DType round_to);
 // 1 / divisor to twice the precision of f32: x * high + x * low, in one rounding behind the second
 // product's, is the quotient of every byte for the divisors that make_byte_map takes.
 struct ByteInverse {
@@ -66,10 +67,6 @@ struct CubeArgs {
 struct CubeRange {
   size_t m0 = 0, m1 = 0, n0 = 0, n1 = 0;
 };
-
-// Products with at most so many columns are multiplied in f32 whatever their dtype; only tiles take
-// them as they are.
-inline constexpr size_t kSkinnyColumns = 16;
 
 struct CubeKernels;  // of one host ISA
 

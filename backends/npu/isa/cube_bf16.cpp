@@ -16,117 +16,16 @@
 #include "hwy/highway.h"
 
 #include "keel/backends/npu/isa/cube_kernels.h"
-#include "keel/backends/npu/isa/cube_load-inl.h"
-#include "keel/backends/npu/isa/transpose-inl.h"
+#include "keel/backends/npu/isa/cube_pairs-inl.h"
+#include "keel/backends/npu/isa/cube_skinny_columns-inl.h"
+#include "keel/backends/npu/isa/cube_skinny_rows-inl.h"
 
 #if HWY_TARGET == HWY_AVX3
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace {
 
-constexpr size_t kTileRows = 16, kTileDepth = 32, kTileElements = kTileRows * kTileDepth;
 constexpr size_t kPanel = 2 * kTileRows;
-
-HWY_INLINE __mmask32 low_bits(size_t count) {
-  return count >= 32 ? 0xffffffffu : (1u << count) - 1u;
-}
-
-// 16 pairs: of 32 elements along k for one row or column, of which `depth` are there; or of one
-// pair of k for up to 16 rows or columns side by side.
-struct StoredPairs {
-  using Element = uint16_t;
-  explicit StoredPairs(const ByteMap*) {}
-  HWY_INLINE __m512i along(const uint16_t* from, size_t depth) const {
-    return _mm512_maskz_loadu_epi16(low_bits(depth), from);
-  }
-  HWY_INLINE __m512i across(const uint16_t* first, const uint16_t* second, size_t count) const {
-    const auto mask = static_cast<__mmask16>(low_bits(count) & 0xffffu);
-    const __m256i even = _mm256_maskz_loadu_epi16(mask, first);
-    const __m256i odd =
-        second != nullptr ? _mm256_maskz_loadu_epi16(mask, second) : _mm256_setzero_si256();
-    return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
-                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
-  }
-};
-
-template <class Loader>
-struct RoundedPairs {
-  using Element = typename Loader::Element;
-  explicit RoundedPairs(const ByteMap* map) : loader(map) {}
-  HWY_INLINE __m512i along(const Element* from, size_t depth) const {
-    const __m256i low = _mm512_cvtepi32_epi16(halves(from, std::min<size_t>(depth, 16)));
-    const __m256i high =
-        depth > 16 ? _mm512_cvtepi32_epi16(halves(from + 16, depth - 16)) : _mm256_setzero_si256();
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-  }
-  HWY_INLINE __m512i across(const Element* first, const Element* second, size_t count) const {
-    const __m512i even = halves(first, count);
-    if (second == nullptr) return even;
-    return _mm512_or_si512(even, _mm512_slli_epi32(halves(second, count), 16));
-  }
-
- private:
-  // In the lower half of each lane; 0 behind `count`.
-  HWY_INLINE __m512i halves(const Element* from, size_t count) const {
-    const hn::ScalableTag<float> d;
-    const auto v = count >= 16 ? loader.load(d, from) : load_part(loader, d, from, count);
-    return _mm512_srli_epi32(BFloat16Codec::rounded_bits(d, v).raw, 16);
-  }
-
-  Loader loader;
-};
-
-// A tile's 16 vectors: along k, one per row or column; across, one per pair of k.
-template <class Pairs>
-HWY_INLINE void load_tile(const Pairs& pairs, const PackCall& call, size_t first, size_t count,
-                          size_t k, size_t depth, hn::Vec<BlockTag>* tile) {
-  const auto* src = static_cast<const typename Pairs::Element*>(call.src);
-  for (size_t i = 0; i < kTileRows; ++i) {
-    __m512i v = _mm512_setzero_si512();
-    if (call.k_contiguous) {
-      if (i < count) v = pairs.along(src + call.row_at(first + i) + k, depth);
-    } else if (2 * i < depth && count > 0) {
-      const bool pair = 2 * i + 1 < depth;
-      v = pairs.across(src + call.row_at(k + 2 * i) + first,
-                       pair ? src + call.row_at(k + 2 * i + 1) + first : nullptr, count);
-    }
-    tile[i].raw = _mm512_castsi512_ps(v);
-  }
-}
-
-// kByPair: a tile's rows are pairs of k (B), else rows of A.
-template <bool kByPair, class Pairs>
-HWY_INLINE void pack_tiles_of(const Pairs& pairs, const PackCall& call) {
-  auto* to = static_cast<float*>(call.dst);
-  hn::Vec<BlockTag> tile[kTileRows];
-  for (size_t i = 0; i < call.count; i += kPanel) {
-    for (size_t k = 0; k < call.length; k += kTileDepth) {
-      const size_t depth = std::min(kTileDepth, call.length - k);
-      for (size_t half = 0; half < 2; ++half) {
-        const size_t begin = i + half * kTileRows;
-        const size_t count = begin < call.count ? std::min(kTileRows, call.count - begin) : 0;
-        load_tile(pairs, call, call.first + begin, count, call.k0 + k, depth, tile);
-        if (call.k_contiguous == kByPair) transpose_block(tile);
-        for (size_t r = 0; r < kTileRows; ++r, to += 16) _mm512_storeu_ps(to, tile[r].raw);
-      }
-    }
-  }
-}
-
-template <bool kByPair>
-void pack_tiles(const PackCall& call) {
-  if (call.dtype == bf16) return pack_tiles_of<kByPair>(StoredPairs(nullptr), call);
-  if (call.dtype == f32) return pack_tiles_of<kByPair>(RoundedPairs<FloatLoader>(nullptr), call);
-  using Form = ByteMap::Form;
-  switch (call.bytes->form) {
-    case Form::kTable:
-      return pack_tiles_of<kByPair>(RoundedPairs<ByteLoader<Form::kTable>>(call.bytes), call);
-    case Form::kAffine:
-      return pack_tiles_of<kByPair>(RoundedPairs<ByteLoader<Form::kAffine>>(call.bytes), call);
-    case Form::kDivide:
-      return pack_tiles_of<kByPair>(RoundedPairs<ByteLoader<Form::kDivide>>(call.bytes), call);
-  }
-}
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
@@ -187,13 +86,8 @@ void multiply_amx(const void* a, const void* b, size_t length, float* to, size_t
   store_tile_to<3>(to + kTileRows * stride + kTileRows, stride);
 }
 
-// A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B. In
-// assembly, because the intrinsics want a target of their own.
+// A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B.
 constexpr size_t kRowsAtOnce = 8;
-
-HWY_INLINE void add_pairs(__m512& sum, __m512i a, __m512i b) {
-  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
-}
 
 HWY_INLINE void multiply_rows(const uint16_t* left, const uint16_t* right, size_t length, float* to,
                               size_t stride) {
@@ -260,17 +154,29 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   kernels.cols = kPanel;
   kernels.packed_size = sizeof(uint16_t);
   kernels.k_multiple = kTileDepth;
-  kernels.pack_a = &pack_tiles<false>;
-  kernels.pack_b = &pack_tiles<true>;
-  kernels.multiply = kind == PairsOfBf16::kTiles     ? &multiply_amx
-                     : kind == PairsOfBf16::kVectors ? &multiply_vectors
-                                                     : &multiply_plain;
-  if (kind == PairsOfBf16::kVectors) return;  // few columns are better widened than padded to 32
-  kernels.begin = kind == PairsOfBf16::kTiles ? &begin_tiles : nullptr;
-  kernels.end = kind == PairsOfBf16::kTiles ? &end_tiles : nullptr;
+  kernels.pack_a = &pack_tiles<false, RoundByBits>;
+  kernels.pack_b = &pack_tiles<true, RoundByBits>;
   kernels.skinny_rows = nullptr;
   kernels.skinny_columns = nullptr;
   kernels.flat_rows = nullptr;
+  switch (kind) {
+    case PairsOfBf16::kTiles:
+      kernels.multiply = &multiply_amx;
+      kernels.begin = &begin_tiles;
+      kernels.end = &end_tiles;
+      return;
+    case PairsOfBf16::kVectors:
+      kernels.multiply = &multiply_vectors;
+      kernels.pack_a = &pack_tiles<false, RoundByInstruction>;
+      kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
+      kernels.skinny_rows = &skinny_rows<PairOperands>;
+      kernels.skinny_columns = &skinny_columns<PairOperands>;
+      kernels.flat_rows = &flat_rows<PairOperands>;
+      return;
+    case PairsOfBf16::kLoops:
+      kernels.multiply = &multiply_plain;
+      return;
+  }
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE

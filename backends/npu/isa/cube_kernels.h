@@ -13,7 +13,8 @@ namespace keel::npu {
 // Floats that a pack may write beyond its last panel.
 inline constexpr size_t kPackSlack = 64;
 
-// The skinny kernels take products with at most kSkinnyColumns and this much k.
+// The skinny kernels take products with so few columns or rows of C and this much k.
+inline constexpr size_t kSkinnyColumns = 16;
 inline constexpr size_t kSkinnyMaxK = 8192;
 constexpr size_t skinny_padded_k(size_t k) noexcept { return (k + 15) / 16 * 16; }
 // Floats of scratch that they need: B, and a few rows or one panel of A widened.

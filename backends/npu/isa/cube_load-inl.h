@@ -51,6 +51,7 @@ struct ByteLoader {
     const auto index = hn::PromoteTo(di, hn::LoadU(d8, from));
     if constexpr (kForm == ByteMap::Form::kTable) return hn::GatherIndex(d, table_, index);
     const auto x = hn::ConvertTo(d, index);
+    if constexpr (kForm == ByteMap::Form::kScale) return x * hn::Set(d, scale_);
     if constexpr (kForm == ByteMap::Form::kAffine) {
       return x * hn::Set(d, scale_) + hn::Set(d, shift_);
     }
@@ -96,26 +97,41 @@ HWY_INLINE hn::Vec<D> load_part(const Loader& loader, D d, const typename Loader
   return hn::IfThenElseZero(hn::FirstN(d, count), loader.load(d, part));
 }
 
-template <class Loader, class F>
-HWY_INLINE void with_rounding(DType round_to, const ByteMap* map, const F& f) {
-  if (round_to == bf16) return f(RoundedLoader<Loader>(map));
-  f(Loader(map));
+// Calls f(loader) with the loader for a map that is no table.
+template <class F>
+HWY_INLINE void with_computed_bytes(const ByteMap* map, const F& f) {
+  using Form = ByteMap::Form;
+  if (map->form == Form::kScale) return f(ByteLoader<Form::kScale>(map));
+  if (map->form == Form::kAffine) return f(ByteLoader<Form::kAffine>(map));
+  f(ByteLoader<Form::kDivide>(map));
 }
+
+template <class F>
+HWY_INLINE void with_bytes(const ByteMap* map, const F& f) {
+  if (map->form == ByteMap::Form::kTable) return f(ByteLoader<ByteMap::Form::kTable>(map));
+  with_computed_bytes(map, f);
+}
+
+template <class F>
+struct WithRounding {
+  const ByteMap* map;
+  const F& f;
+  template <class Loader>
+  HWY_INLINE void operator()(const Loader&) const {
+    f(RoundedLoader<Loader>(map));
+  }
+};
 
 // Calls f(loader) with the loader for the dtype. REQUIRES f32, f16, bf16, or u8 with a map.
 template <class F>
 HWY_INLINE void with_loader(DType dtype, DType round_to, const ByteMap* map, const F& f) {
   if (dtype == f16) return f(HalfLoader<HalfCodec>(nullptr));
   if (dtype == bf16) return f(HalfLoader<BFloat16Codec>(nullptr));
-  if (dtype != u8) return with_rounding<FloatLoader>(round_to, map, f);
-  switch (map->form) {
-    case ByteMap::Form::kTable:
-      return with_rounding<ByteLoader<ByteMap::Form::kTable>>(round_to, map, f);
-    case ByteMap::Form::kAffine:
-      return with_rounding<ByteLoader<ByteMap::Form::kAffine>>(round_to, map, f);
-    case ByteMap::Form::kDivide:
-      return with_rounding<ByteLoader<ByteMap::Form::kDivide>>(round_to, map, f);
-  }
+  const WithRounding<F> rounding{map, f};
+  if (dtype == u8 && round_to == bf16) return with_bytes(map, rounding);
+  if (dtype == u8) return with_bytes(map, f);
+  if (round_to == bf16) return rounding(FloatLoader(map));
+  f(FloatLoader(map));
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE

@@ -10,7 +10,9 @@
 
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_pack-inl.h"
-#include "keel/backends/npu/isa/cube_skinny-inl.h"
+#include "keel/backends/npu/isa/cube_skinny_columns-inl.h"
+#include "keel/backends/npu/isa/cube_skinny_floats-inl.h"
+#include "keel/backends/npu/isa/cube_skinny_rows-inl.h"
 #include "keel/backends/npu/isa/cube_tile-inl.h"
 #include "keel/backends/npu/isa/host_isa.h"
 
@@ -92,9 +94,9 @@ void fill_cube_kernels(CubeKernels& kernels) {
   kernels.pack_b = &pack_panels;
   kernels.multiply = &multiply;
   kernels.finish = &finish_tile;
-  kernels.skinny_rows = &skinny_rows;
-  kernels.skinny_columns = &skinny_columns;
-  kernels.flat_rows = &flat_rows;
+  kernels.skinny_rows = &skinny_rows<FloatOperands>;
+  kernels.skinny_columns = &skinny_columns<FloatOperands>;
+  kernels.flat_rows = &flat_rows<FloatOperands>;
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE

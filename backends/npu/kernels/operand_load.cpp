@@ -5,7 +5,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/ops/elementwise.h"
 
@@ -65,7 +64,8 @@ ByteMap byte_map_of(const FusedProduct& product, size_t operand) {
   std::array<float, kBytes> values{};
   void* args[] = {bytes.data(), values.data()};
   program.run(args, 0, kBytes);
-  return make_byte_map(values.data());
+  const bool rounds = product.product().input(operand).dtype() == bf16;
+  return make_byte_map(values.data(), rounds ? bf16 : f32);
 }
 
 }  // namespace
@@ -85,10 +85,6 @@ Support supports_load(const FusedProduct& product, size_t operand) {
                        (multiplied == bf16 ? " as it is or rounded to bf16" : " as it is")};
   }
   if (operand != 0) return {false, "the cube loads bytes as its left operand only"};
-  const auto columns = static_cast<size_t>(product.product().type().shape.back());
-  if (multiplied == bf16 && columns <= kSkinnyColumns && host_isa() != HostIsa::kAmx) {
-    return {false, "few columns: rounding the bytes at each load would cost more than the product"};
-  }
   if (multiplied != f32 && multiplied != bf16) {
     return {false, std::string("bytes are not multiplied in ") + name_of(multiplied)};
   }

@@ -1,0 +1,61 @@
+// What the lanes of a vector hold in the kernels for few columns or rows: an element along k each
+// (FloatLanes), or two (PairLanes, cube_pairs-inl.h). Included once per Highway target.
+//
+// Lanes have
+//   Element, kDepth     how operands are stored; how many elements along k a lane holds
+//   kConverts           whether loading is work, so that it should not be done twice
+//   along(from)         kSkinnyLanes * kDepth elements of k, of one row or column
+//   along_part(from, n) the first n of them, the others zero; n > 0
+//   across(from, next)  kSkinnyLanes rows or columns side by side at one k, and at the next if
+//   kDepth
+//                       is 2
+//   across_last(from)   the same where there is no next
+//   multiply_add(a, b, sum)
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_LANES_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_LANES_INL_H
+#else
+#define KEEL_BACKENDS_NPU_ISA_CUBE_LANES_INL_H
+#endif
+
+#include <type_traits>
+
+#include "hwy/highway.h"
+
+#include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/cube_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using SkinnyTag = hn::ScalableTag<float>;
+using SkinnyVec = hn::Vec<SkinnyTag>;  // of 32-bit lanes, whatever they hold
+constexpr size_t kSkinnyLanes = hn::MaxLanes(SkinnyTag());
+constexpr size_t kSkinnyStride = kSkinnyColumns;  // of the tiles handed to finish_tile
+
+template <class Loader>
+struct FloatLanes {
+  using Element = typename Loader::Element;
+  static constexpr size_t kDepth = 1;
+  static constexpr bool kConverts = !std::is_same_v<Loader, FloatLoader>;
+
+  HWY_INLINE SkinnyVec along(const Element* from) const { return loader.load(SkinnyTag(), from); }
+  HWY_INLINE SkinnyVec along_part(const Element* from, size_t count) const {
+    return load_part(loader, SkinnyTag(), from, count);
+  }
+  HWY_INLINE SkinnyVec across(const Element* from, const Element*) const { return along(from); }
+  HWY_INLINE SkinnyVec across_last(const Element* from) const { return along(from); }
+  static HWY_INLINE SkinnyVec multiply_add(SkinnyVec a, SkinnyVec b, SkinnyVec sum) {
+    return hn::MulAdd(a, b, sum);
+  }
+
+  Loader loader;
+};
+
+inline FloatLanes<FloatLoader> plain_floats() { return {FloatLoader(nullptr)}; }
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_LANES_INL_H

@@ -1,0 +1,314 @@
+// Products of A stored [k, m] with few columns: m lies in the lanes, so that a tile of C is
+// computed transposed from A in place; k goes in the panels of the numeric plan. flat_rows (few
+// rows of C, B stored [k, n]) is the same with A and B changing places. Included once per Highway
+// target.
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H
+#else
+#define KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "hwy/highway.h"
+
+#include "keel/backends/npu/isa/cube_skinny-inl.h"
+#include "keel/backends/npu/isa/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kOuterVectors = 2;
+constexpr size_t kOuterColumns = kManyRegisters ? 12 : 5;
+constexpr size_t kOuterRows = kOuterVectors * kSkinnyLanes;  // rows of C in a tile
+
+// The lanes of a wide operand, row by row along k.
+template <class Element>
+struct WideRows {
+  const Element* first;
+  size_t stride;
+  const size_t* starts;  // of the rows, where they are not `stride` apart
+  HWY_INLINE const Element* at(size_t k) const {
+    return first + (starts == nullptr ? k * stride : starts[k]);
+  }
+};
+
+// One step of k: a lane of each wide vector with each of the slim columns.
+template <class Lanes, size_t kColumns, size_t kVectors>
+HWY_INLINE void outer_step(SkinnyVec (&sums)[kColumns][kVectors], const SkinnyVec (&left)[kVectors],
+                           const float* b) {
+#pragma GCC unroll 12
+  for (size_t c = 0; c < kColumns; ++c) {
+    const auto right = hn::Set(SkinnyTag(), b[c]);
+#pragma GCC unroll 8
+    for (size_t v = 0; v < kVectors; ++v) {
+      sums[c][v] = Lanes::multiply_add(left[v], right, sums[c][v]);
+    }
+  }
+}
+
+// kColumns columns of a tile, transposed: to[c * kRows + i] gains the panel's products of row i and
+// column c. b: [length / kDepth, b_stride] lanes.
+template <size_t kColumns, size_t kVectors, class Lanes>
+HWY_INLINE void outer_tile(const Lanes& lanes, const WideRows<typename Lanes::Element>& a,
+                           const float* b, size_t b_stride, size_t length, bool first, float* to) {
+  const SkinnyTag d;
+  constexpr size_t kRows = kVectors * kSkinnyLanes;
+  SkinnyVec sums[kColumns][kVectors], left[kVectors];
+#pragma GCC unroll 12
+  for (size_t c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 8
+    for (size_t v = 0; v < kVectors; ++v) sums[c][v] = hn::Zero(d);
+  }
+  size_t k = 0;
+  for (; k + Lanes::kDepth <= length; k += Lanes::kDepth, b += b_stride) {
+    const auto* row = a.at(k);
+    const auto* next = a.at(k + Lanes::kDepth - 1);
+#pragma GCC unroll 8
+    for (size_t v = 0; v < kVectors; ++v) {
+      left[v] = lanes.across(row + v * kSkinnyLanes, next + v * kSkinnyLanes);
+    }
+    outer_step<Lanes>(sums, left, b);
+  }
+  if (k < length) {
+    const auto* row = a.at(k);
+#pragma GCC unroll 8
+    for (size_t v = 0; v < kVectors; ++v) left[v] = lanes.across_last(row + v * kSkinnyLanes);
+    outer_step<Lanes>(sums, left, b);
+  }
+#pragma GCC unroll 12
+  for (size_t c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 8
+    for (size_t v = 0; v < kVectors; ++v) {
+      float* at = to + c * kRows + v * kSkinnyLanes;
+      hn::Store(first ? sums[c][v] : hn::Load(d, at) + sums[c][v], d, at);
+    }
+  }
+}
+
+template <size_t kColumns, size_t kVectors, class Lanes>
+HWY_INLINE void outer_columns(size_t columns, const Lanes& lanes,
+                              const WideRows<typename Lanes::Element>& a, const float* b,
+                              size_t b_stride, size_t length, bool first, float* to) {
+  if constexpr (kColumns > 0) {
+    if (columns == kColumns) {
+      return outer_tile<kColumns, kVectors>(lanes, a, b, b_stride, length, first, to);
+    }
+    outer_columns<kColumns - 1, kVectors>(columns, lanes, a, b, b_stride, length, first, to);
+  }
+}
+
+// from [kSkinnyStride, kOuterRows] to tile [kOuterRows, kSkinnyStride].
+HWY_INLINE void transpose_tile(const float* from, float* tile) {
+  const BlockTag d;
+  hn::Vec<BlockTag> block[kBlockSide];
+  for (size_t c = 0; c < kSkinnyStride; c += kBlockSide) {
+    for (size_t i = 0; i < kOuterRows; i += kBlockSide) {
+      for (size_t r = 0; r < kBlockSide; ++r) {
+        block[r] = hn::LoadU(d, from + (c + r) * kOuterRows + i);
+      }
+      transpose_block(block);
+      for (size_t r = 0; r < kBlockSide; ++r) {
+        hn::StoreU(block[r], d, tile + (i + r) * kSkinnyStride + c);
+      }
+    }
+  }
+}
+
+// The two operands of a product with m or n in the lanes: the wide one is stored [k, lanes], of the
+// slim one at most kSkinnyColumns rows or columns are multiplied with it.
+struct OuterSides {
+  const SkinnyCall& call;
+  bool swapped;  // the wide operand is B
+
+  PackCall wide() const { return side(swapped); }
+  PackCall slim() const { return side(!swapped); }
+  size_t wide_begin() const { return swapped ? call.range.n0 : call.range.m0; }
+  size_t wide_end() const { return swapped ? call.range.n1 : call.range.m1; }
+
+ private:
+  PackCall side(bool right) const {
+    PackCall pack;
+    pack.src = right ? call.args.b : call.args.a;
+    pack.dtype = right ? call.problem.b : call.problem.a;
+    pack.round_to = call.problem.round_to;
+    pack.stride = right ? call.args.b_stride : call.args.a_stride;
+    pack.rows = right ? nullptr : call.args.a_rows;
+    pack.k_contiguous = right ? call.problem.transpose_b : !call.problem.transpose_a;
+    pack.first = right ? call.range.n0 : call.range.m0;
+    pack.count = right ? call.range.n1 - call.range.n0 : call.range.m1 - call.range.m0;
+    pack.bytes = right ? nullptr : call.args.bytes;
+    return pack;
+  }
+};
+
+// One panel of k of the wide operand and all slim columns, in groups as equal as they can be.
+struct OuterPanel {
+  const float* slim;  // [length / kDepth, kSkinnyStride] lanes
+  size_t slim_count, length;
+  bool first;
+  float* sums;
+
+  template <class Lanes>
+  HWY_INLINE void add(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide) const {
+    const size_t groups = (slim_count + kOuterColumns - 1) / kOuterColumns;
+    for (size_t g = 0; g < groups; ++g) {
+      const size_t c0 = slim_count * g / groups, c1 = slim_count * (g + 1) / groups;
+      outer_columns<kOuterColumns, kOuterVectors>(c1 - c0, lanes, wide, slim + c0, kSkinnyStride,
+                                                  length, first, sums + c0 * kOuterRows);
+    }
+  }
+};
+
+// Those from k0 on where they lie.
+template <class Element>
+HWY_INLINE WideRows<Element> stored_rows(const PackCall& wide, const Element* src, size_t k0) {
+  if (wide.rows != nullptr) return {src, 0, wide.rows + k0};
+  return {src + k0 * wide.stride, wide.stride, nullptr};
+}
+
+// The panel's part of the wide operand, of whose lanes wide.count, at most kOuterRows, are there.
+template <class Element>
+HWY_INLINE WideRows<Element> wide_rows(const PackCall& wide, void* buffer) {
+  const auto* src = static_cast<const Element*>(wide.src) + wide.first;
+  if (wide.count == kOuterRows) return stored_rows(wide, src, wide.k0);
+  // A tile at the edge is copied, so that whole vectors can be loaded.
+  auto* to = static_cast<Element*>(buffer);
+  for (size_t k = 0; k < wide.length; ++k, to += kOuterRows) {
+    std::memcpy(to, src + wide.row_at(wide.k0 + k), wide.count * sizeof(Element));
+    std::memset(to + wide.count, 0, (kOuterRows - wide.count) * sizeof(Element));
+  }
+  return {static_cast<const Element*>(buffer), kOuterRows, nullptr};
+}
+
+// One panel with lanes that are loaded straight into registers.
+struct OuterLanes {
+  const OuterPanel& panel;
+  const PackCall& wide;
+  void* buffer;
+  template <class Lanes>
+  HWY_INLINE void operator()(const Lanes& lanes) const {
+    panel.add(lanes, wide_rows<typename Lanes::Element>(wide, buffer));
+  }
+  // The same with what pack_panels has put into the buffer.
+  HWY_INLINE void packed() const {
+    panel.add(plain_floats(), {static_cast<const float*>(buffer), kOuterRows, nullptr});
+  }
+};
+
+// sums[c][i]: the product of lane i and slim c, over all panels of k in order.
+template <class Operands>
+void outer_sums(const OuterSides& sides, const float* slim, size_t slim_count, size_t first,
+                size_t count, void* buffer, float* sums) {
+  const size_t k = sides.call.problem.k;
+  PackCall wide = sides.wide();
+  wide.first = first;
+  wide.count = count;
+  wide.width = kOuterRows;
+  wide.dst = buffer;
+  for (size_t k0 = 0; k0 < k; k0 += sides.call.k_panel) {
+    wide.k0 = k0;
+    wide.length = std::min(sides.call.k_panel, k - k0);
+    const OuterPanel panel{slim + k0 / Operands::kDepth * kSkinnyStride, slim_count, wide.length,
+                           k0 == 0, sums};
+    Operands::add_panel(wide, OuterLanes{panel, wide, buffer});
+  }
+}
+
+// One or two slim columns leave the registers idle and each sum waiting for the one before: then
+// tiles are as many vectors wide as there are registers. Element by element it is the same sum.
+constexpr size_t kFewColumns = 2;
+constexpr size_t kFewVectors = kManyRegisters ? 8 : 4;
+constexpr size_t kFewRows = kFewVectors * kSkinnyLanes;
+
+// As many lanes from `begin` on as fill such tiles.
+template <bool kSwapped>
+struct FewOuter {
+  const OuterSides& sides;
+  const PackCall& wide;
+  const float* slim;
+  size_t slim_count;
+  size_t& begin;
+
+  template <class Lanes>
+  HWY_INLINE void operator()(const Lanes& lanes) const {
+    HWY_ALIGN float sums[kFewColumns * kFewRows] = {};
+    for (; begin + kFewRows <= sides.wide_end(); begin += kFewRows) {
+      add_panels(lanes, sums);
+      finish(sums);
+    }
+  }
+
+ private:
+  template <class Lanes>
+  HWY_INLINE void add_panels(const Lanes& lanes, float* sums) const {
+    const SkinnyCall& call = sides.call;
+    const auto* src = static_cast<const typename Lanes::Element*>(wide.src) + begin;
+    for (size_t k0 = 0; k0 < call.problem.k; k0 += call.k_panel) {
+      const size_t length = std::min(call.k_panel, call.problem.k - k0);
+      outer_columns<kFewColumns, kFewVectors>(slim_count, lanes, stored_rows(wide, src, k0),
+                                              slim + k0 / Lanes::kDepth * kSkinnyStride,
+                                              kSkinnyStride, length, k0 == 0, sums);
+    }
+  }
+
+  void finish(const float* sums) const {
+    const SkinnyCall& call = sides.call;
+    const size_t end = begin + kFewRows;
+    if (kSwapped) {
+      return finish_part(call, {call.range.m0, call.range.m1, begin, end}, sums, kFewRows);
+    }
+    HWY_ALIGN float tile[kFewRows * kFewColumns];
+    for (size_t c = 0; c < slim_count; ++c) {
+      for (size_t r = 0; r < kFewRows; ++r) tile[r * kFewColumns + c] = sums[c * kFewRows + r];
+    }
+    finish_part(call, {begin, end, call.range.n0, call.range.n1}, tile, kFewColumns);
+  }
+};
+
+template <class Operands, bool kSwapped>
+void skinny_outer(const SkinnyCall& call) {
+  const OuterSides sides{call, kSwapped};
+  PackCall pack = sides.slim();
+  pack.length = call.problem.k;
+  pack.width = kSkinnyStride;
+  float* slim = call.scratch;
+  float* buffer = slim + skinny_padded_k(call.problem.k) * kSkinnyStride + kPackSlack;
+  pack.dst = slim;
+  Operands::pack_slim(pack);
+  size_t i = sides.wide_begin();
+  if (pack.count <= kFewColumns) {
+    const PackCall wide = sides.wide();
+    Operands::in_registers(wide, FewOuter<kSwapped>{sides, wide, slim, pack.count, i});
+  }
+  HWY_ALIGN float sums[kSkinnyStride * kOuterRows] = {};
+  HWY_ALIGN float tile[kOuterRows * kSkinnyStride];
+  for (; i < sides.wide_end(); i += kOuterRows) {
+    const size_t count = std::min(kOuterRows, sides.wide_end() - i);
+    outer_sums<Operands>(sides, slim, pack.count, i, count, buffer, sums);
+    if (kSwapped) {
+      finish_part(call, {call.range.m0, call.range.m1, i, i + count}, sums, kOuterRows);
+    } else {
+      transpose_tile(sums, tile);
+      finish_part(call, {i, i + count, call.range.n0, call.range.n1}, tile, kSkinnyStride);
+    }
+  }
+}
+
+template <class Operands>
+void skinny_columns(const SkinnyCall& call) {
+  skinny_outer<Operands, false>(call);
+}
+
+template <class Operands>
+void flat_rows(const SkinnyCall& call) {
+  skinny_outer<Operands, true>(call);
+}
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H

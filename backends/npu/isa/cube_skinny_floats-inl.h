@@ -1,0 +1,120 @@
+// The operands of products with few columns or rows in f32 lanes, whatever their dtype is as
+// stored. Included once per Highway target.
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H
+#else
+#define KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H
+#endif
+
+#include "hwy/highway.h"
+
+#include "keel/backends/npu/isa/cube_pack-inl.h"
+#include "keel/backends/npu/isa/cube_skinny-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::npu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows of `k` elements widened to f32, each padded with zeros to `stride`.
+struct WidenRows {
+  const void* src;
+  size_t src_stride, rows, k;
+  float* to;
+  size_t stride;
+  template <class Loader>
+  HWY_INLINE void operator()(const Loader& loader) const {
+    const SkinnyTag d;
+    for (size_t r = 0; r < rows; ++r) {
+      const auto* from = static_cast<const typename Loader::Element*>(src) + r * src_stride;
+      float* row = to + r * stride;
+      size_t p = 0;
+      for (; p + kSkinnyLanes <= k; p += kSkinnyLanes) {
+        hn::StoreU(loader.load(d, from + p), d, row + p);
+      }
+      if (p < k) hn::StoreU(load_part(loader, d, from + p, k - p), d, row + p);
+    }
+  }
+};
+
+// Calls f(FloatLanes) for a loader.
+template <class F>
+struct WithFloatLanes {
+  const F& f;
+  template <class Loader>
+  HWY_INLINE void operator()(const Loader& loader) const {
+    f(FloatLanes<Loader>{loader});
+  }
+};
+
+struct FloatOperands {
+  static constexpr size_t kDepth = 1;
+
+  // B's columns as rows of f32, padded with zeros to `stride`.
+  static void pack_columns_as_rows(const SkinnyCall& call, size_t stride, float* to) {
+    const CubeProblem& p = call.problem;
+    const size_t n0 = call.range.n0, count = call.range.n1 - n0;
+    if (p.transpose_b) {
+      const void* first = element_at(call.args.b, p.b, n0 * call.args.b_stride);
+      return with_loader(p.b, p.round_to, nullptr,
+                         WidenRows{first, call.args.b_stride, count, p.k, to, stride});
+    }
+    // A panel of "rows" k0 .. with the columns along them: the packing transposes.
+    PackCall pack;
+    pack.src = call.args.b;
+    pack.dtype = p.b;
+    pack.round_to = p.round_to;
+    pack.stride = call.args.b_stride;
+    pack.k_contiguous = true;
+    pack.count = p.k;
+    pack.k0 = n0;
+    pack.length = count;
+    pack.width = stride;
+    pack.dst = to;
+    pack_panels(pack);
+  }
+
+  static void pack_slim(const PackCall& pack) { pack_panels(pack); }
+
+  // Calls f(lanes) where the operand can be loaded straight into registers; whether it did. Bytes
+  // are mapped there where all columns fit and the map is a matter of a few operations.
+  template <class F>
+  static bool in_registers(const PackCall& operand, const F& f) {
+    if (operand.round_to != f32) return false;
+    if (operand.dtype == f32) {
+      f(plain_floats());
+      return true;
+    }
+    const bool computed = operand.dtype == u8 && operand.bytes->form != ByteMap::Form::kTable;
+    if constexpr (kManyRegisters) {
+      if (computed) with_computed_bytes(operand.bytes, WithFloatLanes<F>{f});
+      return computed;
+    }
+    return false;
+  }
+
+  // Rows that cannot be loaded there are widened, one group after the other.
+  template <class Rows>
+  static void dot(const PackCall& left, const Rows& rows, size_t stride, float* scratch) {
+    if (in_registers(left, rows)) return;
+    rows.run(plain_floats(), [&](size_t i, size_t r) HWY_ATTR {
+      float* to = scratch + r * stride;
+      with_loader(left.dtype, left.round_to, left.bytes,
+                  WidenRows{rows.stored(i), 0, 1, rows.call.problem.k, to, stride});
+      return static_cast<const float*>(to);
+    });
+  }
+
+  // Panels that cannot are packed first.
+  template <class Panel>
+  static void add_panel(const PackCall& wide, const Panel& panel) {
+    if (in_registers(wide, panel)) return;
+    pack_panels(wide);
+    panel.packed();
+  }
+};
+
+}  // namespace keel::npu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H
