@@ -1,31 +1,33 @@
-// oneTBB hands small work over in about 1 us and lets its threads sleep, yielding, when none comes;
-// the alternatives measured (its task_group, a pool of our own) were no quicker without spinning
-// longer, which starves the thread that feeds the device.
+// Forks are handed over through slots that workers watch: a worker that has nothing to do looks on
+// for a few microseconds, in which the next fork of a step comes for a cache line's way, and then
+// goes back to oneTBB, which lets its threads sleep and wakes them when they are summoned again. (A
+// oneTBB parallel_for by itself takes 2 us over the ideal to fork and join two chunks.)
 #include "keel/core/base/parallel_for.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <sched.h>
 #include <unistd.h>
 
-#include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
-#include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/wait_word.h"
 
-// oneTBB is not built for ThreadSanitizer, so under it this file is not instrumented and says by
-// hand what fork and join order. The symbols exist only where the program is built with it.
+// Debian's oneTBB is not built for ThreadSanitizer, so it cannot see the order that oneTBB keeps:
+// what its headers write when a worker is summoned is not looked at. (What chunks share is ordered
+// by the slots, which it sees.) The symbols exist only where the program is built with it.
 extern "C" {
-__attribute__((weak)) void __tsan_acquire(void* address);
-__attribute__((weak)) void __tsan_release(void* address);
 __attribute__((weak)) void __tsan_ignore_thread_begin();
 __attribute__((weak)) void __tsan_ignore_thread_end();
 }
@@ -33,75 +35,17 @@ __attribute__((weak)) void __tsan_ignore_thread_end();
 namespace keel {
 namespace {
 
-void tsan_acquire(void* address) {
-  if (__tsan_acquire != nullptr) __tsan_acquire(address);
-}
-void tsan_release(void* address) {
-  if (__tsan_release != nullptr) __tsan_release(address);
-}
-
-struct Arena {
-  int threads;
-  tbb::task_arena arena;
-  explicit Arena(int n) : threads(n), arena(n) {}
-};
-
-// While a thread is inside oneTBB, what oneTBB itself writes there is not looked at; chunks are.
-thread_local bool ignored = false;
-
 class TsanIgnore {
  public:
-  explicit TsanIgnore(bool ignore) : before_(ignored) { set(ignore); }
-  ~TsanIgnore() { set(before_); }
+  TsanIgnore() {
+    if (__tsan_ignore_thread_begin != nullptr) __tsan_ignore_thread_begin();
+  }
+  ~TsanIgnore() {
+    if (__tsan_ignore_thread_end != nullptr) __tsan_ignore_thread_end();
+  }
   TsanIgnore(const TsanIgnore&) = delete;
   TsanIgnore& operator=(const TsanIgnore&) = delete;
-
- private:
-  static void set(bool ignore) {
-    if (__tsan_ignore_thread_begin == nullptr || ignored == ignore) return;
-    ignored = ignore;
-    if (ignore)
-      __tsan_ignore_thread_begin();
-    else
-      __tsan_ignore_thread_end();
-  }
-  bool before_;
 };
-
-// Arenas are kept: a call that started in one may still run when the number changes.
-class Arenas {
- public:
-  Arenas() { use(std::clamp(tbb::info::default_concurrency(), 1, kMaxComputeThreads)); }
-  Arena& current() noexcept { return *current_.load(std::memory_order_acquire); }
-  void use(int threads) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    allow(threads);
-    auto& arena = arenas_[threads];
-    if (arena == nullptr) arena = std::make_unique<Arena>(threads);
-    current_.store(arena.get(), std::memory_order_release);
-  }
-
- private:
-  // More threads than processors must be asked for, or oneTBB prints a warning and gives fewer.
-  void allow(int threads) {
-    if (threads <= allowed_) return;
-    limit_ = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
-                                                   static_cast<size_t>(threads));
-    allowed_ = threads;
-  }
-
-  std::mutex mutex_;
-  int allowed_ = tbb::info::default_concurrency();
-  std::unique_ptr<tbb::global_control> limit_;
-  std::map<int, std::unique_ptr<Arena>> arenas_;
-  std::atomic<Arena*> current_{nullptr};
-};
-
-Arenas& arenas() {
-  static auto* instance =
-      new Arenas();  // leaked: threads may still work when static objects are destroyed
-  return *instance;
-}
 
 // The processors that the process may use.
 const cpu_set_t& all_processors() {
@@ -135,12 +79,23 @@ class ChunkScope {
   ChunkScope& operator=(const ChunkScope&) = delete;
 };
 
-// The chunks of one call, as the threads work on them.
+// The chunks of one call, as the threads work on them. Owned by the call, which returns only after
+// the last chunk.
 class Fork {
  public:
-  Fork(int n, FunctionRef<void(int)> chunk) : chunk_(chunk), failed_(n) {}
+  Fork(int n, FunctionRef<void(int)> chunk) : chunk_(chunk), unfinished_(n), failed_(n) {}
 
-  void run(int index) {
+  // Whether this was the last chunk to be done; if not, the fork may be gone.
+  bool run(int index) {
+    attempt(index);
+    return unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+  void rethrow() const {
+    if (exception_) std::rethrow_exception(exception_);
+  }
+
+ private:
+  void attempt(int index) {
     if (&inside_chunk != caller_ && sched_getcpu() == processor_) keep_off(processor_);
     // A chunk is skipped only for the failure of a lower one, so the lowest that throws always
     // runs.
@@ -156,18 +111,162 @@ class Fork {
       }
     }
   }
-  void rethrow() const {
-    if (exception_) std::rethrow_exception(exception_);
-  }
 
- private:
   const bool* caller_ = &inside_chunk;  // each thread has its own
   int processor_ = sched_getcpu();      // where the caller was when it forked
   FunctionRef<void(int)> chunk_;
+  std::atomic<int> unfinished_;
   std::atomic<int> failed_;  // the lowest index that threw
   std::mutex mutex_;
   std::exception_ptr exception_;
 };
+
+// A place where one fork at a time offers its chunks. How many there are and the next one to take
+// are one number: who raises it from what it is has that chunk of the fork that is there now.
+class Slot {
+ public:
+  // For the caller, which has a slot for as long as its fork lasts. False where another has it.
+  bool acquire() { return !taken_.exchange(true, std::memory_order_acquire); }
+  void release() { taken_.store(false, std::memory_order_release); }
+
+  void offer(Fork& fork, int n) {
+    fork_ = &fork;
+    before_ = finished_.load();
+    ticket_.store(static_cast<uint64_t>(n) << kCountAt, std::memory_order_seq_cst);
+  }
+  // Runs a chunk that nobody has taken yet; whether there was one.
+  bool run_one() {
+    uint64_t ticket = ticket_.load(std::memory_order_seq_cst);
+    do {
+      if (static_cast<uint32_t>(ticket) == ticket >> kCountAt) return false;
+    } while (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+                                            std::memory_order_acquire));
+    // The caller waits for each chunk that is taken, so this is still its fork.
+    if (fork_->run(static_cast<int>(static_cast<uint32_t>(ticket)))) finished_.bump();
+    return true;
+  }
+  // Until the last chunk is done.
+  void wait() const { finished_.wait_while(before_, WaitWord::kForever, kJoin); }
+
+ private:
+  static constexpr int kCountAt = 32;
+  // Being woken takes as long as many a chunk.
+  static constexpr std::chrono::microseconds kJoin{200};
+
+  alignas(64) std::atomic<uint64_t> ticket_{0};
+  Fork* fork_ = nullptr;
+  WaitWord finished_;  // counts forks
+  uint32_t before_ = 0;
+  std::atomic<bool> taken_{false};
+};
+
+// The threads of one setting of set_compute_threads. Workers are shared by the callers of several
+// forks at a time; a caller that finds no slot, or no worker, runs its chunks alone.
+class Team {
+ public:
+  explicit Team(int threads)
+      : threads_(threads), workers_(threads - 1), arena_(std::max(1, threads - 1), 0) {}
+  int threads() const noexcept { return threads_; }
+
+  void run(Fork& fork, int n) {
+    const auto slot =
+        std::find_if(slots_.begin(), slots_.end(), [](Slot& s) { return s.acquire(); });
+    if (slot == slots_.end()) {
+      for (int i = 0; i < n; ++i) fork.run(i);
+      return;
+    }
+    slot->offer(fork, n);
+    forks_.bump();
+    summon(std::min(n, threads_) - 1);
+    while (slot->run_one()) continue;
+    slot->wait();
+    slot->release();
+  }
+
+ private:
+  static constexpr size_t kSlots = 8;
+  // Longer than what lies between two forks of a step, and short enough not to starve the thread
+  // that feeds the device.
+  static constexpr std::chrono::microseconds kLooksOn{5};
+
+  // So that `wanted` workers look on, or all there are.
+  void summon(int wanted) noexcept {
+    for (int missing = wanted - idle_.load(std::memory_order_seq_cst); missing > 0; --missing) {
+      if (present_.fetch_add(1, std::memory_order_seq_cst) >= workers_ || !enqueue()) {
+        present_.fetch_sub(1, std::memory_order_seq_cst);
+        return;
+      }
+    }
+  }
+  bool enqueue() noexcept {
+    const TsanIgnore ignore;
+    try {
+      arena_.enqueue([this] { work(); });
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    return true;
+  }
+
+  // A worker from being summoned until nothing has come for a while.
+  void work() {
+    while (true) {
+      const uint32_t seen = forks_.load();
+      while (run_any()) continue;
+      idle_.fetch_add(1, std::memory_order_seq_cst);
+      const bool more = forks_.wait_while(seen, kLooksOn, kLooksOn);
+      idle_.fetch_sub(1, std::memory_order_seq_cst);
+      // What was offered before this was no longer counted is seen here.
+      if (!more && !run_any()) break;
+    }
+    present_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  bool run_any() {
+    return std::any_of(slots_.begin(), slots_.end(), [](Slot& slot) { return slot.run_one(); });
+  }
+
+  int threads_, workers_;
+  std::array<Slot, kSlots> slots_;
+  WaitWord forks_;               // counts them
+  std::atomic<int> present_{0};  // workers, from being summoned on
+  std::atomic<int> idle_{0};     // of them, those that look on
+  tbb::task_arena arena_;
+};
+
+// Teams are kept: a call that started in one may still run when the number changes.
+class Teams {
+ public:
+  Teams() { use(std::clamp(tbb::info::default_concurrency(), 1, kMaxComputeThreads)); }
+  Team& current() noexcept { return *current_.load(std::memory_order_acquire); }
+  void use(int threads) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    allow(threads);
+    auto& team = teams_[threads];
+    if (team == nullptr) team = std::make_unique<Team>(threads);
+    current_.store(team.get(), std::memory_order_release);
+  }
+
+ private:
+  // More threads than processors must be asked for, or oneTBB prints a warning and gives fewer.
+  void allow(int threads) {
+    if (threads <= allowed_) return;
+    limit_ = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                   static_cast<size_t>(threads));
+    allowed_ = threads;
+  }
+
+  std::mutex mutex_;
+  int allowed_ = tbb::info::default_concurrency();
+  std::unique_ptr<tbb::global_control> limit_;
+  std::map<int, std::unique_ptr<Team>> teams_;
+  std::atomic<Team*> current_{nullptr};
+};
+
+Teams& teams() {
+  static auto* instance =
+      new Teams();  // leaked: threads may still work when static objects are destroyed
+  return *instance;
+}
 
 }  // namespace
 
@@ -178,35 +277,18 @@ void set_compute_threads(int n) {
                  .got = std::to_string(n),
                  .kind = ErrorKind::kInvalidArgument});
   }
-  arenas().use(n);
+  teams().use(n);
 }
 
-int compute_threads() noexcept { return arenas().current().threads; }
+int compute_threads() noexcept { return teams().current().threads(); }
 
 void parallel_for(int n, FunctionRef<void(int)> chunk) {
-  if (n <= 1 || inside_chunk || arenas().current().threads == 1) {
+  if (n <= 1 || inside_chunk || teams().current().threads() == 1) {
     for (int i = 0; i < n; ++i) chunk(i);
     return;
   }
   Fork fork(n, chunk);
-  char forked = 0;
-  char joined = 0;
-  tsan_release(&forked);
-  {
-    const TsanIgnore ignore(true);
-    arenas().current().arena.execute([&] {
-      tbb::parallel_for(
-          tbb::blocked_range<int>(0, n, 1),
-          [&](const tbb::blocked_range<int>& range) {
-            const TsanIgnore look(false);
-            tsan_acquire(&forked);
-            for (int i = range.begin(); i != range.end(); ++i) fork.run(i);
-            tsan_release(&joined);
-          },
-          tbb::simple_partitioner{});
-    });
-  }
-  tsan_acquire(&joined);
+  teams().current().run(fork, n);
   fork.rethrow();
 }
 

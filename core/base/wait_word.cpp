@@ -1,6 +1,7 @@
 #include "keel/core/base/wait_word.h"
 
 #include <climits>
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,7 +75,8 @@ bool WaitWord::wait_while(uint32_t value, std::chrono::nanoseconds timeout,
   // Timeouts beyond a century are as good as none, and would overflow the clock.
   const bool forever = timeout > std::chrono::hours(24 * 365 * 100);
   const auto spin_end = start + (spin < timeout ? spin : timeout);
-  while (Clock::now() < spin_end) {
+  for (auto now = start; now < spin_end; now = Clock::now()) {
+    if (now - start > kSpin) sched_yield();
     for (int i = 0; i < 8; ++i) {
       if (load() != value) return true;
       pause_processor();

@@ -35,7 +35,7 @@ class KEEL_API WaitWord {
   uint32_t bump() noexcept;
 
   // Waits until the word is not `value`: true as soon as it differs, false when `timeout` has
-  // passed first.
+  // passed first. A `spin` beyond kSpin is spent yielding the processor to others.
   bool wait_while(uint32_t value, std::chrono::nanoseconds timeout = kForever,
                   std::chrono::nanoseconds spin = kSpin) const noexcept;
 

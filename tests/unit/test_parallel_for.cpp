@@ -134,6 +134,38 @@ TEST_CASE("several threads may fork at once while the number of threads changes"
   CHECK_FALSE(wrong);
 }
 
+TEST_CASE("many threads may fork at once and all come back") {
+  const Threads use(3);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 20; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (int round = 0; round < 100; ++round) {
+        std::vector<int> values(5, 0);
+        parallel_for(5, [&](int i) { values[static_cast<size_t>(i)] = caller + i; });
+        if (std::accumulate(values.begin(), values.end(), 0) != 5 * caller + 10) ++wrong;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("chunks of very different length are shared") {
+  const Threads use(2);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> done{0};
+    parallel_for(40, [&](int i) {
+      if (i == 0) {  // ends only when another thread has run all others
+        while (done < 39) std::this_thread::yield();
+      } else {
+        ++done;
+      }
+    });
+    CHECK(done == 39);
+  }
+}
+
 TEST_CASE("a number of threads that makes no sense is refused") {
   const int before = keel::compute_threads();
   CHECK(before >= 1);
