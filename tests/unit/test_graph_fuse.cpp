@@ -9,6 +9,7 @@
 #include "keel/graph/passes/verify.h"
 #include "keel/ops/matmul.h"
 
+#include "../support/fusing.h"
 #include "../support/random_graph.h"
 
 TEST_SUITE_BEGIN("graph");
@@ -24,8 +25,9 @@ using keel::Tensor;
 using keel::Value;
 using keel::Values;
 using keel_test::count_op;
+using keel_test::everything;
+using keel_test::reports;
 
-Support everything(const Node&) { return {.supported = true}; }
 Support nothing(const Node&) { return {.supported = false, .reason = "too wide"}; }
 
 std::unique_ptr<Graph> fused(const Graph& g, FuseReport* report = nullptr) {
@@ -34,21 +36,7 @@ std::unique_ptr<Graph> fused(const Graph& g, FuseReport* report = nullptr) {
   return result;
 }
 
-// The only fused node.
-const Node& fused_node(const Graph& g) {
-  REQUIRE(count_op(g, "fused") == 1);
-  for (const Node& node : g.nodes()) {
-    if (node.op_name() == "fused") return node;
-  }
-  return g.node(0);
-}
-
-bool reports(const FuseReport& report, const std::string& part) {
-  for (const std::string& line : report.lines) {
-    if (line.find(part) != std::string::npos) return true;
-  }
-  return false;
-}
+const Node& fused_node(const Graph& g) { return keel_test::only_node(g, "fused"); }
 
 }  // namespace
 

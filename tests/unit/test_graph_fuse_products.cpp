@@ -10,6 +10,7 @@
 #include "keel/ops/reduce.h"
 
 #include "../support/evaluate_graph.h"
+#include "../support/fusing.h"
 
 TEST_SUITE_BEGIN("graph");
 
@@ -26,8 +27,8 @@ using keel::Value;
 using keel_test::all_bit_equal;
 using keel_test::count_op;
 using keel_test::evaluate;
-
-Support everything(const Node&) { return {.supported = true}; }
+using keel_test::everything;
+using keel_test::reports;
 
 // As a backend that loads bytes, and no other dtype, through ops.
 Support only_byte_loads(const Node& node) {
@@ -48,20 +49,7 @@ std::unique_ptr<Graph> fused(const Graph& g, const SupportsFunction& supports = 
   return result;
 }
 
-const Node& only_product(const Graph& g) {
-  REQUIRE(count_op(g, "fused_product") == 1);
-  for (const Node& node : g.nodes()) {
-    if (node.op_name() == "fused_product") return node;
-  }
-  return g.node(0);
-}
-
-bool reports(const FuseReport& report, const std::string& part) {
-  for (const std::string& line : report.lines) {
-    if (line.find(part) != std::string::npos) return true;
-  }
-  return false;
-}
+const Node& only_product(const Graph& g) { return keel_test::only_node(g, "fused_product"); }
 
 Tensor ramp(const Shape& shape, double first, double step) {
   Tensor t(keel::f32, shape);
