@@ -34,7 +34,7 @@ Initializer starts_at(const Tensor& value) {
 TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("memory plan places no two living buffers over each other") {
-  rc::check("memory plan", [] {
+  CHECK(rc::check("memory plan", [] {
     const auto count = *rc::gen::inRange<size_t>(1, 60);
     std::vector<LifeSpan> spans(count);
     for (LifeSpan& s : spans) {
@@ -56,7 +56,7 @@ TEST_CASE("memory plan places no two living buffers over each other") {
     }
     RC_ASSERT(end <= plan.arena_bytes);
     RC_ASSERT(plan.lower_bound <= plan.arena_bytes);
-  });
+  }));
 }
 
 TEST_CASE("memory plan reuses what is dead") {
@@ -189,7 +189,7 @@ TEST_CASE("a compile error lists every op that the backend cannot run") {
 }
 
 TEST_CASE("broadcast reader gives any range of the broadcast") {
-  rc::check("broadcast reader", [] {
+  CHECK(rc::check("broadcast reader", [] {
     const auto rank = *rc::gen::inRange<size_t>(1, 5);
     std::vector<int64_t> to;
     std::vector<int64_t> from;
@@ -220,7 +220,7 @@ TEST_CASE("broadcast reader gives any range of the broadcast") {
       }
       RC_ASSERT(got[static_cast<size_t>(i)] == at);
     }
-  });
+  }));
 }
 
 TEST_SUITE_END();
