@@ -30,6 +30,13 @@ struct DataSet {
   std::string test_pixels, test_classes;
 };
 
+// A folder with the four files.
+struct DataFolder : TempFolder {
+  DataFolder(int64_t train_count, int64_t test_count) {
+    DataSet(train_count, test_count).write_to(*this);
+  }
+};
+
 }  // namespace keel_test
 
 #endif  // KEEL_TESTS_CLI_DATA_SET_H

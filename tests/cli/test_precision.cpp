@@ -6,6 +6,7 @@
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/error_of.h"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -15,17 +16,8 @@ using namespace keel_test;
 using nlohmann::json;
 
 const TempFolder& small_data() {
-  static const TempFolder folder;
-  static const bool written = [] {
-    DataSet(400, 100).write_to(folder);
-    return true;
-  }();
-  (void)written;
+  static const DataFolder folder(400, 100);
   return folder;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct Trained {
