@@ -95,8 +95,6 @@ keel::Json measure_all(const CommandLine& line) {
   flags.tiny = line.has("tiny");
 
   keel::Json json;
-  json["keel_version"] = KEEL_VERSION;
-  json["suite"] = "all";
   json["measured"] = utc_now();
   json["machine"] = describe_machine();
   keel::Json& parts = json["suites"];

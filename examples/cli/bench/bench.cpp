@@ -29,9 +29,22 @@ std::string command_of(const std::string& suite, const std::vector<std::string>&
   return text;
 }
 
-int run_suite(const Suite& suite, const std::vector<std::string>& words) {
+// With the suite's own flags.
+CommandLine line_of(const Suite& suite) {
   CommandLine line(std::string("bench ") + suite.name, suite.summary);
   suite.declare(line);
+  return line;
+}
+
+keel::Json measure(const Suite& suite, const CommandLine& line) {
+  keel::Json json = suite.measure(line);
+  json["keel_version"] = KEEL_VERSION;
+  json["suite"] = suite.name;
+  return json;
+}
+
+int run_suite(const Suite& suite, const std::vector<std::string>& words) {
+  CommandLine line = line_of(suite);
   line.add("json", "FILE", "the tables as one JSON object");
   line.add("html", "FILE", "the tables and their plots as one page without outer resources");
   line.parse(words);
@@ -43,7 +56,7 @@ int run_suite(const Suite& suite, const std::vector<std::string>& words) {
   const std::string html = line.text("html").value_or("");
   require_writable("--json", json);
   require_writable("--html", html);
-  const keel::Json result = suite.measure(line);
+  const keel::Json result = measure(suite, line);
   if (!json.empty()) keel::write_file_atomically(json, keel::write_json(result, 2) + "\n");
   if (!html.empty()) {
     keel::write_file_atomically(html,
@@ -61,10 +74,9 @@ const std::vector<Suite>& suites() {
 }
 
 keel::Json measure(const Suite& suite, const std::vector<std::string>& words) {
-  CommandLine line(std::string("bench ") + suite.name, suite.summary);
-  suite.declare(line);
+  CommandLine line = line_of(suite);
   line.parse(words);
-  return suite.measure(line);
+  return measure(suite, line);
 }
 
 void declare_bench_flags(CommandLine& line) {

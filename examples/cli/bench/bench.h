@@ -20,6 +20,7 @@ struct Suite {
   const char* name;
   const char* summary;
   void (*declare)(CommandLine& line);
+  // Its tables; which suite of which version made them is added.
   keel::Json (*measure)(const CommandLine& line);
 };
 

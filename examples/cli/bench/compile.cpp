@@ -116,8 +116,6 @@ class CompileBench {
       for (Row& row : rows_) compile_once(row);
     }
     keel::Json json;
-    json["keel_version"] = KEEL_VERSION;
-    json["suite"] = "compile";
     json["rounds"] = flags_.rounds;
     json["rows"] = keel::Json::array();
     json["growth"] = keel::Json::array();

@@ -166,7 +166,6 @@ class FeedBench {
 
   keel::Json as_json() const {
     keel::Json json;
-    json["keel_version"] = KEEL_VERSION;
     json["model"] = flags_.bench.model->name;
     json["backend"] = flags_.bench.backend;
     json["data"] = data_.origin;

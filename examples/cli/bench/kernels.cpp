@@ -63,8 +63,6 @@ struct Flags {
 class KernelsBench {
  public:
   explicit KernelsBench(const Flags& flags) : flags_(flags) {
-    json_["keel_version"] = KEEL_VERSION;
-    json_["suite"] = "kernels";
     json_["rounds"] = kRounds;
     for (const char* table : {"limits", "rows", "left_out"}) json_[table] = keel::Json::array();
   }

@@ -144,7 +144,6 @@ class LoopBench {
 
   keel::Json as_json() const {
     keel::Json json;
-    json["keel_version"] = KEEL_VERSION;
     json["model"] = flags_.model->name;
     json["backend"] = flags_.backend;
     json["data"] = data_.origin;

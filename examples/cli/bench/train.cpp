@@ -46,8 +46,6 @@ class TrainBench {
  public:
   explicit TrainBench(const Flags& flags) : flags_(flags) {
     data_ = load_data(flags.data);
-    json_["keel_version"] = KEEL_VERSION;
-    json_["suite"] = "train";
     json_["data"] = data_.origin;
     json_["rounds"] = kRounds;
     json_["seconds"] = flags.seconds;
