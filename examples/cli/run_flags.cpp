@@ -7,10 +7,16 @@
 
 namespace keel_cli {
 
-void declare_run_flags(CommandLine& line) {
-  line.add("model", "softmax|mlp", "what to train (softmax)");
+void declare_data_flag(CommandLine& line) {
   line.add("data", "digits|DIR",
            "the built-in digits, or a folder with the four MNIST files (digits)");
+}
+
+std::string read_data(const CommandLine& line) { return line.text("data").value_or(kDigits); }
+
+void declare_run_flags(CommandLine& line) {
+  line.add("model", "softmax|mlp", "what to train (softmax)");
+  declare_data_flag(line);
   line.add("backend", "ref|cpu|npu", "where to train (npu)");
   line.add("threads", "N", "compute threads, the device's included (all)");
 }

@@ -13,6 +13,10 @@ namespace keel_cli {
 
 inline constexpr const char* kDigits = "digits";  // the value of --data for the built-in set
 
+// --data, the built-in digits without it.
+void declare_data_flag(CommandLine& line);
+std::string read_data(const CommandLine& line);
+// --model, --data, --backend and --threads.
 void declare_run_flags(CommandLine& line);
 // --backend, npu without it.
 std::string read_backend(const CommandLine& line);

@@ -32,7 +32,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   flags.batch = line.integer("batch", 1, kMost).value_or(flags.batch);
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
-  flags.data = line.text("data").value_or(flags.data);
+  flags.data = read_data(line);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
   if (const auto& saved = flags.resume) {
     const auto given = [&](const char* flag, const std::string& value) {

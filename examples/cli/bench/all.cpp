@@ -74,12 +74,11 @@ keel::Json each_backend(const Flags& flags, const Suite& suite, const Words& mor
 }
 
 void declare(CommandLine& line) {
-  line.add("data", "digits|DIR",
-           "the built-in digits, or a folder with the four MNIST files (digits)");
+  declare_data_flag(line);
   declare_backends(line, "cpu,npu");
   line.add("precision", "NAME,NAME,...", "of the trainings, as of keel train (fp32)");
-  line.add("threads", "N,N,...", "of the trainings (1,2)");
-  line.add("seconds", "S", "wall time spent on each row (0.2)");
+  declare_thread_counts(line, "of the trainings", "1,2");
+  declare_seconds(line, "each row", "0.2");
   line.add("tiny", "", "few and small rows: whether all works, not how fast");
 }
 
@@ -90,7 +89,7 @@ keel::Json measure_all(const CommandLine& line) {
   flags.threads = line.text("threads").value_or("1,2");
   line.choices("precision", keel::precision_names(), {});
   flags.precision = line.text("precision").value_or(keel::kDefaultPrecision);
-  flags.data = line.text("data").value_or(kDigits);
+  flags.data = read_data(line);
   flags.seconds = read_seconds(line, flags.seconds);
   flags.tiny = line.has("tiny");
 

@@ -82,13 +82,13 @@ keel::Json measure(const Suite& suite, const std::vector<std::string>& words) {
 void declare_bench_flags(CommandLine& line) {
   declare_run_flags(line);
   line.add("batch", "N", "images a step (softmax 100, mlp 128)");
-  line.add("seconds", "S", "wall time spent on each row (1)");
+  declare_seconds(line, "each row", "1");
 }
 
 BenchFlags read_bench_flags(const CommandLine& line) {
   BenchFlags flags;
   flags.model = &keel_examples::find_model(line.text("model").value_or("softmax"));
-  flags.data = line.text("data").value_or(flags.data);
+  flags.data = read_data(line);
   flags.backend = read_backend(line);
   flags.batch = line.integer("batch", 1, int64_t{1} << 30).value_or(usual_batch(*flags.model));
   flags.threads = read_threads(line);
@@ -104,8 +104,16 @@ std::vector<std::string> read_backends(const CommandLine& line, std::vector<std:
   return line.choices("backends", keel::backend_names(), std::move(without));
 }
 
+void declare_thread_counts(CommandLine& line, const char* whose, const char* without) {
+  line.add("threads", "N,N,...", std::string(whose) + " (" + without + ")");
+}
+
 std::vector<int64_t> read_thread_counts(const CommandLine& line, std::vector<int64_t> without) {
   return line.integers("threads", 1, keel::kMaxComputeThreads, std::move(without));
+}
+
+void declare_seconds(CommandLine& line, const char* on, const char* without) {
+  line.add("seconds", "S", std::string("wall time spent on ") + on + " (" + without + ")");
 }
 
 double read_seconds(const CommandLine& line, double without) {
@@ -121,6 +129,13 @@ Spread spread_of(std::vector<double> values) {
     return values[std::min(values.size() - 1, values.size() * quarters / 4)];
   };
   return {at(2), at(2) == 0 ? 0 : (at(3) - at(1)) / 2 / at(2)};
+}
+
+std::optional<double> step_device_us(const keel::ProgramInfo& program, int64_t loop_size) {
+  if (!program.step_device_ns) return std::nullopt;
+  const auto launch = static_cast<double>(program.launch_device_ns.value_or(0));
+  const auto step = static_cast<double>(*program.step_device_ns);
+  return (step + launch / static_cast<double>(loop_size)) * 1e-3;
 }
 
 std::vector<std::vector<double>> take_turns(const std::vector<Turn>& contestants, double seconds) {

@@ -5,7 +5,9 @@
 #define KEEL_EXAMPLES_CLI_BENCH_BENCH_H
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <keel/core/base/json.h>
@@ -49,10 +51,12 @@ struct BenchFlags {
 void declare_bench_flags(CommandLine& line);
 BenchFlags read_bench_flags(const CommandLine& line);
 
-// Flags of suites that compare.
+// Flags of suites that compare; `without` is what holds where the flag is not given.
 void declare_backends(CommandLine& line, const char* without);
 std::vector<std::string> read_backends(const CommandLine& line, std::vector<std::string> without);
+void declare_thread_counts(CommandLine& line, const char* whose, const char* without);
 std::vector<int64_t> read_thread_counts(const CommandLine& line, std::vector<int64_t> without);
+void declare_seconds(CommandLine& line, const char* on, const char* without);
 double read_seconds(const CommandLine& line, double without);
 
 // Batch of the model's usual training.
@@ -64,6 +68,16 @@ struct Spread {
   double share = 0;
 };
 Spread spread_of(std::vector<double> values);
+// Of a part of what each round measured.
+template <class Round>
+Spread spread_of(const std::vector<Round>& rounds, double Round::*part) {
+  std::vector<double> values;
+  for (const Round& round : rounds) values.push_back(round.*part);
+  return spread_of(std::move(values));
+}
+
+// Modelled time of a step in launches of that size, in us; nothing where the device prices none.
+std::optional<double> step_device_us(const keel::ProgramInfo& program, int64_t loop_size);
 
 inline constexpr int kRounds = 5;
 // Works for about `seconds`; returns what it measured (a time, a rate).

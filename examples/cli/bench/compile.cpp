@@ -43,11 +43,7 @@ struct Row {
   std::vector<keel::PassReport> passes = {};
   size_t scratch_bytes = 0, scratch_lower_bound = 0;
 
-  Spread spread(double Compilation::*phase) const {
-    std::vector<double> values;
-    for (const Compilation& round : rounds) values.push_back(round.*phase);
-    return spread_of(values);
-  }
+  Spread spread(double Compilation::*phase) const { return spread_of(rounds, phase); }
   // Scratch against the most bytes that are live at once; 1 where nothing is needed.
   double plan_ratio() const {
     return scratch_lower_bound == 0

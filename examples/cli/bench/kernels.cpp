@@ -226,12 +226,12 @@ class KernelsBench {
 
 void declare(CommandLine& line) {
   declare_backends(line, "cpu,npu");
-  line.add("threads", "N,N,...", "compute threads, the device's included (1)");
+  declare_thread_counts(line, "compute threads, the device's included", "1");
   line.add("kernels", "KIND,KIND,...", "of products, elementwise, sums, softmax (all)");
   line.add("sizes", "N,N,...", "of square products (256,512,1024,2048)");
   line.add("dtypes", "NAME,NAME,...", "of f32, bf16, f16 (f32,bf16,f16)");
   line.add("kib", "N,N,...", "of an operand of element-wise ops and sums (64,65536)");
-  line.add("seconds", "S", "wall time spent on each row and each limit (0.2)");
+  declare_seconds(line, "each row and each limit", "0.2");
 }
 
 keel::Json measure_kernels(const CommandLine& line) {

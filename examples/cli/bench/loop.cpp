@@ -93,23 +93,12 @@ class LoopBench {
   }
 
   static double middle(const Row& row, double StepSplit::*part) {
-    std::vector<double> values;
-    for (const StepSplit& split : row.rounds) values.push_back(split.*part);
-    return spread_of(values).median;
+    return spread_of(row.rounds, part).median;
   }
-  static double spread(const Row& row) {
-    std::vector<double> values;
-    for (const StepSplit& split : row.rounds) values.push_back(split.step);
-    return spread_of(values).share;
-  }
+  static double spread(const Row& row) { return spread_of(row.rounds, &StepSplit::step).share; }
 
-  // Modelled time of a step in launches of `size`, in us; nothing where the device prices none.
   std::optional<double> device_us(int64_t size) const {
-    const keel::ProgramInfo& info = trainer_->program().info();
-    if (flags_.backend != "npu" || !info.step_device_ns) return std::nullopt;
-    return (static_cast<double>(*info.step_device_ns) +
-            static_cast<double>(info.launch_device_ns.value_or(0)) / static_cast<double>(size)) *
-           1e-3;
+    return step_device_us(trainer_->program().info(), size);
   }
 
   void print() const {

@@ -189,7 +189,7 @@ class TrainBench {
       const Workload& work = trainee->work();
       if (work.threads != flags_.threads.front()) continue;
       for (const int64_t size : flags_.loop_sizes) {
-        const auto us = trainee->device_us(size);
+        const auto us = step_device_us(trainee->program(), size);
         if (!us) continue;
         json_["npu_preset"] = keel::npu::current_preset()->name;
         keel::Json entry = names_of(work);
@@ -222,14 +222,13 @@ class TrainBench {
 
 void declare(CommandLine& line) {
   line.add("models", "NAME,NAME", "of softmax, mlp (softmax,mlp)");
-  line.add("data", "digits|DIR",
-           "the built-in digits, or a folder with the four MNIST files (digits)");
+  declare_data_flag(line);
   declare_backends(line, "cpu,npu");
   line.add("precision", "NAME,NAME,...", "as of keel train (fp32)");
-  line.add("threads", "N,N,...", "compute threads, the device's included (1,2)");
+  declare_thread_counts(line, "compute threads, the device's included", "1,2");
   line.add("batches", "N,N,...", "images a step (softmax 100, mlp 128)");
   line.add("loop-sizes", "N,N,...", "steps in a launch (100)");
-  line.add("seconds", "S", "wall time spent on each row (1)");
+  declare_seconds(line, "each row", "1");
 }
 
 keel::Json measure_train(const CommandLine& line) {
@@ -238,7 +237,7 @@ keel::Json measure_train(const CommandLine& line) {
   Flags flags;
   for (const std::string& name : line.choices("models", models, models))
     flags.models.push_back(&keel_examples::find_model(name));
-  flags.data = line.text("data").value_or(kDigits);
+  flags.data = read_data(line);
   flags.backends = read_backends(line, {"cpu", "npu"});
   flags.precisions = line.choices("precision", keel::precision_names(), {keel::kDefaultPrecision});
   flags.threads = read_thread_counts(line, {1, 2});

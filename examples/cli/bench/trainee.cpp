@@ -27,14 +27,6 @@ double Trainee::train(double seconds, int64_t loop_size) {
   return fit(loop_size * std::max<int64_t>(1, std::llround(std::min(launches, 1e9))));
 }
 
-std::optional<double> Trainee::device_us(int64_t loop_size) const {
-  const keel::ProgramInfo& info = trainer_->program().info();
-  if (!info.step_device_ns) return std::nullopt;
-  const double launch = static_cast<double>(info.launch_device_ns.value_or(0));
-  const double step = static_cast<double>(*info.step_device_ns);
-  return (step + launch / static_cast<double>(loop_size)) * 1e-3;
-}
-
 double Trainee::fit(int64_t steps) {
   const auto start = Clock::now();
   const keel::TrainReport report = trainer_->fit({.steps = steps});

@@ -34,8 +34,7 @@ class Trainee {
   // Of the last train().
   int64_t steps() const noexcept { return steps_; }
   double queue_wait_us() const noexcept { return queue_wait_us_; }
-  // Modelled time of a step in launches of that size, in us, where the device prices it.
-  std::optional<double> device_us(int64_t loop_size) const;
+  const keel::ProgramInfo& program() const { return trainer_->program().info(); }
 
  private:
   double fit(int64_t steps);
