@@ -1,9 +1,9 @@
 #include "cli/run_flags.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <thread>
-#include <unistd.h>
+
+#include <keel/core/base/file.h>
 
 namespace keel_cli {
 
@@ -48,19 +48,12 @@ keel::LabelledSplits load_data(const std::string& data) {
 }
 
 void require_writable(const std::string& flag, const std::string& path) {
-  namespace fs = std::filesystem;
   if (path.empty()) return;
-  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
-  std::error_code error;
-  std::string problem;
-  if (fs::is_directory(path, error))
-    problem = "is a folder";
-  else if (!fs::is_directory(folder, error))
-    problem = "its folder does not exist";
-  else if (access(folder.c_str(), W_OK) != 0)
-    problem = "its folder cannot be written";
-  if (problem.empty()) return;
-  throw keel::Error({.op = flag, .argument = path, .message = problem});
+  try {
+    const keel::AtomicFile never_committed(path);
+  } catch (const keel::Error& error) {
+    throw keel::Error({.op = flag, .message = error.what()});
+  }
 }
 
 }  // namespace keel_cli

@@ -121,7 +121,10 @@ class TrainRun {
   explicit TrainRun(const TrainFlags& flags) : flags_(flags) {
     require_writable("--summary", flags.summary);
     require_writable("--save", flags.save);
-    require_writable("--metrics", flags.metrics);
+    // Written line by line: pipes and devices will do.
+    std::error_code unknown;
+    if (!std::filesystem::is_other(flags.metrics, unknown))
+      require_writable("--metrics", flags.metrics);
     keel::set_compute_threads(flags.threads);
     if (!flags.preset.empty()) keel::npu::select_preset(flags.preset);
     if (flags.block_dim) keel::npu::set_block_dim_options({.cap = flags.block_dim});

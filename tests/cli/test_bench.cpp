@@ -24,6 +24,7 @@ TEST_CASE("bench loop: a row for each size whose parts add up") {
     CHECK(contains(run.out, "queue wait"));
     CHECK(contains(run.out, "device clock") == (backend == "npu"));
     const auto json = read_json(file);
+    CHECK(json["suite"] == "loop");
     CHECK(json["model"] == "softmax");
     CHECK(json["backend"] == backend);
     REQUIRE(json["sizes"].size() == 3);
@@ -57,6 +58,7 @@ TEST_CASE("bench feed: stages and occupancy and a verdict") {
       {"bench", "feed", "--map", "normalise", "--depth", "4", "--seconds", "0.05", "--json", file});
   REQUIRE(run.exit_code == 0);
   const auto json = read_json(file);
+  CHECK(json["suite"] == "feed");
   REQUIRE(json["stages"].size() == 4);
   CHECK(json["stages"][2]["name"] == "map(normalise)");
   for (const auto& stage : json["stages"]) {
@@ -84,6 +86,9 @@ TEST_CASE("bench: what is wrong is told and nothing is written") {
                {{"bench", "loop", "--sizes", "1,"}, "--sizes"},
                {{"bench", "loop", "--sizes", "0"}, "--sizes"},
                {{"bench", "loop", "--seconds", "-1"}, "--seconds"},
+               {{"bench", "loop", "--threads", "0"}, "--threads"},
+               {{"bench", "loop", "--batch", "0"}, "--batch"},
+               {{"bench", "feed", "--threads", "0"}, "--threads"},
                {{"bench", "feed", "--map", "blur"}, "--map"},
                {{"bench", "feed", "--map-threads", "0"}, "--map-threads"},
                {{"train", "--loop-size", "autos"}, "--loop-size"},

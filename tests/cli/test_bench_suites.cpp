@@ -16,6 +16,7 @@ using nlohmann::json;
 
 json measured(Words words) {
   const TempFolder folder;
+  const std::string suite = words[0];
   const std::string file = folder.file("out.json");
   words.insert(words.begin(), "bench");
   words.insert(words.end(), {"--json", file});
@@ -23,7 +24,10 @@ json measured(Words words) {
   CAPTURE(join(words));
   REQUIRE(run.err == "");
   REQUIRE(run.exit_code == 0);
-  return read_json(file);
+  const json out = read_json(file);
+  CHECK(out["suite"] == suite);
+  CHECK(run_tool({"--version"}).out == "keel " + out["keel_version"].get<std::string>() + "\n");
+  return out;
 }
 
 }  // namespace
@@ -34,7 +38,6 @@ TEST_CASE("bench train: a row for each combination and tables that fit them") {
   const json out =
       measured({"train", "--models", "softmax", "--backends", "npu,cpu", "--threads", "1,2",
                 "--batches", "1,4096", "--loop-sizes", "1,3", "--seconds", "0.01"});
-  CHECK(out["suite"] == "train");
   REQUIRE(out["rows"].size() == 2 * 2 * 2 * 2);
   for (const json& row : out["rows"]) {
     const double us = row["step_us"], batch = row["batch"];
@@ -137,6 +140,11 @@ TEST_CASE("bench compile: nodes and phases and growth") {
   }
   const json one = measured({"compile", "--backends", "npu", "--sizes", "50", "--rounds", "1"});
   CHECK(one["growth"].empty());
+  // The smallest graphs there are: no fewer nodes than one layer has, and no growth between equals.
+  const json least = measured({"compile", "--backends", "ref", "--sizes", "1,2", "--rounds", "1"});
+  REQUIRE(least["rows"].size() == 4);
+  CHECK(least["rows"][0]["nodes"] == least["rows"][1]["nodes"]);
+  CHECK(least["growth"].empty());
 }
 
 TEST_CASE("bench suites: what is wrong is told and nothing is written") {
@@ -159,6 +167,7 @@ TEST_CASE("bench suites: what is wrong is told and nothing is written") {
                {{"train", "--seconds", "0"}, "--seconds"},
                {{"train", "--batch", "10"}, "did you mean '--batches'"},
                {{"kernels", "--sizes", "0"}, "--sizes"},
+               {{"kernels", "--threads", "0"}, "--threads"},
                {{"kernels", "--kernels", "conv"}, "--kernels"},
                {{"kernels", "--dtypes", "f64"}, "--dtypes"},
                {{"kernels", "--kib", "1.5"}, "--kib"},
@@ -181,27 +190,63 @@ TEST_CASE("bench suites: what is wrong is told and nothing is written") {
   }
 }
 
+namespace {
+
+// Ends with one line that says `part`, before anything is measured, and leaves nothing behind.
+void check_refused(const TempFolder& folder, Words words, int exit_code, const std::string& part) {
+  words.insert(words.begin(), "bench");
+  CAPTURE(join(words));
+  const ToolResult run = run_tool(words);
+  CHECK(run.exit_code == exit_code);
+  CHECK_FALSE(contains(run.out, " us"));  // a table's head
+  CHECK(contains(run.err, part));
+  CHECK(lines_of(run.err).size() == 1);
+  CHECK(folder.empty());
+}
+
+}  // namespace
+
 TEST_CASE("bench suites: files that cannot be written are known before anything is measured") {
   const TempFolder folder;
-  const std::string good = folder.file("out.json");
-  for (const char* flag : {"--json", "--html"}) {
-    for (const std::string& bad : {folder.path(), folder.file("none/out")}) {
-      CAPTURE(bad);
-      const Words words = {"bench", "compile", "--sizes", "50", flag, bad};
-      const ToolResult run = run_tool(words);
-      CHECK(run.exit_code == 1);
-      CHECK(run.out == "");
-      CHECK(contains(run.err, flag));
-      CHECK(lines_of(run.err).size() == 1);
-      CHECK(folder.empty());
+  for (const std::string flag : {"--json", "--html"}) {
+    for (const std::string& bad :
+         {folder.path(), folder.file("none/out"), std::string("/dev/null")}) {
+      check_refused(folder, {"compile", "--sizes", "50", flag, bad}, 1, flag + ": " + bad);
     }
   }
-  // More images than there are: known once the data are there, and nothing is written either.
-  const ToolResult run =
-      run_tool({"bench", "train", "--batches", "70000", "--seconds", "0.01", "--json", good});
+  const std::string file = folder.file("out");
+  check_refused(folder, {"compile", "--sizes", "50", "--json", file, "--html", file}, 2, "--json");
+  std::filesystem::create_symlink("nowhere", folder.file("link"));
+  const ToolResult run = run_tool({"bench", "compile", "--json", folder.file("link")});
   CHECK(run.exit_code == 1);
-  CHECK(contains(run.err, "60000"));
-  CHECK(folder.empty());
+  CHECK(run.out == "");
+  CHECK(contains(run.err, "--json: " + folder.file("link")));
+}
+
+TEST_CASE("bench suites: data that are not there end it before anything is measured") {
+  const TempFolder folder;
+  const std::string file = folder.file("out.json"), missing = folder.file("none");
+  for (const char* suite : {"train", "loop", "feed", "all"}) {
+    check_refused(folder, {suite, "--data", missing, "--json", file}, 1, missing);
+    check_refused(folder, {suite, "--data", folder.path(), "--json", file}, 1, folder.path());
+  }
+  // Whatever could be measured before the batch that is too large.
+  check_refused(folder, {"train", "--batches", "1,70000", "--json", file}, 1, "60000");
+  for (const char* suite : {"loop", "feed"})
+    check_refused(folder, {suite, "--batch", "70000", "--json", file}, 1, "60000");
+}
+
+TEST_CASE("bench suites: help lists the flags and measures nothing") {
+  for (const char* suite : {"train", "kernels", "loop", "feed", "compile", "all"}) {
+    CAPTURE(suite);
+    const ToolResult run = run_tool({"bench", suite, "--help"});
+    CHECK(run.exit_code == 0);
+    CHECK(run.err == "");
+    CHECK(contains(run.out, std::string("keel bench ") + suite + ": "));
+    for (const char* flag : {"--json FILE", "--html FILE", "--help"})
+      CHECK(contains(run.out, flag));
+    CHECK(contains(run_tool({"bench", "--help"}).out, std::string("\n  ") + suite + " "));
+  }
 }
 
 TEST_SUITE_END();

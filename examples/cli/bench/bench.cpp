@@ -54,6 +54,12 @@ int run_suite(const Suite& suite, const std::vector<std::string>& words) {
   }
   const std::string json = line.text("json").value_or("");
   const std::string html = line.text("html").value_or("");
+  if (!json.empty() && json == html) {
+    throw keel::Error({.op = "--html",
+                       .argument = html,
+                       .message = "is the file of --json, too",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
   require_writable("--json", json);
   require_writable("--html", html);
   const keel::Json result = measure(suite, line);

@@ -82,7 +82,8 @@ void compile_once(Row& row) {
   row.rounds.push_back(took);
 }
 
-// The slope of log(time) over log(nodes), by least squares: 1 is linear. NaN for one size.
+// The slope of log(time) over log(nodes), by least squares: 1 is linear. REQUIRES graphs of
+// different sizes.
 double exponent(const std::vector<const Row*>& rows, double Compilation::*phase) {
   double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
   for (const Row* row : rows) {
@@ -95,6 +96,11 @@ double exponent(const std::vector<const Row*>& rows, double Compilation::*phase)
     sxy += x * y;
   }
   return (n * sxy - sx * sy) / (n * sxx - sx * sx);
+}
+
+bool same_size(const std::vector<const Row*>& rows) {
+  return std::all_of(rows.begin(), rows.end(),
+                     [&](const Row* row) { return row->built == rows.front()->built; });
 }
 
 class CompileBench {
@@ -159,14 +165,14 @@ class CompileBench {
   }
 
   void add_growth(keel::Json& table) const {
-    if (flags_.sizes.size() < 2) return;
-    std::cout << "\ntime grows as nodes to the power of\n";
     for (const CompileCase& graph : compile_cases()) {
       for (const std::string& backend : flags_.backends) {
         std::vector<const Row*> rows;
         for (const Row& row : rows_) {
           if (row.graph == &graph && row.backend == backend) rows.push_back(&row);
         }
+        if (same_size(rows)) continue;
+        if (table.empty()) std::cout << "\ntime grows as nodes to the power of\n";
         keel::Json entry{{"graph", graph.name}, {"backend", backend}};
         std::cout << fmt::format("{:<10} {:<8}", graph.name, backend);
         for (const auto& [name, phase] : kPhases) {

@@ -16,17 +16,19 @@ keel::Value first(keel::Graph& graph) {
 
 keel::Value build_chain(keel::Graph& graph, int64_t nodes) {
   keel::Value h = first(graph);
-  for (int64_t layer = 0; static_cast<int64_t>(graph.size()) < nodes; ++layer) {
-    const std::string number = std::to_string(layer);
+  int64_t layer = 0;
+  do {
+    const std::string number = std::to_string(layer++);
     const keel::Value bias = graph.state("b" + number, keel::zeros({kWidth}));
     h = relu(matmul(h, weights(graph, "w" + number)) + bias);
-  }
+  } while (static_cast<int64_t>(graph.size()) < nodes);
   return mean(square(h));
 }
 
 keel::Value build_branches(keel::Graph& graph, int64_t nodes) {
   keel::Value h = first(graph);
-  for (int64_t group = 0; static_cast<int64_t>(graph.size()) < nodes; ++group) {
+  int64_t group = 0;
+  do {
     keel::Value joined = h;
     for (int branch = 0; branch < kBranches; ++branch) {
       const std::string name = "w" + std::to_string(group) + "_" + std::to_string(branch);
@@ -34,7 +36,8 @@ keel::Value build_branches(keel::Graph& graph, int64_t nodes) {
       joined = joined + (branch % 2 == 0 ? tanh(product) : sigmoid(product) * h);
     }
     h = joined * 0.5f;
-  }
+    ++group;
+  } while (static_cast<int64_t>(graph.size()) < nodes);
   return mean(square(h));
 }
 

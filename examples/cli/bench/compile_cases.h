@@ -13,7 +13,7 @@ namespace keel_cli {
 
 struct CompileCase {
   std::string name;
-  // Adds nodes until there are about so many; returns the loss.
+  // Adds layers, one at least, until there are about so many nodes; returns the loss.
   keel::Value (*build)(keel::Graph& graph, int64_t nodes);
 };
 // "chain": a deep mlp, each layer on top of the last. "branches": groups of branches side by side

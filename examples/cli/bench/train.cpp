@@ -46,6 +46,9 @@ class TrainBench {
  public:
   explicit TrainBench(const Flags& flags) : flags_(flags) {
     data_ = load_data(flags.data);
+    for (const keel_examples::Model* model : flags.models) {
+      for (const int64_t batch : batches_of(*model)) require_images(batch);
+    }
     json_["data"] = data_.origin;
     json_["rounds"] = kRounds;
     json_["seconds"] = flags.seconds;
@@ -61,18 +64,19 @@ class TrainBench {
         data_.origin, kRounds, "model", "backend", "precision", "threads", "batch", "size",
         "step us", "+-%", "images/s", "wait us", "speed-up", "rss MiB");
     for (const keel_examples::Model* model : flags_.models) {
-      const std::vector<int64_t> batches =
-          flags_.batches.empty() ? std::vector<int64_t>{usual_batch(*model)} : flags_.batches;
-      for (const int64_t batch : batches) contest(*model, batch);
+      for (const int64_t batch : batches_of(*model)) contest(*model, batch);
     }
     print_modelled();
     return std::move(json_);
   }
 
  private:
+  std::vector<int64_t> batches_of(const keel_examples::Model& model) const {
+    return flags_.batches.empty() ? std::vector<int64_t>{usual_batch(model)} : flags_.batches;
+  }
+
   // Those who do the same work take turns.
   void contest(const keel_examples::Model& model, int64_t batch) {
-    require_images(batch);
     std::vector<std::unique_ptr<Trainee>> trainees;
     for (const std::string& backend : flags_.backends) {
       for (const std::string& precision : flags_.precisions) {
