@@ -1,5 +1,3 @@
-#include <map>
-
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -35,6 +33,11 @@ void tabulate(const Json& json, Figure& figure) {
   }
 }
 
+std::string category_of(const Json& row) {
+  return fmt::format("{}, {}, {} nodes", row["graph"].get<std::string>(),
+                     row["backend"].get<std::string>(), row["nodes"].get<int64_t>());
+}
+
 std::string growth_text(const Json& json) {
   std::string text;
   for (const Json& row : json["growth"]) {
@@ -52,15 +55,12 @@ Figure growth_figure(const Json& json) {
                 {},
                 {}};
   std::vector<Series> all;
-  std::map<std::string, size_t> places;
   for (const Json& row : json["rows"]) {
     const std::string graph = row["graph"], backend = row["backend"];
-    const auto [place, is_new] = places.emplace(graph + " on " + backend, all.size());
-    if (is_new) {
-      all.push_back({place->first, {colour_of_backend(backend), graph == "chain" ? 0 : 2}, {}});
-    }
-    all[place->second].marks.push_back(
-        {row["nodes"].get<double>(), row["total_us"].get<double>() * 1e-3, row["total_spread"]});
+    const Look look{colour_of_backend(backend), graph == "chain" ? 0 : 2};
+    series_named(all, graph + " on " + backend, look)
+        .marks.push_back({row["nodes"].get<double>(), row["total_us"].get<double>() * 1e-3,
+                          row["total_spread"]});
   }
   figure.plots.push_back(draw(LinePlot{"compile-growth",
                                        figure.title,
@@ -84,9 +84,7 @@ Figure phases_figure(const Json& json) {
                {},
                {{"build", 8}, {"differentiate", 5}, {"compile", 4}}};
   for (const Json& row : json["rows"]) {
-    plot.categories.push_back(fmt::format("{}, {}, {} nodes", row["graph"].get<std::string>(),
-                                          row["backend"].get<std::string>(),
-                                          row["nodes"].get<int64_t>()));
+    plot.categories.push_back(category_of(row));
     const char* keys[] = {"build_us", "differentiate_us", "compile_us"};
     for (size_t i = 0; i < 3; ++i) {
       plot.layers[i].values.push_back(row[keys[i]].get<double>() / row["nodes"].get<double>());
@@ -105,9 +103,7 @@ Figure memory_figure(const Json& json) {
                 {}};
   BarPlot plot{"compile-memory", figure.title, "scratch bytes / lower bound", {}, {{}}};
   for (const Json& row : json["rows"]) {
-    plot.categories.push_back(fmt::format("{}, {}, {} nodes", row["graph"].get<std::string>(),
-                                          row["backend"].get<std::string>(),
-                                          row["nodes"].get<int64_t>()));
+    plot.categories.push_back(category_of(row));
     plot.layers[0].values.push_back(row["memory_plan_ratio"]);
     plot.colours.push_back(colour_of_backend(row["backend"]));
   }

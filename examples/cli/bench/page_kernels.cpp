@@ -82,14 +82,12 @@ Figure roofline(const Json& json, int64_t threads, const std::string& dtype,
                 {},
                 {}};
   std::vector<Series> all;
-  std::map<std::string, size_t> places;
   for (const Json& row : rows) {
     const std::string kind = row["kind"], backend = row["backend"];
-    const auto [place, is_new] = places.emplace(backend + ": " + kind, all.size());
-    if (is_new) {
-      all.push_back({place->first, {colour_of_backend(backend), kShapes.at(kind)}, {}, false});
-    }
-    all[place->second].marks.push_back(
+    const Look look{colour_of_backend(backend), kShapes.at(kind)};
+    Series& series = series_named(all, backend + ": " + kind, look);
+    series.line = false;
+    series.marks.push_back(
         {row["flop_per_byte"], row["gflops"], row["spread"],
          fmt::format("{} {} on {}: {} GFLOP/s, {} GB/s, {} us, share of the roof {}",
                      row["kernel"].get<std::string>(), dtype, backend, short_number(row["gflops"]),

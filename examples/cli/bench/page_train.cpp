@@ -64,14 +64,10 @@ std::vector<Series> series_over(const std::vector<Json>& rows, const char* along
                                 const std::vector<const char*>& others,
                                 const std::function<Mark(const Json&)>& mark) {
   std::vector<Series> all;
-  std::map<std::string, size_t> places;
   for (const Json& row : rows) {
-    const std::string name = label_of(row, others);
-    const auto [place, is_new] = places.emplace(name, all.size());
-    if (is_new) all.push_back({name, look_of(row), {}});
     Mark m = mark(row);
     m.x = row[along].get<double>();
-    all[place->second].marks.push_back(m);
+    series_named(all, label_of(row, others), look_of(row)).marks.push_back(m);
   }
   for (Series& series : all) {
     std::sort(series.marks.begin(), series.marks.end(),

@@ -12,9 +12,11 @@ namespace {
 
 constexpr double kWidth = 720;
 constexpr double kRight = 700;
+constexpr double kLeft = 66;  // of line plots; that of bars depends on their names
 constexpr double kTop = 16;
 constexpr double kLetter = 6.7;  // width of a letter of the plots' text, about
 constexpr double kLegendLine = 20;
+constexpr double kRow = 26;  // height of a category of bars
 
 std::string text_at(double x, double y, const char* style, const std::string& text,
                     const std::string& more = "") {
@@ -138,6 +140,25 @@ std::string draw_guide(const Guide& guide, const PlotScale& x, const PlotScale& 
                  fmt::format(" transform=\"rotate({:.1f} {:.1f} {:.1f})\"", slope, tx, ty));
 }
 
+// Grid, ticks and titles around the place between `top` and `bottom`.
+std::string draw_axes(const LinePlot& plot, const PlotScale& x, const PlotScale& y, double top,
+                      double bottom) {
+  std::string svg;
+  for (const double tick : y.ticks()) {
+    svg += line_between(kLeft, y.place(tick), kRight, y.place(tick), "grid");
+    svg += text_at(kLeft - 8, y.place(tick) + 4, "tick end", short_number(tick));
+  }
+  for (const double tick : x.ticks()) {
+    svg += line_between(x.place(tick), bottom, x.place(tick), bottom + 5, "axis");
+    svg += text_at(x.place(tick), bottom + 19, "tick middle", short_number(tick));
+  }
+  svg += line_between(kLeft, bottom, kRight, bottom, "axis");
+  svg += text_at((kLeft + kRight) / 2, bottom + 40, "title middle", plot.x.title);
+  const double middle = (top + bottom) / 2;
+  return svg + text_at(14, middle, "title middle", plot.y.title,
+                       fmt::format(" transform=\"rotate(-90 14 {:.1f})\"", middle));
+}
+
 std::string bar_note(const BarPlot& plot, const BarPlot::Layer& layer, size_t row) {
   std::string note = plot.categories[row];
   if (!layer.name.empty()) note += ", " + layer.name;
@@ -150,10 +171,43 @@ double whole(const BarPlot& plot, size_t row) {
   return sum;
 }
 
+// The bars of a category and its name and value, in the row whose upper edge is `top`.
+std::string draw_row(const BarPlot& plot, size_t row, const PlotScale& x, double top) {
+  constexpr double kBar = 16;
+  const double y = top + (kRow - kBar) / 2;
+  std::string svg;
+  double from = 0;
+  for (const BarPlot::Layer& layer : plot.layers) {
+    const double to = from + std::max(0.0, layer.values[row]);
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" class=\"mark "
+        "c{}\"><title>{}</title></rect>\n",
+        x.place(from), y, x.place(to) - x.place(from), kBar,
+        plot.colours.empty() ? layer.colour : plot.colours[row],
+        escape_html(bar_note(plot, layer, row)));
+    from = to;
+  }
+  double end = x.place(from);
+  if (row < plot.spreads.size() && plot.spreads[row] > 0) {
+    const double low = x.place(from * (1 - std::min(1.0, plot.spreads[row])));
+    end = x.place(from * (1 + plot.spreads[row]));
+    svg += line_between(low, y + kBar / 2, end, y + kBar / 2, "whisker ink");
+  }
+  return svg + text_at(x.place(0) - 8, y + kBar - 4, "label end", plot.categories[row]) +
+         text_at(end + 6, y + kBar - 4, "value", short_number(from));
+}
+
 }  // namespace
 
+Series& series_named(std::vector<Series>& all, const std::string& name, const Look& look) {
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Series& series) { return series.name == name; });
+  if (found != all.end()) return *found;
+  return all.emplace_back(Series{name, look, {}});
+}
+
 std::string draw(const LinePlot& plot) {
-  constexpr double kLeft = 66, kPlotHeight = 320;
+  constexpr double kPlotHeight = 320;
   std::vector<double> xs, ys;
   std::vector<LegendEntry> entries;
   for (const Series& series : plot.series) {
@@ -176,19 +230,7 @@ std::string draw(const LinePlot& plot) {
   const PlotScale x(xs, plot.x.log, kLeft, kRight, plot.guides.empty());
   const PlotScale y(ys, plot.y.log, bottom, y0 + 4);
   std::string svg = open(plot.id, plot.title, bottom + 48) + keys;
-  for (const double tick : y.ticks()) {
-    svg += line_between(kLeft, y.place(tick), kRight, y.place(tick), "grid");
-    svg += text_at(kLeft - 8, y.place(tick) + 4, "tick end", short_number(tick));
-  }
-  for (const double tick : x.ticks()) {
-    svg += line_between(x.place(tick), bottom, x.place(tick), bottom + 5, "axis");
-    svg += text_at(x.place(tick), bottom + 19, "tick middle", short_number(tick));
-  }
-  svg += line_between(kLeft, bottom, kRight, bottom, "axis");
-  svg += text_at((kLeft + kRight) / 2, bottom + 40, "title middle", plot.x.title);
-  const double middle = (y0 + bottom) / 2;
-  svg += text_at(14, middle, "title middle", plot.y.title,
-                 fmt::format(" transform=\"rotate(-90 14 {:.1f})\"", middle));
+  svg += draw_axes(plot, x, y, y0, bottom);
   for (const Guide& guide : plot.guides) svg += draw_guide(guide, x, y);
   for (const Series& series : plot.series) svg += draw_lines(series, x, y);
   for (const Series& series : plot.series) svg += draw_marks(plot, series, x, y);
@@ -196,7 +238,6 @@ std::string draw(const LinePlot& plot) {
 }
 
 std::string draw(const BarPlot& plot) {
-  constexpr double kRow = 26, kBar = 16;
   size_t letters = 0;
   for (const std::string& name : plot.categories) letters = std::max(letters, name.size());
   const double left = std::min(340.0, 16 + kLetter * static_cast<double>(letters));
@@ -215,28 +256,8 @@ std::string draw(const BarPlot& plot) {
     svg += line_between(x.place(tick), top, x.place(tick), bottom, "grid");
     svg += text_at(x.place(tick), bottom + 19, "tick middle", short_number(tick));
   }
-  for (size_t row = 0; row < plot.categories.size(); ++row) {
-    const double y = top + kRow * static_cast<double>(row) + (kRow - kBar) / 2;
-    double from = 0;
-    for (const BarPlot::Layer& layer : plot.layers) {
-      const double to = from + std::max(0.0, layer.values[row]);
-      svg += fmt::format(
-          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" class=\"mark "
-          "c{}\"><title>{}</title></rect>\n",
-          x.place(from), y, x.place(to) - x.place(from), kBar,
-          plot.colours.empty() ? layer.colour : plot.colours[row],
-          escape_html(bar_note(plot, layer, row)));
-      from = to;
-    }
-    double end = x.place(from);
-    if (row < plot.spreads.size() && plot.spreads[row] > 0) {
-      const double low = x.place(from * (1 - std::min(1.0, plot.spreads[row])));
-      end = x.place(from * (1 + plot.spreads[row]));
-      svg += line_between(low, y + kBar / 2, end, y + kBar / 2, "whisker ink");
-    }
-    svg += text_at(left - 8, y + kBar - 4, "label end", plot.categories[row]);
-    svg += text_at(end + 6, y + kBar - 4, "value", short_number(from));
-  }
+  for (size_t row = 0; row < plot.categories.size(); ++row)
+    svg += draw_row(plot, row, x, top + kRow * static_cast<double>(row));
   svg += line_between(left, top, left, bottom, "axis");
   svg += text_at((left + kRight - 62) / 2, bottom + 40, "title middle", plot.axis);
   return svg + "</svg>\n";

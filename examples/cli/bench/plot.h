@@ -35,6 +35,9 @@ struct Series {
   bool line = true;  // between the marks
 };
 
+// The one of that name, added behind the others where there is none yet.
+Series& series_named(std::vector<Series>& all, const std::string& name, const Look& look);
+
 // A line without data of its own, such as a limit, drawn dashed and named at its end.
 struct Guide {
   std::string name;
