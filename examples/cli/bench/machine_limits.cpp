@@ -36,87 +36,79 @@ void order_stores() {
   word.exchange(1, std::memory_order_seq_cst);
 }
 
-template <bool kPastCaches>
-void copy(const float* a, float* to, size_t n) {
+// value(i): the vector that begins with element i.
+template <bool kPastCaches, class Value>
+void store_all(float* to, size_t n, const Value& value) {
   for (size_t i = 0; i < n; i += 2 * kLanes) {
-    const Vector first = load(a + i), second = load(a + i + kLanes);
+    const Vector first = value(i), second = value(i + kLanes);
     store<kPastCaches>(first, to + i);
     store<kPastCaches>(second, to + i + kLanes);
   }
 }
 
-template <bool kPastCaches>
-void add_products(const float* a, const float* b, const float* c, float* to, size_t n) {
-  for (size_t i = 0; i < n; i += 2 * kLanes) {
-    const Vector first = load(a + i) * load(b + i) + load(c + i);
-    const Vector second = load(a + i + kLanes) * load(b + i + kLanes) + load(c + i + kLanes);
-    store<kPastCaches>(first, to + i);
-    store<kPastCaches>(second, to + i + kLanes);
-  }
+template <class Value>
+void write_all(float* to, size_t n, bool past_caches, const Value& value) {
+  past_caches ? store_all<true>(to, n, value) : store_all<false>(to, n, value);
+  order_stores();
 }
+
+[[maybe_unused]] constexpr long kTurns = 20000;
 
 // As pairs of bf16 they are finite as well.
-alignas(64) const float operands[16] = {0.75f, 0.5f, 0.625f, 0.875f, 0.75f, 0.5f, 0.625f, 0.875f,
-                                        0.75f, 0.5f, 0.625f, 0.875f, 0.75f, 0.5f, 0.625f, 0.875f};
+[[maybe_unused]] alignas(64) const
+    float operands[16] = {0.75f, 0.5f, 0.625f, 0.875f, 0.75f, 0.5f, 0.625f, 0.875f,
+                          0.75f, 0.5f, 0.625f, 0.875f, 0.75f, 0.5f, 0.625f, 0.875f};
+
+// In assembly, so that nothing but multiply-adds on registers is in the loops: so many turns of the
+// instruction on each of the registers 0 to 23 (AVX-512) or 0 to 11.
+#if defined(__AVX512F__)
+constexpr int kChains = 24;
+#define KEEL_RUN_CHAINS(instruction, turns)                                                       \
+  asm volatile(                                                                                   \
+      "vmovups (%1), %%zmm24\n vmovups (%1), %%zmm25\n"                                           \
+      "1:\n"                                                                                      \
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n" instruction        \
+      " %%zmm24, %%zmm25, %%zmm\\r\n"                                                             \
+      ".endr\n"                                                                                   \
+      "dec %0\n jnz 1b\n"                                                                         \
+      : "+r"(turns)                                                                               \
+      : "r"(operands)                                                                             \
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",     \
+        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", \
+        "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25")
+#elif defined(__AVX2__)
+constexpr int kChains = 12;
+#define KEEL_RUN_CHAINS(instruction, turns)                                                   \
+  asm volatile(                                                                               \
+      "vmovups (%1), %%ymm12\n vmovups (%1), %%ymm13\n"                                       \
+      "1:\n"                                                                                  \
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11\n" instruction                                        \
+      " %%ymm12, %%ymm13, %%ymm\\r\n"                                                         \
+      ".endr\n"                                                                               \
+      "dec %0\n jnz 1b\n"                                                                     \
+      : "+r"(turns)                                                                           \
+      : "r"(operands)                                                                         \
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", \
+        "xmm10", "xmm11", "xmm12", "xmm13")
+#endif
 
 }  // namespace
 
-// In assembly, so that nothing but multiply-adds on registers is in the loops.
 double run_fma_chains() {
-  long turns = 20000;
-  const double done = 2.0 * static_cast<double>(turns) * kLanes;
-#if defined(__AVX512F__)
-  asm volatile(
-      "vmovups (%1), %%zmm24\n vmovups (%1), %%zmm25\n"
-      "1:\n"
-      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
-      "vfmadd231ps %%zmm24, %%zmm25, %%zmm\\r\n"
-      ".endr\n"
-      "dec %0\n jnz 1b\n"
-      : "+r"(turns)
-      : "r"(operands)
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19",
-        "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25");
-  return done * 24;
-#elif defined(__AVX2__)
-  asm volatile(
-      "vmovups (%1), %%ymm12\n vmovups (%1), %%ymm13\n"
-      "1:\n"
-      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11\n"
-      "vfmadd231ps %%ymm12, %%ymm13, %%ymm\\r\n"
-      ".endr\n"
-      "dec %0\n jnz 1b\n"
-      : "+r"(turns)
-      : "r"(operands)
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-        "xmm10", "xmm11", "xmm12", "xmm13");
-  return done * 12;
+#if defined(KEEL_RUN_CHAINS)
+  long turns = kTurns;
+  KEEL_RUN_CHAINS("vfmadd231ps", turns);
+  return 2.0 * kTurns * kLanes * kChains;
 #else
-  static_cast<void>(operands);
-  static_cast<void>(turns);
-  static_cast<void>(done);
   return 0;  // no limit is known here
 #endif
 }
 
 double run_bf16_chains() {
 #if defined(__AVX512BF16__)
-  long turns = 20000;
-  const double done = 2.0 * static_cast<double>(turns) * 2 * kLanes;
-  asm volatile(
-      "vmovups (%1), %%zmm24\n vmovups (%1), %%zmm25\n"
-      "1:\n"
-      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23\n"
-      "vdpbf16ps %%zmm24, %%zmm25, %%zmm\\r\n"
-      ".endr\n"
-      "dec %0\n jnz 1b\n"
-      : "+r"(turns)
-      : "r"(operands)
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
-        "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19",
-        "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25");
-  return done * 24;
+  long turns = kTurns;
+  KEEL_RUN_CHAINS("vdpbf16ps", turns);
+  return 2.0 * kTurns * 2 * kLanes * kChains;
 #else
   return 0;
 #endif
@@ -131,13 +123,11 @@ bool has_matrix_unit() noexcept {
 }
 
 void copy_floats(const float* a, float* to, size_t n, bool past_caches) {
-  past_caches ? copy<true>(a, to, n) : copy<false>(a, to, n);
-  order_stores();
+  write_all(to, n, past_caches, [=](size_t i) { return load(a + i); });
 }
 
 void triad(const float* a, const float* b, const float* c, float* to, size_t n, bool past_caches) {
-  past_caches ? add_products<true>(a, b, c, to, n) : add_products<false>(a, b, c, to, n);
-  order_stores();
+  write_all(to, n, past_caches, [=](size_t i) { return load(a + i) * load(b + i) + load(c + i); });
 }
 
 float read_floats(const float* a, size_t n) {
