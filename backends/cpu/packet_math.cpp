@@ -1,6 +1,7 @@
 #include "keel/backends/cpu/packet_math.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <Eigen/Core>
 
@@ -12,7 +13,13 @@ namespace packets = Eigen::internal;
 struct Exp {
   template <class Packet>
   static Packet of(const Packet& x) {
-    return packets::pexp(x);
+    // Eigen's stays above zero for doubles, whatever is below: for -infinity, too.
+    using T = typename packets::unpacket_traits<Packet>::type;
+    using Limits = std::numeric_limits<T>;
+    constexpr T kLeast =
+        static_cast<T>((Limits::min_exponent - Limits::digits) * 0.693147180559945);
+    const Packet nothing = packets::pcmp_lt(x, packets::pset1<Packet>(kLeast));
+    return packets::pandnot(packets::pexp(x), nothing);
   }
 };
 struct Log {
