@@ -88,6 +88,21 @@ CubeWork random_cube_work(int64_t most) {
   return w;
 }
 
+// Half of them with a load of the left operand and an epilogue.
+CubeWork random_fused_work(int64_t most) {
+  CubeWork w = random_cube_work(most);
+  if (pick(0, 1) == 0) return w;
+  w.stored_a = *rc::gen::element<int64_t>(1, 2, 4);
+  w.stored_b = pick(0, 1) * static_cast<int64_t>(size_of(w.dtype));
+  w.bytes_a = w.batch * w.m * w.k * w.stored_a;
+  w.load_pass_bytes = pick(0, 20);
+  w.epilogue_bytes_in = 4 * pick(0, 3);
+  w.epilogue_bytes_out = 2 * pick(1, 4);
+  w.epilogue_pass_bytes = pick(0, 80);
+  w.epilogue_instructions = pick(0, 20);
+  return w;
+}
+
 CubeTiling random_tiling(const Preset& preset) {
   CubeTiling t;
   t.bm = 16 * pick(1, 16);
@@ -212,6 +227,32 @@ TEST_CASE("npu cost: a wide product differs from its twin in what leaves the cor
   CHECK(wide.busy(Unit::kCube) == narrow.busy(Unit::kCube));
 }
 
+TEST_CASE("npu cost: what is fused to a product moves its own bytes and shares its pipeline") {
+  const Preset preset = plain_preset();
+  const CubeTiling tiling{.bm = 64, .bn = 64, .bk = 256, .double_buffer = false};
+  CubeWork work = cube_work(64, 64, 256, f16);
+  // The left operand lies there as bytes and takes a pass of four bytes a lane; each result is
+  // computed with one float beside it, in two passes and as two instructions, and leaves as a
+  // float.
+  work.stored_a = 1;
+  work.bytes_a = 64 * 256;
+  work.load_pass_bytes = 4;
+  work.epilogue_bytes_in = work.epilogue_bytes_out = 4;
+  work.epilogue_pass_bytes = 8;
+  work.epilogue_instructions = 2;
+  const TaskPrice price = price_cube(preset, work, tiling);
+  const double in = 2 * 50 + 16384 / 20.0 + 1.9 * 32768 / 20.0 + 64 * 64 * 4 / 10.0;
+  const double vector = (64 * 256 * 4 + 64 * 64 * 8) / 256.0;  // more than the cube's 256 ns
+  const double out = 64 * 64 * 4 / 20.0;
+  CHECK(vector == 384);
+  CHECK(price.pipeline_ns == std::llround(in + vector + out));
+  CHECK(price.busy(Unit::kVector) == 384);
+  CHECK(price.busy(Unit::kCube) == 256);
+  CHECK(price.bytes_in == 16384 + 32768 + 64 * 64 * 4);
+  CHECK(price.bytes_out == 64 * 64 * 4);
+  CHECK(price.flops == 2 * 64 * 64 * 256 + 2 * 64 * 64);
+}
+
 TEST_CASE("npu cost: waves of tiles") {
   const Preset preset = plain_preset();
   const CubeWork work = cube_work(512, 512, 512, f16);
@@ -265,7 +306,7 @@ TEST_CASE("npu cost: vector prices keep above both roofs and their lanes add up"
 TEST_CASE("npu cost: cube prices keep above both roofs and their lanes add up") {
   CHECK(holds("cube invariants", kCases, [] {
     const Preset preset = random_preset();
-    const CubeWork work = random_cube_work(3000);
+    const CubeWork work = random_fused_work(3000);
     check_price(price_cube(preset, work, random_tiling(preset)), preset.cube_cores);
   }));
 }
@@ -274,7 +315,7 @@ TEST_CASE("npu cost: faster parts never make it slower") {
   CHECK(holds("monotone in bandwidth and clock", kCases, [] {
     const Preset preset = random_preset();
     const VectorWork vector = random_vector_work();
-    const CubeWork cube = random_cube_work(3000);
+    const CubeWork cube = random_fused_work(3000);
     const CubeTiling tiling = random_tiling(preset);
     const int64_t blocks = pick(1, preset.vector_cores);
     const int64_t vector_ns = price_vector(preset, vector, blocks).total_ns;
@@ -299,6 +340,7 @@ TEST_CASE("npu cost: more cores never make it slower and block_dim stays within 
     preset.cube_cores = pick(1, 4);
     preset.vector_cores = pick(1, 16);
     const Split split{.work = random_vector_work()};
+    // Nothing fused to it: that runs on the vector cores of each cube core, which get fewer.
     const CubeWork cube = random_cube_work(48);
     const TaskPrice vector_before = choose_vector(preset, {split}, preset.vector_cores).price;
     const TaskPrice cube_before = choose_cube(preset, cube, preset.cube_cores).price;

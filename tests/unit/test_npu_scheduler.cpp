@@ -12,6 +12,7 @@
 #include "keel/ops/ops.h"
 
 #include "npu_model_for_tests.h"
+#include "support/fusing.h"
 
 using namespace keel;
 using namespace keel::npu;
@@ -223,6 +224,33 @@ TEST_CASE("npu scheduler: what the device supports has a price and what has none
   const std::string error = error_of([&] { schedule(load_preset("ascend910b1"), node); });
   CHECK(contains(error, "frobnicate"));
   CHECK(contains(error, "no price"));
+}
+
+TEST_CASE("npu scheduler: a fused product is priced by what it reads and writes") {
+  Graph graph;
+  const Value table = graph.input("table", u8, {1000, 256});
+  const Value rows = graph.input("rows", i32, {96});
+  const Value w = graph.input("w", f32, {256, 128});
+  const Value bias = graph.input("bias", f32, {128});
+  const Value beside = graph.input("beside", f32, {96, 128});
+  const Value x = cast(gather(table, rows), f32) / 255.0f;
+  graph.set_outputs({tanh(matmul(x, w) + bias) * beside});
+  const auto clusters = fuse(graph, keel_test::everything);
+  const auto fused = fuse_products(*clusters, keel_test::everything);
+  const Preset preset = load_preset("ascend910b1");
+  const Launch launch = schedule(preset, keel_test::only_node(*fused, "fused_product"));
+  // Of the table only the rows that are named; one float beside each result. What is read for a
+  // whole row or column stays in the core.
+  CHECK(launch.price.bytes_in == 96 * 256 + 256 * 128 * 4 + 96 * 128 * 4);
+  CHECK(launch.price.bytes_out == 96 * 128 * 4);
+  // The product's, and one for each of add, tanh and mul.
+  CHECK(launch.price.flops == 2 * 96 * 128 * 256 + 3 * 96 * 128);
+  CHECK(launch.price.busy(Unit::kVector) > 0);
+
+  const auto apart = [&](const char* op) {
+    return schedule(preset, keel_test::only_node(*clusters, op)).price.total_ns;
+  };
+  CHECK(launch.price.total_ns < apart("matmul") + apart("gather"));
 }
 
 namespace {
