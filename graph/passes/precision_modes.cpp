@@ -1,4 +1,6 @@
-#include "keel/core/base/error.h"
+#include <algorithm>
+
+#include "keel/core/base/environment.h"
 #include "keel/graph/passes/precision.h"
 
 namespace keel {
@@ -37,15 +39,9 @@ std::vector<std::string> precision_names() {
 }
 
 const PrecisionMode& find_precision_mode(const std::string& name) {
-  std::string known;
-  for (const PrecisionMode& mode : precision_modes()) {
-    if (mode.name == name) return mode;
-    known += (known.empty() ? "" : ", ") + mode.name;
-  }
-  throw Error({.op = "precision",
-               .expected = "one of " + known,
-               .got = "'" + name + "'",
-               .kind = ErrorKind::kInvalidArgument});
+  const std::string known = parse_choice(name, "precision", precision_names());
+  return *std::find_if(precision_modes().begin(), precision_modes().end(),
+                       [&](const PrecisionMode& mode) { return mode.name == known; });
 }
 
 }  // namespace keel

@@ -234,6 +234,7 @@ TEST_CASE("precision: an unknown mode is refused naming the modes") {
   const std::string text = error_of([] { find_precision_mode("mixed_fp8"); });
   CHECK(contains(text, "one of fp32, mixed_bf16, mixed_fp16"));
   CHECK(contains(text, "'mixed_fp8'"));
+  CHECK(contains(text, "did you mean 'mixed_fp16'?"));
 }
 
 TEST_SUITE_END();
