@@ -15,6 +15,7 @@
 #include <mutex>
 #include <new>
 #include <sched.h>
+#include <thread>
 #include <unistd.h>
 
 #include <oneapi/tbb/global_control.h>
@@ -96,7 +97,7 @@ class Fork {
 
  private:
   void attempt(int index) {
-    if (&inside_chunk != caller_ && sched_getcpu() == processor_) keep_off(processor_);
+    if (std::this_thread::get_id() != caller_ && sched_getcpu() == processor_) keep_off(processor_);
     // A chunk is skipped only for the failure of a lower one, so the lowest that throws always
     // runs.
     if (index > failed_.load(std::memory_order_relaxed)) return;
@@ -112,8 +113,8 @@ class Fork {
     }
   }
 
-  const bool* caller_ = &inside_chunk;  // each thread has its own
-  int processor_ = sched_getcpu();      // where the caller was when it forked
+  const std::thread::id caller_ = std::this_thread::get_id();
+  const int processor_ = sched_getcpu();  // where the caller was when it forked
   FunctionRef<void(int)> chunk_;
   std::atomic<int> unfinished_;
   std::atomic<int> failed_;  // the lowest index that threw

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <initializer_list>
 #include <numeric>
+#include <sched.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -13,22 +14,13 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/parallel_for.h"
 
+#include "support/threads.h"
+
 namespace {
 
 using keel::FunctionRef;
 using keel::parallel_for;
-
-// Puts the number of threads back.
-class Threads {
- public:
-  explicit Threads(int n) : before_(keel::compute_threads()) { keel::set_compute_threads(n); }
-  ~Threads() { keel::set_compute_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_;
-};
+using keel_test::Threads;
 
 int doubled(int x) { return 2 * x; }
 
@@ -196,6 +188,30 @@ TEST_CASE("a function reference calls lambdas and functions and copies cheaply")
   const FunctionRef<void(std::string&, const std::string&)> by_reference = append;
   by_reference(text, "b");
   CHECK(text == "ab");
+}
+
+TEST_CASE("forks leave the caller its processors and keep workers within the process") {
+  const auto allowed = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    REQUIRE(sched_getaffinity(0, sizeof(set), &set) == 0);
+    return set;
+  };
+  const cpu_set_t before = allowed();
+  const Threads four(4);
+  std::atomic<int> outside{0};
+  for (int round = 0; round < 200; ++round) {
+    parallel_for(8, [&](int) {
+      cpu_set_t mine, both;
+      CPU_ZERO(&mine);
+      sched_getaffinity(0, sizeof(mine), &mine);
+      CPU_AND(&both, &mine, &before);
+      if (CPU_COUNT(&mine) == 0 || !CPU_EQUAL(&both, &mine)) ++outside;
+    });
+  }
+  CHECK(outside == 0);
+  const cpu_set_t after = allowed();
+  CHECK(CPU_EQUAL(&after, &before));
 }
 
 TEST_SUITE_END();
