@@ -4,15 +4,15 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/core/base/parallel_for.h"
 #include "keel/core/base/random.h"
 #include "keel/data/formats/digits.h"
+
+#include "support/threads.h"
 
 TEST_SUITE_BEGIN("unit");
 
 namespace {
 
-using keel::DigitsOptions;
 using keel::Error;
 using keel::LabelledImages;
 using keel::LabelledSplits;
@@ -83,13 +83,11 @@ TEST_CASE("digits: item i depends on the seed and i alone") {
 }
 
 TEST_CASE("digits: the number of threads changes nothing") {
-  const int before = keel::compute_threads();
-  const DigitsOptions options{.seed = 1, .train_count = 1100, .test_count = 10};
-  keel::set_compute_threads(1);
-  const LabelledSplits one = keel::make_digits(options);
-  keel::set_compute_threads(3);
-  const LabelledSplits three = keel::make_digits(options);
-  keel::set_compute_threads(before);
+  const auto make = [](int threads) {
+    const keel_test::Threads some(threads);
+    return keel::make_digits({.seed = 1, .train_count = 1100, .test_count = 10});
+  };
+  const LabelledSplits one = make(1), three = make(3);
   CHECK(keel::bit_equal(one.train.images, three.train.images));
   CHECK(keel::bit_equal(one.train.labels, three.train.labels));
 }

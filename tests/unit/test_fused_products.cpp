@@ -2,7 +2,6 @@
 // session that does not fuse, whatever the shapes, threads and places of the results.
 #include <doctest/doctest.h>
 
-#include "keel/core/base/parallel_for.h"
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/elementwise.h"
@@ -13,18 +12,14 @@
 #include "keel/ops/reduce.h"
 
 #include "ops_for_tests.h"
+#include "support/threads.h"
 
 namespace keel {
 namespace {
 
+using keel_test::Threads;
 using testing::contains;
 using testing::error_of;
-
-struct Threads {
-  explicit Threads(int n) : before(compute_threads()) { set_compute_threads(n); }
-  ~Threads() { set_compute_threads(before); }
-  int before;
-};
 
 Tensor bytes(const Shape& shape, uint32_t seed) {
   Tensor t(u8, shape);

@@ -8,11 +8,11 @@
 
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/presets/preset.h"
-#include "keel/core/base/parallel_for.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/random.h"
 
 #include "ops_for_tests.h"
+#include "support/threads.h"
 
 namespace keel {
 namespace {
@@ -227,14 +227,13 @@ TEST_CASE("float status: a launch reports what it raised itself") {
 
 TEST_CASE("float status: bits and status are the same for any number of threads") {
   const PresetScope preset("ascend910");
-  const int threads = compute_threads();
   constexpr int64_t kElements = 600000;
   // One element of the last block overflows.
   const Tensor x =
       halves({kElements}, [](int64_t i) { return i == kElements - 3 ? 60000.0 : 1.0; });
   std::vector<double> first;
   for (const int n : {1, 2, 5}) {
-    set_compute_threads(n);
+    const keel_test::Threads some(n);
     const auto out = run([](Value v) { return v + v; }, x);
     CHECK(out[kElements - 3] == kLargest);
     CHECK(status() == kFloatStatusF16Overflow);
@@ -243,7 +242,6 @@ TEST_CASE("float status: bits and status are the same for any number of threads"
     CHECK(run([](Value v) { return sum(v); }, x)[0] == kLargest);
     CHECK(status() == kFloatStatusF16Overflow);
   }
-  set_compute_threads(threads);
 }
 
 TEST_SUITE_END();

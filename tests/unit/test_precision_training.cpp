@@ -6,9 +6,8 @@
 #include <doctest/doctest.h>
 #include <keel/keel.h>
 
-#include "keel/core/base/parallel_for.h"
-
 #include "runtime_for_tests.h"
+#include "support/threads.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -16,6 +15,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::Threads;
 
 constexpr int64_t kBatch = 16;
 constexpr int64_t kInputs = 20;
@@ -102,21 +102,19 @@ TEST_CASE("precision: losses of a mixed training stay close to those of f32") {
 }
 
 TEST_CASE("precision: no bit depends on loop size or threads or fusion") {
-  const int threads = compute_threads();
   for (const char* backend : {"cpu", "npu"}) {
     for (const char* mode : {"mixed_bf16", "mixed_fp16"}) {
       CAPTURE(backend);
       CAPTURE(mode);
       const Training expected = train(backend, mode);
       for (const int count : {1, 2, 3}) {
-        set_compute_threads(count);
+        const Threads some(count);
         for (const bool fuse : {true, false}) {
           const Training other = train(backend, mode, fuse, count * 7);
           CHECK(other.losses == expected.losses);
           CHECK(other.sha256 == expected.sha256);
         }
       }
-      set_compute_threads(threads);
     }
   }
 }
