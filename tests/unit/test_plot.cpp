@@ -75,6 +75,18 @@ TEST_CASE("plots: one mark for each datum and text that is safe") {
   CHECK(contains(bars, "two, q: 3 (us)"));
 }
 
+TEST_CASE("plots: a series is found by its name or added behind the others") {
+  std::vector<keel_cli::Series> all;
+  keel_cli::series_named(all, "a", {3, 1}).marks.push_back({1, 2});
+  keel_cli::series_named(all, "b", {2, 0}).marks.push_back({1, 5});
+  keel_cli::series_named(all, "a", {7, 7}).marks.push_back({2, 3});
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].name == "a");
+  CHECK(all[0].look.colour == 3);
+  CHECK(all[0].marks.size() == 2);
+  CHECK(all[1].marks[0].y == 5);
+}
+
 TEST_CASE("plots: numbers are short") {
   CHECK(keel_cli::short_number(0) == "0");
   CHECK(keel_cli::short_number(0.03125) == "0.0312");
