@@ -1,5 +1,5 @@
-// What the hand-written training steps share: floats on huge pages, an exponential, the softmax of
-// ten classes' rows. Only for files that are compiled for AVX-512.
+// What the hand-written training steps share: floats on huge pages, an exponential. Only for files
+// that are compiled for AVX-512.
 #ifndef KEEL_TESTS_BENCH_HAND_VECTORS_H
 #define KEEL_TESTS_BENCH_HAND_VECTORS_H
 
