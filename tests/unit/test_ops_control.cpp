@@ -1,5 +1,6 @@
 // What the ops with bodies and dequeue demand of types; the builders of graph/control are tested
 // elsewhere.
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -92,6 +93,63 @@ TEST_CASE("while_loop demands loop variables of fixed types") {
   CHECK(contains(build(condition, body_of({count, vector}, {1, 1}), n), "body: count"));
   CHECK(contains(build(condition, body_of({count, vector}, {}), n), "the next count"));
   CHECK(contains(build(condition, body, x), "i64[]"));
+}
+
+TEST_CASE("fused_product demands a product and element-wise ops around it") {
+  Graph g;
+  const Value x = g.input("x", f32, {3, 4});
+  const Value w = g.input("w", f32, {4, 2});
+  const Value bias = g.input("bias", f32, {2});
+  const Type product_type{f32, {3, 2}};
+  using Build = std::function<Values(Graph&)>;
+  const auto made = [](const std::vector<Type>& inputs, const Build& outputs) {
+    const auto body = body_of(inputs, {});
+    body->set_outputs(outputs(*body));
+    return body;
+  };
+  const auto load = [&](const Build& outputs) { return made({x.type(), w.type()}, outputs); };
+  const auto product = [](Graph& b) { return matmul(b.inputs()[0], b.inputs()[1]); };
+  const auto good =
+      load([&](Graph& b) { return Values{matmul(exp(b.inputs()[0]), b.inputs()[1])}; });
+  const auto epilogue = made({product_type, bias.type()}, [](Graph& b) {
+    return Values{tanh(b.inputs()[0] + b.inputs()[1]), cast(b.inputs()[0], f16)};
+  });
+  const auto build = [&](const std::shared_ptr<Graph>& first, const std::shared_ptr<Graph>& second,
+                         const Values& inputs) {
+    return error_of([&] { g.add("fused_product", inputs, {}, CallSite::here(), {first, second}); });
+  };
+  CHECK(build(good, epilogue, {x, w, bias}).empty());
+  const Node& node = g.node(static_cast<uint32_t>(g.size() - 1));
+  CHECK(node.types() == std::vector<Type>{product_type, {f16, {3, 2}}});
+
+  // What the first body may hold and has to end in.
+  const auto summed = load(
+      [&](Graph& b) { return Values{matmul(b.inputs()[0], b.inputs()[1] + sum(b.inputs()[0]))}; });
+  CHECK(contains(build(summed, epilogue, {x, w, bias}), "gather and element-wise ops"));
+  const auto none = load([](Graph& b) { return Values{exp(b.inputs()[0])}; });
+  CHECK(contains(build(none, epilogue, {x, w, bias}), "got 0 products"));
+  const auto behind = load([&](Graph& b) { return Values{exp(product(b))}; });
+  CHECK(contains(build(behind, epilogue, {x, w, bias}), "made by its only product"));
+  const auto twice = load([&](Graph& b) { return Values{product(b), product(b)}; });
+  CHECK(contains(build(twice, epilogue, {x, w, bias}), "got 2 products"));
+  const auto with_state = load([&](Graph& b) {
+    b.state("s", zeros({2}));
+    return Values{product(b)};
+  });
+  CHECK(contains(build(with_state, epilogue, {x, w, bias}), "no states or updates"));
+
+  // The second, and how the two are linked.
+  const auto reduced =
+      made({product_type, bias.type()}, [](Graph& b) { return Values{sum(b.inputs()[0])}; });
+  CHECK(contains(build(good, reduced, {x, w, bias}), "element-wise ops only"));
+  const auto nothing = made({product_type, bias.type()}, [](Graph&) { return Values{}; });
+  CHECK(contains(build(good, nothing, {x, w, bias}), "at least one output"));
+  const auto unlinked =
+      made({{f32, {2, 3}}, bias.type()}, [](Graph& b) { return Values{exp(b.inputs()[0])}; });
+  CHECK(contains(build(good, unlinked, {x, w, bias}), "the types that the bodies take"));
+  for (const Values& inputs : {Values{x, w}, Values{x, w, bias, bias}, Values{w, x, bias}}) {
+    CHECK(contains(build(good, epilogue, inputs), "the types that the bodies take"));
+  }
 }
 
 }  // namespace
