@@ -7,6 +7,39 @@
 #include "cli/train_options.h"
 
 namespace keel_cli {
+namespace {
+
+// What --compiled compiles for.
+struct Target {
+  std::string backend;
+  int64_t batch;
+  std::string precision;
+};
+
+void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value loss,
+                    const Target& target) {
+  keel::Session session(graph, keel::device(target.backend + ":0"),
+                        {.precision = target.precision});
+  keel::ElementSpec element{
+      {{"image", {keel::u8, {target.batch, 784}}}, {"label", {keel::u8, {target.batch}}}}};
+  const auto queue = std::make_shared<keel::DeviceQueue>(
+      session.device(), std::move(element), keel::DeviceQueueOptions{.name = "train", .depth = 1});
+  const keel::Loop loop = session.sink(update, {loss}, queue);
+  const keel::CompileReport& report = loop.compile_report();
+  std::cout << loop.describe() << "loop: " << keel::name_of(loop.kind());
+  if (!loop.placement().reason.empty()) std::cout << " (" << loop.placement().reason << ")";
+  std::cout << "\ninserted:";
+  for (const keel::InsertedOp& op : report.inserted_ops)
+    std::cout << " " << op.type << " " << op.name << ";";
+  std::cout << "\nnot fused:\n";
+  for (const std::string& reason : report.not_fused) std::cout << "  " << reason << "\n";
+  if (target.precision == keel::kDefaultPrecision) return;
+  std::cout << "precision: " << target.precision << "\n";
+  for (const auto& decision : report.precision.decisions)
+    std::cout << "  " << keel::to_string(decision) << "\n";
+}
+
+}  // namespace
 
 int run_graph(const std::vector<std::string>& words) {
   CommandLine line("graph", "prints a model's training step as text");
@@ -25,10 +58,8 @@ int run_graph(const std::vector<std::string>& words) {
   const auto& model = keel_examples::find_model(line.text("model").value_or("softmax"));
   const std::string optimizer =
       line.choice("optimizer", {"sgd", "momentum", "adam", "adamw"}).value_or("sgd");
-  const std::string backend = line.choice("backend", keel::backend_names()).value_or("npu");
-  const int64_t batch = line.integer("batch", 1, int64_t{1} << 32).value_or(100);
-
-  const std::string precision = read_precision(line);
+  const Target target{read_backend(line), line.integer("batch", 1, int64_t{1} << 32).value_or(100),
+                      read_precision(line)};
   if (line.has("precision") && !line.has("compiled")) {
     throw keel::Error({.op = "--precision",
                        .message = "is decided when the step is compiled",
@@ -40,27 +71,7 @@ int run_graph(const std::vector<std::string>& words) {
   const auto classifier = model.build(graph);
   const keel::Update update = make_optimizer(optimizer, model.sgd_rate).minimize(classifier.loss);
   if (line.has("compiled")) {
-    keel::Session session(graph, keel::device(backend + ":0"), {.precision = precision});
-    keel::ElementSpec element{
-        {{"image", {keel::u8, {batch, 784}}}, {"label", {keel::u8, {batch}}}}};
-    const auto queue =
-        std::make_shared<keel::DeviceQueue>(session.device(), std::move(element),
-                                            keel::DeviceQueueOptions{.name = "train", .depth = 1});
-    const keel::Loop loop = session.sink(update, {classifier.loss}, queue);
-    std::cout << loop.describe();
-    std::cout << "loop: " << keel::name_of(loop.kind());
-    if (!loop.placement().reason.empty()) std::cout << " (" << loop.placement().reason << ")";
-    std::cout << "\ninserted:";
-    for (const keel::InsertedOp& op : loop.compile_report().inserted_ops)
-      std::cout << " " << op.type << " " << op.name << ";";
-    std::cout << "\n";
-    std::cout << "not fused:\n";
-    for (const std::string& reason : loop.compile_report().not_fused)
-      std::cout << "  " << reason << "\n";
-    if (precision == keel::kDefaultPrecision) return kExitDone;
-    std::cout << "precision: " << precision << "\n";
-    for (const auto& decision : loop.compile_report().precision.decisions)
-      std::cout << "  " << keel::to_string(decision) << "\n";
+    print_compiled(graph, update, classifier.loss, target);
     return kExitDone;
   }
   graph.prepare_loop(update, {classifier.loss});
