@@ -71,7 +71,7 @@ void check_limits() {
   CHECK(l[1] == -infinity);
   CHECK(l[2] == -infinity);
   CHECK(l[3] == infinity);
-  for (const size_t i : {4, 5, 6}) CHECK(std::isnan(l[i]));
+  for (const size_t i : {size_t{4}, size_t{5}, size_t{6}}) CHECK(std::isnan(l[i]));
 }
 
 template <class T>
