@@ -3,7 +3,7 @@
 // is at hand. Which of it pays is for the backend to say; bits do not change, since every op rounds
 // as it would alone.
 #include <algorithm>
-#include <optional>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -13,6 +13,7 @@
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/graph/passes/product_parts.h"
 
 namespace keel {
 namespace {
@@ -29,17 +30,6 @@ bool gathers_rows(const Node& node) {
   }
   return false;
 }
-
-// Element-wise ops of one variable that turn `source` into the value that a product reads.
-struct Load {
-  Value source;
-  const Graph* body = nullptr;  // the cluster's, which has `result`; null where it is one node
-  Value result;                 // in that body or, without one, in the graph
-  // Where the source's rows are gathered on the way: the node that would do it.
-  const Node* gather = nullptr;
-
-  Value stored() const { return gather == nullptr ? source : gather->input(0); }
-};
 
 class ProductFuser {
  public:
@@ -115,9 +105,7 @@ class ProductFuser {
       if (it == epilogue_of_.end()) continue;
       const Support support = trial(id);
       if (support.supported) continue;
-      tell(described(from_.node(id)) + " -> " + described(from_.node(it->second)) +
-               ": the backend declines: " + support.reason,
-           from_.node(it->second));
+      decline(described(from_.node(id)), from_.node(it->second), support);
       product_of_.erase(it->second);
       epilogue_of_.erase(it);
     }
@@ -133,41 +121,44 @@ class ProductFuser {
         }
       }
     }
-    // All products that read a value load it, or none: otherwise it has to be stored anyway.
-    for (bool again = true; again;) {
-      again = false;
-      for (const uint32_t id : products_) {
-        if (!loads_something(id)) continue;
-        const Support support = trial(id, false);
-        if (support.supported) continue;
-        for (const Value& v : from_.node(id).inputs()) {
-          if (loads_.erase(v) == 0) continue;
-          tell(described(v.node()) + " -> " + described(from_.node(id)) +
-                   ": the backend declines: " + support.reason,
-               from_.node(id));
+    // All products that read a value load it, or none: otherwise it has to be stored anyway. So
+    // where one cannot, those beside it are asked again.
+    std::vector<uint32_t> asked = products_;
+    for (size_t i = 0; i < asked.size(); ++i) {
+      const uint32_t id = asked[i];
+      if (!loads_something(id)) continue;
+      const Support support = trial(id, false);
+      if (support.supported) continue;
+      for (const Value& v : from_.node(id).inputs()) {
+        if (loads_.erase(v) == 0) continue;
+        decline(described(v.node()), from_.node(id), support);
+        for (const uint32_t reader : readers_.at(v)) {
+          if (reader != id) asked.push_back(reader);
         }
-        again = true;
       }
     }
   }
 
   // Rows that only loads read are gathered as the products load them, by all of these or by none.
   void find_gathers() {
-    std::unordered_map<Value, std::vector<Load*>, ValueHash> by_source;
-    for (auto& [v, load] : loads_) by_source[load.source].push_back(&load);
-    for (auto& [source, loads] : by_source) {
-      const Node& gather = source.node();
-      const bool rows = gathers_rows(gather) && !fetched_.contains(source);
-      const std::vector<uint32_t>& readers = readers_.at(source);
-      if (!rows || !std::all_of(readers.begin(), readers.end(),
-                                [&](uint32_t id) { return all_loaded(from_.node(id)); })) {
+    std::map<uint32_t, std::vector<ProductLoad*>> by_gather;  // in the graph's order
+    for (auto& [v, load] : loads_) {
+      if (gathers_rows(load.source.node())) by_gather[load.source.node_id()].push_back(&load);
+    }
+    for (auto& [id, loads] : by_gather) {
+      const Node& gather = from_.node(id);
+      const bool only_loads = !fetched_.contains(gather.output());
+      const std::vector<uint32_t>& readers = readers_.at(gather.output());
+      if (!only_loads || !std::all_of(readers.begin(), readers.end(), [&](uint32_t reader) {
+            return all_loaded(from_.node(reader));
+          })) {
         continue;
       }
-      for (Load* load : loads) load->gather = &gather;
+      for (ProductLoad* load : loads) load->gather = &gather;
       if (all_accepted(gather)) {
         gathered_.insert(gather.id());
       } else {
-        for (Load* load : loads) load->gather = nullptr;
+        for (ProductLoad* load : loads) load->gather = nullptr;
       }
     }
   }
@@ -183,9 +174,7 @@ class ProductFuser {
       if (!reads) continue;
       const Support support = trial(id, false);
       if (support.supported) continue;
-      tell(described(gather) + " -> " + described(from_.node(id)) +
-               ": the backend declines: " + support.reason,
-           from_.node(id));
+      decline(described(gather), from_.node(id), support);
       return false;
     }
     return true;
@@ -205,164 +194,15 @@ class ProductFuser {
                        [&](uint32_t id) { return is_product(from_.node(id)); });
   }
 
-  std::optional<Load> load_of(const Value& v) const {
-    const Node& node = v.node();
-    Load load;
-    load.result = v;
-    Values sources;
-    if (node.bodies().empty()) {
-      add_sources(node, sources);
-    } else {
-      load.body = node.bodies()[0].get();
-      load.result = load.body->outputs()[v.output()];
-      const std::vector<bool> needed = needed_for(*load.body, load.result);
-      for (size_t i = 0; i < load.body->inputs().size(); ++i) {
-        if (needed[load.body->inputs()[i].node_id()]) sources.push_back(node.input(i));
-      }
-    }
-    if (sources.size() != 1 || sources[0].shape() != v.shape()) return std::nullopt;
-    load.source = sources[0];
-    return load;
-  }
-
-  static void add_sources(const Node& node, Values& sources) {
-    for (const Value& v : node.inputs()) {
-      const bool known = std::find(sources.begin(), sources.end(), v) != sources.end();
-      if (!is_scalar_constant(v) && !known) sources.push_back(v);
-    }
-  }
-
-  static std::vector<bool> needed_for(const Graph& body, const Value& result) {
-    std::vector<bool> needed(body.size(), false);
-    needed[result.node_id()] = true;
-    for (uint32_t id = result.node_id() + 1; id-- > 0;) {
-      if (!needed[id]) continue;
-      for (const Value& v : body.node(id).inputs()) needed[v.node_id()] = true;
-    }
-    return needed;
-  }
-
-  // ---- bodies
-
-  struct Parts {
-    Values inputs;  // of from_: the operands' sources, then what else the epilogue reads
-    std::vector<std::shared_ptr<Graph>> bodies;
-    Values outputs;  // of from_, paired with the node's outputs
-    CallSite site;
-  };
-
-  Parts make_parts(uint32_t id, bool with_epilogue) const {
-    const Node& product = from_.node(id);
-    Parts parts;
-    parts.site = product.site();
-    auto load = std::make_shared<Graph>(from_.ops());
-    const auto bring = [&](const Value& v) {
-      parts.inputs.push_back(v);
-      return load->input("v" + std::to_string(parts.inputs.size() - 1), v.dtype(), v.shape(),
-                         v.node().site());
-    };
-    Values operands;
-    for (const Value& v : product.inputs()) {
-      const auto it = loads_.find(v);
-      operands.push_back(bring(it == loads_.end() ? v : it->second.stored()));
-    }
-    for (size_t i = 0; i < operands.size(); ++i) {
-      const auto it = loads_.find(product.input(i));
-      if (it == loads_.end()) continue;
-      if (const Node* gather = it->second.gather) {
-        operands[i] = load->add(gather->op(), {operands[i], bring(gather->input(1))},
-                                gather->attributes(), gather->site())
-                          .output();
-      }
-      operands[i] = copy_load(it->second, operands[i], *load);
-    }
-    load->set_outputs(
-        {load->add(product.op(), operands, product.attributes(), product.site()).output()});
-    parts.bodies = {load, nullptr};
+  ProductParts parts_with(uint32_t id, bool with_epilogue) const {
     const auto it = epilogue_of_.find(id);
-    if (it == epilogue_of_.end() || !with_epilogue) {
-      auto same = std::make_shared<Graph>(from_.ops());
-      const Type& type = product.type();
-      same->set_outputs({same->input("product", type.dtype, type.shape, product.site())});
-      parts.bodies[1] = same;
-      parts.outputs = {product.output()};
-    } else {
-      add_epilogue(product, from_.node(it->second), parts);
-    }
-    return parts;
-  }
-
-  // Copies the nodes that lead to the load's result, which is returned.
-  static Value copy_load(const Load& load, const Value& source, Graph& to) {
-    std::unordered_map<Value, Value, ValueHash> map;
-    const auto copy = [&](const Node& node) {
-      Values inputs;
-      for (const Value& v : node.inputs()) {
-        if (is_scalar_constant(v) && !map.contains(v)) {
-          map[v] = to.constant(v.node().as<ConstantAttributes>().value, v.node().site());
-        }
-        inputs.push_back(map.at(v));
-      }
-      const Node& fresh = to.add(node.op(), inputs, node.attributes(), node.site());
-      for (size_t i = 0; i < node.types().size(); ++i) map[node.output(i)] = fresh.output(i);
-    };
-    if (load.body == nullptr) {
-      map[load.source] = source;
-      copy(load.result.node());
-      return map.at(load.result);
-    }
-    const std::vector<bool> needed = needed_for(*load.body, load.result);
-    for (const Value& v : load.body->inputs()) {
-      if (needed[v.node_id()]) map[v] = source;
-    }
-    for (const Node& node : load.body->nodes()) {
-      if (needed[node.id()] && !node.has(kSource)) copy(node);
-    }
-    return map.at(load.result);
-  }
-
-  // The cluster's body with the product as its first input.
-  void add_epilogue(const Node& product, const Node& epilogue, Parts& parts) const {
-    auto body = std::make_shared<Graph>(from_.ops());
-    std::unordered_map<Value, Value, ValueHash> map;  // of from_
-    map[product.output()] =
-        body->input("product", product.type().dtype, product.type().shape, product.site());
-    Values inputs;  // of the epilogue, in the body
-    for (const Value& v : epilogue.inputs()) {
-      Value& inner = map[v];
-      if (!inner.valid() && is_scalar_constant(v)) {
-        inner = body->constant(v.node().as<ConstantAttributes>().value, v.node().site());
-      } else if (!inner.valid()) {
-        inner = body->input("v" + std::to_string(parts.inputs.size()), v.dtype(), v.shape(),
-                            v.node().site());
-        parts.inputs.push_back(v);
-      }
-      inputs.push_back(inner);
-    }
-    Values outputs;
-    if (epilogue.bodies().empty()) {
-      const Node& copy = body->add(epilogue.op(), inputs, epilogue.attributes(), epilogue.site());
-      outputs = {copy.output()};
-    } else {
-      const Graph& cluster = *epilogue.bodies()[0];
-      Cloner inside(cluster, *body);
-      for (size_t i = 0; i < inputs.size(); ++i) inside.map(cluster.inputs()[i], inputs[i]);
-      for (const Node& node : cluster.nodes()) {
-        if (node.op_name() != "input") inside.clone(node);
-      }
-      outputs = inside(cluster.outputs());
-    }
-    body->set_outputs(outputs);
-    for (size_t i = 0; i < epilogue.types().size(); ++i) {
-      parts.outputs.push_back(epilogue.output(i));
-    }
-    parts.bodies[1] = body;
-    parts.site = epilogue.site();
+    const bool has = with_epilogue && it != epilogue_of_.end();
+    return parts_of(from_, from_.node(id), loads_, has ? &from_.node(it->second) : nullptr);
   }
 
   // What the backend says to a product with its loads and, perhaps, its epilogue.
   Support trial(uint32_t id, bool with_epilogue = true) const {
-    const Parts parts = make_parts(id, with_epilogue);
+    const ProductParts parts = parts_with(id, with_epilogue);
     Graph graph(from_.ops());
     Values stand_ins;
     for (const Value& v : parts.inputs) {
@@ -409,11 +249,14 @@ class ProductFuser {
   }
 
   void emit_fused(uint32_t id) {
-    const Parts parts = make_parts(id, true);
+    const ProductParts parts = parts_with(id, true);
     const Node& node = to_.add(op_, cloner_(parts.inputs), {}, parts.site, parts.bodies);
     for (size_t i = 0; i < parts.outputs.size(); ++i) cloner_.map(parts.outputs[i], node.output(i));
   }
 
+  void decline(const std::string& what, const Node& with, const Support& support) {
+    tell(what + " -> " + described(with) + ": the backend declines: " + support.reason, with);
+  }
   void tell(const std::string& what, const Node& node) {
     if (report_ != nullptr) report_->add(what, line_of(node));
   }
@@ -429,7 +272,7 @@ class ProductFuser {
   std::unordered_map<Value, std::vector<uint32_t>, ValueHash> readers_;
   std::unordered_set<Value, ValueHash> fetched_;
   std::unordered_map<uint32_t, uint32_t> epilogue_of_, product_of_;  // product <-> epilogue
-  std::unordered_map<Value, Load, ValueHash> loads_;
+  ProductLoads loads_;
   std::unordered_set<uint32_t> gathered_;  // nodes that products do as they load
 };
 

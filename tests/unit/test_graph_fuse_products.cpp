@@ -168,6 +168,53 @@ TEST_CASE("fuse products: all products that read a load take it or none") {
   CHECK(reports(report, "the backend declines: left operands only"));
 }
 
+TEST_CASE("fuse products: where a load is given up the products beside it are asked again") {
+  Graph g;
+  const Value w = g.input("w", keel::f32, {4, 4});
+  const Value a = keel::cast(g.input("a", keel::u8, {4, 4}), keel::f32) / 255.0f;
+  const Value b = keel::cast(g.input("b", keel::u8, {4, 4}), keel::f32) / 255.0f;
+  // This backend loads bytes on both sides, or on the left.
+  const auto not_right_alone = [](const Node& node) -> Support {
+    const bool right = node.op_name() == "fused_product" && node.input(1).dtype() == keel::u8;
+    if (!right || node.input(0).dtype() == keel::u8) return {true, ""};
+    return {false, "not on the right alone"};
+  };
+  // The first would load both, if the second did not need `a` in memory.
+  g.set_outputs({keel::matmul(a, b), keel::matmul(w, a)});
+  FuseReport report;
+  CHECK(count_op(*fused(g, not_right_alone, &report), "fused_product") == 0);
+  CHECK(report.lines.size() == 2);
+}
+
+TEST_CASE("fuse products: what is declined is told in the order of the graph") {
+  const auto lines = [] {
+    Graph g;
+    const Value rows = g.input("rows", keel::i32, {4});
+    keel::Values outputs;
+    for (int i = 0; i < 6; ++i) {
+      const std::string name = std::to_string(i);
+      const Value table = g.input("t" + name, keel::u8, {9, 4});
+      const Value x = keel::cast(keel::gather(table, rows), keel::f32) / 255.0f;
+      outputs.push_back(keel::matmul(x, g.input("w" + name, keel::f32, {4, 4})));
+    }
+    g.set_outputs(outputs);
+    const auto no_rows = [](const Node& node) -> Support {
+      if (node.op_name() != "fused_product" || node.inputs().size() < 3) return {true, ""};
+      return {false, "no rows"};
+    };
+    FuseReport report;
+    fused(g, no_rows, &report);
+    return report.lines;
+  };
+  const std::vector<std::string> first = lines();
+  REQUIRE(first.size() == 6);
+  for (int again = 0; again < 5; ++again) CHECK(lines() == first);
+  const auto gather = [&](size_t line) {
+    return std::stoi(first[line].substr(first[line].find('%') + 1));
+  };
+  for (size_t i = 1; i < first.size(); ++i) CHECK(gather(i) > gather(i - 1));
+}
+
 TEST_CASE("fuse products: what else reads a product keeps it apart and says so") {
   Graph g;
   const Value x = g.input("x", keel::f32, {4, 4});

@@ -1,0 +1,161 @@
+#include "keel/graph/passes/product_parts.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "keel/graph/passes/cloner.h"
+#include "keel/graph/passes/fuse_clusters.h"
+
+namespace keel {
+namespace {
+
+void add_sources(const Node& node, Values& sources) {
+  for (const Value& v : node.inputs()) {
+    const bool known = std::find(sources.begin(), sources.end(), v) != sources.end();
+    if (!is_scalar_constant(v) && !known) sources.push_back(v);
+  }
+}
+
+std::vector<bool> needed_for(const Graph& body, const Value& result) {
+  std::vector<bool> needed(body.size(), false);
+  needed[result.node_id()] = true;
+  for (uint32_t id = result.node_id() + 1; id-- > 0;) {
+    if (!needed[id]) continue;
+    for (const Value& v : body.node(id).inputs()) needed[v.node_id()] = true;
+  }
+  return needed;
+}
+
+// Copies the nodes that lead to the load's result, which is returned.
+Value copy_load(const ProductLoad& load, const Value& source, Graph& to) {
+  std::unordered_map<Value, Value, ValueHash> map;
+  const auto copy = [&](const Node& node) {
+    Values inputs;
+    for (const Value& v : node.inputs()) {
+      if (is_scalar_constant(v) && !map.contains(v)) {
+        map[v] = to.constant(v.node().as<ConstantAttributes>().value, v.node().site());
+      }
+      inputs.push_back(map.at(v));
+    }
+    const Node& fresh = to.add(node.op(), inputs, node.attributes(), node.site());
+    for (size_t i = 0; i < node.types().size(); ++i) map[node.output(i)] = fresh.output(i);
+  };
+  if (load.body == nullptr) {
+    map[load.source] = source;
+    copy(load.result.node());
+    return map.at(load.result);
+  }
+  const std::vector<bool> needed = needed_for(*load.body, load.result);
+  for (const Value& v : load.body->inputs()) {
+    if (needed[v.node_id()]) map[v] = source;
+  }
+  for (const Node& node : load.body->nodes()) {
+    if (needed[node.id()] && !node.has(kSource)) copy(node);
+  }
+  return map.at(load.result);
+}
+
+// The cluster's body with the product as its first input.
+void add_epilogue(const Graph& from, const Node& product, const Node& epilogue,
+                  ProductParts& parts) {
+  auto body = std::make_shared<Graph>(from.ops());
+  std::unordered_map<Value, Value, ValueHash> map;  // of from
+  map[product.output()] =
+      body->input("product", product.type().dtype, product.type().shape, product.site());
+  Values inputs;  // of the epilogue, in the body
+  for (const Value& v : epilogue.inputs()) {
+    Value& inner = map[v];
+    if (!inner.valid() && is_scalar_constant(v)) {
+      inner = body->constant(v.node().as<ConstantAttributes>().value, v.node().site());
+    } else if (!inner.valid()) {
+      inner = body->input("v" + std::to_string(parts.inputs.size()), v.dtype(), v.shape(),
+                          v.node().site());
+      parts.inputs.push_back(v);
+    }
+    inputs.push_back(inner);
+  }
+  Values outputs;
+  if (epilogue.bodies().empty()) {
+    const Node& copy = body->add(epilogue.op(), inputs, epilogue.attributes(), epilogue.site());
+    outputs = {copy.output()};
+  } else {
+    const Graph& cluster = *epilogue.bodies()[0];
+    Cloner inside(cluster, *body);
+    for (size_t i = 0; i < inputs.size(); ++i) inside.map(cluster.inputs()[i], inputs[i]);
+    for (const Node& node : cluster.nodes()) {
+      if (node.op_name() != "input") inside.clone(node);
+    }
+    outputs = inside(cluster.outputs());
+  }
+  body->set_outputs(outputs);
+  for (size_t i = 0; i < epilogue.types().size(); ++i) {
+    parts.outputs.push_back(epilogue.output(i));
+  }
+  parts.bodies[1] = body;
+  parts.site = epilogue.site();
+}
+
+}  // namespace
+
+std::optional<ProductLoad> load_of(const Value& v) {
+  const Node& node = v.node();
+  ProductLoad load;
+  load.result = v;
+  Values sources;
+  if (node.bodies().empty()) {
+    add_sources(node, sources);
+  } else {
+    load.body = node.bodies()[0].get();
+    load.result = load.body->outputs()[v.output()];
+    const std::vector<bool> needed = needed_for(*load.body, load.result);
+    for (size_t i = 0; i < load.body->inputs().size(); ++i) {
+      if (needed[load.body->inputs()[i].node_id()]) sources.push_back(node.input(i));
+    }
+  }
+  if (sources.size() != 1 || sources[0].shape() != v.shape()) return std::nullopt;
+  load.source = sources[0];
+  return load;
+}
+
+ProductParts parts_of(const Graph& from, const Node& product, const ProductLoads& loads,
+                      const Node* epilogue) {
+  ProductParts parts;
+  parts.site = product.site();
+  auto load = std::make_shared<Graph>(from.ops());
+  const auto bring = [&](const Value& v) {
+    parts.inputs.push_back(v);
+    return load->input("v" + std::to_string(parts.inputs.size() - 1), v.dtype(), v.shape(),
+                       v.node().site());
+  };
+  Values operands;
+  for (const Value& v : product.inputs()) {
+    const auto it = loads.find(v);
+    operands.push_back(bring(it == loads.end() ? v : it->second.stored()));
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto it = loads.find(product.input(i));
+    if (it == loads.end()) continue;
+    if (const Node* gather = it->second.gather) {
+      operands[i] = load->add(gather->op(), {operands[i], bring(gather->input(1))},
+                              gather->attributes(), gather->site())
+                        .output();
+    }
+    operands[i] = copy_load(it->second, operands[i], *load);
+  }
+  load->set_outputs(
+      {load->add(product.op(), operands, product.attributes(), product.site()).output()});
+  parts.bodies = {load, nullptr};
+  if (epilogue == nullptr) {
+    auto same = std::make_shared<Graph>(from.ops());
+    const Type& type = product.type();
+    same->set_outputs({same->input("product", type.dtype, type.shape, product.site())});
+    parts.bodies[1] = same;
+    parts.outputs = {product.output()};
+  } else {
+    add_epilogue(from, product, *epilogue, parts);
+  }
+  return parts;
+}
+
+}  // namespace keel
