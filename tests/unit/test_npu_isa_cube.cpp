@@ -307,6 +307,58 @@ TEST_CASE("npu cube: operands are rounded to bf16 as they are loaded") {
   });
 }
 
+TEST_CASE("npu cube: in pieces it gives each sum once and the bits of the whole") {
+  constexpr size_t kPieceShapes[][3] = {{1, 1, 1},       {100, 10, 50}, {10, 100, 50},
+                                        {200, 70, 40},   {37, 53, 0},   {70, 1100, 9},
+                                        {130, 40, 1100}, {3, 2050, 20}, {150, 33, 1025}};
+  on_every_isa([&] {
+    for (const auto& shape : kPieceShapes) {
+      for (const DType dtype : {f32, bf16}) {
+        Product p;
+        p.problem.m = shape[0];
+        p.problem.n = shape[1];
+        p.problem.k = shape[2];
+        p.problem.a = p.problem.b = dtype;
+        CAPTURE(shape[0]);
+        CAPTURE(shape[1]);
+        CAPTURE(shape[2]);
+        const CubePlan plan = plan_cube(p.problem);
+        const auto whole = compute(p, plan, shape[0], shape[1]);
+        const Matrix a = left_of(p), b = right_of(p);
+        // All but the first rows and columns, so that pieces do not begin where C does.
+        const CubeRange range{shape[0] / 3, shape[0], shape[1] / 4, shape[1]};
+        const size_t rows = range.m1 - range.m0, columns = range.n1 - range.n0;
+        const size_t room = cube_piece_elements(plan, rows, columns);
+        std::vector<float> sums(room + 1, 7.0f), c = old_c(p), none;
+        std::vector<int> times(shape[0] * shape[1], 0);
+        const Scratch scratch(cube_scratch_bytes(plan, rows, columns));
+        cube_pieces(plan, args_of(p, a, b, none), range, scratch.data.get(), sums.data(),
+                    [&](const CubeRange& piece) {
+                      const size_t width = piece.n1 - piece.n0;
+                      CHECK((piece.m1 - piece.m0) * width <= room);
+                      for (size_t i = piece.m0; i < piece.m1; ++i) {
+                        for (size_t j = piece.n0; j < piece.n1; ++j) {
+                          c[i * shape[1] + j] = sums[(i - piece.m0) * width + j - piece.n0];
+                          ++times[i * shape[1] + j];
+                        }
+                      }
+                    });
+        CHECK(sums[room] == 7.0f);
+        size_t wrong = 0;
+        for (size_t i = 0; i < shape[0]; ++i) {
+          for (size_t j = 0; j < shape[1]; ++j) {
+            const size_t at = i * shape[1] + j;
+            const bool inside = i >= range.m0 && j >= range.n0;
+            if (times[at] != (inside ? 1 : 0)) ++wrong;
+            if (inside && std::memcmp(&c[at], &whole[at], sizeof(float)) != 0) ++wrong;
+          }
+        }
+        CHECK(wrong == 0);
+      }
+    }
+  });
+}
+
 TEST_CASE("npu cube: scattered rows of A give the bits of rows in a line") {
   on_every_isa([] {
     for (const auto& shape : kShapes) {

@@ -12,7 +12,7 @@ namespace keel::npu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kRowBlock = 112;  // rows of A packed at a time: with a panel of k they stay in L2
+constexpr size_t kRowBlock = 64;  // rows of A packed at a time: with their sums they stay in L2
 constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
@@ -49,6 +49,11 @@ struct Scratch {
   }
 };
 
+// Whether blocks of rows are finished one after the other; else each is added to panel by panel.
+bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
+
+using PieceFinished = FunctionRef<void(const CubeRange&)>;
+
 // The walk over one rectangle of C: columns in blocks, k in panels, rows in blocks, register tiles.
 class BlockWalk {
  public:
@@ -60,16 +65,26 @@ class BlockWalk {
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
         scratch_(static_cast<char*>(scratch)) {}
 
-  void run() {
+  // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
+  void run(const PieceFinished* finished) {
+    finished_ = finished;
     if (kernels_.begin != nullptr) kernels_.begin();
     const size_t k = plan_.problem.k;
     for (size_t j = range_.n0; j < range_.n1; j += kColumnBlock) {
       const size_t cols = std::min(kColumnBlock, range_.n1 - j);
+      if (finished_ != nullptr) {
+        args_.c_stride = cols;
+        args_.c_column = j;
+        args_.c_row = range_.m0;
+      }
       size_t k0 = 0;
       do {
         panel(j, cols, k0, std::min(plan_.k_panel, k - k0));
         k0 += plan_.k_panel;
       } while (k0 < k);
+      if (finished_ != nullptr && !one_panel(plan_)) {
+        (*finished_)({range_.m0, range_.m1, j, j + cols});
+      }
     }
     if (kernels_.end != nullptr) kernels_.end();
   }
@@ -104,7 +119,10 @@ class BlockWalk {
       pack.first = i;
       pack.count = std::min(rows, range_.m1 - i);
       kernels_.pack_a(pack);
+      const bool is_piece = finished_ != nullptr && one_panel(plan_);
+      if (is_piece) args_.c_row = i;
       tiles(i, pack.count, j, cols, k0, length);
+      if (is_piece) (*finished_)({i, i + pack.count, j, j + cols});
     }
   }
 
@@ -146,10 +164,11 @@ class BlockWalk {
 
   const CubePlan& plan_;
   const CubeKernels& kernels_;
-  const CubeArgs& args_;
+  CubeArgs args_;
   const CubeRange& range_;
   const Scratch parts_;
   char* scratch_;
+  const PieceFinished* finished_ = nullptr;
 };
 
 }  // namespace
@@ -211,8 +230,29 @@ size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexce
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch) {
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
   const SkinnyKernel skinny = skinny_kernel(plan);
-  if (skinny == nullptr) return BlockWalk(plan, args, range, scratch).run();
+  if (skinny == nullptr) return BlockWalk(plan, args, range, scratch).run(nullptr);
   skinny({args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)});
+}
+
+void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch,
+                 float* sums, FunctionRef<void(const CubeRange&)> finished) {
+  if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
+  CubeArgs to_sums = args;
+  to_sums.c = sums;
+  if (skinny_kernel(plan) == nullptr) {
+    return BlockWalk(plan, to_sums, range, scratch).run(&finished);
+  }
+  to_sums.c_stride = range.n1 - range.n0;
+  to_sums.c_row = range.m0;
+  to_sums.c_column = range.n0;
+  cube_block(plan, to_sums, range, scratch);
+  finished(range);
+}
+
+size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexcept {
+  if (skinny_kernel(plan) != nullptr) return rows * cols;
+  const size_t most = one_panel(plan) ? row_block(*plan.kernels) : rows;
+  return std::min(rows, most) * std::min(cols, kColumnBlock);
 }
 
 }  // namespace keel::npu

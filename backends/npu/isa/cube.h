@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "keel/core/base/dtype.h"
+#include "keel/core/base/function_ref.h"
 
 namespace keel::npu {
 
@@ -94,6 +95,14 @@ size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexce
 // Computes C[m0..m1, n0..n1]. `scratch` is aligned to 64 bytes and used by this call alone.
 // REQUIRES that C overlaps neither A nor B. Neither allocates nor throws.
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch);
+
+// The same in pieces, for what is done to sums while a cache has them: each piece of the rectangle
+// is computed into `sums`, its rows one behind the other, and handed over. args.c and what belongs
+// to it are not used.
+void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch,
+                 float* sums, FunctionRef<void(const CubeRange&)> finished);
+// The most elements of such a piece for a rectangle of at most rows x cols.
+size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexcept;
 
 }  // namespace keel::npu
 

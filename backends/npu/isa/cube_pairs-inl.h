@@ -29,6 +29,14 @@ HWY_INLINE __mmask32 low_bits(size_t count) {
   return count >= 32 ? 0xffffffffu : (1u << count) - 1u;
 }
 
+// The first 16 of a vector's halves, each with its counterpart of the last 16.
+HWY_INLINE __m512i paired(__m512i in_line) {
+  alignas(64) static constexpr uint16_t kOrder[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                    21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                    11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), in_line);
+}
+
 // Rounding by integer arithmetic, on any processor with AVX-512.
 struct RoundByBits {
   // The 16 of `low`, then the 16 of `high`.
@@ -57,10 +65,7 @@ struct RoundByInstruction {
     return both;
   }
   static HWY_INLINE __m512i in_pairs(SkinnyVec even, SkinnyVec odd) {
-    alignas(64) static constexpr uint16_t kOrder[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), in_line(even, odd));
+    return paired(in_line(even, odd));
   }
 };
 
@@ -72,12 +77,17 @@ struct StoredPairs {
     return _mm512_maskz_loadu_epi16(low_bits(depth), from);
   }
   HWY_INLINE __m512i across(const uint16_t* first, const uint16_t* second, size_t count) const {
-    return _mm512_or_si512(across_last(first, count),
-                           _mm512_slli_epi32(across_last(second, count), 16));
+    return paired(
+        _mm512_inserti64x4(_mm512_castsi256_si512(part(first, count)), part(second, count), 1));
   }
   HWY_INLINE __m512i across_last(const uint16_t* from, size_t count) const {
-    const auto mask = static_cast<__mmask16>(low_bits(count) & 0xffffu);
-    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
+    return _mm512_cvtepu16_epi32(part(from, count));
+  }
+
+ private:
+  static HWY_INLINE __m256i part(const uint16_t* from, size_t count) {
+    if (count >= 16) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return _mm256_maskz_loadu_epi16(static_cast<__mmask16>(low_bits(count)), from);
   }
 };
 

@@ -30,8 +30,8 @@ InstructionLookup lookup(bool saturate_f16) {
   };
 }
 
-// Splits C of each product in the batch into row or column bands. A band that is rounded or goes
-// through an epilogue is first computed in the block's workspace.
+// Splits C of each product in the batch into row or column bands. Where it is rounded or goes
+// through an epilogue, a band is computed piece by piece in the block's workspace.
 class CubeKernel final : public Kernel {
  public:
   CubeKernel(const FusedProduct& fused, bool saturate_f16)
@@ -128,8 +128,9 @@ class CubeKernel final : public Kernel {
     (by_columns_ ? columns : rows) =
         static_cast<size_t>(std::min(side_, (steps() + bands_ - 1) / bands_ * step_));
     cube_scratch_ = align_up(cube_scratch_bytes(plan_, rows, columns), 64);
-    if (round_ != nullptr || epilogue_) sums_ = align_up(rows * columns * sizeof(float), 64);
-    if (round_ != nullptr && epilogue_) rounded_ = align_up(rows * columns * size_of(result_), 64);
+    const size_t piece = cube_piece_elements(plan_, rows, columns);
+    if (round_ != nullptr || epilogue_) sums_ = align_up(piece * sizeof(float), 64);
+    if (round_ != nullptr && epilogue_) rounded_ = align_up(piece * size_of(result_), 64);
     scratch_ = cube_scratch_ + sums_ + rounded_ + starts_;
   }
 
@@ -166,16 +167,14 @@ class CubeKernel final : public Kernel {
       return 0;
     }
     auto* sums = reinterpret_cast<float*>(scratch + cube_scratch_);
-    const size_t columns = range.n1 - range.n0;
-    cube.c = sums;
-    cube.c_stride = columns;
-    cube.c_row = range.m0;
-    cube.c_column = range.n0;
-    cube_block(plan_, cube, range, scratch);
-    return finish(args, at, range, sums, scratch + cube_scratch_ + sums_);
+    uint32_t status = 0;
+    cube_pieces(plan_, cube, range, scratch, sums, [&](const CubeRange& piece) {
+      status |= finish(args, at, piece, sums, scratch + cube_scratch_ + sums_);
+    });
+    return status;
   }
 
-  // Rounds a band of sums and takes it through the epilogue, or to the output where there is none.
+  // Rounds a piece of sums and takes it through the epilogue, or to the output where there is none.
   uint32_t finish(void* const* args, size_t batch, const CubeRange& range, float* sums,
                   char* rounded) const {
     const CubeProblem& p = plan_.problem;
@@ -194,6 +193,10 @@ class CubeKernel final : public Kernel {
     }
     char* out = static_cast<char*>(args[outputs_at_]) +
                 ((batch * p.m + range.m0) * p.n + range.n0) * size_of(result_);
+    if (columns == p.n) {
+      round(sums, out, rows * columns, &status);
+      return status;
+    }
     for (size_t row = 0; row < rows; ++row, out += p.n * size_of(result_)) {
       round(sums + row * columns, out, columns, &status);
     }
