@@ -96,7 +96,7 @@ class TileProgram::Builder {
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       argument_[node.input(i)] = static_cast<uint32_t>(i);
     }
-    nodes_.push_back({&node, node.inputs(), node.output()});
+    nodes_.push_back({&node, node.inputs().to_vector(), node.output()});
     outputs_.push_back(node.output());
   }
 

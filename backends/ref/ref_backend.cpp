@@ -18,7 +18,7 @@ class BorrowedBuffer final : public Buffer {
 class ReferenceKernel final : public Kernel {
  public:
   explicit ReferenceKernel(const Node& node)
-      : op_(node.op()), attributes_(node.attributes()), outputs_(node.types()) {
+      : op_(node.op()), attributes_(node.attributes()), outputs_(node.types().to_vector()) {
     for (const Value& v : node.inputs()) inputs_.push_back(v.type());
   }
 

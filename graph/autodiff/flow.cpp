@@ -1,6 +1,7 @@
 #include "keel/graph/autodiff/flow.h"
 
 #include <algorithm>
+#include <span>
 
 namespace keel {
 namespace {
@@ -9,7 +10,7 @@ bool any(const std::vector<bool>& mask) {
   return std::find(mask.begin(), mask.end(), true) != mask.end();
 }
 
-std::vector<bool> mask_of(const Values& values, const ValueSet& set) {
+std::vector<bool> mask_of(std::span<const Value> values, const ValueSet& set) {
   std::vector<bool> mask;
   for (const Value& v : values) mask.push_back(set.contains(v));
   return mask;

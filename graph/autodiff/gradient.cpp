@@ -1,6 +1,7 @@
 #include "keel/graph/autodiff/gradient.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -29,7 +30,7 @@ bool leads_on(const Node& node, const ValueSet& varied, const ValueSet& useful,
   return false;
 }
 
-std::vector<bool> mask_of(const Values& values, const ValueSet& set, size_t first = 0) {
+std::vector<bool> mask_of(std::span<const Value> values, const ValueSet& set, size_t first = 0) {
   std::vector<bool> mask;
   for (size_t i = first; i < values.size(); ++i) mask.push_back(set.contains(values[i]));
   return mask;

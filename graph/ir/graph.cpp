@@ -16,7 +16,7 @@ Graph::Graph(Graph* parent) : table_(parent->table_), parent_(parent), depth_(pa
 Graph::~Graph() = default;
 
 Value Graph::input(const std::string& name, DType dtype, const Shape& shape, CallSite site) {
-  if (name.empty() || input_names_.contains(name)) {
+  if (name.empty() || find_input(name).valid()) {
     throw Error({.op = "input",
                  .argument = "name",
                  .expected = "a name that no other input has",
@@ -78,42 +78,52 @@ const Node& Graph::add(const OpDef& op, Values inputs, Attributes attributes, Ca
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = adopt(inputs[i], site, op, i);
 
   std::vector<Type> types;
+  types.reserve(inputs.size());
   for (const Value& v : inputs) types.push_back(v.type());
-  Node node;
   try {
-    node.types_ = op.infer(InferContext(op, types, attributes, bodies, site));
+    types = op.infer(InferContext(op, types, attributes, bodies, site));
   } catch (const Error& error) {
     throw error.with_site(site);
   }
+  const bool is_input = op.name == "input";
+  const bool is_state = op.name == "state";
+  if (is_state) require_new_state(attributes.as<StateAttributes>().name, site);
+  const NodeList<Value> own_inputs = keep<Value>(inputs);
+  const NodeList<Type> own_types = keep_types(types, inputs);
+
+  Node& node = nodes_.emplace_back();
   node.graph_ = this;
-  node.id_ = static_cast<uint32_t>(nodes_.size());
+  node.id_ = static_cast<uint32_t>(nodes_.size() - 1);
   node.op_ = &op;
-  node.inputs_ = std::move(inputs);
+  node.inputs_ = own_inputs;
   node.attributes_ = std::move(attributes);
+  node.types_ = own_types;
   node.bodies_ = std::move(bodies);
   node.site_ = site;
-  nodes_.push_back(std::move(node));
-
-  const Node& added = nodes_.back();
-  if (op.name == "input") {
-    inputs_.push_back(added.output());
-    input_names_[name_of(added)] = added.output();
-  } else if (op.name == "state") {
-    states_.push_back(added.output());
-    const bool fresh = state_names_.emplace(name_of(added), added.output()).second;
-    if (!fresh || parent_ != nullptr) {
-      const Error error({.op = "state",
-                         .argument = "name",
-                         .expected = fresh ? "the root graph" : "a name that no other state has",
-                         .got = fresh ? "a body of a control op" : "'" + name_of(added) + "'",
-                         .fix = fresh ? "make the state outside and use it inside" : "",
-                         .site = site});
-      states_.pop_back();
-      nodes_.pop_back();
-      throw error;
-    }
+  if (is_input || is_state) {
+    (is_input ? inputs_ : states_).push_back(node.output());
+    (is_input ? input_names_ : state_names_).insert_or_assign(name_of(node), node.output());
   }
-  return added;
+  return node;
+}
+
+void Graph::require_new_state(const std::string& name, CallSite site) const {
+  const bool fresh = !find_state(name).valid();
+  if (fresh && parent_ == nullptr) return;
+  throw Error({.op = "state",
+               .argument = "name",
+               .expected = fresh ? "the root graph" : "a name that no other state has",
+               .got = fresh ? "a body of a control op" : "'" + name + "'",
+               .fix = fresh ? "make the state outside and use it inside" : "",
+               .site = site});
+}
+
+// Most nodes have the types of one that they read: one list serves both.
+NodeList<Type> Graph::keep_types(const std::vector<Type>& types, const Values& inputs) {
+  for (const Value& v : inputs) {
+    if (v.node().types() == types) return v.node().types();
+  }
+  return keep<Type>(types);
 }
 
 void Graph::require_unfrozen(const std::string& op, CallSite site) const {
@@ -180,11 +190,12 @@ void Graph::check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite 
 }
 
 Value Graph::adopt(Value value, CallSite site, const OpDef& op, size_t index) {
-  const std::string argument =
-      index < op.input_names.size() ? op.input_names[index] : "input " + std::to_string(index);
+  const auto argument = [&] {
+    return index < op.input_names.size() ? op.input_names[index] : "input " + std::to_string(index);
+  };
   if (!value.valid()) {
     throw Error({.op = op.name,
-                 .argument = argument,
+                 .argument = argument(),
                  .expected = "a Value",
                  .got = "an empty Value",
                  .site = site});
@@ -197,7 +208,7 @@ Value Graph::adopt(Value value, CallSite site, const OpDef& op, size_t index) {
   const bool named = state || value.node().op_name() == "input";
   throw Error(
       {.op = op.name,
-       .argument = argument,
+       .argument = argument(),
        .expected = "a value of this graph or of one around it",
        .got = named ? value.node().op_name() + " '" + name_of(value.node()) + "' of another graph"
                     : "a value of another graph",
@@ -273,12 +284,12 @@ void Graph::attach_update(Value output, Value state, Value next, CallSite site) 
 }
 
 Value Graph::find_input(std::string_view name) const {
-  const auto it = input_names_.find(std::string(name));
+  const auto it = input_names_.find(name);
   return it == input_names_.end() ? Value() : it->second;
 }
 
 Value Graph::find_state(std::string_view name) const {
-  const auto it = state_names_.find(std::string(name));
+  const auto it = state_names_.find(name);
   return it == state_names_.end() ? Value() : it->second;
 }
 

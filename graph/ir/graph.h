@@ -1,14 +1,16 @@
 // Graph: nodes in an arena, in topological order, with inputs, states, outputs
-// and updates. What users build models in, what bodies of control ops are, and
-// what passes produce. Nodes are pure: a state is read as the value it had when
-// the step began, and an Update names its next value. Owned by whoever made it;
-// Values point into it, so it can be neither copied nor moved. Building: one
-// thread at a time.
+// and updates. Passes walk large graphs from one end to the other: what a walk reads lies in the
+// order of the nodes, and is given back in one piece. What users build models in, what bodies of
+// control ops are, and what passes produce. Nodes are pure: a state is read as the value it had
+// when the step began, and an Update names its next value. Owned by whoever made it; Values point
+// into it, so it can be neither copied nor moved. Building: one thread at a time.
 #ifndef KEEL_GRAPH_IR_GRAPH_H
 #define KEEL_GRAPH_IR_GRAPH_H
 
 #include <deque>
 #include <memory>
+#include <memory_resource>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -140,7 +142,7 @@ class KEEL_API Graph {
   int depth() const noexcept { return depth_; }
   size_t size() const noexcept { return nodes_.size(); }
   const Node& node(uint32_t id) const { return nodes_.at(id); }
-  const std::deque<Node>& nodes() const noexcept { return nodes_; }
+  const std::pmr::deque<Node>& nodes() const noexcept { return nodes_; }
   const Values& inputs() const noexcept { return inputs_; }
   const Values& states() const noexcept { return states_; }
   const Values& outputs() const noexcept { return outputs_; }
@@ -158,6 +160,14 @@ class KEEL_API Graph {
   Value reserved_state(const char* name);
   void require_unfrozen(const std::string& op, CallSite site) const;
   Value adopt(Value value, CallSite site, const OpDef& op, size_t index);
+  void require_new_state(const std::string& name, CallSite site) const;
+  template <class T>
+  NodeList<T> keep(std::span<const T> list) {
+    T* kept = static_cast<T*>(arena_.allocate(list.size_bytes(), alignof(T)));
+    std::uninitialized_copy(list.begin(), list.end(), kept);
+    return {kept, list.size()};
+  }
+  NodeList<Type> keep_types(const std::vector<Type>& types, const Values& inputs);
   void check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite site) const;
 
   const OpTable* table_;
@@ -166,15 +176,18 @@ class KEEL_API Graph {
   bool frozen_ = false;
   int64_t salts_ = 0;
   Value iteration_;
-  std::deque<Node> nodes_;
+  std::pmr::monotonic_buffer_resource arena_;  // of what follows up to the names
+  std::pmr::deque<Node> nodes_{&arena_};
   Values inputs_;
   Values states_;
   Values outputs_;
   std::vector<Assignment> updates_;
   std::vector<AttachedUpdate> attached_;
   std::vector<std::pair<Value, Value>> captures_;
-  std::unordered_map<std::string, Value> input_names_;
-  std::unordered_map<std::string, Value> state_names_;
+  // The names are those in the nodes' attributes.
+  using Names = std::pmr::unordered_map<std::string_view, Value>;
+  Names input_names_{&arena_};
+  Names state_names_{&arena_};
 };
 
 // The name of an input or state node.

@@ -4,26 +4,48 @@
 #ifndef KEEL_GRAPH_IR_NODE_H
 #define KEEL_GRAPH_IR_NODE_H
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "keel/core/base/call_site.h"
+#include "keel/core/base/error.h"
 #include "keel/graph/ir/attributes.h"
 #include "keel/graph/ir/op_def.h"
 #include "keel/graph/ir/value.h"
 
 namespace keel {
 
+// Inputs or types of nodes, in the arena of their graph; equal where their elements are.
+template <class T>
+class NodeList : public std::span<const T> {
+ public:
+  NodeList() = default;
+  NodeList(const T* data, size_t size) noexcept : std::span<const T>(data, size) {}
+
+  // Throws Error where there is no such element.
+  const T& at(size_t i) const {
+    if (i >= this->size()) throw Error("a node has no input or output " + std::to_string(i));
+    return (*this)[i];
+  }
+  std::vector<T> to_vector() const { return {this->begin(), this->end()}; }
+
+  friend bool operator==(std::span<const T> a, std::span<const T> b) noexcept {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+};
+
 class Node {
  public:
   uint32_t id() const noexcept { return id_; }
   const OpDef& op() const noexcept { return *op_; }
   const std::string& op_name() const noexcept { return op_->name; }
-  const Values& inputs() const noexcept { return inputs_; }
+  const NodeList<Value>& inputs() const noexcept { return inputs_; }
   const Value& input(size_t i) const { return inputs_.at(i); }
-  const std::vector<Type>& types() const noexcept { return types_; }
+  const NodeList<Type>& types() const noexcept { return types_; }
   const Type& type(size_t output = 0) const { return types_.at(output); }
   const Attributes& attributes() const noexcept { return attributes_; }
   template <class S>
@@ -44,9 +66,9 @@ class Node {
   Graph* graph_ = nullptr;
   uint32_t id_ = 0;
   const OpDef* op_ = nullptr;
-  Values inputs_;
+  NodeList<Value> inputs_;
   Attributes attributes_;
-  std::vector<Type> types_;
+  NodeList<Type> types_;
   std::vector<std::shared_ptr<Graph>> bodies_;
   CallSite site_;
 };

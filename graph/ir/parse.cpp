@@ -3,6 +3,7 @@
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <type_traits>
 #include <unordered_map>
@@ -383,7 +384,7 @@ class Parser {
     }
   }
 
-  static std::string joined(const std::vector<Type>& types) {
+  static std::string joined(std::span<const Type> types) {
     std::string text;
     for (const Type& t : types) text += (text.empty() ? "" : ", ") + to_string(t);
     return text.empty() ? "none" : text;

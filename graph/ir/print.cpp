@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -107,7 +108,7 @@ class Printer {
     return text;
   }
 
-  static std::string references(const Values& values) {
+  static std::string references(std::span<const Value> values) {
     std::string text;
     for (const Value& v : values) text += (text.empty() ? "" : ", ") + reference(v);
     return text;
@@ -214,8 +215,8 @@ class Printer {
     list(v);
     out_ += "]";
   }
-  template <class T>
-  void list(const std::vector<T>& v) {
+  template <class List>
+  void list(const List& v) {
     for (size_t i = 0; i < v.size(); ++i) {
       if (i != 0) out_ += ", ";
       value(v[i]);

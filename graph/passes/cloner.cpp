@@ -28,7 +28,7 @@ Value Cloner::operator()(Value old) const {
   return fresh;
 }
 
-Values Cloner::operator()(const Values& old) const {
+Values Cloner::operator()(std::span<const Value> old) const {
   Values fresh;
   fresh.reserve(old.size());
   for (const Value& v : old) fresh.push_back((*this)(v));

@@ -4,6 +4,7 @@
 #define KEEL_GRAPH_PASSES_CLONER_H
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
@@ -18,7 +19,7 @@ class Cloner {
   bool mapped(Value old) const { return fresh_[slot(old)].valid(); }
   // The new value for an old one. Throws Error where there is none.
   Value operator()(Value old) const;
-  Values operator()(const Values& old) const;
+  Values operator()(std::span<const Value> old) const;
   void map(Value old, Value fresh) { fresh_[slot(old)] = fresh; }
   // Copies the node with its inputs mapped; types are inferred anew; bodies are
   // shared. Maps its outputs.

@@ -202,8 +202,8 @@ class Folder {
     std::vector<Type> types;
     for (const Value& v : inputs) types.push_back(v.type());
     try {
-      return node.op().infer(InferContext(node.op(), types, node.attributes(), {}, node.site())) ==
-             node.types();
+      return node.types() ==
+             node.op().infer(InferContext(node.op(), types, node.attributes(), {}, node.site()));
     } catch (const Error&) {
       return false;
     }

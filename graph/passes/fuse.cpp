@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -32,7 +33,7 @@ class Fuser {
     cloner_.clone_inputs();
     for (const uint32_t last : ordered_groups()) emit_group(last);
     bring_constants(from_.outputs());
-    for (const Assignment& a : from_.updates()) bring_constants({a.next});
+    for (const Assignment& a : from_.updates()) bring_constants(Values{a.next});
     cloner_.finish();
     report_edges();
   }
@@ -116,7 +117,7 @@ class Fuser {
   }
 
   // Constants are copied when something outside the clusters reads them.
-  void bring_constants(const Values& values) {
+  void bring_constants(std::span<const Value> values) {
     for (const Value& v : values) {
       if (!cloner_.mapped(v)) cloner_.clone(v.node());
     }

@@ -166,7 +166,7 @@ class ProductFuser {
   // Whether the backend takes all products that read what the node gathers.
   bool all_accepted(const Node& gather) {
     for (const uint32_t id : products_) {
-      const Values& inputs = from_.node(id).inputs();
+      const NodeList<Value>& inputs = from_.node(id).inputs();
       const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const Value& v) {
         const auto it = loads_.find(v);
         return it != loads_.end() && it->second.gather == &gather;
@@ -181,7 +181,7 @@ class ProductFuser {
   }
 
   bool loads_something(uint32_t id) const {
-    const Values& inputs = from_.node(id).inputs();
+    const NodeList<Value>& inputs = from_.node(id).inputs();
     return std::any_of(inputs.begin(), inputs.end(),
                        [&](const Value& v) { return loads_.contains(v); });
   }

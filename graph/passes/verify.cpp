@@ -1,6 +1,7 @@
 #include "keel/graph/passes/verify.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -118,7 +119,7 @@ class Verifier {
     } catch (const Error& error) {
       throw error.with_site(node.site_).with_context("verify: %" + std::to_string(node.id_));
     }
-    if (types != node.types_) fail(node, "types", joined(types), joined(node.types_));
+    if (node.types_ != types) fail(node, "types", joined(types), joined(node.types_));
   }
 
   // What a body of `graph` captured must be what the node passes for it.
@@ -186,7 +187,7 @@ class Verifier {
     }
   }
 
-  static std::string joined(const std::vector<Type>& types) {
+  static std::string joined(std::span<const Type> types) {
     std::string text;
     for (const Type& t : types) text += (text.empty() ? "" : ", ") + to_string(t);
     return text.empty() ? "none" : text;

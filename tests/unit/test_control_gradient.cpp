@@ -472,7 +472,7 @@ TEST_CASE("the step of a program computes a differentiated loop once") {
   verify(*graph);
   std::vector<std::vector<Type>> loops;
   for (const Node& node : graph->nodes()) {
-    if (node.op_name() == "while_loop") loops.push_back(node.types());
+    if (node.op_name() == "while_loop") loops.push_back(node.types().to_vector());
   }
   // Forward with a stack of five rows behind its variable, and backward.
   REQUIRE(loops.size() == 2);

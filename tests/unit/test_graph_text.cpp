@@ -1,6 +1,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <rapidcheck.h>
 #include <string>
 
@@ -39,7 +40,7 @@ bool has(const std::string& text, const std::string& part) {
 
 // Same nodes, types, attributes, bodies, sites and results, compared without the printer.
 bool same_graph(const Graph& a, const Graph& b) {
-  const auto ids = [](const keel::Values& values) {
+  const auto ids = [](std::span<const Value> values) {
     std::vector<std::pair<uint32_t, uint32_t>> out;
     for (const Value& v : values) out.emplace_back(v.node_id(), v.output());
     return out;

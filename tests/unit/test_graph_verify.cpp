@@ -11,8 +11,12 @@ namespace keel {
 
 // Builds graphs that Graph::add would refuse.
 struct GraphTestAccess {
-  static Values& inputs(const Node& node) { return edit(node).inputs_; }
-  static std::vector<Type>& types(const Node& node) { return edit(node).types_; }
+  static void set_inputs(const Node& node, const Values& inputs) {
+    edit(node).inputs_ = edit(node).graph_->keep<Value>(inputs);
+  }
+  static void set_type(const Node& node, const Type& type) {
+    edit(node).types_ = edit(node).graph_->keep<Type>({&type, 1});
+  }
   static Attributes& attributes(const Node& node) { return edit(node).attributes_; }
   static std::vector<std::shared_ptr<Graph>>& bodies(const Node& node) {
     return edit(node).bodies_;
@@ -22,7 +26,7 @@ struct GraphTestAccess {
   static void become(const Node& node, const Node& other) {
     edit(node).op_ = other.op_;
     edit(node).attributes_ = other.attributes_;
-    edit(node).types_ = other.types_;
+    set_type(node, other.type());
   }
   static Values& inputs(Graph& g) { return g.inputs_; }
   static Values& states(Graph& g) { return g.states_; }
@@ -94,7 +98,7 @@ TEST_CASE("verify accepts what the builder makes") {
 
 TEST_CASE("verify names the node and the line") {
   Small s;
-  Access::inputs(s.sum.node())[1] = Value();
+  Access::set_inputs(s.sum.node(), {s.x, Value()});
   const std::string error = error_of(s.g);
   CHECK(has(error, "%2 (add): input 1"));
   CHECK(has(error, "an empty Value"));
@@ -103,21 +107,21 @@ TEST_CASE("verify names the node and the line") {
 
 TEST_CASE("verify refuses a dangling input") {
   Small s;
-  Access::inputs(s.sum.node())[0] = Value(&s.g, 77, 0);
+  Access::set_inputs(s.sum.node(), {Value(&s.g, 77, 0), s.w});
   CHECK(has(error_of(s.g), "a value that does not exist"));
-  Access::inputs(s.sum.node())[0] = Value(&s.g, 0, 1);
+  Access::set_inputs(s.sum.node(), {Value(&s.g, 0, 1), s.w});
   CHECK(has(error_of(s.g), "a value that does not exist"));
   Small other;
-  Access::inputs(s.sum.node())[0] = other.x;
+  Access::set_inputs(s.sum.node(), {other.x, s.w});
   CHECK(has(error_of(s.g), "a value of another graph"));
 }
 
 TEST_CASE("verify refuses a cycle") {
   Small s;
-  Access::inputs(s.sum.node())[0] = s.sum;
+  Access::set_inputs(s.sum.node(), {s.sum, s.w});
   CHECK(has(error_of(s.g), "expected a value of an earlier node, got %2"));
   const Value later = s.sum * 2;
-  Access::inputs(s.sum.node())[0] = later;
+  Access::set_inputs(s.sum.node(), {later, s.w});
   CHECK(has(error_of(s.g), "expected a value of an earlier node, got %4"));
 }
 
@@ -132,7 +136,7 @@ TEST_CASE("verify refuses a node without op or out of place") {
 
 TEST_CASE("verify refuses a wrong arity") {
   Small s;
-  Access::inputs(s.sum.node()).pop_back();
+  Access::set_inputs(s.sum.node(), {s.x});
   CHECK(has(error_of(s.g), "number of inputs"));
   Small t;
   Access::bodies(t.sum.node()).push_back(std::make_shared<Graph>());
@@ -150,10 +154,10 @@ TEST_CASE("verify refuses the attributes of another op") {
 
 TEST_CASE("verify recomputes types") {
   Small s;
-  Access::types(s.sum.node())[0] = {keel::f32, Shape{3}};
+  Access::set_type(s.sum.node(), {keel::f32, Shape{3}});
   CHECK(has(error_of(s.g), "%2 (add): types: expected f32[2], got f32[3]"));
   Small t;
-  Access::types(t.x.node())[0] = {keel::i32, Shape{2}};
+  Access::set_type(t.x.node(), {keel::i32, Shape{2}});
   CHECK(has(error_of(t.g), "%0 (input): types"));
 }
 
@@ -165,7 +169,7 @@ TEST_CASE("verify refuses bodies that do not match their node") {
   Access::bodies(m.loop)[1] = std::make_shared<Graph>();
   CHECK(has(error_of(m.g), "inputs"));
   Looped n;
-  Access::types(n.loop.bodies()[1]->node(0))[0] = {keel::f64, Shape{}};
+  Access::set_type(n.loop.bodies()[1]->node(0), {keel::f64, Shape{}});
   CHECK(has(error_of(n.g), "%0 (input): types"));
 }
 
@@ -190,7 +194,9 @@ TEST_CASE("verify refuses orphan captures") {
   Access::captures(condition)[0] = {l.limit, Value(&condition, 99, 0)};
   CHECK(has(error_of(l.g), "orphan capture"));
   Looped m;
-  Access::inputs(m.loop).back() = m.x;
+  Values inputs = m.loop.inputs().to_vector();
+  inputs.back() = m.x;
+  Access::set_inputs(m.loop, inputs);
   CHECK(has(error_of(m.g), "orphan capture"));
 }
 

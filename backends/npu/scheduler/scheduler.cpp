@@ -235,7 +235,7 @@ Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& o
   Launch launch;
   launch.op = node.op_name();
   for (const Value& v : node.inputs()) launch.inputs.push_back(v.type());
-  launch.outputs = node.types();
+  launch.outputs = node.types().to_vector();
   scheduler.fill(launch);
   if (work.cube && work.cube->dtype == f32 && preset.cube_fp32_rate == 0) {
     launch.variant =
