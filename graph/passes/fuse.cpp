@@ -11,6 +11,8 @@
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/graph/passes/readers.h"
+#include "keel/graph/passes/shared_bodies.h"
 
 namespace keel {
 namespace {
@@ -25,11 +27,14 @@ class Fuser {
         report_(report),
         fused_(from.ops().at("fused")),
         cloner_(from, to),
+        bodies_(supports),
         live_(live_nodes(from)),
-        clusters_(form_clusters(from, live_)) {}
+        readers_(from, live_),
+        clusters_(form_clusters(from, live_, readers_)) {}
 
   void run() {
-    find_outside_reads();
+    for (const Value& v : from_.outputs()) fetched_.insert(v);
+    for (const Assignment& a : from_.updates()) fetched_.insert(a.next);
     cloner_.clone_inputs();
     for (const uint32_t last : ordered_groups()) emit_group(last);
     bring_constants(from_.outputs());
@@ -51,14 +56,9 @@ class Fuser {
   // order of the graph, so that values live about as long as they did.
   std::vector<uint32_t> ordered_groups() const {
     std::vector<size_t> unread(from_.size(), 0);
-    std::vector<std::vector<uint32_t>> readers(from_.size());
-    for (const Node& node : from_.nodes()) {
-      if (!live_[node.id()]) continue;
-      for (const Value& v : node.inputs()) {
-        const uint32_t producer = group_of(v.node_id());
-        if (producer == group_of(node.id())) continue;
-        readers[producer].push_back(group_of(node.id()));
-        ++unread[group_of(node.id())];
+    for (uint32_t id = 0; id < from_.size(); ++id) {
+      for (const uint32_t reader : readers_.of(id)) {
+        if (group_of(reader) != group_of(id)) ++unread[group_of(reader)];
       }
     }
     std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready;
@@ -66,25 +66,34 @@ class Fuser {
       if (live_[id] && group_of(id) == id && unread[id] == 0) ready.push(id);
     }
     std::vector<uint32_t> order;
+    const auto done = [&](uint32_t id) {
+      for (const uint32_t reader : readers_.of(id)) {
+        const uint32_t group = group_of(reader);
+        if (group != order.back() && --unread[group] == 0) ready.push(group);
+      }
+    };
     while (!ready.empty()) {
-      order.push_back(ready.top());
+      const uint32_t last = ready.top();
       ready.pop();
-      for (const uint32_t reader : readers[order.back()]) {
-        if (--unread[reader] == 0) ready.push(reader);
+      order.push_back(last);
+      const uint32_t cluster = clusters_.cluster_of[last];
+      if (cluster == Clusters::kNone) {
+        done(last);
+      } else {
+        for (const uint32_t id : clusters_.members[cluster]) done(id);
       }
     }
     return order;
   }
 
-  void find_outside_reads() {
-    for (const Value& v : from_.outputs()) outside_.insert(v);
-    for (const Assignment& a : from_.updates()) outside_.insert(a.next);
-    for (const Node& node : from_.nodes()) {
-      if (!live_[node.id()]) continue;
-      for (const Value& v : node.inputs()) {
-        if (!clusters_.together(v.node_id(), node.id())) outside_.insert(v);
-      }
-    }
+  // Whether something beside the value's own cluster needs it.
+  bool is_read_outside(const Value& v) const {
+    const auto readers = readers_.of(v.node_id());
+    return fetched_.contains(v) || std::any_of(readers.begin(), readers.end(), [&](uint32_t id) {
+             const auto& inputs = from_.node(id).inputs();
+             return !clusters_.together(v.node_id(), id) &&
+                    std::find(inputs.begin(), inputs.end(), v) != inputs.end();
+           });
   }
 
   // ---- rewriting
@@ -132,14 +141,7 @@ class Fuser {
   bool emit_fused(const std::vector<uint32_t>& members) {
     const Body body = make_body(members);
     const CallSite site = from_.node(members.back()).site();
-    // Asked for in a graph of its own: a node of ours could not be taken back.
-    Graph trial(from_.ops());
-    Values stand_ins;
-    for (const Value& v : body.inputs) {
-      stand_ins.push_back(
-          trial.input("v" + std::to_string(stand_ins.size()), v.dtype(), v.shape(), site));
-    }
-    const Support support = supports_(trial.add(fused_, stand_ins, {}, site, {body.graph}));
+    const auto& [shared, support] = bodies_.of(body.graph);
     if (!support.supported) {
       if (report_ != nullptr) {
         report_->add(described(from_.node(members.front())) + " to " +
@@ -151,7 +153,7 @@ class Fuser {
       return false;
     }
     bring_constants(body.inputs);
-    const Node& node = to_.add(fused_, cloner_(body.inputs), {}, site, {body.graph});
+    const Node& node = to_.add(fused_, cloner_(body.inputs), {}, site, {shared});
     for (size_t i = 0; i < body.outputs.size(); ++i) cloner_.map(body.outputs[i], node.output(i));
     return true;
   }
@@ -172,7 +174,7 @@ class Fuser {
       for (size_t i = 0; i < node.types().size(); ++i) {
         const Value v = node.output(i);
         map[v] = copy.output(i);
-        if (!outside_.contains(v)) continue;
+        if (!is_read_outside(v)) continue;
         body.outputs.push_back(v);
         outputs.push_back(copy.output(i));
       }
@@ -216,9 +218,11 @@ class Fuser {
   FuseReport* report_;
   const OpDef& fused_;
   Cloner cloner_;
+  SharedBodies bodies_;
   std::vector<bool> live_;
+  Readers readers_;
   Clusters clusters_;
-  std::unordered_set<Value, ValueHash> outside_;
+  std::unordered_set<Value, ValueHash> fetched_;
 };
 
 }  // namespace

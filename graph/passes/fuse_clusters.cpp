@@ -26,21 +26,15 @@ struct Draft {
 
 class ClusterBuilder {
  public:
-  ClusterBuilder(const Graph& graph, const std::vector<bool>& live, const FuseLimits& limits)
-      : graph_(graph), limits_(limits), heights_(graph.size(), 0), readers_(graph.size()) {
+  ClusterBuilder(const Graph& graph, const std::vector<bool>& live, const Readers& readers,
+                 const FuseLimits& limits)
+      : graph_(graph), readers_(readers), limits_(limits), heights_(graph.size(), 0) {
     clusters_.cluster_of.assign(graph.size(), Clusters::kNone);
     clusters_.declined.resize(graph.size());
     fetched_.resize(graph.size());
     const auto fetch = [&](const Value& v) { fetched_[v.node_id()] = true; };
     for (const Value& v : graph.outputs()) fetch(v);
     for (const Assignment& a : graph.updates()) fetch(a.next);
-    for (const Node& node : graph.nodes()) {
-      if (!live[node.id()]) continue;
-      for (const Value& v : node.inputs()) {
-        std::vector<uint32_t>& readers = readers_[v.node_id()];
-        if (readers.empty() || readers.back() != node.id()) readers.push_back(node.id());
-      }
-    }
     for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
       if (live[id]) visit(graph.node(id));
     }
@@ -67,7 +61,7 @@ class ClusterBuilder {
   void visit(const Node& node) {
     const uint32_t id = node.id();
     uint32_t top = 0;
-    for (const uint32_t reader : readers_[id]) top = std::max(top, height(reader));
+    for (const uint32_t reader : readers_.of(id)) top = std::max(top, height(reader));
     heights_[id] = top + 1;
     if (!is_candidate(node)) return;
     if (top > 0 && join(node)) return;
@@ -86,7 +80,7 @@ class ClusterBuilder {
     uint32_t best = 0;  // greatest height of the readers it could join
     uint32_t rest = 0;  // of the others
     const Node* highest = nullptr;
-    for (const uint32_t reader : readers_[node.id()]) {
+    for (const uint32_t reader : readers_.of(node.id())) {
       if (fits(node, reader)) {
         best = std::max(best, height(reader));
       } else if (height(reader) > rest) {
@@ -97,7 +91,7 @@ class ClusterBuilder {
     if (best == 0) return false;
     std::vector<uint32_t> targets;
     bool read_outside = fetched_[node.id()];
-    for (const uint32_t reader : readers_[node.id()]) {
+    for (const uint32_t reader : readers_.of(node.id())) {
       if (fits(node, reader) && height(reader) == best) {
         targets.push_back(find(clusters_.cluster_of[reader]));
       } else {
@@ -189,11 +183,11 @@ class ClusterBuilder {
   }
 
   const Graph& graph_;
+  const Readers& readers_;
   FuseLimits limits_;
   Clusters clusters_;
   std::vector<bool> fetched_;
   std::vector<uint32_t> heights_;
-  std::vector<std::vector<uint32_t>> readers_;
   std::vector<Draft> drafts_;
   std::vector<uint32_t> parents_;
 };
@@ -210,9 +204,9 @@ bool is_scalar_constant(const Value& value) {
   return value.node().op_name() == "constant" && value.shape().rank() == 0;
 }
 
-Clusters form_clusters(const Graph& graph, const std::vector<bool>& live,
+Clusters form_clusters(const Graph& graph, const std::vector<bool>& live, const Readers& readers,
                        const FuseLimits& limits) {
-  return ClusterBuilder(graph, live, limits).finish();
+  return ClusterBuilder(graph, live, readers, limits).finish();
 }
 
 std::string why_not_fused(const Clusters& clusters, const Node& producer, const Node& consumer) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/passes/readers.h"
 
 namespace keel {
 
@@ -46,7 +47,7 @@ struct Clusters {
 };
 
 // REQUIRES a graph with known shapes; nodes with unknown ones stay alone. `live` is by node id.
-Clusters form_clusters(const Graph& graph, const std::vector<bool>& live,
+Clusters form_clusters(const Graph& graph, const std::vector<bool>& live, const Readers& readers,
                        const FuseLimits& limits = {});
 
 // Why the edge from `producer` to `consumer`, not in one cluster, was not fused.

@@ -1,4 +1,5 @@
 #include <rapidcheck.h>
+#include <set>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -246,14 +247,49 @@ TEST_CASE("fuse handles a graph of ten thousand nodes") {
   CHECK(fused(star)->size() == star.size());
 }
 
+TEST_CASE("fuse keeps one body for nodes that compute the same and asks about it once") {
+  Graph g;
+  const Value w = g.input("w", keel::f32, {4, 4});
+  const Value narrow = g.input("narrow", keel::f32, {4, 3});
+  const auto layer = [&](const Value& x, float scale, int line = 1) {
+    const keel::CallSite site{"model.cpp", line};
+    const Value product = keel::matmul(w, x, {}, site);
+    return keel::tanh(keel::mul(product, scale, site), site);
+  };
+  Value x = w;
+  for (int i = 0; i < 4; ++i) x = layer(x, 0.5f);
+  g.set_outputs({x, layer(x, 0.25f), layer(narrow, 0.5f), layer(x, 0.5f, 2)});
+  int asked = 0;
+  const auto result = keel::fuse(g, [&](const Node&) {
+    ++asked;
+    return Support{.supported = true};
+  });
+  keel::verify(*result);
+  REQUIRE(count_op(*result, "fused") == 7);
+  const auto body_of = [&](size_t output) {
+    return result->outputs()[output].node().bodies()[0].get();
+  };
+  std::set<const Graph*> bodies;
+  for (const Node& node : result->nodes()) {
+    for (const auto& body : node.bodies()) bodies.insert(body.get());
+  }
+  // Another constant, another shape and another line of the user's each have their own.
+  CHECK(bodies.size() == 4);
+  CHECK(asked == 4);
+  CHECK(body_of(0) != body_of(1));
+  CHECK(body_of(0) != body_of(2));
+  CHECK(body_of(0) != body_of(3));
+}
+
 TEST_CASE("clusters honour other limits") {
   Graph g;
   Value x = g.input("x", keel::f32, {4});
   for (int i = 0; i < 6; ++i) x = keel::neg(x);
   g.set_outputs({x});
   const std::vector<bool> live(g.size(), true);
-  CHECK(keel::form_clusters(g, live, {.instructions = 2}).members.size() == 3);
-  CHECK(keel::form_clusters(g, live, {.inputs_and_outputs = 1}).members.size() == 6);
+  const keel::Readers readers(g, live);
+  CHECK(keel::form_clusters(g, live, readers, {.instructions = 2}).members.size() == 3);
+  CHECK(keel::form_clusters(g, live, readers, {.inputs_and_outputs = 1}).members.size() == 6);
 }
 
 TEST_CASE("fuse changes no bit of random graphs") {

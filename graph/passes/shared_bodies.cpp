@@ -1,0 +1,64 @@
+#include "keel/graph/passes/shared_bodies.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <utility>
+
+namespace keel {
+namespace {
+
+bool same_values(std::span<const Value> a, std::span<const Value> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Value& x, const Value& y) {
+    return x.node_id() == y.node_id() && x.output() == y.output();
+  });
+}
+
+// Inputs of bodies are named by their position.
+bool same_node(const Node& a, const Node& b) {
+  return &a.op() == &b.op() && same_values(a.inputs(), b.inputs()) && a.types() == b.types() &&
+         a.site().file == b.site().file && a.site().line == b.site().line &&
+         (a.op_name() == "input" || a.attributes() == b.attributes()) && a.bodies() == b.bodies();
+}
+
+bool same_graph(const Graph& a, const Graph& b) {
+  return a.size() == b.size() && same_values(a.inputs(), b.inputs()) &&
+         same_values(a.outputs(), b.outputs()) &&
+         std::equal(a.nodes().begin(), a.nodes().end(), b.nodes().begin(), same_node);
+}
+
+// Of what most often differs.
+size_t hash_of(const Graph& graph) {
+  size_t h = graph.size();
+  const auto mix = [&](size_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15ull + (h >> 29); };
+  for (const Node& node : graph.nodes()) {
+    mix(std::hash<const OpDef*>()(&node.op()));
+    mix(static_cast<size_t>(node.site().line));
+    for (const Value& v : node.inputs()) mix(v.node_id());
+    for (const int64_t dim : node.type().shape) mix(static_cast<size_t>(dim));
+  }
+  return h;
+}
+
+}  // namespace
+
+const SharedBodies::Shared& SharedBodies::of(std::shared_ptr<Graph> body) {
+  const size_t key = hash_of(*body);
+  const auto [begin, end] = shared_.equal_range(key);
+  for (auto it = begin; it != end; ++it) {
+    if (same_graph(*it->second.body, *body)) return it->second;
+  }
+  Support support = ask(body);
+  return shared_.emplace(key, Shared{std::move(body), std::move(support)})->second;
+}
+
+// In a graph of its own: a node of the result could not be taken back.
+Support SharedBodies::ask(const std::shared_ptr<Graph>& body) const {
+  Graph trial(body->ops());
+  Values stand_ins;
+  for (const Value& v : body->inputs())
+    stand_ins.push_back(trial.input(name_of(v.node()), v.dtype(), v.shape(), v.node().site()));
+  return supports_(trial.add("fused", stand_ins, {}, {}, {body}));
+}
+
+}  // namespace keel
