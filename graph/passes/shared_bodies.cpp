@@ -14,11 +14,15 @@ bool same_values(std::span<const Value> a, std::span<const Value> b) {
   });
 }
 
-// Inputs of bodies are named by their position.
+bool same_attributes(const Node& a, const Node& b) {
+  if (a.op_name() == "input") return name_of(a) == name_of(b);  // the rest is its type
+  return a.attributes() == b.attributes();
+}
+
 bool same_node(const Node& a, const Node& b) {
   return &a.op() == &b.op() && same_values(a.inputs(), b.inputs()) && a.types() == b.types() &&
          a.site().file == b.site().file && a.site().line == b.site().line &&
-         (a.op_name() == "input" || a.attributes() == b.attributes()) && a.bodies() == b.bodies();
+         same_attributes(a, b) && a.bodies() == b.bodies();
 }
 
 bool same_graph(const Graph& a, const Graph& b) {
@@ -42,23 +46,13 @@ size_t hash_of(const Graph& graph) {
 
 }  // namespace
 
-const SharedBodies::Shared& SharedBodies::of(std::shared_ptr<Graph> body) {
+std::shared_ptr<Graph> SharedBodies::of(std::shared_ptr<Graph> body) {
   const size_t key = hash_of(*body);
-  const auto [begin, end] = shared_.equal_range(key);
+  const auto [begin, end] = bodies_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
-    if (same_graph(*it->second.body, *body)) return it->second;
+    if (same_graph(*it->second, *body)) return it->second;
   }
-  Support support = ask(body);
-  return shared_.emplace(key, Shared{std::move(body), std::move(support)})->second;
-}
-
-// In a graph of its own: a node of the result could not be taken back.
-Support SharedBodies::ask(const std::shared_ptr<Graph>& body) const {
-  Graph trial(body->ops());
-  Values stand_ins;
-  for (const Value& v : body->inputs())
-    stand_ins.push_back(trial.input(name_of(v.node()), v.dtype(), v.shape(), v.node().site()));
-  return supports_(trial.add("fused", stand_ins, {}, {}, {body}));
+  return bodies_.emplace(key, std::move(body))->second;
 }
 
 }  // namespace keel
