@@ -9,7 +9,10 @@
 namespace keel {
 
 StateStore::StateStore(Device device, Stream& stream, uint64_t seed)
-    : device_(device), stream_(&stream), seed_(seed) {
+    : device_(device),
+      stream_(&stream),
+      transfer_(device.backend().make_stream(device.index(), StreamKind::kTransfer)),
+      seed_(seed) {
   add(kStepState, Tensor::scalar<int64_t>(0));
   add(kSeedState, Tensor::scalar<int64_t>(static_cast<int64_t>(seed)));
 }
@@ -34,7 +37,7 @@ StateStore::Home& StateStore::add(const std::string& name, const Tensor& value) 
   home.type = value.type();
   home.bytes = value.num_bytes();
   home.current = allocate(home, "");
-  upload(home, value.raw());
+  upload(home, value.raw(), *transfer_);
   return homes_.emplace(name, std::move(home)).first->second;
 }
 
@@ -50,7 +53,7 @@ std::shared_ptr<Buffer> StateStore::allocate(const Home& home, const char* what)
   return device_.backend().allocate(device_.index(), home.bytes, "state " + home.name + what);
 }
 
-void StateStore::upload(Home& home, const void* plain) const {
+void StateStore::upload(Home& home, const void* plain, Stream& stream) const {
   std::vector<unsigned char> arranged;
   const void* bytes = plain;
   if (!home.layout.empty()) {
@@ -58,8 +61,8 @@ void StateStore::upload(Home& home, const void* plain) const {
     device_.backend().convert_layout(home.type, "", plain, home.layout, arranged.data());
     bytes = arranged.data();
   }
-  if (home.bytes > 0) stream_->copy_to_device(*home.current, 0, bytes, home.bytes);
-  stream_->synchronize();
+  if (home.bytes > 0) stream.copy_to_device(*home.current, 0, bytes, home.bytes);
+  stream.synchronize();
 }
 
 void StateStore::require_valid(const Home& home) const {
@@ -90,7 +93,7 @@ void StateStore::write(Home& home, const Tensor& value) {
                  .expected = to_string(home.type),
                  .got = value.empty() ? "an empty Tensor" : to_string(value.type())});
   }
-  upload(home, value.raw());
+  upload(home, value.raw(), *stream_);
   home.valid = true;
   if (home.name == kStepState) step_.reset();
 }
@@ -106,7 +109,7 @@ void StateStore::prepare(Home& home, const StateInfo& wanted) {
       arranged.other.reset();
       arranged.current = allocate(arranged, "");
     }
-    upload(arranged, plain.raw());
+    upload(arranged, plain.raw(), *stream_);
     home = std::move(arranged);
   }
   if (wanted.second_home && home.other == nullptr) home.other = allocate(home, " (second home)");

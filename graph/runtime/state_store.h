@@ -62,10 +62,11 @@ class StateStore {
  private:
   Home& add(const std::string& name, const Tensor& value);
   std::shared_ptr<Buffer> allocate(const Home& home, const char* what) const;
-  void upload(Home& home, const void* plain) const;
+  void upload(Home& home, const void* plain, Stream& stream) const;
 
   Device device_;
   Stream* stream_;
+  std::unique_ptr<Stream> transfer_;  // for new homes, which no launch knows yet
   uint64_t seed_;
   std::map<std::string, Home> homes_;
   size_t graph_states_ = 0;  // how many of the graph's states have been looked at
