@@ -43,10 +43,11 @@ static_assert(sizeof(Value) == 16);
 
 using Values = std::vector<Value>;
 
+// Neighbours in a graph are neighbours in a table, which passes fill and read in that order.
 struct ValueHash {
   size_t operator()(const Value& v) const noexcept {
-    return (static_cast<size_t>(v.node_id()) << 8 ^ v.output()) * 0x9e3779b97f4a7c15ull ^
-           reinterpret_cast<size_t>(&v.graph());
+    return reinterpret_cast<size_t>(&v.graph()) + (static_cast<size_t>(v.node_id()) << 2) +
+           v.output();
   }
 };
 
