@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -163,6 +164,7 @@ class KEEL_API Graph {
   void require_new_state(const std::string& name, CallSite site) const;
   template <class T>
   NodeList<T> keep(std::span<const T> list) {
+    static_assert(std::is_trivially_destructible_v<T>);  // the arena destroys nothing
     T* kept = static_cast<T*>(arena_.allocate(list.size_bytes(), alignof(T)));
     std::uninitialized_copy(list.begin(), list.end(), kept);
     return {kept, list.size()};

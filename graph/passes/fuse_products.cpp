@@ -4,6 +4,7 @@
 // as it would alone.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/product_parts.h"
+#include "keel/graph/passes/shared_bodies.h"
 
 namespace keel {
 namespace {
@@ -103,7 +105,7 @@ class ProductFuser {
     for (const uint32_t id : products_) {
       const auto it = epilogue_of_.find(id);
       if (it == epilogue_of_.end()) continue;
-      const Support support = trial(id);
+      const Support& support = trial(id);
       if (support.supported) continue;
       decline(described(from_.node(id)), from_.node(it->second), support);
       product_of_.erase(it->second);
@@ -127,7 +129,7 @@ class ProductFuser {
     for (size_t i = 0; i < asked.size(); ++i) {
       const uint32_t id = asked[i];
       if (!loads_something(id)) continue;
-      const Support support = trial(id, false);
+      const Support& support = trial(id, false);
       if (support.supported) continue;
       for (const Value& v : from_.node(id).inputs()) {
         if (loads_.erase(v) == 0) continue;
@@ -165,14 +167,17 @@ class ProductFuser {
 
   // Whether the backend takes all products that read what the node gathers.
   bool all_accepted(const Node& gather) {
-    for (const uint32_t id : products_) {
-      const NodeList<Value>& inputs = from_.node(id).inputs();
-      const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const Value& v) {
-        const auto it = loads_.find(v);
-        return it != loads_.end() && it->second.gather == &gather;
-      });
-      if (!reads) continue;
-      const Support support = trial(id, false);
+    std::set<uint32_t> products;
+    for (const uint32_t reader : readers_.at(gather.output())) {
+      const Node& loaded = from_.node(reader);
+      for (size_t i = 0; i < loaded.types().size(); ++i) {
+        if (!loads_.contains(loaded.output(i))) continue;
+        const std::vector<uint32_t>& readers = readers_.at(loaded.output(i));
+        products.insert(readers.begin(), readers.end());
+      }
+    }
+    for (const uint32_t id : products) {
+      const Support& support = trial(id, false);
       if (support.supported) continue;
       decline(described(gather), from_.node(id), support);
       return false;
@@ -194,22 +199,28 @@ class ProductFuser {
                        [&](uint32_t id) { return is_product(from_.node(id)); });
   }
 
-  ProductParts parts_with(uint32_t id, bool with_epilogue) const {
+  ProductParts parts_with(uint32_t id, bool with_epilogue) {
     const auto it = epilogue_of_.find(id);
     const bool has = with_epilogue && it != epilogue_of_.end();
-    return parts_of(from_, from_.node(id), loads_, has ? &from_.node(it->second) : nullptr);
+    ProductParts parts =
+        parts_of(from_, from_.node(id), loads_, has ? &from_.node(it->second) : nullptr);
+    for (auto& body : parts.bodies) body = bodies_.of(std::move(body));
+    return parts;
   }
 
-  // What the backend says to a product with its loads and, perhaps, its epilogue.
-  Support trial(uint32_t id, bool with_epilogue = true) const {
+  // What the backend says to a product with its loads and, perhaps, its epilogue; asked once about
+  // products with the same bodies.
+  const Support& trial(uint32_t id, bool with_epilogue = true) {
     const ProductParts parts = parts_with(id, with_epilogue);
+    const auto [it, fresh] = answers_.try_emplace({parts.bodies[0].get(), parts.bodies[1].get()});
+    if (!fresh) return it->second;
     Graph graph(from_.ops());
     Values stand_ins;
     for (const Value& v : parts.inputs) {
       stand_ins.push_back(
           graph.input("v" + std::to_string(stand_ins.size()), v.dtype(), v.shape(), parts.site));
     }
-    return supports_(graph.add(op_, stand_ins, {}, parts.site, parts.bodies));
+    return it->second = supports_(graph.add(op_, stand_ins, {}, parts.site, parts.bodies));
   }
 
   // ---- rewriting
@@ -267,6 +278,8 @@ class ProductFuser {
   FuseReport* report_;
   const OpDef& op_;
   Cloner cloner_;
+  SharedBodies bodies_;
+  std::map<std::pair<const Graph*, const Graph*>, Support> answers_;
   std::vector<bool> live_;
   std::vector<uint32_t> products_;
   std::unordered_map<Value, std::vector<uint32_t>, ValueHash> readers_;
