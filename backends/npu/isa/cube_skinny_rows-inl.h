@@ -37,7 +37,7 @@ HWY_INLINE void dot_step(SkinnyVec (&sums)[kRows][kColumns], const SkinnyVec (&a
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
       sums[r][c] = Lanes::multiply_add(a[r], right, sums[r][c]);
-    };
+    }
   }
 }
 
