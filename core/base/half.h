@@ -1,6 +1,7 @@
 // Half (IEEE binary16) and BFloat16: 16-bit storage types with conversions that round to nearest
 // even. Arithmetic is done in float by whoever uses them. Own structs because neither compiler here
-// has both natively.
+// has both natively. The conversions choose between values and never branch, so that loops of them
+// become vector code.
 #ifndef KEEL_CORE_BASE_HALF_H
 #define KEEL_CORE_BASE_HALF_H
 
@@ -13,42 +14,34 @@ constexpr uint16_t float_to_half_bits(float value) noexcept {
   const uint32_t x = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (x >> 16) & 0x8000u;
   const uint32_t magnitude = x & 0x7fffffffu;
-  if (magnitude > 0x7f800000u)
-    return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
-  if (magnitude >= 0x477ff000u)
-    return static_cast<uint16_t>(sign | 0x7c00u);  // rounds beyond 65504
-  if (magnitude < 0x38800000u) {                   // subnormal or zero in half
-    if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);
-    const uint32_t exponent = magnitude >> 23;
-    const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-    const uint32_t shift = 126u - exponent;  // mantissa * 2^-shift counts units of 2^-24
-    const uint32_t half = mantissa >> shift;
-    const uint32_t rest = mantissa & ((1u << shift) - 1u);
-    const uint32_t tie = 1u << (shift - 1u);
-    const uint32_t up = (rest > tie || (rest == tie && (half & 1u) != 0u)) ? 1u : 0u;
-    return static_cast<uint16_t>(sign | (half + up));
-  }
-  const uint32_t rebased = magnitude - 0x38000000u;
-  const uint32_t rounded = rebased + 0xfffu + ((rebased >> 13) & 1u);
-  return static_cast<uint16_t>(sign | (rounded >> 13));
+  const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  // Adding 0.5 lets the addition round to units of 2^-24, the spacing of half's subnormals.
+  constexpr uint32_t kLeastNormal = 0x38800000u;
+  const float small = std::bit_cast<float>(magnitude < kLeastNormal ? magnitude : kLeastNormal);
+  const uint32_t subnormal = std::bit_cast<uint32_t>(small + 0.5f) - std::bit_cast<uint32_t>(0.5f);
+  const uint32_t finite = magnitude < kLeastNormal ? subnormal : normal;
+  const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
+  const uint32_t beyond = magnitude > 0x7f800000u ? nan : 0x7c00u;
+  return static_cast<uint16_t>(sign | (magnitude >= 0x477ff000u ? beyond : finite));
 }
 
 constexpr float half_bits_to_float(uint16_t bits) noexcept {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  const uint32_t exponent = (bits >> 10) & 0x1fu;
-  const uint32_t mantissa = bits & 0x3ffu;
-  if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent == 0u) {
-    const float units = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign != 0u ? -units : units;
-  }
-  return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+  const uint32_t magnitude = bits & 0x7fffu;
+  // A subnormal is taken for the fraction of a number with the least exponent, whose leading 1 is
+  // subtracted.
+  const bool subnormal = magnitude < 0x400u;
+  const uint32_t rebased = (magnitude << 13) + (subnormal ? 0x38800000u : 0x38000000u);
+  const float finite = std::bit_cast<float>(rebased) - (subnormal ? 0x1p-14f : 0.0f);
+  const uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(finite) | special | sign);
 }
 
 constexpr uint16_t float_to_bfloat16_bits(float value) noexcept {
   const uint32_t x = std::bit_cast<uint32_t>(value);
-  if ((x & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((x >> 16) | 0x40u);
-  return static_cast<uint16_t>((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
+  const uint32_t rounded = (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
+  const uint32_t quiet = (x >> 16) | 0x40u;
+  return static_cast<uint16_t>((x & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
 // Rounds a double in one step (through float it would round twice).
