@@ -124,7 +124,10 @@ class MatmulKernel final : public Kernel {
   }
   int phases() const override { return !half_ ? 1 : wide_ ? 2 : 3; }
   int product_phase() const { return half_ ? 1 : 0; }
-  int blocks(int phase) const override { return half_ && phase != 1 ? 1 : blocks_; }
+  int blocks(int phase) const override {
+    if (!half_ || phase == 1) return blocks_;
+    return blocks_of_cast(phase == 0 ? counts_[0] + counts_[1] : counts_[2]);
+  }
 
   void run(void* const* args, int phase, int block) const override {
     if (!half_) {
@@ -137,12 +140,10 @@ class MatmulKernel final : public Kernel {
       multiply_block(args, parts[0], parts[1], wide_ ? args[outputs_at_] : parts[2], block);
       return;
     }
-    for (int i = phase == 0 ? 0 : 2; i < (phase == 0 ? 2 : 3); ++i) {
-      VectorCall call;
-      call.dst = phase == 0 ? parts[i] : args[outputs_at_];
-      call.src[0] = phase == 0 ? args[i] : parts[i];
-      call.n = static_cast<size_t>(counts_[i]);
-      (phase == 0 ? find_cast(dtype_, f32) : find_cast(f32, dtype_))(call);
+    if (phase == 0) {
+      for (int i = 0; i < 2; ++i) cast_share(args[i], dtype_, parts[i], f32, i, phase, block);
+    } else {
+      cast_share(parts[2], f32, args[outputs_at_], dtype_, 2, phase, block);
     }
   }
 
@@ -181,6 +182,23 @@ class MatmulKernel final : public Kernel {
     const int64_t columns = along_n_ ? std::min(p_.n, tile_) : p_.n;
     return align_up(static_cast<size_t>(rows * columns) * size_of(half_ ? f32 : dtype_),
                     Buffer::kAlignment);
+  }
+
+  static int blocks_of_cast(int64_t elements) {
+    constexpr int64_t kWorthABlock = 32768;
+    return static_cast<int>(std::clamp<int64_t>(elements / kWorthABlock, 1, 64));
+  }
+
+  // The block's share of the elements of a, b or c (part 0, 1 or 2) from one dtype to another.
+  void cast_share(const void* from, DType from_dtype, void* to, DType to_dtype, int part, int phase,
+                  int block) const {
+    const int64_t begin = counts_[part] * block / blocks(phase);
+    const int64_t end = counts_[part] * (block + 1) / blocks(phase);
+    VectorCall call;
+    call.dst = static_cast<char*>(to) + static_cast<size_t>(begin) * size_of(to_dtype);
+    call.src[0] = static_cast<const char*>(from) + static_cast<size_t>(begin) * size_of(from_dtype);
+    call.n = static_cast<size_t>(end - begin);
+    find_cast(from_dtype, to_dtype)(call);
   }
 
   // left, right and result: the operands as multiplied, and C where there is no epilogue.
