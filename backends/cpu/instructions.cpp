@@ -195,7 +195,12 @@ VectorInstruction find_logic(std::string_view op) {
 // Bytes may alias anything: the vectoriser has to be told.
 template <class From, class To>
 void cast_apart(const From* __restrict from, To* __restrict to, size_t count) {
-  for (size_t i = 0; i < count; ++i) to[i] = convert_element<To>(from[i]);
+  if constexpr (std::is_same_v<From, Half> && std::is_same_v<To, float>)
+    widen_all(from, to, count);
+  else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>)
+    narrow_all(from, to, count);
+  else
+    for (size_t i = 0; i < count; ++i) to[i] = convert_element<To>(from[i]);
 }
 
 template <class From, class To>

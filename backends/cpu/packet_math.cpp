@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 #include <Eigen/Core>
 
@@ -29,19 +32,25 @@ struct Log {
   }
 };
 
+// do_vector(from, to) for each kLanes elements; the last ones in a vector that is filled up.
+template <size_t kLanes, class From, class To, class DoVector>
+void in_vectors(const From* from, To* to, size_t count, DoVector do_vector) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) do_vector(from + i, to + i);
+  if (i == count) return;
+  From rest[kLanes];
+  To done[kLanes];
+  std::fill(std::copy(from + i, from + count, rest), rest + kLanes, static_cast<From>(1.0f));
+  do_vector(rest, done);
+  std::copy_n(done, count - i, to + i);
+}
+
 template <class F, class T>
 void for_all(const T* from, T* to, size_t count) {
   using Packet = typename packets::packet_traits<T>::type;
-  constexpr size_t kLanes = packets::packet_traits<T>::size;
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    packets::pstoreu(to + i, F::of(packets::ploadu<Packet>(from + i)));
-  }
-  if (i == count) return;
-  T rest[kLanes];
-  std::fill(std::copy(from + i, from + count, rest), rest + kLanes, T{1});
-  packets::pstoreu(rest, F::of(packets::ploadu<Packet>(rest)));
-  std::copy_n(rest, count - i, to + i);
+  in_vectors<packets::packet_traits<T>::size>(from, to, count, [](const T* x, T* y) {
+    packets::pstoreu(y, F::of(packets::ploadu<Packet>(x)));
+  });
 }
 
 }  // namespace
@@ -50,5 +59,26 @@ void exp_all(const float* from, float* to, size_t count) { for_all<Exp>(from, to
 void exp_all(const double* from, double* to, size_t count) { for_all<Exp>(from, to, count); }
 void log_all(const float* from, float* to, size_t count) { for_all<Log>(from, to, count); }
 void log_all(const double* from, double* to, size_t count) { for_all<Log>(from, to, count); }
+
+#ifdef __F16C__
+void widen_all(const Half* from, float* to, size_t count) {
+  in_vectors<8>(from, to, count, [](const Half* x, float* y) {
+    _mm256_storeu_ps(y, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))));
+  });
+}
+void narrow_all(const float* from, Half* to, size_t count) {
+  in_vectors<8>(from, to, count, [](const float* x, Half* y) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT));
+  });
+}
+#else
+void widen_all(const Half* __restrict from, float* __restrict to, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = from[i];
+}
+void narrow_all(const float* __restrict from, Half* __restrict to, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = Half(from[i]);
+}
+#endif
 
 }  // namespace keel::cpu
