@@ -27,6 +27,7 @@ class Fuser {
         report_(report),
         fused_(from.ops().at("fused")),
         cloner_(from, to),
+        answers_(from, fused_, supports),
         live_(live_nodes(from)),
         readers_(from, live_),
         clusters_(form_clusters(from, live_, readers_)) {}
@@ -141,7 +142,7 @@ class Fuser {
     const Body body = make_body(members);
     const CallSite site = from_.node(members.back()).site();
     const std::shared_ptr<Graph> shared = bodies_.of(body.graph);
-    const Support& support = answer(shared);
+    const Support& support = answers_.to(body.inputs, {shared}, site);
     if (!support.supported) {
       if (report_ != nullptr) {
         report_->add(described(from_.node(members.front())) + " to " +
@@ -156,20 +157,6 @@ class Fuser {
     const Node& node = to_.add(fused_, cloner_(body.inputs), {}, site, {shared});
     for (size_t i = 0; i < body.outputs.size(); ++i) cloner_.map(body.outputs[i], node.output(i));
     return true;
-  }
-
-  // What the backend says to a node with this body. Asked once, in a graph of its own: a node of
-  // ours could not be taken back.
-  const Support& answer(const std::shared_ptr<Graph>& body) {
-    const auto [it, fresh] = answers_.try_emplace(body.get());
-    if (!fresh) return it->second;
-    Graph trial(from_.ops());
-    Values stand_ins;
-    for (const Value& v : body->inputs()) {
-      const Node& input = v.node();
-      stand_ins.push_back(trial.input(name_of(input), v.dtype(), v.shape(), input.site()));
-    }
-    return it->second = supports_(trial.add(fused_, stand_ins, {}, {}, {body}));
   }
 
   Body make_body(const std::vector<uint32_t>& members) const {
@@ -233,7 +220,7 @@ class Fuser {
   const OpDef& fused_;
   Cloner cloner_;
   SharedBodies bodies_;
-  std::unordered_map<const Graph*, Support> answers_;
+  BackendAnswers answers_;
   std::vector<bool> live_;
   Readers readers_;
   Clusters clusters_;

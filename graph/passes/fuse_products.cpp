@@ -42,6 +42,7 @@ class ProductFuser {
         report_(report),
         op_(from.ops().at("fused_product")),
         cloner_(from, to),
+        answers_(from, op_, supports),
         live_(live_nodes(from)) {}
 
   void run() {
@@ -208,19 +209,10 @@ class ProductFuser {
     return parts;
   }
 
-  // What the backend says to a product with its loads and, perhaps, its epilogue; asked once about
-  // products with the same bodies.
+  // What the backend says to a product with its loads and, perhaps, its epilogue.
   const Support& trial(uint32_t id, bool with_epilogue = true) {
     const ProductParts parts = parts_with(id, with_epilogue);
-    const auto [it, fresh] = answers_.try_emplace({parts.bodies[0].get(), parts.bodies[1].get()});
-    if (!fresh) return it->second;
-    Graph graph(from_.ops());
-    Values stand_ins;
-    for (const Value& v : parts.inputs) {
-      stand_ins.push_back(
-          graph.input("v" + std::to_string(stand_ins.size()), v.dtype(), v.shape(), parts.site));
-    }
-    return it->second = supports_(graph.add(op_, stand_ins, {}, parts.site, parts.bodies));
+    return answers_.to(parts.inputs, parts.bodies, parts.site);
   }
 
   // ---- rewriting
@@ -279,7 +271,7 @@ class ProductFuser {
   const OpDef& op_;
   Cloner cloner_;
   SharedBodies bodies_;
-  std::map<std::pair<const Graph*, const Graph*>, Support> answers_;
+  BackendAnswers answers_;
   std::vector<bool> live_;
   std::vector<uint32_t> products_;
   std::unordered_map<Value, std::vector<uint32_t>, ValueHash> readers_;

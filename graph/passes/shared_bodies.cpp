@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace keel {
@@ -53,6 +54,21 @@ std::shared_ptr<Graph> SharedBodies::of(std::shared_ptr<Graph> body) {
     if (same_graph(*it->second, *body)) return it->second;
   }
   return bodies_.emplace(key, std::move(body))->second;
+}
+
+// In a graph of its own: a node of the pass's graph could not be taken back.
+const Support& BackendAnswers::to(const Values& inputs,
+                                  const std::vector<std::shared_ptr<Graph>>& bodies,
+                                  CallSite site) {
+  const auto [it, fresh] = answers_.try_emplace(bodies);
+  if (!fresh) return it->second;
+  Graph trial(from_.ops());
+  Values stand_ins;
+  for (const Value& v : inputs) {
+    stand_ins.push_back(
+        trial.input("v" + std::to_string(stand_ins.size()), v.dtype(), v.shape(), site));
+  }
+  return it->second = supports_(trial.add(op_, stand_ins, {}, site, bodies));
 }
 
 }  // namespace keel
