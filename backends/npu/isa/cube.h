@@ -26,9 +26,8 @@ struct ByteMap {
   enum class Form : uint8_t { kTable, kScale, kAffine, kDivide };
   float table[256] = {};
   Form form = Form::kTable;
-  float scale =
-      1.0f;  // kScale: x * scale; kAffine: x * scale, rounded, + shift; kDivide: x / scale
-  float shift = 0.0f;
+  // kScale: x * scale; kAffine: x * scale, rounded, + shift; kDivide: x / scale.
+  float scale = 1.0f, shift = 0.0f;
 };
 ByteMap make_byte_map(const float* table, DType round_to);
 // 1 / divisor to twice the precision of f32: x * high + x * low, in one rounding behind the second
