@@ -1,6 +1,7 @@
 // parallel_for and what it borrows. In the suite "loop", so that ThreadSanitizer sees it.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <initializer_list>
 #include <numeric>
 #include <sched.h>
@@ -155,6 +156,18 @@ TEST_CASE("chunks of very different length are shared") {
       }
     });
     CHECK(done == 39);
+  }
+}
+
+TEST_CASE("a caller sleeps until a chunk that takes long is done") {
+  const Threads use(2);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<int> done(2, 0);
+    parallel_for(2, [&](int i) {
+      if (i == round % 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      done[static_cast<size_t>(i)] = 1;
+    });
+    CHECK(done == std::vector<int>{1, 1});
   }
 }
 
