@@ -141,8 +141,23 @@ std::vector<Type> infer_fused(const InferContext& c) {
   return types_of(graph.outputs());
 }
 
+void require_epilogue(const InferContext& c, const Graph& epilogue) {
+  for (const Node& node : epilogue.nodes()) {
+    if (!node.has(kElementwise | kRowWise | kSource)) {
+      c.fail("epilogue", "element-wise and row-wise ops only", "'" + node.op_name() + "'");
+    }
+    for (const Value& v : node.inputs()) {
+      if (v.node().has(kRowWise)) {
+        c.fail("epilogue", "row-wise ops whose results leave",
+               "one that '" + node.op_name() + "' reads");
+      }
+    }
+  }
+}
+
 // The first body ends in a product whose operands may be loaded through element-wise ops; the
-// second takes the product and the node's remaining inputs to the outputs.
+// second takes the product and the node's remaining inputs to the outputs, through element-wise ops
+// and, last, row-wise ones.
 std::vector<Type> infer_fused_product(const InferContext& c) {
   const Graph &load = body(c, 0), &epilogue = body(c, 1);
   require_no_updates(c, "product", load);
@@ -159,11 +174,7 @@ std::vector<Type> infer_fused_product(const InferContext& c) {
     c.fail("product", "one output, made by its only product",
            std::to_string(products) + " products");
   }
-  for (const Node& node : epilogue.nodes()) {
-    if (!node.has(kElementwise | kSource)) {
-      c.fail("epilogue", "element-wise ops only", "'" + node.op_name() + "'");
-    }
-  }
+  require_epilogue(c, epilogue);
   std::vector<Type> expected;
   for (const Value& v : load.inputs()) expected.push_back(v.type());
   for (size_t i = 1; i < epilogue.inputs().size(); ++i) {
@@ -254,7 +265,7 @@ void register_control(OpTable& table) {
              .infer = infer_fused,
              .traits = kElementwise | kControl});
   table.add({.name = "fused_product",
-             .summary = "a product with the element-wise ops around it, computed in one pass",
+             .summary = "a product with the element-wise and row-wise ops around it, in one pass",
              .input_names = {"input"},
              .variadic = true,
              .bodies = 2,

@@ -368,6 +368,7 @@ void register_loss(OpTable& table) {
              .reference = [](const ReferenceContext& c) { reference_rows(c, std::exp); },
              .gradient = gradient_softmax,
              .decompose = decompose_softmax,
+             .traits = kRowWise,
              .bound = {.ulps = 32, .k = 4},
              .sample = [](SampleSource& source) { return sample_softmax(source, softmax); }});
   table.add({.name = "log_softmax",
@@ -378,6 +379,7 @@ void register_loss(OpTable& table) {
                  [](const ReferenceContext& c) { reference_rows(c, [](double x) { return x; }); },
              .gradient = gradient_log_softmax,
              .decompose = decompose_log_softmax,
+             .traits = kRowWise,
              .bound = {.ulps = 8, .k = 8},
              .sample = [](SampleSource& source) { return sample_softmax(source, log_softmax); }});
   table.add(
@@ -390,7 +392,7 @@ void register_loss(OpTable& table) {
        .reference = reference_cross_entropy,
        .gradient = gradient_cross_entropy,
        .decompose = decompose_cross_entropy,
-       .traits = kReduction,
+       .traits = kReduction | kRowWise,
        .bound = {.ulps = 16, .k = 16},
        .sample = sample_cross_entropy});
   table.add({.name = "softmax_cross_entropy_grad",
@@ -401,6 +403,7 @@ void register_loss(OpTable& table) {
              .reference = reference_cross_entropy_grad,
              .gradient = gradient_cross_entropy_grad,
              .decompose = decompose_cross_entropy_grad,
+             .traits = kRowWise,
              .bound = {.ulps = 32, .k = 16},
              .sample = sample_cross_entropy_grad});
 }

@@ -1,14 +1,12 @@
-// What kernels of products share: a product by itself or with the element-wise work that the fuser
-// put beside it. FusedProduct reads the node; ProductEpilogue runs what follows the product, piece
-// by piece of the result. Both belong to a kernel and are immutable; any thread.
+// What kernels of products share: a product by itself or with the work that the fuser put beside
+// it, as read off the node. What follows the product is run by a ProductEpilogue
+// (product_epilogue.h).
 #ifndef KEEL_BACKENDS_COMMON_FUSED_PRODUCT_H
 #define KEEL_BACKENDS_COMMON_FUSED_PRODUCT_H
 
 #include <optional>
-#include <vector>
 
 #include "keel/backends/common/kernel.h"
-#include "keel/backends/common/tile_program.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel {
@@ -39,29 +37,6 @@ class FusedProduct {
   const Node& node_;
   const Node* product_;
   const Graph* epilogue_ = nullptr;
-};
-
-// More would not fit into what ProductEpilogue::run keeps on the stack.
-inline constexpr size_t kMostEpilogueArguments = 48;
-// Whether the lookup has an instruction for each op of the epilogue, if there is one.
-Support supports_epilogue(const FusedProduct& product, const InstructionLookup& lookup);
-
-class ProductEpilogue {
- public:
-  // REQUIRES an epilogue that is supported.
-  ProductEpilogue(const FusedProduct& product, const InstructionLookup& lookup);
-
-  // args: those of the kernel. `values` is the piece of the product, in its dtype, with `stride`
-  // elements from row to row. Returns the status bits raised.
-  uint32_t run(void* const* args, void* values, const TileRectangle& piece, int64_t stride) const;
-  // For the kernel's plan: operands are read until the last block is done, so never these.
-  const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
-
- private:
-  TileProgram program_;
-  size_t before_;     // of the kernel's arguments: the product's inputs
-  size_t arguments_;  // of the program, the product included
-  std::vector<KernelPlan::InPlace> in_place_;
 };
 
 }  // namespace keel

@@ -2,7 +2,11 @@
 #ifndef KEEL_BACKENDS_CPU_KERNELS_H
 #define KEEL_BACKENDS_CPU_KERNELS_H
 
+#include <memory>
+#include <span>
+
 #include "keel/backends/common/kernel.h"
+#include "keel/backends/common/row_op.h"
 
 namespace keel::cpu {
 
@@ -15,6 +19,8 @@ KernelPlan plan_matmul(const Node& node);
 // targets; the rest decomposes.
 Support supports_softmax(const Node& node);
 KernelPlan plan_softmax(const Node& node);
+// The same on rows that a product leaves: a RowOpFactory.
+std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes);
 
 }  // namespace keel::cpu
 

@@ -10,7 +10,7 @@
 #include <Eigen/Core>
 
 #include "keel/backends/common/broadcast.h"
-#include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/cpu/instructions.h"
 #include "keel/backends/cpu/kernels.h"
 #include "keel/core/base/checked.h"
@@ -31,6 +31,35 @@ struct Product {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;
   bool transpose_b = false;
+};
+
+Product product_of(const Node& node) {
+  const auto& attributes = node.as<MatmulAttributes>();
+  const Shape& a = node.input(0).shape();
+  const Shape& c = node.type().shape;
+  return {.m = c[c.rank() - 2],
+          .n = c[c.rank() - 1],
+          .k = a[a.rank() - (attributes.transpose_a ? 2 : 1)],
+          .transpose_a = attributes.transpose_a,
+          .transpose_b = attributes.transpose_b};
+}
+
+constexpr int64_t kWork = int64_t{4} << 20, kLeastWork = kWork / 16;  // multiply-adds of a tile
+
+// Tiles of about 4 million multiply-adds, smaller products in two; cut along the longer side in
+// steps of the kernel, which takes few of C's rows and many of its columns at once.
+struct Cut {
+  explicit Cut(const Product& p) : along_n(p.n >= p.m) {
+    const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
+    const int64_t wanted =
+        std::clamp<int64_t>(std::max(work / kWork, std::min<int64_t>(2, work / kLeastWork)), 1, 64);
+    const int64_t side = along_n ? p.n : p.m;
+    const int64_t step = along_n ? 16 : 4;
+    tile = std::max(step, ((side + wanted - 1) / wanted + step - 1) / step * step);
+    tiles = std::max<int64_t>(1, (side + tile - 1) / tile);
+  }
+  bool along_n;
+  int64_t tile = 0, tiles = 1;
 };
 
 template <class T, int kOrder>
@@ -91,33 +120,31 @@ void integer_tile(const Product& p, const T* a, const T* b, T* c, int64_t c_stri
 class MatmulKernel final : public Kernel {
  public:
   explicit MatmulKernel(const FusedProduct& fused)
-      : dtype_(fused.product().input(0).dtype()),
+      : p_(product_of(fused.product())),
+        cut_(p_),
+        dtype_(fused.product().input(0).dtype()),
         half_(size_of(dtype_) == 2),
         wide_(fused.product().as<MatmulAttributes>().wide),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()) {
     const Node& node = fused.product();
-    const auto& attributes = node.as<MatmulAttributes>();
     const Shape& a = node.input(0).shape();
     const Shape& b = node.input(1).shape();
     const Shape& c = node.type().shape;
-    if (fused.epilogue() != nullptr) epilogue_.emplace(fused, find_instruction);
-    p_.transpose_a = attributes.transpose_a;
-    p_.transpose_b = attributes.transpose_b;
-    p_.m = c[c.rank() - 2];
-    p_.n = c[c.rank() - 1];
-    p_.k = a[a.rank() - (attributes.transpose_a ? 2 : 1)];
+    if (fused.epilogue() != nullptr) epilogue_.emplace(fused, find_instruction, make_row_op);
     batch_a_ = matrices_of_batch(a, c);
     batch_b_ = matrices_of_batch(b, c);
     count_ = static_cast<int64_t>(batch_a_.size());
-    cut_tiles();
+    const int64_t worth = p_.m * p_.n * std::max<int64_t>(1, p_.k) * count_ / kLeastWork;
+    blocks_ = static_cast<int>(
+        std::clamp<int64_t>(std::min(cut_.tiles * count_, std::max<int64_t>(1, worth)), 1, 64));
     counts_[0] = a.num_elements();
     counts_[1] = b.num_elements();
     counts_[2] = c.num_elements();
   }
 
   size_t workspace_bytes() const {
-    return widened_bytes() + static_cast<size_t>(blocks_) * piece_bytes();
+    return widened_bytes() + static_cast<size_t>(blocks_) * block_bytes();
   }
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
@@ -148,27 +175,10 @@ class MatmulKernel final : public Kernel {
   }
 
  private:
-  // Tiles of about 4 million multiply-adds, smaller products in two; cut along the longer side in
-  // steps of the kernel, which takes few of C's rows and many of its columns at once.
-  void cut_tiles() {
-    constexpr int64_t kWork = int64_t{4} << 20, kLeast = kWork / 16;
-    const int64_t work = p_.m * p_.n * std::max<int64_t>(1, p_.k);
-    const int64_t wanted =
-        std::clamp<int64_t>(std::max(work / kWork, std::min<int64_t>(2, work / kLeast)), 1, 64);
-    along_n_ = p_.n >= p_.m;
-    const int64_t side = along_n_ ? p_.n : p_.m;
-    const int64_t step = along_n_ ? 16 : 4;
-    tile_ = std::max(step, ((side + wanted - 1) / wanted + step - 1) / step * step);
-    tiles_ = std::max<int64_t>(1, (side + tile_ - 1) / tile_);
-    const int64_t all = tiles_ * count_;
-    const int64_t worth = std::max<int64_t>(1, work * count_ / kLeast);
-    blocks_ = static_cast<int>(std::clamp<int64_t>(std::min(all, worth), 1, 64));
-  }
-
   Tile tile(int64_t index) const {
-    const int64_t begin = index * tile_;
-    if (along_n_) return {0, p_.m, begin, std::min(p_.n, begin + tile_)};
-    return {begin, std::min(p_.m, begin + tile_), 0, p_.n};
+    const int64_t begin = index * cut_.tile;
+    if (cut_.along_n) return {0, p_.m, begin, std::min(p_.n, begin + cut_.tile)};
+    return {begin, std::min(p_.m, begin + cut_.tile), 0, p_.n};
   }
 
   size_t widened_bytes() const {
@@ -178,10 +188,16 @@ class MatmulKernel final : public Kernel {
   }
   size_t piece_bytes() const {
     if (!epilogue_) return 0;
-    const int64_t rows = along_n_ ? p_.m : std::min(p_.m, tile_);
-    const int64_t columns = along_n_ ? std::min(p_.n, tile_) : p_.n;
-    return align_up(static_cast<size_t>(rows * columns) * size_of(half_ ? f32 : dtype_),
+    const int64_t columns = cut_.along_n ? std::min(p_.n, cut_.tile) : p_.n;
+    return align_up(static_cast<size_t>(piece_rows() * columns) * size_of(half_ ? f32 : dtype_),
                     Buffer::kAlignment);
+  }
+  int64_t piece_rows() const { return cut_.along_n ? p_.m : std::min(p_.m, cut_.tile); }
+  // A piece of C and what row-wise ops need beside it.
+  size_t block_bytes() const {
+    if (!epilogue_) return 0;
+    const size_t rows = epilogue_->scratch_bytes(static_cast<size_t>(piece_rows()));
+    return piece_bytes() + align_up(rows, Buffer::kAlignment);
   }
 
   static int blocks_of_cast(int64_t elements) {
@@ -204,10 +220,10 @@ class MatmulKernel final : public Kernel {
   // left, right and result: the operands as multiplied, and C where there is no epilogue.
   void multiply_block(void* const* args, const void* left, const void* right, void* result,
                       int block) const {
-    const int64_t all = tiles_ * count_;
+    const int64_t all = cut_.tiles * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
-      const auto batch = static_cast<size_t>(i / tiles_);
-      const Tile t = tile(i % tiles_);
+      const auto batch = static_cast<size_t>(i / cut_.tiles);
+      const Tile t = tile(i % cut_.tiles);
       if (t.m1 <= t.m0 || t.n1 <= t.n0) continue;
       visit_dtype(half_ ? f32 : dtype_, [&]<class T>() {
         if constexpr (!is_half_type<T> && !std::is_same_v<T, bool>) {
@@ -228,11 +244,12 @@ class MatmulKernel final : public Kernel {
 
   void* piece_of(void* const* args, int block) const {
     return static_cast<char*>(args[workspace_at_]) + widened_bytes() +
-           static_cast<size_t>(block) * piece_bytes();
+           static_cast<size_t>(block) * block_bytes();
   }
 
   void finish(void* const* args, void* piece, int64_t batch, const Tile& t) const {
-    epilogue_->run(args, piece, {batch * p_.m + t.m0, t.m1 - t.m0, t.n0, t.n1 - t.n0}, t.n1 - t.n0);
+    const TileRectangle where{batch * p_.m + t.m0, t.m1 - t.m0, t.n0, t.n1 - t.n0};
+    epilogue_->run(args, piece, where, where.columns, static_cast<char*>(piece) + piece_bytes());
   }
 
   // c: where the tile begins.
@@ -244,17 +261,15 @@ class MatmulKernel final : public Kernel {
       integer_tile(p_, a, b, c, c_stride, t);
   }
 
+  Product p_;
+  Cut cut_;
   DType dtype_;
   bool half_;
   bool wide_;
   size_t outputs_at_, workspace_at_;
   std::optional<ProductEpilogue> epilogue_;
-  Product p_;
   int64_t count_ = 1;
   std::vector<int64_t> batch_a_, batch_b_;
-  bool along_n_ = true;
-  int64_t tile_ = 0;
-  int64_t tiles_ = 1;
   int64_t counts_[3] = {0, 0, 0};
   int blocks_ = 1;
 };
@@ -271,7 +286,11 @@ Support supports_matmul(const Node& node) {
   if (fused.epilogue() != nullptr && size_of(result.dtype) == 2) {
     return {false, std::string("a product of ") + name_of(result.dtype) + " is rounded by itself"};
   }
-  return supports_epilogue(fused, find_instruction);
+  const Cut cut(product_of(fused.product()));
+  if (wants_rows(fused) && cut.along_n && cut.tiles > 1) {
+    return {false, "a product of " + to_string(result.shape) + " is computed by columns"};
+  }
+  return supports_epilogue(fused, find_instruction, make_row_op);
 }
 
 KernelPlan plan_matmul(const Node& node) {

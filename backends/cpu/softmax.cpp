@@ -66,32 +66,22 @@ void sum_rows(const T* x, int64_t count, int64_t classes, RowSum<T>* sums) {
 
 enum class Kind { kSoftmax, kLogSoftmax, kLoss, kGradient };
 
-class SoftmaxKernel final : public Kernel {
+class SoftmaxRows final : public RowOp {
  public:
-  SoftmaxKernel(const Node& node, Kind kind) : kind_(kind), dtype_(node.type().dtype) {
-    const Shape& logits = node.input(0).shape();
-    classes_ = logits.back();
-    rows_ = classes_ == 0 ? 0 : logits.num_elements() / classes_;
+  SoftmaxRows(const Node& node, Kind kind)
+      : kind_(kind), dtype_(node.type().dtype), classes_(node.input(0).shape().back()) {
     if (kind == Kind::kLoss || kind == Kind::kGradient) {
       target_dtype_ = node.input(1).dtype();
       smoothing_ = node.as<CrossEntropyOptions>().label_smoothing;
     }
-    blocks_ = static_cast<int>(std::clamp<int64_t>(rows_ * classes_ / 8192, 1, 64));
   }
-  // Class ids are checked before anything is written.
-  int phases() const override {
-    return kind_ == Kind::kSoftmax || kind_ == Kind::kLogSoftmax ? 1 : 2;
-  }
-  int blocks(int phase) const override { return phase + 1 == phases() ? blocks_ : 1; }
-  void run(void* const* args, int phase, int block) const override {
-    if (phase + 1 < phases()) {
-      check_ids(args[1]);
-      return;
-    }
+
+  void run(void* const* args, int64_t begin, int64_t end) const override {
+    if (kind_ == Kind::kLoss || kind_ == Kind::kGradient) check_ids(args[1], begin, end);
     if (dtype_ == f64)
-      run_rows<double>(args, block);
+      run_rows<double>(args, begin, end);
     else
-      run_rows<float>(args, block);
+      run_rows<float>(args, begin, end);
   }
 
  private:
@@ -101,8 +91,8 @@ class SoftmaxKernel final : public Kernel {
     return static_cast<const uint8_t*>(ids)[row];
   }
 
-  void check_ids(const void* ids) const {
-    for (int64_t row = 0; row < rows_; ++row) {
+  void check_ids(const void* ids, int64_t begin, int64_t end) const {
+    for (int64_t row = begin; row < end; ++row) {
       const int64_t target = id(ids, row);
       if (target >= 0 && target < classes_) continue;
       throw Error({.op = "softmax_cross_entropy",
@@ -113,10 +103,9 @@ class SoftmaxKernel final : public Kernel {
   }
 
   template <class T>
-  void run_rows(void* const* args, int block) const {
-    const int64_t end = rows_ * (block + 1) / blocks_;
+  void run_rows(void* const* args, int64_t begin, int64_t end) const {
     const int64_t step = std::max<int64_t>(1, kTogether / std::max<int64_t>(1, classes_));
-    for (int64_t row = rows_ * block / blocks_; row < end; row += step) {
+    for (int64_t row = begin; row < end; row += step) {
       run_group<T>(args, row, std::min(step, end - row));
     }
   }
@@ -173,8 +162,6 @@ class SoftmaxKernel final : public Kernel {
   DType target_dtype_ = i64;
   double smoothing_ = 0;
   int64_t classes_ = 0;
-  int64_t rows_ = 0;
-  int blocks_ = 1;
 };
 
 Kind kind_of(const std::string& op) {
@@ -199,10 +186,20 @@ Support supports_softmax(const Node& node) {
   return {true, ""};
 }
 
+std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes) {
+  if (nodes.size() != 1 || !supports_softmax(*nodes[0]).supported) return nullptr;
+  return std::make_unique<SoftmaxRows>(*nodes[0], kind_of(nodes[0]->op_name()));
+}
+
 KernelPlan plan_softmax(const Node& node) {
+  const Node* const nodes[] = {&node};
+  const Shape& shape = node.input(0).shape();
+  const int64_t rows = shape.num_elements() / std::max<int64_t>(1, shape.back());
+  const int64_t blocks = std::clamp<int64_t>(shape.num_elements() / 8192, 1, 64);
+  const int64_t rows_of_block = std::max<int64_t>(1, (rows + blocks - 1) / blocks);
   KernelPlan plan;
-  plan.kernel = std::make_unique<SoftmaxKernel>(node, kind_of(node.op_name()));
-  plan.block_dim = plan.kernel->blocks(plan.kernel->phases() - 1);
+  plan.kernel = make_row_kernel(node, make_row_op(nodes), rows_of_block);
+  plan.block_dim = plan.kernel->blocks(0);
   return plan;
 }
 

@@ -40,6 +40,8 @@ enum Trait : uint32_t {
   kControl = 1u << 8,      // has bodies
   kNoFold = 1u << 9,       // never evaluated at compile time (sources of large
                            // constants such as iota)
+  kRowWise = 1u << 10,     // row i of each output depends on row i of the inputs alone, a row
+                           // being what lies along the last axis of input 0
 };
 
 // |got - reference| <= ulps * ulp(reference) + k * eps(dtype) * scale, where

@@ -203,8 +203,9 @@ class Fuser {
         const Node& producer = v.node();
         const bool concerns = clusters_.cluster_of[node.id()] != Clusters::kNone ||
                               clusters_.cluster_of[producer.id()] != Clusters::kNone;
-        // Of products fuse_products reports.
-        if (!concerns || producer.has(kSource | kProduct) || node.has(kProduct)) continue;
+        // Of products, and of rows that one may make, fuse_products reports.
+        const bool rows = node.has(kRowWise) && v == node.input(0);
+        if (!concerns || producer.has(kSource | kProduct) || node.has(kProduct) || rows) continue;
         if (clusters_.together(producer.id(), node.id())) continue;
         report_->add(described(producer) + " -> " + described(node) + ": " +
                          why_not_fused(clusters_, producer, node),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -15,14 +16,12 @@
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/product_parts.h"
+#include "keel/graph/passes/product_tails.h"
+#include "keel/graph/passes/readers.h"
 #include "keel/graph/passes/shared_bodies.h"
 
 namespace keel {
 namespace {
-
-bool is_elementwise(const Node& node) {
-  return node.has(kElementwise) && !node.has(kEffect | kSource | kRandom);
-}
 
 // Whether the node takes rows, by their numbers, out of a table.
 bool gathers_rows(const Node& node) {
@@ -43,18 +42,19 @@ class ProductFuser {
         op_(from.ops().at("fused_product")),
         cloner_(from, to),
         answers_(from, op_, supports),
-        live_(live_nodes(from)) {}
+        live_(live_nodes(from)),
+        readers_(from, live_),
+        tails_(from, live_, readers_, report) {}
 
   void run() {
-    find_readers();
     for (const Node& node : from_.nodes()) {
       if (live_[node.id()] && is_product(node)) products_.push_back(node.id());
     }
-    // The latest product first: the one that a cluster with several finds at hand.
-    for (auto id = products_.rbegin(); id != products_.rend(); ++id) find_epilogue(*id);
+    tails_.find(products_);
     find_loads();
     find_gathers();
-    drop_refused_epilogues();
+    drop_refused_tails();
+    tails_.tell_rows_apart();
     cloner_.clone_inputs();
     for (const Node& node : from_.nodes()) {
       if (live_[node.id()]) emit(node);
@@ -67,50 +67,23 @@ class ProductFuser {
     return node.has(kProduct) && node.types().size() == 1 && node.type().shape.known();
   }
 
-  void find_readers() {
-    for (const Node& node : from_.nodes()) {
-      if (!live_[node.id()]) continue;
-      for (const Value& v : node.inputs()) {
-        std::vector<uint32_t>& readers = readers_[v];
-        if (readers.empty() || readers.back() != node.id()) readers.push_back(node.id());
-      }
-    }
-    for (const Value& v : from_.outputs()) fetched_.insert(v);
-    for (const Assignment& a : from_.updates()) fetched_.insert(a.next);
-  }
+  // ---- tails
 
-  // ---- epilogues
-
-  void find_epilogue(uint32_t id) {
-    const Node& product = from_.node(id);
-    const Value result = product.output();
-    const std::vector<uint32_t>& readers = readers_[result];
-    if (readers.empty()) return;
-    const Node& reader = from_.node(readers.front());
-    const auto refuse = [&](const std::string& why) {
-      tell(described(product) + " -> " + described(reader) + ": " + why, reader);
-    };
-    if (!is_elementwise(reader)) return refuse(reader.op_name() + " is not element-wise");
-    if (reader.type().shape != result.shape()) {
-      return refuse("the shapes " + to_string(result.shape()) + " and " +
-                    to_string(reader.type().shape) + " differ");
-    }
-    if (fetched_.contains(result)) return refuse("the product is a result of the step, too");
-    if (readers.size() > 1) return refuse(described(from_.node(readers[1])) + " reads it, too");
-    if (product_of_.contains(reader.id())) return refuse("another product is computed with it");
-    epilogue_of_[id] = reader.id();
-    product_of_[reader.id()] = id;
-  }
-
-  void drop_refused_epilogues() {
+  void drop_refused_tails() {
     for (const uint32_t id : products_) {
-      const auto it = epilogue_of_.find(id);
-      if (it == epilogue_of_.end()) continue;
-      const Support& support = trial(id);
-      if (support.supported) continue;
-      decline(described(from_.node(id)), from_.node(it->second), support);
-      product_of_.erase(it->second);
-      epilogue_of_.erase(it);
+      const ProductTail* tail = tails_.of(id);
+      if (tail != nullptr && !tail->rows.empty()) {
+        if (const Support& support = trial(id); !support.supported) {
+          decline(described(from_.node(id)), *tail->rows.front(), support);
+          tails_.drop_rows(id);
+        }
+      }
+      tail = tails_.of(id);
+      if (tail == nullptr || !tail->rows.empty()) continue;
+      if (const Support& support = trial(id); !support.supported) {
+        decline(described(from_.node(id)), *tail->epilogue, support);
+        tails_.drop(id);
+      }
     }
   }
 
@@ -135,7 +108,7 @@ class ProductFuser {
       for (const Value& v : from_.node(id).inputs()) {
         if (loads_.erase(v) == 0) continue;
         decline(described(v.node()), from_.node(id), support);
-        for (const uint32_t reader : readers_.at(v)) {
+        for (const uint32_t reader : readers_.of(v)) {
           if (reader != id) asked.push_back(reader);
         }
       }
@@ -150,8 +123,8 @@ class ProductFuser {
     }
     for (auto& [id, loads] : by_gather) {
       const Node& gather = from_.node(id);
-      const bool only_loads = !fetched_.contains(gather.output());
-      const std::vector<uint32_t>& readers = readers_.at(gather.output());
+      const bool only_loads = !readers_.fetched(gather.output());
+      const std::span<const uint32_t> readers = readers_.of(gather.output());
       if (!only_loads || !std::all_of(readers.begin(), readers.end(), [&](uint32_t reader) {
             return all_loaded(from_.node(reader));
           })) {
@@ -169,11 +142,11 @@ class ProductFuser {
   // Whether the backend takes all products that read what the node gathers.
   bool all_accepted(const Node& gather) {
     std::set<uint32_t> products;
-    for (const uint32_t reader : readers_.at(gather.output())) {
+    for (const uint32_t reader : readers_.of(gather.output())) {
       const Node& loaded = from_.node(reader);
       for (size_t i = 0; i < loaded.types().size(); ++i) {
         if (!loads_.contains(loaded.output(i))) continue;
-        const std::vector<uint32_t>& readers = readers_.at(loaded.output(i));
+        const std::span<const uint32_t> readers = readers_.of(loaded.output(i));
         products.insert(readers.begin(), readers.end());
       }
     }
@@ -193,39 +166,36 @@ class ProductFuser {
   }
 
   bool only_products_read(const Value& v) const {
-    if (fetched_.contains(v) || !is_elementwise(v.node()) || v.node().has(kMovement)) return false;
-    if (product_of_.contains(v.node_id())) return false;
-    const std::vector<uint32_t>& readers = readers_.at(v);
+    if (readers_.fetched(v) || !is_elementwise(v.node()) || v.node().has(kMovement)) return false;
+    if (tails_.product_with(v.node_id())) return false;
+    const std::span<const uint32_t> readers = readers_.of(v);
     return std::all_of(readers.begin(), readers.end(),
                        [&](uint32_t id) { return is_product(from_.node(id)); });
   }
 
-  ProductParts parts_with(uint32_t id, bool with_epilogue) {
-    const auto it = epilogue_of_.find(id);
-    const bool has = with_epilogue && it != epilogue_of_.end();
+  ProductParts parts_with(uint32_t id, bool with_tail) {
+    const ProductTail* tail = with_tail ? tails_.of(id) : nullptr;
     ProductParts parts =
-        parts_of(from_, from_.node(id), loads_, has ? &from_.node(it->second) : nullptr);
+        parts_of(from_, from_.node(id), loads_, tail == nullptr ? ProductTail{} : *tail);
     for (auto& body : parts.bodies) body = bodies_.of(std::move(body));
     return parts;
   }
 
-  // What the backend says to a product with its loads and, perhaps, its epilogue.
-  const Support& trial(uint32_t id, bool with_epilogue = true) {
-    const ProductParts parts = parts_with(id, with_epilogue);
+  // What the backend says to a product with its loads and, perhaps, its tail.
+  const Support& trial(uint32_t id, bool with_tail = true) {
+    const ProductParts parts = parts_with(id, with_tail);
     return answers_.to(parts.inputs, parts.bodies, parts.site);
   }
 
   // ---- rewriting
 
   void emit(const Node& node) {
-    if (node.op_name() == "input") return;
+    if (node.op_name() == "input" || !emitted_.insert(node.id()).second) return;
     if (is_product(node)) {
-      if (epilogue_of_.contains(node.id())) return;  // comes where its epilogue is
+      if (tails_.of(node.id()) != nullptr) return;  // comes where its tail begins
       if (loads_something(node.id())) return emit_fused(node.id());
     }
-    if (const auto it = product_of_.find(node.id()); it != product_of_.end()) {
-      return emit_fused(it->second);
-    }
+    if (const auto product = tails_.product_with(node.id())) return emit_tail(*product);
     if (all_loaded(node) || gathered_.contains(node.id())) return;
     if (node.bodies().empty() || node.has(kElementwise)) {
       cloner_.clone(node);
@@ -245,10 +215,35 @@ class ProductFuser {
       const Value v = node.output(i);
       if (loads_.contains(v))
         any = true;
-      else if (fetched_.contains(v) || readers_.contains(v))
+      else if (readers_.fetched(v) || !readers_.of(v).empty())
         return false;
     }
     return any;
+  }
+
+  // At the first node of a tail; what it reads and the graph has later is brought forward.
+  void emit_tail(uint32_t id) {
+    std::vector<const Node*> open = tails_.nodes_with(id);
+    for (const Node* own : open) emitted_.insert(own->id());
+    std::set<uint32_t> missing;
+    while (!open.empty()) {
+      const Node& node = *open.back();
+      open.pop_back();
+      for (const Value& v : node.inputs()) {
+        const auto product = tails_.product_with(v.node_id());
+        if (cloner_.mapped(v) || product == id || !missing.insert(v.node_id()).second) continue;
+        // Another tail brings forward what it needs itself.
+        if (!product) open.push_back(&v.node());
+      }
+    }
+    for (const uint32_t needed : missing) {
+      const auto product = tails_.product_with(needed);
+      if (!product)
+        emit(from_.node(needed));
+      else if (!cloner_.mapped(tails_.of(*product)->outputs.front()))
+        emit_tail(*product);
+    }
+    emit_fused(id);
   }
 
   void emit_fused(uint32_t id) {
@@ -274,11 +269,11 @@ class ProductFuser {
   BackendAnswers answers_;
   std::vector<bool> live_;
   std::vector<uint32_t> products_;
-  std::unordered_map<Value, std::vector<uint32_t>, ValueHash> readers_;
-  std::unordered_set<Value, ValueHash> fetched_;
-  std::unordered_map<uint32_t, uint32_t> epilogue_of_, product_of_;  // product <-> epilogue
+  ValueReaders readers_;
+  ProductTails tails_;
   ProductLoads loads_;
   std::unordered_set<uint32_t> gathered_;  // nodes that products do as they load
+  std::unordered_set<uint32_t> emitted_;
 };
 
 }  // namespace

@@ -56,45 +56,79 @@ Value copy_load(const ProductLoad& load, const Value& source, Graph& to) {
   return map.at(load.result);
 }
 
-// The cluster's body with the product as its first input.
-void add_epilogue(const Graph& from, const Node& product, const Node& epilogue,
-                  ProductParts& parts) {
-  auto body = std::make_shared<Graph>(from.ops());
-  std::unordered_map<Value, Value, ValueHash> map;  // of from
-  map[product.output()] =
-      body->input("product", product.type().dtype, product.type().shape, product.site());
-  Values inputs;  // of the epilogue, in the body
-  for (const Value& v : epilogue.inputs()) {
-    Value& inner = map[v];
-    if (!inner.valid() && is_scalar_constant(v)) {
-      inner = body->constant(v.node().as<ConstantAttributes>().value, v.node().site());
-    } else if (!inner.valid()) {
-      inner = body->input("v" + std::to_string(parts.inputs.size()), v.dtype(), v.shape(),
-                          v.node().site());
-      parts.inputs.push_back(v);
+// The body that takes a product's result, its first input, to the tail's outputs.
+class TailBody {
+ public:
+  TailBody(const Graph& from, const Node& product, ProductParts& parts)
+      : body_(std::make_shared<Graph>(from.ops())), parts_(parts) {
+    inner_[product.output()] =
+        body_->input("product", product.type().dtype, product.type().shape, product.site());
+  }
+
+  void add(const ProductTail& tail) {
+    if (tail.epilogue != nullptr) add_epilogue(*tail.epilogue);
+    for (const Node* row : tail.rows) add_rows(*row);
+    Values outputs;
+    for (const Value& v : tail.outputs) outputs.push_back(inner_.at(v));
+    body_->set_outputs(outputs);
+    parts_.outputs = tail.outputs;
+    parts_.bodies[1] = body_;
+  }
+
+ private:
+  void add_epilogue(const Node& epilogue) {
+    Values inputs;
+    for (const Value& v : epilogue.inputs()) inputs.push_back(operand(v));
+    Values outputs;
+    if (epilogue.bodies().empty()) {
+      outputs = {
+          body_->add(epilogue.op(), inputs, epilogue.attributes(), epilogue.site()).output()};
+    } else {
+      const Graph& cluster = *epilogue.bodies()[0];
+      Cloner inside(cluster, *body_);
+      for (size_t i = 0; i < inputs.size(); ++i) inside.map(cluster.inputs()[i], inputs[i]);
+      for (const Node& node : cluster.nodes()) {
+        if (node.op_name() != "input") inside.clone(node);
+      }
+      outputs = inside(cluster.outputs());
     }
-    inputs.push_back(inner);
+    for (size_t i = 0; i < outputs.size(); ++i) inner_[epilogue.output(i)] = outputs[i];
+    parts_.site = epilogue.site();
   }
-  Values outputs;
-  if (epilogue.bodies().empty()) {
-    const Node& copy = body->add(epilogue.op(), inputs, epilogue.attributes(), epilogue.site());
-    outputs = {copy.output()};
-  } else {
-    const Graph& cluster = *epilogue.bodies()[0];
-    Cloner inside(cluster, *body);
-    for (size_t i = 0; i < inputs.size(); ++i) inside.map(cluster.inputs()[i], inputs[i]);
-    for (const Node& node : cluster.nodes()) {
-      if (node.op_name() != "input") inside.clone(node);
-    }
-    outputs = inside(cluster.outputs());
+
+  void add_rows(const Node& row) {
+    Values inputs;
+    for (const Value& v : row.inputs()) inputs.push_back(in_memory(v));
+    const Node& copy = body_->add(row.op(), inputs, row.attributes(), row.site());
+    for (size_t i = 0; i < row.types().size(); ++i) inner_[row.output(i)] = copy.output(i);
+    parts_.site = row.site();
   }
-  body->set_outputs(outputs);
-  for (size_t i = 0; i < epilogue.types().size(); ++i) {
-    parts.outputs.push_back(epilogue.output(i));
+
+  // A value of the graph in the body.
+  Value operand(const Value& v) {
+    Value& inner = inner_[v];
+    if (inner.valid()) return inner;
+    inner = is_scalar_constant(v)
+                ? body_->constant(v.node().as<ConstantAttributes>().value, v.node().site())
+                : bring(v);
+    return inner;
   }
-  parts.bodies[1] = body;
-  parts.site = epilogue.site();
-}
+  // The same, never as a constant: row-wise ops read their operands in memory.
+  Value in_memory(const Value& v) {
+    const auto it = inner_.find(v);
+    if (it == inner_.end()) return inner_[v] = bring(v);
+    return it->second.node().op_name() == "constant" ? bring(v) : it->second;
+  }
+  Value bring(const Value& v) {
+    parts_.inputs.push_back(v);
+    return body_->input("v" + std::to_string(parts_.inputs.size() - 1), v.dtype(), v.shape(),
+                        v.node().site());
+  }
+
+  std::shared_ptr<Graph> body_;
+  ProductParts& parts_;
+  std::unordered_map<Value, Value, ValueHash> inner_;  // by value of the graph
+};
 
 }  // namespace
 
@@ -119,7 +153,7 @@ std::optional<ProductLoad> load_of(const Value& v) {
 }
 
 ProductParts parts_of(const Graph& from, const Node& product, const ProductLoads& loads,
-                      const Node* epilogue) {
+                      const ProductTail& tail) {
   ProductParts parts;
   parts.site = product.site();
   auto load = std::make_shared<Graph>(from.ops());
@@ -146,14 +180,14 @@ ProductParts parts_of(const Graph& from, const Node& product, const ProductLoads
   load->set_outputs(
       {load->add(product.op(), operands, product.attributes(), product.site()).output()});
   parts.bodies = {load, nullptr};
-  if (epilogue == nullptr) {
+  if (tail.empty()) {
     auto same = std::make_shared<Graph>(from.ops());
     const Type& type = product.type();
     same->set_outputs({same->input("product", type.dtype, type.shape, product.site())});
     parts.bodies[1] = same;
     parts.outputs = {product.output()};
   } else {
-    add_epilogue(from, product, *epilogue, parts);
+    TailBody(from, product, parts).add(tail);
   }
   return parts;
 }

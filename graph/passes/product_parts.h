@@ -28,6 +28,16 @@ using ProductLoads = std::unordered_map<Value, ProductLoad, ValueHash>;  // by w
 // How an element-wise value would be loaded; nothing where it is made of more than one variable.
 std::optional<ProductLoad> load_of(const Value& v);
 
+// What is computed on a product's result: an element-wise node or cluster, then row-wise nodes that
+// read the result or the cluster's. Neither needs to be there.
+struct ProductTail {
+  const Node* epilogue = nullptr;
+  std::vector<const Node*> rows;
+  Values outputs;  // of all these and the product: what others read
+
+  bool empty() const { return epilogue == nullptr && rows.empty(); }
+};
+
 struct ProductParts {
   Values inputs;  // of the graph: the operands' sources, then what else the epilogue reads
   std::vector<std::shared_ptr<Graph>> bodies;
@@ -35,10 +45,9 @@ struct ProductParts {
   CallSite site;
 };
 
-// Those of a product of the graph with those of its operands that are in `loads`, and the node that
-// is computed on its result, if there is one.
+// Those of a product of the graph with those of its operands that are in `loads`, and its tail.
 ProductParts parts_of(const Graph& from, const Node& product, const ProductLoads& loads,
-                      const Node* epilogue);
+                      const ProductTail& tail);
 
 }  // namespace keel
 

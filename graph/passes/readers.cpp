@@ -30,4 +30,16 @@ Readers::Readers(const Graph& graph, const std::vector<bool>& live) : first_(gra
                 [&](uint32_t read, uint32_t reader) { readers_[next[read]++] = reader; });
 }
 
+ValueReaders::ValueReaders(const Graph& graph, const std::vector<bool>& live) {
+  for (const Node& node : graph.nodes()) {
+    if (!live[node.id()]) continue;
+    for (const Value& v : node.inputs()) {
+      std::vector<uint32_t>& readers = readers_[v];
+      if (readers.empty() || readers.back() != node.id()) readers.push_back(node.id());
+    }
+  }
+  for (const Value& v : graph.outputs()) fetched_.insert(v);
+  for (const Assignment& a : graph.updates()) fetched_.insert(a.next);
+}
+
 }  // namespace keel

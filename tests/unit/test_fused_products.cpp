@@ -12,6 +12,7 @@
 #include "keel/ops/reduce.h"
 
 #include "ops_for_tests.h"
+#include "support/fusing.h"
 #include "support/threads.h"
 
 namespace keel {
@@ -260,6 +261,134 @@ TEST_CASE("fused products: products of halves round before what follows them") {
       CHECK(contains(tasks, "matmul+add+relu"));
       CHECK(equal(together, run_case(c, "npu:0", false)));
       CHECK(equal(run_case(c, "cpu:0", true), run_case(c, "cpu:0", false)));
+    }
+  }
+}
+
+namespace {
+
+Tensor classes(int64_t rows, int64_t count, DType dtype) {
+  Tensor t(dtype, {rows});
+  for (int64_t i = 0; i < rows; ++i) t.set(i, static_cast<double>(i * 7 % count));
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("fused products: losses of rows and gradients are those of separate tasks") {
+  struct Rows {
+    int64_t rows, depth, columns;
+    DType labels;
+    double smoothing;
+    bool bias, one_factor, both;
+  };
+  const Rows cases[] = {
+      {100, 784, 10, u8, 0, true, true, true},  {37, 20, 10, i64, 0.1, true, false, true},
+      {64, 30, 16, i32, 0, false, true, true},  {130, 9, 17, u8, 0.2, false, false, true},
+      {200, 300, 77, u8, 0, true, true, false}, {1500, 8, 1024, i32, 0, true, true, true},
+      {1, 5, 3, u8, 0, true, true, true},       {5, 0, 4, u8, 0, true, true, true}};
+  for (const Rows& r : cases) {
+    CAPTURE(r.rows);
+    CAPTURE(r.columns);
+    const Case c{
+        [&](Graph& g) {
+          const Value x = g.input("x", f32, {r.rows, r.depth});
+          const Value w = g.input("w", f32, {r.depth, r.columns});
+          const Value b = g.input("b", f32, {r.columns});
+          const Value u = g.input("u", f32, {r.rows});
+          const Value y = g.input("y", r.labels, {r.rows});
+          const Value product = matmul(x, w);
+          const Value logits = r.bias ? product + b : product;
+          const CrossEntropyOptions options{.label_smoothing = r.smoothing};
+          Values fetches{softmax_cross_entropy_grad(logits, y, u, options)};
+          if (r.both) fetches.push_back(softmax_cross_entropy(logits, y, options));
+          return std::pair(Update{}, fetches);
+        },
+        {noise({r.rows, r.depth}, 1), noise({r.depth, r.columns}, 2), noise({r.columns}, 3),
+         r.one_factor ? Tensor::full(f32, {r.rows}, 0.37) : noise({r.rows}, 4),
+         classes(r.rows, r.columns, r.labels)}};
+    for (const char* where : {"npu:0", "cpu:0"}) {
+      CAPTURE(where);
+      std::string tasks;
+      const auto together = run_case(c, where, true, &tasks);
+      CAPTURE(tasks);
+      CHECK(contains(tasks, "fused(matmul+"));
+      CHECK_FALSE(contains(tasks, "= softmax_cross_entropy"));
+      CHECK(equal(together, run_case(c, where, false)));
+      for (const int threads : {2, 5}) {
+        const Threads several(threads);
+        CHECK(equal(together, run_case(c, where, true)));
+      }
+    }
+  }
+}
+
+TEST_CASE("fused products: softmax of batches of products") {
+  const Case c{[](Graph& g) {
+                 const Value x = g.input("x", f32, {3, 40, 16});
+                 const Value y = g.input("y", f32, {3, 30, 16});
+                 const Value scores = matmul(x, y, {.transpose_b = true}) * 0.25f;
+                 return std::pair(Update{}, Values{softmax(scores), log_softmax(scores), scores});
+               },
+               {noise({3, 40, 16}, 1), noise({3, 30, 16}, 2)}};
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    std::string tasks;
+    const auto together = run_case(c, where, true, &tasks);
+    CHECK(contains(tasks, "fused(matmul+mul+softmax+log_softmax)"));
+    CHECK(equal(together, run_case(c, where, false)));
+  }
+}
+
+TEST_CASE("fused products: rows that a product does not leave whole are a task of their own") {
+  struct Shapes {
+    int64_t rows, depth, columns;
+    const char* why;
+  };
+  // Wider than a piece; cut by columns.
+  const Shapes shapes[] = {{1200, 4, 1100, "1100 columns, more than 1024"},
+                           {16, 600, 512, "dealt to threads by its 512 columns"}};
+  const Threads two(2);
+  for (const Shapes& s : shapes) {
+    Graph g;
+    const Value x = g.input("x", f32, {s.rows, s.depth});
+    const Value w = g.input("w", f32, {s.depth, s.columns});
+    g.set_outputs({softmax(matmul(x, w))});
+    FuseReport report;
+    const auto result = fuse_products(
+        g, [](const Node& node) { return device("npu:0").backend().supports(node); }, &report);
+    CHECK(result->outputs()[0].node().op_name() == "softmax");
+    CHECK(keel_test::reports(report, s.why));
+  }
+}
+
+TEST_CASE("fused products: a class id out of range is told with its row") {
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    for (const bool fuse : {true, false}) {
+      const Threads two(2);
+      Graph g;
+      const Value x = g.input("x", f32, {100, 784});
+      const Value w = g.state("w", glorot_uniform({784, 10}));
+      const Value y = g.input("y", u8, {100});
+      const Value loss = mean(softmax_cross_entropy(matmul(x, w), y));
+      const Update update = sgd(0.5).minimize(loss);
+      Session session(g, device(where), {.fuse = fuse});
+      Tensor labels = classes(100, 10, u8);
+      labels.set(97, 10);
+      std::vector<Tensor> before;
+      for (const Value& state : g.states()) before.push_back(session.read(state));
+      const Tensor images = noise({100, 784}, 1);
+      const std::string message = error_of([&] {
+        session.run(update, {loss}, {{x, images}, {y, labels}});
+      });
+      CAPTURE(message);
+      CHECK(contains(message, "softmax_cross_entropy"));
+      CHECK(contains(message, "class ids from 0 to 9"));
+      CHECK(contains(message, "10 in row 97"));
+      CHECK(contains(message, "test_fused_products.cpp"));
+      for (size_t i = 0; i < before.size(); ++i) session.write(g.states()[i], before[i]);
+      labels.set(97, 9);
+      session.run(update, {loss}, {{x, images}, {y, labels}});
+      CHECK_FALSE(bit_equal(session.read(w), before[0]));
     }
   }
 }

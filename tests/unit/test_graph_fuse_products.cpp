@@ -6,6 +6,7 @@
 #include "keel/graph/passes/verify.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/loss.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/reduce.h"
 
@@ -271,6 +272,130 @@ TEST_CASE("fuse products: a backend that declines keeps its tasks") {
   CHECK(count_op(*result, "fused_product") == 0);
   CHECK(count_op(*result, "matmul") == 1);
   CHECK(reports(report, "the backend declines: too wide"));
+}
+
+namespace {
+
+// Logits of a product, and what their loss reads.
+struct Classifier {
+  Graph g;
+  Value x, w, b, labels, logits;
+  Classifier() {
+    x = g.input("x", keel::f32, {3, 5});
+    w = g.input("w", keel::f32, {5, 4});
+    b = g.input("b", keel::f32, {4});
+    labels = g.input("labels", keel::i32, {3});
+    logits = keel::matmul(x, w) + b;
+  }
+  Value loss() { return keel::softmax_cross_entropy(logits, labels); }
+  Value gradient(const Value& upstream) {
+    return keel::softmax_cross_entropy_grad(logits, labels, upstream);
+  }
+  keel_test::Feeds feeds() const {
+    return {{"x", ramp({3, 5}, -1, 0.1)},
+            {"w", ramp({5, 4}, 1, -0.07)},
+            {"b", ramp({4}, 0, 0.5)},
+            {"labels", Tensor::of<int32_t>({3}, {1, 3, 0})}};
+  }
+};
+
+size_t count_in_epilogue(const Graph& g, const std::string& op) {
+  return count_op(*only_product(g).bodies()[1], op);
+}
+
+}  // namespace
+
+TEST_CASE("fuse products: a loss of rows and its gradient follow the product") {
+  Classifier c;
+  const Value loss = c.loss();
+  const Value mean = keel::sum(loss) * (1.0f / 3.0f);
+  // What the gradient reads is younger than the loss, and does not follow from it.
+  const Value upstream = keel::exp(c.b.graph().input("u", keel::f32, {3}));
+  c.g.set_outputs({mean, c.gradient(upstream)});
+  FuseReport report;
+  const auto result = fused(c.g, everything, &report);
+  CHECK(count_in_epilogue(*result, "softmax_cross_entropy") == 1);
+  CHECK(count_in_epilogue(*result, "softmax_cross_entropy_grad") == 1);
+  CHECK(count_in_epilogue(*result, "add") == 1);
+  const Node& node = only_product(*result);
+  CHECK(node.types().size() == 2);  // the logits do not leave
+  CHECK(node.input(4).node().op_name() == "exp");
+  CHECK_FALSE(reports(report, "softmax_cross_entropy"));
+  keel_test::Feeds feeds = c.feeds();
+  feeds["u"] = ramp({3}, -1, 0.5);
+  CHECK(all_bit_equal(evaluate(c.g, feeds), evaluate(*result, feeds)));
+}
+
+TEST_CASE("fuse products: a gradient that follows from the loss stays behind it") {
+  Classifier c;
+  const Value loss = c.loss();
+  c.g.set_outputs({c.gradient(loss * loss)});
+  FuseReport report;
+  const auto result = fused(c.g, everything, &report);
+  CHECK(count_in_epilogue(*result, "softmax_cross_entropy") == 1);
+  CHECK(count_op(*result, "softmax_cross_entropy_grad") == 1);
+  CHECK(only_product(*result).types().size() == 2);  // the loss, and the logits for the gradient
+  CHECK(reports(report, "what else it reads follows from these rows"));
+  CHECK(all_bit_equal(evaluate(c.g, c.feeds()), evaluate(*result, c.feeds())));
+}
+
+TEST_CASE("fuse products: two products whose rows need each other do not both take them") {
+  Classifier c;
+  const Value v = c.g.input("v", keel::f32, {5, 4});
+  const Value other = keel::matmul(c.x, v);
+  const Value loss = c.loss(), other_loss = keel::softmax_cross_entropy(other, c.labels);
+  c.g.set_outputs(
+      {c.gradient(other_loss), keel::softmax_cross_entropy_grad(other, c.labels, loss)});
+  const auto result = fused(c.g);
+  CHECK(count_op(*result, "fused_product") == 2);
+  CHECK(count_op(*result, "softmax_cross_entropy_grad") == 1);
+  keel_test::Feeds feeds = c.feeds();
+  feeds["v"] = ramp({5, 4}, -2, 0.2);
+  CHECK(all_bit_equal(evaluate(c.g, feeds), evaluate(*result, feeds)));
+}
+
+TEST_CASE("fuse products: rows leave as well where something else reads them") {
+  Classifier c;
+  c.g.set_outputs({c.loss(), keel::argmax(c.logits, 1)});
+  const auto result = fused(c.g);
+  CHECK(only_product(*result).types().size() == 2);
+  CHECK(all_bit_equal(evaluate(c.g, c.feeds()), evaluate(*result, c.feeds())));
+
+  // Without a bias, and with an element-wise reader beside.
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 4});
+  const Value product = keel::matmul(x, x);
+  g.set_outputs({keel::softmax(product), keel::log_softmax(product), keel::exp(product)});
+  const auto direct = fused(g);
+  CHECK(only_product(*direct).types().size() == 3);
+  CHECK(count_op(*direct, "exp") == 1);
+  const keel_test::Feeds feeds{{"x", ramp({4, 4}, -1, 0.1)}};
+  CHECK(all_bit_equal(evaluate(g, feeds), evaluate(*direct, feeds)));
+}
+
+TEST_CASE("fuse products: a backend that declines rows keeps the epilogue") {
+  Classifier c;
+  c.g.set_outputs({c.loss()});
+  const auto no_rows = [](const Node& node) -> Support {
+    const bool rows = node.op_name() == "fused_product" &&
+                      count_op(*node.bodies()[1], "softmax_cross_entropy") != 0;
+    return rows ? Support{false, "no rows"} : Support{true, ""};
+  };
+  FuseReport report;
+  const auto result = fused(c.g, no_rows, &report);
+  CHECK(count_in_epilogue(*result, "add") == 1);
+  CHECK(count_op(*result, "softmax_cross_entropy") == 1);
+  CHECK(reports(report, "the backend declines: no rows"));
+  CHECK(all_bit_equal(evaluate(c.g, c.feeds()), evaluate(*result, c.feeds())));
+}
+
+TEST_CASE("fuse products: rows that no product makes are told") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {4, 4});
+  g.set_outputs({keel::softmax(x + x)});
+  FuseReport report;
+  fused(g, everything, &report);
+  CHECK(reports(report, "no product makes these rows"));
 }
 
 TEST_SUITE_END();

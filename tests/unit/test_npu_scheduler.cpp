@@ -253,6 +253,32 @@ TEST_CASE("npu scheduler: a fused product is priced by what it reads and writes"
   CHECK(launch.price.total_ns < apart("matmul") + apart("gather"));
 }
 
+TEST_CASE("npu scheduler: row-wise ops behind a product add what they move and compute") {
+  Graph graph;
+  const Value x = graph.input("x", f32, {320, 256});
+  const Value w = graph.input("w", f32, {256, 48});
+  const Value labels = graph.input("labels", u8, {320});
+  const Value upstream = graph.input("upstream", f32, {320});
+  const Value logits = matmul(x, w);
+  graph.set_outputs({softmax_cross_entropy(logits, labels),
+                     softmax_cross_entropy_grad(logits, labels, upstream)});
+  const auto clusters = fuse(graph, keel_test::everything);
+  const auto fused = fuse_products(*clusters, keel_test::everything);
+  const Preset preset = load_preset("ascend910b1");
+  const Launch launch = schedule(preset, keel_test::only_node(*fused, "fused_product"));
+  // One label and one factor a row beside the operands; the loss of each row and the gradient.
+  CHECK(launch.price.bytes_in == 320 * 256 * 4 + 256 * 48 * 4 + 320 * (1 + 4));
+  CHECK(launch.price.bytes_out == 320 * 4 + 320 * 48 * 4);
+  CHECK(launch.price.flops == 2 * 320 * 48 * 256 + 2 * 320 * 48);
+  int64_t apart = 0;
+  for (const char* op : {"matmul", "softmax_cross_entropy", "softmax_cross_entropy_grad"}) {
+    const int64_t alone = schedule(preset, keel_test::only_node(*clusters, op)).price.total_ns;
+    apart += alone;
+    CHECK(launch.price.total_ns > alone / 2);
+  }
+  CHECK(launch.price.total_ns < apart);
+}
+
 namespace {
 
 struct Run {

@@ -141,7 +141,13 @@ TEST_CASE("fused_product demands a product and element-wise ops around it") {
   // The second, and how the two are linked.
   const auto reduced =
       made({product_type, bias.type()}, [](Graph& b) { return Values{sum(b.inputs()[0])}; });
-  CHECK(contains(build(good, reduced, {x, w, bias}), "element-wise ops only"));
+  CHECK(contains(build(good, reduced, {x, w, bias}), "element-wise and row-wise ops only"));
+  const auto rows = made({product_type, bias.type()},
+                         [](Graph& b) { return Values{softmax(b.inputs()[0] + b.inputs()[1])}; });
+  CHECK(build(good, rows, {x, w, bias}).empty());
+  const auto read = made({product_type, bias.type()},
+                         [](Graph& b) { return Values{exp(softmax(b.inputs()[0]))}; });
+  CHECK(contains(build(good, read, {x, w, bias}), "row-wise ops whose results leave"));
   const auto nothing = made({product_type, bias.type()}, [](Graph&) { return Values{}; });
   CHECK(contains(build(good, nothing, {x, w, bias}), "at least one output"));
   const auto unlinked =

@@ -76,6 +76,10 @@ struct CubeWork {
   // times lane bytes, vector instructions.
   int64_t epilogue_bytes_in = 0, epilogue_bytes_out = -1;
   int64_t epilogue_pass_bytes = 0, epilogue_instructions = 0;
+  // Of row-wise ops in the epilogue: for one row of C, bytes that come in and go out beside it. The
+  // parts that C is cut into then have whole rows.
+  bool whole_rows = false;
+  int64_t row_bytes_in = 0, row_bytes_out = 0;
 };
 CubeWork cube_work(int64_t m, int64_t n, int64_t k, DType dtype);
 

@@ -71,7 +71,9 @@ class CubePricer {
     t.in =
         2 * static_cast<double>(steps_) * preset_.gm_l1_issue_ns +
         (a * size_a_ / size_ * factor_a + b * size_b_ / size_ * factor_b) / preset_.gm_l1_gb_per_s +
-        c * static_cast<double>(work_.epilogue_bytes_in) / preset_.gm_ub_gb_per_s;
+        (c * static_cast<double>(work_.epilogue_bytes_in) +
+         static_cast<double>(rows * work_.row_bytes_in)) /
+            preset_.gm_ub_gb_per_s;
     const int64_t mmads = ceil_div(rows, preset_.cube_m) * ceil_div(cols, preset_.cube_n) *
                           ceil_div(work_.k, preset_.cube_k);
     t.cube = static_cast<double>(mmads) * cube_passes(preset_, work_.dtype) / preset_.clock_ghz();
@@ -81,9 +83,9 @@ class CubePricer {
     t.vector = (c * static_cast<double>(work_.epilogue_pass_bytes) +
                 static_cast<double>(rows) * k * static_cast<double>(work_.load_pass_bytes)) /
                vector_rate_;
-    t.out =
-        std::max(4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) / preset_.clock_ghz(),
-                 c * size_out_ / preset_.gm_l1_gb_per_s);
+    t.out = std::max(
+        4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) / preset_.clock_ghz(),
+        (c * size_out_ + static_cast<double>(rows * work_.row_bytes_out)) / preset_.gm_l1_gb_per_s);
     return t;
   }
 
@@ -175,14 +177,22 @@ class CubePricer {
     return static_cast<double>(work_.batch) * static_cast<double>(work_.m) *
            static_cast<double>(work_.n);
   }
-  double bytes_out() const { return elements() * size_out_; }
-  double epilogue_in() const { return elements() * static_cast<double>(work_.epilogue_bytes_in); }
+  int64_t all_rows() const { return checked_mul(work_.batch, work_.m); }
+  double bytes_out() const {
+    return elements() * size_out_ + static_cast<double>(all_rows() * work_.row_bytes_out);
+  }
+  double epilogue_in() const {
+    return elements() * static_cast<double>(work_.epilogue_bytes_in) +
+           static_cast<double>(all_rows() * work_.row_bytes_in);
+  }
 
   void finish(TaskPrice& price) const {
     const int64_t results = checked_mul(work_.batch, checked_mul(work_.m, work_.n));
     price.bytes_in =
-        checked_add(work_.bytes_a + work_.bytes_b, checked_mul(results, work_.epilogue_bytes_in));
-    price.bytes_out = checked_mul(results, static_cast<int64_t>(size_out_));
+        checked_add(work_.bytes_a + work_.bytes_b, checked_mul(results, work_.epilogue_bytes_in)) +
+        checked_mul(all_rows(), work_.row_bytes_in);
+    price.bytes_out = checked_add(checked_mul(results, static_cast<int64_t>(size_out_)),
+                                  checked_mul(all_rows(), work_.row_bytes_out));
     const int64_t flops = checked_mul(2, checked_mul(results, work_.k));
     price.flops = checked_add(flops, checked_mul(results, work_.epilogue_instructions));
     const double cube = static_cast<double>(flops) / (preset_.cube_f16_tflops() * 1e3) *

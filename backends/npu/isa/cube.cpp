@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kRowBlock = 64;  // rows of A packed at a time: with their sums they stay in L2
-constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
+constexpr size_t kColumnBlock = kCubeWidestPiece;  // columns of B packed at a time
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 

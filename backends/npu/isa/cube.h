@@ -102,6 +102,8 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
                  float* sums, FunctionRef<void(const CubeRange&)> finished);
 // The most elements of such a piece for a rectangle of at most rows x cols.
 size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexcept;
+// Pieces of a rectangle with more columns than this do not have whole rows of it.
+inline constexpr size_t kCubeWidestPiece = 1024;
 
 }  // namespace keel::npu
 

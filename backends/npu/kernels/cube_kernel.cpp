@@ -8,6 +8,7 @@
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/fused_product.h"
 #include "keel/backends/common/indices.h"
+#include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/kernels.h"
@@ -61,7 +62,10 @@ class CubeKernel final : public Kernel {
     count_ = static_cast<int64_t>(batch_a_.size());
     results_ = static_cast<size_t>(c.num_elements());
     if (result_ != f32) round_ = find_vector_instruction("cast", f32, result_, saturate_f16);
-    if (fused.epilogue() != nullptr) epilogue_.emplace(fused, lookup(saturate_f16));
+    if (fused.epilogue() != nullptr) {
+      epilogue_.emplace(fused, lookup(saturate_f16), make_row_op);
+      whole_rows_ = wants_rows(fused);
+    }
     reports_status_ = saturate_f16 && results_ != 0 && computes_f16(fused.node());
     cut_bands();
   }
@@ -116,7 +120,7 @@ class CubeKernel final : public Kernel {
     const int64_t shares = (compute_threads() + count_ - 1) / std::max<int64_t>(1, count_);
     const int64_t wanted =
         std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
-    by_columns_ = n > m;
+    by_columns_ = n > m && !whole_rows_;
     const CubeStep step = cube_step(plan_);
     side_ = by_columns_ ? n : m;
     step_ = static_cast<int64_t>(by_columns_ ? step.columns : step.rows);
@@ -131,7 +135,8 @@ class CubeKernel final : public Kernel {
     const size_t piece = cube_piece_elements(plan_, rows, columns);
     if (round_ != nullptr || epilogue_) sums_ = align_up(piece * sizeof(float), 64);
     if (round_ != nullptr && epilogue_) rounded_ = align_up(piece * size_of(result_), 64);
-    scratch_ = cube_scratch_ + sums_ + rounded_ + starts_;
+    if (epilogue_) rows_of_piece_ = align_up(epilogue_->scratch_bytes(rows), 64);
+    scratch_ = cube_scratch_ + sums_ + rounded_ + rows_of_piece_ + starts_;
   }
 
   // Of the side that is cut, in whole steps of the kernel.
@@ -189,7 +194,8 @@ class CubeKernel final : public Kernel {
       const TileRectangle piece{static_cast<int64_t>(batch * p.m + range.m0),
                                 static_cast<int64_t>(rows), static_cast<int64_t>(range.n0),
                                 static_cast<int64_t>(columns)};
-      return status | epilogue_->run(args, values, piece, static_cast<int64_t>(columns));
+      return status |
+             epilogue_->run(args, values, piece, static_cast<int64_t>(columns), rounded + rounded_);
     }
     char* out = static_cast<char*>(args[outputs_at_]) +
                 ((batch * p.m + range.m0) * p.n + range.n0) * size_of(result_);
@@ -221,6 +227,7 @@ class CubeKernel final : public Kernel {
   CubePlan plan_;
   int64_t count_ = 1;
   std::vector<int64_t> batch_a_, batch_b_;
+  bool whole_rows_ = false;  // what the epilogue wants
   bool by_columns_ = false;
   int64_t side_ = 0, step_ = 1;  // what is cut, and the kernel's step along it
   int64_t bands_ = 1;
@@ -229,10 +236,29 @@ class CubeKernel final : public Kernel {
   std::optional<size_t> rows_;
   DType rows_dtype_ = i32;
   int64_t row_count_ = 0, table_rows_ = 0;
-  size_t cube_scratch_ = 0, sums_ = 0, rounded_ = 0, starts_ = 0;  // bytes of a block's workspace
+  // Bytes of a block's workspace.
+  size_t cube_scratch_ = 0, sums_ = 0, rounded_ = 0, rows_of_piece_ = 0, starts_ = 0;
   size_t scratch_ = 0;
   size_t results_ = 0;
 };
+
+// Rows are at hand whole where they are no wider than a piece, and cost no thread its share where C
+// is cut by rows anyway, or not at all.
+Support supports_rows(const FusedProduct& fused) {
+  if (!wants_rows(fused)) return {true, ""};
+  const Node& product = fused.product();
+  const Shape& c = product.type().shape;
+  const int64_t m = c[c.rank() - 2], n = c[c.rank() - 1];
+  if (n > static_cast<int64_t>(kCubeWidestPiece)) {
+    return {false, "rows of " + std::to_string(n) + " columns, more than " +
+                       std::to_string(kCubeWidestPiece) + ", are not at hand at once"};
+  }
+  const Shape& a = product.input(0).shape();
+  const int64_t k = a[a.rank() - (product.as<MatmulAttributes>().transpose_a ? 2 : 1)];
+  if (n <= m || m * n * k / kWorkOfABlock <= 1) return {true, ""};
+  return {false, "a product of " + std::to_string(m) + " rows is dealt to threads by its " +
+                     std::to_string(n) + " columns"};
+}
 
 }  // namespace
 
@@ -247,7 +273,8 @@ Support supports_matmul(const Node& node) {
   for (size_t i = 0; i < fused.operands(); ++i) {
     if (Support s = supports_load(fused, i); !s.supported) return s;
   }
-  return supports_epilogue(fused, lookup(false));
+  if (Support s = supports_rows(fused); !s.supported) return s;
+  return supports_epilogue(fused, lookup(false), make_row_op);
 }
 
 KernelPlan plan_matmul(const Node& node, bool saturate_f16) {

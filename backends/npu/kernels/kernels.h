@@ -3,7 +3,11 @@
 #ifndef KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
 #define KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
 
+#include <memory>
+#include <span>
+
 #include "keel/backends/common/kernel.h"
+#include "keel/backends/common/row_op.h"
 
 namespace keel::npu {
 
@@ -23,6 +27,8 @@ KernelPlan plan_tiles(const Node& node, bool saturate_f16 = false);
 // softmax, log_softmax, softmax_cross_entropy and its gradient in f32, with class ids as targets.
 Support supports_softmax(const Node& node);
 KernelPlan plan_softmax(const Node& node);
+// The same on rows that another kernel makes: a RowOpFactory. A loss and its gradient go together.
+std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes);
 
 // sum, prod, max, min over any axes; argmax and the like move and index elements and are shared
 // with other backends.

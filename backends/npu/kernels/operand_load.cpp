@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "keel/backends/common/tile_program.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/ops/elementwise.h"
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <bit>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -15,82 +17,68 @@ namespace {
 constexpr int64_t kElementsOfABlock = 16384;
 constexpr int64_t kMostBlocks = 32;
 
-// Rows are dealt to blocks in multiples of 16, which is what the instruction works on at once.
-class RowKernel : public Kernel {
+class SoftmaxRows final : public RowOp {
  public:
-  explicit RowKernel(const Shape& logits) {
-    cols_ = logits.back();
-    rows_ = cols_ == 0 ? 0 : logits.num_elements() / cols_;
-    blocks_ =
-        static_cast<int>(std::clamp<int64_t>(rows_ * cols_ / kElementsOfABlock, 1, kMostBlocks));
-    per_block_ = ((rows_ + blocks_ - 1) / blocks_ + 15) / 16 * 16;
-  }
-  int blocks(int) const override { return blocks_; }
-
- protected:
-  int64_t begin_of(int block) const { return std::min(rows_, block * per_block_); }
-
-  int64_t rows_ = 0;
-  int64_t cols_ = 0;
-  int64_t per_block_ = 0;
-  int blocks_ = 1;
-};
-
-class SoftmaxKernel final : public RowKernel {
- public:
-  SoftmaxKernel(const Node& node)
-      : RowKernel(node.type().shape),
+  explicit SoftmaxRows(const Node& node)
+      : columns_(node.input(0).shape().back()),
         instruction_(node.op_name() == "softmax" ? find_softmax() : find_log_softmax()) {}
-  void run(void* const* args, int, int block) const override {
-    const int64_t begin = begin_of(block);
+
+  void run(void* const* args, int64_t begin, int64_t end) const override {
     SoftmaxCall call;
-    call.src = static_cast<const float*>(args[0]) + begin * cols_;
-    call.dst = static_cast<float*>(args[1]) + begin * cols_;
-    call.stride = call.dst_stride = call.cols = static_cast<size_t>(cols_);
-    call.rows = static_cast<size_t>(begin_of(block + 1) - begin);
-    if (call.rows != 0) instruction_(call);
+    call.src = static_cast<const float*>(args[0]) + begin * columns_;
+    call.dst = static_cast<float*>(args[1]) + begin * columns_;
+    call.stride = call.dst_stride = call.cols = static_cast<size_t>(columns_);
+    call.rows = static_cast<size_t>(end - begin);
+    instruction_(call);
   }
 
  private:
+  int64_t columns_;
   SoftmaxInstruction instruction_;
 };
 
-class CrossEntropyKernel final : public RowKernel {
- public:
-  CrossEntropyKernel(const Node& node)
-      : RowKernel(node.input(0).shape()),
-        gradient_(node.op_name() == "softmax_cross_entropy_grad"),
-        labels_(node.input(1).dtype()),
-        smoothing_(static_cast<float>(node.as<CrossEntropyOptions>().label_smoothing)),
-        instruction_(find_softmax_cross_entropy()),
-        multiply_(find_vector_instruction("mul", f32, f32)) {}
+bool is_gradient(const Node& node) { return node.op_name() == "softmax_cross_entropy_grad"; }
 
-  void run(void* const* args, int, int block) const override {
-    const int64_t begin = begin_of(block);
+// The loss of each row, its gradient, or both from one pass over the logits.
+class CrossEntropyRows final : public RowOp {
+ public:
+  explicit CrossEntropyRows(std::span<const Node* const> nodes)
+      : columns_(nodes[0]->input(0).shape().back()),
+        labels_(nodes[0]->input(1).dtype()),
+        smoothing_(static_cast<float>(nodes[0]->as<CrossEntropyOptions>().label_smoothing)),
+        instruction_(find_softmax_cross_entropy()),
+        multiply_(find_vector_instruction("mul", f32, f32)) {
+    size_t inputs = 0;
+    for (const Node* node : nodes) {
+      if (is_gradient(*node)) upstream_at_ = inputs + 2;
+      inputs += node->inputs().size();
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      (is_gradient(*nodes[i]) ? gradient_at_ : loss_at_) = inputs + i;
+    }
+  }
+
+  void run(void* const* args, int64_t begin, int64_t end) const override {
     CrossEntropyCall call;
-    call.rows = static_cast<size_t>(begin_of(block + 1) - begin);
-    if (call.rows == 0) return;
-    call.logits = static_cast<const float*>(args[0]) + begin * cols_;
-    call.stride = call.cols = call.gradient_stride = static_cast<size_t>(cols_);
+    call.rows = static_cast<size_t>(end - begin);
+    call.logits = static_cast<const float*>(args[0]) + begin * columns_;
+    call.stride = call.cols = call.gradient_stride = static_cast<size_t>(columns_);
     call.labels =
         static_cast<const char*>(args[1]) + begin * static_cast<int64_t>(size_of(labels_));
     call.label_dtype = labels_;
     call.smoothing = smoothing_;
-    if (gradient_)
-      call.gradient = static_cast<float*>(args[3]) + begin * cols_;
-    else
-      call.loss = static_cast<float*>(args[2]) + begin;
+    if (loss_at_ != 0) call.loss = static_cast<float*>(args[loss_at_]) + begin;
+    if (gradient_at_ == 0) return check(instruction_(call), call.labels, begin);
+    call.gradient = static_cast<float*>(args[gradient_at_]) + begin * columns_;
     // The mean of a batch gives all rows one factor, which the instruction applies; 1 changes no
     // bit.
-    const float* upstream = gradient_ ? static_cast<const float*>(args[2]) + begin : nullptr;
-    const bool one_factor =
-        gradient_ && std::all_of(upstream, upstream + call.rows, [&](float factor) {
-          return std::bit_cast<uint32_t>(factor) == std::bit_cast<uint32_t>(upstream[0]);
-        });
+    const float* upstream = static_cast<const float*>(args[upstream_at_]) + begin;
+    const bool one_factor = std::all_of(upstream, upstream + call.rows, [&](float factor) {
+      return std::bit_cast<uint32_t>(factor) == std::bit_cast<uint32_t>(upstream[0]);
+    });
     if (one_factor) call.scale = upstream[0];
-    const int64_t wrong = instruction_(call);
-    if (wrong >= 0) fail(begin + wrong, args[1]);
-    if (gradient_ && !one_factor) scale_rows(call, upstream);
+    check(instruction_(call), call.labels, begin);
+    if (!one_factor) scale_rows(call, upstream);
   }
 
  private:
@@ -106,26 +94,43 @@ class CrossEntropyKernel final : public RowKernel {
     }
   }
 
-  [[noreturn]] void fail(int64_t row, const void* labels) const {
+  // `wrong`: of the rows from `begin`, whose labels are given, the one whose label is none; or -1.
+  void check(int64_t wrong, const void* labels, int64_t begin) const {
+    if (wrong < 0) return;
     int64_t id = 0;
     if (labels_ == i64)
-      id = static_cast<const int64_t*>(labels)[row];
+      id = static_cast<const int64_t*>(labels)[wrong];
     else if (labels_ == i32)
-      id = static_cast<const int32_t*>(labels)[row];
+      id = static_cast<const int32_t*>(labels)[wrong];
     else
-      id = static_cast<const uint8_t*>(labels)[row];
+      id = static_cast<const uint8_t*>(labels)[wrong];
     throw Error({.op = "softmax_cross_entropy",
                  .argument = "targets",
-                 .expected = "class ids from 0 to " + std::to_string(cols_ - 1),
-                 .got = std::to_string(id) + " in row " + std::to_string(row)});
+                 .expected = "class ids from 0 to " + std::to_string(columns_ - 1),
+                 .got = std::to_string(id) + " in row " + std::to_string(begin + wrong)});
   }
 
-  bool gradient_;
+  int64_t columns_;
   DType labels_;
   float smoothing_;
   CrossEntropyInstruction instruction_;
   VectorInstruction multiply_;
+  size_t upstream_at_ = 0, loss_at_ = 0, gradient_at_ = 0;  // arguments; 0: none
 };
+
+// Whether a node and another are the loss of some rows and its gradient.
+bool belong_together(const Node& a, const Node& b) {
+  return a.input(1) == b.input(1) && is_gradient(a) != is_gradient(b) &&
+         a.as<CrossEntropyOptions>().label_smoothing == b.as<CrossEntropyOptions>().label_smoothing;
+}
+
+// Multiples of 16, which is what the instructions work on at once.
+int64_t rows_of_block(const Shape& logits) {
+  const int64_t columns = std::max<int64_t>(1, logits.back());
+  const int64_t rows = logits.num_elements() / columns;
+  const int64_t blocks = std::clamp<int64_t>(rows * columns / kElementsOfABlock, 1, kMostBlocks);
+  return std::max<int64_t>(16, ((rows + blocks - 1) / blocks + 15) / 16 * 16);
+}
 
 }  // namespace
 
@@ -143,12 +148,22 @@ Support supports_softmax(const Node& node) {
   return {true, ""};
 }
 
+std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes) {
+  for (const Node* node : nodes) {
+    if (!supports_softmax(*node).supported) return nullptr;
+  }
+  const bool plain = nodes[0]->inputs().size() == 1;
+  if (nodes.size() == 1 && plain) return std::make_unique<SoftmaxRows>(*nodes[0]);
+  if (plain || nodes.size() > 2) return nullptr;
+  if (nodes.size() == 2 && nodes[1]->inputs().size() == 1) return nullptr;
+  if (nodes.size() == 2 && !belong_together(*nodes[0], *nodes[1])) return nullptr;
+  return std::make_unique<CrossEntropyRows>(nodes);
+}
+
 KernelPlan plan_softmax(const Node& node) {
+  const Node* const nodes[] = {&node};
   KernelPlan plan;
-  if (node.inputs().size() == 1)
-    plan.kernel = std::make_unique<SoftmaxKernel>(node);
-  else
-    plan.kernel = std::make_unique<CrossEntropyKernel>(node);
+  plan.kernel = make_row_kernel(node, make_row_op(nodes), rows_of_block(node.input(0).shape()));
   plan.block_dim = plan.kernel->blocks(0);
   plan.kind = TaskKind::kAiVectorCore;
   return plan;

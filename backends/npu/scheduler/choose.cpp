@@ -114,7 +114,8 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
   const int64_t most = std::min(blocks, preset.cube_cores);
   const int64_t batches = std::max<int64_t>(1, work.batch);
   const int64_t pieces_m = std::max<int64_t>(1, (work.m + kFractal - 1) / kFractal);
-  const int64_t pieces_n = std::max<int64_t>(1, (work.n + kFractal - 1) / kFractal);
+  const int64_t pieces_n =
+      work.whole_rows ? 1 : std::max<int64_t>(1, (work.n + kFractal - 1) / kFractal);
   int64_t reached = 0;
   for (CubeTiling t : tilings(preset, work)) {
     for (t.grid_batch = 1; t.grid_batch <= std::min(most, batches); ++t.grid_batch) {

@@ -1,9 +1,10 @@
 #include "keel/backends/npu/scheduler/work.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
-#include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -268,6 +269,20 @@ std::vector<Split> index_or_move(const Preset& preset, const Node& node) {
   unpriced(node);
 }
 
+// What row-wise ops read one of for each row.
+void add_row_inputs(const Graph& body, CubeWork& work) {
+  std::unordered_set<Value, ValueHash> inputs;
+  for (const Node& inner : body.nodes()) {
+    if (!inner.has(kRowWise)) continue;
+    for (const Value& v : inner.inputs()) {
+      const bool is_column = v.shape().rank() + 1 == inner.input(0).shape().rank();
+      if (is_column && v.node().op_name() == "input" && inputs.insert(v).second) {
+        work.row_bytes_in += size_in_bytes(v.dtype());
+      }
+    }
+  }
+}
+
 // What is fused to a product: the passes of its instructions and what moves beside its operands.
 void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) {
   const Node& node = fused.node();
@@ -285,14 +300,19 @@ void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) 
   }
   work.epilogue_pass_bytes = epilogue.pass_bytes;
   work.epilogue_instructions = epilogue.instructions;
+  const Shape& product = body.inputs()[0].shape();
   work.epilogue_bytes_out = 0;
-  for (const Type& t : node.types()) work.epilogue_bytes_out += size_in_bytes(t.dtype);
+  for (const Type& t : node.types()) {
+    (t.shape == product ? work.epilogue_bytes_out : work.row_bytes_out) += size_in_bytes(t.dtype);
+  }
   int64_t buffered = 2 * size_in_bytes(body.inputs()[0].dtype());
   for (size_t i = 1; i < body.inputs().size(); ++i) {
     const Type type = body.inputs()[i].type();
     if (type.shape.num_elements() > 1) buffered += 2 * size_in_bytes(type.dtype);
-    if (type.shape == node.type().shape) work.epilogue_bytes_in += size_in_bytes(type.dtype);
+    if (type.shape == product) work.epilogue_bytes_in += size_in_bytes(type.dtype);
   }
+  work.whole_rows = wants_rows(fused);
+  if (work.whole_rows) add_row_inputs(body, work);
   tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
 }
 

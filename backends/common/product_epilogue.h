@@ -1,0 +1,74 @@
+// ProductEpilogue: what follows a product in its task, run piece by piece of the result while a
+// cache has it: element-wise ops as a tile program, then row-wise ones (softmax, its loss and
+// gradient). Belongs to the product's kernel; immutable; any thread.
+#ifndef KEEL_BACKENDS_COMMON_PRODUCT_EPILOGUE_H
+#define KEEL_BACKENDS_COMMON_PRODUCT_EPILOGUE_H
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/row_op.h"
+#include "keel/backends/common/tile_program.h"
+
+namespace keel {
+
+// More would not fit into what ProductEpilogue::run keeps on the stack.
+inline constexpr size_t kMostEpilogueArguments = 48;
+
+// Whether there are instructions for each op of the product's epilogue, if it has one.
+Support supports_epilogue(const FusedProduct& product, const InstructionLookup& lookup,
+                          const RowOpFactory& make_row_op);
+
+// Whether the epilogue has row-wise ops, which want pieces of whole rows.
+bool wants_rows(const FusedProduct& product);
+
+class ProductEpilogue {
+ public:
+  // REQUIRES an epilogue that is supported.
+  ProductEpilogue(const FusedProduct& product, const InstructionLookup& lookup,
+                  const RowOpFactory& make_row_op);
+
+  // args: those of the kernel. `values` is the piece of the product, in its dtype, with `stride`
+  // elements from row to row: whole rows behind each other where there are row-wise ops. `scratch`
+  // is this call's alone. Returns the status bits raised.
+  uint32_t run(void* const* args, void* values, const TileRectangle& piece, int64_t stride,
+               void* scratch) const;
+  // What that scratch has for a piece of so many rows; it is aligned to 64 bytes.
+  size_t scratch_bytes(size_t rows) const;
+
+  // For the kernel's plan: operands are read until the last block is done, so never these.
+  const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
+
+ private:
+  // Row-wise ops that are done together; the numbers of their arguments.
+  struct Rows {
+    std::unique_ptr<RowOp> op;
+    std::vector<size_t> arguments;
+  };
+  // Where an argument of the ops is: among the kernel's, or else in rows of the scratch.
+  struct Place {
+    std::optional<size_t> argument;
+    size_t row_bytes = 0;
+  };
+
+  using Numbers = std::unordered_map<Value, size_t, ValueHash>;
+
+  void add_rows(const std::vector<const Node*>& nodes, const Numbers& numbers,
+                const RowOpFactory& make_row_op);
+  void find_in_place(const FusedProduct& product);
+
+  // Arguments are numbered: the body's inputs, the product first, then what the element-wise ops
+  // leave, then what the row-wise ones do.
+  std::vector<Place> places_;
+  std::optional<TileProgram> program_;  // none where only row-wise ops follow the product
+  std::vector<Rows> rows_;
+  size_t product_row_bytes_ = 0;
+  std::vector<KernelPlan::InPlace> in_place_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_PRODUCT_EPILOGUE_H
