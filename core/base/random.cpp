@@ -159,24 +159,60 @@ Permutation::Permutation(uint64_t n, uint64_t key) noexcept : n_(n) {
   }
 }
 
+inline uint64_t Permutation::step(uint64_t i) const noexcept {
+  uint64_t low = i & low_mask_;
+  uint64_t high = i >> low_bits_;
+  for (size_t r = 0; r < kRounds; r += 2) {
+    low ^= rounds_[r](high) & low_mask_;
+    high ^= rounds_[r + 1](low) & high_mask_;
+  }
+  return (high << low_bits_) | low;
+}
+
+inline void Permutation::steps(uint64_t begin, uint64_t count, uint64_t* images) const noexcept {
+  for (uint64_t i = 0; i < count; ++i) images[i] = step(begin + i);
+}
+
+// The same code for processors that multiply vectors of 64-bit integers, which the baseline lacks.
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512dq,avx512vl"), flatten)) void Permutation::wide_steps(
+    uint64_t begin, uint64_t count, uint64_t* images) const noexcept {
+  steps(begin, count, images);
+}
+#else
+void Permutation::wide_steps(uint64_t begin, uint64_t count, uint64_t* images) const noexcept {
+  steps(begin, count, images);
+}
+#endif
+
 uint64_t Permutation::operator[](uint64_t i) const noexcept {
-  do {
-    uint64_t low = i & low_mask_;
-    uint64_t high = i >> low_bits_;
-    for (size_t r = 0; r < kRounds; r += 2) {
-      low ^= rounds_[r](high) & low_mask_;
-      high ^= rounds_[r + 1](low) & high_mask_;
-    }
-    i = (high << low_bits_) | low;
-  } while (i >= n_);
+  do i = step(i);
+  while (i >= n_);
   return i;
 }
 
+// The first steps of many elements have no branch between them; few elements need another step.
+std::vector<uint32_t> Permutation::written_out() const {
+  constexpr uint64_t kTogether = 256;
+#if defined(__x86_64__)
+  static const bool wide = __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  constexpr bool wide = false;
+#endif
+  std::vector<uint32_t> order(static_cast<size_t>(n_));
+  uint64_t images[kTogether];
+  for (uint64_t begin = 0; begin < n_; begin += kTogether) {
+    const uint64_t count = std::min(kTogether, n_ - begin);
+    wide ? wide_steps(begin, count, images) : steps(begin, count, images);
+    for (uint64_t i = 0; i < count; ++i) {
+      order[begin + i] = static_cast<uint32_t>(images[i] < n_ ? images[i] : (*this)[images[i]]);
+    }
+  }
+  return order;
+}
+
 std::vector<uint32_t> shuffled_indices(uint32_t n, uint64_t key) {
-  const Permutation permutation(n, key);
-  std::vector<uint32_t> indices(n);
-  for (uint32_t i = 0; i < n; ++i) indices[i] = static_cast<uint32_t>(permutation[i]);
-  return indices;
+  return Permutation(n, key).written_out();
 }
 
 }  // namespace keel

@@ -242,4 +242,16 @@ TEST_CASE("positions and steps of a shuffle look uniform") {
   }
 }
 
+TEST_CASE("an order that is written out is that of the elements one by one") {
+  for (const uint32_t n : {0u, 1u, 2u, 3u, 255u, 256u, 257u, 511u, 4096u, 60000u}) {
+    CAPTURE(n);
+    const keel::Permutation one_by_one(n, 77 + n);
+    const auto order = keel::shuffled_indices(n, 77 + n);
+    REQUIRE(order.size() == n);
+    size_t equal = 0;
+    for (uint32_t i = 0; i < n; ++i) equal += order[i] == one_by_one[i];
+    CHECK(equal == n);
+  }
+}
+
 TEST_SUITE_END();
