@@ -254,11 +254,12 @@ class Lowering {
   }
 
   static std::string op_text(const Node& node) {
-    if (node.op_name() != "fused" && node.op_name() != "fused_product") return node.op_name();
+    const std::string& op = node.op_name();
+    if (op != "fused" && op != "fused_product" && op != "fused_reduction") return op;
     std::string text;
     for (const auto& body : node.bodies()) {
       for (const Node& inner : body->nodes()) {
-        if (!inner.has(kSource)) text += (text.empty() ? "" : "+") + inner.op_name();
+        if (!inner.has(kSource | kView)) text += (text.empty() ? "" : "+") + inner.op_name();
       }
     }
     return "fused(" + text + ")";

@@ -203,8 +203,9 @@ class Fuser {
         const Node& producer = v.node();
         const bool concerns = clusters_.cluster_of[node.id()] != Clusters::kNone ||
                               clusters_.cluster_of[producer.id()] != Clusters::kNone;
-        // Of products fuse_products reports.
-        if (!concerns || producer.has(kSource | kProduct) || node.has(kProduct)) continue;
+        // Of products and reductions the passes report that fuse those.
+        const uint32_t others = kProduct | kReduction;
+        if (!concerns || producer.has(kSource | others) || node.has(others)) continue;
         if (clusters_.together(producer.id(), node.id())) continue;
         report_->add(described(producer) + " -> " + described(node) + ": " +
                          why_not_fused(clusters_, producer, node),
