@@ -110,7 +110,10 @@ class Lowering {
   // into the second home, fetches into their output.
   void pin_results(const Scope& scope) {
     const auto pinnable = [&](Value root) {
-      return !root.node().has(kSource | kControl | kEffect) && !pinned_.contains(root);
+      const std::string& op = root.node().op_name();
+      const bool has_a_kernel =
+          !root.node().has(kSource | kEffect) && op != "while_loop" && op != "cond";
+      return has_a_kernel && !pinned_.contains(root);
     };
     for (const Assignment& a : scope.graph.updates()) {
       const Value root = root_of(a.next);
