@@ -195,11 +195,11 @@ class ReduceKernel final : public Kernel {
     merge_blocks_ = static_cast<int>(std::clamp<int64_t>(worth, 1, most_blocks));
   }
 
-  void set_identity(char* accumulators) const {
+  void set_identity(char* accumulators, size_t count) const {
     const size_t size = size_of(accumulator_);
     instructions_.identity(op_, in_, accumulators);
-    for (int64_t i = 1; i < width_; ++i) {
-      std::memcpy(accumulators + static_cast<size_t>(i) * size, accumulators, size);
+    for (size_t i = 1; i < count; ++i) {
+      std::memcpy(accumulators + i * size, accumulators, size);
     }
   }
 
@@ -227,15 +227,41 @@ class ReduceKernel final : public Kernel {
 
   uint32_t reduce(Source&& source, void* const* args, int block) const {
     const size_t bytes = static_cast<size_t>(width_) * size_of(accumulator_);
-    for (int64_t task = first_task(block); task < first_task(block + 1); ++task) {
-      reduce_chunk(source, task / chunks_, task % chunks_,
-                   static_cast<char*>(args[workspace_at_]) + static_cast<size_t>(task) * bytes);
+    const int64_t begin = first_task(block), end = first_task(block + 1);
+    char* accumulators =
+        static_cast<char*>(args[workspace_at_]) + static_cast<size_t>(begin) * bytes;
+    if (last_reduced_ && all_units_ == 1) {
+      reduce_whole_runs(source, begin, end, accumulators);
+      return source.status();
+    }
+    for (int64_t task = begin; task < end; ++task, accumulators += bytes) {
+      reduce_chunk(source, task / chunks_, task % chunks_, accumulators);
     }
     return source.status();
   }
 
+  // Each result takes one run, and they follow each other: one call for as many as stay in the
+  // cache.
+  void reduce_whole_runs(Source& source, int64_t begin, int64_t end, char* accumulators) const {
+    int64_t partials[kPiece];  // each as wide as any accumulator
+    const int64_t together = std::max<int64_t>(1, kPiece / run_);
+    for (int64_t at = begin; at < end; at += together) {
+      const auto count = static_cast<size_t>(std::min(together, end - at));
+      char* to = accumulators + static_cast<size_t>(at - begin) * size_of(accumulator_);
+      ReduceCall call;
+      call.src = source.at(at * run_, static_cast<int64_t>(count) * run_);
+      call.rows = count;
+      call.cols = static_cast<size_t>(run_);
+      call.stride = call.cols;
+      call.dst = partials;
+      instructions_.rows(call);
+      set_identity(to, count);
+      instructions_.merge({partials, 1, count, count, to});
+    }
+  }
+
   void reduce_chunk(Source& source, int64_t outer, int64_t chunk, char* accumulators) const {
-    set_identity(accumulators);
+    set_identity(accumulators, static_cast<size_t>(width_));
     const int64_t begin = first_unit(chunk);
     const int64_t end = first_unit(chunk + 1);
     const int64_t base = offset_of(outer_, outer);
