@@ -185,6 +185,7 @@ class ReduceKernel final : public Kernel {
     if (fused.has_prologue()) prologue_.emplace(*fused.prologue(), unit.lookup);
     if (fused.epilogue() == nullptr) return;
     epilogue_.emplace(*fused.epilogue(), unit.lookup);
+    stays_ = out_ == accumulator_ && (chunks_ == 1 || outer_count_ == 1);
     // The extremes of nothing are infinite by definition, not by overflow.
     if (out_ == f16 && elements_ != 0) saturate_ = unit.saturate;
   }
@@ -346,25 +347,36 @@ class ReduceKernel final : public Kernel {
     std::copy(args + inputs_, args + workspace_at_, arguments + 1);
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);
-      merge(partials, at, count, reduced);
-      if (saturate_ != nullptr) status |= saturate_(reinterpret_cast<uint16_t*>(reduced), count);
+      if (stays_) {
+        arguments[0] = add_up(partials, at, count);
+      } else {
+        merge(partials, at, count, reduced);
+        if (saturate_ != nullptr) status |= saturate_(reinterpret_cast<uint16_t*>(reduced), count);
+      }
       status |= epilogue_->run_from_piece(arguments, at, at + count);
     }
     return status;
   }
 
+  // The sums of the chunks of neighbouring results within an output row.
+  char* add_up(char* partials, int64_t first, int64_t count) const {
+    const size_t size = size_of(accumulator_);
+    if (chunks_ == 1) return partials + static_cast<size_t>(first) * size;
+    const int64_t outer = first / width_, column = first % width_;
+    char* sums = partials + static_cast<size_t>(outer * chunks_ * width_ + column) * size;
+    instructions_.merge({sums + static_cast<size_t>(width_) * size,
+                         static_cast<size_t>(chunks_ - 1), static_cast<size_t>(count),
+                         static_cast<size_t>(width_), sums});
+    return sums;
+  }
+
   // Results [first, first + count), added up and rounded to the output's dtype.
   void merge(char* partials, int64_t first, int64_t count, char* to) const {
-    const size_t size = size_of(accumulator_);
-    if (chunks_ == 1) return store(partials + static_cast<size_t>(first) * size, to, count);
-    const size_t row = static_cast<size_t>(width_) * size;
     for (int64_t at = first; at < first + count;) {
-      const int64_t outer = at / width_, column = at % width_;
-      const int64_t columns = std::min(width_ - column, first + count - at);
-      char* sums = partials + static_cast<size_t>(outer * chunks_ * width_ + column) * size;
-      instructions_.merge({sums + row, static_cast<size_t>(chunks_ - 1),
-                           static_cast<size_t>(columns), static_cast<size_t>(width_), sums});
-      store(sums, to + static_cast<size_t>(at - first) * size_of(out_), columns);
+      const int64_t left = first + count - at;
+      const int64_t columns = chunks_ == 1 ? left : std::min(width_ - at % width_, left);
+      store(add_up(partials, at, columns), to + static_cast<size_t>(at - first) * size_of(out_),
+            columns);
       at += columns;
     }
   }
@@ -397,6 +409,7 @@ class ReduceKernel final : public Kernel {
   std::optional<TileProgram> prologue_;
   std::optional<TileProgram> epilogue_;
   uint32_t (*saturate_)(uint16_t*, int64_t) = nullptr;
+  bool stays_ = false;  // the epilogue reads the accumulators where they are
   bool last_reduced_ = true;
   bool ascends_ = false;  // elements are taken in the order of memory
   int64_t elements_ = 0;
