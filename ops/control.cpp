@@ -155,6 +155,17 @@ void require_epilogue(const InferContext& c, const Graph& epilogue) {
   }
 }
 
+// The second body takes the first one's output and the node's inputs behind the first one's.
+void require_linked(const InferContext& c, const Graph& first, const Graph& second) {
+  std::vector<Type> expected = types_of(first.inputs());
+  const std::vector<Type> taken = types_of(second.inputs());
+  const bool linked = !taken.empty() && taken[0] == first.outputs()[0].type();
+  if (linked) expected.insert(expected.end(), taken.begin() + 1, taken.end());
+  if (!linked || !std::equal(expected.begin(), expected.end(), c.inputs.begin(), c.inputs.end())) {
+    c.fail("bodies", "inputs of the types that the bodies take", "others");
+  }
+}
+
 // The first body ends in a product whose operands may be loaded through element-wise ops; the
 // second takes the product and the node's remaining inputs to the outputs, through element-wise ops
 // and, last, row-wise ones.
@@ -175,16 +186,37 @@ std::vector<Type> infer_fused_product(const InferContext& c) {
            std::to_string(products) + " products");
   }
   require_epilogue(c, epilogue);
-  std::vector<Type> expected;
-  for (const Value& v : load.inputs()) expected.push_back(v.type());
-  for (size_t i = 1; i < epilogue.inputs().size(); ++i) {
-    expected.push_back(epilogue.inputs()[i].type());
+  require_linked(c, load, epilogue);
+  if (epilogue.outputs().empty()) c.fail("epilogue", "at least one output", "none");
+  return types_of(epilogue.outputs());
+}
+
+// The first body ends in a reduction whose input may be computed by element-wise ops; the second
+// takes its result and the node's remaining inputs to the outputs. Views may stand in between.
+std::vector<Type> infer_fused_reduction(const InferContext& c) {
+  const Graph &prologue = body(c, 0), &epilogue = body(c, 1);
+  require_no_updates(c, "reduction", prologue);
+  require_no_updates(c, "epilogue", epilogue);
+  size_t reductions = 0;
+  for (const Node& node : prologue.nodes()) {
+    if (node.has(kReduction)) ++reductions;
+    if (!node.has(kElementwise | kSource | kView | kReduction)) {
+      c.fail("reduction", "a reduction, views and element-wise ops", "'" + node.op_name() + "'");
+    }
   }
-  const bool linked =
-      !epilogue.inputs().empty() && epilogue.inputs()[0].type() == load.outputs()[0].type();
-  if (!linked || !std::equal(expected.begin(), expected.end(), c.inputs.begin(), c.inputs.end())) {
-    c.fail("bodies", "inputs of the types that the bodies take", "others");
+  const bool ends = prologue.outputs().size() == 1 &&
+                    prologue.outputs()[0].node().has(kReduction) &&
+                    prologue.outputs()[0].node().types().size() == 1;
+  if (reductions != 1 || !ends) {
+    c.fail("reduction", "one output, made by its only reduction",
+           std::to_string(reductions) + " reductions");
   }
+  for (const Node& node : epilogue.nodes()) {
+    if (!node.has(kElementwise | kSource | kView)) {
+      c.fail("epilogue", "views and element-wise ops only", "'" + node.op_name() + "'");
+    }
+  }
+  require_linked(c, prologue, epilogue);
   if (epilogue.outputs().empty()) c.fail("epilogue", "at least one output", "none");
   return types_of(epilogue.outputs());
 }
@@ -270,6 +302,13 @@ void register_control(OpTable& table) {
              .variadic = true,
              .bodies = 2,
              .infer = infer_fused_product,
+             .traits = kControl});
+  table.add({.name = "fused_reduction",
+             .summary = "a reduction with the element-wise ops around it, computed in one pass",
+             .input_names = {"input"},
+             .variadic = true,
+             .bodies = 2,
+             .infer = infer_fused_reduction,
              .traits = kControl});
   table.add({.name = "step_end",
              .summary = "with is_step_boundary: where a step ends; its input true ends the launch",

@@ -110,7 +110,10 @@ class Lowering {
   // into the second home, fetches into their output.
   void pin_results(const Scope& scope) {
     const auto pinnable = [&](Value root) {
-      return !root.node().has(kSource | kControl | kEffect) && !pinned_.contains(root);
+      const std::string& op = root.node().op_name();
+      const bool has_a_kernel =
+          !root.node().has(kSource | kEffect) && op != "while_loop" && op != "cond";
+      return has_a_kernel && !pinned_.contains(root);
     };
     for (const Assignment& a : scope.graph.updates()) {
       const Value root = root_of(a.next);
@@ -254,11 +257,12 @@ class Lowering {
   }
 
   static std::string op_text(const Node& node) {
-    if (node.op_name() != "fused" && node.op_name() != "fused_product") return node.op_name();
+    const std::string& op = node.op_name();
+    if (op != "fused" && op != "fused_product" && op != "fused_reduction") return op;
     std::string text;
     for (const auto& body : node.bodies()) {
       for (const Node& inner : body->nodes()) {
-        if (!inner.has(kSource)) text += (text.empty() ? "" : "+") + inner.op_name();
+        if (!inner.has(kSource | kView)) text += (text.empty() ? "" : "+") + inner.op_name();
       }
     }
     return "fused(" + text + ")";

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "keel/backends/common/float_status.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/reduce.h"
 
@@ -49,22 +51,74 @@ int64_t count_of(const std::vector<Group>& groups) {
   return count;
 }
 
+// Elements that a prologue or epilogue computes before they are used: they stay in the first level
+// of the cache. One instruction that takes more at once gets more.
+constexpr int64_t kPiece = 4096;
+// Results times chunks and instructions that are worth a block of the second phase.
+constexpr int64_t kWorkOfABlock = 131072;
+
+// What a block reduces: where it lies in memory or, behind a prologue, as it is computed.
+class Source {
+ public:
+  Source(const void* stored, size_t element_size)
+      : stored_(static_cast<const char*>(stored)), element_size_(element_size) {}
+  // Computes into `scratch`, which has room for what one instruction takes and for kPiece elements;
+  // where elements are taken in their order, more than asked for, but none from `end` on.
+  Source(const TileProgram& prologue, void* const* args, size_t inputs, char* scratch,
+         size_t element_size, int64_t end)
+      : prologue_(&prologue), scratch_(scratch), element_size_(element_size), end_(end) {
+    std::copy_n(args, inputs, arguments_);
+    arguments_[inputs] = scratch;
+  }
+
+  const char* at(int64_t first, int64_t count) {
+    if (prologue_ == nullptr) return stored_ + static_cast<size_t>(first) * element_size_;
+    if (first < first_ || first + count > last_) {
+      const int64_t ahead = count * std::max<int64_t>(1, kPiece / std::max<int64_t>(1, count));
+      first_ = first;
+      last_ = std::max(first + count, std::min(first + ahead, end_));
+      status_ |= prologue_->run_into_piece(arguments_, first_, last_);
+    }
+    return scratch_ + static_cast<size_t>(first - first_) * element_size_;
+  }
+  // How many elements from `first` on are there already.
+  int64_t ready(int64_t first) const {
+    return first < first_ ? 0 : std::max<int64_t>(0, last_ - first);
+  }
+  bool computes() const { return prologue_ != nullptr; }
+  uint32_t status() const { return status_; }
+
+ private:
+  const char* stored_ = nullptr;
+  const TileProgram* prologue_ = nullptr;
+  void* arguments_[kMostReductionArguments];
+  char* scratch_ = nullptr;
+  size_t element_size_;
+  int64_t first_ = 0, last_ = 0;  // what is in scratch
+  int64_t end_ = 0;
+  uint32_t status_ = 0;
+};
+
 // An output row is what one index of the outer kept axes gives: `width` neighbouring accumulators,
 // each reduced over `units` steps. A step is a run of `run` contiguous elements when the last axis
 // is reduced (width 1), else a row of `width` elements; `rows` neighbouring steps lie `row_stride`
 // apart and are taken by one instruction.
 class ReduceKernel final : public Kernel {
  public:
-  ReduceKernel(const Node& node, const ReduceInstructions& instructions, int most_blocks)
-      : op_(node.op_name()),
-        in_(node.input(0).dtype()),
-        out_(node.type().dtype),
+  ReduceKernel(const FusedReduction& fused, const ReduceUnit& unit, int most_blocks)
+      : op_(fused.reduction().op_name()),
+        in_(fused.reduction().input(0).dtype()),
+        out_(fused.reduction().type().dtype),
         accumulator_(accumulator_of(in_)),
-        instructions_(instructions) {
+        instructions_(unit.instructions),
+        inputs_(fused.reduction_inputs()),
+        outputs_at_(fused.node().inputs().size()),
+        workspace_at_(outputs_at_ + fused.node().types().size()) {
+    const Node& node = fused.reduction();
     const Shape& shape = node.input(0).shape();
     const auto reduced = reduced_axes(node.as<ReduceAttributes>().axes, shape.rank());
     std::vector<Group> groups = collapse(shape, reduced);
-    empty_ = shape.num_elements() == 0;
+    elements_ = shape.num_elements();
     last_reduced_ = groups.empty() || groups.back().reduced;
     if (!groups.empty()) {
       if (last_reduced_)
@@ -73,37 +127,48 @@ class ReduceKernel final : public Kernel {
         width_ = groups.back().dim;
       groups.pop_back();
     }
+    // Groups alternate, so that only one that is kept before one that is reduced keeps the order.
+    ascends_ = groups.size() < (last_reduced_ ? 2u : 3u) && width_ <= kPiece;
     for (const Group& g : groups) (g.reduced ? steps_ : outer_).push_back(g);
     outputs_ = node.type().shape.num_elements();
     plan_chunks(most_blocks);
+    if (fused.is_fused()) plan_beside(fused, unit);
+    plan_merge(most_blocks);
+    if (unit.float_status) status_at_ = workspace_at_ + (workspace_bytes() != 0 ? 1 : 0);
   }
 
   size_t workspace_bytes() const {
     return static_cast<size_t>(outer_count_ * chunks_ * width_) * size_of(accumulator_);
   }
+  // The first phase has read what the prologue reads, and each block of the second its part of the
+  // rest, before a result is written there.
+  std::vector<KernelPlan::InPlace> in_place() const {
+    std::vector<KernelPlan::InPlace> pairs;
+    if (!epilogue_) return pairs;
+    for (const auto& pair : epilogue_->in_place()) {
+      if (pair.input != 0) pairs.push_back({pair.output, inputs_ + pair.input - 1});
+    }
+    return pairs;
+  }
   int phases() const override { return 2; }
-  int blocks(int phase) const override { return phase == 0 ? blocks_ : 1; }
+  int blocks(int phase) const override { return phase == 0 ? blocks_ : merge_blocks_; }
 
   void run(void* const* args, int phase, int block) const override {
     if (outputs_ == 0) return;  // not even a workspace
-    if (phase == 1) {
-      merge(args[1], static_cast<char*>(args[2]));
-      return;
-    }
-    const int64_t tasks = outer_count_ * chunks_;
-    const int64_t begin = tasks * block / blocks_;
-    const int64_t end = tasks * (block + 1) / blocks_;
-    const size_t bytes = static_cast<size_t>(width_) * size_of(accumulator_);
-    for (int64_t task = begin; task < end; ++task) {
-      reduce_chunk(static_cast<const char*>(args[0]), task / chunks_, task % chunks_,
-                   static_cast<char*>(args[2]) + static_cast<size_t>(task) * bytes);
-    }
+    uint32_t status = 0;
+    if (phase == 1)
+      status = finish(args, block);
+    else if (prologue_)
+      status = compute_and_reduce(args, block);
+    else
+      reduce(Source(args[0], size_of(in_)), args, block);
+    if (status_at_) raise_float_status(args[*status_at_], status);
   }
 
  private:
   void plan_chunks(int most_blocks) {
     outer_count_ = count_of(outer_);
-    units_ = empty_ ? 0 : count_of(steps_);
+    units_ = elements_ == 0 ? 0 : count_of(steps_);
     pieces_ = last_reduced_ ? std::max<int64_t>(1, (run_ + kReduceChunk - 1) / kReduceChunk) : 1;
     const int64_t per_unit = last_reduced_ ? std::min(run_, kReduceChunk) : width_;
     const int64_t per_chunk = std::max<int64_t>(1, kReduceChunk / std::max<int64_t>(1, per_unit));
@@ -116,35 +181,106 @@ class ReduceKernel final : public Kernel {
     blocks_ = std::max(1, blocks_);
   }
 
-  void set_identity(char* accumulators) const {
+  void plan_beside(const FusedReduction& fused, const ReduceUnit& unit) {
+    if (fused.has_prologue()) prologue_.emplace(*fused.prologue(), unit.lookup);
+    if (fused.epilogue() == nullptr) return;
+    epilogue_.emplace(*fused.epilogue(), unit.lookup);
+    stays_ = out_ == accumulator_ && (chunks_ == 1 || outer_count_ == 1);
+    // The extremes of nothing are infinite by definition, not by overflow.
+    if (out_ == f16 && elements_ != 0) saturate_ = unit.saturate;
+  }
+
+  void plan_merge(int most_blocks) {
+    const auto instructions = static_cast<int64_t>(epilogue_ ? epilogue_->instructions() : 0);
+    const int64_t worth = outputs_ * (chunks_ + instructions) / kWorkOfABlock;
+    merge_blocks_ = static_cast<int>(std::clamp<int64_t>(worth, 1, most_blocks));
+  }
+
+  void set_identity(char* accumulators, size_t count) const {
     const size_t size = size_of(accumulator_);
     instructions_.identity(op_, in_, accumulators);
-    for (int64_t i = 1; i < width_; ++i) {
-      std::memcpy(accumulators + static_cast<size_t>(i) * size, accumulators, size);
+    for (size_t i = 1; i < count; ++i) {
+      std::memcpy(accumulators + i * size, accumulators, size);
     }
   }
 
-  void reduce_chunk(const char* input, int64_t outer, int64_t chunk, char* accumulators) const {
-    set_identity(accumulators);
-    const int64_t begin = all_units_ * chunk / chunks_;
-    const int64_t end = all_units_ * (chunk + 1) / chunks_;
-    const char* base = input + offset_of(outer_, outer) * static_cast<int64_t>(size_of(in_));
-    if (last_reduced_)
-      reduce_runs(base, begin, end, accumulators);
-    else
-      reduce_rows(base, begin, end, accumulators);
+  // ---- the first phase: each chunk into accumulators of its own
+
+  int64_t first_task(int block) const { return outer_count_ * chunks_ * block / blocks_; }
+  int64_t first_unit(int64_t chunk) const { return all_units_ * chunk / chunks_; }
+
+  // Where a unit begins, behind where its output row does.
+  int64_t offset_of_unit(int64_t unit) const {
+    return offset_of(steps_, unit / pieces_) + run_ * (unit % pieces_) / pieces_;
   }
 
-  void reduce_runs(const char* base, int64_t begin, int64_t end, char* accumulator) const {
+  uint32_t compute_and_reduce(void* const* args, int block) const {
+    alignas(64) char scratch[kReduceChunk * sizeof(int64_t)];
+    int64_t end = 0;
+    if (ascends_) {
+      const int64_t task = first_task(block + 1);
+      end = block + 1 == blocks_
+                ? elements_
+                : offset_of(outer_, task / chunks_) + offset_of_unit(first_unit(task % chunks_));
+    }
+    return reduce(Source(*prologue_, args, inputs_, scratch, size_of(in_), end), args, block);
+  }
+
+  uint32_t reduce(Source&& source, void* const* args, int block) const {
+    const size_t bytes = static_cast<size_t>(width_) * size_of(accumulator_);
+    const int64_t begin = first_task(block), end = first_task(block + 1);
+    char* accumulators =
+        static_cast<char*>(args[workspace_at_]) + static_cast<size_t>(begin) * bytes;
+    if (last_reduced_ && all_units_ == 1) {
+      reduce_whole_runs(source, begin, end, accumulators);
+      return source.status();
+    }
+    for (int64_t task = begin; task < end; ++task, accumulators += bytes) {
+      reduce_chunk(source, task / chunks_, task % chunks_, accumulators);
+    }
+    return source.status();
+  }
+
+  // Each result takes one run, and they follow each other: one call for as many as stay in the
+  // cache.
+  void reduce_whole_runs(Source& source, int64_t begin, int64_t end, char* accumulators) const {
+    int64_t partials[kPiece];  // each as wide as any accumulator
+    const int64_t together = std::max<int64_t>(1, kPiece / run_);
+    for (int64_t at = begin; at < end; at += together) {
+      const auto count = static_cast<size_t>(std::min(together, end - at));
+      char* to = accumulators + static_cast<size_t>(at - begin) * size_of(accumulator_);
+      ReduceCall call;
+      call.src = source.at(at * run_, static_cast<int64_t>(count) * run_);
+      call.rows = count;
+      call.cols = static_cast<size_t>(run_);
+      call.stride = call.cols;
+      call.dst = partials;
+      instructions_.rows(call);
+      set_identity(to, count);
+      instructions_.merge({partials, 1, count, count, to});
+    }
+  }
+
+  void reduce_chunk(Source& source, int64_t outer, int64_t chunk, char* accumulators) const {
+    set_identity(accumulators, static_cast<size_t>(width_));
+    const int64_t begin = first_unit(chunk);
+    const int64_t end = first_unit(chunk + 1);
+    const int64_t base = offset_of(outer_, outer);
+    if (last_reduced_)
+      reduce_runs(source, base, begin, end, accumulators);
+    else
+      reduce_rows(source, base, begin, end, accumulators);
+  }
+
+  void reduce_runs(Source& source, int64_t base, int64_t begin, int64_t end,
+                   char* accumulator) const {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t piece = unit % pieces_;
-      const int64_t first = run_ * piece / pieces_;
-      const int64_t last = run_ * (piece + 1) / pieces_;
+      const int64_t count = run_ * (piece + 1) / pieces_ - run_ * piece / pieces_;
       int64_t partial = 0;  // as wide as any accumulator
       ReduceCall call;
-      call.src =
-          base + (offset_of(steps_, unit / pieces_) + first) * static_cast<int64_t>(size_of(in_));
-      call.cols = static_cast<size_t>(last - first);
+      call.src = source.at(base + offset_of_unit(unit), count);
+      call.cols = static_cast<size_t>(count);
       call.stride = call.cols;
       call.dst = &partial;
       instructions_.rows(call);
@@ -152,40 +288,105 @@ class ReduceKernel final : public Kernel {
     }
   }
 
-  void reduce_rows(const char* base, int64_t begin, int64_t end, char* accumulators) const {
+  void reduce_rows(Source& source, int64_t base, int64_t begin, int64_t end,
+                   char* accumulators) const {
     const int64_t inner = steps_.empty() ? 1 : steps_.back().dim;
     for (int64_t unit = begin; unit < end;) {
       const int64_t rows = std::min(end - unit, inner - unit % inner);
-      ReduceCall call;
-      call.src = base + offset_of(steps_, unit) * static_cast<int64_t>(size_of(in_));
-      call.rows = static_cast<size_t>(rows);
-      call.cols = static_cast<size_t>(width_);
-      call.stride = steps_.empty() ? call.cols : static_cast<size_t>(steps_.back().stride);
-      call.dst = accumulators;
-      instructions_.columns(call);
+      const int64_t first = base + offset_of(steps_, unit);
+      if (source.computes())
+        reduce_computed_rows(source, first, rows, accumulators);
+      else
+        add_rows(source.at(first, rows * width_), rows, width_, accumulators);
       unit += rows;
     }
   }
 
-  // Adds up the chunks in order and rounds to the output's dtype.
-  void merge(void* output, char* partials) const {
-    const size_t row = static_cast<size_t>(width_) * size_of(accumulator_);
-    for (int64_t outer = 0; outer < outer_count_; ++outer) {
-      char* first = partials + static_cast<size_t>(outer * chunks_) * row;
-      if (chunks_ > 1) {
-        instructions_.merge({first + row, static_cast<size_t>(chunks_ - 1),
-                             static_cast<size_t>(width_), static_cast<size_t>(width_), first});
+  void add_rows(const char* from, int64_t rows, int64_t columns, char* accumulators) const {
+    ReduceCall call;
+    call.src = from;
+    call.rows = static_cast<size_t>(rows);
+    call.cols = static_cast<size_t>(columns);
+    call.stride = static_cast<size_t>(width_);
+    call.dst = accumulators;
+    instructions_.columns(call);
+  }
+
+  // Column by column the order is that of the rows, however many one instruction takes.
+  void reduce_computed_rows(Source& source, int64_t first, int64_t rows, char* accumulators) const {
+    const int64_t together = std::max<int64_t>(1, kPiece / width_);
+    for (int64_t column = 0; column < width_; column += kPiece) {
+      const int64_t columns = std::min(kPiece, width_ - column);
+      char* to = accumulators + static_cast<size_t>(column) * size_of(accumulator_);
+      for (int64_t row = 0; row < rows;) {
+        const int64_t at = first + row * width_ + column;
+        int64_t count = std::min(together, rows - row);
+        if (source.ready(at) >= columns) count = std::min(count, source.ready(at) / width_);
+        count = std::max<int64_t>(1, count);
+        add_rows(source.at(at, (count - 1) * width_ + columns), count, columns, to);
+        row += count;
       }
-      store(first, output, outer * width_);
     }
   }
 
-  void store(const void* accumulators, void* output, int64_t at) const {
-    const int64_t count = std::min(width_, outputs_ - at);
+  // ---- the second phase: the chunks of each result in order, rounded, and what follows
+
+  uint32_t finish(void* const* args, int block) const {
+    const int64_t begin = outputs_ * block / merge_blocks_;
+    const int64_t end = outputs_ * (block + 1) / merge_blocks_;
+    char* partials = static_cast<char*>(args[workspace_at_]);
+    if (!epilogue_) {
+      char* to = static_cast<char*>(args[outputs_at_]);
+      merge(partials, begin, end - begin, to + static_cast<size_t>(begin) * size_of(out_));
+      return 0;
+    }
+    uint32_t status = 0;
+    alignas(64) char reduced[kPiece * sizeof(int64_t)];
+    void* arguments[kMostReductionArguments];
+    arguments[0] = reduced;
+    std::copy(args + inputs_, args + workspace_at_, arguments + 1);
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t count = std::min(kPiece, end - at);
+      if (stays_) {
+        arguments[0] = add_up(partials, at, count);
+      } else {
+        merge(partials, at, count, reduced);
+        if (saturate_ != nullptr) status |= saturate_(reinterpret_cast<uint16_t*>(reduced), count);
+      }
+      status |= epilogue_->run_from_piece(arguments, at, at + count);
+    }
+    return status;
+  }
+
+  // The sums of the chunks of neighbouring results within an output row.
+  char* add_up(char* partials, int64_t first, int64_t count) const {
+    const size_t size = size_of(accumulator_);
+    if (chunks_ == 1) return partials + static_cast<size_t>(first) * size;
+    const int64_t outer = first / width_, column = first % width_;
+    char* sums = partials + static_cast<size_t>(outer * chunks_ * width_ + column) * size;
+    instructions_.merge({sums + static_cast<size_t>(width_) * size,
+                         static_cast<size_t>(chunks_ - 1), static_cast<size_t>(count),
+                         static_cast<size_t>(width_), sums});
+    return sums;
+  }
+
+  // Results [first, first + count), added up and rounded to the output's dtype.
+  void merge(char* partials, int64_t first, int64_t count, char* to) const {
+    for (int64_t at = first; at < first + count;) {
+      const int64_t left = first + count - at;
+      const int64_t columns = chunks_ == 1 ? left : std::min(width_ - at % width_, left);
+      store(add_up(partials, at, columns), to + static_cast<size_t>(at - first) * size_of(out_),
+            columns);
+      at += columns;
+    }
+  }
+
+  void store(const void* accumulators, void* to, int64_t count) const {
     visit_dtype(out_, [&]<class To>() {
-      auto* to = static_cast<To*>(output) + at;
       const auto convert = [&]<class From>(const From* from) {
-        for (int64_t i = 0; i < count; ++i) to[i] = convert_element<To>(from[i]);
+        for (int64_t i = 0; i < count; ++i) {
+          static_cast<To*>(to)[i] = convert_element<To>(from[i]);
+        }
       };
       if (accumulator_ == f64)
         convert(static_cast<const double*>(accumulators));
@@ -201,8 +402,17 @@ class ReduceKernel final : public Kernel {
   DType out_;
   DType accumulator_;
   ReduceInstructions instructions_;
-  bool empty_ = false;
+  size_t inputs_;  // of the node, for the reduction; behind them come the epilogue's
+  size_t outputs_at_;
+  size_t workspace_at_;
+  std::optional<size_t> status_at_;
+  std::optional<TileProgram> prologue_;
+  std::optional<TileProgram> epilogue_;
+  uint32_t (*saturate_)(uint16_t*, int64_t) = nullptr;
+  bool stays_ = false;  // the epilogue reads the accumulators where they are
   bool last_reduced_ = true;
+  bool ascends_ = false;  // elements are taken in the order of memory
+  int64_t elements_ = 0;
   int64_t run_ = 1;
   int64_t width_ = 1;
   std::vector<Group> outer_;
@@ -214,18 +424,25 @@ class ReduceKernel final : public Kernel {
   int64_t chunks_ = 1;
   int64_t outputs_ = 0;
   int blocks_ = 1;
+  int merge_blocks_ = 1;
 };
 
 }  // namespace
 
-KernelPlan plan_reduce(const Node& node, const ReduceInstructions& instructions, int most_blocks) {
-  auto kernel = std::make_unique<ReduceKernel>(node, instructions, most_blocks);
+KernelPlan plan_reduce(const Node& node, const ReduceUnit& unit, int most_blocks) {
+  auto kernel = std::make_unique<ReduceKernel>(FusedReduction(node), unit, most_blocks);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.block_dim = kernel->blocks(0);
+  plan.in_place = kernel->in_place();
   plan.kind = TaskKind::kAiVectorCore;
+  plan.float_status = unit.float_status;
   plan.kernel = std::move(kernel);
   return plan;
+}
+
+int reduce_blocks(const Node& reduction, int most_blocks) {
+  return ReduceKernel(FusedReduction(reduction), {}, most_blocks).blocks(0);
 }
 
 }  // namespace keel

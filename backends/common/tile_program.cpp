@@ -355,14 +355,32 @@ void order_streamed_stores() {
 
 // Registers beyond the file's size (many values, 64 elements each) still fit: 24 instructions bound
 // their number.
-uint32_t TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
+uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bool input_piece,
+                               bool result_piece) const {
   uint32_t status = 0;
   alignas(64) char registers[kRegisterFileBytes];
-  for (int64_t at = begin; at < end; at += tile_) {
-    run_window(args, {.begin = at, .count = std::min(tile_, end - at)}, registers, &status);
+  Window window;
+  window.piece_stride = input_piece ? 1 : 0;
+  window.results_begin = result_piece ? begin : -1;
+  for (window.begin = begin; window.begin < end; window.begin += tile_) {
+    window.count = std::min(tile_, end - window.begin);
+    window.piece_at = window.begin - begin;
+    run_window(args, window, registers, &status);
   }
-  if (large_) order_streamed_stores();
+  if (large_ && !result_piece) order_streamed_stores();
   return status;
+}
+
+uint32_t TileProgram::run(void* const* args, int64_t begin, int64_t end) const {
+  return run_flat(args, begin, end, false, false);
+}
+
+uint32_t TileProgram::run_into_piece(void* const* args, int64_t begin, int64_t end) const {
+  return run_flat(args, begin, end, false, true);
+}
+
+uint32_t TileProgram::run_from_piece(void* const* args, int64_t begin, int64_t end) const {
+  return run_flat(args, begin, end, true, false);
 }
 
 uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
@@ -414,6 +432,9 @@ TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* ar
     if (operand.index == 0 && window.piece_stride != 0) {
       return {base + elements(window.piece_at), elements(window.piece_stride)};
     }
+    if (window.results_begin >= 0 && operand.index >= inputs_) {
+      return {base + elements(window.begin - window.results_begin), 0};
+    }
     return {base + elements(window.begin), elements(window.pitch)};
   }
   // Between rows of its own, a row that all share is read where it lies.
@@ -449,7 +470,7 @@ void TileProgram::run_window(void* const* args, const Window& window, char* regi
       call.scalar[s] = instruction.src[s].scalar;
     }
     call.n = static_cast<size_t>(window.count);
-    call.streams = streams(args, instruction);
+    call.streams = window.results_begin < 0 && streams(args, instruction);
     call.imm[0] = instruction.imm[0];
     call.imm[1] = instruction.imm[1];
     call.status = status;

@@ -46,6 +46,11 @@ class TileProgram {
   // elements from row to row. REQUIRES that input 0 has the iteration shape.
   uint32_t run_piece(void* const* args, const TileRectangle& piece, int64_t stride) const;
 
+  // Elements [begin, end), of which alone there is room in the outputs, or of which alone input 0
+  // has been brought. REQUIRES of the second that input 0 has the iteration shape.
+  uint32_t run_into_piece(void* const* args, int64_t begin, int64_t end) const;
+  uint32_t run_from_piece(void* const* args, int64_t begin, int64_t end) const;
+
   int64_t elements() const noexcept { return elements_; }
   size_t instructions() const noexcept { return instructions_.size(); }
   // Bytes of unified buffer that a tile needs.
@@ -94,6 +99,8 @@ class TileProgram {
     // Where argument 0 is only a piece: its rows lie so many elements apart, and the window begins
     // at this element of it; else the stride is 0.
     int64_t piece_stride = 0, piece_at = 0;
+    // Where the outputs are only a piece: the element that it begins with; else -1.
+    int64_t results_begin = -1;
   };
   struct Lines {  // the first row of an operand, and bytes from row to row
     char* at = nullptr;
@@ -105,6 +112,8 @@ class TileProgram {
   Lines lines_of(const Operand& operand, void* const* args, const Window& window,
                  char* registers) const;
   void load(const Load& load, void* const* args, const Window& window, char* registers) const;
+  uint32_t run_flat(void* const* args, int64_t begin, int64_t end, bool input_piece,
+                    bool result_piece) const;
   bool streams(void* const* args, const Instruction& instruction) const;
 
   int64_t elements_ = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/fused_reduction.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/movement_kernels.h"
 #include "keel/backends/common/reduce_kernel.h"
@@ -28,6 +29,7 @@ class CpuLibrary final : public KernelLibrary {
     if (has_movement_kernel(node)) return {true, ""};
     if (node.has(kElementwise)) return supports_tiles(node, find_instruction);
     if (is_product(node)) return supports_matmul(node);
+    if (const FusedReduction fused(node); fused.is_fused()) return supports_fused(fused);
     if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
     if (is_reduction(node)) return {true, ""};
     return supports_softmax(node);
@@ -39,9 +41,10 @@ class CpuLibrary final : public KernelLibrary {
     if (is_product(node)) return plan_matmul(node);
     if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
     if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
-    if (is_reduction(node)) {
-      const DType dtype = node.input(0).dtype();
-      return plan_reduce(node, find_reduction(node.op_name(), dtype), kMostBlocks);
+    if (const FusedReduction fused(node); is_reduction(fused.reduction())) {
+      const Node& reduction = fused.reduction();
+      const auto instructions = find_reduction(reduction.op_name(), reduction.input(0).dtype());
+      return plan_reduce(node, {instructions, find_instruction}, kMostBlocks);
     }
     return plan_softmax(node);
   }
@@ -59,6 +62,11 @@ class CpuLibrary final : public KernelLibrary {
   static bool is_reduction(const Node& node) {
     return node.inputs().size() == 1 &&
            find_reduction(node.op_name(), node.input(0).dtype()).complete();
+  }
+
+  static Support supports_fused(const FusedReduction& fused) {
+    if (!is_reduction(fused.reduction())) return {false, "no kernel for it"};
+    return supports_beside(fused, find_instruction, kInstructionsWorthABlock, kMostBlocks);
   }
 
   static KernelPlan plan_tiles(const Node& node) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/fused_reduction.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/movement_kernels.h"
 #include "keel/backends/npu/kernels/kernels.h"
@@ -48,6 +49,9 @@ Support NpuLibrary::supports(const Node& node) const {
   if (is_product(node)) return supports_matmul(node);
   if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
   const Support reduce = supports_reduce(node);
+  if (const FusedReduction fused(node); fused.is_fused()) {
+    return reduce.supported ? pays(*preset_, fused) : reduce;
+  }
   return reduce.supported ? reduce : supports_softmax(node);
 }
 
@@ -57,7 +61,7 @@ KernelPlan NpuLibrary::choose_kernel(const Node& node) const {
   if (is_product(node)) return plan_matmul(node, preset_->saturate_f16);
   if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
   if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
-  if (supports_reduce(node).supported) return plan_reduce(node);
+  if (supports_reduce(node).supported) return plan_reduce(node, preset_->saturate_f16);
   return plan_softmax(node);
 }
 
@@ -66,8 +70,11 @@ bool NpuLibrary::needs_saturation(const Node& node) const {
   if (has_random_kernel(node) || node.op_name() == "scatter_add" || node.op_name() == "iota") {
     return true;
   }
-  // The extremes of nothing are infinite by definition, not by overflow.
-  return supports_reduce(node).supported && node.input(0).shape().num_elements() != 0;
+  // The extremes of nothing are infinite by definition, not by overflow. What follows a reduction
+  // in the same task stops its results by itself.
+  const FusedReduction fused(node);
+  return fused.epilogue() == nullptr && supports_reduce(node).supported &&
+         fused.reduction().input(0).shape().num_elements() != 0;
 }
 
 KernelPlan NpuLibrary::price(KernelPlan plan, Launch launch) const {

@@ -8,6 +8,7 @@
 #include "keel/core/base/error.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/graph/passes/readers.h"
 
 namespace keel {
 namespace {
@@ -48,13 +49,13 @@ std::optional<std::vector<int64_t>> permutation_of(const Node& node) {
 // Copies a graph, leaving out what has become unnecessary. Values below are those of the copy.
 class Folder {
  public:
-  Folder(const Graph& from, Graph& to) : from_(from), to_(to), cloner_(from, to) {}
+  Folder(const Graph& from, Graph& to)
+      : from_(from), to_(to), cloner_(from, to), live_(live_nodes(from)), readers_(from, live_) {}
 
   void run() {
     cloner_.clone_inputs();
-    const std::vector<bool> live = live_nodes(from_);
     for (const Node& node : from_.nodes()) {
-      if (live[node.id()] && node.op_name() != "input") visit(node);
+      if (live_[node.id()] && node.op_name() != "input") visit(node);
     }
     cloner_.finish();
   }
@@ -85,10 +86,19 @@ class Folder {
 
   // ---- constants
 
+  // Or nothing but the step's result.
+  bool element_wise_reads(const Node& node) const {
+    const auto readers = readers_.of(node.id());
+    return readers.empty() || std::any_of(readers.begin(), readers.end(), [&](uint32_t id) {
+             return from_.node(id).has(kElementwise);
+           });
+  }
+
   bool evaluate(const Node& node, const Values& inputs) {
     if (node.has(kNeverFolded) || node.op().reference == nullptr) return false;
-    // A broadcast constant costs its readers nothing; written out it would be read from memory.
-    if (node.has(kElementwise) && node.has(kMovement)) return false;
+    // A broadcast constant costs element-wise readers nothing; written out it would be read from
+    // memory. Others need it there, and not computed anew in each step.
+    if (node.has(kElementwise) && node.has(kMovement) && element_wise_reads(node)) return false;
     std::vector<Tensor> arguments;
     for (const Value& v : inputs) {
       const Tensor* t = constant_of(v);
@@ -212,6 +222,8 @@ class Folder {
   const Graph& from_;
   Graph& to_;
   Cloner cloner_;
+  const std::vector<bool> live_;
+  const Readers readers_;
 };
 
 std::unique_ptr<Graph> without_dead_nodes(const Graph& graph) {

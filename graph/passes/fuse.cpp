@@ -203,9 +203,11 @@ class Fuser {
         const Node& producer = v.node();
         const bool concerns = clusters_.cluster_of[node.id()] != Clusters::kNone ||
                               clusters_.cluster_of[producer.id()] != Clusters::kNone;
-        // Of products, and of rows that one may make, fuse_products reports.
+        // Of products, the rows that they may make and reductions the passes report that fuse
+        // those.
+        const uint32_t others = kProduct | kReduction;
         const bool rows = node.has(kRowWise) && v == node.input(0);
-        if (!concerns || producer.has(kSource | kProduct) || node.has(kProduct) || rows) continue;
+        if (!concerns || producer.has(kSource | others) || node.has(others) || rows) continue;
         if (clusters_.together(producer.id(), node.id())) continue;
         report_->add(described(producer) + " -> " + described(node) + ": " +
                          why_not_fused(clusters_, producer, node),

@@ -6,12 +6,10 @@
 namespace keel {
 namespace {
 
-bool is_elementwise(const Node& node) {
-  return node.has(kElementwise) && !node.has(kControl | kEffect | kSource | kRandom);
-}
-
 bool is_candidate(const Node& node) {
-  if (!is_elementwise(node) || node.types().empty() || !node.type().shape.known()) return false;
+  if (!is_elementwise(node) || node.has(kControl) || node.types().empty() ||
+      !node.type().shape.known())
+    return false;
   return std::all_of(node.types().begin(), node.types().end(),
                      [&](const Type& t) { return t.shape == node.type().shape; });
 }
@@ -200,6 +198,10 @@ std::string described(const Node& node) {
 
 std::string line_of(const Node& node) { return node.site().known() ? to_string(node.site()) : ""; }
 
+bool is_elementwise(const Node& node) {
+  return node.has(kElementwise) && !node.has(kEffect | kSource | kRandom);
+}
+
 bool is_scalar_constant(const Value& value) {
   return value.node().op_name() == "constant" && value.shape().rank() == 0;
 }
@@ -212,8 +214,9 @@ Clusters form_clusters(const Graph& graph, const std::vector<bool>& live, const 
 std::string why_not_fused(const Clusters& clusters, const Node& producer, const Node& consumer) {
   for (const Node* node : {&producer, &consumer}) {
     if (clusters.cluster_of[node->id()] != Clusters::kNone) continue;
-    return node->op_name() +
-           (is_elementwise(*node) ? " has no known shape" : " is not element-wise");
+    return node->op_name() + (is_elementwise(*node) && !node->has(kControl)
+                                  ? " has no known shape"
+                                  : " is not element-wise");
   }
   const Shape& from = producer.type().shape;
   const Shape& to = consumer.type().shape;

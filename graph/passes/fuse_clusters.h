@@ -30,6 +30,9 @@ struct FuseLimits {
 std::string described(const Node& node);
 std::string line_of(const Node& node);
 
+// Whether a node computes each element of its results from those at its place, and does no more.
+bool is_elementwise(const Node& node);
+
 // Whether a scalar constant is copied into the cluster that reads it.
 bool is_scalar_constant(const Value& value);
 

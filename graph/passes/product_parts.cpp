@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "keel/graph/passes/cloner.h"
+#include "keel/graph/passes/copy_cluster.h"
 #include "keel/graph/passes/fuse_clusters.h"
 
 namespace keel {
@@ -66,7 +66,10 @@ class TailBody {
   }
 
   void add(const ProductTail& tail) {
-    if (tail.epilogue != nullptr) add_epilogue(*tail.epilogue);
+    if (tail.epilogue != nullptr) {
+      copy_cluster(*tail.epilogue, *body_, inner_, parts_.inputs);
+      parts_.site = tail.epilogue->site();
+    }
     for (const Node* row : tail.rows) add_rows(*row);
     Values outputs;
     for (const Value& v : tail.outputs) outputs.push_back(inner_.at(v));
@@ -76,26 +79,6 @@ class TailBody {
   }
 
  private:
-  void add_epilogue(const Node& epilogue) {
-    Values inputs;
-    for (const Value& v : epilogue.inputs()) inputs.push_back(operand(v));
-    Values outputs;
-    if (epilogue.bodies().empty()) {
-      outputs = {
-          body_->add(epilogue.op(), inputs, epilogue.attributes(), epilogue.site()).output()};
-    } else {
-      const Graph& cluster = *epilogue.bodies()[0];
-      Cloner inside(cluster, *body_);
-      for (size_t i = 0; i < inputs.size(); ++i) inside.map(cluster.inputs()[i], inputs[i]);
-      for (const Node& node : cluster.nodes()) {
-        if (node.op_name() != "input") inside.clone(node);
-      }
-      outputs = inside(cluster.outputs());
-    }
-    for (size_t i = 0; i < outputs.size(); ++i) inner_[epilogue.output(i)] = outputs[i];
-    parts_.site = epilogue.site();
-  }
-
   void add_rows(const Node& row) {
     Values inputs;
     for (const Value& v : row.inputs()) inputs.push_back(in_memory(v));
@@ -104,16 +87,8 @@ class TailBody {
     parts_.site = row.site();
   }
 
-  // A value of the graph in the body.
-  Value operand(const Value& v) {
-    Value& inner = inner_[v];
-    if (inner.valid()) return inner;
-    inner = is_scalar_constant(v)
-                ? body_->constant(v.node().as<ConstantAttributes>().value, v.node().site())
-                : bring(v);
-    return inner;
-  }
-  // The same, never as a constant: row-wise ops read their operands in memory.
+  // A value of the graph in the body, never as a constant: row-wise ops read their operands in
+  // memory.
   Value in_memory(const Value& v) {
     const auto it = inner_.find(v);
     if (it == inner_.end()) return inner_[v] = bring(v);
@@ -127,7 +102,7 @@ class TailBody {
 
   std::shared_ptr<Graph> body_;
   ProductParts& parts_;
-  std::unordered_map<Value, Value, ValueHash> inner_;  // by value of the graph
+  ValueMap inner_;
 };
 
 }  // namespace

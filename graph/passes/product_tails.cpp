@@ -9,10 +9,6 @@
 
 namespace keel {
 
-bool is_elementwise(const Node& node) {
-  return node.has(kElementwise) && !node.has(kEffect | kSource | kRandom);
-}
-
 // The latest product first: the one that a cluster with several finds at hand.
 void ProductTails::find(const std::vector<uint32_t>& products) {
   for (auto id = products.rbegin(); id != products.rend(); ++id) find_tail(*id);

@@ -16,9 +16,6 @@
 
 namespace keel {
 
-// Whether each element of the results needs only the elements at its place.
-bool is_elementwise(const Node& node);
-
 class ProductTails {
  public:
   // REQUIRES that all outlive this. What stays apart is told to `report`, if there is one.

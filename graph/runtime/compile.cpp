@@ -240,8 +240,10 @@ class Compiler {
     graph = fuse(*graph, supports_, &apart);
     passed(*graph, "fuse");
     graph = fuse_products(*graph, supports_, &apart);
-    apart_ = std::move(apart.lines);
     passed(*graph, "fuse_products");
+    graph = fuse_reductions(*graph, supports_, &apart);
+    apart_ = std::move(apart.lines);
+    passed(*graph, "fuse_reductions");
     return graph;
   }
 

@@ -7,6 +7,7 @@
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/verify.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/matmul.h"
 
 #include "../support/random_graph.h"
 
@@ -77,6 +78,28 @@ TEST_CASE("fold does not evaluate iota or write out a broadcast constant") {
   Graph g;
   CHECK(folded_ops(g, keel::neg(keel::iota(g, keel::f32, Shape{4}))) == "iota neg");
   CHECK(folded_ops(g, keel::broadcast_to(scalar(g, keel::f32, 2), Shape{8})) == "broadcast_to");
+}
+
+TEST_CASE("fold writes a broadcast constant out where only others than element-wise ops read it") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {3, 4});
+  const auto wide = [&](const Shape& shape) {
+    return keel::broadcast_to(scalar(g, keel::f32, 0.5), shape);
+  };
+  CHECK(folded_ops(g, keel::matmul(x, wide({4, 2}))) == "matmul");
+  const keel::Node& node = g.outputs()[0].node();
+  const auto folded = keel::fold(g);
+  const keel::Node& copy = folded->outputs()[0].node();
+  REQUIRE(copy.input(1).node().op_name() == "constant");
+  CHECK(keel::bit_equal(copy.input(1).node().as<keel::ConstantAttributes>().value,
+                        Tensor::full(keel::f32, {4, 2}, 0.5)));
+  CHECK(copy.type() == node.type());
+
+  const Value shared = wide({3, 4});
+  const Value product = keel::matmul(shared, x, {.transpose_b = true});
+  CHECK(folded_ops(g, product + keel::sum(x * shared)) == "broadcast_to matmul mul sum add");
+  const Value large = wide({4, (1 << 16) + 1});
+  CHECK(folded_ops(g, keel::matmul(x, large)) == "broadcast_to matmul");
 }
 
 TEST_CASE("fold drops neutral operands that change no bit") {

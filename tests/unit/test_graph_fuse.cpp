@@ -205,7 +205,8 @@ TEST_CASE("fuse works inside bodies") {
   Graph g;
   const Value x = g.input("x", keel::f32, {3});
   g.set_outputs(keel::while_loop(
-      {x}, [](const Values& v) { return keel::less(keel::sum(v[0] * v[0] + 1), 1000); },
+      {x},
+      [](const Values& v) { return keel::less(keel::sum(keel::transpose(v[0] * v[0] + 1)), 1000); },
       [](const Values& v) { return Values{keel::abs(v[0] * 2) + 1}; }));
   FuseReport report;
   const auto result = fused(g, &report);

@@ -68,6 +68,25 @@ TEST_CASE("memory plan reuses what is dead") {
   CHECK(plan.lower_bound == 1280);
 }
 
+TEST_CASE("what fused tasks compute goes straight to the output that fetches it") {
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    Graph g;
+    const Value x = g.input("x", f32, {3, 3});
+    const Values fetches{exp(x * 2.0f), relu(matmul(x, x)), sum(x) / 9.0f};
+    Session session(g, device(where));
+    const Feeds feeds{{x, Tensor::full(f32, {3, 3}, 1.0)}};
+    const std::string tasks = session.describe({}, fetches, feeds);
+    CAPTURE(tasks);
+    CHECK(contains(tasks, "fused(mul+exp)"));
+    CHECK(contains(tasks, "fused(matmul+relu)"));
+    CHECK(contains(tasks, "fused(sum+div)"));
+    CHECK_FALSE(contains(tasks, "copy"));
+    const std::vector<Tensor> results = session.run(fetches, feeds);
+    CHECK(results[1].at(8) == 3);
+    CHECK(results[2].at(0) == 1);
+  }
+}
+
 TEST_CASE("updates of a step take effect together") {
   for (const std::string& name : backend_names()) {
     CAPTURE(name);

@@ -279,6 +279,67 @@ TEST_CASE("npu scheduler: row-wise ops behind a product add what they move and c
   CHECK(launch.price.total_ns < apart);
 }
 
+TEST_CASE("npu scheduler: a fused reduction is priced by what it reads and writes") {
+  Graph graph;
+  const Value a = graph.input("a", f32, {1000, 256});
+  const Value b = graph.input("b", f32, {256});
+  const Value bias = graph.input("bias", f32, {256});
+  graph.set_outputs({bias - sum(square(a - b), {0}) * 0.5f});
+  const auto fused = fuse_reductions(*fuse(graph, keel_test::everything), keel_test::everything);
+  const Preset preset = load_preset("ascend910b1");
+  const Launch launch =
+      schedule(preset, keel_test::only_node(*fused, "fused_reduction"), {.cap = 1});
+  // Neither the squares nor the sums leave the core.
+  CHECK(launch.price.bytes_in == (256000 + 256 + 256) * 4);
+  CHECK(launch.price.bytes_out == 256 * 4);
+  CHECK(launch.price.flops == 3 * 256000 + 2 * 256);
+  CHECK(launch.price.busy(Unit::kVector) > 0);
+}
+
+TEST_CASE("npu scheduler: a fused reduction takes no longer than its parts or is declined") {
+  using Reduce = Value (*)(Operand, const std::vector<int64_t>&, bool, CallSite);
+  const std::pair<Shape, std::vector<int64_t>> shapes[] = {
+      {{100}, {}},         {{100, 10}, {0}},    {{100, 512}, {0}},  {{1 << 20}, {}},
+      {{1024, 1024}, {1}}, {{1024, 1024}, {0}}, {{8, 100000}, {0}}, {{30, 40, 50}, {1}}};
+  int taken = 0, declined = 0;
+  for (const char* name : {"ascend910b1", "ascend910", "ascend310"}) {
+    const auto preset = std::make_shared<const Preset>(load_preset(name));
+    const NpuLibrary library(preset);
+    for (const auto& [shape, axes] : shapes) {
+      for (const Reduce reduce : {Reduce(&sum), Reduce(&max)}) {
+        for (const DType dtype : {f32, f16}) {
+          for (const bool prologue : {false, true}) {
+            CAPTURE(name);
+            CAPTURE(to_string(shape));
+            CAPTURE(name_of(dtype));
+            Graph graph;
+            const Value x = graph.input("x", dtype, shape);
+            const Value reduced = reduce(prologue ? square(x - graph.input("y", dtype, shape)) : x,
+                                         axes, false, CallSite::here());
+            graph.set_outputs({graph.input("z", dtype, reduced.shape()) - reduced * 0.5f});
+            const auto clusters = fuse(graph, keel_test::everything);
+            int64_t apart = 0;
+            for (const Node& node : clusters->nodes()) {
+              if (!node.has(kSource)) apart += schedule(*preset, node).price.total_ns;
+            }
+            const auto all = fuse_reductions(*clusters, keel_test::everything);
+            const Node& node = keel_test::only_node(*all, "fused_reduction");
+            const int64_t together = schedule(*preset, node).price.total_ns;
+            const Support support = library.supports(node);
+            const bool host = support.supported || !keel_test::contains(support.reason, "apart");
+            if (host)
+              CHECK(together <= apart);
+            else
+              CHECK(together > apart);
+            ++(support.supported ? taken : declined);
+          }
+        }
+      }
+    }
+  }
+  CHECK(taken > declined);
+}
+
 namespace {
 
 struct Run {

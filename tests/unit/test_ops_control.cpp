@@ -95,6 +95,69 @@ TEST_CASE("while_loop demands loop variables of fixed types") {
   CHECK(contains(build(condition, body, x), "i64[]"));
 }
 
+TEST_CASE("fused_reduction demands a reduction and element-wise ops around it") {
+  Graph g;
+  const Value x = g.input("x", f32, {3, 4});
+  const Value bias = g.input("bias", f32, {4});
+  const Type reduced{f32, {4}};
+  using Build = std::function<Values(Graph&)>;
+  const auto made = [](const std::vector<Type>& inputs, const Build& outputs) {
+    const auto body = body_of(inputs, {});
+    body->set_outputs(outputs(*body));
+    return body;
+  };
+  const auto first = [&](const Build& outputs) { return made({x.type()}, outputs); };
+  const auto good = first([](Graph& b) { return Values{sum(exp(b.inputs()[0]), {0})}; });
+  const auto epilogue = made({reduced, bias.type()}, [](Graph& b) {
+    return Values{tanh(b.inputs()[0] + b.inputs()[1]), cast(b.inputs()[0], f16)};
+  });
+  const auto build = [&](const std::shared_ptr<Graph>& a, const std::shared_ptr<Graph>& b,
+                         const Values& inputs) {
+    return error_of([&] { g.add("fused_reduction", inputs, {}, CallSite::here(), {a, b}); });
+  };
+  CHECK(build(good, epilogue, {x, bias}).empty());
+  const Node& node = g.node(static_cast<uint32_t>(g.size() - 1));
+  CHECK(node.types() == std::vector<Type>{reduced, {f16, {4}}});
+  const auto viewed = first([](Graph& b) {
+    return Values{max(reshape(exp(b.inputs()[0]), {3, 2, 2}), {1, 2})};
+  });
+  const auto behind_view = made({{f32, {3}}}, [](Graph& b) {
+    return Values{exp(reshape(b.inputs()[0], {3, 1}))};
+  });
+  CHECK(build(viewed, behind_view, {x}).empty());
+
+  // What the first body may hold and has to end in.
+  const auto moved = first([](Graph& b) {
+    return Values{sum(transpose(b.inputs()[0], {1, 0}), {1})};
+  });
+  CHECK(contains(build(moved, epilogue, {x, bias}), "a reduction, views and element-wise ops"));
+  const auto none = first([](Graph& b) { return Values{exp(b.inputs()[0])}; });
+  CHECK(contains(build(none, epilogue, {x, bias}), "got 0 reductions"));
+  const auto behind = first([](Graph& b) { return Values{exp(sum(b.inputs()[0], {0}))}; });
+  CHECK(contains(build(behind, epilogue, {x, bias}), "made by its only reduction"));
+  const auto twice =
+      first([](Graph& b) { return Values{sum(max(b.inputs()[0], {0}, true), {0})}; });
+  CHECK(contains(build(twice, epilogue, {x, bias}), "got 2 reductions"));
+  const auto with_state = first([](Graph& b) {
+    b.state("s", zeros({2}));
+    return Values{sum(b.inputs()[0], {0})};
+  });
+  CHECK(contains(build(with_state, epilogue, {x, bias}), "no states or updates"));
+
+  // The second, and how the two are linked.
+  const auto again =
+      made({reduced, bias.type()}, [](Graph& b) { return Values{sum(b.inputs()[0])}; });
+  CHECK(contains(build(good, again, {x, bias}), "views and element-wise ops only"));
+  const auto nothing = made({reduced, bias.type()}, [](Graph&) { return Values{}; });
+  CHECK(contains(build(good, nothing, {x, bias}), "at least one output"));
+  const auto unlinked =
+      made({{f32, {3}}, bias.type()}, [](Graph& b) { return Values{exp(b.inputs()[0])}; });
+  CHECK(contains(build(good, unlinked, {x, bias}), "the types that the bodies take"));
+  for (const Values& inputs : {Values{x}, Values{x, bias, bias}, Values{bias, x}}) {
+    CHECK(contains(build(good, epilogue, inputs), "the types that the bodies take"));
+  }
+}
+
 TEST_CASE("fused_product demands a product and element-wise ops around it") {
   Graph g;
   const Value x = g.input("x", f32, {3, 4});

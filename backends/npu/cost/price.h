@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "keel/backends/npu/presets/preset.h"
 #include "keel/core/base/dtype.h"
@@ -56,6 +57,8 @@ struct VectorWork {
   bool aligned = true;              // rows are whole multiples of 512 B
   bool double_buffer = true;
   int64_t cached_bytes = 0;  // of bytes_in, known to be in L2
+  // What the same task does once all of this is done: the epilogue of a reduction.
+  std::shared_ptr<const VectorWork> tail;
 };
 // REQUIRES 1 <= block_dim <= vector_cores.
 TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t block_dim);

@@ -23,6 +23,19 @@ double memory_ns(const Preset& preset, double bytes, double transfer, int64_t ru
   return bytes * factor / (hbm_share(preset, contiguous) * preset.hbm_gb_per_s);
 }
 
+// Adds what a task does behind its first part; it starts once.
+void add_tail(const TaskPrice& tail, TaskPrice& price) {
+  price.pipeline_ns += tail.pipeline_ns;
+  price.total_ns += tail.pipeline_ns;
+  price.cycles += tail.cycles;
+  for (size_t u = 0; u < kUnits; ++u) price.busy_cycles[u] += tail.busy_cycles[u];
+  price.bytes_in += tail.bytes_in;
+  price.bytes_out += tail.bytes_out;
+  price.flops += tail.flops;
+  price.compute_roof_ns += tail.compute_roof_ns;
+  price.memory_roof_ns += tail.memory_roof_ns;
+}
+
 }  // namespace
 
 TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t block_dim) {
@@ -77,6 +90,9 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
                                                static_cast<double>(work.pass_bytes) / lanes);
   price.memory_roof_ns = static_cast<int64_t>(
       static_cast<double>(work.bytes_in - cached + work.bytes_out) / preset.hbm_gb_per_s);
+  if (work.tail != nullptr) {
+    add_tail(price_vector(preset, *work.tail, std::min(block_dim, work.tail->units)), price);
+  }
   return price;
 }
 

@@ -3,6 +3,7 @@
 #ifndef KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
 #define KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
 
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -31,9 +32,12 @@ KernelPlan plan_softmax(const Node& node);
 std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes);
 
 // sum, prod, max, min over any axes; argmax and the like move and index elements and are shared
-// with other backends.
+// with other backends. By themselves or fused.
 Support supports_reduce(const Node& node);
-KernelPlan plan_reduce(const Node& node);
+KernelPlan plan_reduce(const Node& node, bool saturate_f16 = false);
+
+// Makes +-65504 of f16 values that are infinite; the status bits that tells.
+uint32_t stop_at_largest(uint16_t* values, int64_t count);
 
 // The plan with a last phase that stops infinite f16 results at +-65504 and raises the float
 // status: for kernels that have no saturating instruction of their own.

@@ -15,18 +15,6 @@ constexpr uint16_t kMagnitude = 0x7fff;
 constexpr uint16_t kInfinity = 0x7c00;
 constexpr uint16_t kLargest = 0x7bff;
 
-// The f16 values that infinities become; tells whether there was one. Rounding to f16 makes an
-// infinity of what is beyond the largest value, so this is the same as stopping before it.
-uint32_t stop_at_largest(uint16_t* values, int64_t count) {
-  uint32_t met = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const bool infinite = (values[i] & kMagnitude) == kInfinity;
-    met |= infinite ? 1u : 0u;
-    values[i] = static_cast<uint16_t>(values[i] - (infinite ? kInfinity - kLargest : 0));
-  }
-  return met != 0 ? kFloatStatusF16Overflow : 0;
-}
-
 // The kernel and a phase behind it that looks at its f16 outputs.
 class SaturatingKernel final : public Kernel {
  public:
@@ -67,6 +55,18 @@ class SaturatingKernel final : public Kernel {
 };
 
 }  // namespace
+
+// Rounding to f16 makes an infinity of what is beyond the largest value, so this is the same as
+// stopping before it.
+uint32_t stop_at_largest(uint16_t* values, int64_t count) {
+  uint32_t met = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool infinite = (values[i] & kMagnitude) == kInfinity;
+    met |= infinite ? 1u : 0u;
+    values[i] = static_cast<uint16_t>(values[i] - (infinite ? kInfinity - kLargest : 0));
+  }
+  return met != 0 ? kFloatStatusF16Overflow : 0;
+}
 
 KernelPlan saturate_results(KernelPlan plan, const Node& node) {
   const bool workspace = plan.workspace_bytes != 0;

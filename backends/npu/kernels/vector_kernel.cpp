@@ -58,14 +58,23 @@ KernelPlan plan_tiles(const Node& node, bool saturate_f16) {
 }
 
 Support supports_reduce(const Node& node) {
-  const std::string& op = node.op_name();
+  const FusedReduction fused(node);
+  const Node& reduction = fused.reduction();
+  const std::string& op = reduction.op_name();
   if (op != "sum" && op != "prod" && op != "max" && op != "min") return {false, "no kernel for it"};
-  if (reduce_instructions(node).complete()) return {true, ""};
-  return {false, std::string("no vector instruction for ") + name_of(node.input(0).dtype())};
+  if (!reduce_instructions(reduction).complete()) {
+    return {false, std::string("no vector instruction for ") + name_of(reduction.input(0).dtype())};
+  }
+  return supports_beside(fused, look_up, kWorkOfABlock, kMostBlocks);
 }
 
-KernelPlan plan_reduce(const Node& node) {
-  return keel::plan_reduce(node, reduce_instructions(node), kMostBlocks);
+KernelPlan plan_reduce(const Node& node, bool saturate_f16) {
+  const FusedReduction fused(node);
+  ReduceUnit unit{reduce_instructions(fused.reduction())};
+  unit.lookup = saturate_f16 ? look_up_saturating : look_up;
+  unit.saturate = saturate_f16 ? stop_at_largest : nullptr;
+  unit.float_status = saturate_f16 && fused.is_fused() && computes_f16(node);
+  return keel::plan_reduce(node, unit, kMostBlocks);
 }
 
 }  // namespace keel::npu

@@ -229,9 +229,28 @@ BlockDimOptions block_dim_options() {
   return process_options().options;
 }
 
+Support pays(const Preset& preset, const FusedReduction& fused) {
+  const auto total_ns = [&](const std::vector<Split>& splits) {
+    return choose_vector(preset, splits, preset.vector_cores).price.total_ns;
+  };
+  const int64_t together = total_ns(work_of(preset, fused.node()).splits);
+  int64_t apart = 0;
+  for (size_t part = 0; part < 3; ++part) {
+    const std::vector<Split> splits = apart_of(preset, fused, part);
+    if (!splits.empty()) apart += total_ns(splits);
+  }
+  if (together <= apart) return {true, ""};
+  return {false, fmt::format("{} would take {} ns for it, and {} apart: too few cores can share "
+                             "the reduction",
+                             preset.name, together, apart)};
+}
+
 Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options) {
   const NodeWork work = work_of(preset, node);
-  const Scheduler scheduler(preset, work, FusedProduct(node).product().op_name(), options);
+  const FusedReduction reduction(node);
+  const std::string& op =
+      is_product(node) ? FusedProduct(node).product().op_name() : reduction.reduction().op_name();
+  const Scheduler scheduler(preset, work, op, options);
   Launch launch;
   launch.op = node.op_name();
   for (const Value& v : node.inputs()) launch.inputs.push_back(v.type());
@@ -251,7 +270,7 @@ Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& o
     for (size_t i = 0; i < work.splits.size(); ++i) {
       if (work.splits[i].limit == launch.limit) split = i;
     }
-    advise_vector(preset, node, work.splits[split], launch);
+    advise_vector(preset, reduction.reduction(), work.splits[split], launch);
   }
   return launch;
 }

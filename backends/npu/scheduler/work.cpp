@@ -1,9 +1,13 @@
 #include "keel/backends/npu/scheduler/work.h"
 
 #include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
+#include "keel/backends/common/fused_reduction.h"
 #include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/core/base/checked.h"
@@ -79,33 +83,62 @@ void add_instruction(const Node& node, VectorWork& work) {
   ++work.instructions;
 }
 
-Split tiles(const Preset& preset, const Node& node) {
-  Split split;
-  VectorWork& work = split.work;
-  add_traffic(node, work);
-  if (node.bodies().empty()) {
-    add_instruction(node, work);
-  } else {
-    for (const Node& inner : node.bodies()[0]->nodes()) {
-      // Broadcasts inside a cluster are read as they are.
-      if (!inner.has(kSource | kView | kMovement)) add_instruction(inner, work);
-    }
+std::vector<const Node*> instructions_of(const Graph& body) {
+  std::vector<const Node*> result;
+  for (const Node& inner : body.nodes()) {
+    // Broadcasts inside a cluster are read as they are.
+    if (!inner.has(kSource | kView | kMovement | kReduction)) result.push_back(&inner);
   }
+  return result;
+}
+
+// Element-wise work over `elements`, by the types of what it reads and gives.
+VectorWork element_work(const Preset& preset, const std::vector<const Node*>& instructions,
+                        std::span<const Type> inputs, std::span<const Type> outputs,
+                        int64_t elements, const std::string& op) {
+  VectorWork work;
+  work.loads = 0;
   // Two buffers for each operand, and two for what lies between instructions.
   int64_t bytes = 0, widest = 1;
-  for (const Value& v : node.inputs()) {
-    widest = std::max(widest, size_in_bytes(v.dtype()));
-    if (v.shape().num_elements() > 1) bytes += 2 * size_in_bytes(v.dtype());
+  for (const Type& t : inputs) {
+    work.bytes_in = checked_add(work.bytes_in, bytes_of(t));
+    widest = std::max(widest, size_in_bytes(t.dtype));
+    if (t.shape.num_elements() <= 1) continue;
+    bytes += 2 * size_in_bytes(t.dtype);
+    ++work.loads;
   }
-  for (const Type& t : node.types()) {
+  work.loads = std::max<int64_t>(work.loads, inputs.empty() ? 0 : 1);
+  work.stores = static_cast<int64_t>(outputs.size());
+  for (const Type& t : outputs) {
+    work.bytes_out = checked_add(work.bytes_out, bytes_of(t));
     widest = std::max(widest, size_in_bytes(t.dtype));
     bytes += 2 * size_in_bytes(t.dtype);
   }
+  for (const Node* instruction : instructions) add_instruction(*instruction, work);
   if (work.instructions > 1) bytes += 2 * widest;
-  work.tile_elements = tile_that_fits(preset, bytes, node.op_name());
-  cut_evenly(work, node.type().shape.num_elements(), widest);
-  split.reason = pieces_reason(work);
+  work.tile_elements = tile_that_fits(preset, bytes, op);
+  cut_evenly(work, elements, widest);
+  return work;
+}
+
+std::vector<Type> types_of(const Node& node, size_t first, size_t last) {
+  std::vector<Type> types;
+  for (size_t i = first; i < last; ++i) types.push_back(node.input(i).type());
+  return types;
+}
+
+Split as_tiles(VectorWork work) {
+  Split split{.work = std::move(work)};
+  split.reason = pieces_reason(split.work);
   return split;
+}
+
+Split tiles(const Preset& preset, const Node& node) {
+  const std::vector<const Node*> instructions =
+      node.bodies().empty() ? std::vector{&node} : instructions_of(*node.bodies()[0]);
+  return as_tiles(element_work(preset, instructions, types_of(node, 0, node.inputs().size()),
+                               node.types().to_vector(), node.type().shape.num_elements(),
+                               node.op_name()));
 }
 
 // ---- reductions
@@ -132,7 +165,27 @@ Reduction reduction_of(const Node& node) {
   return r;
 }
 
-VectorWork reduction_base(const Preset& preset, const Node& node) {
+// What comes before a reduction, with its one result of `type`.
+VectorWork prologue_work(const Preset& preset, const FusedReduction& fused, const Type& type) {
+  const std::vector<Type> inputs = types_of(fused.node(), 0, fused.reduction_inputs());
+  return element_work(preset, instructions_of(*fused.node().bodies()[0]), inputs, std::array{type},
+                      fused.reduction().input(0).shape().num_elements(), fused.node().op_name());
+}
+
+// What comes behind a reduction, with its results brought from global memory or still at hand.
+std::shared_ptr<const VectorWork> epilogue_work(const Preset& preset, const FusedReduction& fused,
+                                                bool brought) {
+  if (fused.epilogue() == nullptr) return nullptr;
+  const Node& node = fused.node();
+  std::vector<Type> inputs = types_of(node, fused.reduction_inputs(), node.inputs().size());
+  if (brought) inputs.push_back(fused.reduction().type());
+  return std::make_shared<VectorWork>(
+      element_work(preset, instructions_of(*fused.epilogue()), inputs, node.types().to_vector(),
+                   node.type().shape.num_elements(), node.op_name()));
+}
+
+VectorWork reduction_base(const Preset& preset, const FusedReduction& fused) {
+  const Node& node = fused.reduction();
   VectorWork work;
   const DType dtype = node.input(0).dtype();
   work.bytes_in = bytes_of(node.input(0).type());
@@ -144,16 +197,27 @@ VectorWork reduction_base(const Preset& preset, const Node& node) {
   work.instructions = 1;
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());
+  if (!fused.has_prologue()) return work;
+  // What the operand is computed from comes in its place; the operand stays on the core.
+  const VectorWork prologue = prologue_work(preset, fused, node.input(0).type());
+  work.bytes_in = prologue.bytes_in;
+  work.loads = prologue.loads;
+  work.pass_bytes += prologue.pass_bytes;
+  work.instructions += prologue.instructions;
+  work.tile_elements = prologue.tile_elements;
   return work;
 }
 
-// By results: each block makes some of them, whole.
-Split by_results(const Preset& preset, const Node& node, const Reduction& r) {
-  Split split{.work = reduction_base(preset, node)};
+// By results: each block makes some of them, whole, and goes on with them.
+Split by_results(const Preset& preset, const FusedReduction& fused, const Reduction& r) {
+  const Node& node = fused.reduction();
+  Split split{.work = reduction_base(preset, fused)};
   const int64_t size = size_in_bytes(node.input(0).dtype());
   const int64_t group = r.last_kept ? std::max<int64_t>(1, kBlockBytes / size) : 1;
   split.work.units = std::max<int64_t>(1, divide_up(r.kept, group));
   split.work.elements_per_unit = divide_up(r.elements, split.work.units);
+  split.work.tail = epilogue_work(preset, fused, false);
+  if (split.work.tail != nullptr) split.work.bytes_out = split.work.stores = 0;
   split.limit = Limit::kRows;
   split.reason = std::to_string(r.kept) + (r.kept == 1 ? " result" : " results");
   if (!r.splittable) return split;
@@ -170,20 +234,22 @@ Split by_results(const Preset& preset, const Node& node, const Reduction& r) {
 }
 
 // By elements: each block adds its partial results to those of the others.
-Split by_elements(const Preset& preset, const Node& node, const Reduction& r) {
-  Split split{.work = reduction_base(preset, node)};
-  cut_evenly(split.work, r.elements, size_in_bytes(node.input(0).dtype()));
+Split by_elements(const Preset& preset, const FusedReduction& fused, const Reduction& r) {
+  Split split{.work = reduction_base(preset, fused)};
+  cut_evenly(split.work, r.elements, size_in_bytes(fused.reduction().input(0).dtype()));
   split.work.bytes_out_per_block = split.work.bytes_out;
+  split.work.tail = epilogue_work(preset, fused, true);
   split.reason = pieces_reason(split.work);
   return split;
 }
 
-std::vector<Split> reductions(const Preset& preset, const Node& node) {
+std::vector<Split> reductions(const Preset& preset, const FusedReduction& fused) {
+  const Node& node = fused.reduction();
   const Reduction r = reduction_of(node);
-  std::vector<Split> splits = {by_results(preset, node, r)};
+  std::vector<Split> splits = {by_results(preset, fused, r)};
   const bool mergeable =
       node.op_name() == "sum" && preset.has_atomic_add(node.input(0).dtype()) && r.splittable;
-  if (mergeable) splits.push_back(by_elements(preset, node, r));
+  if (mergeable) splits.push_back(by_elements(preset, fused, r));
   return splits;
 }
 
@@ -376,12 +442,24 @@ Split copy_split(const Preset& preset, int64_t bytes) {
   return split;
 }
 
+std::vector<Split> apart_of(const Preset& preset, const FusedReduction& fused, size_t part) {
+  if (part == 1) return reductions(preset, FusedReduction(fused.reduction()));
+  if (part == 0 && fused.has_prologue()) {
+    return {as_tiles(prologue_work(preset, fused, fused.reduction().input(0).type()))};
+  }
+  if (part == 2 && fused.epilogue() != nullptr) {
+    return {as_tiles(*epilogue_work(preset, fused, true))};
+  }
+  return {};
+}
+
 NodeWork work_of(const Preset& preset, const Node& node) {
-  const std::string& op = node.op_name();
   if (is_product(node)) return {product(preset, node), {}};
+  const FusedReduction fused(node);
+  const std::string& op = fused.reduction().op_name();
   if (node.has(kElementwise) && !node.has(kMovement)) return {{}, {tiles(preset, node)}};
   if (op == "sum" || op == "prod" || op == "max" || op == "min") {
-    return {{}, reductions(preset, node)};
+    return {{}, reductions(preset, fused)};
   }
   if (op == "argmax") {
     const Type type = node.input(0).type();
