@@ -61,7 +61,8 @@ KernelPlan NpuLibrary::choose_kernel(const Node& node) const {
   if (is_product(node)) return plan_matmul(node, preset_->saturate_f16);
   if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
   if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
-  if (supports_reduce(node).supported) return plan_reduce(node, preset_->saturate_f16);
+  const bool fused = FusedReduction(node).is_fused();
+  if (fused || supports_reduce(node).supported) return plan_reduce(node, preset_->saturate_f16);
   return plan_softmax(node);
 }
 

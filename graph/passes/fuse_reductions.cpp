@@ -170,25 +170,38 @@ class ReductionFuser {
 
   // As much of it as the backend takes.
   void decide(uint32_t id) {
-    const auto prologue = prologues_.find(id);
-    const auto epilogue = epilogues_.find(id);
-    const bool has_prologue = prologue != prologues_.end();
-    const bool has_epilogue = epilogue != epilogues_.end();
+    const bool has_prologue = prologues_.contains(id);
+    const bool has_epilogue = epilogues_.contains(id);
     if (!has_prologue && !has_epilogue) return;
-    const Support all = trial(id, has_prologue, has_epilogue);
-    if (all.supported) return;
+    std::string reason;
+    if (accepted(id, has_prologue, has_epilogue, reason)) return;
+    std::string other;
     const bool both = has_prologue && has_epilogue;
-    const bool keep_epilogue = both && trial(id, false, true).supported;
-    const bool keep_prologue = both && !keep_epilogue && trial(id, true, false).supported;
+    const bool keep_epilogue = both && accepted(id, false, true, other);
+    const bool keep_prologue = both && !keep_epilogue && accepted(id, true, false, other);
+    const std::string why = "the backend declines: " + reason;
     if (has_prologue && !keep_prologue) {
-      decline(*prologue->second.node, from_.node(id), all);
-      prologues_.erase(prologue);
+      refuse(*prologues_.at(id).node, from_.node(id), why);
+      prologues_.erase(id);
     }
     if (has_epilogue && !keep_epilogue) {
-      decline(from_.node(id), *epilogue->second.node, all);
-      reduction_of_.erase(epilogue->second.node->id());
-      epilogues_.erase(epilogue);
+      const Node& epilogue = *epilogues_.at(id).node;
+      refuse(from_.node(id), epilogue, why);
+      reduction_of_.erase(epilogue.id());
+      epilogues_.erase(id);
     }
+  }
+
+  // Whether the backend takes that much; then that is what the reduction becomes.
+  bool accepted(uint32_t id, bool with_prologue, bool with_epilogue, std::string& reason) {
+    static const Neighbour none;
+    ReductionParts parts = parts_of(from_, from_.node(id), with_prologue ? prologues_.at(id) : none,
+                                    with_epilogue ? epilogues_.at(id) : none);
+    for (auto& body : parts.bodies) body = bodies_.of(std::move(body));
+    const Support& support = answers_.to(parts.inputs, parts.bodies, parts.site);
+    reason = support.reason;
+    if (support.supported) parts_[id] = std::move(parts);
+    return support.supported;
   }
 
   void absorb() {
@@ -201,27 +214,6 @@ class ReductionFuser {
     }
   }
 
-  static const Neighbour& neighbour(const std::unordered_map<uint32_t, Neighbour>& all,
-                                    uint32_t id) {
-    static const Neighbour none;
-    const auto it = all.find(id);
-    return it == all.end() ? none : it->second;
-  }
-
-  ReductionParts parts_with(uint32_t id, bool with_prologue, bool with_epilogue) {
-    static const Neighbour none;
-    ReductionParts parts =
-        parts_of(from_, from_.node(id), with_prologue ? neighbour(prologues_, id) : none,
-                 with_epilogue ? neighbour(epilogues_, id) : none);
-    for (auto& body : parts.bodies) body = bodies_.of(std::move(body));
-    return parts;
-  }
-
-  Support trial(uint32_t id, bool with_prologue, bool with_epilogue) {
-    const ReductionParts parts = parts_with(id, with_prologue, with_epilogue);
-    return answers_.to(parts.inputs, parts.bodies, parts.site);
-  }
-
   // ---- rewriting
 
   void emit(const Node& node) {
@@ -230,7 +222,7 @@ class ReductionFuser {
       if (!cloner_.mapped(node.output())) emit_fused(it->second);
       return;
     }
-    if (prologues_.contains(node.id()) || epilogues_.contains(node.id())) {
+    if (parts_.contains(node.id())) {
       if (may_come_now(node.id())) emit_fused(node.id());
       return;
     }
@@ -271,16 +263,13 @@ class ReductionFuser {
   }
 
   void emit_fused(uint32_t id) {
-    const ReductionParts parts = parts_with(id, true, true);
+    const ReductionParts& parts = parts_.at(id);
     const Node& node = to_.add(op_, cloner_(parts.inputs), {}, parts.site, parts.bodies);
     for (size_t i = 0; i < parts.outputs.size(); ++i) cloner_.map(parts.outputs[i], node.output(i));
   }
 
   // ---- report
 
-  void decline(const Node& producer, const Node& consumer, const Support& support) {
-    refuse(producer, consumer, "the backend declines: " + support.reason);
-  }
   void refuse(const Node& producer, const Node& consumer, const std::string& why) {
     if (report_ == nullptr) return;
     report_->add(described(producer) + " -> " + described(consumer) + ": " + why,
@@ -299,6 +288,7 @@ class ReductionFuser {
   Readers readers_;
   std::unordered_set<Value, ValueHash> fetched_;
   std::unordered_map<uint32_t, Neighbour> prologues_, epilogues_;  // by reduction
+  std::unordered_map<uint32_t, ReductionParts> parts_;             // by reduction: what it becomes
   std::unordered_map<uint32_t, uint32_t> reduction_of_;            // by epilogue
   std::unordered_set<uint32_t> absorbed_;  // prologues, and the views beside reductions
 };

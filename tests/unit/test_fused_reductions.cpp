@@ -138,9 +138,10 @@ TEST_CASE("fused reductions: each op and dtype gives the bits of separate tasks"
       {"sum", &sum}, {"prod", &prod}, {"max", &max}, {"min", &min}};
   const Reduced shapes[] = {{{70, 90}, {0}}, {{70, 90}, {1}}, {{40000}, {}}, {{6, 5000}, {0}}};
   for (const auto& [name, reduce] : ops) {
+    const std::string op = name;
     for (const DType dtype : {f32, f16, bf16, i32, i64, u8}) {
       for (const Reduced& r : shapes) {
-        CAPTURE(std::string(name));
+        CAPTURE(op);
         CAPTURE(std::string(name_of(dtype)));
         CAPTURE(to_string(r.shape));
         const Shape last{r.shape.back()};
@@ -156,7 +157,7 @@ TEST_CASE("fused reductions: each op and dtype gives the bits of separate tasks"
           CAPTURE(std::string(where));
           std::string tasks;
           const auto together = run_case(c, where, true, &tasks);
-          CHECK(contains(tasks, std::string(name) + "+sub+neg)"));
+          CHECK(contains(tasks, op + "+sub+neg)"));
           CHECK(equal(together, run_case(c, where, false)));
         }
       }
