@@ -52,6 +52,14 @@ struct Scratch {
 // Whether blocks of rows are finished one after the other; else each is added to panel by panel.
 bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
 
+// Whether the kernel can read A where it is.
+bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
+  const CubeProblem& p = plan.problem;
+  const bool rounds = p.a == f32 && p.round_to != f32;
+  return plan.kernels->multiply_stored != nullptr && !p.transpose_a && args.a_rows == nullptr &&
+         size_of(p.a) == plan.kernels->packed_size && !rounds;
+}
+
 using PieceFinished = FunctionRef<void(const CubeRange&)>;
 
 // The walk over one rectangle of C: columns in blocks, k in panels, rows in blocks, register tiles.
@@ -63,7 +71,8 @@ class BlockWalk {
         args_(args),
         range_(range),
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
-        scratch_(static_cast<char*>(scratch)) {}
+        scratch_(static_cast<char*>(scratch)),
+        stores_rows_(is_stored_as_multiplied(plan, args)) {}
 
   // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
   void run(const PieceFinished* finished) {
@@ -116,20 +125,63 @@ class BlockWalk {
     pack.dst = scratch_ + parts_.a;
     const size_t rows = row_block(kernels_);
     for (size_t i = range_.m0; i < range_.m1; i += rows) {
+      const size_t count = std::min(rows, range_.m1 - i);
       pack.first = i;
-      pack.count = std::min(rows, range_.m1 - i);
-      kernels_.pack_a(pack);
+      pack.count = count;
+      pack_rows(pack);
       const bool is_piece = finished_ != nullptr && one_panel(plan_);
       if (is_piece) args_.c_row = i;
-      tiles(i, pack.count, j, cols, k0, length);
-      if (is_piece) (*finished_)({i, i + pack.count, j, j + cols});
+      tiles(i, count, j, cols, k0, length);
+      if (is_piece) (*finished_)({i, i + count, j, j + cols});
     }
+  }
+
+  // How many of a block's first rows are multiplied where they are stored.
+  size_t stored_rows(size_t count) const {
+    return stores_rows_ ? count / kernels_.rows * kernels_.rows : 0;
+  }
+
+  // A block of rows; of those that stay where they are, only what is short of a multiple of k. It
+  // comes where their panels would begin; the others' are where they are without such rows.
+  void pack_rows(PackCall pack) const {
+    const size_t stored = stored_rows(pack.count), whole = whole_k(pack.length);
+    if (stored < pack.count) {
+      PackCall others = pack;
+      others.first += stored;
+      others.count -= stored;
+      others.dst = packed_rows(stored, round_up(pack.length, kernels_.k_multiple));
+      kernels_.pack_a(others);
+    }
+    if (stored == 0 || whole == pack.length) return;
+    pack.count = stored;
+    pack.k0 += whole;
+    pack.length -= whole;
+    kernels_.pack_a(pack);
+  }
+
+  size_t whole_k(size_t length) const { return length / kernels_.k_multiple * kernels_.k_multiple; }
+  char* packed_rows(size_t row, size_t depth) const {
+    return scratch_ + parts_.a + row * depth * kernels_.packed_size;
+  }
+
+  // Rows i0 + i ... of A times a packed panel of B.
+  void multiply(size_t i0, size_t i, size_t stored, size_t k0, size_t length, const char* b,
+                float* to, size_t stride) const {
+    const size_t depth = round_up(length, kernels_.k_multiple);
+    if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, depth, to, stride);
+    StoredRows rows;
+    rows.rows =
+        static_cast<const char*>(args_.a) + ((i0 + i) * args_.a_stride + k0) * kernels_.packed_size;
+    rows.stride = args_.a_stride;
+    rows.rest = packed_rows(i, kernels_.k_multiple);
+    kernels_.multiply_stored(rows, b, length, to, stride);
   }
 
   void tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0, size_t length) {
     const size_t depth = round_up(length, kernels_.k_multiple);
     TileCall tile;
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    const size_t stored = stored_rows(rows);
     tile.tile = sums;
     tile.tile_stride = kernels_.cols;
     tile.first = k0 == 0;
@@ -138,16 +190,15 @@ class BlockWalk {
       const char* b = scratch_ + parts_.b + j * depth * kernels_.packed_size;
       tile.cols = std::min(kernels_.cols, cols - j);
       for (size_t i = 0; i < rows; i += kernels_.rows) {
-        const char* a = scratch_ + parts_.a + i * depth * kernels_.packed_size;
         tile.rows = std::min(kernels_.rows, rows - i);
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         prefetch_rows(tile);
         // The first sums of a whole tile may go to their place as they are.
         if (tile.first && tile.rows == kernels_.rows && tile.cols == kernels_.cols) {
-          kernels_.multiply(a, b, depth, tile.c, tile.c_stride);
+          multiply(i0, i, stored, k0, length, b, tile.c, tile.c_stride);
           continue;
         }
-        kernels_.multiply(a, b, depth, sums, kernels_.cols);
+        multiply(i0, i, stored, k0, length, b, sums, kernels_.cols);
         kernels_.finish(tile);
       }
     }
@@ -168,6 +219,7 @@ class BlockWalk {
   const CubeRange& range_;
   const Scratch parts_;
   char* scratch_;
+  const bool stores_rows_;  // A, as its kernel can read it
   const PieceFinished* finished_ = nullptr;
 };
 
