@@ -52,12 +52,16 @@ struct Scratch {
 // Whether blocks of rows are finished one after the other; else each is added to panel by panel.
 bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
 
-// Whether the kernel can read A where it is.
+// Rows so far apart fall into one set of the first cache, which has not room for a tile's.
+constexpr size_t kSameSet = 4096;
+
+// Whether the kernel had better read A where it is.
 bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
   const CubeProblem& p = plan.problem;
   const bool rounds = p.a == f32 && p.round_to != f32;
   return plan.kernels->multiply_stored != nullptr && !p.transpose_a && args.a_rows == nullptr &&
-         size_of(p.a) == plan.kernels->packed_size && !rounds;
+         size_of(p.a) == plan.kernels->packed_size && !rounds &&
+         args.a_stride * size_of(p.a) % kSameSet != 0;
 }
 
 using PieceFinished = FunctionRef<void(const CubeRange&)>;
