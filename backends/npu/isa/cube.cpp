@@ -22,6 +22,11 @@ size_t row_block(const CubeKernels& kernels) {
   return std::max(kernels.rows, kRowBlock / kernels.rows * kernels.rows);
 }
 
+// kColumnBlock in whole register tiles.
+size_t column_block(const CubeKernels& kernels) {
+  return std::max(kernels.cols, kColumnBlock / kernels.cols * kernels.cols);
+}
+
 using SkinnyKernel = void (*)(const SkinnyCall&);
 
 // The kernel for products with few columns or rows, where there is one for the shape; else nullptr.
@@ -42,7 +47,8 @@ struct Scratch {
     const CubeKernels& kernels = *plan.kernels;
     const size_t depth = round_up(plan.k_panel, kernels.k_multiple);
     const size_t a_rows = round_up(std::min(rows, row_block(kernels)), kernels.rows);
-    const size_t b_cols = round_up(std::min(cols, kColumnBlock), kernels.cols);
+    const size_t most = plan.problem.packed_b ? 0 : column_block(kernels);
+    const size_t b_cols = round_up(std::min(cols, most), kernels.cols);
     b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
     tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
     total = tile + align_up(kernels.rows * kernels.cols * sizeof(float), kAlignment);
@@ -64,6 +70,28 @@ bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
          args.a_stride * size_of(p.a) % kSameSet != 0;
 }
 
+// B as pack_b wants it, but for what is to be packed.
+PackCall right_operand(const CubePlan& plan, const void* b, size_t stride) {
+  const CubeProblem& p = plan.problem;
+  PackCall pack;
+  pack.src = b;
+  pack.dtype = p.b;
+  pack.round_to = p.round_to;
+  pack.stride = stride;
+  pack.k_contiguous = p.transpose_b;
+  pack.width = plan.kernels->cols;
+  return pack;
+}
+
+// Where in a packed copy the panels of column j begin, for the panel of k at k0: the panels of k
+// follow each other, in each those of columns.
+size_t packed_at(const CubePlan& plan, size_t k0, size_t j) {
+  const CubeKernels& kernels = *plan.kernels;
+  const size_t length = std::min(plan.k_panel, plan.problem.k - k0);
+  const size_t columns = round_up(plan.problem.n, kernels.cols);
+  return (k0 * columns + j * round_up(length, kernels.k_multiple)) * kernels.packed_size;
+}
+
 using PieceFinished = FunctionRef<void(const CubeRange&)>;
 
 // The walk over one rectangle of C: columns in blocks, k in panels, rows in blocks, register tiles.
@@ -83,8 +111,9 @@ class BlockWalk {
     finished_ = finished;
     if (kernels_.begin != nullptr) kernels_.begin();
     const size_t k = plan_.problem.k;
-    for (size_t j = range_.n0; j < range_.n1; j += kColumnBlock) {
-      const size_t cols = std::min(kColumnBlock, range_.n1 - j);
+    const size_t block = column_block(kernels_);
+    for (size_t j = range_.n0; j < range_.n1; j += block) {
+      const size_t cols = std::min(block, range_.n1 - j);
       if (finished_ != nullptr) {
         args_.c_stride = cols;
         args_.c_column = j;
@@ -105,22 +134,25 @@ class BlockWalk {
  private:
   void panel(size_t j, size_t cols, size_t k0, size_t length) {
     const CubeProblem& p = plan_.problem;
-    PackCall pack;
-    pack.src = args_.b;
-    pack.dtype = p.b;
-    pack.round_to = p.round_to;
-    pack.stride = args_.b_stride;
-    pack.k_contiguous = p.transpose_b;
-    pack.first = j;
-    pack.count = cols;
-    pack.k0 = k0;
-    pack.length = length;
-    pack.width = kernels_.cols;
-    pack.dst = scratch_ + parts_.b;
-    kernels_.pack_b(pack);
+    panels_ = scratch_ + parts_.b;
+    if (p.packed_b) {
+      panels_ = static_cast<const char*>(args_.b) + packed_at(plan_, k0, j);
+    } else {
+      PackCall right = right_operand(plan_, args_.b, args_.b_stride);
+      right.first = j;
+      right.count = cols;
+      right.k0 = k0;
+      right.length = length;
+      right.dst = scratch_ + parts_.b;
+      kernels_.pack_b(right);
+    }
 
+    PackCall pack;
     pack.src = args_.a;
     pack.dtype = p.a;
+    pack.round_to = p.round_to;
+    pack.k0 = k0;
+    pack.length = length;
     pack.stride = args_.a_stride;
     pack.rows = args_.a_rows;
     pack.k_contiguous = !p.transpose_a;
@@ -191,7 +223,7 @@ class BlockWalk {
     tile.first = k0 == 0;
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
-      const char* b = scratch_ + parts_.b + j * depth * kernels_.packed_size;
+      const char* b = panels_ + j * depth * kernels_.packed_size;
       tile.cols = std::min(kernels_.cols, cols - j);
       for (size_t i = 0; i < rows; i += kernels_.rows) {
         tile.rows = std::min(kernels_.rows, rows - i);
@@ -225,6 +257,7 @@ class BlockWalk {
   char* scratch_;
   const bool stores_rows_;  // A, as its kernel can read it
   const PieceFinished* finished_ = nullptr;
+  const char* panels_ = nullptr;  // of B, from the block's first column on
 };
 
 }  // namespace
@@ -269,6 +302,40 @@ CubePlan plan_cube(const CubeProblem& problem) {
   return plan;
 }
 
+bool cube_is_wide(const CubeProblem& p) noexcept {
+  return p.m > kSkinnyColumns && p.n > kSkinnyColumns && p.k > 0;
+}
+
+size_t cube_packed_bytes(const CubePlan& plan) noexcept {
+  const CubeKernels& kernels = *plan.kernels;
+  const size_t last = (plan.problem.k - 1) / plan.k_panel * plan.k_panel;
+  const size_t depth = last + round_up(plan.problem.k - last, kernels.k_multiple);
+  return depth * round_up(plan.problem.n, kernels.cols) * kernels.packed_size;
+}
+
+CubePackStep cube_pack_step(const CubePlan& plan) noexcept {
+  return {plan.kernels->k_multiple, plan.kernels->cols};
+}
+
+void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubePart& part,
+               void* packed) noexcept {
+  const CubeKernels& kernels = *plan.kernels;
+  PackCall pack = right_operand(plan, b, b_stride);
+  for (size_t k = part.k0; k < part.k1; k += pack.length) {
+    const size_t k0 = k / plan.k_panel * plan.k_panel;
+    pack.k0 = k;
+    pack.length = std::min(part.k1, k0 + plan.k_panel) - k;
+    // In a panel of columns, k is the outer index.
+    const size_t before = (k - k0) * kernels.cols * kernels.packed_size;
+    for (size_t j = part.n0; j < part.n1; j += kernels.cols) {
+      pack.first = j;
+      pack.count = std::min(kernels.cols, part.n1 - j);
+      pack.dst = static_cast<char*>(packed) + packed_at(plan, k0, j) + before;
+      kernels.pack_b(pack);
+    }
+  }
+}
+
 CubeStep cube_step(const CubePlan& plan) noexcept {
   if (skinny_kernel(plan) == nullptr) return {plan.kernels->rows, plan.kernels->cols};
   // A skinny product is cut along its long side only.
@@ -308,7 +375,7 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
 size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexcept {
   if (skinny_kernel(plan) != nullptr) return rows * cols;
   const size_t most = one_panel(plan) ? row_block(*plan.kernels) : rows;
-  return std::min(rows, most) * std::min(cols, kColumnBlock);
+  return std::min(rows, most) * std::min(cols, column_block(*plan.kernels));
 }
 
 }  // namespace keel::npu

@@ -229,8 +229,9 @@ BlockDimOptions block_dim_options() {
   return process_options().options;
 }
 
-Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options) {
-  const NodeWork work = work_of(preset, node);
+Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options,
+                const Packing& packing) {
+  const NodeWork work = work_of(preset, node, packing);
   const Scheduler scheduler(preset, work, FusedProduct(node).product().op_name(), options);
   Launch launch;
   launch.op = node.op_name();

@@ -296,7 +296,18 @@ void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) 
   tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
 }
 
-CubeWork product(const Preset& preset, const Node& node) {
+void add_packing(const Packing& packing, CubeWork& work) {
+  if (packing.right != 0) {
+    work.stored_b = packing.right;
+    work.bytes_b = checked_mul(checked_mul(work.k, work.n), packing.right);
+    work.aligned_b = true;
+  }
+  if (packing.copies == 0) return;
+  work.epilogue_bytes_out += packing.copies;
+  work.epilogue_pass_bytes += packing.roundings * vector_passes("cast") * lane_bytes(f32);
+}
+
+CubeWork product(const Preset& preset, const Node& node, const Packing& packing) {
   const FusedProduct fused(node);
   const auto& attributes = fused.product().as<MatmulAttributes>();
   // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are read.
@@ -316,6 +327,7 @@ CubeWork product(const Preset& preset, const Node& node) {
   work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
   work.aligned_b = last_dim(b) * size_in_bytes(b.dtype) % kRowAlignment == 0;
   if (&fused.product() != &node) add_fused(preset, fused, work);
+  add_packing(packing, work);
   return work;
 }
 
@@ -356,9 +368,9 @@ Split copy_split(const Preset& preset, int64_t bytes) {
   return split;
 }
 
-NodeWork work_of(const Preset& preset, const Node& node) {
+NodeWork work_of(const Preset& preset, const Node& node, const Packing& packing) {
   const std::string& op = node.op_name();
-  if (is_product(node)) return {product(preset, node), {}};
+  if (is_product(node)) return {product(preset, node, packing), {}};
   if (node.has(kElementwise) && !node.has(kMovement)) return {{}, {tiles(preset, node)}};
   if (op == "sum" || op == "prod" || op == "max" || op == "min") {
     return {{}, reductions(preset, node)};
