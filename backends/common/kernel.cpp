@@ -1,9 +1,18 @@
 #include "keel/backends/common/kernel.h"
 
+#include "keel/backends/common/uses.h"
+
 namespace keel {
 
 Kernel::~Kernel() = default;
 KernelLibrary::~KernelLibrary() = default;
+
+StateLayouts KernelLibrary::choose_layouts(const Graph&) const { return {}; }
+
+const StateLayout* layout_of(const StateLayouts& layouts, Value v) {
+  const auto it = layouts.find(root_of(v));
+  return it == layouts.end() ? nullptr : &it->second;
+}
 
 const char* name_of(TaskKind kind) noexcept {
   static constexpr const char* kNames[] = {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "keel/core/device/backend.h"
@@ -72,12 +73,26 @@ struct KernelPlan {
   int64_t device_ns = 0;  // modelled time of one run
 };
 
+// States of a step that are kept in a layout of their own, and the values that become their next
+// ones: a kernel that makes such a value writes all of the layout.
+struct StateLayout {
+  std::string state;
+  Layout layout;
+  size_t bytes = 0;
+};
+using StateLayouts = std::unordered_map<Value, StateLayout, ValueHash>;
+// Of the state or next value that `v` shows; null where that is plain.
+const StateLayout* layout_of(const StateLayouts& layouts, Value v);
+
 class KernelLibrary {
  public:
   virtual ~KernelLibrary();
   // Of a specialised node that is neither source, view nor control.
   virtual Support supports(const Node& node) const = 0;
-  virtual KernelPlan plan(const Node& node) const = 0;
+  // How the states of a step are best kept, chosen before its nodes are planned. By default
+  // plainly.
+  virtual StateLayouts choose_layouts(const Graph& step) const;
+  virtual KernelPlan plan(const Node& node, const StateLayouts& layouts) const = 0;
   virtual KernelPlan plan_copy(size_t bytes) const = 0;
   // Modelled time of a control task.
   virtual int64_t control_ns(TaskKind kind) const = 0;

@@ -39,6 +39,7 @@ class Lowering {
     }
     list_.info.sunk = step != &graph;
     if (list_.info.sunk) boundary_ = &require_step_boundary(*step, "compile");
+    layouts_ = library_.choose_layouts(*step);
     declare(*step);
     lower_graph(*step, true);
     finish_updates(*step);
@@ -95,8 +96,11 @@ class Lowering {
     }
     for (const Value& v : graph.states()) {
       const auto index = static_cast<uint32_t>(list_.info.states.size());
-      const size_t bytes = bytes_of(v.type());
-      list_.info.states.push_back({name_of(v.node()), v.type(), "", bytes, false, false});
+      const StateLayout* layout = layout_of(layouts_, v);
+      const size_t bytes = layout == nullptr ? bytes_of(v.type()) : layout->bytes;
+      list_.info.states.push_back({name_of(v.node()), v.type(),
+                                   layout == nullptr ? Layout() : layout->layout, bytes, false,
+                                   false});
       storage_of_[v] = new_storage(Space::kState, index, 0, bytes);
       state_index_[v] = index;
     }
@@ -157,8 +161,9 @@ class Lowering {
     task.device_ns = plan.device_ns;
     list_.kernels.push_back(std::move(plan.kernel));
   }
+  // Of all that has place at `to`: a state's home may hold more than its value.
   void emit_copy(uint32_t from, uint32_t to, const std::string& what, CallSite site) {
-    const size_t bytes = list_.table[from].bytes;
+    const size_t bytes = list_.table[to].bytes;
     emit_kernel(library_.plan_copy(bytes), {from, to},
                 {.name = what,
                  .op = "copy",
@@ -220,7 +225,7 @@ class Lowering {
   }
 
   void lower_kernel(const Node& node, Scope& scope) {
-    KernelPlan plan = library_.plan(node);
+    KernelPlan plan = library_.plan(node, layouts_);
     std::vector<uint32_t> arguments;
     for (const Value& v : node.inputs()) arguments.push_back(storage_of(v));
     for (size_t i = 0; i < node.types().size(); ++i) {
@@ -572,6 +577,7 @@ class Lowering {
   }
 
   const KernelLibrary& library_;
+  StateLayouts layouts_;
   TaskList list_;
   std::vector<Storage> storages_;  // by table index
   std::unordered_map<Value, uint32_t, ValueHash> storage_of_;

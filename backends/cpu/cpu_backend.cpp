@@ -35,7 +35,7 @@ class CpuLibrary final : public KernelLibrary {
     return supports_softmax(node);
   }
 
-  KernelPlan plan(const Node& node) const override {
+  KernelPlan plan(const Node& node, const StateLayouts&) const override {
     if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
     if (node.has(kElementwise)) return plan_tiles(node);
     if (is_product(node)) return plan_matmul(node);

@@ -11,6 +11,7 @@
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
 #include "keel/backends/npu/isa/host_isa.h"
+#include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/backends/npu/npu_program.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
@@ -76,17 +77,11 @@ class NpuBackend final : public Backend {
                                         std::move(constants), transfer, memory_,
                                         WalkerOptions{strict_, float_status_});
   }
-  void convert_layout(const Type& type, const Layout& from, const void* source, const Layout& to,
+  void convert_layout(const Type& type, const Layout&, const void* source, const Layout& to,
                       void* destination) const override {
-    if (from != to) {
-      throw Error({.op = "npu",
-                   .argument = "layout",
-                   .expected = "row-major only",
-                   .got = from + " to " + to});
-    }
-    if (const size_t bytes = type.shape.num_bytes(type.dtype); bytes != 0) {
-      std::memcpy(destination, source, bytes);
-    }
+    const size_t bytes = type.shape.num_bytes(type.dtype);
+    if (bytes != 0) std::memcpy(destination, source, bytes);
+    if (!to.empty()) WeightCopies(type, to).pack(static_cast<char*>(destination));
   }
   int64_t transfer_device_ns(int, size_t bytes) const override {
     return price_transfer(*current_preset(), static_cast<int64_t>(bytes));

@@ -37,6 +37,35 @@ std::string reason_text(const Launch& launch) {
   return text;
 }
 
+// What a product reads and writes of weights that are kept packed.
+struct Packed {
+  Packing packing;
+  std::string text;
+};
+
+Packed packed_parts(const Node& node, const StateLayouts& layouts) {
+  Packed packed;
+  const StateLayout* right = layout_of(layouts, node.input(1));
+  const auto use = right == nullptr ? std::nullopt : weight_use(FusedProduct(node));
+  if (use) {
+    packed.packing.right = static_cast<int64_t>(size_of(use->round_to));
+    packed.text = right->state + " packed once for the cube: read in " + name_of(use->round_to);
+  }
+  for (size_t i = 0; i < node.types().size(); ++i) {
+    const auto it = layouts.find(node.output(i));
+    if (it == layouts.end()) continue;
+    const WeightCopies copies(node.type(i), it->second.layout);
+    for (size_t copy = 0; copy < copies.count(); ++copy) {
+      const DType dtype = copies.use(copy).round_to;
+      packed.packing.copies += static_cast<int64_t>(size_of(dtype));
+      if (dtype != f32) ++packed.packing.roundings;
+    }
+    packed.text += (packed.text.empty() ? "" : "; ") + it->second.state +
+                   " packed once for the cube: renewed as " + copies.description();
+  }
+  return packed;
+}
+
 }  // namespace
 
 Support NpuLibrary::supports(const Node& node) const {
@@ -55,10 +84,10 @@ Support NpuLibrary::supports(const Node& node) const {
   return reduce.supported ? reduce : supports_softmax(node);
 }
 
-KernelPlan NpuLibrary::choose_kernel(const Node& node) const {
+KernelPlan NpuLibrary::choose_kernel(const Node& node, const StateLayouts& layouts) const {
   if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
   if (node.has(kElementwise)) return plan_tiles(node, preset_->saturate_f16);
-  if (is_product(node)) return plan_matmul(node, preset_->saturate_f16);
+  if (is_product(node)) return plan_matmul(node, layouts, preset_->saturate_f16);
   if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
   if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
   const bool fused = FusedReduction(node).is_fused();
@@ -86,9 +115,11 @@ KernelPlan NpuLibrary::price(KernelPlan plan, Launch launch) const {
   return plan;
 }
 
-KernelPlan NpuLibrary::plan(const Node& node) const {
-  Launch launch = cache_.launch(*preset_, node, options_);
-  KernelPlan plan = choose_kernel(node);
+KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const {
+  const Packed packed = is_product(node) ? packed_parts(node, layouts) : Packed();
+  Launch launch = cache_.launch(*preset_, node, options_, packed.packing);
+  if (!packed.text.empty()) launch.variant += (launch.variant.empty() ? "" : "; ") + packed.text;
+  KernelPlan plan = choose_kernel(node, layouts);
   if (needs_saturation(node)) plan = saturate_results(std::move(plan), node);
   return price(std::move(plan), std::move(launch));
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "keel/backends/common/kernel.h"
+#include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/backends/npu/scheduler/launch_cache.h"
 
 namespace keel::npu {
@@ -18,7 +19,10 @@ class NpuLibrary final : public KernelLibrary {
 
   Support supports(const Node& node) const override;
   // Prices each kernel: throws Error for an op without a price.
-  KernelPlan plan(const Node& node) const override;
+  StateLayouts choose_layouts(const Graph& step) const override {
+    return choose_weight_layouts(step);
+  }
+  KernelPlan plan(const Node& node, const StateLayouts& layouts) const override;
   KernelPlan plan_copy(size_t bytes) const override;
   int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }
 
@@ -27,7 +31,7 @@ class NpuLibrary final : public KernelLibrary {
   Launches take_launches() { return std::move(launches_); }
 
  private:
-  KernelPlan choose_kernel(const Node& node) const;
+  KernelPlan choose_kernel(const Node& node, const StateLayouts& layouts) const;
   // Whether the kernel's f16 results have to be looked at once it has run.
   bool needs_saturation(const Node& node) const;
   KernelPlan price(KernelPlan plan, Launch launch) const;

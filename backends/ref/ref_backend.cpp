@@ -48,7 +48,7 @@ class ReferenceLibrary final : public KernelLibrary {
     if (node.op().reference != nullptr) return {true, ""};
     return {false, "the op has no reference function"};
   }
-  KernelPlan plan(const Node& node) const override {
+  KernelPlan plan(const Node& node, const StateLayouts&) const override {
     KernelPlan plan;
     plan.kernel = std::make_unique<ReferenceKernel>(node);
     plan.kind = TaskKind::kAiCpu;

@@ -63,7 +63,7 @@ class KEEL_API Backend {
   virtual std::unique_ptr<Program> compile(int device, const Graph& graph,
                                            const CompileOptions& options) = 0;
   // Rewrites a state's bytes between layouts on the host; only called with layouts its programs
-  // reported.
+  // reported. Each begins with the plain value (Layout).
   virtual void convert_layout(const Type& type, const Layout& from, const void* source,
                               const Layout& to, void* destination) const = 0;
   // Modelled time of a host-to-device copy in ns on the device clock; 0 where nothing is priced.

@@ -23,8 +23,11 @@ namespace keel {
 class DeviceQueue;
 class MetricsQueue;
 
-// How a state's bytes are arranged in its home. "" is the plain row-major order; any other word is
-// a layout that the program's backend knows and can convert (Backend::convert_layout).
+// How a state's bytes are arranged in its home. "" is the plain row-major order. Every other layout
+// begins with the plain value, so that reads and programs that want it plain take the home as it
+// is; behind it come copies made from it, in an arrangement that the word names and that the
+// program's backend can make (Backend::convert_layout). A program that updates a state keeps the
+// copies of the layout it asks for; one that asks for "" and updates the state leaves them stale.
 using Layout = std::string;
 
 struct StateInfo {

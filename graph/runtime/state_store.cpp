@@ -7,6 +7,15 @@
 #include "keel/core/base/sha256.h"
 
 namespace keel {
+namespace {
+
+// The value stays where it is; what lies behind it counts for nothing.
+void make_plain(StateStore::Home& home) {
+  home.layout.clear();
+  home.bytes = home.type.shape.num_bytes(home.type.dtype);
+}
+
+}  // namespace
 
 StateStore::StateStore(Device device, Stream& stream, uint64_t seed)
     : device_(device),
@@ -76,13 +85,9 @@ void StateStore::require_valid(const Home& home) const {
 Tensor StateStore::read(const Home& home) const {
   require_valid(home);
   Tensor plain(home.type.dtype, home.type.shape);
-  std::vector<unsigned char> arranged(home.layout.empty() ? 0 : home.bytes);
-  void* target = home.layout.empty() ? plain.raw() : arranged.data();
-  if (home.bytes > 0) stream_->copy_to_host(target, *home.current, 0, home.bytes);
+  if (plain.num_bytes() > 0)
+    stream_->copy_to_host(plain.raw(), *home.current, 0, plain.num_bytes());
   stream_->synchronize();
-  if (!home.layout.empty()) {
-    device_.backend().convert_layout(home.type, home.layout, arranged.data(), "", plain.raw());
-  }
   return plain;
 }
 
@@ -100,19 +105,24 @@ void StateStore::write(Home& home, const Tensor& value) {
 
 void StateStore::prepare(Home& home, const StateInfo& wanted) {
   require_valid(home);
-  if (home.layout != wanted.layout || home.bytes != wanted.bytes) {
-    const Tensor plain = read(home);
-    Home arranged = home;
-    arranged.layout = wanted.layout;
-    arranged.bytes = wanted.bytes;
-    if (home.bytes != wanted.bytes) {
-      arranged.other.reset();
-      arranged.current = allocate(arranged, "");
-    }
-    upload(arranged, plain.raw(), *stream_);
-    home = std::move(arranged);
+  if (wanted.layout.empty()) {
+    if (wanted.updated) make_plain(home);
+  } else if (home.layout != wanted.layout) {
+    arrange(home, wanted);
   }
-  if (wanted.second_home && home.other == nullptr) home.other = allocate(home, " (second home)");
+  if (!wanted.second_home || (home.other != nullptr && home.other->size() >= wanted.bytes)) return;
+  home.other = allocate(home, " (second home)");
+}
+
+void StateStore::arrange(Home& home, const StateInfo& wanted) {
+  const Tensor plain = read(home);
+  make_plain(home);
+  Home arranged = home;
+  arranged.layout = wanted.layout;
+  arranged.bytes = wanted.bytes;
+  if (home.current->size() < wanted.bytes) arranged.current = allocate(arranged, "");
+  upload(arranged, plain.raw(), *stream_);
+  home = std::move(arranged);
 }
 
 int64_t StateStore::step() {

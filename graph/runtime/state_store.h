@@ -21,8 +21,8 @@ class StateStore {
   struct Home {
     std::string name;
     Type type;
-    Layout layout;                    // of the bytes in `current`
-    size_t bytes = 0;                 // of a home in that layout
+    Layout layout;                    // of the bytes in `current`; begins with the plain value
+    size_t bytes = 0;                 // of a home in that layout; the buffers may be larger
     std::shared_ptr<Buffer> current;  // holds the value
     std::shared_ptr<Buffer> other;    // the second home, once a program asked for one
     bool valid = true;                // false after a step that failed half-way
@@ -44,7 +44,8 @@ class StateStore {
   Tensor read(const Home& home) const;
   // Replaces the value, which makes the home valid. Throws Error for another dtype or shape.
   void write(Home& home, const Tensor& value);
-  // Arranges the home as a program wants it. Throws Error where it is not valid.
+  // Arranges the home as a program wants it; one that wants it plain and only reads takes it as it
+  // is. Throws Error where it is not valid; then, and where memory runs out, nothing is lost.
   void prepare(Home& home, const StateInfo& wanted);
 
   // Throws Error naming the state where it is not valid.
@@ -61,6 +62,7 @@ class StateStore {
 
  private:
   Home& add(const std::string& name, const Tensor& value);
+  void arrange(Home& home, const StateInfo& wanted);
   std::shared_ptr<Buffer> allocate(const Home& home, const char* what) const;
   void upload(Home& home, const void* plain, Stream& stream) const;
 

@@ -34,7 +34,9 @@ TEST_CASE("strict: softmax and mlp train to the same bits as in plain runs") {
   const Words softmax = {"--model", "softmax", "--steps", "30", "--loop-size", "7"};
   const Words mlp = {"--model", "mlp",     "--optimizer", "adam",        "--batch",
                      "64",      "--steps", "12",          "--loop-size", "5"};
-  for (const Words& words : {softmax, mlp}) {
+  const Words mixed = {"--model", "mlp", "--precision", "mixed_bf16",
+                       "--steps", "6",   "--loop-size", "4"};
+  for (const Words& words : {softmax, mlp, mixed}) {
     CAPTURE(join(words));
     const Trained plain = train(words, {{"KEEL_NPU_STRICT", "0"}});
     const Trained strict = train(words, {{"KEEL_NPU_STRICT", "1"}});

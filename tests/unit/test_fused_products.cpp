@@ -345,7 +345,7 @@ TEST_CASE("fused products: rows that a product does not leave whole are a task o
     const char* why;
   };
   // Wider than a piece; cut by columns.
-  const Shapes shapes[] = {{1200, 4, 1100, "1100 columns, more than 1024"},
+  const Shapes shapes[] = {{1200, 4, 1100, "1100 columns, more than 10"},
                            {16, 600, 512, "dealt to threads by its 512 columns"}};
   const Threads two(2);
   for (const Shapes& s : shapes) {

@@ -447,7 +447,7 @@ class BareLibrary : public KernelLibrary {
   Support supports(const Node& node) const override {
     return {node.op_name() == "add" || node.op_name() == "mul", "tests only"};
   }
-  KernelPlan plan(const Node& node) const override {
+  KernelPlan plan(const Node& node, const StateLayouts&) const override {
     KernelPlan plan;
     plan.kernel = std::make_unique<BareKernel>(node);
     return plan;

@@ -449,9 +449,40 @@ TEST_CASE("npu cube: the tiles' packing feeds products that agree with plain loo
       const auto whole = compute(p, plan, shape[0], shape[1]);
       check_against_loops(p, whole);
       CHECK(same_bits(whole, compute(p, plan, 33, 9)));
+      CubeKernels packing = *plan.kernels;
+      packing.multiply_stored = nullptr;
+      plan.kernels = &packing;
+      CHECK(same_bits(whole, compute(p, plan, shape[0], shape[1])));
     }
   }
   select_host_isa(name_of(before));
+}
+
+TEST_CASE("npu cube: rows of A that are read where they are stored give the bits of packed ones") {
+  constexpr size_t kRowShapes[][3] = {
+      {64, 40, 32}, {75, 70, 77}, {130, 33, 1090}, {45, 20, 2100}, {66, 20, 2048}};
+  on_every_isa([&] {
+    for (const auto& shape : kRowShapes) {
+      for (const DType dtype : {f32, f16, bf16}) {
+        for (const size_t padding : {0u, 5u}) {
+          Product p;
+          p.problem.m = shape[0];
+          p.problem.n = shape[1];
+          p.problem.k = shape[2];
+          p.problem.a = p.problem.b = dtype;
+          p.padding = padding;
+          CubePlan plan = plan_cube(p.problem);
+          const auto stored = compute(p, plan, shape[0], shape[1]);
+          check_against_loops(p, stored);
+          CubeKernels packing = *plan.kernels;
+          packing.multiply_stored = nullptr;
+          plan.kernels = &packing;
+          CHECK(same_bits(stored, compute(p, plan, shape[0], shape[1])));
+          CHECK(same_bits(stored, compute(p, plan, 50, 24)));
+        }
+      }
+    }
+  });
 }
 
 TEST_CASE("npu cube: dtypes that the cube does not multiply are refused") {

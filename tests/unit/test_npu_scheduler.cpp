@@ -47,6 +47,26 @@ const Shape kPublishedSum{1, 256, 256, 3};
 
 }  // namespace
 
+TEST_CASE("npu scheduler: packed copies save bytes where they are read and cost where written") {
+  Graph graph;
+  const Value x = graph.input("x", f32, {128, 512}), w = graph.input("w", f32, {512, 512});
+  graph.set_outputs({relu(matmul(cast(x, bf16), cast(w, bf16), {.wide = true}))});
+  const auto fused = fuse_products(graph, keel_test::everything);
+  const Preset preset = load_preset("ascend910b1");
+  const Node& node = keel_test::only_node(*fused, "fused_product");
+  const Launch plain = schedule(preset, node), reads = schedule(preset, node, {}, {.right = 2});
+  CHECK(plain.price.bytes_in - reads.price.bytes_in == 512 * 512 * 2);
+  CHECK(reads.price.total_ns <= plain.price.total_ns);
+  const Launch keeps = schedule(preset, node, {}, {.copies = 4, .roundings = 2});
+  const int64_t elements = node.type().shape.num_elements();
+  CHECK(keeps.price.bytes_out - plain.price.bytes_out == 4 * elements);
+  CHECK(keeps.price.total_ns > plain.price.total_ns);
+  LaunchCache cache;
+  CHECK(cache.launch(preset, node, {}).price.bytes_in == plain.price.bytes_in);
+  CHECK(cache.launch(preset, node, {}, {.right = 2}).price.bytes_in == reads.price.bytes_in);
+  CHECK(cache.scheduled() == 2);
+}
+
 TEST_CASE("npu scheduler: an fp16 sum without kept axes runs on one core of the 910 only") {
   const Launch half = schedule_sum("ascend910", f16, kPublishedSum);
   CHECK(half.price.block_dim == 1);

@@ -247,7 +247,7 @@ TEST_CASE("session marks the states of a failed step invalid until they are rest
   CHECK(session.read(w).data<float>()[0] == 2);
 }
 
-// A program that keeps its state back to front, and checks that it is given so.
+// A program that keeps a copy of its state back to front behind it, and fetches what begins there.
 class BackwardsProgram : public Program {
  public:
   explicit BackwardsProgram(const Type& type) {
@@ -263,7 +263,8 @@ class BackwardsProgram : public Program {
   const ProgramInfo& info() const override { return info_; }
   void launch(Stream&, LaunchArgs& args) override {
     // The stream is idle: a session hands over what it has copied before.
-    std::memcpy(args.outputs[0]->address(), args.states[0].current->address(), sizeof(float));
+    const auto* home = static_cast<const char*>(args.states[0].current->address());
+    std::memcpy(args.outputs[0]->address(), home + info_.states[0].bytes / 2, sizeof(float));
     args.report.steps = 1;
   }
   std::string describe() const override { return "backwards"; }
@@ -279,14 +280,23 @@ class BackwardsBackend : public HostBackend {
   std::unique_ptr<Program> compile(int, const Graph& graph, const CompileOptions&) override {
     return std::make_unique<BackwardsProgram>(graph.states()[0].type());
   }
+  std::shared_ptr<Buffer> allocate(int index, size_t bytes, const std::string& holder) override {
+    if (bytes > most_) throw Error("no memory for " + holder);
+    return HostBackend::allocate(index, bytes, holder);
+  }
+  void allow(size_t most) { most_ = most; }
   void convert_layout(const Type& type, const Layout& from, const void* source, const Layout& to,
                       void* destination) const override {
     REQUIRE(from != to);
+    REQUIRE(to == "backwards");
     const auto* in = static_cast<const float*>(source);
     auto* out = static_cast<float*>(destination);
     const int64_t count = type.shape.num_elements();
-    for (int64_t i = 0; i < count; ++i) out[i] = in[count - 1 - i];
+    for (int64_t i = 0; i < count; ++i) out[i] = out[2 * count - 1 - i] = in[i];
   }
+
+ private:
+  size_t most_ = SIZE_MAX;
 };
 
 TEST_CASE("session converts layouts for programs reads and writes") {
@@ -300,6 +310,21 @@ TEST_CASE("session converts layouts for programs reads and writes") {
   session.write(w, Tensor::of<float>({3}, {4, 5, 6}));
   CHECK(session.read(w).data<float>()[2] == 6);
   CHECK(session.run({sum(w)})[0].item<float>() == 6);
+}
+
+TEST_CASE("session loses no state where there is no memory for the layout a program wants") {
+  BackwardsBackend backend;
+  Graph g;
+  const Value w = g.state("w", from_tensor(Tensor::of<float>({3}, {1, 2, 3})));
+  Session session(g, Device(&backend, 0));
+  backend.allow(16);
+  CHECK(contains(error_of([&] { session.run({sum(w)}); }), "no memory for state w"));
+  CHECK(session.read(w).data<float>()[2] == 3);
+  session.write(w, Tensor::of<float>({3}, {4, 5, 6}));
+  CHECK(contains(error_of([&] { session.run({sum(w)}); }), "no memory for state w"));
+  backend.allow(SIZE_MAX);
+  CHECK(session.run({sum(w)})[0].item<float>() == 6);
+  CHECK(session.read(w).data<float>()[2] == 6);
 }
 
 TEST_CASE("session refuses wrong options") {

@@ -58,7 +58,7 @@ class TestLibrary final : public KernelLibrary {
  public:
   explicit TestLibrary(TestPlan neg) : neg_(std::move(neg)) {}
   Support supports(const Node&) const override { return {true, ""}; }
-  KernelPlan plan(const Node& node) const override {
+  KernelPlan plan(const Node& node, const StateLayouts&) const override {
     const Body doubles = [](void* const* args, int, int) {
       for (int64_t i = 0; i < kCount; ++i) {
         static_cast<float*>(args[1])[i] = 2 * static_cast<const float*>(args[0])[i];

@@ -13,13 +13,18 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kRowBlock = 64;  // rows of A packed at a time: with their sums they stay in L2
-constexpr size_t kColumnBlock = kCubeWidestPiece;  // columns of B packed at a time
+constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
 // kRowBlock in whole register tiles.
 size_t row_block(const CubeKernels& kernels) {
   return std::max(kernels.rows, kRowBlock / kernels.rows * kernels.rows);
+}
+
+// kColumnBlock in whole register tiles.
+size_t column_block(const CubeKernels& kernels) {
+  return std::max(kernels.cols, kColumnBlock / kernels.cols * kernels.cols);
 }
 
 using SkinnyKernel = void (*)(const SkinnyCall&);
@@ -42,7 +47,8 @@ struct Scratch {
     const CubeKernels& kernels = *plan.kernels;
     const size_t depth = round_up(plan.k_panel, kernels.k_multiple);
     const size_t a_rows = round_up(std::min(rows, row_block(kernels)), kernels.rows);
-    const size_t b_cols = round_up(std::min(cols, kColumnBlock), kernels.cols);
+    const size_t most = plan.problem.packed_b ? 0 : column_block(kernels);
+    const size_t b_cols = round_up(std::min(cols, most), kernels.cols);
     b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
     tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
     total = tile + align_up(kernels.rows * kernels.cols * sizeof(float), kAlignment);
@@ -51,6 +57,40 @@ struct Scratch {
 
 // Whether blocks of rows are finished one after the other; else each is added to panel by panel.
 bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
+
+// Rows so far apart fall into one set of the first cache, which has not room for a tile's.
+constexpr size_t kSameSet = 4096;
+
+// Whether the kernel had better read A where it is.
+bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
+  const CubeProblem& p = plan.problem;
+  const bool rounds = p.a == f32 && p.round_to != f32;
+  return plan.kernels->multiply_stored != nullptr && !p.transpose_a && args.a_rows == nullptr &&
+         size_of(p.a) == plan.kernels->packed_size && !rounds &&
+         args.a_stride * size_of(p.a) % kSameSet != 0;
+}
+
+// B as pack_b wants it, but for what is to be packed.
+PackCall right_operand(const CubePlan& plan, const void* b, size_t stride) {
+  const CubeProblem& p = plan.problem;
+  PackCall pack;
+  pack.src = b;
+  pack.dtype = p.b;
+  pack.round_to = p.round_to;
+  pack.stride = stride;
+  pack.k_contiguous = p.transpose_b;
+  pack.width = plan.kernels->cols;
+  return pack;
+}
+
+// Where in a packed copy the panels of column j begin, for the panel of k at k0: the panels of k
+// follow each other, in each those of columns.
+size_t packed_at(const CubePlan& plan, size_t k0, size_t j) {
+  const CubeKernels& kernels = *plan.kernels;
+  const size_t length = std::min(plan.k_panel, plan.problem.k - k0);
+  const size_t columns = round_up(plan.problem.n, kernels.cols);
+  return (k0 * columns + j * round_up(length, kernels.k_multiple)) * kernels.packed_size;
+}
 
 using PieceFinished = FunctionRef<void(const CubeRange&)>;
 
@@ -63,15 +103,17 @@ class BlockWalk {
         args_(args),
         range_(range),
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
-        scratch_(static_cast<char*>(scratch)) {}
+        scratch_(static_cast<char*>(scratch)),
+        stores_rows_(is_stored_as_multiplied(plan, args)) {}
 
   // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
   void run(const PieceFinished* finished) {
     finished_ = finished;
     if (kernels_.begin != nullptr) kernels_.begin();
     const size_t k = plan_.problem.k;
-    for (size_t j = range_.n0; j < range_.n1; j += kColumnBlock) {
-      const size_t cols = std::min(kColumnBlock, range_.n1 - j);
+    const size_t block = column_block(kernels_);
+    for (size_t j = range_.n0; j < range_.n1; j += block) {
+      const size_t cols = std::min(block, range_.n1 - j);
       if (finished_ != nullptr) {
         args_.c_stride = cols;
         args_.c_column = j;
@@ -92,22 +134,25 @@ class BlockWalk {
  private:
   void panel(size_t j, size_t cols, size_t k0, size_t length) {
     const CubeProblem& p = plan_.problem;
-    PackCall pack;
-    pack.src = args_.b;
-    pack.dtype = p.b;
-    pack.round_to = p.round_to;
-    pack.stride = args_.b_stride;
-    pack.k_contiguous = p.transpose_b;
-    pack.first = j;
-    pack.count = cols;
-    pack.k0 = k0;
-    pack.length = length;
-    pack.width = kernels_.cols;
-    pack.dst = scratch_ + parts_.b;
-    kernels_.pack_b(pack);
+    panels_ = scratch_ + parts_.b;
+    if (p.packed_b) {
+      panels_ = static_cast<const char*>(args_.b) + packed_at(plan_, k0, j);
+    } else {
+      PackCall right = right_operand(plan_, args_.b, args_.b_stride);
+      right.first = j;
+      right.count = cols;
+      right.k0 = k0;
+      right.length = length;
+      right.dst = scratch_ + parts_.b;
+      kernels_.pack_b(right);
+    }
 
+    PackCall pack;
     pack.src = args_.a;
     pack.dtype = p.a;
+    pack.round_to = p.round_to;
+    pack.k0 = k0;
+    pack.length = length;
     pack.stride = args_.a_stride;
     pack.rows = args_.a_rows;
     pack.k_contiguous = !p.transpose_a;
@@ -116,38 +161,80 @@ class BlockWalk {
     pack.dst = scratch_ + parts_.a;
     const size_t rows = row_block(kernels_);
     for (size_t i = range_.m0; i < range_.m1; i += rows) {
+      const size_t count = std::min(rows, range_.m1 - i);
       pack.first = i;
-      pack.count = std::min(rows, range_.m1 - i);
-      kernels_.pack_a(pack);
+      pack.count = count;
+      pack_rows(pack);
       const bool is_piece = finished_ != nullptr && one_panel(plan_);
       if (is_piece) args_.c_row = i;
-      tiles(i, pack.count, j, cols, k0, length);
-      if (is_piece) (*finished_)({i, i + pack.count, j, j + cols});
+      tiles(i, count, j, cols, k0, length);
+      if (is_piece) (*finished_)({i, i + count, j, j + cols});
     }
+  }
+
+  // How many of a block's first rows are multiplied where they are stored.
+  size_t stored_rows(size_t count) const {
+    return stores_rows_ ? count / kernels_.rows * kernels_.rows : 0;
+  }
+
+  // A block of rows; of those that stay where they are, only what is short of a multiple of k. It
+  // comes where their panels would begin; the others' are where they are without such rows.
+  void pack_rows(PackCall pack) const {
+    const size_t stored = stored_rows(pack.count), whole = whole_k(pack.length);
+    if (stored < pack.count) {
+      PackCall others = pack;
+      others.first += stored;
+      others.count -= stored;
+      others.dst = packed_rows(stored, round_up(pack.length, kernels_.k_multiple));
+      kernels_.pack_a(others);
+    }
+    if (stored == 0 || whole == pack.length) return;
+    pack.count = stored;
+    pack.k0 += whole;
+    pack.length -= whole;
+    kernels_.pack_a(pack);
+  }
+
+  size_t whole_k(size_t length) const { return length / kernels_.k_multiple * kernels_.k_multiple; }
+  char* packed_rows(size_t row, size_t depth) const {
+    return scratch_ + parts_.a + row * depth * kernels_.packed_size;
+  }
+
+  // Rows i0 + i ... of A times a packed panel of B.
+  void multiply(size_t i0, size_t i, size_t stored, size_t k0, size_t length, const char* b,
+                float* to, size_t stride) const {
+    const size_t depth = round_up(length, kernels_.k_multiple);
+    if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, depth, to, stride);
+    StoredRows rows;
+    rows.rows =
+        static_cast<const char*>(args_.a) + ((i0 + i) * args_.a_stride + k0) * kernels_.packed_size;
+    rows.stride = args_.a_stride;
+    rows.rest = packed_rows(i, kernels_.k_multiple);
+    kernels_.multiply_stored(rows, b, length, to, stride);
   }
 
   void tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0, size_t length) {
     const size_t depth = round_up(length, kernels_.k_multiple);
     TileCall tile;
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    const size_t stored = stored_rows(rows);
     tile.tile = sums;
     tile.tile_stride = kernels_.cols;
     tile.first = k0 == 0;
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
-      const char* b = scratch_ + parts_.b + j * depth * kernels_.packed_size;
+      const char* b = panels_ + j * depth * kernels_.packed_size;
       tile.cols = std::min(kernels_.cols, cols - j);
       for (size_t i = 0; i < rows; i += kernels_.rows) {
-        const char* a = scratch_ + parts_.a + i * depth * kernels_.packed_size;
         tile.rows = std::min(kernels_.rows, rows - i);
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         prefetch_rows(tile);
         // The first sums of a whole tile may go to their place as they are.
         if (tile.first && tile.rows == kernels_.rows && tile.cols == kernels_.cols) {
-          kernels_.multiply(a, b, depth, tile.c, tile.c_stride);
+          multiply(i0, i, stored, k0, length, b, tile.c, tile.c_stride);
           continue;
         }
-        kernels_.multiply(a, b, depth, sums, kernels_.cols);
+        multiply(i0, i, stored, k0, length, b, sums, kernels_.cols);
         kernels_.finish(tile);
       }
     }
@@ -168,7 +255,9 @@ class BlockWalk {
   const CubeRange& range_;
   const Scratch parts_;
   char* scratch_;
+  const bool stores_rows_;  // A, as its kernel can read it
   const PieceFinished* finished_ = nullptr;
+  const char* panels_ = nullptr;  // of B, from the block's first column on
 };
 
 }  // namespace
@@ -213,6 +302,40 @@ CubePlan plan_cube(const CubeProblem& problem) {
   return plan;
 }
 
+bool cube_is_wide(const CubeProblem& p) noexcept {
+  return p.m > kSkinnyColumns && p.n > kSkinnyColumns && p.k > 0;
+}
+
+size_t cube_packed_bytes(const CubePlan& plan) noexcept {
+  const CubeKernels& kernels = *plan.kernels;
+  const size_t last = (plan.problem.k - 1) / plan.k_panel * plan.k_panel;
+  const size_t depth = last + round_up(plan.problem.k - last, kernels.k_multiple);
+  return depth * round_up(plan.problem.n, kernels.cols) * kernels.packed_size;
+}
+
+CubePackStep cube_pack_step(const CubePlan& plan) noexcept {
+  return {plan.kernels->k_multiple, plan.kernels->cols};
+}
+
+void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubePart& part,
+               void* packed) noexcept {
+  const CubeKernels& kernels = *plan.kernels;
+  PackCall pack = right_operand(plan, b, b_stride);
+  for (size_t k = part.k0; k < part.k1; k += pack.length) {
+    const size_t k0 = k / plan.k_panel * plan.k_panel;
+    pack.k0 = k;
+    pack.length = std::min(part.k1, k0 + plan.k_panel) - k;
+    // In a panel of columns, k is the outer index.
+    const size_t before = (k - k0) * kernels.cols * kernels.packed_size;
+    for (size_t j = part.n0; j < part.n1; j += kernels.cols) {
+      pack.first = j;
+      pack.count = std::min(kernels.cols, part.n1 - j);
+      pack.dst = static_cast<char*>(packed) + packed_at(plan, k0, j) + before;
+      kernels.pack_b(pack);
+    }
+  }
+}
+
 CubeStep cube_step(const CubePlan& plan) noexcept {
   if (skinny_kernel(plan) == nullptr) return {plan.kernels->rows, plan.kernels->cols};
   // A skinny product is cut along its long side only.
@@ -252,7 +375,11 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
 size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexcept {
   if (skinny_kernel(plan) != nullptr) return rows * cols;
   const size_t most = one_panel(plan) ? row_block(*plan.kernels) : rows;
-  return std::min(rows, most) * std::min(cols, kColumnBlock);
+  return std::min(rows, most) * std::min(cols, column_block(*plan.kernels));
+}
+
+size_t cube_widest_piece(const CubePlan& plan) noexcept {
+  return skinny_kernel(plan) != nullptr ? plan.problem.n : column_block(*plan.kernels);
 }
 
 }  // namespace keel::npu

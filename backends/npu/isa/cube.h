@@ -48,6 +48,7 @@ struct CubeProblem {
   DType round_to = f32;
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
+  bool packed_b = false;     // CubeArgs::b is a copy of B that cube_pack made; only where wide
 };
 
 struct CubeArgs {
@@ -67,6 +68,10 @@ struct CubeArgs {
 struct CubeRange {
   size_t m0 = 0, m1 = 0, n0 = 0, n1 = 0;
 };
+// Of B, [k, n].
+struct CubePart {
+  size_t k0 = 0, k1 = 0, n0 = 0, n1 = 0;
+};
 
 struct CubeKernels;  // of one host ISA
 
@@ -81,6 +86,20 @@ size_t cube_k_panel(size_t k) noexcept;
 
 // Resolves the kernels for the host ISA in use. Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
+
+// Whether a product of this shape has panels of B on every host ISA, so that they may be kept.
+bool cube_is_wide(const CubeProblem& problem) noexcept;
+
+// A packed copy of the whole of B, for the plan's kernels. Its bytes; what k and n of its parts
+// have to be multiples of where a part does not end with B; and a part of it written, padding
+// included, from B as stored. Parts may be written by several threads at once.
+size_t cube_packed_bytes(const CubePlan& plan) noexcept;
+struct CubePackStep {
+  size_t k = 1, n = 1;
+};
+CubePackStep cube_pack_step(const CubePlan& plan) noexcept;
+void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubePart& part,
+               void* packed) noexcept;
 
 // Rows and columns of C that its kernel computes at once: what rectangles are best made of.
 struct CubeStep {
@@ -103,7 +122,7 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
 // The most elements of such a piece for a rectangle of at most rows x cols.
 size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexcept;
 // Pieces of a rectangle with more columns than this do not have whole rows of it.
-inline constexpr size_t kCubeWidestPiece = 1024;
+size_t cube_widest_piece(const CubePlan& plan) noexcept;
 
 }  // namespace keel::npu
 

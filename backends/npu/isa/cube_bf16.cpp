@@ -89,47 +89,85 @@ void multiply_amx(const void* a, const void* b, size_t length, float* to, size_t
 // A few rows of C: sums += the products of a pair of k, broadcast from A, with two vectors of B.
 constexpr size_t kRowsAtOnce = 8;
 
-HWY_INLINE void multiply_rows(const uint16_t* left, const uint16_t* right, size_t length, float* to,
-                              size_t stride) {
-  __m512 sums[kRowsAtOnce][2];
+struct RowSums {
+  __m512 of[kRowsAtOnce][2];
+};
+
+// kTileDepth of k; A's rows lie `row_step` elements apart.
+HWY_INLINE void add_slab(RowSums& sums, const uint16_t* left, size_t row_step,
+                         const uint16_t* right) {
+  for (size_t pair = 0; pair < kTileDepth / 2; ++pair) {
+    const __m512i low = _mm512_loadu_si512(right + pair * kTileDepth);
+    const __m512i high = _mm512_loadu_si512(right + kTileElements + pair * kTileDepth);
 #pragma GCC unroll 8
-  for (auto& row : sums) row[0] = row[1] = _mm512_setzero_ps();
-  for (size_t k = 0; k < length; k += kTileDepth) {
-    for (size_t pair = 0; pair < kTileDepth / 2; ++pair) {
-      const __m512i low = _mm512_loadu_si512(right + pair * kTileDepth);
-      const __m512i high = _mm512_loadu_si512(right + kTileElements + pair * kTileDepth);
-#pragma GCC unroll 8
-      for (size_t r = 0; r < kRowsAtOnce; ++r) {
-        int32_t both;
-        std::memcpy(&both, left + r * kTileDepth + 2 * pair, sizeof(both));
-        const __m512i a = _mm512_set1_epi32(both);
-        add_pairs(sums[r][0], a, low);
-        add_pairs(sums[r][1], a, high);
-      }
+    for (size_t r = 0; r < kRowsAtOnce; ++r) {
+      int32_t both;
+      std::memcpy(&both, left + r * row_step + 2 * pair, sizeof(both));
+      const __m512i a = _mm512_set1_epi32(both);
+      add_pairs(sums.of[r][0], a, low);
+      add_pairs(sums.of[r][1], a, high);
     }
-    left += 2 * kTileElements;
-    right += 2 * kTileElements;
   }
+}
+
+HWY_INLINE void clear(RowSums& sums) {
+#pragma GCC unroll 8
+  for (auto& row : sums.of) row[0] = row[1] = _mm512_setzero_ps();
+}
+
+HWY_INLINE void store(const RowSums& sums, float* to, size_t stride) {
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRowsAtOnce; ++r) {
-    _mm512_storeu_ps(to + r * stride, sums[r][0]);
-    _mm512_storeu_ps(to + r * stride + kTileRows, sums[r][1]);
+    _mm512_storeu_ps(to + r * stride, sums.of[r][0]);
+    _mm512_storeu_ps(to + r * stride + kTileRows, sums.of[r][1]);
   }
+}
+
+// Where row i of a packed slab of A begins.
+constexpr size_t packed_row(size_t i) {
+  return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
 }
 
 void multiply_vectors(const void* a, const void* b, size_t length, float* to, size_t stride) {
   for (size_t i = 0; i < kPanel; i += kRowsAtOnce) {
-    const auto* left = static_cast<const uint16_t*>(a) + i / kTileRows * kTileElements +
-                       i % kTileRows * kTileDepth;
-    multiply_rows(left, static_cast<const uint16_t*>(b), length, to + i * stride, stride);
+    const auto* left = static_cast<const uint16_t*>(a) + packed_row(i);
+    const auto* right = static_cast<const uint16_t*>(b);
+    RowSums sums;
+    clear(sums);
+    for (size_t k = 0; k < length; k += kTileDepth) {
+      add_slab(sums, left, kTileDepth, right);
+      left += 2 * kTileElements;
+      right += 2 * kTileElements;
+    }
+    store(sums, to + i * stride, stride);
+  }
+}
+
+void multiply_vectors_stored(const StoredRows& a, const void* b, size_t length, float* to,
+                             size_t stride) {
+  for (size_t i = 0; i < kPanel; i += kRowsAtOnce) {
+    const auto* left = static_cast<const uint16_t*>(a.rows) + i * a.stride;
+    const auto* right = static_cast<const uint16_t*>(b);
+    RowSums sums;
+    clear(sums);
+    size_t k = 0;
+    for (; k + kTileDepth <= length; k += kTileDepth) {
+      add_slab(sums, left, a.stride, right);
+      left += kTileDepth;
+      right += 2 * kTileElements;
+    }
+    if (k < length) {
+      add_slab(sums, static_cast<const uint16_t*>(a.rest) + packed_row(i), kTileDepth, right);
+    }
+    store(sums, to + i * stride, stride);
   }
 }
 
 float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// The same on the same panels, without tiles.
-void multiply_plain(const void* a, const void* b, size_t length, float* to, size_t stride) {
-  const auto* left = static_cast<const uint16_t*>(a);
+// The same without tiles: element (i, k) of A is at_a(i, k).
+template <class A>
+void multiply_loops(const A& at_a, const void* b, size_t length, float* to, size_t stride) {
   const auto* right = static_cast<const uint16_t*>(b);
   for (size_t i = 0; i < kPanel; ++i) {
     for (size_t j = 0; j < kPanel; ++j) {
@@ -137,13 +175,32 @@ void multiply_plain(const void* a, const void* b, size_t length, float* to, size
       sum = 0.0f;
       for (size_t k = 0; k < length; ++k) {
         const size_t slab = k / kTileDepth * 2 * kTileElements, p = k % kTileDepth;
-        const size_t at_a = slab + i / kTileRows * kTileElements + i % kTileRows * kTileDepth + p;
         const size_t at_b =
             slab + j / kTileRows * kTileElements + p / 2 * kTileDepth + j % kTileRows * 2 + p % 2;
-        sum += widened(left[at_a]) * widened(right[at_b]);
+        sum += widened(at_a(i, k)) * widened(right[at_b]);
       }
     }
   }
+}
+
+uint16_t packed_element(const void* a, size_t i, size_t k) {
+  return static_cast<const uint16_t*>(
+      a)[k / kTileDepth * 2 * kTileElements + packed_row(i) + k % kTileDepth];
+}
+
+void multiply_plain(const void* a, const void* b, size_t length, float* to, size_t stride) {
+  multiply_loops([a](size_t i, size_t k) { return packed_element(a, i, k); }, b, length, to,
+                 stride);
+}
+
+void multiply_plain_stored(const StoredRows& a, const void* b, size_t length, float* to,
+                           size_t stride) {
+  const size_t whole = length / kTileDepth * kTileDepth;
+  const auto at_a = [&](size_t i, size_t k) {
+    return k < whole ? static_cast<const uint16_t*>(a.rows)[i * a.stride + k]
+                     : packed_element(a.rest, i, k - whole);
+  };
+  multiply_loops(at_a, b, length, to, stride);
 }
 
 }  // namespace
@@ -154,6 +211,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   kernels.cols = kPanel;
   kernels.packed_size = sizeof(uint16_t);
   kernels.k_multiple = kTileDepth;
+  kernels.multiply_stored = nullptr;
   kernels.pack_a = &pack_tiles<false, RoundByBits>;
   kernels.pack_b = &pack_tiles<true, RoundByBits>;
   kernels.skinny_rows = nullptr;
@@ -167,6 +225,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
       return;
     case PairsOfBf16::kVectors:
       kernels.multiply = &multiply_vectors;
+      kernels.multiply_stored = &multiply_vectors_stored;
       kernels.pack_a = &pack_tiles<false, RoundByInstruction>;
       kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
       kernels.skinny_rows = &skinny_rows<PairOperands>;
@@ -175,6 +234,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
       return;
     case PairsOfBf16::kLoops:
       kernels.multiply = &multiply_plain;
+      kernels.multiply_stored = &multiply_plain_stored;
       return;
   }
 }

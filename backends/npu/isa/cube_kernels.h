@@ -53,6 +53,14 @@ struct TileCall {
   size_t c_stride = 0;
 };
 
+// Rows of A that are stored as they are multiplied, `stride` elements apart, k behind k.
+struct StoredRows {
+  const void* rows = nullptr;
+  size_t stride = 0;
+  // The last k of the panel as pack_a packs them, where they are fewer than k_multiple.
+  const void* rest = nullptr;
+};
+
 // A product with m or n at most kSkinnyColumns, in which the other operand is not packed.
 struct SkinnyCall {
   CubeArgs args;
@@ -70,6 +78,10 @@ struct CubeKernels {
   void (*pack_b)(const PackCall&) = nullptr;
   // Rows of the result lie `stride` floats apart.
   void (*multiply)(const void* a, const void* b, size_t length, float* to, size_t stride) = nullptr;
+  // The same bits with A where it is stored, as long as its packed elements would be; null where
+  // the kernel wants A packed. `length` is the panel's own.
+  void (*multiply_stored)(const StoredRows& a, const void* b, size_t length, float* to,
+                          size_t stride) = nullptr;
   void (*finish)(const TileCall&) = nullptr;
   void (*begin)() = nullptr;  // before the first multiply of a block and after the last, where the
   void (*end)() = nullptr;    // processor wants that

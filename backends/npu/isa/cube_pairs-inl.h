@@ -24,6 +24,7 @@ namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr size_t kTileRows = 16, kTileDepth = 32, kTileElements = kTileRows * kTileDepth;
+constexpr size_t kTileBytesAhead = 256;  // how early rows are called for
 
 HWY_INLINE __mmask32 low_bits(size_t count) {
   return count >= 32 ? 0xffffffffu : (1u << count) - 1u;
@@ -132,11 +133,42 @@ HWY_INLINE void with_pairs(DType dtype, const ByteMap* bytes, const F& f) {
   with_bytes(bytes, rounded);
 }
 
+// The vectors of a whole tile. row_at(i): where row i of the operand as stored begins, those from
+// the tile's first on.
+template <class Pairs, class RowAt>
+HWY_INLINE void load_whole_tile(const Pairs& pairs, bool k_contiguous, const RowAt& row_at,
+                                hn::Vec<BlockTag>* tile) {
+  if (k_contiguous) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kTileRows; ++i) {
+      const auto* from = row_at(i);
+      __builtin_prefetch(reinterpret_cast<const char*>(from) + kTileBytesAhead);
+      tile[i].raw = _mm512_castsi512_ps(pairs.along(from, kTileDepth));
+    }
+    return;
+  }
+#pragma GCC unroll 16
+  for (size_t i = 0; i < kTileRows; ++i) {
+    tile[i].raw = _mm512_castsi512_ps(pairs.across(row_at(2 * i), row_at(2 * i + 1), kTileRows));
+  }
+}
+
 // A tile's 16 vectors: along k, one per row or column; across, one per pair of k.
 template <class Pairs>
 HWY_INLINE void load_tile(const Pairs& pairs, const PackCall& call, size_t first, size_t count,
                           size_t k, size_t depth, hn::Vec<BlockTag>* tile) {
   const auto* src = static_cast<const typename Pairs::Element*>(call.src);
+  if (count == kTileRows && depth == kTileDepth) {
+    const size_t row = call.k_contiguous ? first : k;
+    const auto* from = src + (call.k_contiguous ? k : first);
+    if (call.rows == nullptr) {
+      from += row * call.stride;
+      const auto in_line = [&](size_t i) { return from + i * call.stride; };
+      return load_whole_tile(pairs, call.k_contiguous, in_line, tile);
+    }
+    const auto gathered = [&](size_t i) { return from + call.rows[row + i]; };
+    return load_whole_tile(pairs, call.k_contiguous, gathered, tile);
+  }
   for (size_t i = 0; i < kTileRows; ++i) {
     __m512i v = _mm512_setzero_si512();
     if (call.k_contiguous) {

@@ -44,11 +44,11 @@ HWY_INLINE void add_row(Row& row, Lanes a, const Lanes* b, std::index_sequence<V
 
 // One k: the outer product of a column of A and a row of B.
 template <size_t... R, size_t... V>
-HWY_INLINE void add_outer(Row* rows, const float* a, const float* b, std::index_sequence<R...>,
-                          std::index_sequence<V...> vectors) {
+HWY_INLINE void add_outer(Row* rows, const float* a, size_t row_step, const float* b,
+                          std::index_sequence<R...>, std::index_sequence<V...> vectors) {
   const Tag d;
   const Lanes right[kVectors] = {hn::Load(d, b + V * hn::Lanes(d))...};
-  (add_row(rows[R], hn::Set(d, a[R]), right, vectors), ...);
+  (add_row(rows[R], hn::Set(d, a[R * row_step]), right, vectors), ...);
 }
 
 template <size_t... V>
@@ -61,28 +61,35 @@ HWY_INLINE void store_row(const Row& row, float* to, std::index_sequence<V...>) 
   (hn::StoreU(row.sum[V], Tag(), to + V * hn::Lanes(Tag())), ...);
 }
 
+// Elements of A lie `row_step` apart from row to row and `k_step` from k to k.
 template <size_t... R>
-HWY_INLINE void multiply_rows(const float* a, const float* b, size_t length, float* to,
-                              size_t stride, std::index_sequence<R...> all) {
+HWY_INLINE void multiply_rows(const float* a, size_t row_step, size_t k_step, const float* b,
+                              size_t length, float* to, size_t stride,
+                              std::index_sequence<R...> all) {
   constexpr std::make_index_sequence<kVectors> kAcross;
   Row rows[kRows];
   (clear_row(rows[R], kAcross), ...);
   size_t k = 0;
   for (; k + 4 <= length; k += 4) {
-    add_outer(rows, a, b, all, kAcross);
-    add_outer(rows, a + kRows, b + kCols, all, kAcross);
-    add_outer(rows, a + 2 * kRows, b + 2 * kCols, all, kAcross);
-    add_outer(rows, a + 3 * kRows, b + 3 * kCols, all, kAcross);
-    a += 4 * kRows;
+    add_outer(rows, a, row_step, b, all, kAcross);
+    add_outer(rows, a + k_step, row_step, b + kCols, all, kAcross);
+    add_outer(rows, a + 2 * k_step, row_step, b + 2 * kCols, all, kAcross);
+    add_outer(rows, a + 3 * k_step, row_step, b + 3 * kCols, all, kAcross);
+    a += 4 * k_step;
     b += 4 * kCols;
   }
-  for (; k < length; ++k, a += kRows, b += kCols) add_outer(rows, a, b, all, kAcross);
+  for (; k < length; ++k, a += k_step, b += kCols) add_outer(rows, a, row_step, b, all, kAcross);
   (store_row(rows[R], to + R * stride, kAcross), ...);
 }
 
 void multiply(const void* a, const void* b, size_t length, float* to, size_t stride) {
-  multiply_rows(static_cast<const float*>(a), static_cast<const float*>(b), length, to, stride,
-                std::make_index_sequence<kRows>());
+  multiply_rows(static_cast<const float*>(a), 1, kRows, static_cast<const float*>(b), length, to,
+                stride, std::make_index_sequence<kRows>());
+}
+
+void multiply_stored(const StoredRows& a, const void* b, size_t length, float* to, size_t stride) {
+  multiply_rows(static_cast<const float*>(a.rows), a.stride, 1, static_cast<const float*>(b),
+                length, to, stride, std::make_index_sequence<kRows>());
 }
 
 }  // namespace
@@ -93,6 +100,7 @@ void fill_cube_kernels(CubeKernels& kernels) {
   kernels.pack_a = &pack_panels;
   kernels.pack_b = &pack_panels;
   kernels.multiply = &multiply;
+  kernels.multiply_stored = &multiply_stored;
   kernels.finish = &finish_tile;
   kernels.skinny_rows = &skinny_rows<FloatOperands>;
   kernels.skinny_columns = &skinny_columns<FloatOperands>;

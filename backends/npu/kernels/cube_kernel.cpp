@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/backends/npu/kernels/operand_load.h"
+#include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/ops/matmul.h"
@@ -35,26 +37,17 @@ InstructionLookup lookup(bool saturate_f16) {
 // through an epilogue, a band is computed piece by piece in the block's workspace.
 class CubeKernel final : public Kernel {
  public:
-  CubeKernel(const FusedProduct& fused, bool saturate_f16)
+  CubeKernel(const FusedProduct& fused, const StateLayouts& layouts, bool saturate_f16)
       : outputs_at_(fused.node().inputs().size()),
         arguments_(outputs_at_ + fused.node().types().size()),
         result_(fused.product().type().dtype) {
     const Node& product = fused.product();
-    const auto& attributes = product.as<MatmulAttributes>();
     const Shape& a = product.input(0).shape();
     const Shape& b = product.input(1).shape();
     const Shape& c = product.type().shape;
-    CubeProblem problem;
-    problem.m = static_cast<size_t>(c[c.rank() - 2]);
-    problem.n = static_cast<size_t>(c[c.rank() - 1]);
-    problem.k = static_cast<size_t>(a[a.rank() - (attributes.transpose_a ? 2 : 1)]);
-    problem.a = fused.node().input(0).dtype();
-    problem.b = fused.node().input(1).dtype();
-    problem.transpose_a = attributes.transpose_a;
-    problem.transpose_b = attributes.transpose_b;
-    OperandLoads loads = operand_loads(fused);
-    problem.round_to = loads.round_to;
-    bytes_ = std::move(loads.bytes);
+    CubeProblem problem = cube_problem(fused);
+    bytes_ = operand_loads(fused).bytes;
+    find_packed_operand(fused, layouts, problem);
     find_gathered_rows(fused);
     plan_ = plan_cube(problem);
     batch_a_ = matrices_of_batch(a, c);
@@ -68,6 +61,7 @@ class CubeKernel final : public Kernel {
     }
     reports_status_ = saturate_f16 && results_ != 0 && computes_f16(fused.node());
     cut_bands();
+    find_kept_copies(fused.node(), layouts);
   }
 
   size_t workspace_bytes() const { return static_cast<size_t>(blocks_) * scratch_; }
@@ -76,9 +70,12 @@ class CubeKernel final : public Kernel {
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
+  // The second phase packs copies that pieces of the result cannot.
+  int phases() const override { return packs_last_ ? 2 : 1; }
   int blocks(int) const override { return blocks_; }
 
-  void run(void* const* args, int, int block) const override {
+  void run(void* const* args, int phase, int block) const override {
+    if (phase == 1) return pack_last(args, block);
     char* scratch = static_cast<char*>(args[arguments_]) + static_cast<size_t>(block) * scratch_;
     uint32_t status = 0;
     if (rows_) locate_rows(args, reinterpret_cast<size_t*>(scratch + scratch_ - starts_));
@@ -90,6 +87,56 @@ class CubeKernel final : public Kernel {
   }
 
  private:
+  // Results that are a state's next value, with copies of it in their buffer.
+  struct Kept {
+    size_t argument = 0;
+    WeightCopies copies;
+    std::vector<bool> by_piece;  // of each copy, whether pieces of the result are packed
+  };
+
+  void find_packed_operand(const FusedProduct& fused, const StateLayouts& layouts,
+                           CubeProblem& problem) {
+    const Value right = fused.node().input(1);
+    const StateLayout* layout = layout_of(layouts, right);
+    const auto use = layout == nullptr ? std::nullopt : weight_use(fused);
+    if (!use) return;
+    problem.packed_b = true;
+    packed_at_ = WeightCopies(right.type(), layout->layout).offset(*use);
+  }
+
+  void find_kept_copies(const Node& node, const StateLayouts& layouts) {
+    for (size_t i = 0; i < node.types().size(); ++i) {
+      const auto it = layouts.find(node.output(i));
+      if (it == layouts.end()) continue;
+      Kept kept{outputs_at_ + i, WeightCopies(node.type(i), it->second.layout), {}};
+      for (size_t copy = 0; copy < kept.copies.count(); ++copy) {
+        kept.by_piece.push_back(kept.copies.takes_pieces(copy, cube_step(plan_)));
+        packs_last_ = packs_last_ || !kept.by_piece.back();
+      }
+      kept_.push_back(std::move(kept));
+    }
+  }
+
+  // A piece of the next value, while the caches have it.
+  void pack_piece(void* const* args, const TileRectangle& piece) const {
+    for (const Kept& kept : kept_) {
+      auto* home = static_cast<char*>(args[kept.argument]);
+      for (size_t copy = 0; copy < kept.by_piece.size(); ++copy) {
+        if (kept.by_piece[copy]) kept.copies.pack_piece(copy, home, piece);
+      }
+      if (piece.row == 0 && piece.column == 0) kept.copies.fill_gaps(home);
+    }
+  }
+
+  void pack_last(void* const* args, int block) const {
+    for (const Kept& kept : kept_) {
+      for (size_t copy = 0; copy < kept.by_piece.size(); ++copy) {
+        if (kept.by_piece[copy]) continue;
+        kept.copies.pack_share(copy, static_cast<char*>(args[kept.argument]), block, blocks_);
+      }
+    }
+  }
+
   void find_gathered_rows(const FusedProduct& fused) {
     rows_ = fused.rows_of(0);
     if (!rows_) return;
@@ -160,7 +207,7 @@ class CubeKernel final : public Kernel {
     cube.a = static_cast<const char*>(args[0]) +
              static_cast<size_t>(batch_a_[at]) * p.m * p.k * size_of(p.a);
     cube.b = static_cast<const char*>(args[1]) +
-             static_cast<size_t>(batch_b_[at]) * p.k * p.n * size_of(p.b);
+             static_cast<size_t>(batch_b_[at]) * p.k * p.n * size_of(p.b) + packed_at_;
     cube.a_stride = p.transpose_a ? p.m : p.k;
     cube.b_stride = p.transpose_b ? p.k : p.n;
     cube.bytes = bytes_ ? &*bytes_ : nullptr;
@@ -194,8 +241,10 @@ class CubeKernel final : public Kernel {
       const TileRectangle piece{static_cast<int64_t>(batch * p.m + range.m0),
                                 static_cast<int64_t>(rows), static_cast<int64_t>(range.n0),
                                 static_cast<int64_t>(columns)};
-      return status |
-             epilogue_->run(args, values, piece, static_cast<int64_t>(columns), rounded + rounded_);
+      status |=
+          epilogue_->run(args, values, piece, static_cast<int64_t>(columns), rounded + rounded_);
+      pack_piece(args, piece);
+      return status;
     }
     char* out = static_cast<char*>(args[outputs_at_]) +
                 ((batch * p.m + range.m0) * p.n + range.n0) * size_of(result_);
@@ -224,6 +273,9 @@ class CubeKernel final : public Kernel {
   std::optional<ByteMap> bytes_;  // of operand a
   std::optional<ProductEpilogue> epilogue_;
   bool reports_status_ = false;
+  size_t packed_at_ = 0;  // bytes from operand b to the copy of it that is multiplied
+  std::vector<Kept> kept_;
+  bool packs_last_ = false;
   CubePlan plan_;
   int64_t count_ = 1;
   std::vector<int64_t> batch_a_, batch_b_;
@@ -243,19 +295,16 @@ class CubeKernel final : public Kernel {
 };
 
 // Rows are at hand whole where they are no wider than a piece, and cost no thread its share where C
-// is cut by rows anyway, or not at all.
+// is cut by rows anyway, or not at all. REQUIRES loads that are supported.
 Support supports_rows(const FusedProduct& fused) {
   if (!wants_rows(fused)) return {true, ""};
-  const Node& product = fused.product();
-  const Shape& c = product.type().shape;
-  const int64_t m = c[c.rank() - 2], n = c[c.rank() - 1];
-  if (n > static_cast<int64_t>(kCubeWidestPiece)) {
+  const CubePlan plan = plan_cube(cube_problem(fused));
+  const auto& [m, n, k] = std::tie(plan.problem.m, plan.problem.n, plan.problem.k);
+  if (const size_t widest = cube_widest_piece(plan); n > widest) {
     return {false, "rows of " + std::to_string(n) + " columns, more than " +
-                       std::to_string(kCubeWidestPiece) + ", are not at hand at once"};
+                       std::to_string(widest) + ", are not at hand at once"};
   }
-  const Shape& a = product.input(0).shape();
-  const int64_t k = a[a.rank() - (product.as<MatmulAttributes>().transpose_a ? 2 : 1)];
-  if (n <= m || m * n * k / kWorkOfABlock <= 1) return {true, ""};
+  if (n <= m || m * n * k / static_cast<size_t>(kWorkOfABlock) <= 1) return {true, ""};
   return {false, "a product of " + std::to_string(m) + " rows is dealt to threads by its " +
                      std::to_string(n) + " columns"};
 }
@@ -277,8 +326,8 @@ Support supports_matmul(const Node& node) {
   return supports_epilogue(fused, lookup(false), make_row_op);
 }
 
-KernelPlan plan_matmul(const Node& node, bool saturate_f16) {
-  auto kernel = std::make_unique<CubeKernel>(FusedProduct(node), saturate_f16);
+KernelPlan plan_matmul(const Node& node, const StateLayouts& layouts, bool saturate_f16) {
+  auto kernel = std::make_unique<CubeKernel>(FusedProduct(node), layouts, saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.float_status = kernel->reports_status();

@@ -16,7 +16,7 @@ namespace keel::npu {
 // say.
 Support supports_matmul(const Node& node);
 // `saturate_f16`: f16 results stop at +-65504 instead of becoming infinite; likewise below.
-KernelPlan plan_matmul(const Node& node, bool saturate_f16 = false);
+KernelPlan plan_matmul(const Node& node, const StateLayouts& layouts, bool saturate_f16 = false);
 
 // Whether a result of the node, or a value on the way to one, is f16.
 bool computes_f16(const Node& node);

@@ -94,12 +94,19 @@ Support supports_load(const FusedProduct& product, size_t operand) {
 
 OperandLoads operand_loads(const FusedProduct& product) {
   OperandLoads loads;
+  loads.round_to = rounded_to(product);
   for (size_t i = 0; i < product.operands(); ++i) {
-    if (!product.has_load(i)) continue;
-    if (product.product().input(i).dtype() == bf16) loads.round_to = bf16;
-    if (product.node().input(i).dtype() == u8) loads.bytes = byte_map_of(product, i);
+    const bool bytes = product.has_load(i) && product.node().input(i).dtype() == u8;
+    if (bytes) loads.bytes = byte_map_of(product, i);
   }
   return loads;
+}
+
+DType rounded_to(const FusedProduct& product) {
+  for (size_t i = 0; i < product.operands(); ++i) {
+    if (product.has_load(i) && product.product().input(i).dtype() == bf16) return bf16;
+  }
+  return f32;
 }
 
 }  // namespace keel::npu

@@ -21,6 +21,8 @@ struct OperandLoads {
   std::optional<ByteMap> bytes;  // of operand a
 };
 OperandLoads operand_loads(const FusedProduct& product);
+// Their round_to alone, which is found at once.
+DType rounded_to(const FusedProduct& product);
 
 }  // namespace keel::npu
 

@@ -56,13 +56,16 @@ bool same_work(const Node& a, const Node& b) {
 }
 
 const Launch& LaunchCache::launch(const Preset& preset, const Node& node,
-                                  const BlockDimOptions& options) {
+                                  const BlockDimOptions& options, const Packing& packing) {
   const size_t key = hash_of(node);
   const auto [begin, end] = launches_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
-    if (same_work(*it->second.first, node)) return it->second.second;
+    if (it->second.packing == packing && same_work(*it->second.node, node)) {
+      return it->second.launch;
+    }
   }
-  return launches_.emplace(key, std::pair(&node, schedule(preset, node, options)))->second.second;
+  return launches_.emplace(key, Entry{&node, packing, schedule(preset, node, options, packing)})
+      ->second.launch;
 }
 
 }  // namespace keel::npu

@@ -20,12 +20,18 @@ bool same_work(const Node& a, const Node& b);
 class LaunchCache {
  public:
   // schedule(), or what it gave for a node of the same work.
-  const Launch& launch(const Preset& preset, const Node& node, const BlockDimOptions& options);
+  const Launch& launch(const Preset& preset, const Node& node, const BlockDimOptions& options,
+                       const Packing& packing = {});
   // How often schedule() was asked.
   int64_t scheduled() const noexcept { return static_cast<int64_t>(launches_.size()); }
 
  private:
-  std::unordered_multimap<size_t, std::pair<const Node*, Launch>> launches_;
+  struct Entry {
+    const Node* node;
+    Packing packing;
+    Launch launch;
+  };
+  std::unordered_multimap<size_t, Entry> launches_;
 };
 
 }  // namespace keel::npu

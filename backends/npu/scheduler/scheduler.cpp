@@ -245,8 +245,9 @@ Support pays(const Preset& preset, const FusedReduction& fused) {
                              preset.name, together, apart)};
 }
 
-Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options) {
-  const NodeWork work = work_of(preset, node);
+Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options,
+                const Packing& packing) {
+  const NodeWork work = work_of(preset, node, packing);
   const FusedReduction reduction(node);
   const std::string& op =
       is_product(node) ? FusedProduct(node).product().op_name() : reduction.reduction().op_name();

@@ -43,7 +43,8 @@ struct Launch {
 };
 
 // Throws Error for an op without a price and for one that needs more buffer than there is.
-Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options = {});
+Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options = {},
+                const Packing& packing = {});
 Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options = {});
 
 // The pieces of schedule(), for tests and calibration. `blocks` bounds the number of blocks.

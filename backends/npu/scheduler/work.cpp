@@ -382,7 +382,18 @@ void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) 
   tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
 }
 
-CubeWork product(const Preset& preset, const Node& node) {
+void add_packing(const Packing& packing, CubeWork& work) {
+  if (packing.right != 0) {
+    work.stored_b = packing.right;
+    work.bytes_b = checked_mul(checked_mul(work.k, work.n), packing.right);
+    work.aligned_b = true;
+  }
+  if (packing.copies == 0) return;
+  work.epilogue_bytes_out += packing.copies;
+  work.epilogue_pass_bytes += packing.roundings * vector_passes("cast") * lane_bytes(f32);
+}
+
+CubeWork product(const Preset& preset, const Node& node, const Packing& packing) {
   const FusedProduct fused(node);
   const auto& attributes = fused.product().as<MatmulAttributes>();
   // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are read.
@@ -402,6 +413,7 @@ CubeWork product(const Preset& preset, const Node& node) {
   work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
   work.aligned_b = last_dim(b) * size_in_bytes(b.dtype) % kRowAlignment == 0;
   if (&fused.product() != &node) add_fused(preset, fused, work);
+  add_packing(packing, work);
   return work;
 }
 
@@ -453,8 +465,8 @@ std::vector<Split> apart_of(const Preset& preset, const FusedReduction& fused, s
   return {};
 }
 
-NodeWork work_of(const Preset& preset, const Node& node) {
-  if (is_product(node)) return {product(preset, node), {}};
+NodeWork work_of(const Preset& preset, const Node& node, const Packing& packing) {
+  if (is_product(node)) return {product(preset, node, packing), {}};
   const FusedReduction fused(node);
   const std::string& op = fused.reduction().op_name();
   if (node.has(kElementwise) && !node.has(kMovement)) return {{}, {tiles(preset, node)}};

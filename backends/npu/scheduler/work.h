@@ -40,9 +40,17 @@ struct NodeWork {
   std::vector<Split> splits;
 };
 
+// What of a product's right operand and results is kept packed for the cube behind the plain value.
+struct Packing {
+  int64_t right = 0;      // bytes of an element of the operand's copy; 0: it is read as stored
+  int64_t copies = 0;     // bytes written for an element of the result, in its copies
+  int64_t roundings = 0;  // copies that are in another dtype
+  friend bool operator==(const Packing&, const Packing&) = default;
+};
+
 // Throws Error for an op without a price, and where not even the smallest tile fits in unified
 // buffer.
-NodeWork work_of(const Preset& preset, const Node& node);
+NodeWork work_of(const Preset& preset, const Node& node, const Packing& packing = {});
 
 // Of what a fused reduction would be as tasks of their own: its prologue (part 0), the reduction
 // (1) and its epilogue (2); empty where it has no such part.

@@ -1,0 +1,194 @@
+#include "keel/backends/npu/kernels/weight_copies.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "keel/backends/common/uses.h"
+#include "keel/backends/npu/isa/host_isa.h"
+#include "keel/backends/npu/kernels/operand_load.h"
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
+#include "keel/graph/passes/cloner.h"
+#include "keel/ops/matmul.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr std::string_view kPlain = "plain";
+
+std::string text_of(const WeightUse& use) {
+  return std::string(use.transposed ? "nk" : "kn") + ":" + name_of(use.round_to);
+}
+
+std::vector<WeightUse> parse(const Layout& layout) {
+  const std::string isa = std::string("@") + name_of(host_isa());
+  std::vector<WeightUse> uses;
+  std::string known(kPlain);
+  for (const bool transposed : {false, true}) {
+    for (const DType dtype : {f32, bf16}) {
+      const std::string word = "+" + text_of({transposed, dtype}) + isa;
+      if (layout.find(word) == Layout::npos) continue;
+      uses.push_back({transposed, dtype});
+      known += word;
+    }
+  }
+  if (known == layout) return uses;
+  throw Error({.op = "npu",
+               .argument = "layout",
+               .expected = "copies for the host ISA in use, " + std::string(name_of(host_isa())),
+               .got = "'" + layout + "'"});
+}
+
+}  // namespace
+
+WeightCopies::WeightCopies(const Type& type, std::vector<WeightUse> uses)
+    : rows_(static_cast<size_t>(type.shape[0])),
+      columns_(static_cast<size_t>(type.shape[1])),
+      plain_bytes_(type.shape.num_bytes(type.dtype)),
+      bytes_(plain_bytes_) {
+  std::sort(uses.begin(), uses.end(), [](const WeightUse& a, const WeightUse& b) {
+    return std::pair(a.transposed, a.round_to) < std::pair(b.transposed, b.round_to);
+  });
+  for (const WeightUse& use : uses) {
+    CubeProblem problem;
+    problem.m = 1;
+    problem.k = use.transposed ? columns_ : rows_;
+    problem.n = use.transposed ? rows_ : columns_;
+    problem.round_to = use.round_to;
+    problem.transpose_b = use.transposed;
+    problem.packed_b = true;
+    copies_.push_back({use, plan_cube(problem), align_up(bytes_, kAlignment)});
+    bytes_ = checked_add(copies_.back().offset, cube_packed_bytes(copies_.back().plan), "layout");
+  }
+}
+
+WeightCopies::WeightCopies(const Type& type, const Layout& layout)
+    : WeightCopies(type, parse(layout)) {}
+
+Layout WeightCopies::layout() const {
+  Layout word(kPlain);
+  for (const Copy& copy : copies_) word += "+" + text_of(copy.use) + "@" + name_of(host_isa());
+  return word;
+}
+
+size_t WeightCopies::offset(const WeightUse& use) const {
+  return std::find_if(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.use == use; })
+      ->offset;
+}
+
+bool WeightCopies::takes_pieces(size_t copy, const CubeStep& step) const {
+  const CubePackStep unit = cube_pack_step(copies_[copy].plan);
+  const bool transposed = copies_[copy].use.transposed;
+  return step.rows % (transposed ? unit.n : unit.k) == 0 &&
+         step.columns % (transposed ? unit.k : unit.n) == 0;
+}
+
+void WeightCopies::pack_piece(size_t copy, char* home, const TileRectangle& piece) const {
+  const Copy& c = copies_[copy];
+  const auto row = static_cast<size_t>(piece.row), column = static_cast<size_t>(piece.column);
+  const size_t rows = row + static_cast<size_t>(piece.rows);
+  const size_t columns = column + static_cast<size_t>(piece.columns);
+  const CubePart part = c.use.transposed ? CubePart{column, columns, row, rows}
+                                         : CubePart{row, rows, column, columns};
+  cube_pack(c.plan, home, columns_, part, home + c.offset);
+}
+
+void WeightCopies::pack_share(size_t copy, char* home, int64_t share, int64_t shares) const {
+  const CubePlan& plan = copies_[copy].plan;
+  const size_t step = cube_pack_step(plan).n;
+  const auto steps = static_cast<int64_t>((plan.problem.n + step - 1) / step);
+  const auto edge = [&](int64_t i) {
+    return std::min(plan.problem.n, static_cast<size_t>(steps * i / shares) * step);
+  };
+  cube_pack(plan, home, columns_, {0, plan.problem.k, edge(share), edge(share + 1)},
+            home + copies_[copy].offset);
+}
+
+void WeightCopies::fill_gaps(char* home) const {
+  size_t end = plain_bytes_;
+  for (const Copy& c : copies_) {
+    std::memset(home + end, 0, c.offset - end);
+    end = c.offset + cube_packed_bytes(c.plan);
+  }
+}
+
+void WeightCopies::pack(char* home) const {
+  fill_gaps(home);
+  for (size_t i = 0; i < copies_.size(); ++i) pack_share(i, home, 0, 1);
+}
+
+std::string WeightCopies::description() const {
+  std::string text;
+  for (const Copy& c : copies_) {
+    text += (text.empty() ? "" : " and ") + std::string(c.use.transposed ? "[n, k]" : "[k, n]") +
+            " in " + name_of(c.use.round_to);
+  }
+  return text;
+}
+
+CubeProblem cube_problem(const FusedProduct& fused) {
+  const Node& product = fused.product();
+  const auto& attributes = product.as<MatmulAttributes>();
+  const Shape& a = product.input(0).shape();
+  const Shape& c = product.type().shape;
+  CubeProblem problem;
+  problem.m = static_cast<size_t>(c[c.rank() - 2]);
+  problem.n = static_cast<size_t>(c[c.rank() - 1]);
+  problem.k = static_cast<size_t>(a[a.rank() - (attributes.transpose_a ? 2 : 1)]);
+  problem.a = fused.node().input(0).dtype();
+  problem.b = fused.node().input(1).dtype();
+  problem.round_to = rounded_to(fused);
+  problem.transpose_a = attributes.transpose_a;
+  problem.transpose_b = attributes.transpose_b;
+  return problem;
+}
+
+std::optional<WeightUse> weight_use(const FusedProduct& fused) {
+  const CubeProblem problem = cube_problem(fused);
+  const bool matrices = fused.product().type().shape.rank() == 2;
+  if (!matrices || problem.b != f32 || problem.round_to == f32 || !cube_is_wide(problem)) {
+    return std::nullopt;
+  }
+  return WeightUse{problem.transpose_b, problem.round_to};
+}
+
+StateLayouts choose_weight_layouts(const Graph& step) {
+  std::unordered_map<Value, std::vector<Value>, ValueHash> becomes;
+  for (const Assignment& a : step.updates()) becomes[root_of(a.next)].push_back(a.state);
+  // Whose next value a product's epilogue makes, and what that value is.
+  std::unordered_map<Value, Value, ValueHash> next_of;
+  for (const auto& [next, states] : becomes) {
+    const Type& type = states.front().type();
+    const bool matrix = type.dtype == f32 && type.shape.rank() == 2;
+    if (states.size() != 1 || !matrix || next.type() != type || !is_product(next.node())) continue;
+    const FusedProduct fused(next.node());
+    if (fused.epilogue() != nullptr && fused.product().type().shape == type.shape) {
+      next_of[states.front()] = next;
+    }
+  }
+  std::unordered_map<Value, std::vector<WeightUse>, ValueHash> uses;
+  const std::vector<bool> live = live_nodes(step);
+  for (const Node& node : step.nodes()) {
+    if (!live[node.id()] || !is_product(node)) continue;
+    const Value weight = root_of(node.input(1));
+    if (!next_of.contains(weight) || node.input(1).type() != weight.type()) continue;
+    const auto use = weight_use(FusedProduct(node));
+    if (!use) continue;
+    auto& found = uses[weight];
+    if (std::find(found.begin(), found.end(), *use) == found.end()) found.push_back(*use);
+  }
+  StateLayouts layouts;
+  for (auto& [weight, found] : uses) {
+    const WeightCopies copies(weight.type(), std::move(found));
+    const StateLayout layout{name_of(weight.node()), copies.layout(), copies.bytes()};
+    layouts[weight] = layout;
+    layouts[next_of.at(weight)] = layout;
+  }
+  return layouts;
+}
+
+}  // namespace keel::npu

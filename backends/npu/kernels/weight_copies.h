@@ -1,0 +1,83 @@
+// WeightCopies: the copies of a weight that its home keeps behind the plain value, packed as the
+// cube wants a right operand. The product that updates the weight renews them, so that those that
+// read it need not pack it. They are written as the layout's word: "plain+kn:bf16@avx512_bf16" is
+// the value, then for that host ISA's cube the weight as stored ([k, n]) rounded to bf16; "nk" is
+// one that is multiplied transposed. A word and the weight's type say all there is to say.
+// Immutable; any thread.
+#ifndef KEEL_BACKENDS_NPU_KERNELS_WEIGHT_COPIES_H
+#define KEEL_BACKENDS_NPU_KERNELS_WEIGHT_COPIES_H
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/kernel.h"
+#include "keel/backends/common/tile_program.h"
+#include "keel/backends/npu/isa/cube.h"
+
+namespace keel::npu {
+
+// How a copy is multiplied.
+struct WeightUse {
+  bool transposed = false;  // the weight is stored [n, k]
+  DType round_to = f32;
+  friend bool operator==(const WeightUse&, const WeightUse&) = default;
+};
+
+class WeightCopies {
+ public:
+  // For the host ISA in use. REQUIRES an f32 matrix that is not empty.
+  WeightCopies(const Type& type, std::vector<WeightUse> uses);
+  // Throws Error for a word that is not of this host ISA.
+  WeightCopies(const Type& type, const Layout& layout);
+
+  Layout layout() const;
+  size_t bytes() const noexcept { return bytes_; }
+  // Where in a home the copy begins. REQUIRES that it is kept.
+  size_t offset(const WeightUse& use) const;
+
+  // Whether each piece that begins and ends at multiples of the step, or where the weight does, can
+  // be packed by itself.
+  bool takes_pieces(size_t copy, const CubeStep& step) const;
+  // Packs one copy's part that is made from a piece of the plain value.
+  void pack_piece(size_t copy, char* home, const TileRectangle& piece) const;
+  // The same for part `share` of `shares`.
+  void pack_share(size_t copy, char* home, int64_t share, int64_t shares) const;
+  // Fills what lies between the copies for alignment.
+  void fill_gaps(char* home) const;
+  // All of it.
+  void pack(char* home) const;
+  size_t count() const noexcept { return copies_.size(); }
+  const WeightUse& use(size_t copy) const { return copies_[copy].use; }
+  // "[k, n] in bf16 and [n, k] in bf16"
+  std::string description() const;
+
+ private:
+  struct Copy {
+    WeightUse use;
+    CubePlan plan;  // of any product that reads it
+    size_t offset = 0;
+  };
+
+  size_t rows_, columns_;  // of the weight as stored
+  size_t plain_bytes_, bytes_;
+  std::vector<Copy> copies_;
+};
+
+// What the cube is asked for by a product, without the bytes' map.
+CubeProblem cube_problem(const FusedProduct& product);
+
+// How a product reads its right operand; nothing where that is no weight that is worth keeping
+// packed: a copy in f32 would be as many bytes to write and to read as packing it anew reads, and
+// measures no faster.
+std::optional<WeightUse> weight_use(const FusedProduct& product);
+
+// The states of a step that get copies: f32 matrices that wide products of the step read as their
+// right operands, and whose next value another product's epilogue makes. A weight that nothing
+// updates stays plain: a program that only reads it then takes the home as any other left it.
+StateLayouts choose_weight_layouts(const Graph& step);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_KERNELS_WEIGHT_COPIES_H
