@@ -197,10 +197,12 @@ class ReduceKernel final : public Kernel {
   }
 
   void set_identity(char* accumulators, size_t count) const {
-    const size_t size = size_of(accumulator_);
     instructions_.identity(op_, in_, accumulators);
-    for (size_t i = 1; i < count; ++i) {
-      std::memcpy(accumulators + i * size, accumulators, size);
+    const size_t all = count * size_of(accumulator_);
+    for (size_t filled = size_of(accumulator_); filled < all;) {
+      const size_t bytes = std::min(filled, all - filled);
+      std::memcpy(accumulators + filled, accumulators, bytes);
+      filled += bytes;
     }
   }
 
@@ -340,19 +342,26 @@ class ReduceKernel final : public Kernel {
       merge(partials, begin, end - begin, to + static_cast<size_t>(begin) * size_of(out_));
       return 0;
     }
-    uint32_t status = 0;
-    alignas(64) char reduced[kPiece * sizeof(int64_t)];
     void* arguments[kMostReductionArguments];
-    arguments[0] = reduced;
     std::copy(args + inputs_, args + workspace_at_, arguments + 1);
+    if (!stays_) return round_and_follow(partials, arguments, begin, end);
+    uint32_t status = 0;
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);
-      if (stays_) {
-        arguments[0] = add_up(partials, at, count);
-      } else {
-        merge(partials, at, count, reduced);
-        if (saturate_ != nullptr) status |= saturate_(reinterpret_cast<uint16_t*>(reduced), count);
-      }
+      arguments[0] = add_up(partials, at, count);
+      status |= epilogue_->run_from_piece(arguments, at, at + count);
+    }
+    return status;
+  }
+
+  uint32_t round_and_follow(char* partials, void** arguments, int64_t begin, int64_t end) const {
+    uint32_t status = 0;
+    alignas(64) char reduced[kPiece * sizeof(int64_t)];
+    arguments[0] = reduced;
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t count = std::min(kPiece, end - at);
+      merge(partials, at, count, reduced);
+      if (saturate_ != nullptr) status |= saturate_(reinterpret_cast<uint16_t*>(reduced), count);
       status |= epilogue_->run_from_piece(arguments, at, at + count);
     }
     return status;
