@@ -79,9 +79,11 @@ class NpuBackend final : public Backend {
   }
   void convert_layout(const Type& type, const Layout&, const void* source, const Layout& to,
                       void* destination) const override {
+    std::optional<WeightCopies> copies;
+    if (!to.empty()) copies.emplace(type, to);
     const size_t bytes = type.shape.num_bytes(type.dtype);
     if (bytes != 0) std::memcpy(destination, source, bytes);
-    if (!to.empty()) WeightCopies(type, to).pack(static_cast<char*>(destination));
+    if (copies) copies->pack(static_cast<char*>(destination));
   }
   int64_t transfer_device_ns(int, size_t bytes) const override {
     return price_transfer(*current_preset(), static_cast<int64_t>(bytes));
