@@ -32,6 +32,18 @@ void fill_run(void* dst, const char* source, int64_t count, size_t element_size)
   }
 }
 
+// Repeats the `bytes` before `end` so many times behind them, in ever larger pieces; the new end.
+char* repeat(char* end, int64_t bytes, int64_t times) {
+  const char* first = end - bytes;
+  for (int64_t rest = bytes * times; rest > 0;) {
+    const int64_t piece = std::min<int64_t>(rest, end - first);
+    std::memcpy(end, first, static_cast<size_t>(piece));
+    end += piece;
+    rest -= piece;
+  }
+  return end;
+}
+
 }  // namespace
 
 BroadcastReader::BroadcastReader(const Shape& from, const Shape& to, size_t element_size)
@@ -83,6 +95,12 @@ void BroadcastReader::read(const void* source, void* dst, int64_t begin, int64_t
     out += n * size;
     count -= n;
     in_run = 0;
+    if (n == run && last > 0 && strides_[last - 1] == 0) {
+      const int64_t again = std::min(count / run, dims_[last - 1] - index[last - 1] - 1);
+      out = repeat(out, run * size, again);
+      count -= again * run;
+      index[last - 1] += again;
+    }
     for (size_t axis = last; axis-- > 0;) {
       offset += strides_[axis];
       if (++index[axis] < dims_[axis]) break;

@@ -3,6 +3,7 @@
 #ifndef KEEL_BACKENDS_COMMON_INDICES_H
 #define KEEL_BACKENDS_COMMON_INDICES_H
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -25,6 +26,15 @@ void with_indices(DType dtype, const void* indices, F&& f) {
 // Throws Error for an index outside [0, size); called before anything is written.
 template <class Index>
 void check_indices(const Index* indices, int64_t count, int64_t size, const std::string& op) {
+  // The extremes first, which takes no branch for each.
+  Index lowest = 0, highest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    lowest = std::min(lowest, indices[i]);
+    highest = std::max(highest, indices[i]);
+  }
+  if (count == 0 || (static_cast<int64_t>(lowest) >= 0 && static_cast<int64_t>(highest) < size)) {
+    return;
+  }
   for (int64_t i = 0; i < count; ++i) {
     const auto index = static_cast<int64_t>(indices[i]);
     if (index >= 0 && index < size) continue;
