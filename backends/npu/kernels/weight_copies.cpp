@@ -62,7 +62,7 @@ WeightCopies::WeightCopies(const Type& type, std::vector<WeightUse> uses)
     problem.transpose_b = use.transposed;
     problem.packed_b = true;
     copies_.push_back({use, plan_cube(problem), align_up(bytes_, kAlignment)});
-    bytes_ = checked_add(copies_.back().offset, cube_packed_bytes(copies_.back().plan), "layout");
+    bytes_ = copies_.back().offset + cube_packed_bytes(copies_.back().plan);
   }
 }
 
