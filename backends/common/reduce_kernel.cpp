@@ -342,10 +342,10 @@ class ReduceKernel final : public Kernel {
       merge(partials, begin, end - begin, to + static_cast<size_t>(begin) * size_of(out_));
       return 0;
     }
+    if (!stays_) return round_and_follow(args, partials, begin, end);
+    uint32_t status = 0;
     void* arguments[kMostReductionArguments];
     std::copy(args + inputs_, args + workspace_at_, arguments + 1);
-    if (!stays_) return round_and_follow(partials, arguments, begin, end);
-    uint32_t status = 0;
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);
       arguments[0] = add_up(partials, at, count);
@@ -354,9 +354,11 @@ class ReduceKernel final : public Kernel {
     return status;
   }
 
-  uint32_t round_and_follow(char* partials, void** arguments, int64_t begin, int64_t end) const {
+  uint32_t round_and_follow(void* const* args, char* partials, int64_t begin, int64_t end) const {
     uint32_t status = 0;
     alignas(64) char reduced[kPiece * sizeof(int64_t)];
+    void* arguments[kMostReductionArguments];
+    std::copy(args + inputs_, args + workspace_at_, arguments + 1);
     arguments[0] = reduced;
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);

@@ -8,6 +8,7 @@
 
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/task_list.h"
+#include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/npu_library.h"
 #include "keel/backends/npu/presets/preset.h"
 #include "keel/graph/passes/passes.h"
@@ -298,11 +299,16 @@ TEST_CASE("fused reductions: f16 that saturates does so before the epilogue and 
   };
   for (const bool squares : {false, true}) {
     std::string tasks;
+    npu::clear_float_status(device("npu"));
     const Tensor together = run(squares ? 200.0f : 40000.0f, squares, true, &tasks);
     CHECK(contains(tasks, squares ? "fused(mul+sum+mul)" : "fused(sum+mul)"));
     CHECK(together.at(0) == 32752);
+    CHECK(npu::float_status(device("npu")) == kFloatStatusF16Overflow);
     CHECK(bit_equal(together, run(squares ? 200.0f : 40000.0f, squares, false, nullptr)));
   }
+  npu::clear_float_status(device("npu"));
+  run(2.0f, true, true, nullptr);
+  CHECK(npu::float_status(device("npu")) == 0);
   npu::select_preset(*before);
 }
 
