@@ -6,6 +6,7 @@
 
 #include "keel/backends/common/place_scratch.h"
 #include "keel/backends/common/task_list.h"
+#include "keel/backends/common/task_text.h"
 #include "keel/backends/common/uses.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -19,14 +20,6 @@ namespace {
 constexpr uint32_t kNoStorage = UINT32_MAX;
 
 size_t bytes_of(const Type& type) { return type.shape.num_bytes(type.dtype); }
-
-std::string types_of(const Node& node) {
-  std::string text;
-  for (const Value& v : node.inputs()) text += (text.empty() ? "" : ", ") + to_string(v.type());
-  std::string outputs;
-  for (const Type& t : node.types()) outputs += (outputs.empty() ? "" : ", ") + to_string(t);
-  return text + " -> " + outputs;
-}
 
 class Lowering {
  public:
@@ -247,7 +240,7 @@ class Lowering {
     emit_kernel(std::move(plan), arguments,
                 {.name = "%" + std::to_string(node.id()),
                  .op = op_text(node),
-                 .types = types_of(node),
+                 .types = types_text(node),
                  .site = node.site(),
                  .inputs = static_cast<uint32_t>(node.inputs().size()),
                  .outputs = std::move(outputs),
@@ -259,18 +252,6 @@ class Lowering {
       float_status_ = new_storage(Space::kFloatStatus, 0, 0, sizeof(uint32_t));
     }
     return float_status_;
-  }
-
-  static std::string op_text(const Node& node) {
-    const std::string& op = node.op_name();
-    if (op != "fused" && op != "fused_product" && op != "fused_reduction") return op;
-    std::string text;
-    for (const auto& body : node.bodies()) {
-      for (const Node& inner : body->nodes()) {
-        if (!inner.has(kSource | kView)) text += (text.empty() ? "" : "+") + inner.op_name();
-      }
-    }
-    return "fused(" + text + ")";
   }
 
   uint32_t output_storage(const Node& node, size_t output, const KernelPlan& plan, Scope& scope) {

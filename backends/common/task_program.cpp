@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "keel/backends/common/task_text.h"
 #include "keel/backends/common/worker_stream.h"
 #include "keel/core/base/error.h"
 
@@ -34,23 +35,5 @@ void TaskProgram::launch(Stream& stream, LaunchArgs& args) {
 }
 
 std::string TaskProgram::describe() const { return keel::describe(list_); }
-
-std::string describe(const TaskList& list) {
-  std::string text;
-  for (size_t i = 0; i < list.tasks.size(); ++i) {
-    const Task& task = list.tasks[i];
-    const TaskInfo& info = list.infos[i];
-    text += std::to_string(i) + "  " + name_of(task.kind) + "  " + info.name;
-    if (!info.op.empty()) text += " = " + info.op;
-    if (!info.types.empty()) text += "  " + info.types;
-    if (task.kernel != nullptr) text += "  block_dim " + std::to_string(info.block_dim);
-    if (!info.reason.empty()) text += "  [" + info.reason + "]";
-    if (task.jump != Jump::kNone) text += "  -> " + std::to_string(task.target);
-    if (task.device_ns != 0) text += "  " + std::to_string(task.device_ns) + " ns (device)";
-    if (info.site.known()) text += "  (" + to_string(info.site) + ")";
-    text += "\n";
-  }
-  return text;
-}
 
 }  // namespace keel

@@ -123,6 +123,12 @@ TEST_CASE("fused products: what surrounds them leaves no task of its own") {
   CHECK(contains(tasks, "fused(cast+div+matmul+mul+sub)"));
   CHECK(contains(tasks, "fused(matmul+mul+sub)"));
   CHECK_FALSE(contains(tasks, "fused(cast+div) "));
+  // All of adam's update follows the product that makes its gradient, or the sum.
+  train({50, 30, 77, 10}, adam(0.01), "npu:0", true, &tasks);
+  const char* update = "mul+mul+add+square+mul+mul+add+sqrt+mul+add+mul+div+sub)";
+  for (const char* gradient : {"div+matmul+", "fused(matmul+", "fused(sum+"}) {
+    CHECK(contains(tasks, gradient + std::string(update)));
+  }
   train({50, 30, 77, 10}, sgd(0.1), "cpu:0", true, &tasks);
   CHECK(contains(tasks, "fused(matmul+add+relu)"));
 }

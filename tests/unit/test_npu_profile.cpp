@@ -68,13 +68,13 @@ class Folder {
 
 // A training step of a small MLP, sunk, fed by a queue.
 struct Training {
-  explicit Training(const std::string& backend = "npu") {
+  explicit Training(const std::string& backend = "npu", bool fuse = true) {
     const Value image = graph.input("image", u8, {-1, 784});
     const Value label = graph.input("label", u8, {-1});
     const Value hidden = relu(dense(cast(image, f32) / 255.0f, 512, {.name = "hidden"}));
     const Value loss = mean(softmax_cross_entropy(dense(hidden, 10, {.name = "logits"}), label));
     const Update update = sgd(0.1).minimize(loss);
-    session.emplace(graph, device(backend + ":0"));
+    session.emplace(graph, device(backend + ":0"), SessionOptions{.fuse = fuse});
     const ElementSpec element{{{"image", {u8, {100, 784}}}, {"label", {u8, {100}}}}};
     auto queue = std::make_shared<DeviceQueue>(session->device(), element);
     loop.emplace(session->sink(update, {loss}, queue));
@@ -112,7 +112,7 @@ TEST_CASE("npu profile: op_summary has the real columns and ratios and durations
     CHECK(text.substr(0, text.find('\n')) ==
           (std::string(preset) == "ascend910" ? kHeader910 : kHeader910B));
     const Table table(text);
-    CHECK(table.rows.size() > 30);
+    CHECK(table.rows.size() > 20);
     double total = 0, end = 0;
     const double begin = table.number(1, "Task Start Time");
     for (size_t row = 1; row < table.rows.size(); ++row) {
@@ -265,7 +265,7 @@ TEST_CASE("npu profile: a step whose control flow depends on data has no time an
 TEST_CASE("npu profile: ten pieces of advice at most and what the f32 cube is") {
   const ModelScope scope;
   select_preset("ascend910");
-  const Training training;
+  const Training training("npu", false);  // one task a node: more than ten
   const Folder folder("profile_ten");
   write_profile(training.loop->program(), {.directory = folder.path()});
   const std::string advice = folder.read("advice.txt");

@@ -1,0 +1,43 @@
+#include "keel/backends/common/task_text.h"
+
+namespace keel {
+
+std::string op_text(const Node& node) {
+  const std::string& op = node.op_name();
+  if (op != "fused" && op != "fused_product" && op != "fused_reduction") return op;
+  std::string text;
+  for (const auto& body : node.bodies()) {
+    for (const Node& inner : body->nodes()) {
+      if (!inner.has(kSource | kView)) text += (text.empty() ? "" : "+") + inner.op_name();
+    }
+  }
+  return "fused(" + text + ")";
+}
+
+std::string types_text(const Node& node) {
+  std::string text;
+  for (const Value& v : node.inputs()) text += (text.empty() ? "" : ", ") + to_string(v.type());
+  std::string outputs;
+  for (const Type& t : node.types()) outputs += (outputs.empty() ? "" : ", ") + to_string(t);
+  return text + " -> " + outputs;
+}
+
+std::string describe(const TaskList& list) {
+  std::string text;
+  for (size_t i = 0; i < list.tasks.size(); ++i) {
+    const Task& task = list.tasks[i];
+    const TaskInfo& info = list.infos[i];
+    text += std::to_string(i) + "  " + name_of(task.kind) + "  " + info.name;
+    if (!info.op.empty()) text += " = " + info.op;
+    if (!info.types.empty()) text += "  " + info.types;
+    if (task.kernel != nullptr) text += "  block_dim " + std::to_string(info.block_dim);
+    if (!info.reason.empty()) text += "  [" + info.reason + "]";
+    if (task.jump != Jump::kNone) text += "  -> " + std::to_string(task.target);
+    if (task.device_ns != 0) text += "  " + std::to_string(task.device_ns) + " ns (device)";
+    if (info.site.known()) text += "  (" + to_string(info.site) + ")";
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace keel
