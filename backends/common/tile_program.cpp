@@ -387,9 +387,10 @@ uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
                                 int64_t stride) const {
   uint32_t status = 0;
   alignas(64) char registers[kRegisterFileBytes];
-  // Short rows that follow each other are better taken as one long one.
-  const bool flat =
-      piece.columns == row_elements_ && stride == row_elements_ && row_elements_ < kShortRow;
+  // Rows that follow each other are better taken as one long one, unless a row that all share is
+  // read between them.
+  const bool flat = piece.columns == row_elements_ && stride == row_elements_ &&
+                    (row_elements_ < kShortRow || loads_.empty());
   const int64_t rows = flat ? 1 : piece.rows;
   const int64_t columns = flat ? piece.rows * piece.columns : piece.columns;
   const int64_t widest = std::min(columns, tile_);
