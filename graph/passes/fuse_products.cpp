@@ -44,7 +44,8 @@ class ProductFuser {
         answers_(from, op_, supports),
         live_(live_nodes(from)),
         readers_(from, live_),
-        tails_(from, live_, readers_, report) {}
+        tails_(from, live_, readers_, report),
+        emitted_(from.size(), false) {}
 
   void run() {
     for (const Node& node : from_.nodes()) {
@@ -190,7 +191,8 @@ class ProductFuser {
   // ---- rewriting
 
   void emit(const Node& node) {
-    if (node.op_name() == "input" || !emitted_.insert(node.id()).second) return;
+    if (node.op_name() == "input" || emitted_[node.id()]) return;
+    emitted_[node.id()] = true;
     if (is_product(node)) {
       if (tails_.of(node.id()) != nullptr) return;  // comes where its tail begins
       if (loads_something(node.id())) return emit_fused(node.id());
@@ -224,7 +226,7 @@ class ProductFuser {
   // At the first node of a tail; what it reads and the graph has later is brought forward.
   void emit_tail(uint32_t id) {
     std::vector<const Node*> open = tails_.nodes_with(id);
-    for (const Node* own : open) emitted_.insert(own->id());
+    for (const Node* own : open) emitted_[own->id()] = true;
     std::set<uint32_t> missing;
     while (!open.empty()) {
       const Node& node = *open.back();
@@ -273,7 +275,7 @@ class ProductFuser {
   ProductTails tails_;
   ProductLoads loads_;
   std::unordered_set<uint32_t> gathered_;  // nodes that products do as they load
-  std::unordered_set<uint32_t> emitted_;
+  std::vector<bool> emitted_;              // by node
 };
 
 }  // namespace

@@ -38,8 +38,8 @@ std::string ProductTails::find_epilogue(uint32_t product) {
   }
   if (readers_.fetched(result)) return "the product is a result of the step, too";
   if (readers.size() > 1) return described(graph_.node(readers[1])) + " reads it, too";
-  if (product_of_.contains(reader.id())) return "another product is computed with it";
-  tails_[product].epilogue = &reader;
+  if (product_of_[reader.id()] != kNone) return "another product is computed with it";
+  tail_for(product).epilogue = &reader;
   product_of_[reader.id()] = product;
   return "";
 }
@@ -57,12 +57,12 @@ bool ProductTails::find_rows(uint32_t product) {
   bool any = false;
   for (const uint32_t id : readers) {
     const Node& node = graph_.node(id);
-    if (!node.has(kRowWise) || product_of_.contains(id)) continue;
+    if (!node.has(kRowWise) || product_of_[id] != kNone) continue;
     if (!stands_beside(node, last, product)) {
       tell(last, node, "what else it reads follows from these rows");
       continue;
     }
-    tails_[product].rows.push_back(&node);
+    tail_for(product).rows.push_back(&node);
     product_of_[id] = product;
     any = true;
   }
@@ -95,10 +95,7 @@ bool ProductTails::stands_beside(const Node& row, const Node& last, uint32_t pro
 
 // What of the product and its tail others read.
 Values ProductTails::outputs_of(uint32_t product) const {
-  const auto is_outside = [&](uint32_t reader) {
-    const auto it = product_of_.find(reader);
-    return it == product_of_.end() || it->second != product;
-  };
+  const auto is_outside = [&](uint32_t reader) { return product_of_[reader] != product; };
   Values outputs;
   for (const Node* node : nodes_with(product)) {
     for (size_t i = 0; i < node->types().size(); ++i) {
@@ -114,9 +111,9 @@ Values ProductTails::outputs_of(uint32_t product) const {
 
 void ProductTails::tell_rows_apart() const {
   for (const Node& node : graph_.nodes()) {
-    if (!live_[node.id()] || !node.has(kRowWise) || product_of_.contains(node.id())) continue;
+    if (!live_[node.id()] || !node.has(kRowWise) || product_of_[node.id()] != kNone) continue;
     const Node& maker = node.input(0).node();
-    if (!is_elementwise(maker) || product_of_.contains(maker.id())) continue;
+    if (!is_elementwise(maker) || product_of_[maker.id()] != kNone) continue;
     tell(maker, node, "no product makes these rows");
   }
 }
@@ -124,12 +121,6 @@ void ProductTails::tell_rows_apart() const {
 const ProductTail* ProductTails::of(uint32_t product) const {
   const auto it = tails_.find(product);
   return it == tails_.end() ? nullptr : &it->second;
-}
-
-std::optional<uint32_t> ProductTails::product_with(uint32_t node) const {
-  if (tails_.contains(node)) return node;
-  const auto it = product_of_.find(node);
-  return it == product_of_.end() ? std::nullopt : std::optional(it->second);
 }
 
 std::vector<const Node*> ProductTails::nodes_with(uint32_t product) const {
@@ -142,16 +133,14 @@ std::vector<const Node*> ProductTails::nodes_with(uint32_t product) const {
 
 void ProductTails::drop_rows(uint32_t product) {
   ProductTail& tail = tails_.at(product);
-  for (const Node* row : tail.rows) product_of_.erase(row->id());
+  if (tail.epilogue == nullptr) return drop(product);
+  for (const Node* row : tail.rows) product_of_[row->id()] = kNone;
   tail.rows.clear();
-  if (tail.epilogue == nullptr)
-    tails_.erase(product);
-  else
-    tail.outputs = outputs_of(product);
+  tail.outputs = outputs_of(product);
 }
 
 void ProductTails::drop(uint32_t product) {
-  for (const Node* node : nodes_with(product)) product_of_.erase(node->id());
+  for (const Node* node : nodes_with(product)) product_of_[node->id()] = kNone;
   tails_.erase(product);
 }
 

@@ -21,7 +21,11 @@ class ProductTails {
   // REQUIRES that all outlive this. What stays apart is told to `report`, if there is one.
   ProductTails(const Graph& graph, const std::vector<bool>& live, const ValueReaders& readers,
                FuseReport* report)
-      : graph_(graph), live_(live), readers_(readers), report_(report) {}
+      : graph_(graph),
+        live_(live),
+        readers_(readers),
+        report_(report),
+        product_of_(graph.size(), kNone) {}
 
   // `products`: the ids of all of them, rising.
   void find(const std::vector<uint32_t>& products);
@@ -31,7 +35,9 @@ class ProductTails {
   // Null where the product has none.
   const ProductTail* of(uint32_t product) const;
   // The product with a tail that the node is, or is in the tail of.
-  std::optional<uint32_t> product_with(uint32_t node) const;
+  std::optional<uint32_t> product_with(uint32_t node) const {
+    return product_of_[node] == kNone ? std::nullopt : std::optional(product_of_[node]);
+  }
   // A product with a tail and its nodes.
   std::vector<const Node*> nodes_with(uint32_t product) const;
 
@@ -39,6 +45,12 @@ class ProductTails {
   void drop(uint32_t product);
 
  private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  ProductTail& tail_for(uint32_t product) {
+    product_of_[product] = product;
+    return tails_[product];
+  }
   void find_tail(uint32_t product);
   std::string find_epilogue(uint32_t product);
   bool find_rows(uint32_t product);
@@ -50,8 +62,8 @@ class ProductTails {
   const std::vector<bool>& live_;
   const ValueReaders& readers_;
   FuseReport* report_;
-  std::unordered_map<uint32_t, ProductTail> tails_;    // by product
-  std::unordered_map<uint32_t, uint32_t> product_of_;  // by node of a tail
+  std::unordered_map<uint32_t, ProductTail> tails_;  // by product
+  std::vector<uint32_t> product_of_;                 // by node: the product that has it, or is it
 };
 
 }  // namespace keel
