@@ -3,13 +3,10 @@
 #include <algorithm>
 
 namespace keel {
-namespace {
 
 bool is_identity(const Graph& body) {
   return body.outputs().size() == 1 && body.outputs()[0] == body.inputs()[0];
 }
-
-}  // namespace
 
 bool is_product(const Node& node) {
   return node.has(kProduct) || node.op_name() == "fused_product";

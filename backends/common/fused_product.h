@@ -11,6 +11,9 @@
 
 namespace keel {
 
+// Whether an epilogue's body only hands on what it is given.
+bool is_identity(const Graph& body);
+
 // Whether a node is a product, by itself or fused.
 bool is_product(const Node& node);
 

@@ -2,16 +2,13 @@
 
 #include <string>
 
+#include "keel/backends/common/fused_product.h"
 #include "keel/backends/common/reduce_kernel.h"
 #include "keel/backends/common/uses.h"
 #include "keel/graph/passes/cloner.h"
 
 namespace keel {
 namespace {
-
-bool is_identity(const Graph& body) {
-  return body.outputs().size() == 1 && body.outputs()[0] == body.inputs()[0];
-}
 
 Support fits_the_stack(const Graph& body) {
   const size_t arguments = body.inputs().size() + body.outputs().size();

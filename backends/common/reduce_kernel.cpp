@@ -219,7 +219,7 @@ class ReduceKernel final : public Kernel {
   uint32_t compute_and_reduce(void* const* args, int block) const {
     alignas(64) char scratch[kReduceChunk * sizeof(int64_t)];
     int64_t end = 0;
-    if (ascends_) {
+    if (ascends_ && elements_ != 0) {
       const int64_t task = first_task(block + 1);
       end = block + 1 == blocks_
                 ? elements_

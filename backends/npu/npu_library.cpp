@@ -45,11 +45,10 @@ struct Packed {
 
 Packed packed_parts(const Node& node, const StateLayouts& layouts) {
   Packed packed;
-  const StateLayout* right = layout_of(layouts, node.input(1));
-  const auto use = right == nullptr ? std::nullopt : weight_use(FusedProduct(node));
-  if (use) {
+  if (const auto use = copy_read_by(FusedProduct(node), layouts)) {
     packed.packing.right = static_cast<int64_t>(size_of(use->round_to));
-    packed.text = right->state + " packed once for the cube: read in " + name_of(use->round_to);
+    packed.text = layout_of(layouts, node.input(1))->state + " packed once for the cube: read in " +
+                  name_of(use->round_to);
   }
   for (size_t i = 0; i < node.types().size(); ++i) {
     const auto it = layouts.find(node.output(i));

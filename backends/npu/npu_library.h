@@ -18,10 +18,10 @@ class NpuLibrary final : public KernelLibrary {
       : preset_(std::move(preset)), options_(block_dim_options()) {}
 
   Support supports(const Node& node) const override;
-  // Prices each kernel: throws Error for an op without a price.
   StateLayouts choose_layouts(const Graph& step) const override {
     return choose_weight_layouts(step);
   }
+  // Prices each kernel: throws Error for an op without a price.
   KernelPlan plan(const Node& node, const StateLayouts& layouts) const override;
   KernelPlan plan_copy(size_t bytes) const override;
   int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }

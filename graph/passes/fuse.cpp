@@ -205,9 +205,10 @@ class Fuser {
                               clusters_.cluster_of[producer.id()] != Clusters::kNone;
         // Of products, the rows that they may make and reductions the passes report that fuse
         // those.
-        const uint32_t others = kProduct | kReduction;
-        const bool rows = node.has(kRowWise) && v == node.input(0);
-        if (!concerns || producer.has(kSource | others) || node.has(others) || rows) continue;
+        const bool others = producer.has(kProduct) || node.has(kProduct) ||
+                            is_reduction(producer) || is_reduction(node) ||
+                            (node.has(kRowWise) && v == node.input(0));
+        if (!concerns || producer.has(kSource) || others) continue;
         if (clusters_.together(producer.id(), node.id())) continue;
         report_->add(described(producer) + " -> " + described(node) + ": " +
                          why_not_fused(clusters_, producer, node),

@@ -202,6 +202,10 @@ bool is_elementwise(const Node& node) {
   return node.has(kElementwise) && !node.has(kEffect | kSource | kRandom);
 }
 
+bool is_reduction(const Node& node) {
+  return node.has(kReduction) && node.types().size() == 1 && node.inputs().size() == 1;
+}
+
 bool is_scalar_constant(const Value& value) {
   return value.node().op_name() == "constant" && value.shape().rank() == 0;
 }

@@ -33,6 +33,9 @@ std::string line_of(const Node& node);
 // Whether a node computes each element of its results from those at its place, and does no more.
 bool is_elementwise(const Node& node);
 
+// Whether a node combines the elements of its only input along axes: what fuse_reductions is for.
+bool is_reduction(const Node& node);
+
 // Whether a scalar constant is copied into the cluster that reads it.
 bool is_scalar_constant(const Value& value);
 

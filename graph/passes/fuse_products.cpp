@@ -194,7 +194,12 @@ class ProductFuser {
     if (node.op_name() == "input" || emitted_[node.id()]) return;
     emitted_[node.id()] = true;
     if (is_product(node)) {
-      if (tails_.of(node.id()) != nullptr) return;  // comes where its tail begins
+      if (const ProductTail* tail = tails_.of(node.id())) {
+        // Comes where its tail begins, or here where others may read it before that.
+        const Values& left = tail->outputs;
+        if (std::find(left.begin(), left.end(), node.output()) != left.end()) emit_tail(node.id());
+        return;
+      }
       if (loads_something(node.id())) return emit_fused(node.id());
     }
     if (const auto product = tails_.product_with(node.id())) return emit_tail(*product);

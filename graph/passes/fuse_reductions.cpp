@@ -86,7 +86,9 @@ class ReductionFuser {
     for (const Assignment& a : from_.updates()) fetched_.insert(a.next);
     std::vector<uint32_t> reductions;
     for (const Node& node : from_.nodes()) {
-      if (live_[node.id()] && is_reduction(node)) reductions.push_back(node.id());
+      if (live_[node.id()] && is_reduction(node) && node.input(0).shape().known()) {
+        reductions.push_back(node.id());
+      }
     }
     // The latest first: the one that a cluster with several finds at hand.
     for (auto id = reductions.rbegin(); id != reductions.rend(); ++id) find_epilogue(*id);
@@ -101,11 +103,6 @@ class ReductionFuser {
   }
 
  private:
-  static bool is_reduction(const Node& node) {
-    return node.has(kReduction) && node.types().size() == 1 && node.inputs().size() == 1 &&
-           node.type().shape.known() && node.input(0).shape().known();
-  }
-
   // ---- what could be computed with a reduction
 
   // Why not all that a value is read for can be computed with what makes or reads it; empty: it
@@ -242,8 +239,8 @@ class ReductionFuser {
   }
 
   // Whether the epilogue can be computed where the reduction is. That is where it is put, since
-  // what is reduced is mostly larger than what comes of it and need not live on; but not where it
-  // would write a state's next value before others have read the old one.
+  // what is reduced is mostly larger than what comes of it and need not live on; but not where
+  // others are still to read a state that it reads: its next value may be what is computed here.
   bool may_come_now(uint32_t id) const {
     const auto it = epilogues_.find(id);
     if (it == epilogues_.end()) return true;

@@ -9,6 +9,13 @@
 
 namespace keel {
 
+namespace {
+
+// Nodes between a product and what its rows read: a handful where a loss is a mean.
+constexpr size_t kMostSeen = 500;
+
+}  // namespace
+
 // The latest product first: the one that a cluster with several finds at hand.
 void ProductTails::find(const std::vector<uint32_t>& products) {
   for (auto id = products.rbegin(); id != products.rend(); ++id) find_tail(*id);
@@ -59,7 +66,7 @@ bool ProductTails::find_rows(uint32_t product) {
     const Node& node = graph_.node(id);
     if (!node.has(kRowWise) || product_of_[id] != kNone) continue;
     if (!stands_beside(node, last, product)) {
-      tell(last, node, "what else it reads follows from these rows");
+      tell(last, node, "what else it reads may follow from these rows");
       continue;
     }
     tail_for(product).rows.push_back(&node);
@@ -70,8 +77,8 @@ bool ProductTails::find_rows(uint32_t product) {
 }
 
 // Whether all that the row-wise node reads beside what `last` gives it can be there before the
-// product is. Tails count as one node each: those of later products are known, and no node that is
-// older than a product follows from it.
+// product is; false, too, where that would take long to tell. Tails count as one node each: those
+// of later products are known, and no node that is older than a product follows from it.
 bool ProductTails::stands_beside(const Node& row, const Node& last, uint32_t product) const {
   std::unordered_set<uint32_t> seen;
   std::vector<const Node*> open;
@@ -82,6 +89,7 @@ bool ProductTails::stands_beside(const Node& row, const Node& last, uint32_t pro
     if (i != 0 || row.input(0).node_id() != last.id()) visit(row.input(i));
   }
   while (!open.empty()) {
+    if (seen.size() > kMostSeen) return false;
     const Node& node = *open.back();
     open.pop_back();
     const std::optional<uint32_t> with = product_with(node.id());

@@ -96,12 +96,11 @@ class CubeKernel final : public Kernel {
 
   void find_packed_operand(const FusedProduct& fused, const StateLayouts& layouts,
                            CubeProblem& problem) {
-    const Value right = fused.node().input(1);
-    const StateLayout* layout = layout_of(layouts, right);
-    const auto use = layout == nullptr ? std::nullopt : weight_use(fused);
+    const auto use = copy_read_by(fused, layouts);
     if (!use) return;
+    const Value right = fused.node().input(1);
     problem.packed_b = true;
-    packed_at_ = WeightCopies(right.type(), layout->layout).offset(*use);
+    packed_at_ = WeightCopies(right.type(), layout_of(layouts, right)->layout).offset(*use);
   }
 
   void find_kept_copies(const Node& node, const StateLayouts& layouts) {

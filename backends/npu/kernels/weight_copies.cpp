@@ -75,6 +75,10 @@ Layout WeightCopies::layout() const {
   return word;
 }
 
+bool WeightCopies::keeps(const WeightUse& use) const {
+  return std::any_of(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.use == use; });
+}
+
 size_t WeightCopies::offset(const WeightUse& use) const {
   return std::find_if(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.use == use; })
       ->offset;
@@ -154,6 +158,15 @@ std::optional<WeightUse> weight_use(const FusedProduct& fused) {
     return std::nullopt;
   }
   return WeightUse{problem.transpose_b, problem.round_to};
+}
+
+std::optional<WeightUse> copy_read_by(const FusedProduct& product, const StateLayouts& layouts) {
+  const Value right = product.node().input(1);
+  const StateLayout* layout = layout_of(layouts, right);
+  if (layout == nullptr || right.type() != root_of(right).type()) return std::nullopt;
+  const auto use = weight_use(product);
+  if (!use || !WeightCopies(right.type(), layout->layout).keeps(*use)) return std::nullopt;
+  return use;
 }
 
 StateLayouts choose_weight_layouts(const Graph& step) {

@@ -34,6 +34,7 @@ class WeightCopies {
 
   Layout layout() const;
   size_t bytes() const noexcept { return bytes_; }
+  bool keeps(const WeightUse& use) const;
   // Where in a home the copy begins. REQUIRES that it is kept.
   size_t offset(const WeightUse& use) const;
 
@@ -72,6 +73,10 @@ CubeProblem cube_problem(const FusedProduct& product);
 // packed: a copy in f32 would be as many bytes to write and to read as packing it anew reads, and
 // measures no faster.
 std::optional<WeightUse> weight_use(const FusedProduct& product);
+
+// The copy that a product reads in place of its right operand; nothing where it reads that: its
+// layout keeps none for this use, or the operand shows the weight in another shape.
+std::optional<WeightUse> copy_read_by(const FusedProduct& product, const StateLayouts& layouts);
 
 // The states of a step that get copies: f32 matrices that wide products of the step read as their
 // right operands, and whose next value another product's epilogue makes. A weight that nothing
