@@ -175,8 +175,9 @@ class CubeKernel final : public Kernel {
     blocks_ =
         static_cast<int>(std::clamp<int64_t>(std::min(bands_ * count_, worth), 1, kMostBlocks));
     size_t rows = plan_.problem.m, columns = plan_.problem.n;
-    (by_columns_ ? columns : rows) =
-        static_cast<size_t>(std::min(side_, (steps() + bands_ - 1) / bands_ * step_));
+    int64_t widest = 0;
+    for (int64_t i = 0; i < bands_; ++i) widest = std::max(widest, edge(i + 1) - edge(i));
+    (by_columns_ ? columns : rows) = static_cast<size_t>(widest);
     cube_scratch_ = align_up(cube_scratch_bytes(plan_, rows, columns), 64);
     const size_t piece = cube_piece_elements(plan_, rows, columns);
     if (round_ != nullptr || epilogue_) sums_ = align_up(piece * sizeof(float), 64);
@@ -188,13 +189,17 @@ class CubeKernel final : public Kernel {
   // Of the side that is cut, in whole steps of the kernel.
   int64_t steps() const { return (side_ + step_ - 1) / step_; }
 
+  // Where band `i` begins: at the step nearest to an even cut, the later one of two, since the
+  // caller's own band, the first, begins first.
+  int64_t edge(int64_t i) const {
+    return i == bands_ ? side_ : std::min(side_, (side_ * i / bands_ + step_ / 2) / step_ * step_);
+  }
+
   CubeRange band(int64_t index) const {
-    const auto edge = [&](int64_t i) {
-      return static_cast<size_t>(std::min(side_, steps() * i / bands_ * step_));
-    };
+    const auto begin = static_cast<size_t>(edge(index)), end = static_cast<size_t>(edge(index + 1));
     const CubeProblem& p = plan_.problem;
-    if (by_columns_) return {0, p.m, edge(index), edge(index + 1)};
-    return {edge(index), edge(index + 1), 0, p.n};
+    if (by_columns_) return {0, p.m, begin, end};
+    return {begin, end, 0, p.n};
   }
 
   // One band; `scratch` is the block's. Returns the status bits raised.
