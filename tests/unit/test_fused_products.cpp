@@ -11,6 +11,7 @@
 #include "keel/ops/nn/optimizers.h"
 #include "keel/ops/reduce.h"
 
+#include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/fusing.h"
 #include "support/threads.h"
@@ -19,18 +20,17 @@ namespace keel {
 namespace {
 
 using keel_test::Threads;
+using testing::all_equal;
 using testing::contains;
 using testing::error_of;
+using testing::run_case;
+using testing::StepCase;
 
 Tensor bytes(const Shape& shape, uint32_t seed) {
   Tensor t(u8, shape);
   for (uint8_t& x : t.data<uint8_t>())
     x = static_cast<uint8_t>((seed = seed * 1664525 + 1013904223) >> 24);
   return t;
-}
-
-bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), bit_equal);
 }
 
 using Activation = Value (*)(Operand, CallSite);
@@ -67,25 +67,6 @@ std::vector<Tensor> train(const Net& net, const Optimizer& optimizer, const std:
   return results;
 }
 
-// A step of any graph over f32 inputs and states "s0", "s1" ...: fetches, then states.
-struct Case {
-  std::function<std::pair<Update, Values>(Graph&)> build;
-  std::vector<Tensor> inputs;
-};
-
-std::vector<Tensor> run_case(const Case& c, const std::string& where, bool fuse,
-                             std::string* tasks = nullptr) {
-  Graph g;
-  const auto [update, fetches] = c.build(g);
-  Session session(g, device(where), {.fuse = fuse});
-  Feeds feeds;
-  for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], c.inputs.at(i)});
-  if (tasks != nullptr) *tasks = session.describe(update, fetches, feeds);
-  std::vector<Tensor> results = session.run(update, fetches, feeds);
-  for (const Value& state : g.states()) results.push_back(session.read(state));
-  return results;
-}
-
 Tensor noise(const Shape& shape, uint32_t seed) {
   Tensor t(f32, shape);
   for (float& x : t.data<float>()) {
@@ -106,11 +87,11 @@ TEST_CASE("fused products: nets of any shape train to the bits of separate tasks
     CAPTURE(where);
     for (const Net& net : nets) {
       CAPTURE(net.hidden);
-      CHECK(equal(train(net, sgd(0.1), where, true), train(net, sgd(0.1), where, false)));
+      CHECK(all_equal(train(net, sgd(0.1), where, true), train(net, sgd(0.1), where, false)));
       const auto with_adam = train(net, adam(0.01), where, true);
-      CHECK(equal(with_adam, train(net, adam(0.01), where, false)));
+      CHECK(all_equal(with_adam, train(net, adam(0.01), where, false)));
       const Threads three(3);
-      CHECK(equal(with_adam, train(net, adam(0.01), where, true)));
+      CHECK(all_equal(with_adam, train(net, adam(0.01), where, true)));
     }
   }
 }
@@ -135,18 +116,18 @@ TEST_CASE("fused products: what surrounds them leaves no task of its own") {
 
 TEST_CASE("fused products: an operand that is updated in the same pass is read whole first") {
   // w is an operand, is read by the epilogue, and the result is its next value.
-  const Case c{[](Graph& g) {
-                 const Value x = g.input("x", f32, {96, 96});
-                 const Value w = g.state("w", normal({96, 96}, 0, 1));
-                 const Value next = w - matmul(x, w) * 0.25f;
-                 return std::pair(Update{{{w, next}}}, Values{});
-               },
-               {noise({96, 96}, 5)}};
+  const StepCase c{[](Graph& g) {
+                     const Value x = g.input("x", f32, {96, 96});
+                     const Value w = g.state("w", normal({96, 96}, 0, 1));
+                     const Value next = w - matmul(x, w) * 0.25f;
+                     return std::pair(Update{{{w, next}}}, Values{});
+                   },
+                   {noise({96, 96}, 5)}};
   for (const char* where : {"npu:0", "cpu:0"}) {
     std::string tasks;
     const auto together = run_case(c, where, true, &tasks);
     CHECK(contains(tasks, "fused(matmul+mul+sub)"));
-    CHECK(equal(together, run_case(c, where, false)));
+    CHECK(all_equal(together, run_case(c, where, false)));
   }
 }
 
@@ -173,12 +154,12 @@ TEST_CASE("fused products: batches and broadcast operands and residuals") {
     CAPTURE(where);
     for (const Shapes& s : shapes) {
       CAPTURE(to_string(s.b));
-      const Case c{build(s.a, s.b, s.r, s.transpose),
-                   {noise(s.a, 1), noise(s.b, 2), noise(s.r, 3)}};
+      const StepCase c{build(s.a, s.b, s.r, s.transpose),
+                       {noise(s.a, 1), noise(s.b, 2), noise(s.r, 3)}};
       std::string tasks;
       const auto together = run_case(c, where, true, &tasks);
       CHECK(contains(tasks, "fused(matmul+"));
-      CHECK(equal(together, run_case(c, where, false)));
+      CHECK(all_equal(together, run_case(c, where, false)));
     }
   }
 }
@@ -224,7 +205,7 @@ TEST_CASE("fused products: rows of bytes are gathered as they are loaded") {
         }
         results[fuse].push_back(session.read(net.g.states()[0]));
       }
-      CHECK(equal(results[0], results[1]));
+      CHECK(all_equal(results[0], results[1]));
     }
   }
 }
@@ -254,19 +235,19 @@ TEST_CASE("fused products: a row number out of range is an error that changes no
 TEST_CASE("fused products: products of halves round before what follows them") {
   for (const DType low : {f16, bf16}) {
     for (const bool wide : {false, true}) {
-      const Case c{[=](Graph& g) {
-                     const Value x = cast(g.input("x", f32, {70, 50}), low);
-                     const Value y = cast(g.input("y", f32, {50, 130}), low);
-                     const Value b = cast(g.input("b", f32, {130}), wide ? f32 : low);
-                     const Value product = matmul(x, y, {.wide = wide});
-                     return std::pair(Update{}, Values{cast(relu(product + b), f32)});
-                   },
-                   {noise({70, 50}, 1), noise({50, 130}, 2), noise({130}, 3)}};
+      const StepCase c{[=](Graph& g) {
+                         const Value x = cast(g.input("x", f32, {70, 50}), low);
+                         const Value y = cast(g.input("y", f32, {50, 130}), low);
+                         const Value b = cast(g.input("b", f32, {130}), wide ? f32 : low);
+                         const Value product = matmul(x, y, {.wide = wide});
+                         return std::pair(Update{}, Values{cast(relu(product + b), f32)});
+                       },
+                       {noise({70, 50}, 1), noise({50, 130}, 2), noise({130}, 3)}};
       std::string tasks;
       const auto together = run_case(c, "npu:0", true, &tasks);
       CHECK(contains(tasks, "matmul+add+relu"));
-      CHECK(equal(together, run_case(c, "npu:0", false)));
-      CHECK(equal(run_case(c, "cpu:0", true), run_case(c, "cpu:0", false)));
+      CHECK(all_equal(together, run_case(c, "npu:0", false)));
+      CHECK(all_equal(run_case(c, "cpu:0", true), run_case(c, "cpu:0", false)));
     }
   }
 }
@@ -296,7 +277,7 @@ TEST_CASE("fused products: losses of rows and gradients are those of separate ta
   for (const Rows& r : cases) {
     CAPTURE(r.rows);
     CAPTURE(r.columns);
-    const Case c{
+    const StepCase c{
         [&](Graph& g) {
           const Value x = g.input("x", f32, {r.rows, r.depth});
           const Value w = g.input("w", f32, {r.depth, r.columns});
@@ -320,28 +301,29 @@ TEST_CASE("fused products: losses of rows and gradients are those of separate ta
       CAPTURE(tasks);
       CHECK(contains(tasks, "fused(matmul+"));
       CHECK_FALSE(contains(tasks, "= softmax_cross_entropy"));
-      CHECK(equal(together, run_case(c, where, false)));
+      CHECK(all_equal(together, run_case(c, where, false)));
       for (const int threads : {2, 5}) {
         const Threads several(threads);
-        CHECK(equal(together, run_case(c, where, true)));
+        CHECK(all_equal(together, run_case(c, where, true)));
       }
     }
   }
 }
 
 TEST_CASE("fused products: softmax of batches of products") {
-  const Case c{[](Graph& g) {
-                 const Value x = g.input("x", f32, {3, 40, 16});
-                 const Value y = g.input("y", f32, {3, 30, 16});
-                 const Value scores = matmul(x, y, {.transpose_b = true}) * 0.25f;
-                 return std::pair(Update{}, Values{softmax(scores), log_softmax(scores), scores});
-               },
-               {noise({3, 40, 16}, 1), noise({3, 30, 16}, 2)}};
+  const StepCase c{
+      [](Graph& g) {
+        const Value x = g.input("x", f32, {3, 40, 16});
+        const Value y = g.input("y", f32, {3, 30, 16});
+        const Value scores = matmul(x, y, {.transpose_b = true}) * 0.25f;
+        return std::pair(Update{}, Values{softmax(scores), log_softmax(scores), scores});
+      },
+      {noise({3, 40, 16}, 1), noise({3, 30, 16}, 2)}};
   for (const char* where : {"npu:0", "cpu:0"}) {
     std::string tasks;
     const auto together = run_case(c, where, true, &tasks);
     CHECK(contains(tasks, "fused(matmul+mul+softmax+log_softmax)"));
-    CHECK(equal(together, run_case(c, where, false)));
+    CHECK(all_equal(together, run_case(c, where, false)));
   }
 }
 

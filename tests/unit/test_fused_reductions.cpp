@@ -15,6 +15,7 @@
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/optimizers.h"
 
+#include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/threads.h"
 
@@ -22,13 +23,12 @@ namespace keel {
 namespace {
 
 using keel_test::Threads;
+using testing::all_equal;
 using testing::contains;
+using testing::run_case;
+using testing::StepCase;
 
 constexpr const char* kDevices[] = {"npu:0", "cpu:0"};
-
-bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), bit_equal);
-}
 
 // Values of any dtype, small enough that no sum leaves it.
 Tensor noise(DType dtype, const Shape& shape, uint32_t seed) {
@@ -40,25 +40,6 @@ Tensor noise(DType dtype, const Shape& shape, uint32_t seed) {
     }
   });
   return t;
-}
-
-// A step of any graph over inputs and states: fetches, then states.
-struct Case {
-  std::function<std::pair<Update, Values>(Graph&)> build;
-  std::vector<Tensor> inputs;
-};
-
-std::vector<Tensor> run_case(const Case& c, const std::string& where, bool fuse,
-                             std::string* tasks = nullptr) {
-  Graph g;
-  const auto [update, fetches] = c.build(g);
-  Session session(g, device(where), {.fuse = fuse});
-  Feeds feeds;
-  for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], c.inputs.at(i)});
-  if (tasks != nullptr) *tasks = session.describe(update, fetches, feeds);
-  std::vector<Tensor> results = session.run(update, fetches, feeds);
-  for (const Value& state : g.states()) results.push_back(session.read(state));
-  return results;
 }
 
 struct Reduced {
@@ -102,15 +83,15 @@ TEST_CASE("fused reductions: any shape gives the bits of separate tasks and abou
     CAPTURE(to_string(r.shape));
     CAPTURE(r.axes.size());
     const Shape last = r.shape.rank() == 0 ? Shape{} : Shape{r.shape.back()};
-    const Case c{[&](Graph& g) {
-                   const Value a = g.input("a", f32, r.shape);
-                   const Value b = g.input("b", f32, last);
-                   const Value scale = g.input("scale", f32, {});
-                   const Value squares = square(a - b) * 0.5f;
-                   const Value total = sum(squares, r.axes, r.keepdims);
-                   return std::pair(Update{}, Values{total * scale + 1.0f});
-                 },
-                 {noise(f32, r.shape, 1), noise(f32, last, 2), Tensor::full(f32, {}, 0.37)}};
+    const StepCase c{[&](Graph& g) {
+                       const Value a = g.input("a", f32, r.shape);
+                       const Value b = g.input("b", f32, last);
+                       const Value scale = g.input("scale", f32, {});
+                       const Value squares = square(a - b) * 0.5f;
+                       const Value total = sum(squares, r.axes, r.keepdims);
+                       return std::pair(Update{}, Values{total * scale + 1.0f});
+                     },
+                     {noise(f32, r.shape, 1), noise(f32, last, 2), Tensor::full(f32, {}, 0.37)}};
     const std::vector<Tensor> expected = run_case(c, "ref:0", false);
     for (const char* where : kDevices) {
       CAPTURE(std::string(where));
@@ -118,10 +99,10 @@ TEST_CASE("fused reductions: any shape gives the bits of separate tasks and abou
       const auto apart = run_case(c, where, false);
       const auto together = run_case(c, where, true, &tasks);
       CHECK(contains(tasks, "sum+mul+add)"));
-      CHECK(equal(together, apart));
+      CHECK(all_equal(together, apart));
       for (const int threads : {1, 2, 5}) {
         const Threads scope(threads);
-        CHECK(equal(run_case(c, where, true), apart));
+        CHECK(all_equal(run_case(c, where, true), apart));
       }
       REQUIRE(together[0].shape() == expected[0].shape());
       const double count = static_cast<double>(r.shape.num_elements()) + 1;
@@ -146,20 +127,21 @@ TEST_CASE("fused reductions: each op and dtype gives the bits of separate tasks"
         CAPTURE(std::string(name_of(dtype)));
         CAPTURE(to_string(r.shape));
         const Shape last{r.shape.back()};
-        const Case c{[&, of = reduce](Graph& g) {
-                       const Value a = g.input("a", dtype, r.shape);
-                       const Value b = g.input("b", dtype, last);
-                       const Value x = of(a * b + a, r.axes, false, {});
-                       const Value y = x - g.input("c", dtype, {});
-                       return std::pair(Update{}, Values{y, neg(y)});
-                     },
-                     {noise(dtype, r.shape, 1), noise(dtype, last, 2), Tensor::full(dtype, {}, 1)}};
+        const StepCase c{
+            [&, of = reduce](Graph& g) {
+              const Value a = g.input("a", dtype, r.shape);
+              const Value b = g.input("b", dtype, last);
+              const Value x = of(a * b + a, r.axes, false, {});
+              const Value y = x - g.input("c", dtype, {});
+              return std::pair(Update{}, Values{y, neg(y)});
+            },
+            {noise(dtype, r.shape, 1), noise(dtype, last, 2), Tensor::full(dtype, {}, 1)}};
         for (const char* where : kDevices) {
           CAPTURE(std::string(where));
           std::string tasks;
           const auto together = run_case(c, where, true, &tasks);
           CHECK(contains(tasks, op + "+sub+neg)"));
-          CHECK(equal(together, run_case(c, where, false)));
+          CHECK(all_equal(together, run_case(c, where, false)));
         }
       }
     }
@@ -167,17 +149,17 @@ TEST_CASE("fused reductions: each op and dtype gives the bits of separate tasks"
 }
 
 TEST_CASE("fused reductions: casts on either side round as if stored") {
-  const Case c{[](Graph& g) {
-                 const Value x = cast(g.input("x", f32, {300, 70}), bf16);
-                 const Value y = cast(x * g.input("k", bf16, {70}), f32);
-                 return std::pair(Update{}, Values{cast(sum(y, {0}) / 300.0f, f16)});
-               },
-               {noise(f32, {300, 70}, 1), noise(bf16, {70}, 2)}};
+  const StepCase c{[](Graph& g) {
+                     const Value x = cast(g.input("x", f32, {300, 70}), bf16);
+                     const Value y = cast(x * g.input("k", bf16, {70}), f32);
+                     return std::pair(Update{}, Values{cast(sum(y, {0}) / 300.0f, f16)});
+                   },
+                   {noise(f32, {300, 70}, 1), noise(bf16, {70}, 2)}};
   for (const char* where : kDevices) {
     std::string tasks;
     const auto together = run_case(c, where, true, &tasks);
     CHECK(contains(tasks, "fused(cast+mul+cast+sum+div+cast)"));
-    CHECK(equal(together, run_case(c, where, false)));
+    CHECK(all_equal(together, run_case(c, where, false)));
   }
 }
 
@@ -187,15 +169,15 @@ TEST_CASE("fused reductions: NaN and infinities come through as they do apart") 
   x.set(40, std::numeric_limits<double>::infinity());
   using Reduce = Value (*)(Operand, const std::vector<int64_t>&, bool, CallSite);
   for (const Reduce reduce : {Reduce(&max), Reduce(&min), Reduce(&sum)}) {
-    const Case c{[=](Graph& g) {
-                   const Value v = g.input("x", f32, {50, 33});
-                   return std::pair(Update{}, Values{reduce(v * 2.0f, {0}, false, {}) + 1.0f,
-                                                     reduce(v - 1.0f, {1}, false, {}) * 3.0f});
-                 },
-                 {x}};
+    const StepCase c{[=](Graph& g) {
+                       const Value v = g.input("x", f32, {50, 33});
+                       return std::pair(Update{}, Values{reduce(v * 2.0f, {0}, false, {}) + 1.0f,
+                                                         reduce(v - 1.0f, {1}, false, {}) * 3.0f});
+                     },
+                     {x}};
     for (const char* where : kDevices) {
       const auto together = run_case(c, where, true);
-      CHECK(equal(together, run_case(c, where, false)));
+      CHECK(all_equal(together, run_case(c, where, false)));
       CHECK(std::isnan(together[0].at(7)));
       CHECK(std::isnan(together[1].at(0)));
     }
@@ -208,12 +190,13 @@ TEST_CASE("fused reductions: a bias is updated in its own home") {
     const Value b = g.state("b", normal({40}, 0, 1));
     return Update{{{b, b - sum(d, {0}) * 0.25f}}};
   };
-  const Case c{[&](Graph& g) { return std::pair(build(g), Values{}); }, {noise(f32, {100, 40}, 5)}};
+  const StepCase c{[&](Graph& g) { return std::pair(build(g), Values{}); },
+                   {noise(f32, {100, 40}, 5)}};
   for (const char* where : kDevices) {
     std::string tasks;
     const auto together = run_case(c, where, true, &tasks);
     CHECK(contains(tasks, "fused(sum+mul+sub)"));
-    CHECK(equal(together, run_case(c, where, false)));
+    CHECK(all_equal(together, run_case(c, where, false)));
   }
   Graph g;
   const Update update = build(g);
@@ -234,19 +217,19 @@ TEST_CASE("fused reductions: a state that is reduced and updated is read whole f
   // The prologue reads the state that the epilogue writes; with keepdims over one row every element
   // of it goes into its own result.
   for (const Shape& shape : {Shape{1, 70000}, Shape{40, 300}}) {
-    const Case c{[&](Graph& g) {
-                   const Value w = g.state("w", normal({shape[1]}, 0, 1));
-                   const Value x = g.input("x", f32, shape);
-                   return std::pair(Update{{{w, w * 0.5f - sum(x * w, {0})}}}, Values{});
-                 },
-                 {noise(f32, shape, 6)}};
+    const StepCase c{[&](Graph& g) {
+                       const Value w = g.state("w", normal({shape[1]}, 0, 1));
+                       const Value x = g.input("x", f32, shape);
+                       return std::pair(Update{{{w, w * 0.5f - sum(x * w, {0})}}}, Values{});
+                     },
+                     {noise(f32, shape, 6)}};
     for (const char* where : kDevices) {
       CAPTURE(std::string(where));
       std::string tasks;
       const Threads three(3);
       const auto together = run_case(c, where, true, &tasks);
       CHECK(contains(tasks, "fused(mul+sum+mul+sub)"));
-      CHECK(equal(together, run_case(c, where, false)));
+      CHECK(all_equal(together, run_case(c, where, false)));
     }
   }
 }
@@ -279,7 +262,7 @@ TEST_CASE("fused reductions: a linear regression trains to the bits of separate 
       CAPTURE(tasks);
       CHECK(contains(tasks, "sum+div)"));
       CHECK(contains(tasks, "fused(sum+mul+sub)") == plain);
-      CHECK(equal(together, train(optimizer, where, false, nullptr)));
+      CHECK(all_equal(together, train(optimizer, where, false, nullptr)));
     }
   }
 }
@@ -289,12 +272,12 @@ TEST_CASE("fused reductions: f16 that saturates does so before the epilogue and 
   npu::select_preset("ascend910");
   // 300 * 300 and the sum of 40000 twice are beyond 65504, which halves to 32752.
   const auto run = [](float value, bool squares, bool fuse, std::string* tasks) {
-    const Case c{[=](Graph& g) {
-                   const Value x = g.input("x", f16, {2, 40});
-                   const Value total = sum(squares ? x * x : x, {0});
-                   return std::pair(Update{}, Values{total * 0.5f});
-                 },
-                 {Tensor::full(f16, {2, 40}, static_cast<double>(value))}};
+    const StepCase c{[=](Graph& g) {
+                       const Value x = g.input("x", f16, {2, 40});
+                       const Value total = sum(squares ? x * x : x, {0});
+                       return std::pair(Update{}, Values{total * 0.5f});
+                     },
+                     {Tensor::full(f16, {2, 40}, static_cast<double>(value))}};
     return run_case(c, "npu:0", fuse, tasks)[0];
   };
   for (const bool squares : {false, true}) {

@@ -1,0 +1,43 @@
+// What tests of fused tasks on devices share: a step that runs fused or node by node, and whether
+// two runs gave the same bits.
+#ifndef KEEL_TESTS_UNIT_FUSED_STEP_FOR_TESTS_H
+#define KEEL_TESTS_UNIT_FUSED_STEP_FOR_TESTS_H
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/backends/registry.h"
+#include "keel/graph/runtime/session.h"
+
+namespace keel::testing {
+
+// A step of any graph over inputs and states.
+struct StepCase {
+  std::function<std::pair<Update, Values>(Graph&)> build;
+  std::vector<Tensor> inputs;
+};
+
+// Its fetches, then its states.
+inline std::vector<Tensor> run_case(const StepCase& c, const std::string& where, bool fuse,
+                                    std::string* tasks = nullptr) {
+  Graph g;
+  const auto [update, fetches] = c.build(g);
+  Session session(g, device(where), {.fuse = fuse});
+  Feeds feeds;
+  for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], c.inputs.at(i)});
+  if (tasks != nullptr) *tasks = session.describe(update, fetches, feeds);
+  std::vector<Tensor> results = session.run(update, fetches, feeds);
+  for (const Value& state : g.states()) results.push_back(session.read(state));
+  return results;
+}
+
+inline bool all_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), bit_equal);
+}
+
+}  // namespace keel::testing
+
+#endif  // KEEL_TESTS_UNIT_FUSED_STEP_FOR_TESTS_H
