@@ -82,8 +82,6 @@ class ReductionFuser {
         readers_(from, live_) {}
 
   void run() {
-    for (const Value& v : from_.outputs()) fetched_.insert(v);
-    for (const Assignment& a : from_.updates()) fetched_.insert(a.next);
     std::vector<uint32_t> reductions;
     for (const Node& node : from_.nodes()) {
       if (live_[node.id()] && is_reduction(node) && node.input(0).shape().known()) {
@@ -108,8 +106,8 @@ class ReductionFuser {
   // Why not all that a value is read for can be computed with what makes or reads it; empty: it
   // can.
   std::string shared(const Value& v) const {
-    if (fetched_.contains(v)) return "it is a result of the step, too";
-    const auto readers = readers_.of(v.node_id());
+    if (readers_.fetched(v)) return "it is a result of the step, too";
+    const auto readers = readers_.of(v);
     return readers.size() > 1 ? described(from_.node(readers[1])) + " reads it, too" : "";
   }
 
@@ -118,7 +116,7 @@ class ReductionFuser {
     const Node* last = &from_.node(id);
     const Node* reader = nullptr;
     for (;;) {
-      const auto readers = readers_.of(last->id());
+      const auto readers = readers_.of(last->output());
       if (readers.empty()) return;
       reader = &from_.node(readers[0]);
       if (const std::string why = shared(last->output()); !why.empty()) {
@@ -251,7 +249,7 @@ class ReductionFuser {
       if (v == result || is_scalar_constant(v)) continue;
       if (!cloner_.mapped(v)) return false;
       if (v.node().op_name() != "state") continue;
-      const auto readers = readers_.of(v.node_id());
+      const auto readers = readers_.of(v);
       for (size_t i = readers.size(); i-- > 0 && readers[i] > id;) {
         if (readers[i] != epilogue.id()) return false;
       }
@@ -282,8 +280,7 @@ class ReductionFuser {
   SharedBodies bodies_;
   BackendAnswers answers_;
   std::vector<bool> live_;
-  Readers readers_;
-  std::unordered_set<Value, ValueHash> fetched_;
+  ValueReaders readers_;
   std::unordered_map<uint32_t, Neighbour> prologues_, epilogues_;  // by reduction
   std::unordered_map<uint32_t, ReductionParts> parts_;             // by reduction: what it becomes
   std::unordered_map<uint32_t, uint32_t> reduction_of_;            // by epilogue

@@ -46,7 +46,7 @@ class CubeKernel final : public Kernel {
     const Shape& b = product.input(1).shape();
     const Shape& c = product.type().shape;
     CubeProblem problem = cube_problem(fused);
-    bytes_ = operand_loads(fused).bytes;
+    bytes_ = bytes_of(fused);
     find_packed_operand(fused, layouts, problem);
     find_gathered_rows(fused);
     plan_ = plan_cube(problem);

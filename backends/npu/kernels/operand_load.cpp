@@ -92,14 +92,9 @@ Support supports_load(const FusedProduct& product, size_t operand) {
   return keel::supports_tiles(*ops_on_all_bytes(product, operand), look_up);
 }
 
-OperandLoads operand_loads(const FusedProduct& product) {
-  OperandLoads loads;
-  loads.round_to = rounded_to(product);
-  for (size_t i = 0; i < product.operands(); ++i) {
-    const bool bytes = product.has_load(i) && product.node().input(i).dtype() == u8;
-    if (bytes) loads.bytes = byte_map_of(product, i);
-  }
-  return loads;
+std::optional<ByteMap> bytes_of(const FusedProduct& product) {
+  if (!product.has_load(0) || product.node().input(0).dtype() != u8) return std::nullopt;
+  return byte_map_of(product, 0);
 }
 
 DType rounded_to(const FusedProduct& product) {

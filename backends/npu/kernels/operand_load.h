@@ -15,14 +15,10 @@ namespace keel::npu {
 // float status where it overflows.
 Support supports_load(const FusedProduct& product, size_t operand);
 
-// What the operands' loads ask of the cube. REQUIRES that they are supported.
-struct OperandLoads {
-  DType round_to = f32;          // as CubeProblem::round_to
-  std::optional<ByteMap> bytes;  // of operand a
-};
-OperandLoads operand_loads(const FusedProduct& product);
-// Their round_to alone, which is found at once.
+// What loads that are supported ask of the cube: CubeProblem::round_to, and what bytes of operand a
+// count as; nothing where it has none.
 DType rounded_to(const FusedProduct& product);
+std::optional<ByteMap> bytes_of(const FusedProduct& product);
 
 }  // namespace keel::npu
 
