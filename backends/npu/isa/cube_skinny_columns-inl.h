@@ -36,6 +36,16 @@ struct WideRows {
   }
 };
 
+// No processor foresees a walk down the columns, and half of what it finds another thread has read
+// last: a row's part of the tile that comes next, or of the next line.
+template <size_t kVectors, class Element>
+HWY_INLINE void prefetch_next_tile(const Element* row) {
+  constexpr size_t kLine = 64, kTile = kVectors * kSkinnyLanes * sizeof(Element);
+  const char* next = reinterpret_cast<const char*>(row) + std::max(kTile, kLine);
+#pragma GCC unroll 8
+  for (size_t b = 0; b < kTile; b += kLine) __builtin_prefetch(next + b);
+}
+
 // One step of k: a lane of each wide vector with each of the slim columns.
 template <class Lanes, size_t kColumns, size_t kVectors>
 HWY_INLINE void outer_step(SkinnyVec (&sums)[kColumns][kVectors], const SkinnyVec (&left)[kVectors],
@@ -71,6 +81,8 @@ HWY_INLINE void outer_tile(const Lanes& lanes, const WideRows<typename Lanes::El
     for (size_t v = 0; v < kVectors; ++v) {
       left[v] = lanes.across(row + v * kSkinnyLanes, next + v * kSkinnyLanes);
     }
+    prefetch_next_tile<kVectors>(row);
+    if constexpr (Lanes::kDepth > 1) prefetch_next_tile<kVectors>(next);
     outer_step<Lanes>(sums, left, b);
   }
   if (k < length) {
