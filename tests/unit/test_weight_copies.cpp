@@ -34,11 +34,12 @@ Tensor noise(const Shape& shape, uint32_t seed) {
   return t;
 }
 
-constexpr int64_t kInputs = 300, kHidden = 77, kDeep = 70, kClasses = 21;
+constexpr int64_t kInputs = 300, kHidden = 77, kDeep = 70;
 
-// Two hidden layers, so that a weight is read as it is stored and transposed.
+// Two hidden layers, so that a weight is read as it is stored and transposed. With at most 16
+// classes the last product is a narrow one.
 struct Net {
-  explicit Net(const Optimizer& optimizer) {
+  explicit Net(const Optimizer& optimizer, int64_t count = 21) : classes(count) {
     const Value first = tanh(matmul(x, w1));
     const Value second = relu(matmul(first, w2));
     logits = matmul(second, w3);
@@ -49,17 +50,18 @@ struct Net {
     Tensor labels(i32, {batch});
     for (int64_t i = 0; i < batch; ++i) {
       labels.data<int32_t>()[static_cast<size_t>(i)] =
-          static_cast<int32_t>((i * 5 + step) % kClasses);
+          static_cast<int32_t>((i * 5 + step) % classes);
     }
     return {{x, noise({batch, kInputs}, step)}, {label, labels}};
   }
 
+  int64_t classes;
   Graph g;
   Value x = g.input("x", f32, {-1, kInputs});
   Value label = g.input("label", i32, {-1});
   Value w1 = g.state("w1", glorot_uniform({kInputs, kHidden}));
   Value w2 = g.state("w2", glorot_uniform({kHidden, kDeep}));
-  Value w3 = g.state("w3", glorot_uniform({kDeep, kClasses}));
+  Value w3 = g.state("w3", glorot_uniform({kDeep, classes}));
   Value logits, loss;
   Update train;
 };
@@ -67,9 +69,15 @@ struct Net {
 using Script = void (*)(Net&, Session&);
 
 // The states after a script, with weights that are kept packed or without.
-std::string states_after(const Optimizer& optimizer, Script script, bool packed) {
-  Net net(optimizer);
-  Session session(net.g, device("npu:0"), {.fuse = packed, .precision = "mixed_bf16"});
+struct Variant {
+  int64_t classes;
+  const char* precision;
+};
+
+std::string states_after(const Variant& variant, const Optimizer& optimizer, Script script,
+                         bool packed) {
+  Net net(optimizer, variant.classes);
+  Session session(net.g, device("npu:0"), {.fuse = packed, .precision = variant.precision});
   const std::string tasks = session.describe(net.train, {net.loss}, net.feeds(50, 0));
   CHECK(contains(tasks, "packed once for the cube") == packed);
   script(net, session);
@@ -77,7 +85,11 @@ std::string states_after(const Optimizer& optimizer, Script script, bool packed)
 }
 
 void check_script(const Optimizer& optimizer, Script script) {
-  CHECK(states_after(optimizer, script, true) == states_after(optimizer, script, false));
+  for (const Variant& v : {Variant{21, "mixed_bf16"}, {10, "mixed_bf16"}, {10, "fp32"}}) {
+    CAPTURE(v.classes);
+    CAPTURE(v.precision);
+    CHECK(states_after(v, optimizer, script, true) == states_after(v, optimizer, script, false));
+  }
 }
 
 void steps(Net& net, Session& session, int64_t batch, uint32_t first, uint32_t count) {
@@ -91,7 +103,8 @@ void three_steps(Net& net, Session& session) { steps(net, session, 50, 0, 3); }
 }  // namespace
 
 TEST_CASE("weight copies: a packed right operand gives the bits of one packed anew") {
-  constexpr size_t kShapes[][3] = {{40, 77, 300}, {33, 17, 1}, {64, 130, 1100}, {17, 1100, 40}};
+  constexpr size_t kShapes[][3] = {{40, 77, 300}, {33, 17, 1}, {64, 130, 1100}, {17, 1100, 40},
+                                   {50, 10, 784}, {3, 16, 33}, {40, 1, 300},    {20, 5, 9000}};
   on_every_isa([&] {
     for (const auto& [m, n, k] : kShapes) {
       for (int variant = 0; variant < 4; ++variant) {
@@ -101,7 +114,7 @@ TEST_CASE("weight copies: a packed right operand gives the bits of one packed an
         CAPTURE(n);
         CAPTURE(k);
         CAPTURE(variant);
-        REQUIRE(npu::cube_is_wide(problem));
+        REQUIRE(npu::cube_takes_packed(problem));
         const auto rows = static_cast<int64_t>(problem.transpose_b ? n : k);
         const auto columns = static_cast<int64_t>(problem.transpose_b ? k : n);
         const Tensor a = noise({static_cast<int64_t>(m), static_cast<int64_t>(k)}, 1);
@@ -202,10 +215,17 @@ TEST_CASE("weight copies: what is kept and what is not is told") {
   CHECK(contains(tasks, "w2 packed once for the cube: read in bf16"));
   // A program that only reads takes the weights as they are.
   CHECK_FALSE(contains(session.describe({}, {net.loss}, net.feeds(50, 0)), "packed"));
-  // Nor is anything kept for products of f32, or of few rows.
+  // Nor is anything kept for wide products of f32, or of few rows.
   CHECK_FALSE(contains(session.describe(net.train, {net.loss}, net.feeds(8, 0)), "packed"));
   Session full(net.g, device("npu:0"));
   CHECK_FALSE(contains(full.describe(net.train, {net.loss}, net.feeds(50, 0)), "packed"));
+  // For narrow ones it is.
+  Net narrow(sgd(0.1), 10);
+  Session few(narrow.g, device("npu:0"));
+  const std::string in_f32 = few.describe(narrow.train, {narrow.loss}, narrow.feeds(50, 0));
+  CHECK(contains(in_f32, "w3 packed once for the cube: read in f32"));
+  CHECK(contains(in_f32, "w3 packed once for the cube: renewed as [k, n] in f32"));
+  CHECK_FALSE(contains(in_f32, "w2 packed"));
 }
 
 TEST_CASE("weight copies: writes between steps reach the copies") {
@@ -259,12 +279,16 @@ TEST_CASE("weight copies: a weight whose old value is fetched has them in both h
 }
 
 TEST_CASE("weight copies: an update that reads its weight as operand and in the epilogue") {
-  for (const bool transposed : {false, true}) {
+  struct Right {
+    int64_t columns;
+    bool transposed;
+  };
+  for (const auto& [columns, transposed] : {Right{96, false}, {96, true}, {10, false}}) {
     std::vector<std::string> states;
     for (const bool fuse : {true, false}) {
       Graph g;
       const Value x = g.input("x", f32, {96, 96});
-      const Value w = g.state("w", normal({96, 96}, 0, 1));
+      const Value w = g.state("w", normal({96, columns}, 0, 1));
       const Value product = matmul(x, w, {.transpose_b = transposed});
       const Update update{{{w, w - product * 0.25f}}};
       Session session(g, device("npu:0"), {.fuse = fuse, .precision = "mixed_bf16"});

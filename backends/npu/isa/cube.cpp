@@ -39,6 +39,17 @@ SkinnyKernel skinny_kernel(const CubePlan& plan) {
   return p.m <= kSkinnyColumns && !p.transpose_b ? plan.kernels->flat_rows : nullptr;
 }
 
+// Whether B is packed column by column, not in panels.
+bool packs_columns(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  return p.n <= kSkinnyColumns && !p.transpose_a && skinny_kernel(plan) != nullptr;
+}
+
+// Bytes from one packed column to the next.
+size_t column_bytes(const CubePlan& plan) {
+  return round_up(plan.problem.k, plan.kernels->column_multiple) * plan.kernels->packed_size;
+}
+
 // The pieces of the scratch that a rectangle of rows x cols needs.
 struct Scratch {
   size_t a = 0, b = 0, tile = 0, total = 0;
@@ -90,6 +101,30 @@ size_t packed_at(const CubePlan& plan, size_t k0, size_t j) {
   const size_t length = std::min(plan.k_panel, plan.problem.k - k0);
   const size_t columns = round_up(plan.problem.n, kernels.cols);
   return (k0 * columns + j * round_up(length, kernels.k_multiple)) * kernels.packed_size;
+}
+
+void pack_columns(const CubePlan& plan, PackCall pack, void* to) {
+  pack.dst = to;
+  plan.kernels->pack_columns(pack, column_bytes(plan) / sizeof(float));
+}
+
+void run_skinny(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch) {
+  SkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
+  if (packs_columns(plan)) {
+    call.column_stride = column_bytes(plan) / sizeof(float);
+    if (plan.problem.packed_b) {
+      call.columns = static_cast<const float*>(args.b) + range.n0 * call.column_stride;
+    } else {
+      PackCall right = right_operand(plan, args.b, args.b_stride);
+      right.first = range.n0;
+      right.count = range.n1 - range.n0;
+      right.length = plan.problem.k;
+      pack_columns(plan, right, call.scratch);
+      call.columns = call.scratch;
+      call.scratch += right.count * call.column_stride + kPackSlack;
+    }
+  }
+  skinny_kernel(plan)(call);
 }
 
 using PieceFinished = FunctionRef<void(const CubeRange&)>;
@@ -303,10 +338,15 @@ CubePlan plan_cube(const CubeProblem& problem) {
 }
 
 bool cube_is_wide(const CubeProblem& p) noexcept {
-  return p.m > kSkinnyColumns && p.n > kSkinnyColumns && p.k > 0;
+  return p.m > kSkinnyColumns && p.n > kSkinnyColumns;
+}
+
+bool cube_takes_packed(const CubeProblem& p) noexcept {
+  return p.k > 0 && (cube_is_wide(p) || (p.n <= kSkinnyColumns && !p.transpose_a));
 }
 
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {
+  if (packs_columns(plan)) return plan.problem.n * column_bytes(plan);
   const CubeKernels& kernels = *plan.kernels;
   const size_t last = (plan.problem.k - 1) / plan.k_panel * plan.k_panel;
   const size_t depth = last + round_up(plan.problem.k - last, kernels.k_multiple);
@@ -314,6 +354,7 @@ size_t cube_packed_bytes(const CubePlan& plan) noexcept {
 }
 
 CubePackStep cube_pack_step(const CubePlan& plan) noexcept {
+  if (packs_columns(plan)) return {plan.kernels->column_multiple, 1};
   return {plan.kernels->k_multiple, plan.kernels->cols};
 }
 
@@ -321,6 +362,14 @@ void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubeP
                void* packed) noexcept {
   const CubeKernels& kernels = *plan.kernels;
   PackCall pack = right_operand(plan, b, b_stride);
+  if (packs_columns(plan)) {
+    pack.first = part.n0;
+    pack.count = part.n1 - part.n0;
+    pack.k0 = part.k0;
+    pack.length = part.k1 - part.k0;
+    const size_t at = part.n0 * column_bytes(plan) + part.k0 * kernels.packed_size;
+    return pack_columns(plan, pack, static_cast<char*>(packed) + at);
+  }
   for (size_t k = part.k0; k < part.k1; k += pack.length) {
     const size_t k0 = k / plan.k_panel * plan.k_panel;
     pack.k0 = k;
@@ -352,9 +401,8 @@ size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexce
 
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch) {
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
-  const SkinnyKernel skinny = skinny_kernel(plan);
-  if (skinny == nullptr) return BlockWalk(plan, args, range, scratch).run(nullptr);
-  skinny({args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)});
+  if (skinny_kernel(plan) != nullptr) return run_skinny(plan, args, range, scratch);
+  BlockWalk(plan, args, range, scratch).run(nullptr);
 }
 
 void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch,

@@ -48,7 +48,7 @@ struct CubeProblem {
   DType round_to = f32;
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
-  bool packed_b = false;     // CubeArgs::b is a copy of B that cube_pack made; only where wide
+  bool packed_b = false;     // CubeArgs::b is a copy of B that cube_pack made
 };
 
 struct CubeArgs {
@@ -87,8 +87,12 @@ size_t cube_k_panel(size_t k) noexcept;
 // Resolves the kernels for the host ISA in use. Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
 
-// Whether a product of this shape has panels of B on every host ISA, so that they may be kept.
+// Whether C has more than the 16 rows and columns up to which one operand is read where it lies.
 bool cube_is_wide(const CubeProblem& problem) noexcept;
+
+// Whether B of a product of this shape may be packed beforehand: one copy then serves all products
+// with this k and n that may, on every host ISA.
+bool cube_takes_packed(const CubeProblem& problem) noexcept;
 
 // A packed copy of the whole of B, for the plan's kernels. Its bytes; what k and n of its parts
 // have to be multiples of where a part does not end with B; and a part of it written, padding

@@ -214,6 +214,7 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   kernels.multiply_stored = nullptr;
   kernels.pack_a = &pack_tiles<false, RoundByBits>;
   kernels.pack_b = &pack_tiles<true, RoundByBits>;
+  kernels.pack_columns = nullptr;
   kernels.skinny_rows = nullptr;
   kernels.skinny_columns = nullptr;
   kernels.flat_rows = nullptr;
@@ -228,6 +229,8 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
       kernels.multiply_stored = &multiply_vectors_stored;
       kernels.pack_a = &pack_tiles<false, RoundByInstruction>;
       kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
+      kernels.pack_columns = &PairOperands::pack_columns;
+      kernels.column_multiple = kTileDepth;
       kernels.skinny_rows = &skinny_rows<PairOperands>;
       kernels.skinny_columns = &skinny_columns<PairOperands>;
       kernels.flat_rows = &flat_rows<PairOperands>;

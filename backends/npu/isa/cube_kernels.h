@@ -36,6 +36,7 @@ struct PackCall {
   size_t first = 0, count = 0;
   size_t k0 = 0, length = 0;
   size_t width = 0;
+  size_t dst_stride = 0;  // floats between the k of a panel of f32, where that is not `width`
   const ByteMap* bytes = nullptr;
   void* dst = nullptr;
 
@@ -68,6 +69,9 @@ struct SkinnyCall {
   CubeRange range;
   size_t k_panel = 0;
   float* scratch = nullptr;
+  // skinny_rows: B's columns from range.n0 on, as pack_columns packs them.
+  const float* columns = nullptr;
+  size_t column_stride = 0;  // floats from one to the next
 };
 
 struct CubeKernels {
@@ -85,6 +89,10 @@ struct CubeKernels {
   void (*finish)(const TileCall&) = nullptr;
   void (*begin)() = nullptr;  // before the first multiply of a block and after the last, where the
   void (*end)() = nullptr;    // processor wants that
+  // B's columns as rows along k in whole vectors of column_multiple, padded with zeros, `stride`
+  // floats apart. `width` of the call is not used.
+  void (*pack_columns)(const PackCall&, size_t stride) = nullptr;
+  size_t column_multiple = 1;
   void (*skinny_rows)(const SkinnyCall&) = nullptr;     // A stored [m, k]
   void (*skinny_columns)(const SkinnyCall&) = nullptr;  // A stored [k, m]
   void (*flat_rows)(const SkinnyCall&) = nullptr;       // m <= 16, B stored [k, n]

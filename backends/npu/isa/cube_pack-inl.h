@@ -47,12 +47,14 @@ HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t b
   }
 }
 
-// One panel whose rows lie along k: blocks are transposed in registers.
+// One panel whose rows lie along k: blocks are transposed in registers. Nothing is spilled over the
+// edge of a width in whole blocks.
 template <class Loader>
 HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t begin, size_t count,
                            float* to) {
   const BlockTag d;
   const auto* src = static_cast<const typename Loader::Element*>(call.src) + call.k0;
+  const size_t stride = call.dst_stride == 0 ? call.width : call.dst_stride;
   hn::Vec<BlockTag> block[kBlockSide];
   for (size_t k = 0; k < call.length; k += kBlockSide) {
     const size_t depth = std::min(kBlockSide, call.length - k);
@@ -68,7 +70,7 @@ HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t be
       }
       transpose_block(block);
       // Descending j would lose the spilled lanes; ascending k and j overwrite them.
-      for (size_t i = 0; i < depth; ++i) hn::StoreU(block[i], d, to + (k + i) * call.width + j);
+      for (size_t i = 0; i < depth; ++i) hn::StoreU(block[i], d, to + (k + i) * stride + j);
     }
   }
 }

@@ -219,7 +219,7 @@ struct PackRows {
     hn::Vec<BlockTag> tile[kTileRows];
     for (size_t k = 0; k < call.length; k += kTileDepth) {
       const size_t depth = std::min(kTileDepth, call.length - k);
-      load_tile(pairs, call, call.first, call.count, k, depth, tile);
+      load_tile(pairs, call, call.first, call.count, call.k0 + k, depth, tile);
       if (!call.k_contiguous) transpose_block(tile);
       float* to = static_cast<float*>(call.dst) + k / 2;
       for (size_t r = 0; r < call.count; ++r) _mm512_storeu_ps(to + r * stride, tile[r].raw);
@@ -269,17 +269,8 @@ struct WithPairLanes {
 struct PairOperands {
   static constexpr size_t kDepth = 2;
 
-  // B's columns as rows, each padded with zeros to `stride` lanes.
-  static void pack_columns_as_rows(const SkinnyCall& call, size_t stride, float* to) {
-    PackCall pack;
-    pack.src = call.args.b;
-    pack.stride = call.args.b_stride;
-    pack.k_contiguous = call.problem.transpose_b;
-    pack.first = call.range.n0;
-    pack.count = call.range.n1 - call.range.n0;
-    pack.length = call.problem.k;
-    pack.dst = to;
-    with_pairs<RoundByInstruction>(call.problem.b, nullptr, PackRows{pack, stride});
+  static void pack_columns(const PackCall& columns, size_t stride) {
+    with_pairs<RoundByInstruction>(columns.dtype, nullptr, PackRows{columns, stride});
   }
 
   static void pack_slim(const PackCall& pack) { pack_tiles<true, RoundByInstruction>(pack); }

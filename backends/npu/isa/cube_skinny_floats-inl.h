@@ -50,27 +50,23 @@ struct WithFloatLanes {
 struct FloatOperands {
   static constexpr size_t kDepth = 1;
 
-  // B's columns as rows of f32, padded with zeros to `stride`.
-  static void pack_columns_as_rows(const SkinnyCall& call, size_t stride, float* to) {
-    const CubeProblem& p = call.problem;
-    const size_t n0 = call.range.n0, count = call.range.n1 - n0;
-    if (p.transpose_b) {
-      const void* first = element_at(call.args.b, p.b, n0 * call.args.b_stride);
-      return with_loader(p.b, p.round_to, nullptr,
-                         WidenRows{first, call.args.b_stride, count, p.k, to, stride});
+  static void pack_columns(const PackCall& columns, size_t stride) {
+    if (columns.k_contiguous) {
+      const void* first =
+          element_at(columns.src, columns.dtype, columns.first * columns.stride + columns.k0);
+      return with_loader(columns.dtype, columns.round_to, nullptr,
+                         WidenRows{first, columns.stride, columns.count, columns.length,
+                                   static_cast<float*>(columns.dst), stride});
     }
     // A panel of "rows" k0 .. with the columns along them: the packing transposes.
-    PackCall pack;
-    pack.src = call.args.b;
-    pack.dtype = p.b;
-    pack.round_to = p.round_to;
-    pack.stride = call.args.b_stride;
+    PackCall pack = columns;
     pack.k_contiguous = true;
-    pack.count = p.k;
-    pack.k0 = n0;
-    pack.length = count;
-    pack.width = stride;
-    pack.dst = to;
+    pack.first = columns.k0;
+    pack.count = columns.length;
+    pack.k0 = columns.first;
+    pack.length = columns.count;
+    pack.width = (columns.length + kSkinnyLanes - 1) / kSkinnyLanes * kSkinnyLanes;
+    pack.dst_stride = stride;
     pack_panels(pack);
   }
 

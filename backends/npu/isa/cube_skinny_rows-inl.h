@@ -1,7 +1,7 @@
 // Products of A stored [m, k] with few columns: k lies in the lanes. Vectors of A's rows meet
-// vectors of B's columns, which are packed as rows; each element of C has one accumulator vector,
-// whose lanes are added at the end. A is read in place, or widened row by row. Included once per
-// Highway target.
+// vectors of B's columns, which are packed as rows (pack_columns); each element of C has one
+// accumulator vector, whose lanes are added at the end. A is read in place, or widened row by row.
+// Included once per Highway target.
 #if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_ROWS_INL_H
 #undef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_ROWS_INL_H
@@ -175,11 +175,9 @@ inline size_t row_start(const SkinnyCall& call, size_t i) {
   return call.args.a_rows == nullptr ? i * call.args.a_stride : call.args.a_rows[i];
 }
 
-// All rows of the range with packed B, whose columns are `stride` lanes apart.
+// All rows of the range with B's columns.
 struct DotRows {
   const SkinnyCall& call;
-  const float* b;
-  size_t stride;
 
   const void* stored(size_t i) const {
     return element_at(call.args.a, call.problem.a, row_start(call, i));
@@ -193,8 +191,8 @@ struct DotRows {
     for_row_groups<Tile::kRows>(call, [&](size_t i, size_t rows, float* tile) HWY_ATTR {
       const typename Lanes::Element* a[Tile::kRows];
       for (size_t r = 0; r < rows; ++r) a[r] = row(i + r, r);
-      dot_rows<Tile::kRows, Tile::kColumns>(lanes, a, rows, b, stride, columns, call.problem.k,
-                                            tile);
+      dot_rows<Tile::kRows, Tile::kColumns>(lanes, a, rows, call.columns, call.column_stride,
+                                            columns, call.problem.k, tile);
     });
   }
 
@@ -207,17 +205,11 @@ struct DotRows {
 
 template <class Operands>
 void skinny_rows(const SkinnyCall& call) {
-  const size_t columns = call.range.n1 - call.range.n0;
-  constexpr size_t kStep = kSkinnyLanes * Operands::kDepth;
-  const size_t stride = (call.problem.k + kStep - 1) / kStep * kSkinnyLanes;
-  float* b = call.scratch;
-  Operands::pack_columns_as_rows(call, stride, b);
   PackCall left;
   left.dtype = call.problem.a;
   left.round_to = call.problem.round_to;
   left.bytes = call.args.bytes;
-  const DotRows rows{call, b, stride};
-  Operands::dot(left, rows, stride, b + columns * stride + kPackSlack);
+  Operands::dot(left, DotRows{call}, call.column_stride, call.scratch);
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE

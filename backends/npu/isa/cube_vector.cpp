@@ -102,6 +102,8 @@ void fill_cube_kernels(CubeKernels& kernels) {
   kernels.multiply = &multiply;
   kernels.multiply_stored = &multiply_stored;
   kernels.finish = &finish_tile;
+  kernels.pack_columns = &FloatOperands::pack_columns;
+  kernels.column_multiple = kSkinnyLanes;
   kernels.skinny_rows = &skinny_rows<FloatOperands>;
   kernels.skinny_columns = &skinny_columns<FloatOperands>;
   kernels.flat_rows = &flat_rows<FloatOperands>;

@@ -153,9 +153,8 @@ CubeProblem cube_problem(const FusedProduct& fused) {
 std::optional<WeightUse> weight_use(const FusedProduct& fused) {
   const CubeProblem problem = cube_problem(fused);
   const bool matrices = fused.product().type().shape.rank() == 2;
-  if (!matrices || problem.b != f32 || problem.round_to == f32 || !cube_is_wide(problem)) {
-    return std::nullopt;
-  }
+  if (!matrices || problem.b != f32 || !cube_takes_packed(problem)) return std::nullopt;
+  if (problem.round_to == f32 && cube_is_wide(problem)) return std::nullopt;
   return WeightUse{problem.transpose_b, problem.round_to};
 }
 

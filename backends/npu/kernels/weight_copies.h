@@ -70,17 +70,18 @@ class WeightCopies {
 CubeProblem cube_problem(const FusedProduct& product);
 
 // How a product reads its right operand; nothing where that is no weight that is worth keeping
-// packed: a copy in f32 would be as many bytes to write and to read as packing it anew reads, and
-// measures no faster.
+// packed: a copy of a wide one in f32 would be as many bytes to write and to read as packing it
+// anew reads, and measures no faster. Of a narrow one each thread would pack all.
 std::optional<WeightUse> weight_use(const FusedProduct& product);
 
 // The copy that a product reads in place of its right operand; nothing where it reads that: its
 // layout keeps none for this use, or the operand shows the weight in another shape.
 std::optional<WeightUse> copy_read_by(const FusedProduct& product, const StateLayouts& layouts);
 
-// The states of a step that get copies: f32 matrices that wide products of the step read as their
-// right operands, and whose next value another product's epilogue makes. A weight that nothing
-// updates stays plain: a program that only reads it then takes the home as any other left it.
+// The states of a step that get copies: f32 matrices that products of the step read as their right
+// operands (weight_use), and whose next value another product's epilogue makes. A weight that
+// nothing updates stays plain: a program that only reads it then takes the home as any other left
+// it.
 StateLayouts choose_weight_layouts(const Graph& step);
 
 }  // namespace keel::npu
