@@ -78,14 +78,22 @@ class Lowering {
     if (s.first < 0) s.first = task;
     s.last = std::max(s.last, task);
   }
-  uint32_t storage_of(Value v) const { return storage_of_.at(root_of(v)); }
+  uint32_t storage_of(Value v) {
+    const uint32_t storage = place_of(root_of(v));
+    if (storage == kNoStorage) throw Error("a task reads a value that none before it makes");
+    return storage;
+  }
+  // Where the storage of a value is noted.
+  uint32_t& place_of(const Value& v) {
+    return storage_of_.try_emplace(&v.graph(), v.graph(), kNoStorage).first->second[v];
+  }
 
   // Inputs, outputs and states of the program, in the graph's order.
   void declare(const Graph& graph) {
     for (const Value& v : graph.inputs()) {
       const auto index = static_cast<uint32_t>(list_.info.inputs.size());
       list_.info.inputs.push_back({name_of(v.node()), v.type()});
-      storage_of_[v] = new_storage(Space::kInput, index, 0, bytes_of(v.type()));
+      place_of(v) = new_storage(Space::kInput, index, 0, bytes_of(v.type()));
     }
     for (const Value& v : graph.states()) {
       const auto index = static_cast<uint32_t>(list_.info.states.size());
@@ -94,7 +102,7 @@ class Lowering {
       list_.info.states.push_back({name_of(v.node()), v.type(),
                                    layout == nullptr ? Layout() : layout->layout, bytes, false,
                                    false});
-      storage_of_[v] = new_storage(Space::kState, index, 0, bytes);
+      place_of(v) = new_storage(Space::kState, index, 0, bytes);
       state_index_[v] = index;
     }
     for (const Value& v : graph.outputs()) {
@@ -202,7 +210,7 @@ class Lowering {
     const size_t offset = list_.info.constant_bytes;
     list_.constants.emplace_back(offset, value);
     list_.info.constant_bytes = align_up(offset + value.num_bytes(), Buffer::kAlignment);
-    storage_of_[node.output()] = new_storage(Space::kConstant, 0, offset, value.num_bytes());
+    place_of(node.output()) = new_storage(Space::kConstant, 0, offset, value.num_bytes());
   }
 
   void lower_dequeue(const Node& node) {
@@ -210,7 +218,7 @@ class Lowering {
     for (size_t i = 0; i < node.types().size(); ++i) {
       fields.push_back(
           new_storage(Space::kSlot, static_cast<uint32_t>(i), 0, bytes_of(node.type(i))));
-      storage_of_[node.output(i)] = fields.back();
+      place_of(node.output(i)) = fields.back();
     }
     emit_control(TaskKind::kDequeue, fields, "next element", node.site());
     dequeue_task_ = static_cast<int64_t>(list_.tasks.size()) - 1;
@@ -223,7 +231,7 @@ class Lowering {
     for (const Value& v : node.inputs()) arguments.push_back(storage_of(v));
     for (size_t i = 0; i < node.types().size(); ++i) {
       const uint32_t storage = output_storage(node, i, plan, scope);
-      storage_of_[node.output(i)] = storage;
+      place_of(node.output(i)) = storage;
       arguments.push_back(storage);
     }
     std::vector<size_t> changed;
@@ -269,7 +277,7 @@ class Lowering {
     for (const auto& pair : plan.in_place) {
       const Value root = root_of(node.input(pair.input));
       if (pair.output != output || !may_overwrite(node, pair, root)) continue;
-      const uint32_t storage = storage_of_.at(root);
+      const uint32_t storage = place_of(root);
       // An input of a body stands for a value of the graph around it, which may be read again.
       if (root.node().has(kSource) || !storages_[storage].overwritable) continue;
       if (list_.table[storage].bytes != bytes) continue;
@@ -303,9 +311,9 @@ class Lowering {
     return kNoStorage;
   }
 
-  bool taken_by_other_output(const Node& node, size_t output, uint32_t storage) const {
+  bool taken_by_other_output(const Node& node, size_t output, uint32_t storage) {
     for (size_t i = 0; i < output; ++i) {
-      if (storage_of_.at(node.output(i)) == storage) return true;
+      if (place_of(node.output(i)) == storage) return true;
     }
     return false;
   }
@@ -326,7 +334,7 @@ class Lowering {
       if (scope.uses[state] != reads_by(node, state) || scope.uses[value] != 1) continue;
       info.updated = true;
       written_.insert(state);
-      return storage_of_.at(state);
+      return place_of(state);
     }
     written_.insert(state);
     return second_home(state);
@@ -338,7 +346,7 @@ class Lowering {
     info.updated = true;
     info.second_home = true;
     const uint32_t storage = new_storage(Space::kStateOther, index, 0, info.bytes);
-    commits_.push_back(storage_of_.at(state));
+    commits_.push_back(place_of(state));
     commits_.push_back(storage);
     return storage;
   }
@@ -386,7 +394,7 @@ class Lowering {
         emit_copy(inputs[i], carry, "loop variable " + std::to_string(i), node.site());
         inputs[i] = carry;
       }
-      storage_of_[node.output(i)] = inputs[i];
+      place_of(node.output(i)) = inputs[i];
     }
     const auto begin = static_cast<uint32_t>(list_.tasks.size());
     if (attributes.trip_count >= 0) {
@@ -416,10 +424,10 @@ class Lowering {
 
   // Whether loop variable `i` may live where its first value is: a value made here for the loop
   // alone, or a variable of the loop around it that becomes this one's last value.
-  bool may_take_over(const Node& node, size_t i, Scope& scope) const {
+  bool may_take_over(const Node& node, size_t i, Scope& scope) {
     const Value root = root_of(node.input(i));
     if (scope.uses[root] != 1) return false;
-    if (!root.node().has(kSource)) return storages_[storage_of_.at(root)].overwritable;
+    if (!root.node().has(kSource)) return storages_[place_of(root)].overwritable;
     const auto next = scope.next_values.find(node.output(i));
     if (next == scope.next_values.end()) return false;
     return std::any_of(next->second.begin(), next->second.end(),
@@ -448,13 +456,13 @@ class Lowering {
       list_.tasks[choose].target = static_cast<uint32_t>(list_.tasks.size());
     }
     list_.tasks[leave].target = static_cast<uint32_t>(list_.tasks.size());
-    for (size_t i = 0; i < results.size(); ++i) storage_of_[node.output(i)] = results[i];
+    for (size_t i = 0; i < results.size(); ++i) place_of(node.output(i)) = results[i];
     // Values made before the choice must outlive both branches whichever runs.
     keep_alive_through(static_cast<int64_t>(choose), static_cast<int64_t>(list_.tasks.size()) - 1);
   }
 
   void bind_inputs(const Graph& body, const std::vector<uint32_t>& storages) {
-    for (size_t i = 0; i < body.inputs().size(); ++i) storage_of_[body.inputs()[i]] = storages[i];
+    for (size_t i = 0; i < body.inputs().size(); ++i) place_of(body.inputs()[i]) = storages[i];
   }
 
   // The body's outputs into `targets`, as if all copies happened at once.
@@ -561,7 +569,7 @@ class Lowering {
   StateLayouts layouts_;
   TaskList list_;
   std::vector<Storage> storages_;  // by table index
-  std::unordered_map<Value, uint32_t, ValueHash> storage_of_;
+  std::unordered_map<const Graph*, ValueTable<uint32_t>> storage_of_;
   std::unordered_map<Value, uint32_t, ValueHash> state_index_;
   std::unordered_map<Value, std::vector<Value>, ValueHash> next_of_;  // value -> states it becomes
   std::unordered_map<Value, uint32_t, ValueHash> pinned_;

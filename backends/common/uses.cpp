@@ -10,7 +10,7 @@ Value root_of(Value v) {
 }
 
 Uses count_uses(const Graph& graph, const std::vector<bool>& live) {
-  Uses uses;
+  Uses uses(graph);
   for (const Node& node : graph.nodes()) {
     if (!live[node.id()] || node.has(kView)) continue;
     for (const Value& v : node.inputs()) ++uses[root_of(v)];

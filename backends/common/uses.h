@@ -4,11 +4,11 @@
 #define KEEL_BACKENDS_COMMON_USES_H
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "keel/backends/common/kernel.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/passes/value_table.h"
 
 namespace keel {
 
@@ -16,7 +16,7 @@ namespace keel {
 Value root_of(Value v);
 
 // How often each root is still to be read; views count for what they show.
-using Uses = std::unordered_map<Value, int64_t, ValueHash>;
+using Uses = ValueTable<int64_t>;
 
 // By the live nodes of the graph, its outputs and its updates.
 Uses count_uses(const Graph& graph, const std::vector<bool>& live);

@@ -106,18 +106,22 @@ bool NpuLibrary::needs_saturation(const Node& node) const {
          fused.reduction().input(0).shape().num_elements() != 0;
 }
 
-KernelPlan NpuLibrary::price(KernelPlan plan, Launch launch) const {
-  plan.block_dim = static_cast<int>(launch.price.block_dim);
-  plan.device_ns = launch.price.total_ns;
-  plan.reason = reason_text(launch);
+KernelPlan NpuLibrary::price(KernelPlan plan, std::shared_ptr<const Launch> launch) const {
+  plan.block_dim = static_cast<int>(launch->price.block_dim);
+  plan.device_ns = launch->price.total_ns;
+  plan.reason = reason_text(*launch);
   launches_[plan.kernel.get()] = std::move(launch);
   return plan;
 }
 
 KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const {
   const Packed packed = is_product(node) ? packed_parts(node, layouts) : Packed();
-  Launch launch = cache_.launch(*preset_, node, options_, packed.packing);
-  if (!packed.text.empty()) launch.variant += (launch.variant.empty() ? "" : "; ") + packed.text;
+  std::shared_ptr<const Launch> launch = cache_.launch(*preset_, node, options_, packed.packing);
+  if (!packed.text.empty()) {
+    auto told = std::make_shared<Launch>(*launch);
+    told->variant += (told->variant.empty() ? "" : "; ") + packed.text;
+    launch = std::move(told);
+  }
   KernelPlan plan = choose_kernel(node, layouts);
   if (needs_saturation(node)) plan = saturate_results(std::move(plan), node);
   return price(std::move(plan), std::move(launch));
@@ -127,7 +131,8 @@ KernelPlan NpuLibrary::plan_copy(size_t bytes) const {
   KernelPlan plan;
   plan.kernel = make_copy_kernel(bytes);
   plan.kind = TaskKind::kMemcpy;
-  return price(std::move(plan), schedule_copy(*preset_, static_cast<int64_t>(bytes), options_));
+  return price(std::move(plan), std::make_shared<Launch>(schedule_copy(
+                                    *preset_, static_cast<int64_t>(bytes), options_)));
 }
 
 }  // namespace keel::npu

@@ -27,14 +27,14 @@ class NpuLibrary final : public KernelLibrary {
   int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }
 
   // What was decided for the kernels planned so far.
-  using Launches = std::unordered_map<const Kernel*, Launch>;
+  using Launches = std::unordered_map<const Kernel*, std::shared_ptr<const Launch>>;
   Launches take_launches() { return std::move(launches_); }
 
  private:
   KernelPlan choose_kernel(const Node& node, const StateLayouts& layouts) const;
   // Whether the kernel's f16 results have to be looked at once it has run.
   bool needs_saturation(const Node& node) const;
-  KernelPlan price(KernelPlan plan, Launch launch) const;
+  KernelPlan price(KernelPlan plan, std::shared_ptr<const Launch> launch) const;
 
   std::shared_ptr<const Preset> preset_;
   BlockDimOptions options_;

@@ -83,7 +83,7 @@ void NpuProgram::require(const Buffer* buffer, const char* what) const {
 
 const Launch* NpuProgram::decision(size_t task) const {
   const auto it = launches_.find(list().tasks.at(task).kernel);
-  return it == launches_.end() ? nullptr : &it->second;
+  return it == launches_.end() ? nullptr : it->second.get();
 }
 
 StepTrace NpuProgram::trace(size_t most) const {

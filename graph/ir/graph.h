@@ -186,10 +186,14 @@ class KEEL_API Graph {
   std::vector<Assignment> updates_;
   std::vector<AttachedUpdate> attached_;
   std::vector<std::pair<Value, Value>> captures_;
-  // The names are those in the nodes' attributes.
+  // The names are those in the nodes' attributes. The tables end with the arena: destroying them
+  // would walk over all names to give back nothing.
   using Names = std::pmr::unordered_map<std::string_view, Value>;
-  Names input_names_{&arena_};
-  Names state_names_{&arena_};
+  Names& new_names() {
+    return *std::pmr::polymorphic_allocator<Names>(&arena_).new_object<Names>();
+  }
+  Names& input_names_ = new_names();
+  Names& state_names_ = new_names();
 };
 
 // The name of an input or state node.

@@ -6,24 +6,10 @@
 
 namespace keel {
 
-Cloner::Cloner(const Graph& from, Graph& to) : from_(from), to_(to) {
-  uint32_t outputs = 0;
-  first_.reserve(from.size());
-  for (const Node& node : from.nodes()) {
-    first_.push_back(outputs);
-    outputs += static_cast<uint32_t>(node.types().size());
-  }
-  fresh_.resize(outputs);
-}
-
-size_t Cloner::slot(Value old) const {
-  if (&old.graph() != &from_ || old.node_id() >= first_.size())
-    throw Error("a pass maps a value that is not of the graph it copies");
-  return first_[old.node_id()] + old.output();
-}
+Cloner::Cloner(const Graph& from, Graph& to) : from_(from), to_(to), fresh_(from) {}
 
 Value Cloner::operator()(Value old) const {
-  const Value fresh = fresh_[slot(old)];
+  const Value fresh = fresh_[old];
   if (!fresh.valid()) throw Error("a pass reads a value that it has not copied");
   return fresh;
 }

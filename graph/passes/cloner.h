@@ -3,11 +3,11 @@
 #ifndef KEEL_GRAPH_PASSES_CLONER_H
 #define KEEL_GRAPH_PASSES_CLONER_H
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/passes/value_table.h"
 
 namespace keel {
 
@@ -16,11 +16,11 @@ class Cloner {
   // REQUIRES that both outlive the cloner, and that `from` does not grow meanwhile.
   Cloner(const Graph& from, Graph& to);
 
-  bool mapped(Value old) const { return fresh_[slot(old)].valid(); }
+  bool mapped(Value old) const { return fresh_[old].valid(); }
   // The new value for an old one. Throws Error where there is none.
   Value operator()(Value old) const;
   Values operator()(std::span<const Value> old) const;
-  void map(Value old, Value fresh) { fresh_[slot(old)] = fresh; }
+  void map(Value old, Value fresh) { fresh_[old] = fresh; }
   // Copies the node with its inputs mapped; types are inferred anew; bodies are
   // shared. Maps its outputs.
   const Node& clone(const Node& node);
@@ -37,10 +37,7 @@ class Cloner {
  private:
   const Graph& from_;
   Graph& to_;
-  // Throws Error for values of other graphs.
-  size_t slot(Value old) const;
-  std::vector<uint32_t> first_;  // by node id: where its outputs are in fresh_
-  Values fresh_;                 // invalid: not mapped
+  ValueTable<Value> fresh_;  // invalid: not mapped
 };
 
 // Marks by node id: which nodes the graph's outputs, updates and effects need.

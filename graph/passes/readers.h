@@ -1,15 +1,15 @@
 // Readers: the live nodes that read each node of a graph, in one block; ValueReaders: those that
-// read each value. Made once for a graph that does not grow meanwhile; reading: any thread.
+// read each value, likewise. Made once for a graph that does not grow meanwhile; reading: any
+// thread.
 #ifndef KEEL_GRAPH_PASSES_READERS_H
 #define KEEL_GRAPH_PASSES_READERS_H
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/passes/value_table.h"
 
 namespace keel {
 
@@ -33,15 +33,17 @@ class ValueReaders {
 
   // Ids in rising order, each once.
   std::span<const uint32_t> of(const Value& v) const {
-    const auto it = readers_.find(v);
-    return it == readers_.end() ? std::span<const uint32_t>() : it->second;
+    const size_t i = numbers_[v];
+    return {readers_.data() + first_[i], first_[i + 1] - first_[i]};
   }
   // Whether it is an output of the graph, or the next value of a state.
-  bool fetched(const Value& v) const { return fetched_.contains(v); }
+  bool fetched(const Value& v) const { return fetched_[numbers_[v]]; }
 
  private:
-  std::unordered_map<Value, std::vector<uint32_t>, ValueHash> readers_;
-  std::unordered_set<Value, ValueHash> fetched_;
+  ValueNumbers numbers_;
+  std::vector<uint32_t> first_;  // by value: where its readers begin; one more at the end
+  std::vector<uint32_t> readers_;
+  std::vector<bool> fetched_;
 };
 
 }  // namespace keel

@@ -185,7 +185,7 @@ TEST_CASE("scale: the scheduler decides once for nodes that do the same") {
       if (node.has(kSource)) continue;
       // As if decided alone.
       const npu::Launch expected = npu::schedule(preset, node);
-      const npu::Launch& launch = cache.launch(preset, node, {});
+      const npu::Launch& launch = *cache.launch(preset, node, {});
       CHECK(launch.price.total_ns == expected.price.total_ns);
       CHECK(launch.price.block_dim == expected.price.block_dim);
       CHECK(launch.op == expected.op);

@@ -62,8 +62,8 @@ TEST_CASE("npu scheduler: packed copies save bytes where they are read and cost 
   CHECK(keeps.price.bytes_out - plain.price.bytes_out == 4 * elements);
   CHECK(keeps.price.total_ns > plain.price.total_ns);
   LaunchCache cache;
-  CHECK(cache.launch(preset, node, {}).price.bytes_in == plain.price.bytes_in);
-  CHECK(cache.launch(preset, node, {}, {.right = 2}).price.bytes_in == reads.price.bytes_in);
+  CHECK(cache.launch(preset, node, {})->price.bytes_in == plain.price.bytes_in);
+  CHECK(cache.launch(preset, node, {}, {.right = 2})->price.bytes_in == reads.price.bytes_in);
   CHECK(cache.scheduled() == 2);
 }
 

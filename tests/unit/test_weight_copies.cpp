@@ -176,7 +176,11 @@ TEST_CASE("weight copies: a layout's word says which copies and for which instru
   const std::string isa = npu::name_of(npu::host_isa());
   CHECK(copies.layout() == "plain+kn:bf16@" + isa + "+nk:bf16@" + isa);
   CHECK(copies.bytes() >= 70 * 40 * 4 + 2 * 70 * 40 * 2);
-  for (const char* word : {"backwards", "plain+kn:bf16@abacus", "plain+kn:f16@scalar"}) {
+  for (const std::string& word :
+       {std::string("backwards"), std::string("plain+kn:bf16@abacus"), "plain+kn:f16@" + isa,
+        "plain+kn:bf16@" + isa + "_more", "plain+kn:bf16@" + isa + "+kn:bf16@" + isa,
+        "plain+kn:bf16@" + isa + "+", "+kn:bf16@" + isa}) {
+    CAPTURE(word);
     CHECK_THROWS_AS(npu::WeightCopies(type, Layout(word)), Error);
   }
   const Tensor value = noise({70, 40}, 1);

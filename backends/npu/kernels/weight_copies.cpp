@@ -23,19 +23,31 @@ std::string text_of(const WeightUse& use) {
   return std::string(use.transposed ? "nk" : "kn") + ":" + name_of(use.round_to);
 }
 
+bool drop_prefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
 std::vector<WeightUse> parse(const Layout& layout) {
-  const std::string isa = std::string("@") + name_of(host_isa());
+  const char* const isa = name_of(host_isa());
   std::vector<WeightUse> uses;
-  std::string known(kPlain);
-  for (const bool transposed : {false, true}) {
-    for (const DType dtype : {f32, bf16}) {
-      const std::string word = "+" + text_of({transposed, dtype}) + isa;
-      if (layout.find(word) == Layout::npos) continue;
-      uses.push_back({transposed, dtype});
-      known += word;
+  std::string_view rest = layout;
+  bool known = drop_prefix(rest, kPlain);
+  while (known && !rest.empty()) {
+    WeightUse use;
+    use.transposed = drop_prefix(rest, "+nk:");
+    known = use.transposed || drop_prefix(rest, "+kn:");
+    if (drop_prefix(rest, "bf16@")) {
+      use.round_to = bf16;
+    } else {
+      known = known && drop_prefix(rest, "f32@");
     }
+    known =
+        known && drop_prefix(rest, isa) && std::find(uses.begin(), uses.end(), use) == uses.end();
+    uses.push_back(use);
   }
-  if (known == layout) return uses;
+  if (known) return uses;
   throw Error({.op = "npu",
                .argument = "layout",
                .expected = "copies for the host ISA in use, " + std::string(name_of(host_isa())),

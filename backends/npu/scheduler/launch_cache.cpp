@@ -55,8 +55,9 @@ bool same_work(const Node& a, const Node& b) {
                     [](const auto& x, const auto& y) { return same_body(*x, *y); });
 }
 
-const Launch& LaunchCache::launch(const Preset& preset, const Node& node,
-                                  const BlockDimOptions& options, const Packing& packing) {
+std::shared_ptr<const Launch> LaunchCache::launch(const Preset& preset, const Node& node,
+                                                  const BlockDimOptions& options,
+                                                  const Packing& packing) {
   const size_t key = hash_of(node);
   const auto [begin, end] = launches_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
@@ -64,8 +65,8 @@ const Launch& LaunchCache::launch(const Preset& preset, const Node& node,
       return it->second.launch;
     }
   }
-  return launches_.emplace(key, Entry{&node, packing, schedule(preset, node, options, packing)})
-      ->second.launch;
+  auto launch = std::make_shared<Launch>(schedule(preset, node, options, packing));
+  return launches_.emplace(key, Entry{&node, packing, std::move(launch)})->second.launch;
 }
 
 }  // namespace keel::npu

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -20,8 +21,8 @@ bool same_work(const Node& a, const Node& b);
 class LaunchCache {
  public:
   // schedule(), or what it gave for a node of the same work.
-  const Launch& launch(const Preset& preset, const Node& node, const BlockDimOptions& options,
-                       const Packing& packing = {});
+  std::shared_ptr<const Launch> launch(const Preset& preset, const Node& node,
+                                       const BlockDimOptions& options, const Packing& packing = {});
   // How often schedule() was asked.
   int64_t scheduled() const noexcept { return static_cast<int64_t>(launches_.size()); }
 
@@ -29,7 +30,7 @@ class LaunchCache {
   struct Entry {
     const Node* node;
     Packing packing;
-    Launch launch;
+    std::shared_ptr<const Launch> launch;
   };
   std::unordered_multimap<size_t, Entry> launches_;
 };
