@@ -325,7 +325,9 @@ TEST_CASE("npu scheduler: a fused reduction takes no longer than its parts or is
   for (const char* name : {"ascend910b1", "ascend910", "ascend310"}) {
     const auto preset = std::make_shared<const Preset>(load_preset(name));
     const NpuLibrary library(preset);
-    for (const auto& [shape, axes] : shapes) {
+    for (const auto& reduced_shape : shapes) {
+      const Shape& shape = reduced_shape.first;
+      const std::vector<int64_t>& axes = reduced_shape.second;
       for (const Reduce reduce : {Reduce(&sum), Reduce(&max)}) {
         for (const DType dtype : {f32, f16}) {
           for (const bool prologue : {false, true}) {

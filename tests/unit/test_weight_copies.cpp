@@ -106,7 +106,8 @@ TEST_CASE("weight copies: a packed right operand gives the bits of one packed an
   constexpr size_t kShapes[][3] = {{40, 77, 300}, {33, 17, 1}, {64, 130, 1100}, {17, 1100, 40},
                                    {50, 10, 784}, {3, 16, 33}, {40, 1, 300},    {20, 5, 9000}};
   on_every_isa([&] {
-    for (const auto& [m, n, k] : kShapes) {
+    for (const auto& sizes : kShapes) {
+      const size_t m = sizes[0], n = sizes[1], k = sizes[2];
       for (int variant = 0; variant < 4; ++variant) {
         npu::CubeProblem problem{.m = m, .n = n, .k = k};
         problem.transpose_b = (variant & 1) != 0;
