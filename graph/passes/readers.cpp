@@ -1,23 +1,24 @@
 #include "keel/graph/passes/readers.h"
 
-#include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace keel {
 namespace {
 
-// Calls with each item that a live node reads and with the node's id, each pair once. `item_of`
-// tells what of a value is the item.
+constexpr uint32_t kNobody = UINT32_MAX;
+
+// Calls with each of `count` items that a live node reads and with the node's id, each pair once.
+// `item_of` tells what of a value is the item.
 template <class ItemOf, class Visit>
-void for_each_read(const Graph& graph, const std::vector<bool>& live, const ItemOf& item_of,
-                   const Visit& visit) {
+void for_each_read(const Graph& graph, const std::vector<bool>& live, size_t count,
+                   const ItemOf& item_of, const Visit& visit) {
+  std::vector<uint32_t> last_reader(count, kNobody);
   for (const Node& node : graph.nodes()) {
     if (!live[node.id()]) continue;
-    const auto begin = node.inputs().begin();
-    for (auto it = begin; it != node.inputs().end(); ++it) {
-      const auto item = item_of(*it);
-      const auto same = [&](const Value& v) { return item_of(v) == item; };
-      if (std::none_of(begin, it, same)) visit(item, node.id());
+    for (const Value& v : node.inputs()) {
+      const size_t item = item_of(v);
+      if (std::exchange(last_reader[item], node.id()) != node.id()) visit(item, node.id());
     }
   }
 }
@@ -28,11 +29,11 @@ void list_readers(const Graph& graph, const std::vector<bool>& live, size_t coun
                   const ItemOf& item_of, std::vector<uint32_t>& first,
                   std::vector<uint32_t>& readers) {
   first.assign(count + 1, 0);
-  for_each_read(graph, live, item_of, [&](size_t item, uint32_t) { ++first[item + 1]; });
+  for_each_read(graph, live, count, item_of, [&](size_t item, uint32_t) { ++first[item + 1]; });
   std::partial_sum(first.begin(), first.end(), first.begin());
   readers.resize(first.back());
   std::vector<uint32_t> next(first.begin(), first.end() - 1);
-  for_each_read(graph, live, item_of,
+  for_each_read(graph, live, count, item_of,
                 [&](size_t item, uint32_t reader) { readers[next[item]++] = reader; });
 }
 

@@ -108,7 +108,8 @@ void pack_columns(const CubePlan& plan, PackCall pack, void* to) {
   plan.kernels->pack_columns(pack, column_bytes(plan) / sizeof(float));
 }
 
-void run_skinny(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch) {
+void run_skinny(SkinnyKernel kernel, const CubePlan& plan, const CubeArgs& args,
+                const CubeRange& range, void* scratch) {
   SkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
   if (packs_columns(plan)) {
     call.column_stride = column_bytes(plan) / sizeof(float);
@@ -124,7 +125,7 @@ void run_skinny(const CubePlan& plan, const CubeArgs& args, const CubeRange& ran
       call.scratch += right.count * call.column_stride + kPackSlack;
     }
   }
-  skinny_kernel(plan)(call);
+  kernel(call);
 }
 
 using PieceFinished = FunctionRef<void(const CubeRange&)>;
@@ -342,7 +343,8 @@ bool cube_is_wide(const CubeProblem& p) noexcept {
 }
 
 bool cube_takes_packed(const CubeProblem& p) noexcept {
-  return p.k > 0 && (cube_is_wide(p) || (p.n <= kSkinnyColumns && !p.transpose_a));
+  if (cube_is_wide(p)) return p.k > 0;
+  return p.n <= kSkinnyColumns && !p.transpose_a && p.k > 0 && p.k <= kSkinnyMaxK;
 }
 
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {
@@ -394,15 +396,17 @@ CubeStep cube_step(const CubePlan& plan) noexcept {
 
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept {
   if (skinny_kernel(plan) != nullptr) {
-    return skinny_scratch_floats(plan.problem.k, plan.k_panel) * sizeof(float);
+    const bool packs_b = !(plan.problem.packed_b && packs_columns(plan));
+    return skinny_scratch_floats(plan.problem.k, plan.k_panel, packs_b) * sizeof(float);
   }
   return Scratch(plan, rows, cols).total;
 }
 
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch) {
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
-  if (skinny_kernel(plan) != nullptr) return run_skinny(plan, args, range, scratch);
-  BlockWalk(plan, args, range, scratch).run(nullptr);
+  const SkinnyKernel skinny = skinny_kernel(plan);
+  if (skinny == nullptr) return BlockWalk(plan, args, range, scratch).run(nullptr);
+  run_skinny(skinny, plan, args, range, scratch);
 }
 
 void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch,

@@ -48,7 +48,7 @@ struct CubeProblem {
   DType round_to = f32;
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
-  bool packed_b = false;     // CubeArgs::b is a copy of B that cube_pack made
+  bool packed_b = false;     // CubeArgs::b is a copy of B that cube_pack made (cube_takes_packed)
 };
 
 struct CubeArgs {
@@ -87,7 +87,7 @@ size_t cube_k_panel(size_t k) noexcept;
 // Resolves the kernels for the host ISA in use. Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
 
-// Whether C has more than the 16 rows and columns up to which one operand is read where it lies.
+// Whether C has more than 16 rows and columns.
 bool cube_is_wide(const CubeProblem& problem) noexcept;
 
 // Whether B of a product of this shape may be packed beforehand: one copy then serves all products
@@ -114,7 +114,8 @@ CubeStep cube_step(const CubePlan& plan) noexcept;
 // Bytes of scratch that cube_block wants for a rectangle of at most rows x cols; never zero.
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept;
 
-// Computes C[m0..m1, n0..n1]. `scratch` is aligned to 64 bytes and used by this call alone.
+// Computes C[m0..m1, n0..n1]; of a packed B of a wide product n0 begins a step (cube_pack_step), or
+// is 0. `scratch` is aligned to 64 bytes and used by this call alone.
 // REQUIRES that C overlaps neither A nor B. Neither allocates nor throws.
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch);
 

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "keel/backends/npu/isa/cube_bf16.cpp"
@@ -252,8 +253,11 @@ namespace keel::npu {
 #if HWY_TARGETS & HWY_AVX3
 const CubeKernels* bf16_cube_kernels(PairsOfBf16 kind) {
   static CubeKernels of_kind[3];
+  static std::once_flag filled[3];
   CubeKernels& kernels = of_kind[static_cast<size_t>(kind)];
-  N_AVX3::fill_bf16_kernels(kernels, kind);
+  // Once: other threads multiply by them.
+  std::call_once(filled[static_cast<size_t>(kind)],
+                 [&] { N_AVX3::fill_bf16_kernels(kernels, kind); });
   return &kernels;
 }
 #else

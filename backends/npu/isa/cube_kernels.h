@@ -17,10 +17,12 @@ inline constexpr size_t kPackSlack = 64;
 inline constexpr size_t kSkinnyColumns = 16;
 inline constexpr size_t kSkinnyMaxK = 8192;
 constexpr size_t skinny_padded_k(size_t k) noexcept { return (k + 15) / 16 * 16; }
-// Floats of scratch that they need: B, and a few rows or one panel of A widened.
-constexpr size_t skinny_scratch_floats(size_t k, size_t k_panel) noexcept {
+// Floats of scratch that they need: B where it is packed there, and a few rows or one panel of A
+// widened.
+constexpr size_t skinny_scratch_floats(size_t k, size_t k_panel, bool packs_b) noexcept {
   const size_t rows = 4 * skinny_padded_k(k), panel = 32 * k_panel;
-  return kSkinnyColumns * skinny_padded_k(k) + (rows > panel ? rows : panel) + 2 * kPackSlack;
+  const size_t b = packs_b ? kSkinnyColumns * skinny_padded_k(k) : 0;
+  return b + (rows > panel ? rows : panel) + 2 * kPackSlack;
 }
 
 // A slab of one operand: `count` rows (of A) or columns (of B) from `first`, over k0 .. k0 +
@@ -36,7 +38,8 @@ struct PackCall {
   size_t first = 0, count = 0;
   size_t k0 = 0, length = 0;
   size_t width = 0;
-  size_t dst_stride = 0;  // floats between the k of a panel of f32, where that is not `width`
+  // pack_panels of one panel with k_contiguous: floats from one k to the next, where not `width`.
+  size_t dst_stride = 0;
   const ByteMap* bytes = nullptr;
   void* dst = nullptr;
 

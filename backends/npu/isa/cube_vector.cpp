@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "keel/backends/npu/isa/cube_vector.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include <mutex>
 #include <utility>
 
 #include "hwy/highway.h"
@@ -118,10 +119,13 @@ namespace keel::npu {
 HWY_EXPORT(fill_cube_kernels);
 
 const CubeKernels& vector_cube_kernels() {
-  static CubeKernels of_isa[static_cast<size_t>(HostIsa::kAmx) + 1];
-  CubeKernels& kernels = of_isa[static_cast<size_t>(host_isa())];
-  HWY_DYNAMIC_DISPATCH(fill_cube_kernels)(kernels);
-  return kernels;
+  constexpr size_t kIsas = static_cast<size_t>(HostIsa::kAmx) + 1;
+  static CubeKernels of_isa[kIsas];
+  static std::once_flag filled[kIsas];
+  const auto isa = static_cast<size_t>(host_isa());
+  // Once: other threads multiply by them.
+  std::call_once(filled[isa], [&] { HWY_DYNAMIC_DISPATCH(fill_cube_kernels)(of_isa[isa]); });
+  return of_isa[isa];
 }
 
 }  // namespace keel::npu

@@ -29,6 +29,11 @@ bool drop_prefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
+// The order of copies in a home, and in its layout's word.
+bool comes_before(const WeightUse& a, const WeightUse& b) {
+  return std::pair(a.transposed, a.round_to) < std::pair(b.transposed, b.round_to);
+}
+
 std::vector<WeightUse> parse(const Layout& layout) {
   const char* const isa = name_of(host_isa());
   std::vector<WeightUse> uses;
@@ -43,8 +48,7 @@ std::vector<WeightUse> parse(const Layout& layout) {
     } else {
       known = known && drop_prefix(rest, "f32@");
     }
-    known =
-        known && drop_prefix(rest, isa) && std::find(uses.begin(), uses.end(), use) == uses.end();
+    known = known && drop_prefix(rest, isa) && (uses.empty() || comes_before(uses.back(), use));
     uses.push_back(use);
   }
   if (known) return uses;
@@ -61,9 +65,7 @@ WeightCopies::WeightCopies(const Type& type, std::vector<WeightUse> uses)
       columns_(static_cast<size_t>(type.shape[1])),
       plain_bytes_(type.shape.num_bytes(type.dtype)),
       bytes_(plain_bytes_) {
-  std::sort(uses.begin(), uses.end(), [](const WeightUse& a, const WeightUse& b) {
-    return std::pair(a.transposed, a.round_to) < std::pair(b.transposed, b.round_to);
-  });
+  std::sort(uses.begin(), uses.end(), comes_before);
   for (const WeightUse& use : uses) {
     CubeProblem problem;
     problem.m = 1;
