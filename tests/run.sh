@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the test suite.
 #   tests/run.sh          CI scale: the dev build and every test
-#   tests/run.sh --all    long counts and trainings, the release build, and the sanitizer builds as well
+#   tests/run.sh --all    long counts and trainings, and the release, clang and sanitizer builds as well
 # Tests on real MNIST need KEEL_MNIST_DIR, a folder with the four IDX files; without it they are skipped.
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ case "${1:-}" in
   "") ;;
   --all)
     export KEEL_TEST_SCALE=long
-    presets=(release asan-ubsan tsan dev)
+    presets=(release clang asan-ubsan tsan dev)
     ;;
   *)
     echo "usage: tests/run.sh [--all]" >&2
@@ -20,6 +20,7 @@ case "${1:-}" in
     ;;
 esac
 
+case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang) ;; esac
 install_packages "${keel_packages[@]}" "${keel_test_packages[@]}"
 failed=()
 for preset in "${presets[@]}"; do
