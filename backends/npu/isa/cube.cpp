@@ -236,11 +236,11 @@ class BlockWalk {
     return scratch_ + parts_.a + row * depth * kernels_.packed_size;
   }
 
-  // Rows i0 + i ... of A times a packed panel of B.
-  void multiply(size_t i0, size_t i, size_t stored, size_t k0, size_t length, const char* b,
-                float* to, size_t stride) const {
+  // Rows i0 + i ... of A, a tile's or its first `count`, times a packed panel of B.
+  void multiply(size_t i0, size_t i, size_t count, size_t stored, size_t k0, size_t length,
+                const char* b, float* to, size_t stride) const {
     const size_t depth = round_up(length, kernels_.k_multiple);
-    if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, depth, to, stride);
+    if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, count, depth, to, stride);
     StoredRows rows;
     rows.rows =
         static_cast<const char*>(args_.a) + ((i0 + i) * args_.a_stride + k0) * kernels_.packed_size;
@@ -267,10 +267,10 @@ class BlockWalk {
         prefetch_rows(tile);
         // The first sums of a whole tile may go to their place as they are.
         if (tile.first && tile.rows == kernels_.rows && tile.cols == kernels_.cols) {
-          multiply(i0, i, stored, k0, length, b, tile.c, tile.c_stride);
+          multiply(i0, i, tile.rows, stored, k0, length, b, tile.c, tile.c_stride);
           continue;
         }
-        multiply(i0, i, stored, k0, length, b, sums, kernels_.cols);
+        multiply(i0, i, tile.rows, stored, k0, length, b, sums, kernels_.cols);
         kernels_.finish(tile);
       }
     }

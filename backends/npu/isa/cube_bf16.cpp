@@ -62,7 +62,7 @@ void begin_tiles() {
 }
 void end_tiles() { asm volatile("tilerelease" : : : "memory"); }
 
-void multiply_amx(const void* a, const void* b, size_t length, float* to, size_t stride) {
+void multiply_amx(const void* a, const void* b, size_t, size_t length, float* to, size_t stride) {
   const auto* left = static_cast<const uint16_t*>(a);
   const auto* right = static_cast<const uint16_t*>(b);
   zero_tile<0>();
@@ -129,8 +129,9 @@ constexpr size_t packed_row(size_t i) {
   return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
 }
 
-void multiply_vectors(const void* a, const void* b, size_t length, float* to, size_t stride) {
-  for (size_t i = 0; i < kPanel; i += kRowsAtOnce) {
+void multiply_vectors(const void* a, const void* b, size_t rows, size_t length, float* to,
+                      size_t stride) {
+  for (size_t i = 0; i < rows; i += kRowsAtOnce) {
     const auto* left = static_cast<const uint16_t*>(a) + packed_row(i);
     const auto* right = static_cast<const uint16_t*>(b);
     RowSums sums;
@@ -189,7 +190,7 @@ uint16_t packed_element(const void* a, size_t i, size_t k) {
       a)[k / kTileDepth * 2 * kTileElements + packed_row(i) + k % kTileDepth];
 }
 
-void multiply_plain(const void* a, const void* b, size_t length, float* to, size_t stride) {
+void multiply_plain(const void* a, const void* b, size_t, size_t length, float* to, size_t stride) {
   multiply_loops([a](size_t i, size_t k) { return packed_element(a, i, k); }, b, length, to,
                  stride);
 }

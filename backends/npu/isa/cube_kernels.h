@@ -83,10 +83,12 @@ struct CubeKernels {
   size_t k_multiple = 1;               // panels are padded to this many k
   void (*pack_a)(const PackCall&) = nullptr;
   void (*pack_b)(const PackCall&) = nullptr;
-  // Rows of the result lie `stride` floats apart.
-  void (*multiply)(const void* a, const void* b, size_t length, float* to, size_t stride) = nullptr;
-  // The same bits with A where it is stored, as long as its packed elements would be; null where
-  // the kernel wants A packed. `length` is the panel's own.
+  // Rows of the result lie `stride` floats apart. Those from `rows` on are nobody's: a kernel may
+  // leave them out.
+  void (*multiply)(const void* a, const void* b, size_t rows, size_t length, float* to,
+                   size_t stride) = nullptr;
+  // The same bits for all rows, with A where it is stored, as long as its packed elements would be;
+  // null where the kernel wants A packed. `length` is the panel's own.
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t length, float* to,
                           size_t stride) = nullptr;
   void (*finish)(const TileCall&) = nullptr;

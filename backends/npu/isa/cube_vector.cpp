@@ -83,7 +83,7 @@ HWY_INLINE void multiply_rows(const float* a, size_t row_step, size_t k_step, co
   (store_row(rows[R], to + R * stride, kAcross), ...);
 }
 
-void multiply(const void* a, const void* b, size_t length, float* to, size_t stride) {
+void multiply(const void* a, const void* b, size_t, size_t length, float* to, size_t stride) {
   multiply_rows(static_cast<const float*>(a), 1, kRows, static_cast<const float*>(b), length, to,
                 stride, std::make_index_sequence<kRows>());
 }
