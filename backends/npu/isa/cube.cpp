@@ -22,10 +22,8 @@ size_t row_block(const CubeKernels& kernels) {
   return std::max(kernels.rows, kRowBlock / kernels.rows * kernels.rows);
 }
 
-// kColumnBlock in whole register tiles.
-size_t column_block(const CubeKernels& kernels) {
-  return std::max(kernels.cols, kColumnBlock / kernels.cols * kernels.cols);
-}
+// kColumnBlock and what is missing to whole register tiles.
+size_t column_block(const CubeKernels& kernels) { return round_up(kColumnBlock, kernels.cols); }
 
 using SkinnyKernel = void (*)(const SkinnyCall&);
 
@@ -431,7 +429,7 @@ size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexc
 }
 
 size_t cube_widest_piece(const CubePlan& plan) noexcept {
-  return skinny_kernel(plan) != nullptr ? plan.problem.n : column_block(*plan.kernels);
+  return skinny_kernel(plan) != nullptr ? plan.problem.n : kColumnBlock;
 }
 
 }  // namespace keel::npu
