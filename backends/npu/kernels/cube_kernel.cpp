@@ -34,7 +34,8 @@ InstructionLookup lookup(bool saturate_f16) {
 }
 
 // Splits C of each product in the batch into row or column bands. Where it is rounded or goes
-// through an epilogue, a band is computed piece by piece in the block's workspace.
+// through an epilogue, a band is computed piece by piece in the block's workspace. A phase before
+// that packs a right operand that all bands read, a phase after it the copies that pieces cannot.
 class CubeKernel final : public Kernel {
  public:
   CubeKernel(const FusedProduct& fused, const StateLayouts& layouts, bool saturate_f16)
@@ -61,20 +62,21 @@ class CubeKernel final : public Kernel {
     }
     reports_status_ = saturate_f16 && results_ != 0 && computes_f16(fused.node());
     cut_bands();
+    share_right_operand(problem);
     find_kept_copies(fused.node(), layouts);
   }
 
-  size_t workspace_bytes() const { return static_cast<size_t>(blocks_) * scratch_; }
+  size_t workspace_bytes() const { return static_cast<size_t>(blocks_) * scratch_ + shared_; }
   // In the word behind the workspace.
   bool reports_status() const { return reports_status_; }
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
-  // The second phase packs copies that pieces of the result cannot.
-  int phases() const override { return packs_last_ ? 2 : 1; }
+  int phases() const override { return (shared_ != 0 ? 1 : 0) + 1 + (packs_last_ ? 1 : 0); }
   int blocks(int) const override { return blocks_; }
 
   void run(void* const* args, int phase, int block) const override {
+    if (shared_ != 0 && phase-- == 0) return pack_shared(args, block);
     if (phase == 1) return pack_last(args, block);
     char* scratch = static_cast<char*>(args[arguments_]) + static_cast<size_t>(block) * scratch_;
     uint32_t status = 0;
@@ -101,6 +103,31 @@ class CubeKernel final : public Kernel {
     const Value right = fused.node().input(1);
     problem.packed_b = true;
     packed_at_ = WeightCopies(right.type(), layout_of(layouts, right)->layout).offset(*use);
+  }
+
+  // Row bands would each pack all of the right operand.
+  void share_right_operand(CubeProblem problem) {
+    if (problem.packed_b || by_columns_ || bands_ == 1 || count_ != 1) return;
+    if (!cube_is_wide(problem) || !cube_takes_packed(problem)) return;
+    problem.packed_b = true;
+    plan_ = plan_cube(problem);
+    cut_bands();
+    shared_ = align_up(cube_packed_bytes(plan_), 64);
+  }
+
+  void* shared(void* const* args) const {
+    return static_cast<char*>(args[arguments_]) + static_cast<size_t>(blocks_) * scratch_;
+  }
+
+  void pack_shared(void* const* args, int block) const {
+    const CubeProblem& p = plan_.problem;
+    const size_t step = cube_pack_step(plan_).n;
+    const auto packs = static_cast<int64_t>((p.n + step - 1) / step);
+    const auto begin = [&](int64_t i) {
+      return std::min(p.n, static_cast<size_t>(packs * i / blocks_) * step);
+    };
+    cube_pack(plan_, args[1], p.transpose_b ? p.k : p.n, {0, p.k, begin(block), begin(block + 1)},
+              shared(args));
   }
 
   void find_kept_copies(const Node& node, const StateLayouts& layouts) {
@@ -214,6 +241,7 @@ class CubeKernel final : public Kernel {
              static_cast<size_t>(batch_b_[at]) * p.k * p.n * size_of(p.b) + packed_at_;
     cube.a_stride = p.transpose_a ? p.m : p.k;
     cube.b_stride = p.transpose_b ? p.k : p.n;
+    if (shared_ != 0) cube.b = shared(args);
     cube.bytes = bytes_ ? &*bytes_ : nullptr;
     if (rows_) cube.a_rows = reinterpret_cast<const size_t*>(scratch + scratch_ - starts_);
     if (sums_ == 0) {
@@ -295,6 +323,7 @@ class CubeKernel final : public Kernel {
   // Bytes of a block's workspace.
   size_t cube_scratch_ = 0, sums_ = 0, rounded_ = 0, rows_of_piece_ = 0, starts_ = 0;
   size_t scratch_ = 0;
+  size_t shared_ = 0;  // of the right operand, packed for all blocks behind their workspaces; or 0
   size_t results_ = 0;
 };
 
