@@ -385,6 +385,16 @@ void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubeP
   }
 }
 
+void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64_t share,
+                     int64_t shares, void* packed) noexcept {
+  const size_t n = plan.problem.n, step = cube_pack_step(plan).n;
+  const auto steps = static_cast<int64_t>((n + step - 1) / step);
+  const auto edge = [&](int64_t i) {
+    return std::min(n, static_cast<size_t>(steps * i / shares) * step);
+  };
+  cube_pack(plan, b, b_stride, {0, plan.problem.k, edge(share), edge(share + 1)}, packed);
+}
+
 CubeStep cube_step(const CubePlan& plan) noexcept {
   if (skinny_kernel(plan) == nullptr) return {plan.kernels->rows, plan.kernels->cols};
   // A skinny product is cut along its long side only.

@@ -104,6 +104,9 @@ struct CubePackStep {
 CubePackStep cube_pack_step(const CubePlan& plan) noexcept;
 void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubePart& part,
                void* packed) noexcept;
+// The same for part `share` of `shares` that make up all of B.
+void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64_t share,
+                     int64_t shares, void* packed) noexcept;
 
 // Rows and columns of C that its kernel computes at once: what rectangles are best made of.
 struct CubeStep {

@@ -121,13 +121,7 @@ class CubeKernel final : public Kernel {
 
   void pack_shared(void* const* args, int block) const {
     const CubeProblem& p = plan_.problem;
-    const size_t step = cube_pack_step(plan_).n;
-    const auto packs = static_cast<int64_t>((p.n + step - 1) / step);
-    const auto begin = [&](int64_t i) {
-      return std::min(p.n, static_cast<size_t>(packs * i / blocks_) * step);
-    };
-    cube_pack(plan_, args[1], p.transpose_b ? p.k : p.n, {0, p.k, begin(block), begin(block + 1)},
-              shared(args));
+    cube_pack_share(plan_, args[1], p.transpose_b ? p.k : p.n, block, blocks_, shared(args));
   }
 
   void find_kept_copies(const Node& node, const StateLayouts& layouts) {

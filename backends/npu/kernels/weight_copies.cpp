@@ -115,14 +115,8 @@ void WeightCopies::pack_piece(size_t copy, char* home, const TileRectangle& piec
 }
 
 void WeightCopies::pack_share(size_t copy, char* home, int64_t share, int64_t shares) const {
-  const CubePlan& plan = copies_[copy].plan;
-  const size_t step = cube_pack_step(plan).n;
-  const auto steps = static_cast<int64_t>((plan.problem.n + step - 1) / step);
-  const auto edge = [&](int64_t i) {
-    return std::min(plan.problem.n, static_cast<size_t>(steps * i / shares) * step);
-  };
-  cube_pack(plan, home, columns_, {0, plan.problem.k, edge(share), edge(share + 1)},
-            home + copies_[copy].offset);
+  const Copy& c = copies_[copy];
+  cube_pack_share(c.plan, home, columns_, share, shares, home + c.offset);
 }
 
 void WeightCopies::fill_gaps(char* home) const {
