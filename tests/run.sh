@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the test suite.
 #   tests/run.sh          CI scale: the dev build and every test
-#   tests/run.sh --all    long counts and trainings, and the release, clang and sanitizer builds as well
+#   tests/run.sh --all    long counts and trainings, the release, clang and sanitizer builds, clang-tidy (lint.sh)
+#                         and coverage (coverage.sh)
 # Tests on real MNIST need KEEL_MNIST_DIR, a folder with the four IDX files; without it they are skipped.
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,7 +21,7 @@ case "${1:-}" in
     ;;
 esac
 
-case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang) ;; esac
+case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy gcovr) ;; esac
 install_packages "${keel_packages[@]}" "${keel_test_packages[@]}"
 failed=()
 for preset in "${presets[@]}"; do
@@ -31,6 +32,12 @@ for preset in "${presets[@]}"; do
     failed+=("$preset")
   fi
 done
+if [ ${#presets[@]} -gt 1 ]; then
+  for gate in lint coverage; do
+    echo "== $gate"
+    "tests/$gate.sh" || failed+=("$gate")
+  done
+fi
 if [ ${#presets[@]} -gt 1 ] && [ ${#failed[@]} -ne 0 ]; then
   echo "failed: ${failed[*]}" >&2
 fi
