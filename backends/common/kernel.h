@@ -56,7 +56,10 @@ struct KernelPlan {
   TaskKind kind = TaskKind::kAiCore;
   size_t workspace_bytes = 0;
   // Outputs that may take over the buffer of an input of as many bytes: for each such pair the
-  // kernel reads every element of the input for the last time before it writes that place.
+  // kernel reads every element of the input for the last time before it writes that place. A pair
+  // speaks for its one input. Where several inputs show one buffer (a value and its views), the
+  // output may take it over only if there is a pair for each of them, so a kernel lists all of its
+  // pairs (may_overwrite).
   struct InPlace {
     size_t output = 0;
     size_t input = 0;

@@ -53,6 +53,12 @@ class Lowering {
     int64_t first = -1;
     int64_t last = -1;
     bool overwritable = false;  // a scratch value that nobody reads after its last use
+    int64_t written = -1;       // by which task last
+  };
+  // Where a value is, and which task wrote it there (-1: it was there before).
+  struct Place {
+    uint32_t storage = kNoStorage;
+    int64_t written = -1;
   };
   struct Scope {
     const Graph& graph;
@@ -67,7 +73,7 @@ class Lowering {
   uint32_t new_storage(Space space, uint32_t index, size_t offset, size_t bytes,
                        bool overwritable = false) {
     list_.table.push_back({space, index, offset, bytes});
-    storages_.push_back({-1, -1, overwritable});
+    storages_.push_back({.overwritable = overwritable});
     return static_cast<uint32_t>(storages_.size() - 1);
   }
   uint32_t new_scratch(size_t bytes, bool overwritable) {
@@ -78,14 +84,23 @@ class Lowering {
     if (s.first < 0) s.first = task;
     s.last = std::max(s.last, task);
   }
+  // Where the next task finds a value. That nothing has been written over it is checked here once
+  // more, apart from the rules by which places are shared.
   uint32_t storage_of(Value v) {
-    const uint32_t storage = place_of(root_of(v));
-    if (storage == kNoStorage) throw Error("a task reads a value that none before it makes");
-    return storage;
+    const Place& at = noted(root_of(v));
+    if (at.storage == kNoStorage) throw Error("a task reads a value that none before it makes");
+    if (storages_[at.storage].written != at.written) {
+      throw Error({.message = "a task reads a value that task " +
+                              std::to_string(storages_[at.storage].written) + " has overwritten",
+                   .site = v.node().site()});
+    }
+    return at.storage;
   }
-  // Where the storage of a value is noted.
-  uint32_t& place_of(const Value& v) {
-    return storage_of_.try_emplace(&v.graph(), v.graph(), kNoStorage).first->second[v];
+  uint32_t place_of(const Value& v) { return noted(v).storage; }
+  // The value is what has been written there last.
+  void put(const Value& v, uint32_t storage) { noted(v) = {storage, storages_[storage].written}; }
+  Place& noted(const Value& v) {
+    return places_.try_emplace(&v.graph(), v.graph(), Place()).first->second[v];
   }
 
   // Inputs, outputs and states of the program, in the graph's order.
@@ -93,7 +108,7 @@ class Lowering {
     for (const Value& v : graph.inputs()) {
       const auto index = static_cast<uint32_t>(list_.info.inputs.size());
       list_.info.inputs.push_back({name_of(v.node()), v.type()});
-      place_of(v) = new_storage(Space::kInput, index, 0, bytes_of(v.type()));
+      put(v, new_storage(Space::kInput, index, 0, bytes_of(v.type())));
     }
     for (const Value& v : graph.states()) {
       const auto index = static_cast<uint32_t>(list_.info.states.size());
@@ -102,7 +117,7 @@ class Lowering {
       list_.info.states.push_back({name_of(v.node()), v.type(),
                                    layout == nullptr ? Layout() : layout->layout, bytes, false,
                                    false});
-      place_of(v) = new_storage(Space::kState, index, 0, bytes);
+      put(v, new_storage(Space::kState, index, 0, bytes));
       state_index_[v] = index;
     }
     for (const Value& v : graph.outputs()) {
@@ -157,6 +172,10 @@ class Lowering {
   void emit_kernel(KernelPlan plan, const std::vector<uint32_t>& arguments, TaskInfo info) {
     info.block_dim = plan.block_dim;
     info.reason = plan.reason;
+    const auto number = static_cast<int64_t>(list_.tasks.size());
+    for (size_t i = info.inputs; i < arguments.size(); ++i) {
+      storages_[arguments[i]].written = number;
+    }
     Task& task = emit(plan.kind, arguments, std::move(info));
     task.kernel = plan.kernel.get();
     task.device_ns = plan.device_ns;
@@ -210,7 +229,7 @@ class Lowering {
     const size_t offset = list_.info.constant_bytes;
     list_.constants.emplace_back(offset, value);
     list_.info.constant_bytes = align_up(offset + value.num_bytes(), Buffer::kAlignment);
-    place_of(node.output()) = new_storage(Space::kConstant, 0, offset, value.num_bytes());
+    put(node.output(), new_storage(Space::kConstant, 0, offset, value.num_bytes()));
   }
 
   void lower_dequeue(const Node& node) {
@@ -218,7 +237,7 @@ class Lowering {
     for (size_t i = 0; i < node.types().size(); ++i) {
       fields.push_back(
           new_storage(Space::kSlot, static_cast<uint32_t>(i), 0, bytes_of(node.type(i))));
-      place_of(node.output(i)) = fields.back();
+      put(node.output(i), fields.back());
     }
     emit_control(TaskKind::kDequeue, fields, "next element", node.site());
     dequeue_task_ = static_cast<int64_t>(list_.tasks.size()) - 1;
@@ -230,9 +249,7 @@ class Lowering {
     std::vector<uint32_t> arguments;
     for (const Value& v : node.inputs()) arguments.push_back(storage_of(v));
     for (size_t i = 0; i < node.types().size(); ++i) {
-      const uint32_t storage = output_storage(node, i, plan, scope);
-      place_of(node.output(i)) = storage;
-      arguments.push_back(storage);
+      arguments.push_back(output_storage(node, i, plan, arguments, scope));
     }
     std::vector<size_t> changed;
     for (const auto& pair : plan.in_place) {
@@ -253,6 +270,9 @@ class Lowering {
                  .inputs = static_cast<uint32_t>(node.inputs().size()),
                  .outputs = std::move(outputs),
                  .changed = std::move(changed)});
+    for (size_t i = 0; i < node.types().size(); ++i) {
+      put(node.output(i), arguments[node.inputs().size() + i]);
+    }
   }
 
   uint32_t float_status() {
@@ -262,29 +282,27 @@ class Lowering {
     return float_status_;
   }
 
-  uint32_t output_storage(const Node& node, size_t output, const KernelPlan& plan, Scope& scope) {
+  // `arguments`: where the node's inputs are, and the outputs before this one.
+  uint32_t output_storage(const Node& node, size_t output, const KernelPlan& plan,
+                          const std::vector<uint32_t>& arguments, Scope& scope) {
     const Value value = node.output(output);
     if (scope.root) {
-      if (const uint32_t home = state_storage(node, output, plan, scope); home != kNoStorage) {
-        return home;
-      }
+      const uint32_t home = state_storage(node, output, plan, arguments, scope);
+      if (home != kNoStorage) return home;
       if (const auto it = pinned_.find(value); it != pinned_.end()) return it->second;
     }
-    if (const uint32_t carry = carry_storage(node, output, plan, scope); carry != kNoStorage) {
-      return carry;
-    }
+    const uint32_t carry = carry_storage(node, output, plan, arguments, scope);
+    if (carry != kNoStorage) return carry;
     const size_t bytes = bytes_of(node.type(output));
     for (const auto& pair : plan.in_place) {
+      if (pair.output != output) continue;
       const Value root = root_of(node.input(pair.input));
-      if (pair.output != output || !may_overwrite(node, pair, root)) continue;
-      const uint32_t storage = place_of(root);
+      const uint32_t storage = arguments[pair.input];
       // An input of a body stands for a value of the graph around it, which may be read again.
       if (root.node().has(kSource) || !storages_[storage].overwritable) continue;
       if (list_.table[storage].bytes != bytes) continue;
-      if (scope.uses[root] != reads_by(node, root) ||
-          taken_by_other_output(node, output, storage)) {
-        continue;
-      }
+      if (scope.uses[root] != reads_by(node, root)) continue;
+      if (!may_overwrite(plan, output, arguments, storage)) continue;
       return storage;
     }
     return new_scratch(bytes, true);
@@ -292,52 +310,37 @@ class Lowering {
 
   // The place of a loop variable whose next value this output is, where the old value is not read
   // any more, or for the last time by this node and in place.
-  uint32_t carry_storage(const Node& node, size_t output, const KernelPlan& plan, Scope& scope) {
+  uint32_t carry_storage(const Node& node, size_t output, const KernelPlan& plan,
+                         const std::vector<uint32_t>& arguments, Scope& scope) {
     const auto next = scope.next_values.find(node.output(output));
     if (next == scope.next_values.end()) return kNoStorage;
     for (const size_t i : next->second) {
       const Value old = scope.graph.inputs()[i];
       const uint32_t carry = (*scope.carries)[i];
-      if (taken_by_other_output(node, output, carry)) continue;
-      const int64_t reads = scope.uses[old];
-      if (reads == 0) return carry;
-      for (const auto& pair : plan.in_place) {
-        if (pair.output == output && root_of(node.input(pair.input)) == old &&
-            reads == reads_by(node, old) && may_overwrite(node, pair, old)) {
-          return carry;
-        }
-      }
+      if (scope.uses[old] != reads_by(node, old)) continue;
+      if (!may_overwrite(plan, output, arguments, carry)) continue;
+      return carry;
     }
     return kNoStorage;
   }
 
-  bool taken_by_other_output(const Node& node, size_t output, uint32_t storage) {
-    for (size_t i = 0; i < output; ++i) {
-      if (place_of(node.output(i)) == storage) return true;
-    }
-    return false;
-  }
-
   // The home of a state whose next value this output is: the current one where it may be written in
   // place, else the second one. kNoStorage where the output is no next value.
-  uint32_t state_storage(const Node& node, size_t output, const KernelPlan& plan, Scope& scope) {
+  uint32_t state_storage(const Node& node, size_t output, const KernelPlan& plan,
+                         const std::vector<uint32_t>& arguments, Scope& scope) {
     const Value value = node.output(output);
     const auto it = next_of_.find(value);
     if (it == next_of_.end()) return kNoStorage;
     const Value state = it->second.front();
-    StateInfo& info = list_.info.states[state_index_.at(state)];
-    for (const auto& pair : plan.in_place) {
-      if (pair.output != output || root_of(node.input(pair.input)) != state ||
-          !may_overwrite(node, pair, state)) {
-        continue;
-      }
-      if (scope.uses[state] != reads_by(node, state) || scope.uses[value] != 1) continue;
-      info.updated = true;
-      written_.insert(state);
-      return place_of(state);
-    }
+    const int64_t reads = reads_by(node, state);
+    const bool last_reader = reads != 0 && scope.uses[state] == reads;
     written_.insert(state);
-    return second_home(state);
+    if (!last_reader || scope.uses[value] != 1 ||
+        !may_overwrite(plan, output, arguments, place_of(state))) {
+      return second_home(state);
+    }
+    list_.info.states[state_index_.at(state)].updated = true;
+    return place_of(state);
   }
 
   uint32_t second_home(Value state) {
@@ -394,7 +397,6 @@ class Lowering {
         emit_copy(inputs[i], carry, "loop variable " + std::to_string(i), node.site());
         inputs[i] = carry;
       }
-      place_of(node.output(i)) = inputs[i];
     }
     const auto begin = static_cast<uint32_t>(list_.tasks.size());
     if (attributes.trip_count >= 0) {
@@ -414,6 +416,9 @@ class Lowering {
     bind_inputs(body, inputs);
     lower_graph(body, false, &inputs);
     copy_together(body, inputs, node.site());
+    // What the body captures is there in the next iteration, too.
+    for (size_t i = variables; i < inputs.size(); ++i) storage_of(body.inputs()[i]);
+    for (size_t i = 0; i < variables; ++i) put(node.output(i), inputs[i]);
     Task& back = emit_control(TaskKind::kLoopActive, {}, "while next", node.site());
     back.jump = Jump::kAlways;
     back.target = begin;
@@ -456,13 +461,13 @@ class Lowering {
       list_.tasks[choose].target = static_cast<uint32_t>(list_.tasks.size());
     }
     list_.tasks[leave].target = static_cast<uint32_t>(list_.tasks.size());
-    for (size_t i = 0; i < results.size(); ++i) place_of(node.output(i)) = results[i];
+    for (size_t i = 0; i < results.size(); ++i) put(node.output(i), results[i]);
     // Values made before the choice must outlive both branches whichever runs.
     keep_alive_through(static_cast<int64_t>(choose), static_cast<int64_t>(list_.tasks.size()) - 1);
   }
 
   void bind_inputs(const Graph& body, const std::vector<uint32_t>& storages) {
-    for (size_t i = 0; i < body.inputs().size(); ++i) place_of(body.inputs()[i]) = storages[i];
+    for (size_t i = 0; i < body.inputs().size(); ++i) put(body.inputs()[i], storages[i]);
   }
 
   // The body's outputs into `targets`, as if all copies happened at once.
@@ -569,7 +574,7 @@ class Lowering {
   StateLayouts layouts_;
   TaskList list_;
   std::vector<Storage> storages_;  // by table index
-  std::unordered_map<const Graph*, ValueTable<uint32_t>> storage_of_;
+  std::unordered_map<const Graph*, ValueTable<Place>> places_;
   std::unordered_map<Value, uint32_t, ValueHash> state_index_;
   std::unordered_map<Value, std::vector<Value>, ValueHash> next_of_;  // value -> states it becomes
   std::unordered_map<Value, uint32_t, ValueHash> pinned_;

@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "keel/backends/common/uses.h"
 #include "keel/core/base/checked.h"
 #include "keel/graph/passes/cloner.h"
 
@@ -134,16 +133,9 @@ void ProductEpilogue::add_rows(const std::vector<const Node*>& nodes, const Numb
 
 // Not beside row-wise ops, which read operands of the body when the tile program is done.
 void ProductEpilogue::find_in_place(const FusedProduct& product) {
-  const size_t first_input = product.product_inputs();
-  const Node& node = product.node();
   for (const auto& pair : program_->in_place()) {
     if (pair.input == 0) continue;
-    const size_t input = first_input + pair.input - 1;
-    const Value root = root_of(node.input(input));
-    const auto begin = node.inputs().begin();
-    const bool is_operand = std::any_of(begin, begin + static_cast<std::ptrdiff_t>(first_input),
-                                        [&](const Value& v) { return root_of(v) == root; });
-    if (!is_operand) in_place_.push_back({pair.output, input});
+    in_place_.push_back({pair.output, product.product_inputs() + pair.input - 1});
   }
 }
 

@@ -39,7 +39,8 @@ class ProductEpilogue {
   // What that scratch has for a piece of so many rows; it is aligned to 64 bytes.
   size_t scratch_bytes(size_t rows) const;
 
-  // For the kernel's plan: operands are read until the last block is done, so never these.
+  // For the kernel's plan. Operands of the product are read until the last block is done, so there
+  // is no pair for these.
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
 
  private:

@@ -148,6 +148,9 @@ class ReduceKernel final : public Kernel {
     for (const auto& pair : epilogue_->in_place()) {
       if (pair.input != 0) pairs.push_back({pair.output, inputs_ + pair.input - 1});
     }
+    for (size_t output = 0; output < workspace_at_ - outputs_at_; ++output) {
+      for (size_t input = 0; input < inputs_; ++input) pairs.push_back({output, input});
+    }
     return pairs;
   }
   int phases() const override { return 2; }

@@ -16,6 +16,11 @@ std::string block_text(int phase, int block) {
   return "block " + std::to_string(block) + " of phase " + std::to_string(phase);
 }
 
+std::string place_text(size_t byte, size_t element_size, size_t bytes) {
+  return "element " + std::to_string(byte / element_size) + " (byte " + std::to_string(byte) +
+         " of " + std::to_string(bytes) + ")";
+}
+
 [[noreturn]] void fail(const std::string& argument, const std::string& message) {
   throw Error({.op = "strict check", .argument = argument, .message = message});
 }
@@ -65,7 +70,7 @@ StrictRunner::TaskOperands StrictRunner::operands_of(size_t task) const {
   for (uint32_t i = 0; i < t.argument_count; ++i) {
     const uint32_t entry = list_.arguments[t.first_argument + i];
     if (list_.table[entry].space == Space::kFloatStatus) {
-      plan.of_argument.push_back(-1);
+      plan.as_planned.push_back(-1);
       continue;
     }
     auto at = std::find_if(plan.operands.begin(), plan.operands.end(),
@@ -74,10 +79,10 @@ StrictRunner::TaskOperands StrictRunner::operands_of(size_t task) const {
       plan.operands.push_back({.entry = entry});
       at = plan.operands.end() - 1;
     }
-    plan.of_argument.push_back(static_cast<int32_t>(at - plan.operands.begin()));
+    plan.as_planned.push_back(static_cast<int32_t>(at - plan.operands.begin()));
     if (i < info.inputs) {
       at->input = true;
-      if (at->name.empty()) at->name = "input " + std::to_string(i);
+      at->name += (at->name.empty() ? "input " : " and input ") + std::to_string(i);
       continue;
     }
     at->writable = true;
@@ -91,9 +96,29 @@ StrictRunner::TaskOperands StrictRunner::operands_of(size_t task) const {
         (at->name.empty() ? "" : at->name + " and in place ") + "output " + std::to_string(output);
     at->element_size = size_of(info.outputs[output]);
     const auto& changed = info.changed;
-    if (std::find(changed.begin(), changed.end(), output) != changed.end()) at->input = true;
+    at->changed = std::find(changed.begin(), changed.end(), output) != changed.end();
   }
+  add_originals(&plan, info.inputs);
   return plan;
+}
+
+// What the inputs of operands that are written in place hold, in memory of its own.
+void StrictRunner::add_originals(TaskOperands* plan, uint32_t inputs) {
+  plan->apart = plan->as_planned;
+  for (uint32_t i = 0; i < inputs; ++i) {
+    const int32_t planned = plan->as_planned[i];
+    if (planned < 0) continue;
+    const auto at = static_cast<size_t>(planned);
+    if (!plan->operands[at].in_place()) continue;
+    const auto first = std::find(plan->as_planned.begin(), plan->as_planned.end(), planned);
+    if (const auto before = static_cast<uint32_t>(first - plan->as_planned.begin()); before < i) {
+      plan->apart[i] = plan->apart[before];
+      continue;
+    }
+    plan->apart[i] = static_cast<int32_t>(plan->operands.size());
+    plan->operands.push_back(
+        {.entry = plan->operands[at].entry, .name = "input " + std::to_string(i), .input = true});
+  }
 }
 
 void StrictRunner::poison_entry(uint32_t entry, const Table& table) {
@@ -165,19 +190,19 @@ void StrictRunner::require_free(size_t task, const Operand& operand) const {
 void StrictRunner::run_kernel(size_t task, const Table& table) {
   const TaskOperands& plan = tasks_[task];
   for (const Operand& o : plan.operands) {
-    if (o.input) require_alive(task, o, table);
-    if (o.writable && !o.input) require_free(task, o);
+    if (o.input || o.changed) require_alive(task, o, table);
+    if (o.writable && !o.input && !o.changed) require_free(task, o);
   }
-  load(plan, table, Poison::kFirst);
-  run_phases(task, table, false);
+  load(plan, table, Run::kApart, Poison::kFirst);
+  run_phases(task, table, Run::kApart, false);
   for (size_t i = 0; i < plan.operands.size(); ++i) {
     if (plan.operands[i].output) {
       first_[i].assign(cores_.block(i), cores_.block(i) + cores_.bytes(i));
     }
   }
-  load(plan, table, Poison::kSecond);
-  run_phases(task, table, true);
-  check_outputs(plan);
+  load(plan, table, Run::kAsPlanned, Poison::kSecond);
+  run_phases(task, table, Run::kAsPlanned, true);
+  check_outputs(task, table);
   for (size_t i = 0; i < plan.operands.size(); ++i) {
     const Operand& o = plan.operands[i];
     if (!o.output) continue;
@@ -186,20 +211,24 @@ void StrictRunner::run_kernel(size_t task, const Table& table) {
   }
 }
 
-void StrictRunner::load(const TaskOperands& plan, const Table& table, Poison poison) {
+void StrictRunner::load(const TaskOperands& plan, const Table& table, Run run, Poison poison) {
   std::vector<size_t> sizes;
   for (const Operand& o : plan.operands) sizes.push_back(list_.table[o.entry].bytes);
   cores_.lay_out(sizes, poison);
   for (size_t i = 0; i < plan.operands.size(); ++i) {
     const Operand& o = plan.operands[i];
-    if (o.input && sizes[i] != 0) std::memcpy(cores_.block(i), table[o.entry], sizes[i]);
+    const bool read = o.input && !(run == Run::kApart && o.in_place());
+    if ((read || o.changed) && sizes[i] != 0) {
+      std::memcpy(cores_.block(i), table[o.entry], sizes[i]);
+    }
   }
 }
 
-void StrictRunner::run_phases(size_t task, const Table& table, bool second) {
+void StrictRunner::run_phases(size_t task, const Table& table, Run run, bool hide_neighbours) {
   const TaskOperands& plan = tasks_[task];
-  for (size_t i = 0; i < plan.of_argument.size(); ++i) {
-    const int32_t operand = plan.of_argument[i];
+  const OfArgument& of_argument = run == Run::kApart ? plan.apart : plan.as_planned;
+  for (size_t i = 0; i < of_argument.size(); ++i) {
+    const int32_t operand = of_argument[i];
     const uint32_t entry = list_.arguments[list_.tasks[task].first_argument + i];
     const bool empty = operand >= 0 && list_.table[entry].bytes == 0;
     arguments_[i] =
@@ -211,7 +240,7 @@ void StrictRunner::run_phases(size_t task, const Table& table, bool second) {
     if (kernel.blocks(phase) == 1) {
       run_block(plan, kernel, phase, 0);
     } else {
-      run_alone(plan, kernel, phase, second);
+      run_alone(plan, kernel, phase, hide_neighbours);
     }
     check_inputs(plan, table, kernel, phase);
   }
@@ -260,19 +289,19 @@ void StrictRunner::check_inputs(const TaskOperands& plan, const Table& table, co
   }
 }
 
-// In the first run a block begins with what the phase before left; in the second, what other blocks
-// of the phase write is poison.
+// A block begins with what the phase before left; with hidden neighbours, what other blocks of the
+// phase wrote in the run before is poison.
 void StrictRunner::run_alone(const TaskOperands& plan, const Kernel& kernel, int phase,
-                             bool second) {
+                             bool hide_neighbours) {
   std::vector<PhaseState>& states = phases_[static_cast<size_t>(phase)];
   states.resize(std::max(states.size(), plan.operands.size()));
   const auto blocks = static_cast<size_t>(kernel.blocks(phase));
   for (size_t i = 0; i < plan.operands.size(); ++i) {
-    if (plan.operands[i].writable) begin_phase(states[i], i, blocks, second);
+    if (plan.operands[i].writable) begin_phase(states[i], i, blocks, hide_neighbours);
   }
   for (size_t block = 0; block < blocks; ++block) {
     for (size_t i = 0; i < plan.operands.size(); ++i) {
-      if (!plan.operands[i].writable || !second) continue;
+      if (!plan.operands[i].writable || !hide_neighbours) continue;
       for (const Range& r : states[i].written[block]) {
         std::memcpy(cores_.block(i) + r.begin, states[i].before.data() + r.begin, r.end - r.begin);
       }
@@ -280,7 +309,7 @@ void StrictRunner::run_alone(const TaskOperands& plan, const Kernel& kernel, int
     run_block(plan, kernel, phase, static_cast<int>(block));
     for (size_t i = 0; i < plan.operands.size(); ++i) {
       if (!plan.operands[i].writable) continue;
-      collect(plan.operands[i], states[i], cores_.block(i), phase, block, second);
+      collect(plan.operands[i], states[i], cores_.block(i), phase, block, hide_neighbours);
     }
   }
   for (size_t i = 0; i < plan.operands.size(); ++i) {
@@ -289,12 +318,13 @@ void StrictRunner::run_alone(const TaskOperands& plan, const Kernel& kernel, int
   }
 }
 
-void StrictRunner::begin_phase(PhaseState& state, size_t operand, size_t blocks, bool second) {
+void StrictRunner::begin_phase(PhaseState& state, size_t operand, size_t blocks,
+                               bool hide_neighbours) {
   char* core = cores_.block(operand);
   const size_t bytes = cores_.bytes(operand);
   state.before.assign(core, core + bytes);
   state.after = state.before;
-  if (!second) {
+  if (!hide_neighbours) {
     state.writer.assign(bytes, 0);
     state.written.assign(blocks, {});
   }
@@ -310,10 +340,10 @@ void StrictRunner::begin_phase(PhaseState& state, size_t operand, size_t blocks,
 
 // Keeps what the block wrote and puts back what it found there.
 void StrictRunner::collect(const Operand& operand, PhaseState& state, char* core, int phase,
-                           size_t block, bool second) {
+                           size_t block, bool hide_neighbours) {
   const auto own = static_cast<uint16_t>(block + 1);
   std::vector<Range>& written = state.written[block];
-  if (second) {
+  if (hide_neighbours) {
     for (const Range& r : written) {
       std::memcpy(state.after.data() + r.begin, core + r.begin, r.end - r.begin);
       std::memcpy(core + r.begin, state.base.data() + r.begin, r.end - r.begin);
@@ -329,33 +359,60 @@ void StrictRunner::collect(const Operand& operand, PhaseState& state, char* core
     state.writer[i] = own;
     state.after[i] = core[i];
     core[i] = state.base[i];
-    if (second) return;
+    if (hide_neighbours) return;
     if (written.empty() || written.back().end != i) written.push_back({i, i});
     written.back().end = i + 1;
   });
 }
 
 // Both runs gave the same bits, and wrote every element.
-void StrictRunner::check_outputs(const TaskOperands& plan) const {
+void StrictRunner::check_outputs(size_t task, const Table& table) {
+  const TaskOperands& plan = tasks_[task];
   for (size_t k = 0; k < plan.operands.size(); ++k) {
     const Operand& o = plan.operands[k];
     if (!o.output) continue;
     const char* first = first_[k].data();
     const char* second = cores_.block(k);
+    const char* before = static_cast<const char*>(table[o.entry]);
     each_difference(first, second, cores_.bytes(k), [&](size_t at) {
       const size_t begin = at / o.element_size * o.element_size;
-      bool unwritten = !o.input;
+      bool unwritten = !o.changed;
       for (size_t i = begin; i < begin + o.element_size; ++i) {
+        const uint8_t found =
+            o.input ? static_cast<uint8_t>(before[i]) : poison_byte(Poison::kSecond, i);
         unwritten = unwritten && static_cast<uint8_t>(first[i]) == poison_byte(Poison::kFirst, i) &&
-                    static_cast<uint8_t>(second[i]) == poison_byte(Poison::kSecond, i);
+                    static_cast<uint8_t>(second[i]) == found;
       }
-      const std::string where = "element " + std::to_string(begin / o.element_size) + " (byte " +
-                                std::to_string(begin) + " of " + std::to_string(cores_.bytes(k)) +
-                                ")";
-      fail(o.name, unwritten ? where + " is not written"
-                             : where +
-                                   " depends on memory that the task did not write: beyond an "
-                                   "operand, in its workspace, or what another block writes");
+      const std::string where = place_text(begin, o.element_size, cores_.bytes(k));
+      if (unwritten) fail(o.name, where + " is not written");
+      check_overwritten(task, table);
+      fail(o.name, where +
+                       " depends on memory that the task did not write: beyond an operand, in its "
+                       "workspace, or what another block writes");
+    });
+  }
+}
+
+// The runs differ. Whether they do so for the plan's choice of what is written in place alone:
+// where each block finds all that it found in the run apart.
+void StrictRunner::check_overwritten(size_t task, const Table& table) {
+  const TaskOperands& plan = tasks_[task];
+  std::string overwritten;
+  for (const Operand& o : plan.operands) {
+    if (o.in_place()) overwritten += (overwritten.empty() ? "" : ", ") + o.name;
+  }
+  if (overwritten.empty()) return;
+  load(plan, table, Run::kAsPlanned, Poison::kFirst);
+  run_phases(task, table, Run::kAsPlanned, false);
+  for (size_t k = 0; k < plan.operands.size(); ++k) {
+    const Operand& o = plan.operands[k];
+    if (!o.output) continue;
+    each_difference(first_[k].data(), cores_.block(k), cores_.bytes(k), [&](size_t at) {
+      const size_t begin = at / o.element_size * o.element_size;
+      fail(o.name, place_text(begin, o.element_size, cores_.bytes(k)) +
+                       " is another where each output has memory of its own: the task reads what "
+                       "it has overwritten (" +
+                       overwritten + ")");
     });
   }
 }

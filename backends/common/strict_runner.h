@@ -1,9 +1,11 @@
 // StrictRunner: runs the kernels of a TaskList so that what plain runs get away with shows. Each
 // task works on copies of its operands of exactly their size between guards; outputs and workspace
-// begin as poison; each block of a phase runs alone and sees nothing that its neighbours write. The
-// task runs twice with different poison, and must give the same bits. Device memory whose life is
-// over is poisoned. A sound task list gives the bits of a plain run; an unsound one gives an Error
-// that names the argument, the block and the byte. Owned by a Walker; on the device's thread only.
+// begin as poison; each block of a phase runs alone. The task runs twice with different poison, and
+// must give the same bits: first with memory of its own for each output, also for one that is
+// written in place of an input; then as planned, where a block sees nothing that its neighbours
+// write. Device memory whose life is over is poisoned. A sound task list gives the bits of a plain
+// run; an unsound one gives an Error that names the argument, the block and the byte. Owned by a
+// Walker; on the device's thread only.
 //
 // Its own memory is the host's and is not counted against the device's capacity. Under
 // AddressSanitizer the guards are red zones, so a read beyond an operand stops the process there.
@@ -41,16 +43,25 @@ class StrictRunner {
   // An operand of a task: what the arguments of one table entry share.
   struct Operand {
     uint32_t entry = 0;
-    std::string name;  // "input 0", "output 1", "workspace"
+    std::string name;  // "input 0", "input 1 and in place output 0", "workspace"
     bool input = false;
     bool output = false;
     bool writable = false;
+    bool changed = false;  // an output that the kernel finds filled
     size_t element_size = 1;
+
+    bool in_place() const { return input && output; }
   };
+  // Which operand each argument is; -1 for what kernels get as it is.
+  using OfArgument = std::vector<int32_t>;
   struct TaskOperands {
+    // Behind those of the plan: the inputs of those that are written in place, once more.
     std::vector<Operand> operands;
-    std::vector<int32_t> of_argument;  // which operand; -1 for what kernels get as it is
+    OfArgument as_planned;
+    OfArgument apart;  // with those last ones in place of what an output overwrites
   };
+  // The two runs of a task.
+  enum class Run { kApart, kAsPlanned };
   // The bytes of the writable operands while the blocks of a phase run one by one.
   struct Range {
     size_t begin = 0, end = 0;
@@ -63,20 +74,22 @@ class StrictRunner {
   };
 
   TaskOperands operands_of(size_t task) const;
+  static void add_originals(TaskOperands* plan, uint32_t inputs);
   void require_alive(size_t task, const Operand& operand, const Table& table) const;
   void require_free(size_t task, const Operand& operand) const;
   void begin_life(uint32_t entry);
   void poison_entry(uint32_t entry, const Table& table);
 
-  void load(const TaskOperands& plan, const Table& table, Poison poison);
-  void run_phases(size_t task, const Table& table, bool second);
-  void run_alone(const TaskOperands& plan, const Kernel& kernel, int phase, bool second);
+  void load(const TaskOperands& plan, const Table& table, Run run, Poison poison);
+  void run_phases(size_t task, const Table& table, Run run, bool hide_neighbours);
+  void run_alone(const TaskOperands& plan, const Kernel& kernel, int phase, bool hide_neighbours);
   void run_block(const TaskOperands& plan, const Kernel& kernel, int phase, int block);
   void check_inputs(const TaskOperands& plan, const Table& table, const Kernel& kernel, int phase);
-  void begin_phase(PhaseState& state, size_t operand, size_t blocks, bool second);
+  void begin_phase(PhaseState& state, size_t operand, size_t blocks, bool hide_neighbours);
   static void collect(const Operand& operand, PhaseState& state, char* core, int phase,
-                      size_t block, bool second);
-  void check_outputs(const TaskOperands& plan) const;
+                      size_t block, bool hide_neighbours);
+  void check_outputs(size_t task, const Table& table);
+  void check_overwritten(size_t task, const Table& table);
 
   const TaskList& list_;
   std::vector<TaskOperands> tasks_;  // empty operands for control tasks
@@ -85,7 +98,7 @@ class StrictRunner {
   std::vector<uint32_t> living_;
   GuardedMemory cores_;
   std::vector<std::vector<PhaseState>> phases_;  // of the running task: phase, operand
-  std::vector<std::vector<char>> first_;         // results of the first run, by operand
+  std::vector<std::vector<char>> first_;         // results of the run apart, by operand
   std::vector<void*> arguments_;
 };
 

@@ -96,6 +96,7 @@ class TileProgram::Builder {
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       argument_[node.input(i)] = static_cast<uint32_t>(i);
     }
+    inputs_ = node.inputs().to_vector();
     nodes_.push_back({&node, node.inputs().to_vector(), node.output()});
     outputs_.push_back(node.output());
   }
@@ -106,6 +107,7 @@ class TileProgram::Builder {
     for (size_t i = 0; i < body.inputs().size(); ++i) {
       argument_[body.inputs()[i]] = static_cast<uint32_t>(i);
     }
+    inputs_ = body.inputs();
     for (const Node& inner : body.nodes()) {
       if (inner.has(kView) || is_broadcast(inner)) alias_[inner.output()] = resolve(inner.input(0));
       if (!is_instruction(inner)) continue;
@@ -301,15 +303,16 @@ class TileProgram::Builder {
   }
 
   // An output may take over a full-size input that no instruction reads after the one that writes
-  // the output.
+  // the output. A node may have one value as several inputs: each has its pair.
   void find_in_place() {
-    for (const auto& [value, argument] : argument_) {
+    for (size_t input = 0; input < inputs_.size(); ++input) {
+      const Value& value = inputs_[input];
       if (value.shape().num_elements() != program_.elements_) continue;
       for (const auto& [output, at] : writer_) {
         if (size_of(outputs_[output].dtype()) != size_of(value.dtype())) continue;
         const auto last = last_use_.find(value);
         if (last != last_use_.end() && last->second <= at) {
-          program_.in_place_.push_back({output, argument});
+          program_.in_place_.push_back({output, input});
         }
       }
     }
@@ -323,6 +326,7 @@ class TileProgram::Builder {
   const InstructionLookup& lookup_;
   Shape shape_;
   std::vector<Named> nodes_;
+  Values inputs_;
   std::vector<Value> outputs_;
   std::unordered_map<Value, uint32_t, ValueHash> argument_;
   std::unordered_map<Value, Value, ValueHash> alias_;

@@ -25,8 +25,16 @@ int64_t reads_by(const Node& node, Value root) {
                        [&](const Value& v) { return root_of(v) == root; });
 }
 
-bool may_overwrite(const Node& node, const KernelPlan::InPlace& pair, Value root) {
-  return !pair.required || reads_by(node, root) == 1;
+bool may_overwrite(const KernelPlan& plan, size_t output, const std::vector<uint32_t>& arguments,
+                   uint32_t buffer) {
+  for (size_t at = 0; at < arguments.size(); ++at) {
+    if (arguments[at] != buffer) continue;
+    const bool allowed =
+        std::any_of(plan.in_place.begin(), plan.in_place.end(),
+                    [&](const auto& pair) { return pair.output == output && pair.input == at; });
+    if (!allowed) return false;
+  }
+  return true;
 }
 
 }  // namespace keel

@@ -24,9 +24,11 @@ Uses count_uses(const Graph& graph, const std::vector<bool>& live);
 // How many of the node's inputs show this root.
 int64_t reads_by(const Node& node, Value root);
 
-// Whether the node's kernel may write `root`, which that input shows, in place as far as its other
-// inputs go.
-bool may_overwrite(const Node& node, const KernelPlan::InPlace& pair, Value root);
+// Whether the kernel may write that output over `buffer`, as far as its other arguments go:
+// `arguments` names the buffers of the node's inputs and of the outputs before this one. Every
+// input that shows the buffer needs a pair of the plan; an output there takes it.
+bool may_overwrite(const KernelPlan& plan, size_t output, const std::vector<uint32_t>& arguments,
+                   uint32_t buffer);
 
 }  // namespace keel
 

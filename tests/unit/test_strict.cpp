@@ -28,6 +28,10 @@ using testing::error_of;
 
 constexpr int64_t kCount = 100;
 
+const std::vector<KernelPlan::InPlace> kNowhere;
+const std::vector<KernelPlan::InPlace> kFirstInput = {{0, 0}};
+const std::vector<KernelPlan::InPlace> kBothInputs = {{0, 0}, {0, 1}};
+
 using Body = std::function<void(void* const* args, int phase, int block)>;
 
 // A kernel that does what a test says.
@@ -50,13 +54,13 @@ struct TestPlan {
   int blocks = 1;
   int phases = 1;
   size_t workspace_bytes = 0;
-  bool in_place = false;
+  std::vector<KernelPlan::InPlace> in_place;
 };
 
-// neg is what the test says; every other op doubles its input.
+// neg and sub are what the test says; every other op doubles its input.
 class TestLibrary final : public KernelLibrary {
  public:
-  explicit TestLibrary(TestPlan neg) : neg_(std::move(neg)) {}
+  explicit TestLibrary(TestPlan tested) : tested_(std::move(tested)) {}
   Support supports(const Node&) const override { return {true, ""}; }
   KernelPlan plan(const Node& node, const StateLayouts&) const override {
     const Body doubles = [](void* const* args, int, int) {
@@ -64,11 +68,12 @@ class TestLibrary final : public KernelLibrary {
         static_cast<float*>(args[1])[i] = 2 * static_cast<const float*>(args[0])[i];
       }
     };
-    const TestPlan test = node.op_name() == "neg" ? neg_ : TestPlan{doubles};
+    const bool tested = node.op_name() == "neg" || node.op_name() == "sub";
+    const TestPlan test = tested ? tested_ : TestPlan{doubles};
     KernelPlan plan;
     plan.kernel = std::make_unique<TestKernel>(test.body, test.blocks, test.phases);
     plan.workspace_bytes = test.workspace_bytes;
-    if (test.in_place) plan.in_place = {{0, 0}};
+    plan.in_place = test.in_place;
     return plan;
   }
   KernelPlan plan_copy(size_t bytes) const override {
@@ -79,7 +84,7 @@ class TestLibrary final : public KernelLibrary {
   int64_t control_ns(TaskKind) const override { return 0; }
 
  private:
-  TestPlan neg_;
+  TestPlan tested_;
 };
 
 class NoTransfer final : public MemoryTransfer {
@@ -173,7 +178,7 @@ TEST_CASE("strict: sound kernels run in any number of blocks") {
                                negate(args, kCount * block / blocks, kCount * (block + 1) / blocks);
                              },
                          .blocks = blocks,
-                         .in_place = in_place};
+                         .in_place = in_place ? kFirstInput : kNowhere};
       Chain chain;
       HostLaunch launch(lower(chain.graph, TestLibrary(neg)), true);
       for (int64_t i = 0; i < kCount; ++i) floats(launch.args.inputs[0])[i] = static_cast<float>(i);
@@ -252,7 +257,7 @@ TEST_CASE("strict: a block that reads what its neighbours write is found") {
                                                    }
                                                  },
                                              .blocks = 2,
-                                             .in_place = true});
+                                             .in_place = kFirstInput});
   CHECK(contains(in_place, "input 0 and in place output 0"));
   CHECK(contains(in_place, "element 99 (byte 396 of 400) depends on memory"));
 
@@ -267,6 +272,75 @@ TEST_CASE("strict: a block that reads what its neighbours write is found") {
                                               .workspace_bytes = 4});
   CHECK(contains(workspace, "output 0"));
   CHECK(contains(workspace, "depends on memory that the task did not write"));
+}
+
+TEST_CASE("strict: an input that is read again after it was overwritten is found") {
+  const TestPlan neg{.body =
+                         [](void* const* args, int, int) {
+                           negate(args, 0, kCount);
+                           target(args)[60] += 3 * source(args)[60];
+                         },
+                     .in_place = kFirstInput};
+  const std::string text = strict_error(neg);
+  CHECK(contains(text, "output 0"));
+  CHECK(contains(text, "element 60 (byte 240 of 400) is another where each output has memory"));
+  CHECK(contains(text, "reads what it has overwritten (input 0 and in place output 0)"));
+
+  TestPlan elsewhere = neg;
+  elsewhere.in_place = kNowhere;
+  CHECK(strict_error(elsewhere).empty());
+}
+
+namespace {
+
+// double x, then the first operand's negative plus the second, in two passes: of a value and its
+// view that is 0.
+struct Difference {
+  Graph graph;
+  Difference() {
+    const Value t = abs(graph.input("x", f32, {kCount}));
+    graph.set_outputs({abs(reshape(t, {1, kCount}) - t)});
+  }
+  static TestPlan plan(std::vector<KernelPlan::InPlace> in_place) {
+    return {.body =
+                [](void* const* args, int, int) {
+                  auto* to = static_cast<float*>(args[2]);
+                  for (int64_t i = 0; i < kCount; ++i) to[i] = -source(args)[i];
+                  for (int64_t i = 0; i < kCount; ++i) to[i] += static_cast<float*>(args[1])[i];
+                },
+            .in_place = std::move(in_place)};
+  }
+  TaskList lowered(std::vector<KernelPlan::InPlace> in_place) {
+    return lower(graph, TestLibrary(plan(std::move(in_place))));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("strict: an argument whose view is overwritten before it is read is found") {
+  Difference difference;
+  HostLaunch launch(difference.lowered(kBothInputs), true);  // the second pair is not true
+  for (int64_t i = 0; i < kCount; ++i) floats(launch.args.inputs[0])[i] = static_cast<float>(i + 1);
+  const std::string text = error_of([&] { launch.run(); });
+  CHECK(contains(text, "element 0 (byte 0 of 400) is another where each output has memory"));
+  CHECK(contains(text, "has overwritten (input 0 and input 1 and in place output 0)"));
+}
+
+TEST_CASE("an output takes over memory only with a pair for every input that shows it") {
+  Difference difference;
+  const auto in_place = [](const TaskList& list) {
+    const uint32_t* arguments = &list.arguments[list.tasks[1].first_argument];
+    REQUIRE(list.tasks[1].argument_count == 3);
+    CHECK(arguments[0] == arguments[1]);
+    return arguments[2] == arguments[0];
+  };
+  CHECK(in_place(difference.lowered(kBothInputs)));
+  CHECK_FALSE(in_place(difference.lowered(kFirstInput)));
+  CHECK_FALSE(in_place(difference.lowered({{0, 1}})));
+  HostLaunch launch(difference.lowered(kFirstInput), true);
+  for (int64_t i = 0; i < kCount; ++i) floats(launch.args.inputs[0])[i] = static_cast<float>(i);
+  launch.run();
+  for (int64_t i = 0; i < kCount; ++i) CHECK(floats(launch.args.outputs[0])[i] == 0);
 }
 
 TEST_CASE("strict: what one phase leaves in the workspace is there in the next") {
@@ -406,7 +480,7 @@ TEST_CASE("strict: a kernel that throws leaves the device able to work") {
 TEST_CASE("strict: the kernels of the npu give the bits of a plain run") {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
-    keel_test::RandomGraph random = keel_test::RandomGraphMaker(seed, 14).take();
+    keel_test::RandomGraph random = keel_test::random_graph(seed, 14);
     const SupportsFunction supports = [](const Node& node) {
       return supports_in_task_list(npu::NpuLibrary(npu::current_preset()), node);
     };
