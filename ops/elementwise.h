@@ -53,6 +53,8 @@ KEEL_API Value rsqrt(Operand x, CallSite site = {});
 KEEL_API Value reciprocal(Operand x, CallSite site = {});
 KEEL_API Value tanh(Operand x, CallSite site = {});
 KEEL_API Value sigmoid(Operand x, CallSite site = {});
+// log(1 + exp(x)), without overflow: x for large x.
+KEEL_API Value softplus(Operand x, CallSite site = {});
 // x * Phi(x) with the exact normal distribution function (erf), not an approximation by tanh.
 KEEL_API Value gelu(Operand x, CallSite site = {});
 KEEL_API Value sin(Operand x, CallSite site = {});

@@ -39,6 +39,14 @@ Value erf_gradient(const Flow& f) {
   return f.times(f.g, f.times(exp(neg(square(f.x, f.site), f.site), f.site), kTwoOverSqrtPi));
 }
 
+Values decompose_softplus(const BuildContext& ctx) {
+  const CallSite site = ctx.site;
+  const DType dtype = ctx.inputs[0].dtype();
+  const Value x = cast(Operand(ctx.inputs[0], site), dtype == f64 ? f64 : f32, site);
+  const Value rest = log1p(exp(neg(abs(x, site), site), site), site);
+  return {cast(Operand(add(relu(x, site), rest, site), site), dtype, site)};
+}
+
 void register_numbers(OpTable& table) {
   add_unary<kNumbers>(table,
                       {.name = "neg", .summary = "-x", .gradient = gradient_of([](const Flow& f) {
@@ -114,6 +122,15 @@ void register_exponentials(OpTable& table) {
                       }),
                       .bound = {.ulps = 8}},
                      [](double x) { return scalar::sigmoid(x); });
+  add_unary<kFloats>(
+      table,
+      {.name = "softplus",
+       .summary = "log(1 + exp(x)), without overflow",
+       .gradient = gradient_of([](const Flow& f) { return f.times(f.g, sigmoid(f.x, f.site)); }),
+       .bound = {.ulps = 8},
+       .draw_a = draw(-8, 8),
+       .decompose = decompose_softplus},
+      [](double x) { return scalar::softplus(x); });
 }
 
 void register_roots(OpTable& table) {
@@ -231,6 +248,7 @@ Value rsqrt(Operand x, CallSite site) { return emit("rsqrt", {x}, site); }
 Value reciprocal(Operand x, CallSite site) { return emit("reciprocal", {x}, site); }
 Value tanh(Operand x, CallSite site) { return emit("tanh", {x}, site); }
 Value sigmoid(Operand x, CallSite site) { return emit("sigmoid", {x}, site); }
+Value softplus(Operand x, CallSite site) { return emit("softplus", {x}, site); }
 Value gelu(Operand x, CallSite site) { return emit("gelu", {x}, site); }
 Value sin(Operand x, CallSite site) { return emit("sin", {x}, site); }
 Value cos(Operand x, CallSite site) { return emit("cos", {x}, site); }

@@ -133,6 +133,7 @@ struct ElementwiseSpec {
   ErrorBound bound = {};
   DrawFunction draw_a = draw(-2, 2);
   DrawFunction draw_b = draw(-2, 2);
+  std::function<Values(const BuildContext&)> decompose = {};  // empty: a primitive
 };
 
 // `sample` replaces the one that draw_a makes.
@@ -146,6 +147,7 @@ void add_unary(OpTable& table, ElementwiseSpec spec, Rule rule,
   op.infer = elementwise_infer(kAllowed);
   op.reference = unary_reference<kAllowed>(rule);
   op.gradient = std::move(spec.gradient);
+  op.decompose = std::move(spec.decompose);
   op.traits = kElementwise;
   op.bound = spec.bound;
   op.sample = sample != nullptr ? std::move(sample)
@@ -166,6 +168,7 @@ void add_binary(OpTable& table, ElementwiseSpec spec, Rule rule,
       elementwise_infer(kAllowed, std::is_same_v<decltype(rule(Element{}, Element{})), bool>);
   op.reference = binary_reference<kAllowed>(rule);
   op.gradient = std::move(spec.gradient);
+  op.decompose = std::move(spec.decompose);
   op.traits = kElementwise;
   op.bound = spec.bound;
   op.sample = sample != nullptr ? std::move(sample)

@@ -10,6 +10,7 @@
 #include "keel/ops/reduce.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
+#include "keel/ops/shape.h"
 
 namespace keel {
 namespace {
@@ -147,6 +148,43 @@ Sample sample_matmul(SampleSource& source) {
           }};
 }
 
+bool is_vector(const Operand& operand) {
+  return !operand.is_literal() && operand.value().shape().rank() == 1;
+}
+
+// The inner dimension of an operand as the user gave it; -1 where it is not known, or where
+// inference will say what is wrong with it.
+int64_t inner_dim(const Operand& operand, bool last) {
+  if (operand.is_literal() || operand.value().shape().rank() == 0) return kUnknownDim;
+  const Shape& shape = operand.value().shape();
+  return shape[shape.rank() - (last || shape.rank() == 1 ? 1 : 2)];
+}
+
+// Throws Error, in terms of the shapes that the user sees, where one of the operands is a vector
+// and the two do not fit.
+void require_vectors_fit(const Operand& a, const Operand& b, const MatmulAttributes& options,
+                         CallSite site) {
+  const auto fail = [site](const char* argument, const std::string& expected,
+                           const Operand& operand, const char* fix) {
+    throw Error({.op = "matmul",
+                 .argument = argument,
+                 .expected = expected,
+                 .got = to_string(operand.value().shape()),
+                 .fix = fix,
+                 .site = site});
+  };
+  const char* no_flag = "a vector has no transpose: leave the flag out";
+  if (is_vector(a) && options.transpose_a) fail("a", "a matrix to transpose", a, no_flag);
+  if (is_vector(b) && options.transpose_b) fail("b", "a matrix to transpose", b, no_flag);
+  const int64_t left = inner_dim(a, !options.transpose_a);
+  const int64_t right = inner_dim(b, options.transpose_b);
+  if (left < 0 || right < 0 || left == right) return;
+  fail("b",
+       "an inner dimension of " + std::to_string(left) + ", that of a, which is " +
+           to_string(a.value().shape()),
+       b, "check the shapes and transpose flags");
+}
+
 }  // namespace
 
 void register_matmul(OpTable& table) {
@@ -163,7 +201,17 @@ void register_matmul(OpTable& table) {
 }
 
 Value matmul(Operand a, Operand b, MatmulAttributes options, CallSite site) {
-  return emit("matmul", {a, b}, Attributes::of(options), site);
+  const bool row = is_vector(a), column = is_vector(b);
+  if (!row && !column) return emit("matmul", {a, b}, Attributes::of(options), site);
+  const CallSite line = site.known() ? site : a.site();
+  require_vectors_fit(a, b, options, line);
+  const Operand left = row ? Operand(expand_dims(a, {0}, line), line) : a;
+  const Operand right = column ? Operand(expand_dims(b, {1}, line), line) : b;
+  const Value product = emit("matmul", {left, right}, Attributes::of(options), line);
+  std::vector<int64_t> axes;
+  if (row) axes.push_back(-2);
+  if (column) axes.push_back(-1);
+  return squeeze(product, axes, line);
 }
 
 }  // namespace keel

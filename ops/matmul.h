@@ -1,8 +1,10 @@
 // Matrix products. a is [..., m, k] (or [..., k, m] with transpose_a), b is [..., k, n] (or [...,
 // n, k]); the result is
-// [..., m, n]. Leading dimensions broadcast as in NumPy. One number dtype throughout; floats are
-// accumulated in at least f32 (f64 in f64), integers wrap in their own dtype. A `wide` product of
-// f16 or bf16 gives f32: the sums as accumulated, never rounded to the operands' dtype.
+// [..., m, n]. Leading dimensions broadcast as in NumPy. A vector counts as one row on the left and
+// as one column on the right, and the result lacks that axis: two vectors give a scalar. One number
+// dtype throughout; floats are accumulated in at least f32 (f64 in f64), integers wrap in their own
+// dtype. A `wide` product of f16 or bf16 gives f32: the sums as accumulated, never rounded to the
+// operands' dtype.
 #ifndef KEEL_OPS_MATMUL_H
 #define KEEL_OPS_MATMUL_H
 
@@ -28,10 +30,11 @@ struct MatmulAttributes {
 };
 
 // Adds one node and returns its value; errors name `site`, or where that is not given the line that
-// made `a`. Throws Error for operands of rank 0 or 1 (reshape them), inner dimensions that differ,
-// and mixed or bool dtypes, and where a wide product's operands are neither f16 nor bf16. The
-// gradients of a wide product are those of its operands, in their dtype: the upstream f32 gradient
-// is rounded to it first, so that both products are of low operands with f32 sums.
+// made `a`; vectors add views around it. Throws Error for operands of rank 0, a vector to
+// transpose, inner dimensions that differ, and mixed or bool dtypes, and where a wide product's
+// operands are neither f16 nor bf16. The gradients of a wide product are those of its operands, in
+// their dtype: the upstream f32 gradient is rounded to it first, so that both products are of low
+// operands with f32 sums.
 KEEL_API Value matmul(Operand a, Operand b, MatmulAttributes options = {}, CallSite site = {});
 
 }  // namespace keel

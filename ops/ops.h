@@ -2,6 +2,7 @@
 #ifndef KEEL_OPS_OPS_H
 #define KEEL_OPS_OPS_H
 
+#include "keel/ops/composed/indexing.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/loss.h"
@@ -12,5 +13,7 @@
 #include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
+#include "keel/ops/triangle.h"
+#include "keel/ops/variance.h"
 
 #endif  // KEEL_OPS_OPS_H

@@ -163,6 +163,9 @@ inline double sigmoid(double a) {
   return e / (1.0 + e);
 }
 
+// log(1 + exp(a)) without overflow, and with all digits where exp(a) is small.
+inline double softplus(double a) { return (a > 0 ? a : 0) + std::log1p(std::exp(-std::fabs(a))); }
+
 // x * Phi(x), with erfc so that the negative tail keeps its digits.
 inline double gelu(double a) {
   if (a == -INFINITY) return -0.0;

@@ -1,6 +1,7 @@
 #include "keel/ops/slice.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "keel/core/base/checked.h"
 #include "keel/graph/ir/emit.h"
@@ -34,7 +35,9 @@ std::vector<Type> infer_slice(const InferContext& c) {
   const Shape& x = c.inputs[0].shape;
   Shape shape;
   for (size_t i = 0; i < x.rank(); ++i) {
-    if (a.strides[i] < 1) c.fail("strides", "strides >= 1", std::to_string(a.strides[i]));
+    if (a.strides[i] == 0 || a.strides[i] == std::numeric_limits<int64_t>::min()) {
+      c.fail("strides", "strides other than 0", std::to_string(a.strides[i]));
+    }
     shape.push_back(x[i] < 0 ? kUnknownDim : slice_bounds(a, i, x[i]).size);
   }
   return {{c.inputs[0].dtype, shape}};
@@ -72,17 +75,42 @@ Value spread(Value x, size_t axis, int64_t stride, CallSite site) {
   return reshape(spaced, shape.with_dim(axis, checked_mul(shape[axis], stride)), site);
 }
 
+// x with the given axes in reverse.
+Value reversed(Value x, const std::vector<bool>& axes, CallSite site) {
+  SliceAttributes a;
+  for (const bool reverse : axes) {
+    a.begin.push_back(reverse ? kToEnd : 0);
+    a.end.push_back(reverse ? kToStart : kToEnd);
+    a.strides.push_back(reverse ? -1 : 1);
+  }
+  return slice(x, a.begin, a.end, a.strides, site);
+}
+
 Values gradient_slice(const BuildContext& c) {
   const auto& a = c.as<SliceAttributes>();
   const Shape& x = c.inputs[0].shape();
   Value dx = c.output_gradients[0];
+  std::vector<SliceBounds> boxes;
+  std::vector<bool> backwards;
+  for (size_t i = 0; i < x.rank(); ++i) {
+    SliceBounds bounds = slice_bounds(a, i, x[i]);
+    backwards.push_back(bounds.stride < 0);
+    if (bounds.stride < 0) {
+      bounds.first += (bounds.size - 1) * bounds.stride;
+      bounds.stride = -bounds.stride;
+    }
+    boxes.push_back(bounds);
+  }
+  if (std::find(backwards.begin(), backwards.end(), true) != backwards.end()) {
+    dx = reversed(dx, backwards, c.site);
+  }
   std::vector<int64_t> low(x.rank());
   std::vector<int64_t> high(x.rank());
   for (size_t i = 0; i < x.rank(); ++i) {
-    const SliceBounds bounds = slice_bounds(a, i, x[i]);
+    const SliceBounds& bounds = boxes[i];
     int64_t size = bounds.size;
-    if (bounds.stride > 1 && size > 0) {
-      if (size > 1) dx = spread(dx, i, bounds.stride, c.site);
+    if (bounds.stride > 1) {
+      dx = spread(dx, i, bounds.stride, c.site);
       // The zeros behind the last element may reach beyond x.
       const int64_t room = std::min(dx.shape()[i], x[i] - bounds.first);
       if (room < dx.shape()[i]) {
@@ -108,6 +136,10 @@ Sample sample_slice(SampleSource& source) {
     a.begin.push_back(from_back && begin < dim ? begin - dim : begin);
     a.end.push_back(source.coin() ? kToEnd : source.integer(-dim, dim));
     a.strides.push_back(source.coin() ? 1 : source.integer(1, 3));
+    if (source.integer(0, 2) != 0) continue;
+    std::swap(a.begin.back(), a.end.back());
+    a.strides.back() = -a.strides.back();
+    if (source.coin()) a.end.back() = kToStart;
   }
   return {{source.values(shape)}, [a](Graph&, const Values& in) {
             return Values{slice(in[0], a.begin, a.end, a.strides)};
@@ -217,16 +249,14 @@ Sample sample_concat(SampleSource& source) {
   for (int64_t n = source.integer(1, 4); n > 0; --n) {
     parts.push_back(source.values(shape.with_dim(static_cast<size_t>(axis), source.dim())));
   }
-  return {parts, [axis](Graph&, const Values& in) {
-            return Values{concat(std::vector<Operand>(in.begin(), in.end()), axis)};
-          }};
+  return {parts, [axis](Graph&, const Values& in) { return Values{concat(in, axis)}; }};
 }
 
-// The dimension that is split. Throws Error when it cannot be known that `x` has that axis.
-int64_t split_dim(const Operand& x, int64_t axis, CallSite site) {
+// The dimension of `axis` (from the front). Throws Error where `x` has no such axis.
+int64_t split_dim(const char* op, const Operand& x, int64_t axis, CallSite site) {
   const Shape shape = x.is_literal() ? Shape{} : x.value().shape();
   if (axis < 0 || axis >= static_cast<int64_t>(shape.rank())) {
-    throw Error({.op = "split",
+    throw Error({.op = op,
                  .argument = "axis",
                  .expected = "an axis of x, which has shape " + to_string(shape),
                  .got = std::to_string(axis),
@@ -239,17 +269,45 @@ int64_t split_axis(const Operand& x, int64_t axis) {
   return x.is_literal() ? axis : axis_from_front(axis, x.value().shape().rank());
 }
 
+// Throws Error unless there is a value and all have one type.
+void require_stackable(const Values& values, CallSite site) {
+  if (values.empty()) {
+    throw Error({.op = "stack", .expected = "at least one value", .got = "none", .site = site});
+  }
+  for (size_t i = 1; i < values.size(); ++i) {
+    const Type &first = values[0].type(), &next = values[i].type();
+    bool same = next.dtype == first.dtype && next.shape.rank() == first.shape.rank();
+    for (size_t d = 0; same && d < first.shape.rank(); ++d) {
+      same = first.shape[d] < 0 || next.shape[d] < 0 || first.shape[d] == next.shape[d];
+    }
+    if (same) continue;
+    throw Error({.op = "stack",
+                 .argument = "value " + std::to_string(i),
+                 .expected = to_string(first) + ", the type of the first",
+                 .got = to_string(next),
+                 .fix = "concat joins values that differ along its axis",
+                 .site = site});
+  }
+}
+
 }  // namespace
 
 SliceBounds slice_bounds(const SliceAttributes& attributes, size_t axis, int64_t dim) {
-  const auto resolve = [dim](int64_t i) {
-    return std::clamp<int64_t>(i < 0 ? i + dim : i, 0, dim);
+  const int64_t stride = attributes.strides[axis];
+  // Backwards, what lies before the first element is an end, and the last one the first begin.
+  const int64_t lowest = stride < 0 ? -1 : 0;
+  const int64_t highest = stride < 0 ? dim - 1 : dim;
+  const auto resolve = [&](int64_t i) {
+    return std::clamp<int64_t>(i < 0 ? i + dim : i, lowest, highest);
   };
   const int64_t first = resolve(attributes.begin[axis]);
   const int64_t end = resolve(attributes.end[axis]);
-  const int64_t stride = attributes.strides[axis];
+  if (stride < 0) {
+    const int64_t size = first > end ? (first - end - 1) / -stride + 1 : 0;
+    return {std::max<int64_t>(first, 0), size > 1 ? stride : 1, size};
+  }
   const int64_t size = end > first ? (end - first - 1) / stride + 1 : 0;
-  return {first, stride, size};
+  return {first, size > 1 ? stride : 1, size};
 }
 
 Value slice(Operand x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
@@ -266,7 +324,7 @@ Value slice(Operand x, const std::vector<int64_t>& begin, const std::vector<int6
 Values split(Operand x, int64_t parts, int64_t axis, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
   axis = split_axis(x, axis);
-  const int64_t dim = split_dim(x, axis, line);
+  const int64_t dim = split_dim("split", x, axis, line);
   if (parts < 1 || dim < 0 || dim % parts != 0) {
     throw Error(
         {.op = "split",
@@ -282,7 +340,7 @@ Values split(Operand x, int64_t parts, int64_t axis, CallSite site) {
 Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
   axis = split_axis(x, axis);
-  const int64_t dim = split_dim(x, axis, line);
+  const int64_t dim = split_dim("split", x, axis, line);
   int64_t total = 0;
   bool negative = false;
   for (const int64_t size : sizes) {
@@ -314,14 +372,40 @@ Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>
   return emit("pad", {x}, Attributes::of(PadAttributes{low, high, value}), site);
 }
 
-Value concat(const std::vector<Operand>& values, int64_t axis, CallSite site) {
-  ConcatAttributes attributes{axis};
-  for (const Operand& value : values) {
-    if (value.is_literal()) continue;
-    attributes.axis = axis_from_front(axis, value.value().shape().rank());
-    break;
+Values unstack(Operand x, int64_t axis, CallSite site) {
+  const CallSite line = site.known() ? site : x.site();
+  axis = split_axis(x, axis);
+  const int64_t dim = split_dim("unstack", x, axis, line);
+  if (dim < 0) {
+    throw Error({.op = "unstack",
+                 .argument = "axis",
+                 .expected = "an axis of known dimension",
+                 .got = "axis " + std::to_string(axis) + " of " + to_string(x.value().shape()),
+                 .site = line});
   }
-  return emit("concat", values, Attributes::of(attributes), site);
+  Values parts;
+  for (const Value& part :
+       split_sizes(x, std::vector<int64_t>(static_cast<size_t>(dim), 1), axis, line)) {
+    parts.push_back(squeeze(part, {axis}, line));
+  }
+  return parts;
+}
+
+Value concat(const Values& values, int64_t axis, CallSite site) {
+  if (values.empty()) {
+    throw Error({.op = "concat", .expected = "at least one value", .got = "none", .site = site});
+  }
+  const ConcatAttributes attributes{axis_from_front(axis, values[0].shape().rank())};
+  return emit("concat", std::vector<Operand>(values.begin(), values.end()),
+              Attributes::of(attributes), site);
+}
+
+Value stack(const Values& values, int64_t axis, CallSite site) {
+  require_stackable(values, site);
+  Values parts;
+  const int64_t at = axis_from_front(axis, values[0].shape().rank() + 1);
+  for (const Value& value : values) parts.push_back(expand_dims(value, {at}, site));
+  return concat(parts, at, site);
 }
 
 void register_slice(OpTable& table) {

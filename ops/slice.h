@@ -1,14 +1,17 @@
-// Ops that cut tensors apart and put them together: slice, split, pad, concat. Any dtype; unknown
-// dimensions (-1) pass through. Axes may be negative: -1 is the last.
+// Ops that cut tensors apart and put them together: slice, split, unstack, pad, concat, stack. Any
+// dtype; unknown dimensions (-1) pass through. Axes may be negative: -1 is the last. What models
+// are mostly written with is indexing (ops/composed/indexing.h), which is made of these.
 //
-// Each function adds one node (split: one for each part) to the graph of its operands. Errors and
-// printed graphs name `site`, or where that is not given the line that made the first operand.
+// slice, pad and concat are one node each in the graph of their operands; the others are made of
+// them. Errors and printed graphs name `site`, or where that is not given the line that made the
+// first operand.
 #ifndef KEEL_OPS_SLICE_H
 #define KEEL_OPS_SLICE_H
 
 #include <cstdint>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "keel/core/base/export.h"
@@ -19,8 +22,10 @@
 
 namespace keel {
 
-// As an end of slice: as far as the axis goes.
+// As a bound of slice: as far as the axis goes, and back to its first element inclusive (the end of
+// a slice with a negative stride).
 inline constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
+inline constexpr int64_t kToStart = std::numeric_limits<int64_t>::min();
 
 // As the user gave them, one for each axis of x; slice_bounds resolves them.
 struct SliceAttributes {
@@ -53,11 +58,12 @@ struct SliceBounds {
   int64_t size = 0;
 };
 // For axis `axis` of dimension `dim` (known). begin and end count from the back where negative and
-// are clamped to the axis, as in NumPy.
+// are clamped to the axis, as in NumPy. The stride is 1 where there is at most one element.
 KEEL_API SliceBounds slice_bounds(const SliceAttributes& attributes, size_t axis, int64_t dim);
 
-// x[begin : end : stride] for the leading axes given, all of the others. Strides are >= 1, and 1
-// where left out.
+// x[begin : end : stride] for the leading axes given, all of the others. Strides are 1 where left
+// out and never 0; a negative one goes backwards from begin to before end, so that begin = kToEnd,
+// end = kToStart and stride = -1 reverse an axis.
 KEEL_API Value slice(Operand x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
                      const std::vector<int64_t>& strides = {}, CallSite site = {});
 // x cut into `parts` pieces of equal size along an axis, which must have a known dimension that is
@@ -69,9 +75,48 @@ KEEL_API Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_
 // x with `low[i]` elements of `value` before and `high[i]` after axis i.
 KEEL_API Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
                    double value = 0, CallSite site = {});
+// The parts of an axis, each without it: x[0], x[1], ... for axis 0. Its dimension must be known.
+KEEL_API Values unstack(Operand x, int64_t axis = 0, CallSite site = {});
+
 // The values one after another along an axis; all other dimensions are equal, and so are the
-// dtypes.
-KEEL_API Value concat(const std::vector<Operand>& values, int64_t axis = 0, CallSite site = {});
+// dtypes. Throws Error where there is none.
+KEEL_API Value concat(const Values& values, int64_t axis = 0, CallSite site = CallSite::here());
+// The values, of one type, side by side along a new axis of the result.
+KEEL_API Value stack(const Values& values, int64_t axis = 0, CallSite site = CallSite::here());
+
+// Whether these types are Values and then, perhaps, an axis.
+template <class... Types>
+inline constexpr bool kValuesThenAxis = true;
+template <class Last>
+inline constexpr bool kValuesThenAxis<Last> = std::is_same_v<Last, Value> ||
+                                              (std::is_integral_v<Last> &&
+                                               !std::is_same_v<Last, bool>);
+template <class First, class Second, class... Rest>
+inline constexpr bool kValuesThenAxis<First, Second, Rest...> =
+    std::is_same_v<First, Value>&& kValuesThenAxis<Second, Rest...>;
+
+// The arguments of the functions below, taken apart.
+struct JoinArguments {
+  void take(Value value) { values.push_back(value); }
+  void take(int64_t number) { axis = number; }
+  Values values;
+  int64_t axis = 0;
+};
+
+// concat(a, b, c) and concat(a, b, c, axis), stack likewise: what is called without a list is found
+// without the namespace, which a braced list is not.
+template <class... Rest>
+requires kValuesThenAxis<Rest...> Value concat(Operand first, Value second, Rest... rest) {
+  JoinArguments joined{{first.value(), second}};
+  (joined.take(rest), ...);
+  return concat(joined.values, joined.axis, first.site());
+}
+template <class... Rest>
+requires kValuesThenAxis<Rest...> Value stack(Operand first, Value second, Rest... rest) {
+  JoinArguments joined{{first.value(), second}};
+  (joined.take(rest), ...);
+  return stack(joined.values, joined.axis, first.site());
+}
 
 }  // namespace keel
 

@@ -14,6 +14,7 @@
 namespace keel {
 
 class Graph;
+class Indices;
 class Node;
 
 class KEEL_API Value {
@@ -30,6 +31,10 @@ class KEEL_API Value {
   const Type& type() const;
   DType dtype() const { return type().dtype; }
   const Shape& shape() const { return type().shape; }
+
+  // The part that they name: x[2], x[ids], x[{_, range(1, 4)}]. Made of ops, so what it takes and
+  // means is in ops/composed/indexing.h, which defines it.
+  Value operator[](const Indices& indices) const;
 
   friend bool operator==(const Value&, const Value&) = default;
   explicit operator bool() const = delete;

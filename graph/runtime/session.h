@@ -6,6 +6,7 @@
 #ifndef KEEL_GRAPH_RUNTIME_SESSION_H
 #define KEEL_GRAPH_RUNTIME_SESSION_H
 
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -58,6 +59,17 @@ class KEEL_API Session {
   // The same, and the update's next values in place of the states.
   std::vector<Tensor> run(const Update& update, const Values& fetches, const Feeds& feeds = {},
                           CallSite site = CallSite::here());
+
+  // Of one fetch, given as a Value and not as a list: its tensor.
+  template <std::same_as<Value> V>
+  Tensor run(V fetch, const Feeds& feeds = {}, CallSite site = CallSite::here()) {
+    return run(Values{fetch}, feeds, site).front();
+  }
+  template <std::same_as<Value> V>
+  Tensor run(const Update& update, V fetch, const Feeds& feeds = {},
+             CallSite site = CallSite::here()) {
+    return run(update, Values{fetch}, feeds, site).front();
+  }
 
   // What these inputs ask of whoever feeds them; unknown dimensions are still -1.
   FeedSpec spec(const Values& inputs) const;

@@ -327,6 +327,45 @@ TEST_CASE("no gradient flows through integers") {
   CHECK(elements(gradients(sum(x + whole), {x})[0]) == Doubles{1, 1});
 }
 
+TEST_CASE("softplus is stable at both ends on every backend") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> xs{-inf, -1000, -100, -50, -1, 0, 1, 50, 1000, 3e38, inf, std::nan("")};
+  Tensor t(f32, {static_cast<int64_t>(xs.size())});
+  for (size_t i = 0; i < xs.size(); ++i) t.set(static_cast<int64_t>(i), xs[i]);
+  for (const std::string& backend : backend_names()) {
+    CAPTURE(backend);
+    Graph g;
+    const Value x = g.input("x", f32, {-1});
+    const Value y = softplus(x);
+    Session session(g, device(backend));
+    const Tensor values = session.run(y, {{x, t}});
+    const Tensor slopes = session.run(gradients(sum(y), {x})[0], {{x, t}});
+    // e^-50, log(1 + 1 / e), log(2) and log(1 + e) to 17 digits.
+    const std::vector<double> expected{0,
+                                       0,
+                                       0,
+                                       1.9287498479639178e-22,
+                                       0.31326168751822281,
+                                       0.69314718055994529,
+                                       1.3132616875182228,
+                                       50,
+                                       1000,
+                                       3e38,
+                                       inf};
+    for (size_t i = 0; i + 1 < expected.size(); ++i) {
+      const double error = std::fabs(values.at(static_cast<int64_t>(i)) - expected[i]);
+      CHECK(error <= 1e-6 * expected[i] + (i < 3 ? 1e-40 : 0));
+    }
+    CHECK(values.at(10) == inf);
+    CHECK(std::isnan(values.at(11)));
+    // The logistic function: half at 0, where a sum of a kink and a logarithm would give 0.
+    CHECK(slopes.at(5) == 0.5);
+    CHECK(slopes.at(0) == 0);
+    CHECK(slopes.at(10) == 1);
+    CHECK(slopes.at(4) == doctest::Approx(0.26894142136999512).epsilon(1e-6));
+  }
+}
+
 }  // namespace
 
 TEST_SUITE_END();

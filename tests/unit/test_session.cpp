@@ -382,6 +382,21 @@ TEST_CASE("loop size prefers explicit settings and refuses contradictions") {
   unsetenv(kLoopSizeVariable);
 }
 
+TEST_CASE("one fetch that is no list gives one tensor") {
+  Graph g;
+  const Value x = g.input("x", f32, {-1});
+  const Value w = g.state("w", constant({}, 2));
+  const Value total = sum(x * w);
+  const Update update{{{w, w + 1.0f}}};
+  Session session(g, device("ref"));
+  const Feeds feeds{{x, Tensor::of<float>({2}, {1, 2})}};
+  CHECK(session.run(total, feeds).item<float>() == 6);
+  CHECK(session.run(update, total, feeds).item<float>() == 6);
+  CHECK(session.run(total, feeds).item<float>() == 9);
+  CHECK(session.run({total, w}, feeds).size() == 2);
+  CHECK(session.run({total}, feeds).size() == 1);
+}
+
 }  // namespace
 
 TEST_SUITE_END();

@@ -342,6 +342,7 @@ Support supports_matmul(const Node& node) {
   const FusedProduct fused(node);
   if (fused.product().op_name() != "matmul") return {false, "no kernel for it"};
   const DType dtype = fused.product().input(0).dtype();
+  if (is_integer(dtype)) return supports_integer_product(fused);
   if (dtype != f32 && dtype != f16 && dtype != bf16) {
     return {false,
             std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};
@@ -354,7 +355,9 @@ Support supports_matmul(const Node& node) {
 }
 
 KernelPlan plan_matmul(const Node& node, const StateLayouts& layouts, bool saturate_f16) {
-  auto kernel = std::make_unique<CubeKernel>(FusedProduct(node), layouts, saturate_f16);
+  const FusedProduct fused(node);
+  if (is_integer(fused.product().type().dtype)) return plan_integer_product(node);
+  auto kernel = std::make_unique<CubeKernel>(fused, layouts, saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.float_status = kernel->reports_status();

@@ -7,16 +7,21 @@
 #include <memory>
 #include <span>
 
+#include "keel/backends/common/fused_product.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/row_op.h"
 
 namespace keel::npu {
 
-// matmul on the cube, by itself or fused: f32, f16, bf16; batched and transposed as its attributes
-// say.
+// matmul, batched and transposed as its attributes say: of f32, f16 and bf16 on the cube, by itself
+// or fused; of integers on the vector unit.
 Support supports_matmul(const Node& node);
 // `saturate_f16`: f16 results stop at +-65504 instead of becoming infinite; likewise below.
 KernelPlan plan_matmul(const Node& node, const StateLayouts& layouts, bool saturate_f16 = false);
+
+// What plan_matmul is for integers, which the cube does not multiply.
+Support supports_integer_product(const FusedProduct& fused);
+KernelPlan plan_integer_product(const Node& node);
 
 // Whether a result of the node, or a value on the way to one, is f16.
 bool computes_f16(const Node& node);

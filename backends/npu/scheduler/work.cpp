@@ -382,6 +382,35 @@ void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) 
   tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
 }
 
+// A product of integers, which the cube does not multiply: on the vector unit, a multiplication and
+// an addition for each element of B and row of A. A block keeps sums of as many rows as half of its
+// unified buffer holds, so that B comes once for each such group of rows.
+Split integer_product(const Preset& preset, const Node& node) {
+  const Type &a = node.input(0).type(), &b = node.input(1).type(), &c = node.type();
+  const int64_t size = size_in_bytes(c.dtype);
+  const int64_t m = c.shape[c.shape.rank() - 2], n = c.shape.back();
+  const int64_t k = a.shape[a.shape.rank() - (node.as<MatmulAttributes>().transpose_a ? 2 : 1)];
+  const int64_t piece = std::max<int64_t>(1, std::min(n, kVectorBytes / size));
+  const int64_t group =
+      std::clamp<int64_t>(preset.ub_bytes / 2 / kVectorBytes, 1, std::max<int64_t>(1, m));
+  Split split;
+  VectorWork& work = split.work;
+  work.units = std::max<int64_t>(
+      1,
+      checked_mul(divide_up(c.shape.num_elements(), std::max<int64_t>(1, n)), divide_up(n, piece)));
+  work.elements_per_unit = checked_mul(piece, k);
+  work.pass_bytes = (vector_passes("mul") + vector_passes("add")) * lane_bytes(c.dtype);
+  work.instructions = 2;
+  work.loads = 2;
+  work.bytes_in =
+      checked_add(bytes_of(a), checked_mul(bytes_of(b), std::max<int64_t>(1, divide_up(m, group))));
+  work.bytes_out = bytes_of(c);
+  work.tile_elements = checked_mul(tile_that_fits(preset, 4 * size, node.op_name()), group);
+  work.aligned = n * size % kRowAlignment == 0 || n * size < kRowAlignment;
+  split.reason = pieces_reason(work);
+  return split;
+}
+
 void add_packing(const Packing& packing, CubeWork& work) {
   if (packing.right != 0) {
     work.stored_b = packing.right;
@@ -466,6 +495,9 @@ std::vector<Split> apart_of(const Preset& preset, const FusedReduction& fused, s
 }
 
 NodeWork work_of(const Preset& preset, const Node& node, const Packing& packing) {
+  if (is_product(node) && is_integer(FusedProduct(node).product().type().dtype)) {
+    return {{}, {integer_product(preset, node)}};
+  }
   if (is_product(node)) return {product(preset, node, packing), {}};
   const FusedReduction fused(node);
   const std::string& op = fused.reduction().op_name();
