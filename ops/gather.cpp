@@ -309,6 +309,12 @@ void register_gather(OpTable& table) {
              .reference = reference_gather,
              .gradient = gradient_gather,
              .traits = kMovement,
+             .checked_indices = CheckedIndices{1,
+                                               [](const Node& node) {
+                                                 const auto axis = static_cast<size_t>(
+                                                     node.as<GatherAttributes>().axis);
+                                                 return node.input(0).shape()[axis];
+                                               }},
              .sample = sample_gather});
   table.add({.name = "scatter_add",
              .summary = "adds rows to the rows that indices name",
@@ -317,16 +323,21 @@ void register_gather(OpTable& table) {
              .reference = reference_scatter_add,
              .gradient = gradient_scatter_add,
              .traits = kReduction,
+             .checked_indices =
+                 CheckedIndices{1, [](const Node& node) { return node.input(0).shape()[0]; }},
              .bound = {.ulps = 1, .k = 64},
              .sample = sample_scatter_add});
-  table.add({.name = "one_hot",
-             .summary = "a new last axis that is 1 at the id and 0 elsewhere",
-             .input_names = {"ids"},
-             .attributes = &attributes_schema<OneHotAttributes>(),
-             .infer = infer_one_hot,
-             .reference = reference_one_hot,
-             .gradient = [](const BuildContext&) { return Values{Value()}; },
-             .sample = sample_one_hot});
+  table.add(
+      {.name = "one_hot",
+       .summary = "a new last axis that is 1 at the id and 0 elsewhere",
+       .input_names = {"ids"},
+       .attributes = &attributes_schema<OneHotAttributes>(),
+       .infer = infer_one_hot,
+       .reference = reference_one_hot,
+       .gradient = [](const BuildContext&) { return Values{Value()}; },
+       .checked_indices =
+           CheckedIndices{0, [](const Node& node) { return node.as<OneHotAttributes>().depth; }},
+       .sample = sample_one_hot});
   table.add({.name = "iota",
              .summary = "0, 1, 2, ... along an axis",
              .attributes = &attributes_schema<IotaAttributes>(),

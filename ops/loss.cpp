@@ -361,6 +361,11 @@ Value softmax_cross_entropy_grad(Operand logits, Operand targets, Operand upstre
 }
 
 void register_loss(OpTable& table) {
+  // Targets that are class ids; weights are taken as they come.
+  const CheckedIndices class_ids{
+      1, [](const Node& node) {
+        return is_integer(node.input(1).dtype()) ? node.input(0).shape().back() : -1;
+      }};
   table.add({.name = "softmax",
              .summary = "exp(x) / sum(exp(x)) along the last axis",
              .input_names = {"x"},
@@ -393,6 +398,7 @@ void register_loss(OpTable& table) {
        .gradient = gradient_cross_entropy,
        .decompose = decompose_cross_entropy,
        .traits = kReduction | kRowWise,
+       .checked_indices = class_ids,
        .bound = {.ulps = 16, .k = 16},
        .sample = sample_cross_entropy});
   table.add({.name = "softmax_cross_entropy_grad",
@@ -404,6 +410,7 @@ void register_loss(OpTable& table) {
              .gradient = gradient_cross_entropy_grad,
              .decompose = decompose_cross_entropy_grad,
              .traits = kRowWise,
+             .checked_indices = class_ids,
              .bound = {.ulps = 32, .k = 16},
              .sample = sample_cross_entropy_grad});
 }

@@ -45,9 +45,9 @@ class Kernel {
     return 1;
   }
   // args: addresses of the node's inputs, outputs, then the workspace and the status word where the
-  // plan asks for them. Throws Error for what only
-  // the data shows (an index out of range). Called from any thread, for each block of each phase
-  // once.
+  // plan asks for them. Throws Error for what only the data shows, which its op announces
+  // (OpDef::checked_indices); before it has written anything in place, unless the op is row-wise.
+  // Called from any thread, for each block of each phase once.
   virtual void run(void* const* args, int phase, int block) const = 0;
 };
 

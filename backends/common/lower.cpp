@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "keel/backends/common/place_scratch.h"
+#include "keel/backends/common/step_failures.h"
 #include "keel/backends/common/task_list.h"
 #include "keel/backends/common/task_text.h"
 #include "keel/backends/common/uses.h"
@@ -197,6 +199,7 @@ class Lowering {
   void lower_graph(const Graph& graph, bool root, const std::vector<uint32_t>* carries = nullptr) {
     const std::vector<bool> live = live_nodes(graph);
     Scope scope{graph, count_uses(graph, live), root, carries};
+    if (root) failures_.emplace(graph, live);
     if (root) pin_results(scope);
     for (size_t i = 0; carries != nullptr && i < graph.outputs().size(); ++i)
       scope.next_values[root_of(graph.outputs()[i])].push_back(i);
@@ -335,7 +338,7 @@ class Lowering {
     const int64_t reads = reads_by(node, state);
     const bool last_reader = reads != 0 && scope.uses[state] == reads;
     written_.insert(state);
-    if (!last_reader || scope.uses[value] != 1 ||
+    if (failures_->possible_from(node) || !last_reader || scope.uses[value] != 1 ||
         !may_overwrite(plan, output, arguments, place_of(state))) {
       return second_home(state);
     }
@@ -420,8 +423,9 @@ class Lowering {
     for (size_t i = variables; i < inputs.size(); ++i) storage_of(body.inputs()[i]);
     for (size_t i = 0; i < variables; ++i) put(node.output(i), inputs[i]);
     Task& back = emit_control(TaskKind::kLoopActive, {}, "while next", node.site());
-    back.jump = Jump::kAlways;
+    back.jump = Jump::kNextTurn;
     back.target = begin;
+    last_turn_task_ = static_cast<int64_t>(list_.tasks.size()) - 1;
     const auto end = static_cast<uint32_t>(list_.tasks.size());
     list_.tasks[exit].target = end;
     keep_alive_through(begin, end - 1);
@@ -539,10 +543,11 @@ class Lowering {
     dequeue.target = reset;
   }
 
-  // Right behind the slot's last reader, so that the producer gets it back early.
+  // Right behind the slot's last reader, so that the producer gets it back early; but not before
+  // the step's own loops, in which the step may be given up and its element put back.
   void release_slot() {
     if (dequeue_task_ < 0) return;
-    int64_t last = dequeue_task_;
+    int64_t last = std::max(dequeue_task_, last_turn_task_);
     for (const uint32_t s : slot_storages_) last = std::max(last, storages_[s].last);
     const auto position = static_cast<uint32_t>(last + 1);
     emit_control(TaskKind::kReleaseSlot, {}, "slot read");
@@ -573,6 +578,7 @@ class Lowering {
   const KernelLibrary& library_;
   StateLayouts layouts_;
   TaskList list_;
+  std::optional<StepFailures> failures_;
   std::vector<Storage> storages_;  // by table index
   std::unordered_map<const Graph*, ValueTable<Place>> places_;
   std::unordered_map<Value, uint32_t, ValueHash> state_index_;
@@ -584,6 +590,7 @@ class Lowering {
   std::vector<uint32_t> slot_storages_;
   uint32_t float_status_ = kNoStorage;
   int64_t dequeue_task_ = -1;
+  int64_t last_turn_task_ = -1;     // the last task that ends a turn of a loop of the step
   const Node* boundary_ = nullptr;  // the node that ends the step of a sunk loop
   uint32_t stop_value_ = kNoStorage;
 };

@@ -37,6 +37,7 @@ struct BufferRef {
 enum class Jump : uint8_t {
   kNone,
   kAlways,     // to target
+  kNextTurn,   // to target, a loop's next turn; where the stop flag is set, the step is given up
   kIfFalse,    // to target when the bool argument 0 is false; an Error where it is true though the
                // i64 argument 1, if there is one, has reached `limit`
   kIfReached,  // to target when the i64 argument 0 has reached `limit`

@@ -29,6 +29,24 @@ char* address_in(const Buffer* buffer, const BufferRef& ref, const char* what) {
   return static_cast<char*>(buffer->address()) + ref.offset;
 }
 
+// By state of the list: the first task whose results go to its current home.
+std::vector<size_t> find_overwriters(const TaskList& list) {
+  std::vector<size_t> tasks(list.info.states.size(), list.tasks.size());
+  for (size_t i = 0; i < list.tasks.size(); ++i) {
+    const Task& task = list.tasks[i];
+    if (task.kernel == nullptr) continue;
+    for (uint32_t k = list.infos[i].inputs; k < task.argument_count; ++k) {
+      const BufferRef& ref = list.table[list.arguments[task.first_argument + k]];
+      if (ref.space == Space::kState) tasks[ref.index] = std::min(tasks[ref.index], i);
+    }
+  }
+  return tasks;
+}
+
+bool stop_asked_for(const LaunchArgs& args) {
+  return args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
+}
+
 template <class T>
 T read(const void* address) {
   T value;
@@ -44,6 +62,7 @@ Walker::Walker(const TaskList& list, const Buffer* constants, WalkerOptions opti
       table_(list.table.size()),
       arguments_(list.most_arguments),
       metrics_(list.most_arguments),
+      overwritten_by_(find_overwriters(list)),
       sticky_status_(std::move(options.float_status)),
       strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr) {}
 
@@ -90,6 +109,7 @@ void Walker::launch(LaunchArgs& args) noexcept {
   bool running = false;
   slot_held_ = false;
   float_status_ = 0;
+  for (StateHome& home : args.states) home.lost = false;
   try {
     current_ = 0;
     fill_table(args);
@@ -98,7 +118,7 @@ void Walker::launch(LaunchArgs& args) noexcept {
     run(args);
   } catch (...) {
     args.report.failed = true;
-    args.report.states_intact = !running || list_.tasks[current_].kind == TaskKind::kDequeue;
+    if (running) mark_lost(args);
     args.report.error = describe_error(std::current_exception(), current_, args);
     if (slot_held_) args.queue->release();
   }
@@ -108,12 +128,18 @@ void Walker::launch(LaunchArgs& args) noexcept {
   if (args.metrics != nullptr) args.metrics->end_launch();
 }
 
+// Tasks before the one that failed have run.
+void Walker::mark_lost(LaunchArgs& args) const {
+  for (size_t i = 0; i < args.states.size(); ++i)
+    args.states[i].lost = overwritten_by_[i] <= current_;
+}
+
 void Walker::run(LaunchArgs& args) {
   const size_t count = list_.tasks.size();
   LaunchReport& report = args.report;
   int64_t device_ns = 0;
   size_t next = 0;
-  if (list_.info.sunk && args.stop != nullptr && args.stop->load(std::memory_order_relaxed)) {
+  if (list_.info.sunk && stop_asked_for(args)) {
     report.cancelled = true;
     return;
   }
@@ -147,6 +173,7 @@ void Walker::run(LaunchArgs& args) {
           next = task.target;
         else if (task.jump == Jump::kStepsDone)
           ++report.true_branches;
+        if (report.step_given_up) next = give_up_step(args);
         break;
       case TaskKind::kLoopReset:
         ++report.resets;
@@ -159,8 +186,15 @@ void Walker::run(LaunchArgs& args) {
         break;
     }
   }
-  if (!list_.info.sunk) report.steps = 1;
+  if (!list_.info.sunk && !report.step_given_up) report.steps = 1;
   report.device_ns = device_ns;
+}
+
+// Returns the task to go on with: the one that ends the launch.
+size_t Walker::give_up_step(LaunchArgs& args) {
+  if (slot_held_) args.queue->put_back();
+  slot_held_ = false;
+  return list_.tasks.size() - (list_.info.sunk ? 1 : 0);
 }
 
 // More iterations than were promised would write beyond what was made for them.
@@ -181,6 +215,10 @@ bool Walker::jumps(const Task& task, LaunchArgs& args) const {
   switch (task.jump) {
     case Jump::kAlways:
       return true;
+    case Jump::kNextTurn:
+      report.step_given_up = stop_asked_for(args);
+      report.cancelled = report.cancelled || report.step_given_up;
+      return true;
     case Jump::kIfFalse:
       if (read<uint8_t>(argument) == 0) return true;
       if (task.argument_count > 1) require_trips_left(task);
@@ -189,8 +227,7 @@ bool Walker::jumps(const Task& task, LaunchArgs& args) const {
       return read<int64_t>(argument) >= task.limit;
     case Jump::kStepsDone: {
       const bool done = report.steps >= args.steps;
-      const bool stop = args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
-      if (stop && !done) report.cancelled = true;
+      if (stop_asked_for(args) && !done) report.cancelled = true;
       report.stopped = argument != nullptr && read<uint8_t>(argument) != 0;
       return done || report.cancelled || report.stopped;
     }

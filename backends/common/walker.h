@@ -33,6 +33,8 @@ class Walker {
  private:
   void fill_table(const LaunchArgs& args);
   void run(LaunchArgs& args);
+  void mark_lost(LaunchArgs& args) const;
+  size_t give_up_step(LaunchArgs& args);
   void require_trips_left(const Task& task) const;
   bool jumps(const Task& task, LaunchArgs& args) const;
   void run_kernel(const Task& task);
@@ -47,7 +49,9 @@ class Walker {
   std::vector<void*> table_;
   std::vector<void*> arguments_;      // of the task that runs
   std::vector<const void*> metrics_;  // of the METRIC task
-  Cursor cursor_;                     // of the element in the slot
+  // By state: the task that writes its next value over the current one; none: beyond all tasks.
+  std::vector<size_t> overwritten_by_;
+  Cursor cursor_;  // of the element in the slot
   std::shared_ptr<std::atomic<uint32_t>> sticky_status_;
   std::unique_ptr<StrictRunner> strict_;  // null in plain runs
   uint32_t float_status_ = 0;             // of the launch

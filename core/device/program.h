@@ -73,11 +73,11 @@ struct LaunchReport {
   bool end_of_data = false;  // the queue ended before the steps asked for
   bool cancelled = false;    // the stop flag was seen
   bool stopped = false;      // the last completed step's own stop value was true
-  bool failed = false;       // error is set; the step after `steps` may have been half done
+  // The stop flag was seen inside the step after `steps`, in a loop of its own: that step was given
+  // up. It wrote no state, and its element is the queue's next one again.
+  bool step_given_up = false;
+  bool failed = false;  // error is set; the step after `steps` may have been half done
   std::exception_ptr error;
-  // With `failed`: the error came before the step after `steps` wrote anything (its DEQUEUE), so
-  // the states hold what the completed steps left.
-  bool states_intact = false;
   Cursor cursor;  // of the last element consumed by a completed step
   int64_t device_ns =
       0;  // modelled time of the tasks executed (device clock); 0 where nothing is priced
@@ -94,6 +94,9 @@ struct LaunchReport {
 struct StateHome {
   Buffer* current = nullptr;  // holds the value
   Buffer* other = nullptr;    // set where StateInfo::second_home; COMMIT swaps the two
+  // Set by a launch that failed after it had begun to write the next value over `current`. Homes of
+  // which this is not so hold what the completed steps left.
+  bool lost = false;
 };
 
 // Everything must stay alive and untouched until the stream has been synchronised.

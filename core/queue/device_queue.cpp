@@ -1,6 +1,7 @@
 #include "keel/core/queue/device_queue.h"
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 #include "keel/core/base/checked.h"
@@ -35,7 +36,26 @@ int64_t default_queue_depth(size_t slot_bytes) noexcept {
   return std::min(kDefaultDepth, std::max<int64_t>(2, fitting));
 }
 
+namespace {
+
+int64_t host_memory_bytes() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+// 0 where the device has the host's.
+int64_t device_memory_bytes(const Device& device) {
+  for (const DeviceInfo& info : device.backend().devices()) {
+    if (info.name == device.name()) return static_cast<int64_t>(info.memory_bytes);
+  }
+  return 0;
+}
+
+}  // namespace
+
 struct DeviceQueue::State {
+  // Throws Error where so many slots cannot fit into the memory that there is.
+  void require_memory(int64_t slots) const;
+
   struct Place {
     Backend::SlotMemory memory;
     Slot host;
@@ -72,6 +92,7 @@ struct DeviceQueue::State {
 
   // Written by the producer.
   alignas(kCacheLine) std::atomic<int64_t> enqueued{0};
+  bool reserved = false;  // the producer's own
   std::atomic<Token> token{Token::kNone};
   std::atomic<int64_t> producer_wait_ns{0};
   std::atomic<int64_t> copy_ns{0};
@@ -87,6 +108,26 @@ struct DeviceQueue::State {
   alignas(kCacheLine) WaitWord consumer_word;
   alignas(kCacheLine) std::atomic<bool> closed{false};
 };
+
+// Few slots are for the device to refuse, which says who holds its memory.
+void DeviceQueue::State::require_memory(int64_t slots) const {
+  if (slots <= kDefaultDepth + 1) return;
+  const auto on_device =
+      static_cast<int64_t>(align_up(std::max<size_t>(slot_bytes, 1), Buffer::kAlignment));
+  const auto beside = static_cast<int64_t>(sizeof(Place) + sizeof(std::atomic<int64_t>) +
+                                           2 * spec.fields.size() * sizeof(void*));
+  const int64_t device_memory = device_memory_bytes(device);
+  int64_t most = host_memory_bytes() / (device_memory == 0 ? on_device + beside : beside);
+  if (device_memory != 0) most = std::min(most, device_memory / on_device);
+  if (slots <= most) return;
+  throw Error({.op = "queue '" + options.name + "'",
+               .argument = "depth",
+               .expected = "at most " + std::to_string(std::max<int64_t>(1, most - 1)) +
+                           ": elements take " + std::to_string(on_device) + " bytes on " +
+                           device.name(),
+               .got = std::to_string(options.depth),
+               .kind = ErrorKind::kInvalidArgument});
+}
 
 DeviceQueue::DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions options)
     : state_(std::make_unique<State>(device, std::move(spec), std::move(options))) {
@@ -111,6 +152,7 @@ DeviceQueue::DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions opt
   if (s.options.depth == 0) s.options.depth = default_queue_depth(s.slot_bytes);
   const int64_t slots = checked_add(s.options.depth, 1, "queue depth");
   checked_mul(slots, static_cast<int64_t>(s.slot_bytes), "queue size");
+  s.require_memory(slots);
 
   Backend& backend = device.backend();
   s.stream = backend.make_stream(device.index(), StreamKind::kTransfer);
@@ -150,13 +192,18 @@ DeviceQueue::Slot* DeviceQueue::reserve(const std::atomic<bool>* stop) {
   }
   Slot* slot = &s.place(s.enqueued.load(std::memory_order_relaxed)).host;
   if (refused()) return nullptr;
-  if (s.has_room()) return slot;
+  // What is reserved stays so, though an element that is put back may leave no room for another.
+  if (s.reserved || s.has_room()) {
+    s.reserved = true;
+    return slot;
+  }
   const auto begin = Clock::now();
   while (true) {
     const uint32_t seen = s.producer_word.load();
     const bool give_up = refused();
     if (give_up || s.has_room()) {
       s.producer_wait_ns.fetch_add(ns_since(begin), std::memory_order_relaxed);
+      s.reserved = !give_up;
       return give_up ? nullptr : slot;
     }
     s.producer_word.wait_while(seen);
@@ -166,7 +213,7 @@ DeviceQueue::Slot* DeviceQueue::reserve(const std::atomic<bool>* stop) {
 void DeviceQueue::commit(const Cursor& cursor) {
   State& s = *state_;
   const int64_t number = s.enqueued.load(std::memory_order_relaxed);
-  if (!s.has_room() || s.token.load(std::memory_order_relaxed) != Token::kNone) {
+  if (!s.reserved || s.token.load(std::memory_order_relaxed) != Token::kNone) {
     throw Error(
         {.op = "queue '" + s.options.name + "'", .message = "commit without a reserved slot"});
   }
@@ -178,6 +225,7 @@ void DeviceQueue::commit(const Cursor& cursor) {
     s.copy_ns.fetch_add(ns_since(begin), std::memory_order_relaxed);
   }
   place.cursor = cursor;
+  s.reserved = false;
   s.last_enqueue_ns.store(ns_since(s.birth), std::memory_order_relaxed);
   s.enqueued.store(number + 1, std::memory_order_release);
   s.consumer_word.bump();
@@ -231,8 +279,9 @@ DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
                  .expected = std::to_string(s.spec.fields.size()) + " as in " + to_string(s.spec),
                  .got = std::to_string(fields.size())});
   }
-  const int64_t waiting =
-      s.enqueued.load(std::memory_order_relaxed) - s.dequeued.load(std::memory_order_relaxed);
+  // One that was put back may make it one more than the depth.
+  const int64_t waiting = std::min(s.options.depth, s.enqueued.load(std::memory_order_relaxed) -
+                                                        s.dequeued.load(std::memory_order_relaxed));
   // One writer: a load and a store are enough, and cost less than an exchange.
   std::atomic<int64_t>& count = s.occupancy[static_cast<size_t>(waiting)];
   count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -274,6 +323,16 @@ void DeviceQueue::release() {
   }
   s.released.store(number + 1, std::memory_order_release);
   s.wake_producer(s.enqueued.load(std::memory_order_acquire) - (number + 1));
+}
+
+void DeviceQueue::put_back() {
+  State& s = *state_;
+  const int64_t number = s.dequeued.load(std::memory_order_relaxed);
+  if (number == s.released.load(std::memory_order_relaxed)) {
+    throw Error({.op = "queue '" + s.options.name + "'",
+                 .message = "no element to put back: the last one was released"});
+  }
+  s.dequeued.store(number - 1, std::memory_order_release);
 }
 
 void DeviceQueue::close() {

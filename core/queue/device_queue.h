@@ -114,6 +114,8 @@ class KEEL_API DeviceQueue {
                                 const std::atomic<bool>* stop);
   // Gives the oldest dequeued slot back.
   void release();
+  // Makes the last dequeued element the next one again. REQUIRES that it was not released.
+  void put_back();
 
   // Wakes both sides: reserve returns nullptr, dequeue returns kClosed once the committed elements
   // are used up. Idempotent.
@@ -126,7 +128,8 @@ class KEEL_API DeviceQueue {
   // Names the queue, depth, enqueued, dequeued and the last enqueue's age.
   Error timeout_error() const;
   QueueCounters counters() const noexcept;
-  // Entry i: how many dequeues found i elements waiting; 0 is a device that had to wait.
+  // Entry i: how many dequeues found i elements waiting; 0 is a device that had to wait. An element
+  // that was put back counts anew.
   std::vector<int64_t> occupancy() const;
   // Modelled host-to-device time of one element, in ns; 0 where the device prices nothing.
   int64_t transfer_device_ns() const noexcept;

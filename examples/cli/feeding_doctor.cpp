@@ -11,31 +11,44 @@ namespace {
 
 // A device that waits less than this share of the time is not held up by its feed.
 constexpr double kNoticed = 0.05;
+// What rounds to 1.0 times as fast is no faster.
+constexpr double kFaster = 1.05;
+// Nothing is divided by a step of no time.
+constexpr double kShortestStepUs = 1e-3;
 
 }  // namespace
 
 std::string feeding_verdict(const FeedSigns& signs) {
-  const double idle = signs.step_us == 0 ? 0 : signs.queue_wait_us / signs.step_us;
+  const double step_us = std::max(signs.step_us, kShortestStepUs);
+  const double wait_us = std::clamp(signs.queue_wait_us, 0.0, step_us);
+  const double idle = wait_us / step_us;
   double feed_us = 0;
   for (const FeedStage& stage : signs.stages) feed_us += stage.own_us;
   if (idle < kNoticed) {
-    std::string text =
-        fmt::format("bound by the device: it waits for data {:.0f} % of wall", idle * 100);
-    if (feed_us > 0) {
-      text += fmt::format("; the feed could go {:.1f} times as fast", signs.step_us / feed_us);
-    }
-    return text;
+    const std::string waits = fmt::format("it waits for data {:.0f} % of wall", idle * 100);
+    if (feed_us == 0) return "bound by the device: " + waits;
+    const double faster = step_us / feed_us;
+    if (faster < kFaster)
+      return "bound by the device, just: " + waits + "; the feed by itself takes as long";
+    return fmt::format("bound by the device: {}; the feed by itself is {:.1f} times as fast", waits,
+                       faster);
   }
   if (signs.stages.empty()) {
     return fmt::format("bound by the feed: device idle {:.0f} %; `keel bench feed` names the stage",
                        idle * 100);
+  }
+  if (feed_us < step_us - wait_us) {
+    return fmt::format(
+        "bound by the processor: device idle {:.0f} %, though the feed by itself takes {:.0f} % of "
+        "wall; try fewer --threads",
+        idle * 100, feed_us / step_us * 100);
   }
   const auto slowest =
       std::max_element(signs.stages.begin(), signs.stages.end(),
                        [](const auto& a, const auto& b) { return a.own_us < b.own_us; });
   std::string text =
       fmt::format("bound by {}: {:.0f} % of wall; device idle {:.0f} %", slowest->name,
-                  std::min(1.0, slowest->own_us / signs.step_us) * 100, idle * 100);
+                  std::min(1.0, slowest->own_us / step_us) * 100, idle * 100);
   if (!slowest->advice.empty()) text += "; try " + slowest->advice;
   return text;
 }

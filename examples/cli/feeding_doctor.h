@@ -1,5 +1,6 @@
-// FeedingDoctor: from what a training waited for to one line that says what bounds it and what to
-// try. Pure; any thread.
+// What bounds a training, from what was measured of it and of its feed, and what to try: one line.
+// The training itself says who waited for whom; what the feed took by itself only says why. Pure;
+// any thread.
 #ifndef KEEL_EXAMPLES_CLI_FEEDING_DOCTOR_H
 #define KEEL_EXAMPLES_CLI_FEEDING_DOCTOR_H
 
@@ -23,8 +24,18 @@ struct FeedSigns {
   std::vector<FeedStage> stages;  // none: they were not measured
 };
 
-// "bound by map(normalise): 71 % of wall; device idle 40 %; try --map-threads 2"
-// "bound by the device: it waits for data 0 % of wall; the feed could go 5.2 times as fast"
+// Two figures decide, each against a limit that is in the text: how much of a step the device waits
+// for data, and how much of it the feed takes by itself, its stages together.
+//   waits less than 5 %, the feed takes less than the step:
+//     "bound by the device: it waits for data 0 % of wall; the feed by itself is 5.2 times as fast"
+//   waits less than 5 %, the feed takes as long or longer:
+//     "bound by the device, just: it waits for data 2 % of wall; the feed by itself takes as long"
+//   waits longer, the feed takes at least what the device leaves it:
+//     "bound by map(normalise): 71 % of wall; device idle 40 %; try --map-threads 2"
+//   waits longer, though the feed by itself is faster than the step without the waiting:
+//     "bound by the processor: device idle 40 %, though the feed by itself takes 10 % of wall; try
+//     fewer --threads"
+// Without stages nothing is said about the feed.
 std::string feeding_verdict(const FeedSigns& signs);
 
 // How full a queue was found, from DeviceQueue::occupancy(): a line for empty, for each quarter,

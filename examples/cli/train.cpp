@@ -182,7 +182,12 @@ class TrainRun {
       evaluated_at_ = session.step();
     };
     const InterruptScope interrupt(trainer);
-    report_ = trainer.fit(options);
+    try {
+      report_ = trainer.fit(options);
+    } catch (...) {
+      save_what_is_left(trainer);
+      throw;
+    }
     metrics.close();
     if (!flags_.save.empty()) save(trainer, session.device());
     if (!flags_.profile.empty()) write_profile(trainer);
@@ -244,6 +249,19 @@ class TrainRun {
       options.wall = {{fmt::format("training, {} steps", report_.steps), 0, ns}};
     }
     keel::npu::write_profile(trainer.program(), options);
+  }
+
+  // What the steps before the one that failed left is as good as a training that ends there.
+  void save_what_is_left(keel::Trainer& trainer) const {
+    if (flags_.save.empty()) return;
+    try {
+      save(trainer, trainer.session().device());
+      std::cerr << fmt::format("keel: the training failed; {} holds its first {} steps\n",
+                               flags_.save, trainer.session().step());
+    } catch (const keel::Error& error) {
+      std::cerr << fmt::format("keel: the training failed, and nothing was saved: {}\n",
+                               error.what());
+    }
   }
 
   void save(const keel::Trainer& trainer, const keel::Device& device) const {
@@ -323,6 +341,7 @@ class TrainRun {
     summary["train_seconds"] = report_.seconds;
     summary["step_us"] = step_us;
     summary["images_per_second"] = rate;
+    summary["elements_ahead"] = report_.elements_ahead;
     summary["queue_wait_seconds"] = static_cast<double>(report_.queue_wait_ns) * 1e-9;
     summary["metrics_wait_seconds"] = static_cast<double>(report_.metrics_wait_ns) * 1e-9;
     summary["peak_rss_bytes"] = peak_rss_bytes();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -116,6 +117,12 @@ struct BuildContext {
   }
 };
 
+// An input of indices that kernels look at: they throw Error for one outside [0, limit).
+struct CheckedIndices {
+  size_t input = 0;
+  std::function<int64_t(const Node&)> limit;  // of a specialised node; -1 where it checks nothing
+};
+
 struct OpDef {
   std::string name;
   std::string summary;                   // one line for the op reference
@@ -138,6 +145,7 @@ struct OpDef {
                                    // where `gradient` is empty
 
   uint32_t traits = 0;
+  std::optional<CheckedIndices> checked_indices;
   ErrorBound bound;
   // Draws one random test case; see sample.h. Empty only for sources, control
   // and effects.

@@ -57,16 +57,20 @@ LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
 
 int64_t Executable::settle(StateStore& store, bool failed) {
   const LaunchReport& report = args_.report;
-  const bool ended = !report.failed && report.steps > 0;
-  const bool lost = (failed || report.failed) && !ended && !report.states_intact;
+  // A device that says nothing of a launch that failed may have left anything.
+  const bool silent =
+      failed && !report.failed && report.steps == 0 && !report.cancelled && !report.end_of_data;
+  bool counted = !silent;
   for (size_t i = 0; i < homes_.size(); ++i) {
     StateStore::Home& home = *homes_[i];
     if (home.other != nullptr && args_.states[i].current == home.other.get())
       std::swap(home.current, home.other);
-    if (lost && info().states[i].updated) home.valid = false;
+    if (!args_.states[i].lost && !(silent && info().states[i].updated)) continue;
+    home.valid = false;
+    counted = counted && home.name != kStepState;
   }
   const int64_t steps = report.steps;
-  if (!key_.update.empty()) store.advance_step(lost ? std::nullopt : std::optional(steps));
+  if (!key_.update.empty()) store.advance_step(counted ? std::optional(steps) : std::nullopt);
   return steps;
 }
 

@@ -45,8 +45,8 @@ class Executable {
   // state is not valid.
   LaunchArgs& bind(StateStore& store, Buffer& scratch);
   // Takes the homes back after a launch has been synchronised. Returns how many steps are known to
-  // be done. `failed`: an error came; the states that the program updates become invalid, unless
-  // the launch says that they are intact or that it came to its end.
+  // be done. `failed`: an error came. States that the launch lost become invalid; where it says
+  // nothing of itself, all that the program updates.
   int64_t settle(StateStore& store, bool failed);
 
  private:

@@ -26,14 +26,14 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
   State& s = *state_;
   LaunchReport& done = outcome.done;
   while (done.steps < steps && !done.stopped) {
-    if (s.stop.load()) {
+    if (s.session->stop.load()) {
       done.cancelled = true;
       break;
     }
     const int64_t number = report.first_step + done.steps;
     if (!take_element(done)) break;
     ++report.launches;
-    drive_step(number, done);
+    if (!drive_step(number, done)) break;
     deliver(number, callbacks, report, outcome);
   }
   if (done.steps == 0) return;
@@ -47,7 +47,7 @@ bool Loop::take_element(LaunchReport& done) {
   if (s.queue == nullptr) return true;
   Cursor cursor;
   const int64_t waited = s.queue->counters().consumer_wait_ns;
-  const DequeueStatus status = s.queue->dequeue_on_host(s.element, &cursor, &s.stop);
+  const DequeueStatus status = s.queue->dequeue_on_host(s.element, &cursor, &s.session->stop);
   done.queue_wait_ns += s.queue->counters().consumer_wait_ns - waited;
   switch (status) {
     case DequeueStatus::kElement:
@@ -68,7 +68,8 @@ bool Loop::take_element(LaunchReport& done) {
   return false;
 }
 
-void Loop::drive_step(int64_t number, LaunchReport& done) {
+// False where the step was given up.
+bool Loop::drive_step(int64_t number, LaunchReport& done) {
   State& s = *state_;
   SessionState& session = *s.session;
   Stream& stream = *session.stream;
@@ -77,10 +78,15 @@ void Loop::drive_step(int64_t number, LaunchReport& done) {
   LaunchArgs& args =
       executable.bind(session.store, session.cache.scratch(executable, session.store));
   args.first_step = number;
+  args.stop = &session.stop;
   bool launched = false;
   const auto end_step = [&](bool failed) {
     if (launched) executable.settle(session.store, failed);
-    if (s.queue != nullptr) s.queue->release();
+    if (s.queue == nullptr) return;
+    if (args.report.step_given_up)
+      s.queue->put_back();
+    else
+      s.queue->release();
   };
   try {
     if (s.queue != nullptr) {
@@ -101,12 +107,17 @@ void Loop::drive_step(int64_t number, LaunchReport& done) {
     throw;
   }
   end_step(/*failed=*/false);
+  if (args.report.step_given_up) {
+    done.cancelled = done.step_given_up = true;
+    return false;
+  }
   ++done.steps;
   done.cursor = s.cursor;
   done.busy_ns += args.report.busy_ns;
   done.device_ns += args.report.device_ns;
   done.stopped = s.stop_output && s.results[kCell * *s.stop_output] != 0;
   read_row(number);
+  return true;
 }
 
 // The element's fields into the program's inputs of the same names.

@@ -24,6 +24,11 @@ Error report_error(const std::string& expected, const std::string& got) {
   return Error({.op = "loop report", .expected = expected, .got = got});
 }
 
+int64_t elements_ahead(const DeviceQueue& queue) {
+  const QueueCounters counters = queue.counters();
+  return counters.enqueued - counters.dequeued;
+}
+
 QueueSource source_of(const DeviceQueue& queue) {
   QueueSource source{queue.name(), queue.spec(), {}};
   for (const ResidentField& resident : queue.resident()) source.resident.push_back(resident.field);
@@ -145,8 +150,9 @@ Loop::Loop(Loop&&) noexcept = default;
 Loop& Loop::operator=(Loop&&) noexcept = default;
 
 void Loop::request_stop() noexcept {
-  state_->requested.store(true);
-  state_->stop.store(true);
+  State& s = *state_;
+  s.requested.store(true);
+  if (s.session->running.load() == &s) s.session->stop.store(true);
 }
 
 bool Loop::withdraw_stop() noexcept { return state_->requested.exchange(false); }
@@ -190,8 +196,7 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
     report.tensors_.emplace_back(type.dtype, type.shape);
   }
 
-  s.stop.store(false);
-  if (s.requested.load()) s.stop.store(true);
+  const StopScope scope(session, &s, &s.requested);
   const int64_t synchronised = session.stream->synchronisations();
   Outcome outcome;
   std::optional<Error> error;
@@ -209,7 +214,10 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   report.host_syncs = session.stream->synchronisations() - synchronised;
   report.steps = done.steps;
   report.end_of_data = done.end_of_data;
-  report.cancelled = s.requested.exchange(false);
+  const bool session_asked = session.requested.exchange(false);
+  report.cancelled = s.requested.exchange(false) || session_asked;
+  report.step_given_up = done.step_given_up;
+  if (s.queue != nullptr) report.elements_ahead = elements_ahead(*s.queue);
   report.stopped = outcome.stopped || done.stopped;
   if (done.stopped) report.stop_step = report.first_step + done.steps - 1;
   report.failed = error.has_value();
@@ -239,7 +247,7 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
   args.queue = s.queue.get();
   if (s.queue != nullptr) bind_resident(s.executable->info(), *s.queue, args);
   args.metrics = s.metrics.get();
-  args.stop = &s.stop;
+  args.stop = &session.stop;
   report.launches = 1;
   s.executable->program().launch(*session.stream, args);
   const auto settle = [&](bool failed) {
@@ -262,7 +270,7 @@ void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& ou
   State& s = *state_;
   bool woken = false;
   const auto wake = [&] {
-    if (woken || !s.stop.load()) return;
+    if (woken || !s.session->stop.load()) return;
     woken = true;
     if (s.queue != nullptr) s.queue->wake();
   };
@@ -291,7 +299,7 @@ void Loop::deliver(int64_t step, const LoopCallbacks& callbacks, LoopReport& rep
   } catch (...) {
     if (outcome.thrown == nullptr) outcome.thrown = std::current_exception();
   }
-  if (outcome.stopped || outcome.thrown != nullptr) s.stop.store(true);
+  if (outcome.stopped || outcome.thrown != nullptr) s.session->stop.store(true);
 }
 
 void Loop::collect(LoopReport& report) {

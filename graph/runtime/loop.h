@@ -35,8 +35,15 @@ class KEEL_API LoopReport {
   bool cancelled = false;    // request_stop() was seen
   bool stopped = false;      // a callback, or the step's stop_when, asked to stop
   std::optional<int64_t> stop_step{};  // the last step, where its stop_when was true
-  bool failed = false;                 // see Loop::failed_report
-  Cursor cursor;                       // of the last element consumed by a completed step
+  // A stop was seen in a loop inside the step after these: that step was given up, its element is
+  // the next one of the queue again, and the states are what the steps before it left.
+  bool step_given_up = false;
+  bool failed = false;  // see Loop::failed_report
+  Cursor cursor;        // of the last element consumed by a completed step
+  // What the feeder had put into the queue beyond that when the launch ended: at most the queue's
+  // depth. The next launch takes it from there, so nothing is lost or comes twice; a feeder that is
+  // stopped drops it, and makes it again where it is opened at `cursor`.
+  int64_t elements_ahead = 0;
 
   // Wall time, in ns: all of run(), and of it on the device from the first task to the last, there
   // waiting for the queue and for room in the metrics ring, and here in callbacks.
@@ -96,7 +103,8 @@ class KEEL_API Loop {
   // With the session's loop size.
   LoopReport run(const LoopCallbacks& callbacks = {}, CallSite site = CallSite::here());
 
-  // The launch that runs, or else the next one, stops after its current step.
+  // The launch that runs, or else the next one, stops after its current step, which is given up at
+  // the next turn of a loop inside it (LoopReport::step_given_up).
   void request_stop() noexcept;
   // Takes back a request that no launch has seen; whether there was one.
   bool withdraw_stop() noexcept;
@@ -124,7 +132,7 @@ class KEEL_API Loop {
   void drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   void drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   bool take_element(LaunchReport& done);
-  void drive_step(int64_t number, LaunchReport& done);
+  bool drive_step(int64_t number, LaunchReport& done);
   void feed_element(LaunchArgs& args);
   void read_row(int64_t number);
   void deliver(int64_t step, const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);

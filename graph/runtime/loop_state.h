@@ -44,7 +44,6 @@ struct Loop::State {
   LoopReport blank;            // what every report of this loop begins as
   LoopReport failed;           // of the last launch that threw
   std::atomic<bool> requested{false};  // request_stop() that no launch has reported yet
-  std::atomic<bool> stop{false};       // what the device looks at
 };
 
 // What a launch met on the host's side, and what it did.

@@ -61,6 +61,14 @@ const Tensor& fed(const Feeds& feeds, const std::string& name) {
   return it->second;
 }
 
+[[noreturn]] void throw_stopped(SessionState& state, CallSite site) {
+  state.requested.store(false);
+  throw Error({.op = "run on " + state.device.name(),
+               .message = "stopped by request_stop() before the step was done",
+               .fix = "the states are as they were before it",
+               .site = site});
+}
+
 StateStore::Home& home_of(SessionState& state, const Value& value, const char* op) {
   state.store.add_states(*state.graph);
   const bool ours = value.valid() && &value.graph() == state.graph;
@@ -145,6 +153,16 @@ SessionGuard::SessionGuard(SessionState& state, const char* call) : state_(state
                       "launches, instead of a step callback"});
 }
 
+// Whoever asks for a stop sets its request before it looks at `running`: one of the two sides sees
+// the other.
+StopScope::StopScope(SessionState& state, const void* loop, const std::atomic<bool>* loop_requested)
+    : state_(state) {
+  state.stop.store(false);
+  state.running.store(loop);
+  const bool asked = loop_requested != nullptr && loop_requested->load();
+  if (asked || state.requested.load()) state.stop.store(true);
+}
+
 void quiesce(Stream& stream) noexcept {
   try {
     stream.synchronize();
@@ -179,12 +197,15 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
                                  CallSite site) {
   SessionState& s = *state_;
   const SessionGuard guard(s, "run");
+  const StopScope scope(s, nullptr, nullptr);
   const auto executable = s.executable(
       {.fetches = fetches, .update = update, .feeds = feed_types(*s.graph, feeds, site)}, site);
   const ProgramInfo& info = executable->info();
   LaunchArgs& args = executable->bind(s.store, s.cache.scratch(*executable, s.store));
   std::vector<Tensor> results;
   for (const Type& type : info.outputs) results.emplace_back(type.dtype, type.shape);
+  if (s.stop.load()) throw_stopped(s, site);
+  args.stop = &s.stop;
 
   bool launched = false;
   try {
@@ -207,7 +228,14 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
     throw error;
   }
   executable->settle(s.store, false);
+  if (args.report.step_given_up) throw_stopped(s, site);
+  s.requested.store(false);
   return results;
+}
+
+void Session::request_stop() noexcept {
+  state_->requested.store(true);
+  state_->stop.store(true);
 }
 
 FeedSpec Session::spec(const Values& inputs) const {

@@ -71,6 +71,13 @@ class KEEL_API Session {
     return run(update, Values{fetch}, feeds, site).front();
   }
 
+  // The run() or the loop that is under way ends as soon as it can, or else the next one at once:
+  // before a step, at the queue, or at the next turn of a loop inside a step, which is given up
+  // then. run() throws an Error if it gave up its step; a loop reports it like
+  // Loop::request_stop(). In any case the states are what the last complete step left. Any thread,
+  // and signal handlers.
+  void request_stop() noexcept;
+
   // What these inputs ask of whoever feeds them; unknown dimensions are still -1.
   FeedSpec spec(const Values& inputs) const;
 

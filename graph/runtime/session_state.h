@@ -27,6 +27,9 @@ struct SessionState {
   LoopSize loop_size;
   int64_t compiles = 0;
   std::atomic<bool> busy{false};
+  std::atomic<bool> requested{false};         // request_stop() that no call has obeyed yet
+  std::atomic<bool> stop{false};              // what the device looks at during a call
+  std::atomic<const void*> running{nullptr};  // the loop whose run() is under way
 };
 
 // Held during every call on a session: throws Error where another one is under way, which is what
@@ -37,6 +40,20 @@ class SessionGuard {
   ~SessionGuard() { state_.busy.store(false, std::memory_order_release); }
   SessionGuard(const SessionGuard&) = delete;
   SessionGuard& operator=(const SessionGuard&) = delete;
+
+ private:
+  SessionState& state_;
+};
+
+// Held while a call runs steps: what it looks at to stop is this call's, and asks for nothing but
+// what was asked of it or of the session before.
+class StopScope {
+ public:
+  // `loop`: the one that runs, and whether it was asked to stop; nullptr for Session::run.
+  StopScope(SessionState& state, const void* loop, const std::atomic<bool>* loop_requested);
+  ~StopScope() { state_.running.store(nullptr); }
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
 
  private:
   SessionState& state_;

@@ -166,6 +166,7 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     report.launches += loop.launches;
     report.seconds += static_cast<double>(loop.wall_ns) * 1e-9;
     report.end_of_data = loop.end_of_data;
+    report.elements_ahead = loop.elements_ahead;
     report.cancelled = loop.cancelled;
     report.stopped_early = report.stopped_early || loop.stopped;
     report.stop_step = loop.stop_step;

@@ -59,6 +59,7 @@ struct TrainReport {
   double seconds = 0;                // wall time of the launches, feeding included, hooks left out
   std::vector<double> last_metrics;  // rank-0 fetches of the last step; empty without a step
   Cursor cursor;                     // of the last element consumed
+  int64_t elements_ahead = 0;        // made beyond that by the feeder: LoopReport::elements_ahead
   bool end_of_data = false;          // before what was asked for was done
   bool cancelled = false;
   bool stopped_early = false;          // by a hook or by the step's stop_when

@@ -59,8 +59,10 @@ TEST_CASE("bench feed: stages and occupancy and a verdict") {
   REQUIRE(run.exit_code == 0);
   const auto json = read_json(file);
   CHECK(json["suite"] == "feed");
-  REQUIRE(json["stages"].size() == 4);
+  REQUIRE(json["stages"].size() == 5);
   CHECK(json["stages"][2]["name"] == "map(normalise)");
+  CHECK(json["stages"][3]["name"] == "copy to the device");
+  CHECK(json["stages"][4]["name"] == "hand over to the device");
   for (const auto& stage : json["stages"]) {
     CHECK(stage["images_per_second"].get<double>() > 0);
     CHECK(stage["own_us"].get<double>() >= 0);

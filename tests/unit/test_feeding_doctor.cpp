@@ -1,4 +1,6 @@
 // The one line that says what bounds a training, from made-up times.
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "cli/feeding_doctor.h"
@@ -27,7 +29,8 @@ TEST_CASE("feeding doctor: names the slowest stage while the device waits") {
 TEST_CASE("feeding doctor: a device that hardly waits bounds itself") {
   const FeedSigns signs{.step_us = 100, .queue_wait_us = 2, .stages = {stage("shuffle", 20, "a")}};
   CHECK(feeding_verdict(signs) ==
-        "bound by the device: it waits for data 2 % of wall; the feed could go 5.0 times as fast");
+        "bound by the device: it waits for data 2 % of wall; the feed by itself is 5.0 times as "
+        "fast");
   CHECK(feeding_verdict({.step_us = 100, .queue_wait_us = 2, .stages = {}}) ==
         "bound by the device: it waits for data 2 % of wall");
 }
@@ -35,6 +38,49 @@ TEST_CASE("feeding doctor: a device that hardly waits bounds itself") {
 TEST_CASE("feeding doctor: without stages it says where to look") {
   CHECK(feeding_verdict({.step_us = 100, .queue_wait_us = 30, .stages = {}}) ==
         "bound by the feed: device idle 30 %; `keel bench feed` names the stage");
+}
+
+TEST_CASE("feeding doctor: the verdict contradicts no figure it is made of") {
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  for (const double step : {0.0, 1.0, 50.0, 1000.0}) {
+    for (const double waited : {0.0, 0.02, 0.049, 0.051, 0.4, 0.99, 1.0, 1.3}) {
+      for (const double fed : {0.0, 0.01, 0.3, 0.59, 0.61, 0.95, 0.96, 1.0, 1.3, 40.0}) {
+        const FeedSigns signs{.step_us = step,
+                              .queue_wait_us = step * waited,
+                              .stages = {stage("shuffle", step * fed / 4, "a"),
+                                         stage("map", step * fed * 3 / 4, "b")}};
+        const std::string text = feeding_verdict(signs);
+        CAPTURE(text);
+        CAPTURE(step);
+        CAPTURE(waited);
+        CAPTURE(fed);
+        CHECK(!has(text, "nan"));
+        CHECK(!has(text, "inf"));
+        // Who waits is what the training measured, whatever the feed takes by itself.
+        const bool waits = step > 0 && waited >= 0.05;
+        CHECK(has(text, "bound by the device") == !waits);
+        // A feed is called faster only where it is, and slow only where it is.
+        CHECK(has(text, "times as fast") == (!waits && step > 0 && fed > 0 && fed * 1.05 < 1.0005));
+        CHECK(!has(text, " 0."));
+        CHECK(has(text, "bound by map") == (waits && fed >= 1 - std::min(waited, 1.0) - 1e-9));
+        CHECK(has(text, "bound by the processor") ==
+              (waits && fed < 1 - std::min(waited, 1.0) - 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("feeding doctor: what the figures of a loaded machine come to") {
+  // Measured once: an empty wait, and a feed that took 1.25 steps by itself.
+  CHECK(
+      feeding_verdict({.step_us = 80, .queue_wait_us = 0, .stages = {stage("copy", 100, "a")}}) ==
+      "bound by the device, just: it waits for data 0 % of wall; the feed by itself takes as long");
+  CHECK(
+      feeding_verdict({.step_us = 100, .queue_wait_us = 40, .stages = {stage("copy", 10, "a")}}) ==
+      "bound by the processor: device idle 40 %, though the feed by itself takes 10 % of wall; "
+      "try fewer --threads");
 }
 
 TEST_CASE("feeding doctor: occupancy in quarters") {

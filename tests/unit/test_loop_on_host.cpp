@@ -9,6 +9,7 @@
 #include "keel/ops/gather.h"
 
 #include "runtime_for_tests.h"
+#include "support/declining_backend.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -16,46 +17,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-
-// Another backend but for one op that it does not run.
-class DecliningBackend : public Backend {
- public:
-  DecliningBackend(const std::string& base, std::string declined)
-      : base_(backend(base)), declined_(std::move(declined)) {}
-
-  std::string name() const override { return "modest"; }
-  std::vector<DeviceInfo> devices() const override { return base_.devices(); }
-  Support supports(const Node& node) const override {
-    if (node.op_name() == declined_) return {false, "its control unit is too small"};
-    return base_.supports(node);
-  }
-  std::shared_ptr<Buffer> allocate(int index, size_t bytes, const std::string& holder) override {
-    return base_.allocate(index, bytes, holder);
-  }
-  SlotMemory allocate_slot(int index, size_t bytes, const std::string& holder) override {
-    return base_.allocate_slot(index, bytes, holder);
-  }
-  std::unique_ptr<Stream> make_stream(int index, StreamKind kind) override {
-    return base_.make_stream(index, kind);
-  }
-  std::unique_ptr<Program> compile(int index, const Graph& graph,
-                                   const CompileOptions& options) override {
-    CHECK(!options.sink);
-    return base_.compile(index, graph, options);
-  }
-  void convert_layout(const Type& type, const Layout& from, const void* source, const Layout& to,
-                      void* destination) const override {
-    base_.convert_layout(type, from, source, to, destination);
-  }
-  int64_t transfer_device_ns(int index, size_t bytes) const override {
-    return base_.transfer_device_ns(index, bytes);
-  }
-  Device device() { return Device(this, 0); }
-
- private:
-  Backend& base_;
-  std::string declined_;
-};
+using keel_test::DecliningBackend;
 
 struct Lines {
   Lines() {

@@ -115,6 +115,27 @@ TEST_CASE("device queue: elements arrive in order with their cursors through a r
   CHECK(counters.last_enqueue_ns >= 0);
 }
 
+TEST_CASE("device queue: an element that is put back is the next one again") {
+  keel::testing::HostBackend host;
+  DeviceQueue queue(host.device(), number_spec(), {.name = "q", .depth = 2});
+  for (int64_t i = 0; i < 2; ++i) REQUIRE(put(queue, i));
+  CHECK(take(queue, nullptr, /*release=*/false).number == 0);
+  // The producer gets the room that was made, and keeps it though the element comes back.
+  REQUIRE(queue.reserve() != nullptr);
+  queue.put_back();
+  REQUIRE(put(queue, 2));
+  CHECK(queue.counters().dequeued == 0);
+  std::atomic<bool> stop{true};
+  CHECK(queue.reserve(&stop) == nullptr);
+  for (int64_t i = 0; i < 3; ++i) {
+    const Taken taken = take(queue);
+    CHECK(taken.number == i);
+    CHECK(taken.cursor.position == i);
+  }
+  CHECK(queue.occupancy() == std::vector<int64_t>{0, 1, 3});
+  CHECK_THROWS_AS(queue.put_back(), Error);  // it was released
+}
+
 TEST_CASE("device queue: a slot that is being read is not written and depth more can wait") {
   keel::testing::HostBackend host;
   DeviceQueue queue(host.device(), number_spec(), {.name = "q", .depth = 2});

@@ -1,0 +1,30 @@
+// StepFailures: behind which nodes of a step it may still fail or be given up: by an index that is
+// out of range, which only the data shows, or in a loop of its own, which may want more turns than
+// it was allowed, and where a stop is obeyed. A state is written in place only where neither can
+// happen any more, so that every state is what the last complete step left, whatever ends the
+// step. Pure; any thread.
+#ifndef KEEL_BACKENDS_COMMON_STEP_FAILURES_H
+#define KEEL_BACKENDS_COMMON_STEP_FAILURES_H
+
+#include <vector>
+
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+class StepFailures {
+ public:
+  // `live`: by node id, which nodes become tasks. Tasks run in the order of the nodes.
+  StepFailures(const Graph& step, const std::vector<bool>& live);
+
+  // Whether the step may fail when the node's kernel has begun to write its results.
+  bool possible_from(const Node& node) const;
+
+ private:
+  int64_t last_ = -1;         // the last node whose task may end the step
+  bool last_writes_ = false;  // and whether it may have begun to write then
+};
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_STEP_FAILURES_H
