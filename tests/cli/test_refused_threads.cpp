@@ -19,7 +19,7 @@ namespace keel_test {
 
 TEST_CASE("a training survives each thread that the system refuses") {
   const DataFolder data(300, 100);
-  for (const std::string& and_later : {"", "-"}) {
+  for (const std::string and_later : {"", "-"}) {
     int refused = 0;
     for (int call = 1; call < 40; ++call) {
       const TempFolder temp;
