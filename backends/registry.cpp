@@ -1,12 +1,19 @@
 #include "keel/backends/registry.h"
 
+#include <algorithm>
 #include <charconv>
 #include <dlfcn.h>
+#include <exception>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
+#include "keel/backends/plugin.h"
+#include "keel/backends/plugin_file.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
+#include "keel/version.h"
 
 namespace keel {
 namespace {
@@ -44,8 +51,76 @@ Registry& registry() {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-[[noreturn]] void plugin_failed(const std::string& path, const std::string& message) {
-  throw Error({.op = "plugin", .argument = path, .message = message});
+[[noreturn]] void plugin_failed(const std::string& path, const std::string& message,
+                                const std::string& fix = "") {
+  throw Error({.op = "plugin", .argument = path, .message = message, .fix = fix});
+}
+
+// Everything that can be found out without running code of the plugin.
+void check_plugin_file(const std::string& path) {
+#ifdef KEEL_STATIC_BUILD
+  plugin_failed(path,
+                "this program holds Keel as a static library, and a plugin would bring along a "
+                "second one",
+                "build Keel with -D BUILD_SHARED_LIBS=ON");
+#endif
+  const std::string rebuild = "build it against this Keel (" + std::string(KEEL_VERSION) +
+                              "), with KEEL_BACKEND_PLUGIN of keel/backends/plugin.h";
+  const PluginFile file(path);
+  const auto entry = file.find(kPluginEntrySymbol);
+  const auto abi_symbol = file.find(kPluginAbiSymbol);
+  if (!entry) plugin_failed(path, std::string("it exports no ") + kPluginEntrySymbol, rebuild);
+  if (!abi_symbol) plugin_failed(path, std::string("it exports no ") + kPluginAbiSymbol, rebuild);
+  PluginAbi abi;
+  const PluginAbi ours;
+  if (!entry->function || abi_symbol->function || !file.read(*abi_symbol, &abi, sizeof abi)) {
+    plugin_failed(path,
+                  std::string("what it exports as ") + kPluginEntrySymbol + " and " +
+                      kPluginAbiSymbol + " is no function and no description of a plugin",
+                  rebuild);
+  }
+  if (abi.api_version != ours.api_version) {
+    plugin_failed(path,
+                  "it was built for version " + std::to_string(abi.api_version) +
+                      " of the backend API, this is version " + std::to_string(ours.api_version),
+                  rebuild);
+  }
+  abi.standard_library[sizeof abi.standard_library - 1] = '\0';
+  if (std::string(abi.standard_library) != ours.standard_library) {
+    plugin_failed(path,
+                  std::string("it was compiled with ") + abi.standard_library +
+                      ", this library with " + ours.standard_library,
+                  "compile it with the compiler and the options that this Keel was built with");
+  }
+}
+
+using MakeBackend = Backend* (*)();
+
+MakeBackend load_entry(const std::string& path) {
+  // A name without a folder would be looked for where libraries are.
+  std::error_code failure;
+  const std::string absolute = std::filesystem::absolute(path, failure).string();
+  void* library = failure ? nullptr : dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) plugin_failed(path, failure ? failure.message() : dlerror());
+  void* entry = dlsym(library, kPluginEntrySymbol);
+  if (entry == nullptr) plugin_failed(path, dlerror());
+  return reinterpret_cast<MakeBackend>(entry);
+}
+
+// Names stand in flags and before the colon of device names.
+void check_name(const std::string& path, const std::string& name) {
+  constexpr size_t kLongest = 64;
+  const bool fits =
+      !name.empty() && name.size() <= kLongest && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '-' || c == '.';
+      });
+  if (!fits || name[0] == '-') {
+    plugin_failed(path,
+                  "expected a backend with a name of 1 to 64 letters, digits, '_', '-' and "
+                  "'.', got '" +
+                      name + "'");
+  }
 }
 
 }  // namespace
@@ -90,19 +165,25 @@ Device device(const std::string& name) {
 }
 
 std::string load_backend_plugin(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) plugin_failed(path, dlerror());
-  using Make = Backend* (*)(int);
-  const auto make = reinterpret_cast<Make>(dlsym(library, "keel_make_backend"));
-  if (make == nullptr) plugin_failed(path, "it exports no keel_make_backend");
-  std::unique_ptr<Backend> fresh(make(kBackendApiVersion));
-  if (fresh == nullptr) {
-    plugin_failed(path, "it was built for another backend API than version " +
-                            std::to_string(kBackendApiVersion) + "; rebuild it");
+  check_plugin_file(path);
+  const auto make = load_entry(path);
+  std::unique_ptr<Backend> fresh;
+  std::string name;
+  try {
+    fresh.reset(make());
+    if (fresh == nullptr) plugin_failed(path, "its entry gave no backend");
+    name = fresh->name();
+    if (fresh->devices().empty()) plugin_failed(path, "its backend has no device");
+  } catch (const Error& error) {
+    throw error.info().op == "plugin" ? error : error.with_context("plugin: " + path);
+  } catch (const std::exception& error) {
+    plugin_failed(path, std::string("its backend cannot be made: ") + error.what());
+  } catch (...) {
+    plugin_failed(path, "its backend cannot be made: it threw something that is no exception");
   }
+  check_name(path, name);
   Registry& r = registry();
   const std::lock_guard<std::mutex> lock(r.mutex);
-  const std::string name = fresh->name();
   for (const auto& entry : r.entries) {
     if (entry.name == name) plugin_failed(path, "a backend named '" + name + "' is there already");
   }

@@ -20,10 +20,10 @@ KEEL_API Device device(const std::string& name);
 KEEL_API std::vector<std::string> backend_names();
 KEEL_API Backend& backend(const std::string& name);
 
-// Loads a shared library that exports `extern "C" keel::Backend* keel_make_backend(int
-// api_version)`, which returns null for a version it does not know. Throws Error for a missing file
-// or symbol, another API version, or a name that is taken; returns the backend's name. Plugins are
-// never unloaded.
+// Loads a shared object made with KEEL_BACKEND_PLUGIN (backends/plugin.h); returns its backend's
+// name. Throws Error before anything of it runs for a file that is damaged, no plugin, or built for
+// another API or standard library; then for a backend that cannot be made or has no name of its
+// own. Plugins are never unloaded. A static build of Keel refuses them.
 KEEL_API std::string load_backend_plugin(const std::string& path);
 
 struct BackendFactory {

@@ -1,5 +1,7 @@
 #include "keel/backends/common/task_text.h"
 
+#include "keel/core/base/printable.h"
+
 namespace keel {
 
 std::string op_text(const Node& node) {
@@ -27,14 +29,14 @@ std::string describe(const TaskList& list) {
   for (size_t i = 0; i < list.tasks.size(); ++i) {
     const Task& task = list.tasks[i];
     const TaskInfo& info = list.infos[i];
-    text += std::to_string(i) + "  " + name_of(task.kind) + "  " + info.name;
+    text += std::to_string(i) + "  " + name_of(task.kind) + "  " + printable(info.name);
     if (!info.op.empty()) text += " = " + info.op;
     if (!info.types.empty()) text += "  " + info.types;
     if (task.kernel != nullptr) text += "  block_dim " + std::to_string(info.block_dim);
     if (!info.reason.empty()) text += "  [" + info.reason + "]";
     if (task.jump != Jump::kNone) text += "  -> " + std::to_string(task.target);
     if (task.device_ns != 0) text += "  " + std::to_string(task.device_ns) + " ns (device)";
-    if (info.site.known()) text += "  (" + to_string(info.site) + ")";
+    if (info.site.known()) text += "  (" + printable(to_string(info.site)) + ")";
     text += "\n";
   }
   return text;

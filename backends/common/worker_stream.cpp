@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/thread.h"
 
 namespace keel {
 namespace {
@@ -18,7 +19,8 @@ class WordEvent final : public Event {
 MemoryTransfer::~MemoryTransfer() = default;
 
 WorkerStream::WorkerStream(std::shared_ptr<MemoryTransfer> memory)
-    : memory_(std::move(memory)), thread_([this] { serve(); }) {}
+    : memory_(std::move(memory)),
+      thread_(start_thread("the device's thread", [this] { serve(); })) {}
 
 WorkerStream::~WorkerStream() {
   {

@@ -2,17 +2,27 @@
 
 #include <utility>
 
+#include "keel/core/base/printable.h"
+
 namespace keel {
 namespace {
+
+// Names, arguments and what files hold may be of any size.
+constexpr size_t kMostOfField = 2000;
+constexpr size_t kMostOfText = 8000;
 
 void append(std::string& text, const char* separator, const std::string& part) {
   if (part.empty()) return;
   if (!text.empty()) text += separator;
-  text += part;
+  text += printable(part, kMostOfField);
+}
+
+void append_site(std::string& text, CallSite site) {
+  if (site.known()) text += " (" + printable(to_string(site), kMostOfField) + ")";
 }
 
 std::string join(const ErrorInfo& info) {
-  std::string text = info.op;
+  std::string text = printable(info.op, kMostOfField);
   append(text, ": ", info.argument);
   append(text, ": ", info.message);
   if (!info.expected.empty()) {
@@ -20,7 +30,7 @@ std::string join(const ErrorInfo& info) {
   }
   if (!info.got.empty()) append(text, info.expected.empty() ? ": " : ", ", "got " + info.got);
   append(text, "; ", info.fix);
-  if (info.site.known()) text += " (" + to_string(info.site) + ")";
+  append_site(text, info.site);
   return text;
 }
 
@@ -32,7 +42,7 @@ Error::~Error() = default;
 
 Error Error::with_context(const std::string& context) const {
   Error error = *this;
-  error.text_ = context + ": " + text_;
+  error.text_ = printable(context + ": " + text_, kMostOfText);
   return error;
 }
 
@@ -40,7 +50,7 @@ Error Error::with_site(CallSite site) const {
   if (info_.site.known() || !site.known()) return *this;
   Error error = *this;
   error.info_.site = site;
-  error.text_ += " (" + to_string(site) + ")";
+  append_site(error.text_, site);
   return error;
 }
 

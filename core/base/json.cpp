@@ -42,6 +42,9 @@ class CountingIterator {
   size_t* count_;
 };
 
+// What the values of a text may take beside the text itself.
+constexpr size_t kMostJsonBytes = size_t{192} << 20;
+
 // Builds the document from the parser's events, refusing what JSON leaves to the reader.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
@@ -55,7 +58,10 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool number_integer(int64_t value) override { return add(value); }
   bool number_unsigned(uint64_t value) override { return add(value); }
   bool number_float(double value, const std::string&) override { return add(value); }
-  bool string(std::string& value) override { return add(std::move(value)); }
+  bool string(std::string& value) override {
+    count(value.size());
+    return add(std::move(value));
+  }
   bool binary(Json::binary_t&) override { return false; }  // text has none
 
   bool start_object(size_t) override { return open(Json::object()); }
@@ -66,6 +72,8 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool key(std::string& name) override {
     if (open_.back()->contains(name))
       refuse(position_, "the key " + quote_json(name) + " stands here twice");
+    constexpr size_t kEachMember = 128;  // of the map
+    count(kEachMember + name.size());
     key_ = name;
     return true;
   }
@@ -92,6 +100,16 @@ class Builder final : public nlohmann::json_sax<Json> {
                  .message = message});
   }
 
+  // Judged before a value is kept: an empty array of two characters takes some hundred bytes.
+  void count(size_t bytes) {
+    constexpr size_t kEachValue = 3 * sizeof(Json);  // where an array of them grows
+    bytes_ += kEachValue + bytes;
+    if (bytes_ > kMostJsonBytes + text_.size()) {
+      refuse(position_, "the values up to here would take more than " +
+                            std::to_string(kMostJsonBytes >> 20) + " MiB beside the text");
+    }
+  }
+
   Json* place(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
@@ -103,6 +121,7 @@ class Builder final : public nlohmann::json_sax<Json> {
     return &parent.back();
   }
   bool add(Json value) {
+    count(0);
     place(std::move(value));
     return true;
   }
@@ -110,6 +129,8 @@ class Builder final : public nlohmann::json_sax<Json> {
     if (open_.size() == kMaxJsonDepth) {
       refuse(position_, "nested deeper than " + std::to_string(kMaxJsonDepth));
     }
+    constexpr size_t kEachContainer = 64;
+    count(kEachContainer);
     open_.push_back(place(std::move(value)));
     return true;
   }
@@ -121,6 +142,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   std::string_view text_;
   const std::string& source_;
   const size_t& position_;
+  size_t bytes_ = 0;  // that the values take
   Json root_;
   std::vector<Json*>
       open_;  // the containers around this point, outermost first; only the last one grows

@@ -26,8 +26,9 @@ using Json = nlohmann::json;
 inline constexpr size_t kMaxJsonDepth = 64;
 
 // The whole of `text` as one JSON value (RFC 8259: no comments, no trailing commas, no second
-// value). Duplicate keys, nesting deeper than kMaxJsonDepth, numbers beyond double and bad UTF-8
-// are refused. Throws Error naming source_name, line and column (both from 1, columns in bytes).
+// value). Refused: duplicate keys, nesting deeper than kMaxJsonDepth, numbers beyond double, bad
+// UTF-8, values that take over 192 MiB. Throws Error naming source_name, line and column (in
+// bytes).
 KEEL_API Json parse_json(std::string_view text, const std::string& source_name);
 
 // As text: one line, or indented by `indent` spaces where >= 0. Keys are sorted; numbers

@@ -10,6 +10,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include "keel/core/base/environment.h"
+#include "keel/core/base/printable.h"
 
 namespace keel {
 namespace {
@@ -18,6 +19,8 @@ const std::vector<std::string>& level_names() {
   static const std::vector<std::string> names = {"trace", "debug", "info", "warn", "error", "off"};
   return names;
 }
+
+constexpr size_t kMostOfLine = 8000;
 
 constexpr std::array kSpdlogLevels = {spdlog::level::trace, spdlog::level::debug,
                                       spdlog::level::info,  spdlog::level::warn,
@@ -87,7 +90,7 @@ void set_log_sink(LogSink sink) {
 void log(LogLevel level, const std::string& line) noexcept {
   if (level >= LogLevel::kOff || !log_enabled(level)) return;
   try {
-    logging().write(level, line);
+    logging().write(level, printable(line, kMostOfLine));
   } catch (...) {
     return;  // logging must not become the failure
   }

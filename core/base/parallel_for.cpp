@@ -15,14 +15,17 @@
 #include <mutex>
 #include <new>
 #include <sched.h>
+#include <string>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/log.h"
 #include "keel/core/base/wait_word.h"
 
 // Debian's oneTBB is not built for ThreadSanitizer, so it cannot see the order that oneTBB keeps:
@@ -164,9 +167,10 @@ class Slot {
 // The threads of one setting of set_compute_threads. Workers are shared by the callers of several
 // forks at a time; a caller that finds no slot, or no worker, runs its chunks alone.
 class Team {
+  enum class WorkerState { kAway, kPresent, kLost };
+
  public:
-  explicit Team(int threads)
-      : threads_(threads), workers_(threads - 1), arena_(std::max(1, threads - 1), 0) {}
+  explicit Team(int threads) : threads_(threads), workers_(static_cast<size_t>(threads - 1)) {}
   int threads() const noexcept { return threads_; }
 
   void run(Fork& fork, int n) {
@@ -190,27 +194,50 @@ class Team {
   // that feeds the device.
   static constexpr std::chrono::microseconds kLooksOn{5};
 
+  // Each worker has an arena of its own. oneTBB then starts its thread in the thread that summons
+  // it, where it can be caught that the system refuses. Workers of one arena start one another, and
+  // what one of them throws ends the process.
+  struct Worker {
+    std::atomic<WorkerState> state{WorkerState::kAway};
+    tbb::task_arena arena{1, 0};
+  };
+
   // So that `wanted` workers look on, or all there are.
   void summon(int wanted) noexcept {
-    for (int missing = wanted - idle_.load(std::memory_order_seq_cst); missing > 0; --missing) {
-      if (present_.fetch_add(1, std::memory_order_seq_cst) >= workers_ || !enqueue()) {
-        present_.fetch_sub(1, std::memory_order_seq_cst);
-        return;
-      }
+    int missing = wanted - idle_.load(std::memory_order_seq_cst);
+    for (auto worker = workers_.begin(); missing > 0 && worker != workers_.end(); ++worker) {
+      if (present_.load(std::memory_order_seq_cst) >= threads_ - 1) return;
+      WorkerState away = WorkerState::kAway;
+      if (!worker->state.compare_exchange_strong(away, WorkerState::kPresent)) continue;
+      present_.fetch_add(1, std::memory_order_seq_cst);
+      if (enqueue(*worker)) --missing;
     }
   }
-  bool enqueue() noexcept {
+  bool enqueue(Worker& worker) noexcept {
     const TsanIgnore ignore;
     try {
-      arena_.enqueue([this] { work(); });
-    } catch (const std::bad_alloc&) {
+      worker.arena.enqueue([this, &worker] { work(worker); });
+      return true;
+    } catch (const std::exception& refused) {
+      lose(worker, refused.what());
       return false;
     }
-    return true;
+  }
+  // What an arena has in hand when starting its thread fails is not to be used again: the next call
+  // may wait for the end of the one that failed. So that worker counts as busy for ever.
+  void lose(Worker& worker, const char* reason) noexcept {
+    if (worker.state.exchange(WorkerState::kLost) == WorkerState::kAway) present_.fetch_add(1);
+    if (warned_.exchange(true)) return;
+    try {
+      log_warn(std::string("a compute thread cannot be started (") + reason +
+               "); computing goes on with fewer");
+    } catch (const std::bad_alloc&) {
+      return;
+    }
   }
 
   // A worker from being summoned until nothing has come for a while.
-  void work() {
+  void work(Worker& worker) {
     while (true) {
       const uint32_t seen = forks_.load();
       while (run_any()) continue;
@@ -220,18 +247,21 @@ class Team {
       // What was offered before this was no longer counted is seen here.
       if (!more && !run_any()) break;
     }
-    present_.fetch_sub(1, std::memory_order_seq_cst);
+    WorkerState present = WorkerState::kPresent;
+    if (worker.state.compare_exchange_strong(present, WorkerState::kAway))
+      present_.fetch_sub(1, std::memory_order_seq_cst);
   }
   bool run_any() {
     return std::any_of(slots_.begin(), slots_.end(), [](Slot& slot) { return slot.run_one(); });
   }
 
-  int threads_, workers_;
+  int threads_;
   std::array<Slot, kSlots> slots_;
   WaitWord forks_;               // counts them
-  std::atomic<int> present_{0};  // workers, from being summoned on
+  std::atomic<int> present_{0};  // workers that are not away
   std::atomic<int> idle_{0};     // of them, those that look on
-  tbb::task_arena arena_;
+  std::atomic<bool> warned_{false};
+  std::vector<Worker> workers_;
 };
 
 // Teams are kept: a call that started in one may still run when the number changes.

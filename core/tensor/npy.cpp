@@ -206,24 +206,28 @@ void swap_bytes(char* bytes, size_t count, size_t element) {
   for (size_t i = 0; i < count; ++i) std::reverse(bytes + i * element, bytes + (i + 1) * element);
 }
 
-// `from` holds the elements first axis fastest; returns them last axis fastest.
-Tensor from_fortran_order(const Tensor& from) {
-  const Shape& shape = from.shape();
-  Tensor to(from.dtype(), shape);
-  const size_t element = size_of(from.dtype());
+// The source holds the elements first axis fastest; they are put last axis fastest, piece by piece.
+void read_fortran_order(const Source& source, uint64_t offset, Tensor& to) {
+  constexpr size_t kPiece = size_t{1} << 18;
+  const Shape& shape = to.shape();
+  const size_t element = size_of(to.dtype());
+  const size_t total = to.num_bytes();
+  std::vector<char> piece(std::min(kPiece, total));
   std::vector<int64_t> index(shape.rank(), 0);
-  for (int64_t i = 0; i < to.num_elements(); ++i) {
-    int64_t source = 0;
-    for (size_t axis = shape.rank(); axis-- > 0;) source = source * shape[axis] + index[axis];
-    std::memcpy(static_cast<char*>(to.raw()) + static_cast<size_t>(i) * element,
-                static_cast<const char*>(from.raw()) + static_cast<size_t>(source) * element,
-                element);
-    for (size_t axis = shape.rank(); axis-- > 0;) {
-      if (++index[axis] < shape[axis]) break;
-      index[axis] = 0;
+  for (size_t done = 0; done < total; done += piece.size()) {
+    piece.resize(std::min(piece.size(), total - done));
+    source.read_at(offset + done, piece.data(), piece.size());
+    for (size_t from = 0; from < piece.size(); from += element) {
+      int64_t place = 0;
+      for (size_t axis = 0; axis < shape.rank(); ++axis) place = place * shape[axis] + index[axis];
+      std::memcpy(static_cast<char*>(to.raw()) + static_cast<size_t>(place) * element,
+                  piece.data() + from, element);
+      for (size_t axis = 0; axis < shape.rank(); ++axis) {
+        if (++index[axis] < shape[axis]) break;
+        index[axis] = 0;
+      }
     }
   }
-  return to;
 }
 
 size_t data_bytes(const Header& header, const std::string& name) {
@@ -247,14 +251,17 @@ Tensor read(const Source& source) {
   Tensor tensor(header.dtype, header.shape);
   if (bytes == 0) return tensor;
   auto* data = static_cast<char*>(tensor.raw());
-  source.read_at(header.data_offset, data, bytes);
+  if (header.fortran_order && header.shape.rank() > 1)
+    read_fortran_order(source, header.data_offset, tensor);
+  else
+    source.read_at(header.data_offset, data, bytes);
   if (header.big_endian)
     swap_bytes(data, static_cast<size_t>(tensor.num_elements()), size_of(header.dtype));
   if (header.dtype == boolean) {
     // Any other byte than 0 and 1 is no C++ bool.
     for (size_t i = 0; i < bytes; ++i) data[i] = data[i] != 0 ? 1 : 0;
   }
-  return header.fortran_order && header.shape.rank() > 1 ? from_fortran_order(tensor) : tensor;
+  return tensor;
 }
 
 // Everything before the data.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "keel/core/base/thread.h"
 #include "keel/data/pipeline/device_cache.h"
 #include "keel/data/pipeline/iterator.h"
 
@@ -85,7 +86,15 @@ class PipelineFeeder final : public Feeder {
     opened_at_ = cursor;
     stop_.store(false, std::memory_order_release);
     iterator_ = std::move(iterator);
-    thread_ = std::thread([this] { run(); });
+    try {
+      thread_ =
+          start_thread("the thread that feeds queue '" + options_.name + "'", [this] { run(); });
+    } catch (const Error&) {
+      // Nobody may wait for elements that never come.
+      queue_->close();
+      iterator_.reset();
+      throw;
+    }
   }
 
   void stop() override {

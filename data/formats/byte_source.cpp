@@ -137,10 +137,13 @@ uint64_t ByteSource::content_limit() const noexcept {
   return size > kMost / kMaxExpansion ? kMost : size * kMaxExpansion;
 }
 
-Error ByteSource::error(const std::string& reason, uint64_t offset) const {
+uint64_t ByteSource::file_bytes() const noexcept { return state_->file.size(); }
+
+Error ByteSource::error(const std::string& reason, uint64_t offset, const std::string& fix) const {
   return Error({.op = state_->file.path(),
                 .message = reason + " (at byte " + std::to_string(offset) + " of the " +
-                           (state_->gzip ? "uncompressed data" : "file") + ")"});
+                           (state_->gzip ? "uncompressed data" : "file") + ")",
+                .fix = fix});
 }
 
 uint64_t ByteSource::offset() const noexcept { return state_->offset; }

@@ -28,8 +28,9 @@ class ByteSource {
 
   // The most bytes the content can have, judged by the file's size: for plain files its size.
   uint64_t content_limit() const noexcept;
+  uint64_t file_bytes() const noexcept;
   // "<path>: <reason> (at byte <offset> of the ... data)".
-  Error error(const std::string& reason, uint64_t offset) const;
+  Error error(const std::string& reason, uint64_t offset, const std::string& fix = "") const;
   uint64_t offset() const noexcept;
 
  private:

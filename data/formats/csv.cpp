@@ -6,37 +6,110 @@
 #include <optional>
 #include <string_view>
 
+#include "keel/core/base/checked.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/file.h"
+#include "keel/core/base/printable.h"
 #include "keel/core/tensor/convert.h"
+#include "keel/data/formats/memory_budget.h"
 
 namespace keel {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-// Splits text into records; knows the line it is at.
-class CsvScanner {
+// What one record may hold. A file of numbers stays far below; a quote that is not closed, or a
+// file that is no CSV, goes beyond.
+constexpr size_t kMostOfCell = size_t{1} << 16;
+constexpr size_t kMostOfRecord = size_t{1} << 25;
+constexpr size_t kMostColumns = size_t{1} << 20;
+
+// A file's bytes in order, read in pieces.
+class FileBytes {
  public:
-  CsvScanner(std::string_view text, const std::string& path, char separator)
-      : text_(text), path_(path), separator_(separator) {
-    if (text_.substr(0, kByteOrderMark.size()) == kByteOrderMark) at_ = kByteOrderMark.size();
+  FileBytes(const InputFile& file, uint64_t start) : file_(file), next_(start) { fill(); }
+
+  bool ended() const { return at_ == piece_.size(); }
+  // REQUIRES !ended().
+  char peek() const { return piece_[at_]; }
+  char take() {
+    const char c = piece_[at_++];
+    if (at_ == piece_.size()) fill();
+    return c;
   }
 
-  // The cells of the next record; false at the end. Empty lines are passed over.
-  bool next(std::vector<std::string>& cells) {
-    while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) end_line();
-    if (at_ >= text_.size()) return false;
+ private:
+  void fill() {
+    constexpr uint64_t kPiece = uint64_t{1} << 18;
+    piece_.resize(static_cast<size_t>(std::min(kPiece, file_.size() - next_)));
+    file_.read_at(next_, piece_.data(), piece_.size());
+    next_ += piece_.size();
+    at_ = 0;
+  }
+
+  const InputFile& file_;
+  uint64_t next_;
+  std::string piece_;
+  size_t at_ = 0;
+};
+
+// The cells of one record, one behind another.
+class Record {
+ public:
+  size_t size() const { return ends_.size(); }
+  std::string_view operator[](size_t cell) const {
+    const size_t begin = cell == 0 ? 0 : ends_[cell - 1];
+    return std::string_view(text_).substr(begin, ends_[cell] - begin);
+  }
+  void clear() {
+    text_.clear();
+    ends_.clear();
+  }
+  // False where the record has become too long.
+  bool add(char c) {
+    text_ += c;
+    return text_.size() - (ends_.empty() ? 0 : ends_.back()) <= kMostOfCell &&
+           text_.size() <= kMostOfRecord;
+  }
+  bool end_cell() {
+    ends_.push_back(text_.size());
+    return ends_.size() <= kMostColumns;
+  }
+
+ private:
+  std::string text_;
+  std::vector<size_t> ends_;
+};
+
+uint64_t start_of_text(const InputFile& file) {
+  std::string begin(static_cast<size_t>(std::min<uint64_t>(file.size(), kByteOrderMark.size())), 0);
+  file.read_at(0, begin.data(), begin.size());
+  return begin == kByteOrderMark ? kByteOrderMark.size() : 0;
+}
+
+// Splits a file into records; knows the line it is at.
+class CsvScanner {
+ public:
+  CsvScanner(const InputFile& file, char separator)
+      : bytes_(file, start_of_text(file)), path_(file.path()), separator_(separator) {}
+
+  // The next record; false at the end. Empty lines are passed over.
+  bool next(Record& record) {
+    while (!bytes_.ended() && at_line_end()) end_line();
+    if (bytes_.ended()) return false;
     first_line_ = line_;
-    cells.clear();
+    record.clear();
     while (true) {
-      const bool quote = at_ < text_.size() && text_[at_] == '"';
-      cells.push_back(quote ? quoted() : plain());
-      if (at_ < text_.size() && text_[at_] == separator_) {
-        ++at_;
+      if (!bytes_.ended() && bytes_.peek() == '"')
+        quoted(record);
+      else
+        plain(record);
+      if (!record.end_cell()) throw error("more than " + std::to_string(kMostColumns) + " columns");
+      if (!bytes_.ended() && bytes_.peek() == separator_) {
+        bytes_.take();
         continue;
       }
-      if (at_ < text_.size()) end_line();
+      if (!bytes_.ended()) end_line();
       return true;
     }
   }
@@ -46,42 +119,42 @@ class CsvScanner {
   }
 
  private:
+  bool at_line_end() const { return bytes_.peek() == '\n' || bytes_.peek() == '\r'; }
   void end_line() {
-    if (text_[at_] == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') ++at_;
-    ++at_;
+    if (bytes_.take() == '\r' && !bytes_.ended() && bytes_.peek() == '\n') bytes_.take();
     ++line_;
   }
-  std::string plain() {
-    const size_t begin = at_;
-    while (at_ < text_.size() && text_[at_] != separator_ && text_[at_] != '\n' &&
-           text_[at_] != '\r')
-      ++at_;
-    return std::string(text_.substr(begin, at_ - begin));
+  void plain(Record& record) {
+    while (!bytes_.ended() && bytes_.peek() != separator_ && !at_line_end()) add(record);
   }
-  std::string quoted() {
-    std::string cell;
-    for (++at_; at_ < text_.size(); ++at_) {
-      if (text_[at_] == '\n') ++line_;
-      if (text_[at_] != '"') {
-        cell += text_[at_];
-      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
-        cell += text_[at_++];
-      } else {
-        ++at_;
-        if (at_ < text_.size() && text_[at_] != separator_ && text_[at_] != '\n' &&
-            text_[at_] != '\r') {
-          throw error("text behind a closing quote");
-        }
-        return cell;
+  void quoted(Record& record) {
+    bytes_.take();
+    while (!bytes_.ended()) {
+      if (bytes_.peek() == '\n') ++line_;
+      if (bytes_.peek() != '"') {
+        add(record);
+        continue;
       }
+      bytes_.take();
+      if (!bytes_.ended() && bytes_.peek() == '"') {
+        add(record);
+        continue;
+      }
+      if (!bytes_.ended() && bytes_.peek() != separator_ && !at_line_end())
+        throw error("text behind a closing quote");
+      return;
     }
     throw error("a quote is not closed");
   }
+  void add(Record& record) {
+    if (record.add(bytes_.take())) return;
+    throw error("a field of more than " + std::to_string(kMostOfCell) +
+                " bytes, or a record of more than " + std::to_string(kMostOfRecord));
+  }
 
-  std::string_view text_;
+  FileBytes bytes_;
   const std::string& path_;
   char separator_;
-  size_t at_ = 0;
   int64_t line_ = 1;
   int64_t first_line_ = 1;
 };
@@ -121,19 +194,29 @@ std::optional<T> parse_cell(std::string_view text) {
 struct Column {
   const CsvField& field;
   std::vector<size_t> places;
-  std::vector<std::byte> bytes;
+  Tensor tensor = {};
+  std::byte* next = nullptr;
 
-  void append(const std::vector<std::string>& cells, const std::vector<std::string>& names,
+  Shape shape(int64_t rows) const {
+    Shape shape{rows};
+    if (field.columns.size() != 1) shape.push_back(static_cast<int64_t>(places.size()));
+    return shape;
+  }
+  void allocate(int64_t rows) {
+    tensor = tensor_filled_later(field.dtype, shape(rows));
+    next = static_cast<std::byte*>(tensor.raw());
+  }
+  void append(const Record& cells, const std::vector<std::string>& names,
               const CsvScanner& scanner) {
     visit_dtype(field.dtype, [&]<class T>() {
       for (const size_t place : places) {
         const auto value = parse_cell<T>(trimmed(cells[place]));
         if (!value) {
           throw scanner.error("column '" + names[place] + "': expected " + name_of(field.dtype) +
-                              ", got '" + cells[place].substr(0, 40) + "'");
+                              ", got '" + printable(cells[place], 40) + "'");
         }
-        const auto* from = reinterpret_cast<const std::byte*>(&*value);
-        bytes.insert(bytes.end(), from, from + sizeof(T));
+        std::memcpy(next, &*value, sizeof(T));
+        next += sizeof(T);
       }
     });
   }
@@ -144,7 +227,7 @@ std::vector<Column> assign_columns(const std::vector<CsvField>& fields,
   std::vector<bool> claimed(names.size(), false);
   std::vector<Column> columns;
   for (const CsvField& field : fields) {
-    Column column{field, {}, {}};
+    Column column{field, {}};
     for (const std::string& name : field.columns) {
       const auto found = std::find(names.begin(), names.end(), name);
       if (found == names.end()) {
@@ -172,24 +255,47 @@ std::vector<Column> assign_columns(const std::vector<CsvField>& fields,
   return columns;
 }
 
-Tensor tensor_of(const Column& column, int64_t rows) {
-  Shape shape{rows};
-  if (column.field.columns.size() != 1) shape.push_back(static_cast<int64_t>(column.places.size()));
-  Tensor tensor(column.field.dtype, shape);
-  if (!column.bytes.empty()) std::memcpy(tensor.raw(), column.bytes.data(), column.bytes.size());
-  return tensor;
+// How many records there are, up to one that cannot be read: reading it again says what is wrong.
+int64_t count_records(const InputFile& file, const CsvOptions& options) {
+  CsvScanner scanner(file, options.separator);
+  Record cells;
+  int64_t count = 0;
+  try {
+    while (scanner.next(cells)) ++count;
+  } catch (const Error&) {
+    return count;
+  }
+  return count;
+}
+
+void allocate(std::vector<Column>& columns, int64_t rows, const InputFile& file,
+              const CsvOptions& options) {
+  const int64_t budget = memory_budget(file.size(), options.max_bytes);
+  int64_t bytes = 0;
+  for (const Column& column : columns) {
+    const auto more = static_cast<int64_t>(column.shape(rows).num_bytes(column.field.dtype));
+    bytes = checked_add(bytes, more, "csv");
+  }
+  if (bytes > budget) {
+    throw Error({.op = file.path(),
+                 .message = std::to_string(rows) + " records need " + std::to_string(bytes) +
+                            " bytes, the limit is " + std::to_string(budget),
+                 .fix = raise_memory_budget()});
+  }
+  for (Column& column : columns) column.allocate(rows);
 }
 
 }  // namespace
 
+// The file is read twice, so that the tensors are made once, at their size.
 std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
                                                      const std::vector<CsvField>& fields,
                                                      const CsvOptions& options) {
   if (fields.empty())
     throw Error({.op = path, .argument = "fields", .expected = "at least one", .got = "none"});
-  const std::string text = read_file(path, options.max_bytes);
-  CsvScanner scanner(text, path, options.separator);
-  std::vector<std::string> cells;
+  const InputFile file(path);
+  CsvScanner scanner(file, options.separator);
+  Record cells;
   bool there = scanner.next(cells);
   if (!there) throw Error({.op = path, .message = "the file is empty"});
   std::vector<std::string> names;
@@ -198,17 +304,21 @@ std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
   }
   if (options.header) there = scanner.next(cells);
   std::vector<Column> columns = assign_columns(fields, names, path);
-  int64_t rows = 0;
-  for (; there; there = scanner.next(cells), ++rows) {
+  const int64_t rows = count_records(file, options) - (options.header ? 1 : 0);
+  allocate(columns, rows, file, options);
+  int64_t row = 0;
+  for (; there; there = scanner.next(cells), ++row) {
     if (cells.size() != names.size()) {
       throw scanner.error("expected " + std::to_string(names.size()) + " columns, got " +
                           std::to_string(cells.size()));
     }
+    if (row == rows) break;
     for (Column& column : columns) column.append(cells, names, scanner);
   }
+  if (row != rows || there)
+    throw Error({.op = path, .message = "the file changed while it was read"});
   std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Column& column : columns)
-    tensors.emplace_back(column.field.name, tensor_of(column, rows));
+  for (const Column& column : columns) tensors.emplace_back(column.field.name, column.tensor);
   return tensors;
 }
 

@@ -24,12 +24,13 @@ struct CsvField {
 struct CsvOptions {
   char separator = ',';
   bool header = true;  // the first record names the columns; without one they are "0", "1", ...
-  uint64_t max_bytes = uint64_t{1} << 32;
+  // Of the tensors together; 0: 256 MiB, or 16 times the file's size where that is more.
+  int64_t max_bytes = 0;
 };
 
 // One tensor a field. Floats are decimal numbers, nan and inf; integers must fit their dtype; bool
 // is 0, 1, true or false. Throws Error naming file, line and column: what is no such number,
-// records of another length, columns that are not there.
+// records of another length, columns that are not there, a field of more than 64 KiB.
 KEEL_API std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
                                                               const std::vector<CsvField>& fields,
                                                               const CsvOptions& options = {});

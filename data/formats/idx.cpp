@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keel/data/formats/byte_source.h"
+#include "keel/data/formats/memory_budget.h"
 
 namespace keel {
 namespace {
@@ -56,7 +57,7 @@ void check_size(const ByteSource& source, const Shape& shape, uint64_t header, i
   if (bytes > max_bytes) {
     throw source.error("the dimensions " + to_string(shape) + " need " + std::to_string(bytes) +
                            " bytes, the limit is " + std::to_string(max_bytes),
-                       kDimsOffset);
+                       kDimsOffset, raise_memory_budget());
   }
   if (header + static_cast<uint64_t>(bytes) > source.content_limit()) {
     throw source.error("truncated: the dimensions " + to_string(shape) + " need " +
@@ -73,8 +74,8 @@ Tensor read_idx(const std::string& path, size_t rank, int64_t max_bytes) {
   source.read(magic.data(), magic.size(), "the magic number");
   check_magic(source, magic, rank);
   const Shape shape = read_dims(source, rank);
-  check_size(source, shape, source.offset(), max_bytes);
-  Tensor tensor(u8, shape);
+  check_size(source, shape, source.offset(), memory_budget(source.file_bytes(), max_bytes));
+  Tensor tensor = tensor_filled_later(u8, shape);
   source.read(tensor.raw(), tensor.num_bytes(), "data of dimensions " + to_string(shape));
   source.finish();
   return tensor;

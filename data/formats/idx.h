@@ -13,12 +13,10 @@
 
 namespace keel {
 
-inline constexpr int64_t kMaxIdxBytes = int64_t{4} << 30;
-
 // u8, of the file's dimensions. Throws Error naming file, offset and reason: cannot be read, wrong
-// magic or rank, dimensions that give more than max_bytes or than the file can hold, truncated,
-// damaged, bytes behind the end.
-KEEL_API Tensor read_idx(const std::string& path, size_t rank, int64_t max_bytes = kMaxIdxBytes);
+// magic or rank, dimensions that give more than max_bytes (0: 256 MiB, or 16 times the file's size
+// where that is more) or than the file can hold, truncated, damaged, bytes behind the end.
+KEEL_API Tensor read_idx(const std::string& path, size_t rank, int64_t max_bytes = 0);
 
 }  // namespace keel
 

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "keel/core/base/log.h"
+#include "keel/core/base/thread.h"
 #include "keel/data/formats/idx.h"
 
 namespace keel {
@@ -25,15 +27,16 @@ std::string find_file(const std::string& folder, const std::string& name) {
   throw Error({.op = folder, .message = "neither " + name + " nor " + name + ".gz is there"});
 }
 
-LabelledImages load_part(const std::string& images_path, const std::string& labels_path) {
-  const Tensor labels = read_idx(labels_path, 1);
-  const Tensor images = read_idx(images_path, 3);
+LabelledImages load_part(const std::string& images_path, const std::string& labels_path,
+                         int64_t max_bytes) {
+  const Tensor labels = read_idx(labels_path, 1, max_bytes);
+  const Tensor images = read_idx(images_path, 3, max_bytes);
   return label_images(images, labels, kClasses, images_path, labels_path);
 }
 
 }  // namespace
 
-LabelledSplits load_mnist(const std::string& folder) {
+LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes) {
   const std::string train_images = find_file(folder, "train-images-idx3-ubyte");
   const std::string train_labels = find_file(folder, "train-labels-idx1-ubyte");
   const std::string test_images = find_file(folder, "t10k-images-idx3-ubyte");
@@ -43,20 +46,29 @@ LabelledSplits load_mnist(const std::string& folder) {
   splits.origin = "MNIST files in " + folder;
   // The two parts are decompressed at the same time; an error of the first part comes first.
   std::exception_ptr test_failure;
-  std::thread test_loader([&] {
+  const auto load_test = [&] {
     try {
-      splits.test = load_part(test_images, test_labels);
+      splits.test = load_part(test_images, test_labels, max_bytes);
     } catch (...) {
       test_failure = std::current_exception();
     }
-  });
+  };
+  std::thread test_loader;
+  try {
+    test_loader = start_thread("the thread that reads the test images", load_test);
+  } catch (const Error& refused) {
+    log_warn(std::string(refused.what()) + "; the files are read one after the other");
+  }
   std::exception_ptr train_failure;
   try {
-    splits.train = load_part(train_images, train_labels);
+    splits.train = load_part(train_images, train_labels, max_bytes);
   } catch (...) {
     train_failure = std::current_exception();
   }
-  test_loader.join();
+  if (test_loader.joinable())
+    test_loader.join();
+  else
+    load_test();
   if (train_failure) std::rethrow_exception(train_failure);
   if (test_failure) std::rethrow_exception(test_failure);
   if (splits.test.height != splits.train.height || splits.test.width != splits.train.width) {

@@ -3,6 +3,7 @@
 #ifndef KEEL_DATA_FORMATS_MNIST_H
 #define KEEL_DATA_FORMATS_MNIST_H
 
+#include <cstdint>
 #include <string>
 
 #include "keel/core/base/export.h"
@@ -11,8 +12,8 @@
 namespace keel {
 
 // Ten classes. Throws Error naming the file, offset and reason; where a file is missing, both names
-// that were tried.
-KEEL_API LabelledSplits load_mnist(const std::string& folder);
+// that were tried. `max_bytes` as in read_idx.
+KEEL_API LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes = 0);
 
 }  // namespace keel
 

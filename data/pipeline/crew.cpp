@@ -1,20 +1,34 @@
 #include "keel/data/pipeline/crew.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+
+#include "keel/core/base/error.h"
+#include "keel/core/base/log.h"
+#include "keel/core/base/thread.h"
 
 namespace keel {
 
 Crew::Crew(int threads) {
-  for (int i = 1; i < threads; ++i) {
-    helpers_.emplace_back([this] {
-      while (true) {
-        const uint32_t seen = begun_.load();
-        if (quit_.load(std::memory_order_acquire)) return;
-        while (do_next_part()) {
-        }
-        begun_.wait_while(seen);
-      }
-    });
+  helpers_.reserve(static_cast<size_t>(std::max(threads, 1)));
+  try {
+    for (int i = 1; i < threads; ++i) {
+      helpers_.push_back(start_thread("a thread of map", [this] { help(); }));
+    }
+  } catch (const Error& refused) {
+    log_warn(std::string(refused.what()) + "; map goes on with " +
+             std::to_string(helpers_.size() + 1) + " of " + std::to_string(threads) + " threads");
+  }
+}
+
+void Crew::help() {
+  while (true) {
+    const uint32_t seen = begun_.load();
+    if (quit_.load(std::memory_order_acquire)) return;
+    while (do_next_part()) {
+    }
+    begun_.wait_while(seen);
   }
 }
 

@@ -18,7 +18,8 @@ namespace keel {
 
 class Crew {
  public:
-  // `threads` counts the caller.
+  // `threads` counts the caller. Where the system refuses some, a warning is logged and those
+  // that there are do the work.
   explicit Crew(int threads);
   ~Crew();
   Crew(const Crew&) = delete;
@@ -29,6 +30,7 @@ class Crew {
   void run(uint32_t count, FunctionRef<void(uint32_t)> work);
 
  private:
+  void help();
   bool do_next_part();
   void keep(uint32_t part, std::exception_ptr failure);
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "keel/core/base/thread.h"
 #include "keel/core/base/wait_word.h"
 #include "keel/data/pipeline/block.h"
 #include "keel/data/pipeline/stages.h"
@@ -29,7 +30,9 @@ class PrefetchedReader final : public Reader {
   }
 
   int64_t read(int64_t count, const FieldAddresses& out) override {
-    if (!thread_.joinable()) thread_ = std::thread([this] { produce(); });
+    if (!thread_.joinable()) {
+      thread_ = start_thread("prefetch's thread", [this] { produce(); });
+    }
     return take(count, [&](int64_t place, int64_t done, int64_t part) {
       copy_items(layout_, ring_.item(place), out.advanced(layout_, done), part);
     });

@@ -11,10 +11,23 @@
 namespace keel_cli {
 namespace {
 
+constexpr const char* kPlugin = "plugin";
+
 [[noreturn]] void fail(const std::string& flag, const std::string& message,
                        const std::string& fix = "") {
   throw keel::Error(
       {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// The regular expressions of the parser below recurse once a character. Paths, the longest values
+// there are, end at 4,096 bytes.
+void check_length(const std::string& word) {
+  constexpr size_t kLongestName = 64;
+  constexpr size_t kLongest = 4096 + kLongestName;
+  if (word.size() <= kLongest) return;
+  const std::string flag = word.substr(0, std::min(word.find('='), kLongestName));
+  fail(flag, "is given " + std::to_string(word.size()) + " bytes, at most " +
+                 std::to_string(kLongest) + " are taken");
 }
 
 // What stands between the commas of a flag's value, each once.
@@ -35,6 +48,7 @@ std::vector<std::string> split(const std::string& flag, const std::string& text)
 CommandLine::CommandLine(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   add("help", "", "print this");
+  add(kPlugin, "FILE.so", "a backend from outside of Keel; may be given several times");
 }
 
 void CommandLine::add(const std::string& name, const std::string& value, const std::string& help) {
@@ -42,6 +56,7 @@ void CommandLine::add(const std::string& name, const std::string& value, const s
 }
 
 void CommandLine::parse(const std::vector<std::string>& words) {
+  for (const std::string& word : words) check_length(word);
   cxxopts::Options options("keel " + command_);
   std::vector<std::string> names;
   for (const Flag& flag : flags_) {
@@ -65,12 +80,17 @@ void CommandLine::parse(const std::vector<std::string>& words) {
     for (const Flag& flag : flags_) {
       if (result.count(flag.name) == 0) continue;
       std::string value;
+      if (flag.name == kPlugin) continue;
       if (!flag.value.empty()) {
         if (result.count(flag.name) > 1) fail("--" + flag.name, "is given more than once");
         value = result[flag.name].as<std::string>();
         if (value.empty()) fail("--" + flag.name, "is given without a value");
       }
       given_.emplace_back(flag.name, value);
+    }
+    // Before any flag is read: --backend may name what they bring.
+    for (const auto& given : result.arguments()) {
+      if (given.key() == kPlugin) keel::load_backend_plugin(given.value());
     }
   } catch (const keel::Error&) {
     throw;

@@ -1,6 +1,6 @@
 // The command-line style of the `keel` tool: flags are declared once with their help, values are
 // parsed strictly, an unknown flag suggests the nearest. Errors in what was typed are keel::Error
-// of kind kInvalidArgument.
+// of kind kInvalidArgument. Every command has --help and --plugin; parsing loads the plugins.
 #ifndef KEEL_EXAMPLES_CLI_COMMAND_LINE_H
 #define KEEL_EXAMPLES_CLI_COMMAND_LINE_H
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <keel/core/base/printable.h>
 #include <keel/keel.h>
 
 #include "cli/commands.h"
@@ -25,6 +26,9 @@ constexpr Command kCommands[] = {
     {"bench", "measure training, kernels, loop sizes, feeding and compiling", run_bench},
     {"calibrate", "the NPU's device model beside published measurements", run_calibrate},
 };
+
+// What other libraries say may be of any size.
+constexpr size_t kMostOfMessage = 8000;
 
 void print_usage(std::ostream& out) {
   out << "keel " << KEEL_VERSION
@@ -58,25 +62,17 @@ int dispatch(const std::vector<std::string>& words) {
   return kExitWrongArgument;
 }
 
-// Errors take one line, whatever they quote.
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  return text;
-}
-
 int run(const std::vector<std::string>& words) {
   try {
     const int code = dispatch(words);
     if (!std::cout.flush()) throw keel::Error({.op = "stdout", .message = "cannot be written"});
     return code;
   } catch (const keel::Error& error) {
-    std::cerr << "keel: error: " << one_line(error.what()) << "\n";
+    std::cerr << "keel: error: " << error.what() << "\n";
     const bool argument = error.info().kind == keel::ErrorKind::kInvalidArgument;
     return argument ? kExitWrongArgument : kExitFailed;
   } catch (const std::exception& error) {
-    std::cerr << "keel: error: " << one_line(error.what()) << "\n";
+    std::cerr << "keel: error: " << keel::printable(error.what(), kMostOfMessage) << "\n";
     return kExitFailed;
   }
 }

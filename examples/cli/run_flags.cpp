@@ -43,8 +43,8 @@ std::string read_precision(const CommandLine& line) {
   return line.choice("precision", keel::precision_names()).value_or(keel::kDefaultPrecision);
 }
 
-keel::LabelledSplits load_data(const std::string& data) {
-  return data == kDigits ? keel::make_digits() : keel::load_mnist(data);
+keel::LabelledSplits load_data(const std::string& data, int64_t max_bytes) {
+  return data == kDigits ? keel::make_digits() : keel::load_mnist(data, max_bytes);
 }
 
 void require_writable(const std::string& flag, const std::string& path) {

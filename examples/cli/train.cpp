@@ -128,7 +128,7 @@ class TrainRun {
     keel::set_compute_threads(flags.threads);
     if (!flags.preset.empty()) keel::npu::select_preset(flags.preset);
     if (flags.block_dim) keel::npu::set_block_dim_options({.cap = flags.block_dim});
-    data_ = load_data(flags.data);
+    data_ = load_data(flags.data, flags.max_data_bytes);
     steps_per_epoch_ = data_.train.count() / flags.batch;
     if (steps_per_epoch_ == 0) {
       throw keel::Error(

@@ -33,6 +33,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
   flags.data = read_data(line);
+  flags.max_data_bytes = line.integer("max-data-bytes", 1).value_or(0);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
   if (const auto& saved = flags.resume) {
     const auto given = [&](const char* flag, const std::string& value) {
@@ -106,6 +107,9 @@ void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
 void declare_train_flags(CommandLine& line) {
   declare_run_flags(line);
   declare_precision_flag(line);
+  line.add(
+      "max-data-bytes", "N",
+      "memory that one compressed file of --data may fill (16 times its size, at least 256 MiB)");
   line.add("batch", "N", "images a step (100)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");

@@ -16,6 +16,7 @@ namespace keel_cli {
 struct TrainFlags {
   const keel_examples::Model* model = nullptr;
   std::string data = kDigits;
+  int64_t max_data_bytes = 0;  // of one file, uncompressed; 0: judged by its size
   std::string backend = "npu";
   std::string optimizer = "sgd";
   std::string precision = keel::kDefaultPrecision;

@@ -1,15 +1,18 @@
 #include <string>
 
+#include "keel/core/base/printable.h"
 #include "keel/graph/ir/text.h"
 
 namespace keel {
 namespace {
 
+// Between the quotes of a label.
 std::string escaped(const std::string& text) {
+  constexpr size_t kMostOfLabel = 1000;
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text, kMostOfLabel)) {
     if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    out += c;
   }
   return out;
 }

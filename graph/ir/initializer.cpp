@@ -1,7 +1,11 @@
 #include "keel/graph/ir/initializer.h"
 
+#include <algorithm>
+#include <array>
+
 #include "keel/core/base/error.h"
 #include "keel/core/base/random.h"
+#include "keel/core/tensor/convert.h"
 
 namespace keel {
 
@@ -18,17 +22,24 @@ Tensor initial_value(const Initializer& init, uint64_t key) {
                  .expected = "a float dtype for " + init.kind,
                  .got = to_string(init.type)});
   }
-  Tensor raw(f32, init.type.shape);
-  const auto data = raw.data<float>();
-  if (normal)
-    fill_normal(data.data(), data.size(), key, 0);
-  else
-    fill_uniform(data.data(), data.size(), key, 0);
   Tensor result(init.type.dtype, init.type.shape);
-  for (int64_t i = 0; i < raw.num_elements(); ++i) {
-    const double draw = data[static_cast<size_t>(i)];
-    result.set(i, normal ? init.a + init.b * draw : init.a + (init.b - init.a) * draw);
-  }
+  visit_dtype(init.type.dtype, [&]<class T>() {
+    constexpr size_t kPiece = 4096;
+    std::array<float, kPiece> draws;
+    const auto elements = result.data<T>();
+    for (size_t done = 0; done < elements.size(); done += kPiece) {
+      const size_t count = std::min(kPiece, elements.size() - done);
+      if (normal)
+        fill_normal(draws.data(), count, key, done);
+      else
+        fill_uniform(draws.data(), count, key, done);
+      for (size_t i = 0; i < count; ++i) {
+        const double draw = draws[i];
+        elements[done + i] =
+            convert_element<T>(normal ? init.a + init.b * draw : init.a + (init.b - init.a) * draw);
+      }
+    }
+  });
   return result;
 }
 

@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "keel/core/base/printable.h"
+
 namespace keel {
 namespace {
 
@@ -20,13 +22,11 @@ int hex_digit(char c) {
   return -1;
 }
 
-// What messages show of a token: short, and nothing a terminal would obey.
+// What messages show of a token.
 std::string shown(const Token& token) {
   if (token.kind == TokenKind::kEnd) return "the end of the text";
-  constexpr size_t kMost = 40;
-  std::string text;
-  for (const char c : token.text.substr(0, kMost)) text += c < ' ' || c == '\x7f' ? '?' : c;
-  return "'" + text + (token.text.size() > kMost ? "...'" : "'");
+  constexpr size_t kMost = 80;
+  return "'" + printable(token.text, kMost) + "'";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "keel/core/base/checked.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/graph/ir/lexer.h"
 #include "keel/graph/ir/text.h"
@@ -219,7 +220,12 @@ AttributeValue ValueParser::parse(const AttributeValue& like) {
 
 class Parser {
  public:
-  Parser(std::string_view text, const OpTable& ops) : lexer_(text), values_(lexer_), ops_(ops) {}
+  Parser(std::string_view text, const OpTable& ops, const ParseOptions& options)
+      : lexer_(text), values_(lexer_), ops_(ops), most_state_bytes_(options.max_state_bytes) {
+    constexpr int64_t kAlways = int64_t{256} << 20;
+    if (most_state_bytes_ == 0)
+      most_state_bytes_ = std::max(kAlways, static_cast<int64_t>(text.size()));
+  }
 
   std::unique_ptr<Graph> run() {
     auto graph = std::make_unique<Graph>(ops_);
@@ -301,8 +307,23 @@ class Parser {
                                         .got = joined(types),
                                         .fix = "write the types that inference gives"}));
     }
+    if (added->op_name() == "state") checked(start, [&] { count_state(*added); });
     Values& outputs = scope[start.node];
     for (size_t i = 0; i < types.size(); ++i) outputs.push_back(added->output(i));
+  }
+
+  // A few characters ask for any number of elements.
+  void count_state(const Node& state) {
+    const Type& type = state.type();
+    state_bytes_ =
+        checked_add(state_bytes_, static_cast<int64_t>(type.shape.num_bytes(type.dtype)), "states");
+    if (state_bytes_ <= most_state_bytes_) return;
+    throw Error(
+        {.op = "state",
+         .argument = name_of(state),
+         .expected = "states of at most " + std::to_string(most_state_bytes_) + " bytes together",
+         .got = std::to_string(state_bytes_),
+         .fix = "where the text can be trusted, raise ParseOptions::max_state_bytes"});
   }
 
   Attributes attributes(const OpDef& op) {
@@ -393,12 +414,15 @@ class Parser {
   Lexer lexer_;
   ValueParser values_;
   const OpTable& ops_;
+  int64_t most_state_bytes_;
+  int64_t state_bytes_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Graph> parse_graph(std::string_view text, const OpTable& ops) {
-  return Parser(text, ops).run();
+std::unique_ptr<Graph> parse_graph(std::string_view text, const OpTable& ops,
+                                   const ParseOptions& options) {
+  return Parser(text, ops, options).run();
 }
 
 }  // namespace keel

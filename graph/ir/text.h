@@ -40,10 +40,17 @@ struct PrintOptions {
                                      // (then it does not parse); -1: never
 };
 KEEL_API std::string print_graph(const Graph& graph, PrintOptions options = {});
+struct ParseOptions {
+  // Of all states together, which a Session will allocate; 0: 256 MiB, or the text's size where
+  // that is more.
+  int64_t max_state_bytes = 0;
+};
 // Throws Error with line and column ("graph text: 3:5: ...") for bad syntax, unknown ops or
-// attributes, types that inference does not confirm, or bodies nested more than 64 deep.
+// attributes, types that inference does not confirm, bodies nested more than 64 deep, or more
+// states than the options allow.
 KEEL_API std::unique_ptr<Graph> parse_graph(std::string_view text,
-                                            const OpTable& ops = builtin_ops());
+                                            const OpTable& ops = builtin_ops(),
+                                            const ParseOptions& options = {});
 // One box a node, one cluster a body; dashed lines pair the inputs of a node with those of its
 // bodies.
 KEEL_API std::string to_dot(const Graph& graph);

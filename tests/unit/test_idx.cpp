@@ -68,7 +68,7 @@ std::string gzip(const std::string& bytes) {
   return out;
 }
 
-std::string message_of(const std::string& path, size_t rank, int64_t limit = keel::kMaxIdxBytes) {
+std::string message_of(const std::string& path, size_t rank, int64_t limit = 0) {
   try {
     keel::read_idx(path, rank, limit);
   } catch (const Error& error) {

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "keel/backends/npu/profile/tables.h"
+#include "keel/core/base/printable.h"
 
 namespace keel::npu {
 namespace {
@@ -47,8 +48,8 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   std::string text = fmt::format(
       "{}. {} {}  {}{}\n   {:.3f} us a step{}, {:.3f} us of it above both roofs; block_dim {} of "
       "{}\n",
-      rank, info.name, info.op, info.types,
-      info.site.known() ? "  (" + to_string(info.site) + ")" : "", us(loss.total_ns),
+      rank, printable(info.name), info.op, info.types,
+      info.site.known() ? "  (" + printable(to_string(info.site)) + ")" : "", us(loss.total_ns),
       loss.count > 1 ? fmt::format(" in {} launches", loss.count) : "", us(loss.lost_ns),
       launch.price.block_dim, cores);
   if (launch.limit == Limit::kNone)
@@ -71,8 +72,9 @@ std::string untimed(const NpuProgram& program) {
     if (list.tasks[i].jump != Jump::kIfFalse) continue;
     const CallSite site = list.infos[i].site;
     return "the step has no modelled time before it runs: data decides at task " +
-           std::to_string(i) + " (" + list.infos[i].name +
-           (site.known() ? ", " + to_string(site) : "") + "); each branch is listed once\n";
+           std::to_string(i) + " (" + printable(list.infos[i].name) +
+           (site.known() ? ", " + printable(to_string(site)) : "") +
+           "); each branch is listed once\n";
   }
   return "";
 }

@@ -18,12 +18,18 @@ std::string quoted(const std::string& field) {
   return text + "\"";
 }
 
+// A cell takes memory of its own, even an empty one.
+constexpr size_t kMostCells = size_t{1} << 21;
+
 class Parser {
  public:
   Parser(std::string_view text, const std::string& source) : text_(text), source_(source) {}
 
   std::vector<CsvRow> run() {
     while (at_ < text_.size()) {
+      if (++cells_ > kMostCells) {
+        fail("at most " + std::to_string(kMostCells) + " cells", "more");
+      }
       row_.push_back(text_[at_] == '"' ? quoted_field() : plain_field());
       if (at_ < text_.size() && text_[at_] == ',') {
         ++at_;
@@ -85,6 +91,7 @@ class Parser {
   std::string_view text_;
   const std::string& source_;
   size_t at_ = 0;
+  size_t cells_ = 0;
   CsvRow row_;
   std::vector<CsvRow> rows_;
 };

@@ -10,11 +10,13 @@
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
+#include "keel/core/base/printable.h"
 
 namespace keel::npu {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr uint64_t kMostBytes = uint64_t{1} << 27;
+constexpr uint64_t kMostAdviceBytes = uint64_t{1} << 20;
 constexpr size_t kMostRows = 40;
 
 // A table whose cells are found by the names in its first row.
@@ -131,8 +133,8 @@ std::string launches_text(const CsvTable& summary) {
 std::string profile_table(const std::string& directory) {
   const CsvTable steps(directory + "/step_trace.csv");
   const CsvTable summary(directory + "/op_summary.csv");
-  return steps_text(steps) + launches_text(summary) + "\n" +
-         read_file(directory + "/advice.txt", kMostBytes);
+  return printable_lines(steps_text(steps) + launches_text(summary) + "\n" +
+                         read_file(directory + "/advice.txt", kMostAdviceBytes));
 }
 
 }  // namespace keel::npu

@@ -8,6 +8,9 @@
 #include <new>
 #include <thread>
 
+#include <keel/core/base/error.h>
+#include <keel/core/base/thread.h>
+
 #include "cli/bench/machine_limits.h"
 
 namespace keel_cli {
@@ -28,12 +31,21 @@ double seconds_on(int threads, const std::function<void(int)>& run) {
   std::atomic<int> ready{0};
   std::atomic<bool> go{false};
   std::vector<std::thread> crew;
-  for (int i = 0; i < threads; ++i) {
-    crew.emplace_back([&, i] {
-      ready.fetch_add(1);
-      while (!go.load()) std::this_thread::yield();
-      run(i);
-    });
+  std::atomic<bool> abandoned{false};
+  crew.reserve(static_cast<size_t>(threads));
+  try {
+    for (int i = 0; i < threads; ++i) {
+      crew.push_back(keel::start_thread("a measuring thread", [&, i] {
+        ready.fetch_add(1);
+        while (!go.load()) std::this_thread::yield();
+        if (!abandoned.load()) run(i);
+      }));
+    }
+  } catch (const keel::Error&) {
+    abandoned.store(true);
+    go.store(true);
+    for (std::thread& thread : crew) thread.join();
+    throw;
   }
   while (ready.load() < threads) std::this_thread::yield();
   const auto start = Clock::now();

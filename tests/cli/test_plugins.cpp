@@ -1,0 +1,89 @@
+// Plugins that are none: each is refused with a message that names the file and says why, and none
+// ends the tool in another way.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include "cli/tool.h"
+#include "support/error_of.h"
+#include "support/temp_folder.h"
+
+namespace keel_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string plugin(const std::string& name) {
+  return std::string(KEEL_TEST_PLUGINS) + "/" + name + ".so";
+}
+
+// Refused with exit code 1, one line on stderr that names the file and says `reason`.
+void check_refused(const std::string& path, const std::string& reason) {
+  const ToolResult result = run_tool({"info", "--plugin", path});
+  CAPTURE(path);
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 1);
+  CHECK(lines_of(result.err).size() == 1);
+  CHECK(contains(result.err, path));
+  CHECK(contains(result.err, reason));
+  CHECK(result.out.empty());
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cli");
+
+TEST_CASE("plugins: wrong entries versions names and exceptions are refused") {
+  check_refused(plugin("no_entry"), "it exports no keel_make_backend");
+  check_refused(plugin("no_abi"), "it exports no keel_backend_abi");
+  check_refused(plugin("entry_is_data"), "is no function");
+  check_refused(plugin("api_version"), "built for version 1 of the backend API");
+  check_refused(plugin("library"), "it was compiled with another library");
+  check_refused(plugin("null"), "its entry gave no backend");
+  check_refused(plugin("throws_error"), "the device is not plugged in");
+  check_refused(plugin("throws_exception"), "the device is on fire");
+  check_refused(plugin("throws_int"), "something that is no exception");
+  check_refused(plugin("name_throws"), "no name today");
+  check_refused(plugin("name_empty"), "got ''");
+  check_refused(plugin("name_control"), "evil\\x1b[31m\\x00backend");
+  check_refused(plugin("name_taken"), "a backend named 'cpu' is there already");
+  check_refused(plugin("no_device"), "has no device");
+}
+
+TEST_CASE("plugins: files that are no shared objects are refused") {
+  const TempFolder temp;
+  check_refused(temp.file("missing.so"), "No such file");
+  check_refused(temp.path(), "a regular file");
+  check_refused(temp.write("empty.so", ""), "too short");
+  check_refused(temp.write("text.so", std::string(4000, 'x')), "does not begin with");
+  const std::string fifo = temp.file("fifo.so");
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  check_refused(fifo, "a regular file");
+  check_refused(KEEL_TOOL, "keel_make_backend");
+  std::string foreign = read_text(plugin("no_device"));
+  foreign[18] = static_cast<char>(foreign[18] ^ 0x55);  // e_machine
+  check_refused(temp.write("foreign.so", foreign), "another kind of processor");
+}
+
+TEST_CASE("plugins: a file cut anywhere is refused or whole") {
+  const TempFolder temp;
+  const std::string whole = read_text(plugin("no_device"));
+  const size_t stride = std::getenv("KEEL_TEST_SCALE") != nullptr ? 61 : whole.size() / 40 + 1;
+  for (size_t size = 1; size < whole.size(); size += stride) {
+    const ToolResult result =
+        run_tool({"info", "--plugin", temp.write("cut.so", whole.substr(0, size))});
+    CAPTURE(size);
+    CAPTURE(result.err);
+    // Behind the last loaded segment stands nothing that the loader needs.
+    CHECK(result.exit_code == 1);
+    CHECK((contains(result.err, "truncated") || contains(result.err, "too short") ||
+           contains(result.err, "has no device")));
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel_test
