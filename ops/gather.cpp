@@ -58,7 +58,8 @@ void reference_gather(const ReferenceContext& c) {
   const Tensor& indices = c.inputs[1];
   const auto axis = static_cast<size_t>(c.as<GatherAttributes>().axis);
   const int64_t size = x.shape()[axis];
-  require_indices(c.op.name, "indices", "index", indices, size, "slices");
+  require_indices(c.op.name, "indices along axis " + std::to_string(axis), "index", indices, size,
+                  "slices");
   // Seen as [outer, size, inner].
   const int64_t outer = elements(x.shape(), 0, axis);
   const int64_t inner = elements(x.shape(), axis + 1, x.shape().rank());

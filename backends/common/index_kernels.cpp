@@ -27,7 +27,8 @@ class GatherKernel final : public Kernel {
  public:
   GatherKernel(const Node& node, int most_blocks) {
     const Shape& x = node.input(0).shape();
-    const auto axis = static_cast<size_t>(node.as<GatherAttributes>().axis);
+    axis_ = node.as<GatherAttributes>().axis;
+    const auto axis = static_cast<size_t>(axis_);
     size_ = x[axis];
     outer_ = product(x, 0, axis);
     inner_bytes_ = static_cast<size_t>(product(x, axis + 1, x.rank())) * size_of(node.type().dtype);
@@ -41,7 +42,7 @@ class GatherKernel final : public Kernel {
   void run(void* const* args, int phase, int block) const override {
     with_indices(index_dtype_, args[1], [&](const auto* indices) {
       if (phase == 0) {
-        check_indices(indices, count_, size_, "gather");
+        check_indices(indices, count_, size_, "gather", axis_);
         return;
       }
       const auto* x = static_cast<const std::byte*>(args[0]);
@@ -60,7 +61,7 @@ class GatherKernel final : public Kernel {
   }
 
  private:
-  int64_t size_, outer_, count_;
+  int64_t axis_, size_, outer_, count_;
   size_t inner_bytes_;
   DType index_dtype_;
   int blocks_;

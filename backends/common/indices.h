@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "keel/core/base/dtype.h"
@@ -23,9 +24,11 @@ void with_indices(DType dtype, const void* indices, F&& f) {
     f(static_cast<const uint8_t*>(indices));
 }
 
-// Throws Error for an index outside [0, size); called before anything is written.
+// Throws Error for an index outside [0, size); called before anything is written. `axis` is the one
+// that is indexed.
 template <class Index>
-void check_indices(const Index* indices, int64_t count, int64_t size, const std::string& op) {
+void check_indices(const Index* indices, int64_t count, int64_t size, const std::string& op,
+                   std::optional<int64_t> axis = {}) {
   // The extremes first, which takes no branch for each.
   Index lowest = 0, highest = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -39,7 +42,7 @@ void check_indices(const Index* indices, int64_t count, int64_t size, const std:
     const auto index = static_cast<int64_t>(indices[i]);
     if (index >= 0 && index < size) continue;
     throw Error({.op = op,
-                 .argument = "indices",
+                 .argument = axis ? "indices along axis " + std::to_string(*axis) : "indices",
                  .expected = "indices from 0 to " + std::to_string(size - 1),
                  .got = std::to_string(index) + " at position " + std::to_string(i)});
   }

@@ -173,7 +173,7 @@ class CubeKernel final : public Kernel {
     const CubeProblem& p = plan_.problem;
     const size_t row = p.transpose_a ? p.m : p.k;
     with_indices(rows_dtype_, args[*rows_], [&](const auto* numbers) {
-      check_indices(numbers, row_count_, table_rows_, "gather");
+      check_indices(numbers, row_count_, table_rows_, "gather", 0);
       for (int64_t i = 0; i < row_count_; ++i) starts[i] = static_cast<size_t>(numbers[i]) * row;
     });
   }
