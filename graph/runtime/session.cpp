@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "keel/core/base/log.h"
+#include "keel/core/tensor/canonical_nan.h"
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/loop_state.h"
 #include "keel/graph/runtime/session_state.h"
@@ -207,6 +208,7 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
     throw error;
   }
   executable->settle(s.store, false);
+  for (Tensor& result : results) canonicalise_nans(result);
   return results;
 }
 
