@@ -1,10 +1,11 @@
 // The corner rules of arithmetic on single elements, as ops/README.md fixes them, for the
 // references and for kernels that compute element by element: integers wrap, division by zero gives
-// 0, NaN propagates through maximum and minimum, mod has the divisor's sign. T is double, float or
-// an integer type. Pure functions; any thread.
+// 0, NaN propagates through maximum and minimum, -0 is smaller than 0, mod has the divisor's sign.
+// T is double, float or an integer type. Pure functions; any thread.
 #ifndef KEEL_OPS_SCALAR_RULES_H
 #define KEEL_OPS_SCALAR_RULES_H
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -83,6 +84,7 @@ T mod(T a, T b) {
 }
 
 // Integers: repeated squaring that wraps; a negative exponent gives 0, but for the bases 1 and -1.
+// Floats: 1 to the power of NaN, and NaN to the power of 0, are 1; C leaves signalling ones open.
 template <class T>
 T pow(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -101,27 +103,40 @@ T pow(T a, T b) {
     }
     return result;
   } else {
-    return std::pow(a, b);
+    return a == T{1} || b == T{0} ? T{1} : std::pow(a, b);
   }
 }
 
-// The larger; NaN where either is NaN; of 0 and -0 the first.
+template <class T>
+using FloatBits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+// The larger; NaN where either is NaN; 0 is larger than -0. Where the operands are equal, `first`
+// is one of them and `second` the other, whose bits differ in zeros only. Written so that compilers
+// make vector instructions of it.
 template <class T>
 constexpr T maximum(T a, T b) {
-  if constexpr (!std::is_integral_v<T>) {
-    if (a != a) return a;
-    if (b != b) return b;
+  const T first = a < b ? b : a;
+  if constexpr (std::is_integral_v<T>) {
+    return first;
+  } else {
+    using Bits = FloatBits<T>;
+    const T second = b < a ? a : b;
+    const T larger = std::bit_cast<T>(std::bit_cast<Bits>(first) & std::bit_cast<Bits>(second));
+    return a != a || b != b ? a + b : larger;
   }
-  return a < b ? b : a;
 }
 
+// The smaller, likewise. Of NaN and a number, the bits of both are those of a NaN.
 template <class T>
 constexpr T minimum(T a, T b) {
-  if constexpr (!std::is_integral_v<T>) {
-    if (a != a) return a;
-    if (b != b) return b;
+  const T first = b < a ? b : a;
+  if constexpr (std::is_integral_v<T>) {
+    return first;
+  } else {
+    using Bits = FloatBits<T>;
+    const T second = a < b ? a : b;
+    return std::bit_cast<T>(std::bit_cast<Bits>(first) | std::bit_cast<Bits>(second));
   }
-  return b < a ? b : a;
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 #include "keel/ops/slice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "keel/core/base/checked.h"
@@ -153,7 +154,11 @@ std::vector<Type> infer_pad(const InferContext& c) {
   require_one_each(c, "low", a.low);
   require_one_each(c, "high", a.high);
   const DType dtype = c.inputs[0].dtype;
-  if (!is_float(dtype) && Tensor::full(dtype, {}, a.value).at(0) != a.value) {
+  const double padded = Tensor::full(dtype, {}, a.value).at(0);
+  // The largest i64 is 2^63 as a double.
+  const bool fits = is_float(dtype) ? !std::isinf(padded) || std::isinf(a.value)
+                                    : padded == a.value && a.value < 0x1p63;
+  if (!fits) {
     c.fail("value", std::string("a number that fits ") + name_of(dtype), std::to_string(a.value));
   }
   const Shape& x = c.inputs[0].shape;

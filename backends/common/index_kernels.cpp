@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <span>
 #include <string>
@@ -67,42 +68,99 @@ class GatherKernel final : public Kernel {
   int blocks_;
 };
 
-// One block: rows that meet are added in ascending order of their position. The output holds x
-// already; an index out of range leaves it so.
+// One block. Rows that meet are added in ascending order of their position: floats in double,
+// rounded once, so all updates of a row are taken together; chains through the workspace tell which
+// they are. The output holds x already; an index out of range leaves it so.
 class ScatterAddKernel final : public Kernel {
  public:
   explicit ScatterAddKernel(const Node& node)
       : x_(node.type()),
         index_dtype_(node.input(1).dtype()),
-        count_(node.input(1).shape().num_elements()) {}
+        row_(product(x_.shape, 1, x_.shape.rank())),
+        count_(node.input(1).shape().num_elements()),
+        slots_(slots_for(x_.shape[0], count_)) {}
+  size_t workspace_bytes() const {
+    if (!is_float(x_.dtype)) return 0;
+    return static_cast<size_t>(slots_) * sizeof(Slot) +
+           static_cast<size_t>(count_) * sizeof(int64_t);
+  }
   void run(void* const* args, int, int) const override {
-    const int64_t row = product(x_.shape, 1, x_.shape.rank());
     with_indices(index_dtype_, args[1], [&](const auto* indices) {
       check_indices(indices, count_, x_.shape[0], "scatter_add");
       visit_dtype(x_.dtype, [&]<class T>() {
         const auto* updates = static_cast<const T*>(args[2]);
         auto* out = static_cast<T*>(args[3]);
-        for (int64_t i = 0; i < count_; ++i) {
-          T* to = out + static_cast<int64_t>(indices[i]) * row;
-          for (int64_t k = 0; k < row; ++k) to[k] = sum(to[k], updates[i * row + k]);
+        if constexpr (is_float(dtype_of<T>)) {
+          auto* slots = static_cast<Slot*>(args[4]);
+          auto* next = reinterpret_cast<int64_t*>(slots + slots_);
+          chain(indices, slots, next);
+          for (int64_t s = 0; s < slots_; ++s) add_chain(slots[s], next, updates, out);
+        } else {
+          add_each(indices, updates, out);
         }
       });
     });
   }
 
  private:
-  template <class T>
-  static T sum(T a, T b) {
-    if constexpr (is_half_type<T>)
-      return T(static_cast<float>(a) + static_cast<float>(b));
-    else if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else
-      return a + b;
+  // The updates of one row: the first, from which `next` leads on; kNone where there are none.
+  struct Slot {
+    int64_t row;
+    int64_t first;
+  };
+  static constexpr int64_t kNone = -1;
+
+  // One for each row, or fewer where the rows are many more than the indices: a step that writes
+  // one row of a long table must not pass over all of it.
+  static int64_t slots_for(int64_t rows, int64_t count) {
+    const uint64_t enough = std::bit_ceil(2 * static_cast<uint64_t>(count));
+    return std::min(rows, static_cast<int64_t>(enough));
   }
+
+  template <class Index>
+  void chain(const Index* indices, Slot* slots, int64_t* next) const {
+    std::fill_n(slots, slots_, Slot{0, kNone});
+    for (int64_t i = count_ - 1; i >= 0; --i) {
+      const auto row = static_cast<int64_t>(indices[i]);
+      int64_t at = row % slots_;
+      while (slots[at].first != kNone && slots[at].row != row) at = (at + 1) % slots_;
+      next[i] = slots[at].first;
+      slots[at] = {row, i};
+    }
+  }
+
+  template <class T>
+  void add_chain(const Slot& slot, const int64_t* next, const T* updates, T* out) const {
+    constexpr int64_t kPiece = 512;
+    double totals[kPiece];
+    if (slot.first == kNone) return;
+    for (int64_t begin = 0; begin < row_; begin += kPiece) {
+      const int64_t n = std::min(kPiece, row_ - begin);
+      T* to = out + slot.row * row_ + begin;
+      for (int64_t k = 0; k < n; ++k) totals[k] = convert_element<double>(to[k]);
+      for (int64_t i = slot.first; i != kNone; i = next[i]) {
+        const T* from = updates + i * row_ + begin;
+        for (int64_t k = 0; k < n; ++k) totals[k] += convert_element<double>(from[k]);
+      }
+      for (int64_t k = 0; k < n; ++k) to[k] = convert_element<T>(totals[k]);
+    }
+  }
+
+  // Integers, whose sums do not depend on the order.
+  template <class Index, class T>
+  void add_each(const Index* indices, const T* updates, T* out) const {
+    for (int64_t i = 0; i < count_; ++i) {
+      T* to = out + static_cast<int64_t>(indices[i]) * row_;
+      for (int64_t k = 0; k < row_; ++k) {
+        to[k] = static_cast<T>(static_cast<uint64_t>(to[k]) +
+                               static_cast<uint64_t>(updates[i * row_ + k]));
+      }
+    }
+  }
+
   Type x_;
   DType index_dtype_;
-  int64_t count_;
+  int64_t row_, count_, slots_;
 };
 
 class OneHotKernel final : public Kernel {
@@ -201,10 +259,20 @@ class ArgmaxKernel final : public Kernel {
 std::unique_ptr<Kernel> make_index_kernel(const Node& node, int most_blocks) {
   const std::string& op = node.op_name();
   if (op == "gather") return std::make_unique<GatherKernel>(node, most_blocks);
-  if (op == "scatter_add") return std::make_unique<ScatterAddKernel>(node);
   if (op == "one_hot") return std::make_unique<OneHotKernel>(node);
   if (op == "iota") return std::make_unique<IotaKernel>(node);
   return std::make_unique<ArgmaxKernel>(node, most_blocks);
+}
+
+KernelPlan plan_scatter_add(const Node& node) {
+  auto kernel = std::make_unique<ScatterAddKernel>(node);
+  KernelPlan plan;
+  plan.workspace_bytes = kernel->workspace_bytes();
+  plan.kind = TaskKind::kAiVectorCore;
+  plan.reason = "rows that meet are added in order, by one block";
+  plan.in_place = {{.output = 0, .input = 0, .required = true}};
+  plan.kernel = std::move(kernel);
+  return plan;
 }
 
 }  // namespace
@@ -215,14 +283,11 @@ bool has_index_kernel(const Node& node) {
 }
 
 KernelPlan plan_index(const Node& node, int most_blocks) {
+  if (node.op_name() == "scatter_add") return plan_scatter_add(node);
   KernelPlan plan;
   plan.kernel = make_index_kernel(node, most_blocks);
   plan.block_dim = plan.kernel->blocks(plan.kernel->phases() - 1);
   plan.kind = TaskKind::kAiVectorCore;
-  if (node.op_name() == "scatter_add") {
-    plan.reason = "rows that meet are added in order, by one block";
-    plan.in_place = {{.output = 0, .input = 0, .required = true}};
-  }
   return plan;
 }
 

@@ -7,6 +7,8 @@
 // Packed panels live on the stack: a step allocates nothing.
 #define EIGEN_STACK_ALLOCATION_LIMIT (3 * 1024 * 1024)
 #define EIGEN_DONT_PARALLELIZE
+// Never element by element (multiply_small says why).
+#define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
 #include <Eigen/Core>
 
 #include "keel/backends/common/broadcast.h"
@@ -17,6 +19,7 @@
 #include "keel/core/tensor/buffer.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/product_bound.h"
 #include "keel/ops/scalar_rules.h"
 
 namespace keel::cpu {
@@ -69,17 +72,69 @@ template <class T>
 using Result = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0,
                           Eigen::OuterStride<>>;
 
+// Eigen sums what fits its packed panels by itself and adds these sums up, but for products with a
+// vector: there the sums of panels of kLongestProductPanel are added up here, for some elements of
+// C at a time, so that no chain of roundings is longer.
+template <class T, class Left, class Right>
+void multiply_by_panels(const Left& left, const Right& right, Result<T>& out) {
+  constexpr int64_t kPart = 256;
+  T sums[kPart];
+  const int64_t k = left.cols(), m = left.rows(), n = right.cols();
+  for (int64_t at = 0; at < m * n; at += kPart) {
+    const int64_t count = std::min(kPart, m * n - at);
+    const int64_t i = n == 1 ? at : 0, j = n == 1 ? 0 : at;
+    const int64_t rows = n == 1 ? count : 1, columns = n == 1 ? 1 : count;
+    Result<T> part(sums, rows, columns, Eigen::OuterStride<>(columns));
+    for (int64_t k0 = 0; k0 < k; k0 += kLongestProductPanel) {
+      const int64_t length = std::min(kLongestProductPanel, k - k0);
+      part.noalias() = left.block(i, k0, rows, length) * right.block(k0, j, length, columns);
+      if (k0 == 0)
+        out.block(i, j, rows, columns) = part;
+      else
+        out.block(i, j, rows, columns) += part;
+    }
+  }
+}
+
 template <class T, int kA, int kB>
 void multiply(const T* a, int64_t a_stride, const T* b, int64_t b_stride, T* c, int64_t c_stride,
               int64_t m, int64_t n, int64_t k) {
   const Operand<T, kA> left(a, m, k, Eigen::OuterStride<>(a_stride));
   const Operand<T, kB> right(b, k, n, Eigen::OuterStride<>(b_stride));
   Result<T> out(c, m, n, Eigen::OuterStride<>(c_stride));
-  out.noalias() = left * right;
+  if ((m == 1 || n == 1) && k > kLongestProductPanel)
+    multiply_by_panels<T>(left, right, out);
+  else
+    out.noalias() = left * right;
+}
+
+// Products so small that packing them would take longer than multiplying.
+bool is_small(int64_t m, int64_t n, int64_t k) { return m + n + k < 20; }
+
+// Eigen computes small products element by element, in an order that depends on whether the result
+// is aligned in memory: here it is that of k, wherever the operands and the result are.
+template <class T, bool kContiguousB>
+void multiply_small(const Product& p, const T* a, const T* b, T* c, int64_t c_stride,
+                    const Tile& t) {
+  T sums[20];
+  for (int64_t i = t.m0; i < t.m1; ++i, c += c_stride) {
+    std::fill_n(sums, t.n1 - t.n0, T{0});
+    for (int64_t k = 0; k < p.k; ++k) {
+      const T x = p.transpose_a ? a[k * p.m + i] : a[i * p.k + k];
+      const T* y = kContiguousB ? b + k * p.n + t.n0 : b + t.n0 * p.k + k;
+      const int64_t step = kContiguousB ? 1 : p.k;
+      for (int64_t j = 0; j < t.n1 - t.n0; ++j) sums[j] += x * y[j * step];
+    }
+    std::copy_n(sums, t.n1 - t.n0, c);
+  }
 }
 
 template <class T>
 void float_tile(const Product& p, const T* a, const T* b, T* c, int64_t c_stride, const Tile& t) {
+  if (is_small(t.m1 - t.m0, t.n1 - t.n0, p.k)) {
+    return p.transpose_b ? multiply_small<T, false>(p, a, b, c, c_stride, t)
+                         : multiply_small<T, true>(p, a, b, c, c_stride, t);
+  }
   constexpr int kRow = Eigen::RowMajor;
   constexpr int kColumn = Eigen::ColMajor;
   const int64_t m = t.m1 - t.m0;

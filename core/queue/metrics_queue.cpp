@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -27,7 +28,8 @@ double as_double(DType dtype, const Cell& cell) {
   return visit_dtype(dtype, [&]<class T>() {
     T value{};
     std::memcpy(&value, cell.bytes, sizeof(T));
-    return convert_element<double>(value);
+    const auto number = convert_element<double>(value);
+    return number == number ? number : std::numeric_limits<double>::quiet_NaN();
   });
 }
 

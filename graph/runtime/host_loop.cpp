@@ -38,7 +38,6 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
   }
   if (done.steps == 0) return;
   collect(report);
-  s.session->stream->synchronize();
 }
 
 // False where the loop ends before this step.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "keel/core/tensor/canonical_nan.h"
 #include "keel/graph/runtime/loop_state.h"
 
 namespace keel {
@@ -257,7 +258,6 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
   try {
     drain(callbacks, report, outcome);
     collect(report);
-    session.stream->synchronize();
   } catch (...) {
     quiesce(*session.stream);
     settle(/*failed=*/true);
@@ -309,6 +309,8 @@ void Loop::collect(LoopReport& report) {
     if (tensor.num_bytes() > 0)
       stream.copy_to_host(tensor.raw(), state_->executable->output(i), 0, tensor.num_bytes());
   }
+  stream.synchronize();
+  for (Tensor& tensor : report.tensors_) canonicalise_nans(tensor);
 }
 
 }  // namespace keel

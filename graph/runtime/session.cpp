@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "keel/core/base/log.h"
+#include "keel/core/tensor/canonical_nan.h"
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/loop_state.h"
 #include "keel/graph/runtime/session_state.h"
@@ -230,6 +231,7 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
   executable->settle(s.store, false);
   if (args.report.step_given_up) throw_stopped(s, site);
   s.requested.store(false);
+  for (Tensor& result : results) canonicalise_nans(result);
   return results;
 }
 

@@ -5,6 +5,7 @@
 
 #include "keel/core/base/random.h"
 #include "keel/core/base/sha256.h"
+#include "keel/core/tensor/canonical_nan.h"
 
 namespace keel {
 namespace {
@@ -88,6 +89,7 @@ Tensor StateStore::read(const Home& home) const {
   if (plain.num_bytes() > 0)
     stream_->copy_to_host(plain.raw(), *home.current, 0, plain.num_bytes());
   stream_->synchronize();
+  canonicalise_nans(plain);
   return plain;
 }
 

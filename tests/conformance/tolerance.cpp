@@ -5,6 +5,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "keel/ops/product_bound.h"
 #include "keel/ops/reference_loops.h"
 
 namespace keel::conformance {
@@ -101,17 +102,30 @@ Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inpu
   return Tensor::full(f64, type.shape, largest_of(inputs));
 }
 
+double product_error(const Node& node, size_t output, const std::vector<Tensor>& inputs) {
+  const DType dtype = node.type(output).dtype;
+  if (!node.has(kProduct) || !is_float(dtype)) return 0;
+  // Of ones, each element counts its terms.
+  std::vector<Tensor> ones;
+  for (const Tensor& input : inputs) ones.push_back(Tensor::full(input.dtype(), input.shape(), 1));
+  const Tensor counts = evaluate_node(node, ones).at(output);
+  double most = 0;
+  for (int64_t i = 0; i < counts.num_elements(); ++i) most = std::fmax(most, counts.at(i));
+  const double unit = epsilon(dtype == f64 ? f64 : f32) / 2;
+  return product_roundings(static_cast<int64_t>(most)) * unit;
+}
+
 std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound& bound,
-                    const Tensor& scale) {
+                    const Tensor& scale, double product_error) {
   if (got.type() != expected.type()) {
     return "has type " + to_string(got.type()) + ", expected " + to_string(expected.type());
   }
+  const double relative = bound.k * epsilon(expected.dtype()) + product_error;
   int64_t wrong = 0, worst = 0;
   double worst_excess = -1;
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
     if (same(got.at(i), expected.at(i))) continue;
-    const double absolute =
-        bound.k == 0 ? 0 : bound.k * epsilon(expected.dtype()) * std::fabs(scale.at(i));
+    const double absolute = relative == 0 ? 0 : relative * std::fabs(scale.at(i));
     const double limit = bound.ulps * ulp(expected.dtype(), expected.at(i)) + absolute;
     const double error = std::fabs(got.at(i) - expected.at(i));
     if (error <= limit) continue;
@@ -129,7 +143,7 @@ std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound&
        << to_string(expected.type()) << " differ; the worst, number " << worst << ": got "
        << got.at(worst) << ", expected " << expected.at(worst) << " within " << bound.ulps
        << " ulps";
-  if (bound.k != 0) text << " + " << bound.k << " eps * " << std::fabs(scale.at(worst));
+  if (relative != 0) text << " + " << relative << " * " << std::fabs(scale.at(worst));
   return text.str();
 }
 
@@ -143,14 +157,16 @@ std::string compare_outputs(const std::vector<Tensor>& got, const Graph& graph,
     const Value computed = before_movement(output);
     const ErrorBound& bound = computed.node().op().bound;
     Tensor scale;
-    if (bound.k != 0) {
+    double of_terms = 0;
+    if (bound.k != 0 || computed.node().has(kProduct)) {
       std::vector<Tensor> inputs;
       for (const Value& input : computed.node().inputs()) inputs.push_back(expected(input));
       scale = scale_of(computed.node(), computed.output(), inputs);
+      of_terms = product_error(computed.node(), computed.output(), inputs);
       // Where elements were moved, which one went where is not known here.
       if (computed != output) scale = Tensor::full(f64, output.shape(), largest_of({scale}));
     }
-    const std::string difference = compare(got[i], expected(output), bound, scale);
+    const std::string difference = compare(got[i], expected(output), bound, scale, of_terms);
     if (!difference.empty()) return "output " + std::to_string(i) + " " + difference;
   }
   return "";

@@ -1,5 +1,6 @@
 // How far a result may be from the reference: the op's own bound, |got - expected| <= ulps *
-// ulp(expected) + k * eps(dtype) * scale, element by element.
+// ulp(expected) + k * eps(dtype) * scale, element by element. To k * eps products add what
+// keel/ops/product_bound.h allows them.
 #ifndef KEEL_TESTS_CONFORMANCE_TOLERANCE_H
 #define KEEL_TESTS_CONFORMANCE_TOLERANCE_H
 
@@ -23,10 +24,14 @@ double ulp(DType dtype, double value);
 // on. Others: the largest magnitude among all inputs.
 Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inputs);
 
+// What the errors of a product's terms may come to, relative to sum|a||b|; 0 for other nodes and of
+// integers.
+double product_error(const Node& node, size_t output, const std::vector<Tensor>& inputs);
+
 // What differs: nothing, or the first and the worst element in words. NaN equals NaN. `scale` may
-// be empty where bound.k is 0.
+// be empty where bound.k and `product_error` are 0.
 std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound& bound,
-                    const Tensor& scale);
+                    const Tensor& scale, double product_error = 0);
 
 // compare() for every output of a specialised graph against its evaluation, with the bound of the
 // op that computes it (looking through reshapes, transposes and the like).

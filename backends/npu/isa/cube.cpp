@@ -7,6 +7,7 @@
 #include "keel/backends/npu/isa/host_isa.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
+#include "keel/ops/product_bound.h"
 
 namespace keel::npu {
 namespace {
@@ -297,7 +298,7 @@ class BlockWalk {
 }  // namespace
 
 size_t cube_k_panel(size_t k) noexcept {
-  constexpr size_t kLongest = 1024, kStep = 32;
+  constexpr size_t kLongest = kLongestProductPanel, kStep = 32;
   if (k <= kLongest) return std::max(k, size_t{1});
   const size_t panels = (k + kLongest - 1) / kLongest;
   return round_up((k + panels - 1) / panels, kStep);

@@ -1,6 +1,7 @@
 // The cube on pairs of bf16 along k, with f32 accumulators: 32x32 of C at a time, in four AMX tiles
-// or in vectors with AVX512_BF16's dot products. Both flush subnormals and round in an order of
-// their own, so bits differ from the plain vectors' (the bound does not).
+// or in vectors with AVX512_BF16's dot products. Both round in an order of their own,
+// so bits differ from the plain vectors' (the bound does not), and count numbers below 2^-126 as 0,
+// operands and sums: there, and where a subnormal meets an infinity (NaN), they leave the bound.
 //
 // A panel of A is, for each 32 k, two tiles of [16 rows][32 k]; of B, two tiles of [16 pairs of
 // k][16 columns][2]. Operands that are stored in f32 or as bytes are rounded on the way there.

@@ -15,6 +15,7 @@
 
 #include "keel/backends/npu/isa/cube_skinny-inl.h"
 #include "keel/core/base/gather_rows.h"
+#include "keel/ops/product_bound.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
@@ -75,10 +76,10 @@ HWY_INLINE SkinnyVec sums_of_lanes(const SkinnyVec* v) {
 #endif
 }
 
-// sums of kRows rows of A and kColumns rows of packed B over all of k, to tile[r][c].
+// sums of kRows rows of A and kColumns rows of packed B over k from `p` on, to tile[r][c].
 template <size_t kRows, size_t kColumns, class Lanes>
-HWY_INLINE void dot_tile(const Lanes& lanes, const typename Lanes::Element* const* a,
-                         const float* b, size_t b_stride, size_t k, float* tile) {
+HWY_INLINE void dot_run(const Lanes& lanes, const typename Lanes::Element* const* a, const float* b,
+                        size_t b_stride, size_t p, size_t k, float* tile) {
   const SkinnyTag d;
   SkinnyVec sums[kRows][kColumns];
 #pragma GCC unroll 8
@@ -88,7 +89,7 @@ HWY_INLINE void dot_tile(const Lanes& lanes, const typename Lanes::Element* cons
   }
   constexpr size_t kStep = kSkinnyLanes * Lanes::kDepth;
   SkinnyVec left[kRows];
-  size_t p = 0;
+  b += p / Lanes::kDepth;
   for (; p + kStep <= k; p += kStep, b += kSkinnyLanes) {
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) left[r] = lanes.along(a[r] + p);
@@ -108,6 +109,28 @@ HWY_INLINE void dot_tile(const Lanes& lanes, const typename Lanes::Element* cons
 #pragma GCC unroll 16
       for (size_t c = 0; c < kColumns; ++c) {
         tile[r * kSkinnyStride + c] = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
+      }
+    }
+  }
+}
+
+// The same over all of k. Where few lanes would make too long a chain of sums, in runs whose sums
+// are added up.
+template <size_t kRows, size_t kColumns, class Lanes>
+HWY_INLINE void dot_tile(const Lanes& lanes, const typename Lanes::Element* const* a,
+                         const float* b, size_t b_stride, size_t k, float* tile) {
+  constexpr size_t kRun = kSkinnyLanes * Lanes::kDepth * kLongestProductPanel;
+  if constexpr (kRun >= kSkinnyMaxK) {
+    dot_run<kRows, kColumns>(lanes, a, b, b_stride, 0, k, tile);
+  } else {
+    dot_run<kRows, kColumns>(lanes, a, b, b_stride, 0, std::min(k, kRun), tile);
+    for (size_t p = kRun; p < k; p += kRun) {
+      HWY_ALIGN float next[kRows * kSkinnyStride];
+      dot_run<kRows, kColumns>(lanes, a, b, b_stride, p, std::min(k, p + kRun), next);
+      for (size_t r = 0; r < kRows; ++r) {
+        for (size_t c = 0; c < kColumns; ++c) {
+          tile[r * kSkinnyStride + c] += next[r * kSkinnyStride + c];
+        }
       }
     }
   }

@@ -10,10 +10,31 @@
 #include "hwy/highway.h"
 
 #include "keel/backends/npu/isa/vector_driver-inl.h"
+#include "keel/ops/scalar_rules.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace {
+
+// Which operand the processor's maximum gives where they are equal, or one is NaN, follows from
+// their order alone: taken both ways round, both are there. The bits of 0 and -0 together are those
+// of 0 (and) or -0 (or); of a NaN and a number, or makes a NaN.
+HWY_INLINE Vf ordered_max(Vf a, Vf b) {
+#if HWY_TARGET == HWY_SCALAR
+  return Vf(scalar::maximum(a.raw, b.raw));
+#else
+  const Vf first = hn::Max(a, b), second = hn::Max(b, a);
+  const Vf either = hn::Or(first, second);
+  return hn::IfThenElse(hn::IsNaN(either), either, hn::And(first, second));
+#endif
+}
+HWY_INLINE Vf ordered_min(Vf a, Vf b) {
+#if HWY_TARGET == HWY_SCALAR
+  return Vf(scalar::minimum(a.raw, b.raw));
+#else
+  return hn::Or(hn::Min(a, b), hn::Min(b, a));
+#endif
+}
 
 struct AddOp : NoImmediate {
   using NoImmediate::NoImmediate;
@@ -38,16 +59,12 @@ struct DivOp : NoImmediate {
 struct MaximumOp : NoImmediate {
   using NoImmediate::NoImmediate;
   static constexpr int kSources = 2;
-  HWY_INLINE Vf operator()(Vf a, Vf b) const {
-    return hn::IfThenElse(hn::Or(a > b, hn::IsNaN(a)), a, b);
-  }
+  HWY_INLINE Vf operator()(Vf a, Vf b) const { return ordered_max(a, b); }
 };
 struct MinimumOp : NoImmediate {
   using NoImmediate::NoImmediate;
   static constexpr int kSources = 2;
-  HWY_INLINE Vf operator()(Vf a, Vf b) const {
-    return hn::IfThenElse(hn::Or(a < b, hn::IsNaN(a)), a, b);
-  }
+  HWY_INLINE Vf operator()(Vf a, Vf b) const { return ordered_min(a, b); }
 };
 
 // Lane by lane through a function of the C library.
@@ -71,7 +88,7 @@ float mod_with_divisors_sign(float a, float b) {
   if (rest == 0.0f) return std::copysign(rest, b);
   return (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
 }
-float power(float a, float b) { return std::pow(a, b); }
+float power(float a, float b) { return scalar::pow(a, b); }
 
 struct NegOp : NoImmediate {
   using NoImmediate::NoImmediate;

@@ -8,6 +8,7 @@
 #define KEEL_BACKENDS_NPU_ISA_REDUCE_LANES_INL_H
 #endif
 
+#include <cmath>
 #include <limits>
 
 #include "hwy/highway.h"
@@ -18,55 +19,88 @@ HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// of: the operation, where NaN need not win; strict: where it must; kNanWins tells whether the two
-// differ.
+// of: the operation; of extremes where no NaN is met and zeros count as equal. kExtreme: it is one,
+// so that both need looking after: `Signs` joins the sign bits of what went by to that of a result
+// that is zero.
 struct SumLanes {
   static constexpr float kIdentity = 0.0f;
-  static constexpr bool kNanWins = false;
+  static constexpr bool kExtreme = false;
   template <class V>
   static HWY_INLINE V of(V a, V b) {
-    return a + b;
-  }
-  template <class V>
-  static HWY_INLINE V strict(V a, V b) {
     return a + b;
   }
 };
 struct ProdLanes {
   static constexpr float kIdentity = 1.0f;
-  static constexpr bool kNanWins = false;
+  static constexpr bool kExtreme = false;
   template <class V>
   static HWY_INLINE V of(V a, V b) {
     return a * b;
   }
-  template <class V>
-  static HWY_INLINE V strict(V a, V b) {
-    return a * b;
-  }
 };
+// A maximum of 0 is -0 where every element has the sign bit.
 struct MaxLanesOp {
   static constexpr float kIdentity = -std::numeric_limits<float>::infinity();
-  static constexpr bool kNanWins = true;
+  static constexpr bool kExtreme = true;
   template <class V>
   static HWY_INLINE V of(V a, V b) {
     return hn::Max(a, b);
   }
-  template <class V>
-  static HWY_INLINE V strict(V a, V b) {
-    return hn::IfThenElse(hn::Or(a > b, hn::IsNaN(a)), a, b);
-  }
+  struct Signs {
+    template <class V>
+    static HWY_INLINE V of(V a, V b) {
+      return hn::And(a, b);
+    }
+  };
 };
+// A minimum of 0 is -0 where any element has it.
 struct MinLanesOp {
   static constexpr float kIdentity = std::numeric_limits<float>::infinity();
-  static constexpr bool kNanWins = true;
+  static constexpr bool kExtreme = true;
   template <class V>
   static HWY_INLINE V of(V a, V b) {
     return hn::Min(a, b);
   }
-  template <class V>
-  static HWY_INLINE V strict(V a, V b) {
-    return hn::IfThenElse(hn::Or(a < b, hn::IsNaN(a)), a, b);
+  struct Signs {
+    template <class V>
+    static HWY_INLINE V of(V a, V b) {
+      return hn::Or(a, b);
+    }
+  };
+};
+
+// What else an extreme is made of: whether a NaN went by, and the signs; of other operations
+// nothing.
+template <class Op>
+class MetLanes {
+ public:
+  using Tag = hn::ScalableTag<float>;
+  using V = hn::Vec<Tag>;
+
+  HWY_INLINE explicit MetLanes(V first) : nan_(hn::IsNaN(first)), signs_(first) {}
+  HWY_INLINE void add(V v) {
+    if constexpr (Op::kExtreme) {
+      nan_ = hn::Or(nan_, hn::IsNaN(v));
+      signs_ = Op::Signs::of(signs_, v);
+    }
   }
+  // Lane by lane what `extreme` is with them.
+  HWY_INLINE V corrected(V extreme) const {
+    if constexpr (!Op::kExtreme) {
+      return extreme;
+    } else {
+      const Tag d;
+      const V zero = hn::And(signs_, hn::Set(d, -0.0f));
+      const V ordered = hn::IfThenElse(extreme == hn::Zero(d), zero, extreme);
+      return hn::IfThenElse(nan_, hn::Set(d, std::numeric_limits<float>::quiet_NaN()), ordered);
+    }
+  }
+  // The same for the extreme of all lanes.
+  HWY_INLINE float corrected(float extreme) const;
+
+ private:
+  hn::Mask<Tag> nan_;
+  V signs_;
 };
 
 // The lanes of one vector, halves upon halves.
@@ -85,27 +119,39 @@ HWY_INLINE float reduce_lanes(HWY_MAYBE_UNUSED D d, V v) {
 #endif
 }
 
-// The accumulators of a run, and whether a NaN went by.
+template <class Op>
+HWY_INLINE float MetLanes<Op>::corrected(float extreme) const {
+  if constexpr (!Op::kExtreme) {
+    return extreme;
+  } else {
+    const Tag d;
+    if (!hn::AllFalse(d, nan_)) return std::numeric_limits<float>::quiet_NaN();
+    if (extreme != 0.0f) return extreme;
+    return std::copysign(0.0f, reduce_lanes<typename Op::Signs>(d, signs_));
+  }
+}
+
+// The accumulators of a run.
 template <class Op>
 struct RunSums {
   using Tag = hn::ScalableTag<float>;
   using V = hn::Vec<Tag>;
 
-  HWY_INLINE RunSums() : nan(hn::IsNaN(hn::Zero(Tag()))) {
+  HWY_INLINE RunSums() : met(hn::Set(Tag(), Op::kIdentity)) {
 #pragma GCC unroll 4
     for (size_t v = 0; v < 4; ++v) sums[v] = hn::Set(Tag(), Op::kIdentity);
   }
   HWY_INLINE void add(size_t at, V v) {
     sums[at] = Op::of(sums[at], v);
-    if constexpr (Op::kNanWins) nan = hn::Or(nan, hn::IsNaN(v));
+    met.add(v);
   }
   HWY_INLINE float result() const {
-    if (Op::kNanWins && !hn::AllFalse(Tag(), nan)) return std::numeric_limits<float>::quiet_NaN();
-    return reduce_lanes<Op>(Tag(), Op::of(Op::of(sums[0], sums[1]), Op::of(sums[2], sums[3])));
+    const V sum = Op::of(Op::of(sums[0], sums[1]), Op::of(sums[2], sums[3]));
+    return met.corrected(reduce_lanes<Op>(Tag(), sum));
   }
 
   V sums[4];
-  hn::Mask<Tag> nan;
+  MetLanes<Op> met;
 };
 
 template <class Op, class Loader>

@@ -34,23 +34,39 @@ void float_rows(const ReduceCall& call) {
   }
 }
 
+// One vector of columns, each lane by itself.
+template <class Op>
+struct ColumnSums {
+  HWY_INLINE ColumnSums() : sum(hn::Zero(Tag())), met(sum) {}
+  HWY_INLINE void begin(Lanes first) {
+    sum = first;
+    met = MetLanes<Op>(first);
+  }
+  HWY_INLINE void add(Lanes v) {
+    sum = Op::of(sum, v);
+    met.add(v);
+  }
+  HWY_INLINE Lanes result() const { return met.corrected(sum); }
+
+  Lanes sum;
+  MetLanes<Op> met;
+};
+
 // kVectors neighbouring vectors of columns over all rows.
 template <class Op, size_t kVectors, class Loader>
 HWY_INLINE void column_strip(const Loader& loader, const ReduceCall& call, size_t column,
                              float* dst) {
   const Tag d;
   const auto* src = static_cast<const typename Loader::Element*>(call.src) + column;
-  Lanes sums[kVectors];
+  ColumnSums<Op> sums[kVectors];
 #pragma GCC unroll 4
-  for (size_t v = 0; v < kVectors; ++v) sums[v] = hn::LoadU(d, dst + v * hn::Lanes(d));
+  for (size_t v = 0; v < kVectors; ++v) sums[v].begin(hn::LoadU(d, dst + v * hn::Lanes(d)));
   for (size_t r = 0; r < call.rows; ++r, src += call.stride) {
 #pragma GCC unroll 4
-    for (size_t v = 0; v < kVectors; ++v) {
-      sums[v] = Op::strict(sums[v], loader.load(d, src + v * hn::Lanes(d)));
-    }
+    for (size_t v = 0; v < kVectors; ++v) sums[v].add(loader.load(d, src + v * hn::Lanes(d)));
   }
 #pragma GCC unroll 4
-  for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, dst + v * hn::Lanes(d));
+  for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v].result(), d, dst + v * hn::Lanes(d));
 }
 
 template <class Op, class Loader>
@@ -69,11 +85,12 @@ void float_columns(const ReduceCall& call) {
   const auto* src = static_cast<const typename Loader::Element*>(call.src) + c;
   HWY_ALIGN float rest[hn::MaxLanes(Tag())] = {};
   std::memcpy(rest, dst + c, count * sizeof(float));
-  Lanes sum = hn::Load(d, rest);
+  ColumnSums<Op> sum;
+  sum.begin(hn::Load(d, rest));
   for (size_t r = 0; r < call.rows; ++r, src += call.stride) {
-    sum = Op::strict(sum, load_part(loader, d, src, count));
+    sum.add(load_part(loader, d, src, count));
   }
-  hn::Store(sum, d, rest);
+  hn::Store(sum.result(), d, rest);
   std::memcpy(dst + c, rest, count * sizeof(float));
 }
 
