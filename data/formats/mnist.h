@@ -4,6 +4,7 @@
 #define KEEL_DATA_FORMATS_MNIST_H
 
 #include <string>
+#include <vector>
 
 #include "keel/core/base/export.h"
 #include "keel/data/formats/labelled_images.h"
@@ -13,6 +14,9 @@ namespace keel {
 // Ten classes. Throws Error naming the file, offset and reason; where a file is missing, both names
 // that were tried.
 KEEL_API LabelledSplits load_mnist(const std::string& folder);
+
+// The paths that load_mnist tries in this folder, eight names whether they exist or not.
+KEEL_API std::vector<std::string> mnist_files(const std::string& folder);
 
 }  // namespace keel
 

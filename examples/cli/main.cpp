@@ -1,4 +1,5 @@
 // The `keel` tool: train models, look at backends and graphs.
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -7,6 +8,7 @@
 #include <keel/keel.h>
 
 #include "cli/commands.h"
+#include "cli/errors.h"
 
 namespace keel_cli {
 namespace {
@@ -49,6 +51,7 @@ int dispatch(const std::vector<std::string>& words) {
     std::cout << "keel " << KEEL_VERSION << "\n";
     return kExitDone;
   }
+  static_cast<void>(keel::log_level_in_environment());  // an error if it names no level
   std::vector<std::string> names;
   for (const Command& command : kCommands) {
     if (words[0] == command.name) return command.run({words.begin() + 1, words.end()});
@@ -58,25 +61,19 @@ int dispatch(const std::vector<std::string>& words) {
   return kExitWrongArgument;
 }
 
-// Errors take one line, whatever they quote.
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  return text;
-}
-
 int run(const std::vector<std::string>& words) {
+  // A write beyond the limit on file sizes is an error like that of a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int code = dispatch(words);
     if (!std::cout.flush()) throw keel::Error({.op = "stdout", .message = "cannot be written"});
     return code;
   } catch (const keel::Error& error) {
-    std::cerr << "keel: error: " << one_line(error.what()) << "\n";
+    print_error(error);
     const bool argument = error.info().kind == keel::ErrorKind::kInvalidArgument;
     return argument ? kExitWrongArgument : kExitFailed;
   } catch (const std::exception& error) {
-    std::cerr << "keel: error: " << one_line(error.what()) << "\n";
+    print_error(error);
     return kExitFailed;
   }
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <thread>
 
-#include <keel/core/base/file.h>
-
 namespace keel_cli {
 
 void declare_data_flag(CommandLine& line) {
@@ -45,15 +43,6 @@ std::string read_precision(const CommandLine& line) {
 
 keel::LabelledSplits load_data(const std::string& data) {
   return data == kDigits ? keel::make_digits() : keel::load_mnist(data);
-}
-
-void require_writable(const std::string& flag, const std::string& path) {
-  if (path.empty()) return;
-  try {
-    const keel::AtomicFile never_committed(path);
-  } catch (const keel::Error& error) {
-    throw keel::Error({.op = flag, .message = error.what()});
-  }
 }
 
 }  // namespace keel_cli

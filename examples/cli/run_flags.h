@@ -27,9 +27,6 @@ void declare_precision_flag(CommandLine& line);
 std::string read_precision(const CommandLine& line);
 // The built-in digits, or the MNIST files of a folder.
 keel::LabelledSplits load_data(const std::string& data);
-// Before hours of work go by: throws Error where a file that is to be written at the end, whole,
-// cannot be.
-void require_writable(const std::string& flag, const std::string& path);
 
 }  // namespace keel_cli
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cli/run_flags.h"
-#include "cli/saved_run.h"
+#include "cli/train/saved_run.h"
 #include "models/classifier.h"
 
 namespace keel_cli {
@@ -31,6 +31,7 @@ struct TrainFlags {
   std::string summary;
   std::string save;
   std::optional<SavedRun> resume;  // what the training goes on from
+  bool allow_non_finite = false;   // save over finite states, resume from others
   bool cache = true;               // whether a small training set is kept on the device
   bool quiet = false;
   std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1
