@@ -13,6 +13,7 @@
 #include "keel/backends/plugin_file.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
+#include "keel/core/base/log.h"
 #include "keel/version.h"
 
 namespace keel {
@@ -147,6 +148,8 @@ Backend& backend(const std::string& name) {
 }
 
 Device device(const std::string& name) {
+  // Logging itself cannot fail, so a wrong KEEL_LOG shows here.
+  static_cast<void>(log_level_in_environment());
   const size_t colon = name.find(':');
   Backend& found = backend(name.substr(0, colon));
   int index = 0;

@@ -15,6 +15,7 @@
 #include "keel/core/base/log.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/core/base/random.h"
+#include "keel/core/base/read_budget.h"
 #include "keel/core/base/result.h"
 #include "keel/core/base/sha256.h"
 #include "keel/core/base/shape.h"
@@ -30,6 +31,7 @@
 #include "keel/core/queue/metrics_queue.h"
 #include "keel/core/tensor/buffer.h"
 #include "keel/core/tensor/convert.h"
+#include "keel/core/tensor/finite.h"
 #include "keel/core/tensor/npy.h"
 #include "keel/core/tensor/tensor.h"
 

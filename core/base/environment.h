@@ -31,6 +31,17 @@ KEEL_API bool parse_boolean(std::string_view text, const std::string& what);
 KEEL_API std::string parse_choice(std::string_view text, const std::string& what,
                                   const std::vector<std::string>& choices);
 
+// Runs `parse`, one of the parsers above, on text that a file holds: what is wrong with it is the
+// file's fault, so its Error names `where` and has ErrorKind::kFailed.
+template <class Parse>
+auto parse_in_file(const std::string& where, Parse parse) {
+  try {
+    return parse();
+  } catch (const Error& error) {
+    throw Error({.op = where, .message = error.what()});
+  }
+}
+
 // The variable's value, or nothing where it is unset or empty; throws like the parsers above.
 KEEL_API std::optional<std::string> environment_text(const std::string& name);
 KEEL_API std::optional<int64_t> environment_integer(

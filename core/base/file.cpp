@@ -1,7 +1,6 @@
 #include "keel/core/base/file.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +12,8 @@
 #include <sys/stat.h>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/file_size_signal.h"
+#include "keel/core/base/temporary_file.h"
 
 namespace keel {
 namespace {
@@ -27,12 +28,16 @@ std::string reason(int code) { return std::generic_category().message(code); }
   throw Error({.op = path, .expected = "a regular file", .got = "a folder, device or pipe"});
 }
 
-int retry_open(const std::string& path, int flags, mode_t mode = 0) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  } while (descriptor < 0 && errno == EINTR);
-  return descriptor;
+// Repeats a system call that a signal has interrupted.
+template <class Call>
+auto retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+int retry_open(const std::string& path, int flags) {
+  return retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC); });
 }
 
 // Reads until `count` bytes or the end; returns how many came.
@@ -40,9 +45,9 @@ size_t read_up_to(int descriptor, const std::string& path, uint64_t offset, char
                   size_t count) {
   size_t done = 0;
   while (done < count) {
-    const ssize_t got =
-        ::pread(descriptor, bytes + done, count - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = retry([&] {
+      return ::pread(descriptor, bytes + done, count - done, static_cast<off_t>(offset + done));
+    });
     if (got < 0) throw_file_error(path, "cannot read", errno);
     if (got == 0) break;
     done += static_cast<size_t>(got);
@@ -64,18 +69,6 @@ std::string resolve(const std::string& path) {
                                                          &std::free);
   if (real == nullptr) throw_file_error(path, "cannot follow the symbolic link", errno);
   return real.get();
-}
-
-// In the same folder, so that rename stays within one file system; hidden, and of a name nobody
-// else uses.
-std::string temporary_name(const std::string& target) {
-  static std::atomic<uint64_t> counter{0};
-  const size_t slash = target.rfind('/');
-  const std::string folder = slash == std::string::npos ? "" : target.substr(0, slash + 1);
-  const std::string name = slash == std::string::npos ? target : target.substr(slash + 1);
-  constexpr size_t kLongestName = 200;  // file systems allow 255
-  return folder + "." + name.substr(0, kLongestName) + "." + std::to_string(::getpid()) + "." +
-         std::to_string(counter.fetch_add(1)) + ".tmp";
 }
 
 }  // namespace
@@ -102,11 +95,11 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(resolve(p
   struct stat status {};
   const bool exists = ::stat(target_.c_str(), &status) == 0;
   if (exists && !S_ISREG(status.st_mode)) throw_not_regular(path_);
-  std::string name = temporary_name(target_);
-  descriptor_ = retry_open(name, O_WRONLY | O_CREAT | O_EXCL, 0666);
-  if (descriptor_ < 0) throw_file_error(path_, "cannot write", errno);
-  temporary_ = std::move(name);
-  if (exists && ::fchmod(descriptor_, status.st_mode & 07777) != 0)
+  TemporaryFile file = make_temporary_file(target_, folder_of(target_));
+  if (file.descriptor < 0) throw_file_error(path_, "cannot write", errno);
+  descriptor_ = file.descriptor;
+  temporary_ = std::move(file.path);
+  if (exists && retry([&] { return ::fchmod(descriptor_, status.st_mode & 07777); }) != 0)
     fail("cannot keep the permissions");
 }
 
@@ -126,10 +119,10 @@ void AtomicFile::fail(const std::string& action) {
 }
 
 void AtomicFile::write(const void* bytes, size_t count) {
+  const FileSizeSignalBlock block;
   const auto* at = static_cast<const char*>(bytes);
   while (count != 0) {
-    const ssize_t done = ::write(descriptor_, at, count);
-    if (done < 0 && errno == EINTR) continue;
+    const ssize_t done = retry([&] { return ::write(descriptor_, at, count); });
     if (done < 0) fail("cannot write");
     at += done;
     count -= static_cast<size_t>(done);
@@ -137,19 +130,29 @@ void AtomicFile::write(const void* bytes, size_t count) {
 }
 
 void AtomicFile::commit() {
-  if (::fsync(descriptor_) != 0) fail("cannot write");
+  if (retry([&] { return ::fsync(descriptor_); }) != 0) fail("cannot write");
   const int closed = ::close(descriptor_);
   descriptor_ = -1;
-  if (closed != 0) fail("cannot write");
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot replace the file");
+  // An interrupted close has closed the file all the same, and its bytes are on the disk.
+  if (closed != 0 && errno != EINTR) fail("cannot write");
+  if (retry([&] { return ::rename(temporary_.c_str(), target_.c_str()); }) != 0)
+    fail("cannot replace the file");
   temporary_.clear();
-  // The rename itself must reach the disk. File systems that cannot sync a folder say EINVAL;
-  // nothing can be done there.
+  sync_folder();
+}
+
+// The rename itself must reach the disk, too.
+void AtomicFile::sync_folder() const {
   const int folder = retry_open(folder_of(target_), O_RDONLY | O_DIRECTORY);
-  if (folder >= 0) {
-    ::fsync(folder);
-    ::close(folder);
-  }
+  // Nothing can be done where a folder may be written but not read.
+  if (folder < 0 && errno == EACCES) return;
+  const bool synced = folder >= 0 && retry([&] { return ::fsync(folder); }) == 0;
+  const int code = errno;
+  if (folder >= 0) ::close(folder);
+  // File systems that cannot sync a folder say EINVAL.
+  if (synced || code == EINVAL) return;
+  throw_file_error(
+      path_, "was written, but may not outlive a power failure: its folder cannot be synced", code);
 }
 
 InputFile::InputFile(const std::string& path) : path_(path) {

@@ -18,7 +18,10 @@ KEEL_API std::string read_file(const std::string& path, uint64_t max_bytes);
 
 // Writes a temporary file in the same folder, syncs it and renames it over `path`, so that readers
 // see the old or the new bytes, never a part. Follows a symbolic link; refuses anything but a
-// regular file. Throws Error; then `path` is as it was and no temporary file is left.
+// regular file. Throws Error; then `path` is as it was and no temporary file is left. One
+// exception: where the folder cannot be synced, the Error says that the new file is in place, but
+// that it may not outlive a power failure. Removes temporary files that killed processes left in
+// the folder.
 KEEL_API void write_file_atomically(const std::string& path, std::string_view bytes);
 
 // The same in pieces: the file appears at commit(); without it nothing does.
@@ -36,6 +39,7 @@ class KEEL_API AtomicFile {
  private:
   [[noreturn]] void fail(const std::string& action);
   void discard() noexcept;
+  void sync_folder() const;
 
   std::string path_;       // as the caller gave it, for messages
   std::string target_;     // with links resolved

@@ -9,9 +9,35 @@
 #include <nlohmann/json.hpp>
 
 #include "keel/core/base/environment.h"
+#include "keel/core/base/read_budget.h"
 
 namespace keel {
 namespace {
+
+// What the containers of the JSON library take, rounded up to what malloc hands out: a member is a
+// node of a std::map, an element has its place in a vector that grows by doubling.
+constexpr uint64_t kMemberBytes = 112;
+constexpr uint64_t kElementBytes = 48;
+constexpr uint64_t kContainerBytes = 64;
+constexpr uint64_t kStringBytes = 48;
+// The parser keeps a token in two buffers that grow by doubling, so that a long one may take this
+// many times its length while it is read.
+constexpr uint64_t kTokenCopies = 8;
+
+// How far the parser is, and how far it may go before its next event.
+struct Progress {
+  const std::string& source;
+  const uint64_t most_memory;
+  size_t position = 0;
+  size_t token_end = 0;
+
+  [[noreturn]] void refuse_size() const {
+    throw JsonTooLarge({.op = source,
+                        .message = "the document would take more than " +
+                                   std::to_string(most_memory) + " bytes of memory",
+                        .fix = "where it can be trusted, set KEEL_READ_BUDGET_MIB to more"});
+  }
+};
 
 // Reads a text and counts, so that a handler knows how far the parser is.
 class CountingIterator {
@@ -22,11 +48,11 @@ class CountingIterator {
   using pointer = const char*;
   using reference = const char&;
 
-  CountingIterator(const char* at, size_t* count) : at_(at), count_(count) {}
+  CountingIterator(const char* at, Progress* progress) : at_(at), progress_(progress) {}
   reference operator*() const { return *at_; }
   CountingIterator& operator++() {
     ++at_;
-    ++*count_;
+    if (++progress_->position > progress_->token_end) progress_->refuse_size();
     return *this;
   }
   CountingIterator operator++(int) {
@@ -39,17 +65,16 @@ class CountingIterator {
 
  private:
   const char* at_;
-  size_t* count_;
+  Progress* progress_;
 };
-
-// What the values of a text may take beside the text itself.
-constexpr size_t kMostJsonBytes = size_t{192} << 20;
 
 // Builds the document from the parser's events, refusing what JSON leaves to the reader.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
-  Builder(std::string_view text, const std::string& source, const size_t& position)
-      : text_(text), source_(source), position_(position) {}
+  Builder(std::string_view text, Progress& progress)
+      : text_(text), left_(progress.most_memory), progress_(progress) {
+    limit_token();
+  }
 
   Json take() { return std::move(root_); }
 
@@ -59,7 +84,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool number_unsigned(uint64_t value) override { return add(value); }
   bool number_float(double value, const std::string&) override { return add(value); }
   bool string(std::string& value) override {
-    count(value.size());
+    charge(kStringBytes + value.capacity());
     return add(std::move(value));
   }
   bool binary(Json::binary_t&) override { return false; }  // text has none
@@ -70,10 +95,9 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(std::string& name) override {
+    charge(2 * name.size());
     if (open_.back()->contains(name))
-      refuse(position_, "the key " + quote_json(name) + " stands here twice");
-    constexpr size_t kEachMember = 128;  // of the map
-    count(kEachMember + name.size());
+      refuse(progress_.position, "the key " + quote_json(name) + " stands here twice");
     key_ = name;
     return true;
   }
@@ -96,21 +120,25 @@ class Builder final : public nlohmann::json_sax<Json> {
     const size_t last_break = before.rfind('\n');
     const size_t column =
         before.size() - (last_break == std::string_view::npos ? 0 : last_break + 1) + 1;
-    throw Error({.op = source_ + ":" + std::to_string(line) + ":" + std::to_string(column),
+    throw Error({.op = progress_.source + ":" + std::to_string(line) + ":" + std::to_string(column),
                  .message = message});
   }
 
-  // Judged before a value is kept: an empty array of two characters takes some hundred bytes.
-  void count(size_t bytes) {
-    constexpr size_t kEachValue = 3 * sizeof(Json);  // where an array of them grows
-    bytes_ += kEachValue + bytes;
-    if (bytes_ > kMostJsonBytes + text_.size()) {
-      refuse(position_, "the values up to here would take more than " +
-                            std::to_string(kMostJsonBytes >> 20) + " MiB beside the text");
-    }
+  void charge(uint64_t bytes) {
+    if (bytes > left_) progress_.refuse_size();
+    left_ -= bytes;
+    limit_token();
+  }
+  // The next token may take what is left.
+  void limit_token() {
+    const uint64_t room = left_ / kTokenCopies;
+    const size_t rest = text_.size() - std::min(progress_.position, text_.size());
+    progress_.token_end = room >= rest ? std::numeric_limits<size_t>::max()
+                                       : progress_.position + static_cast<size_t>(room);
   }
 
   Json* place(Json value) {
+    charge(open_.empty() || open_.back()->is_object() ? kMemberBytes : kElementBytes);
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -121,16 +149,14 @@ class Builder final : public nlohmann::json_sax<Json> {
     return &parent.back();
   }
   bool add(Json value) {
-    count(0);
     place(std::move(value));
     return true;
   }
   bool open(Json value) {
+    charge(kContainerBytes);
     if (open_.size() == kMaxJsonDepth) {
-      refuse(position_, "nested deeper than " + std::to_string(kMaxJsonDepth));
+      refuse(progress_.position, "nested deeper than " + std::to_string(kMaxJsonDepth));
     }
-    constexpr size_t kEachContainer = 64;
-    count(kEachContainer);
     open_.push_back(place(std::move(value)));
     return true;
   }
@@ -140,9 +166,8 @@ class Builder final : public nlohmann::json_sax<Json> {
   }
 
   std::string_view text_;
-  const std::string& source_;
-  const size_t& position_;
-  size_t bytes_ = 0;  // that the values take
+  uint64_t left_;
+  Progress& progress_;
   Json root_;
   std::vector<Json*>
       open_;  // the containers around this point, outermost first; only the last one grows
@@ -166,11 +191,17 @@ std::string shortened(const Json& value) {
 
 }  // namespace
 
+JsonTooLarge::~JsonTooLarge() = default;
+
 Json parse_json(std::string_view text, const std::string& source_name) {
-  size_t position = 0;
-  Builder builder(text, source_name, position);
-  Json::sax_parse(CountingIterator(text.data(), &position),
-                  CountingIterator(text.data() + text.size(), &position), &builder);
+  return parse_json(text, source_name, read_budget());
+}
+
+Json parse_json(std::string_view text, const std::string& source_name, uint64_t most_memory) {
+  Progress progress{source_name, most_memory};
+  Builder builder(text, progress);
+  Json::sax_parse(CountingIterator(text.data(), &progress),
+                  CountingIterator(text.data() + text.size(), &progress), &builder);
   return builder.take();
 }
 

@@ -25,11 +25,21 @@ using Json = nlohmann::json;
 
 inline constexpr size_t kMaxJsonDepth = 64;
 
+// A document that takes more memory than its reader allows.
+class KEEL_API JsonTooLarge : public Error {
+ public:
+  using Error::Error;
+  ~JsonTooLarge() override;
+};
+
 // The whole of `text` as one JSON value (RFC 8259: no comments, no trailing commas, no second
-// value). Refused: duplicate keys, nesting deeper than kMaxJsonDepth, numbers beyond double, bad
-// UTF-8, values that take over 192 MiB. Throws Error naming source_name, line and column (in
-// bytes).
+// value). Duplicate keys, nesting deeper than kMaxJsonDepth, numbers beyond double and bad UTF-8
+// are refused. Throws Error naming source_name, line and column (both from 1, columns in bytes).
+// Throws JsonTooLarge where the document would take more than about `most_memory` bytes (without
+// it: the read budget, core/base/read_budget.h), before it takes them.
 KEEL_API Json parse_json(std::string_view text, const std::string& source_name);
+KEEL_API Json parse_json(std::string_view text, const std::string& source_name,
+                         uint64_t most_memory);
 
 // As text: one line, or indented by `indent` spaces where >= 0. Keys are sorted; numbers
 // round-trip; NaN and infinities become null; bad UTF-8 becomes U+FFFD.

@@ -48,9 +48,9 @@ Logging& logging() {
     made->logger.set_level(spdlog::level::trace);
     made->logger.set_pattern("[%H:%M:%S.%e] [%n] [%l] %v");
     try {
-      if (const auto name = environment_text("KEEL_LOG")) made->level = parse_log_level(*name);
-    } catch (const Error& error) {
-      made->write(LogLevel::kWarn, "KEEL_LOG is ignored: " + std::string(error.what()));
+      made->level = log_level_in_environment();
+    } catch (const Error&) {
+      made->level = LogLevel::kWarn;  // whoever asks for a device gets the error
     }
     return made.release();
   }();
@@ -80,6 +80,11 @@ LogLevel parse_log_level(std::string_view name) {
   size_t i = 0;
   while (level_names()[i] != chosen) ++i;
   return static_cast<LogLevel>(i);
+}
+
+LogLevel log_level_in_environment() {
+  const auto name = environment_choice("KEEL_LOG", level_names());
+  return name ? parse_log_level(*name) : LogLevel::kWarn;
 }
 
 void set_log_sink(LogSink sink) {

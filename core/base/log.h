@@ -1,6 +1,9 @@
 // Logging, off the hot path: lines of the logger "keel" on stderr, at the level that the
 // environment variable KEEL_LOG names (trace, debug, info, warn, error, off; default warn).
 // Programs may set the level or take the lines themselves. Any thread.
+//
+// Logging itself never fails, so a KEEL_LOG that names no level shows when the first device is
+// asked for (keel::device), and where a program calls log_level_in_environment().
 #ifndef KEEL_CORE_BASE_LOG_H
 #define KEEL_CORE_BASE_LOG_H
 
@@ -18,6 +21,8 @@ KEEL_API LogLevel log_level() noexcept;
 KEEL_API void set_log_level(LogLevel level) noexcept;
 // Throws Error (kInvalidArgument) naming the choices.
 KEEL_API LogLevel parse_log_level(std::string_view name);
+// What KEEL_LOG names, warn where it is unset. Throws Error (kInvalidArgument) naming the choices.
+KEEL_API LogLevel log_level_in_environment();
 
 // Takes the lines instead of stderr; an empty function brings stderr back. Called under a lock:
 // must not log.

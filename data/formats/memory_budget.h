@@ -10,8 +10,9 @@
 
 namespace keel {
 
-// Bytes that the tensors of a file of `file_bytes` may have: `wanted`, or, where that is 0, 256
-// MiB, and for large files 16 times their size (MNIST's compressed files take 5 times theirs).
+// Bytes that the tensors of a file of `file_bytes` may have: `wanted`, or, where that is 0, the read
+// budget (core/base/read_budget.h), and for large files 16 times their size (MNIST's compressed
+// files take 5 times theirs).
 int64_t memory_budget(uint64_t file_bytes, int64_t wanted);
 // What to do for a file that needs more: for ErrorInfo::fix.
 std::string raise_memory_budget();

@@ -12,6 +12,10 @@ namespace keel {
 namespace {
 
 constexpr int64_t kClasses = 10;
+constexpr const char* kTrainImages = "train-images-idx3-ubyte";
+constexpr const char* kTrainLabels = "train-labels-idx1-ubyte";
+constexpr const char* kTestImages = "t10k-images-idx3-ubyte";
+constexpr const char* kTestLabels = "t10k-labels-idx1-ubyte";
 
 std::string find_file(const std::string& folder, const std::string& name) {
   std::error_code failure;
@@ -37,10 +41,10 @@ LabelledImages load_part(const std::string& images_path, const std::string& labe
 }  // namespace
 
 LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes) {
-  const std::string train_images = find_file(folder, "train-images-idx3-ubyte");
-  const std::string train_labels = find_file(folder, "train-labels-idx1-ubyte");
-  const std::string test_images = find_file(folder, "t10k-images-idx3-ubyte");
-  const std::string test_labels = find_file(folder, "t10k-labels-idx1-ubyte");
+  const std::string train_images = find_file(folder, kTrainImages);
+  const std::string train_labels = find_file(folder, kTrainLabels);
+  const std::string test_images = find_file(folder, kTestImages);
+  const std::string test_labels = find_file(folder, kTestLabels);
 
   LabelledSplits splits;
   splits.origin = "MNIST files in " + folder;
@@ -79,6 +83,16 @@ LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes) {
          .got = std::to_string(splits.test.height) + " x " + std::to_string(splits.test.width)});
   }
   return splits;
+}
+
+std::vector<std::string> mnist_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const char* name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels}) {
+    const std::string plain = (std::filesystem::path(folder) / name).string();
+    files.push_back(plain);
+    files.push_back(plain + ".gz");
+  }
+  return files;
 }
 
 }  // namespace keel

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "keel/core/base/export.h"
 #include "keel/data/formats/labelled_images.h"
@@ -14,6 +15,9 @@ namespace keel {
 // Ten classes. Throws Error naming the file, offset and reason; where a file is missing, both names
 // that were tried. `max_bytes` as in read_idx.
 KEEL_API LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes = 0);
+
+// The paths that load_mnist tries in this folder, eight names whether they exist or not.
+KEEL_API std::vector<std::string> mnist_files(const std::string& folder);
 
 }  // namespace keel
 

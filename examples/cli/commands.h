@@ -11,7 +11,7 @@ namespace keel_cli {
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;         // wrong only against data, files or at run time
 inline constexpr int kExitWrongArgument = 2;  // a flag or environment variable wrong in itself
-inline constexpr int kExitInterrupted = 130;  // Ctrl-C
+inline constexpr int kExitSignalled = 128;    // plus the signal's number, where one ended the run
 
 int run_train(const std::vector<std::string>& words);
 int run_info(const std::vector<std::string>& words);

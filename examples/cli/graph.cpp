@@ -4,7 +4,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/train_options.h"
+#include "cli/train/train_options.h"
 
 namespace keel_cli {
 namespace {

@@ -1,13 +1,14 @@
 // The `keel` tool: train models, look at backends and graphs.
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <string>
 #include <vector>
 
-#include <keel/core/base/printable.h>
 #include <keel/keel.h>
 
 #include "cli/commands.h"
+#include "cli/errors.h"
 
 namespace keel_cli {
 namespace {
@@ -26,9 +27,6 @@ constexpr Command kCommands[] = {
     {"bench", "measure training, kernels, loop sizes, feeding and compiling", run_bench},
     {"calibrate", "the NPU's device model beside published measurements", run_calibrate},
 };
-
-// What other libraries say may be of any size.
-constexpr size_t kMostOfMessage = 8000;
 
 void print_usage(std::ostream& out) {
   out << "keel " << KEEL_VERSION
@@ -53,6 +51,7 @@ int dispatch(const std::vector<std::string>& words) {
     std::cout << "keel " << KEEL_VERSION << "\n";
     return kExitDone;
   }
+  static_cast<void>(keel::log_level_in_environment());  // an error if it names no level
   std::vector<std::string> names;
   for (const Command& command : kCommands) {
     if (words[0] == command.name) return command.run({words.begin() + 1, words.end()});
@@ -63,16 +62,18 @@ int dispatch(const std::vector<std::string>& words) {
 }
 
 int run(const std::vector<std::string>& words) {
+  // A write beyond the limit on file sizes is an error like that of a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int code = dispatch(words);
     if (!std::cout.flush()) throw keel::Error({.op = "stdout", .message = "cannot be written"});
     return code;
   } catch (const keel::Error& error) {
-    std::cerr << "keel: error: " << error.what() << "\n";
+    print_error(error);
     const bool argument = error.info().kind == keel::ErrorKind::kInvalidArgument;
     return argument ? kExitWrongArgument : kExitFailed;
   } catch (const std::exception& error) {
-    std::cerr << "keel: error: " << keel::printable(error.what(), kMostOfMessage) << "\n";
+    print_error(error);
     return kExitFailed;
   }
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <thread>
 
-#include <keel/core/base/file.h>
-
 namespace keel_cli {
 
 void declare_data_flag(CommandLine& line) {
@@ -43,17 +41,8 @@ std::string read_precision(const CommandLine& line) {
   return line.choice("precision", keel::precision_names()).value_or(keel::kDefaultPrecision);
 }
 
-keel::LabelledSplits load_data(const std::string& data, int64_t max_bytes) {
-  return data == kDigits ? keel::make_digits() : keel::load_mnist(data, max_bytes);
-}
-
-void require_writable(const std::string& flag, const std::string& path) {
-  if (path.empty()) return;
-  try {
-    const keel::AtomicFile never_committed(path);
-  } catch (const keel::Error& error) {
-    throw keel::Error({.op = flag, .message = error.what()});
-  }
+keel::LabelledSplits load_data(const std::string& data) {
+  return data == kDigits ? keel::make_digits() : keel::load_mnist(data);
 }
 
 }  // namespace keel_cli

@@ -3,7 +3,6 @@
 #ifndef KEEL_EXAMPLES_CLI_RUN_FLAGS_H
 #define KEEL_EXAMPLES_CLI_RUN_FLAGS_H
 
-#include <cstdint>
 #include <string>
 
 #include <keel/keel.h>
@@ -26,11 +25,8 @@ int read_threads(const CommandLine& line);
 // --precision, fp32 without it: a name of keel::precision_modes().
 void declare_precision_flag(CommandLine& line);
 std::string read_precision(const CommandLine& line);
-// The built-in digits, or the MNIST files of a folder; `max_bytes` as in keel::load_mnist.
-keel::LabelledSplits load_data(const std::string& data, int64_t max_bytes = 0);
-// Before hours of work go by: throws Error where a file that is to be written at the end, whole,
-// cannot be.
-void require_writable(const std::string& flag, const std::string& path);
+// The built-in digits, or the MNIST files of a folder.
+keel::LabelledSplits load_data(const std::string& data);
 
 }  // namespace keel_cli
 

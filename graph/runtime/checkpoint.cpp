@@ -1,6 +1,8 @@
 #include "keel/graph/runtime/checkpoint.h"
 
 #include <charconv>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "keel/graph/runtime/safetensors.h"
@@ -34,6 +36,28 @@ Number number_in(const std::map<std::string, std::string>& metadata, const char*
                  .got = "'" + text + "'"});
   }
   return number;
+}
+
+// What the reserved state `name` says and what the metadata say under `key`, which older programs
+// and other ones may lack, must be the same.
+void require_same(const Safetensors& file, const std::string& path, const char* name,
+                  const char* key, int64_t least) {
+  const auto tensor = file.tensors.find(name);
+  if (tensor == file.tensors.end()) return;
+  const auto value = tensor->second.item<int64_t>();
+  const auto fail = [&](const std::string& expected) {
+    throw Error({.op = "load",
+                 .argument = path + ", tensor '" + name + "'",
+                 .expected = expected,
+                 .got = std::to_string(value),
+                 .fix = "take another copy of the file; nothing was changed"});
+  };
+  if (value < least) fail("at least " + std::to_string(least));
+  const auto entry = file.metadata.find(key);
+  if (entry == file.metadata.end()) return;
+  if (entry->second != std::to_string(value) &&
+      entry->second != std::to_string(static_cast<uint64_t>(value)))
+    fail("'" + entry->second + "', as '" + key + "' in the metadata says");
 }
 
 }  // namespace
@@ -83,8 +107,21 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
                  .message = "the file does not hold the states of this graph: " + list,
                  .fix = "build the graph that saved it; nothing was changed"});
   }
+  require_same(file, path, kStepState, "step", 0);
+  require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   for (const auto& [name, tensor] : file.tensors) store.write(store.home(name), tensor);
   return file.metadata;
+}
+
+std::map<std::string, std::string> resumable_metadata(const std::string& path) {
+  Safetensors file = read_safetensors(path);
+  if (!file.has_checksums) {
+    throw Error({.op = "resume",
+                 .argument = path,
+                 .message = "has no checksums: it is no file that Keel saved",
+                 .fix = "its weights can be read with Session::load or read_safetensors"});
+  }
+  return std::move(file.metadata);
 }
 
 }  // namespace keel

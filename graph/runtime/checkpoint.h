@@ -16,14 +16,18 @@ namespace keel {
 void save_states(const std::string& path, StateStore& store,
                  const std::map<std::string, std::string>& metadata);
 
-// Returns the file's metadata. Throws Error listing every state that does not fit; then nothing has
-// changed.
+// Returns the file's metadata. Throws Error listing every state that does not fit, and where
+// keel/step or keel/seed cannot be or is not what the metadata say; then nothing has changed.
 std::map<std::string, std::string> load_states(const std::string& path, StateStore& store);
 
 // The cursor as metadata: cursor_epoch, cursor_position, cursor_key.
 void add_cursor(std::map<std::string, std::string>& metadata, const Cursor& cursor);
-// Throws Error naming the file where they hold none.
+// Throws Error naming the file where they hold none that can be.
 Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::string& path);
+
+// The metadata of a file that a training can go on from. Throws Error for a damaged file and for
+// one of another program: without checksums nobody can tell whether it is the one that was saved.
+std::map<std::string, std::string> resumable_metadata(const std::string& path);
 
 }  // namespace keel
 

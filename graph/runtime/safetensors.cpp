@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "keel/core/base/file.h"
 #include "keel/core/base/function_ref.h"
 #include "keel/core/base/json.h"
+#include "keel/core/base/read_budget.h"
+#include "keel/core/base/sha256.h"
+#include "keel/graph/runtime/safetensors_checksums.h"
 
 namespace keel {
 namespace {
@@ -19,6 +23,10 @@ constexpr const char* kMetadata = "__metadata__";
 constexpr uint64_t kLengthBytes = 8;
 // The limit of the format's own library.
 constexpr uint64_t kMostHeaderBytes = 100'000'000;
+// What an Entry, a Tensor, its Buffer and its place in the result take beyond the data.
+constexpr uint64_t kTensorBytes = 768;
+// Data are hashed while they are still in the cache.
+constexpr size_t kPieceBytes = size_t{1} << 18;
 
 constexpr std::pair<const char*, DType> kNames[] = {{"F64", f64},   {"F32", f32},     {"F16", f16},
                                                     {"BF16", bf16}, {"I64", i64},     {"I32", i32},
@@ -101,7 +109,13 @@ void require_tiling(std::vector<Entry>& entries, uint64_t data_bytes, const std:
   }
 }
 
-std::string read_header(uint64_t size, ReadAt read_at, const std::string& source) {
+// All that lies before the data: the length, as it stands in the file, and the JSON text.
+struct Header {
+  std::string length;
+  std::string json;
+};
+
+Header read_header(uint64_t size, uint64_t budget, ReadAt read_at, const std::string& source) {
   const auto fail = [&](const std::string& expected, uint64_t got) {
     throw Error({.op = source,
                  .argument = "safetensors header",
@@ -109,41 +123,77 @@ std::string read_header(uint64_t size, ReadAt read_at, const std::string& source
                  .got = std::to_string(got)});
   };
   if (size < kLengthBytes) fail("a file of at least 8 bytes", size);
-  unsigned char raw[kLengthBytes];
-  read_at(0, raw, kLengthBytes);
+  Header header{std::string(kLengthBytes, '\0'), {}};
+  read_at(0, header.length.data(), kLengthBytes);
   uint64_t length = 0;
-  for (size_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{raw[i]} << (8 * i);
+  for (size_t i = 0; i < kLengthBytes; ++i)
+    length |= uint64_t{static_cast<unsigned char>(header.length[i])} << (8 * i);
   const uint64_t most = std::min(size - kLengthBytes, kMostHeaderBytes);
   if (length < 2 || length > most) fail("a length from 2 to " + std::to_string(most), length);
-  std::string header(static_cast<size_t>(length), '\0');
-  read_at(kLengthBytes, header.data(), header.size());
-  if (header[0] != '{') fail("'{' in front", static_cast<unsigned char>(header[0]));
+  if (length > budget) throw over_read_budget(source, "safetensors header", budget);
+  header.json.resize(static_cast<size_t>(length));
+  read_at(kLengthBytes, header.json.data(), header.json.size());
+  if (header.json[0] != '{') fail("'{' in front", static_cast<unsigned char>(header.json[0]));
   return header;
 }
 
+// The header's JSON, where it, the text and the tensors' own memory fit into the budget.
+Json parse_header(const std::string& text, uint64_t budget, const std::string& source) {
+  Json document;
+  try {
+    document = parse_json(text, source, budget - text.size());
+  } catch (const JsonTooLarge&) {
+    throw over_read_budget(source, "safetensors header", budget);
+  }
+  if (document.size() > (budget - text.size()) / kTensorBytes)
+    throw over_read_budget(source, std::to_string(document.size()) + " tensors", budget);
+  return document;
+}
+
+// Fills the tensor and returns the digest of its data.
+std::string read_tensor(Tensor& tensor, uint64_t offset, ReadAt read_at) {
+  Sha256 hash;
+  auto* bytes = static_cast<unsigned char*>(tensor.raw());
+  for (size_t done = 0; done < tensor.num_bytes();) {
+    const size_t count = std::min(kPieceBytes, tensor.num_bytes() - done);
+    read_at(offset + done, bytes + done, count);
+    hash.update(bytes + done, count);
+    done += count;
+  }
+  return hash.finish();
+}
+
 Safetensors read_from(uint64_t size, ReadAt read_at, const std::string& source) {
-  const std::string header = read_header(size, read_at, source);
-  const uint64_t data_begin = kLengthBytes + header.size();
+  const uint64_t budget = read_budget();
+  const Header header = read_header(size, budget, read_at, source);
+  const uint64_t data_begin = kLengthBytes + header.json.size();
   const uint64_t data_bytes = size - data_begin;
   if (data_bytes > static_cast<uint64_t>(INT64_MAX))
     throw Error({.op = source, .message = "too large"});
-  const Json document = parse_json(header, source);
-  const JsonView view(document, source);
   Safetensors result;
   std::vector<Entry> entries;
-  for (const std::string& name : view.keys()) {
-    if (name == kMetadata) {
-      result.metadata = parse_metadata(view[name]);
-    } else {
-      entries.push_back(parse_entry(name, view[name], data_bytes));
+  std::optional<SafetensorsChecksums> checksums;
+  {
+    const Json document = parse_header(header.json, budget, source);
+    const JsonView view(document, source);
+    if (const auto metadata = view.find(kMetadata)) result.metadata = parse_metadata(*metadata);
+    // Before anything else in the header is believed.
+    checksums = take_checksums(result.metadata, header.length, header.json, source);
+    entries.reserve(document.size());
+    for (const std::string& name : view.keys()) {
+      if (name != kMetadata) entries.push_back(parse_entry(name, view[name], data_bytes));
     }
   }
   require_tiling(entries, data_bytes, source);
-  for (const Entry& entry : entries) {
+  if (checksums) checksums->require_count(entries.size(), source);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
     Tensor tensor(entry.type.dtype, entry.type.shape);
-    if (tensor.num_bytes() > 0) read_at(data_begin + entry.begin, tensor.raw(), tensor.num_bytes());
+    const std::string digest = read_tensor(tensor, data_begin + entry.begin, read_at);
+    if (checksums) checksums->require_tensor(i, digest, entry.name, source);
     result.tensors[entry.name] = std::move(tensor);
   }
+  result.has_checksums = checksums.has_value();
   return result;
 }
 
@@ -197,13 +247,17 @@ void write_safetensors(const std::string& path, const std::map<std::string, Tens
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return size_of(a.second.dtype()) > size_of(b.second.dtype());
   });
-  std::string header = "{";
-  if (!metadata.empty()) {
-    std::string pairs;
-    for (const auto& [key, value] : metadata)
-      pairs += (pairs.empty() ? "" : ",") + quote_json(key) + ":" + quote_json(value);
-    header += quote_json(kMetadata) + ":{" + pairs + "}";
+  std::string digests;
+  for (const auto& [name, tensor] : order) {
+    Sha256 hash;
+    hash.update(tensor.raw(), tensor.num_bytes());
+    digests += hash.finish();
   }
+  std::string header = "{";
+  std::string pairs;
+  for (const auto& [key, value] : with_checksums(metadata, digests, path))
+    pairs += (pairs.empty() ? "" : ",") + quote_json(key) + ":" + quote_json(value);
+  header += quote_json(kMetadata) + ":{" + pairs + "}";
   uint64_t begin = 0;
   for (const auto& [name, tensor] : order) {
     append_entry(header, name, tensor, begin);
@@ -211,12 +265,20 @@ void write_safetensors(const std::string& path, const std::map<std::string, Tens
   }
   header += "}";
   header.resize(align_up(header.size(), kLengthBytes), ' ');
+  if (header.size() > kMostHeaderBytes) {
+    throw Error({.op = path,
+                 .argument = "safetensors header",
+                 .expected = "at most " + std::to_string(kMostHeaderBytes) + " bytes",
+                 .got = std::to_string(header.size()),
+                 .fix = "save fewer tensors or shorter metadata"});
+  }
+  std::string length(kLengthBytes, '\0');
+  for (size_t i = 0; i < kLengthBytes; ++i)
+    length[i] = static_cast<char>((header.size() >> (8 * i)) & 0xff);
+  seal_header(length, header);
 
   AtomicFile file(path);
-  unsigned char length[kLengthBytes];
-  for (size_t i = 0; i < kLengthBytes; ++i)
-    length[i] = static_cast<unsigned char>(header.size() >> (8 * i));
-  file.write(length, sizeof length);
+  file.write(length);
   file.write(header);
   for (const auto& [name, tensor] : order) file.write(tensor.raw(), tensor.num_bytes());
   file.commit();

@@ -6,7 +6,6 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/graph/runtime/checkpoint.h"
-#include "keel/graph/runtime/safetensors.h"
 
 namespace keel {
 namespace {
@@ -101,7 +100,7 @@ void Trainer::save(const std::string& path, std::map<std::string, std::string> m
 }
 
 std::map<std::string, std::string> Trainer::resume(const std::string& path) {
-  const Cursor there = cursor_in(read_safetensors(path).metadata, path);
+  const Cursor there = cursor_in(resumable_metadata(path), path);
   const Cursor here = cursor_;
   try {
     open(there);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <unistd.h>
 
@@ -115,6 +116,49 @@ TEST_CASE("bad input: NPU_LOOP_SIZE must be a count even where the flag is given
 TEST_CASE("bad input: KEEL_ISA that does not exist") {
   check_refused({"--steps", "1", "--backend", "npu"}, kWrongArgument, {"KEEL_ISA", "'mmx'"},
                 {{"KEEL_ISA", "mmx"}});
+}
+
+TEST_CASE("bad input: KEEL_LOG that names no level") {
+  for (const char* command : {"train", "info", "graph", "bench", "calibrate"}) {
+    check_error(run_tool({command}, {{"KEEL_LOG", "verbose"}}), kWrongArgument,
+                {"KEEL_LOG", "trace, debug, info, warn, error, off", "'verbose'"});
+  }
+}
+
+TEST_CASE("bad input: a read budget that is no count") {
+  for (const char* value : {"0", "-1", "many", "99999999999999999999"}) {
+    check_refused({"--steps", "1", "--read-budget", value}, kWrongArgument,
+                  {"--read-budget", value});
+    check_refused({"--steps", "1"}, kWrongArgument, {"KEEL_READ_BUDGET_MIB", value},
+                  {{"KEEL_READ_BUDGET_MIB", value}});
+  }
+}
+
+TEST_CASE("bad input: profiles with a damaged number are the file's fault") {
+  const TempFolder profile;
+  const BadFolder data;
+  REQUIRE(run_tool({"train", "--quiet", "--data", data.path(), "--batch", "50", "--steps", "2",
+                    "--profile", profile.path()})
+              .exit_code == 0);
+  REQUIRE(run_tool({"profile", profile.path()}).exit_code == 0);
+  for (const char* name : {"op_summary.csv", "step_trace.csv"}) {
+    const std::string good = read_text(profile.file(name));
+    // Each row's numbers, one after the other.
+    for (size_t at = good.find('\n'); at < good.size(); at += good.size() / 9) {
+      const size_t digit = good.find_first_of("0123456789", at);
+      if (digit == std::string::npos) break;
+      std::string bad = good;
+      bad[digit] = 'x';
+      profile.write(name, bad);
+      const int exit_code = run_tool({"profile", profile.path()}).exit_code;
+      CHECK_MESSAGE(exit_code < 2, name << " with an x at byte " << digit);
+    }
+    std::string bad = good;
+    std::replace(bad.begin() + static_cast<std::ptrdiff_t>(good.find('\n')), bad.end(), '.', 'x');
+    profile.write(name, bad);
+    check_error(run_tool({"profile", profile.path()}), kFailed, {name});
+    profile.write(name, good);
+  }
 }
 
 TEST_CASE("bad input: names that do not exist suggest the nearest") {

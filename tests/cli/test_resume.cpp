@@ -1,11 +1,13 @@
 // `keel train --save` and `--resume`: a training in two parts equals one in a single part.
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include <doctest/doctest.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/safetensors_bytes.h"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -25,10 +27,12 @@ constexpr int kTotal = 45;
 const std::vector<int> kStops = {1,  2,  3,  5,  6,  7,  8,  11, 12, 13,
                                  17, 19, 23, 24, 25, 29, 31, 36, 40, 44};
 
-ToolResult train(const TempFolder& files, const std::string& name, const Words& words) {
+// With a metrics file of its own, or in the one of another run.
+ToolResult train(const TempFolder& files, const std::string& name, const Words& words,
+                 const std::string& metrics = "") {
   Words all = {"train",     "--quiet",
                "--summary", files.file(name + ".json"),
-               "--metrics", files.file(name + ".metrics")};
+               "--metrics", files.file((metrics.empty() ? name : metrics) + ".metrics")};
   all.insert(all.end(), words.begin(), words.end());
   return run_tool(all);
 }
@@ -58,10 +62,10 @@ void check_every_stop(const Words& model) {
     // Model, optimizer, batch, seed and data come from the file.
     part = train(files, "second",
                  {model[0], model[1], "--resume", file, "--steps", std::to_string(kTotal),
-                  "--loop-size", loop_size});
+                  "--loop-size", loop_size},
+                 "first");
     REQUIRE_MESSAGE(part.exit_code == 0, part.err);
-    CHECK(read_text(files.file("first.metrics")) + read_text(files.file("second.metrics")) ==
-          expected);
+    CHECK(read_text(files.file("first.metrics")) == expected);
     const auto second = read_json(files.file("second.json"));
     CHECK(second.at("state_sha256") == whole.at("state_sha256"));
     CHECK(second.at("test_accuracy") == whole.at("test_accuracy"));
@@ -110,11 +114,10 @@ TEST_CASE("resume: a training that Ctrl-C ended goes on as if it had not been") 
   REQUIRE_MESSAGE(cut.exit_code == 130, cut.err);
   const int done = read_json(files.file("first.json")).at("steps");
   const std::string total = std::to_string(done + 30);
-  REQUIRE(train(files, "second", {"--resume", files.file("states"), "--steps", total}).exit_code ==
-          0);
+  REQUIRE(train(files, "second", {"--resume", files.file("states"), "--steps", total}, "first")
+              .exit_code == 0);
   REQUIRE(train(files, "whole", with(base, {"--steps", total})).exit_code == 0);
-  CHECK((read_text(metrics) + read_text(files.file("second.metrics")) ==
-         read_text(files.file("whole.metrics"))));
+  CHECK(read_text(metrics) == read_text(files.file("whole.metrics")));
   CHECK(read_json(files.file("second.json")).at("state_sha256") ==
         read_json(files.file("whole.json")).at("state_sha256"));
 }
@@ -174,11 +177,41 @@ TEST_CASE("resume: files that are missing or damaged or too old are refused") {
     REQUIRE(at != std::string::npos);
     return changed.replace(at, from.size(), to);
   };
-  refused(renamed("cursor_position", "cursor_positiom"), {"cursor_position"});
-  refused(renamed("data_sha256", "data_sha255"), {"data_sha256"});
-  refused(renamed("\"batch\":\"16\"", "\"batch\":\"1x\""), {"batch", "1x"});
-  refused(renamed("\"cursor_position\":\"80\"", "\"cursor_position\":\"81\""), {"position", "81"});
-  refused(renamed("\"model\":\"softmax\"", "\"model\":\"softmix\""), {"softmix"});
+  const auto refused_and_sealed = [&](const std::string& from, const std::string& to,
+                                      const Words& parts) {
+    refused(renamed(from, to), {"checksum"});
+    refused(with_right_checksums(renamed(from, to)), parts);
+  };
+  refused_and_sealed("cursor_position", "cursor_positiom", {"cursor_position"});
+  refused_and_sealed("data_sha256", "data_sha255", {"data_sha256"});
+  refused_and_sealed("\"batch\":\"16\"", "\"batch\":\"1x\"", {"batch", "1x"});
+  refused_and_sealed("\"batch\":\"16\"", "\"batch\":\"-1\"", {"batch", "-1"});
+  refused_and_sealed("\"batch\":\"16\"", "\"batch\":\"18\"", {"cursor_position", "80"});
+  refused_and_sealed("\"lr\":\"0.5\"", "\"lr\":\"nan\"", {"lr", "nan"});
+  refused_and_sealed("\"cursor_position\":\"80\"", "\"cursor_position\":\"81\"",
+                     {"position", "81"});
+  refused_and_sealed("\"cursor_position\":\"80\"", "\"cursor_position\":\"96\"",
+                     {"position", "96"});
+  refused_and_sealed("\"cursor_epoch\":\"0\"", "\"cursor_epoch\":\"7\"", {"epoch", "7"});
+  refused_and_sealed("\"step\":\"5\"", "\"step\":\"6\"", {"80"});
+  refused_and_sealed("\"model\":\"softmax\"", "\"model\":\"softmix\"", {"softmix"});
+  // The states themselves.
+  const auto little_endian = [](int64_t value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  for (const int64_t step : {int64_t{6}, int64_t{-5}, std::numeric_limits<int64_t>::min()}) {
+    const std::string changed = replaced(bytes, little_endian(5) + little_endian(0),
+                                         little_endian(step) + little_endian(0));
+    refused(changed, {"keel/step", "checksum"});
+    refused(with_right_checksums(changed), {"keel/step", std::to_string(step)});
+  }
+  std::string not_a_number = bytes;
+  not_a_number.replace(bytes.size() - 4, 4, std::string("\x00\x00\xc0\x7f", 4));
+  refused(not_a_number, {"'w'", "checksum"});
+  refused(with_right_checksums(not_a_number), {"'w'", "NaN", "--allow-non-finite"});
+  std::ofstream(files.file("nan"), std::ios::binary) << with_right_checksums(not_a_number);
+  CHECK(train(files, "nan", {"--resume", files.file("nan"), "--steps", "5", "--allow-non-finite"})
+            .exit_code == 0);
 }
 
 TEST_SUITE_END();

@@ -5,10 +5,10 @@
 #include <set>
 
 #include <doctest/doctest.h>
-#include <openssl/evp.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/safetensors_bytes.h"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -76,18 +76,6 @@ struct States {
   std::string data;
 };
 
-std::string sha256(const std::string& bytes) {
-  unsigned char digest[32];
-  unsigned int size = 0;
-  REQUIRE(EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) == 1);
-  std::string text;
-  for (const unsigned char byte : digest) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
-
 // As the summary's state_sha256 is defined.
 std::string hash_of(const States& states) {
   const std::map<std::string, std::string> dtypes = {{"F32", "f32"}, {"I64", "i64"}};
@@ -97,7 +85,7 @@ std::string hash_of(const States& states) {
     for (const auto& dim : entry.at("shape")) dims += (dims.empty() ? "" : ", ") + dim.dump();
     text += name + "\n" + dtypes.at(entry.at("dtype")) + "[" + dims + "]\n" + states.bytes(name);
   }
-  return sha256(text);
+  return sha256_by_openssl(text);
 }
 
 // Share of the test images whose largest logit is at their class, from the saved softmax weights.
@@ -398,13 +386,23 @@ TEST_CASE("train: file names may hold commas and equal signs") {
   }
 }
 
-TEST_CASE("train: a loss that is no number is null in both files") {
+TEST_CASE("train: a loss that is no number is null in both files and warned of") {
   const Runs runs(200, 50);
-  const json summary =
-      runs.train({"--model", "mlp", "--lr", "1e6", "--batch", "20", "--steps", "6"});
+  const ToolResult result =
+      run_tool({"train", "--data", runs.data_folder(), "--model", "mlp", "--lr", "1e6", "--batch",
+                "20", "--steps", "6", "--summary", runs.file("summary"), "--metrics",
+                runs.file("metrics"), "--save", runs.file("states")});
+  CHECK(result.exit_code == 0);
+  const json summary = read_json(runs.file("summary"));
   CHECK(summary.at("train_loss").is_null());
   const auto rows = read_json_lines(runs.file("metrics"));
   REQUIRE(rows.size() == 6);
   CHECK(rows.front().at("loss").is_number_float());
   CHECK(rows.back().at("loss").is_null());
+  const auto bad = std::find_if(rows.begin(), rows.end(),
+                                [](const json& row) { return row.at("loss").is_null(); });
+  CHECK(summary.at("first_non_finite_step") == bad->at("step"));
+  CHECK(summary.at("warnings").size() == 1);
+  CHECK(result.err.find("keel: warning: step " + bad->at("step").dump()) == 0);
+  CHECK(lines_of(result.err).size() == 1);
 }

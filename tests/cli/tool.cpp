@@ -79,7 +79,8 @@ ToolResult run_program(const std::string& program, const Words& words, const Var
   return {exit_code_of(status), read_text(out), read_text(err)};
 }
 
-ToolResult run_tool_until(const Words& words, const std::function<bool()>& when, int signals) {
+ToolResult run_tool_until(const Words& words, const std::function<bool()>& when, int signals,
+                          int signal) {
   const TempFolder temp;
   const std::string out = temp.file("out");
   const std::string err = temp.file("err");
@@ -88,12 +89,18 @@ ToolResult run_tool_until(const Words& words, const std::function<bool()>& when,
   int sent = 0;
   while (waitpid(process, &status, WNOHANG) != process) {
     if (sent < signals && when()) {
-      kill(process, SIGINT);
+      kill(process, signal);
       ++sent;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return {exit_code_of(status), read_text(out), read_text(err)};
+}
+
+ToolResult run_bash(const std::string& line, const Words& words, const Variables& variables) {
+  Words all = {"-c", line, KEEL_TOOL};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_program("/bin/bash", all, variables);
 }
 
 std::string read_text(const std::string& path) {

@@ -2,6 +2,7 @@
 #ifndef KEEL_TESTS_CLI_TOOL_H
 #define KEEL_TESTS_CLI_TOOL_H
 
+#include <csignal>
 #include <functional>
 #include <map>
 #include <string>
@@ -27,9 +28,13 @@ ToolResult run_tool(const Words& words, const Variables& variables = {});
 ToolResult run_program(const std::string& program, const Words& words,
                        const Variables& variables = {});
 
-// The tool, sent SIGINT once, or a few times in turn, as soon as `when` says so (asked every
+// The tool, sent a signal once, or a few times in turn, as soon as `when` says so (asked every
 // millisecond).
-ToolResult run_tool_until(const Words& words, const std::function<bool()>& when, int signals = 1);
+ToolResult run_tool_until(const Words& words, const std::function<bool()>& when, int signals = 1,
+                          int signal = SIGINT);
+
+// A line of bash, with the tool as $0 and `words` as "$@".
+ToolResult run_bash(const std::string& line, const Words& words, const Variables& variables = {});
 
 std::string read_text(const std::string& path);
 std::vector<std::string> lines_of(const std::string& text);

@@ -100,7 +100,7 @@ TEST_CASE("a compressed file of 4 MB that is or claims 4 GiB of images is refuse
     const PeakMemory memory;
     const std::string error = error_of([&] { read_idx(path, 3); });
     CHECK(contains(error, "need 4288480000 bytes, the limit is 268435456"));
-    CHECK(contains(error, "--max-data-bytes"));
+    CHECK(contains(error, "--read-budget"));
     CHECK(memory.grown() < 16 * kMiB);
   }
 }

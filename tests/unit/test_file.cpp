@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
@@ -201,6 +202,73 @@ TEST_CASE("a write that fails half way keeps the old file and removes its tempor
   CHECK(message == (folder / "f") + ": cannot write: File too large");
   CHECK(slurp(folder / "f") == "old");
   CHECK(folder.names() == Names{"f"});
+}
+
+TEST_CASE("a write beyond the limit on file sizes is an error where nobody handles the signal") {
+  const Folder folder;
+  struct rlimit before {};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_DFL);
+    struct rlimit small = before;
+    small.rlim_cur = 4096;
+    setrlimit(RLIMIT_FSIZE, &small);
+    const std::string message =
+        error_of([&] { keel::write_file_atomically(folder / "f", std::string(10000, 'x')); });
+    _exit(contains(message, "File too large") ? 7 : 8);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(folder.names().empty());
+}
+
+TEST_CASE("the temporary file of a killed write is removed by the next one") {
+  const Folder folder;
+  const auto begin_write = [&](const char* name) {
+    int ready[2];
+    REQUIRE(pipe(ready) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      AtomicFile file(folder / name);
+      file.write("half");
+      const char done = 1;
+      if (write(ready[1], &done, 1) != 1) _exit(1);
+      pause();
+    }
+    char done = 0;
+    REQUIRE(read(ready[0], &done, 1) == 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+  };
+  const auto end = [](pid_t child) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  };
+  const pid_t killed = begin_write("a");
+  const pid_t alive = begin_write("b");
+  end(killed);
+  const std::string dead = std::to_string(killed);
+  // Of this process's number, as in a container where each run has the same; and files of others.
+  spill(folder / (".c." + std::to_string(getpid()) + ".9.keel-tmp"), "");
+  const Names others = {".." + dead + ".0.keel-tmp", ".a." + dead + ".0.tmp",
+                        ".a." + dead + ".x.keel-tmp", ".a.0.0.keel-tmp",
+                        "a." + dead + ".0.keel-tmp"};
+  for (const std::string& name : others) spill(folder / name, "");
+  AtomicFile open_here(folder / "d");
+  CHECK(folder.names().size() == others.size() + 4 - 2);
+  keel::write_file_atomically(folder / "f", "x");
+  const Names names = folder.names();
+  CHECK(names.size() == others.size() + 3);  // b's and d's temporaries, and f
+  for (const std::string& name : others)
+    CHECK(std::find(names.begin(), names.end(), name) != names.end());
+  end(alive);
+  open_here.write("whole");
+  open_here.commit();
+  CHECK(slurp(folder / "d") == "whole");
 }
 
 TEST_CASE("long names can be written") {

@@ -198,4 +198,23 @@ TEST_CASE("a view gives checked values") {
   CHECK(view["d"].error("a prime").info().expected == "a prime");
 }
 
+TEST_CASE("json documents that take too much memory are refused before they take it") {
+  const std::string small = R"({"a":[1,2,{"b":"c"}]})";
+  CHECK(keel::parse_json(small, "j", 4096) == keel::parse_json(small, "j"));
+  const auto repeated = [](const std::string& part, size_t times) {
+    std::string text;
+    for (size_t i = 0; i < times; ++i) text += (i > 0 ? "," : "") + part;
+    return text;
+  };
+  std::string members;
+  for (int i = 0; i < 4000; ++i) members += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":0";
+  for (const std::string& text :
+       {"[" + repeated("[]", 20000) + "]", "[" + repeated("0", 30000) + "]", "{" + members + "}",
+        "\"" + std::string(300000, 'x') + "\"", "[" + std::string(300000, ' ') + "]",
+        "[1" + std::string(300000, '0') + "]", "[" + repeated("\"\"", 20000) + "]"}) {
+    CAPTURE(text.substr(0, 20));
+    CHECK_THROWS_AS(keel::parse_json(text, "j", 1 << 18), keel::JsonTooLarge);
+  }
+}
+
 TEST_SUITE_END();

@@ -1,10 +1,12 @@
 // Logging: levels and the sink of the program's own.
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/registry.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/log.h"
 
@@ -48,6 +50,24 @@ TEST_CASE("levels have names") {
   CHECK_THROWS_WITH(static_cast<void>(keel::parse_log_level("wran")),
                     "log level: expected one of trace, debug, info, warn, error, off, got 'wran'; "
                     "did you mean 'warn'?");
+}
+
+TEST_CASE("KEEL_LOG that names no level is an error") {
+  const char* old = std::getenv("KEEL_LOG");
+  const std::string before = old == nullptr ? "" : old;
+  unsetenv("KEEL_LOG");
+  CHECK(keel::log_level_in_environment() == keel::LogLevel::kWarn);
+  setenv("KEEL_LOG", "debug", 1);
+  CHECK(keel::log_level_in_environment() == keel::LogLevel::kDebug);
+  setenv("KEEL_LOG", "loud", 1);
+  const char* expected =
+      "KEEL_LOG: expected one of trace, debug, info, warn, error, off, got 'loud'";
+  CHECK_THROWS_WITH(static_cast<void>(keel::log_level_in_environment()), expected);
+  CHECK_THROWS_WITH(static_cast<void>(keel::device("ref")), expected);
+  if (old == nullptr)
+    unsetenv("KEEL_LOG");
+  else
+    setenv("KEEL_LOG", before.c_str(), 1);
 }
 
 TEST_SUITE_END();

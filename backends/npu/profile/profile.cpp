@@ -11,6 +11,15 @@ namespace keel::npu {
 namespace {
 
 constexpr int64_t kLastStep = 1000000;
+constexpr const char* kOpSummary = "op_summary.csv";
+constexpr const char* kOpStatistic = "op_statistic.csv";
+constexpr const char* kStepTrace = "step_trace.csv";
+constexpr const char* kTimeline = "timeline.json";
+constexpr const char* kAdvice = "advice.txt";
+
+std::string path_in(const std::string& directory, const char* name) {
+  return directory + "/" + name;
+}
 
 [[noreturn]] void wrong(const std::string& argument, const std::string& expected,
                         const std::string& got) {
@@ -59,12 +68,21 @@ void write_profile(const Program& program, const ProfileOptions& options) {
   check(options);
   make_folder(options.directory);
   const StepClock clock = make_step_clock(*npu, options);
-  const std::string folder = options.directory + "/";
-  write_file_atomically(folder + "op_summary.csv", op_summary(*npu, clock));
-  write_file_atomically(folder + "op_statistic.csv", op_statistic(*npu, clock));
-  write_file_atomically(folder + "step_trace.csv", step_trace(clock));
-  write_file_atomically(folder + "timeline.json", timeline(*npu, clock, options));
-  write_file_atomically(folder + "advice.txt", advice(*npu, clock));
+  const auto write = [&](const char* name, const std::string& text) {
+    write_file_atomically(path_in(options.directory, name), text);
+  };
+  write(kOpSummary, op_summary(*npu, clock));
+  write(kOpStatistic, op_statistic(*npu, clock));
+  write(kStepTrace, step_trace(clock));
+  write(kTimeline, timeline(*npu, clock, options));
+  write(kAdvice, advice(*npu, clock));
+}
+
+std::vector<std::string> profile_files(const std::string& directory) {
+  std::vector<std::string> files;
+  for (const char* name : {kOpSummary, kOpStatistic, kStepTrace, kTimeline, kAdvice})
+    files.push_back(path_in(directory, name));
+  return files;
 }
 
 }  // namespace keel::npu

@@ -46,6 +46,8 @@ struct ProfileOptions {
 // Writes the five files. Throws Error for a program of another backend, steps that are out of
 // range, and files that cannot be written.
 KEEL_API void write_profile(const Program& program, const ProfileOptions& options);
+// Their paths.
+KEEL_API std::vector<std::string> profile_files(const std::string& directory);
 
 // What the files of a folder say, as a table for people. Throws Error for files that are missing or
 // damaged.

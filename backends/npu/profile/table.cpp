@@ -38,7 +38,7 @@ class CsvTable {
     return rows_[row + 1][it->second];
   }
   double number(size_t row, const std::string& column) const {
-    return parse_number(text(row, column), path_ + ": " + column);
+    return parse_in_file(path_, [&] { return parse_number(text(row, column), column); });
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "cli/bench/page.h"
 #include "cli/commands.h"
+#include "cli/output_files.h"
 
 namespace keel_cli {
 namespace {
@@ -54,12 +55,11 @@ int run_suite(const Suite& suite, const std::vector<std::string>& words) {
   }
   const std::string json = line.text("json").value_or("");
   const std::string html = line.text("html").value_or("");
-  if (!json.empty() && json == html) {
-    throw keel::Error({.op = "--html",
-                       .argument = html,
-                       .message = "is the file of --json, too",
-                       .kind = keel::ErrorKind::kInvalidArgument});
+  std::vector<NamedFile> inputs = preset_files("");
+  if (const auto data = line.text("data")) {
+    for (NamedFile& file : data_files(*data)) inputs.push_back(std::move(file));
   }
+  require_distinct({{"--json", json}, {"--html", html}}, inputs);
   require_writable("--json", json);
   require_writable("--html", html);
   const keel::Json result = measure(suite, line);

@@ -1,7 +1,9 @@
-#include "cli/progress.h"
+#include "cli/train/progress.h"
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <iostream>
+#include <poll.h>
 #include <unistd.h>
 
 #include <fmt/core.h>
@@ -39,12 +41,25 @@ void Progress::print(int64_t done, double loss, double seconds) {
       fmt::format("step {}/{}  loss {:.4f}  {:.0f} images/s  {:.0f} s left", done, total_, loss,
                   rate * static_cast<double>(batch_), left);
   if (!terminal_) {
-    std::cout << text << std::endl;
-    return;
+    std::cout << text << "\n";
+  } else {
+    clear();
+    std::cout << (color_ ? "\033[36m" + text + "\033[0m" : text);
+    shown_ = true;
   }
-  clear();
-  std::cout << (color_ ? "\033[36m" + text + "\033[0m" : text) << std::flush;
-  shown_ = true;
+  flush();
+}
+
+void Progress::flush() {
+  if (std::cout.flush() || reader_gone_) return;
+  pollfd out{STDOUT_FILENO, 0, 0};
+  reader_gone_ = poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+  if (!reader_gone_) return;  // a full disk, say: an error when the command ends
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  dup2(nowhere, STDOUT_FILENO);
+  close(nowhere);
+  std::cout.clear();
 }
 
 void Progress::clear() {
@@ -55,7 +70,8 @@ void Progress::clear() {
 void Progress::line(const std::string& text) {
   if (quiet_) return;
   clear();
-  std::cout << text << std::endl;
+  std::cout << text << "\n";
+  flush();
 }
 
 }  // namespace keel_cli

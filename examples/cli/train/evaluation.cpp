@@ -1,4 +1,4 @@
-#include "cli/evaluation.h"
+#include "cli/train/evaluation.h"
 
 #include <algorithm>
 

@@ -1,8 +1,13 @@
-#include "cli/train_options.h"
+#include "cli/train/train_options.h"
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
+
+#include <keel/backends/npu/profile/profile.h>
+
+#include "cli/output_files.h"
 
 namespace keel_cli {
 namespace {
@@ -33,7 +38,6 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
   flags.data = read_data(line);
-  flags.max_data_bytes = line.integer("max-data-bytes", 1).value_or(0);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
   if (const auto& saved = flags.resume) {
     const auto given = [&](const char* flag, const std::string& value) {
@@ -102,14 +106,36 @@ void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
   }
 }
 
+// No file that is written may be another one, or one that is read.
+void require_own_files(const CommandLine& line, const TrainFlags& flags, const std::string& data) {
+  const auto preset = line.text("preset").value_or("");
+  const auto profile = line.text("profile").value_or("");
+  const auto resume = line.text("resume").value_or("");
+  if (line.has("replace") && (resume.empty() || flags.save.empty())) {
+    throw keel::Error({.op = "--replace",
+                       .message = "is about a file that is both resumed and saved",
+                       .fix = "give --resume and --save, or drop it",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  std::vector<NamedFile> outputs = {{"--metrics", flags.metrics}, {"--summary", flags.summary}};
+  if (!profile.empty()) {
+    for (const std::string& path : keel::npu::profile_files(profile))
+      outputs.push_back({"--profile", path});
+  }
+  // --save replaces its file at once and whole, so the one that is resumed may be meant.
+  if (line.has("replace")) require_distinct(outputs, {{"--resume", resume}});
+  outputs.push_back({"--save", flags.save});
+  if (!line.has("replace")) require_distinct(outputs, {{"--resume", resume}});
+  std::vector<NamedFile> inputs = data_files(data);
+  for (NamedFile& file : preset_files(preset)) inputs.push_back(std::move(file));
+  require_distinct(outputs, inputs);
+}
+
 }  // namespace
 
 void declare_train_flags(CommandLine& line) {
   declare_run_flags(line);
   declare_precision_flag(line);
-  line.add(
-      "max-data-bytes", "N",
-      "memory that one compressed file of --data may fill (16 times its size, at least 256 MiB)");
   line.add("batch", "N", "images a step (100)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");
@@ -120,22 +146,37 @@ void declare_train_flags(CommandLine& line) {
       "steps in one launch, found by trying, or as many as take TIME (NPU_LOOP_SIZE, else 100)");
   line.add("seed", "N", "of initial values and the shuffle (0)");
   line.add("no-cache", "", "do not keep a training set of up to 256 MiB on the device");
-  line.add("metrics", "FILE", "JSON lines, one object a step: step, epoch, loss");
+  line.add("metrics", "FILE",
+           "JSON lines, one object a step: step, epoch, loss; --resume goes on in it");
   line.add("summary", "FILE", "one JSON object about the run");
   line.add("save", "FILE", "all states and the place in the data, as safetensors");
   line.add("resume", "FILE",
            "go on from a file of --save; steps and epochs count from the beginning");
+  line.add("replace", "", "--save may name the file of --resume, which stays whole until then");
+  line.add("allow-non-finite", "",
+           "let states that hold NaN replace a file of finite ones, or be resumed");
+  line.add("read-budget", "MIB",
+           "memory that a file may take beyond its data (KEEL_READ_BUDGET_MIB, else 256)");
   line.add("preset", "NAME|FILE", "the NPU to model (KEEL_NPU_PRESET, else ascend910b1)");
   line.add("block-dim", "N", "most blocks of a launch on the NPU (what the prices favour)");
   line.add("profile", "DIR", "where the modelled NPU's time goes: tables, timeline, advice");
   line.add("profile-steps", "A-B", "the steps in the profile (1-3)");
-  line.add("quiet", "", "print nothing but errors");
+  line.add("quiet", "", "print nothing but errors and warnings");
 }
 
 TrainFlags read_train_flags(const CommandLine& line) {
   TrainFlags flags;
+  flags.metrics = line.text("metrics").value_or("");
+  flags.summary = line.text("summary").value_or("");
+  flags.save = line.text("save").value_or("");
+  require_own_files(line, flags, line.text("data").value_or(kDigits));
+  if (const auto mib = line.integer("read-budget", 1, kMost))
+    keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
+  keel::read_budget();  // a wrong environment variable is an error before anything is done
   if (const auto resume = line.text("resume")) flags.resume.emplace(*resume);
   read_identity(line, flags);
+  // Once more with the data that the resumed file names.
+  require_own_files(line, flags, flags.data);
   flags.backend = read_backend(line);
   flags.epochs = line.integer("epochs", 1, kMost);
   flags.steps = line.integer("steps", 1, kMost);
@@ -149,9 +190,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   if (const auto size = line.text("loop-size")) read_loop_size(*size, flags);
   flags.loop_size.value();  // a wrong environment variable is an error before anything is done
   flags.threads = read_threads(line);
-  flags.metrics = line.text("metrics").value_or("");
-  flags.summary = line.text("summary").value_or("");
-  flags.save = line.text("save").value_or("");
+  flags.allow_non_finite = line.has("allow-non-finite");
   flags.cache = !line.has("no-cache");
   flags.quiet = line.has("quiet");
   read_npu_flags(line, flags);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cli/run_flags.h"
-#include "cli/saved_run.h"
+#include "cli/train/saved_run.h"
 #include "models/classifier.h"
 
 namespace keel_cli {
@@ -16,7 +16,6 @@ namespace keel_cli {
 struct TrainFlags {
   const keel_examples::Model* model = nullptr;
   std::string data = kDigits;
-  int64_t max_data_bytes = 0;  // of one file, uncompressed; 0: judged by its size
   std::string backend = "npu";
   std::string optimizer = "sgd";
   std::string precision = keel::kDefaultPrecision;
@@ -32,6 +31,7 @@ struct TrainFlags {
   std::string summary;
   std::string save;
   std::optional<SavedRun> resume;  // what the training goes on from
+  bool allow_non_finite = false;   // save over finite states, resume from others
   bool cache = true;               // whether a small training set is kept on the device
   bool quiet = false;
   std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1

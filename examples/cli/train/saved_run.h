@@ -15,7 +15,8 @@ namespace keel_cli {
 
 class SavedRun {
  public:
-  // Throws keel::Error for a file that is missing, damaged, or not from `keel train`.
+  // Throws keel::Error for a file that is missing, damaged, without checksums, or not from
+  // `keel train`.
   explicit SavedRun(std::string path);
 
   const std::string& path() const noexcept { return path_; }
@@ -30,10 +31,15 @@ class SavedRun {
   void require_same(const std::string& flag, const std::optional<std::string>& given) const;
   // The same for the training data.
   void require_same_data(const std::string& folder, const std::string& sha256) const;
+  // Throws keel::Error where the place in the data is not the one after step() steps.
+  void require_place(int64_t steps_per_epoch, int64_t batch) const;
+  // Throws keel::Error naming the first state that holds NaN or an infinity.
+  void require_finite() const;
 
  private:
   std::string path_;
   std::map<std::string, std::string> metadata_;
+  std::optional<std::string> non_finite_state_;
 };
 
 // SHA-256 over the images and labels of a set: what tells two sets apart.

@@ -18,11 +18,15 @@ class Progress {
   void step(int64_t done, double loss);
   // A line of its own, above the one that renews itself.
   void line(const std::string& text);
+  // Whether the reader of standard output went away (`| head -1`). What is printed after that is
+  // thrown away.
+  bool reader_gone() const noexcept { return reader_gone_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   void print(int64_t done, double loss, double seconds);
   void clear();
+  void flush();
 
   int64_t total_;
   int64_t batch_;
@@ -31,6 +35,7 @@ class Progress {
   bool terminal_;
   bool color_;
   bool shown_ = false;
+  bool reader_gone_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point next_;
 };

@@ -1,0 +1,25 @@
+#include "cli/errors.h"
+
+#include <iostream>
+#include <mutex>
+
+#include <keel/core/base/printable.h>
+
+namespace keel_cli {
+namespace {
+
+// What other libraries say may be of any size, and hold anything.
+constexpr size_t kMostOfMessage = 8000;
+
+void print_line(const char* kind, const std::string& text) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::cerr << "keel: " << kind << ": " << keel::printable(text, kMostOfMessage) << "\n";
+}
+
+}  // namespace
+
+void print_error(const std::exception& error) { print_line("error", error.what()); }
+void print_warning(const std::string& message) { print_line("warning", message); }
+
+}  // namespace keel_cli

@@ -1,0 +1,184 @@
+#include "cli/train/metrics_file.h"
+
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <poll.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include <keel/core/base/json.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+namespace keel_cli {
+namespace {
+
+constexpr auto kPeriod = std::chrono::milliseconds(250);
+constexpr size_t kEnough = size_t{1} << 16;  // bytes that are worth a write before the period ends
+constexpr size_t kMost = size_t{1} << 24;    // bytes that wait; then the training does
+constexpr int kPollMs = 100;
+// How long a full pipe is waited for once the training is to stop.
+constexpr int kMostPollsWhenStopping = 20;
+
+keel::Error metrics_error(const std::string& path, const std::string& message,
+                          const std::string& fix = "") {
+  return keel::Error({.op = "--metrics", .argument = path, .message = message, .fix = fix});
+}
+
+std::string reason(int code) { return std::generic_category().message(code); }
+
+template <class Call>
+auto retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+// Whether the file's last line lacks its end, as after a power failure.
+bool ends_within_line(const std::string& path, off_t size) {
+  if (size == 0) return false;
+  const int file = retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (file < 0) return false;
+  char last = '\n';
+  const ssize_t got = retry([&] { return ::pread(file, &last, 1, size - 1); });
+  ::close(file);
+  return got == 1 && last != '\n';
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& path, bool append, MetricsFileEvents events)
+    : path_(path), events_(std::move(events)) {
+  if (path_.empty()) return;
+  try {
+    open(append);
+    writer_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    ::close(descriptor_);
+    throw metrics_error(path_, std::string("no thread can be started for it: ") + error.what());
+  } catch (...) {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    throw;
+  }
+}
+
+MetricsFile::~MetricsFile() { close(); }
+
+void MetricsFile::open(bool append) {
+  // Opening a pipe without O_NONBLOCK would wait for its reader.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  descriptor_ = retry([&] { return ::open(path_.c_str(), kFlags, 0666); });
+  struct stat status {};
+  if (descriptor_ < 0 && errno == ENXIO && ::stat(path_.c_str(), &status) == 0 &&
+      S_ISFIFO(status.st_mode))
+    throw metrics_error(path_, "is a pipe that nobody reads", "start its reader first");
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0)
+    throw metrics_error(path_, "cannot be written: " + reason(errno));
+  regular_ = S_ISREG(status.st_mode);
+  if (!regular_) return;
+  lock();
+  if (!append && retry([&] { return ::ftruncate(descriptor_, 0); }) != 0)
+    throw metrics_error(path_, "cannot be emptied: " + reason(errno));
+  if (append && ends_within_line(path_, status.st_size)) lines_ = "\n";
+}
+
+void MetricsFile::lock() const {
+  if (retry([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0) return;
+  // Some file systems have no locks.
+  if (errno != EWOULDBLOCK) return;
+  throw metrics_error(path_, "another process writes it", "give each training a file of its own");
+}
+
+void MetricsFile::write(int64_t step, int64_t epoch, double loss) {
+  if (!writer_.joinable()) return;
+  std::string line = "{\"step\":" + std::to_string(step) + ",\"epoch\":" + std::to_string(epoch) +
+                     ",\"loss\":" + keel::format_float(static_cast<float>(loss)) + "}\n";
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (failed_) return;
+  lines_ += line;
+  if (lines_.size() < kEnough) return;
+  changed_.notify_all();
+  while (lines_.size() > kMost && !failed_ && !events_.stopping()) changed_.wait_for(lock, kPeriod);
+}
+
+void MetricsFile::close() {
+  if (!writer_.joinable()) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
+  const int closed = ::close(std::exchange(descriptor_, -1));
+  // A file system over the network may tell of a full disk only now.
+  if (closed != 0 && errno != EINTR && !failed_) fail(errno);
+}
+
+void MetricsFile::run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait_for(lock, kPeriod, [&] { return closing_ || lines_.size() >= kEnough; });
+    const bool last = closing_;
+    std::string lines;
+    lines.swap(lines_);
+    lock.unlock();
+    const bool written = lines.empty() || write_whole(lines);
+    lock.lock();
+    if (!written) {
+      failed_ = true;
+      lines_.clear();
+    }
+    changed_.notify_all();
+    if (!written || last) return;
+  }
+}
+
+// A regular file never keeps a part of a line.
+bool MetricsFile::write_whole(const std::string& lines) {
+  const off_t begin = regular_ ? ::lseek(descriptor_, 0, SEEK_END) : 0;
+  size_t done = 0;
+  while (done < lines.size()) {
+    const ssize_t count =
+        retry([&] { return ::write(descriptor_, lines.data() + done, lines.size() - done); });
+    if (count >= 0) {
+      done += static_cast<size_t>(count);
+    } else if (errno == EAGAIN) {
+      if (!wait_for_room()) return false;
+    } else {
+      const int code = errno;
+      const size_t line_end = lines.rfind('\n', done == 0 ? 0 : done - 1);
+      const size_t whole = done == 0 || line_end == std::string::npos ? 0 : line_end + 1;
+      if (regular_ && begin >= 0) {
+        static_cast<void>(
+            retry([&] { return ::ftruncate(descriptor_, begin + static_cast<off_t>(whole)); }));
+      }
+      fail(code);
+      return false;
+    }
+  }
+  return true;
+}
+
+// False where the training is to stop and the reader does not read.
+bool MetricsFile::wait_for_room() {
+  for (int polls = 0; polls < kMostPollsWhenStopping;) {
+    pollfd file{descriptor_, POLLOUT, 0};
+    if (::poll(&file, 1, kPollMs) > 0) return true;  // room, or an error that write() will name
+    if (events_.stopping()) ++polls;
+  }
+  events_.on_failure(metrics_error(path_, "its reader has stopped reading; lines are missing"));
+  return false;
+}
+
+void MetricsFile::fail(int code) {
+  if (code == EPIPE) {
+    events_.on_closed_pipe();
+    return;
+  }
+  events_.on_failure(metrics_error(
+      path_, "cannot be written: " + reason(code) + "; the training goes on without it"));
+}
+
+}  // namespace keel_cli

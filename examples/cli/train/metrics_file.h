@@ -1,0 +1,63 @@
+// MetricsFile: one JSON object a line and step, in a file, a pipe or a device. Lines are handed to
+// a thread of its own, which writes them whole and at least every second, so that neither a slow
+// disk nor a slow reader holds up the training. A regular file is locked: two trainings cannot
+// write one. A write that fails is told of at once and ends the writing, never the training. Used
+// by one thread; the callbacks come on the file's own.
+#ifndef KEEL_EXAMPLES_CLI_TRAIN_METRICS_FILE_H
+#define KEEL_EXAMPLES_CLI_TRAIN_METRICS_FILE_H
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include <keel/keel.h>
+
+namespace keel_cli {
+
+struct MetricsFileEvents {
+  std::function<void(const keel::Error&)> on_failure;  // once
+  std::function<void()> on_closed_pipe;                // instead: the reader went away
+  std::function<bool()> stopping;  // asked while a pipe is full: whether to stop waiting for it
+};
+
+class MetricsFile {
+ public:
+  // No path: nothing is written. A file that is there is emptied, or gone on with where `append`.
+  // Throws keel::Error where it cannot be opened, where another process writes it, and for a pipe
+  // that nobody reads.
+  MetricsFile(const std::string& path, bool append, MetricsFileEvents events);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  void write(int64_t step, int64_t epoch, double loss);
+  // Returns when every line is written, or writing has failed.
+  void close();
+
+ private:
+  void open(bool append);
+  void lock() const;
+  void run();
+  bool write_whole(const std::string& lines);
+  bool wait_for_room();
+  void fail(int code);
+
+  const std::string path_;
+  const MetricsFileEvents events_;
+  int descriptor_ = -1;
+  bool regular_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string lines_;  // not written yet
+  bool closing_ = false;
+  bool failed_ = false;
+  std::thread writer_;
+};
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_TRAIN_METRICS_FILE_H

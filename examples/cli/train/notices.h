@@ -1,0 +1,57 @@
+// Notices: what went wrong in a training that goes on all the same. Each error and warning is
+// printed at once, kept for the summary, and an error makes the command fail in the end. Any
+// thread.
+#ifndef KEEL_EXAMPLES_CLI_TRAIN_NOTICES_H
+#define KEEL_EXAMPLES_CLI_TRAIN_NOTICES_H
+
+#include <exception>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cli/errors.h"
+
+namespace keel_cli {
+
+class Notices {
+ public:
+  void report(const std::exception& error) {
+    print_error(error);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    errors_.emplace_back(error.what());
+  }
+  void warn(const std::string& message) {
+    print_warning(message);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    warnings_.push_back(message);
+  }
+  // Runs `action`; whether it got by without an error, which is reported.
+  template <class Action>
+  bool attempt(Action action) {
+    try {
+      action();
+      return true;
+    } catch (const std::exception& error) {
+      report(error);
+      return false;
+    }
+  }
+
+  std::vector<std::string> errors() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return errors_;
+  }
+  std::vector<std::string> warnings() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return warnings_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> errors_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_TRAIN_NOTICES_H

@@ -1,0 +1,59 @@
+// StopSignals: what ends a training from outside: Ctrl-C, SIGTERM, SIGHUP, and a pipe whose reader
+// went away. The first one ends the training after the step that runs, so that what is asked for is
+// still saved and summarised; a second signal ends the process at once. One at a time in a process;
+// stop() and signal() may be called by any thread.
+#ifndef KEEL_EXAMPLES_CLI_TRAIN_STOP_SIGNALS_H
+#define KEEL_EXAMPLES_CLI_TRAIN_STOP_SIGNALS_H
+
+#include <csignal>
+#include <utility>
+#include <vector>
+
+#include <keel/keel.h>
+
+namespace keel_cli {
+
+// Changes what signals do, and back in the end. A SIGHUP that the process was started with ignored
+// (nohup) stays ignored.
+class SignalActions {
+ public:
+  SignalActions() = default;
+  ~SignalActions();
+  SignalActions(const SignalActions&) = delete;
+  SignalActions& operator=(const SignalActions&) = delete;
+  void replace(int signal, void (*handler)(int));
+
+ private:
+  std::vector<std::pair<int, struct sigaction>> previous_;
+};
+
+class StopSignals {
+ public:
+  // From here on a write to a closed pipe fails instead of ending the process.
+  StopSignals();
+
+  // While it lives, the signals stop the trainer, which must outlive it. Before that they end the
+  // process, which has nothing to save yet.
+  class Watch {
+   public:
+    Watch(StopSignals& signals, keel::Trainer& trainer);
+    ~Watch();
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    SignalActions actions_;
+  };
+
+  // As if the signal had come: for a pipe whose reader went away.
+  void stop(int signal);
+  // The first signal that came; 0 for none.
+  int signal() const;
+
+ private:
+  SignalActions actions_;
+};
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_TRAIN_STOP_SIGNALS_H

@@ -1,0 +1,147 @@
+#include "cli/train/summary.h"
+
+#include <utility>
+
+#include <keel/backends/npu/device/float_status.h>
+#include <keel/backends/npu/presets/preset.h>
+#include <keel/core/base/file.h>
+#include <keel/core/base/json.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/feeding_doctor.h"
+#include "cli/machine.h"
+
+namespace keel_cli {
+namespace {
+
+std::string property_of(const keel::Device& device, const std::string& wanted) {
+  const std::vector<keel::DeviceInfo> devices = device.backend().devices();
+  for (const auto& [name, value] : devices[0].properties) {
+    if (name == wanted) return value;
+  }
+  return "";
+}
+
+void add_flags(const TrainFlags& flags, keel::Json& summary) {
+  summary["backend"] = flags.backend;
+  summary["model"] = flags.model->name;
+  summary["dtype"] = "f32";  // of the states
+  summary["precision"] = flags.precision;
+  summary["optimizer"] = flags.optimizer;
+  summary["lr"] = flags.rate;
+  summary["seed"] = flags.seed;
+  summary["threads"] = flags.threads;
+  summary["batch"] = flags.batch;
+  if (flags.resume) summary["resumed_at_step"] = flags.resume->step();
+}
+
+// Where the steps looped, what the compiler put around them, and what that came to.
+void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Json& summary) {
+  summary["loop_kind"] = keel::name_of(loop.kind());
+  if (loop.kind() != keel::LoopKind::kDevice) summary["loop_reason"] = loop.placement().reason;
+  keel::Json inserted = keel::Json::array();
+  for (const keel::InsertedOp& op : loop.compile_report().inserted_ops) {
+    keel::Json entry;
+    entry["name"] = op.name;
+    entry["type"] = op.type;
+    inserted.push_back(std::move(entry));
+  }
+  summary["inserted_ops"] = std::move(inserted);
+  summary["epochs"] = report.epochs;
+  summary["steps"] = report.steps;
+  summary["launches"] = report.launches;
+  summary["host_syncs"] = report.host_syncs;
+}
+
+void add_result(const TrainOutcome& outcome, keel::Json& summary) {
+  summary["data"] = outcome.data;
+  summary["feed"] = outcome.feed;
+  summary["train_loss"] = outcome.loss;
+  summary["test_accuracy"] = outcome.accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
+  if (outcome.first_non_finite_step)
+    summary["first_non_finite_step"] = *outcome.first_non_finite_step;
+  if (outcome.non_finite_state) summary["non_finite_state"] = *outcome.non_finite_state;
+  if (!outcome.warnings.empty()) summary["warnings"] = outcome.warnings;
+  if (!outcome.errors.empty()) summary["errors"] = outcome.errors;
+}
+
+void add_times(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json& summary) {
+  const keel::TrainReport& report = outcome.report;
+  summary["train_seconds"] = report.seconds;
+  summary["step_us"] = outcome.step_us();
+  summary["images_per_second"] = outcome.images_per_second(flags.batch);
+  summary["elements_ahead"] = report.elements_ahead;
+  summary["queue_wait_seconds"] = static_cast<double>(report.queue_wait_ns) * 1e-9;
+  summary["metrics_wait_seconds"] = static_cast<double>(report.metrics_wait_ns) * 1e-9;
+  summary["peak_rss_bytes"] = peak_rss_bytes();
+  if (report.steps > 0) summary["feeding"] = outcome.feeding();
+}
+
+void add_device(const TrainFlags& flags, const TrainOutcome& outcome, const keel::Device& device,
+                keel::Json& summary) {
+  summary["device"] = device.name();
+  if (const std::string isa = isa_of(device); !isa.empty()) summary["isa"] = isa;
+  if (flags.backend == "npu") {
+    summary["npu_strict"] = property_of(device, "strict").starts_with("on");
+    summary["npu_float_status"] = float_status_of(device);
+  }
+  if (outcome.step_device_ns) {
+    summary["npu_preset"] = keel::npu::current_preset()->name;
+    summary["step_device_us"] =
+        static_cast<double>(*outcome.step_device_ns) * 1e-3;  // device clock
+  }
+}
+
+keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer) {
+  const keel::Session& session = trainer.session();
+  keel::Json summary;
+  summary["keel_version"] = KEEL_VERSION;
+  summary["loop_size"] = loop_size_of(flags, outcome.report);
+  summary["compiles"] = session.compiles();
+  add_flags(flags, summary);
+  add_loop(trainer.loop(), outcome.report, summary);
+  add_result(outcome, summary);
+  add_times(flags, outcome, summary);
+  add_device(flags, outcome, session.device(), summary);
+  try {
+    summary["state_sha256"] = session.state_sha256();
+  } catch (const keel::Error&) {
+    // A step that failed half-way lost them; `errors` says so.
+    summary["state_sha256"] = nullptr;
+  }
+  return summary;
+}
+
+}  // namespace
+
+double TrainOutcome::step_us() const {
+  return report.steps == 0 ? 0 : report.seconds * 1e6 / static_cast<double>(report.steps);
+}
+
+double TrainOutcome::images_per_second(int64_t batch) const {
+  return report.seconds == 0 ? 0 : static_cast<double>(report.steps * batch) / report.seconds;
+}
+
+std::string TrainOutcome::feeding() const {
+  return feeding_verdict({.step_us = report.seconds * 1e6,
+                          .queue_wait_us = static_cast<double>(report.queue_wait_ns) * 1e-3,
+                          .stages = {}});
+}
+
+void write_summary(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer) {
+  keel::write_file_atomically(flags.summary,
+                              keel::write_json(summarise(flags, outcome, trainer), 2) + "\n");
+}
+
+int64_t loop_size_of(const TrainFlags& flags, const keel::TrainReport& report) {
+  return report.loop_size > 0 ? report.loop_size : flags.loop_size.value();
+}
+
+std::string isa_of(const keel::Device& device) { return property_of(device, "isa"); }
+
+std::string float_status_of(const keel::Device& device) {
+  if (device.backend().name() != "npu") return "";
+  return keel::npu::describe_float_status(keel::npu::float_status(device));
+}
+
+}  // namespace keel_cli

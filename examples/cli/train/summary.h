@@ -1,0 +1,48 @@
+// The summary of a training: one JSON object about the run, what `--summary` writes.
+#ifndef KEEL_EXAMPLES_CLI_TRAIN_SUMMARY_H
+#define KEEL_EXAMPLES_CLI_TRAIN_SUMMARY_H
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <keel/keel.h>
+
+#include "cli/train/train_options.h"
+
+namespace keel_cli {
+
+// What a training came to.
+struct TrainOutcome {
+  std::string data;  // where the images came from
+  std::string feed;
+  keel::TrainReport report;
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  std::optional<double> accuracy;
+  std::optional<int64_t> first_non_finite_step;  // whose loss was NaN or infinite
+  std::optional<std::string> non_finite_state;   // at the end
+  std::optional<int64_t> step_device_ns;
+  std::vector<std::string> errors, warnings;
+
+  // Wall time of a step, and images a second; 0 without a step.
+  double step_us() const;
+  double images_per_second(int64_t batch) const;
+  // What bounded the training (feeding_doctor.h).
+  std::string feeding() const;
+};
+
+// Writes it to the file of --summary, atomically.
+void write_summary(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer);
+
+// In force at the end, once there was a step.
+int64_t loop_size_of(const TrainFlags& flags, const keel::TrainReport& report);
+// The host instructions that the device computes with; results are bit-equal on the same ones.
+std::string isa_of(const keel::Device& device);
+// What the device's arithmetic has raised so far, as words; "" for nothing.
+std::string float_status_of(const keel::Device& device);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_TRAIN_SUMMARY_H
