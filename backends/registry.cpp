@@ -32,15 +32,16 @@ Registry& registry() {
   return *r;
 }
 
-[[noreturn]] void unknown(const std::string& got, const std::vector<std::string>& names) {
+[[noreturn]] void unknown(const std::string& got, const std::vector<std::string>& names,
+                          CallSite site) {
   std::string choices;
   for (const std::string& n : names) choices += (choices.empty() ? "" : ", ") + n;
-  const std::string near = nearest(got, names);
   throw Error({.op = "device",
                .argument = "backend",
                .expected = "one of " + choices,
                .got = "'" + got + "'",
-               .fix = near.empty() ? "" : "did you mean '" + near + "'?",
+               .fix = did_you_mean(got, names),
+               .site = site,
                .kind = ErrorKind::kInvalidArgument});
 }
 
@@ -58,7 +59,7 @@ std::vector<std::string> backend_names() {
   return names;
 }
 
-Backend& backend(const std::string& name) {
+Backend& backend(const std::string& name, CallSite site) {
   Registry& r = registry();
   {
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -68,12 +69,12 @@ Backend& backend(const std::string& name) {
       return *entry.backend;
     }
   }
-  unknown(name, backend_names());
+  unknown(name, backend_names(), site);
 }
 
-Device device(const std::string& name) {
+Device device(const std::string& name, CallSite site) {
   const size_t colon = name.find(':');
-  Backend& found = backend(name.substr(0, colon));
+  Backend& found = backend(name.substr(0, colon), site);
   int index = 0;
   if (colon != std::string::npos) {
     const char* end = name.data() + name.size();
@@ -81,8 +82,10 @@ Device device(const std::string& name) {
     const auto devices = static_cast<int>(found.devices().size());
     if (status != std::errc() || rest != end || index < 0 || index >= devices) {
       throw Error({.op = "device",
+                   .argument = "name",
                    .expected = "a device number from 0 to " + std::to_string(devices - 1),
                    .got = "'" + name + "'",
+                   .site = site,
                    .kind = ErrorKind::kInvalidArgument});
     }
   }

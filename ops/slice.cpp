@@ -224,7 +224,7 @@ Sample sample_concat(SampleSource& source) {
 
 // The dimension that is split. Throws Error when it cannot be known that `x` has that axis.
 int64_t split_dim(const Operand& x, int64_t axis, CallSite site) {
-  const Shape shape = x.is_literal() ? Shape{} : x.value().shape();
+  const Shape shape = require_value(x, "split", "x", site).shape();
   if (axis < 0 || axis >= static_cast<int64_t>(shape.rank())) {
     throw Error({.op = "split",
                  .argument = "axis",

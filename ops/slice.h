@@ -71,7 +71,8 @@ KEEL_API Value pad(Operand x, const std::vector<int64_t>& low, const std::vector
                    double value = 0, CallSite site = {});
 // The values one after another along an axis; all other dimensions are equal, and so are the
 // dtypes.
-KEEL_API Value concat(const std::vector<Operand>& values, int64_t axis = 0, CallSite site = {});
+KEEL_API Value concat(const std::vector<Operand>& values, int64_t axis = 0,
+                      CallSite site = CallSite::here());
 
 }  // namespace keel
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <system_error>
+#include <utility>
 
 namespace keel {
 namespace {
@@ -136,15 +137,22 @@ std::string nearest(std::string_view name, const std::vector<std::string>& choic
   constexpr size_t kLongest =
       64;  // longer names are no typing mistakes, and the distance costs their product
   if (name.empty() || name.size() > kLongest) return "";
+  const size_t most = name.size() / 3 + 1;  // a third of the letters may be wrong, and one
   std::string best;
-  size_t fewest = name.size() / 3 + 2;  // a third of the letters may be wrong, and one
+  std::pair<size_t, bool> least{most + 1, false};
   for (const auto& choice : choices) {
-    if (choice.size() > kLongest) continue;
+    if (choice.empty() || choice.size() > kLongest) continue;
     const size_t edits = edit_distance(name, choice);
     // Something must be left of the name.
-    if (edits < fewest && edits < std::max(name.size(), choice.size())) {
-      fewest = edits;
+    if (edits > most || edits >= std::max(name.size(), choice.size())) continue;
+    // Few mistype the first letter: of choices as near as each other one that has it comes first,
+    // and to guess among those that have it not would mislead.
+    const std::pair<size_t, bool> distance{edits, choice[0] != name[0]};
+    if (distance < least) {
+      least = distance;
       best = choice;
+    } else if (distance == least && distance.second && choice != best) {
+      best.clear();
     }
   }
   return best;

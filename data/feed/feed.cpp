@@ -160,17 +160,10 @@ std::shared_ptr<Feeder> feed_rows(DeviceCached cached, const ElementSpec& fitted
                                           std::move(resident));
 }
 
-}  // namespace
-
-std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
-                             const FeedOptions& options, CallSite site) {
+std::shared_ptr<Feeder> make_feeder(const Dataset& dataset, const FeedSpec& spec,
+                                    const FeedOptions& options, CallSite site) {
   Dataset data = fitted(dataset, spec.element, site);
-  std::optional<DeviceCached> cached;
-  try {
-    cached = find_device_cache(dataset.stage());
-  } catch (const Error& error) {
-    throw error.with_site(site);
-  }
+  std::optional<DeviceCached> cached = find_device_cache(dataset.stage());
   if (cached) return feed_rows(*std::move(cached), data.spec(), spec, options, site);
   // Dimensions that the model leaves open are the dataset's to say.
   FeedSpec concrete = spec;
@@ -178,6 +171,17 @@ std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
     concrete.element.fields[f].type = data.spec().fields[f].type;
   return std::make_shared<PipelineFeeder>(std::move(data), std::move(concrete), options,
                                           std::vector<ResidentField>{});
+}
+
+}  // namespace
+
+std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
+                             const FeedOptions& options, CallSite site) {
+  try {
+    return make_feeder(dataset, spec, options, site);
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
 }
 
 }  // namespace keel

@@ -41,7 +41,7 @@ struct PrintOptions {
 };
 KEEL_API std::string print_graph(const Graph& graph, PrintOptions options = {});
 // Throws Error with line and column ("graph text: 3:5: ...") for bad syntax, unknown ops or
-// attributes, types that inference does not confirm, or bodies nested more than 64 deep.
+// attributes, types that inference does not confirm, or bodies nested deeper than kMaxNesting.
 KEEL_API std::unique_ptr<Graph> parse_graph(std::string_view text,
                                             const OpTable& ops = builtin_ops());
 // One box a node, one cluster a body; dashed lines pair the inputs of a node with those of its
