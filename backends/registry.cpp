@@ -40,15 +40,16 @@ Registry& registry() {
   return *r;
 }
 
-[[noreturn]] void unknown(const std::string& got, const std::vector<std::string>& names) {
+[[noreturn]] void unknown(const std::string& got, const std::vector<std::string>& names,
+                          CallSite site) {
   std::string choices;
   for (const std::string& n : names) choices += (choices.empty() ? "" : ", ") + n;
-  const std::string near = nearest(got, names);
   throw Error({.op = "device",
                .argument = "backend",
                .expected = "one of " + choices,
                .got = "'" + got + "'",
-               .fix = near.empty() ? "" : "did you mean '" + near + "'?",
+               .fix = did_you_mean(got, names),
+               .site = site,
                .kind = ErrorKind::kInvalidArgument});
 }
 
@@ -134,7 +135,7 @@ std::vector<std::string> backend_names() {
   return names;
 }
 
-Backend& backend(const std::string& name) {
+Backend& backend(const std::string& name, CallSite site) {
   Registry& r = registry();
   {
     const std::lock_guard<std::mutex> lock(r.mutex);
@@ -144,14 +145,14 @@ Backend& backend(const std::string& name) {
       return *entry.backend;
     }
   }
-  unknown(name, backend_names());
+  unknown(name, backend_names(), site);
 }
 
-Device device(const std::string& name) {
+Device device(const std::string& name, CallSite site) {
   // Logging itself cannot fail, so a wrong KEEL_LOG shows here.
   static_cast<void>(log_level_in_environment());
   const size_t colon = name.find(':');
-  Backend& found = backend(name.substr(0, colon));
+  Backend& found = backend(name.substr(0, colon), site);
   int index = 0;
   if (colon != std::string::npos) {
     const char* end = name.data() + name.size();
@@ -159,8 +160,10 @@ Device device(const std::string& name) {
     const auto devices = static_cast<int>(found.devices().size());
     if (status != std::errc() || rest != end || index < 0 || index >= devices) {
       throw Error({.op = "device",
+                   .argument = "name",
                    .expected = "a device number from 0 to " + std::to_string(devices - 1),
                    .got = "'" + name + "'",
+                   .site = site,
                    .kind = ErrorKind::kInvalidArgument});
     }
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/base/call_site.h"
 #include "keel/core/base/export.h"
 #include "keel/core/device/device.h"
 
@@ -14,11 +15,11 @@ namespace keel {
 
 // "npu:0", "cpu", "ref:0" ... (no index means 0). Throws Error naming the choices for an unknown
 // backend or device.
-KEEL_API Device device(const std::string& name);
+KEEL_API Device device(const std::string& name, CallSite site = CallSite::here());
 
 // Names of all backends: built in, then plugins in the order they were loaded.
 KEEL_API std::vector<std::string> backend_names();
-KEEL_API Backend& backend(const std::string& name);
+KEEL_API Backend& backend(const std::string& name, CallSite site = CallSite::here());
 
 // Loads a shared object made with KEEL_BACKEND_PLUGIN (backends/plugin.h); returns its backend's
 // name. Throws Error before anything of it runs for a file that is damaged, no plugin, or built for

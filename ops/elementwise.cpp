@@ -8,11 +8,6 @@
 namespace keel {
 namespace {
 
-struct CastAttributes {
-  DType dtype = f32;
-  static constexpr auto fields() { return std::tuple(field("dtype", &CastAttributes::dtype)); }
-};
-
 std::vector<Type> infer_cast(const InferContext& ctx) {
   require_dtypes(ctx, 0, kAnyDType);
   const DType to = ctx.as<CastAttributes>().dtype;

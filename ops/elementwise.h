@@ -11,10 +11,16 @@
 
 #include "keel/core/base/dtype.h"
 #include "keel/core/base/export.h"
+#include "keel/graph/ir/attributes.h"
 #include "keel/graph/ir/operand.h"
 #include "keel/graph/ir/value.h"
 
 namespace keel {
+
+struct CastAttributes {
+  DType dtype = f32;
+  static constexpr auto fields() { return std::tuple(field("dtype", &CastAttributes::dtype)); }
+};
 
 // ---- arithmetic: floats and integers; the result has the same dtype.
 KEEL_API Value add(Operand a, Operand b, CallSite site = {});

@@ -258,18 +258,18 @@ Value bernoulli_like(Operand key, Operand like, double probability, CallSite sit
 
 Value dropout(Operand x, double rate, bool training, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
-  const bool is_value = !x.is_literal() && is_float(x.value().dtype());
-  if (!is_value || !(rate >= 0 && rate < 1)) {
+  const Value value = require_value(x, "dropout", "x", line);
+  const bool is_real = is_float(value.dtype());
+  if (!is_real || !(rate >= 0 && rate < 1)) {
     throw Error({.op = "dropout",
-                 .argument = is_value ? "rate" : "x",
-                 .expected = is_value ? "a number in [0, 1)" : "a Value of a float dtype",
-                 .got = is_value         ? std::to_string(rate)
-                        : x.is_literal() ? "a number"
-                                         : to_string(x.value().type()),
+                 .argument = is_real ? "rate" : "x",
+                 .expected = is_real ? "a number in [0, 1)" : "a Value of a float dtype",
+                 .got = is_real ? std::to_string(rate) : to_string(value.type()),
                  .site = line});
   }
-  if (!training || rate == 0) return x.value();
-  const Value key = random_key(x.value().graph(), line);
+  value.graph().require_open("dropout", "x", value, line);
+  if (!training || rate == 0) return value;
+  const Value key = random_key(value.graph(), line);
   const Value keep = bernoulli_like(key, x, 1 - rate, line);
   return select(keep, mul(x, 1 / (1 - rate), line), 0, line);
 }

@@ -429,15 +429,23 @@ Value argmax(Operand x, int64_t axis, bool keepdims, CallSite site) {
 }
 
 Value sum_to_shape(Operand x, const Shape& shape, CallSite site) {
-  const Shape& from = x.value().shape();
+  const CallSite line = site.known() ? site : x.site();
+  const Shape from = require_value(x, "sum_to_shape", "x", line).shape();
   if (from == shape) return x.value();
+  if (broadcast(shape, from) != from) {
+    throw Error({.op = "sum_to_shape",
+                 .argument = "shape",
+                 .expected = "a shape that broadcasts to " + to_string(from) + ", which x has",
+                 .got = to_string(shape),
+                 .site = line});
+  }
   const size_t lead = from.rank() - shape.rank();
   std::vector<int64_t> axes;
   for (size_t i = 0; i < from.rank(); ++i) {
     if (i < lead || (shape[i - lead] == 1 && from[i] != 1)) axes.push_back(static_cast<int64_t>(i));
   }
   const Value total = sum(x, axes, false, site);
-  return total.shape() == shape ? total : reshape(total, shape, site.known() ? site : x.site());
+  return total.shape() == shape ? total : reshape(total, shape, line);
 }
 
 }  // namespace keel

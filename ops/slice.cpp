@@ -259,7 +259,7 @@ Sample sample_concat(SampleSource& source) {
 
 // The dimension of `axis` (from the front). Throws Error where `x` has no such axis.
 int64_t split_dim(const char* op, const Operand& x, int64_t axis, CallSite site) {
-  const Shape shape = x.is_literal() ? Shape{} : x.value().shape();
+  const Shape shape = require_value(x, op, "x", site).shape();
   if (axis < 0 || axis >= static_cast<int64_t>(shape.rank())) {
     throw Error({.op = op,
                  .argument = "axis",

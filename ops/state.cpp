@@ -32,10 +32,11 @@ std::vector<Type> infer_state(const InferContext& c) {
   if (!type.shape.known()) {
     c.fail("type", "all dimensions known", to_string(type), "give the state a shape without -1");
   }
-  if (a.init == "value" && a.value.type() != type) {
+  if (a.init == "value" && (a.value.empty() || a.value.type() != type)) {
     c.fail("value", to_string(type),
            a.value.empty() ? "an empty Tensor" : to_string(a.value.type()));
   }
+  require_initializer(a.init, type.dtype);
   return {type};
 }
 

@@ -142,9 +142,12 @@ std::string nearest(std::string_view name, const std::vector<std::string>& choic
     if (choice.size() > kLongest) continue;
     const size_t edits = edit_distance(name, choice);
     // Something must be left of the name.
-    if (edits < fewest && edits < std::max(name.size(), choice.size())) {
+    if (edits >= std::max(name.size(), choice.size())) continue;
+    if (edits < fewest) {
       fewest = edits;
       best = choice;
+    } else if (edits == fewest && choice != best) {
+      best.clear();  // a guess among equals would mislead
     }
   }
   return best;

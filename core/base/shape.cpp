@@ -55,7 +55,7 @@ int64_t Shape::num_elements() const {
       throw Error({.op = "shape",
                    .expected = "known dimensions",
                    .got = to_string(*this),
-                   .fix = "specialise the graph first"});
+                   .fix = "give each dimension a number"});
     }
     if (dim == 0)
       empty = true;

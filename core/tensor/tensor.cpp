@@ -8,25 +8,41 @@ namespace keel {
 namespace {
 
 // The number of elements, where a tensor may have this type at all.
-int64_t checked_elements(DType dtype, const Shape& shape) {
+int64_t checked_elements(DType dtype, const Shape& shape, CallSite site) {
   if (size_of(dtype) == 0) {
-    throw Error({.op = "tensor", .expected = "a dtype with elements", .got = name_of(dtype)});
+    throw Error({.op = "tensor",
+                 .argument = "dtype",
+                 .expected = "a dtype with elements",
+                 .got = name_of(dtype),
+                 .site = site});
   }
-  static_cast<void>(shape.num_bytes(dtype));
-  return shape.num_elements();
+  if (!shape.known()) {
+    throw Error({.op = "tensor",
+                 .argument = "shape",
+                 .expected = "known dimensions",
+                 .got = to_string(shape),
+                 .fix = "give each dimension a number; only inputs of a graph may leave one open",
+                 .site = site});
+  }
+  try {
+    static_cast<void>(shape.num_bytes(dtype));
+    return shape.num_elements();
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
 }
 
 }  // namespace
 
-Tensor::Tensor(DType dtype, const Shape& shape)
-    : type_{dtype, shape}, num_elements_(checked_elements(dtype, shape)) {
+Tensor::Tensor(DType dtype, const Shape& shape, CallSite site)
+    : type_{dtype, shape}, num_elements_(checked_elements(dtype, shape, site)) {
   buffer_ = allocate_host_buffer(shape.num_bytes(dtype));
   address_ = buffer_->address();
 }
 
 Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, size_t offset)
     : type_{dtype, shape},
-      num_elements_(checked_elements(dtype, shape)),
+      num_elements_(checked_elements(dtype, shape, {})),
       buffer_(std::move(buffer)) {
   const size_t bytes = shape.num_bytes(dtype);
   if (buffer_ == nullptr || !buffer_->host_accessible()) {
@@ -46,8 +62,8 @@ Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, 
   address_ = static_cast<char*>(buffer_->address()) + offset;
 }
 
-Tensor Tensor::full(DType dtype, const Shape& shape, double value) {
-  Tensor t(dtype, shape);
+Tensor Tensor::full(DType dtype, const Shape& shape, double value, CallSite site) {
+  Tensor t(dtype, shape, site);
   visit_dtype(dtype, [&]<class T>() {
     const T element = convert_element<T>(value);
     for (T& e : t.data<T>()) e = element;
@@ -57,10 +73,12 @@ Tensor Tensor::full(DType dtype, const Shape& shape, double value) {
 
 double Tensor::at(int64_t index) const {
   if (index < 0 || index >= num_elements_) {
-    throw Error({.op = "tensor",
-                 .argument = "index",
-                 .expected = "0 to " + std::to_string(num_elements_ - 1),
-                 .got = std::to_string(index)});
+    throw Error(
+        {.op = "tensor",
+         .argument = "index",
+         .expected = num_elements_ == 0 ? "a tensor with elements"
+                                        : "0 to " + std::to_string(num_elements_ - 1),
+         .got = empty() ? "an empty Tensor" : std::to_string(index) + " in " + to_string(type_)});
   }
   return visit_dtype(dtype(), [&]<class T>() {
     return convert_element<double>(data<T>()[static_cast<size_t>(index)]);
@@ -74,11 +92,15 @@ void Tensor::set(int64_t index, double value) {
   });
 }
 
-Tensor Tensor::reshaped(const Shape& shape) const {
-  if (shape.num_elements() != num_elements_) {
-    throw Error({.op = "reshape",
-                 .expected = std::to_string(num_elements_) + " elements",
-                 .got = to_string(shape)});
+Tensor Tensor::reshaped(const Shape& shape, CallSite site) const {
+  if (empty() || checked_elements(type_.dtype, shape, site) != num_elements_) {
+    throw Error({.op = "tensor reshape",
+                 .argument = "shape",
+                 .expected = empty() ? "a tensor"
+                                     : "the " + std::to_string(num_elements_) + " elements of " +
+                                           to_string(type_),
+                 .got = empty() ? "an empty Tensor" : to_string(shape),
+                 .site = site});
   }
   Tensor t = *this;
   t.type_.shape = shape;
@@ -92,8 +114,9 @@ Tensor Tensor::clone() const {
   return t;
 }
 
-Tensor Tensor::cast(DType to) const {
-  Tensor t(to, shape());
+Tensor Tensor::cast(DType to, CallSite site) const {
+  require_dtype(type_.dtype, site);
+  Tensor t(to, shape(), site);
   visit_dtype(dtype(), [&]<class From>() {
     visit_dtype(to, [&]<class To>() {
       const auto from = data<From>();
@@ -104,23 +127,35 @@ Tensor Tensor::cast(DType to) const {
   return t;
 }
 
-void Tensor::require_dtype(DType dtype) const {
-  if (empty() || dtype != type_.dtype) {
-    throw Error({.op = "tensor",
-                 .argument = "element type",
-                 .expected = empty() ? "a tensor" : name_of(type_.dtype),
-                 .got = empty() ? "an empty Tensor" : name_of(dtype),
-                 .fix = "ask for the tensor's own dtype, or cast it first"});
-  }
+void Tensor::require_dtype(DType dtype, CallSite site) const {
+  if (!empty() && dtype == type_.dtype) return;
+  throw Error({.op = "tensor",
+               .argument = "element type",
+               .expected = empty() ? "a tensor" : name_of(type_.dtype),
+               .got = empty() ? "an empty Tensor" : name_of(dtype),
+               .fix = empty() ? "give it a dtype and a shape first"
+                              : "ask for the tensor's own dtype, or cast it first",
+               .site = site});
 }
 
-void Tensor::require_count(size_t count) const {
-  if (static_cast<size_t>(num_elements_) != count || empty()) {
-    throw Error({.op = "tensor",
-                 .argument = "number of elements",
-                 .expected = std::to_string(num_elements_) + " for " + to_string(type_),
-                 .got = std::to_string(count)});
-  }
+void Tensor::require_values(size_t count, CallSite site) const {
+  if (static_cast<size_t>(num_elements_) == count) return;
+  throw Error({.op = "tensor",
+               .argument = "values",
+               .expected = std::to_string(num_elements_) + " for " + to_string(type_),
+               .got = std::to_string(count),
+               .site = site});
+}
+
+void Tensor::require_one(CallSite site) const {
+  if (!empty() && num_elements_ == 1) return;
+  throw Error({.op = "tensor item",
+               .expected = "a tensor of one element",
+               .got = empty() ? "an empty Tensor"
+                              : std::to_string(num_elements_) + " in " + to_string(type_),
+               .fix = empty() ? "give it a dtype and a shape first"
+                              : "use at(index) or data<T>() for one of several",
+               .site = site});
 }
 
 bool bit_equal(const Tensor& a, const Tensor& b) {

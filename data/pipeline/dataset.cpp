@@ -120,7 +120,14 @@ std::vector<StagePtr> stages_of(const std::vector<Dataset>& parts) {
 
 }  // namespace
 
-Dataset::Dataset(std::shared_ptr<const Stage> stage) : stage_(std::move(stage)) {}
+Dataset::Dataset(std::shared_ptr<const Stage> stage) : stage_(std::move(stage)) {
+  if (stage_ != nullptr) return;
+  throw Error({.op = "dataset",
+               .argument = "stage",
+               .expected = "a stage",
+               .got = "none",
+               .fix = "make datasets with Dataset::from_... and the functions on them"});
+}
 
 Dataset Dataset::from_tensors(const std::vector<std::pair<std::string, Tensor>>& fields,
                               CallSite site) {

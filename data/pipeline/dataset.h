@@ -146,6 +146,9 @@ class KEEL_API Dataset {
   std::optional<int64_t> dropped_items() const;
 
   explicit Dataset(std::shared_ptr<const Stage> stage);
+  // Moving copies, so that no dataset is ever without a stage.
+  Dataset(const Dataset&) = default;
+  Dataset& operator=(const Dataset&) = default;
   const std::shared_ptr<const Stage>& stage() const noexcept { return stage_; }
 
  private:

@@ -89,21 +89,22 @@ Values gradients(Operand y, const Values& xs, CallSite site) {
     throw Error(
         {.op = "gradient", .argument = argument, .expected = expected, .got = got, .site = site});
   };
-  if (y.is_literal()) fail("y", "a Value", "a number");
-  const Value& loss = y.value();
-  if (!is_float(loss.dtype()) || loss.shape().rank() != 0) {
+  const Value loss = require_value(y, "gradient", "y", site);
+  if (!is_float(loss.dtype(site)) || loss.shape().rank() != 0) {
     fail("y", "a float scalar (take its sum or mean)", to_string(loss.type()));
   }
-  if (xs.empty()) return {};
   Graph& graph = loss.graph();
-  Values inputs{loss};
+  graph.require_open("gradient", "y", loss, site);
+  // All of them are looked at before the first changes the graph.
   for (size_t i = 0; i < xs.size(); ++i) {
-    if (!xs[i].valid() || !is_float(xs[i].dtype())) {
-      fail("x " + std::to_string(i), "a float Value",
-           xs[i].valid() ? to_string(xs[i].type()) : "an empty Value");
-    }
-    inputs.push_back(graph.capture(xs[i]));
+    const std::string argument = "x " + std::to_string(i);
+    const Value x = require_value(Operand(xs[i], site), "gradient", argument.c_str());
+    if (!is_float(x.dtype(site))) fail(argument, "a float Value", to_string(x.type()));
+    graph.require_within_reach(x, "gradient", argument, site);
   }
+  if (xs.empty()) return {};
+  Values inputs{loss};
+  for (const Value& x : xs) inputs.push_back(graph.capture(x));
   check_path(graph, {loss}, Values(inputs.begin() + 1, inputs.end()), site);
   const Node& node = graph.add("gradient", std::move(inputs), Attributes(), site);
   Values result;

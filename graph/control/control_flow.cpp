@@ -1,7 +1,7 @@
 #include "keel/graph/control/control_flow.h"
 
-#include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "keel/graph/ir/emit.h"
@@ -24,21 +24,43 @@ Values body_variables(Graph& body, const Values& outer, size_t first) {
 }
 
 // Results of a body as values of the body's own graph.
-Values adopt_results(Graph& body, const Values& results, const char* op, CallSite site) {
-  Values own;
-  for (const Value& v : results) {
-    if (!v.valid()) throw control_error(op, "body", "Values", "an empty Value", site);
-    own.push_back(body.capture(v));
+Values adopt_results(Graph& body, const Values& results, const char* op, const char* argument,
+                     CallSite site) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    body.require_within_reach(results[i], op, argument + (", result " + std::to_string(i)), site);
   }
+  Values own;
+  for (const Value& v : results) own.push_back(body.capture(v));
   return own;
 }
+
+// A body while the user's function builds it. When that is through, also by an exception, values of
+// the body cannot be used outside any more.
+class BodyScope {
+ public:
+  BodyScope(Graph& graph, const char* op, CallSite site)
+      : op_(op), site_(site), body_(graph.make_body(site)) {}
+  ~BodyScope() { body_->close(op_, site_); }
+  BodyScope(const BodyScope&) = delete;
+  BodyScope& operator=(const BodyScope&) = delete;
+
+  Graph& operator*() const { return *body_; }
+  Graph* operator->() const { return body_.get(); }
+  const std::shared_ptr<Graph>& graph() const { return body_; }
+
+ private:
+  const char* op_;
+  CallSite site_;
+  std::shared_ptr<Graph> body_;
+};
 
 // What either body captured, each once; both bodies get all of them as inputs in that order.
 Values unify_captures(Graph& first, Graph& second) {
   Values outers;
+  std::unordered_set<Value, ValueHash> known;
   for (const Graph* body : {&first, &second}) {
     for (const auto& [outer, inner] : body->captures()) {
-      if (std::find(outers.begin(), outers.end(), outer) == outers.end()) outers.push_back(outer);
+      if (known.insert(outer).second) outers.push_back(outer);
     }
   }
   first.order_captures(outers);
@@ -52,7 +74,8 @@ Values outputs_from(const Node& node, size_t first) {
   return outputs;
 }
 
-Values operand_values(const std::vector<Operand>& operands, Graph& graph, const char* op) {
+Values operand_values(const std::vector<Operand>& operands, Graph& graph, const char* op,
+                      CallSite site) {
   DType dtype = f32;
   for (const Operand& o : operands) {
     if (!o.is_literal()) {
@@ -61,29 +84,34 @@ Values operand_values(const std::vector<Operand>& operands, Graph& graph, const 
     }
   }
   Values values;
-  for (const Operand& o : operands) values.push_back(graph.capture(to_value(o, graph, dtype, op)));
+  for (const Operand& o : operands) {
+    const Value value = to_value(o, graph, dtype, op);
+    graph.require_within_reach(value, op, "operand " + std::to_string(values.size()), site);
+    values.push_back(graph.capture(value));
+  }
   return values;
 }
 
 std::shared_ptr<Graph> build_condition(Graph& graph, const Values& inputs,
                                        const ConditionFunction& condition, CallSite site) {
-  auto test = std::make_shared<Graph>(&graph);
+  const BodyScope test(graph, "while_loop", site);
   test->set_iteration(test->input("iteration", i64, {}, site));
-  const Values result =
-      adopt_results(*test, {condition(body_variables(*test, inputs, 1))}, "while_loop", site);
+  const Values result = adopt_results(*test, {condition(body_variables(*test, inputs, 1))},
+                                      "while_loop", "condition", site);
   if (result[0].type() != Type{boolean, Shape{}}) {
     throw control_error("while_loop", "condition", "bool[]", to_string(result[0].type()), site);
   }
   test->set_outputs(result);
-  return test;
+  return test.graph();
 }
 
 std::shared_ptr<Graph> build_loop_body(Graph& graph, const Values& inputs, const BodyFunction& body,
                                        CallSite site) {
-  auto step = std::make_shared<Graph>(&graph);
+  const BodyScope step(graph, "while_loop", site);
   const Value iteration = step->input("iteration", i64, {}, site);
   step->set_iteration(iteration);
-  Values results = adopt_results(*step, body(body_variables(*step, inputs, 1)), "while_loop", site);
+  Values results =
+      adopt_results(*step, body(body_variables(*step, inputs, 1)), "while_loop", "body", site);
   if (results.size() + 1 != inputs.size()) {
     throw control_error("while_loop", "body", std::to_string(inputs.size() - 1) + " values",
                         std::to_string(results.size()), site);
@@ -96,7 +124,7 @@ std::shared_ptr<Graph> build_loop_body(Graph& graph, const Values& inputs, const
   }
   results.insert(results.begin(), emit("add", {Operand(iteration, site), Operand(1, site)}, site));
   step->set_outputs(std::move(results));
-  return step;
+  return step.graph();
 }
 
 Value key_base(Graph& graph, CallSite site) {
@@ -112,8 +140,8 @@ Value key_base(Graph& graph, CallSite site) {
 
 const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
                            const BodyFunction& body, WhileAttributes attributes, CallSite site) {
-  Graph& graph = innermost_graph(init, "while_loop");
-  Values inputs = operand_values(init, graph, "while_loop");
+  Graph& graph = innermost_graph(init, "while_loop", site);
+  Values inputs = operand_values(init, graph, "while_loop", site);
   inputs.insert(inputs.begin(), graph.constant(Tensor::scalar<int64_t>(0), site));
 
   const std::shared_ptr<Graph> test = build_condition(graph, inputs, condition, site);
@@ -143,19 +171,22 @@ Values cond(Operand predicate, const std::vector<Operand>& operands, const BodyF
             const BodyFunction& else_body, CallSite site) {
   std::vector<Operand> all = operands;
   all.insert(all.begin(), predicate);
-  Graph& graph = innermost_graph(all, "cond");
-  Values inputs = operand_values(operands, graph, "cond");
+  Graph& graph = innermost_graph(all, "cond", site);
+  Values inputs = operand_values(operands, graph, "cond", site);
 
   std::vector<std::shared_ptr<Graph>> bodies;
   for (const BodyFunction* function : {&then_body, &else_body}) {
-    auto body = std::make_shared<Graph>(&graph);
+    const char* const which = function == &then_body ? "then_body" : "else_body";
+    const BodyScope body(graph, "cond", site);
     const Values results = (*function)(body_variables(*body, inputs, 0));
-    body->set_outputs(adopt_results(*body, results, "cond", site));
-    bodies.push_back(std::move(body));
+    body->set_outputs(adopt_results(*body, results, "cond", which, site));
+    bodies.push_back(body.graph());
   }
   const Values captures = unify_captures(*bodies[0], *bodies[1]);
   inputs.insert(inputs.end(), captures.begin(), captures.end());
-  inputs.insert(inputs.begin(), graph.capture(to_value(predicate, graph, boolean, "cond")));
+  const Value chosen = to_value(predicate, graph, boolean, "cond");
+  graph.require_within_reach(chosen, "cond", "predicate", site);
+  inputs.insert(inputs.begin(), graph.capture(chosen));
   return outputs_from(graph.add("cond", std::move(inputs), Attributes(), site, bodies), 0);
 }
 

@@ -1,6 +1,8 @@
 #include "keel/graph/ir/attributes.h"
 
 #include <bit>
+#include <cstdlib>
+#include <cxxabi.h>
 #include <functional>
 #include <string_view>
 
@@ -32,6 +34,16 @@ size_t hash_one(const std::vector<T>& v) {
   return h;
 }
 
+// "keel::MatmulAttributes {transpose_a, transpose_b}".
+std::string struct_in_words(const AttributesSchema& schema) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(schema.type.c_str(), nullptr, nullptr, &status), &std::free);
+  std::string text = (status == 0 ? std::string(name.get()) : schema.type) + " {";
+  for (const std::string& field : schema.names) text += (text.back() == '{' ? "" : ", ") + field;
+  return text + "}";
+}
+
 }  // namespace
 
 bool attribute_equal(const AttributeValue& a, const AttributeValue& b) {
@@ -61,8 +73,21 @@ const char* attribute_kind(const AttributeValue& value) {
   return kKinds[value.index()];
 }
 
+bool same_struct(const AttributesSchema* a, const AttributesSchema* b) noexcept {
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr) return false;
+  return a->size == b->size && a->type == b->type && a->names == b->names && a->places == b->places;
+}
+
+void Attributes::refuse(const AttributesSchema& wanted) const {
+  throw Error({.op = "attributes",
+               .expected = struct_in_words(wanted),
+               .got = empty() ? "none" : struct_in_words(*schema_),
+               .fix = "ask for the attributes that the op has (Node::op names it)"});
+}
+
 bool Attributes::operator==(const Attributes& other) const {
-  if (schema_ != other.schema_) return false;
+  if (!same_struct(schema_, other.schema_)) return false;
   if (data_ == other.data_) return true;
   const AttributeList a = list();
   const AttributeList b = other.list();

@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -55,9 +56,20 @@ constexpr AttributeField<S, M> field(const char* name, M S::*member) {
 
 class Attributes;
 
-// What is known of an attribute struct at run time; one object for each struct.
+// What is known of an attribute struct at run time. A program, the shared library and each plugin
+// have an object of their own for the same struct, so schemas are compared by what they say of it
+// (same_struct), never by their addresses.
 struct AttributesSchema {
+  // Where a member lies in the struct, and which alternative of AttributeValue it is.
+  struct Place {
+    size_t offset;
+    size_t kind;
+    bool operator==(const Place&) const = default;
+  };
+  std::string type;  // the struct's name, as typeid gives it
+  size_t size = 0;   // in bytes
   std::vector<std::string> names;
+  std::vector<Place> places;  // by name
   AttributeList (*list)(const void* attributes);
   // Throws Error for an unknown or repeated name or a value of the wrong kind;
   // names left out keep their defaults.
@@ -67,6 +79,10 @@ struct AttributesSchema {
 template <class S>
 const AttributesSchema& attributes_schema();
 
+// Whether both are of one struct with one layout, so that what one module made another may read.
+// Two null pointers are.
+KEEL_API bool same_struct(const AttributesSchema* a, const AttributesSchema* b) noexcept;
+
 class KEEL_API Attributes {
  public:
   Attributes() = default;  // none
@@ -75,10 +91,11 @@ class KEEL_API Attributes {
   static Attributes of(S attributes) {
     return Attributes(&attributes_schema<S>(), std::make_shared<const S>(std::move(attributes)));
   }
-  // REQUIRES that these are S; throws Error otherwise.
+  // Throws Error unless these are S; which module made them does not matter.
   template <class S>
   const S& as() const {
-    if (schema_ != &attributes_schema<S>()) throw Error("attributes of another op were asked for");
+    const AttributesSchema* wanted = &attributes_schema<S>();
+    if (schema_ != wanted && !same_struct(schema_, wanted)) refuse(*wanted);
     return *static_cast<const S*>(data_.get());
   }
   bool empty() const noexcept { return schema_ == nullptr; }
@@ -90,6 +107,7 @@ class KEEL_API Attributes {
  private:
   Attributes(const AttributesSchema* schema, std::shared_ptr<const void> data)
       : schema_(schema), data_(std::move(data)) {}
+  [[noreturn]] void refuse(const AttributesSchema& wanted) const;
   const AttributesSchema* schema_ = nullptr;
   std::shared_ptr<const void> data_;
 };
@@ -101,7 +119,17 @@ template <class S>
 const AttributesSchema& attributes_schema() {
   static const AttributesSchema schema = [] {
     AttributesSchema s;
-    std::apply([&](auto... f) { (s.names.emplace_back(f.name), ...); }, S::fields());
+    s.type = typeid(S).name();
+    s.size = sizeof(S);
+    const S like{};
+    auto note = [&](auto f) {
+      const auto& member = like.*(f.member);
+      const auto* start = reinterpret_cast<const char*>(&like);
+      s.names.emplace_back(f.name);
+      s.places.push_back({static_cast<size_t>(reinterpret_cast<const char*>(&member) - start),
+                          AttributeValue(member).index()});
+    };
+    std::apply([&](auto... f) { (note(f), ...); }, S::fields());
     s.list = [](const void* p) {
       const S& attributes = *static_cast<const S*>(p);
       AttributeList out;

@@ -4,19 +4,41 @@
 
 namespace keel {
 
-Graph& innermost_graph(std::span<const Operand> operands, const char* op) {
+namespace {
+
+// What the op calls its operand `index`; `count` of them were given.
+std::string operand_name(const char* op, size_t index, size_t count) {
+  const OpDef* known = builtin_ops().find(op);
+  if (known != nullptr && index < known->input_names.size() && !known->variadic)
+    return known->input_names[index];
+  return count == 1 ? "" : "operand " + std::to_string(index);
+}
+
+}  // namespace
+
+Graph& innermost_graph(std::span<const Operand> operands, const char* op, CallSite site) {
   Graph* innermost = nullptr;
-  for (const Operand& operand : operands) {
+  size_t which = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand& operand = operands[i];
+    if (operand.is_empty_value())
+      require_value(operand, op, operand_name(op, i, operands.size()).c_str(), site);
     if (operand.is_literal()) continue;
     Graph& graph = operand.value().graph();
-    if (innermost == nullptr || graph.depth() > innermost->depth()) innermost = &graph;
+    if (innermost != nullptr && graph.depth() <= innermost->depth()) continue;
+    innermost = &graph;
+    which = i;
   }
   if (innermost == nullptr) {
     throw Error({.op = op,
                  .expected = "at least one Value among the operands",
-                 .got = "numbers only",
-                 .fix = "compute it in C++, or make one a graph constant",
-                 .site = operands.empty() ? CallSite{} : operands[0].site()});
+                 .got = operands.empty() ? "no operands" : "numbers only",
+                 .fix = operands.empty() ? "" : "compute it in C++, or make one a graph constant",
+                 .site = site.known() || operands.empty() ? site : operands[0].site()});
+  }
+  if (innermost->finished()) {
+    innermost->require_open(op, operand_name(op, which, operands.size()), operands[which].value(),
+                            site.known() ? site : operands[which].site());
   }
   return *innermost;
 }
@@ -26,7 +48,7 @@ namespace {
 const Node& emit_node(std::string_view op, const std::vector<Operand>& operands,
                       Attributes attributes, CallSite site) {
   const std::string name(op);
-  Graph& graph = innermost_graph(operands, name.c_str());
+  Graph& graph = innermost_graph(operands, name.c_str(), site);
   DType dtype = f32;
   for (const Operand& operand : operands) {
     if (operand.is_literal()) continue;

@@ -14,9 +14,11 @@
 
 namespace keel {
 
-// The innermost graph among the values. Throws Error when there is no Value at
-// all.
-KEEL_API Graph& innermost_graph(std::span<const Operand> operands, const char* op);
+// The innermost graph among the values, where `op` is going to add a node. Throws Error, naming
+// `site` or where that is not known the operand's line, for an empty Value, for a value of a body
+// that is finished, and when there is no Value at all.
+KEEL_API Graph& innermost_graph(std::span<const Operand> operands, const char* op,
+                                CallSite site = {});
 
 // The only output of a new node. An unknown `site` means the first operand's; a known one also
 // covers literals.

@@ -1,17 +1,39 @@
 #include "keel/graph/ir/graph.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "keel/core/base/error.h"
+#include "keel/core/base/printable.h"
 
 namespace keel {
+namespace {
+
+[[noreturn]] void refuse_depth(const std::string& op, int most, CallSite site) {
+  throw Error({.op = op,
+               .argument = "body",
+               .expected = "bodies nested at most " + std::to_string(most) + " deep",
+               .got = "one more",
+               .fix = "merge loops, or unroll an inner one in C++",
+               .site = site});
+}
+
+// Where the name of an input of an op is wanted for a message.
+std::string argument_name(const OpDef& op, size_t index) {
+  return index < op.input_names.size() ? op.input_names[index] : "input " + std::to_string(index);
+}
+
+}  // namespace
 
 Graph::Graph() : Graph(builtin_ops()) {}
 
 Graph::Graph(const OpTable& table) : table_(&table) {}
 
-Graph::Graph(Graph* parent) : table_(parent->table_), parent_(parent), depth_(parent->depth_ + 1) {}
+Graph::Graph(Graph* parent, CallSite site)
+    : table_(parent->table_), parent_(parent), depth_(parent->depth_ + 1) {
+  if (depth_ > kMaxBodyDepth) refuse_depth("graph", kMaxBodyDepth, site);
+}
 
 Graph::~Graph() = default;
 
@@ -64,29 +86,54 @@ Value Graph::seed() { return reserved_state(kSeedState); }
 
 const Node& Graph::add(std::string_view op, Values inputs, Attributes attributes, CallSite site,
                        std::vector<std::shared_ptr<Graph>> bodies) {
-  return add(table_->at(op), std::move(inputs), std::move(attributes), site, std::move(bodies));
+  const OpDef* known = nullptr;
+  try {
+    known = &table_->at(op);
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
+  return add(*known, std::move(inputs), std::move(attributes), site, std::move(bodies));
 }
 
 const Node& Graph::add(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                        std::vector<std::shared_ptr<Graph>> bodies) {
+  if (closed_by_ != nullptr) {
+    const auto inside = std::find_if(inputs.begin(), inputs.end(),
+                                     [&](const Value& v) { return v.graph_ == this; });
+    const bool found = inside != inputs.end();
+    const auto index = static_cast<size_t>(inside - inputs.begin());
+    require_open(op.name, found ? argument_name(op, index) : "", found ? *inside : Value(), site);
+  }
+  return insert(op, std::move(inputs), std::move(attributes), site, std::move(bodies));
+}
+
+const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
+                          std::vector<std::shared_ptr<Graph>> bodies) {
   require_unfrozen(op.name, site);
   check_arity(op, inputs.size(), bodies.size(), site);
   if (op.attributes != nullptr && attributes.empty()) attributes = op.attributes->parse({});
-  if (attributes.schema() != op.attributes) {
+  if (!same_struct(attributes.schema(), op.attributes)) {
     throw Error({.op = op.name, .message = "attributes of another op were given", .site = site});
   }
-  for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = adopt(inputs[i], site, op, i);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (owns(inputs[i])) continue;
+    require_within_reach(inputs[i], op.name, argument_name(op, i), site);
+    inputs[i] = capture(inputs[i]);
+  }
 
   std::vector<Type> types;
   types.reserve(inputs.size());
-  for (const Value& v : inputs) types.push_back(v.type());
+  for (const Value& v : inputs) types.push_back(v.type(site));
   try {
     types = op.infer(InferContext(op, types, attributes, bodies, site));
   } catch (const Error& error) {
     throw error.with_site(site);
   }
+  const int height = height_with(bodies, op, site);
   const bool is_input = op.name == "input";
   const bool is_state = op.name == "state";
+  if (is_input) require_name(attributes.as<InputAttributes>().name, op, site);
+  if (is_state) require_name(attributes.as<StateAttributes>().name, op, site);
   if (is_state) require_new_state(attributes.as<StateAttributes>().name, site);
   const NodeList<Value> own_inputs = keep<Value>(inputs);
   const NodeList<Type> own_types = keep_types(types, inputs);
@@ -100,11 +147,31 @@ const Node& Graph::add(const OpDef& op, Values inputs, Attributes attributes, Ca
   node.types_ = own_types;
   node.bodies_ = std::move(bodies);
   node.site_ = site;
+  height_ = height;
   if (is_input || is_state) {
     (is_input ? inputs_ : states_).push_back(node.output());
     (is_input ? input_names_ : state_names_).insert_or_assign(name_of(node), node.output());
   }
   return node;
+}
+
+int Graph::height_with(const std::vector<std::shared_ptr<Graph>>& bodies, const OpDef& op,
+                       CallSite site) const {
+  int height = height_;
+  for (const auto& body : bodies) {
+    if (body != nullptr) height = std::max(height, body->height_ + 1);
+  }
+  if (depth_ + height > kMaxNesting) refuse_depth(op.name, kMaxNesting, site);
+  return height;
+}
+
+void Graph::require_name(const std::string& name, const OpDef& op, CallSite site) const {
+  if (printable(name) == name) return;
+  throw Error({.op = op.name,
+               .argument = "name",
+               .expected = "UTF-8 text without control characters",
+               .got = "'" + printable(name) + "'",
+               .site = site});
 }
 
 void Graph::require_new_state(const std::string& name, CallSite site) const {
@@ -144,22 +211,19 @@ void Graph::prepare_loop(const Update& update, const Values& fetches, Value stop
                  .got = got,
                  .site = site});
   };
-  const auto require_own = [&](const Value& value, const char* argument) {
-    if (value.valid() && &value.graph() == this) return;
-    refuse(argument, "a value of the graph", value.valid() ? "one of another" : "an empty Value");
-  };
   if (parent_ != nullptr) refuse("graph", "the root graph", "a body of a control op");
   if (!outputs_.empty() || !updates_.empty())
     refuse("graph", "one without outputs and updates", "one that describes a step already");
-  for (const Value& fetch : fetches) require_own(fetch, "fetches");
+  for (size_t i = 0; i < fetches.size(); ++i)
+    require_own(fetches[i], "prepare_loop", "fetch " + std::to_string(i), site);
   for (const Assignment& a : update.assignments) {
-    require_own(a.state, "update");
-    require_own(a.next, "update");
+    require_own(a.state, "prepare_loop", "updated state", site);
+    require_own(a.next, "prepare_loop", "next value", site);
   }
   const OpDef& step_end = table_->at("step_end");
   Values stop;
   if (stop_when.valid()) {
-    require_own(stop_when, "stop_when");
+    require_own(stop_when, "prepare_loop", "stop_when", site);
     stop.push_back(stop_when);
   }
   step();
@@ -189,52 +253,113 @@ void Graph::check_arity(const OpDef& op, size_t inputs, size_t bodies, CallSite 
   }
 }
 
-Value Graph::adopt(Value value, CallSite site, const OpDef& op, size_t index) {
-  const auto argument = [&] {
-    return index < op.input_names.size() ? op.input_names[index] : "input " + std::to_string(index);
+std::string Graph::whereabouts(const Value& value) {
+  const Graph& graph = value.graph();
+  std::string place = " of another graph";
+  if (graph.closed_by_ != nullptr) {
+    place = std::string(" of the body of ") + graph.closed_by_;
+    if (graph.closed_at_.known()) place += " (" + to_string(graph.closed_at_) + ")";
+  } else if (graph.parent_ != nullptr) {
+    place = " of a body of a control op";
+  }
+  return described(value) + place + made_at(value);
+}
+
+void Graph::require_within_reach(const Value& value, const std::string& op,
+                                 const std::string& argument, CallSite site) const {
+  const auto refuse = [&](const std::string& got, const std::string& fix) {
+    throw Error(
+        {.op = op,
+         .argument = argument,
+         .expected = value.valid() ? "a value of this graph or of one around it" : "a Value",
+         .got = got,
+         .fix = fix,
+         .site = site});
   };
   if (!value.valid()) {
-    throw Error({.op = op.name,
-                 .argument = argument(),
-                 .expected = "a Value",
-                 .got = "an empty Value",
-                 .site = site});
+    refuse("an empty Value", "give it one first: an input, a state, or the result of an op");
   }
-  if (&value.graph() == this) return value;
-  for (const Graph* g = parent_; g != nullptr; g = g->parent_) {
-    if (g == &value.graph()) return capture(value);
+  static_cast<void>(value.type(site));
+  for (const Graph* g = this; g != nullptr; g = g->parent_) {
+    if (g == value.graph_) return;
   }
   const bool state = value.node().op_name() == "state";
-  const bool named = state || value.node().op_name() == "input";
-  throw Error(
-      {.op = op.name,
-       .argument = argument(),
-       .expected = "a value of this graph or of one around it",
-       .got = named ? value.node().op_name() + " '" + name_of(value.node()) + "' of another graph"
-                    : "a value of another graph",
-       .fix = std::string("build both in one graph; results of a body leave it only as its "
-                          "outputs") +
-              (state ? "; a function of a pipeline takes constants instead of states" : ""),
-       .site = site});
+  refuse(whereabouts(value),
+         std::string("build both in one graph; results of a body leave it only as its outputs") +
+             (state ? "; a function of a pipeline takes constants instead of states" : ""));
+}
+
+void Graph::require_own(const Value& value, const std::string& op, const std::string& argument,
+                        CallSite site, const char* owner) const {
+  if (value.valid()) static_cast<void>(value.type(site));
+  if (value.graph_ == this) return;
+  const char* const fix = value.valid() && value.graph_->parent_ != nullptr
+                              ? "results of a body leave it only as its outputs"
+                          : value.valid()
+                              ? "take it from the graph that is run"
+                              : "give it one first: an input, a state, or the result of an op";
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = std::string("a value of ") + owner,
+               .got = value.valid() ? whereabouts(value) : "an empty Value",
+               .fix = fix,
+               .site = site});
+}
+
+void Graph::close(const char* op, CallSite site) noexcept {
+  closed_by_ = op;
+  closed_at_ = site;
+}
+
+void Graph::require_open(const std::string& op, const std::string& argument, const Value& value,
+                         CallSite site) const {
+  if (closed_by_ == nullptr) return;
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = "a value of the graph outside",
+               .got = value.valid() ? whereabouts(value)
+                                    : std::string("the body of ") + closed_by_ + " (" +
+                                          to_string(closed_at_) + "), which is finished",
+               .fix = "results of a body leave it only as its outputs",
+               .site = site});
+}
+
+void Graph::refuse_node(uint32_t id) const {
+  throw Error({.op = "graph",
+               .argument = "node",
+               .expected = "one of its " + std::to_string(nodes_.size()) + " nodes",
+               .got = std::to_string(id)});
 }
 
 Value Graph::capture(Value outer) {
-  if (&outer.graph() == this) return outer;
-  const Value near = parent_->capture(outer);
-  for (const auto& [from, inner] : captures_) {
-    if (from == near) return inner;
+  if (outer.graph_ == this) return outer;
+  if (parent_ == nullptr) {
+    throw Error({.op = "capture",
+                 .expected = "a value of this graph or of one around it",
+                 .got = outer.valid() ? whereabouts(outer) : "an empty Value"});
   }
+  const Value near = parent_->capture(outer);
+  if (const auto known = captured_.find(near); known != captured_.end()) return known->second;
   const std::string name = "capture" + std::to_string(captures_.size());
-  const Value inner = input(name, near.dtype(), near.shape(), near.node().site());
+  const OpDef& input = table_->at("input");
+  const Value inner =
+      insert(input, {}, Attributes::of(InputAttributes{name, {near.type()}}), near.node().site())
+          .output();
   captures_.emplace_back(near, inner);
+  captured_.emplace(near, inner);
   return inner;
 }
 
+std::shared_ptr<Graph> Graph::make_body(CallSite site) {
+  return made_bodies_.emplace_back(std::make_shared<Graph>(this, site));
+}
+
 void Graph::order_captures(const Values& outers) {
+  std::unordered_set<Value, ValueHash> inner;
+  for (const auto& pair : captures_) inner.insert(pair.second);
   Values ordered;
   for (const Value& input : inputs_) {
-    const auto captured = [&](const auto& pair) { return pair.second == input; };
-    if (std::none_of(captures_.begin(), captures_.end(), captured)) ordered.push_back(input);
+    if (!inner.contains(input)) ordered.push_back(input);
   }
   std::vector<std::pair<Value, Value>> captures;
   for (const Value& outer : outers) {
@@ -270,16 +395,23 @@ void Graph::order_inputs(Values order) {
 
 void Graph::set_outputs(Values outputs, CallSite site) {
   require_unfrozen("set_outputs", site);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    require_own(outputs[i], "set_outputs", "output " + std::to_string(i), site);
   outputs_ = std::move(outputs);
 }
 
 void Graph::add_update(Value state, Value next, CallSite site) {
   require_unfrozen("add_update", site);
+  require_own(state, "add_update", "state", site);
+  require_own(next, "add_update", "next", site);
   updates_.push_back({state, next});
 }
 
 void Graph::attach_update(Value output, Value state, Value next, CallSite site) {
   require_unfrozen("attach_update", site);
+  require_own(output, "attach_update", "output", site);
+  require_own(state, "attach_update", "state", site);
+  require_own(next, "attach_update", "next", site);
   attached_.push_back({output, state, next});
 }
 

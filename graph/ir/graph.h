@@ -67,24 +67,32 @@ struct StateOptions {
 inline constexpr const char* kStepState = "keel/step";
 inline constexpr const char* kSeedState = "keel/seed";
 
+// How deep bodies of control ops may nest where a model is built. Passes and destructors recurse
+// over them.
+inline constexpr int kMaxBodyDepth = 64;
+// How deep any bodies may nest, those of the nodes that passes make included; text, too, which
+// holds what passes made.
+inline constexpr int kMaxNesting = kMaxBodyDepth + 8;
+
 class KEEL_API Graph {
  public:
   // A root graph over the built-in ops, or over `table`.
   Graph();
   explicit Graph(const OpTable& table);
-  // A body whose operations may use values of `parent`: they become captures.
-  explicit Graph(Graph* parent);
+  // A body whose operations may use values of `parent`: they become captures. Throws Error where it
+  // would be deeper than kMaxBodyDepth.
+  explicit Graph(Graph* parent, CallSite site = CallSite::here());
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
   // ---- building
   // A value fed at each run; unknown dimensions are -1. Throws for a repeated
-  // name.
+  // name, and for one that is not UTF-8 text without control characters.
   Value input(const std::string& name, DType dtype, const Shape& shape,
               CallSite site = CallSite::here());
-  // A value kept between steps. Root graphs only. Names are unique; "keel/..."
-  // is reserved.
+  // A value kept between steps. Root graphs only. Names are unique and, as they are keys in saved
+  // files, UTF-8 text without control characters; "keel/..." is reserved.
   Value state(const std::string& name, const Initializer& init, StateOptions options = {},
               CallSite site = CallSite::here());
   Value constant(const Tensor& value, CallSite site = CallSite::here());
@@ -93,18 +101,38 @@ class KEEL_API Graph {
   Value seed();
 
   // Adds a node. Values of ancestor graphs among `inputs` are captured; others
-  // of foreign graphs are refused. Throws what inference throws, and Error for
-  // a wrong arity or wrong attributes.
+  // of foreign graphs are refused, naming both lines. Throws what inference throws, and Error for
+  // a wrong arity, wrong attributes, and bodies that would nest deeper than kMaxNesting.
   const Node& add(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                   std::vector<std::shared_ptr<Graph>> bodies = {});
   const Node& add(std::string_view op, Values inputs, Attributes attributes, CallSite site,
                   std::vector<std::shared_ptr<Graph>> bodies = {});
 
   // This graph's stand-in for `outer`, a value of an ancestor: a new input, or
-  // the one made before.
+  // the one made before. Throws Error for a value of no ancestor.
   Value capture(Value outer);
+  // Throws Error unless nodes of this graph can use `value`: one of this graph or of one around it.
+  // It names `op` and `argument`, the line where the value was made, and `site`.
+  void require_within_reach(const Value& value, const std::string& op, const std::string& argument,
+                            CallSite site) const;
+  // The same unless `value` is of this very graph; `owner` says which that is ("the session's
+  // graph").
+  void require_own(const Value& value, const std::string& op, const std::string& argument,
+                   CallSite site, const char* owner = "the graph") const;
+  // The function that built this body, which `op` at `site` called, is through: nothing but
+  // captures can be added any more, and values of the body mean nothing outside.
+  void close(const char* op, CallSite site) noexcept;
+  bool finished() const noexcept { return closed_by_ != nullptr; }
+  // Throws Error for a body that is finished; `value` is the one of it that `op` was to use at
+  // `site`.
+  void require_open(const std::string& op, const std::string& argument, const Value& value,
+                    CallSite site) const;
   // (outer, inner) in the order of the inputs they became.
   const std::vector<std::pair<Value, Value>>& captures() const noexcept { return captures_; }
+
+  // A body whose operations may use values of this graph, which keeps it: values of a body stay
+  // valid, to be refused, also where the op that it was for was never made.
+  std::shared_ptr<Graph> make_body(CallSite site);
 
   // Puts the inputs made by captures behind the others, in the order of `outers` (values of the
   // parent); those not captured yet are. For the bodies of one control node, which must agree on
@@ -142,7 +170,11 @@ class KEEL_API Graph {
   Graph* parent() const noexcept { return parent_; }
   int depth() const noexcept { return depth_; }
   size_t size() const noexcept { return nodes_.size(); }
-  const Node& node(uint32_t id) const { return nodes_.at(id); }
+  // Throws Error where there is no such node.
+  const Node& node(uint32_t id) const {
+    if (id >= nodes_.size()) refuse_node(id);
+    return nodes_[id];
+  }
   const std::pmr::deque<Node>& nodes() const noexcept { return nodes_; }
   const Values& inputs() const noexcept { return inputs_; }
   const Values& states() const noexcept { return states_; }
@@ -160,7 +192,17 @@ class KEEL_API Graph {
   friend struct GraphTestAccess;  // tests of the verifier build broken graphs
   Value reserved_state(const char* name);
   void require_unfrozen(const std::string& op, CallSite site) const;
-  Value adopt(Value value, CallSite site, const OpDef& op, size_t index);
+  const Node& insert(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
+                     std::vector<std::shared_ptr<Graph>> bodies = {});
+  bool owns(const Value& value) const noexcept {
+    return value.graph_ == this && value.node_id() < nodes_.size();
+  }
+  [[noreturn]] void refuse_node(uint32_t id) const;
+  // "the result of matmul of the body of while_loop (model.cpp:3), made at model.cpp:4".
+  static std::string whereabouts(const Value& value);
+  int height_with(const std::vector<std::shared_ptr<Graph>>& bodies, const OpDef& op,
+                  CallSite site) const;
+  void require_name(const std::string& name, const OpDef& op, CallSite site) const;
   void require_new_state(const std::string& name, CallSite site) const;
   template <class T>
   NodeList<T> keep(std::span<const T> list) {
@@ -175,7 +217,10 @@ class KEEL_API Graph {
   const OpTable* table_;
   Graph* parent_ = nullptr;
   int depth_ = 0;
+  int height_ = 0;  // how deep the bodies of its nodes nest
   bool frozen_ = false;
+  const char* closed_by_ = nullptr;  // the op that built this body
+  CallSite closed_at_;
   int64_t salts_ = 0;
   Value iteration_;
   std::pmr::monotonic_buffer_resource arena_;  // of what follows up to the names
@@ -185,7 +230,9 @@ class KEEL_API Graph {
   Values outputs_;
   std::vector<Assignment> updates_;
   std::vector<AttachedUpdate> attached_;
+  std::vector<std::shared_ptr<Graph>> made_bodies_;
   std::vector<std::pair<Value, Value>> captures_;
+  std::unordered_map<Value, Value, ValueHash> captured_;  // the same, to find them
   // The names are those in the nodes' attributes. The tables end with the arena: destroying them
   // would walk over all names to give back nothing.
   using Names = std::pmr::unordered_map<std::string_view, Value>;

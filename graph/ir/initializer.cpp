@@ -9,19 +9,26 @@
 
 namespace keel {
 
+void require_initializer(const std::string& kind, DType dtype) {
+  if (kind == "value" || kind == "constant") return;
+  if (kind != "normal" && kind != "uniform") {
+    throw Error({.op = "initializer",
+                 .argument = "kind",
+                 .expected = "constant, normal, uniform or value",
+                 .got = "'" + kind + "'"});
+  }
+  if (is_float(dtype)) return;
+  throw Error({.op = "initializer",
+               .argument = "dtype",
+               .expected = "a float dtype for " + kind,
+               .got = name_of(dtype)});
+}
+
 Tensor initial_value(const Initializer& init, uint64_t key) {
+  require_initializer(init.kind, init.type.dtype);
   if (init.kind == "value") return init.value.clone();
   if (init.kind == "constant") return Tensor::full(init.type.dtype, init.type.shape, init.a);
   const bool normal = init.kind == "normal";
-  if (!normal && init.kind != "uniform") {
-    throw Error(
-        {.op = "initializer", .expected = "constant, normal, uniform or value", .got = init.kind});
-  }
-  if (!is_float(init.type.dtype)) {
-    throw Error({.op = "initializer",
-                 .expected = "a float dtype for " + init.kind,
-                 .got = to_string(init.type)});
-  }
   Tensor result(init.type.dtype, init.type.shape);
   visit_dtype(init.type.dtype, [&]<class T>() {
     constexpr size_t kPiece = 4096;

@@ -75,8 +75,21 @@ Tensor literal_tensor(const Operand& operand, DType dtype, const char* op) {
 
 }  // namespace
 
+Value require_value(const Operand& operand, const char* op, const char* argument, CallSite site) {
+  if (!operand.is_literal()) return operand.value();
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = "a Value",
+               .got = operand.is_empty_value() ? "an empty Value" : "a number",
+               .fix = operand.is_empty_value()
+                          ? "give it one first: an input, a state, or the result of an op"
+                          : "make it a constant of a graph (graph.constant)",
+               .site = site.known() ? site : operand.site()});
+}
+
 Value to_value(const Operand& operand, Graph& graph, DType dtype, const char* op) {
   if (!operand.is_literal()) return operand.value();
+  if (operand.is_empty_value()) return require_value(operand, op, "");
   return graph.constant(literal_tensor(operand, dtype, op), operand.site());
 }
 

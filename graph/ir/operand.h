@@ -19,7 +19,8 @@ concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is
 
 class Operand {
  public:
-  Operand(Value value, CallSite site = CallSite::here()) : value_(value), site_(site) {}
+  Operand(Value value, CallSite site = CallSite::here())
+      : value_(value), empty_(!value.valid()), site_(site) {}
   template <Number T>
   Operand(T number, CallSite site = CallSite::here())
       : number_(static_cast<double>(number)),
@@ -29,7 +30,9 @@ class Operand {
   Operand(bool) = delete;
   Operand(std::nullptr_t) = delete;
 
+  // No value stands behind it: a number, or an empty Value, which no op takes.
   bool is_literal() const noexcept { return !value_.valid(); }
+  bool is_empty_value() const noexcept { return empty_; }
   const Value& value() const noexcept { return value_; }
   double number() const noexcept { return number_; }
   int64_t integer() const noexcept { return integer_; }
@@ -47,11 +50,17 @@ class Operand {
   double number_ = 0;
   int64_t integer_ = 0;
   bool integral_ = false;
+  bool empty_ = false;
   CallSite site_;
 };
 
+// The operand's value, for functions that look at it before they add a node. Throws Error naming
+// `site`, or where that is not known the operand's line, for a number and for an empty Value.
+KEEL_API Value require_value(const Operand& operand, const char* op, const char* argument,
+                             CallSite site = {});
+
 // The operand as a Value of `graph`: a literal becomes a scalar constant of
-// `dtype` (Error when it does not fit).
+// `dtype` (Error when it does not fit, and for an empty Value).
 KEEL_API Value to_value(const Operand& operand, Graph& graph, DType dtype, const char* op);
 
 }  // namespace keel

@@ -20,9 +20,6 @@
 namespace keel {
 namespace {
 
-// Bodies nest as deep as this; the parser, the verifier and destructors recurse over them.
-constexpr int kMostNesting = 64;
-
 constexpr const char* kPrintWhole = "print the graph without a limit on elements";
 
 // Values of attributes and types. Which kind of value is expected is known from the op.
@@ -240,8 +237,8 @@ class Parser {
 
   void parse_into(Graph& graph, int nesting) {
     const Token start = lexer_.peek();
-    if (nesting > kMostNesting) {
-      lexer_.fail(start, "bodies nested at most " + std::to_string(kMostNesting) + " deep");
+    if (nesting > kMaxNesting) {
+      lexer_.fail(start, "bodies nested at most " + std::to_string(kMaxNesting) + " deep");
     }
     lexer_.expect("graph");
     lexer_.expect("{");

@@ -46,7 +46,7 @@ struct ParseOptions {
   int64_t max_state_bytes = 0;
 };
 // Throws Error with line and column ("graph text: 3:5: ...") for bad syntax, unknown ops or
-// attributes, types that inference does not confirm, bodies nested more than 64 deep, or more
+// attributes, types that inference does not confirm, bodies nested deeper than kMaxNesting, or more
 // states than the options allow.
 KEEL_API std::unique_ptr<Graph> parse_graph(std::string_view text,
                                             const OpTable& ops = builtin_ops(),

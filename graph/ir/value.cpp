@@ -1,11 +1,50 @@
 #include "keel/graph/ir/value.h"
 
+#include "keel/core/base/error.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel {
 
-const Node& Value::node() const { return graph_->node(node_); }
+void Value::refuse_empty(CallSite site) {
+  throw Error({.op = "value",
+               .expected = "a value of a graph",
+               .got = "an empty Value",
+               .fix = "give it one first: an input, a state, or the result of an op",
+               .site = site});
+}
 
-const Type& Value::type() const { return node().type(output_); }
+const Node& Value::node(CallSite site) const {
+  const Graph& graph = this->graph(site);
+  if (node_ < graph.size()) return graph.node(node_);
+  throw Error({.op = "value",
+               .expected = "one of the graph's " + std::to_string(graph.size()) + " nodes",
+               .got = "node " + std::to_string(node_),
+               .fix = "take values from where they were made",
+               .site = site});
+}
+
+const Type& Value::type(CallSite site) const {
+  const Node& node = this->node(site);
+  if (output_ < node.types().size()) return node.types()[output_];
+  throw Error({.op = "value",
+               .expected = "one of the " + std::to_string(node.types().size()) + " outputs of " +
+                           node.op_name(),
+               .got = "output " + std::to_string(output_) + made_at(*this),
+               .fix = "count them from 0",
+               .site = site});
+}
+
+std::string described(const Value& value) {
+  if (!value.valid()) return "an empty Value";
+  const Node& node = value.node();
+  const std::string& op = node.op_name();
+  if (op == "state" || op == "input") return op + " '" + name_of(node) + "'";
+  return "the result of " + op;
+}
+
+std::string made_at(const Value& value) {
+  const CallSite site = value.node().site();
+  return site.known() ? ", made at " + to_string(site) : std::string();
+}
 
 }  // namespace keel

@@ -90,16 +90,12 @@ std::vector<bool> reached(const SpecialiseRequest& request) {
 }
 
 void check_request(const SpecialiseRequest& request) {
-  const auto check = [&](const Value& v, const char* what) {
-    if (v.valid() && &v.graph() == request.graph) return;
-    throw Error({.op = "session",
-                 .argument = what,
-                 .expected = "a value of the session's graph",
-                 .got = v.valid() ? "a value of another graph" : "an empty Value",
-                 .fix = "values made inside a loop body leave it as its results only"});
+  const auto check = [&](const Value& v, const std::string& what) {
+    request.graph->require_own(v, "session", what, {}, "the session's graph");
   };
   std::unordered_set<Value, ValueHash> assigned;
-  for (const Value& v : request.fetches) check(v, "fetch");
+  for (size_t i = 0; i < request.fetches.size(); ++i)
+    check(request.fetches[i], "fetch " + std::to_string(i));
   if (request.boundary && request.boundary->stop.valid())
     check(request.boundary->stop, "stop_when");
   for (const Assignment& a : request.update.assignments) {
@@ -109,15 +105,14 @@ void check_request(const SpecialiseRequest& request) {
     if (node.op_name() != "state") {
       throw Error({.op = "update",
                    .expected = "a state",
-                   .got = "the result of " + node.op_name(),
-                   .site = node.site()});
+                   .got = described(a.state) + made_at(a.state),
+                   .fix = "name a state on the left of each assignment"});
     }
     if (!assigned.insert(a.state).second) {
       throw Error({.op = "update",
                    .argument = name_of(node),
-                   .message = "the state is assigned twice in one step",
-                   .fix = "combine the two next values into one",
-                   .site = a.next.node().site()});
+                   .message = "the state is assigned twice in one step" + made_at(a.next),
+                   .fix = "combine the two next values into one"});
     }
   }
 }
@@ -130,8 +125,7 @@ void map_input(const Node& node, const SpecialiseRequest& request, Cloner& clone
                  .argument = name,
                  .expected = to_string(node.type()),
                  .got = "nothing",
-                 .fix = "feed this input",
-                 .site = node.site()});
+                 .fix = "feed this input" + made_at(node.output())});
   }
   const Type& got = it->second;
   if (got.dtype != node.type().dtype || !matches(node.type().shape, got.shape)) {
@@ -139,7 +133,7 @@ void map_input(const Node& node, const SpecialiseRequest& request, Cloner& clone
                  .argument = name,
                  .expected = to_string(node.type()),
                  .got = to_string(got),
-                 .site = node.site()});
+                 .fix = "feed what this input takes" + made_at(node.output())});
   }
   cloner.map(node.output(), to.input(name, got.dtype, got.shape, node.site()));
 }

@@ -97,7 +97,7 @@ class Verifier {
 
   void verify_op(const Graph& graph, const Node& node) {
     graph.check_arity(*node.op_, node.inputs_.size(), node.bodies_.size(), node.site_);
-    if (node.attributes_.schema() != node.op_->attributes) {
+    if (!same_struct(node.attributes_.schema(), node.op_->attributes)) {
       fail(node, "attributes", "those of " + node.op_->name, "those of another op");
     }
     if (is_unsettled_twin(node)) {

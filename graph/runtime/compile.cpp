@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "keel/core/queue/device_queue.h"
@@ -24,11 +26,32 @@ void check([[maybe_unused]] const Graph& graph, [[maybe_unused]] const char* pas
 #endif
 }
 
-const FieldSpec* find(const std::vector<FieldSpec>& fields, const std::string& name) {
-  const auto it = std::find_if(fields.begin(), fields.end(),
-                               [&](const FieldSpec& field) { return field.name == name; });
-  return it == fields.end() ? nullptr : &*it;
-}
+// A queue with its fields by name: a step may take tens of thousands of them.
+class NamedFields {
+ public:
+  explicit NamedFields(const QueueSource& queue) : queue_(queue) {
+    const std::vector<FieldSpec>& fields = queue.element.fields;
+    for (size_t i = 0; i < fields.size(); ++i) element_.emplace(fields[i].name, i);
+    for (const FieldSpec& field : queue.resident) resident_.emplace(field.name, &field);
+  }
+
+  const QueueSource& queue() const { return queue_; }
+  // The field's place in an element; nothing where there is none of that name.
+  std::optional<size_t> place(const std::string& name) const {
+    const auto it = element_.find(name);
+    return it == element_.end() ? std::nullopt : std::optional(it->second);
+  }
+  // nullptr where there is none of that name.
+  const FieldSpec* resident(const std::string& name) const {
+    const auto it = resident_.find(name);
+    return it == resident_.end() ? nullptr : it->second;
+  }
+
+ private:
+  const QueueSource& queue_;
+  std::unordered_map<std::string_view, size_t> element_;
+  std::unordered_map<std::string_view, const FieldSpec*> resident_;
+};
 
 std::string describe(const QueueSource& queue) {
   const std::string text = "queue '" + queue.name + "' " + to_string(queue.element);
@@ -37,33 +60,34 @@ std::string describe(const QueueSource& queue) {
 }
 
 // What an element's row numbers make of a resident field.
-Type gathered(const FieldSpec& resident, const QueueSource& queue) {
-  const FieldSpec* rows = find(queue.element.fields, kRowField);
-  if (rows == nullptr) {
+Type gathered(const FieldSpec& resident, const NamedFields& fields) {
+  const std::optional<size_t> rows = fields.place(kRowField);
+  if (!rows) {
     throw Error({.op = "sink",
-                 .argument = describe(queue),
+                 .argument = describe(fields.queue()),
                  .expected = std::string("a field ") + kRowField + " for its resident fields",
                  .got = "none"});
   }
-  Shape shape = rows->type.shape;
+  Shape shape = fields.queue().element.fields[*rows].type.shape;
   for (size_t axis = 1; axis < resident.type.shape.rank(); ++axis)
     shape.push_back(resident.type.shape[axis]);
   return {resident.type.dtype, shape};
 }
 
 // What the queue has for an input of this name; nothing where it has none.
-std::optional<Type> offered(const QueueSource& queue, const std::string& name) {
-  if (const FieldSpec* field = find(queue.element.fields, name)) return field->type;
-  if (const FieldSpec* field = find(queue.resident, name)) return gathered(*field, queue);
+std::optional<Type> offered(const NamedFields& fields, const std::string& name) {
+  if (const auto place = fields.place(name)) return fields.queue().element.fields[*place].type;
+  if (const FieldSpec* field = fields.resident(name)) return gathered(*field, fields);
   return std::nullopt;
 }
 
 // The queue's type for each input that the step reaches.
 std::map<std::string, Type> input_types(const SpecialiseRequest& step, const QueueSource& queue) {
+  const NamedFields fields(queue);
   std::map<std::string, Type> types;
   for (const Value& input : reached_inputs(step)) {
     const Node& node = input.node();
-    const std::optional<Type> type = offered(queue, name_of(node));
+    const std::optional<Type> type = offered(fields, name_of(node));
     if (type && type->dtype == node.type().dtype && matches(node.type().shape, type->shape)) {
       types[name_of(node)] = *type;
       continue;
@@ -93,24 +117,22 @@ std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queu
   const Node& dequeue = result->add(
       op, {}, op.attributes->parse({{"queue", queue.name}, {"names", names}, {"types", types}}),
       CallSite{});
-  const auto taken = [&](const std::string& name) {
-    const auto field = std::find(names.begin(), names.end(), name);
-    return dequeue.output(static_cast<size_t>(field - names.begin()));
-  };
+  const NamedFields fields(queue);
   Cloner cloner(step, *result);
   for (const Value& input : step.inputs()) {
     const std::string& name = name_of(input.node());
-    if (find(queue.element.fields, name) != nullptr) {
-      cloner.map(input, taken(name));
+    if (const auto place = fields.place(name)) {
+      cloner.map(input, dequeue.output(*place));
       continue;
     }
-    const Type& rows = find(queue.resident, name)->type;
+    const Type& rows = fields.resident(name)->type;
     const Value all = result->input(name, rows.dtype, rows.shape, input.node().site());
+    const Value row = dequeue.output(*fields.place(kRowField));
     const OpDef& gather = step.ops().at("gather");
     cloner.map(input,
                result
-                   ->add(gather, {all, taken(kRowField)},
-                         gather.attributes->parse({{"axis", int64_t{0}}}), input.node().site())
+                   ->add(gather, {all, row}, gather.attributes->parse({{"axis", int64_t{0}}}),
+                         input.node().site())
                    .output());
   }
   for (const Node& node : step.nodes()) {

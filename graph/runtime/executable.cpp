@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 
 namespace keel {
 
@@ -23,11 +25,13 @@ Executable::Executable(ProgramKey key, Compiled compiled, Device device, StateSt
     return backend.allocate(device.index(), type.shape.num_bytes(type.dtype), holder);
   };
   for (const StateInfo& state : info().states) homes_.push_back(&store.home(state.name));
+  std::unordered_set<std::string_view> resident;
+  if (key_.queue) {
+    for (const FieldSpec& field : key_.queue->resident) resident.insert(field.name);
+  }
   for (const FieldSpec& input : info().inputs) {
-    const auto named = [&](const FieldSpec& field) { return field.name == input.name; };
-    const bool resident =
-        key_.queue && std::any_of(key_.queue->resident.begin(), key_.queue->resident.end(), named);
-    inputs_.push_back(resident ? nullptr : allocate(input.type, "input " + input.name));
+    inputs_.push_back(resident.contains(input.name) ? nullptr
+                                                    : allocate(input.type, "input " + input.name));
     args_.inputs.push_back(inputs_.back().get());
   }
   for (const Type& output : info().outputs) {

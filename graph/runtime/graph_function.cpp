@@ -14,7 +14,7 @@ namespace keel {
 namespace {
 
 constexpr const char* kOp = "graph function";
-constexpr std::string_view kForeign = " of another graph";  // as Graph::add says it
+constexpr std::string_view kForeign = " of another graph";  // as Graph says it of its values
 
 [[noreturn]] void refuse_state(const std::string& what, CallSite made, CallSite site) {
   const bool reserved = what.find("'keel/") != std::string::npos;
@@ -27,12 +27,6 @@ constexpr std::string_view kForeign = " of another graph";  // as Graph::add say
                        : "use its value as a constant (graph.constant(session.read(state))), or "
                          "compute that part in the model's graph, behind the queue",
        .site = site});
-}
-
-std::string described(const Value& value) {
-  const std::string& op = value.node().op_name();
-  const bool named = op == "state" || op == "input";
-  return named ? op + " '" + name_of(value.node()) + "'" : "the result of " + op;
 }
 
 // By node id: what the values need. Throws Error for a state among it; what else a function must
@@ -174,7 +168,7 @@ void require_outputs(const NamedValues& outputs, const Graph& graph, CallSite si
                  .expected = "different names, and values of the function's graph",
                  .got = !value.valid() ? "an empty Value"
                         : ours         ? "the name twice, or none"
-                                       : described(value) + " of another graph",
+                                       : described(value) + " of another graph" + made_at(value),
                  .site = site});
   }
   if (outputs.empty())
@@ -207,11 +201,16 @@ std::shared_ptr<const ElementFunction> graph_function(
     inputs.push_back(graph->input(field.name, field.type.dtype, field.type.shape, site));
   NamedValues outputs;
   try {
+    if (build == nullptr)
+      throw Error({.op = kOp, .argument = "build", .expected = "a function", .got = "none"});
     outputs = build(inputs);
+    graph->close("graph_function", site);
   } catch (const Error& error) {
     const std::string& got = error.info().got;
-    if (got.starts_with("state '") && got.ends_with(kForeign))
-      refuse_state(got.substr(0, got.size() - kForeign.size()), {}, error.info().site);
+    const size_t foreign = got.rfind(kForeign);
+    if (got.starts_with("state '") && foreign != std::string::npos)
+      refuse_state(got.substr(0, foreign) + got.substr(foreign + kForeign.size()), {},
+                   error.info().site);
     throw error.with_context(kOp).with_site(site);
   }
   // In the graph around it there is nothing but what random numbers are made of.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "keel/core/tensor/canonical_nan.h"
@@ -21,8 +23,15 @@ int64_t ns_since(Clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
 }
 
-Error report_error(const std::string& expected, const std::string& got) {
-  return Error({.op = "loop report", .expected = expected, .got = got});
+Error report_error(const ValueAt& fetch, const std::string& expected, const std::string& got,
+                   const std::string& fix) {
+  const bool known = fetch.value.valid();
+  return Error({.op = "loop report",
+                .argument = known ? described(fetch.value) + made_at(fetch.value) : "fetch",
+                .expected = expected,
+                .got = known ? got : "an empty Value",
+                .fix = fix,
+                .site = fetch.site});
 }
 
 int64_t elements_ahead(const DeviceQueue& queue) {
@@ -40,28 +49,34 @@ QueueSource source_of(const DeviceQueue& queue) {
 
 // ---- LoopReport
 
-size_t LoopReport::index_of(Value fetch) const {
-  const auto it = std::find(fetches_.begin(), fetches_.end(), fetch);
-  if (it == fetches_.end()) throw report_error("a fetch of the loop", "another value");
-  return static_cast<size_t>(it - fetches_.begin());
+size_t LoopReport::index_of(const ValueAt& fetch) const {
+  if (places_ != nullptr) {
+    if (const auto it = places_->find(fetch.value); it != places_->end()) return it->second;
+  }
+  throw report_error(fetch, "one of the loop's " + std::to_string(columns_.size()) + " fetches",
+                     "another value", "name it among the fetches of sink()");
 }
 
-std::span<const double> LoopReport::operator[](Value fetch) const& {
+std::span<const double> LoopReport::operator[](ValueAt fetch) const& {
   const int64_t column = columns_[index_of(fetch)];
   if (column < 0) {
-    throw report_error("a fetch of rank 0", to_string(fetch.type()) + "; use tensor()");
+    throw report_error(fetch, "a fetch of rank 0", to_string(fetch.value.type()),
+                       "use tensor(), which has its value of the last step");
   }
   return series_[static_cast<size_t>(column)];
 }
 
-std::vector<double> LoopReport::operator[](Value fetch) && {
+std::vector<double> LoopReport::operator[](ValueAt fetch) && {
   const std::span<const double> values = static_cast<const LoopReport&>(*this)[fetch];
   return {values.begin(), values.end()};
 }
 
-const Tensor& LoopReport::tensor(Value fetch) const {
-  const size_t index = index_of(fetch);
-  if (steps == 0) throw report_error("at least one completed step", "none");
+const Tensor& LoopReport::tensor(Value fetch, CallSite site) const {
+  const size_t index = index_of({fetch, site});
+  if (steps == 0) {
+    throw report_error({fetch, site}, "at least one completed step", "none",
+                       "look at report.steps first");
+  }
   return tensors_[index];
 }
 
@@ -72,7 +87,7 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, Source source,
     : session(std::move(session_in)),
       feeder(std::move(source.feeder)),
       queue(std::move(source.queue)) {
-  const SessionGuard guard(*session, "sink");
+  const SessionGuard guard(*session, "Session::sink", site);
   require_stop_value(step.stop_when, "sink", site);
   if (feeder != nullptr) queue = feeder->queue();
   ProgramKey key{.fetches = step.fetches,
@@ -101,7 +116,9 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, Source source,
   executable = session->executable(std::move(key), site);
 
   const ProgramInfo& info = executable->info();
-  blank.fetches_ = step.fetches;
+  auto places = std::make_shared<LoopReport::Places>();
+  for (size_t i = 0; i < step.fetches.size(); ++i) places->emplace(step.fetches[i], i);
+  blank.places_ = std::move(places);
   std::vector<DType> columns;
   for (size_t i = 0; i < step.fetches.size(); ++i) {
     const bool metric = info.output_is_metric[i];
@@ -136,10 +153,13 @@ const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
 }
 
 void bind_resident(const ProgramInfo& info, const DeviceQueue& queue, LaunchArgs& args) {
+  std::unordered_map<std::string_view, Buffer*> buffers;
+  for (const ResidentField& resident : queue.resident())
+    buffers.emplace(resident.field.name, resident.buffer.get());
+  if (buffers.empty()) return;
   for (size_t i = 0; i < info.inputs.size(); ++i) {
-    for (const ResidentField& resident : queue.resident()) {
-      if (resident.field.name == info.inputs[i].name) args.inputs[i] = resident.buffer.get();
-    }
+    const auto buffer = buffers.find(info.inputs[i].name);
+    if (buffer != buffers.end()) args.inputs[i] = buffer->second;
   }
 }
 
@@ -150,24 +170,42 @@ Loop::~Loop() = default;
 Loop::Loop(Loop&&) noexcept = default;
 Loop& Loop::operator=(Loop&&) noexcept = default;
 
+Loop::State& Loop::state(const char* call, CallSite site) const {
+  if (state_ != nullptr) return *state_;
+  throw Error({.op = std::string("Loop::") + call,
+               .message = "the loop was moved from",
+               .fix = "use the loop that it was moved to",
+               .site = site});
+}
+
 void Loop::request_stop() noexcept {
+  if (state_ == nullptr) return;
   State& s = *state_;
   s.requested.store(true);
   if (s.session->running.load() == &s) s.session->stop.store(true);
 }
 
-bool Loop::withdraw_stop() noexcept { return state_->requested.exchange(false); }
-
-const LoopReport& Loop::failed_report() const noexcept { return state_->failed; }
-std::shared_ptr<DeviceQueue> Loop::queue() const {
-  return state_->feeder != nullptr ? state_->feeder->queue() : state_->queue;
+bool Loop::withdraw_stop() noexcept {
+  return state_ != nullptr && state_->requested.exchange(false);
 }
-std::string Loop::describe() const { return state_->executable->program().describe(); }
-const Program& Loop::program() const noexcept { return state_->executable->program(); }
-const CompileReport& Loop::compile_report() const noexcept { return state_->executable->report(); }
+
+const LoopReport& Loop::failed_report(CallSite site) const {
+  return state("failed_report", site).failed;
+}
+std::shared_ptr<DeviceQueue> Loop::queue(CallSite site) const {
+  const State& s = state("queue", site);
+  return s.feeder != nullptr ? s.feeder->queue() : s.queue;
+}
+std::string Loop::describe(CallSite site) const { return program(site).describe(); }
+const Program& Loop::program(CallSite site) const {
+  return state("program", site).executable->program();
+}
+const CompileReport& Loop::compile_report(CallSite site) const {
+  return state("compile_report", site).executable->report();
+}
 
 LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {
-  return run(state_->session->loop_size.use(), callbacks, site);
+  return run(state("run", site).session->loop_size.use(), callbacks, site);
 }
 
 LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite site) {
@@ -179,9 +217,9 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
                  .site = site,
                  .kind = ErrorKind::kInvalidArgument});
   }
-  State& s = *state_;
+  State& s = state("run", site);
   SessionState& session = *s.session;
-  const SessionGuard guard(session, "run");
+  const SessionGuard guard(session, "Loop::run", site);
   s.failed = LoopReport();
   const auto begin = Clock::now();
   const std::shared_ptr<DeviceQueue> queue = s.current_queue(site);
@@ -192,7 +230,7 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   report.series_.resize(s.row.size());
   for (auto& series : report.series_)
     series.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
-  for (size_t i = 0; i < report.fetches_.size(); ++i) {
+  for (size_t i = 0; i < report.columns_.size(); ++i) {
     const Type& type = s.executable->info().outputs[i];
     report.tensors_.emplace_back(type.dtype, type.shape);
   }

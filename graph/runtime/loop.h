@@ -1,7 +1,8 @@
 // Loop: a step sunk to the device: one launch of a While with the step as its body, fed by a queue;
 // where the device cannot loop by itself, the same steps driven by the host (LoopKind).
 // Made by Session::sink. run() belongs to the session's thread; request_stop() may be called from
-// any thread and from a signal handler. LoopReport: what one launch did; a plain value.
+// any thread and from a signal handler. Of a loop that was moved from, requests to stop do nothing,
+// and every other call throws Error. LoopReport: what one launch did; a plain value.
 #ifndef KEEL_GRAPH_RUNTIME_LOOP_H
 #define KEEL_GRAPH_RUNTIME_LOOP_H
 
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "keel/core/queue/feeder.h"
@@ -62,17 +64,18 @@ class KEEL_API LoopReport {
   std::optional<int64_t> step_device_ns;
 
   // A rank-0 fetch's value in each completed step. Throws Error for anything else.
-  std::span<const double> operator[](Value fetch) const&;
+  std::span<const double> operator[](ValueAt fetch) const&;
   // Of a report that goes at once: a copy, which stays.
-  std::vector<double> operator[](Value fetch) &&;
+  std::vector<double> operator[](ValueAt fetch) &&;
   // A fetch's value in the last completed step. Throws Error where no step was completed.
-  const Tensor& tensor(Value fetch) const;
+  const Tensor& tensor(Value fetch, CallSite site = CallSite::here()) const;
 
  private:
   friend class Loop;
-  size_t index_of(Value fetch) const;
+  size_t index_of(const ValueAt& fetch) const;
 
-  Values fetches_;
+  using Places = std::unordered_map<Value, size_t, ValueHash>;
+  std::shared_ptr<const Places> places_;     // of the fetches; the same for all reports of a loop
   std::vector<int64_t> columns_;             // by fetch: its place in series_, or -1
   std::vector<std::vector<double>> series_;  // one row per rank-0 fetch
   std::vector<Tensor> tensors_;              // by fetch
@@ -110,22 +113,25 @@ class KEEL_API Loop {
   bool withdraw_stop() noexcept;
 
   // What the last launch that threw had done until then.
-  const LoopReport& failed_report() const noexcept;
+  const LoopReport& failed_report(CallSite site = CallSite::here()) const;
   // The queue it takes its elements from; null for a step without inputs.
-  std::shared_ptr<DeviceQueue> queue() const;
+  std::shared_ptr<DeviceQueue> queue(CallSite site = CallSite::here()) const;
   // The task list, one task a line.
-  std::string describe() const;
+  std::string describe(CallSite site = CallSite::here()) const;
   // What was compiled; lives as long as the loop.
-  const Program& program() const noexcept;
+  const Program& program(CallSite site = CallSite::here()) const;
   // The control tasks that the compiler inserted, and where the loop runs and why.
-  const CompileReport& compile_report() const noexcept;
-  const LoopPlacement& placement() const noexcept { return compile_report().loop; }
-  LoopKind kind() const noexcept { return placement().kind; }
+  const CompileReport& compile_report(CallSite site = CallSite::here()) const;
+  const LoopPlacement& placement(CallSite site = CallSite::here()) const {
+    return compile_report(site).loop;
+  }
+  LoopKind kind(CallSite site = CallSite::here()) const { return placement(site).kind; }
 
  private:
   friend class Session;
   struct State;
   explicit Loop(std::unique_ptr<State> state);
+  State& state(const char* call, CallSite site) const;
   struct Outcome;
   void launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callbacks, LoopReport& report,
               Outcome& outcome);

@@ -11,56 +11,85 @@
 namespace keel {
 namespace {
 
-const Node& input_node(const Graph& graph, const Value& value, const char* op, CallSite site) {
-  const bool ours = value.valid() && &value.graph() == &graph;
-  if (ours && value.node().op_name() == "input") return value.node();
-  std::string got = "an empty Value";
-  if (ours) {
-    got = "the result of " + value.node().op_name();
-  } else if (value.valid()) {
-    got = "a value of another graph";
-  }
-  throw Error({.op = op, .expected = "an input of the session's graph", .got = got, .site = site});
+const Node& input_node(const Graph& graph, const Value& value, const char* op,
+                       const std::string& argument, CallSite site) {
+  graph.require_own(value, op, argument, site, "the session's graph");
+  const Node& node = value.node();
+  if (node.op_name() == "input") return node;
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = "an input of the session's graph",
+               .got = described(value) + made_at(value),
+               .fix = "only what graph.input() made can be fed",
+               .site = site});
 }
 
-// The types of the feeds, in node order.
-std::vector<std::pair<Value, Type>> feed_types(const Graph& graph, const Feeds& feeds,
-                                               CallSite site) {
-  std::vector<std::pair<Value, Type>> types;
-  for (const auto& feed : feeds) {
-    const Value& value = feed.first;
-    const Tensor& tensor = feed.second;
-    const Node& node = input_node(graph, value, "feed", site);
-    const auto complain = [&](const std::string& got, const std::string& fix) {
-      throw Error({.op = "feed",
-                   .argument = "input '" + name_of(node) + "'",
-                   .expected = to_string(node.type()),
-                   .got = got,
-                   .fix = fix,
-                   .site = site});
-    };
-    if (tensor.empty()) complain("an empty Tensor", "");
-    if (tensor.dtype() != node.type().dtype || !matches(node.type().shape, tensor.shape()))
-      complain(to_string(tensor.type()), "");
-    const auto same = [&](const auto& entry) { return entry.first == value; };
-    if (std::any_of(types.begin(), types.end(), same))
-      complain("two tensors", "feed each input once");
-    types.emplace_back(value, tensor.type());
+// The feeds in node order, which is that of a program's key; made once for a run, since there may
+// be tens of thousands.
+class FeedTable {
+ public:
+  FeedTable(const Graph& graph, const Feeds& feeds, CallSite site) : site_(site) {
+    entries_.reserve(feeds.size());
+    for (const auto& [value, tensor] : feeds) add(graph, value, tensor);
+    std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+      return a.value.node_id() < b.value.node_id();
+    });
+    const auto twice =
+        std::adjacent_find(entries_.begin(), entries_.end(),
+                           [](const Entry& a, const Entry& b) { return a.value == b.value; });
+    if (twice != entries_.end()) complain(*twice, "two tensors", "feed each input once");
   }
-  std::sort(types.begin(), types.end(),
-            [](const auto& a, const auto& b) { return a.first.node_id() < b.first.node_id(); });
-  return types;
-}
 
-const Tensor& fed(const Feeds& feeds, const std::string& name) {
-  const auto it = std::find_if(feeds.begin(), feeds.end(), [&](const auto& feed) {
-    return name_of(feed.first.node()) == name;
-  });
-  if (it == feeds.end()) {
-    throw Error({.op = "feed", .argument = "input '" + name + "'", .got = "nothing"});
+  std::vector<std::pair<Value, Type>> types() const {
+    std::vector<std::pair<Value, Type>> types;
+    types.reserve(entries_.size());
+    for (const Entry& entry : entries_) types.emplace_back(entry.value, entry.tensor->type());
+    return types;
   }
-  return it->second;
-}
+
+  // What is fed to the graph's input of this name.
+  const Tensor& of(const Graph& graph, const std::string& name) const {
+    const Value input = graph.find_input(name);
+    const auto at = std::lower_bound(
+        entries_.begin(), entries_.end(), input.node_id(),
+        [](const Entry& entry, uint32_t id) { return entry.value.node_id() < id; });
+    if (!input.valid() || at == entries_.end() || at->value != input) {
+      throw Error(
+          {.op = "feed", .argument = "input '" + name + "'", .got = "nothing", .site = site_});
+    }
+    return *at->tensor;
+  }
+
+ private:
+  struct Entry {
+    Value value;
+    const Tensor* tensor;
+  };
+
+  void add(const Graph& graph, const Value& value, const Tensor& tensor) {
+    const std::string argument = "feed " + std::to_string(entries_.size());
+    const Type& type = input_node(graph, value, "feed", argument, site_).type();
+    entries_.push_back({value, &tensor});
+    if (tensor.empty())
+      complain(entries_.back(), "an empty Tensor", "give the tensor a dtype and a shape");
+    if (tensor.dtype() != type.dtype || !matches(type.shape, tensor.shape()))
+      complain(entries_.back(), to_string(tensor.type()), "");
+  }
+
+  [[noreturn]] void complain(const Entry& entry, const std::string& got,
+                             const std::string& fix) const {
+    const Node& node = entry.value.node();
+    throw Error({.op = "feed",
+                 .argument = "input '" + name_of(node) + "'",
+                 .expected = to_string(node.type()),
+                 .got = got,
+                 .fix = fix,
+                 .site = site_});
+  }
+
+  std::vector<Entry> entries_;
+  CallSite site_;
+};
 
 [[noreturn]] void throw_stopped(SessionState& state, CallSite site) {
   state.requested.store(false);
@@ -70,15 +99,28 @@ const Tensor& fed(const Feeds& feeds, const std::string& name) {
                .site = site});
 }
 
-StateStore::Home& home_of(SessionState& state, const Value& value, const char* op) {
+StateStore::Home& home_of(SessionState& state, const Value& value, const char* op, CallSite site) {
   state.store.add_states(*state.graph);
-  const bool ours = value.valid() && &value.graph() == state.graph;
-  if (!ours || value.node().op_name() != "state") {
+  state.graph->require_own(value, op, "state", site, "the session's graph");
+  if (value.node().op_name() != "state") {
     throw Error({.op = op,
+                 .argument = "state",
                  .expected = "a state of the session's graph",
-                 .got = ours ? "the result of " + value.node().op_name() : "something else"});
+                 .got = described(value) + made_at(value),
+                 .fix = "fetch it with run()",
+                 .site = site});
   }
   return state.store.home(name_of(value.node()));
+}
+
+// What `call` does; its errors get the user's line where they have none.
+template <class Call>
+decltype(auto) at_site(CallSite site, Call call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
 }
 
 }  // namespace
@@ -146,12 +188,40 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
   }
 }
 
-SessionGuard::SessionGuard(SessionState& state, const char* call) : state_(state) {
-  if (!state_.busy.exchange(true, std::memory_order_acquire)) return;
-  throw Error({.op = std::string("session ") + call,
-               .message = "a loop of this session is running",
+namespace {
+
+// The guards that this thread holds, the last one first.
+thread_local const SessionGuard* held_here = nullptr;
+
+}  // namespace
+
+SessionGuard::SessionGuard(SessionState& state, const char* call, CallSite site)
+    : state_(state), outer_(held_here) {
+  const char* running = nullptr;
+  if (state_.call.compare_exchange_strong(running, call, std::memory_order_acquire)) {
+    held_here = this;
+    return;
+  }
+  const SessionGuard* own = held_here;
+  while (own != nullptr && &own->state_ != &state_) own = own->outer_;
+  if (own == nullptr) {
+    throw Error({.op = call,
+                 .message = std::string("another thread is in ") + running +
+                            ", and a session serves one thread at a time",
+                 .fix = "give each thread a session of its own, or hold a lock around the calls",
+                 .site = site});
+  }
+  throw Error({.op = call,
+               .message = std::string("a loop of this session is running: it is in ") + running +
+                          ", which called this function",
                .fix = "use the Trainer's hooks (on_epoch_end, every_n_steps), which run between "
-                      "launches, instead of a step callback"});
+                      "launches, instead of a step callback",
+               .site = site});
+}
+
+SessionGuard::~SessionGuard() {
+  held_here = outer_;
+  state_.call.store(nullptr, std::memory_order_release);
 }
 
 // Whoever asks for a stop sets its request before it looks at `running`: one of the two sides sees
@@ -184,11 +254,20 @@ Error current_error(const std::string& context, CallSite site) {
   }
 }
 
-Session::Session(Graph& graph, Device device, SessionOptions options)
-    : state_(std::make_shared<SessionState>(graph, device, options)) {}
+Session::Session(Graph& graph, Device device, SessionOptions options, CallSite site)
+    : state_(
+          at_site(site, [&] { return std::make_shared<SessionState>(graph, device, options); })) {}
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
+
+SessionState& Session::state(const char* call, CallSite site) const {
+  if (state_ != nullptr) return *state_;
+  throw Error({.op = std::string("Session::") + call,
+               .message = "the session was moved from, so it has no states and no device",
+               .fix = "use the session that it was moved to",
+               .site = site});
+}
 
 std::vector<Tensor> Session::run(const Values& fetches, const Feeds& feeds, CallSite site) {
   return run(Update{}, fetches, feeds, site);
@@ -196,11 +275,12 @@ std::vector<Tensor> Session::run(const Values& fetches, const Feeds& feeds, Call
 
 std::vector<Tensor> Session::run(const Update& update, const Values& fetches, const Feeds& feeds,
                                  CallSite site) {
-  SessionState& s = *state_;
-  const SessionGuard guard(s, "run");
+  SessionState& s = state("run", site);
+  const SessionGuard guard(s, "Session::run", site);
   const StopScope scope(s, nullptr, nullptr);
-  const auto executable = s.executable(
-      {.fetches = fetches, .update = update, .feeds = feed_types(*s.graph, feeds, site)}, site);
+  const FeedTable fed(*s.graph, feeds, site);
+  const auto executable =
+      s.executable({.fetches = fetches, .update = update, .feeds = fed.types()}, site);
   const ProgramInfo& info = executable->info();
   LaunchArgs& args = executable->bind(s.store, s.cache.scratch(*executable, s.store));
   std::vector<Tensor> results;
@@ -211,7 +291,7 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
   bool launched = false;
   try {
     for (size_t i = 0; i < info.inputs.size(); ++i) {
-      const Tensor& tensor = fed(feeds, info.inputs[i].name);
+      const Tensor& tensor = fed.of(*s.graph, info.inputs[i].name);
       if (tensor.num_bytes() > 0)
         s.stream->copy_to_device(executable->input(i), 0, tensor.raw(), tensor.num_bytes());
     }
@@ -236,14 +316,16 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
 }
 
 void Session::request_stop() noexcept {
+  if (state_ == nullptr) return;
   state_->requested.store(true);
   state_->stop.store(true);
 }
 
-FeedSpec Session::spec(const Values& inputs) const {
-  FeedSpec spec{state_->device, {}};
-  for (const Value& input : inputs) {
-    const Node& node = input_node(*state_->graph, input, "spec", {});
+FeedSpec Session::spec(const Values& inputs, CallSite site) const {
+  const SessionState& s = state("spec", site);
+  FeedSpec spec{s.device, {}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Node& node = input_node(*s.graph, inputs[i], "spec", "input " + std::to_string(i), site);
     spec.element.fields.push_back({name_of(node), node.type()});
   }
   return spec;
@@ -251,6 +333,7 @@ FeedSpec Session::spec(const Values& inputs) const {
 
 Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<DeviceQueue> queue,
                    SinkOptions options, CallSite site) {
+  static_cast<void>(state("sink", site));
   return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.queue = std::move(queue)},
                                             StepDescription{update, fetches, options.stop_when},
                                             site));
@@ -258,6 +341,7 @@ Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<
 
 Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<Feeder> feeder,
                    SinkOptions options, CallSite site) {
+  static_cast<void>(state("sink", site));
   return Loop(
       std::make_unique<Loop::State>(state_, Loop::State::Source{.feeder = std::move(feeder)},
                                     StepDescription{update, fetches, options.stop_when}, site));
@@ -275,25 +359,29 @@ Loop Session::sink(const Values& fetches, std::shared_ptr<Feeder> feeder, SinkOp
 
 Loop Session::sink(const Update& update, const Values& fetches, SinkOptions options,
                    CallSite site) {
+  static_cast<void>(state("sink", site));
   return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.none = true},
                                             StepDescription{update, fetches, options.stop_when},
                                             site));
 }
 
 Loop Session::sink(std::shared_ptr<DeviceQueue> queue, CallSite site) {
+  const Graph& step = *state("sink", site).graph;
   return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.queue = std::move(queue)},
-                                            described_step(*state_->graph, "sink", site), site));
+                                            described_step(step, "sink", site), site));
 }
 
 Loop Session::sink(std::shared_ptr<Feeder> feeder, CallSite site) {
+  const Graph& step = *state("sink", site).graph;
   return Loop(std::make_unique<Loop::State>(state_,
                                             Loop::State::Source{.feeder = std::move(feeder)},
-                                            described_step(*state_->graph, "sink", site), site));
+                                            described_step(step, "sink", site), site));
 }
 
 Loop Session::sink(CallSite site) {
+  const Graph& step = *state("sink", site).graph;
   return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.none = true},
-                                            described_step(*state_->graph, "sink", site), site));
+                                            described_step(step, "sink", site), site));
 }
 
 LoopPlacement Session::loop_placement(const Update& update, const Values& fetches,
@@ -314,56 +402,71 @@ LoopPlacement Session::loop_placement(std::shared_ptr<DeviceQueue> queue, CallSi
   }
 }
 
-Tensor Session::read(Value state) const {
-  const SessionGuard guard(*state_, "read");
-  return state_->store.read(home_of(*state_, state, "read"));
+Tensor Session::read(Value value, CallSite site) const {
+  SessionState& s = state("read", site);
+  const SessionGuard guard(s, "Session::read", site);
+  return at_site(site, [&] { return s.store.read(home_of(s, value, "read", site)); });
 }
 
-void Session::write(Value state, const Tensor& value) {
-  const SessionGuard guard(*state_, "write");
-  state_->store.write(home_of(*state_, state, "write"), value);
+void Session::write(Value value, const Tensor& tensor, CallSite site) {
+  SessionState& s = state("write", site);
+  const SessionGuard guard(s, "Session::write", site);
+  at_site(site, [&] { s.store.write(home_of(s, value, "write", site), tensor); });
 }
 
-void Session::save(const std::string& path,
-                   const std::map<std::string, std::string>& metadata) const {
-  const SessionGuard guard(*state_, "save");
-  state_->store.add_states(*state_->graph);
-  save_states(path, state_->store, metadata);
+void Session::save(const std::string& path, const std::map<std::string, std::string>& metadata,
+                   CallSite site) const {
+  SessionState& s = state("save", site);
+  const SessionGuard guard(s, "Session::save", site);
+  at_site(site, [&] {
+    s.store.add_states(*s.graph);
+    save_states(path, s.store, metadata);
+  });
 }
 
-std::map<std::string, std::string> Session::load(const std::string& path) {
-  const SessionGuard guard(*state_, "load");
-  state_->store.add_states(*state_->graph);
-  return load_states(path, state_->store);
+std::map<std::string, std::string> Session::load(const std::string& path, CallSite site) {
+  SessionState& s = state("load", site);
+  const SessionGuard guard(s, "Session::load", site);
+  return at_site(site, [&] {
+    s.store.add_states(*s.graph);
+    return load_states(path, s.store);
+  });
 }
 
-std::string Session::state_sha256() const {
-  const SessionGuard guard(*state_, "state_sha256");
-  state_->store.add_states(*state_->graph);
-  return state_->store.sha256();
+std::string Session::state_sha256(CallSite site) const {
+  SessionState& s = state("state_sha256", site);
+  const SessionGuard guard(s, "Session::state_sha256", site);
+  return at_site(site, [&] {
+    s.store.add_states(*s.graph);
+    return s.store.sha256();
+  });
 }
 
-int64_t Session::step() const {
-  const SessionGuard guard(*state_, "step");
-  return state_->store.step();
+int64_t Session::step(CallSite site) const {
+  SessionState& s = state("step", site);
+  const SessionGuard guard(s, "Session::step", site);
+  return at_site(site, [&] { return s.store.step(); });
 }
 
-int64_t Session::compiles() const noexcept { return state_->compiles; }
+int64_t Session::compiles(CallSite site) const { return state("compiles", site).compiles; }
 
-void Session::set_loop_size(int64_t steps) { state_->loop_size.change(steps); }
-const LoopSize& Session::loop_size() const noexcept { return state_->loop_size; }
-LoopSize& Session::loop_size() noexcept { return state_->loop_size; }
+void Session::set_loop_size(int64_t steps, CallSite site) {
+  at_site(site, [&] { state("set_loop_size", site).loop_size.change(steps); });
+}
+const LoopSize& Session::loop_size(CallSite site) const {
+  return state("loop_size", site).loop_size;
+}
+LoopSize& Session::loop_size(CallSite site) { return state("loop_size", site).loop_size; }
 
-const Graph& Session::graph() const noexcept { return *state_->graph; }
-const Device& Session::device() const noexcept { return state_->device; }
+const Graph& Session::graph(CallSite site) const { return *state("graph", site).graph; }
+const Device& Session::device(CallSite site) const { return state("device", site).device; }
 
 std::string Session::describe(const Update& update, const Values& fetches, const Feeds& feeds,
                               CallSite site) const {
-  const SessionGuard guard(*state_, "describe");
-  return state_
-      ->executable(
-          {.fetches = fetches, .update = update, .feeds = feed_types(*state_->graph, feeds, site)},
-          site)
+  SessionState& s = state("describe", site);
+  const SessionGuard guard(s, "Session::describe", site);
+  const FeedTable fed(*s.graph, feeds, site);
+  return s.executable({.fetches = fetches, .update = update, .feeds = fed.types()}, site)
       ->program()
       .describe();
 }

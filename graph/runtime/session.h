@@ -2,7 +2,7 @@
 // combination of fetches, update and input types (kept in a cache), runs single steps driven by the
 // host, and sinks loops. The graph must outlive it, and may grow between runs. One thread at a
 // time; while a loop of the session runs, nothing else on it may be called. Loops may outlive the
-// session.
+// session. Every call on a session that was moved from throws Error.
 #ifndef KEEL_GRAPH_RUNTIME_SESSION_H
 #define KEEL_GRAPH_RUNTIME_SESSION_H
 
@@ -45,7 +45,8 @@ class KEEL_API Session {
  public:
   // Makes the reserved states keel/step and keel/seed, and memory for all states with their
   // initial values. Throws Error where the device is short of memory, and for wrong options.
-  Session(Graph& graph, Device device, SessionOptions options = {});
+  Session(Graph& graph, Device device, SessionOptions options = {},
+          CallSite site = CallSite::here());
   ~Session();
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -79,7 +80,7 @@ class KEEL_API Session {
   void request_stop() noexcept;
 
   // What these inputs ask of whoever feeds them; unknown dimensions are still -1.
-  FeedSpec spec(const Values& inputs) const;
+  FeedSpec spec(const Values& inputs, CallSite site = CallSite::here()) const;
 
   // The step as the body of a While on the device, its inputs taken from the queue's fields of the
   // same names. Compiles now. A backend that declines to loop gets a loop driven by the host, which
@@ -111,37 +112,41 @@ class KEEL_API Session {
                                CallSite site = CallSite::here());
 
   // A state's value. Throws Error where a failed step left it invalid.
-  Tensor read(Value state) const;
+  Tensor read(Value state, CallSite site = CallSite::here()) const;
   // Replaces it. Throws Error for another dtype or shape.
-  void write(Value state, const Tensor& value);
+  void write(Value state, const Tensor& value, CallSite site = CallSite::here());
 
   // All states as a safetensors file, with keel_version and step beside `metadata`. Atomic.
-  void save(const std::string& path, const std::map<std::string, std::string>& metadata = {}) const;
+  void save(const std::string& path, const std::map<std::string, std::string>& metadata = {},
+            CallSite site = CallSite::here()) const;
   // Takes all states from a file that save() wrote; returns its metadata. States that the file
   // lacks, that the graph lacks, or that differ in dtype or shape are listed in one Error, and
   // nothing is changed.
-  std::map<std::string, std::string> load(const std::string& path);
+  std::map<std::string, std::string> load(const std::string& path,
+                                          CallSite site = CallSite::here());
   // Over all states in name order: for each its name, "\n", its type as text ("f32[784, 10]"),
   // "\n", and its bytes in row-major order.
-  std::string state_sha256() const;
+  std::string state_sha256(CallSite site = CallSite::here()) const;
 
   // Updates executed so far: the value of keel/step.
-  int64_t step() const;
+  int64_t step(CallSite site = CallSite::here()) const;
   // How often a program was compiled.
-  int64_t compiles() const noexcept;
+  int64_t compiles(CallSite site = CallSite::here()) const;
   // The steps of Loop::run() from the next launch on. Throws Error for n < 1; then the old value
   // stays.
-  void set_loop_size(int64_t steps);
-  const LoopSize& loop_size() const noexcept;
-  LoopSize& loop_size() noexcept;
+  void set_loop_size(int64_t steps, CallSite site = CallSite::here());
+  const LoopSize& loop_size(CallSite site = CallSite::here()) const;
+  LoopSize& loop_size(CallSite site = CallSite::here());
 
-  const Graph& graph() const noexcept;
-  const Device& device() const noexcept;
+  const Graph& graph(CallSite site = CallSite::here()) const;
+  const Device& device(CallSite site = CallSite::here()) const;
   // The task list of the program that run() with these arguments uses, one task a line.
   std::string describe(const Update& update, const Values& fetches, const Feeds& feeds = {},
                        CallSite site = CallSite::here()) const;
 
  private:
+  // Throws Error where the session was moved from.
+  SessionState& state(const char* call, CallSite site) const;
   std::shared_ptr<SessionState> state_;
 };
 

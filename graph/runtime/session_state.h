@@ -26,23 +26,24 @@ struct SessionState {
   ProgramCache cache;
   LoopSize loop_size;
   int64_t compiles = 0;
-  std::atomic<bool> busy{false};
+  std::atomic<const char*> call{nullptr};     // the call that is under way
   std::atomic<bool> requested{false};         // request_stop() that no call has obeyed yet
   std::atomic<bool> stop{false};              // what the device looks at during a call
   std::atomic<const void*> running{nullptr};  // the loop whose run() is under way
 };
 
-// Held during every call on a session: throws Error where another one is under way, which is what
-// callbacks of a running loop meet.
+// Held during every call on a session: throws Error where another one is under way, be it of
+// another thread or the one whose callback makes this one. `call` lives as long as the program.
 class SessionGuard {
  public:
-  SessionGuard(SessionState& state, const char* call);
-  ~SessionGuard() { state_.busy.store(false, std::memory_order_release); }
+  SessionGuard(SessionState& state, const char* call, CallSite site);
+  ~SessionGuard();
   SessionGuard(const SessionGuard&) = delete;
   SessionGuard& operator=(const SessionGuard&) = delete;
 
  private:
   SessionState& state_;
+  const SessionGuard* outer_;  // that the same thread holds, of other sessions
 };
 
 // Held while a call runs steps: what it looks at to stop is this call's, and asks for nothing but

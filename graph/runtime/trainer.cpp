@@ -64,7 +64,12 @@ Trainer::Trainer(Session& session, const StepDescription& step, std::shared_ptr<
                  CallSite site)
     : session_(session), feeder_(std::move(feeder)) {
   if (feeder_ == nullptr) {
-    throw Error({.op = "trainer", .argument = "feeder", .got = "nothing", .site = site});
+    throw Error({.op = "trainer",
+                 .argument = "feeder",
+                 .expected = "a feeder",
+                 .got = "nothing",
+                 .fix = "make one with feed(dataset, session.spec(inputs))",
+                 .site = site});
   }
   if (step.update.empty()) {
     throw Error({.op = "trainer",
@@ -89,25 +94,26 @@ void Trainer::open(const Cursor& cursor) {
   cursor_ = cursor;
 }
 
-void Trainer::save(const std::string& path, std::map<std::string, std::string> metadata) const {
+void Trainer::save(const std::string& path, std::map<std::string, std::string> metadata,
+                   CallSite site) const {
   add_cursor(metadata, cursor_);
   // A graph that was frozen before it met a session may lack it: then nothing in it is random.
   if (const Value seed = session_.graph().find_state(kSeedState); seed.valid()) {
-    const auto value = static_cast<uint64_t>(session_.read(seed).item<int64_t>());
+    const auto value = static_cast<uint64_t>(session_.read(seed, site).item<int64_t>());
     metadata["seed"] = std::to_string(value);
   }
-  session_.save(path, metadata);
+  session_.save(path, metadata, site);
 }
 
-std::map<std::string, std::string> Trainer::resume(const std::string& path) {
+std::map<std::string, std::string> Trainer::resume(const std::string& path, CallSite site) {
   const Cursor there = cursor_in(resumable_metadata(path), path);
   const Cursor here = cursor_;
   try {
     open(there);
-    return session_.load(path);
+    return session_.load(path, site);
   } catch (const Error& error) {
     open(here);
-    throw error.with_context("resume from " + path);
+    throw error.with_context("resume from " + path).with_site(site);
   }
 }
 

@@ -96,12 +96,14 @@ class KEEL_API Trainer {
   // All states and the place in the data behind the last step, as one safetensors file: `metadata`,
   // keel_version, step, seed, cursor_epoch, cursor_position, cursor_key. Atomic. Throws what
   // Session::save throws.
-  void save(const std::string& path, std::map<std::string, std::string> metadata = {}) const;
+  void save(const std::string& path, std::map<std::string, std::string> metadata = {},
+            CallSite site = CallSite::here()) const;
   // Goes on from a file that save() wrote: takes the states and opens the feeder behind the cursor,
   // so that what follows equals bit for bit what would have followed there. Returns the file's
   // metadata. Throws Error for a file that does not fit the graph or the data; then the states are
   // as they were and the feeder is open where the training was.
-  std::map<std::string, std::string> resume(const std::string& path);
+  std::map<std::string, std::string> resume(const std::string& path,
+                                            CallSite site = CallSite::here());
   // Of the last element consumed, or where the feeder was opened.
   const Cursor& cursor() const noexcept { return cursor_; }
 
@@ -109,7 +111,9 @@ class KEEL_API Trainer {
   void cancel() noexcept;
 
   // Steps per launch from the next launch on; throws Error for n < 1, then the old value stays.
-  void set_loop_size(int64_t steps) { session_.set_loop_size(steps); }
+  void set_loop_size(int64_t steps, CallSite site = CallSite::here()) {
+    session_.set_loop_size(steps, site);
+  }
 
   Session& session() noexcept { return session_; }
   Feeder& feeder() noexcept { return *feeder_; }

@@ -35,7 +35,15 @@ Initializer constant(const Shape& shape, double value, DType dtype) {
   return {.kind = "constant", .type = {dtype, shape}, .a = value};
 }
 
-Initializer from_tensor(const Tensor& value) {
+Initializer from_tensor(const Tensor& value, CallSite site) {
+  if (value.empty()) {
+    throw Error({.op = "from_tensor",
+                 .argument = "value",
+                 .expected = "a tensor",
+                 .got = "an empty Tensor",
+                 .fix = "give it a dtype and a shape first",
+                 .site = site});
+  }
   return {.kind = "value", .type = value.type(), .value = value.clone()};
 }
 

@@ -19,7 +19,7 @@ KEEL_API Initializer zeros(const Shape& shape, DType dtype = f32);
 KEEL_API Initializer ones(const Shape& shape, DType dtype = f32);
 KEEL_API Initializer constant(const Shape& shape, double value, DType dtype = f32);
 // A copy of `value`.
-KEEL_API Initializer from_tensor(const Tensor& value);
+KEEL_API Initializer from_tensor(const Tensor& value, CallSite site = CallSite::here());
 
 // Random ones: float dtypes only. uniform draws from [low, high).
 KEEL_API Initializer normal(const Shape& shape, double mean, double deviation, DType dtype = f32);

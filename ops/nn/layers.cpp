@@ -33,8 +33,8 @@ std::string free_name(const Graph& graph, const std::string& wanted) {
 
 Value dense(Operand x, int64_t units, DenseOptions options, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
-  if (x.is_literal()) fail("x", "a Value", "a number", line);
-  const Type type = x.value().type();
+  const Value input = require_value(x, "dense", "x", line);
+  const Type type = input.type();
   if (!is_float(type.dtype))
     fail("x", "a float dtype (convert it with cast)", name_of(type.dtype), line);
   if (type.shape.rank() < 2 || type.shape.back() < 0) {
@@ -42,7 +42,9 @@ Value dense(Operand x, int64_t units, DenseOptions options, CallSite site) {
   }
   if (units < 1) fail("units", "at least 1", std::to_string(units), line);
 
-  Graph& root = root_of(x.value().graph());
+  // Before the states are made.
+  input.graph().require_open("dense", "x", input, line);
+  Graph& root = root_of(input.graph());
   const std::string name = options.name.empty() ? free_name(root, "dense") : options.name;
   const Value w =
       root.state(name + "/w", options.weights({type.shape.back(), units}, type.dtype), {}, line);
@@ -68,14 +70,18 @@ Layer activation(Value (*function)(Operand, CallSite)) {
 
 Value sequential(Operand x, const std::vector<Layer>& layers, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
-  if (x.is_literal())
-    throw Error({.op = "sequential",
-                 .argument = "x",
-                 .expected = "a Value",
-                 .got = "a number",
-                 .site = line});
-  Value value = x.value();
-  for (const Layer& layer : layers) value = layer(value, line);
+  Value value = require_value(x, "sequential", "x", line);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] == nullptr) {
+      throw Error({.op = "sequential",
+                   .argument = "layer " + std::to_string(i),
+                   .expected = "a function",
+                   .got = "none",
+                   .fix = "make it with dense_layer(), activation() or a lambda",
+                   .site = line});
+    }
+    value = layers[i](value, line);
+  }
   return value;
 }
 

@@ -24,14 +24,14 @@ std::vector<bool> nodes_under(Value value) {
   return under;
 }
 
-Value require_value(const Operand& operand, const char* op, CallSite site) {
-  if (operand.is_literal())
-    throw Error({.op = op, .expected = "a Value", .got = "a number", .site = site});
-  const Value value = operand.value();
+Value require_root_value(const Operand& operand, const char* op, const char* argument,
+                         CallSite site) {
+  const Value value = require_value(operand, op, argument, site);
   if (value.graph().parent() == nullptr) return value;
   throw Error({.op = op,
+               .argument = argument,
                .expected = "a value of the root graph, where states are",
-               .got = "a value inside a body of control flow",
+               .got = described(value) + " inside a body of control flow" + made_at(value),
                .fix = "return it from the body first",
                .site = site});
 }
@@ -65,12 +65,11 @@ void require_epsilon(double value, const char* optimizer, CallSite site) {
 void require_pair(const std::string& optimizer, const Value& state, const Value& gradient,
                   CallSite site) {
   if (!state.valid() || state.node().op_name() != "state") {
-    throw Error(
-        {.op = optimizer,
-         .argument = "states",
-         .expected = "states",
-         .got = state.valid() ? "the result of " + state.node().op_name() : "an empty Value",
-         .site = site});
+    throw Error({.op = optimizer,
+                 .argument = "states",
+                 .expected = "states",
+                 .got = state.valid() ? described(state) + made_at(state) : described(state),
+                 .site = site});
   }
   if (!gradient.valid() || gradient.type() != state.type()) {
     throw Error({.op = optimizer,
@@ -140,12 +139,20 @@ Value ParameterStep::bias_correction(double beta) const {
   return cast(neg(expm1(mul(steps, std::log(beta), site_), site_), site_), state_.dtype(), site_);
 }
 
-Optimizer::Optimizer(std::string name, Schedule rate, Rule rule)
-    : name_(std::move(name)), rate_(std::move(rate)), rule_(std::move(rule)) {}
+Optimizer::Optimizer(std::string name, Schedule rate, Rule rule, CallSite site)
+    : name_(std::move(name)), rate_(rate), rule_(std::move(rule)) {
+  if (rule_ != nullptr) return;
+  throw Error({.op = name_,
+               .argument = "rule",
+               .expected = "a function that gives a state's next value",
+               .got = "none",
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
+}
 
 Update Optimizer::minimize(Operand loss, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
-  const Value value = require_value(loss, "minimize", line);
+  const Value value = require_root_value(loss, "minimize", "loss", line);
   const Values states = trainable_states(value);
   if (states.empty()) {
     throw Error({.op = "minimize",
@@ -160,7 +167,7 @@ Update Optimizer::minimize(Operand loss, CallSite site) const {
 
 Update Optimizer::minimize(Operand loss, const Values& states, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
-  const Value value = require_value(loss, "minimize", line);
+  const Value value = require_root_value(loss, "minimize", "loss", line);
   Update update = apply(states, gradients(value, states, line), line);
   update += attached_updates(value);
   return update;
@@ -193,7 +200,7 @@ Optimizer sgd(Schedule rate, SgdOptions options, CallSite site) {
   require_not_negative(options.weight_decay, "sgd", "weight_decay", site);
   require_option(!options.nesterov || options.momentum > 0, "sgd", "nesterov",
                  "a momentum above 0 beside it", options.momentum, site);
-  return Optimizer("sgd", std::move(rate), [options](ParameterStep& p) {
+  return Optimizer("sgd", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     Value step = p.gradient();
     if (options.weight_decay != 0)
@@ -211,14 +218,14 @@ Optimizer sgd(Schedule rate, SgdOptions options, CallSite site) {
 Optimizer adam(Schedule rate, AdamOptions options, CallSite site) {
   const AdamwOptions all{options.beta1, options.beta2, options.epsilon, 0};
   require_adam(all, "adam", site);
-  return Optimizer("adam", std::move(rate), [all](ParameterStep& p) {
+  return Optimizer("adam", rate, [all](ParameterStep& p) {
     return sub(p.state(), adam_step(p, all, "adam"), p.site());
   });
 }
 
 Optimizer adamw(Schedule rate, AdamwOptions options, CallSite site) {
   require_adam(options, "adamw", site);
-  return Optimizer("adamw", std::move(rate), [options](ParameterStep& p) {
+  return Optimizer("adamw", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value kept = sub(Operand(1, line), mul(p.rate(), options.weight_decay, line), line);
     return sub(mul(p.state(), kept, line), adam_step(p, options, "adamw"), line);
@@ -229,7 +236,7 @@ Optimizer rmsprop(Schedule rate, RmspropOptions options, CallSite site) {
   require_fraction(options.decay, "rmsprop", "decay", site);
   require_fraction(options.momentum, "rmsprop", "momentum", site);
   require_epsilon(options.epsilon, "rmsprop", site);
-  return Optimizer("rmsprop", std::move(rate), [options](ParameterStep& p) {
+  return Optimizer("rmsprop", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value mean_square = p.slot("rmsprop_v");
     const Value next = blend(mean_square, square(p.gradient(), line), options.decay, line);
@@ -246,7 +253,7 @@ Optimizer rmsprop(Schedule rate, RmspropOptions options, CallSite site) {
 }
 
 Values trainable_states(Operand value) {
-  const Value root = require_value(value, "trainable_states", value.site());
+  const Value root = require_root_value(value, "trainable_states", "value", value.site());
   const std::vector<bool> under = nodes_under(root);
   Values states;
   for (const Value& state : root.graph().states()) {
@@ -259,7 +266,7 @@ Values trainable_states(Operand value) {
 }
 
 Update attached_updates(Operand value) {
-  const Value root = require_value(value, "attached_updates", value.site());
+  const Value root = require_root_value(value, "attached_updates", "value", value.site());
   const std::vector<bool> under = nodes_under(root);
   Update update;
   for (const AttachedUpdate& attached : root.graph().attached_updates()) {
@@ -271,8 +278,10 @@ Update attached_updates(Operand value) {
 
 Value global_norm(const Values& gradients, CallSite site) {
   DType dtype = f32;
-  for (const Value& g : gradients) {
-    if (g.dtype() == f64) dtype = f64;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const std::string argument = "gradient " + std::to_string(i);
+    if (require_value(Operand(gradients[i], site), "global_norm", argument.c_str()).dtype() == f64)
+      dtype = f64;
   }
   Value total;
   for (const Value& g : gradients) {

@@ -52,7 +52,11 @@ class KEEL_API Optimizer {
  public:
   // The next value of the state.
   using Rule = std::function<Value(ParameterStep&)>;
-  Optimizer(std::string name, Schedule rate, Rule rule);
+  // Throws Error where there is no rule.
+  Optimizer(std::string name, Schedule rate, Rule rule, CallSite site = CallSite::here());
+  // Moving copies, so that an optimizer that was moved from is still the one it was.
+  Optimizer(const Optimizer&) = default;
+  Optimizer& operator=(const Optimizer&) = default;
 
   // Assignments for every trainable float state that `loss` (a float scalar of the root graph)
   // depends on, and those that layers attached to values under it. Throws Error when there is no

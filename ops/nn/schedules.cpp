@@ -29,12 +29,22 @@ Schedule::Schedule(double rate, CallSite site) : rate_(rate) {
   require_rate(rate, "learning rate", "", site);
 }
 
-Schedule::Schedule(Function function) : function_(std::move(function)) {}
+Schedule::Schedule(Function function, CallSite site) : function_(std::move(function)) {
+  if (function_ != nullptr) return;
+  throw Error({.op = "learning rate",
+               .argument = "schedule",
+               .expected = "a function",
+               .got = "none",
+               .fix = "give a number, or a function from the step to the rate",
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
+}
 
 Value Schedule::at(Graph& graph, DType dtype, CallSite site) const {
   if (function_ == nullptr) return graph.constant(Tensor::full(dtype, {}, rate_), site);
   const Value step = cast(Operand(graph.step(), site), f32, site);
-  const Value rate = function_(step, site);
+  const Value rate =
+      require_value(Operand(function_(step, site), site), "learning rate", "schedule");
   if (rate.type() != Type{f32, {}}) {
     throw Error({.op = "learning rate",
                  .argument = "schedule",

@@ -19,7 +19,11 @@ class KEEL_API Schedule {
 
   // The same rate at every step. Throws Error unless it is finite and >= 0.
   Schedule(double rate, CallSite site = CallSite::here());
-  explicit Schedule(Function function);
+  // Throws Error where there is no function.
+  explicit Schedule(Function function, CallSite site = CallSite::here());
+  // Moving copies, so that a schedule that was moved from is still the one it was.
+  Schedule(const Schedule&) = default;
+  Schedule& operator=(const Schedule&) = default;
 
   // The rate of the step that `graph` computes, a scalar of `dtype` (a float).
   Value at(Graph& graph, DType dtype, CallSite site) const;

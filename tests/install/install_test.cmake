@@ -1,5 +1,6 @@
 # Variables: build_dir (of Keel), source_dir (of the consumer), work_dir (scratch), compiler, library_dir
-# (below the prefix), sanitize, version.
+# (below the prefix), sanitize, version, shared (whether
+# the library is; a static one takes no plugins).
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -12,9 +13,9 @@ function(run what)
   set(run_output "${output}" PARENT_SCOPE)
 endfunction()
 
-# check_consumer(<program>): the program runs and prints the version it was built against.
+# check_consumer(<program> <argument>...): the program runs and prints the version it was built against.
 function(check_consumer program)
-  run("Running ${program}" ${program})
+  run("Running ${program}" ${program} ${ARGN})
   if(NOT run_output MATCHES "keel ${version}")
     message(FATAL_ERROR "${program} printed:\n${run_output}")
   endif()
@@ -38,7 +39,11 @@ endif()
 run("Configuring the consumer" ${CMAKE_COMMAND} -G Ninja -S ${source_dir} -B ${work_dir}/build
     -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_FLAGS=${flags})
 run("Building the consumer" ${CMAKE_COMMAND} --build ${work_dir}/build)
-check_consumer(${work_dir}/build/consumer)
+set(plugin "")
+if(shared)
+  set(plugin ${work_dir}/build/libplugin.so)
+endif()
+check_consumer(${work_dir}/build/consumer ${plugin})
 
 find_program(pkg_config pkg-config REQUIRED)
 set(ENV{PKG_CONFIG_PATH} ${prefix}/${library_dir}/pkgconfig)
@@ -48,4 +53,4 @@ separate_arguments(pc_flags UNIX_COMMAND "${pc_flags}")
 run("Compiling with pkg-config" ${compiler} -std=c++20 ${flags} ${source_dir}/main.cpp
     -o ${work_dir}/pc_consumer ${pc_flags})
 # It says itself where the library is: no LD_LIBRARY_PATH, no flag beside those of pkg-config.
-check_consumer(${work_dir}/pc_consumer)
+check_consumer(${work_dir}/pc_consumer ${plugin})

@@ -279,7 +279,7 @@ TEST_CASE("hostile sizes in graph text allocate nothing") {
 TEST_CASE("deep nesting in graph text is an error") {
   std::string text;
   for (int i = 0; i < 100000; ++i) text += "graph { %0 = sunk_loop() [ ";
-  CHECK(has(error_of(text), "nested at most 64 deep"));
+  CHECK(has(error_of(text), "nested at most 72 deep"));
 }
 
 TEST_CASE("updates in graph text are checked") {

@@ -21,6 +21,9 @@ struct GraphTestAccess {
   static std::vector<std::shared_ptr<Graph>>& bodies(const Node& node) {
     return edit(node).bodies_;
   }
+  static Values& outputs(Graph& graph) { return graph.outputs_; }
+  static std::vector<Assignment>& updates(Graph& graph) { return graph.updates_; }
+  static std::vector<AttachedUpdate>& attached(Graph& graph) { return graph.attached_; }
   static void move_to(const Node& node, uint32_t id) { edit(node).id_ = id; }
   static void remove_op(const Node& node) { edit(node).op_ = nullptr; }
   static void become(const Node& node, const Node& other) {
@@ -225,11 +228,11 @@ TEST_CASE("verify refuses a state in a body") {
 TEST_CASE("verify refuses outputs that are not the graph's") {
   Small s;
   Small other;
-  s.g.set_outputs({other.x});
+  Access::outputs(s.g) = {other.x};
   CHECK(has(error_of(s.g), "output: expected a value of the graph, got a value of another graph"));
-  s.g.set_outputs({Value()});
+  Access::outputs(s.g) = {Value()};
   CHECK(has(error_of(s.g), "an empty Value"));
-  s.g.set_outputs({Value(&s.g, 2, 1)});
+  Access::outputs(s.g) = {Value(&s.g, 2, 1)};
   CHECK(has(error_of(s.g), "%2.1, which does not exist"));
 }
 
@@ -245,10 +248,10 @@ TEST_CASE("verify refuses wrong updates") {
   c.g.add_update(c.w, c.x);
   CHECK(has(error_of(c.g), "one next value of a state, got two"));
   Small d;
-  d.g.add_update(d.w, Value());
+  Access::updates(d.g).push_back({d.w, Value()});
   CHECK(has(error_of(d.g), "next value"));
   Small e;
-  e.g.attach_update(Value(), e.w, e.x);
+  Access::attached(e.g).push_back({Value(), e.w, e.x});
   CHECK(has(error_of(e.g), "attached update"));
   Small f;
   f.g.attach_update(f.sum, f.w, keel::cast(f.x, keel::f64));

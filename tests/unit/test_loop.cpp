@@ -83,7 +83,7 @@ TEST_CASE("loop agrees with steps that the host drives") {
   CHECK(report.cursor == Cursor{0, 5, 0});
   CHECK(report.wall_ns > 0);
   CHECK(contains(error_of([&] { static_cast<void>(report[m.next]); }), "rank 0"));
-  CHECK(contains(error_of([&] { static_cast<void>(report[m.x]); }), "a fetch of the loop"));
+  CHECK(contains(error_of([&] { static_cast<void>(report[m.x]); }), "one of the loop's"));
 }
 
 TEST_CASE("loop reports the end of data with the steps done") {

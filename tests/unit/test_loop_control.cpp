@@ -372,7 +372,7 @@ TEST_CASE("step boundary: a frozen graph cannot be prepared or changed") {
 TEST_CASE("step boundary: prepare_loop refuses what is no step and changes nothing then") {
   HalvingModel m;
   HalvingModel other;
-  CHECK(contains(error_of([&] { m.graph.prepare_loop(other.update, {}); }), "one of another"));
+  CHECK(contains(error_of([&] { m.graph.prepare_loop(other.update, {}); }), "of another graph"));
   CHECK(contains(error_of([&] { m.graph.prepare_loop(m.update, {Value()}); }), "an empty Value"));
   CHECK(contains(error_of([&] { m.graph.prepare_loop(m.update, {}, m.total); }), "a bool scalar"));
   CHECK(m.graph.outputs().empty());

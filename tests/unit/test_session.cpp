@@ -80,13 +80,14 @@ TEST_CASE("session refuses wrong feeds and names them") {
   const std::string missing = feed({});
   CHECK(contains(missing, "x: expected f32[?, 2], got nothing"));
   CHECK(contains(missing, "runtime_for_tests.h"));
+  CHECK(contains(missing, "test_session.cpp"));
   const std::string shape = feed({{m.x, Tensor(f32, {1, 3})}});
   CHECK(contains(shape, "'x': expected f32[?, 2], got f32[1, 3]"));
   CHECK(contains(shape, "test_session.cpp"));
   CHECK(contains(feed({{m.x, Tensor(f64, {1, 2})}}), "got f64[1, 2]"));
   CHECK(contains(feed({{m.x, Tensor()}}), "empty Tensor"));
   CHECK(contains(feed({{m.x, row(1, 1)}, {m.x, row(1, 1)}}), "two tensors"));
-  CHECK(contains(feed({{m.w, row(1, 1)}}), "the result of state"));
+  CHECK(contains(feed({{m.w, row(1, 1)}}), "got state 'w'"));
   CHECK(contains(feed({{foreign, row(1, 1)}}), "another graph"));
   CHECK(contains(feed({{Value(), row(1, 1)}}), "empty Value"));
   CHECK(contains(error_of([&] { session.run({foreign}); }), "another graph"));
@@ -133,8 +134,8 @@ TEST_CASE("session writes states") {
   CHECK(session.run({m.total}, {{m.x, row(0, 0)}})[0].item<float>() == 3);
   CHECK(contains(error_of([&] { session.write(m.w, Tensor(f32, {3})); }),
                  "state 'w': expected f32[2], got f32[3]"));
-  CHECK(contains(error_of([&] { session.write(m.x, row(1, 1)); }), "the result of input"));
-  CHECK(contains(error_of([&] { session.read(Value()); }), "expected a state"));
+  CHECK(contains(error_of([&] { session.write(m.x, row(1, 1)); }), "got input 'x'"));
+  CHECK(contains(error_of([&] { session.read(Value()); }), "got an empty Value"));
   session.write(m.graph.step(), Tensor::scalar<int64_t>(41));
   session.run(m.update, {}, {{m.x, row(0, 0)}});
   CHECK(session.step() == 42);
