@@ -27,6 +27,7 @@ struct Registry {
   };
   std::mutex mutex;
   std::vector<Entry> entries;
+  std::vector<std::string> plugins;  // files
 };
 
 Registry& registry() {
@@ -135,6 +136,12 @@ std::vector<std::string> backend_names() {
   return names;
 }
 
+std::vector<std::string> backend_plugins() {
+  Registry& r = registry();
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  return r.plugins;
+}
+
 Backend& backend(const std::string& name, CallSite site) {
   Registry& r = registry();
   {
@@ -194,6 +201,7 @@ std::string load_backend_plugin(const std::string& path) {
     if (entry.name == name) plugin_failed(path, "a backend named '" + name + "' is there already");
   }
   r.entries.push_back({name, nullptr, fresh.release()});
+  r.plugins.push_back(path);
   return name;
 }
 

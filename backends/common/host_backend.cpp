@@ -66,6 +66,8 @@ HostBackend::HostBackend(std::string name, std::string description,
       library_(std::move(library)),
       memory_(std::make_shared<HostTransfer>()) {}
 
+HostBackend::~HostBackend() = default;
+
 std::vector<DeviceInfo> HostBackend::devices() const {
   return {{name_ + ":0", description_, 0, {}}};
 }

@@ -13,9 +13,10 @@
 
 namespace keel {
 
-class HostBackend : public Backend {
+class KEEL_API HostBackend : public Backend {
  public:
   HostBackend(std::string name, std::string description, std::unique_ptr<KernelLibrary> library);
+  ~HostBackend() override;
 
   std::string name() const override { return name_; }
   std::vector<DeviceInfo> devices() const override;
@@ -38,7 +39,7 @@ class HostBackend : public Backend {
 
 // A kernel that copies `bytes` from argument 0 to argument 1, in blocks of a size that depends on
 // `bytes` alone.
-std::unique_ptr<Kernel> make_copy_kernel(size_t bytes);
+KEEL_API std::unique_ptr<Kernel> make_copy_kernel(size_t bytes);
 
 }  // namespace keel
 

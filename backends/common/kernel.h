@@ -34,9 +34,9 @@ enum class TaskKind : uint8_t {
   kCommit,
 };
 // "AI_CORE", "LOOP_SWITCH" ...
-const char* name_of(TaskKind kind) noexcept;
+KEEL_API const char* name_of(TaskKind kind) noexcept;
 
-class Kernel {
+class KEEL_API Kernel {
  public:
   virtual ~Kernel();
   virtual int phases() const { return 1; }
@@ -85,9 +85,9 @@ struct StateLayout {
 };
 using StateLayouts = std::unordered_map<Value, StateLayout, ValueHash>;
 // Of the state or next value that `v` shows; null where that is plain.
-const StateLayout* layout_of(const StateLayouts& layouts, Value v);
+KEEL_API const StateLayout* layout_of(const StateLayouts& layouts, Value v);
 
-class KernelLibrary {
+class KEEL_API KernelLibrary {
  public:
   virtual ~KernelLibrary();
   // Of a specialised node that is neither source, view nor control.
@@ -103,7 +103,7 @@ class KernelLibrary {
 
 // What Backend::supports answers for any node: sources, views and effects are the walker's; control
 // ops and fused nodes are supported when their bodies' nodes are.
-Support supports_in_task_list(const KernelLibrary& library, const Node& node);
+KEEL_API Support supports_in_task_list(const KernelLibrary& library, const Node& node);
 
 }  // namespace keel
 

@@ -20,6 +20,8 @@ TaskProgram::TaskProgram(TaskList list, std::shared_ptr<Buffer> constants, Strea
   transfer.synchronize();
 }
 
+TaskProgram::~TaskProgram() = default;
+
 void TaskProgram::launch(Stream& stream, LaunchArgs& args) {
   auto* worker = dynamic_cast<WorkerStream*>(&stream);
   if (worker == nullptr) {

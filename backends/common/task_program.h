@@ -11,12 +11,13 @@
 
 namespace keel {
 
-class TaskProgram : public Program {
+class KEEL_API TaskProgram : public Program {
  public:
   // Copies the list's constants into `constants` (device memory of list.info.constant_bytes)
   // through `transfer`.
   TaskProgram(TaskList list, std::shared_ptr<Buffer> constants, Stream& transfer,
               WalkerOptions options = {});
+  ~TaskProgram() override;
 
   const ProgramInfo& info() const override { return list_.info; }
   const TaskList& list() const noexcept { return list_; }

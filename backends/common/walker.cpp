@@ -66,6 +66,8 @@ Walker::Walker(const TaskList& list, const Buffer* constants, WalkerOptions opti
       sticky_status_(std::move(options.float_status)),
       strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr) {}
 
+Walker::~Walker() = default;
+
 void Walker::fill_table(const LaunchArgs& args) {
   const ProgramInfo& info = list_.info;
   if (args.states.size() != info.states.size() || args.inputs.size() != info.inputs.size() ||

@@ -20,11 +20,12 @@ struct WalkerOptions {
   std::shared_ptr<std::atomic<uint32_t>> float_status;
 };
 
-class Walker {
+class KEEL_API Walker {
  public:
   // REQUIRES that the list outlives the walker. `constants` holds the list's constants at their
   // offsets.
   Walker(const TaskList& list, const Buffer* constants, WalkerOptions options = {});
+  ~Walker();
 
   // Fills the table, runs the tasks, fills args.report and hands the states' homes back. Never
   // throws: the first error is in args.report.error, with step, task, op and the user's line.

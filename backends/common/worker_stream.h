@@ -19,7 +19,7 @@
 namespace keel {
 
 // Checks and does the copies of one device; shared by its streams.
-class MemoryTransfer {
+class KEEL_API MemoryTransfer {
  public:
   virtual ~MemoryTransfer();
   // Throws Error for a range outside the buffer or a buffer of another device.
@@ -27,7 +27,7 @@ class MemoryTransfer {
   virtual void to_host(void* to, const Buffer& from, size_t offset, size_t bytes) = 0;
 };
 
-class WorkerStream final : public Stream {
+class KEEL_API WorkerStream final : public Stream {
  public:
   explicit WorkerStream(std::shared_ptr<MemoryTransfer> memory);
   ~WorkerStream() override;  // finishes the work in the stream
@@ -56,7 +56,7 @@ class WorkerStream final : public Stream {
   std::thread thread_;
 };
 
-class InlineStream final : public Stream {
+class KEEL_API InlineStream final : public Stream {
  public:
   explicit InlineStream(std::shared_ptr<MemoryTransfer> memory) : memory_(std::move(memory)) {}
   void copy_to_device(Buffer& to, size_t offset, const void* from, size_t bytes) override;

@@ -25,6 +25,8 @@ constexpr Command kCommands[] = {
     {"graph", "print the graph of a model", run_graph},
     {"profile", "show what `train --profile` wrote", run_profile},
     {"bench", "measure training, kernels, loop sizes, feeding and compiling", run_bench},
+    {"conformance", "check a backend op by op against the references: a scorecard",
+     run_conformance},
     {"calibrate", "the NPU's device model beside published measurements", run_calibrate},
 };
 
@@ -32,7 +34,7 @@ void print_usage(std::ostream& out) {
   out << "keel " << KEEL_VERSION
       << ": a mini deep-learning framework\n\nusage: keel COMMAND [flags]\n";
   for (const Command& command : kCommands) {
-    out << "  " << command.name << std::string(11 - std::string(command.name).size(), ' ')
+    out << "  " << command.name << std::string(13 - std::string(command.name).size(), ' ')
         << command.summary << "\n";
   }
   out << "\n`keel COMMAND --help` lists the flags of a command.\n";

@@ -10,9 +10,10 @@
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/passes/verify.h"
+#include "keel/ops/conformance/cases.h"
 #include "keel/ops/ops.h"
 
-#include "conformance/cases.h"
+#include "conformance/scale.h"
 
 TEST_SUITE_BEGIN("conformance");
 

@@ -70,6 +70,8 @@ double peak_rss_mib_of_training(const std::vector<std::string>& flags) {
   const ScratchFile summary, errors;
   std::vector<std::string> words = {"keel", "train", "--quiet", "--summary", summary.path()};
   words.insert(words.end(), flags.begin(), flags.end());
+  for (const std::string& plugin : keel::backend_plugins())
+    words.insert(words.end(), {"--plugin", plugin});
   const int status = exit_status(words, errors.path());
   if (status != 0) fail("failed: " + keel::read_file(errors.path(), kMostSummary));
   const keel::Json json =

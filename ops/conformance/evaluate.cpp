@@ -1,4 +1,4 @@
-#include "conformance/evaluate.h"
+#include "keel/ops/conformance/evaluate.h"
 
 #include <algorithm>
 #include <cmath>

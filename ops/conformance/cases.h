@@ -1,8 +1,8 @@
-// Random cases of an op: drawn from its own sample function through RapidCheck, which starts small,
-// and on a failure looks for a smaller size that fails too. Every case can be repeated from its
-// seed, dtype and size.
-#ifndef KEEL_TESTS_CONFORMANCE_CASES_H
-#define KEEL_TESTS_CONFORMANCE_CASES_H
+// Random cases of an op, drawn from its own sample function: small ones first, the same in every
+// run; where one fails, a smaller size of it that fails too is looked for. Every case can be
+// repeated from its seed, dtype and size. Pure functions; any thread.
+#ifndef KEEL_OPS_CONFORMANCE_CASES_H
+#define KEEL_OPS_CONFORMANCE_CASES_H
 
 #include <functional>
 #include <memory>
@@ -11,8 +11,7 @@
 
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/sample.h"
-
-#include "conformance/evaluate.h"
+#include "keel/ops/conformance/evaluate.h"
 
 namespace keel::conformance {
 
@@ -47,16 +46,14 @@ Value weighted_sum(const Case& c);
 // What is wrong with a case; empty where nothing is.
 using Property = std::function<std::string(const Case&)>;
 
-// How many cases each op gets: 50, or 1000 with KEEL_TEST_SCALE=long.
-int cases_for_each_op();
-
-// Runs `property` on `count` random cases of one dtype; the first failure, shrunk, with what
-// repeats it, or nothing. Exceptions are failures.
+// Runs `property` on `count` random cases of one dtype; the first failure, at its smallest size,
+// with what repeats it, or nothing. Exceptions are failures.
 std::string check_cases(const OpDef& op, DType dtype, int count, const Property& property);
 
-// The same over all dtypes that the op has samples of, sharing cases_for_each_op() among them but
-// giving each at least ten. Failures are joined.
-std::string check_all_dtypes(const OpDef& op, const Property& property);
+// The cases of each dtype where `dtypes` of them share `count`: at least ten.
+int cases_for_each_dtype(int count, size_t dtypes);
+// check_cases over all dtypes that the op has samples of, which share `count`. Failures are joined.
+std::string check_all_dtypes(const OpDef& op, int count, const Property& property);
 
 // Dtypes that the op has samples of: drawn, and accepted by its inference.
 std::vector<DType> sampled_dtypes(const OpDef& op);
@@ -66,4 +63,4 @@ std::vector<const OpDef*> computing_ops();
 
 }  // namespace keel::conformance
 
-#endif  // KEEL_TESTS_CONFORMANCE_CASES_H
+#endif  // KEEL_OPS_CONFORMANCE_CASES_H

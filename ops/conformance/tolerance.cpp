@@ -1,4 +1,4 @@
-#include "conformance/tolerance.h"
+#include "keel/ops/conformance/tolerance.h"
 
 #include <algorithm>
 #include <array>
@@ -121,7 +121,7 @@ std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound&
     return "has type " + to_string(got.type()) + ", expected " + to_string(expected.type());
   }
   const double relative = bound.k * epsilon(expected.dtype()) + product_error;
-  int64_t wrong = 0, worst = 0;
+  int64_t wrong = 0, first = 0, worst = 0;
   double worst_excess = -1;
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
     if (same(got.at(i), expected.at(i))) continue;
@@ -129,7 +129,7 @@ std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound&
     const double limit = bound.ulps * ulp(expected.dtype(), expected.at(i)) + absolute;
     const double error = std::fabs(got.at(i) - expected.at(i));
     if (error <= limit) continue;
-    ++wrong;
+    if (++wrong == 1) first = i;
     const double excess = std::isfinite(error) ? error - limit : INFINITY;
     if (excess > worst_excess) {
       worst = i;
@@ -140,10 +140,16 @@ std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound&
   std::ostringstream text;
   text.precision(17);
   text << wrong << " of " << expected.num_elements() << " elements of "
-       << to_string(expected.type()) << " differ; the worst, number " << worst << ": got "
-       << got.at(worst) << ", expected " << expected.at(worst) << " within " << bound.ulps
-       << " ulps";
-  if (relative != 0) text << " + " << relative << " * " << std::fabs(scale.at(worst));
+       << to_string(expected.type()) << " differ; ";
+  const auto describe = [&](const char* which, int64_t i) {
+    text << which << ", number " << i << ": got " << got.at(i) << ", expected " << expected.at(i)
+         << " within " << bound.ulps << " ulps";
+    if (relative != 0) text << " + " << relative << " * " << std::fabs(scale.at(i));
+  };
+  describe("the first", first);
+  if (worst == first) return text.str();
+  text << "; ";
+  describe("the worst", worst);
   return text.str();
 }
 

@@ -1,7 +1,7 @@
 // A walker for tests: evaluates a specialised graph node by node with the ops' reference functions,
 // without devices, programs or plans. What backends compute is compared with it.
-#ifndef KEEL_TESTS_CONFORMANCE_EVALUATE_H
-#define KEEL_TESTS_CONFORMANCE_EVALUATE_H
+#ifndef KEEL_OPS_CONFORMANCE_EVALUATE_H
+#define KEEL_OPS_CONFORMANCE_EVALUATE_H
 
 #include <map>
 #include <string>
@@ -36,4 +36,4 @@ std::vector<Tensor> evaluate_node(const Node& node, const std::vector<Tensor>& i
 
 }  // namespace keel::conformance
 
-#endif  // KEEL_TESTS_CONFORMANCE_EVALUATE_H
+#endif  // KEEL_OPS_CONFORMANCE_EVALUATE_H

@@ -1,15 +1,14 @@
 // How far a result may be from the reference: the op's own bound, |got - expected| <= ulps *
 // ulp(expected) + k * eps(dtype) * scale, element by element. To k * eps products add what
 // keel/ops/product_bound.h allows them.
-#ifndef KEEL_TESTS_CONFORMANCE_TOLERANCE_H
-#define KEEL_TESTS_CONFORMANCE_TOLERANCE_H
+#ifndef KEEL_OPS_CONFORMANCE_TOLERANCE_H
+#define KEEL_OPS_CONFORMANCE_TOLERANCE_H
 
 #include <string>
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
-
-#include "conformance/evaluate.h"
+#include "keel/ops/conformance/evaluate.h"
 
 namespace keel::conformance {
 
@@ -40,4 +39,4 @@ std::string compare_outputs(const std::vector<Tensor>& got, const Graph& graph,
 
 }  // namespace keel::conformance
 
-#endif  // KEEL_TESTS_CONFORMANCE_TOLERANCE_H
+#endif  // KEEL_OPS_CONFORMANCE_TOLERANCE_H

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <iterator>
+
+#include <fmt/core.h>
+#include <keel/core/base/file.h>
+#include <keel/core/base/json.h>
+#include <keel/core/base/printable.h>
+#include <keel/keel.h>
+#include <keel/ops/conformance/scorecard.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/run_flags.h"
+
+namespace keel_cli {
+namespace {
+
+using keel::conformance::Score;
+using keel::conformance::Verdict;
+
+constexpr Verdict kVerdicts[] = {Verdict::kPass, Verdict::kComposed, Verdict::kUnsupported,
+                                 Verdict::kFail};
+
+int64_t count_of(const std::vector<Score>& scores, Verdict verdict) {
+  return std::count_if(scores.begin(), scores.end(),
+                       [&](const Score& score) { return score.verdict == verdict; });
+}
+
+std::string cell_of(Verdict verdict) {
+  return verdict == Verdict::kFail ? "FAIL" : keel::conformance::name_of(verdict);
+}
+
+std::string row_of(const std::string& op,
+                   const std::array<std::string, std::size(keel::kDTypes)>& cells) {
+  std::string text = fmt::format("  {:<28}", op);
+  for (const std::string& cell : cells) text += fmt::format(" {:<11}", cell);
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text + "\n";
+}
+
+// A row for each op, as soon as its dtypes are known; empty where the op takes no such dtype.
+class Table {
+ public:
+  Table() {
+    for (size_t d = 0; d < cells_.size(); ++d) cells_[d] = keel::name_of(keel::kDTypes[d]);
+    std::cout << row_of("", cells_);
+  }
+  void add(const Score& score) {
+    if (score.op != op_) print();
+    op_ = score.op;
+    const auto column = std::find(std::begin(keel::kDTypes), std::end(keel::kDTypes), score.dtype);
+    cells_[static_cast<size_t>(column - std::begin(keel::kDTypes))] = cell_of(score.verdict);
+  }
+  void print() {
+    if (!op_.empty()) std::cout << row_of(op_, cells_) << std::flush;
+    op_.clear();
+    cells_.fill("");
+  }
+
+ private:
+  std::string op_;
+  std::array<std::string, std::size(keel::kDTypes)> cells_;
+};
+
+void print_details(const std::vector<Score>& scores, Verdict verdict) {
+  if (count_of(scores, verdict) == 0) return;
+  std::cout << "\n" << keel::conformance::name_of(verdict) << ":\n";
+  for (const Score& score : scores) {
+    if (score.verdict != verdict) continue;
+    std::cout << "  " << score.op << " " << keel::name_of(score.dtype) << ": "
+              << keel::printable(score.detail, 2000) << "\n";
+  }
+}
+
+keel::Json json_of(const std::string& backend, int cases, const std::vector<Score>& scores) {
+  keel::Json json;
+  json["keel_version"] = KEEL_VERSION;
+  json["backend"] = backend;
+  json["device"] = keel::device(backend).name();
+  json["cases_of_an_op"] = cases;
+  for (const Verdict verdict : kVerdicts)
+    json["counts"][keel::conformance::name_of(verdict)] = count_of(scores, verdict);
+  json["scores"] = keel::Json::array();
+  for (const Score& score : scores) {
+    json["scores"].push_back({{"op", score.op},
+                              {"dtype", keel::name_of(score.dtype)},
+                              {"verdict", keel::conformance::name_of(score.verdict)},
+                              {"cases", score.cases},
+                              {"detail", score.detail}});
+  }
+  return json;
+}
+
+}  // namespace
+
+int run_conformance(const std::vector<std::string>& words) {
+  CommandLine line("conformance",
+                   "runs every op in every dtype on a backend, forward and gradient, and compares "
+                   "with the references; exit code 3 where something is wrong");
+  line.add("backend", "NAME", "ref, cpu, npu, or what a plugin brings (npu)");
+  line.add("ops", "NAME,NAME,...", "only these (all that compute something)");
+  line.add("cases", "N", "random cases of each op, at least ten of each dtype (50)");
+  line.add("json", "FILE", "writes the scorecard as JSON");
+  line.parse(words);
+  if (line.wants_help()) {
+    std::cout << line.help();
+    return kExitDone;
+  }
+  const std::string backend = read_backend(line);
+  const int cases = static_cast<int>(line.integer("cases", 1, 1000000).value_or(50));
+  std::vector<std::string> names;
+  for (const keel::OpDef* op : keel::builtin_ops().all()) {
+    if (op->sample) names.push_back(op->name);
+  }
+  const std::vector<std::string> ops = line.choices("ops", names, {});
+  const std::string file = line.text("json").value_or("");
+  require_writable("--json", file);
+
+  std::cout << "conformance of " << backend << ": " << cases
+            << " random cases of each op, forward and gradient\n\n";
+  Table table;
+  const std::vector<Score> scores = keel::conformance::scorecard(
+      keel::backend(backend),
+      {.cases = cases, .ops = ops, .listen = [&](const Score& score) { table.add(score); }});
+  table.print();
+  print_details(scores, Verdict::kUnsupported);
+  print_details(scores, Verdict::kFail);
+  std::cout << "\n";
+  for (const Verdict verdict : kVerdicts) {
+    std::cout << (verdict == kVerdicts[0] ? "" : ", ") << count_of(scores, verdict) << " "
+              << keel::conformance::name_of(verdict);
+  }
+  std::cout << "\n";
+  if (!file.empty())
+    keel::write_file_atomically(file, keel::write_json(json_of(backend, cases, scores), 2) + "\n");
+  return count_of(scores, Verdict::kFail) == 0 ? kExitDone : kExitNotConformant;
+}
+
+}  // namespace keel_cli
