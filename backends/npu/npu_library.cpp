@@ -96,9 +96,7 @@ KernelPlan NpuLibrary::choose_kernel(const Node& node, const StateLayouts& layou
 
 bool NpuLibrary::needs_saturation(const Node& node) const {
   if (!preset_->saturate_f16 || node.type().dtype != f16) return false;
-  if (has_random_kernel(node) || node.op_name() == "scatter_add" || node.op_name() == "iota") {
-    return true;
-  }
+  if (has_random_kernel(node) || node.op_name() == "scatter_add") return true;
   // The extremes of nothing are infinite by definition, not by overflow. What follows a reduction
   // in the same task stops its results by itself.
   const FusedReduction fused(node);

@@ -17,7 +17,7 @@ namespace {
 // What the containers of the JSON library take, rounded up to what malloc hands out: a member is a
 // node of a std::map, an element has its place in a vector that grows by doubling.
 constexpr uint64_t kMemberBytes = 112;
-constexpr uint64_t kElementBytes = 48;
+constexpr uint64_t kElementBytes = 56;
 constexpr uint64_t kContainerBytes = 64;
 constexpr uint64_t kStringBytes = 48;
 // The parser keeps a token in two buffers that grow by doubling, so that a long one may take this

@@ -13,6 +13,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/output_files.h"
 #include "cli/run_flags.h"
 
 namespace keel_cli {

@@ -179,7 +179,7 @@ TEST_CASE("lasting: a metrics pipe whose reader goes away stops the training and
   const TempFolder files;
   const std::string pipe = files.file("pipe");
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   REQUIRE(reader >= 0);
   std::string text;
   const ToolResult result = run_tool_until(train({"--quiet", "--steps", "1000000000", "--metrics",
@@ -216,14 +216,18 @@ TEST_CASE("lasting: a metrics pipe whose reader sleeps does not hold up Ctrl-C")
   const TempFolder files;
   const std::string pipe = files.file("pipe");
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   REQUIRE(reader >= 0);
+  REQUIRE(fcntl(reader, F_SETPIPE_SZ, 4096) == 4096);
+  // The pipe holds some 90 lines; then it stays as it is while steps go on.
+  int full_for = 0;
   const ToolResult result =
       run_tool_until(train({"--quiet", "--steps", "1000000000", "--metrics", pipe, "--save",
                             files.file("states")}),
                      [&] {
                        int waiting = 0;
-                       return ioctl(reader, FIONREAD, &waiting) == 0 && waiting >= 65536;
+                       if (ioctl(reader, FIONREAD, &waiting) == 0 && waiting >= 3500) ++full_for;
+                       return full_for == 2000;
                      });
   close(reader);
   CHECK(result.exit_code == 1);

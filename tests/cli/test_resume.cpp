@@ -200,8 +200,8 @@ TEST_CASE("resume: files that are missing or damaged or too old are refused") {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
   };
   for (const int64_t step : {int64_t{6}, int64_t{-5}, std::numeric_limits<int64_t>::min()}) {
-    const std::string changed = replaced(bytes, little_endian(5) + little_endian(0),
-                                         little_endian(step) + little_endian(0));
+    const std::string changed = replaced(bytes, little_endian(0) + little_endian(5),
+                                         little_endian(0) + little_endian(step));
     refused(changed, {"keel/step", "checksum"});
     refused(with_right_checksums(changed), {"keel/step", std::to_string(step)});
   }

@@ -63,9 +63,9 @@ TEST_CASE("feed: a training that was cached goes on streamed and the other way r
   for (const bool cached_first : {false, true}) {
     const Words first = cached_first ? base : with(base, {"--no-cache"});
     const Words second = cached_first ? Words{"--no-cache"} : Words{};
-    const Run part = train(files, with(first, {"--steps", "18", "--save", states}));
+    train(files, with(first, {"--steps", "18", "--save", states}));
     const Run rest = train(files, with(second, {"--resume", states, "--steps", "40"}));
-    CHECK(part.metrics + rest.metrics == whole.metrics);
+    CHECK(rest.metrics == whole.metrics);  // the second part goes on in the file of the first
     CHECK(rest.summary.at("state_sha256") == whole.summary.at("state_sha256"));
   }
 }

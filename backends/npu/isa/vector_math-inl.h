@@ -208,8 +208,8 @@ HWY_INLINE V gelu(D d, V x) {
   // Scaled last: the tail alone would already be subnormal where x times it is not.
   const V lower = scale_by_power(d, hn::CopySign(z, x) * (p / sum) * exp_reduced(d, r), n);
   const V upper = x - lower;
-  // By the sign bit, so that -0 stays -0.
-  const V result = hn::IfNegativeThenElse(x, lower, upper);
+  // Zeros, too, so that -0 stays -0.
+  const V result = hn::IfThenElse(x <= hn::Zero(d), lower, upper);
   return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
