@@ -4,6 +4,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/control/control_gradient.h"
 #include "keel/graph/control/step_boundary.h"
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
 
@@ -128,97 +129,75 @@ std::vector<Type> infer_gradient(const InferContext& c) {
   return types;
 }
 
+void require_traits(const InferContext& c, const std::vector<const Node*>& nodes, uint32_t traits,
+                    const char* expected) {
+  for (const Node* node : nodes) {
+    if (!node->has(traits)) c.fail("body", expected, "'" + node->op_name() + "'");
+  }
+}
+
+// What each part of a fused body may hold.
+void require_parts(const InferContext& c, const Graph& graph, const FusedBody& parts) {
+  int64_t anchors = 0;
+  for (const Node& node : graph.nodes()) anchors += is_anchor(node) ? 1 : 0;
+  if (anchors > 1) {
+    c.fail("body", "at most one product or reduction", std::to_string(anchors) + " of them");
+  }
+  if (anchors == 0) {
+    require_traits(c, parts.epilogue, kElementwise, "element-wise ops only, or an anchor");
+    require_traits(c, parts.rows, 0, "row-wise ops behind a product only");
+    return;
+  }
+  if (parts.anchor->has(kProduct)) {
+    for (const Node* node : parts.prologue) {
+      if (node->has(kElementwise) || is_gather(*node)) continue;
+      c.fail("body", "element-wise ops and gathers before the product",
+             "'" + node->op_name() + "'");
+    }
+    require_traits(c, parts.epilogue, kElementwise,
+                   "element-wise and row-wise ops behind the product");
+    return;
+  }
+  require_traits(c, parts.prologue, kElementwise | kView,
+                 "element-wise ops and views before the reduction");
+  require_traits(c, parts.epilogue, kElementwise | kView,
+                 "element-wise ops and views behind the reduction");
+  require_traits(c, parts.rows, 0, "row-wise ops behind a product only");
+}
+
+// Who may read the values of each part.
+void require_flow(const InferContext& c, const Graph& graph, const FusedBody& parts) {
+  using Part = FusedBody::Part;
+  for (const Node& node : graph.nodes()) {
+    const Part own = parts.part[node.id()];
+    const auto reader = [&] { return "one that '" + node.op_name() + "' reads"; };
+    for (const Value& v : node.inputs()) {
+      const Part read = parts.part_of(v);
+      if (read == Part::kRows) c.fail("body", "row-wise ops whose results leave", reader());
+      if (read == Part::kPrologue && own != Part::kPrologue && own != Part::kAnchor) {
+        c.fail("body", "a prologue that the anchor alone reads", reader());
+      }
+      if (own == Part::kRows && v.node().op_name() == "constant") {
+        c.fail("body", "row-wise ops that read no constants of the body", reader());
+      }
+    }
+  }
+  for (const Value& v : graph.outputs()) {
+    if (parts.part_of(v) == Part::kPrologue) {
+      c.fail("body", "a prologue that the anchor alone reads", "one that leaves");
+    }
+  }
+}
+
 std::vector<Type> infer_fused(const InferContext& c) {
   const Graph& graph = body(c, 0);
   require_inputs(c, "body", graph, 0);
   require_no_updates(c, "body", graph);
-  for (const Node& node : graph.nodes()) {
-    if (!node.has(kElementwise | kSource)) {
-      c.fail("body", "element-wise ops only", "'" + node.op_name() + "'");
-    }
-  }
   if (graph.outputs().empty()) c.fail("body", "at least one output", "none");
+  const FusedBody parts(graph);
+  require_parts(c, graph, parts);
+  require_flow(c, graph, parts);
   return types_of(graph.outputs());
-}
-
-void require_epilogue(const InferContext& c, const Graph& epilogue) {
-  for (const Node& node : epilogue.nodes()) {
-    if (!node.has(kElementwise | kRowWise | kSource)) {
-      c.fail("epilogue", "element-wise and row-wise ops only", "'" + node.op_name() + "'");
-    }
-    for (const Value& v : node.inputs()) {
-      if (v.node().has(kRowWise)) {
-        c.fail("epilogue", "row-wise ops whose results leave",
-               "one that '" + node.op_name() + "' reads");
-      }
-    }
-  }
-}
-
-// The second body takes the first one's output and the node's inputs behind the first one's.
-void require_linked(const InferContext& c, const Graph& first, const Graph& second) {
-  std::vector<Type> expected = types_of(first.inputs());
-  const std::vector<Type> taken = types_of(second.inputs());
-  const bool linked = !taken.empty() && taken[0] == first.outputs()[0].type();
-  if (linked) expected.insert(expected.end(), taken.begin() + 1, taken.end());
-  if (!linked || !std::equal(expected.begin(), expected.end(), c.inputs.begin(), c.inputs.end())) {
-    c.fail("bodies", "inputs of the types that the bodies take", "others");
-  }
-}
-
-// The first body ends in a product whose operands may be loaded through element-wise ops; the
-// second takes the product and the node's remaining inputs to the outputs, through element-wise ops
-// and, last, row-wise ones.
-std::vector<Type> infer_fused_product(const InferContext& c) {
-  const Graph &load = body(c, 0), &epilogue = body(c, 1);
-  require_no_updates(c, "product", load);
-  require_no_updates(c, "epilogue", epilogue);
-  size_t products = 0;
-  for (const Node& node : load.nodes()) {
-    if (node.has(kProduct)) ++products;
-    if (!node.has(kElementwise | kSource | kProduct) && node.op_name() != "gather") {
-      c.fail("product", "a product, gather and element-wise ops", "'" + node.op_name() + "'");
-    }
-  }
-  const bool ends = load.outputs().size() == 1 && load.outputs()[0].node().has(kProduct);
-  if (products != 1 || !ends) {
-    c.fail("product", "one output, made by its only product",
-           std::to_string(products) + " products");
-  }
-  require_epilogue(c, epilogue);
-  require_linked(c, load, epilogue);
-  if (epilogue.outputs().empty()) c.fail("epilogue", "at least one output", "none");
-  return types_of(epilogue.outputs());
-}
-
-// The first body ends in a reduction whose input may be computed by element-wise ops; the second
-// takes its result and the node's remaining inputs to the outputs. Views may stand in between.
-std::vector<Type> infer_fused_reduction(const InferContext& c) {
-  const Graph &prologue = body(c, 0), &epilogue = body(c, 1);
-  require_no_updates(c, "reduction", prologue);
-  require_no_updates(c, "epilogue", epilogue);
-  size_t reductions = 0;
-  for (const Node& node : prologue.nodes()) {
-    if (node.has(kReduction)) ++reductions;
-    if (!node.has(kElementwise | kSource | kView | kReduction)) {
-      c.fail("reduction", "a reduction, views and element-wise ops", "'" + node.op_name() + "'");
-    }
-  }
-  const bool ends = prologue.outputs().size() == 1 &&
-                    prologue.outputs()[0].node().has(kReduction) &&
-                    prologue.outputs()[0].node().types().size() == 1;
-  if (reductions != 1 || !ends) {
-    c.fail("reduction", "one output, made by its only reduction",
-           std::to_string(reductions) + " reductions");
-  }
-  for (const Node& node : epilogue.nodes()) {
-    if (!node.has(kElementwise | kSource | kView)) {
-      c.fail("epilogue", "views and element-wise ops only", "'" + node.op_name() + "'");
-    }
-  }
-  require_linked(c, prologue, epilogue);
-  if (epilogue.outputs().empty()) c.fail("epilogue", "at least one output", "none");
-  return types_of(epilogue.outputs());
 }
 
 // The inputs of the body are those of the program, the same in every step; what changes comes from
@@ -290,25 +269,12 @@ void register_control(OpTable& table) {
              .infer = infer_gradient,
              .traits = kControl});
   table.add({.name = "fused",
-             .summary = "an element-wise sub-graph computed in one pass",
+             .summary = "a sub-graph computed in one pass: element-wise ops, alone or around one "
+                        "product or reduction",
              .input_names = {"input"},
              .variadic = true,
              .bodies = 1,
              .infer = infer_fused,
-             .traits = kElementwise | kControl});
-  table.add({.name = "fused_product",
-             .summary = "a product with the element-wise and row-wise ops around it, in one pass",
-             .input_names = {"input"},
-             .variadic = true,
-             .bodies = 2,
-             .infer = infer_fused_product,
-             .traits = kControl});
-  table.add({.name = "fused_reduction",
-             .summary = "a reduction with the element-wise ops around it, computed in one pass",
-             .input_names = {"input"},
-             .variadic = true,
-             .bodies = 2,
-             .infer = infer_fused_reduction,
              .traits = kControl});
   table.add({.name = "step_end",
              .summary = "with is_step_boundary: where a step ends; its input true ends the launch",

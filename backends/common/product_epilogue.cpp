@@ -6,42 +6,11 @@
 #include <utility>
 
 #include "keel/core/base/checked.h"
-#include "keel/graph/passes/cloner.h"
 
 namespace keel {
 namespace {
 
 constexpr size_t kAlignment = 64;
-
-// An epilogue's body taken apart.
-struct EpilogueBody {
-  explicit EpilogueBody(const Graph& body) {
-    for (const Node& node : body.nodes()) {
-      if (node.has(kRowWise)) rows.push_back(&node);
-    }
-    for (const Value& v : body.outputs()) {
-      if (!v.node().has(kRowWise)) left.push_back(v);
-    }
-    for (const Node* row : rows) {
-      for (const Value& v : row->inputs()) {
-        const bool known = std::find(left.begin(), left.end(), v) != left.end();
-        if (!known && v.node().op_name() != "input") left.push_back(v);
-      }
-    }
-    if (left.empty()) return;
-    elementwise = std::make_unique<Graph>(body.ops());
-    Cloner cloner(body, *elementwise);
-    cloner.clone_inputs();
-    for (const Node& node : body.nodes()) {
-      if (!node.has(kRowWise) && node.op_name() != "input") cloner.clone(node);
-    }
-    elementwise->set_outputs(cloner(left));
-  }
-
-  std::unique_ptr<Graph> elementwise;  // the body's inputs to `left`; null where that is empty
-  Values left;                         // outputs of the body, then what only row-wise ops read
-  std::vector<const Node*> rows;
-};
 
 // Where row 0 would be of rows that begin at `at` with row `first`.
 void* row_zero(void* at, int64_t first, size_t row_bytes) {
@@ -55,58 +24,51 @@ size_t row_bytes_of(const Type& type) {
 
 }  // namespace
 
-bool wants_rows(const FusedProduct& product) {
-  if (product.epilogue() == nullptr) return false;
-  const auto& nodes = product.epilogue()->nodes();
-  return std::any_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.has(kRowWise); });
-}
-
-Support supports_epilogue(const FusedProduct& product, const InstructionLookup& lookup,
+Support supports_epilogue(const AnchoredNode& product, const InstructionLookup& lookup,
                           const RowOpFactory& make_row_op) {
-  if (product.epilogue() == nullptr) return {true, ""};
-  const Graph& body = *product.epilogue();
-  const EpilogueBody parts(body);
-  size_t arguments = body.inputs().size() + parts.left.size();
-  for (const Node* row : parts.rows) arguments += row->inputs().size() + 1;
+  if (!product.has_epilogue()) return {true, ""};
+  const EpilogueGraph elementwise(product);
+  size_t arguments = 1 + product.epilogue_inputs().size() + elementwise.outputs.size();
+  for (const Node* row : product.rows()) arguments += row->inputs().size() + 1;
   if (arguments > kMostEpilogueArguments) {
     return {false, std::to_string(arguments) + " inputs and outputs, more than " +
                        std::to_string(kMostEpilogueArguments)};
   }
-  for (const Node* row : parts.rows) {
+  for (const Node* row : product.rows()) {
     if (make_row_op({&row, 1}) == nullptr) {
       return {false, "no " + row->op_name() + " of these types on rows that a product leaves"};
     }
   }
-  return parts.elementwise == nullptr ? Support{true, ""}
-                                      : supports_tiles(*parts.elementwise, lookup);
+  return elementwise.graph == nullptr ? Support{true, ""}
+                                      : supports_tiles(*elementwise.graph, lookup);
 }
 
-ProductEpilogue::ProductEpilogue(const FusedProduct& product, const InstructionLookup& lookup,
+ProductEpilogue::ProductEpilogue(const AnchoredNode& product, const InstructionLookup& lookup,
                                  const RowOpFactory& make_row_op) {
-  const Graph& body = *product.epilogue();
-  const EpilogueBody parts(body);
-  const size_t first_input = product.product_inputs();
-  const size_t first_output = first_input + body.inputs().size() - 1;
+  const Node& node = product.node();
+  const EpilogueGraph elementwise(product);
   Numbers numbers;
   const auto number = [&](const Value& v, const Place& place) {
     numbers.emplace(v, places_.size());
     places_.push_back(place);
   };
-  const auto place_behind = [&](const Value& v) -> Place {
-    const auto it = std::find(body.outputs().begin(), body.outputs().end(), v);
-    if (it == body.outputs().end()) return {std::nullopt, row_bytes_of(v.type())};
-    return {first_output + static_cast<size_t>(it - body.outputs().begin()), 0};
+  const auto place_behind = [&](const Value& v, std::optional<size_t> output) -> Place {
+    if (!output) return {std::nullopt, row_bytes_of(v.type())};
+    return {node.inputs().size() + *output, 0};
   };
-  number(body.inputs()[0], {});
-  for (size_t i = 1; i < body.inputs().size(); ++i) {
-    number(body.inputs()[i], {first_input + i - 1, 0});
+  const Value result = product.anchor().output();
+  number(result, {});
+  for (const size_t i : product.epilogue_inputs()) number(node.bodies()[0]->inputs()[i], {i, 0});
+  for (const auto& [inner, output] : elementwise.outputs) {
+    number(inner, place_behind(inner, output));
   }
-  for (const Value& v : parts.left) number(v, place_behind(v));
-  for (const Node* row : parts.rows) number(row->output(), place_behind(row->output()));
-  product_row_bytes_ = row_bytes_of(body.inputs()[0].type());
-  if (parts.elementwise != nullptr) program_.emplace(*parts.elementwise, lookup);
-  add_rows(parts.rows, numbers, make_row_op);
-  if (parts.rows.empty()) find_in_place(product);
+  for (const Node* row : product.rows()) {
+    number(row->output(), place_behind(row->output(), product.output_number(row->output())));
+  }
+  product_row_bytes_ = row_bytes_of(result.type());
+  if (elementwise.graph != nullptr) program_.emplace(*elementwise.graph, lookup);
+  add_rows(product.rows(), numbers, make_row_op);
+  if (product.rows().empty()) find_in_place(product);
 }
 
 // Those with the same operand are done together as far as the backend has that.
@@ -132,10 +94,13 @@ void ProductEpilogue::add_rows(const std::vector<const Node*>& nodes, const Numb
 }
 
 // Not beside row-wise ops, which read operands of the body when the tile program is done.
-void ProductEpilogue::find_in_place(const FusedProduct& product) {
+void ProductEpilogue::find_in_place(const AnchoredNode& product) {
+  const std::vector<size_t>& operands = product.prologue_inputs();
   for (const auto& pair : program_->in_place()) {
     if (pair.input == 0) continue;
-    in_place_.push_back({pair.output, product.product_inputs() + pair.input - 1});
+    const size_t input = product.epilogue_inputs()[pair.input - 1];
+    const bool is_operand = std::find(operands.begin(), operands.end(), input) != operands.end();
+    if (!is_operand) in_place_.push_back({pair.output, input});
   }
 }
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/row_op.h"
 #include "keel/backends/common/tile_program.h"
 
@@ -19,16 +19,13 @@ namespace keel {
 inline constexpr size_t kMostEpilogueArguments = 48;
 
 // Whether there are instructions for each op of the product's epilogue, if it has one.
-Support supports_epilogue(const FusedProduct& product, const InstructionLookup& lookup,
+Support supports_epilogue(const AnchoredNode& product, const InstructionLookup& lookup,
                           const RowOpFactory& make_row_op);
-
-// Whether the epilogue has row-wise ops, which want pieces of whole rows.
-bool wants_rows(const FusedProduct& product);
 
 class ProductEpilogue {
  public:
   // REQUIRES an epilogue that is supported.
-  ProductEpilogue(const FusedProduct& product, const InstructionLookup& lookup,
+  ProductEpilogue(const AnchoredNode& product, const InstructionLookup& lookup,
                   const RowOpFactory& make_row_op);
 
   // args: those of the kernel. `values` is the piece of the product, in its dtype, with `stride`
@@ -59,7 +56,7 @@ class ProductEpilogue {
 
   void add_rows(const std::vector<const Node*>& nodes, const Numbers& numbers,
                 const RowOpFactory& make_row_op);
-  void find_in_place(const FusedProduct& product);
+  void find_in_place(const AnchoredNode& product);
 
   // Arguments are numbered: the body's inputs, the product first, then what the element-wise ops
   // leave, then what the row-wise ones do.

@@ -64,11 +64,11 @@ class Source {
       : stored_(static_cast<const char*>(stored)), element_size_(element_size) {}
   // Computes into `scratch`, which has room for what one instruction takes and for kPiece elements;
   // where elements are taken in their order, more than asked for, but none from `end` on.
-  Source(const TileProgram& prologue, void* const* args, size_t inputs, char* scratch,
-         size_t element_size, int64_t end)
+  Source(const TileProgram& prologue, void* const* args, const std::vector<size_t>& inputs,
+         char* scratch, size_t element_size, int64_t end)
       : prologue_(&prologue), scratch_(scratch), element_size_(element_size), end_(end) {
-    std::copy_n(args, inputs, arguments_);
-    arguments_[inputs] = scratch;
+    for (size_t i = 0; i < inputs.size(); ++i) arguments_[i] = args[inputs[i]];
+    arguments_[inputs.size()] = scratch;
   }
 
   const char* at(int64_t first, int64_t count) {
@@ -105,16 +105,17 @@ class Source {
 // apart and are taken by one instruction.
 class ReduceKernel final : public Kernel {
  public:
-  ReduceKernel(const FusedReduction& fused, const ReduceUnit& unit, int most_blocks)
-      : op_(fused.reduction().op_name()),
-        in_(fused.reduction().input(0).dtype()),
-        out_(fused.reduction().type().dtype),
+  ReduceKernel(const AnchoredNode& fused, const ReduceUnit& unit, int most_blocks)
+      : op_(fused.anchor().op_name()),
+        in_(fused.anchor().input(0).dtype()),
+        out_(fused.anchor().type().dtype),
         accumulator_(accumulator_of(in_)),
         instructions_(unit.instructions),
-        inputs_(fused.reduction_inputs()),
+        prologue_inputs_(fused.prologue_inputs()),
+        epilogue_inputs_(fused.epilogue_inputs()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()) {
-    const Node& node = fused.reduction();
+    const Node& node = fused.anchor();
     const Shape& shape = node.input(0).shape();
     const auto reduced = reduced_axes(node.as<ReduceAttributes>().axes, shape.rank());
     std::vector<Group> groups = collapse(shape, reduced);
@@ -132,7 +133,8 @@ class ReduceKernel final : public Kernel {
     for (const Group& g : groups) (g.reduced ? steps_ : outer_).push_back(g);
     outputs_ = node.type().shape.num_elements();
     plan_chunks(most_blocks);
-    if (fused.is_fused()) plan_beside(fused, unit);
+    if (!fused.has_prologue(0)) stored_at_ = fused.source(0).value();
+    plan_beside(fused, unit);
     plan_merge(most_blocks);
     if (unit.float_status) status_at_ = workspace_at_ + (workspace_bytes() != 0 ? 1 : 0);
   }
@@ -146,10 +148,13 @@ class ReduceKernel final : public Kernel {
     std::vector<KernelPlan::InPlace> pairs;
     if (!epilogue_) return pairs;
     for (const auto& pair : epilogue_->in_place()) {
-      if (pair.input != 0) pairs.push_back({pair.output, inputs_ + pair.input - 1});
+      if (pair.input != 0) pairs.push_back({pair.output, epilogue_inputs_[pair.input - 1]});
     }
-    for (size_t output = 0; output < workspace_at_ - outputs_at_; ++output) {
-      for (size_t input = 0; input < inputs_; ++input) pairs.push_back({output, input});
+    for (const size_t input : prologue_inputs_) {
+      if (std::binary_search(epilogue_inputs_.begin(), epilogue_inputs_.end(), input)) continue;
+      for (size_t output = 0; output < workspace_at_ - outputs_at_; ++output) {
+        pairs.push_back({output, input});
+      }
     }
     return pairs;
   }
@@ -164,7 +169,7 @@ class ReduceKernel final : public Kernel {
     else if (prologue_)
       status = compute_and_reduce(args, block);
     else
-      reduce(Source(args[0], size_of(in_)), args, block);
+      reduce(Source(args[stored_at_], size_of(in_)), args, block);
     if (status_at_) raise_float_status(args[*status_at_], status);
   }
 
@@ -184,10 +189,10 @@ class ReduceKernel final : public Kernel {
     blocks_ = std::max(1, blocks_);
   }
 
-  void plan_beside(const FusedReduction& fused, const ReduceUnit& unit) {
-    if (fused.has_prologue()) prologue_.emplace(*fused.prologue(), unit.lookup);
-    if (fused.epilogue() == nullptr) return;
-    epilogue_.emplace(*fused.epilogue(), unit.lookup);
+  void plan_beside(const AnchoredNode& fused, const ReduceUnit& unit) {
+    if (fused.has_prologue(0)) prologue_.emplace(*fused.prologue_graph(), unit.lookup);
+    if (!fused.has_epilogue()) return;
+    epilogue_.emplace(*EpilogueGraph(fused).graph, unit.lookup);
     stays_ = out_ == accumulator_ && (chunks_ == 1 || outer_count_ == 1);
     // The extremes of nothing are infinite by definition, not by overflow.
     if (out_ == f16 && elements_ != 0) saturate_ = unit.saturate;
@@ -228,7 +233,8 @@ class ReduceKernel final : public Kernel {
                 ? elements_
                 : offset_of(outer_, task / chunks_) + offset_of_unit(first_unit(task % chunks_));
     }
-    return reduce(Source(*prologue_, args, inputs_, scratch, size_of(in_), end), args, block);
+    return reduce(Source(*prologue_, args, prologue_inputs_, scratch, size_of(in_), end), args,
+                  block);
   }
 
   uint32_t reduce(Source&& source, void* const* args, int block) const {
@@ -348,7 +354,7 @@ class ReduceKernel final : public Kernel {
     if (!stays_) return round_and_follow(args, partials, begin, end);
     uint32_t status = 0;
     void* arguments[kMostReductionArguments];
-    std::copy(args + inputs_, args + workspace_at_, arguments + 1);
+    set_epilogue_arguments(args, arguments);
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);
       arguments[0] = add_up(partials, at, count);
@@ -357,11 +363,18 @@ class ReduceKernel final : public Kernel {
     return status;
   }
 
+  // Behind the first, which is the reduced values.
+  void set_epilogue_arguments(void* const* args, void** arguments) const {
+    const size_t inputs = epilogue_inputs_.size();
+    for (size_t i = 0; i < inputs; ++i) arguments[i + 1] = args[epilogue_inputs_[i]];
+    std::copy(args + outputs_at_, args + workspace_at_, arguments + 1 + inputs);
+  }
+
   uint32_t round_and_follow(void* const* args, char* partials, int64_t begin, int64_t end) const {
     uint32_t status = 0;
     alignas(64) char reduced[kPiece * sizeof(int64_t)];
     void* arguments[kMostReductionArguments];
-    std::copy(args + inputs_, args + workspace_at_, arguments + 1);
+    set_epilogue_arguments(args, arguments);
     arguments[0] = reduced;
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);
@@ -416,7 +429,8 @@ class ReduceKernel final : public Kernel {
   DType out_;
   DType accumulator_;
   ReduceInstructions instructions_;
-  size_t inputs_;  // of the node, for the reduction; behind them come the epilogue's
+  std::vector<size_t> prologue_inputs_, epilogue_inputs_;  // numbers of arguments
+  size_t stored_at_ = 0;  // without a prologue: the argument that is reduced
   size_t outputs_at_;
   size_t workspace_at_;
   std::optional<size_t> status_at_;
@@ -441,10 +455,17 @@ class ReduceKernel final : public Kernel {
   int merge_blocks_ = 1;
 };
 
+Support supports_part(const Graph& body, const InstructionLookup& lookup) {
+  const size_t arguments = body.inputs().size() + body.outputs().size();
+  if (arguments <= kMostReductionArguments) return supports_tiles(body, lookup);
+  return {false, std::to_string(arguments) + " inputs and outputs, more than " +
+                     std::to_string(kMostReductionArguments)};
+}
+
 }  // namespace
 
-KernelPlan plan_reduce(const Node& node, const ReduceUnit& unit, int most_blocks) {
-  auto kernel = std::make_unique<ReduceKernel>(FusedReduction(node), unit, most_blocks);
+KernelPlan plan_reduce(const AnchoredNode& node, const ReduceUnit& unit, int most_blocks) {
+  auto kernel = std::make_unique<ReduceKernel>(node, unit, most_blocks);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.block_dim = kernel->blocks(0);
@@ -455,8 +476,28 @@ KernelPlan plan_reduce(const Node& node, const ReduceUnit& unit, int most_blocks
   return plan;
 }
 
-int reduce_blocks(const Node& reduction, int most_blocks) {
-  return ReduceKernel(FusedReduction(reduction), {}, most_blocks).blocks(0);
+Support supports_reduce(const AnchoredNode& node, const InstructionLookup& lookup,
+                        int64_t work_of_a_block, int most_blocks) {
+  const Node& reduction = node.anchor();
+  if (!node.has_prologue(0) && !node.source(0)) return {false, "what it reduces is a constant"};
+  if (node.has_epilogue()) {
+    if (Support s = supports_part(*EpilogueGraph(node).graph, lookup); !s.supported) return s;
+  }
+  if (!node.has_prologue(0)) return {true, ""};
+  const std::unique_ptr<Graph> prologue = node.prologue_graph();
+  if (Support s = supports_part(*prologue, lookup); !s.supported) return s;
+  int64_t instructions = 0;
+  for (const Node* inner : node.prologue()) {
+    if (!inner->has(kView | kMovement)) ++instructions;
+  }
+  const int64_t work =
+      reduction.input(0).shape().num_elements() * std::max<int64_t>(1, instructions);
+  const int blocks = ReduceKernel(reduction, {}, most_blocks).blocks(0);
+  if (blocks == 1 && work >= 2 * work_of_a_block) {
+    return {false, "the reduction is one block, what it would compute first is worth " +
+                       std::to_string(work / work_of_a_block)};
+  }
+  return {true, ""};
 }
 
 }  // namespace keel

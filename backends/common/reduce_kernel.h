@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "keel/backends/common/fused_reduction.h"
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/reduce_call.h"
 #include "keel/backends/common/tile_program.h"
@@ -19,6 +19,9 @@ namespace keel {
 // Elements of one output row that are reduced in one go; longer reductions are cut into chunks of
 // at least as many.
 inline constexpr int64_t kReduceChunk = 32768;
+// Inputs and outputs of a prologue or epilogue: more would not fit into what kernels keep on the
+// stack.
+inline constexpr size_t kMostReductionArguments = 48;
 
 // What a backend computes reductions with.
 struct ReduceUnit {
@@ -30,13 +33,15 @@ struct ReduceUnit {
   bool float_status = false;  // the plan asks for the status word
 };
 
-// The kernel of a sum, prod, max or min node, or of one that is fused (see FusedReduction);
-// arguments: inputs, outputs, workspace, status. `most_blocks` caps the blocks of a phase.
-// REQUIRES supports_beside of what is fused.
-KernelPlan plan_reduce(const Node& node, const ReduceUnit& unit, int most_blocks);
+// Whether the lookup has an instruction for each op of a reduction's prologue and epilogue, and
+// whether the reduction keeps as many of at most `most_blocks` blocks busy as the prologue would by
+// itself, where `work_of_a_block` elements times instructions are worth one.
+Support supports_reduce(const AnchoredNode& node, const InstructionLookup& lookup,
+                        int64_t work_of_a_block, int most_blocks);
 
-// The blocks of the first phase: follow from the reduction's shape.
-int reduce_blocks(const Node& reduction, int most_blocks);
+// The kernel of a sum, prod, max or min, by itself or fused; arguments: inputs, outputs, workspace,
+// status. `most_blocks` caps the blocks of a phase. REQUIRES supports_reduce.
+KernelPlan plan_reduce(const AnchoredNode& node, const ReduceUnit& unit, int most_blocks);
 
 }  // namespace keel
 

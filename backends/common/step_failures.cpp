@@ -50,18 +50,11 @@ class Walk {
     return v;
   }
 
-  // A branch takes all inputs behind the choice; of two fused bodies the second takes the first
-  // one's result and what the first leaves over.
+  // A branch takes all inputs behind the choice, the body of a fused node all there are.
   void bind_inputs(const Node& node, size_t number) {
     const Values& inputs = node.bodies()[number]->inputs();
-    const size_t first = number > 0 ? 1 : 0;
-    const size_t taken = number > 0 ? node.bodies()[0]->inputs().size() : 0;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (node.op_name() == "cond")
-        outside_[inputs[i]] = node.input(i + 1);
-      else if (i >= first)
-        outside_[inputs[i]] = node.input(taken + i - first);
-    }
+    const size_t first = node.op_name() == "cond" ? 1 : 0;
+    for (size_t i = 0; i < inputs.size(); ++i) outside_[inputs[i]] = node.input(first + i);
   }
 
   std::unordered_map<Value, Value, ValueHash> outside_;

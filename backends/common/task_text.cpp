@@ -1,17 +1,15 @@
 #include "keel/backends/common/task_text.h"
 
 #include "keel/core/base/printable.h"
+#include "keel/graph/ir/fused_body.h"
 
 namespace keel {
 
 std::string op_text(const Node& node) {
-  const std::string& op = node.op_name();
-  if (op != "fused" && op != "fused_product" && op != "fused_reduction") return op;
+  if (!is_fused_node(node)) return node.op_name();
   std::string text;
-  for (const auto& body : node.bodies()) {
-    for (const Node& inner : body->nodes()) {
-      if (!inner.has(kSource | kView)) text += (text.empty() ? "" : "+") + inner.op_name();
-    }
+  for (const Node& inner : node.bodies()[0]->nodes()) {
+    if (!inner.has(kSource | kView)) text += (text.empty() ? "" : "+") + inner.op_name();
   }
   return "fused(" + text + ")";
 }

@@ -41,9 +41,9 @@ Support supports_one(const Node& node, const InstructionLookup& lookup) {
 }  // namespace
 
 Support supports_tiles(const Node& node, const InstructionLookup& lookup) {
+  if (!node.bodies().empty()) return supports_tiles(*node.bodies()[0], lookup);
   if (!node.has(kElementwise)) return {false, "not element-wise"};
-  if (node.bodies().empty()) return supports_one(node, lookup);
-  return supports_tiles(*node.bodies()[0], lookup);
+  return supports_one(node, lookup);
 }
 
 Support supports_tiles(const Graph& body, const InstructionLookup& lookup) {

@@ -5,8 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "keel/backends/common/fused_product.h"
-#include "keel/backends/common/fused_reduction.h"
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/movement_kernels.h"
 #include "keel/backends/common/reduce_kernel.h"
@@ -27,24 +26,26 @@ class CpuLibrary final : public KernelLibrary {
  public:
   Support supports(const Node& node) const override {
     if (has_movement_kernel(node)) return {true, ""};
-    if (node.has(kElementwise)) return supports_tiles(node, find_instruction);
-    if (is_product(node)) return supports_matmul(node);
-    if (const FusedReduction fused(node); fused.is_fused()) return supports_fused(fused);
+    const AnchoredNode anchored(node);
+    if (anchored.is_elementwise()) return supports_tiles(node, find_instruction);
+    if (anchored.is_product()) return supports_matmul(anchored);
     if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
-    if (is_reduction(node)) return {true, ""};
-    return supports_softmax(node);
+    if (!is_reduction(anchored.anchor())) {
+      return anchored.is_fused() ? Support{false, "no kernel for it"} : supports_softmax(node);
+    }
+    return supports_reduce(anchored, find_instruction, kInstructionsWorthABlock, kMostBlocks);
   }
 
   KernelPlan plan(const Node& node, const StateLayouts&) const override {
     if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
-    if (node.has(kElementwise)) return plan_tiles(node);
-    if (is_product(node)) return plan_matmul(node);
+    const AnchoredNode anchored(node);
+    if (anchored.is_elementwise()) return plan_tiles(node);
+    if (anchored.is_product()) return plan_matmul(anchored);
     if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
     if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
-    if (const FusedReduction fused(node); is_reduction(fused.reduction())) {
-      const Node& reduction = fused.reduction();
+    if (const Node& reduction = anchored.anchor(); is_reduction(reduction)) {
       const auto instructions = find_reduction(reduction.op_name(), reduction.input(0).dtype());
-      return plan_reduce(node, {instructions, find_instruction}, kMostBlocks);
+      return plan_reduce(anchored, {instructions, find_instruction}, kMostBlocks);
     }
     return plan_softmax(node);
   }
@@ -62,11 +63,6 @@ class CpuLibrary final : public KernelLibrary {
   static bool is_reduction(const Node& node) {
     return node.inputs().size() == 1 &&
            find_reduction(node.op_name(), node.input(0).dtype()).complete();
-  }
-
-  static Support supports_fused(const FusedReduction& fused) {
-    if (!is_reduction(fused.reduction())) return {false, "no kernel for it"};
-    return supports_beside(fused, find_instruction, kInstructionsWorthABlock, kMostBlocks);
   }
 
   static KernelPlan plan_tiles(const Node& node) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/row_op.h"
 
@@ -12,8 +13,8 @@ namespace keel::cpu {
 
 // matmul of any number dtype, batched and transposed as its attributes say; by Eigen on tiles whose
 // size follows from the shape alone, so that the result does not depend on the number of threads.
-Support supports_matmul(const Node& node);
-KernelPlan plan_matmul(const Node& node);
+Support supports_matmul(const AnchoredNode& node);
+KernelPlan plan_matmul(const AnchoredNode& node);
 
 // softmax, log_softmax, softmax_cross_entropy and its gradient, in f32 and f64 with class ids as
 // targets; the rest decomposes.

@@ -174,19 +174,21 @@ void integer_tile(const Product& p, const T* a, const T* b, T* c, int64_t c_stri
 // workspace and goes through it there.
 class MatmulKernel final : public Kernel {
  public:
-  explicit MatmulKernel(const FusedProduct& fused)
-      : p_(product_of(fused.product())),
+  explicit MatmulKernel(const AnchoredNode& fused)
+      : p_(product_of(fused.anchor())),
         cut_(p_),
-        dtype_(fused.product().input(0).dtype()),
+        dtype_(fused.anchor().input(0).dtype()),
         half_(size_of(dtype_) == 2),
-        wide_(fused.product().as<MatmulAttributes>().wide),
+        wide_(fused.anchor().as<MatmulAttributes>().wide),
+        a_at_(fused.source(0).value()),
+        b_at_(fused.source(1).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()) {
-    const Node& node = fused.product();
+    const Node& node = fused.anchor();
     const Shape& a = node.input(0).shape();
     const Shape& b = node.input(1).shape();
     const Shape& c = node.type().shape;
-    if (fused.epilogue() != nullptr) epilogue_.emplace(fused, find_instruction, make_row_op);
+    if (fused.has_epilogue()) epilogue_.emplace(fused, find_instruction, make_row_op);
     batch_a_ = matrices_of_batch(a, c);
     batch_b_ = matrices_of_batch(b, c);
     count_ = static_cast<int64_t>(batch_a_.size());
@@ -213,7 +215,7 @@ class MatmulKernel final : public Kernel {
 
   void run(void* const* args, int phase, int block) const override {
     if (!half_) {
-      multiply_block(args, args[0], args[1], args[outputs_at_], block);
+      multiply_block(args, args[a_at_], args[b_at_], args[outputs_at_], block);
       return;
     }
     auto* a = static_cast<float*>(args[workspace_at_]);
@@ -223,7 +225,8 @@ class MatmulKernel final : public Kernel {
       return;
     }
     if (phase == 0) {
-      for (int i = 0; i < 2; ++i) cast_share(args[i], dtype_, parts[i], f32, i, phase, block);
+      cast_share(args[a_at_], dtype_, parts[0], f32, 0, phase, block);
+      cast_share(args[b_at_], dtype_, parts[1], f32, 1, phase, block);
     } else {
       cast_share(parts[2], f32, args[outputs_at_], dtype_, 2, phase, block);
     }
@@ -321,7 +324,7 @@ class MatmulKernel final : public Kernel {
   DType dtype_;
   bool half_;
   bool wide_;
-  size_t outputs_at_, workspace_at_;
+  size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
   std::optional<ProductEpilogue> epilogue_;
   int64_t count_ = 1;
   std::vector<int64_t> batch_a_, batch_b_;
@@ -331,25 +334,26 @@ class MatmulKernel final : public Kernel {
 
 }  // namespace
 
-Support supports_matmul(const Node& node) {
-  const FusedProduct fused(node);
-  if (fused.product().op_name() != "matmul") return {false, "no kernel for it"};
-  for (size_t i = 0; i < fused.operands(); ++i) {
-    if (fused.has_load(i)) return {false, "its products read operands as they are"};
+Support supports_matmul(const AnchoredNode& fused) {
+  if (fused.anchor().op_name() != "matmul") return {false, "no kernel for it"};
+  for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
+    if (fused.has_prologue(i) || !fused.source(i)) {
+      return {false, "its products read operands as they are"};
+    }
   }
-  const Type& result = fused.product().type();
-  if (fused.epilogue() != nullptr && size_of(result.dtype) == 2) {
+  const Type& result = fused.anchor().type();
+  if (fused.has_epilogue() && size_of(result.dtype) == 2) {
     return {false, std::string("a product of ") + name_of(result.dtype) + " is rounded by itself"};
   }
-  const Cut cut(product_of(fused.product()));
-  if (wants_rows(fused) && cut.along_n && cut.tiles > 1) {
+  const Cut cut(product_of(fused.anchor()));
+  if (!fused.rows().empty() && cut.along_n && cut.tiles > 1) {
     return {false, "a product of " + to_string(result.shape) + " is computed by columns"};
   }
   return supports_epilogue(fused, find_instruction, make_row_op);
 }
 
-KernelPlan plan_matmul(const Node& node) {
-  auto kernel = std::make_unique<MatmulKernel>(FusedProduct(node));
+KernelPlan plan_matmul(const AnchoredNode& node) {
+  auto kernel = std::make_unique<MatmulKernel>(node);
   KernelPlan plan;
   plan.in_place = kernel->in_place();
   plan.workspace_bytes = kernel->workspace_bytes();

@@ -3,8 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "keel/backends/common/fused_product.h"
-#include "keel/backends/common/fused_reduction.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/movement_kernels.h"
 #include "keel/backends/npu/kernels/kernels.h"
@@ -43,12 +41,13 @@ struct Packed {
   std::string text;
 };
 
-Packed packed_parts(const Node& node, const StateLayouts& layouts) {
+Packed packed_parts(const AnchoredNode& product, const StateLayouts& layouts) {
   Packed packed;
-  if (const auto use = copy_read_by(FusedProduct(node), layouts)) {
+  const Node& node = product.node();
+  if (const auto use = copy_read_by(product, layouts)) {
     packed.packing.right = static_cast<int64_t>(size_of(use->round_to));
-    packed.text = layout_of(layouts, node.input(1))->state + " packed once for the cube: read in " +
-                  name_of(use->round_to);
+    packed.text = layout_of(layouts, product.stored(1))->state +
+                  " packed once for the cube: read in " + name_of(use->round_to);
   }
   for (size_t i = 0; i < node.types().size(); ++i) {
     const auto it = layouts.find(node.output(i));
@@ -73,35 +72,38 @@ Support NpuLibrary::supports(const Node& node) const {
     return {false, preset_->name + " has no bf16; presets that have it: " + presets_with_bf16()};
   }
   if (has_movement_kernel(node)) return {true, ""};
-  if (node.has(kElementwise)) return supports_tiles(node);
-  if (is_product(node)) return supports_matmul(node);
+  const AnchoredNode anchored(node);
+  if (anchored.is_elementwise()) return supports_tiles(node);
+  if (anchored.is_product()) return supports_matmul(anchored);
   if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
-  const Support reduce = supports_reduce(node);
-  if (const FusedReduction fused(node); fused.is_fused()) {
-    return reduce.supported ? pays(*preset_, fused) : reduce;
-  }
+  const Support reduce = supports_reduce(anchored);
+  if (anchored.is_fused()) return reduce.supported ? pays(*preset_, anchored) : reduce;
   return reduce.supported ? reduce : supports_softmax(node);
 }
 
-KernelPlan NpuLibrary::choose_kernel(const Node& node, const StateLayouts& layouts) const {
+KernelPlan NpuLibrary::choose_kernel(const AnchoredNode& anchored,
+                                     const StateLayouts& layouts) const {
+  const Node& node = anchored.node();
   if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
-  if (node.has(kElementwise)) return plan_tiles(node, preset_->saturate_f16);
-  if (is_product(node)) return plan_matmul(node, layouts, preset_->saturate_f16);
+  if (anchored.is_elementwise()) return plan_tiles(node, preset_->saturate_f16);
+  if (anchored.is_product()) return plan_matmul(anchored, layouts, preset_->saturate_f16);
   if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
   if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
-  const bool fused = FusedReduction(node).is_fused();
-  if (fused || supports_reduce(node).supported) return plan_reduce(node, preset_->saturate_f16);
+  if (anchored.is_fused() || supports_reduce(anchored).supported) {
+    return plan_reduce(anchored, preset_->saturate_f16);
+  }
   return plan_softmax(node);
 }
 
-bool NpuLibrary::needs_saturation(const Node& node) const {
+bool NpuLibrary::needs_saturation(const AnchoredNode& anchored) const {
+  const Node& node = anchored.node();
   if (!preset_->saturate_f16 || node.type().dtype != f16) return false;
-  if (has_random_kernel(node) || node.op_name() == "scatter_add") return true;
+  const bool computes_by_index = has_index_kernel(node) && !node.has(kMovement);
+  if (has_random_kernel(node) || computes_by_index) return true;
   // The extremes of nothing are infinite by definition, not by overflow. What follows a reduction
   // in the same task stops its results by itself.
-  const FusedReduction fused(node);
-  return fused.epilogue() == nullptr && supports_reduce(node).supported &&
-         fused.reduction().input(0).shape().num_elements() != 0;
+  return !anchored.has_epilogue() && supports_reduce(anchored).supported &&
+         anchored.anchor().input(0).shape().num_elements() != 0;
 }
 
 KernelPlan NpuLibrary::price(KernelPlan plan, std::shared_ptr<const Launch> launch) const {
@@ -113,15 +115,17 @@ KernelPlan NpuLibrary::price(KernelPlan plan, std::shared_ptr<const Launch> laun
 }
 
 KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const {
-  const Packed packed = is_product(node) ? packed_parts(node, layouts) : Packed();
-  std::shared_ptr<const Launch> launch = cache_.launch(*preset_, node, options_, packed.packing);
+  const AnchoredNode anchored(node);
+  const Packed packed = anchored.is_product() ? packed_parts(anchored, layouts) : Packed();
+  std::shared_ptr<const Launch> launch =
+      cache_.launch(*preset_, anchored, options_, packed.packing);
   if (!packed.text.empty()) {
     auto told = std::make_shared<Launch>(*launch);
     told->variant += (told->variant.empty() ? "" : "; ") + packed.text;
     launch = std::move(told);
   }
-  KernelPlan plan = choose_kernel(node, layouts);
-  if (needs_saturation(node)) plan = saturate_results(std::move(plan), node);
+  KernelPlan plan = choose_kernel(anchored, layouts);
+  if (needs_saturation(anchored)) plan = saturate_results(std::move(plan), node);
   return price(std::move(plan), std::move(launch));
 }
 

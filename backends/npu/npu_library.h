@@ -6,6 +6,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/backends/npu/scheduler/launch_cache.h"
@@ -31,9 +32,9 @@ class NpuLibrary final : public KernelLibrary {
   Launches take_launches() { return std::move(launches_); }
 
  private:
-  KernelPlan choose_kernel(const Node& node, const StateLayouts& layouts) const;
+  KernelPlan choose_kernel(const AnchoredNode& anchored, const StateLayouts& layouts) const;
   // Whether the kernel's f16 results have to be looked at once it has run.
-  bool needs_saturation(const Node& node) const;
+  bool needs_saturation(const AnchoredNode& anchored) const;
   KernelPlan price(KernelPlan plan, std::shared_ptr<const Launch> launch) const;
 
   std::shared_ptr<const Preset> preset_;

@@ -1,6 +1,7 @@
 #include <string>
 #include <utility>
 
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
 
@@ -59,7 +60,7 @@ class Decomposer {
       return;
     }
     if (!support.supported) unsupported_.push_back(describe(node, support.reason));
-    if (node.bodies().empty() || node.op_name() == "fused") {
+    if (node.bodies().empty() || is_fused_node(node)) {
       cloner.clone(node);
       return;
     }

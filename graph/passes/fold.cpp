@@ -8,7 +8,7 @@
 #include "keel/core/base/error.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
-#include "keel/graph/passes/readers.h"
+#include "keel/graph/passes/users.h"
 
 namespace keel {
 namespace {
@@ -50,7 +50,7 @@ std::optional<std::vector<int64_t>> permutation_of(const Node& node) {
 class Folder {
  public:
   Folder(const Graph& from, Graph& to)
-      : from_(from), to_(to), cloner_(from, to), live_(live_nodes(from)), readers_(from, live_) {}
+      : from_(from), to_(to), cloner_(from, to), live_(live_nodes(from)), users_(from, live_) {}
 
   void run() {
     cloner_.clone_inputs();
@@ -88,8 +88,8 @@ class Folder {
 
   // Or nothing but the step's result.
   bool element_wise_reads(const Node& node) const {
-    const auto readers = readers_.of(node.id());
-    return readers.empty() || std::any_of(readers.begin(), readers.end(), [&](uint32_t id) {
+    const auto users = users_.of(node);
+    return users.empty() || std::any_of(users.begin(), users.end(), [&](uint32_t id) {
              return from_.node(id).has(kElementwise);
            });
   }
@@ -223,7 +223,7 @@ class Folder {
   Graph& to_;
   Cloner cloner_;
   const std::vector<bool> live_;
-  const Readers readers_;
+  const Users users_;
 };
 
 std::unique_ptr<Graph> without_dead_nodes(const Graph& graph) {

@@ -1,23 +1,76 @@
 #include <algorithm>
-#include <functional>
-#include <queue>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/passes/cloner.h"
+#include "keel/graph/passes/fuse_anchors.h"
 #include "keel/graph/passes/fuse_clusters.h"
+#include "keel/graph/passes/fuse_units.h"
 #include "keel/graph/passes/passes.h"
-#include "keel/graph/passes/readers.h"
 #include "keel/graph/passes/shared_bodies.h"
+#include "keel/graph/passes/users.h"
 
 namespace keel {
 namespace {
 
-// Copies a graph with each cluster as one node.
+// Which element-wise nodes make units, as far as the backend takes their clusters.
+class ClusteredUnits {
+ public:
+  ClusteredUnits(const Graph& graph, SharedBodies& bodies, FuseReport* report)
+      : live_(live_nodes(graph)),
+        users_(graph, live_),
+        clusters_(form_clusters(graph, live_, users_)),
+        units_(accepted(graph, bodies, report)) {}
+
+  const FuseUnits& units() const { return units_; }
+  const Clusters& clusters() const { return clusters_; }
+  // The fused node of a unit of several nodes.
+  FusedNode& fused(uint32_t unit) { return fused_.at(units_.nodes(unit).back()); }
+
+ private:
+  FuseUnits accepted(const Graph& graph, SharedBodies& bodies, FuseReport* report) {
+    FuseUnits all(graph, ordered_units(graph, live_, users_, clusters_));
+    std::vector<std::vector<uint32_t>> kept;
+    for (uint32_t unit = 0; unit < all.count(); ++unit) {
+      const std::vector<uint32_t>& nodes = all.nodes(unit);
+      if (nodes.size() == 1 || takes(all, unit, bodies, report)) {
+        kept.push_back(nodes);
+      } else {
+        for (const uint32_t id : nodes) kept.push_back({id});
+      }
+    }
+    return kept.size() == all.count() ? std::move(all) : FuseUnits(graph, std::move(kept));
+  }
+
+  // Whether the backend takes a cluster as one node.
+  bool takes(const FuseUnits& all, uint32_t unit, SharedBodies& bodies, FuseReport* report) {
+    const std::vector<uint32_t>& nodes = all.nodes(unit);
+    FusedNode fused = make_fused(all.graph(), {.epilogue = nodes, .outputs = all.outputs(unit)});
+    const Support& support = bodies.ask(fused);
+    if (support.supported) {
+      fused_.emplace(nodes.back(), std::move(fused));
+    } else if (report != nullptr) {
+      report->add(described(all.first(unit)) + " to " + described(all.last(unit)) + ", " +
+                      std::to_string(nodes.size()) +
+                      " nodes: the backend declines: " + support.reason,
+                  line_of(all.last(unit)));
+    }
+    return support.supported;
+  }
+
+  std::vector<bool> live_;
+  Users users_;
+  Clusters clusters_;
+  std::unordered_map<uint32_t, FusedNode> fused_;  // by a cluster's last node
+  FuseUnits units_;
+};
+
+// Copies a graph with each group of units as one node.
 class Fuser {
  public:
   Fuser(const Graph& from, Graph& to, const SupportsFunction& supports, FuseReport* report)
@@ -27,90 +80,140 @@ class Fuser {
         report_(report),
         fused_(from.ops().at("fused")),
         cloner_(from, to),
-        answers_(from, fused_, supports),
-        live_(live_nodes(from)),
-        readers_(from, live_),
-        clusters_(form_clusters(from, live_, readers_)) {}
+        bodies_(supports),
+        clustered_(from, bodies_, report),
+        units_(clustered_.units()),
+        groups_(units_, bodies_, report),
+        placed_(units_.count(), false) {}
 
   void run() {
-    for (const Value& v : from_.outputs()) fetched_.insert(v);
-    for (const Assignment& a : from_.updates()) fetched_.insert(a.next);
     cloner_.clone_inputs();
-    for (const uint32_t last : ordered_groups()) emit_group(last);
-    bring_constants(from_.outputs());
-    for (const Assignment& a : from_.updates()) bring_constants(Values{a.next});
+    for (const Value& state : from_.states()) cloner_.clone(state.node());
+    for (uint32_t unit = 0; unit < units_.count(); ++unit) visit(unit);
+    bring_sources(from_.outputs());
+    for (const Assignment& a : from_.updates()) bring_sources(Values{a.next});
     cloner_.finish();
-    report_edges();
+    if (report_ != nullptr) report_edges();
   }
 
  private:
   // ---- order
 
-  // A group is a cluster or a node by itself, named by its last node.
-  uint32_t group_of(uint32_t id) const {
-    const uint32_t cluster = clusters_.cluster_of[id];
-    return cluster == Clusters::kNone ? id : clusters_.members[cluster].back();
+  bool is_product_group(uint32_t group) const {
+    return group != FuseUnits::kNone && units_.first(group).has(kProduct);
   }
 
-  // Every group behind those it reads, otherwise in the order of their last nodes: close to the
-  // order of the graph, so that values live about as long as they did.
-  std::vector<uint32_t> ordered_groups() const {
-    std::vector<size_t> unread(from_.size(), 0);
-    for (uint32_t id = 0; id < from_.size(); ++id) {
-      for (const uint32_t reader : readers_.of(id)) {
-        if (group_of(reader) != group_of(id)) ++unread[group_of(reader)];
-      }
+  void visit(uint32_t unit) {
+    if (placed_[unit] || groups_.is_loaded(unit)) return;
+    const uint32_t group = groups_.group_of(unit);
+    if (group == FuseUnits::kNone) {
+      placed_[unit] = true;
+      return emit_unit(unit);
     }
-    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready;
-    for (uint32_t id = 0; id < from_.size(); ++id) {
-      if (live_[id] && group_of(id) == id && unread[id] == 0) ready.push(id);
+    if (is_product_group(group)) {
+      // It comes where its epilogue begins, or at the product where others may use that before.
+      const Values& outputs = groups_.fused(group).outputs;
+      const Value product = units_.first(group).output();
+      const bool leaves = std::find(outputs.begin(), outputs.end(), product) != outputs.end();
+      if (unit != group || leaves) place_product(group);
+      return;
     }
-    std::vector<uint32_t> order;
-    const auto done = [&](uint32_t id) {
-      for (const uint32_t reader : readers_.of(id)) {
-        const uint32_t group = group_of(reader);
-        if (group != order.back() && --unread[group] == 0) ready.push(group);
-      }
+    const std::vector<uint32_t> members = groups_.members(group);
+    if (unit == members.back() || (unit == group && may_come_now(group, members))) place(group);
+  }
+
+  // Whether a reduction's epilogue can be computed where the reduction is. That is where it is put,
+  // since what is reduced is mostly larger than what comes of it and need not live on; but not
+  // where others are still to read a state that it reads: its next value may be what is computed
+  // here.
+  bool may_come_now(uint32_t group, const std::vector<uint32_t>& members) const {
+    const auto is_member = [&](uint32_t unit) {
+      return std::find(members.begin(), members.end(), unit) != members.end();
     };
-    while (!ready.empty()) {
-      const uint32_t last = ready.top();
-      ready.pop();
-      order.push_back(last);
-      const uint32_t cluster = clusters_.cluster_of[last];
-      if (cluster == Clusters::kNone) {
-        done(last);
-      } else {
-        for (const uint32_t id : clusters_.members[cluster]) done(id);
+    for (const uint32_t id : units_.nodes(members.back())) {
+      for (const Value& v : from_.node(id).inputs()) {
+        const uint32_t unit = units_.of(v);
+        if (unit != FuseUnits::kNone && !is_member(unit) && !placed_[unit]) return false;
+        if (v.node().op_name() != "state") continue;
+        for (const uint32_t user : units_.users().of(v)) {
+          if (groups_.group_of(user) != group && !is_done(user)) return false;
+        }
       }
     }
-    return order;
+    return true;
   }
 
-  // Whether something beside the value's own cluster needs it.
-  bool is_read_outside(const Value& v) const {
-    const auto readers = readers_.of(v.node_id());
-    return fetched_.contains(v) || std::any_of(readers.begin(), readers.end(), [&](uint32_t id) {
-             const auto& inputs = from_.node(id).inputs();
-             return !clusters_.together(v.node_id(), id) &&
-                    std::find(inputs.begin(), inputs.end(), v) != inputs.end();
-           });
+  // Whether all tasks that compute the unit are placed.
+  bool is_done(uint32_t unit) const {
+    if (!groups_.is_loaded(unit)) return placed_[unit];
+    for (const Value& v : units_.outputs(unit)) {
+      for (const uint32_t user : units_.users().of(v)) {
+        if (!is_done(user)) return false;
+      }
+    }
+    return true;
+  }
+
+  // What the group reads and the order has later is brought forward.
+  void place_product(uint32_t group) {
+    std::vector<uint32_t> open = groups_.units(group);
+    for (const uint32_t unit : open) placed_[unit] = true;
+    std::set<uint32_t> missing;
+    while (!open.empty()) {
+      const uint32_t unit = open.back();
+      open.pop_back();
+      for (const uint32_t id : units_.nodes(unit)) {
+        for (const Value& v : from_.node(id).inputs()) {
+          const uint32_t needed = units_.of(v);
+          if (needed == FuseUnits::kNone || needed == unit || placed_[needed]) continue;
+          if (!missing.insert(needed).second) continue;
+          // Another product's group brings forward what it needs itself.
+          if (!is_product_group(groups_.group_of(needed))) open.push_back(needed);
+        }
+      }
+    }
+    for (const uint32_t needed : missing) {
+      const uint32_t other = groups_.group_of(needed);
+      if (!is_product_group(other))
+        visit(needed);
+      else if (!placed_[needed])
+        place_product(other);
+    }
+    emit_fused(groups_.fused(group));
+  }
+
+  void place(uint32_t group) {
+    for (const uint32_t unit : groups_.units(group)) placed_[unit] = true;
+    emit_fused(groups_.fused(group));
   }
 
   // ---- rewriting
 
-  void emit_group(uint32_t last) {
-    const uint32_t cluster = clusters_.cluster_of[last];
-    if (cluster == Clusters::kNone) {
-      emit_node(from_.node(last));
-    } else if (clusters_.members[cluster].size() == 1 || !emit_fused(clusters_.members[cluster])) {
-      for (const uint32_t id : clusters_.members[cluster]) emit_node(from_.node(id));
+  void emit_unit(uint32_t unit) {
+    if (units_.nodes(unit).size() == 1) return emit_node(units_.first(unit));
+    FusedNode& fused = clustered_.fused(unit);
+    Values stored;
+    for (const Value& v : fused.outputs) {
+      if (!groups_.is_loaded(v)) stored.push_back(v);
+    }
+    if (stored.size() != fused.outputs.size()) {
+      fused = make_fused(from_, {.epilogue = units_.nodes(unit), .outputs = std::move(stored)});
+      bodies_.share(fused);
+    }
+    emit_fused(fused);
+  }
+
+  void emit_fused(const FusedNode& fused) {
+    bring_sources(fused.inputs);
+    const Node& node = to_.add(fused_, cloner_(fused.inputs), {}, fused.site, {fused.body});
+    for (uint32_t i = 0; i < fused.outputs.size(); ++i) {
+      cloner_.map(fused.outputs[i], node.output(i));
     }
   }
 
   void emit_node(const Node& node) {
-    if (node.op_name() == "input" || node.op_name() == "constant") return;
-    bring_constants(node.inputs());
-    if (node.bodies().empty() || &node.op() == &fused_) {
+    bring_sources(node.inputs());
+    if (node.bodies().empty() || is_fused_node(node)) {
       cloner_.clone(node);
       return;
     }
@@ -125,96 +228,53 @@ class Fuser {
     cloner_.clone(node, std::move(bodies));
   }
 
-  // Constants are copied when something outside the clusters reads them.
-  void bring_constants(std::span<const Value> values) {
+  // Constants are copied where something outside the bodies reads them.
+  void bring_sources(std::span<const Value> values) {
     for (const Value& v : values) {
       if (!cloner_.mapped(v)) cloner_.clone(v.node());
     }
   }
 
-  struct Body {
-    std::shared_ptr<Graph> graph;
-    Values inputs;   // of from_, paired with the body's inputs
-    Values outputs;  // of from_, paired with the body's outputs
-  };
-
-  bool emit_fused(const std::vector<uint32_t>& members) {
-    const Body body = make_body(members);
-    const CallSite site = from_.node(members.back()).site();
-    const std::shared_ptr<Graph> shared = bodies_.of(body.graph);
-    const Support& support = answers_.to(body.inputs, {shared}, site);
-    if (!support.supported) {
-      if (report_ != nullptr) {
-        report_->add(described(from_.node(members.front())) + " to " +
-                         described(from_.node(members.back())) + ", " +
-                         std::to_string(members.size()) +
-                         " nodes: the backend declines: " + support.reason,
-                     line_of(from_.node(members.back())));
-      }
-      return false;
-    }
-    bring_constants(body.inputs);
-    const Node& node = to_.add(fused_, cloner_(body.inputs), {}, site, {shared});
-    for (size_t i = 0; i < body.outputs.size(); ++i) cloner_.map(body.outputs[i], node.output(i));
-    return true;
-  }
-
-  Body make_body(const std::vector<uint32_t>& members) const {
-    Body body{std::make_shared<Graph>(from_.ops()), {}, {}};
-    std::unordered_map<Value, Value, ValueHash> map;
-    Values outputs;
-    for (const uint32_t id : members) {
-      const Node& node = from_.node(id);
-      Values inputs;
-      for (const Value& v : node.inputs()) {
-        Value& inner = map[v];
-        if (!inner.valid()) inner = bring_in(v, body);
-        inputs.push_back(inner);
-      }
-      const Node& copy = body.graph->add(node.op(), inputs, node.attributes(), node.site());
-      for (size_t i = 0; i < node.types().size(); ++i) {
-        const Value v = node.output(i);
-        map[v] = copy.output(i);
-        if (!is_read_outside(v)) continue;
-        body.outputs.push_back(v);
-        outputs.push_back(copy.output(i));
-      }
-    }
-    body.graph->set_outputs(outputs);
-    return body;
-  }
-
-  static Value bring_in(const Value& v, Body& body) {
-    if (is_scalar_constant(v)) {
-      return body.graph->constant(v.node().as<ConstantAttributes>().value, v.node().site());
-    }
-    const std::string name = "v" + std::to_string(body.inputs.size());
-    body.inputs.push_back(v);
-    return body.graph->input(name, v.dtype(), v.shape(), v.node().site());
-  }
-
   // ---- report
 
+  bool together(const Node& a, const Node& b) const {
+    const uint32_t from = units_.of(a), to = units_.of(b);
+    const uint32_t group = groups_.group_of(from);
+    return from == to || groups_.is_loaded(from) ||
+           clustered_.clusters().together(a.id(), b.id()) ||
+           (group != FuseUnits::kNone && group == groups_.group_of(to));
+  }
+
+  // Edges at anchors and rows are told when those choose.
   void report_edges() const {
-    if (report_ == nullptr) return;
+    const Clusters& clusters = clustered_.clusters();
     for (const Node& node : from_.nodes()) {
-      if (!live_[node.id()]) continue;
+      if (units_.of(node) == FuseUnits::kNone || is_anchor(node)) continue;
       for (const Value& v : node.inputs()) {
         const Node& producer = v.node();
-        const bool concerns = clusters_.cluster_of[node.id()] != Clusters::kNone ||
-                              clusters_.cluster_of[producer.id()] != Clusters::kNone;
-        // Of products, the rows that they may make and reductions the passes report that fuse
-        // those.
-        const bool others = producer.has(kProduct) || node.has(kProduct) ||
-                            is_reduction(producer) || is_reduction(node) ||
-                            (node.has(kRowWise) && v == node.input(0));
-        if (!concerns || producer.has(kSource) || others) continue;
-        if (clusters_.together(producer.id(), node.id())) continue;
-        report_->add(described(producer) + " -> " + described(node) + ": " +
-                         why_not_fused(clusters_, producer, node),
-                     line_of(node));
+        if (producer.has(kSource) || is_anchor(producer) || together(producer, node)) continue;
+        const bool concerns = clusters.cluster_of[node.id()] != Clusters::kNone ||
+                              clusters.cluster_of[producer.id()] != Clusters::kNone;
+        if (!concerns || (node.has(kRowWise) && v == node.input(0))) continue;
+        report_->add(
+            described(producer) + " -> " + described(node) + ": " + why_apart(producer, node),
+            line_of(node));
       }
     }
+  }
+
+  std::string why_apart(const Node& producer, const Node& consumer) const {
+    const Clusters& clusters = clustered_.clusters();
+    for (const Node* node : {&producer, &consumer}) {
+      if (clusters.cluster_of[node->id()] != Clusters::kNone) continue;
+      return node->op_name() +
+             (is_elementwise(*node) ? " has no known shape" : " is not element-wise");
+    }
+    const Shape& from = producer.type().shape;
+    const Shape& to = consumer.type().shape;
+    if (from != to) return "the shapes " + to_string(from) + " and " + to_string(to) + " differ";
+    const std::string& reason = clusters.declined[producer.id()];
+    return reason.empty() ? "it joined other users, which come first" : reason;
   }
 
   const Graph& from_;
@@ -224,11 +284,10 @@ class Fuser {
   const OpDef& fused_;
   Cloner cloner_;
   SharedBodies bodies_;
-  BackendAnswers answers_;
-  std::vector<bool> live_;
-  Readers readers_;
-  Clusters clusters_;
-  std::unordered_set<Value, ValueHash> fetched_;
+  ClusteredUnits clustered_;
+  const FuseUnits& units_;
+  AnchorGroups groups_;
+  std::vector<bool> placed_;  // by unit
 };
 
 }  // namespace

@@ -24,15 +24,11 @@ struct Draft {
 
 class ClusterBuilder {
  public:
-  ClusterBuilder(const Graph& graph, const std::vector<bool>& live, const Readers& readers,
+  ClusterBuilder(const Graph& graph, const std::vector<bool>& live, const Users& users,
                  const FuseLimits& limits)
-      : graph_(graph), readers_(readers), limits_(limits), heights_(graph.size(), 0) {
+      : graph_(graph), users_(users), limits_(limits), heights_(graph.size(), 0) {
     clusters_.cluster_of.assign(graph.size(), Clusters::kNone);
     clusters_.declined.resize(graph.size());
-    fetched_.resize(graph.size());
-    const auto fetch = [&](const Value& v) { fetched_[v.node_id()] = true; };
-    for (const Value& v : graph.outputs()) fetch(v);
-    for (const Assignment& a : graph.updates()) fetch(a.next);
     for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
       if (live[id]) visit(graph.node(id));
     }
@@ -59,7 +55,7 @@ class ClusterBuilder {
   void visit(const Node& node) {
     const uint32_t id = node.id();
     uint32_t top = 0;
-    for (const uint32_t reader : readers_.of(id)) top = std::max(top, height(reader));
+    for (const uint32_t user : users_.of(node)) top = std::max(top, height(user));
     heights_[id] = top + 1;
     if (!is_candidate(node)) return;
     if (top > 0 && join(node)) return;
@@ -75,23 +71,23 @@ class ClusterBuilder {
 
   // Puts the node and the highest clusters that read it into one, if no path can come back.
   bool join(const Node& node) {
-    uint32_t best = 0;  // greatest height of the readers it could join
+    uint32_t best = 0;  // greatest height of the users it could join
     uint32_t rest = 0;  // of the others
     const Node* highest = nullptr;
-    for (const uint32_t reader : readers_.of(node.id())) {
-      if (fits(node, reader)) {
-        best = std::max(best, height(reader));
-      } else if (height(reader) > rest) {
-        rest = height(reader);
-        highest = &graph_.node(reader);
+    for (const uint32_t user : users_.of(node)) {
+      if (fits(node, user)) {
+        best = std::max(best, height(user));
+      } else if (height(user) > rest) {
+        rest = height(user);
+        highest = &graph_.node(user);
       }
     }
     if (best == 0) return false;
     std::vector<uint32_t> targets;
-    bool read_outside = fetched_[node.id()];
-    for (const uint32_t reader : readers_.of(node.id())) {
-      if (fits(node, reader) && height(reader) == best) {
-        targets.push_back(find(clusters_.cluster_of[reader]));
+    bool read_outside = users_.leaves(node);
+    for (const uint32_t user : users_.of(node)) {
+      if (fits(node, user) && height(user) == best) {
+        targets.push_back(find(clusters_.cluster_of[user]));
       } else {
         read_outside = true;
       }
@@ -106,9 +102,9 @@ class ClusterBuilder {
     return merge(node, targets, read_outside, needed);
   }
 
-  bool fits(const Node& node, uint32_t reader) const {
-    return clusters_.cluster_of[reader] != Clusters::kNone &&
-           graph_.node(reader).type().shape == node.type().shape;
+  bool fits(const Node& node, uint32_t user) const {
+    return clusters_.cluster_of[user] != Clusters::kNone &&
+           graph_.node(user).type().shape == node.type().shape;
   }
 
   // Whether all that a cluster reads stays above it at a new height. Nodes before `visiting` get
@@ -181,10 +177,9 @@ class ClusterBuilder {
   }
 
   const Graph& graph_;
-  const Readers& readers_;
+  const Users& users_;
   FuseLimits limits_;
   Clusters clusters_;
-  std::vector<bool> fetched_;
   std::vector<uint32_t> heights_;
   std::vector<Draft> drafts_;
   std::vector<uint32_t> parents_;
@@ -202,31 +197,13 @@ bool is_elementwise(const Node& node) {
   return node.has(kElementwise) && !node.has(kEffect | kSource | kRandom);
 }
 
-bool is_reduction(const Node& node) {
-  return node.has(kReduction) && node.types().size() == 1 && node.inputs().size() == 1;
-}
-
 bool is_scalar_constant(const Value& value) {
   return value.node().op_name() == "constant" && value.shape().rank() == 0;
 }
 
-Clusters form_clusters(const Graph& graph, const std::vector<bool>& live, const Readers& readers,
+Clusters form_clusters(const Graph& graph, const std::vector<bool>& live, const Users& users,
                        const FuseLimits& limits) {
-  return ClusterBuilder(graph, live, readers, limits).finish();
-}
-
-std::string why_not_fused(const Clusters& clusters, const Node& producer, const Node& consumer) {
-  for (const Node* node : {&producer, &consumer}) {
-    if (clusters.cluster_of[node->id()] != Clusters::kNone) continue;
-    return node->op_name() + (is_elementwise(*node) && !node->has(kControl)
-                                  ? " has no known shape"
-                                  : " is not element-wise");
-  }
-  const Shape& from = producer.type().shape;
-  const Shape& to = consumer.type().shape;
-  if (from != to) return "the shapes " + to_string(from) + " and " + to_string(to) + " differ";
-  const std::string& reason = clusters.declined[producer.id()];
-  return reason.empty() ? "it joined other readers, which come first" : reason;
+  return ClusterBuilder(graph, live, users, limits).finish();
 }
 
 }  // namespace keel

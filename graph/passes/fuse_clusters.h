@@ -1,13 +1,13 @@
-// Which element-wise nodes of a graph to compute in one pass. Forming the clusters is kept apart
-// from rewriting the graph (fuse.cpp), so that a cost model or other kinds of clusters (prologues
-// and epilogues of products and reductions) change this part alone. One thread.
+// Clusters: which element-wise nodes of a graph to compute in one pass. They are the seeds of fused
+// bodies: a cluster becomes one by itself, or the prologue or epilogue of an anchor beside it. One
+// thread.
 //
 // How: nodes are visited from last to first, and each node and cluster gets a height greater than
-// the heights of those that read it. So every edge between clusters leads downhill, and clusters of
-// one height cannot reach one another. A node joins the highest clusters of its iteration shape
-// that read it, merging them into one; where something else that reads it is as high, the cluster
-// first rises above that, if all that the cluster reads stays above it. No path can then leave the
-// cluster and come back. Other readers get what they read as an output of the cluster.
+// the heights of its users. So every edge between clusters leads downhill, and clusters of one
+// height cannot reach one another. A node joins the highest clusters of its iteration shape that
+// use it, merging them into one; where another user is as high, the cluster first rises above that,
+// if all that the cluster reads stays above it. No path can then leave the cluster and come back.
+// Other users get what they read as an output of the cluster.
 #ifndef KEEL_GRAPH_PASSES_FUSE_CLUSTERS_H
 #define KEEL_GRAPH_PASSES_FUSE_CLUSTERS_H
 
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
-#include "keel/graph/passes/readers.h"
+#include "keel/graph/passes/users.h"
 
 namespace keel {
 
@@ -33,9 +33,6 @@ std::string line_of(const Node& node);
 // Whether a node computes each element of its results from those at its place, and does no more.
 bool is_elementwise(const Node& node);
 
-// Whether a node combines the elements of its only input along axes: what fuse_reductions is for.
-bool is_reduction(const Node& node);
-
 // Whether a scalar constant is copied into the cluster that reads it.
 bool is_scalar_constant(const Value& value);
 
@@ -44,7 +41,7 @@ struct Clusters {
 
   std::vector<uint32_t> cluster_of;            // by node id; kNone: not element-wise, or dead
   std::vector<std::vector<uint32_t>> members;  // by cluster: node ids, ascending
-  // By node id: why it did not join its readers; empty where it did, or where nobody asked.
+  // By node id: why it did not join its users; empty where it did, or where nobody asked.
   std::vector<std::string> declined;
 
   bool together(uint32_t a, uint32_t b) const {
@@ -53,11 +50,8 @@ struct Clusters {
 };
 
 // REQUIRES a graph with known shapes; nodes with unknown ones stay alone. `live` is by node id.
-Clusters form_clusters(const Graph& graph, const std::vector<bool>& live, const Readers& readers,
+Clusters form_clusters(const Graph& graph, const std::vector<bool>& live, const Users& users,
                        const FuseLimits& limits = {});
-
-// Why the edge from `producer` to `consumer`, not in one cluster, was not fused.
-std::string why_not_fused(const Clusters& clusters, const Node& producer, const Node& consumer);
 
 }  // namespace keel
 

@@ -1,7 +1,7 @@
 // Passes: each takes a graph and gives a new one; none changes its argument.
 // The order that compile() of graph/runtime uses: specialise, decompose, fold,
-// cse (both drop dead nodes), fuse, fuse_products, fuse_reductions. verify() runs
-// after each in builds with KEEL_VERIFY_PASSES.
+// cse (both drop dead nodes), fuse. verify() runs after each in builds with
+// KEEL_VERIFY_PASSES.
 #ifndef KEEL_GRAPH_PASSES_PASSES_H
 #define KEEL_GRAPH_PASSES_PASSES_H
 
@@ -55,9 +55,9 @@ KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
 // Merges equal pure nodes and drops dead ones.
 KEEL_API std::unique_ptr<Graph> cse(const Graph& graph);
 
-// What fuse, fuse_products and fuse_reductions left apart and why, one line for each edge between
-// an element-wise node and a neighbour that computes something: "%12 (sum) -> %13 (add): sum is not
-// element-wise (model.cpp:7)". Numbers are those of the graph given to the pass.
+// What fuse left apart and why, one line for each edge between an element-wise node, a product or a
+// reduction and its neighbour: "%12 (sum) -> %13 (add): sum is not element-wise (model.cpp:7)".
+// Numbers are those of the graph given.
 struct FuseReport {
   std::vector<std::string> lines;
 
@@ -66,23 +66,10 @@ struct FuseReport {
   }
 };
 
-// Groups elementwise clusters into `fused` nodes where the backend accepts
-// them. Appends to `report` if there is one.
+// Makes `fused` nodes of element-wise clusters, and of products and reductions with the work around
+// them, as far as the backend accepts those. Appends to `report` if there is one.
 KEEL_API std::unique_ptr<Graph> fuse(const Graph& graph, const SupportsFunction& supports,
                                      FuseReport* report = nullptr);
-
-// Makes `fused_product` nodes of products and what only they read or what alone reads them, as far
-// as the backend accepts that. REQUIRES a graph that went through fuse: a product takes a whole
-// cluster. Appends to `report` if there is one, with the numbers of the graph given.
-KEEL_API std::unique_ptr<Graph> fuse_products(const Graph& graph, const SupportsFunction& supports,
-                                              FuseReport* report = nullptr);
-
-// Makes `fused_reduction` nodes of reductions and the element-wise work that only they read or that
-// alone reads them, as far as the backend accepts that. REQUIRES a graph that went through fuse and
-// fuse_products: what those took stays theirs. Appends to `report` as fuse_products does.
-KEEL_API std::unique_ptr<Graph> fuse_reductions(const Graph& graph,
-                                                const SupportsFunction& supports,
-                                                FuseReport* report = nullptr);
 
 }  // namespace keel
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/passes/cloner.h"
 
 namespace keel {
@@ -148,7 +149,7 @@ class PrecisionPass {
   }
 
   std::vector<std::shared_ptr<Graph>> copied_bodies(const Node& node) {
-    if (node.op_name() == "fused") return node.bodies();
+    if (is_fused_node(node)) return node.bodies();
     std::vector<std::shared_ptr<Graph>> bodies;
     for (const auto& body : node.bodies()) {
       const std::string name = node.op_name() + " body " + std::to_string(bodies.size());

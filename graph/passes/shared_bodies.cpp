@@ -47,28 +47,29 @@ size_t hash_of(const Graph& graph) {
 
 }  // namespace
 
-std::shared_ptr<Graph> SharedBodies::of(std::shared_ptr<Graph> body) {
-  const size_t key = hash_of(*body);
+void SharedBodies::share(FusedNode& node) {
+  const size_t key = hash_of(*node.body);
   const auto [begin, end] = bodies_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
-    if (same_graph(*it->second, *body)) return it->second;
+    if (!same_graph(*it->second, *node.body)) continue;
+    node.body = it->second;
+    return;
   }
-  return bodies_.emplace(key, std::move(body))->second;
+  bodies_.emplace(key, node.body);
 }
 
 // In a graph of its own: a node of the pass's graph could not be taken back.
-const Support& BackendAnswers::to(const Values& inputs,
-                                  const std::vector<std::shared_ptr<Graph>>& bodies,
-                                  CallSite site) {
-  const auto [it, fresh] = answers_.try_emplace(bodies);
+const Support& SharedBodies::ask(FusedNode& node) {
+  share(node);
+  const auto [it, fresh] = answers_.try_emplace(node.body.get());
   if (!fresh) return it->second;
-  Graph trial(from_.ops());
+  Graph trial(node.body->ops());
   Values stand_ins;
-  for (const Value& v : inputs) {
+  for (const Value& v : node.inputs) {
     stand_ins.push_back(
-        trial.input("v" + std::to_string(stand_ins.size()), v.dtype(), v.shape(), site));
+        trial.input("v" + std::to_string(stand_ins.size()), v.dtype(), v.shape(), node.site));
   }
-  return it->second = supports_(trial.add(op_, stand_ins, {}, site, bodies));
+  return it->second = supports_(trial.add("fused", stand_ins, {}, node.site, {node.body}));
 }
 
 }  // namespace keel

@@ -260,12 +260,8 @@ class Compiler {
     if (!request_.fuse) return graph;
     FuseReport apart;
     graph = fuse(*graph, supports_, &apart);
-    passed(*graph, "fuse");
-    graph = fuse_products(*graph, supports_, &apart);
-    passed(*graph, "fuse_products");
-    graph = fuse_reductions(*graph, supports_, &apart);
     apart_ = std::move(apart.lines);
-    passed(*graph, "fuse_reductions");
+    passed(*graph, "fuse");
     return graph;
   }
 

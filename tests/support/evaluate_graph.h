@@ -56,8 +56,6 @@ class GraphEvaluator {
     std::vector<keel::Tensor> outputs;
     if (op == "fused") {
       outputs = run_body(*node.bodies()[0], inputs);
-    } else if (op == "fused_product" || op == "fused_reduction") {
-      outputs = run_two_bodies(node, inputs);
     } else if (op == "while_loop") {
       outputs = run_while(node, inputs);
     } else {
@@ -65,15 +63,6 @@ class GraphEvaluator {
       node.op().reference({node.op(), node.attributes(), inputs, outputs});
     }
     for (size_t i = 0; i < outputs.size(); ++i) values_[node.output(i)] = outputs[i];
-  }
-
-  static std::vector<keel::Tensor> run_two_bodies(const keel::Node& node,
-                                               const std::vector<keel::Tensor>& inputs) {
-    const auto operands =
-        inputs.begin() + static_cast<std::ptrdiff_t>(node.bodies()[0]->inputs().size());
-    std::vector<keel::Tensor> rest = run_body(*node.bodies()[0], {inputs.begin(), operands});
-    rest.insert(rest.end(), operands, inputs.end());
-    return run_body(*node.bodies()[1], rest);
   }
 
   static std::vector<keel::Tensor> run_while(const keel::Node& node,

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/passes/passes.h"
 
 #include "error_of.h"
@@ -14,6 +15,48 @@ namespace keel_test {
 
 // A backend that runs all there is.
 inline keel::Support everything(const keel::Node&) { return {.supported = true}; }
+
+// The anchor of a fused node; null for other nodes and for element-wise bodies.
+inline const keel::Node* anchor_of(const keel::Node& node) {
+  return keel::is_fused_node(node) ? keel::FusedBody(*node.bodies()[0]).anchor : nullptr;
+}
+
+// What a backend says that takes bodies around such anchors only, and of those what `supports`
+// does; 0: none but clusters.
+inline keel::SupportsFunction with_anchors(uint32_t traits,
+                                           const keel::SupportsFunction& supports = everything) {
+  return [=](const keel::Node& node) -> keel::Support {
+    const keel::Node* anchor = anchor_of(node);
+    if (anchor != nullptr && !anchor->has(traits)) return {false, "another anchor"};
+    return supports(node);
+  };
+}
+inline const keel::SupportsFunction& only_clusters() {
+  static const keel::SupportsFunction supports = with_anchors(0);
+  return supports;
+}
+
+inline size_t count_anchors(const keel::Graph& graph, uint32_t trait) {
+  size_t count = 0;
+  for (const keel::Node& node : graph.nodes()) {
+    const keel::Node* anchor = anchor_of(node);
+    if (anchor != nullptr && anchor->has(trait)) ++count;
+  }
+  return count;
+}
+
+// The only fused node with such an anchor; throws where there is none or another.
+inline const keel::Node& only_anchored(const keel::Graph& graph, uint32_t trait) {
+  const keel::Node* found = nullptr;
+  for (const keel::Node& node : graph.nodes()) {
+    const keel::Node* anchor = anchor_of(node);
+    if (anchor == nullptr || !anchor->has(trait)) continue;
+    if (found != nullptr) throw std::runtime_error("more than one node with such an anchor");
+    found = &node;
+  }
+  if (found == nullptr) throw std::runtime_error("no node with such an anchor");
+  return *found;
+}
 
 // The only node of that op; throws where there is none or another.
 inline const keel::Node& only_node(const keel::Graph& graph, const std::string& op) {

@@ -342,7 +342,7 @@ TEST_CASE("fused products: rows that a product does not leave whole are a task o
     const Value w = g.input("w", f32, {s.depth, s.columns});
     g.set_outputs({softmax(matmul(x, w))});
     FuseReport report;
-    const auto result = fuse_products(
+    const auto result = fuse(
         g, [](const Node& node) { return device("npu:0").backend().supports(node); }, &report);
     CHECK(result->outputs()[0].node().op_name() == "softmax");
     CHECK(keel_test::reports(report, s.why));

@@ -17,6 +17,7 @@
 
 #include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
+#include "support/fusing.h"
 #include "support/threads.h"
 
 namespace keel {
@@ -204,7 +205,7 @@ TEST_CASE("fused reductions: a bias is updated in its own home") {
   const SupportsFunction supports = [&](const Node& n) { return library.supports(n); };
   SpecialiseRequest request{&g, {}, update, {{"d", {f32, {100, 40}}}}};
   const auto step = fold(*specialise(request));
-  const auto fused = fuse_reductions(*fuse(*step, supports), supports);
+  const auto fused = fuse(*step, supports);
   const TaskList list = lower(*fused, library);
   for (const StateInfo& state : list.info.states) {
     CAPTURE(state.name);
@@ -310,10 +311,9 @@ TEST_CASE("fused reductions: what leaves too little for the threads stays apart 
         return device(where).backend().supports(n);
       };
       FuseReport report;
-      const auto result = fuse_reductions(*fuse(g, supports), supports, &report);
-      const bool fused = result->nodes().size() > 0 && report.lines.empty();
-      CHECK(fused == (elements == 1000));
-      if (!fused) CHECK(contains(report.lines[0], "the reduction is one block"));
+      const auto result = fuse(g, supports, &report);
+      CHECK(keel_test::count_anchors(*result, kReduction) == (elements == 1000 ? 1u : 0u));
+      CHECK(keel_test::reports(report, "the reduction is one block") == (elements != 1000));
     }
   }
 }

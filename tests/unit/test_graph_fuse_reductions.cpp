@@ -34,14 +34,17 @@ using keel_test::reports;
 
 std::unique_ptr<Graph> fused(const Graph& g, const SupportsFunction& supports = everything,
                              FuseReport* report = nullptr) {
-  const auto clusters = keel::fuse(g, supports);
-  const auto products = keel::fuse_products(*clusters, supports);
-  auto result = keel::fuse_reductions(*products, supports, report);
+  auto result = keel::fuse(g, supports, report);
   keel::verify(*result);
   return result;
 }
 
-const Node& only_reduction(const Graph& g) { return keel_test::only_node(g, "fused_reduction"); }
+const Node& only_reduction(const Graph& g) { return keel_test::only_anchored(g, keel::kReduction); }
+size_t count_reductions(const Graph& g) { return keel_test::count_anchors(g, keel::kReduction); }
+bool is_fused_reduction(const Node& node) {
+  const Node* anchor = keel_test::anchor_of(node);
+  return anchor != nullptr && anchor->has(keel::kReduction);
+}
 
 Tensor ramp(const Shape& shape, double first, double step) {
   Tensor t(keel::f32, shape);
@@ -54,18 +57,14 @@ Tensor ramp(const Shape& shape, double first, double step) {
 // Declines fused reductions for which `refuses` gives a reason.
 SupportsFunction unless(const std::function<std::string(const Node&)>& refuses) {
   return [refuses](const Node& node) -> Support {
-    if (node.op_name() != "fused_reduction") return {true, ""};
+    if (!is_fused_reduction(node)) return {true, ""};
     const std::string reason = refuses(node);
     return {reason.empty(), reason};
   };
 }
 
-bool has_prologue(const Node& node) {
-  return node.bodies()[0]->outputs()[0].node().input(0).node().op_name() != "input";
-}
-bool has_epilogue(const Node& node) {
-  return node.bodies()[1]->outputs()[0] != node.bodies()[1]->inputs()[0];
-}
+bool has_prologue(const Node& node) { return !keel::FusedBody(*node.bodies()[0]).prologue.empty(); }
+bool has_epilogue(const Node& node) { return !keel::FusedBody(*node.bodies()[0]).epilogue.empty(); }
 
 size_t position_of(const Graph& g, const std::string& op) {
   return keel_test::only_node(g, op).id();
@@ -147,7 +146,7 @@ TEST_CASE("fuse reductions: what is read elsewhere or differs in shape stays apa
     FuseReport report;
     const auto result = fused(g, everything, &report);
     CAPTURE(reason);
-    CHECK(count_op(*result, "fused_reduction") == 0);
+    CHECK(count_reductions(*result) == 0);
     CHECK(reports(report, reason));
   };
   apart(
@@ -194,7 +193,7 @@ TEST_CASE("fuse reductions: of two reductions that one cluster reads the later t
   g.set_outputs({total * 0.5f + largest});
   FuseReport report;
   const auto result = fused(g, everything, &report);
-  CHECK(only_reduction(*result).bodies()[0]->outputs()[0].node().op_name() == "max");
+  CHECK(keel_test::anchor_of(only_reduction(*result))->op_name() == "max");
   CHECK(count_op(*result, "sum") == 1);
   CHECK(reports(report, "another reduction is computed with it"));
   // In a chain what lies between follows the first and is not computed for the second.
@@ -211,7 +210,7 @@ TEST_CASE("fuse reductions: what a product has taken stays with the product") {
   const Value x = g.input("x", keel::f32, {4, 4});
   g.set_outputs({keel::sum(keel::exp(keel::matmul(x, x)), {0}) * 2.0f});
   const auto result = fused(g);
-  CHECK(count_op(*result, "fused_product") == 1);
+  CHECK(keel_test::count_anchors(*result, keel::kProduct) == 1);
   CHECK_FALSE(has_prologue(only_reduction(*result)));
 }
 
@@ -235,7 +234,7 @@ TEST_CASE("fuse reductions: the backend may take a part of it") {
   CHECK(count_op(*before, "mul") == 1);
   CHECK(reports(report, "(sum) -> %4 (mul): the backend declines: not that"));
   const auto neither = fused(g, reason_for([](const Node&) { return true; }), &report);
-  CHECK(count_op(*neither, "fused_reduction") == 0);
+  CHECK(count_reductions(*neither) == 0);
   CHECK(count_op(*neither, "sum") == 1);
 }
 
@@ -249,7 +248,7 @@ TEST_CASE("fuse reductions: it comes where the reduction is if what it reads is 
   g.add_update(b, b - total * 0.5f);
   g.set_outputs({product});
   const auto early = fused(g);
-  CHECK(position_of(*early, "fused_reduction") < position_of(*early, "matmul"));
+  CHECK(only_reduction(*early).id() < position_of(*early, "matmul"));
 
   // Not where others have yet to read the state that it changes.
   Graph h;
@@ -259,9 +258,9 @@ TEST_CASE("fuse reductions: it comes where the reduction is if what it reads is 
   const Value reads = keel::matmul(y, keel::reshape(c, {4, 1}));
   h.add_update(c, c - sums * 0.5f);
   h.set_outputs({reads});
-  CHECK(count_op(*fused(h), "fused_reduction") == 1);
+  CHECK(count_reductions(*fused(h)) == 1);
   const auto late = fused(h);
-  CHECK(position_of(*late, "fused_reduction") > position_of(*late, "matmul"));
+  CHECK(only_reduction(*late).id() > position_of(*late, "matmul"));
 
   // Nor before what else the epilogue reads.
   Graph k;
@@ -270,7 +269,7 @@ TEST_CASE("fuse reductions: it comes where the reduction is if what it reads is 
   const Value rows = keel::sum(z, {0});
   k.set_outputs({rows * keel::reshape(keel::matmul(z, column), {4})});
   const auto behind = fused(k);
-  CHECK(position_of(*behind, "fused_reduction") > position_of(*behind, "matmul"));
+  CHECK(only_reduction(*behind).id() > position_of(*behind, "matmul"));
 }
 
 TEST_CASE("fuse reductions: bodies of loops are fused too") {
@@ -289,12 +288,12 @@ TEST_CASE("fuse reductions: bodies of loops are fused too") {
       {.trip_count = 2});
   g.set_outputs({out[0]});
   const auto result = fused(g);
-  CHECK(count_op(*result, "fused_reduction") == 0);
+  CHECK(count_reductions(*result) == 0);
   FuseReport report;
   fused(g, unless([](const Node&) { return "not here"; }), &report);
   CHECK(reports(report, "(while_loop) body 1: "));
   const Node& loop = keel_test::only_node(*result, "while_loop");
-  CHECK(count_op(*loop.bodies()[1], "fused_reduction") == 1);
+  CHECK(count_reductions(*loop.bodies()[1]) == 1);
 }
 
 TEST_CASE("fuse reductions: the node prints and parses") {
@@ -304,7 +303,7 @@ TEST_CASE("fuse reductions: the node prints and parses") {
   g.add_update(b, b - keel::sum(keel::square(x), {0, 1}) * 0.5f);
   g.set_outputs({keel::max(x, {2}, true) + 1.0f});
   const auto result = fused(g);
-  CHECK(count_op(*result, "fused_reduction") == 2);
+  CHECK(count_reductions(*result) == 2);
   const std::string text = keel::print_graph(*result);
   const auto parsed = keel::parse_graph(text);
   keel::verify(*parsed);
@@ -324,11 +323,11 @@ TEST_CASE("fuse reductions: layers that repeat share bodies and the backend is a
   g.set_outputs(sums);
   int asked = 0;
   const auto counting = [&](const Node& node) -> Support {
-    if (node.op_name() == "fused_reduction") ++asked;
+    if (is_fused_reduction(node)) ++asked;
     return {true, ""};
   };
   const auto result = fused(g, counting);
-  CHECK(count_op(*result, "fused_reduction") == 50);
+  CHECK(count_reductions(*result) == 50);
   CHECK(asked == 1);
 }
 

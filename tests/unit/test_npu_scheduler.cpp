@@ -51,9 +51,9 @@ TEST_CASE("npu scheduler: packed copies save bytes where they are read and cost 
   Graph graph;
   const Value x = graph.input("x", f32, {128, 512}), w = graph.input("w", f32, {512, 512});
   graph.set_outputs({relu(matmul(cast(x, bf16), cast(w, bf16), {.wide = true}))});
-  const auto fused = fuse_products(graph, keel_test::everything);
+  const auto fused = fuse(graph, keel_test::everything);
   const Preset preset = load_preset("ascend910b1");
-  const Node& node = keel_test::only_node(*fused, "fused_product");
+  const Node& node = keel_test::only_anchored(*fused, kProduct);
   const Launch plain = schedule(preset, node), reads = schedule(preset, node, {}, {.right = 2});
   CHECK(plain.price.bytes_in - reads.price.bytes_in == 512 * 512 * 2);
   CHECK(reads.price.total_ns <= plain.price.total_ns);
@@ -255,10 +255,10 @@ TEST_CASE("npu scheduler: a fused product is priced by what it reads and writes"
   const Value beside = graph.input("beside", f32, {96, 128});
   const Value x = cast(gather(table, rows), f32) / 255.0f;
   graph.set_outputs({tanh(matmul(x, w) + bias) * beside});
-  const auto clusters = fuse(graph, keel_test::everything);
-  const auto fused = fuse_products(*clusters, keel_test::everything);
+  const auto clusters = fuse(graph, keel_test::only_clusters());
+  const auto fused = fuse(graph, keel_test::everything);
   const Preset preset = load_preset("ascend910b1");
-  const Launch launch = schedule(preset, keel_test::only_node(*fused, "fused_product"));
+  const Launch launch = schedule(preset, keel_test::only_anchored(*fused, kProduct));
   // Of the table only the rows that are named; one float beside each result. What is read for a
   // whole row or column stays in the core.
   CHECK(launch.price.bytes_in == 96 * 256 + 256 * 128 * 4 + 96 * 128 * 4);
@@ -282,10 +282,10 @@ TEST_CASE("npu scheduler: row-wise ops behind a product add what they move and c
   const Value logits = matmul(x, w);
   graph.set_outputs({softmax_cross_entropy(logits, labels),
                      softmax_cross_entropy_grad(logits, labels, upstream)});
-  const auto clusters = fuse(graph, keel_test::everything);
-  const auto fused = fuse_products(*clusters, keel_test::everything);
+  const auto clusters = fuse(graph, keel_test::only_clusters());
+  const auto fused = fuse(graph, keel_test::everything);
   const Preset preset = load_preset("ascend910b1");
-  const Launch launch = schedule(preset, keel_test::only_node(*fused, "fused_product"));
+  const Launch launch = schedule(preset, keel_test::only_anchored(*fused, kProduct));
   // One label and one factor a row beside the operands; the loss of each row and the gradient.
   CHECK(launch.price.bytes_in == 320 * 256 * 4 + 256 * 48 * 4 + 320 * (1 + 4));
   CHECK(launch.price.bytes_out == 320 * 4 + 320 * 48 * 4);
@@ -305,10 +305,9 @@ TEST_CASE("npu scheduler: a fused reduction is priced by what it reads and write
   const Value b = graph.input("b", f32, {256});
   const Value bias = graph.input("bias", f32, {256});
   graph.set_outputs({bias - sum(square(a - b), {0}) * 0.5f});
-  const auto fused = fuse_reductions(*fuse(graph, keel_test::everything), keel_test::everything);
+  const auto fused = fuse(graph, keel_test::everything);
   const Preset preset = load_preset("ascend910b1");
-  const Launch launch =
-      schedule(preset, keel_test::only_node(*fused, "fused_reduction"), {.cap = 1});
+  const Launch launch = schedule(preset, keel_test::only_anchored(*fused, kReduction), {.cap = 1});
   // Neither the squares nor the sums leave the core.
   CHECK(launch.price.bytes_in == (256000 + 256 + 256) * 4);
   CHECK(launch.price.bytes_out == 256 * 4);
@@ -339,13 +338,13 @@ TEST_CASE("npu scheduler: a fused reduction takes no longer than its parts or is
             const Value reduced = reduce(prologue ? square(x - graph.input("y", dtype, shape)) : x,
                                          axes, false, CallSite::here());
             graph.set_outputs({graph.input("z", dtype, reduced.shape()) - reduced * 0.5f});
-            const auto clusters = fuse(graph, keel_test::everything);
+            const auto clusters = fuse(graph, keel_test::only_clusters());
             int64_t apart = 0;
             for (const Node& node : clusters->nodes()) {
               if (!node.has(kSource)) apart += schedule(*preset, node).price.total_ns;
             }
-            const auto all = fuse_reductions(*clusters, keel_test::everything);
-            const Node& node = keel_test::only_node(*all, "fused_reduction");
+            const auto all = fuse(graph, keel_test::everything);
+            const Node& node = keel_test::only_anchored(*all, kReduction);
             const int64_t together = schedule(*preset, node).price.total_ns;
             const Support support = library.supports(node);
             const bool host = support.supported || !keel_test::contains(support.reason, "apart");

@@ -95,130 +95,124 @@ TEST_CASE("while_loop demands loop variables of fixed types") {
   CHECK(contains(build(condition, body, x), "i64[]"));
 }
 
-TEST_CASE("fused_reduction demands a reduction and element-wise ops around it") {
-  Graph g;
-  const Value x = g.input("x", f32, {3, 4});
-  const Value bias = g.input("bias", f32, {4});
-  const Type reduced{f32, {4}};
-  using Build = std::function<Values(Graph&)>;
-  const auto made = [](const std::vector<Type>& inputs, const Build& outputs) {
-    const auto body = body_of(inputs, {});
-    body->set_outputs(outputs(*body));
-    return body;
-  };
-  const auto first = [&](const Build& outputs) { return made({x.type()}, outputs); };
-  const auto good = first([](Graph& b) { return Values{sum(exp(b.inputs()[0]), {0})}; });
-  const auto epilogue = made({reduced, bias.type()}, [](Graph& b) {
-    return Values{tanh(b.inputs()[0] + b.inputs()[1]), cast(b.inputs()[0], f16)};
-  });
-  const auto build = [&](const std::shared_ptr<Graph>& a, const std::shared_ptr<Graph>& b,
-                         const Values& inputs) {
-    return error_of([&] { g.add("fused_reduction", inputs, {}, CallSite::here(), {a, b}); });
-  };
-  CHECK(build(good, epilogue, {x, bias}).empty());
-  const Node& node = g.node(static_cast<uint32_t>(g.size() - 1));
-  CHECK(node.types() == std::vector<Type>{reduced, {f16, {4}}});
-  const auto viewed = first([](Graph& b) {
-    return Values{max(reshape(exp(b.inputs()[0]), {3, 2, 2}), {1, 2})};
-  });
-  const auto behind_view = made({{f32, {3}}}, [](Graph& b) {
-    return Values{exp(reshape(b.inputs()[0], {3, 1}))};
-  });
-  CHECK(build(viewed, behind_view, {x}).empty());
-
-  // What the first body may hold and has to end in.
-  const auto moved = first([](Graph& b) {
-    return Values{sum(transpose(b.inputs()[0], {1, 0}), {1})};
-  });
-  CHECK(contains(build(moved, epilogue, {x, bias}), "a reduction, views and element-wise ops"));
-  const auto none = first([](Graph& b) { return Values{exp(b.inputs()[0])}; });
-  CHECK(contains(build(none, epilogue, {x, bias}), "got 0 reductions"));
-  const auto behind = first([](Graph& b) { return Values{exp(sum(b.inputs()[0], {0}))}; });
-  CHECK(contains(build(behind, epilogue, {x, bias}), "made by its only reduction"));
-  const auto twice =
-      first([](Graph& b) { return Values{sum(max(b.inputs()[0], {0}, true), {0})}; });
-  CHECK(contains(build(twice, epilogue, {x, bias}), "got 2 reductions"));
-  const auto with_state = first([](Graph& b) {
-    b.state("s", zeros({2}));
-    return Values{sum(b.inputs()[0], {0})};
-  });
-  CHECK(contains(build(with_state, epilogue, {x, bias}), "no states or updates"));
-
-  // The second, and how the two are linked.
-  const auto again =
-      made({reduced, bias.type()}, [](Graph& b) { return Values{sum(b.inputs()[0])}; });
-  CHECK(contains(build(good, again, {x, bias}), "views and element-wise ops only"));
-  const auto nothing = made({reduced, bias.type()}, [](Graph&) { return Values{}; });
-  CHECK(contains(build(good, nothing, {x, bias}), "at least one output"));
-  const auto unlinked =
-      made({{f32, {3}}, bias.type()}, [](Graph& b) { return Values{exp(b.inputs()[0])}; });
-  CHECK(contains(build(good, unlinked, {x, bias}), "the types that the bodies take"));
-  for (const Values& inputs : {Values{x}, Values{x, bias, bias}, Values{bias, x}}) {
-    CHECK(contains(build(good, epilogue, inputs), "the types that the bodies take"));
-  }
+// A body of these inputs that gives what `outputs` makes of them.
+std::shared_ptr<Graph> fused_body(const std::vector<Type>& inputs,
+                                  const std::function<Values(const Values&)>& outputs) {
+  const auto body = body_of(inputs, {});
+  body->set_outputs(outputs(body->inputs()));
+  return body;
 }
 
-TEST_CASE("fused_product demands a product and element-wise ops around it") {
+// What adding a `fused` node with that body says.
+std::string refused_body(const std::vector<Type>& inputs,
+                         const std::function<Values(const Values&)>& outputs) {
   Graph g;
-  const Value x = g.input("x", f32, {3, 4});
-  const Value w = g.input("w", f32, {4, 2});
-  const Value bias = g.input("bias", f32, {2});
-  const Type product_type{f32, {3, 2}};
-  using Build = std::function<Values(Graph&)>;
-  const auto made = [](const std::vector<Type>& inputs, const Build& outputs) {
-    const auto body = body_of(inputs, {});
-    body->set_outputs(outputs(*body));
-    return body;
-  };
-  const auto load = [&](const Build& outputs) { return made({x.type(), w.type()}, outputs); };
-  const auto product = [](Graph& b) { return matmul(b.inputs()[0], b.inputs()[1]); };
-  const auto good =
-      load([&](Graph& b) { return Values{matmul(exp(b.inputs()[0]), b.inputs()[1])}; });
-  const auto epilogue = made({product_type, bias.type()}, [](Graph& b) {
-    return Values{tanh(b.inputs()[0] + b.inputs()[1]), cast(b.inputs()[0], f16)};
-  });
-  const auto build = [&](const std::shared_ptr<Graph>& first, const std::shared_ptr<Graph>& second,
-                         const Values& inputs) {
-    return error_of([&] { g.add("fused_product", inputs, {}, CallSite::here(), {first, second}); });
-  };
-  CHECK(build(good, epilogue, {x, w, bias}).empty());
-  const Node& node = g.node(static_cast<uint32_t>(g.size() - 1));
-  CHECK(node.types() == std::vector<Type>{product_type, {f16, {3, 2}}});
-
-  // What the first body may hold and has to end in.
-  const auto summed = load(
-      [&](Graph& b) { return Values{matmul(b.inputs()[0], b.inputs()[1] + sum(b.inputs()[0]))}; });
-  CHECK(contains(build(summed, epilogue, {x, w, bias}), "gather and element-wise ops"));
-  const auto none = load([](Graph& b) { return Values{exp(b.inputs()[0])}; });
-  CHECK(contains(build(none, epilogue, {x, w, bias}), "got 0 products"));
-  const auto behind = load([&](Graph& b) { return Values{exp(product(b))}; });
-  CHECK(contains(build(behind, epilogue, {x, w, bias}), "made by its only product"));
-  const auto twice = load([&](Graph& b) { return Values{product(b), product(b)}; });
-  CHECK(contains(build(twice, epilogue, {x, w, bias}), "got 2 products"));
-  const auto with_state = load([&](Graph& b) {
-    b.state("s", zeros({2}));
-    return Values{product(b)};
-  });
-  CHECK(contains(build(with_state, epilogue, {x, w, bias}), "no states or updates"));
-
-  // The second, and how the two are linked.
-  const auto reduced =
-      made({product_type, bias.type()}, [](Graph& b) { return Values{sum(b.inputs()[0])}; });
-  CHECK(contains(build(good, reduced, {x, w, bias}), "element-wise and row-wise ops only"));
-  const auto rows = made({product_type, bias.type()},
-                         [](Graph& b) { return Values{softmax(b.inputs()[0] + b.inputs()[1])}; });
-  CHECK(build(good, rows, {x, w, bias}).empty());
-  const auto read = made({product_type, bias.type()},
-                         [](Graph& b) { return Values{exp(softmax(b.inputs()[0]))}; });
-  CHECK(contains(build(good, read, {x, w, bias}), "row-wise ops whose results leave"));
-  const auto nothing = made({product_type, bias.type()}, [](Graph&) { return Values{}; });
-  CHECK(contains(build(good, nothing, {x, w, bias}), "at least one output"));
-  const auto unlinked =
-      made({{f32, {2, 3}}, bias.type()}, [](Graph& b) { return Values{exp(b.inputs()[0])}; });
-  CHECK(contains(build(good, unlinked, {x, w, bias}), "the types that the bodies take"));
-  for (const Values& inputs : {Values{x, w}, Values{x, w, bias, bias}, Values{w, x, bias}}) {
-    CHECK(contains(build(good, epilogue, inputs), "the types that the bodies take"));
+  Values values;
+  for (const Type& type : inputs) {
+    values.push_back(g.input("x" + std::to_string(values.size()), type.dtype, type.shape));
   }
+  const auto body = fused_body(inputs, outputs);
+  return error_of([&] { g.add("fused", values, {}, CallSite::here(), {body}); });
+}
+
+TEST_CASE("fused demands a body of the types that it is given, without states") {
+  Graph g;
+  const Type matrix{f32, {3, 4}};
+  const Value x = g.input("x", f32, {3, 4});
+  const auto doubled = fused_body({matrix}, [](const Values& v) { return Values{v[0] + v[0]}; });
+  const auto build = [&](const std::shared_ptr<Graph>& body, const Values& inputs) {
+    return error_of([&] { g.add("fused", inputs, {}, CallSite::here(), {body}); });
+  };
+  CHECK(build(doubled, {x}).empty());
+  CHECK(contains(build(doubled, {x, x}), "2 inputs"));
+  CHECK(contains(build(doubled, {g.input("y", f32, {4, 3})}), "input 0 of type f32[4, 3]"));
+  CHECK(contains(build(fused_body({matrix}, [](const Values&) { return Values{}; }), {x}),
+                 "at least one output"));
+  const auto with_state = fused_body({matrix}, [](const Values& v) {
+    v[0].graph().state("s", zeros({2}));
+    return Values{v[0] + v[0]};
+  });
+  CHECK(contains(build(with_state, {x}), "no states or updates"));
+}
+
+TEST_CASE("fused demands element-wise ops around at most one anchor") {
+  const Type matrix{f32, {3, 4}};
+  CHECK(contains(refused_body({matrix},
+                              [](const Values& v) {
+                                return Values{exp(transpose(v[0], {1, 0}))};
+                              }),
+                 "element-wise ops only"));
+  CHECK(contains(refused_body({matrix}, [](const Values& v) { return Values{softmax(v[0])}; }),
+                 "row-wise ops behind a product only"));
+  CHECK(
+      contains(refused_body({matrix},
+                            [](const Values& v) { return Values{sum(max(v[0], {0}, true), {0})}; }),
+               "got 2 of them"));
+  CHECK(
+      contains(refused_body({matrix, {f32, {4, 2}}},
+                            [](const Values& v) { return Values{matmul(v[0], v[1]) + sum(v[1])}; }),
+               "got 2 of them"));
+}
+
+TEST_CASE("fused takes a reduction with element-wise ops and views around it") {
+  const Type matrix{f32, {3, 4}}, bias{f32, {4}};
+  CHECK(refused_body({matrix, bias}, [](const Values& v) {
+          const Value reduced = sum(exp(v[0]), {0});
+          return Values{tanh(reduced + v[1]), cast(reduced, f16)};
+        }).empty());
+  CHECK(refused_body({matrix}, [](const Values& v) {
+          const Value reduced = max(reshape(exp(v[0]), {3, 2, 2}), {1, 2});
+          return Values{exp(reshape(reduced, {3, 1}))};
+        }).empty());
+  CHECK(contains(refused_body({matrix},
+                              [](const Values& v) {
+                                return Values{sum(transpose(v[0], {1, 0}), {1})};
+                              }),
+                 "element-wise ops and views before the reduction"));
+  CHECK(contains(refused_body({matrix},
+                              [](const Values& v) {
+                                return Values{transpose(sum(v[0], {0}, true), {1, 0})};
+                              }),
+                 "element-wise ops and views behind the reduction"));
+  CHECK(contains(
+      refused_body({matrix}, [](const Values& v) { return Values{softmax(sum(v[0], {0}, true))}; }),
+      "row-wise ops behind a product only"));
+}
+
+TEST_CASE("fused takes a product with gathered rows before and row-wise ops behind it") {
+  const Type left{f32, {3, 4}}, right{f32, {4, 2}}, bias{f32, {2}};
+  CHECK(refused_body({left, right, bias}, [](const Values& v) {
+          const Value y = matmul(exp(v[0]), v[1]);
+          return Values{tanh(y + v[2]), softmax(y + v[2]), cast(y, f16)};
+        }).empty());
+  CHECK(refused_body({{u8, {9, 4}}, {i32, {3}}, right}, [](const Values& v) {
+          return Values{matmul(cast(gather(v[0], v[1]), f32), v[2])};
+        }).empty());
+  CHECK(contains(refused_body({left, right},
+                              [](const Values& v) {
+                                return Values{matmul(reshape(v[0], {3, 4}), v[1])};
+                              }),
+                 "element-wise ops and gathers before the product"));
+  CHECK(contains(
+      refused_body({left, right},
+                   [](const Values& v) { return Values{exp(softmax(matmul(v[0], v[1])))}; }),
+      "row-wise ops whose results leave"));
+}
+
+TEST_CASE("fused demands a prologue that its anchor alone reads") {
+  const Type square{f32, {4, 4}};
+  CHECK(contains(refused_body({square},
+                              [](const Values& v) {
+                                const Value x = exp(v[0]);
+                                return Values{matmul(x, v[0]) + x};
+                              }),
+                 "a prologue that the anchor alone reads"));
+  CHECK(contains(refused_body({square},
+                              [](const Values& v) {
+                                const Value x = exp(v[0]);
+                                return Values{sum(x), x};
+                              }),
+                 "one that leaves"));
 }
 
 }  // namespace

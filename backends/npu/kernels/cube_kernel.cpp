@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/broadcast.h"
 #include "keel/backends/common/float_status.h"
-#include "keel/backends/common/fused_product.h"
 #include "keel/backends/common/indices.h"
 #include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/npu/isa/cube.h"
@@ -38,11 +38,13 @@ InstructionLookup lookup(bool saturate_f16) {
 // that packs a right operand that all bands read, a phase after it the copies that pieces cannot.
 class CubeKernel final : public Kernel {
  public:
-  CubeKernel(const FusedProduct& fused, const StateLayouts& layouts, bool saturate_f16)
-      : outputs_at_(fused.node().inputs().size()),
+  CubeKernel(const AnchoredNode& fused, const StateLayouts& layouts, bool saturate_f16)
+      : a_at_(fused.source(0).value()),
+        b_at_(fused.source(1).value()),
+        outputs_at_(fused.node().inputs().size()),
         arguments_(outputs_at_ + fused.node().types().size()),
-        result_(fused.product().type().dtype) {
-    const Node& product = fused.product();
+        result_(fused.anchor().type().dtype) {
+    const Node& product = fused.anchor();
     const Shape& a = product.input(0).shape();
     const Shape& b = product.input(1).shape();
     const Shape& c = product.type().shape;
@@ -56,10 +58,8 @@ class CubeKernel final : public Kernel {
     count_ = static_cast<int64_t>(batch_a_.size());
     results_ = static_cast<size_t>(c.num_elements());
     if (result_ != f32) round_ = find_vector_instruction("cast", f32, result_, saturate_f16);
-    if (fused.epilogue() != nullptr) {
-      epilogue_.emplace(fused, lookup(saturate_f16), make_row_op);
-      whole_rows_ = wants_rows(fused);
-    }
+    if (fused.has_epilogue()) epilogue_.emplace(fused, lookup(saturate_f16), make_row_op);
+    whole_rows_ = !fused.rows().empty();
     reports_status_ = saturate_f16 && results_ != 0 && computes_f16(fused.node());
     cut_bands();
     share_right_operand(problem);
@@ -96,11 +96,11 @@ class CubeKernel final : public Kernel {
     std::vector<bool> by_piece;  // of each copy, whether pieces of the result are packed
   };
 
-  void find_packed_operand(const FusedProduct& fused, const StateLayouts& layouts,
+  void find_packed_operand(const AnchoredNode& fused, const StateLayouts& layouts,
                            CubeProblem& problem) {
     const auto use = copy_read_by(fused, layouts);
     if (!use) return;
-    const Value right = fused.node().input(1);
+    const Value right = fused.stored(1);
     problem.packed_b = true;
     packed_at_ = WeightCopies(right.type(), layout_of(layouts, right)->layout).offset(*use);
   }
@@ -121,7 +121,7 @@ class CubeKernel final : public Kernel {
 
   void pack_shared(void* const* args, int block) const {
     const CubeProblem& p = plan_.problem;
-    cube_pack_share(plan_, args[1], p.transpose_b ? p.k : p.n, block, blocks_, shared(args));
+    cube_pack_share(plan_, args[b_at_], p.transpose_b ? p.k : p.n, block, blocks_, shared(args));
   }
 
   void find_kept_copies(const Node& node, const StateLayouts& layouts) {
@@ -157,10 +157,10 @@ class CubeKernel final : public Kernel {
     }
   }
 
-  void find_gathered_rows(const FusedProduct& fused) {
+  void find_gathered_rows(const AnchoredNode& fused) {
     rows_ = fused.rows_of(0);
     if (!rows_) return;
-    const Shape& table = fused.node().input(0).shape();
+    const Shape& table = fused.stored(0).shape();
     rows_dtype_ = fused.node().input(*rows_).dtype();
     row_count_ = fused.node().input(*rows_).shape().num_elements();
     table_rows_ = table[0];
@@ -229,9 +229,9 @@ class CubeKernel final : public Kernel {
     const CubeProblem& p = plan_.problem;
     const auto at = static_cast<size_t>(batch);
     CubeArgs cube;
-    cube.a = static_cast<const char*>(args[0]) +
+    cube.a = static_cast<const char*>(args[a_at_]) +
              static_cast<size_t>(batch_a_[at]) * p.m * p.k * size_of(p.a);
-    cube.b = static_cast<const char*>(args[1]) +
+    cube.b = static_cast<const char*>(args[b_at_]) +
              static_cast<size_t>(batch_b_[at]) * p.k * p.n * size_of(p.b) + packed_at_;
     cube.a_stride = p.transpose_a ? p.m : p.k;
     cube.b_stride = p.transpose_b ? p.k : p.n;
@@ -293,7 +293,7 @@ class CubeKernel final : public Kernel {
     round_(call);
   }
 
-  size_t outputs_at_, arguments_;
+  size_t a_at_, b_at_, outputs_at_, arguments_;  // numbers of arguments
   DType result_;  // of the product: f32 as accumulated, or the operands'
   VectorInstruction round_ = nullptr;
   std::optional<ByteMap> bytes_;  // of operand a
@@ -323,8 +323,8 @@ class CubeKernel final : public Kernel {
 
 // Rows are at hand whole where they are no wider than a piece, and cost no thread its share where C
 // is cut by rows anyway, or not at all. REQUIRES loads that are supported.
-Support supports_rows(const FusedProduct& fused) {
-  if (!wants_rows(fused)) return {true, ""};
+Support supports_rows(const AnchoredNode& fused) {
+  if (fused.rows().empty()) return {true, ""};
   const CubePlan plan = plan_cube(cube_problem(fused));
   const auto& [m, n, k] = std::tie(plan.problem.m, plan.problem.n, plan.problem.k);
   if (const size_t widest = cube_widest_piece(plan); n > widest) {
@@ -338,26 +338,24 @@ Support supports_rows(const FusedProduct& fused) {
 
 }  // namespace
 
-Support supports_matmul(const Node& node) {
-  const FusedProduct fused(node);
-  if (fused.product().op_name() != "matmul") return {false, "no kernel for it"};
-  const DType dtype = fused.product().input(0).dtype();
+Support supports_matmul(const AnchoredNode& fused) {
+  if (fused.anchor().op_name() != "matmul") return {false, "no kernel for it"};
+  const DType dtype = fused.anchor().input(0).dtype();
   if (is_integer(dtype)) return supports_integer_product(fused);
   if (dtype != f32 && dtype != f16 && dtype != bf16) {
     return {false,
             std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};
   }
-  for (size_t i = 0; i < fused.operands(); ++i) {
+  for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
     if (Support s = supports_load(fused, i); !s.supported) return s;
   }
   if (Support s = supports_rows(fused); !s.supported) return s;
   return supports_epilogue(fused, lookup(false), make_row_op);
 }
 
-KernelPlan plan_matmul(const Node& node, const StateLayouts& layouts, bool saturate_f16) {
-  const FusedProduct fused(node);
-  if (is_integer(fused.product().type().dtype)) return plan_integer_product(node);
-  auto kernel = std::make_unique<CubeKernel>(fused, layouts, saturate_f16);
+KernelPlan plan_matmul(const AnchoredNode& node, const StateLayouts& layouts, bool saturate_f16) {
+  if (is_integer(node.anchor().type().dtype)) return plan_integer_product(node.node());
+  auto kernel = std::make_unique<CubeKernel>(node, layouts, saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.float_status = kernel->reports_status();

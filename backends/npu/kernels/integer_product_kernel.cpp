@@ -84,8 +84,8 @@ class IntegerProductKernel final : public Kernel {
 
 }  // namespace
 
-Support supports_integer_product(const FusedProduct& fused) {
-  if (&fused.product() == &fused.node()) return {true, ""};
+Support supports_integer_product(const AnchoredNode& fused) {
+  if (!fused.is_fused()) return {true, ""};
   return {false, "an integer product is a task of its own on the vector unit"};
 }
 

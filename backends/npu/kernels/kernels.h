@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/row_op.h"
 
@@ -15,12 +15,13 @@ namespace keel::npu {
 
 // matmul, batched and transposed as its attributes say: of f32, f16 and bf16 on the cube, by itself
 // or fused; of integers on the vector unit.
-Support supports_matmul(const Node& node);
+Support supports_matmul(const AnchoredNode& node);
 // `saturate_f16`: f16 results stop at +-65504 instead of becoming infinite; likewise below.
-KernelPlan plan_matmul(const Node& node, const StateLayouts& layouts, bool saturate_f16 = false);
+KernelPlan plan_matmul(const AnchoredNode& node, const StateLayouts& layouts,
+                       bool saturate_f16 = false);
 
 // What plan_matmul is for integers, which the cube does not multiply.
-Support supports_integer_product(const FusedProduct& fused);
+Support supports_integer_product(const AnchoredNode& fused);
 KernelPlan plan_integer_product(const Node& node);
 
 // Whether a result of the node, or a value on the way to one, is f16.
@@ -38,8 +39,8 @@ std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes);
 
 // sum, prod, max, min over any axes; argmax and the like move and index elements and are shared
 // with other backends. By themselves or fused.
-Support supports_reduce(const Node& node);
-KernelPlan plan_reduce(const Node& node, bool saturate_f16 = false);
+Support supports_reduce(const AnchoredNode& node);
+KernelPlan plan_reduce(const AnchoredNode& node, bool saturate_f16 = false);
 
 // Makes +-65504 of f16 values that are infinite; the status bits that tells.
 uint32_t stop_at_largest(uint16_t* values, int64_t count);

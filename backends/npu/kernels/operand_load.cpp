@@ -1,5 +1,6 @@
 #include "keel/backends/npu/kernels/operand_load.h"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <string>
@@ -18,38 +19,39 @@ VectorInstruction look_up(std::string_view op, DType in, DType out) {
   return find_vector_instruction(op, in, out);
 }
 
-// Where the loads of `operand` end: before a last cast to bf16, which the cube does as it packs.
-Value loaded(const FusedProduct& product, size_t operand) {
-  const Value& v = product.product().input(operand);
+// Where the prologue of `operand` ends: before a last cast to bf16, which the cube does as it
+// packs.
+Value loaded(const AnchoredNode& product, size_t operand) {
+  const Value& v = product.anchor().input(operand);
   const bool rounds =
       v.node().op_name() == "cast" && v.dtype() == bf16 && v.node().input(0).dtype() == f32;
   return rounds ? v.node().input(0) : v;
 }
 
 // The ops between operand `operand` as stored and as loaded, of every byte there is, in f32.
-std::unique_ptr<Graph> ops_on_all_bytes(const FusedProduct& product, size_t operand) {
+std::unique_ptr<Graph> ops_on_all_bytes(const AnchoredNode& product, size_t operand) {
   const Graph& body = *product.node().bodies()[0];
   auto graph = std::make_unique<Graph>(body.ops());
   std::unordered_map<Value, Value, ValueHash> map;
-  const Value stored = body.inputs()[operand];
+  const Value stored = body.inputs()[product.source(operand).value()];
   map[stored] = graph->input("byte", stored.dtype(), Shape{kBytes}, stored.node().site());
   const Value last = loaded(product, operand);
-  for (const Node& node : body.nodes()) {
-    if (node.id() > last.node_id()) break;
-    if (node.op_name() == "constant") {
-      map[node.output()] = graph->constant(node.as<ConstantAttributes>().value, node.site());
+  const auto mapped = [&](const Value& v) {
+    if (!map.contains(v) && v.node().op_name() == "constant") {
+      map[v] = graph->constant(v.node().as<ConstantAttributes>().value, v.node().site());
+    }
+    return map.contains(v);
+  };
+  for (const Node* node : product.prologue()) {
+    if (node->id() > last.node_id()) break;
+    if (is_gather(*node)) {  // moves bytes, whatever they count as
+      if (mapped(node->input(0))) map[node->output()] = map.at(node->input(0));
       continue;
     }
-    if (node.op_name() == "gather") {  // moves bytes, whatever they count as
-      if (map.contains(node.input(0))) map[node.output()] = map.at(node.input(0));
-      continue;
-    }
+    if (!std::all_of(node->inputs().begin(), node->inputs().end(), mapped)) continue;
     Values inputs;
-    for (const Value& v : node.inputs()) {
-      if (map.contains(v)) inputs.push_back(map.at(v));
-    }
-    if (node.has(kSource) || inputs.size() != node.inputs().size()) continue;
-    map[node.output()] = graph->add(node.op(), inputs, node.attributes(), node.site()).output();
+    for (const Value& v : node->inputs()) inputs.push_back(map.at(v));
+    map[node->output()] = graph->add(node->op(), inputs, node->attributes(), node->site()).output();
   }
   Value result = map.at(last);
   if (result.dtype() != f32) result = cast(result, f32);
@@ -57,7 +59,7 @@ std::unique_ptr<Graph> ops_on_all_bytes(const FusedProduct& product, size_t oper
   return graph;
 }
 
-ByteMap byte_map_of(const FusedProduct& product, size_t operand) {
+ByteMap byte_map_of(const AnchoredNode& product, size_t operand) {
   const std::unique_ptr<Graph> ops = ops_on_all_bytes(product, operand);
   const TileProgram program(*ops, look_up);
   std::array<uint8_t, kBytes> bytes;
@@ -65,20 +67,22 @@ ByteMap byte_map_of(const FusedProduct& product, size_t operand) {
   std::array<float, kBytes> values{};
   void* args[] = {bytes.data(), values.data()};
   program.run(args, 0, kBytes);
-  const bool rounds = product.product().input(operand).dtype() == bf16;
+  const bool rounds = product.anchor().input(operand).dtype() == bf16;
   return make_byte_map(values.data(), rounds ? bf16 : f32);
 }
 
 }  // namespace
 
-Support supports_load(const FusedProduct& product, size_t operand) {
-  if (!product.has_load(operand)) return {true, ""};
-  const Value stored = product.node().bodies()[0]->inputs()[operand];
-  const DType multiplied = product.product().input(operand).dtype();
-  if (stored.dtype() == f32 && multiplied == bf16 && loaded(product, operand) == stored) {
+Support supports_load(const AnchoredNode& product, size_t operand) {
+  if (!product.source(operand)) return {false, "an operand is made of more than one value"};
+  if (!product.has_prologue(operand)) return {true, ""};
+  const Value stored = product.stored(operand);
+  const DType multiplied = product.anchor().input(operand).dtype();
+  if (stored.dtype() == f32 && multiplied == bf16 &&
+      loaded(product, operand).node().op_name() == "input") {
     return {true, ""};
   }
-  if (product.rows_of(operand) && product.product().type().shape.rank() != 2) {
+  if (product.rows_of(operand) && product.anchor().type().shape.rank() != 2) {
     return {false, "rows are gathered for a product without a batch"};
   }
   if (stored.dtype() != u8) {
@@ -92,14 +96,14 @@ Support supports_load(const FusedProduct& product, size_t operand) {
   return keel::supports_tiles(*ops_on_all_bytes(product, operand), look_up);
 }
 
-std::optional<ByteMap> bytes_of(const FusedProduct& product) {
-  if (!product.has_load(0) || product.node().input(0).dtype() != u8) return std::nullopt;
+std::optional<ByteMap> bytes_of(const AnchoredNode& product) {
+  if (!product.has_prologue(0) || product.stored(0).dtype() != u8) return std::nullopt;
   return byte_map_of(product, 0);
 }
 
-DType rounded_to(const FusedProduct& product) {
-  for (size_t i = 0; i < product.operands(); ++i) {
-    if (product.has_load(i) && product.product().input(i).dtype() == bf16) return bf16;
+DType rounded_to(const AnchoredNode& product) {
+  for (size_t i = 0; i < product.anchor().inputs().size(); ++i) {
+    if (product.has_prologue(i) && product.anchor().input(i).dtype() == bf16) return bf16;
   }
   return f32;
 }

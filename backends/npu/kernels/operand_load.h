@@ -1,11 +1,11 @@
-// How the cube loads an operand that the fuser gave it with element-wise ops before the product.
+// How the cube loads an operand that has a prologue: element-wise ops before the product.
 // Pure functions; any thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_OPERAND_LOAD_H
 #define KEEL_BACKENDS_NPU_KERNELS_OPERAND_LOAD_H
 
 #include <optional>
 
-#include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/npu/isa/cube.h"
 
 namespace keel::npu {
@@ -13,12 +13,12 @@ namespace keel::npu {
 // Operands as they are; f32 that is rounded to bf16; and bytes as operand a, of which each of the
 // 256 has one value whatever the ops are, rounded to bf16 or not. Not f32 to f16: that raises the
 // float status where it overflows.
-Support supports_load(const FusedProduct& product, size_t operand);
+Support supports_load(const AnchoredNode& product, size_t operand);
 
 // What loads that are supported ask of the cube: CubeProblem::round_to, and what bytes of operand a
 // count as; nothing where it has none.
-DType rounded_to(const FusedProduct& product);
-std::optional<ByteMap> bytes_of(const FusedProduct& product);
+DType rounded_to(const AnchoredNode& product);
+std::optional<ByteMap> bytes_of(const AnchoredNode& product);
 
 }  // namespace keel::npu
 

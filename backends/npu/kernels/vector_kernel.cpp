@@ -57,23 +57,21 @@ KernelPlan plan_tiles(const Node& node, bool saturate_f16) {
   return plan;
 }
 
-Support supports_reduce(const Node& node) {
-  const FusedReduction fused(node);
-  const Node& reduction = fused.reduction();
+Support supports_reduce(const AnchoredNode& node) {
+  const Node& reduction = node.anchor();
   const std::string& op = reduction.op_name();
   if (op != "sum" && op != "prod" && op != "max" && op != "min") return {false, "no kernel for it"};
   if (!reduce_instructions(reduction).complete()) {
     return {false, std::string("no vector instruction for ") + name_of(reduction.input(0).dtype())};
   }
-  return supports_beside(fused, look_up, kWorkOfABlock, kMostBlocks);
+  return keel::supports_reduce(node, look_up, kWorkOfABlock, kMostBlocks);
 }
 
-KernelPlan plan_reduce(const Node& node, bool saturate_f16) {
-  const FusedReduction fused(node);
-  ReduceUnit unit{reduce_instructions(fused.reduction())};
+KernelPlan plan_reduce(const AnchoredNode& node, bool saturate_f16) {
+  ReduceUnit unit{reduce_instructions(node.anchor())};
   unit.lookup = saturate_f16 ? look_up_saturating : look_up;
   unit.saturate = saturate_f16 ? stop_at_largest : nullptr;
-  unit.float_status = saturate_f16 && fused.is_fused() && computes_f16(node);
+  unit.float_status = saturate_f16 && node.is_fused() && computes_f16(node.node());
   return keel::plan_reduce(node, unit, kMostBlocks);
 }
 

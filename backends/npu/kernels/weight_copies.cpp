@@ -141,8 +141,8 @@ std::string WeightCopies::description() const {
   return text;
 }
 
-CubeProblem cube_problem(const FusedProduct& fused) {
-  const Node& product = fused.product();
+CubeProblem cube_problem(const AnchoredNode& fused) {
+  const Node& product = fused.anchor();
   const auto& attributes = product.as<MatmulAttributes>();
   const Shape& a = product.input(0).shape();
   const Shape& c = product.type().shape;
@@ -150,24 +150,24 @@ CubeProblem cube_problem(const FusedProduct& fused) {
   problem.m = static_cast<size_t>(c[c.rank() - 2]);
   problem.n = static_cast<size_t>(c[c.rank() - 1]);
   problem.k = static_cast<size_t>(a[a.rank() - (attributes.transpose_a ? 2 : 1)]);
-  problem.a = fused.node().input(0).dtype();
-  problem.b = fused.node().input(1).dtype();
+  problem.a = fused.stored(0).dtype();
+  problem.b = fused.stored(1).dtype();
   problem.round_to = rounded_to(fused);
   problem.transpose_a = attributes.transpose_a;
   problem.transpose_b = attributes.transpose_b;
   return problem;
 }
 
-std::optional<WeightUse> weight_use(const FusedProduct& fused) {
+std::optional<WeightUse> weight_use(const AnchoredNode& fused) {
   const CubeProblem problem = cube_problem(fused);
-  const bool matrices = fused.product().type().shape.rank() == 2;
+  const bool matrices = fused.anchor().type().shape.rank() == 2;
   if (!matrices || problem.b != f32 || !cube_takes_packed(problem)) return std::nullopt;
   if (problem.round_to == f32 && cube_is_wide(problem)) return std::nullopt;
   return WeightUse{problem.transpose_b, problem.round_to};
 }
 
-std::optional<WeightUse> copy_read_by(const FusedProduct& product, const StateLayouts& layouts) {
-  const Value right = product.node().input(1);
+std::optional<WeightUse> copy_read_by(const AnchoredNode& product, const StateLayouts& layouts) {
+  const Value right = product.stored(1);
   const StateLayout* layout = layout_of(layouts, right);
   if (layout == nullptr || right.type() != root_of(right).type()) return std::nullopt;
   const auto use = weight_use(product);
@@ -183,19 +183,22 @@ StateLayouts choose_weight_layouts(const Graph& step) {
   for (const auto& [next, states] : becomes) {
     const Type& type = states.front().type();
     const bool matrix = type.dtype == f32 && type.shape.rank() == 2;
-    if (states.size() != 1 || !matrix || next.type() != type || !is_product(next.node())) continue;
-    const FusedProduct fused(next.node());
-    if (fused.epilogue() != nullptr && fused.product().type().shape == type.shape) {
+    if (states.size() != 1 || !matrix || next.type() != type) continue;
+    const AnchoredNode maker(next.node());
+    if (maker.is_product() && maker.has_epilogue() && maker.anchor().type().shape == type.shape) {
       next_of[states.front()] = next;
     }
   }
   std::unordered_map<Value, std::vector<WeightUse>, ValueHash> uses;
   const std::vector<bool> live = live_nodes(step);
   for (const Node& node : step.nodes()) {
-    if (!live[node.id()] || !is_product(node)) continue;
-    const Value weight = root_of(node.input(1));
-    if (!next_of.contains(weight) || node.input(1).type() != weight.type()) continue;
-    const auto use = weight_use(FusedProduct(node));
+    if (!live[node.id()]) continue;
+    const AnchoredNode reader(node);
+    if (!reader.is_product()) continue;
+    const Value right = reader.stored(1);
+    const Value weight = root_of(right);
+    if (!next_of.contains(weight) || right.type() != weight.type()) continue;
+    const auto use = weight_use(reader);
     if (!use) continue;
     auto& found = uses[weight];
     if (std::find(found.begin(), found.end(), *use) == found.end()) found.push_back(*use);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/backends/common/fused_product.h"
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/tile_program.h"
 #include "keel/backends/npu/isa/cube.h"
@@ -67,16 +67,16 @@ class WeightCopies {
 };
 
 // What the cube is asked for by a product, without the bytes' map.
-CubeProblem cube_problem(const FusedProduct& product);
+CubeProblem cube_problem(const AnchoredNode& product);
 
 // How a product reads its right operand; nothing where that is no weight that is worth keeping
 // packed: a copy of a wide one in f32 would be as many bytes to write and to read as packing it
 // anew reads, and measures no faster. Of a narrow one each thread would pack all.
-std::optional<WeightUse> weight_use(const FusedProduct& product);
+std::optional<WeightUse> weight_use(const AnchoredNode& product);
 
 // The copy that a product reads in place of its right operand; nothing where it reads that: its
 // layout keeps none for this use, or the operand shows the weight in another shape.
-std::optional<WeightUse> copy_read_by(const FusedProduct& product, const StateLayouts& layouts);
+std::optional<WeightUse> copy_read_by(const AnchoredNode& product, const StateLayouts& layouts);
 
 // The states of a step that get copies: f32 matrices that products of the step read as their right
 // operands (weight_use), and whose next value another product's epilogue makes. A weight that

@@ -55,9 +55,11 @@ bool same_work(const Node& a, const Node& b) {
                     [](const auto& x, const auto& y) { return same_body(*x, *y); });
 }
 
-std::shared_ptr<const Launch> LaunchCache::launch(const Preset& preset, const Node& node,
+std::shared_ptr<const Launch> LaunchCache::launch(const Preset& preset,
+                                                  const AnchoredNode& anchored,
                                                   const BlockDimOptions& options,
                                                   const Packing& packing) {
+  const Node& node = anchored.node();
   const size_t key = hash_of(node);
   const auto [begin, end] = launches_.equal_range(key);
   for (auto it = begin; it != end; ++it) {
@@ -65,7 +67,7 @@ std::shared_ptr<const Launch> LaunchCache::launch(const Preset& preset, const No
       return it->second.launch;
     }
   }
-  auto launch = std::make_shared<Launch>(schedule(preset, node, options, packing));
+  auto launch = std::make_shared<Launch>(schedule(preset, anchored, options, packing));
   return launches_.emplace(key, Entry{&node, packing, std::move(launch)})->second.launch;
 }
 

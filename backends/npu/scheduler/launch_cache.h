@@ -21,7 +21,7 @@ bool same_work(const Node& a, const Node& b);
 class LaunchCache {
  public:
   // schedule(), or what it gave for a node of the same work.
-  std::shared_ptr<const Launch> launch(const Preset& preset, const Node& node,
+  std::shared_ptr<const Launch> launch(const Preset& preset, const AnchoredNode& anchored,
                                        const BlockDimOptions& options, const Packing& packing = {});
   // How often schedule() was asked.
   int64_t scheduled() const noexcept { return static_cast<int64_t>(launches_.size()); }

@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include "keel/backends/common/fused_product.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/core/base/error.h"
 
@@ -229,11 +228,11 @@ BlockDimOptions block_dim_options() {
   return process_options().options;
 }
 
-Support pays(const Preset& preset, const FusedReduction& fused) {
+Support pays(const Preset& preset, const AnchoredNode& fused) {
   const auto total_ns = [&](const std::vector<Split>& splits) {
     return choose_vector(preset, splits, preset.vector_cores).price.total_ns;
   };
-  const int64_t together = total_ns(work_of(preset, fused.node()).splits);
+  const int64_t together = total_ns(work_of(preset, fused).splits);
   int64_t apart = 0;
   for (size_t part = 0; part < 3; ++part) {
     const std::vector<Split> splits = apart_of(preset, fused, part);
@@ -245,13 +244,11 @@ Support pays(const Preset& preset, const FusedReduction& fused) {
                              preset.name, together, apart)};
 }
 
-Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options,
+Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockDimOptions& options,
                 const Packing& packing) {
-  const NodeWork work = work_of(preset, node, packing);
-  const FusedReduction reduction(node);
-  const std::string& op =
-      is_product(node) ? FusedProduct(node).product().op_name() : reduction.reduction().op_name();
-  const Scheduler scheduler(preset, work, op, options);
+  const Node& node = anchored.node();
+  const NodeWork work = work_of(preset, anchored, packing);
+  const Scheduler scheduler(preset, work, anchored.anchor().op_name(), options);
   Launch launch;
   launch.op = node.op_name();
   for (const Value& v : node.inputs()) launch.inputs.push_back(v.type());
@@ -271,7 +268,7 @@ Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& o
     for (size_t i = 0; i < work.splits.size(); ++i) {
       if (work.splits[i].limit == launch.limit) split = i;
     }
-    advise_vector(preset, reduction.reduction(), work.splits[split], launch);
+    advise_vector(preset, anchored.anchor(), work.splits[split], launch);
   }
   return launch;
 }

@@ -14,6 +14,7 @@
 #include "keel/backends/npu/cost/price.h"
 #include "keel/backends/npu/scheduler/work.h"
 #include "keel/core/base/export.h"
+#include "keel/core/device/backend.h"
 
 namespace keel::npu {
 
@@ -43,8 +44,8 @@ struct Launch {
 };
 
 // Throws Error for an op without a price and for one that needs more buffer than there is.
-Launch schedule(const Preset& preset, const Node& node, const BlockDimOptions& options = {},
-                const Packing& packing = {});
+Launch schedule(const Preset& preset, const AnchoredNode& anchored,
+                const BlockDimOptions& options = {}, const Packing& packing = {});
 Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options = {});
 
 // The pieces of schedule(), for tests and calibration. `blocks` bounds the number of blocks.
@@ -59,7 +60,7 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
 
 // Whether the device takes a fused reduction in no more time than its parts one after the other: a
 // reduction that few cores can share would keep what is computed before it from the others.
-Support pays(const Preset& preset, const FusedReduction& fused);
+Support pays(const Preset& preset, const AnchoredNode& fused);
 
 // Throws Error naming the buffer and its size where the tiling asks for more than the preset has.
 void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype);

@@ -7,8 +7,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "keel/backends/common/fused_reduction.h"
-#include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -83,11 +81,12 @@ void add_instruction(const Node& node, VectorWork& work) {
   ++work.instructions;
 }
 
-std::vector<const Node*> instructions_of(const Graph& body) {
+// Those of a body's nodes that compute: broadcasts inside it are read as they are, and rows that
+// are gathered as they are loaded.
+std::vector<const Node*> instructions_of(const std::vector<const Node*>& nodes) {
   std::vector<const Node*> result;
-  for (const Node& inner : body.nodes()) {
-    // Broadcasts inside a cluster are read as they are.
-    if (!inner.has(kSource | kView | kMovement | kReduction)) result.push_back(&inner);
+  for (const Node* node : nodes) {
+    if (!node->has(kView | kMovement)) result.push_back(node);
   }
   return result;
 }
@@ -121,9 +120,9 @@ VectorWork element_work(const Preset& preset, const std::vector<const Node*>& in
   return work;
 }
 
-std::vector<Type> types_of(const Node& node, size_t first, size_t last) {
+std::vector<Type> types_of(const Node& node, const std::vector<size_t>& inputs) {
   std::vector<Type> types;
-  for (size_t i = first; i < last; ++i) types.push_back(node.input(i).type());
+  for (const size_t i : inputs) types.push_back(node.input(i).type());
   return types;
 }
 
@@ -133,12 +132,14 @@ Split as_tiles(VectorWork work) {
   return split;
 }
 
-Split tiles(const Preset& preset, const Node& node) {
+Split tiles(const Preset& preset, const AnchoredNode& anchored) {
+  const Node& node = anchored.node();
   const std::vector<const Node*> instructions =
-      node.bodies().empty() ? std::vector{&node} : instructions_of(*node.bodies()[0]);
-  return as_tiles(element_work(preset, instructions, types_of(node, 0, node.inputs().size()),
-                               node.types().to_vector(), node.type().shape.num_elements(),
-                               node.op_name()));
+      node.bodies().empty() ? std::vector{&node} : instructions_of(anchored.epilogue());
+  std::vector<Type> inputs;
+  for (const Value& v : node.inputs()) inputs.push_back(v.type());
+  return as_tiles(element_work(preset, instructions, inputs, node.types().to_vector(),
+                               node.type().shape.num_elements(), node.op_name()));
 }
 
 // ---- reductions
@@ -150,6 +151,9 @@ struct Reduction {
   bool last_kept = false;   // the last axis of more than one element is kept
   bool splittable = false;  // more than one element goes into a result
 };
+
+// Whether partial results are merged by adding them.
+bool adds_up(const Node& reduction) { return reduction.op_name() == "sum"; }
 
 Reduction reduction_of(const Node& node) {
   const Shape& shape = node.input(0).shape();
@@ -166,26 +170,26 @@ Reduction reduction_of(const Node& node) {
 }
 
 // What comes before a reduction, with its one result of `type`.
-VectorWork prologue_work(const Preset& preset, const FusedReduction& fused, const Type& type) {
-  const std::vector<Type> inputs = types_of(fused.node(), 0, fused.reduction_inputs());
-  return element_work(preset, instructions_of(*fused.node().bodies()[0]), inputs, std::array{type},
-                      fused.reduction().input(0).shape().num_elements(), fused.node().op_name());
+VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused, const Type& type) {
+  const std::vector<Type> inputs = types_of(fused.node(), fused.prologue_inputs());
+  return element_work(preset, instructions_of(fused.prologue()), inputs, std::array{type},
+                      fused.anchor().input(0).shape().num_elements(), fused.node().op_name());
 }
 
 // What comes behind a reduction, with its results brought from global memory or still at hand.
-std::shared_ptr<const VectorWork> epilogue_work(const Preset& preset, const FusedReduction& fused,
+std::shared_ptr<const VectorWork> epilogue_work(const Preset& preset, const AnchoredNode& fused,
                                                 bool brought) {
-  if (fused.epilogue() == nullptr) return nullptr;
+  if (!fused.has_epilogue()) return nullptr;
   const Node& node = fused.node();
-  std::vector<Type> inputs = types_of(node, fused.reduction_inputs(), node.inputs().size());
-  if (brought) inputs.push_back(fused.reduction().type());
+  std::vector<Type> inputs = types_of(node, fused.epilogue_inputs());
+  if (brought) inputs.push_back(fused.anchor().type());
   return std::make_shared<VectorWork>(
-      element_work(preset, instructions_of(*fused.epilogue()), inputs, node.types().to_vector(),
+      element_work(preset, instructions_of(fused.epilogue()), inputs, node.types().to_vector(),
                    node.type().shape.num_elements(), node.op_name()));
 }
 
-VectorWork reduction_base(const Preset& preset, const FusedReduction& fused) {
-  const Node& node = fused.reduction();
+VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
+  const Node& node = fused.anchor();
   VectorWork work;
   const DType dtype = node.input(0).dtype();
   work.bytes_in = bytes_of(node.input(0).type());
@@ -197,7 +201,7 @@ VectorWork reduction_base(const Preset& preset, const FusedReduction& fused) {
   work.instructions = 1;
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());
-  if (!fused.has_prologue()) return work;
+  if (!fused.has_prologue(0)) return work;
   // What the operand is computed from comes in its place; the operand stays on the core.
   const VectorWork prologue = prologue_work(preset, fused, node.input(0).type());
   work.bytes_in = prologue.bytes_in;
@@ -209,8 +213,8 @@ VectorWork reduction_base(const Preset& preset, const FusedReduction& fused) {
 }
 
 // By results: each block makes some of them, whole, and goes on with them.
-Split by_results(const Preset& preset, const FusedReduction& fused, const Reduction& r) {
-  const Node& node = fused.reduction();
+Split by_results(const Preset& preset, const AnchoredNode& fused, const Reduction& r) {
+  const Node& node = fused.anchor();
   Split split{.work = reduction_base(preset, fused)};
   const int64_t size = size_in_bytes(node.input(0).dtype());
   const int64_t group = r.last_kept ? std::max<int64_t>(1, kBlockBytes / size) : 1;
@@ -222,7 +226,7 @@ Split by_results(const Preset& preset, const FusedReduction& fused, const Reduct
   split.reason = std::to_string(r.kept) + (r.kept == 1 ? " result" : " results");
   if (!r.splittable) return split;
   const DType dtype = node.input(0).dtype();
-  if (node.op_name() != "sum") {
+  if (!adds_up(node)) {
     split.limit = Limit::kReduction;
     split.reason += "; partial results of " + node.op_name() + " cannot be merged across cores";
   } else if (!preset.has_atomic_add(dtype)) {
@@ -234,21 +238,21 @@ Split by_results(const Preset& preset, const FusedReduction& fused, const Reduct
 }
 
 // By elements: each block adds its partial results to those of the others.
-Split by_elements(const Preset& preset, const FusedReduction& fused, const Reduction& r) {
+Split by_elements(const Preset& preset, const AnchoredNode& fused, const Reduction& r) {
   Split split{.work = reduction_base(preset, fused)};
-  cut_evenly(split.work, r.elements, size_in_bytes(fused.reduction().input(0).dtype()));
+  cut_evenly(split.work, r.elements, size_in_bytes(fused.anchor().input(0).dtype()));
   split.work.bytes_out_per_block = split.work.bytes_out;
   split.work.tail = epilogue_work(preset, fused, true);
   split.reason = pieces_reason(split.work);
   return split;
 }
 
-std::vector<Split> reductions(const Preset& preset, const FusedReduction& fused) {
-  const Node& node = fused.reduction();
+std::vector<Split> reductions(const Preset& preset, const AnchoredNode& fused) {
+  const Node& node = fused.anchor();
   const Reduction r = reduction_of(node);
   std::vector<Split> splits = {by_results(preset, fused, r)};
   const bool mergeable =
-      node.op_name() == "sum" && preset.has_atomic_add(node.input(0).dtype()) && r.splittable;
+      adds_up(node) && preset.has_atomic_add(node.input(0).dtype()) && r.splittable;
   if (mergeable) splits.push_back(by_elements(preset, fused, r));
   return splits;
 }
@@ -336,12 +340,11 @@ std::vector<Split> index_or_move(const Preset& preset, const Node& node) {
 }
 
 // What row-wise ops read one of for each row.
-void add_row_inputs(const Graph& body, CubeWork& work) {
+void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
   std::unordered_set<Value, ValueHash> inputs;
-  for (const Node& inner : body.nodes()) {
-    if (!inner.has(kRowWise)) continue;
-    for (const Value& v : inner.inputs()) {
-      const bool is_column = v.shape().rank() + 1 == inner.input(0).shape().rank();
+  for (const Node* row : fused.rows()) {
+    for (const Value& v : row->inputs()) {
+      const bool is_column = v.shape().rank() + 1 == row->input(0).shape().rank();
       if (is_column && v.node().op_name() == "input" && inputs.insert(v).second) {
         work.row_bytes_in += size_in_bytes(v.dtype());
       }
@@ -350,35 +353,31 @@ void add_row_inputs(const Graph& body, CubeWork& work) {
 }
 
 // What is fused to a product: the passes of its instructions and what moves beside its operands.
-void add_fused(const Preset& preset, const FusedProduct& fused, CubeWork& work) {
+void add_fused(const Preset& preset, const AnchoredNode& fused, CubeWork& work) {
   const Node& node = fused.node();
-  work.stored_a = size_in_bytes(node.input(0).dtype());
-  work.stored_b = size_in_bytes(node.input(1).dtype());
+  work.stored_a = size_in_bytes(fused.stored(0).dtype());
+  work.stored_b = size_in_bytes(fused.stored(1).dtype());
   VectorWork load, epilogue;
-  for (const Node& inner : node.bodies()[0]->nodes()) {
-    if (!inner.has(kSource | kProduct | kMovement)) add_instruction(inner, load);
-  }
+  for (const Node* inner : instructions_of(fused.prologue())) add_instruction(*inner, load);
   work.load_pass_bytes = load.pass_bytes;
-  if (fused.epilogue() == nullptr) return;
-  const Graph& body = *fused.epilogue();
-  for (const Node& inner : body.nodes()) {
-    if (!inner.has(kSource | kView | kMovement)) add_instruction(inner, epilogue);
-  }
+  if (!fused.has_epilogue()) return;
+  for (const Node* inner : instructions_of(fused.epilogue())) add_instruction(*inner, epilogue);
+  for (const Node* inner : fused.rows()) add_instruction(*inner, epilogue);
   work.epilogue_pass_bytes = epilogue.pass_bytes;
   work.epilogue_instructions = epilogue.instructions;
-  const Shape& product = body.inputs()[0].shape();
+  const Type& product = fused.anchor().type();
   work.epilogue_bytes_out = 0;
   for (const Type& t : node.types()) {
-    (t.shape == product ? work.epilogue_bytes_out : work.row_bytes_out) += size_in_bytes(t.dtype);
+    (t.shape == product.shape ? work.epilogue_bytes_out : work.row_bytes_out) +=
+        size_in_bytes(t.dtype);
   }
-  int64_t buffered = 2 * size_in_bytes(body.inputs()[0].dtype());
-  for (size_t i = 1; i < body.inputs().size(); ++i) {
-    const Type type = body.inputs()[i].type();
+  int64_t buffered = 2 * size_in_bytes(product.dtype);
+  for (const Type& type : types_of(node, fused.epilogue_inputs())) {
     if (type.shape.num_elements() > 1) buffered += 2 * size_in_bytes(type.dtype);
-    if (type.shape == product) work.epilogue_bytes_in += size_in_bytes(type.dtype);
+    if (type.shape == product.shape) work.epilogue_bytes_in += size_in_bytes(type.dtype);
   }
-  work.whole_rows = wants_rows(fused);
-  if (work.whole_rows) add_row_inputs(body, work);
+  work.whole_rows = !fused.rows().empty();
+  add_row_inputs(fused, work);
   tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
 }
 
@@ -422,26 +421,25 @@ void add_packing(const Packing& packing, CubeWork& work) {
   work.epilogue_pass_bytes += packing.roundings * vector_passes("cast") * lane_bytes(f32);
 }
 
-CubeWork product(const Preset& preset, const Node& node, const Packing& packing) {
-  const FusedProduct fused(node);
-  const auto& attributes = fused.product().as<MatmulAttributes>();
+CubeWork product(const Preset& preset, const AnchoredNode& fused, const Packing& packing) {
+  const auto& attributes = fused.anchor().as<MatmulAttributes>();
   // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are read.
-  const Type a{node.input(0).dtype(), fused.product().input(0).shape()};
-  const Type b{node.input(1).dtype(), fused.product().input(1).shape()};
-  const Shape& c = fused.product().type().shape;
+  const Type a{fused.stored(0).dtype(), fused.anchor().input(0).shape()};
+  const Type b{fused.stored(1).dtype(), fused.anchor().input(1).shape()};
+  const Shape& c = fused.anchor().type().shape;
   CubeWork work;
   work.m = c[c.rank() - 2];
   work.n = c[c.rank() - 1];
   work.k = a.shape[a.shape.rank() - (attributes.transpose_a ? 2 : 1)];
   work.batch = 1;
   for (size_t i = 0; i + 2 < c.rank(); ++i) work.batch = checked_mul(work.batch, c[i]);
-  work.dtype = fused.product().input(0).dtype();
+  work.dtype = fused.anchor().input(0).dtype();
   work.wide = attributes.wide;
   work.bytes_a = bytes_of(a);
   work.bytes_b = bytes_of(b);
   work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
   work.aligned_b = last_dim(b) * size_in_bytes(b.dtype) % kRowAlignment == 0;
-  if (&fused.product() != &node) add_fused(preset, fused, work);
+  if (fused.is_fused()) add_fused(preset, fused, work);
   add_packing(packing, work);
   return work;
 }
@@ -483,27 +481,27 @@ Split copy_split(const Preset& preset, int64_t bytes) {
   return split;
 }
 
-std::vector<Split> apart_of(const Preset& preset, const FusedReduction& fused, size_t part) {
-  if (part == 1) return reductions(preset, FusedReduction(fused.reduction()));
-  if (part == 0 && fused.has_prologue()) {
-    return {as_tiles(prologue_work(preset, fused, fused.reduction().input(0).type()))};
+std::vector<Split> apart_of(const Preset& preset, const AnchoredNode& fused, size_t part) {
+  if (part == 1) return reductions(preset, fused.anchor());
+  if (part == 0 && fused.has_prologue(0)) {
+    return {as_tiles(prologue_work(preset, fused, fused.anchor().input(0).type()))};
   }
-  if (part == 2 && fused.epilogue() != nullptr) {
+  if (part == 2 && fused.has_epilogue()) {
     return {as_tiles(*epilogue_work(preset, fused, true))};
   }
   return {};
 }
 
-NodeWork work_of(const Preset& preset, const Node& node, const Packing& packing) {
-  if (is_product(node) && is_integer(FusedProduct(node).product().type().dtype)) {
+NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing) {
+  const Node& node = anchored.node();
+  if (anchored.is_product() && is_integer(anchored.anchor().type().dtype)) {
     return {{}, {integer_product(preset, node)}};
   }
-  if (is_product(node)) return {product(preset, node, packing), {}};
-  const FusedReduction fused(node);
-  const std::string& op = fused.reduction().op_name();
-  if (node.has(kElementwise) && !node.has(kMovement)) return {{}, {tiles(preset, node)}};
+  if (anchored.is_product()) return {product(preset, anchored, packing), {}};
+  if (anchored.is_elementwise() && !node.has(kMovement)) return {{}, {tiles(preset, anchored)}};
+  const std::string& op = anchored.anchor().op_name();
   if (op == "sum" || op == "prod" || op == "max" || op == "min") {
-    return {{}, reductions(preset, fused)};
+    return {{}, reductions(preset, anchored)};
   }
   if (op == "argmax") {
     const Type type = node.input(0).type();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/backends/common/fused_reduction.h"
+#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/npu/cost/price.h"
 #include "keel/graph/ir/node.h"
 
@@ -50,11 +50,11 @@ struct Packing {
 
 // Throws Error for an op without a price, and where not even the smallest tile fits in unified
 // buffer.
-NodeWork work_of(const Preset& preset, const Node& node, const Packing& packing = {});
+NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});
 
 // Of what a fused reduction would be as tasks of their own: its prologue (part 0), the reduction
 // (1) and its epilogue (2); empty where it has no such part.
-std::vector<Split> apart_of(const Preset& preset, const FusedReduction& fused, size_t part);
+std::vector<Split> apart_of(const Preset& preset, const AnchoredNode& fused, size_t part);
 
 // Copies of so many contiguous bytes within the device's memory.
 Split copy_split(const Preset& preset, int64_t bytes);

@@ -1,0 +1,150 @@
+#include "keel/backends/common/anchored_node.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "keel/backends/common/uses.h"
+#include "keel/graph/passes/cloner.h"
+
+namespace keel {
+namespace {
+
+using Part = FusedBody::Part;
+
+std::optional<size_t> number_in(const Values& values, const Value& v) {
+  const auto it = std::find(values.begin(), values.end(), v);
+  if (it == values.end()) return std::nullopt;
+  return static_cast<size_t>(it - values.begin());
+}
+
+// Copies nodes of a body in their order, and the constants that they read.
+void clone_nodes(const std::vector<const Node*>& nodes, Cloner& cloner) {
+  for (const Node* node : nodes) {
+    for (const Value& v : node->inputs()) {
+      if (v.node().op_name() == "constant" && !cloner.mapped(v)) cloner.clone(v.node());
+    }
+    cloner.clone(*node);
+  }
+}
+
+}  // namespace
+
+AnchoredNode::AnchoredNode(const Node& node) : node_(node), anchor_(&node) {
+  if (!is_fused_node(node)) {
+    if (!is_anchor(node)) return;
+    prologue_inputs_.resize(node.inputs().size());
+    std::iota(prologue_inputs_.begin(), prologue_inputs_.end(), size_t{0});
+    return;
+  }
+  parts_ = FusedBody(body());
+  if (parts_.anchor == nullptr) return;
+  anchor_ = parts_.anchor;
+  const Values& outputs = body().outputs();
+  has_epilogue_ = !parts_.epilogue.empty() || !parts_.rows.empty() || outputs.size() != 1 ||
+                  outputs[0] != anchor_->output();
+  for (const Value& v : anchor_->inputs()) sources_.push_back(source_of(v));
+  find_inputs();
+}
+
+bool AnchoredNode::is_elementwise() const noexcept {
+  return node_.has(kElementwise) || (is_fused_node(node_) && !is_fused());
+}
+
+std::optional<size_t> AnchoredNode::source(size_t operand) const {
+  return is_fused() ? sources_.at(operand).stored : operand;
+}
+
+std::optional<size_t> AnchoredNode::rows_of(size_t operand) const {
+  return is_fused() ? sources_.at(operand).rows : std::nullopt;
+}
+
+bool AnchoredNode::has_prologue(size_t operand) const {
+  return is_fused() && parts_.part_of(root_of(anchor_->input(operand))) == Part::kPrologue;
+}
+
+std::optional<size_t> AnchoredNode::input_number(const Value& inner) const {
+  return number_in(body().inputs(), inner);
+}
+
+std::optional<size_t> AnchoredNode::output_number(const Value& inner) const {
+  return number_in(body().outputs(), inner);
+}
+
+AnchoredNode::Source AnchoredNode::source_of(const Value& operand) const {
+  std::vector<bool> seen(body().size(), false);
+  std::vector<Value> open{operand}, stored, rows;
+  bool known = true;
+  while (!open.empty()) {
+    const Node& node = open.back().node();
+    const Value v = open.back();
+    open.pop_back();
+    if (seen[node.id()] || node.op_name() == "constant") continue;
+    seen[node.id()] = true;
+    if (node.has(kSource)) {
+      stored.push_back(v);
+    } else if (is_gather(node)) {
+      known = known && gathers_rows(node) && node.input(1).node().op_name() == "input";
+      open.push_back(node.input(0));
+      rows.push_back(node.input(1));
+    } else {
+      open.insert(open.end(), node.inputs().begin(), node.inputs().end());
+    }
+  }
+  if (!known || stored.size() != 1 || rows.size() > 1) return {};
+  return {input_number(stored[0]), rows.empty() ? std::nullopt : input_number(rows[0])};
+}
+
+void AnchoredNode::find_inputs() {
+  const Values& inputs = body().inputs();
+  std::vector<bool> before(body().size(), false), behind(body().size(), false);
+  for (const Node& node : body().nodes()) {
+    const Part part = parts_.part[node.id()];
+    std::vector<bool>& read = part == Part::kPrologue || part == Part::kAnchor ? before : behind;
+    for (const Value& v : node.inputs()) read[v.node_id()] = true;
+  }
+  for (const Value& v : body().outputs()) behind[v.node_id()] = true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (before[inputs[i].node_id()]) prologue_inputs_.push_back(i);
+    if (behind[inputs[i].node_id()]) epilogue_inputs_.push_back(i);
+  }
+}
+
+std::unique_ptr<Graph> AnchoredNode::prologue_graph() const {
+  auto result = std::make_unique<Graph>(body().ops());
+  Cloner cloner(body(), *result);
+  for (const size_t i : prologue_inputs_) cloner.clone(body().inputs()[i].node());
+  clone_nodes(parts_.prologue, cloner);
+  result->set_outputs({cloner(root_of(anchor_->input(0)))});
+  return result;
+}
+
+EpilogueGraph::EpilogueGraph(const AnchoredNode& node) {
+  const Graph& body = *node.node().bodies()[0];
+  for (size_t i = 0; i < body.outputs().size(); ++i) {
+    const Value& v = body.outputs()[i];
+    if (node.part_of(v) != Part::kRows) outputs.push_back({v, i});
+  }
+  for (const Node* row : node.rows()) {
+    for (const Value& v : row->inputs()) {
+      const bool known = std::any_of(outputs.begin(), outputs.end(),
+                                     [&](const Output& output) { return output.inner == v; });
+      if (!known && node.part_of(v) == Part::kEpilogue) outputs.push_back({v, std::nullopt});
+    }
+  }
+  if (outputs.empty()) return;
+  graph = std::make_unique<Graph>(body.ops());
+  Cloner cloner(body, *graph);
+  const Node& anchor = node.anchor();
+  cloner.map(anchor.output(),
+             graph->input("anchor", anchor.type().dtype, anchor.type().shape, anchor.site()));
+  for (const size_t i : node.epilogue_inputs()) cloner.clone(body.inputs()[i].node());
+  clone_nodes(node.epilogue(), cloner);
+  Values results;
+  for (const Output& output : outputs) {
+    if (!cloner.mapped(output.inner)) cloner.clone(output.inner.node());  // a constant
+    results.push_back(cloner(output.inner));
+  }
+  graph->set_outputs(results);
+}
+
+}  // namespace keel

@@ -1,0 +1,99 @@
+// AnchoredNode: a node as kernels, plans and prices see it, fused or by itself. The anchor is the
+// product or reduction in its body; any other node is its own anchor. Made once where a node is
+// judged or planned, and handed on. Valid as long as the node is; immutable; any thread.
+#ifndef KEEL_BACKENDS_COMMON_ANCHORED_NODE_H
+#define KEEL_BACKENDS_COMMON_ANCHORED_NODE_H
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "keel/graph/ir/fused_body.h"
+
+namespace keel {
+
+class AnchoredNode {
+ public:
+  AnchoredNode(const Node& node);  // NOLINT(google-explicit-constructor): every node is one
+
+  const Node& node() const noexcept { return node_; }
+  // Its inputs are the operands as the anchor takes them, stored or computed on the way.
+  const Node& anchor() const noexcept { return *anchor_; }
+  bool is_product() const noexcept { return anchor_->has(kProduct); }
+  // Whether the node computes each element of its results from those at its place, and does no
+  // more: an element-wise op, or a body of such.
+  bool is_elementwise() const noexcept;
+  // Whether something is fused to a product or reduction.
+  bool is_fused() const noexcept { return &node_ != anchor_; }
+  FusedBody::Part part_of(const Value& inner) const { return parts_.part_of(inner); }
+
+  // ---- the prologue
+
+  // Nodes of the body that compute what the anchor reads.
+  const std::vector<const Node*>& prologue() const noexcept { return parts_.prologue; }
+  // The numbers of the node's inputs that the anchor and its prologue read, rising.
+  const std::vector<size_t>& prologue_inputs() const noexcept { return prologue_inputs_; }
+  // Whether ops come between operand i as stored and as the anchor takes it.
+  bool has_prologue(size_t operand) const;
+  // The number of the node's input that operand i is made from; nothing where it is made from
+  // several.
+  std::optional<size_t> source(size_t operand) const;
+  // That input. REQUIRES a source.
+  Value stored(size_t operand) const { return node_.input(source(operand).value()); }
+  // The node's input with the numbers of the rows that make operand i, where they are gathered.
+  std::optional<size_t> rows_of(size_t operand) const;
+  // What computes a reduction's operand, as a graph: from the prologue's inputs to one output with
+  // as many elements, in the same order, as the anchor reads. REQUIRES has_prologue(0).
+  std::unique_ptr<Graph> prologue_graph() const;
+
+  // ---- the epilogue
+
+  // Whether anything follows the anchor's result in the body.
+  bool has_epilogue() const noexcept { return has_epilogue_; }
+  // Element-wise nodes and views of the body, then row-wise ones.
+  const std::vector<const Node*>& epilogue() const noexcept { return parts_.epilogue; }
+  const std::vector<const Node*>& rows() const noexcept { return parts_.rows; }
+  // The numbers of the node's inputs that the epilogue reads, rising.
+  const std::vector<size_t>& epilogue_inputs() const noexcept { return epilogue_inputs_; }
+
+  // The number of the node's input or output that a value of the body is, where it is one.
+  std::optional<size_t> input_number(const Value& inner) const;
+  std::optional<size_t> output_number(const Value& inner) const;
+
+ private:
+  struct Source {
+    std::optional<size_t> stored, rows;
+  };
+
+  const Graph& body() const { return *node_.bodies()[0]; }
+  Source source_of(const Value& operand) const;
+  void find_inputs();
+
+  const Node& node_;
+  const Node* anchor_;
+  FusedBody parts_;
+  bool has_epilogue_ = false;
+  std::vector<Source> sources_;  // by operand
+  std::vector<size_t> prologue_inputs_, epilogue_inputs_;
+};
+
+// The element-wise part of what follows an anchor, as a graph of its own.
+struct EpilogueGraph {
+  // REQUIRES an epilogue.
+  explicit EpilogueGraph(const AnchoredNode& node);
+
+  // Its inputs are the anchor's result, then those of the epilogue in their order; null where only
+  // row-wise ops follow.
+  std::unique_ptr<Graph> graph;
+  // Paired with its outputs: what leaves, with the number of the node's output, then what only
+  // rows read.
+  struct Output {
+    Value inner;
+    std::optional<size_t> number;
+  };
+  std::vector<Output> outputs;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_ANCHORED_NODE_H

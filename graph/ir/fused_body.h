@@ -1,0 +1,44 @@
+// FusedBody: the parts of a `fused` node's body. The anchor is its product or reduction, found by
+// trait: it decides how the work is cut. What leads to the anchor is the prologue, what follows the
+// epilogue, which may end in row-wise ops. A body without an anchor is element-wise throughout.
+// Valid as long as the body is; immutable; any thread.
+#ifndef KEEL_GRAPH_IR_FUSED_BODY_H
+#define KEEL_GRAPH_IR_FUSED_BODY_H
+
+#include <cstdint>
+#include <vector>
+
+#include "keel/core/base/export.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+// Whether the node is a `fused` one, or takes the slices of a table that indices name.
+KEEL_API bool is_fused_node(const Node& node);
+KEEL_API bool is_gather(const Node& node);
+
+// Whether a body is grown around such a node: a product, or a reduction of one value.
+KEEL_API bool is_anchor(const Node& node);
+
+// Whether the node takes rows, by their numbers, out of a table.
+KEEL_API bool gathers_rows(const Node& node);
+
+struct KEEL_API FusedBody {
+  enum class Part : uint8_t { kSource, kPrologue, kAnchor, kEpilogue, kRows };
+
+  FusedBody() = default;  // no parts
+  // The first anchor counts where a body has several, which inference refuses.
+  explicit FusedBody(const Graph& body);
+
+  Part part_of(const Value& v) const { return part[v.node_id()]; }
+
+  const Node* anchor = nullptr;
+  std::vector<const Node*> prologue;
+  std::vector<const Node*> epilogue;  // without an anchor: all there is
+  std::vector<const Node*> rows;      // row-wise ops, whose results leave
+  std::vector<Part> part;             // by node id
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_IR_FUSED_BODY_H

@@ -1,0 +1,455 @@
+#include "keel/graph/passes/fuse_anchors.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "keel/graph/ir/fused_body.h"
+
+namespace keel {
+namespace {
+
+// Nodes between a product and what its rows read: a handful where a loss is a mean.
+constexpr size_t kMostSeen = 500;
+
+template <class List, class T>
+bool holds(const List& list, const T& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+}  // namespace
+
+AnchorGroups::AnchorGroups(const FuseUnits& units, SharedBodies& bodies, FuseReport* report)
+    : units_(units),
+      bodies_(bodies),
+      report_(report),
+      group_of_(units.count(), kNone),
+      loaded_(units.count(), false) {
+  for (uint32_t unit = 0; unit < units.count(); ++unit) {
+    if (is_anchor(unit)) (is_product(unit) ? products_ : reductions_).push_back(unit);
+  }
+  for (auto product = products_.rbegin(); product != products_.rend(); ++product) {
+    const std::string why = find_epilogue(*product);
+    if (find_rows(*product) || why.empty()) continue;
+    const Value result = anchor(*product).output();
+    tell(anchor(*product), units_.reader(units_.users().of(result)[0], result), why);
+  }
+  find_loads();
+  for (const uint32_t product : products_) decide_product(product);
+  tell_rows_apart();
+  for (auto reduction = reductions_.rbegin(); reduction != reductions_.rend(); ++reduction) {
+    find_epilogue(*reduction);
+  }
+  for (const uint32_t reduction : reductions_) find_prologue(reduction);
+  for (const uint32_t reduction : reductions_) decide_reduction(reduction);
+}
+
+bool AnchorGroups::is_anchor(uint32_t unit) const {
+  const Node& node = anchor(unit);
+  return keel::is_anchor(node) && node.type().shape.known() && node.input(0).shape().known();
+}
+
+std::vector<uint32_t> AnchorGroups::members(uint32_t group) const {
+  std::vector<uint32_t> units{group};
+  const auto it = groups_.find(group);
+  if (it == groups_.end()) return units;
+  const Group& g = it->second;
+  units.insert(units.end(), g.views_behind.begin(), g.views_behind.end());
+  if (g.epilogue != kNone) units.push_back(g.epilogue);
+  units.insert(units.end(), g.rows.begin(), g.rows.end());
+  return units;
+}
+
+std::vector<uint32_t> AnchorGroups::units(uint32_t group) const {
+  std::vector<uint32_t> units = members(group);
+  const Group& g = groups_.at(group);
+  if (g.prologue != kNone) units.push_back(g.prologue);
+  units.insert(units.end(), g.views_before.begin(), g.views_before.end());
+  return units;
+}
+
+// ---- what follows an anchor
+
+// Takes the element-wise unit that alone uses what the anchor makes. Returns why there is none;
+// empty where there is one, where nobody uses the result, and where it is told already.
+std::string AnchorGroups::find_epilogue(uint32_t group) {
+  const bool product = is_product(group);
+  std::vector<uint32_t> views;
+  Value result = anchor(group).output();
+  uint32_t user = kNone;
+  std::string why;
+  for (;;) {
+    const auto users = units_.users().of(result);
+    if (users.empty()) return "";
+    user = users[0];
+    why = units_.why_stored(result);
+    const Node& reader = units_.first(user);
+    if (product || !why.empty() || !reader.has(kView) || reader.types().size() != 1) break;
+    views.push_back(user);
+    result = reader.output();
+  }
+  const Node& reader = units_.reader(user, result);
+  if (why.empty() && !units_.is_elementwise(user)) why = reader.op_name() + " is not element-wise";
+  if (why.empty() && reader.type().shape != result.shape()) {
+    why = "the shapes " + to_string(result.shape()) + " and " + to_string(reader.type().shape) +
+          " differ";
+  }
+  if (why.empty() && (group_of_[user] != kNone || loaded_[user])) {
+    const bool other = loaded_[user] || is_product(group_of_[user]);
+    why = std::string("another ") + (other ? "product" : "reduction") + " is computed with it";
+  }
+  if (!why.empty()) {
+    if (product) return why;
+    tell(anchor(group), reader, why);
+    return "";
+  }
+  Group& g = groups_[group];
+  g.epilogue = user;
+  g.views_behind = std::move(views);
+  for (const uint32_t unit : members(group)) group_of_[unit] = group;
+  return "";
+}
+
+// Takes row-wise nodes on the product's result, or on what its epilogue makes of it. Returns true
+// if there are any.
+bool AnchorGroups::find_rows(uint32_t group) {
+  const auto it = groups_.find(group);
+  const uint32_t last = it == groups_.end() ? group : it->second.epilogue;
+  std::set<uint32_t> users;
+  for (const Value& v : units_.outputs(last)) {
+    const auto of_output = units_.users().of(v);
+    users.insert(of_output.begin(), of_output.end());
+  }
+  bool any = false;
+  for (const uint32_t user : users) {
+    const Node& row = units_.first(user);
+    if (!row.has(kRowWise) || group_of_[user] != kNone) continue;
+    if (!stands_beside(row, last, group)) {
+      tell(units_.last(last), row, "what else it reads may follow from these rows");
+      continue;
+    }
+    groups_[group].rows.push_back(user);
+    group_of_[group] = group_of_[user] = group;
+    any = true;
+  }
+  return any;
+}
+
+// Returns true if every other input of the row op can be computed before the product. Gives up, and
+// returns false, after a bounded number of units. Groups of later products are known already and
+// count as one; no unit before the product follows from it.
+bool AnchorGroups::stands_beside(const Node& row, uint32_t last, uint32_t group) const {
+  std::unordered_set<uint32_t> seen;
+  std::vector<uint32_t> open;
+  const auto visit = [&](const Value& v) {
+    const uint32_t unit = units_.of(v);
+    if (unit != kNone && unit >= group && seen.insert(unit).second) open.push_back(unit);
+  };
+  for (size_t i = 0; i < row.inputs().size(); ++i) {
+    if (i != 0 || units_.of(row.input(0)) != last) visit(row.input(i));
+  }
+  while (!open.empty()) {
+    if (seen.size() > kMostSeen) return false;
+    const uint32_t unit = open.back();
+    open.pop_back();
+    if (unit == group || units_.first(unit).has(kEffect)) return false;
+    const uint32_t with = group_of_[unit];
+    for (const uint32_t one : with == kNone ? std::vector{unit} : members(with)) {
+      for (const uint32_t id : units_.nodes(one)) {
+        for (const Value& v : units_.graph().node(id).inputs()) {
+          if (units_.of(v) != one) visit(v);
+        }
+      }
+    }
+  }
+  return true;
+}
+
+// ---- what a reduction reads
+
+void AnchorGroups::find_prologue(uint32_t group) {
+  const Node& reduction = anchor(group);
+  std::vector<uint32_t> views;
+  Value v = reduction.input(0);
+  std::string why;
+  for (;;) {
+    if (why.empty()) why = units_.why_stored(v);
+    const uint32_t unit = units_.of(v);
+    if (unit == kNone) return;
+    if (!v.node().has(kView)) break;
+    views.insert(views.begin(), unit);
+    v = v.node().input(0);
+  }
+  const uint32_t unit = units_.of(v);
+  if (!units_.is_elementwise(unit)) return;
+  const bool single = units_.nodes(unit).size() == 1;
+  const bool one_result = units_.outputs(unit).size() == 1 && v.node().types().size() == 1;
+  if (group_of_[unit] != kNone) {
+    const bool product = is_product(group_of_[unit]);
+    why = std::string("it is computed with ") + (product ? "a product" : "another reduction");
+  } else if (v.node().has(kMovement) && single) {
+    why = "it only moves elements";
+  } else if (why.empty() && !one_result) {
+    why = "it has other results, too";
+  }
+  if (!why.empty()) return tell(v.node(), reduction, why);
+  Group& g = groups_[group];
+  g.prologue = unit;
+  g.views_before = std::move(views);
+}
+
+// ---- how products load their operands
+
+void AnchorGroups::find_loads() {
+  std::unordered_set<Value, ValueHash> asked;
+  for (const uint32_t product : products_) {
+    for (const Value& v : anchor(product).inputs()) {
+      if (!asked.insert(v).second || !only_products_use(v)) continue;
+      if (auto load = load_of(v)) loads_[v] = std::move(*load);
+    }
+  }
+  drop_refused_loads();
+  gather_loaded_rows();
+  mark_loaded();
+}
+
+bool AnchorGroups::only_products_use(const Value& v) const {
+  const uint32_t unit = units_.of(v);
+  if (unit == kNone || units_.users().leaves(v) || !units_.is_elementwise(unit)) return false;
+  if (group_of_[unit] != kNone) return false;
+  const bool moves = units_.nodes(unit).size() == 1 && v.node().has(kMovement);
+  const auto users = units_.users().of(v);
+  return !moves &&
+         std::all_of(users.begin(), users.end(), [&](uint32_t user) { return is_product(user); });
+}
+
+// How a value would be computed from one variable of its shape; nothing where it has several.
+std::optional<AnchorGroups::Load> AnchorGroups::load_of(const Value& v) const {
+  const uint32_t unit = units_.of(v);
+  Load load;
+  std::set<uint32_t> needed{v.node_id()};
+  Values sources;
+  for (auto id = needed.rbegin(); id != needed.rend(); ++id) {
+    for (const Value& read : units_.graph().node(*id).inputs()) {
+      if (units_.of(read) == unit) {
+        needed.insert(read.node_id());
+      } else if (!is_scalar_constant(read) && !holds(sources, read)) {
+        sources.push_back(read);
+      }
+    }
+  }
+  if (sources.size() != 1 || sources[0].shape() != v.shape()) return std::nullopt;
+  load.source = sources[0];
+  load.nodes.assign(needed.begin(), needed.end());
+  return load;
+}
+
+bool AnchorGroups::loads_something(uint32_t group) const {
+  const auto& inputs = anchor(group).inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const Value& v) { return is_loaded(v); });
+}
+
+// All products that use a value load it, or none does: it has to be stored for one anyway. So where
+// one cannot, those beside it are asked again.
+void AnchorGroups::drop_refused_loads() {
+  std::vector<uint32_t> open = products_;
+  for (size_t i = 0; i < open.size(); ++i) {
+    const uint32_t product = open[i];
+    if (!loads_something(product)) continue;
+    const Support& support = ask(product, true, false);
+    if (support.supported) continue;
+    for (const Value& v : anchor(product).inputs()) {
+      if (loads_.erase(v) == 0) continue;
+      tell(v.node(), anchor(product), "the backend declines: " + support.reason);
+      for (const uint32_t user : units_.users().of(v)) {
+        if (user != product) open.push_back(user);
+      }
+    }
+  }
+}
+
+// Rows that only loads use are gathered as the products load them, by all of these or by none.
+void AnchorGroups::gather_loaded_rows() {
+  std::map<uint32_t, std::vector<Load*>> loads_from;  // by the unit that gathers
+  for (auto& [v, load] : loads_) {
+    const uint32_t unit = units_.of(load.source);
+    if (unit != kNone && gathers_rows(units_.first(unit))) loads_from[unit].push_back(&load);
+  }
+  mark_loaded();
+  for (auto& [unit, loads] : loads_from) {
+    const Node& gather = units_.first(unit);
+    const auto users = units_.users().of(gather.output());
+    if (units_.users().leaves(gather.output()) ||
+        !std::all_of(users.begin(), users.end(), [&](uint32_t user) { return loaded_[user]; })) {
+      continue;
+    }
+    for (Load* load : loads) load->gather = &gather;
+    std::set<uint32_t> products;
+    for (const uint32_t user : users) {
+      for (const Value& v : units_.outputs(user)) {
+        const auto of_value = units_.users().of(v);
+        products.insert(of_value.begin(), of_value.end());
+      }
+    }
+    for (const uint32_t product : products) {
+      const Support& support = ask(product, true, false);
+      if (support.supported) continue;
+      tell(gather, anchor(product), "the backend declines: " + support.reason);
+      for (Load* load : loads) load->gather = nullptr;
+      break;
+    }
+  }
+}
+
+// Units all of whose values are loaded, and gathers that go along.
+void AnchorGroups::mark_loaded() {
+  for (const auto& [v, load] : loads_) {
+    const Values outputs = units_.outputs(units_.of(v));
+    loaded_[units_.of(v)] = std::all_of(outputs.begin(), outputs.end(),
+                                        [&](const Value& out) { return is_loaded(out); });
+    if (load.gather != nullptr) loaded_[units_.of(*load.gather)] = true;
+  }
+}
+
+// ---- what the backend takes
+
+FusedParts AnchorGroups::parts(uint32_t group, bool with_prologue, bool with_epilogue) const {
+  static const Group kAlone;
+  const auto it = groups_.find(group);
+  const Group& g = it == groups_.end() ? kAlone : it->second;
+  FusedParts parts;
+  parts.anchor = &anchor(group);
+  const auto add = [&](std::vector<uint32_t>& to, const std::vector<uint32_t>& nodes) {
+    for (const uint32_t id : nodes) {
+      if (!holds(to, id)) to.push_back(id);
+    }
+  };
+  if (is_product(group)) {
+    Values rows;
+    for (const Value& v : parts.anchor->inputs()) {
+      const auto load = loads_.find(v);
+      parts.sources.push_back(load == loads_.end() ? v : load->second.stored());
+      if (load == loads_.end()) continue;
+      if (const Node* gather = load->second.gather) {
+        add(parts.prologue, {gather->id()});
+        rows.push_back(gather->input(1));
+      }
+      add(parts.prologue, load->second.nodes);
+    }
+    parts.sources.insert(parts.sources.end(), rows.begin(), rows.end());
+  } else if (with_prologue && g.prologue != kNone) {
+    add(parts.prologue, units_.nodes(g.prologue));
+    for (const uint32_t view : g.views_before) add(parts.prologue, units_.nodes(view));
+  } else {
+    parts.sources = {parts.anchor->input(0)};
+  }
+  std::vector<uint32_t> units{group};
+  if (with_epilogue) units = members(group);
+  for (size_t i = 1; i < units.size(); ++i) add(parts.epilogue, units_.nodes(units[i]));
+  for (const uint32_t unit : units) {
+    for (const Value& v : units_.outputs(unit)) {
+      const auto users = units_.users().of(v);
+      const bool outside = std::any_of(users.begin(), users.end(),
+                                       [&](uint32_t user) { return !holds(units, user); });
+      if (outside || units_.users().leaves(v)) parts.outputs.push_back(v);
+    }
+  }
+  return parts;
+}
+
+const Support& AnchorGroups::ask(uint32_t group, bool with_prologue, bool with_epilogue) {
+  FusedNode& fused = groups_[group].fused;
+  fused = make_fused(units_.graph(), parts(group, with_prologue, with_epilogue));
+  return bodies_.ask(fused);
+}
+
+void AnchorGroups::decide_product(uint32_t group) {
+  const auto it = groups_.find(group);
+  if (it == groups_.end()) return;
+  Group& g = it->second;
+  if (!g.rows.empty()) {
+    const Support& support = ask(group);
+    if (support.supported) return;
+    tell(anchor(group), units_.first(g.rows.front()), "the backend declines: " + support.reason);
+    drop_rows(group);
+  }
+  if (g.epilogue != kNone) {
+    const Support& support = ask(group);
+    if (support.supported) return;
+    tell(anchor(group), units_.first(g.epilogue), "the backend declines: " + support.reason);
+    drop_epilogue(group);
+  }
+  if (loads_something(group)) {
+    group_of_[group] = group;
+    ask(group);  // which was accepted
+  } else {
+    group_of_[group] = kNone;
+    groups_.erase(it);
+  }
+}
+
+// As much of it as the backend takes.
+void AnchorGroups::decide_reduction(uint32_t group) {
+  const auto it = groups_.find(group);
+  if (it == groups_.end()) return;
+  Group& g = it->second;
+  const bool prologue = g.prologue != kNone, epilogue = g.epilogue != kNone;
+  const Support all = ask(group);
+  const bool both = !all.supported && prologue && epilogue;
+  const bool behind = all.supported ? epilogue : both && ask(group, false, true).supported;
+  const bool before =
+      all.supported ? prologue : both && !behind && ask(group, true, false).supported;
+  const std::string why = "the backend declines: " + all.reason;
+  if (prologue && !before) {
+    tell(units_.last(g.prologue), anchor(group), why);
+    g.prologue = kNone;
+    g.views_before.clear();
+  }
+  if (epilogue && !behind) {
+    tell(anchor(group), units_.first(g.epilogue), why);
+    drop_epilogue(group);
+  }
+  if (!before && !behind) {
+    group_of_[group] = kNone;
+    groups_.erase(it);
+    return;
+  }
+  group_of_[group] = group;
+  if (g.prologue != kNone) group_of_[g.prologue] = group;
+  for (const uint32_t view : g.views_before) group_of_[view] = group;
+}
+
+void AnchorGroups::drop_rows(uint32_t group) {
+  Group& g = groups_.at(group);
+  for (const uint32_t row : g.rows) group_of_[row] = kNone;
+  g.rows.clear();
+}
+
+void AnchorGroups::drop_epilogue(uint32_t group) {
+  Group& g = groups_.at(group);
+  for (const uint32_t unit : members(group)) group_of_[unit] = kNone;
+  g.epilogue = kNone;
+  g.views_behind.clear();
+}
+
+// ---- report
+
+void AnchorGroups::tell(const Node& producer, const Node& consumer, const std::string& why) const {
+  if (report_ == nullptr) return;
+  report_->add(described(producer) + " -> " + described(consumer) + ": " + why, line_of(consumer));
+}
+
+// Reports why row ops behind element-wise units stay separate. Row ops directly behind a product
+// were reported when they were matched.
+void AnchorGroups::tell_rows_apart() const {
+  for (uint32_t unit = 0; unit < units_.count(); ++unit) {
+    const Node& row = units_.first(unit);
+    if (!row.has(kRowWise) || group_of_[unit] != kNone) continue;
+    const uint32_t maker = units_.of(row.input(0));
+    if (maker == kNone || !units_.is_elementwise(maker) || group_of_[maker] != kNone) continue;
+    tell(row.input(0).node(), row, "no product makes these rows");
+  }
+}
+
+}  // namespace keel

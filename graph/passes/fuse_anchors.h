@@ -1,0 +1,103 @@
+// AnchorGroups: which units are computed together with a product or a reduction. Of a product: how
+// its operands are loaded (rows that are gathered, element-wise ops of one variable), an
+// element-wise unit that alone uses it, then row-wise nodes on either. Of a reduction: the unit
+// that computes what is reduced, and the one that alone uses the result, with views in between.
+// Products choose before reductions, and later anchors before earlier ones: a cluster that could
+// follow several anchors then follows the last, whose result is still in cache. The backend says
+// which of it pays. Reads the graph, changes nothing. One thread.
+#ifndef KEEL_GRAPH_PASSES_FUSE_ANCHORS_H
+#define KEEL_GRAPH_PASSES_FUSE_ANCHORS_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "keel/graph/passes/fuse_body.h"
+#include "keel/graph/passes/fuse_units.h"
+#include "keel/graph/passes/passes.h"
+#include "keel/graph/passes/shared_bodies.h"
+
+namespace keel {
+
+class AnchorGroups {
+ public:
+  static constexpr uint32_t kNone = FuseUnits::kNone;
+
+  // REQUIRES that all outlive this. What stays apart is told to `report`, if there is one.
+  AnchorGroups(const FuseUnits& units, SharedBodies& bodies, FuseReport* report);
+
+  // Units go by their numbers, groups by their anchor's.
+
+  // The group that the unit is in, or is the anchor of; kNone where it is computed by itself.
+  uint32_t group_of(uint32_t unit) const { return group_of_[unit]; }
+  // Whether the unit is no task of its own, nor in one group: the products that use its values
+  // compute them as they load them.
+  bool is_loaded(uint32_t unit) const { return loaded_[unit]; }
+  // Whether products compute this value as they load it.
+  bool is_loaded(const Value& v) const { return loads_.contains(v); }
+  // The units of a group whose values leave it: its anchor, then its epilogue.
+  std::vector<uint32_t> members(uint32_t group) const;
+  // All units that are computed in no other task: those, and what computes a reduction's operand.
+  std::vector<uint32_t> units(uint32_t group) const;
+  const FusedNode& fused(uint32_t group) const { return groups_.at(group).fused; }
+
+ private:
+  struct Group {
+    uint32_t prologue = kNone;           // of a reduction
+    std::vector<uint32_t> views_before;  // between that and the reduction
+    std::vector<uint32_t> views_behind;  // between the reduction and its epilogue
+    uint32_t epilogue = kNone;
+    std::vector<uint32_t> rows;
+    FusedNode fused;  // what the backend was asked last
+  };
+  // How a product computes an operand from `source`.
+  struct Load {
+    Value source;
+    std::vector<uint32_t> nodes;
+    const Node* gather = nullptr;  // the node that would gather the source's rows
+    Value stored() const { return gather == nullptr ? source : gather->input(0); }
+  };
+
+  const Node& anchor(uint32_t unit) const { return units_.first(unit); }
+  bool is_product(uint32_t unit) const { return anchor(unit).has(kProduct) && is_anchor(unit); }
+  bool is_anchor(uint32_t unit) const;
+
+  std::string find_epilogue(uint32_t group);
+  bool find_rows(uint32_t group);
+  bool stands_beside(const Node& row, uint32_t last, uint32_t group) const;
+  void find_prologue(uint32_t group);
+
+  void find_loads();
+  std::optional<Load> load_of(const Value& v) const;
+  bool only_products_use(const Value& v) const;
+  bool loads_something(uint32_t group) const;
+  void drop_refused_loads();
+  void gather_loaded_rows();
+  void mark_loaded();
+
+  FusedParts parts(uint32_t group, bool with_prologue, bool with_epilogue) const;
+  const Support& ask(uint32_t group, bool with_prologue = true, bool with_epilogue = true);
+  void decide_product(uint32_t group);
+  void decide_reduction(uint32_t group);
+  void drop_epilogue(uint32_t group);
+  void drop_rows(uint32_t group);
+
+  void tell(const Node& producer, const Node& consumer, const std::string& why) const;
+  void tell_rows_apart() const;
+
+  const FuseUnits& units_;
+  SharedBodies& bodies_;
+  FuseReport* report_;
+  std::vector<uint32_t> products_, reductions_;
+  std::unordered_map<uint32_t, Group> groups_;
+  std::vector<uint32_t> group_of_;                    // by unit
+  std::unordered_map<Value, Load, ValueHash> loads_;  // by what products read
+  std::vector<bool> loaded_;                          // by unit
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_PASSES_FUSE_ANCHORS_H

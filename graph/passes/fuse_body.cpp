@@ -1,0 +1,74 @@
+#include "keel/graph/passes/fuse_body.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "keel/graph/ir/fused_body.h"
+#include "keel/graph/passes/fuse_clusters.h"
+
+namespace keel {
+namespace {
+
+using ValueMap = std::unordered_map<Value, Value, ValueHash>;  // of the graph -> of the body
+
+class BodyMaker {
+ public:
+  explicit BodyMaker(const Graph& from) : from_(from) {
+    made_.body = std::make_shared<Graph>(from.ops());
+  }
+
+  FusedNode make(const FusedParts& parts) {
+    for (const Value& v : parts.sources) input(v);
+    ValueMap before, behind;  // the epilogue computes nothing from the prologue's values
+    for (const uint32_t id : parts.prologue) copy(from_.node(id), before, before);
+    if (parts.anchor != nullptr) copy(*parts.anchor, before, behind);
+    for (const uint32_t id : parts.epilogue) copy(from_.node(id), behind, behind);
+    Values results;
+    for (const Value& v : parts.outputs) results.push_back(behind.at(v));
+    made_.body->set_outputs(results);
+    made_.outputs = parts.outputs;
+    made_.site =
+        parts.epilogue.empty() ? parts.anchor->site() : from_.node(parts.epilogue.back()).site();
+    return std::move(made_);
+  }
+
+ private:
+  void copy(const Node& node, const ValueMap& read, ValueMap& made) {
+    const bool in_memory = !node.has(kElementwise | kView) && !is_gather(node);
+    Values inputs;
+    for (const Value& v : node.inputs()) {
+      const auto it = read.find(v);
+      inputs.push_back(it != read.end()                      ? it->second
+                       : is_scalar_constant(v) && !in_memory ? constant(v)
+                                                             : input(v));
+    }
+    const Node& copy = made_.body->add(node.op(), inputs, node.attributes(), node.site());
+    for (uint32_t i = 0; i < node.types().size(); ++i) made[node.output(i)] = copy.output(i);
+  }
+
+  Value input(const Value& v) {
+    Value& inner = inputs_[v];
+    if (inner.valid()) return inner;
+    made_.inputs.push_back(v);
+    return inner = made_.body->input("v" + std::to_string(made_.inputs.size() - 1), v.dtype(),
+                                     v.shape(), v.node().site());
+  }
+
+  Value constant(const Value& v) {
+    Value& inner = constants_[v];
+    if (inner.valid()) return inner;
+    return inner = made_.body->constant(v.node().as<ConstantAttributes>().value, v.node().site());
+  }
+
+  const Graph& from_;
+  FusedNode made_;
+  ValueMap inputs_, constants_;
+};
+
+}  // namespace
+
+FusedNode make_fused(const Graph& from, const FusedParts& parts) {
+  return BodyMaker(from).make(parts);
+}
+
+}  // namespace keel
