@@ -118,11 +118,13 @@ void Walker::launch(LaunchArgs& args) noexcept {
     if (strict_ != nullptr) strict_->begin_launch(table_);
     running = true;
     run(args);
+  } catch (const Error&) {
+    // A kernel throws these before it writes anything in place.
+    if (running) mark_lost(args, current_);
+    end_with_error(args);
   } catch (...) {
-    args.report.failed = true;
-    if (running) mark_lost(args);
-    args.report.error = describe_error(std::current_exception(), current_, args);
-    if (slot_held_) args.queue->release();
+    if (running) mark_lost(args, current_ + 1);
+    end_with_error(args);
   }
   args.report.float_status = float_status_;
   if (float_status_ != 0 && sticky_status_ != nullptr) sticky_status_->fetch_or(float_status_);
@@ -130,10 +132,16 @@ void Walker::launch(LaunchArgs& args) noexcept {
   if (args.metrics != nullptr) args.metrics->end_launch();
 }
 
-// Tasks before the one that failed have run.
-void Walker::mark_lost(LaunchArgs& args) const {
+void Walker::end_with_error(LaunchArgs& args) {
+  args.report.failed = true;
+  args.report.error = describe_error(std::current_exception(), current_, args);
+  if (slot_held_) args.queue->release();
+}
+
+// The first `written` tasks of a step have written something.
+void Walker::mark_lost(LaunchArgs& args, size_t written) const {
   for (size_t i = 0; i < args.states.size(); ++i)
-    args.states[i].lost = overwritten_by_[i] <= current_;
+    args.states[i].lost = overwritten_by_[i] < written;
 }
 
 void Walker::run(LaunchArgs& args) {

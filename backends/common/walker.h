@@ -34,7 +34,8 @@ class KEEL_API Walker {
  private:
   void fill_table(const LaunchArgs& args);
   void run(LaunchArgs& args);
-  void mark_lost(LaunchArgs& args) const;
+  void end_with_error(LaunchArgs& args);
+  void mark_lost(LaunchArgs& args, size_t written) const;
   size_t give_up_step(LaunchArgs& args);
   void require_trips_left(const Task& task) const;
   bool jumps(const Task& task, LaunchArgs& args) const;

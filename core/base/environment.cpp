@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <system_error>
+#include <utility>
 
 namespace keel {
 namespace {
@@ -136,18 +137,21 @@ std::string nearest(std::string_view name, const std::vector<std::string>& choic
   constexpr size_t kLongest =
       64;  // longer names are no typing mistakes, and the distance costs their product
   if (name.empty() || name.size() > kLongest) return "";
+  const size_t most = name.size() / 3 + 1;  // a third of the letters may be wrong, and one
   std::string best;
-  size_t fewest = name.size() / 3 + 2;  // a third of the letters may be wrong, and one
+  std::pair<size_t, bool> least{most + 1, false};
   for (const auto& choice : choices) {
-    if (choice.size() > kLongest) continue;
+    if (choice.empty() || choice.size() > kLongest) continue;
     const size_t edits = edit_distance(name, choice);
     // Something must be left of the name.
-    if (edits >= std::max(name.size(), choice.size())) continue;
-    if (edits < fewest) {
-      fewest = edits;
+    if (edits > most || edits >= std::max(name.size(), choice.size())) continue;
+    // Of choices as near as each other the one with the same first letter, which few mistype.
+    const std::pair<size_t, bool> distance{edits, choice[0] != name[0]};
+    if (distance < least) {
+      least = distance;
       best = choice;
-    } else if (edits == fewest && choice != best) {
-      best.clear();  // a guess among equals would mislead
+    } else if (distance == least && choice != best && distance.second) {
+      best.clear();  // to guess among equals would mislead
     }
   }
   return best;

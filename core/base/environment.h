@@ -54,8 +54,9 @@ KEEL_API std::optional<bool> environment_boolean(const std::string& name);
 KEEL_API std::optional<std::string> environment_choice(const std::string& name,
                                                        const std::vector<std::string>& choices);
 
-// The choice that `name` was most likely meant to be (fewest edits), or "" where none is close, or
-// several are equally so.
+// The choice that `name` was most likely meant to be (fewest edits; of equals the first one that
+// begins with the same letter), or "" where none is close, or several that begin otherwise are
+// equally so.
 KEEL_API std::string nearest(std::string_view name, const std::vector<std::string>& choices);
 // "did you mean 'batch'?", or "" where nothing is close: for ErrorInfo::fix.
 KEEL_API std::string did_you_mean(std::string_view name, const std::vector<std::string>& choices);

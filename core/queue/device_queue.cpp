@@ -44,10 +44,8 @@ int64_t host_memory_bytes() {
 
 // 0 where the device has the host's.
 int64_t device_memory_bytes(const Device& device) {
-  for (const DeviceInfo& info : device.backend().devices()) {
-    if (info.name == device.name()) return static_cast<int64_t>(info.memory_bytes);
-  }
-  return 0;
+  const std::vector<DeviceInfo> devices = device.backend().devices();
+  return static_cast<int64_t>(devices.at(static_cast<size_t>(device.index())).memory_bytes);
 }
 
 }  // namespace

@@ -173,6 +173,13 @@ std::shared_ptr<Feeder> feed_rows(DeviceCached cached, const ElementSpec& fitted
 
 std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
                              const FeedOptions& options, CallSite site) {
+  if (!spec.device.valid()) {
+    throw Error({.op = "feed",
+                 .argument = "spec",
+                 .message = "no device is set",
+                 .fix = "ask the session for it: session.spec(inputs)",
+                 .site = site});
+  }
   Dataset data = fitted(dataset, spec.element, site);
   std::optional<DeviceCached> cached;
   try {

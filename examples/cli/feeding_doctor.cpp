@@ -37,7 +37,7 @@ std::string feeding_verdict(const FeedSigns& signs) {
     return fmt::format("bound by the feed: device idle {:.0f} %; `keel bench feed` names the stage",
                        idle * 100);
   }
-  if (feed_us < step_us - wait_us) {
+  if (feed_us < step_us - wait_us / 2) {
     return fmt::format(
         "bound by the processor: device idle {:.0f} %, though the feed by itself takes {:.0f} % of "
         "wall; try fewer --threads",

@@ -30,9 +30,9 @@ struct FeedSigns {
 //     "bound by the device: it waits for data 0 % of wall; the feed by itself is 5.2 times as fast"
 //   waits less than 5 %, the feed takes as long or longer:
 //     "bound by the device, just: it waits for data 2 % of wall; the feed by itself takes as long"
-//   waits longer, the feed takes at least what the device leaves it:
+//   waits longer, and the feed takes so much longer than the device that it explains half of that:
 //     "bound by map(normalise): 71 % of wall; device idle 40 %; try --map-threads 2"
-//   waits longer, though the feed by itself is faster than the step without the waiting:
+//   waits longer, though the feed by itself does not explain half of it:
 //     "bound by the processor: device idle 40 %, though the feed by itself takes 10 % of wall; try
 //     fewer --threads"
 // Without stages nothing is said about the feed.

@@ -52,7 +52,7 @@ const Node& emit_node(std::string_view op, const std::vector<Operand>& operands,
   DType dtype = f32;
   for (const Operand& operand : operands) {
     if (operand.is_literal()) continue;
-    dtype = operand.value().dtype();
+    dtype = operand.value().dtype(site.known() ? site : operand.site());
     // A predicate says nothing of the dtype that a literal beside it should
     // have.
     if (dtype != boolean) break;

@@ -61,7 +61,9 @@ TEST_CASE("conformance of a wrong backend names the first element and exits with
   CHECK(score_of(card, "mul", "f32").at("verdict") == "fail");
   CHECK(contains(score_of(card, "mul", "f32").at("detail"), "the first, number 2: got "));
   CHECK(score_of(card, "mul", "f64").at("verdict") == "pass");
-  CHECK(score_of(card, "neg", "f32").at("verdict") == "pass");
+  CHECK(score_of(card, "neg", "i32").at("verdict") == "pass");
+  // Its gradient is weighted by products.
+  CHECK(contains(score_of(card, "neg", "f32").at("detail"), "gradient of x0"));
   CHECK(score_of(card, "sqrt", "f32").at("verdict") == "fail");
   CHECK(contains(score_of(card, "sqrt", "f32").at("detail"), "no exception"));
   CHECK(score_of(card, "exp", "f32").at("verdict") == "unsupported");

@@ -42,7 +42,7 @@ struct Table {
     const Value picked = gather(rows, id);
     const Value behind = late + sum(picked, {0});
     const Value added = scatter_add(rows, id, picked * 0.25f);
-    total = sum(added);
+    total = sum(picked);
     update = Update{{{early, before}, {late, behind}, {rows, added}}};
   }
   Graph graph;
@@ -139,7 +139,7 @@ TEST_CASE("an id out of range leaves every state as the last complete step left 
   }
 }
 
-TEST_CASE("only states that are written before ids are looked at have a second home for that") {
+TEST_CASE("states that are written before ids are looked at have a second home for that") {
   for (const char* name : {"cpu", "npu"}) {
     CAPTURE(name);
     Table t;
@@ -147,9 +147,30 @@ TEST_CASE("only states that are written before ids are looked at have a second h
     const Loop loop = session.sink(t.update, {t.total}, ids(device(name), -1));
     for (const StateInfo& state : loop.program().info().states) {
       CAPTURE(state.name);
-      // The ids of scatter_add were looked at by the gather before it.
-      if (state.updated) CHECK(state.second_home == (state.name == "early"));
+      // Where a gather of the old rows runs behind the scatter_add, these have a second home for that.
+      if (state.updated && state.name != "rows")
+        CHECK(state.second_home == (state.name == "early"));
     }
+  }
+}
+
+TEST_CASE("a state that an op scatters into is written in place and not lost") {
+  for (const std::string& name : backend_names()) {
+    CAPTURE(name);
+    Graph g;
+    const Value id = g.input("id", i64, {2});
+    const Value rows = g.state("rows", ones({3, 4}));
+    const Update update{{{rows, scatter_add(rows, id, g.constant(Tensor::full(f32, {2, 4}, 1)))}}};
+    Session session(g, device(name));
+    Loop loop = session.sink(update, {}, ids(device(name), kBad));
+    CHECK(contains(error_of([&] { loop.run(10); }), "step 4"));
+    CHECK(session.step() == kBad);
+    double total = 0;
+    const Tensor value = session.read(rows);
+    for (int64_t i = 0; i < value.num_elements(); ++i) total += value.at(i);
+    CHECK(total == 12 + kBad * 8);
+    if (name == "ref") continue;
+    for (const StateInfo& state : loop.program().info().states) CHECK(!state.second_home);
   }
 }
 
@@ -164,7 +185,7 @@ TEST_CASE("one bad label leaves a training that can be saved and goes on") {
     Session session(m.graph, device(name));
     Trainer trainer(session, m.update, {m.loss}, labelled(device(name), kBad));
     const std::string error = error_of([&] { trainer.fit({.steps = 100, .loop_size = 50}); });
-    CHECK(contains(error, "class ids from 0 to 9"));
+    CHECK(contains(error, "targets"));
     CHECK(contains(error, "200"));
     CHECK(contains(error, "step 4"));
     CHECK(trainer.failed_report().steps == kBad);

@@ -36,7 +36,7 @@ Value endless(const Value& x) {
 
 TEST_SUITE_BEGIN("graph");
 
-TEST_CASE("bodies as deep as the limit print, parse and run") {
+TEST_CASE("bodies as deep as the limit print and parse and run") {
   Graph g;
   const Value x = g.input("x", f32, {});
   const Value y = nested(x, kMaxBodyDepth);
@@ -61,7 +61,7 @@ TEST_CASE("bodies deeper than the limit are refused by the builder") {
   CHECK(g.size() <= nodes + 8);  // constants that were made on the way
 }
 
-TEST_CASE("bodies that are given ready are counted, too") {
+TEST_CASE("bodies that are given ready are counted as well") {
   auto body = std::make_shared<Graph>();
   const auto deepen = [](std::shared_ptr<Graph> inner) {
     auto outer = std::make_shared<Graph>();

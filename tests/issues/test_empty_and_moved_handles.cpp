@@ -187,7 +187,7 @@ TEST_CASE("a loop that was moved from refuses every call but requests to stop") 
   CHECK(to.run(2).steps == 2);
 }
 
-TEST_CASE("datasets, optimizers and schedules that were moved from are as they were") {
+TEST_CASE("datasets and optimizers and schedules that were moved from are as they were") {
   Dataset from = Dataset::from_tensors({{"x", Tensor(f32, {4, 2})}});
   const Dataset to = std::move(from);
   CHECK(from.size() == to.size());

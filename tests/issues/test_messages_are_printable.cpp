@@ -67,11 +67,7 @@ TEST_CASE("long text keeps both ends and says how much is left out") {
 TEST_CASE("errors quote names as text that a terminal may have and in full to the last word") {
   const std::string name = kRed + std::string("w\0hidden\n", 9);
   Graph g;
-  const Value x = g.input(name, f32, {2});
-  const std::string error = error_of([&] {
-    Session session(g, device("ref:0"));
-    session.run({x + 1.0f}, {{x, Tensor(f32, {3})}});
-  });
+  const std::string error = error_of([&] { g.input(name, f32, {2}); });
   CHECK(contains(error, "\\x1b[31mw\\x00hidden\\n"));
   CHECK(contains(error, "test_messages_are_printable.cpp:"));
   CHECK(printable_only(error));
@@ -101,12 +97,12 @@ TEST_CASE("logged lines are printable and short") {
   CHECK(lines.size() < 9000);
 }
 
-TEST_CASE("DOT and task lists show names printable") {
+TEST_CASE("names that a picture could not show are refused") {
   Graph g;
-  const Value w = g.state("w\x7f" + kRed + "\xc2\x9b", ones({2}));
+  CHECK(printable_only(error_of([&] { g.state("w\x7f" + kRed + "\xc2\x9b", ones({2})); })));
+  const Value w = g.state("w\\n", ones({2}));
   g.set_outputs({w + 1.0f});
   const std::string dot = to_dot(g);
-  CHECK(contains(dot, "\\\\x7f\\\\x1b[31m\\\\u009b"));
   CHECK_FALSE(contains(dot, "\x1b"));
   CHECK_FALSE(contains(dot, "\x7f"));
   CHECK_FALSE(contains(dot, "\xc2\x9b"));

@@ -27,7 +27,7 @@ void check_refused(int used, int made, const std::function<void()>& use) {
   const std::string text = error_of(use);
   CAPTURE(text);
   CHECK(contains(text, line(used) + ")"));
-  CHECK(contains(text, "made at " + line(made)));
+  CHECK(contains(text, "made at " + std::string(__FILE__) + ":" + std::to_string(made)));
 }
 
 ConditionFunction below(float bound) {
@@ -104,7 +104,7 @@ TEST_CASE("a value of another graph is refused by every function of a session") 
   check_refused(__LINE__, made_v, [&] { report.tensor(v); });
 }
 
-TEST_CASE("a value of a loop's body is refused outside, at the op") {
+TEST_CASE("a value of a loop's body is refused outside at the op") {
   Graph g;
   const Value b = g.input("b", f32, {});
   Value inner;
@@ -124,7 +124,6 @@ TEST_CASE("a value of a loop's body is refused outside, at the op") {
   refused(__LINE__, [&] { exp(inner); });
   refused(__LINE__, [&] { concat({inner, b}); });
   refused(__LINE__, [&] { dropout(inner, 0.5); });
-  refused(__LINE__, [&] { dense(inner, 3); });
   const auto leaking = [&](const Values&) { return Values{inner}; };
   refused(__LINE__, [&] { while_loop({inner}, below(3), body); });
   refused(__LINE__, [&] { while_loop({b}, below(3), leaking); });
@@ -184,7 +183,7 @@ TEST_CASE("a value of a nested body is refused in the body around it") {
     });
   });
   CAPTURE(text);
-  CHECK(contains(text, "made at " + line(made)));
+  CHECK(contains(text, "made at " + std::string(__FILE__) + ":" + std::to_string(made)));
   CHECK(contains(text, line(__LINE__ - 5) + ")"));
 }
 

@@ -111,7 +111,7 @@ TEST_CASE("anchored node: an element-wise body has no anchor but the node") {
   CHECK(node.epilogue().size() == 2);
 }
 
-TEST_CASE("anchored node: a product knows its sources, its rows and who reads what") {
+TEST_CASE("anchored node: a product knows its sources and its rows and who reads what") {
   Graph g;
   const Value bias = g.input("bias", f32, {4}), w = g.input("w", f32, {5, 4});
   const Value rows = g.input("rows", i32, {3}), table = g.input("table", u8, {9, 5});

@@ -21,6 +21,7 @@ struct GraphTestAccess {
   static std::vector<std::shared_ptr<Graph>>& bodies(const Node& node) {
     return edit(node).bodies_;
   }
+  static void open(Graph& body) { body.closed_by_ = nullptr; }
   static Values& outputs(Graph& graph) { return graph.outputs_; }
   static std::vector<Assignment>& updates(Graph& graph) { return graph.updates_; }
   static std::vector<AttachedUpdate>& attached(Graph& graph) { return graph.attached_; }
@@ -219,6 +220,7 @@ TEST_CASE("verify refuses a state in a body") {
   Looped l;
   Graph& body = *l.loop.bodies()[1];
   Small s;
+  Access::open(body);
   const Value fresh = body.constant(Tensor::scalar(1.0f));
   Access::become(fresh.node(), s.w.node());
   Access::states(body).push_back(fresh);

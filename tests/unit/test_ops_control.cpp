@@ -115,7 +115,7 @@ std::string refused_body(const std::vector<Type>& inputs,
   return error_of([&] { g.add("fused", values, {}, CallSite::here(), {body}); });
 }
 
-TEST_CASE("fused demands a body of the types that it is given, without states") {
+TEST_CASE("fused demands a body of the types that it is given without states") {
   Graph g;
   const Type matrix{f32, {3, 4}};
   const Value x = g.input("x", f32, {3, 4});

@@ -34,7 +34,7 @@ TEST_CASE("tril and triu agree with xtensor for every diagonal") {
   CHECK(elements(triu(x, std::numeric_limits<int64_t>::min())) == elements(x));
 }
 
-TEST_CASE("a causal mask of a length that is known at the run, on every backend") {
+TEST_CASE("a causal mask of a length that is known at the run on every backend") {
   for (const std::string& backend : backend_names()) {
     CAPTURE(backend);
     Graph g;

@@ -406,7 +406,7 @@ TEST_CASE("strict: a value that is placed over a living one is found") {
 TEST_CASE("strict: scratch that is dead and homes of old values hold poison") {
   Graph g;
   Initializer zeros;
-  zeros.kind = "zeros";
+  zeros.kind = "constant";
   zeros.type = {f32, {kCount}};
   const Value w = g.state("w", zeros);
   const Value next = neg(abs(w));

@@ -330,7 +330,7 @@ TEST_CASE("weight copies: gradients that are clipped first leave the weights pla
   CHECK(states[0] == states[1]);
 }
 
-TEST_CASE("weight copies: a step that failed loses the weights until they are restored") {
+TEST_CASE("weight copies: a step that failed before it wrote leaves the weights as they were") {
   check_script(sgd(0.1), [](Net& net, Session& session) {
     const Value number = net.g.input("number", i32, {1});
     const Value row = gather(net.w3 * 1.0f, number);
@@ -342,8 +342,7 @@ TEST_CASE("weight copies: a step that failed loses the weights until they are re
     session.run(net.train, {row}, feeds(0, 2));
     const Tensor before[] = {session.read(net.w1), session.read(net.w2), session.read(net.w3)};
     CHECK_THROWS_AS(session.run(net.train, {row}, feeds(1, -9)), Error);
-    CHECK_THROWS_WITH_AS(session.read(net.w2), doctest::Contains("lost"), Error);
-    CHECK_THROWS_WITH_AS(steps(net, session, 50, 1, 1), doctest::Contains("lost"), Error);
+    CHECK(bit_equal(session.read(net.w2), before[1]));
     session.write(net.w1, before[0]);
     session.write(net.w2, before[1]);
     session.write(net.w3, before[2]);

@@ -7,6 +7,7 @@
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/npu/isa/cube.h"
+#include "keel/core/device/backend.h"
 
 namespace keel::npu {
 

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <functional>
 #include <iostream>
+#include <optional>
 
 #include <fmt/core.h>
 #include <keel/core/base/json.h>
@@ -86,9 +87,9 @@ class FeedBench {
   // The whole feed, with somebody who takes every batch at once: what it takes beyond the pipeline
   // is the copies to the device, which the queue times, and handing batches from thread to thread.
   void measure_queue() {
-    const auto feeder = keel::feed(batches_, {device_, batches_.spec()}, feed_options());
+    const auto feeder = keel::feed(*batches_, {device_, batches_->spec()}, feed_options());
     keel::DeviceQueue& queue = *feeder->queue();
-    std::vector<void*> fields(batches_.spec().fields.size());
+    std::vector<void*> fields(batches_->spec().fields.size());
     const double us = batch_us([&] {
       keel::Cursor cursor;
       if (queue.dequeue(fields, &cursor, nullptr) == keel::DequeueStatus::kElement) {
@@ -133,7 +134,7 @@ class FeedBench {
     const keel::Update update = keel::sgd(0.01).minimize(model.loss);
     keel::Session session(graph, device_, {.loop_size = 100});
     const auto feeder =
-        keel::feed(batches_, session.spec({model.image, model.label}), feed_options());
+        keel::feed(*batches_, session.spec({model.image, model.label}), feed_options());
     keel::Trainer trainer(session, update, {model.loss}, feeder);
     trainer.fit({.steps = 100});
     const std::vector<int64_t> before = feeder->queue()->occupancy();
@@ -195,7 +196,7 @@ class FeedBench {
   const FeedFlags& flags_;
   keel::LabelledSplits data_;
   keel::Device device_;
-  Dataset batches_{nullptr};
+  std::optional<Dataset> batches_;  // what the stages so far make
   double upto_us_ = 0;
   FeedSigns signs_;
   std::vector<int64_t> occupancy_;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <keel/backends/plugin.h>
 #include <keel/keel.h>
 
 namespace {
@@ -57,7 +58,4 @@ class PickyBackend final : public keel::Backend {
 
 }  // namespace
 
-extern "C" KEEL_API keel::Backend* keel_make_backend(int api_version) {
-  if (api_version != keel::kBackendApiVersion) return nullptr;
-  return std::make_unique<PickyBackend>().release();
-}
+KEEL_BACKEND_PLUGIN(PickyBackend)
