@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "keel/backends/common/indices.h"
@@ -236,9 +238,9 @@ class ArgmaxKernel final : public Kernel {
   int64_t first_largest(const T* x) const {
     int64_t best = 0;
     auto held = number(x[0]);
-    for (int64_t i = 1; i < count_ && held == held; ++i) {
+    for (int64_t i = 1; i < count_ && !is_nan(held); ++i) {
       const auto candidate = number(x[i * inner_]);
-      if (!(candidate > held) && candidate == candidate) continue;
+      if (!(candidate > held) && !is_nan(candidate)) continue;
       held = candidate;
       best = i;
     }
@@ -250,6 +252,13 @@ class ArgmaxKernel final : public Kernel {
       return static_cast<float>(x);
     else
       return x;
+  }
+  template <class T>
+  static bool is_nan(T x) {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::isnan(x);
+    else
+      return false;
   }
   DType dtype_;
   int64_t count_, inner_, results_;

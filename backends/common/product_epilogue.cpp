@@ -12,8 +12,10 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// Where row 0 would be of rows that begin at `at` with row `first`.
+// Where row 0 would be of rows that begin at `at` with row `first`. An address before the piece of
+// memory is no pointer that arithmetic may make, so it is computed as a number.
 void* row_zero(void* at, int64_t first, size_t row_bytes) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each piece, and never read at row 0.
   return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) -
                                  static_cast<size_t>(first) * row_bytes);
 }

@@ -58,7 +58,7 @@ class TileProgram {
   int64_t tile_elements() const noexcept { return tile_; }
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
 
-  static constexpr size_t kRegisterFileBytes = 48 * 1024;
+  static constexpr size_t kRegisterFileBytes = size_t{48} * 1024;
   // Outputs of at least as many bytes in all are stored past the caches, which they would only
   // flush: about what a core's share of the last level holds.
   static constexpr size_t kStreamedBytes = size_t{8} << 20;

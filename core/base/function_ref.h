@@ -18,6 +18,7 @@ class FunctionRef<R(Args...)> {
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
            std::is_object_v<std::remove_reference_t<F>> && std::is_invocable_r_v<R, F&, Args...>)
+      // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): the first requirement leaves copies out.
       FunctionRef(F&& callable)
   noexcept
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),

@@ -169,6 +169,19 @@ std::shared_ptr<Feeder> feed_rows(DeviceCached cached, const ElementSpec& fitted
                                           std::move(resident));
 }
 
+std::shared_ptr<Feeder> make_feeder(const Dataset& dataset, const FeedSpec& spec,
+                                    const FeedOptions& options, CallSite site) {
+  Dataset data = fitted(dataset, spec.element, site);
+  std::optional<DeviceCached> cached = find_device_cache(dataset.stage());
+  if (cached) return feed_rows(*std::move(cached), data.spec(), spec, options, site);
+  // Dimensions that the model leaves open are the dataset's to say.
+  FeedSpec concrete = spec;
+  for (size_t f = 0; f < concrete.element.fields.size(); ++f)
+    concrete.element.fields[f].type = data.spec().fields[f].type;
+  return std::make_shared<PipelineFeeder>(std::move(data), std::move(concrete), options,
+                                          std::vector<ResidentField>{});
+}
+
 }  // namespace
 
 std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
@@ -180,20 +193,11 @@ std::shared_ptr<Feeder> feed(const Dataset& dataset, const FeedSpec& spec,
                  .fix = "ask the session for it: session.spec(inputs)",
                  .site = site});
   }
-  Dataset data = fitted(dataset, spec.element, site);
-  std::optional<DeviceCached> cached;
   try {
-    cached = find_device_cache(dataset.stage());
+    return make_feeder(dataset, spec, options, site);
   } catch (const Error& error) {
     throw error.with_site(site);
   }
-  if (cached) return feed_rows(*std::move(cached), data.spec(), spec, options, site);
-  // Dimensions that the model leaves open are the dataset's to say.
-  FeedSpec concrete = spec;
-  for (size_t f = 0; f < concrete.element.fields.size(); ++f)
-    concrete.element.fields[f].type = data.spec().fields[f].type;
-  return std::make_shared<PipelineFeeder>(std::move(data), std::move(concrete), options,
-                                          std::vector<ResidentField>{});
 }
 
 }  // namespace keel

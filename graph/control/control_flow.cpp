@@ -79,7 +79,7 @@ Values operand_values(const std::vector<Operand>& operands, Graph& graph, const 
   DType dtype = f32;
   for (const Operand& o : operands) {
     if (!o.is_literal()) {
-      dtype = o.value().dtype();
+      dtype = o.value().dtype(site);
       break;
     }
   }

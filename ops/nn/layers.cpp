@@ -31,9 +31,10 @@ std::string free_name(const Graph& graph, const std::string& wanted) {
 
 }  // namespace
 
-Value dense(Operand x, int64_t units, DenseOptions options, CallSite site) {
+Value dense(Operand x, int64_t units, const DenseOptions& options, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
   const Value input = require_value(x, "dense", "x", line);
+  input.graph().require_open("dense", "x", input, line);
   const Type type = input.type();
   if (!is_float(type.dtype))
     fail("x", "a float dtype (convert it with cast)", name_of(type.dtype), line);
@@ -42,8 +43,6 @@ Value dense(Operand x, int64_t units, DenseOptions options, CallSite site) {
   }
   if (units < 1) fail("units", "at least 1", std::to_string(units), line);
 
-  // Before the states are made.
-  input.graph().require_open("dense", "x", input, line);
   Graph& root = root_of(input.graph());
   const std::string name = options.name.empty() ? free_name(root, "dense") : options.name;
   const Value w =

@@ -32,7 +32,8 @@ struct DenseOptions {
 // [features, units] and
 // "<name>/b" [units] of x's dtype. Throws Error where the number of features is not known or a name
 // is taken.
-KEEL_API Value dense(Operand x, int64_t units, DenseOptions options = {}, CallSite site = {});
+KEEL_API Value dense(Operand x, int64_t units, const DenseOptions& options = {},
+                     CallSite site = {});
 
 // A layer as a value, for sequential: from the input and the user's line to the output.
 using Layer = std::function<Value(Value, CallSite)>;

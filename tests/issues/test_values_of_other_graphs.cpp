@@ -124,6 +124,7 @@ TEST_CASE("a value of a loop's body is refused outside at the op") {
   refused(__LINE__, [&] { exp(inner); });
   refused(__LINE__, [&] { concat({inner, b}); });
   refused(__LINE__, [&] { dropout(inner, 0.5); });
+  refused(__LINE__, [&] { dense(inner, 3); });
   const auto leaking = [&](const Values&) { return Values{inner}; };
   refused(__LINE__, [&] { while_loop({inner}, below(3), body); });
   refused(__LINE__, [&] { while_loop({b}, below(3), leaking); });

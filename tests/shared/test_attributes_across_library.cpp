@@ -169,7 +169,7 @@ TEST_CASE("an op of a program runs in the shared library") {
 }
 
 #ifdef KEEL_TEST_PLUGIN
-TEST_CASE("a backend in a plugin reads attributes and says what it declines") {
+TEST_CASE("a backend in a plugin reads attributes and throws what the program catches") {
   Graph g;
   const Value a = g.state("a", ones({2, 3}));
   const Value plain = matmul(a, transpose(a));
@@ -181,6 +181,8 @@ TEST_CASE("a backend in a plugin reads attributes and says what it declines") {
   CAPTURE(text);
   CHECK(contains(text, "the second operand is transposed"));
   CHECK(contains(text, "test_attributes_across_library.cpp:" + std::to_string(line)));
+  const Value large = g.state("large", zeros({1 << 20}));
+  CHECK(contains(error_of([&] { session.read(large); }), "does not fit into 1 MiB"));
 }
 #endif
 

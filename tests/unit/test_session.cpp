@@ -379,7 +379,7 @@ TEST_CASE("session spec carries device names and types") {
   REQUIRE(spec.element.fields.size() == 1);
   CHECK(spec.element.fields[0].name == "x");
   CHECK(spec.element.fields[0].type == Type{f32, {-1, 2}});
-  CHECK(contains(error_of([&] { session.spec({m.w}); }), "expected an input"));
+  CHECK(contains(error_of([&] { session.spec({m.w}); }), "spec: input 0: expected an input"));
 }
 
 TEST_CASE("loop size prefers explicit settings and refuses contradictions") {
