@@ -82,6 +82,8 @@ Value Graph::reserved_state(const char* name) {
 
 Value Graph::step() { return reserved_state(kStepState); }
 
+Value Graph::updates_applied() { return reserved_state(kUpdatesState); }
+
 Value Graph::seed() { return reserved_state(kSeedState); }
 
 const Node& Graph::add(std::string_view op, Values inputs, Attributes attributes, CallSite site,

@@ -62,9 +62,10 @@ struct StateOptions {
   bool trainable = true;
 };
 
-// Reserved states: the number of Updates executed, and the random seed. Both
-// i64 scalars, never trainable.
+// Reserved states: the number of steps executed with an Update, how many of these applied theirs
+// (apply_if may skip it), and the random seed. i64 scalars, never trainable.
 inline constexpr const char* kStepState = "keel/step";
+inline constexpr const char* kUpdatesState = "keel/updates";
 inline constexpr const char* kSeedState = "keel/seed";
 
 // How deep bodies of control ops may nest where a model is built. Passes and destructors recurse
@@ -96,8 +97,10 @@ class KEEL_API Graph {
   Value state(const std::string& name, const Initializer& init, StateOptions options = {},
               CallSite site = CallSite::here());
   Value constant(const Tensor& value, CallSite site = CallSite::here());
-  // The reserved states, made on first use; in a body, captured from the root.
+  // The reserved states, made on first use; in a body, captured from the root. A graph that
+  // never asked for updates_applied() skips none: there step() counts both.
   Value step();
+  Value updates_applied();
   Value seed();
 
   // Adds a node. Values of ancestor graphs among `inputs` are captured; others

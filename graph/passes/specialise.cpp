@@ -151,8 +151,17 @@ void add_updates(const SpecialiseRequest& request, const Cloner& cloner, Graph& 
     }
     to.add_update(cloner(a.state), next);
   }
-  const Value step = to.step();
-  to.add_update(step, emit("add", {Operand(step, CallSite{}), Operand(1, CallSite{})}, CallSite{}));
+  const auto count = [&](const Value& counter) {
+    to.add_update(counter,
+                  emit("add", {Operand(counter, CallSite{}), Operand(1, CallSite{})}, CallSite{}));
+  };
+  count(to.step());
+  // An update that may be skipped counts itself.
+  const Value applied = request.graph->find_state(kUpdatesState);
+  const auto& assignments = request.update.assignments;
+  const bool counted = std::any_of(assignments.begin(), assignments.end(),
+                                   [&](const Assignment& a) { return a.state == applied; });
+  if (applied.valid() && !counted) count(to.updates_applied());
 }
 
 }  // namespace

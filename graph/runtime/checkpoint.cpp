@@ -89,6 +89,7 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   std::vector<std::string> problems;
   for (const auto& [name, home] : store.homes()) {
     const auto it = file.tensors.find(name);
+    if (it == file.tensors.end() && name == kUpdatesState) continue;  // it skipped none
     if (it == file.tensors.end()) {
       problems.push_back("'" + name + "' is missing");
     } else if (it->second.type() != home.type) {
@@ -110,6 +111,8 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   for (const auto& [name, tensor] : file.tensors) store.write(store.home(name), tensor);
+  if (store.homes().contains(kUpdatesState) && !file.tensors.contains(kUpdatesState))
+    store.write(store.home(kUpdatesState), file.tensors.at(kStepState));
   return file.metadata;
 }
 

@@ -74,7 +74,11 @@ int64_t Executable::settle(StateStore& store, bool failed) {
     counted = counted && home.name != kStepState;
   }
   const int64_t steps = report.steps;
-  if (!key_.update.empty()) store.advance_step(counted ? std::optional(steps) : std::nullopt);
+  if (key_.update.empty()) return steps;
+  store.advance_step(counted ? std::optional(steps) : std::nullopt);
+  // Compiled before there was that count: it skips none.
+  const auto counts = [](const StateInfo& state) { return state.name == kUpdatesState; };
+  if (std::none_of(info().states.begin(), info().states.end(), counts)) store.count_updates(steps);
   return steps;
 }
 

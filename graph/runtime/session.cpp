@@ -448,6 +448,15 @@ int64_t Session::step(CallSite site) const {
   return at_site(site, [&] { return s.store.step(); });
 }
 
+int64_t Session::updates_applied(CallSite site) const {
+  SessionState& s = state("updates_applied", site);
+  const SessionGuard guard(s, "Session::updates_applied", site);
+  return at_site(site, [&] {
+    s.store.add_states(*s.graph);
+    return s.store.updates_applied();
+  });
+}
+
 int64_t Session::compiles(CallSite site) const { return state("compiles", site).compiles; }
 
 void Session::set_loop_size(int64_t steps, CallSite site) {

@@ -128,8 +128,11 @@ class KEEL_API Session {
   // "\n", and its bytes in row-major order.
   std::string state_sha256(CallSite site = CallSite::here()) const;
 
-  // Updates executed so far: the value of keel/step.
+  // Steps executed with an update so far: the value of keel/step.
   int64_t step(CallSite site = CallSite::here()) const;
+  // Those of them whose update was applied: the value of keel/updates, or of keel/step in a graph
+  // that skips none.
+  int64_t updates_applied(CallSite site = CallSite::here()) const;
   // How often a program was compiled.
   int64_t compiles(CallSite site = CallSite::here()) const;
   // The steps of Loop::run() from the next launch on. Throws Error for n < 1; then the old value

@@ -33,6 +33,10 @@ void StateStore::add_states(const Graph& graph) {
     const Node& node = states[graph_states_].node();
     const std::string& name = name_of(node);
     if (homes_.contains(name)) continue;
+    if (name == kUpdatesState) {  // until now none was skipped
+      add(name, Tensor::scalar<int64_t>(step()));
+      continue;
+    }
     try {
       add(name, initial_value(node.as<StateAttributes>().initializer(), fold_key(seed_, name)));
     } catch (const Error& error) {
@@ -130,6 +134,17 @@ void StateStore::arrange(Home& home, const StateInfo& wanted) {
 int64_t StateStore::step() {
   if (!step_) step_ = read(home(kStepState)).item<int64_t>();
   return *step_;
+}
+
+int64_t StateStore::updates_applied() {
+  const auto it = homes_.find(kUpdatesState);
+  return it == homes_.end() ? step() : read(it->second).item<int64_t>();
+}
+
+void StateStore::count_updates(int64_t more) {
+  const auto it = homes_.find(kUpdatesState);
+  if (it == homes_.end() || !it->second.valid || more == 0) return;
+  write(it->second, Tensor::scalar<int64_t>(updates_applied() + more));
 }
 
 void StateStore::advance_step(std::optional<int64_t> steps) {

@@ -53,6 +53,10 @@ class StateStore {
 
   // The value of keel/step.
   int64_t step();
+  // The value of keel/updates, or of keel/step where the graph has none.
+  int64_t updates_applied();
+  // Adds to keel/updates, where there is one.
+  void count_updates(int64_t more);
   // `steps` more updates took place on the device; nullopt: it is not known how many.
   void advance_step(std::optional<int64_t> steps);
 

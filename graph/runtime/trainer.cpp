@@ -127,6 +127,7 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
   if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
   session_.loop_size().use();  // a wrong environment variable is reported before anything is done
   TrainReport report;
+  const int64_t applied_before = session_.updates_applied();
   try {
     if (options.resume_from) {
       open(*options.resume_from);
@@ -136,6 +137,7 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
     failed_ = std::move(report);
     throw;
   }
+  report.updates_applied = session_.updates_applied() - applied_before;
   const bool asked = loop_->withdraw_stop();
   report.cancelled = cancelled_.exchange(false) || asked || report.cancelled;
   return report;

@@ -52,8 +52,9 @@ struct TrainOptions {
 };
 
 struct TrainReport {
-  int64_t steps = 0;   // of this fit
-  int64_t epochs = 0;  // ends of epochs among them
+  int64_t steps = 0;            // of this fit
+  int64_t updates_applied = 0;  // by them: fewer where apply_if skipped some
+  int64_t epochs = 0;           // ends of epochs among them
   int64_t launches = 0;
   int64_t loop_size = 0;             // in force at the end; what the tuner chose, or was at
   double seconds = 0;                // wall time of the launches, feeding included, hooks left out

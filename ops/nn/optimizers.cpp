@@ -135,8 +135,36 @@ void ParameterStep::set(Value slot, Value next) { update_.assignments.push_back(
 Value ParameterStep::bias_correction(double beta) const {
   const DType dtype = state_.dtype() == f64 ? f64 : f32;
   if (beta == 0) return state_.graph().constant(Tensor::full(state_.dtype(), {}, 1), site_);
-  const Value steps = add(cast(Operand(state_.graph().step(), site_), dtype, site_), 1, site_);
+  const Value steps =
+      add(cast(Operand(state_.graph().updates_applied(), site_), dtype, site_), 1, site_);
   return cast(neg(expm1(mul(steps, std::log(beta), site_), site_), site_), state_.dtype(), site_);
+}
+
+Update apply_if(Operand predicate, const Update& update, CallSite site) {
+  const CallSite line = site.known() ? site : predicate.site();
+  const Value when = require_value(predicate, "apply_if", line);
+  if (when.type() != Type{boolean, {}}) {
+    throw Error({.op = "apply_if",
+                 .argument = "predicate",
+                 .expected = to_string(Type{boolean, {}}),
+                 .got = to_string(when.type()),
+                 .site = line});
+  }
+  const Value applied = when.graph().updates_applied();
+  Update result;
+  for (const Assignment& a : update.assignments) {
+    if (a.state == applied) {
+      throw Error({.op = "apply_if",
+                   .argument = "update",
+                   .expected = "an update that is always applied",
+                   .got = "one that apply_if made",
+                   .fix = "join the predicates with logical_and",
+                   .site = line});
+    }
+    result.assignments.push_back({a.state, select(when, a.next, a.state, line)});
+  }
+  result.assignments.push_back({applied, add(applied, cast(when, i64, line), line)});
+  return result;
 }
 
 Optimizer::Optimizer(std::string name, Schedule rate, Rule rule, CallSite site)

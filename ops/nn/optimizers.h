@@ -75,6 +75,13 @@ class KEEL_API Optimizer {
   Rule rule_;
 };
 
+// The same update, applied only in steps in which `predicate` (a bool scalar of the step) is true.
+// In the others every state keeps its bits, running statistics included: keel/step and random
+// numbers go on, keel/updates, and with it schedules and Adam's bias correction, do not. Throws
+// Error for a predicate that is no bool scalar of the update's graph, and for an update that has a
+// predicate already.
+KEEL_API Update apply_if(Operand predicate, const Update& update, CallSite site = CallSite::here());
+
 struct SgdOptions {
   double momentum = 0;      // in [0, 1): v = momentum * v + g; w -= rate * v
   bool nesterov = false;    // w -= rate * (g + momentum * v)

@@ -42,7 +42,7 @@ Schedule::Schedule(Function function, CallSite site) : function_(std::move(funct
 
 Value Schedule::at(Graph& graph, DType dtype, CallSite site) const {
   if (function_ == nullptr) return graph.constant(Tensor::full(dtype, {}, rate_), site);
-  const Value step = cast(Operand(graph.step(), site), f32, site);
+  const Value step = cast(Operand(graph.updates_applied(), site), f32, site);
   const Value rate =
       require_value(Operand(function_(step, site), site), "learning rate", "schedule");
   if (rate.type() != Type{f32, {}}) {

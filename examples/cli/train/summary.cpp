@@ -49,6 +49,7 @@ void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Jso
   summary["inserted_ops"] = std::move(inserted);
   summary["epochs"] = report.epochs;
   summary["steps"] = report.steps;
+  summary["updates_applied"] = report.updates_applied;
   summary["launches"] = report.launches;
   summary["host_syncs"] = report.host_syncs;
 }
