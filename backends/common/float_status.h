@@ -1,4 +1,4 @@
-// The status bits that arithmetic raises while a launch runs: LaunchReport::float_status. Kernels
+// How kernels raise bits of the float status (core/device/float_status.h) while a step runs. Those
 // whose plan asks for it get a word to OR them into; any number of blocks at the same time, so what
 // is raised does not depend on who computes what.
 #ifndef KEEL_BACKENDS_COMMON_FLOAT_STATUS_H
@@ -7,10 +7,9 @@
 #include <atomic>
 #include <cstdint>
 
-namespace keel {
+#include "keel/core/device/float_status.h"
 
-// An f16 result beyond +-65504 was stopped there.
-inline constexpr uint32_t kFloatStatusF16Overflow = 1;
+namespace keel {
 
 inline void raise_float_status(void* word, uint32_t bits) noexcept {
   if (bits == 0) return;

@@ -180,7 +180,9 @@ class Lowering {
     }
     Task& task = emit(plan.kind, arguments, std::move(info));
     task.kernel = plan.kernel.get();
+    task.waits = plan.kernel->waits();
     task.device_ns = plan.device_ns;
+    if (task.waits) last_wait_ = static_cast<int64_t>(list_.tasks.size()) - 1;
     list_.kernels.push_back(std::move(plan.kernel));
   }
   // Of all that has place at `to`: a state's home may hold more than its value.
@@ -425,7 +427,7 @@ class Lowering {
     Task& back = emit_control(TaskKind::kLoopActive, {}, "while next", node.site());
     back.jump = Jump::kNextTurn;
     back.target = begin;
-    last_turn_task_ = static_cast<int64_t>(list_.tasks.size()) - 1;
+    last_wait_ = static_cast<int64_t>(list_.tasks.size()) - 1;
     const auto end = static_cast<uint32_t>(list_.tasks.size());
     list_.tasks[exit].target = end;
     keep_alive_through(begin, end - 1);
@@ -547,7 +549,7 @@ class Lowering {
   // the step's own loops, in which the step may be given up and its element put back.
   void release_slot() {
     if (dequeue_task_ < 0) return;
-    int64_t last = std::max(dequeue_task_, last_turn_task_);
+    int64_t last = std::max(dequeue_task_, last_wait_);
     for (const uint32_t s : slot_storages_) last = std::max(last, storages_[s].last);
     const auto position = static_cast<uint32_t>(last + 1);
     emit_control(TaskKind::kReleaseSlot, {}, "slot read");
@@ -590,7 +592,7 @@ class Lowering {
   std::vector<uint32_t> slot_storages_;
   uint32_t float_status_ = kNoStorage;
   int64_t dequeue_task_ = -1;
-  int64_t last_turn_task_ = -1;     // the last task that ends a turn of a loop of the step
+  int64_t last_wait_ = -1;          // the last task in which the step may be given up
   const Node* boundary_ = nullptr;  // the node that ends the step of a sunk loop
   uint32_t stop_value_ = kNoStorage;
 };

@@ -18,6 +18,8 @@ class Walk {
  public:
   Ending ending_of(const Node& node) {
     if (node.op_name() == "while_loop") return Ending::kBeforeWriting;
+    // What takes part in the world outside may wait for it in vain.
+    if (node.has(kEffect) && !node.types().empty()) return Ending::kBeforeWriting;
     const bool branches = node.op_name() == "cond";
     branches_ += branches;
     Ending ending = check_of(node);

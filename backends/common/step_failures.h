@@ -1,8 +1,8 @@
 // StepFailures: behind which nodes of a step it may still fail or be given up: by an index that is
-// out of range, which only the data shows, or in a loop of its own, which may want more turns than
-// it was allowed, and where a stop is obeyed. A state is written in place only where neither can
-// happen any more, so that every state is what the last complete step left, whatever ends the
-// step. Pure; any thread.
+// out of range, which only the data shows, in a loop of its own, which may want more turns than it
+// was allowed, and where a stop is obeyed, or by waiting in vain for something outside. A state is
+// written in place only where neither can happen any more, so that every state is what the last
+// complete step left, whatever ends the step. Pure; any thread.
 #ifndef KEEL_BACKENDS_COMMON_STEP_FAILURES_H
 #define KEEL_BACKENDS_COMMON_STEP_FAILURES_H
 

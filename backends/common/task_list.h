@@ -55,6 +55,7 @@ struct Task {
   int64_t limit = 0;
   int64_t device_ns = 0;
   const Kernel* kernel = nullptr;
+  bool waits = false;  // the kernel, for something outside
 };
 
 // What people read about a task; never touched while it runs.

@@ -1,6 +1,8 @@
 #include "keel/backends/common/walker.h"
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -43,6 +45,13 @@ std::vector<size_t> find_overwriters(const TaskList& list) {
   return tasks;
 }
 
+// The task that counts the step; none: beyond all tasks.
+size_t find_step_end(const TaskList& list) {
+  const auto counts = [](const Task& task) { return task.kind == TaskKind::kLoopInc; };
+  return static_cast<size_t>(std::find_if(list.tasks.begin(), list.tasks.end(), counts) -
+                             list.tasks.begin());
+}
+
 bool stop_asked_for(const LaunchArgs& args) {
   return args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
 }
@@ -63,6 +72,7 @@ Walker::Walker(const TaskList& list, const Buffer* constants, WalkerOptions opti
       arguments_(list.most_arguments),
       metrics_(list.most_arguments),
       overwritten_by_(find_overwriters(list)),
+      step_done_at_(find_step_end(list)),
       sticky_status_(std::move(options.float_status)),
       strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr) {}
 
@@ -110,7 +120,8 @@ void Walker::launch(LaunchArgs& args) noexcept {
   const auto start = Clock::now();
   bool running = false;
   slot_held_ = false;
-  float_status_ = 0;
+  party_ = LoopParty(list_.info.sunk ? args.agreement : nullptr);
+  float_status_ = launch_status_ = 0;
   for (StateHome& home : args.states) home.lost = false;
   try {
     current_ = 0;
@@ -126,8 +137,10 @@ void Walker::launch(LaunchArgs& args) noexcept {
     if (running) mark_lost(args, current_ + 1);
     end_with_error(args);
   }
-  args.report.float_status = float_status_;
-  if (float_status_ != 0 && sticky_status_ != nullptr) sticky_status_->fetch_or(float_status_);
+  args.report.left_with_others = party_.left_with_others();
+  take_step_status();
+  args.report.float_status |= launch_status_;
+  if (launch_status_ != 0 && sticky_status_ != nullptr) sticky_status_->fetch_or(launch_status_);
   args.report.busy_ns = ns_since(start);
   if (args.metrics != nullptr) args.metrics->end_launch();
 }
@@ -135,11 +148,13 @@ void Walker::launch(LaunchArgs& args) noexcept {
 void Walker::end_with_error(LaunchArgs& args) {
   args.report.failed = true;
   args.report.error = describe_error(std::current_exception(), current_, args);
+  party_.fail();
   if (slot_held_) args.queue->release();
 }
 
-// The first `written` tasks of a step have written something.
+// The first `written` tasks of a step have written something; behind LOOP_INC it is complete.
 void Walker::mark_lost(LaunchArgs& args, size_t written) const {
+  if (current_ > step_done_at_) return;
   for (size_t i = 0; i < args.states.size(); ++i)
     args.states[i].lost = overwritten_by_[i] < written;
 }
@@ -149,9 +164,9 @@ void Walker::run(LaunchArgs& args) {
   LaunchReport& report = args.report;
   int64_t device_ns = 0;
   size_t next = 0;
-  if (list_.info.sunk && stop_asked_for(args)) {
-    report.cancelled = true;
-    return;
+  if (list_.info.sunk) {
+    report.cancelled = stop_asked_for(args);
+    if (party_.leaves(report.cancelled ? LoopVote::kStop : LoopVote::kGoOn)) return;
   }
   while (next < count) {
     const Task& task = list_.tasks[next];
@@ -183,7 +198,8 @@ void Walker::run(LaunchArgs& args) {
           next = task.target;
         else if (task.jump == Jump::kStepsDone)
           ++report.true_branches;
-        if (report.step_given_up) next = give_up_step(args);
+        if (task.jump == Jump::kNextTurn && AbortContext(args.stop, args.agreement).aborted())
+          next = give_up_step(args);
         break;
       case TaskKind::kLoopReset:
         ++report.resets;
@@ -192,7 +208,7 @@ void Walker::run(LaunchArgs& args) {
       case TaskKind::kEventWait:
         break;
       default:
-        run_kernel(task);
+        if (!run_kernel(task, args)) next = give_up_step(args);
         break;
     }
   }
@@ -200,8 +216,11 @@ void Walker::run(LaunchArgs& args) {
   report.device_ns = device_ns;
 }
 
-// Returns the task to go on with: the one that ends the launch.
+// Returns the task to go on with: the one that ends the launch. Throws Error where it was another
+// party that failed.
 size_t Walker::give_up_step(LaunchArgs& args) {
+  AbortContext(args.stop, args.agreement).require_own_stop();
+  args.report.cancelled = args.report.step_given_up = true;
   if (slot_held_) args.queue->put_back();
   slot_held_ = false;
   return list_.tasks.size() - (list_.info.sunk ? 1 : 0);
@@ -218,7 +237,7 @@ void Walker::require_trips_left(const Task& task) const {
                .fix = "raise max_trips, or let the condition end the loop earlier"});
 }
 
-bool Walker::jumps(const Task& task, LaunchArgs& args) const {
+bool Walker::jumps(const Task& task, LaunchArgs& args) {
   const void* argument =
       task.argument_count != 0 ? table_[list_.arguments[task.first_argument]] : nullptr;
   LaunchReport& report = args.report;
@@ -226,8 +245,6 @@ bool Walker::jumps(const Task& task, LaunchArgs& args) const {
     case Jump::kAlways:
       return true;
     case Jump::kNextTurn:
-      report.step_given_up = stop_asked_for(args);
-      report.cancelled = report.cancelled || report.step_given_up;
       return true;
     case Jump::kIfFalse:
       if (read<uint8_t>(argument) == 0) return true;
@@ -239,7 +256,10 @@ bool Walker::jumps(const Task& task, LaunchArgs& args) const {
       const bool done = report.steps >= args.steps;
       if (stop_asked_for(args) && !done) report.cancelled = true;
       report.stopped = argument != nullptr && read<uint8_t>(argument) != 0;
-      return done || report.cancelled || report.stopped;
+      return party_.leaves(report.cancelled ? LoopVote::kStop
+                           : report.stopped ? LoopVote::kStopWhen
+                           : done           ? LoopVote::kStepsDone
+                                            : LoopVote::kGoOn);
     }
     case Jump::kNone:
     case Jump::kIfNoElement:
@@ -248,12 +268,17 @@ bool Walker::jumps(const Task& task, LaunchArgs& args) const {
   return false;
 }
 
-void Walker::run_kernel(const Task& task) {
-  if (strict_ != nullptr) return strict_->run_kernel(current_, table_);
+// False where it waits for something outside, and gave up.
+bool Walker::run_kernel(const Task& task, const LaunchArgs& args) {
+  if (strict_ != nullptr && !task.waits) {
+    strict_->run_kernel(current_, table_);
+    return true;
+  }
   const uint32_t* indices = list_.arguments.data() + task.first_argument;
   for (uint32_t i = 0; i < task.argument_count; ++i) arguments_[i] = table_[indices[i]];
   const Kernel& kernel = *task.kernel;
   void* const* arguments = arguments_.data();
+  if (task.waits) return kernel.run_waiting(arguments, AbortContext(args.stop, args.agreement));
   const int phases = kernel.phases();
   for (int phase = 0; phase < phases; ++phase) {
     const int blocks = kernel.blocks(phase);
@@ -263,6 +288,7 @@ void Walker::run_kernel(const Task& task) {
       parallel_for(blocks, [&](int block) { kernel.run(arguments, phase, block); });
     }
   }
+  return true;
 }
 
 bool Walker::dequeue(const Task& task, LaunchArgs& args) {
@@ -278,13 +304,18 @@ bool Walker::dequeue(const Task& task, LaunchArgs& args) {
   switch (status) {
     case DequeueStatus::kElement:
       slot_held_ = true;
-      return true;
+      if (!party_.leaves(LoopVote::kGoOn)) return true;
+      args.queue->put_back();
+      slot_held_ = false;
+      return false;
     case DequeueStatus::kEndOfData:
     case DequeueStatus::kClosed:
       args.report.end_of_data = true;
+      party_.leaves(LoopVote::kEndOfData);
       return false;
     case DequeueStatus::kCancelled:
       args.report.cancelled = true;
+      party_.leaves(LoopVote::kStop);
       return false;
     case DequeueStatus::kFailed:
       throw args.queue->failure();
@@ -303,9 +334,17 @@ bool Walker::push_metrics(const Task& task, LaunchArgs& args) {
   const int64_t waited = args.metrics->push_wait_ns();
   // Without the stop flag: the row of a step that is completed is not lost, the host drains the
   // ring until the launch ends.
-  const bool pushed = args.metrics->push(args.first_step + args.report.steps, row, nullptr);
+  const std::optional<uint32_t> status =
+      args.metrics->push(args.first_step + args.report.steps, take_step_status(), row, nullptr);
   args.report.metrics_wait_ns += args.metrics->push_wait_ns() - waited;
-  return pushed;
+  args.report.float_status |= status.value_or(0);
+  return status.has_value();
+}
+
+// What was raised since it was taken last.
+uint32_t Walker::take_step_status() {
+  launch_status_ |= float_status_;
+  return std::exchange(float_status_, 0);
 }
 
 void Walker::commit(const Task& task, LaunchArgs& args) {

@@ -38,9 +38,10 @@ class KEEL_API Walker {
   void mark_lost(LaunchArgs& args, size_t written) const;
   size_t give_up_step(LaunchArgs& args);
   void require_trips_left(const Task& task) const;
-  bool jumps(const Task& task, LaunchArgs& args) const;
-  void run_kernel(const Task& task);
+  bool jumps(const Task& task, LaunchArgs& args);
+  bool run_kernel(const Task& task, const LaunchArgs& args);
   bool dequeue(const Task& task, LaunchArgs& args);
+  uint32_t take_step_status();
   bool push_metrics(const Task& task, LaunchArgs& args);
   void commit(const Task& task, LaunchArgs& args);
   std::exception_ptr describe_error(const std::exception_ptr& error, size_t task,
@@ -53,10 +54,13 @@ class KEEL_API Walker {
   std::vector<const void*> metrics_;  // of the METRIC task
   // By state: the task that writes its next value over the current one; none: beyond all tasks.
   std::vector<size_t> overwritten_by_;
-  Cursor cursor_;  // of the element in the slot
+  size_t step_done_at_;
+  Cursor cursor_;    // of the element in the slot
+  LoopParty party_;  // of the launch
   std::shared_ptr<std::atomic<uint32_t>> sticky_status_;
   std::unique_ptr<StrictRunner> strict_;  // null in plain runs
-  uint32_t float_status_ = 0;             // of the launch
+  uint32_t float_status_ = 0;             // of the step, where kernels raise it
+  uint32_t launch_status_ = 0;            // of the steps before it
   size_t current_ = 0;                    // task that runs
   bool slot_held_ = false;                // an element was dequeued and not released yet
 };

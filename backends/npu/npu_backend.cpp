@@ -110,10 +110,6 @@ std::atomic<uint32_t>& status_word(const Device& device) {
 uint32_t float_status(const Device& device) { return status_word(device).load(); }
 void clear_float_status(const Device& device) { status_word(device).store(0); }
 
-std::string describe_float_status(uint32_t status) {
-  return (status & kFloatStatusF16Overflow) != 0 ? "f16 results were stopped at +-65504" : "";
-}
-
 }  // namespace npu
 
 std::unique_ptr<Backend> make_npu_backend() { return std::make_unique<npu::NpuBackend>(); }

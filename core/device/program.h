@@ -21,6 +21,7 @@
 namespace keel {
 
 class DeviceQueue;
+class LoopAgreement;
 class MetricsQueue;
 
 // How a state's bytes are arranged in its home. "" is the plain row-major order. Every other layout
@@ -69,10 +70,11 @@ struct ProgramInfo {
 
 // What a launch did. Written by the device; read after Stream::synchronize.
 struct LaunchReport {
-  int64_t steps = 0;         // completed
-  bool end_of_data = false;  // the queue ended before the steps asked for
-  bool cancelled = false;    // the stop flag was seen
-  bool stopped = false;      // the last completed step's own stop value was true
+  int64_t steps = 0;              // completed
+  bool end_of_data = false;       // the queue ended before the steps asked for
+  bool cancelled = false;         // the stop flag was seen
+  bool stopped = false;           // the last completed step's own stop value was true
+  bool left_with_others = false;  // another party of the loop wanted to leave, or failed
   // The stop flag was seen inside the step after `steps`, in a loop of its own: that step was given
   // up. It wrote no state, and its element is the queue's next one again.
   bool step_given_up = false;
@@ -81,8 +83,8 @@ struct LaunchReport {
   Cursor cursor;  // of the last element consumed by a completed step
   int64_t device_ns =
       0;  // modelled time of the tasks executed (device clock); 0 where nothing is priced
-  // Bits that the device's arithmetic raised during the launch (npu: float_status.h); set for a
-  // launch that failed, too.
+  // What the arithmetic of the launch raised (float_status.h), all steps together; set for a launch
+  // that failed, too. Each completed step's is in its row of the metrics.
   uint32_t float_status = 0;
   int64_t queue_wait_ns = 0;    // wall time in DEQUEUE
   int64_t true_branches = 0;    // LOOP_SWITCH of the sunk loop went on to a next step
@@ -109,6 +111,7 @@ struct LaunchArgs {
   DeviceQueue* queue = nullptr;
   MetricsQueue* metrics = nullptr;
   const std::atomic<bool>* stop = nullptr;
+  LoopAgreement* agreement = nullptr;  // with the other parties of a sunk loop; none: null
   int64_t first_step = 0;  // number that metrics and errors give to the launch's first step
   LaunchReport report;
 };

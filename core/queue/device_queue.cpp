@@ -260,16 +260,18 @@ bool DeviceQueue::State::take(std::span<void*> fields, Cursor* cursor, bool on_h
 
 DequeueStatus DeviceQueue::dequeue(std::span<void*> fields, Cursor* cursor,
                                    const std::atomic<bool>* stop) {
-  return take(fields, cursor, stop, /*on_host=*/false);
+  return take(fields, cursor, stop, nullptr, /*on_host=*/false);
 }
 
 DequeueStatus DeviceQueue::dequeue_on_host(std::span<void*> fields, Cursor* cursor,
-                                           const std::atomic<bool>* stop) {
-  return take(fields, cursor, stop, /*on_host=*/true);
+                                           const std::atomic<bool>* stop,
+                                           const LoopAgreement* agreement) {
+  return take(fields, cursor, stop, agreement, /*on_host=*/true);
 }
 
 DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
-                                const std::atomic<bool>* stop, bool on_host) {
+                                const std::atomic<bool>* stop, const LoopAgreement* agreement,
+                                bool on_host) {
   State& s = *state_;
   if (fields.size() != s.spec.fields.size()) {
     throw Error({.op = "queue '" + s.options.name + "'",
@@ -299,7 +301,8 @@ DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
     if (token == Token::kEnd) return done(DequeueStatus::kEndOfData);
     if (token == Token::kFailure) return done(DequeueStatus::kFailed);
     if (closed) return done(DequeueStatus::kClosed);
-    if (stop != nullptr && stop->load(std::memory_order_acquire))
+    if ((stop != nullptr && stop->load(std::memory_order_acquire)) ||
+        (agreement != nullptr && agreement->broken()))
       return done(DequeueStatus::kCancelled);
     std::chrono::nanoseconds rest = WaitWord::kForever;
     if (limit.count() > 0) {

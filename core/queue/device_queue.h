@@ -25,6 +25,7 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/device/device.h"
+#include "keel/core/group/agreement.h"
 #include "keel/core/queue/element_spec.h"
 
 namespace keel {
@@ -109,9 +110,11 @@ class KEEL_API DeviceQueue {
   // spec has). Slots are released in the order they were dequeued.
   DequeueStatus dequeue(std::span<void*> fields, Cursor* cursor, const std::atomic<bool>* stop);
   // The same for a host that reads the element itself: `fields` get the host side's addresses.
-  // Looks at the stop flag every few milliseconds without wake().
+  // Looks at the stop flag, and at whether the agreement broke, every few milliseconds without
+  // wake().
   DequeueStatus dequeue_on_host(std::span<void*> fields, Cursor* cursor,
-                                const std::atomic<bool>* stop);
+                                const std::atomic<bool>* stop,
+                                const LoopAgreement* agreement = nullptr);
   // Gives the oldest dequeued slot back.
   void release();
   // Makes the last dequeued element the next one again. REQUIRES that it was not released.
@@ -137,7 +140,7 @@ class KEEL_API DeviceQueue {
  private:
   struct State;
   DequeueStatus take(std::span<void*> fields, Cursor* cursor, const std::atomic<bool>* stop,
-                     bool on_host);
+                     const LoopAgreement* agreement, bool on_host);
   std::unique_ptr<State> state_;
 };
 

@@ -1,6 +1,7 @@
 #include "keel/core/queue/metrics_queue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/wait_word.h"
+#include "keel/core/device/float_status.h"
 #include "keel/core/tensor/convert.h"
 
 namespace keel {
@@ -33,6 +35,11 @@ double as_double(DType dtype, const Cell& cell) {
   });
 }
 
+// Whether the cell holds a number of its dtype that is neither infinite nor NaN.
+bool is_finite(DType dtype, const Cell& cell) {
+  return !is_float(dtype) || std::isfinite(as_double(dtype, cell));
+}
+
 }  // namespace
 
 struct MetricsQueue::State {
@@ -40,8 +47,9 @@ struct MetricsQueue::State {
 
   std::vector<DType> columns;
   int64_t capacity = 0;
-  std::vector<int64_t> steps;  // [capacity]
-  std::vector<Cell> cells;     // [capacity, columns]
+  std::vector<int64_t> steps;      // [capacity]
+  std::vector<uint32_t> statuses;  // [capacity]
+  std::vector<Cell> cells;         // [capacity, columns]
 
   // Written by the device.
   alignas(kCacheLine) std::atomic<int64_t> pushed{0};
@@ -96,6 +104,7 @@ MetricsQueue::MetricsQueue(std::vector<DType> columns, size_t capacity)
   state_->columns = std::move(columns);
   state_->capacity = static_cast<int64_t>(capacity);
   state_->steps.resize(capacity);
+  state_->statuses.resize(capacity);
   state_->cells.resize(static_cast<size_t>(cells));
 }
 
@@ -103,8 +112,9 @@ MetricsQueue::~MetricsQueue() { close(); }
 
 const std::vector<DType>& MetricsQueue::columns() const noexcept { return state_->columns; }
 
-bool MetricsQueue::push(int64_t step, std::span<const void* const> values,
-                        const std::atomic<bool>* stop) {
+std::optional<uint32_t> MetricsQueue::push(int64_t step, uint32_t float_status,
+                                           std::span<const void* const> values,
+                                           const std::atomic<bool>* stop) {
   State& s = *state_;
   if (values.size() != s.columns.size()) {
     throw Error({.op = "metrics queue",
@@ -113,16 +123,19 @@ bool MetricsQueue::push(int64_t step, std::span<const void* const> values,
                  .got = std::to_string(values.size())});
   }
   const int64_t number = s.pushed.load(std::memory_order_relaxed);
-  if (!s.wait_for_room(number, stop)) return false;
+  if (!s.wait_for_room(number, stop)) return std::nullopt;
   const auto row = static_cast<size_t>(number % s.capacity);
   s.steps[row] = step;
   Cell* cell = s.cells.data() + row * s.columns.size();
-  for (size_t i = 0; i < values.size(); ++i, ++cell)
+  for (size_t i = 0; i < values.size(); ++i, ++cell) {
     std::memcpy(cell->bytes, values[i], size_of(s.columns[i]));
+    if (!is_finite(s.columns[i], *cell)) float_status |= kFloatStatusNotFinite;
+  }
+  s.statuses[row] = float_status;
   s.pushed.store(number + 1, std::memory_order_release);
   const int64_t unseen = number + 1 - s.popped.load(std::memory_order_acquire);
   if (unseen % kRowsPerWake == 0 || unseen == s.capacity) s.host_word.bump();
-  return true;
+  return float_status;
 }
 
 void MetricsQueue::end_launch() {
@@ -131,9 +144,9 @@ void MetricsQueue::end_launch() {
   s.host_word.bump();
 }
 
-MetricsQueue::PopStatus MetricsQueue::pop(int64_t& step, std::span<double> values,
-                                          std::chrono::microseconds timeout) {
+MetricsQueue::PopStatus MetricsQueue::pop(Row& to, std::chrono::microseconds timeout) {
   State& s = *state_;
+  std::vector<double>& values = to.values;
   if (values.size() != s.columns.size()) {
     throw Error({.op = "metrics queue",
                  .argument = "values",
@@ -160,7 +173,8 @@ MetricsQueue::PopStatus MetricsQueue::pop(int64_t& step, std::span<double> value
     s.host_word.wait_while(seen, std::min<Clock::duration>(*deadline - now, kLookAgain));
   }
   const auto row = static_cast<size_t>(number % s.capacity);
-  step = s.steps[row];
+  to.step = s.steps[row];
+  to.float_status = s.statuses[row];
   const Cell* cell = s.cells.data() + row * s.columns.size();
   for (size_t i = 0; i < values.size(); ++i, ++cell) values[i] = as_double(s.columns[i], *cell);
   s.popped.store(number + 1, std::memory_order_release);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,8 +29,10 @@ class KEEL_API MetricsQueue {
   const std::vector<DType>& columns() const noexcept;
 
   // Device side: waits while the ring is full, copies one element of each column's dtype from the
-  // given addresses. False once `stop` is set while waiting or the queue is closed.
-  bool push(int64_t step, std::span<const void* const> values, const std::atomic<bool>* stop);
+  // given addresses, and adds what the row itself shows to the step's float status. Returns that,
+  // or nothing once `stop` is set while waiting or the queue is closed.
+  std::optional<uint32_t> push(int64_t step, uint32_t float_status,
+                               std::span<const void* const> values, const std::atomic<bool>* stop);
   // Device side: wall time that push has waited for room, in ns, since the ring was made.
   int64_t push_wait_ns() const noexcept;
   // Device side: the launch is over; pop returns kEnd after the rows before it. One launch at a
@@ -37,9 +40,14 @@ class KEEL_API MetricsQueue {
   void end_launch();
 
   enum class PopStatus { kRow, kEnd, kTimeout };
-  // Host side: waits up to `timeout`. `values` gets one double per column (i64 beyond 2^53 loses
-  // digits).
-  PopStatus pop(int64_t& step, std::span<double> values, std::chrono::microseconds timeout);
+  struct Row {
+    int64_t step = 0;
+    uint32_t float_status = 0;   // of the step
+    std::vector<double> values;  // one a column (i64 beyond 2^53 loses digits)
+  };
+  // Host side: waits up to `timeout`. REQUIRES that the row has as many values as there are
+  // columns.
+  PopStatus pop(Row& row, std::chrono::microseconds timeout);
   // Makes push return false; pop returns kEnd after the rows that are there. Idempotent; any
   // thread.
   void close();

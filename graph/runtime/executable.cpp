@@ -54,6 +54,7 @@ LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
   args_.queue = nullptr;
   args_.metrics = nullptr;
   args_.stop = nullptr;
+  args_.agreement = nullptr;
   args_.first_step = key_.update.empty() ? 1 : store.step() + 1;
   args_.report = LaunchReport();
   return args_;

@@ -25,39 +25,52 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
                  Outcome& outcome) {
   State& s = *state_;
   LaunchReport& done = outcome.done;
-  while (done.steps < steps && !done.stopped) {
-    if (s.session->stop.load()) {
-      done.cancelled = true;
-      break;
+  LoopParty party(s.agreement.get());
+  try {
+    done.cancelled = s.session->stop.load();
+    bool leaves = party.leaves(done.cancelled ? LoopVote::kStop : LoopVote::kGoOn);
+    while (!leaves && take_element(party, done)) {
+      ++report.launches;
+      if (!drive_step(report.first_step + done.steps, done)) break;
+      deliver(callbacks, report, outcome);
+      done.cancelled = done.steps < steps && s.session->stop.load();
+      leaves = party.leaves(done.cancelled        ? LoopVote::kStop
+                            : done.stopped        ? LoopVote::kStopWhen
+                            : done.steps >= steps ? LoopVote::kStepsDone
+                                                  : LoopVote::kGoOn);
     }
-    const int64_t number = report.first_step + done.steps;
-    if (!take_element(done)) break;
-    ++report.launches;
-    if (!drive_step(number, done)) break;
-    deliver(number, callbacks, report, outcome);
+  } catch (...) {
+    party.fail();
+    throw;
   }
+  done.left_with_others = party.left_with_others();
   if (done.steps == 0) return;
   collect(report);
 }
 
 // False where the loop ends before this step.
-bool Loop::take_element(LaunchReport& done) {
+bool Loop::take_element(LoopParty& party, LaunchReport& done) {
   State& s = *state_;
   if (s.queue == nullptr) return true;
   Cursor cursor;
   const int64_t waited = s.queue->counters().consumer_wait_ns;
-  const DequeueStatus status = s.queue->dequeue_on_host(s.element, &cursor, &s.session->stop);
+  const DequeueStatus status =
+      s.queue->dequeue_on_host(s.element, &cursor, &s.session->stop, s.agreement.get());
   done.queue_wait_ns += s.queue->counters().consumer_wait_ns - waited;
   switch (status) {
     case DequeueStatus::kElement:
       s.cursor = cursor;
-      return true;
+      if (!party.leaves(LoopVote::kGoOn)) return true;
+      s.queue->put_back();
+      return false;
     case DequeueStatus::kEndOfData:
     case DequeueStatus::kClosed:
       done.end_of_data = true;
+      party.leaves(LoopVote::kEndOfData);
       return false;
     case DequeueStatus::kCancelled:
       done.cancelled = true;
+      party.leaves(LoopVote::kStop);
       return false;
     case DequeueStatus::kFailed:
       throw s.queue->failure();
@@ -78,6 +91,7 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
       executable.bind(session.store, session.cache.scratch(executable, session.store));
   args.first_step = number;
   args.stop = &session.stop;
+  args.agreement = s.agreement.get();
   bool launched = false;
   const auto end_step = [&](bool failed) {
     if (launched) executable.settle(session.store, failed);
@@ -115,7 +129,7 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
   done.busy_ns += args.report.busy_ns;
   done.device_ns += args.report.device_ns;
   done.stopped = s.stop_output && s.results[kCell * *s.stop_output] != 0;
-  read_row(number);
+  read_row(number, args.report.float_status);
   return true;
 }
 
@@ -135,16 +149,15 @@ void Loop::feed_element(LaunchArgs& args) {
 }
 
 // The step's rank-0 fetches, by way of the ring that a sunk loop uses.
-void Loop::read_row(int64_t number) {
+void Loop::read_row(int64_t number, uint32_t float_status) {
   State& s = *state_;
-  std::vector<const void*> cells(s.row.size());
+  std::vector<const void*> cells(s.row.values.size());
   for (size_t i = 0; i < s.blank.columns_.size(); ++i) {
     const int64_t column = s.blank.columns_[i];
     if (column >= 0) cells[static_cast<size_t>(column)] = &s.results[kCell * i];
   }
-  s.metrics->push(number, cells, nullptr);
-  int64_t step = 0;
-  s.metrics->pop(step, s.row, std::chrono::microseconds(0));
+  s.metrics->push(number, float_status, cells, nullptr);
+  s.metrics->pop(s.row, std::chrono::microseconds(0));
 }
 
 }  // namespace keel

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "keel/core/base/log.h"
+#include "keel/core/device/float_status.h"
 #include "keel/core/tensor/canonical_nan.h"
 #include "keel/graph/runtime/loop_state.h"
 
@@ -83,10 +85,12 @@ const Tensor& LoopReport::tensor(Value fetch, CallSite site) const {
 // ---- Loop::State
 
 Loop::State::State(std::shared_ptr<SessionState> session_in, Source source,
-                   const StepDescription& step, CallSite site)
+                   const StepDescription& step, CallSite site,
+                   std::shared_ptr<LoopAgreement> agreement_in)
     : session(std::move(session_in)),
       feeder(std::move(source.feeder)),
-      queue(std::move(source.queue)) {
+      queue(std::move(source.queue)),
+      agreement(std::move(agreement_in)) {
   const SessionGuard guard(*session, "Session::sink", site);
   require_stop_value(step.stop_when, "sink", site);
   if (feeder != nullptr) queue = feeder->queue();
@@ -127,9 +131,20 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, Source source,
   }
   blank.step_device_ns = info.step_device_ns;
   blank.kind = executable->report().loop.kind;
-  row.resize(columns.size());
+  row.values.resize(columns.size());
   if (blank.kind == LoopKind::kHost) prepare_to_drive(step);
   metrics = std::make_unique<MetricsQueue>(std::move(columns));
+}
+
+void Loop::State::note_float_status(LoopReport& report) {
+  const auto& status = report.float_status;
+  const auto raised = std::find_if(status.begin(), status.end(), [](uint32_t s) { return s != 0; });
+  if (raised == status.end()) return;
+  report.float_status_step = report.first_step + (raised - status.begin());
+  if ((*raised | warned_of) == warned_of) return;
+  warned_of |= *raised;
+  log_warn("loop on " + session->device.name() + ", step " +
+           std::to_string(*report.float_status_step) + ": " + describe_float_status(*raised));
 }
 
 const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
@@ -150,6 +165,16 @@ const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
   }
   queue = now;
   return queue;
+}
+
+LaunchArgs& Loop::State::prepare(CallSite site) {
+  try {
+    current_queue(site);
+    return executable->bind(session->store, session->cache.scratch(*executable, session->store));
+  } catch (...) {
+    LoopParty(agreement.get()).fail();
+    throw;
+  }
 }
 
 void bind_resident(const ProgramInfo& info, const DeviceQueue& queue, LaunchArgs& args) {
@@ -222,14 +247,13 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   const SessionGuard guard(session, "Loop::run", site);
   s.failed = LoopReport();
   const auto begin = Clock::now();
-  const std::shared_ptr<DeviceQueue> queue = s.current_queue(site);
-  LaunchArgs& args =
-      s.executable->bind(session.store, session.cache.scratch(*s.executable, session.store));
+  LaunchArgs& args = s.prepare(site);
   LoopReport report = s.blank;
   report.first_step = args.first_step;
-  report.series_.resize(s.row.size());
+  report.series_.resize(s.row.values.size());
   for (auto& series : report.series_)
     series.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
+  report.float_status.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
   for (size_t i = 0; i < report.columns_.size(); ++i) {
     const Type& type = s.executable->info().outputs[i];
     report.tensors_.emplace_back(type.dtype, type.shape);
@@ -258,6 +282,7 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   report.step_given_up = done.step_given_up;
   if (s.queue != nullptr) report.elements_ahead = elements_ahead(*s.queue);
   report.stopped = outcome.stopped || done.stopped;
+  report.left_with_others = done.left_with_others;
   if (done.stopped) report.stop_step = report.first_step + done.steps - 1;
   report.failed = error.has_value();
   report.cursor = done.cursor;
@@ -271,6 +296,9 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
     if (series.size() > static_cast<size_t>(report.steps))
       series.resize(static_cast<size_t>(report.steps));
   }
+  if (report.float_status.size() > static_cast<size_t>(report.steps))
+    report.float_status.resize(static_cast<size_t>(report.steps));
+  s.note_float_status(report);
   report.wall_ns = ns_since(begin);
   if (!error && outcome.thrown == nullptr) return report;
   s.failed = std::move(report);
@@ -287,6 +315,7 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
   if (s.queue != nullptr) bind_resident(s.executable->info(), *s.queue, args);
   args.metrics = s.metrics.get();
   args.stop = &session.stop;
+  args.agreement = s.agreement.get();
   report.launches = 1;
   s.executable->program().launch(*session.stream, args);
   const auto settle = [&](bool failed) {
@@ -308,31 +337,34 @@ void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& ou
   State& s = *state_;
   bool woken = false;
   const auto wake = [&] {
+    // Whoever waits for data that may not come hears of the others as well.
+    if (s.agreement != nullptr && s.agreement->broken()) s.session->stop.store(true);
     if (woken || !s.session->stop.load()) return;
     woken = true;
     if (s.queue != nullptr) s.queue->wake();
   };
-  int64_t step = 0;
   while (true) {
-    const MetricsQueue::PopStatus status = s.metrics->pop(step, s.row, kPoll);
+    const MetricsQueue::PopStatus status = s.metrics->pop(s.row, kPoll);
     wake();
     if (status == MetricsQueue::PopStatus::kEnd) return;
     if (status == MetricsQueue::PopStatus::kTimeout) continue;
-    deliver(step, callbacks, report, outcome);
+    deliver(callbacks, report, outcome);
     wake();
   }
 }
 
 // Never throws: the ring is emptied to the launch's end whatever happens here, since the device
 // waits for room in it.
-void Loop::deliver(int64_t step, const LoopCallbacks& callbacks, LoopReport& report,
-                   Outcome& outcome) {
+void Loop::deliver(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome) {
   State& s = *state_;
+  const MetricsQueue::Row& row = s.row;
   try {
-    for (size_t i = 0; i < s.row.size(); ++i) report.series_[i].push_back(s.row[i]);
+    for (size_t i = 0; i < row.values.size(); ++i) report.series_[i].push_back(row.values[i]);
+    report.float_status.push_back(row.float_status);
     if (!callbacks.on_step || outcome.stopped || outcome.thrown != nullptr) return;
     const auto begin = Clock::now();
-    outcome.stopped = callbacks.on_step(step, s.row) == LoopControl::kStop;
+    outcome.stopped =
+        callbacks.on_step(row.step, row.values, row.float_status) == LoopControl::kStop;
     report.callback_ns += ns_since(begin);
   } catch (...) {
     if (outcome.thrown == nullptr) outcome.thrown = std::current_exception();

@@ -10,9 +10,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "keel/core/group/agreement.h"
 #include "keel/core/queue/feeder.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/graph/ir/value.h"
@@ -37,6 +40,7 @@ class KEEL_API LoopReport {
   bool cancelled = false;    // request_stop() was seen
   bool stopped = false;      // a callback, or the step's stop_when, asked to stop
   std::optional<int64_t> stop_step{};  // the last step, where its stop_when was true
+  bool left_with_others = false;       // another party of its agreement wanted to leave
   // A stop was seen in a loop inside the step after these: that step was given up, its element is
   // the next one of the queue again, and the states are what the steps before it left.
   bool step_given_up = false;
@@ -46,6 +50,12 @@ class KEEL_API LoopReport {
   // depth. The next launch takes it from there, so nothing is lost or comes twice; a feeder that is
   // stopped drops it, and makes it again where it is opened at `cursor`.
   int64_t elements_ahead = 0;
+
+  // What each completed step's arithmetic raised (core/device/float_status.h), and the first of
+  // them that raised anything, which the log warns of. A step that fetches no number shows only
+  // what the device's own arithmetic raises.
+  std::vector<uint32_t> float_status;
+  std::optional<int64_t> float_status_step{};
 
   // Wall time, in ns: all of run(), and of it on the device from the first task to the last, there
   // waiting for the queue and for room in the metrics ring, and here in callbacks.
@@ -81,9 +91,17 @@ class KEEL_API LoopReport {
   std::vector<Tensor> tensors_;              // by fetch
 };
 
-// Called in step order on the thread that called run(), while the device goes on: the step's number
-// and its rank-0 fetches in the order of the fetches.
-using StepHook = Hook<int64_t, std::span<const double>>;
+// Called in step order on the thread that called run(), while the device goes on: the step's
+// number, its rank-0 fetches in the order of the fetches, and its float status, which a callable
+// may leave out.
+class StepHook : public Hook<int64_t, std::span<const double>, uint32_t> {
+ public:
+  using Hook::Hook;
+  template <class F>
+  requires std::is_invocable_v<F&, int64_t, std::span<const double>> StepHook(F function)
+      : Hook([f = std::move(function)](int64_t step, std::span<const double> values,
+                                       uint32_t) mutable { return f(step, values); }) {}
+};
 
 struct LoopCallbacks {
   StepHook on_step = {};
@@ -137,11 +155,11 @@ class KEEL_API Loop {
               Outcome& outcome);
   void drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   void drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
-  bool take_element(LaunchReport& done);
+  bool take_element(LoopParty& party, LaunchReport& done);
   bool drive_step(int64_t number, LaunchReport& done);
   void feed_element(LaunchArgs& args);
-  void read_row(int64_t number);
-  void deliver(int64_t step, const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
+  void read_row(int64_t number, uint32_t float_status);
+  void deliver(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   void collect(LoopReport& report);
 
   std::unique_ptr<State> state_;

@@ -22,11 +22,16 @@ struct Loop::State {
   };
   // Compiles.
   State(std::shared_ptr<SessionState> session, Source source, const StepDescription& step,
-        CallSite site);
+        CallSite site, std::shared_ptr<LoopAgreement> agreement = {});
 
   // The queue of the next launch: the feeder's current one where there is a feeder. Throws Error
   // where it does not fit the compiled program.
   const std::shared_ptr<DeviceQueue>& current_queue(CallSite site);
+  // Finds the first step that raised anything, and warns of each bit once.
+  void note_float_status(LoopReport& report);
+  // The arguments of the next launch. Throws Error where the queue does not fit or a state is not
+  // valid.
+  LaunchArgs& prepare(CallSite site);
   // Memory for what a step hands to the host, where the host drives the loop.
   void prepare_to_drive(const StepDescription& step);
 
@@ -34,13 +39,15 @@ struct Loop::State {
   std::shared_ptr<Feeder> feeder;
   std::shared_ptr<DeviceQueue> queue;
   std::shared_ptr<Executable> executable;
+  std::shared_ptr<LoopAgreement> agreement;  // null: it leaves alone
   std::unique_ptr<MetricsQueue> metrics;
-  std::vector<double> row;            // of the metrics
+  MetricsQueue::Row row;
   std::optional<size_t> stop_output;  // the stop value's, where the host drives the loop
   std::vector<unsigned char>
       results;                 // rank-0 outputs of a step that the host drives, 8 bytes each
   std::vector<void*> element;  // and its element's fields
   Cursor cursor;               // of that element
+  uint32_t warned_of = 0;      // bits of the float status
   LoopReport blank;            // what every report of this loop begins as
   LoopReport failed;           // of the last launch that threw
   std::atomic<bool> requested{false};  // request_stop() that no launch has reported yet

@@ -336,15 +336,15 @@ Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<
   static_cast<void>(state("sink", site));
   return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.queue = std::move(queue)},
                                             StepDescription{update, fetches, options.stop_when},
-                                            site));
+                                            site, options.agreement));
 }
 
 Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<Feeder> feeder,
                    SinkOptions options, CallSite site) {
   static_cast<void>(state("sink", site));
-  return Loop(
-      std::make_unique<Loop::State>(state_, Loop::State::Source{.feeder = std::move(feeder)},
-                                    StepDescription{update, fetches, options.stop_when}, site));
+  return Loop(std::make_unique<Loop::State>(
+      state_, Loop::State::Source{.feeder = std::move(feeder)},
+      StepDescription{update, fetches, options.stop_when}, site, options.agreement));
 }
 
 Loop Session::sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue, SinkOptions options,
@@ -362,7 +362,7 @@ Loop Session::sink(const Update& update, const Values& fetches, SinkOptions opti
   static_cast<void>(state("sink", site));
   return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.none = true},
                                             StepDescription{update, fetches, options.stop_when},
-                                            site));
+                                            site, options.agreement));
 }
 
 Loop Session::sink(std::shared_ptr<DeviceQueue> queue, CallSite site) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "keel/core/device/device.h"
+#include "keel/core/group/agreement.h"
 #include "keel/core/queue/feeder.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/runtime/loop.h"
@@ -37,6 +38,8 @@ struct SinkOptions {
   // A bool scalar of the step: the launch ends after the first step in which it is true, that
   // step's update included, and its report says so; a later launch goes on. Invalid: none.
   Value stop_when = {};
+  // With whom the loop leaves: it runs a further step only where all parties do. None: null.
+  std::shared_ptr<LoopAgreement> agreement = {};
 };
 
 using Feeds = std::vector<std::pair<Value, Tensor>>;

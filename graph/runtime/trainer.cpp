@@ -55,13 +55,14 @@ int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
 Trainer::Trainer(Session& session, const Update& update, const Values& fetches,
                  std::shared_ptr<Feeder> feeder, SinkOptions options, CallSite site)
     : Trainer(session, StepDescription{update, fetches, options.stop_when}, std::move(feeder),
-              site) {}
+              options.agreement, site) {}
 
 Trainer::Trainer(Session& session, std::shared_ptr<Feeder> feeder, CallSite site)
-    : Trainer(session, described_step(session.graph(), "trainer", site), std::move(feeder), site) {}
+    : Trainer(session, described_step(session.graph(), "trainer", site), std::move(feeder), nullptr,
+              site) {}
 
 Trainer::Trainer(Session& session, const StepDescription& step, std::shared_ptr<Feeder> feeder,
-                 CallSite site)
+                 std::shared_ptr<LoopAgreement> agreement, CallSite site)
     : session_(session), feeder_(std::move(feeder)) {
   if (feeder_ == nullptr) {
     throw Error({.op = "trainer",
@@ -82,7 +83,8 @@ Trainer::Trainer(Session& session, const StepDescription& step, std::shared_ptr<
   if (feeder_->queue() == nullptr) feeder_->open(Cursor{});
   cursor_ = feeder_->opened_at();
   loop_ = std::make_unique<Loop>(
-      session.sink(step.update, step.fetches, feeder_, {.stop_when = step.stop_when}, site));
+      session.sink(step.update, step.fetches, feeder_,
+                   {.stop_when = step.stop_when, .agreement = std::move(agreement)}, site));
   for (const Value& fetch : step.fetches) {
     if (fetch.shape().rank() == 0) metrics_.push_back(fetch);
   }
@@ -162,7 +164,8 @@ void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& rep
     if (options.steps_per_epoch > 0)
       report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
     if (done > 0) run_hooks(options, step, report);
-    if (report.end_of_data || report.cancelled || report.stopped_early) return;
+    const bool asked = report.cancelled || report.stopped_early || report.left_with_others;
+    if (report.end_of_data || asked) return;
   }
 }
 
@@ -175,8 +178,11 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     report.end_of_data = loop.end_of_data;
     report.elements_ahead = loop.elements_ahead;
     report.cancelled = loop.cancelled;
+    report.left_with_others = loop.left_with_others;
     report.stopped_early = report.stopped_early || loop.stopped;
     report.stop_step = loop.stop_step;
+    for (const uint32_t status : loop.float_status) report.float_status |= status;
+    if (!report.float_status_step) report.float_status_step = loop.float_status_step;
     report.true_branches += loop.true_branches;
     report.resets += loop.resets;
     report.host_syncs += loop.host_syncs;

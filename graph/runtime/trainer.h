@@ -63,8 +63,13 @@ struct TrainReport {
   int64_t elements_ahead = 0;        // made beyond that by the feeder: LoopReport::elements_ahead
   bool end_of_data = false;          // before what was asked for was done
   bool cancelled = false;
+  bool left_with_others = false;       // see LoopReport
   bool stopped_early = false;          // by a hook or by the step's stop_when
   std::optional<int64_t> stop_step{};  // the step whose stop_when was true
+
+  // All steps' together, and the first step that raised anything; see LoopReport.
+  uint32_t float_status = 0;
+  std::optional<int64_t> float_status_step{};
 
   // Summed over the launches; see LoopReport.
   int64_t true_branches = 0;
@@ -127,7 +132,7 @@ class KEEL_API Trainer {
 
  private:
   Trainer(Session& session, const StepDescription& step, std::shared_ptr<Feeder> feeder,
-          CallSite site);
+          std::shared_ptr<LoopAgreement> agreement, CallSite site);
   void open(const Cursor& cursor);
   void train(const TrainOptions& options, CallSite site, TrainReport& report);
   void launch(const TrainOptions& options, int64_t steps, CallSite site, TrainReport& report);

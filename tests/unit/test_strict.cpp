@@ -9,10 +9,10 @@
 #include "keel/backends/common/guarded_memory.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/strict_runner.h"
-#include "keel/backends/common/task_program.h"
 #include "keel/backends/npu/npu_library.h"
 #include "keel/graph/passes/passes.h"
 
+#include "host_launch_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/random_graph.h"
 
@@ -21,6 +21,7 @@ namespace {
 
 using testing::contains;
 using testing::error_of;
+using testing::HostLaunch;
 
 #if defined(__clang__) || defined(__GNUC__)
 #define KEEL_UNSANITIZED __attribute__((no_sanitize("address")))
@@ -85,52 +86,6 @@ class TestLibrary final : public KernelLibrary {
 
  private:
   TestPlan tested_;
-};
-
-class NoTransfer final : public MemoryTransfer {
- public:
-  void to_device(Buffer& to, size_t offset, const void* from, size_t bytes) override {
-    std::memcpy(static_cast<char*>(to.address()) + offset, from, bytes);
-  }
-  void to_host(void*, const Buffer&, size_t, size_t) override {}
-};
-
-// One launch of a task list in host memory; the inputs, states and outputs are in `buffers` of it.
-class HostLaunch {
- public:
-  HostLaunch(TaskList list, bool strict)
-      : memory_(std::make_shared<NoTransfer>()), transfer_(memory_), stream_(memory_) {
-    auto constants = allocate_host_buffer(list.info.constant_bytes);
-    program_ = std::make_unique<TaskProgram>(std::move(list), std::move(constants), transfer_,
-                                             WalkerOptions{.strict = strict});
-    const ProgramInfo& info = program_->info();
-    args.scratch = make(info.scratch_bytes);
-    for (const FieldSpec& f : info.inputs) args.inputs.push_back(make(f.type));
-    for (const Type& t : info.outputs) args.outputs.push_back(make(t));
-    for (const StateInfo& s : info.states) {
-      args.states.push_back({make(s.bytes), s.second_home ? make(s.bytes) : nullptr});
-    }
-  }
-
-  void run() {
-    program_->launch(stream_, args);
-    stream_.synchronize();
-  }
-
-  LaunchArgs args;
-
- private:
-  Buffer* make(size_t bytes) {
-    buffers_.push_back(allocate_host_buffer(bytes));
-    return buffers_.back().get();
-  }
-  Buffer* make(const Type& type) { return make(type.shape.num_bytes(type.dtype)); }
-
-  std::shared_ptr<MemoryTransfer> memory_;
-  InlineStream transfer_;
-  WorkerStream stream_;
-  std::vector<std::shared_ptr<Buffer>> buffers_;
-  std::unique_ptr<TaskProgram> program_;
 };
 
 // x -> double -> neg -> double -> output.

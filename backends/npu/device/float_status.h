@@ -19,9 +19,6 @@ namespace keel::npu {
 KEEL_API uint32_t float_status(const Device& device);
 KEEL_API void clear_float_status(const Device& device);
 
-// For people: "" where nothing is raised.
-KEEL_API std::string describe_float_status(uint32_t status);
-
 }  // namespace keel::npu
 
 #endif  // KEEL_BACKENDS_NPU_DEVICE_FLOAT_STATUS_H

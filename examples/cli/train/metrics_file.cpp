@@ -91,10 +91,13 @@ void MetricsFile::lock() const {
   throw metrics_error(path_, "another process writes it", "give each training a file of its own");
 }
 
-void MetricsFile::write(int64_t step, int64_t epoch, double loss) {
+void MetricsFile::write(int64_t step, int64_t epoch, double loss, uint32_t float_status) {
   if (!writer_.joinable()) return;
   std::string line = "{\"step\":" + std::to_string(step) + ",\"epoch\":" + std::to_string(epoch) +
-                     ",\"loss\":" + keel::format_float(static_cast<float>(loss)) + "}\n";
+                     ",\"loss\":" + keel::format_float(static_cast<float>(loss));
+  if (float_status != 0)
+    line += ",\"float_status\":\"" + keel::describe_float_status(float_status) + "\"";
+  line += "}\n";
   std::unique_lock<std::mutex> lock(mutex_);
   if (failed_) return;
   lines_ += line;

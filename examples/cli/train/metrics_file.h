@@ -33,7 +33,7 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  void write(int64_t step, int64_t epoch, double loss);
+  void write(int64_t step, int64_t epoch, double loss, uint32_t float_status);
   // Returns when every line is written, or writing has failed.
   void close();
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <keel/backends/npu/device/float_status.h>
 #include <keel/backends/npu/presets/preset.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/json.h>
@@ -50,6 +49,8 @@ void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Jso
   summary["epochs"] = report.epochs;
   summary["steps"] = report.steps;
   summary["updates_applied"] = report.updates_applied;
+  summary["float_status"] = keel::describe_float_status(report.float_status);
+  if (report.float_status_step) summary["float_status_step"] = *report.float_status_step;
   summary["launches"] = report.launches;
   summary["host_syncs"] = report.host_syncs;
 }
@@ -84,7 +85,6 @@ void add_device(const TrainFlags& flags, const TrainOutcome& outcome, const keel
   if (const std::string isa = isa_of(device); !isa.empty()) summary["isa"] = isa;
   if (flags.backend == "npu") {
     summary["npu_strict"] = property_of(device, "strict").starts_with("on");
-    summary["npu_float_status"] = float_status_of(device);
   }
   if (outcome.step_device_ns) {
     summary["npu_preset"] = keel::npu::current_preset()->name;
@@ -139,10 +139,5 @@ int64_t loop_size_of(const TrainFlags& flags, const keel::TrainReport& report) {
 }
 
 std::string isa_of(const keel::Device& device) { return property_of(device, "isa"); }
-
-std::string float_status_of(const keel::Device& device) {
-  if (device.backend().name() != "npu") return "";
-  return keel::npu::describe_float_status(keel::npu::float_status(device));
-}
 
 }  // namespace keel_cli

@@ -40,8 +40,6 @@ void write_summary(const TrainFlags& flags, const TrainOutcome& outcome, keel::T
 int64_t loop_size_of(const TrainFlags& flags, const keel::TrainReport& report);
 // The host instructions that the device computes with; results are bit-equal on the same ones.
 std::string isa_of(const keel::Device& device);
-// What the device's arithmetic has raised so far, as words; "" for nothing.
-std::string float_status_of(const keel::Device& device);
 
 }  // namespace keel_cli
 

@@ -148,8 +148,8 @@ class TrainRun {
     keel::TrainOptions options{.steps = total_steps_ - session.step(),
                                .steps_per_epoch = steps_per_epoch_,
                                .loop_tuner = flags_.loop_tuner};
-    options.on_step = [&](int64_t step, std::span<const double> values) {
-      metrics.write(step, (step - 1) / steps_per_epoch_ + 1, values[0]);
+    options.on_step = [&](int64_t step, std::span<const double> values, uint32_t float_status) {
+      metrics.write(step, (step - 1) / steps_per_epoch_ + 1, values[0], float_status);
       progress.step(step, values[0]);
       outcome_.loss = values[0];
       if (!std::isfinite(values[0])) note_non_finite(step, values[0]);
@@ -191,7 +191,7 @@ class TrainRun {
     if (!flags_.save.empty()) notices_.attempt([&] { save(trainer); });
     if (!flags_.profile.empty()) notices_.attempt([&] { write_profile(trainer); });
     if (evaluated_at_ != session.step()) notices_.attempt([&] { evaluate(evaluation, session); });
-    print_result(session, progress);
+    print_result(progress);
     if (!flags_.summary.empty()) {
       outcome_.errors = notices_.errors();
       outcome_.warnings = notices_.warnings();
@@ -229,7 +229,7 @@ class TrainRun {
                                {"isa", isa_of(trainer.session().device())}});
   }
 
-  void print_result(const keel::Session& session, Progress& progress) const {
+  void print_result(Progress& progress) const {
     const keel::TrainReport& report = outcome_.report;
     progress.line(fmt::format(
         "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} images/s), test accuracy "
@@ -248,8 +248,10 @@ class TrainRun {
     } else if (flags_.backend == "npu") {
       progress.line("modelled time: none, the step's control flow depends on data");
     }
-    if (const std::string raised = float_status_of(session.device()); !raised.empty()) {
-      progress.line("float status: " + raised);
+    if (report.float_status_step) {
+      progress.line(fmt::format("float status: {}, first in step {}",
+                                keel::describe_float_status(report.float_status),
+                                *report.float_status_step));
     }
   }
 

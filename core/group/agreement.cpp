@@ -1,0 +1,121 @@
+#include "keel/core/group/agreement.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "keel/core/base/error.h"
+
+namespace keel {
+namespace {
+
+Error others_failed() {
+  return Error({.op = "loop",
+                .message = "another party of it failed or is gone",
+                .fix = "see that party's own error"});
+}
+
+// What the parties of one process share.
+class Table {
+ public:
+  explicit Table(size_t parties) : left_(parties, false) {}
+
+  LoopVote agree(size_t party, LoopVote own) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    // Of a launch in which somebody failed the others still have to hear it.
+    changed_.wait(lock, [&] { return gone_ || !left_[party]; });
+    if (own == LoopVote::kFailed) broken_.store(true);
+    if (broken_.load()) return leave(party);
+    strongest_ = std::max(strongest_, own);
+    const int64_t round = round_;
+    if (++voted_ == left_.size()) {
+      agreed_ = std::exchange(strongest_, LoopVote::kGoOn);
+      voted_ = 0;
+      ++round_;
+      changed_.notify_all();
+      return agreed_;
+    }
+    changed_.wait(lock, [&] { return round_ != round || broken_.load(); });
+    return round_ != round ? agreed_ : leave(party);
+  }
+
+  void go() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    gone_ = true;
+    broken_.store(true);
+    changed_.notify_all();
+  }
+
+  bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
+
+ private:
+  // The last one to leave clears the table for the next launch.
+  LoopVote leave(size_t party) {
+    left_[party] = true;
+    const bool all = std::find(left_.begin(), left_.end(), false) == left_.end();
+    if (all && !gone_) {
+      std::fill(left_.begin(), left_.end(), false);
+      voted_ = 0;
+      strongest_ = LoopVote::kGoOn;
+      broken_.store(false);
+    }
+    changed_.notify_all();
+    return LoopVote::kFailed;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t voted_ = 0;
+  int64_t round_ = 0;
+  LoopVote strongest_ = LoopVote::kGoOn;  // of the votes of this round
+  LoopVote agreed_ = LoopVote::kGoOn;     // in the round before
+  std::atomic<bool> broken_{false};
+  bool gone_ = false;       // a party was destroyed
+  std::vector<bool> left_;  // by party, of a launch in which somebody failed
+};
+
+class LocalAgreement final : public LoopAgreement {
+ public:
+  LocalAgreement(std::shared_ptr<Table> table, size_t party)
+      : table_(std::move(table)), party_(party) {}
+  ~LocalAgreement() override { table_->go(); }
+  LoopVote agree(LoopVote own) noexcept override { return table_->agree(party_, own); }
+  bool broken() const noexcept override { return table_->broken(); }
+
+ private:
+  std::shared_ptr<Table> table_;
+  size_t party_;
+};
+
+}  // namespace
+
+LoopAgreement::~LoopAgreement() = default;
+
+std::vector<std::shared_ptr<LoopAgreement>> make_local_agreements(size_t parties) {
+  const auto table = std::make_shared<Table>(parties);
+  std::vector<std::shared_ptr<LoopAgreement>> agreements;
+  for (size_t i = 0; i < parties; ++i)
+    agreements.push_back(std::make_shared<LocalAgreement>(table, i));
+  return agreements;
+}
+
+bool LoopParty::leaves(LoopVote own) {
+  const LoopVote all = agreement_ == nullptr ? own : agreement_->agree(own);
+  if (all == LoopVote::kGoOn) return false;
+  left_ = true;
+  with_others_ = own == LoopVote::kGoOn;
+  if (all == LoopVote::kFailed) throw others_failed();
+  return true;
+}
+
+void LoopParty::fail() noexcept {
+  if (agreement_ != nullptr && !left_) agreement_->agree(LoopVote::kFailed);
+  left_ = true;
+}
+
+void AbortContext::require_own_stop() const {
+  if (agreement_ != nullptr) throw others_failed();
+}
+
+}  // namespace keel

@@ -1,0 +1,321 @@
+// Parties of a loop that leave it together: what they agree on, loops in one process that do, and
+// kernels that wait for something outside.
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/common/host_backend.h"
+#include "keel/core/group/agreement.h"
+#include "keel/graph/runtime/trainer.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/ops.h"
+
+#include "host_launch_for_tests.h"
+#include "runtime_for_tests.h"
+#include "support/declining_backend.h"
+
+TEST_SUITE_BEGIN("loop");
+
+namespace {
+
+using namespace keel;
+using namespace keel::testing;
+using keel_test::DecliningBackend;
+
+// Adds what it is fed; fails for numbers below zero, wants to stop at `last`.
+struct Party {
+  Party(const Device& on, std::shared_ptr<LoopAgreement> agreement, int64_t elements,
+        int64_t bad = -1, float last = -1)
+      : session(graph, on) {
+    feeder = std::make_shared<NumberFeeder>(
+        on, ElementSpec{{{"number", {i64, {}}}}},
+        [elements, bad](int64_t i, const std::vector<void*>& fields) {
+          *static_cast<int64_t*>(fields[0]) = i == bad ? -1 : i % 3;
+          return i < elements;
+        },
+        DeviceQueueOptions{.depth = 2});
+    feeder->open({});
+    loop.emplace(session.sink(update, {count}, feeder,
+                              {.stop_when = equal(next, last), .agreement = std::move(agreement)}));
+  }
+  Graph graph;
+  Value number = graph.input("number", i64, {});
+  Value count = graph.state("count", from_tensor(Tensor::scalar<float>(0)));
+  Value table = graph.constant(Tensor::of<float>({3}, {1, 1, 1}));
+  Value next = count + gather(table, number);
+  Update update{{{count, next}}};
+  Session session;
+  std::shared_ptr<NumberFeeder> feeder;
+  std::optional<Loop> loop;
+};
+
+using Agreements = std::vector<std::shared_ptr<LoopAgreement>>;
+
+// Runs both at the same time; what each threw.
+std::array<std::string, 2> run_both(Party& a, Party& b, int64_t steps,
+                                    std::array<LoopReport, 2>& reports) {
+  std::array<std::string, 2> errors;
+  std::thread other([&] { errors[1] = error_of([&] { reports[1] = b.loop->run(steps); }); });
+  errors[0] = error_of([&] { reports[0] = a.loop->run(steps); });
+  other.join();
+  return errors;
+}
+
+// Calls f with each pair of devices: both looping by themselves, one or both driven by the host.
+template <class F>
+void for_pairs(F&& f) {
+  for (const char* name : {"ref", "npu"}) {
+    DecliningBackend modest(name, "sunk_loop");
+    for (const auto& [a, b] :
+         {std::pair{device(name), device("cpu")}, std::pair{device(name), modest.device()},
+          std::pair{modest.device(), modest.device()}}) {
+      CAPTURE(a.name());
+      CAPTURE(b.name());
+      f(a, b, make_local_agreements(2));
+    }
+  }
+}
+
+TEST_CASE("agreement: the strongest vote counts for all and rounds follow each other") {
+  const auto parties = make_local_agreements(3);
+  const std::vector<std::array<LoopVote, 3>> rounds = {
+      {LoopVote::kGoOn, LoopVote::kGoOn, LoopVote::kGoOn},
+      {LoopVote::kGoOn, LoopVote::kEndOfData, LoopVote::kStopWhen},
+      {LoopVote::kStepsDone, LoopVote::kGoOn, LoopVote::kGoOn},
+      {LoopVote::kStop, LoopVote::kEndOfData, LoopVote::kStop}};
+  const std::vector<LoopVote> expected = {LoopVote::kGoOn, LoopVote::kEndOfData,
+                                          LoopVote::kStepsDone, LoopVote::kStop};
+  std::array<std::vector<LoopVote>, 3> heard;
+  std::vector<std::thread> threads;
+  for (size_t party = 0; party < 3; ++party) {
+    threads.emplace_back([&, party] {
+      for (int repeat = 0; repeat < 200; ++repeat) {
+        for (const auto& votes : rounds)
+          heard[party].push_back(parties[party]->agree(votes[party]));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& votes : heard) {
+    for (size_t i = 0; i < votes.size(); ++i) CHECK(votes[i] == expected[i % expected.size()]);
+  }
+  CHECK(!parties[0]->broken());
+}
+
+TEST_CASE("agreement: a failure is heard once by each party and a party that is gone for ever") {
+  auto parties = make_local_agreements(2);
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    std::thread other([&] {
+      CHECK(parties[1]->agree(LoopVote::kFailed) == LoopVote::kFailed);
+      CHECK(parties[1]->agree(LoopVote::kStop) == LoopVote::kStop);  // of the next launch
+    });
+    CHECK(parties[0]->agree(LoopVote::kGoOn) == LoopVote::kFailed);
+    CHECK(parties[0]->agree(LoopVote::kGoOn) == LoopVote::kStop);
+    other.join();
+    CHECK(!parties[0]->broken());
+  }
+  std::thread waits([&] { CHECK(parties[0]->agree(LoopVote::kGoOn) == LoopVote::kFailed); });
+  parties[1].reset();
+  waits.join();
+  CHECK(parties[0]->broken());
+  CHECK(parties[0]->agree(LoopVote::kGoOn) == LoopVote::kFailed);
+}
+
+TEST_CASE("agreement: two loops leave behind the same step where the data of one end") {
+  for_pairs([](const Device& on, const Device& there, const Agreements& agreements) {
+    Party a(on, agreements[0], 1000), b(there, agreements[1], 5);
+    std::array<LoopReport, 2> reports;
+    CHECK(run_both(a, b, 3, reports) == std::array<std::string, 2>{});
+    CHECK(reports[0].steps == 3);
+    CHECK(!reports[0].left_with_others);
+    CHECK(run_both(a, b, 100, reports) == std::array<std::string, 2>{});
+    CHECK(reports[0].steps == 2);
+    CHECK(reports[1].steps == 2);
+    CHECK(reports[1].end_of_data);
+    CHECK(!reports[1].left_with_others);
+    CHECK(!reports[0].end_of_data);
+    CHECK(reports[0].left_with_others);
+    CHECK(a.session.step() == 5);
+    CHECK(b.session.step() == 5);
+    // The element that the first one had taken for the sixth step is not lost.
+    CHECK(a.loop->queue()->counters().dequeued == 5);
+    CHECK(reports[0].cursor.position == 5);
+  });
+}
+
+TEST_CASE("agreement: a stop and a stop_when of one party are both parties'") {
+  for_pairs([](const Device& on, const Device& there, const Agreements& agreements) {
+    Party a(on, agreements[0], 1 << 30), b(there, agreements[1], 1 << 30, -1, 7);
+    std::array<LoopReport, 2> reports;
+    CHECK(run_both(a, b, 1000, reports) == std::array<std::string, 2>{});
+    for (const LoopReport& report : reports) CHECK(report.steps == 7);
+    CHECK(reports[1].stop_step == 7);
+    CHECK(!reports[0].stopped);
+    CHECK(reports[0].left_with_others);
+
+    std::thread stopper([&] {
+      while (a.loop->queue()->counters().released < 12) std::this_thread::yield();
+      a.loop->request_stop();
+    });
+    CHECK(run_both(a, b, int64_t{1} << 40, reports) == std::array<std::string, 2>{});
+    stopper.join();
+    CHECK(reports[0].cancelled);
+    CHECK(!reports[1].cancelled);
+    CHECK(reports[1].left_with_others);
+    CHECK(reports[0].steps == reports[1].steps);
+    CHECK(reports[0].steps >= 5);
+    CHECK(a.session.step() == b.session.step());
+    // And on again together.
+    CHECK(run_both(a, b, 4, reports) == std::array<std::string, 2>{});
+    CHECK(reports[0].steps == 4);
+    CHECK(reports[1].steps == 4);
+  });
+}
+
+TEST_CASE("agreement: an error of one party ends the other one's loop with an error") {
+  for_pairs([](const Device& on, const Device& there, const Agreements& agreements) {
+    Party a(on, agreements[0], 1000), b(there, agreements[1], 1000, 4);
+    std::array<LoopReport, 2> reports;
+    const auto errors = run_both(a, b, 100, reports);
+    CHECK(contains(errors[1], "-1"));
+    CHECK(contains(errors[0], "another party of it failed"));
+    CHECK(b.session.step() == 4);
+    CHECK(a.session.step() == 5);  // it had done the step by then
+    CHECK(a.session.read(a.count).item<float>() == 5);
+    CHECK(run_both(a, b, 2, reports) == std::array<std::string, 2>{});
+    CHECK(a.session.step() == 7);
+    CHECK(b.session.step() == 6);
+  });
+}
+
+TEST_CASE("agreement: a party that waits for data hears of another one's failure") {
+  for_pairs([](const Device& on, const Device& there, const Agreements& agreements) {
+    std::atomic<bool> give{false};
+    const auto fed_by = [](Party& party, const Device& device, NumberFeeder::Fill fill,
+                           const std::shared_ptr<LoopAgreement>& agreement) {
+      const auto feeder = std::make_shared<NumberFeeder>(
+          device, ElementSpec{{{"number", {i64, {}}}}}, std::move(fill));
+      feeder->open({});
+      return party.session.sink(party.update, {party.count}, feeder, {.agreement = agreement});
+    };
+    Party a(on, nullptr, 0), b(there, nullptr, 0);
+    Loop waiting = fed_by(
+        a, on,
+        [&give](int64_t, const std::vector<void*>& fields) {
+          while (!give) std::this_thread::yield();
+          *static_cast<int64_t*>(fields[0]) = 0;
+          return true;
+        },
+        agreements[0]);
+    Loop failing = fed_by(
+        b, there, [](int64_t, const std::vector<void*>&) -> bool { throw Error("no such file"); },
+        agreements[1]);
+    std::thread other([&] { CHECK(contains(error_of([&] { failing.run(3); }), "no such file")); });
+    const std::string error = error_of([&] { waiting.run(3); });
+    give = true;
+    other.join();
+    CHECK(contains(error, "another party of it failed"));
+    CHECK(a.session.step() == 0);
+  });
+}
+
+TEST_CASE("agreement: trainers stop together") {
+  const auto agreements = make_local_agreements(2);
+  Party a(device("cpu"), nullptr, 1000), b(device("cpu"), nullptr, 1000);
+  const auto fit = [&](Party& party, const std::shared_ptr<LoopAgreement>& agreement,
+                       int64_t stop) {
+    Trainer trainer(party.session, party.update, {party.count}, party.feeder,
+                    {.agreement = agreement});
+    return trainer.fit(
+        {.steps = 50, .loop_size = 5, .every_n_steps = {{10, [stop](int64_t step) {
+                                                           return step == stop
+                                                                      ? LoopControl::kStop
+                                                                      : LoopControl::kContinue;
+                                                         }}}});
+  };
+  TrainReport second;
+  std::thread other([&] { second = fit(b, agreements[1], 20); });
+  const TrainReport first = fit(a, agreements[0], 20);
+  other.join();
+  CHECK(first.steps == 20);
+  CHECK(second.steps == 20);
+}
+
+// A library whose neg waits until it is told to give up, and whose other ops copy.
+class WaitingKernel final : public Kernel {
+ public:
+  explicit WaitingKernel(std::atomic<bool>* waiting) : waiting_(waiting) {}
+  void run(void* const*, int, int) const override {}
+  bool waits() const override { return true; }
+  bool run_waiting(void* const*, const AbortContext& abort) const override {
+    waiting_->store(true);
+    while (!abort.aborted()) std::this_thread::yield();
+    return false;
+  }
+
+ private:
+  std::atomic<bool>* waiting_;
+};
+
+class WaitingLibrary final : public KernelLibrary {
+ public:
+  explicit WaitingLibrary(std::atomic<bool>* waiting) : waiting_(waiting) {}
+  Support supports(const Node&) const override { return {true, ""}; }
+  KernelPlan plan(const Node& node, const StateLayouts&) const override {
+    if (node.op_name() != "neg") return plan_copy(node.type().shape.num_bytes(node.type().dtype));
+    KernelPlan plan;
+    plan.kernel = std::make_unique<WaitingKernel>(waiting_);
+    return plan;
+  }
+  KernelPlan plan_copy(size_t bytes) const override {
+    KernelPlan plan;
+    plan.kernel = make_copy_kernel(bytes);
+    return plan;
+  }
+  int64_t control_ns(TaskKind) const override { return 0; }
+
+ private:
+  std::atomic<bool>* waiting_;
+};
+
+TEST_CASE("a kernel that waits for something outside is ended by a stop and gives its step up") {
+  for (const bool strict : {false, true}) {
+    std::atomic<bool> waiting{false}, stop{false};
+    Graph g;
+    g.set_outputs({abs(neg(g.input("x", f32, {2})))});
+    HostLaunch launch(lower(g, WaitingLibrary(&waiting)), strict);
+    launch.args.stop = &stop;
+    std::thread stopper([&] {
+      while (!waiting) std::this_thread::yield();
+      stop = true;
+    });
+    launch.run();
+    stopper.join();
+    CHECK(launch.args.report.step_given_up);
+    CHECK(launch.args.report.steps == 0);
+  }
+}
+
+TEST_CASE("a kernel that waits for other parties is ended by their failure alone") {
+  const auto agreements = make_local_agreements(2);
+  std::atomic<bool> waiting{false}, stop{true};
+  Graph g;
+  g.set_outputs({neg(g.input("x", f32, {2}))});
+  HostLaunch launch(lower(g, WaitingLibrary(&waiting)), false);
+  launch.args.stop = &stop;  // to be agreed behind the step
+  launch.args.agreement = agreements[0].get();
+  std::thread other([&] {
+    while (!waiting) std::this_thread::yield();
+    agreements[1]->agree(LoopVote::kFailed);
+  });
+  const std::string error = error_of([&] { launch.run(); });
+  other.join();
+  CHECK(contains(error, "another party of it failed"));
+  CHECK(contains(error, "neg"));
+}
+
+}  // namespace
+
+TEST_SUITE_END();
