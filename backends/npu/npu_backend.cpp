@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "keel/backends/common/task_list.h"
 #include "keel/backends/npu/device/float_status.h"
@@ -22,12 +23,22 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
+// As many as a server of them has.
+constexpr size_t kDevices = 8;
+
+// What belongs to one of the devices.
+struct NpuDevice {
+  std::shared_ptr<DeviceMemory> memory;
+  std::shared_ptr<std::atomic<uint32_t>> float_status = std::make_shared<std::atomic<uint32_t>>(0);
+};
+
 class NpuBackend final : public Backend {
  public:
   NpuBackend() {
     const int64_t mib = environment_integer("KEEL_NPU_MEMORY_MIB", 1, int64_t{1} << 30)
                             .value_or(current_preset()->hbm_bytes / kMiB);
-    memory_ = std::make_shared<DeviceMemory>(static_cast<size_t>(mib * kMiB));
+    for (size_t i = 0; i < kDevices; ++i)
+      devices_.push_back({std::make_shared<DeviceMemory>(static_cast<size_t>(mib * kMiB))});
     strict_ = environment_choice("KEEL_NPU_STRICT", {"0", "1"}).value_or("0") == "1";
     // A KEEL_ISA that is wrong is reported here, not at the first launch.
     static_cast<void>(host_isa());
@@ -35,26 +46,30 @@ class NpuBackend final : public Backend {
 
   std::string name() const override { return "npu"; }
   std::vector<DeviceInfo> devices() const override {
-    return {
-        {"npu:0",
-         "simulated Ascend-like accelerator",
-         memory_->capacity(),
-         {{"preset", current_preset()->name + ": " + current_preset()->description},
-          {"isa", name_of(host_isa())},
-          {"available isas", available_host_isa_names()},
-          {"AMX",
-           (amx_status().available ? "available: " : "not available: ") + amx_status().reason},
-          {"strict", strict_ ? "on: KEEL_NPU_STRICT=1, every copy is real and checked" : "off"}}}};
+    std::vector<DeviceInfo> infos;
+    for (const NpuDevice& device : devices_) {
+      infos.push_back({"npu:" + std::to_string(infos.size()),
+                       "simulated Ascend-like accelerator",
+                       device.memory->capacity(),
+                       {{"preset", current_preset()->name + ": " + current_preset()->description},
+                        {"isa", name_of(host_isa())},
+                        {"available isas", available_host_isa_names()},
+                        {"AMX", (amx_status().available ? "available: " : "not available: ") +
+                                    amx_status().reason},
+                        {"strict", strict_ ? "on: KEEL_NPU_STRICT=1, every copy is real and checked"
+                                           : "off"}}});
+    }
+    return infos;
   }
   Support supports(const Node& node) const override {
     return supports_in_task_list(NpuLibrary(current_preset()), node);
   }
 
-  std::shared_ptr<Buffer> allocate(int, size_t bytes, const std::string& holder) override {
-    return memory_->allocate(bytes, holder);
+  std::shared_ptr<Buffer> allocate(int device, size_t bytes, const std::string& holder) override {
+    return at(device).memory->allocate(bytes, holder);
   }
-  SlotMemory allocate_slot(int, size_t bytes, const std::string& holder) override {
-    auto buffer = memory_->allocate(bytes, holder);
+  SlotMemory allocate_slot(int device, size_t bytes, const std::string& holder) override {
+    auto buffer = at(device).memory->allocate(bytes, holder);
     if (strict_) {
       auto host = allocate_host_buffer(bytes);
       return {std::move(buffer), host->address(), host};
@@ -62,20 +77,22 @@ class NpuBackend final : public Backend {
     void* address = buffer->address();
     return {std::move(buffer), address, nullptr};
   }
-  std::unique_ptr<Stream> make_stream(int, StreamKind kind) override {
-    if (kind == StreamKind::kTransfer) return std::make_unique<InlineStream>(memory_);
-    return std::make_unique<WorkerStream>(memory_);
+  std::unique_ptr<Stream> make_stream(int device, StreamKind kind) override {
+    const auto& memory = at(device).memory;
+    if (kind == StreamKind::kTransfer) return std::make_unique<InlineStream>(memory);
+    return std::make_unique<WorkerStream>(memory);
   }
-  std::unique_ptr<Program> compile(int, const Graph& graph, const CompileOptions&) override {
+  std::unique_ptr<Program> compile(int device, const Graph& graph, const CompileOptions&) override {
+    const NpuDevice& own = at(device);
     auto preset = current_preset();
     NpuLibrary library(preset);
     TaskList list = lower(graph, library);
     set_device_times(list, *preset);
-    auto constants = memory_->allocate(list.info.constant_bytes, "constants");
-    InlineStream transfer(memory_);
+    auto constants = own.memory->allocate(list.info.constant_bytes, "constants");
+    InlineStream transfer(own.memory);
     return std::make_unique<NpuProgram>(std::move(list), library.take_launches(), std::move(preset),
-                                        std::move(constants), transfer, memory_,
-                                        WalkerOptions{strict_, float_status_});
+                                        std::move(constants), transfer, own.memory,
+                                        WalkerOptions{strict_, own.float_status});
   }
   void convert_layout(const Type& type, const Layout&, const void* source, const Layout& to,
                       void* destination) const override {
@@ -89,11 +106,12 @@ class NpuBackend final : public Backend {
     return price_transfer(*current_preset(), static_cast<int64_t>(bytes));
   }
 
-  std::atomic<uint32_t>& float_status() { return *float_status_; }
+  std::atomic<uint32_t>& float_status(int device) { return *at(device).float_status; }
 
  private:
-  std::shared_ptr<DeviceMemory> memory_;
-  std::shared_ptr<std::atomic<uint32_t>> float_status_ = std::make_shared<std::atomic<uint32_t>>(0);
+  const NpuDevice& at(int device) const { return devices_.at(static_cast<size_t>(device)); }
+
+  std::vector<NpuDevice> devices_;
   bool strict_ = false;
 };
 
@@ -102,7 +120,7 @@ std::atomic<uint32_t>& status_word(const Device& device) {
   if (npu == nullptr) {
     throw Error({.op = "float status", .expected = "an NPU", .got = device.name()});
   }
-  return npu->float_status();
+  return npu->float_status(device.index());
 }
 
 }  // namespace

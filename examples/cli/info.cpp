@@ -1,5 +1,6 @@
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -99,10 +100,12 @@ void print_json(const std::vector<std::string>& backends, const std::vector<Row>
 void print_text(const std::vector<std::string>& backends, const std::vector<Row>& rows) {
   std::cout << "keel " << KEEL_VERSION << "\n\ndevices:\n";
   for (const std::string& name : backends) {
+    std::vector<std::pair<std::string, std::string>> told;  // once for devices that are alike
     for (const keel::DeviceInfo& device : keel::backend(name).devices()) {
       std::cout << "  " << device.name << "  " << device.description;
       if (device.memory_bytes != 0) std::cout << ", " << (device.memory_bytes >> 20) << " MiB";
       std::cout << "\n";
+      if (device.properties == std::exchange(told, device.properties)) continue;
       for (const auto& [key, value] : device.properties) {
         std::string indented = value;
         for (size_t at = 0; (at = indented.find('\n', at)) != std::string::npos; at += 7) {

@@ -54,7 +54,9 @@ TEST_CASE("info: as json it has the version the devices and every op on every ba
       CHECK(contains(device.at("properties").at("available isas").get<std::string>(), "scalar"));
     }
   }
-  CHECK(devices == std::set<std::string>{"cpu:0", "npu:0", "ref:0"});
+  std::set<std::string> expected{"cpu:0", "ref:0"};
+  for (int i = 0; i < 8; ++i) expected.insert("npu:" + std::to_string(i));
+  CHECK(devices == expected);
 
   std::set<std::string> expected;
   for (const keel::OpDef* op : keel::builtin_ops().all()) {

@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/common/worker_stream.h"
+#include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
+#include "keel/backends/npu/presets/preset.h"
 
 #include "ops_for_tests.h"
 
@@ -55,6 +57,55 @@ TEST_CASE("npu memory counts names its holders and takes buffers back") {
   CHECK(contains(error_of([&] { memory->allocate(SIZE_MAX, "all"); }), "at most"));
   small.reset();
   CHECK(memory->in_use() == 0);
+}
+
+TEST_CASE("eight npus each with its own memory and status") {
+  Backend& npu = backend("npu");
+  REQUIRE(npu.devices().size() == 8);
+  CHECK(device("npu:7").name() == "npu:7");
+  CHECK(npu.devices()[7].name == "npu:7");
+  CHECK(contains(error_of([] { device("npu:8"); }), "a device number from 0 to 7"));
+
+  // Memory of one is foreign to the others, and counted by itself.
+  const size_t half = npu.devices()[1].memory_bytes / 2 + 1;
+  CHECK(contains(error_of([&] { npu.allocate(1, 2 * half, "first"); }), "npu memory"));
+  const auto mine = npu.allocate(1, 64, "first");
+  CHECK(contains(error_of([&] { npu.allocate(1, 2 * half - 65, "second"); }), "first (64)"));
+  CHECK(!contains(error_of([&] { npu.allocate(2, 2 * half, "second"); }), "first (64)"));
+  const auto stream = npu.make_stream(2, StreamKind::kCompute);
+  const float number = 1;
+  stream->copy_to_device(*mine, 0, &number, sizeof number);
+  CHECK(contains(error_of([&] { stream->synchronize(); }), "memory of another device"));
+
+  // Each trains its own model, beside the others, to the same bits.
+  std::string hash;
+  for (const char* name : {"npu:0", "npu:1", "npu:7"}) {
+    Graph g;
+    const Value x = g.input("x", f32, {4, 8});
+    const Value w = g.state("w", normal({8, 3}, 0, 1));
+    const Value loss = mean(square(matmul(x, w)));
+    Session session(g, device(name), {.seed = 3});
+    for (int i = 0; i < 3; ++i)
+      session.run(sgd(0.1).minimize(loss), {loss}, {{x, testing::counting({4, 8})}});
+    if (hash.empty()) hash = session.state_sha256();
+    CHECK(session.state_sha256() == hash);
+    CHECK(session.device().name() == name);
+  }
+
+  // What one raises the others do not.
+  Graph g;
+  const Value x = g.input("x", f16, {2});
+  const auto before = npu::current_preset();
+  npu::select_preset("ascend910");
+  {
+    Session session(g, device("npu:3"));
+    session.run({x + x}, {{x, Tensor::full(f16, {2}, 60000)}});
+  }
+  npu::select_preset(*before);
+  CHECK(npu::float_status(device("npu:3")) == kFloatStatusF16Overflow);
+  CHECK(npu::float_status(device("npu:2")) == 0);
+  npu::clear_float_status(device("npu:3"));
+  CHECK(npu::float_status(device("npu:3")) == 0);
 }
 
 TEST_CASE("npu memory refuses host pointers and ranges that do not fit") {
