@@ -67,7 +67,8 @@ Value Graph::constant(const Tensor& value, CallSite site) {
   if (value.empty()) {
     throw Error({.op = "constant", .expected = "a tensor", .got = "an empty Tensor", .site = site});
   }
-  return add("constant", {}, Attributes::of(ConstantAttributes{value}), site).output();
+  // The caller may write into his tensor later; what was folded or compiled must not change.
+  return add("constant", {}, Attributes::of(ConstantAttributes{value.clone()}), site).output();
 }
 
 Value Graph::reserved_state(const char* name) {

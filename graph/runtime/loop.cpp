@@ -147,6 +147,44 @@ void Loop::State::note_float_status(LoopReport& report) {
            std::to_string(*report.float_status_step) + ": " + describe_float_status(*raised));
 }
 
+LoopReport Loop::State::blank_report(int64_t first_step, int64_t steps) const {
+  LoopReport report = blank;
+  report.first_step = first_step;
+  const auto rows = static_cast<size_t>(std::min(steps, kMostReserved));
+  report.series_.resize(row.values.size());
+  for (auto& series : report.series_) series.reserve(rows);
+  report.float_status.reserve(rows);
+  for (size_t i = 0; i < report.columns_.size(); ++i) {
+    const Type& type = executable->info().outputs[i];
+    report.tensors_.emplace_back(type.dtype, type.shape);
+  }
+  return report;
+}
+
+void Loop::State::complete(LoopReport& report, const Outcome& outcome) {
+  const LaunchReport& done = outcome.done;
+  report.steps = done.steps;
+  report.end_of_data = done.end_of_data;
+  const bool session_asked = session->requested.exchange(false);
+  report.cancelled = requested.exchange(false) || session_asked;
+  report.step_given_up = done.step_given_up;
+  if (queue != nullptr) report.elements_ahead = elements_ahead(*queue);
+  report.stopped = outcome.stopped || done.stopped;
+  report.left_with_others = done.left_with_others;
+  if (done.stopped) report.stop_step = report.first_step + done.steps - 1;
+  report.cursor = done.cursor;
+  report.true_branches = done.true_branches;
+  report.resets = done.resets;
+  report.busy_ns = done.busy_ns;
+  report.queue_wait_ns = done.queue_wait_ns;
+  report.metrics_wait_ns = done.metrics_wait_ns;
+  // The row of a step that failed behind its METRIC does not count.
+  const auto whole = static_cast<size_t>(report.steps);
+  for (auto& series : report.series_) series.resize(std::min(series.size(), whole));
+  report.float_status.resize(std::min(report.float_status.size(), whole));
+  note_float_status(report);
+}
+
 const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
   if (feeder == nullptr) return queue;
   const std::shared_ptr<DeviceQueue>& now = feeder->queue();
@@ -248,17 +286,7 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   s.failed = LoopReport();
   const auto begin = Clock::now();
   LaunchArgs& args = s.prepare(site);
-  LoopReport report = s.blank;
-  report.first_step = args.first_step;
-  report.series_.resize(s.row.values.size());
-  for (auto& series : report.series_)
-    series.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
-  report.float_status.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
-  for (size_t i = 0; i < report.columns_.size(); ++i) {
-    const Type& type = s.executable->info().outputs[i];
-    report.tensors_.emplace_back(type.dtype, type.shape);
-  }
-
+  LoopReport report = s.blank_report(args.first_step, steps);
   const StopScope scope(session, &s, &s.requested);
   const int64_t synchronised = session.stream->synchronisations();
   Outcome outcome;
@@ -273,32 +301,9 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
     quiesce(*session.stream);
   }
 
-  const LaunchReport& done = outcome.done;
   report.host_syncs = session.stream->synchronisations() - synchronised;
-  report.steps = done.steps;
-  report.end_of_data = done.end_of_data;
-  const bool session_asked = session.requested.exchange(false);
-  report.cancelled = s.requested.exchange(false) || session_asked;
-  report.step_given_up = done.step_given_up;
-  if (s.queue != nullptr) report.elements_ahead = elements_ahead(*s.queue);
-  report.stopped = outcome.stopped || done.stopped;
-  report.left_with_others = done.left_with_others;
-  if (done.stopped) report.stop_step = report.first_step + done.steps - 1;
   report.failed = error.has_value();
-  report.cursor = done.cursor;
-  report.true_branches = done.true_branches;
-  report.resets = done.resets;
-  report.busy_ns = done.busy_ns;
-  report.queue_wait_ns = done.queue_wait_ns;
-  report.metrics_wait_ns = done.metrics_wait_ns;
-  // The row of a step that failed behind its METRIC does not count.
-  for (auto& series : report.series_) {
-    if (series.size() > static_cast<size_t>(report.steps))
-      series.resize(static_cast<size_t>(report.steps));
-  }
-  if (report.float_status.size() > static_cast<size_t>(report.steps))
-    report.float_status.resize(static_cast<size_t>(report.steps));
-  s.note_float_status(report);
+  s.complete(report, outcome);
   report.wall_ns = ns_since(begin);
   if (!error && outcome.thrown == nullptr) return report;
   s.failed = std::move(report);

@@ -28,6 +28,10 @@ struct Loop::State {
   // where it does not fit the compiled program.
   const std::shared_ptr<DeviceQueue>& current_queue(CallSite site);
   // Finds the first step that raised anything, and warns of each bit once.
+  // The report of a launch that begins, with room for its rows.
+  LoopReport blank_report(int64_t first_step, int64_t steps) const;
+  // What the launch came to, once the device is at rest.
+  void complete(LoopReport& report, const Outcome& outcome);
   void note_float_status(LoopReport& report);
   // The arguments of the next launch. Throws Error where the queue does not fit or a state is not
   // valid.
