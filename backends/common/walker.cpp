@@ -74,7 +74,8 @@ Walker::Walker(const TaskList& list, const Buffer* constants, WalkerOptions opti
       overwritten_by_(find_overwriters(list)),
       step_done_at_(find_step_end(list)),
       sticky_status_(std::move(options.float_status)),
-      strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr) {}
+      strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr),
+      threads_(options.threads > 0 ? options.threads : compute_threads()) {}
 
 Walker::~Walker() = default;
 
@@ -124,6 +125,7 @@ void Walker::launch(LaunchArgs& args) noexcept {
   float_status_ = launch_status_ = 0;
   for (StateHome& home : args.states) home.lost = false;
   try {
+    const ComputeThreads threads(threads_);
     current_ = 0;
     fill_table(args);
     if (strict_ != nullptr) strict_->begin_launch(table_);

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
@@ -15,8 +16,8 @@ namespace keel::npu {
 
 class NpuLibrary final : public KernelLibrary {
  public:
-  explicit NpuLibrary(std::shared_ptr<const Preset> preset)
-      : preset_(std::move(preset)), options_(block_dim_options()) {}
+  explicit NpuLibrary(std::shared_ptr<const Preset> preset, BlockDimOptions options = {})
+      : preset_(std::move(preset)), options_(std::move(options)) {}
 
   Support supports(const Node& node) const override;
   StateLayouts choose_layouts(const Graph& step) const override {

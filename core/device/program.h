@@ -62,6 +62,7 @@ struct ProgramInfo {
   int64_t task_count = 0;                // of one step
   bool sunk = false;                     // takes steps, queue and metrics
   std::vector<InsertedOp> inserted_ops;  // of a sunk program, in task order
+  std::string modelled_device;           // whose times these are: "ascend910b1"
   std::optional<int64_t>
       step_device_ns;  // modelled device time of one step (device clock), where priced
   std::optional<int64_t>

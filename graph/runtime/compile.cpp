@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "keel/core/base/parallel_for.h"
 #include "keel/core/queue/device_queue.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/passes/cloner.h"
@@ -173,7 +174,9 @@ class Compiler {
       : device_(device),
         request_(std::move(request)),
         precision_(find_precision_mode(request_.precision)),
-        supports_([this](const Node& node) { return device_.backend().supports(node); }) {}
+        supports_([this](const Node& node) {
+          return device_.backend().supports(node, request_.device_options.get());
+        }) {}
 
   Compiled run() {
     if (request_.queue) request_.step.input_types = input_types(request_.step, *request_.queue);
@@ -267,7 +270,10 @@ class Compiler {
 
   Compiled finish(std::unique_ptr<Graph> graph, LoopPlacement placement) {
     auto program = device_.backend().compile(device_.index(), *graph,
-                                             {.sink = request_.sink, .fuse = request_.fuse});
+                                             {.sink = request_.sink,
+                                              .fuse = request_.fuse,
+                                              .threads = request_.threads,
+                                              .device_options = request_.device_options});
     note("backend", program->info().task_count);
     CompileReport report{std::move(placement), program->info().inserted_ops, std::move(passes_),
                          precision_report_, std::move(apart_)};
@@ -292,6 +298,9 @@ const char* name_of(LoopKind kind) noexcept {
 }
 
 Compiled compile(Device device, CompileRequest request) {
+  // Kernels are cut for the threads that they will have.
+  if (request.threads == 0) request.threads = compute_threads();
+  const ComputeThreads threads(request.threads);
   return Compiler(device, std::move(request)).run();
 }
 

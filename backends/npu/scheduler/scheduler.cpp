@@ -1,7 +1,6 @@
 #include "keel/backends/npu/scheduler/scheduler.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include <fmt/core.h>
@@ -11,24 +10,6 @@
 
 namespace keel::npu {
 namespace {
-
-struct Options {
-  std::mutex mutex;
-  BlockDimOptions options;
-};
-Options& process_options() {
-  static Options the_options;
-  return the_options;
-}
-
-void require_blocks(int64_t blocks, const std::string& what) {
-  if (blocks >= 1) return;
-  throw Error({.op = "block_dim",
-               .argument = what,
-               .expected = "at least 1",
-               .got = std::to_string(blocks),
-               .kind = ErrorKind::kInvalidArgument});
-}
 
 // The decisions about one piece of work, with what a user said about its blocks.
 class Scheduler {
@@ -215,18 +196,6 @@ void advise_vector(const Preset& preset, const Node& node, const Split& split, L
 }
 
 }  // namespace
-
-void set_block_dim_options(BlockDimOptions options) {
-  if (options.cap) require_blocks(*options.cap, "cap");
-  for (const auto& [op, blocks] : options.force) require_blocks(blocks, op);
-  const std::lock_guard lock(process_options().mutex);
-  process_options().options = std::move(options);
-}
-
-BlockDimOptions block_dim_options() {
-  const std::lock_guard lock(process_options().mutex);
-  return process_options().options;
-}
 
 Support pays(const Preset& preset, const AnchoredNode& fused) {
   const auto total_ns = [&](const std::vector<Split>& splits) {

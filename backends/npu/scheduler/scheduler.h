@@ -1,7 +1,7 @@
 // The scheduler: for a node and a preset it chooses the tiling and the number of blocks that the
 // prices favour, and records why there are not more. It says what the modelled device would do; how
 // the host deals its own work to threads is another matter, so no choice here changes a result.
-// Pure but for the process-wide options; any thread.
+// Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_SCHEDULER_SCHEDULER_H
 #define KEEL_BACKENDS_NPU_SCHEDULER_SCHEDULER_H
 
@@ -24,10 +24,6 @@ struct BlockDimOptions {
   std::optional<int64_t> cap{};            // of every launch
   std::map<std::string, int64_t> force{};  // by op name
 };
-// Process-wide, for programs compiled from then on. Throws Error (kInvalidArgument) for numbers
-// below 1.
-KEEL_API void set_block_dim_options(BlockDimOptions options);
-KEEL_API BlockDimOptions block_dim_options();
 
 // What became of one node.
 struct Launch {
