@@ -177,7 +177,7 @@ void require_flow(const InferContext& c, const Graph& graph, const FusedBody& pa
       if (read == Part::kPrologue && own != Part::kPrologue && own != Part::kAnchor) {
         c.fail("body", "a prologue that the anchor alone reads", reader());
       }
-      if (own == Part::kRows && v.node().op_name() == "constant") {
+      if (own == Part::kRows && v.node().is(OpRole::kConstant)) {
         c.fail("body", "row-wise ops that read no constants of the body", reader());
       }
     }
@@ -252,6 +252,7 @@ void register_control(OpTable& table) {
        .infer = infer_while,
        .gradient = gradient_of_while,
        .traits = kControl,
+       .role = OpRole::kWhile,
        .sample = sample_while});
   table.add({.name = "cond",
              .summary = "the outputs of one of two bodies, chosen by a bool scalar",
@@ -261,13 +262,15 @@ void register_control(OpTable& table) {
              .infer = infer_cond,
              .gradient = gradient_of_cond,
              .traits = kControl,
+             .role = OpRole::kCond,
              .sample = sample_cond});
   table.add({.name = "gradient",
              .summary = "d y / d x for each x; expanded when the graph is specialised",
              .input_names = {"y", "x"},
              .variadic = true,
              .infer = infer_gradient,
-             .traits = kControl});
+             .traits = kControl,
+             .role = OpRole::kGradient});
   table.add({.name = "fused",
              .summary = "a sub-graph computed in one pass: element-wise ops, alone or around one "
                         "product or reduction",
@@ -275,7 +278,8 @@ void register_control(OpTable& table) {
              .variadic = true,
              .bodies = 1,
              .infer = infer_fused,
-             .traits = kControl});
+             .traits = kControl,
+             .role = OpRole::kFused});
   table.add({.name = "step_end",
              .summary = "with is_step_boundary: where a step ends; its input true ends the launch",
              .input_names = {"stop"},
@@ -283,12 +287,14 @@ void register_control(OpTable& table) {
              .attributes = &attributes_schema<StepEndAttributes>(),
              .infer = infer_step_end,
              .not_differentiable = "it has no value",
-             .traits = kEffect});
+             .traits = kEffect,
+             .role = OpRole::kStepEnd});
   table.add({.name = "sunk_loop",
              .summary = "runs a step graph as often as the launch says",
              .bodies = 1,
              .infer = infer_sunk_loop,
-             .traits = kControl | kEffect});
+             .traits = kControl | kEffect,
+             .role = OpRole::kSunkLoop});
 }
 
 }  // namespace keel

@@ -286,7 +286,7 @@ void Graph::require_within_reach(const Value& value, const std::string& op,
   for (const Graph* g = this; g != nullptr; g = g->parent_) {
     if (g == value.graph_) return;
   }
-  const bool state = value.node().op_name() == "state";
+  const bool state = value.node().is(OpRole::kState);
   refuse(whereabouts(value),
          std::string("build both in one graph; results of a body leave it only as its outputs") +
              (state ? "; a function of a pipeline takes constants instead of states" : ""));
@@ -429,7 +429,7 @@ Value Graph::find_state(std::string_view name) const {
 }
 
 const std::string& name_of(const Node& node) {
-  if (node.op_name() == "state") return node.as<StateAttributes>().name;
+  if (node.is(OpRole::kState)) return node.as<StateAttributes>().name;
   return node.as<InputAttributes>().name;
 }
 

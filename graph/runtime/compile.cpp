@@ -137,7 +137,7 @@ std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queu
                    .output());
   }
   for (const Node& node : step.nodes()) {
-    if (node.op_name() != "input") cloner.clone(node);
+    if (!node.is(OpRole::kInput)) cloner.clone(node);
   }
   cloner.finish();
   return result;
@@ -148,7 +148,7 @@ std::unique_ptr<Graph> feed_fields(const Graph& step, const std::vector<FieldSpe
   auto result = std::make_unique<Graph>(step.ops());
   Cloner cloner(step, *result);
   for (const Node& node : step.nodes()) {
-    if (node.op_name() != "dequeue") {
+    if (!node.is(OpRole::kDequeue)) {
       cloner.clone(node);
       continue;
     }
@@ -161,9 +161,9 @@ std::unique_ptr<Graph> feed_fields(const Graph& step, const std::vector<FieldSpe
   return result;
 }
 
-const Node* find_op(const Graph& graph, const char* op) {
+const Node* find_role(const Graph& graph, OpRole role) {
   for (const Node& node : graph.nodes()) {
-    if (node.op_name() == op) return &node;
+    if (node.is(role)) return &node;
   }
   return nullptr;
 }
@@ -217,20 +217,20 @@ class Compiler {
 
   // Null, and the reason in `placement`, where the backend declines.
   std::unique_ptr<Graph> sunk(LoopPlacement& placement) {
-    const auto declined = [&](const Graph& graph, const char* op) {
-      const Node* node = find_op(graph, op);
+    const auto declined = [&](const Graph& graph, OpRole role) {
+      const Node* node = find_role(graph, role);
       const Support support = node == nullptr ? Support{true, ""} : supports_(*node);
       if (support.supported) return false;
       placement.kind = LoopKind::kHost;
-      placement.reason = device_.backend().name() + " does not run " + op +
+      placement.reason = device_.backend().name() + " does not run " + node->op_name() +
                          (support.reason.empty() ? "" : ": " + support.reason);
       return true;
     };
     auto graph = fed_step();
-    if (declined(*graph, "dequeue")) return nullptr;
+    if (declined(*graph, OpRole::kDequeue)) return nullptr;
     graph = make_sunk_loop(std::shared_ptr<Graph>(optimise(std::move(graph))));
     passed(*graph, "make_sunk_loop");
-    if (declined(*graph, "sunk_loop")) return nullptr;
+    if (declined(*graph, OpRole::kSunkLoop)) return nullptr;
     return graph;
   }
 

@@ -16,7 +16,7 @@ const Node& input_node(const Graph& graph, const Value& value, const char* op,
                        const std::string& argument, CallSite site) {
   graph.require_own(value, op, argument, site, "the session's graph");
   const Node& node = value.node();
-  if (node.op_name() == "input") return node;
+  if (node.is(OpRole::kInput)) return node;
   throw Error({.op = op,
                .argument = argument,
                .expected = "an input of the session's graph",
@@ -103,7 +103,7 @@ class FeedTable {
 StateStore::Home& home_of(SessionState& state, const Value& value, const char* op, CallSite site) {
   state.store.add_states(*state.graph);
   state.graph->require_own(value, op, "state", site, "the session's graph");
-  if (value.node().op_name() != "state") {
+  if (!value.node().is(OpRole::kState)) {
     throw Error({.op = op,
                  .argument = "state",
                  .expected = "a state of the session's graph",

@@ -345,7 +345,7 @@ void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
   for (const Node* row : fused.rows()) {
     for (const Value& v : row->inputs()) {
       const bool is_column = v.shape().rank() + 1 == row->input(0).shape().rank();
-      if (is_column && v.node().op_name() == "input" && inputs.insert(v).second) {
+      if (is_column && v.node().is(OpRole::kInput) && inputs.insert(v).second) {
         work.row_bytes_in += size_in_bytes(v.dtype());
       }
     }
