@@ -467,6 +467,9 @@ class Lowering {
       list_.tasks[choose].target = static_cast<uint32_t>(list_.tasks.size());
     }
     list_.tasks[leave].target = static_cast<uint32_t>(list_.tasks.size());
+    // What waits in one branch is passed only behind both.
+    if (last_wait_ > static_cast<int64_t>(choose))
+      last_wait_ = static_cast<int64_t>(list_.tasks.size()) - 1;
     for (size_t i = 0; i < results.size(); ++i) put(node.output(i), results[i]);
     // Values made before the choice must outlive both branches whichever runs.
     keep_alive_through(static_cast<int64_t>(choose), static_cast<int64_t>(list_.tasks.size()) - 1);

@@ -41,6 +41,7 @@ class KEEL_API Walker {
   void require_trips_left(const Task& task) const;
   bool jumps(const Task& task, LaunchArgs& args);
   bool run_kernel(const Task& task, const LaunchArgs& args);
+  bool keeps_element(LaunchArgs& args);
   bool dequeue(const Task& task, LaunchArgs& args);
   uint32_t take_step_status();
   bool push_metrics(const Task& task, LaunchArgs& args);
@@ -56,6 +57,7 @@ class KEEL_API Walker {
   // By state: the task that writes its next value over the current one; none: beyond all tasks.
   std::vector<size_t> overwritten_by_;
   size_t step_done_at_;
+  bool takes_elements_;
   Cursor cursor_;    // of the element in the slot
   LoopParty party_;  // of the launch
   std::shared_ptr<std::atomic<uint32_t>> sticky_status_;

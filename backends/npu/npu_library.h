@@ -33,9 +33,6 @@ class NpuLibrary final : public KernelLibrary {
   Launches take_launches() { return std::move(launches_); }
 
  private:
-  KernelPlan choose_kernel(const AnchoredNode& anchored, const StateLayouts& layouts) const;
-  // Whether the kernel's f16 results have to be looked at once it has run.
-  bool needs_saturation(const AnchoredNode& anchored) const;
   KernelPlan price(KernelPlan plan, std::shared_ptr<const Launch> launch) const;
 
   std::shared_ptr<const Preset> preset_;

@@ -137,19 +137,21 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, Source source,
 }
 
 void Loop::State::note_float_status(LoopReport& report) {
-  const auto& status = report.float_status;
-  const auto raised = std::find_if(status.begin(), status.end(), [](uint32_t s) { return s != 0; });
-  if (raised == status.end()) return;
-  report.float_status_step = report.first_step + (raised - status.begin());
-  if ((*raised | warned_of) == warned_of) return;
-  warned_of |= *raised;
-  log_warn("loop on " + session->device.name() + ", step " +
-           std::to_string(*report.float_status_step) + ": " + describe_float_status(*raised));
+  for (size_t i = 0; i < report.float_status.size(); ++i) {
+    const uint32_t raised = report.float_status[i];
+    if (raised == 0) continue;
+    const int64_t step = report.first_step + static_cast<int64_t>(i);
+    if (!report.float_status_step) report.float_status_step = step;
+    const uint32_t fresh = raised & ~warned_of;
+    if (fresh == 0) continue;
+    warned_of |= fresh;
+    log_warn("loop on " + session->device.name() + ", step " + std::to_string(step) + ": " +
+             describe_float_status(fresh));
+  }
 }
 
-LoopReport Loop::State::blank_report(int64_t first_step, int64_t steps) const {
+LoopReport Loop::State::blank_report(int64_t steps) const {
   LoopReport report = blank;
-  report.first_step = first_step;
   const auto rows = static_cast<size_t>(std::min(steps, kMostReserved));
   report.series_.resize(row.values.size());
   for (auto& series : report.series_) series.reserve(rows);
@@ -170,6 +172,7 @@ void Loop::State::complete(LoopReport& report, const Outcome& outcome) {
   report.step_given_up = done.step_given_up;
   if (queue != nullptr) report.elements_ahead = elements_ahead(*queue);
   report.stopped = outcome.stopped || done.stopped;
+  report.verdict = done.verdict;
   report.left_with_others = done.left_with_others;
   if (done.stopped) report.stop_step = report.first_step + done.steps - 1;
   report.cursor = done.cursor;
@@ -205,8 +208,9 @@ const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
   return queue;
 }
 
-LaunchArgs& Loop::State::prepare(CallSite site) {
+LaunchArgs& Loop::State::prepare(int64_t steps, LoopReport& report, CallSite site) {
   try {
+    report = blank_report(steps);
     current_queue(site);
     return executable->bind(session->store, session->cache.scratch(*executable, session->store));
   } catch (...) {
@@ -285,8 +289,9 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   const SessionGuard guard(session, "Loop::run", site);
   s.failed = LoopReport();
   const auto begin = Clock::now();
-  LaunchArgs& args = s.prepare(site);
-  LoopReport report = s.blank_report(args.first_step, steps);
+  LoopReport report;
+  LaunchArgs& args = s.prepare(steps, report, site);
+  report.first_step = args.first_step;
   const StopScope scope(session, &s, &s.requested);
   const int64_t synchronised = session.stream->synchronisations();
   Outcome outcome;

@@ -136,6 +136,34 @@ TEST_CASE("a step that saturates says so itself and no step before or after it")
   npu::clear_float_status(device("npu"));
 }
 
+TEST_CASE("each kind of status is warned of once also where one launch raises several") {
+  npu::clear_float_status(device("npu"));
+  {
+    const Warnings warnings;
+    Graph g;
+    const Value x = g.input("x", f32, {1, 2});
+    const Value twice = sum(cast(cast(x, f16) * 2.0, f32)) + sum(x) * 0.0f;
+    Session session(g, device("npu"), {.device_options = npu::options("ascend910")});
+    // 2 * 40000 is beyond f16; 0 times infinity is no number.
+    auto feeder = std::make_shared<testing::NumberFeeder>(
+        device("npu"), testing::halving_element(), [](int64_t i, const std::vector<void*>& fields) {
+          auto* values = static_cast<float*>(fields[0]);
+          values[0] = i == 2 ? 40000.0f : 1.0f;
+          values[1] = i == 5 ? INFINITY : 1.0f;
+          return true;
+        });
+    feeder->open({});
+    Loop loop = session.sink({twice}, feeder);
+    for (int launch = 0; launch < 2; ++launch) {
+      const LoopReport report = loop.run(8);
+      if (launch == 0) CHECK(report.float_status_step == 3);
+    }
+    CHECK(warnings.about("step 3: f16 results were stopped at +-65504") == 1);
+    CHECK(warnings.about("step 6: fetched numbers were infinite or NaN") == 1);
+  }
+  npu::clear_float_status(device("npu"));
+}
+
 TEST_SUITE_END();
 
 }  // namespace keel

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/graph/ir/text.h"
+#include "keel/graph/runtime/safetensors.h"
 #include "keel/graph/runtime/trainer.h"
 #include "keel/keel.h"
 
@@ -210,6 +211,40 @@ TEST_CASE("the count of updates begins at the steps done before any could be ski
   CHECK(session.updates_applied() == 4);
 }
 
+TEST_CASE("a training that skips nothing saves no count whatever its optimizer") {
+  const TempFolder folder;
+  const std::string path = folder.file("states");
+  Regression scheduled(false, sgd(step_decay(0.1, 3, 0.5)));
+  Session session(scheduled.graph, device("cpu"));
+  session.sink(scheduled.update, {scheduled.loss}, rows(device("cpu"), true)).run(4);
+  session.save(path);
+  CHECK(!read_safetensors(path).tensors.contains(kUpdatesState));
+  // So the weights load where the rate is constant, and the hash is that of the same states.
+  Regression constant(false, sgd(0.1));
+  Session other(constant.graph, device("cpu"));
+  other.load(path);
+  CHECK(other.updates_applied() == 4);
+  CHECK(other.state_sha256() == session.state_sha256());
+
+  Regression guarded(true, sgd(step_decay(0.1, 3, 0.5)));
+  Session skipping(guarded.graph, device("cpu"));
+  skipping.sink(guarded.update, {guarded.loss}, rows(device("cpu"), false)).run(9);
+  REQUIRE(skipping.updates_applied() < 9);
+  skipping.save(path);
+  CHECK(contains(error_of([&] { other.load(path); }), "'keel/updates' is not in the graph"));
+  Safetensors file = read_safetensors(path);
+  for (const int64_t wrong : {int64_t{-5}, int64_t{10}, std::numeric_limits<int64_t>::max()}) {
+    CAPTURE(wrong);
+    file.tensors[kUpdatesState] = Tensor::scalar<int64_t>(wrong);
+    write_safetensors(folder.file("wrong"), file.tensors, {{"step", "9"}});
+    const std::string before = skipping.state_sha256();
+    const std::string error = error_of([&] { skipping.load(folder.file("wrong")); });
+    CHECK(contains(error, "keel/updates"));
+    CHECK(contains(error, std::to_string(wrong)));
+    CHECK(skipping.state_sha256() == before);
+  }
+}
+
 TEST_CASE("an update that may be skipped is part of a graph's own step and of its text") {
   Regression m(true, adam(0.1));
   m.graph.prepare_loop(m.update, {m.loss});
@@ -241,7 +276,8 @@ TEST_CASE("a predicate that always holds changes no bit of a training") {
       if (guarded) update = apply_if(less(loss, kInfinity), update);
       Session session(g, device(name));
       Tensor images(f32, {16, 24}), labels(i64, {16});
-      for (int64_t i = 0; i < images.num_elements(); ++i) images.set(i, static_cast<double>(i * 7 % 31) / 31);
+      for (int64_t i = 0; i < images.num_elements(); ++i)
+        images.set(i, static_cast<double>(i * 7 % 31) / 31);
       for (int64_t i = 0; i < 16; ++i) labels.set(i, static_cast<double>(i % 10));
       for (int i = 0; i < 5; ++i) session.run(update, {loss}, {{x, images}, {y, labels}});
       if (!guarded)

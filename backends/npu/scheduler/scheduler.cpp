@@ -197,20 +197,21 @@ void advise_vector(const Preset& preset, const Node& node, const Split& split, L
 
 }  // namespace
 
-Support pays(const Preset& preset, const AnchoredNode& fused) {
+Support pays(const Preset& preset, const AnchoredNode& fused, const KernelRow& row) {
+  if (row.apart == nullptr) return {true, ""};
   const auto total_ns = [&](const std::vector<Split>& splits) {
     return choose_vector(preset, splits, preset.vector_cores).price.total_ns;
   };
-  const int64_t together = total_ns(work_of(preset, fused).splits);
-  int64_t apart = 0;
+  const int64_t together = total_ns(row.work({preset, fused, {}}).splits);
+  int64_t separate = 0;
   for (size_t part = 0; part < 3; ++part) {
-    const std::vector<Split> splits = apart_of(preset, fused, part);
-    if (!splits.empty()) apart += total_ns(splits);
+    const std::vector<Split> splits = row.apart(preset, fused, part);
+    if (!splits.empty()) separate += total_ns(splits);
   }
-  if (together <= apart) return {true, ""};
+  if (together <= separate) return {true, ""};
   return {false, fmt::format("{} would take {} ns for it, and {} apart: too few cores can share "
                              "the reduction",
-                             preset.name, together, apart)};
+                             preset.name, together, separate)};
 }
 
 Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockDimOptions& options,

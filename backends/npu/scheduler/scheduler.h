@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "keel/backends/npu/cost/price.h"
-#include "keel/backends/npu/scheduler/work.h"
+#include "keel/backends/npu/cost/work.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/core/base/export.h"
 #include "keel/core/device/backend.h"
 
@@ -54,9 +55,10 @@ Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int
                      bool forced = false);
 Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, bool forced = false);
 
-// Whether the device takes a fused reduction in no more time than its parts one after the other: a
-// reduction that few cores can share would keep what is computed before it from the others.
-Support pays(const Preset& preset, const AnchoredNode& fused);
+// Whether the device takes a fused node of the row in no more time than its parts one after the
+// other: a reduction that few cores can share would keep what is computed before it from the
+// others.
+Support pays(const Preset& preset, const AnchoredNode& fused, const KernelRow& row);
 
 // Throws Error naming the buffer and its size where the tiling asks for more than the preset has.
 void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype);

@@ -173,7 +173,7 @@ class TrainRun {
   void note_non_finite(int64_t step, double loss) {
     if (outcome_.first_non_finite_step) return;
     outcome_.first_non_finite_step = step;
-    notices_.warn(fmt::format("step {}: the loss is {}; a smaller --lr may help", step,
+    notices_.keep(fmt::format("step {}: the loss is {}; a smaller --lr may help", step,
                               name_of_non_finite(loss)));
   }
 
