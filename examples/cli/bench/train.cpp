@@ -194,7 +194,7 @@ class TrainBench {
       for (const int64_t size : flags_.loop_sizes) {
         const auto us = step_device_us(trainee->program(), size);
         if (!us) continue;
-        json_["npu_preset"] = trainee->program().info().modelled_device;
+        json_["npu_preset"] = trainee->program().modelled_device;
         keel::Json entry = names_of(work);
         entry.erase("threads");
         entry["loop_size"] = size;
