@@ -7,7 +7,7 @@
 #include "keel/backends/common/worker_stream.h"
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
-#include "keel/backends/npu/presets/preset.h"
+#include "keel/backends/npu/options.h"
 
 #include "ops_for_tests.h"
 
