@@ -37,8 +37,11 @@ struct Party {
         },
         DeviceQueueOptions{.depth = 2});
     feeder->open({});
-    loop.emplace(session.sink(update, {count}, feeder,
-                              {.stop_when = equal(next, last), .agreement = std::move(agreement)}));
+    loop.emplace(session.sink({.update = update,
+                               .fetches = {count},
+                               .source = feeder,
+                               .stop_when = equal(next, last),
+                               .agreement = std::move(agreement)}));
   }
   Graph graph;
   Value number = graph.input("number", i64, {});
@@ -198,7 +201,10 @@ TEST_CASE("agreement: a party that waits for data hears of another one's failure
       const auto feeder = std::make_shared<NumberFeeder>(
           device, ElementSpec{{{"number", {i64, {}}}}}, std::move(fill));
       feeder->open({});
-      return party.session.sink(party.update, {party.count}, feeder, {.agreement = agreement});
+      return party.session.sink({.update = party.update,
+                                 .fetches = {party.count},
+                                 .source = feeder,
+                                 .agreement = agreement});
     };
     Party a(on, nullptr, 0), b(there, nullptr, 0);
     Loop waiting = fed_by(
@@ -226,8 +232,10 @@ TEST_CASE("agreement: trainers stop together") {
   Party a(device("cpu"), nullptr, 1000), b(device("cpu"), nullptr, 1000);
   const auto fit = [&](Party& party, const std::shared_ptr<LoopAgreement>& agreement,
                        int64_t stop) {
-    Trainer trainer(party.session, party.update, {party.count}, party.feeder,
-                    {.agreement = agreement});
+    Trainer trainer(party.session, {.update = party.update,
+                                    .fetches = {party.count},
+                                    .source = party.feeder,
+                                    .agreement = agreement});
     return trainer.fit(
         {.steps = 50, .loop_size = 5, .every_n_steps = {{10, [stop](int64_t step) {
                                                            return step == stop

@@ -389,7 +389,7 @@ Run run_step() {
     run.bits.resize(begin + static_cast<size_t>(t.num_elements()));
     std::memcpy(run.bits.data() + begin, t.raw(), t.num_bytes());
   }
-  Loop loop = session.sink(Update{{{w, w * 0.5f}}}, {});
+  Loop loop = session.sink({.update = Update{{{w, w * 0.5f}}}});
   run.step_ns = loop.run(1).step_device_ns.value_or(0);
   return run;
 }

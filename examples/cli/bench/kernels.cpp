@@ -24,7 +24,7 @@ class KernelRun {
     keel::set_compute_threads(threads);
     const keel::Value result = kernel.build(graph_);
     session_.emplace(graph_, keel::device(backend + ":0"));
-    loop_.emplace(session_->sink(keel::Update{}, {result}));
+    loop_.emplace(session_->sink({.fetches = {result}}));
     step_seconds_ = run(1);
   }
 
