@@ -39,7 +39,7 @@ std::string described(const Value& value) {
   const Node& node = value.node();
   const std::string& op = node.op_name();
   if (op == "state" || op == "input") return op + " '" + name_of(node) + "'";
-  return "the result of " + op;
+  return "the result of " + display_name(node);
 }
 
 std::string made_at(const Value& value) {
