@@ -21,8 +21,10 @@ Run train(const std::string& backend, const keel::LabelledImages& images) {
   const auto update = keel::sgd(0.5).minimize(model.loss);
   keel::Session session(g, keel::device(backend));
   const auto batches = keel::Dataset::from_images(images).shuffle(0).batch(100);
-  auto loop = session.sink(update, {model.loss},
-                           keel::feed(batches, session.spec({model.image, model.label})));
+  auto loop =
+      session.sink({.update = update,
+                    .fetches = {model.loss},
+                    .source = keel::feed(batches, session.spec({model.image, model.label}))});
   const auto losses = loop.run(10)[model.loss];
   return {losses, session.state_sha256()};
 }

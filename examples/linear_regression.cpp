@@ -25,7 +25,8 @@ int main() {
   keel::Session session(g, keel::device("npu"));
   const auto points =
       keel::Dataset::from_tensors({{"x", xs}, {"y", ys}}).shuffle(0).batch(50).repeat();
-  auto loop = session.sink(train, {loss}, keel::feed(points, session.spec({x, y})));
+  auto loop = session.sink(
+      {.update = train, .fetches = {loss}, .source = keel::feed(points, session.spec({x, y}))});
   const auto report = loop.run(400, {.on_step = [](int64_t step, std::span<const double> values) {
                                  if (step % 100 == 0)
                                    std::cout << "step " << step << "  loss " << values[0] << "\n";

@@ -268,7 +268,7 @@ class Lowering {
     std::vector<DType> outputs;
     for (const Type& t : node.types()) outputs.push_back(t.dtype);
     emit_kernel(std::move(plan), arguments,
-                {.name = "%" + std::to_string(node.id()),
+                {.name = display_name(node),
                  .op = op_text(node),
                  .types = types_text(node),
                  .site = node.site(),

@@ -21,8 +21,7 @@ void name_peak(const std::vector<LifeSpan>& spans, TaskList& list) {
   const auto peak =
       static_cast<size_t>(std::max_element(change.begin(), change.end() - 1) - change.begin());
   const TaskInfo& info = list.infos[peak];
-  list.info.scratch_peak =
-      "task " + std::to_string(peak) + " (" + (info.op.empty() ? info.name : info.op) + ")";
+  list.info.scratch_peak = "task " + std::to_string(peak) + " (" + info.name + ")";
   list.info.scratch_peak_site = info.site;
 }
 

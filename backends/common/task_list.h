@@ -60,8 +60,8 @@ struct Task {
 
 // What people read about a task; never touched while it runs.
 struct TaskInfo {
-  std::string name;  // "%7" of the compiled graph, or what the control task is for
-  std::string op;
+  std::string name;   // display_name of its node, or what the control task is for
+  std::string op;     // op_text of its node; empty for control tasks
   std::string types;  // inputs -> outputs
   CallSite site;
   int block_dim = 1;

@@ -7,11 +7,13 @@ namespace keel {
 
 std::string op_text(const Node& node) {
   if (!is_fused_node(node)) return node.op_name();
-  std::string text;
-  for (const Node& inner : node.bodies()[0]->nodes()) {
-    if (!inner.has(kSource | kView)) text += (text.empty() ? "" : "+") + inner.op_name();
-  }
-  return "fused(" + text + ")";
+  const FusedBody parts(*node.bodies()[0]);
+  return parts.anchor == nullptr ? "elementwise" : parts.anchor->op_name();
+}
+
+std::string title_of(const TaskInfo& info) {
+  const bool says_op = info.op.empty() || info.name.find(info.op) != std::string::npos;
+  return says_op ? info.name : info.name + " = " + info.op;
 }
 
 std::string types_text(const Node& node) {
@@ -27,8 +29,7 @@ std::string describe(const TaskList& list) {
   for (size_t i = 0; i < list.tasks.size(); ++i) {
     const Task& task = list.tasks[i];
     const TaskInfo& info = list.infos[i];
-    text += std::to_string(i) + "  " + name_of(task.kind) + "  " + printable(info.name);
-    if (!info.op.empty()) text += " = " + info.op;
+    text += std::to_string(i) + "  " + name_of(task.kind) + "  " + printable(title_of(info));
     if (!info.types.empty()) text += "  " + info.types;
     if (task.kernel != nullptr) text += "  block_dim " + std::to_string(info.block_dim);
     if (!info.reason.empty()) text += "  [" + info.reason + "]";

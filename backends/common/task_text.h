@@ -8,8 +8,10 @@
 
 namespace keel {
 
-// "matmul", or "fused(cast+div+matmul)".
+// "matmul": the op, of a fused node that of its anchor; "elementwise" where it has none.
 std::string op_text(const Node& node);
+// "hidden1/matmul + add + relu"; "loss = mean", the op behind a name that does not hold it.
+std::string title_of(const TaskInfo& info);
 // "f32[3, 4], f32[4, 2] -> f32[3, 2]"
 std::string types_text(const Node& node);
 // One task a line.

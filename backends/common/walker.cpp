@@ -384,8 +384,7 @@ std::exception_ptr Walker::describe_error(const std::exception_ptr& error, size_
   const TaskInfo* info = task < list_.infos.size() ? &list_.infos[task] : nullptr;
   std::string where = "step " + std::to_string(args.first_step + args.report.steps);
   if (info != nullptr) {
-    where +=
-        ", task " + std::to_string(task) + " (" + (info->op.empty() ? info->name : info->op) + ")";
+    where += ", task " + std::to_string(task) + " (" + info->name + ")";
   }
   try {
     std::rethrow_exception(error);

@@ -24,7 +24,7 @@ void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value 
       {{"image", {keel::u8, {target.batch, 784}}}, {"label", {keel::u8, {target.batch}}}}};
   const auto queue = std::make_shared<keel::DeviceQueue>(
       session.device(), std::move(element), keel::DeviceQueueOptions{.name = "train", .depth = 1});
-  const keel::Loop loop = session.sink(update, {loss}, queue);
+  const keel::Loop loop = session.sink({.update = update, .fetches = {loss}, .source = queue});
   const keel::CompileReport& report = loop.compile_report();
   std::cout << loop.describe() << "loop: " << keel::name_of(loop.kind());
   if (!loop.placement().reason.empty()) std::cout << " (" << loop.placement().reason << ")";

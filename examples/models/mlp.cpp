@@ -8,7 +8,7 @@ Classifier build_mlp(keel::Graph& graph, keel::DType image) {
   const auto h1 = relu(keel::dense(x, 512, {.name = "hidden1", .weights = keel::he_uniform}));
   const auto h2 = relu(keel::dense(h1, 512, {.name = "hidden2", .weights = keel::he_uniform}));
   model.logits = keel::dense(h2, 10, {.name = "logits"});
-  model.loss = mean(softmax_cross_entropy(model.logits, model.label));
+  model.loss = named(mean(softmax_cross_entropy(model.logits, model.label)), "loss");
   return model;
 }
 

@@ -8,7 +8,7 @@ Classifier build_softmax(keel::Graph& graph, keel::DType image) {
   const auto w = graph.state("w", keel::zeros({784, 10}));
   const auto b = graph.state("b", keel::zeros({10}));
   model.logits = matmul(x, w) + b;
-  model.loss = mean(softmax_cross_entropy(model.logits, model.label));
+  model.loss = named(mean(softmax_cross_entropy(model.logits, model.label)), "loss");
   return model;
 }
 

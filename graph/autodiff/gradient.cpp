@@ -8,6 +8,7 @@
 #include "keel/graph/autodiff/flow.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
+#include "keel/graph/ir/scopes.h"
 
 namespace keel {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 [[noreturn]] void no_gradient(const Node& node, const std::string& why, const std::string& fix,
                               CallSite site) {
   throw Error({.op = "gradient",
-               .argument = node.op_name() + " at " + to_string(node.site()),
+               .argument = full_name(node) + " at " + to_string(node.site()),
                .message = why,
                .fix = fix,
                .site = site});
@@ -74,6 +75,21 @@ void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite
     }
   }
 }
+
+// The labels of what differentiates nodes: their own inside a scope "gradient". Neighbours mostly
+// share one.
+class GradientLabels {
+ public:
+  const NodeLabelPtr& of(const Node& node) {
+    NodeLabelPtr label = LabelScope::label_inside(node);
+    if (made_ != nullptr && label == forward_) return made_;
+    forward_ = std::move(label);
+    return made_ = with_outer_scope(forward_, "gradient");
+  }
+
+ private:
+  NodeLabelPtr forward_, made_;
+};
 
 Value zeros_like(Graph& graph, const Type& type, CallSite site) {
   const Value zero = graph.constant(Tensor::full(type.dtype, Shape{}, 0), site);
@@ -139,6 +155,7 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
     return sum;
   };
   for (size_t i = 0; i < ys.size(); ++i) flow(ys[i], seeds[i]);
+  GradientLabels labels;
   for (uint32_t id = end; id-- > 0;) {
     if (partial[id].empty()) continue;
     const Node& node = graph.node(id);
@@ -148,6 +165,7 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
       if (is_float(node.type().dtype)) check_path(graph, ys, xs, site);
       continue;
     }
+    const LabelScope label(graph, labels.of(node));
     Values outputs;
     Values output_gradients;
     for (size_t i = 0; i < node.types().size(); ++i) {

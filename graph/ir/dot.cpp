@@ -1,6 +1,7 @@
 #include <string>
 
 #include "keel/core/base/printable.h"
+#include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/text.h"
 
 namespace keel {
@@ -70,6 +71,8 @@ class DotWriter {
     std::string text = "%" + std::to_string(node.id()) + " " + node.op_name();
     if (node.is(OpRole::kInput) || node.is(OpRole::kState)) text += " " + name_of(node);
     for (const Type& t : node.types()) text += " " + to_string(t);
+    if (!node.label().scope.empty() || !node.label().name.empty() || is_fused_node(node))
+      text += " " + display_name(node);
     return text;
   }
 

@@ -149,6 +149,13 @@ class KEEL_API Graph {
   // Numbers the random ops of the whole graph tree, from 0 up.
   int64_t next_salt() noexcept;
 
+  // What nodes added to this graph and to bodies in it are labelled with (ir/scopes.h sets it), and
+  // its exchange for another, which returns the old one.
+  const NodeLabelPtr& label() const noexcept;
+  NodeLabelPtr exchange_label(NodeLabelPtr label) noexcept;
+  // Gives a node of this graph another label. For passes; users take named().
+  void relabel(const Node& node, NodeLabelPtr label);
+
   void set_outputs(Values outputs, CallSite site = CallSite::here());
   void add_update(Value state, Value next, CallSite site = CallSite::here());
   // Values that minimize gathers beside the gradients: next values of states
@@ -159,7 +166,7 @@ class KEEL_API Graph {
   // Makes this root graph one that describes its own step and can be sunk later, also when it is
   // frozen: its outputs become `fetches`, its updates `update`, the reserved states are made, and a
   // step_end node marks the boundary. `stop_when`, a bool scalar, may be invalid; where it is true
-  // a launch ends after that step. Session::sink(queue) runs it; how many steps a launch has is
+  // a launch ends after that step. Session::sink runs it; how many steps a launch has is
   // said there. Throws Error for a frozen graph and for one that has a boundary already.
   void prepare_loop(const Update& update, const Values& fetches, Value stop_when = {},
                     CallSite site = CallSite::here());
@@ -186,6 +193,12 @@ class KEEL_API Graph {
   // Invalid Value when there is none of that name.
   Value find_input(std::string_view name) const;
   Value find_state(std::string_view name) const;
+  // A value of this graph by the name of its node (full_name of ir/label.h): "w", "encoder/loss",
+  // "hidden1/matmul"; "loss" is the first output, as "loss:0" is, "top:1" the second one. Invalid
+  // where there is none. Throws Error for a name that several have, naming their lines.
+  Value find(std::string_view name, CallSite site = CallSite::here()) const;
+  // The same among names that were given alone: of inputs, states and by named().
+  Value find_named(std::string_view name, CallSite site = CallSite::here()) const;
 
   // Puts the inputs in another order; throws unless `order` holds each of them once.
   void order_inputs(Values order);
@@ -195,6 +208,9 @@ class KEEL_API Graph {
   friend struct GraphTestAccess;  // tests of the verifier build broken graphs
   Value reserved_state(const char* name);
   void require_unfrozen(const std::string& op, CallSite site) const;
+  Graph& root() noexcept;
+  const Graph& root() const noexcept { return const_cast<Graph*>(this)->root(); }
+  Value find_node(std::string_view name, CallSite site) const;
   const Node& insert(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                      std::vector<std::shared_ptr<Graph>> bodies = {});
   bool owns(const Value& value) const noexcept {
@@ -244,6 +260,8 @@ class KEEL_API Graph {
   }
   Names& input_names_ = new_names();
   Names& state_names_ = new_names();
+  NodeLabelPtr label_;                                     // of the root: what new nodes get
+  std::unordered_map<std::string, uint32_t> given_names_;  // full names that named() gave
 };
 
 // The name of an input or state node.

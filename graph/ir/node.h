@@ -1,6 +1,6 @@
 // Node: one op applied to values. Lives in its Graph's arena; immutable once
-// added. Ids grow in topological order: inputs of a node always have smaller
-// ids.
+// added, but for its label, which says nothing of what it computes. Ids grow in
+// topological order: inputs of a node always have smaller ids.
 #ifndef KEEL_GRAPH_IR_NODE_H
 #define KEEL_GRAPH_IR_NODE_H
 
@@ -14,6 +14,7 @@
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/attributes.h"
+#include "keel/graph/ir/label.h"
 #include "keel/graph/ir/op_def.h"
 #include "keel/graph/ir/value.h"
 
@@ -56,6 +57,9 @@ class Node {
   // node's inputs.
   const std::vector<std::shared_ptr<Graph>>& bodies() const noexcept { return bodies_; }
   CallSite site() const noexcept { return site_; }
+  // Its names and scoped attributes (ir/label.h).
+  const NodeLabel& label() const noexcept { return label_ == nullptr ? no_label() : *label_; }
+  const NodeLabelPtr& shared_label() const noexcept { return label_; }
   Value output(size_t i = 0) const { return Value(graph_, id_, static_cast<uint32_t>(i)); }
   bool has(uint32_t trait) const noexcept { return op_->has(trait); }
   bool is(OpRole role) const noexcept { return op_->role == role; }
@@ -64,6 +68,10 @@ class Node {
   friend class Graph;
   friend class Verifier;
   friend struct GraphTestAccess;
+  static const NodeLabel& no_label() noexcept {
+    static const NodeLabel kNone;
+    return kNone;
+  }
   Graph* graph_ = nullptr;
   uint32_t id_ = 0;
   const OpDef* op_ = nullptr;
@@ -72,6 +80,7 @@ class Node {
   NodeList<Type> types_;
   std::vector<std::shared_ptr<Graph>> bodies_;
   CallSite site_;
+  NodeLabelPtr label_;
 };
 
 }  // namespace keel

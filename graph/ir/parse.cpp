@@ -14,6 +14,7 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/graph/ir/lexer.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/passes/verify.h"
 
@@ -293,10 +294,15 @@ class Parser {
     }
     const std::vector<Type> types = this->types();
     const CallSite site = this->site();
+    const Token at = lexer_.peek();
+    NodeLabel label = this->label();
+    if (lexer_.accept("members")) label.members = members();
     const Node* added = nullptr;
     checked(start, [&] {
       added = &graph.add(*op, std::move(inputs), std::move(attributes), site, std::move(bodies));
     });
+    if (!label.members.empty()) require_members(at, *added, label.members.size());
+    if (!label.empty()) graph.relabel(*added, std::make_shared<const NodeLabel>(std::move(label)));
     if (added->types() != types) {
       lexer_.fail_because(start, Error({.op = op->name,
                                         .argument = "types",
@@ -363,6 +369,51 @@ class Parser {
     lexer_.expect(":");
     const auto line = static_cast<int>(values_.positive("a line number"));
     return {intern_file(file), line};
+  }
+
+  // Names for people: the label of a node, but for its members.
+  NodeLabel label() {
+    NodeLabel label;
+    if (lexer_.accept("in")) label.scope = label_text("a scope in quotes");
+    if (lexer_.accept("as")) label.name = label_text("a name in quotes");
+    if (!lexer_.accept("with")) return label;
+    lexer_.expect("{");
+    do {
+      const Token at = lexer_.peek();
+      std::string key = label_text("a key in quotes");
+      if (!label.attributes.empty() && !(label.attributes.back().first < key))
+        lexer_.fail(at, "keys in their order, each once");
+      lexer_.expect("=");
+      label.attributes.emplace_back(std::move(key), label_text("a value in quotes"));
+    } while (lexer_.accept(","));
+    lexer_.expect("}");
+    return label;
+  }
+
+  std::vector<NodeLabelPtr> members() {
+    std::vector<NodeLabelPtr> members;
+    lexer_.expect("[");
+    do {
+      if (lexer_.accept("none"))
+        members.emplace_back();
+      else
+        members.push_back(std::make_shared<const NodeLabel>(label()));
+    } while (lexer_.accept(","));
+    lexer_.expect("]");
+    return members;
+  }
+
+  void require_members(const Token& at, const Node& node, size_t count) const {
+    const size_t nodes = node.bodies().size() == 1 ? node.bodies()[0]->size() : 0;
+    if (nodes != count) {
+      lexer_.fail(at, std::to_string(nodes) + " members, one for each node of the body");
+    }
+  }
+
+  std::string label_text(const char* what) {
+    const Token token = lexer_.expect(TokenKind::kString, what);
+    checked(token, [&] { require_label_text(token.string, "label", what, {}); });
+    return token.string;
   }
 
   Value reference(const Scope& scope) {

@@ -153,7 +153,26 @@ class Printer {
     if (options_.sites && node.site().known()) {
       out_ += " @ " + quoted(node.site().file) + ":" + std::to_string(node.site().line);
     }
+    if (options_.labels && !node.label().empty()) out_ += " " + label_text(node.label());
     out_ += "\n";
+  }
+
+  static std::string label_text(const NodeLabel& label) {
+    std::string text;
+    const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " ") + part; };
+    if (!label.scope.empty()) add("in " + quoted(label.scope));
+    if (!label.name.empty()) add("as " + quoted(label.name));
+    std::string list;
+    for (const auto& [key, value] : label.attributes)
+      list += (list.empty() ? "" : ", ") + quoted(key) + "=" + quoted(value);
+    if (!list.empty()) add("with {" + list + "}");
+    list.clear();
+    for (const NodeLabelPtr& member : label.members) {
+      const bool none = member == nullptr || member->empty();
+      list += (list.empty() ? "" : ", ") + (none ? "none" : label_text(*member));
+    }
+    if (!list.empty()) add("members [" + list + "]");
+    return text;
   }
 
   void attributes(const Node& node) {

@@ -9,12 +9,15 @@
 //       graph { ... }
 //       graph { ... }
 //     ] : i64[], i64[]
+//     %3 = add(%2.1, %1) : i64[] @ "model.cpp":14 in "encoder/0" as "loss" with {"device"="host"}
 //     outputs (%0, %2.1)
 //     updates (%4 <- %5)
 //   }
 //
 // One line a node: its number, op, inputs, the attributes that differ from their defaults, bodies,
-// types ("none" for no output) and call site. %2 is output 0 of node 2, %2.1 output 1; numbers are
+// types ("none" for no output), call site, and label: the scope it was built in, the name that it
+// was given, its scoped attributes, and of a fused node its members, "members [none, in
+// "hidden1"]", one for each node of its body. %2 is output 0 of node 2, %2.1 output 1; numbers are
 // node ids, and a graph sees its own nodes only. Sections that are empty are left out: inputs (only
 // where their order is not that of their nodes), outputs, updates, and attached ("%9: %4 <- %5",
 // see Graph::attach_update). Numbers are the shortest that give the same bits back; a NaN other
@@ -36,6 +39,7 @@ namespace keel {
 
 struct PrintOptions {
   bool sites = true;                 // "@ "model.cpp":12" behind each node
+  bool labels = true;                // scopes, names and scoped attributes
   int64_t max_tensor_elements = -1;  // abbreviates larger constants for people
                                      // (then it does not parse); -1: never
 };

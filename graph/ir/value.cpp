@@ -38,7 +38,8 @@ std::string described(const Value& value) {
   if (!value.valid()) return "an empty Value";
   const Node& node = value.node();
   const bool named = node.is(OpRole::kState) || node.is(OpRole::kInput);
-  return named ? node.op_name() + " '" + name_of(node) + "'" : "the result of " + node.op_name();
+  return named ? node.op_name() + " '" + name_of(node) + "'"
+               : "the result of " + display_name(node);
 }
 
 std::string made_at(const Value& value) {

@@ -29,8 +29,14 @@ const Node& Cloner::clone(const Node& node, std::vector<std::shared_ptr<Graph>> 
 
 const Node& Cloner::clone(const Node& node, Attributes attributes,
                           std::vector<std::shared_ptr<Graph>> bodies) {
-  const Node& copy = to_.add(node.op(), (*this)(node.inputs()), std::move(attributes), node.site(),
-                             std::move(bodies));
+  return clone(node, (*this)(node.inputs()), std::move(attributes), std::move(bodies));
+}
+
+const Node& Cloner::clone(const Node& node, Values inputs, Attributes attributes,
+                          std::vector<std::shared_ptr<Graph>> bodies) {
+  const Node& copy =
+      to_.add(node.op(), std::move(inputs), std::move(attributes), node.site(), std::move(bodies));
+  to_.relabel(copy, node.shared_label());
   for (size_t i = 0; i < copy.types().size(); ++i) map(node.output(i), copy.output(i));
   return copy;
 }

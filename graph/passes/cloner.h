@@ -24,9 +24,12 @@ class Cloner {
   // Copies the node with its inputs mapped; types are inferred anew; bodies are
   // shared. Maps its outputs.
   const Node& clone(const Node& node);
-  // The same with other bodies, and with other attributes.
+  // The same with other bodies, with other attributes, and with inputs of the new graph. Every
+  // copy has the node's line and label.
   const Node& clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies);
   const Node& clone(const Node& node, Attributes attributes,
+                    std::vector<std::shared_ptr<Graph>> bodies);
+  const Node& clone(const Node& node, Values inputs, Attributes attributes,
                     std::vector<std::shared_ptr<Graph>> bodies);
   // Copies the inputs, in the order of the graph's signature.
   void clone_inputs();

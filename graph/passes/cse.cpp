@@ -15,7 +15,7 @@ bool is_mergeable(const Node& node) {
 
 class Merger {
  public:
-  explicit Merger(Cloner& cloner) : cloner_(cloner) {}
+  Merger(Cloner& cloner, Graph& to) : cloner_(cloner), to_(to) {}
 
   void visit(const Node& node) {
     const Values inputs = cloner_(node.inputs());
@@ -24,9 +24,12 @@ class Merger {
     for (auto it = begin; it != end; ++it) {
       const Node& other = *it->second;
       if (&other.op() != &node.op() || other.inputs() != inputs ||
-          !(other.attributes() == node.attributes())) {
+          !(other.attributes() == node.attributes()) ||
+          other.label().attributes != node.label().attributes) {
         continue;
       }
+      if (other.label().name.empty() && !node.label().name.empty())
+        to_.relabel(other, node.shared_label());
       for (size_t i = 0; i < node.types().size(); ++i) {
         cloner_.map(node.output(i), other.output(i));
       }
@@ -43,6 +46,7 @@ class Merger {
   }
 
   Cloner& cloner_;
+  Graph& to_;
   std::unordered_multimap<size_t, const Node*> seen_;  // nodes of the new graph
 };
 
@@ -51,7 +55,7 @@ class Merger {
 std::unique_ptr<Graph> cse(const Graph& graph) {
   auto result = std::make_unique<Graph>(graph.ops());
   Cloner cloner(graph, *result);
-  Merger merger(cloner);
+  Merger merger(cloner, *result);
   cloner.clone_inputs();
   const std::vector<bool> live = live_nodes(graph);
   for (const Node& node : graph.nodes()) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "keel/graph/ir/fused_body.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
 
@@ -12,7 +13,8 @@ namespace {
 constexpr int kMostRounds = 32;
 
 std::string describe(const Node& node, const std::string& reason) {
-  std::string text = node.op_name() + " " + (node.types().empty() ? "" : to_string(node.type()));
+  std::string text =
+      display_name(node) + " " + (node.types().empty() ? "" : to_string(node.type()));
   if (!reason.empty()) text += ": " + reason;
   return text + " (" + to_string(node.site()) + ")";
 }
@@ -69,13 +71,12 @@ class Decomposer {
       bodies.push_back(std::make_shared<Graph>(body->ops()));
       rewrite(*body, *bodies.back());
     }
-    const Node& copy =
-        to.add(node.op(), cloner(node.inputs()), node.attributes(), node.site(), std::move(bodies));
-    for (size_t i = 0; i < copy.types().size(); ++i) cloner.map(node.output(i), copy.output(i));
+    cloner.clone(node, std::move(bodies));
   }
 
   void replace(const Node& node, Cloner& cloner, Graph& to) {
     changed_ = true;
+    const LabelScope label(to, node);
     const Values inputs = cloner(node.inputs());
     const Values outputs = node.op().decompose(
         BuildContext{node.op(), node.attributes(), inputs, {}, {}, node.bodies(), to, node.site()});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/users.h"
@@ -79,6 +80,7 @@ class Folder {
       cloner_.clone(node, std::move(bodies));
       return;
     }
+    const LabelScope label(to_, node);
     Values inputs = cloner_(node.inputs());
     if (evaluate(node, inputs)) return;
     Value same = node.types().size() == 1 ? simplified(node, inputs) : Value();
@@ -87,8 +89,7 @@ class Folder {
       return;
     }
     drop_broadcasts(node, inputs);
-    const Node& copy = to_.add(node.op(), std::move(inputs), node.attributes(), node.site());
-    for (size_t i = 0; i < copy.types().size(); ++i) cloner_.map(node.output(i), copy.output(i));
+    cloner_.clone(node, std::move(inputs), node.attributes(), {});
   }
 
   // ---- constants

@@ -206,6 +206,7 @@ class Fuser {
   void emit_fused(const FusedNode& fused) {
     bring_sources(fused.inputs);
     const Node& node = to_.add(fused_, cloner_(fused.inputs), {}, fused.site, {fused.body});
+    to_.relabel(node, fused.label);
     for (uint32_t i = 0; i < fused.outputs.size(); ++i) {
       cloner_.map(fused.outputs[i], node.output(i));
     }

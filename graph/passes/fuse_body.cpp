@@ -1,7 +1,9 @@
 #include "keel/graph/passes/fuse_body.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/passes/fuse_clusters.h"
@@ -27,6 +29,7 @@ class BodyMaker {
     for (const Value& v : parts.outputs) results.push_back(behind.at(v));
     made_.body->set_outputs(results);
     made_.outputs = parts.outputs;
+    made_.label = label();
     made_.site =
         parts.epilogue.empty() ? parts.anchor->site() : from_.node(parts.epilogue.back()).site();
     return std::move(made_);
@@ -43,7 +46,30 @@ class BodyMaker {
                                                              : input(v));
     }
     const Node& copy = made_.body->add(node.op(), inputs, node.attributes(), node.site());
+    labels_.resize(copy.id());
+    labels_.push_back(node.shared_label());
+    if (const ScopedAttributes& marks = node.label().attributes; !marks.empty())
+      made_.body->relabel(copy, std::make_shared<const NodeLabel>(NodeLabel{{}, {}, marks, {}}));
     for (uint32_t i = 0; i < node.types().size(); ++i) made[node.output(i)] = copy.output(i);
+  }
+
+  // Null where no member has one.
+  NodeLabelPtr label() {
+    labels_.resize(made_.body->size());
+    const auto labelled = [](const NodeLabelPtr& label) { return label != nullptr; };
+    const auto first = std::find_if(labels_.begin(), labels_.end(), labelled);
+    if (first == labels_.end()) return nullptr;
+    NodeLabel all;
+    all.attributes = (*first)->attributes;
+    for (const Node& node : made_.body->nodes()) {
+      if (node.has(kSource)) continue;
+      std::erase_if(all.attributes, [&](const auto& mark) {
+        const std::string* own = scoped_attribute(node, mark.first);
+        return own == nullptr || *own != mark.second;
+      });
+    }
+    all.members = std::move(labels_);
+    return std::make_shared<const NodeLabel>(std::move(all));
   }
 
   Value input(const Value& v) {
@@ -63,6 +89,7 @@ class BodyMaker {
   const Graph& from_;
   FusedNode made_;
   ValueMap inputs_, constants_;
+  std::vector<NodeLabelPtr> labels_;  // by node of the body; null for its sources
 };
 
 }  // namespace

@@ -25,6 +25,7 @@ struct FusedNode {
   Values inputs;   // of the graph, paired with the body's
   Values outputs;  // of the graph, paired with the body's
   CallSite site;
+  NodeLabelPtr label;  // the members' labels, and what these have in common
 };
 
 // Scalar constants are copied into the body, except where the anchor or a row-wise node reads them:

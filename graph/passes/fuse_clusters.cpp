@@ -188,7 +188,9 @@ class ClusterBuilder {
 }  // namespace
 
 std::string described(const Node& node) {
-  return "%" + std::to_string(node.id()) + " (" + node.op_name() + ")";
+  const std::string name = display_name(node);
+  const bool says_which = !node.label().scope.empty() || !node.label().name.empty();
+  return says_which ? name : "%" + std::to_string(node.id()) + " (" + name + ")";
 }
 
 std::string line_of(const Node& node) { return node.site().known() ? to_string(node.site()) : ""; }

@@ -56,8 +56,8 @@ KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
 KEEL_API std::unique_ptr<Graph> cse(const Graph& graph);
 
 // What fuse left apart and why, one line for each edge between an element-wise node, a product or a
-// reduction and its neighbour: "%12 (sum) -> %13 (add): sum is not element-wise (model.cpp:7)".
-// Numbers are those of the graph given.
+// reduction and its neighbour: "loss/sum -> loss/add: sum is not element-wise (model.cpp:7)". Nodes
+// outside of every scope are "%12 (sum)", numbered as in the graph given.
 struct FuseReport {
   std::vector<std::string> lines;
 

@@ -6,6 +6,7 @@
 
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/fused_body.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/graph/passes/cloner.h"
 
 namespace keel {
@@ -80,6 +81,7 @@ class PrecisionPass {
   };
 
   void visit(const Node& node, Copy& copy) {
+    const LabelScope label(copy.to, node);
     if (is_fixed(node)) {
       add(node, all_full(node, copy), node.attributes(), copied_bodies(node), copy);
       return;
@@ -91,8 +93,8 @@ class PrecisionPass {
       add(node, all_full(node, copy), node.attributes(), {}, copy);
     }
     if (report_ == nullptr || !has_f32(node)) return;
-    report_->decisions.push_back(
-        {node.op_name(), node.site(), choice.low ? low_ : f32, choice.rule, copy.inside});
+    report_->decisions.push_back({node.op_name(), full_name(node), node.site(),
+                                  choice.low ? low_ : f32, choice.rule, copy.inside});
   }
 
   // ---- what the table says
@@ -105,7 +107,20 @@ class PrecisionPass {
     return nullptr;
   }
 
+  // Whether the user asked for the dtypes of the graph, whatever the mode.
+  static bool is_kept(const Node& node) {
+    const std::string* asked = scoped_attribute(node, kPrecisionAttribute);
+    if (asked == nullptr) return false;
+    if (*asked == kKeepPrecision) return true;
+    throw Error({.op = full_name(node),
+                 .argument = std::string("attribute ") + kPrecisionAttribute,
+                 .expected = std::string("'") + kKeepPrecision + "'",
+                 .got = "'" + *asked + "'",
+                 .site = node.site()});
+  }
+
   Choice choose(const Node& node, const Copy& copy) const {
+    if (is_kept(node)) return {false, std::string("attribute ") + kPrecisionAttribute + ": keep"};
     const PrecisionRow* row = row_of(node);
     if (row == nullptr) return {false, "no rule: keep"};
     const std::string rule = row->what + ": " + name_of(row->rule);
@@ -141,11 +156,7 @@ class PrecisionPass {
 
   static const Node& add(const Node& node, Values inputs, Attributes attributes,
                          std::vector<std::shared_ptr<Graph>> bodies, Copy& copy) {
-    const Node& made = copy.to.add(node.op(), std::move(inputs), std::move(attributes), node.site(),
-                                   std::move(bodies));
-    for (size_t i = 0; i < made.types().size(); ++i)
-      copy.cloner.map(node.output(i), made.output(i));
-    return made;
+    return copy.cloner.clone(node, std::move(inputs), std::move(attributes), std::move(bodies));
   }
 
   std::vector<std::shared_ptr<Graph>> copied_bodies(const Node& node) {
@@ -190,7 +201,7 @@ class PrecisionPass {
     if (node.has(kSource)) return;
     const Support support = supports_(node);
     if (support.supported) return;
-    throw Error({.op = asked.op_name(),
+    throw Error({.op = full_name(asked),
                  .message = "precision " + mode_.name + " computes it in " +
                             std::string(keel::name_of(low_)) +
                             ", which the backend declines: " + support.reason,
@@ -209,7 +220,7 @@ class PrecisionPass {
 
 std::string to_string(const PrecisionDecision& decision) {
   std::string text = decision.inside.empty() ? "" : decision.inside + ": ";
-  text += decision.op + ": " + name_of(decision.dtype) + " by " + decision.rule;
+  text += decision.name + ": " + name_of(decision.dtype) + " by " + decision.rule;
   return decision.site.known() ? text + ", " + to_string(decision.site) : text;
 }
 

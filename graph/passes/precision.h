@@ -40,6 +40,12 @@ struct PrecisionMode {
 
 inline constexpr const char* kDefaultPrecision = "fp32";
 
+// The scoped attribute (ir/scopes.h) that exempts nodes from every mode, and its only value: they,
+// and their gradients, compute in the graph's dtypes.
+//   const AttributeScope exact(g, kPrecisionAttribute, kKeepPrecision);
+inline constexpr const char* kPrecisionAttribute = "precision";
+inline constexpr const char* kKeepPrecision = "keep";
+
 // All modes, the default first.
 KEEL_API const std::vector<PrecisionMode>& precision_modes();
 KEEL_API std::vector<std::string> precision_names();
@@ -49,12 +55,13 @@ KEEL_API const PrecisionMode& find_precision_mode(const std::string& name);
 // What became of a node that computes in f32 where no mode is chosen.
 struct PrecisionDecision {
   std::string op;
+  std::string name;    // with its scope, "hidden1/matmul"
   CallSite site;       // the user's line
   DType dtype = f32;   // of its f32 operands now
   std::string rule;    // "products: low (f32 sums)": the row that decided, and what it came to
   std::string inside;  // "while_loop body 1" of nodes in bodies; else empty
 };
-// "matmul: bf16 by products: low (f32 sums), model.cpp:12".
+// "hidden1/matmul: bf16 by products: low (f32 sums), model.cpp:12".
 KEEL_API std::string to_string(const PrecisionDecision& decision);
 
 struct PrecisionReport {

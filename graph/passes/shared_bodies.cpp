@@ -23,7 +23,8 @@ bool same_attributes(const Node& a, const Node& b) {
 bool same_node(const Node& a, const Node& b) {
   return &a.op() == &b.op() && same_values(a.inputs(), b.inputs()) && a.types() == b.types() &&
          a.site().file == b.site().file && a.site().line == b.site().line &&
-         same_attributes(a, b) && a.bodies() == b.bodies();
+         same_attributes(a, b) && a.label().attributes == b.label().attributes &&
+         a.bodies() == b.bodies();
 }
 
 bool same_graph(const Graph& a, const Graph& b) {

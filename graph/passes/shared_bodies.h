@@ -17,8 +17,8 @@ class SharedBodies {
  public:
   explicit SharedBodies(const SupportsFunction& supports) : supports_(supports) {}
 
-  // Gives the node the first body that has the same nodes, sites included; its own where that is
-  // new.
+  // Gives the node the first body that has the same nodes, sites and scoped attributes included;
+  // its own where that is new. The node keeps its label, and with it the names of its members.
   void share(FusedNode& node);
   // Shares the node's body, and says what the backend answers to it.
   const Support& ask(FusedNode& node);

@@ -6,6 +6,7 @@
 #include "keel/graph/control/control_gradient.h"
 #include "keel/graph/control/step_boundary.h"
 #include "keel/graph/ir/emit.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
 
@@ -26,6 +27,7 @@ std::vector<Type> body_input_types(const Node& node, const Values& inputs) {
 // enclosing gradients, which come later, see ordinary nodes only.
 void specialise_node(const Node& node, Cloner& cloner, Graph& to) {
   if (node.is(OpRole::kGradient)) {
+    const LabelScope label(to, node);
     const Values inputs = cloner(node.inputs());
     const Value y = inputs[0];
     const Values xs(inputs.begin() + 1, inputs.end());
@@ -50,8 +52,7 @@ void specialise_node(const Node& node, Cloner& cloner, Graph& to) {
   for (const auto& body : node.bodies()) {
     bodies.push_back(specialise_body(*body, body_input_types(node, inputs)));
   }
-  const Node& copy = to.add(node.op(), inputs, node.attributes(), node.site(), std::move(bodies));
-  for (size_t i = 0; i < copy.types().size(); ++i) cloner.map(node.output(i), copy.output(i));
+  cloner.clone(node, inputs, node.attributes(), std::move(bodies));
 }
 
 std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type>& input_types) {
@@ -60,6 +61,7 @@ std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type
   Cloner cloner(body, *result);
   for (size_t i = 0; i < body.inputs().size(); ++i) {
     const Node& node = body.inputs()[i].node();
+    const LabelScope label(*result, node.shared_label());
     cloner.map(node.output(), result->input(name_of(node), input_types.at(i).dtype,
                                             input_types.at(i).shape, node.site()));
   }
@@ -135,6 +137,7 @@ void map_input(const Node& node, const SpecialiseRequest& request, Cloner& clone
                  .got = to_string(got),
                  .fix = "feed what this input takes" + made_at(node.output())});
   }
+  const LabelScope label(to, node.shared_label());
   cloner.map(node.output(), to.input(name, got.dtype, got.shape, node.site()));
 }
 
@@ -151,6 +154,7 @@ void add_updates(const SpecialiseRequest& request, const Cloner& cloner, Graph& 
     }
     to.add_update(cloner(a.state), next);
   }
+  const NameScope scope(to, "keel");
   const auto count = [&](const Value& counter) {
     to.add_update(counter,
                   emit("add", {Operand(counter, CallSite{}), Operand(1, CallSite{})}, CallSite{}));

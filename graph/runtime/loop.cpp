@@ -84,12 +84,22 @@ const Tensor& LoopReport::tensor(Value fetch, CallSite site) const {
 
 // ---- Loop::State
 
-Loop::State::State(std::shared_ptr<SessionState> session_in, Source source,
+namespace {
+
+template <class Alternative>
+Alternative source_as(const LoopSource& source) {
+  const auto* held = std::get_if<Alternative>(&source);
+  return held == nullptr ? nullptr : *held;
+}
+
+}  // namespace
+
+Loop::State::State(std::shared_ptr<SessionState> session_in, const LoopSource& source,
                    const StepDescription& step, CallSite site,
                    std::shared_ptr<LoopAgreement> agreement_in)
     : session(std::move(session_in)),
-      feeder(std::move(source.feeder)),
-      queue(std::move(source.queue)),
+      feeder(source_as<std::shared_ptr<Feeder>>(source)),
+      queue(source_as<std::shared_ptr<DeviceQueue>>(source)),
       agreement(std::move(agreement_in)) {
   const SessionGuard guard(*session, "Session::sink", site);
   require_stop_value(step.stop_when, "sink", site);
@@ -100,9 +110,9 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, Source source,
                  .sunk = true,
                  .queue = {},
                  .stop_when = step.stop_when};
-  if (!source.none && queue == nullptr) {
+  if (!std::holds_alternative<std::monostate>(source) && queue == nullptr) {
     throw Error({.op = "sink",
-                 .argument = "queue",
+                 .argument = "source",
                  .expected = "an open queue",
                  .got = feeder != nullptr ? "a feeder that is not open" : "nothing",
                  .site = site});

@@ -7,22 +7,15 @@
 #include <vector>
 
 #include "keel/core/queue/metrics_queue.h"
-#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/runtime/loop.h"
 #include "keel/graph/runtime/session_state.h"
 
 namespace keel {
 
 struct Loop::State {
-  // Where the elements come from: one of the three.
-  struct Source {
-    std::shared_ptr<Feeder> feeder = {};
-    std::shared_ptr<DeviceQueue> queue = {};
-    bool none = false;
-  };
   // Compiles.
-  State(std::shared_ptr<SessionState> session, Source source, const StepDescription& step,
-        CallSite site, std::shared_ptr<LoopAgreement> agreement = {});
+  State(std::shared_ptr<SessionState> session, const LoopSource& source,
+        const StepDescription& step, CallSite site, std::shared_ptr<LoopAgreement> agreement = {});
 
   // The queue of the next launch: the feeder's current one where there is a feeder. Throws Error
   // where it does not fit the compiled program.

@@ -5,6 +5,7 @@
 #include "keel/core/base/log.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/core/tensor/canonical_nan.h"
+#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/loop_state.h"
 #include "keel/graph/runtime/session_state.h"
@@ -141,6 +142,22 @@ void tell(const CompileReport& report, const Device& device) {
 }
 
 }  // namespace
+
+StepDescription step_of(const Graph& graph, const SinkOptions& options, const char* op,
+                        CallSite site) {
+  if (!options.update.empty() || !options.fetches.empty())
+    return {options.update, options.fetches, options.stop_when};
+  if (options.stop_when.valid()) {
+    throw Error({.op = op,
+                 .argument = "stop_when",
+                 .expected = "an update or fetches beside it",
+                 .got = "neither",
+                 .fix = "a graph that describes its own step is given its stop value by "
+                        "prepare_loop()",
+                 .site = site});
+  }
+  return described_step(graph, op, site);
+}
 
 SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptions& options_in)
     : graph(&graph_in),
@@ -344,72 +361,15 @@ FeedSpec Session::spec(const Values& inputs, CallSite site) const {
   return spec;
 }
 
-Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<DeviceQueue> queue,
-                   SinkOptions options, CallSite site) {
-  static_cast<void>(state("sink", site));
-  return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.queue = std::move(queue)},
-                                            StepDescription{update, fetches, options.stop_when},
-                                            site, options.agreement));
+Loop Session::sink(const SinkOptions& step, CallSite site) {
+  const Graph& graph = *state("sink", site).graph;
+  return Loop(std::make_unique<Loop::State>(state_, step.source, step_of(graph, step, "sink", site),
+                                            site, step.agreement));
 }
 
-Loop Session::sink(const Update& update, const Values& fetches, std::shared_ptr<Feeder> feeder,
-                   SinkOptions options, CallSite site) {
-  static_cast<void>(state("sink", site));
-  return Loop(std::make_unique<Loop::State>(
-      state_, Loop::State::Source{.feeder = std::move(feeder)},
-      StepDescription{update, fetches, options.stop_when}, site, options.agreement));
-}
-
-Loop Session::sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue, SinkOptions options,
-                   CallSite site) {
-  return sink(Update{}, fetches, std::move(queue), options, site);
-}
-
-Loop Session::sink(const Values& fetches, std::shared_ptr<Feeder> feeder, SinkOptions options,
-                   CallSite site) {
-  return sink(Update{}, fetches, std::move(feeder), options, site);
-}
-
-Loop Session::sink(const Update& update, const Values& fetches, SinkOptions options,
-                   CallSite site) {
-  static_cast<void>(state("sink", site));
-  return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.none = true},
-                                            StepDescription{update, fetches, options.stop_when},
-                                            site, options.agreement));
-}
-
-Loop Session::sink(std::shared_ptr<DeviceQueue> queue, CallSite site) {
-  const Graph& step = *state("sink", site).graph;
-  return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.queue = std::move(queue)},
-                                            described_step(step, "sink", site), site));
-}
-
-Loop Session::sink(std::shared_ptr<Feeder> feeder, CallSite site) {
-  const Graph& step = *state("sink", site).graph;
-  return Loop(std::make_unique<Loop::State>(state_,
-                                            Loop::State::Source{.feeder = std::move(feeder)},
-                                            described_step(step, "sink", site), site));
-}
-
-Loop Session::sink(CallSite site) {
-  const Graph& step = *state("sink", site).graph;
-  return Loop(std::make_unique<Loop::State>(state_, Loop::State::Source{.none = true},
-                                            described_step(step, "sink", site), site));
-}
-
-LoopPlacement Session::loop_placement(const Update& update, const Values& fetches,
-                                      std::shared_ptr<DeviceQueue> queue, SinkOptions options,
-                                      CallSite site) {
+LoopPlacement Session::loop_placement(const SinkOptions& step, CallSite site) {
   try {
-    return sink(update, fetches, std::move(queue), options, site).placement();
-  } catch (const Error& error) {
-    return {LoopKind::kNone, error.what(), error.info().site.known() ? error.info().site : site};
-  }
-}
-
-LoopPlacement Session::loop_placement(std::shared_ptr<DeviceQueue> queue, CallSite site) {
-  try {
-    return sink(std::move(queue), site).placement();
+    return sink(step, site).placement();
   } catch (const Error& error) {
     return {LoopKind::kNone, error.what(), error.info().site.known() ? error.info().site : site};
   }

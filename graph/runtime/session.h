@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "keel/core/device/device.h"
@@ -38,7 +39,18 @@ struct SessionOptions {
                                        // NPU_LOOP_SIZE, else 1
 };
 
+// Where a loop's elements come from: nowhere (a step without inputs), a feeder's queue, which is
+// open, or a queue.
+using LoopSource =
+    std::variant<std::monostate, std::shared_ptr<Feeder>, std::shared_ptr<DeviceQueue>>;
+
+// What to sink. Without an update it evaluates; without update and fetches it is the step that the
+// graph itself describes (Graph::prepare_loop), also where that is frozen or came from text: its
+// updates, its outputs as fetches, its boundary's stop value.
 struct SinkOptions {
+  Update update = {};
+  Values fetches = {};
+  LoopSource source = {};
   // A bool scalar of the step: the launch ends after the first step in which it is true, that
   // step's update included, and its report says so; a later launch goes on. Invalid: none.
   Value stop_when = {};
@@ -92,31 +104,11 @@ class KEEL_API Session {
   // The step as the body of a While on the device, its inputs taken from the queue's fields of the
   // same names. Compiles now. A backend that declines to loop gets a loop driven by the host, which
   // says so (Loop::placement, a warning in the log). Throws Error for inputs without a matching
-  // field, naming both, and for a stop_when that is no bool scalar.
-  Loop sink(const Update& update, const Values& fetches, std::shared_ptr<DeviceQueue> queue,
-            SinkOptions options = {}, CallSite site = CallSite::here());
-  Loop sink(const Update& update, const Values& fetches, std::shared_ptr<Feeder> feeder,
-            SinkOptions options = {}, CallSite site = CallSite::here());
-  Loop sink(const Values& fetches, std::shared_ptr<DeviceQueue> queue, SinkOptions options = {},
-            CallSite site = CallSite::here());
-  Loop sink(const Values& fetches, std::shared_ptr<Feeder> feeder, SinkOptions options = {},
-            CallSite site = CallSite::here());
-  // Of a step without inputs.
-  Loop sink(const Update& update, const Values& fetches, SinkOptions options = {},
-            CallSite site = CallSite::here());
-  // The step that the graph itself describes (Graph::prepare_loop), also where it is frozen or came
-  // from text: its updates, its outputs as fetches, its boundary's stop value. Throws Error
-  // NO_STEP_BOUNDARY where no node says where the step ends.
-  Loop sink(std::shared_ptr<DeviceQueue> queue, CallSite site = CallSite::here());
-  Loop sink(std::shared_ptr<Feeder> feeder, CallSite site = CallSite::here());
-  Loop sink(CallSite site = CallSite::here());
-  // Where sink() with these arguments would loop and why, without an Error: kNone with the reason
-  // where it throws one.
-  LoopPlacement loop_placement(const Update& update, const Values& fetches,
-                               std::shared_ptr<DeviceQueue> queue, SinkOptions options = {},
-                               CallSite site = CallSite::here());
-  LoopPlacement loop_placement(std::shared_ptr<DeviceQueue> queue,
-                               CallSite site = CallSite::here());
+  // field, naming both, for a source that is null or not open, for a stop_when that is no bool
+  // scalar, and NO_STEP_BOUNDARY where a graph that is to describe its step does not.
+  Loop sink(const SinkOptions& step = {}, CallSite site = CallSite::here());
+  // Where sink() would loop and why, without an Error: kNone with the reason where it throws one.
+  LoopPlacement loop_placement(const SinkOptions& step = {}, CallSite site = CallSite::here());
 
   // A state's value. Throws Error where a failed step left it invalid.
   Tensor read(Value state, CallSite site = CallSite::here()) const;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/runtime/executable.h"
 #include "keel/graph/runtime/loop_size.h"
 #include "keel/graph/runtime/session.h"
@@ -31,6 +32,11 @@ struct SessionState {
   std::atomic<bool> stop{false};              // what the device looks at during a call
   std::atomic<const void*> running{nullptr};  // the loop whose run() is under way
 };
+
+// The step that the options ask for, or that the graph describes where they name none. Throws Error
+// in the name of `op`.
+StepDescription step_of(const Graph& graph, const SinkOptions& options, const char* op,
+                        CallSite site);
 
 // Held during every call on a session: throws Error where another one is under way, be it of
 // another thread or the one whose callback makes this one. `call` lives as long as the program.

@@ -6,6 +6,7 @@
 
 #include "keel/core/base/checked.h"
 #include "keel/graph/runtime/checkpoint.h"
+#include "keel/graph/runtime/session_state.h"
 
 namespace keel {
 namespace {
@@ -52,27 +53,20 @@ int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
 
 }  // namespace
 
-Trainer::Trainer(Session& session, const Update& update, const Values& fetches,
-                 std::shared_ptr<Feeder> feeder, SinkOptions options, CallSite site)
-    : Trainer(session, StepDescription{update, fetches, options.stop_when}, std::move(feeder),
-              options.agreement, site) {}
-
-Trainer::Trainer(Session& session, std::shared_ptr<Feeder> feeder, CallSite site)
-    : Trainer(session, described_step(session.graph(), "trainer", site), std::move(feeder), nullptr,
-              site) {}
-
-Trainer::Trainer(Session& session, const StepDescription& step, std::shared_ptr<Feeder> feeder,
-                 std::shared_ptr<LoopAgreement> agreement, CallSite site)
-    : session_(session), feeder_(std::move(feeder)), agreement_(std::move(agreement)) {
+Trainer::Trainer(Session& session, SinkOptions step, CallSite site)
+    : session_(session), agreement_(step.agreement) {
+  if (const auto* feeder = std::get_if<std::shared_ptr<Feeder>>(&step.source)) feeder_ = *feeder;
   if (feeder_ == nullptr) {
+    const bool queue = std::holds_alternative<std::shared_ptr<DeviceQueue>>(step.source);
     throw Error({.op = "trainer",
-                 .argument = "feeder",
+                 .argument = "source",
                  .expected = "a feeder",
-                 .got = "nothing",
+                 .got = queue ? "a queue, which cannot be opened at a cursor" : "nothing",
                  .fix = "make one with feed(dataset, session.spec(inputs))",
                  .site = site});
   }
-  if (step.update.empty()) {
+  const StepDescription described = step_of(session.graph(), step, "trainer", site);
+  if (described.update.empty()) {
     throw Error({.op = "trainer",
                  .argument = "update",
                  .expected = "the update that an optimizer's minimize() returns",
@@ -82,10 +76,8 @@ Trainer::Trainer(Session& session, const StepDescription& step, std::shared_ptr<
   }
   if (feeder_->queue() == nullptr) feeder_->open(Cursor{});
   cursor_ = feeder_->opened_at();
-  loop_ = std::make_unique<Loop>(
-      session.sink(step.update, step.fetches, feeder_,
-                   {.stop_when = step.stop_when, .agreement = agreement_}, site));
-  for (const Value& fetch : step.fetches) {
+  loop_ = std::make_unique<Loop>(session.sink(step, site));
+  for (const Value& fetch : described.fetches) {
     if (fetch.shape().rank() == 0) metrics_.push_back(fetch);
   }
 }

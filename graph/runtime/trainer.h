@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "keel/graph/control/step_boundary.h"
 #include "keel/graph/runtime/loop_tuner.h"
 #include "keel/graph/runtime/session.h"
 
@@ -85,13 +84,10 @@ struct TrainReport {
 
 class KEEL_API Trainer {
  public:
-  // Compiles the step; opens the feeder at the beginning where it is not open. Throws what
+  // Sinks the step (Session::sink); its source is a feeder, which is opened at the beginning where
+  // it is not open. Throws Error for another source and for a step without an update, and what
   // Session::sink throws.
-  Trainer(Session& session, const Update& update, const Values& fetches,
-          std::shared_ptr<Feeder> feeder, SinkOptions options = {},
-          CallSite site = CallSite::here());
-  // Of the step that the session's graph describes (Graph::prepare_loop).
-  Trainer(Session& session, std::shared_ptr<Feeder> feeder, CallSite site = CallSite::here());
+  Trainer(Session& session, SinkOptions step, CallSite site = CallSite::here());
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -131,8 +127,6 @@ class KEEL_API Trainer {
   const TrainReport& failed_report() const noexcept { return failed_; }
 
  private:
-  Trainer(Session& session, const StepDescription& step, std::shared_ptr<Feeder> feeder,
-          std::shared_ptr<LoopAgreement> agreement, CallSite site);
   void open(const Cursor& cursor);
   void train(const TrainOptions& options, CallSite site, TrainReport& report);
   bool ends_together(LoopVote own, TrainReport& report);

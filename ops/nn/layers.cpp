@@ -1,8 +1,5 @@
 #include "keel/ops/nn/layers.h"
 
-#include <utility>
-
-#include "keel/graph/ir/graph.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/random.h"
@@ -10,50 +7,113 @@
 namespace keel {
 namespace {
 
-Graph& root_of(Graph& graph) {
-  Graph* root = &graph;
-  while (root->parent() != nullptr) root = root->parent();
-  return *root;
+[[noreturn]] void fail(const std::string& op, const std::string& argument,
+                       const std::string& expected, const std::string& got, CallSite site) {
+  throw Error({.op = op, .argument = argument, .expected = expected, .got = got, .site = site});
 }
 
-std::string free_name(const Graph& graph, const std::string& wanted) {
-  std::string name = wanted;
-  for (int i = 1; graph.find_state(name + "/w").valid(); ++i)
-    name = wanted + "_" + std::to_string(i);
-  return name;
+// "dense encoder.0.query", for messages.
+std::string title(const char* layer, const Scope& scope) {
+  return scope.path().empty() ? layer : std::string(layer) + " " + scope.path();
 }
 
-[[noreturn]] void fail(const std::string& argument, const std::string& expected,
-                       const std::string& got, CallSite site) {
-  throw Error(
-      {.op = "dense", .argument = argument, .expected = expected, .got = got, .site = site});
+void require_rank_and_features(const Type& type, CallSite site) {
+  if (type.shape.rank() >= 2 && type.shape.back() >= 0) return;
+  fail("dense", "x", "shape [..., features] with a known number of features", to_string(type.shape),
+       site);
+}
+
+[[noreturn]] void refuse_empty_layer(const std::string& op, size_t place, CallSite site) {
+  throw Error({.op = op,
+               .argument = "layer " + std::to_string(place),
+               .expected = "a function",
+               .got = "none",
+               .fix = "give it a module, a function such as relu, or a lambda",
+               .site = site});
 }
 
 }  // namespace
 
-Value dense(Operand x, int64_t units, const DenseOptions& options, CallSite site) {
+Dense::Dense(const Scope& scope, int64_t features, int64_t units, const DenseOptions& options)
+    : Module(scope) {
+  const auto require = [&](bool ok, const char* argument, const char* expected,
+                           const std::string& got) {
+    if (!ok) fail(title("dense", scope), argument, expected, got, scope.site());
+  };
+  require(features >= 1, "features", "at least 1", std::to_string(features));
+  require(units >= 1, "units", "at least 1", std::to_string(units));
+  require(is_float(options.dtype), "dtype", "a float dtype", name_of(options.dtype));
+  weight_ = scope.parameter(options.weight_name, options.weights({features, units}, options.dtype));
+  if (options.use_bias)
+    bias_ = scope.parameter(options.bias_name, options.bias({units}, options.dtype));
+}
+
+Value Dense::operator()(Operand x, CallSite site) const {
+  const CallSite line = site.known() ? site : x.site();
+  const std::string op = title("dense", scope());
+  const Value input = require_value(x, op.c_str(), "x", line);
+  input.graph().require_open(op, "x", input, line);
+  const Type& type = input.type();
+  const int64_t features = weight_.shape()[0];
+  const bool fits = type.dtype == weight_.dtype() && type.shape.rank() >= 2 &&
+                    (type.shape.back() < 0 || type.shape.back() == features);
+  if (!fits) {
+    fail(op, "x", std::string(name_of(weight_.dtype())) + "[..., " + std::to_string(features) + "]",
+         to_string(type), line);
+  }
+  const LabelScope here = open_scope();
+  const Value product = matmul(x, Operand(weight_, line), {}, line);
+  return bias_.valid() ? add(product, bias_, line) : product;
+}
+
+Dropout::Dropout(const Scope& scope, double rate) : Module(scope), rate_(rate) {
+  if (rate >= 0 && rate < 1) return;
+  fail(title("dropout", scope), "rate", "a number in [0, 1)", std::to_string(rate), scope.site());
+}
+
+Value Dropout::operator()(Operand x, Mode mode, CallSite site) const {
+  const LabelScope here = open_scope();
+  return dropout(x, rate_, mode == Mode::kTraining, site);
+}
+
+void Sequential::append(Layer layer) {
+  if (layer.empty()) refuse_empty_layer(title("sequential", scope()), size(), scope().site());
+  layers_.push_back(std::move(layer));
+}
+
+Value Sequential::operator()(Operand x, Mode mode, CallSite site) const {
+  const CallSite line = site.known() ? site : x.site();
+  Value value = require_value(x, title("sequential", scope()).c_str(), "x", line);
+  const LabelScope here = open_scope();
+  for (const Layer& layer : layers_) value = layer(value, mode, line);
+  return value;
+}
+
+Value dense(Operand x, int64_t units, const NamedDenseOptions& options, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
   const Value input = require_value(x, "dense", "x", line);
   input.graph().require_open("dense", "x", input, line);
   const Type type = input.type();
   if (!is_float(type.dtype))
-    fail("x", "a float dtype (convert it with cast)", name_of(type.dtype), line);
-  if (type.shape.rank() < 2 || type.shape.back() < 0) {
-    fail("x", "shape [..., features] with a known number of features", to_string(type.shape), line);
+    fail("dense", "x", "a float dtype (convert it with cast)", name_of(type.dtype), line);
+  require_rank_and_features(type, line);
+  const Scope root(input.graph(), "", '/', line);
+  std::string name = options.name;
+  for (int i = 0; name.empty(); ++i) {
+    const std::string tried = i == 0 ? "dense" : "dense_" + std::to_string(i);
+    if (!root.graph().find_state(tried + "/w").valid()) name = tried;
   }
-  if (units < 1) fail("units", "at least 1", std::to_string(units), line);
-
-  Graph& root = root_of(input.graph());
-  const std::string name = options.name.empty() ? free_name(root, "dense") : options.name;
-  const Value w =
-      root.state(name + "/w", options.weights({type.shape.back(), units}, type.dtype), {}, line);
-  const Value product = matmul(x, Operand(w, line), {}, line);
-  if (!options.use_bias) return product;
-  const Value b = root.state(name + "/b", options.bias({units}, type.dtype), {}, line);
-  return add(product, b, line);
+  const Dense layer(root / name, type.shape.back(), units,
+                    {.use_bias = options.use_bias,
+                     .weights = options.weights,
+                     .bias = options.bias,
+                     .dtype = type.dtype,
+                     .weight_name = "w",
+                     .bias_name = "b"});
+  return layer(x, line);
 }
 
-Layer dense_layer(int64_t units, DenseOptions options) {
+Layer dense_layer(int64_t units, NamedDenseOptions options) {
   return [units, options = std::move(options)](Value x, CallSite line) {
     return dense(x, units, options, line);
   };
@@ -63,23 +123,14 @@ Layer dropout_layer(double rate, bool training) {
   return [rate, training](Value x, CallSite line) { return dropout(x, rate, training, line); };
 }
 
-Layer activation(Value (*function)(Operand, CallSite)) {
-  return [function](Value x, CallSite line) { return function(x, line); };
-}
+Layer activation(Value (*function)(Operand, CallSite)) { return function; }
 
 Value sequential(Operand x, const std::vector<Layer>& layers, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
   Value value = require_value(x, "sequential", "x", line);
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i] == nullptr) {
-      throw Error({.op = "sequential",
-                   .argument = "layer " + std::to_string(i),
-                   .expected = "a function",
-                   .got = "none",
-                   .fix = "make it with dense_layer(), activation() or a lambda",
-                   .site = line});
-    }
-    value = layers[i](value, line);
+    if (layers[i].empty()) refuse_empty_layer("sequential", i, line);
+    value = layers[i](value, Mode::kTraining, line);
   }
   return value;
 }

@@ -1,10 +1,11 @@
-// Layers, losses, optimizers, schedules and initializers: compositions of ops.
+// Modules, layers, losses, optimizers, schedules and initializers: compositions of ops.
 #ifndef KEEL_OPS_NN_NN_H
 #define KEEL_OPS_NN_NN_H
 
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/layers.h"
 #include "keel/ops/nn/losses.h"
+#include "keel/ops/nn/module.h"
 #include "keel/ops/nn/optimizers.h"
 #include "keel/ops/nn/schedules.h"
 

@@ -1,10 +1,15 @@
 #include "keel/ops/nn/optimizers.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/ir/scopes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/reduce.h"
@@ -201,6 +206,67 @@ Update Optimizer::minimize(Operand loss, const Values& states, CallSite site) co
   return update;
 }
 
+namespace {
+
+std::string group_title(size_t group) { return "group " + std::to_string(group); }
+
+// Throws Error unless each trainable state under the loss is in one group.
+void require_partition(const Value& loss, const std::vector<ParameterGroup>& groups,
+                       CallSite site) {
+  std::unordered_map<Value, size_t, ValueHash> group_of;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (const Value& parameter : groups[g].parameters) {
+      const auto [at, fresh] = group_of.emplace(parameter, g);
+      if (fresh) continue;
+      throw Error({.op = "minimize",
+                   .argument = group_title(g),
+                   .expected = "parameters that no other group has",
+                   .got = described(parameter) + ", which is in " + group_title(at->second),
+                   .site = site});
+    }
+  }
+  for (const Value& state : trainable_states(Operand(loss, site))) {
+    if (group_of.contains(state)) continue;
+    throw Error({.op = "minimize",
+                 .argument = "groups",
+                 .expected = "each trainable state under the loss in a group",
+                 .got = described(state) + " in none" + made_at(state),
+                 .fix = "add it to one, or {{it}, kFrozen}",
+                 .site = site});
+  }
+}
+
+}  // namespace
+
+Update minimize(Operand loss, const std::vector<ParameterGroup>& groups, CallSite site) {
+  const CallSite line = site.known() ? site : loss.site();
+  const Value value = require_root_value(loss, "minimize", "loss", line);
+  require_partition(value, groups, line);
+  Values trained;
+  for (const ParameterGroup& group : groups) {
+    if (group.optimizer)
+      trained.insert(trained.end(), group.parameters.begin(), group.parameters.end());
+  }
+  if (trained.empty()) {
+    throw Error({.op = "minimize",
+                 .argument = "groups",
+                 .expected = "a group of parameters with an optimizer",
+                 .got = groups.empty() ? "no groups" : "frozen or empty ones only",
+                 .site = line});
+  }
+  const Values all = gradients(value, trained, line);
+  Update update;
+  auto gradient = all.begin();
+  for (const ParameterGroup& group : groups) {
+    if (!group.optimizer) continue;
+    const auto end = gradient + static_cast<std::ptrdiff_t>(group.parameters.size());
+    update += group.optimizer->apply(group.parameters, Values(gradient, end), line);
+    gradient = end;
+  }
+  update += attached_updates(Operand(value, line));
+  return update;
+}
+
 Update Optimizer::apply(const Values& states, const Values& gradients, CallSite site) const {
   if (states.size() != gradients.size()) {
     throw Error({.op = name_,
@@ -209,13 +275,17 @@ Update Optimizer::apply(const Values& states, const Values& gradients, CallSite 
                  .got = std::to_string(gradients.size()),
                  .site = site});
   }
+  if (states.empty()) return {};
   // Nothing is added to the graph unless all of them fit.
   for (size_t i = 0; i < states.size(); ++i) require_pair(name_, states[i], gradients[i], site);
   Update update;
   std::map<DType, Value> rates;
+  Graph& graph = states[0].graph();
+  const LabelScope here(graph, with_inner_scope(graph.label(), name_));
   for (size_t i = 0; i < states.size(); ++i) {
     Value& rate = rates[states[i].dtype()];
     if (!rate.valid()) rate = rate_.at(states[i].graph(), states[i].dtype(), site);
+    const LabelScope of_state(graph, with_inner_scope(graph.label(), name_of(states[i].node())));
     ParameterStep step(states[i], gradients[i], rate, site, update);
     const Value next = rule_(step);
     update.assignments.push_back({states[i], next});
@@ -297,10 +367,13 @@ Update attached_updates(Operand value) {
   const Value root = require_root_value(value, "attached_updates", "value", value.site());
   const std::vector<bool> under = nodes_under(root);
   Update update;
-  for (const AttachedUpdate& attached : root.graph().attached_updates()) {
-    if (&attached.output.graph() == &root.graph() && under[attached.output.node_id()])
-      update.assignments.push_back({attached.state, attached.next});
+  std::unordered_set<Value, ValueHash> seen;
+  const std::vector<AttachedUpdate>& all = root.graph().attached_updates();
+  for (auto at = all.rbegin(); at != all.rend(); ++at) {
+    const bool below = at->output.node_id() < under.size() && under[at->output.node_id()];
+    if (below && seen.insert(at->state).second) update.assignments.push_back({at->state, at->next});
   }
+  std::reverse(update.assignments.begin(), update.assignments.end());
   return update;
 }
 

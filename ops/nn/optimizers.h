@@ -5,6 +5,8 @@
 //
 //   auto train = keel::adam(0.001).minimize(loss);
 //
+//   auto train = minimize(loss, {{encoder.parameters(), kFrozen}, {head.parameters(), sgd(0.1)}});
+//
 //   auto states = trainable_states(loss);
 //   auto clipped = clip_by_global_norm(gradients(loss, states), 1.0);
 //   auto train = sgd(cosine_decay(0.1, 1000), {.momentum = 0.9}).apply(states, clipped);
@@ -12,7 +14,9 @@
 #define KEEL_OPS_NN_OPTIMIZERS_H
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/graph.h"
@@ -76,6 +80,22 @@ class KEEL_API Optimizer {
   Rule rule_;
 };
 
+// No optimizer: the parameters of a group stay as they are, and no gradient of them is computed.
+inline constexpr std::nullopt_t kFrozen = std::nullopt;
+
+struct ParameterGroup {
+  Values parameters;
+  std::optional<Optimizer> optimizer;  // or kFrozen
+};
+
+// Assignments for groups of parameters, each with an optimizer, and so a rate and a decay, of its
+// own, from one backward pass; and the updates that layers attached to values under the loss.
+//   minimize(loss, {{encoder.parameters(), kFrozen}, {head.parameters(), adamw(1e-3)}})
+// Throws Error for a parameter in two groups, for a trainable state under the loss in none, which
+// is mostly a slip (kFrozen says it), where no group has an optimizer, and where gradients() does.
+KEEL_API Update minimize(Operand loss, const std::vector<ParameterGroup>& groups,
+                         CallSite site = {});
+
 // The same update, applied only in steps in which `predicate` (a bool scalar of the step) is true.
 // In the others every state keeps its bits, running statistics included: keel/step and random
 // numbers go on, keel/updates, and with it schedules and Adam's bias correction, do not. Throws
@@ -116,7 +136,8 @@ KEEL_API Optimizer rmsprop(Schedule rate, RmspropOptions options = {},
 
 // The trainable float states that `value` depends on, in the order they were made.
 KEEL_API Values trainable_states(Operand value);
-// The updates that layers attached to values under `value` (running statistics).
+// The updates that layers attached to values under `value` (running statistics); of several for one
+// state the last, which a layer computes from those before it (pending_value of module.h).
 KEEL_API Update attached_updates(Operand value);
 
 // sqrt(sum of the squares of all elements), in f32 (f64 where one of them is f64).

@@ -28,7 +28,8 @@ double step_ns(const char* backend, int tasks, bool fed, int64_t* task_count) {
     feeder =
         keel::feed(keel::Dataset::from_tensors({{"x", rows}}).batch(1).repeat(), session.spec({x}));
   }
-  keel::Loop loop = fed ? session.sink(update, {}, feeder) : session.sink(update, {});
+  keel::Loop loop =
+      fed ? session.sink({.update = update, .source = feeder}) : session.sink({.update = update});
   *task_count = loop.program().info().task_count;
   constexpr int64_t kSteps = 20000;
   loop.run(kSteps);

@@ -44,7 +44,7 @@ class Overlap {
           return true;
         });
     const auto feeder = keel::feed(dataset, session.spec({x_}), {.name = "sleepy", .depth = depth});
-    keel::Loop loop = session.sink({mean_}, feeder);
+    keel::Loop loop = session.sink({.fetches = {mean_}, .source = feeder});
     loop.run(2);
     while (feeder->queue()->counters().enqueued - feeder->queue()->counters().dequeued < depth) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -44,7 +44,7 @@ class Training {
   }
 
   keel::Loop sink(std::shared_ptr<keel::Feeder> feeder) {
-    return session_->sink(update_, {loss_}, std::move(feeder));
+    return session_->sink({.update = update_, .fetches = {loss_}, .source = std::move(feeder)});
   }
 
   double accuracy(const keel::LabelledImages& test) {

@@ -57,7 +57,7 @@ struct Table {
 std::string states_after(const Device& on, int64_t steps) {
   Table t;
   Session session(t.graph, on);
-  Loop loop = session.sink(t.update, {t.total}, ids(on, -1));
+  Loop loop = session.sink({.update = t.update, .fetches = {t.total}, .source = ids(on, -1)});
   loop.run(steps);
   return session.state_sha256();
 }
@@ -65,7 +65,7 @@ std::string states_after(const Device& on, int64_t steps) {
 void check_nothing_is_lost(const Device& on, const std::string& expected, int64_t size) {
   Table t;
   Session session(t.graph, on);
-  Loop loop = session.sink(t.update, {t.total}, ids(on, kBad));
+  Loop loop = session.sink({.update = t.update, .fetches = {t.total}, .source = ids(on, kBad)});
   const std::string error = error_of([&] {
     for (int64_t done = 0; done < 10; done += size) loop.run(size);
   });
@@ -144,7 +144,8 @@ TEST_CASE("states that are written before ids are looked at have a second home f
     CAPTURE(name);
     Table t;
     Session session(t.graph, device(name));
-    const Loop loop = session.sink(t.update, {t.total}, ids(device(name), -1));
+    const Loop loop =
+        session.sink({.update = t.update, .fetches = {t.total}, .source = ids(device(name), -1)});
     for (const StateInfo& state : loop.program().info().states) {
       CAPTURE(state.name);
       if (state.updated) CHECK(state.second_home == (state.name == "early"));
@@ -160,7 +161,7 @@ TEST_CASE("a state that an op scatters into is written in place and not lost") {
     const Value rows = g.state("rows", ones({3, 4}));
     const Update update{{{rows, scatter_add(rows, id, g.constant(Tensor::full(f32, {2, 4}, 1)))}}};
     Session session(g, device(name));
-    Loop loop = session.sink(update, {}, ids(device(name), kBad));
+    Loop loop = session.sink({.update = update, .source = ids(device(name), kBad)});
     CHECK(contains(error_of([&] { loop.run(10); }), "step 4"));
     CHECK(session.step() == kBad);
     double total = 0;
@@ -177,11 +178,14 @@ TEST_CASE("one bad label leaves a training that can be saved and goes on") {
     CAPTURE(name);
     Classes clean, m;
     Session expected(clean.graph, device(name));
-    Trainer complete(expected, clean.update, {clean.loss}, labelled(device(name), -1));
+    Trainer complete(
+        expected,
+        {.update = clean.update, .fetches = {clean.loss}, .source = labelled(device(name), -1)});
     complete.fit({.steps = kBad});
 
     Session session(m.graph, device(name));
-    Trainer trainer(session, m.update, {m.loss}, labelled(device(name), kBad));
+    Trainer trainer(
+        session, {.update = m.update, .fetches = {m.loss}, .source = labelled(device(name), kBad)});
     const std::string error = error_of([&] { trainer.fit({.steps = 100, .loop_size = 50}); });
     CHECK(contains(error, "targets"));
     CHECK(contains(error, "200"));

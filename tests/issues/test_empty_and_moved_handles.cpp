@@ -102,7 +102,7 @@ TEST_CASE("every function that takes values refuses an empty one") {
   check_refused(__LINE__, empty, [&] { session.spec({none}); });
   check_refused(__LINE__, empty, [&] { session.read(none); });
   check_refused(__LINE__, empty, [&] { session.write(none, Tensor(f32, {2, 2})); });
-  auto loop = session.sink(Update{{{w, w + 1}}}, {sum(w)});
+  auto loop = session.sink({.update = Update{{{w, w + 1}}}, .fetches = {sum(w)}});
   const LoopReport report = loop.run(1);
   check_refused(__LINE__, empty, [&] { report[none]; });
   check_refused(__LINE__, empty, [&] { report.tensor(none); });
@@ -145,7 +145,7 @@ TEST_CASE("a session that was moved from refuses every call") {
   Session to = std::move(from);
   const std::string moved = "the session was moved from";
   check_refused(__LINE__, moved, [&] { from.run({w}); });
-  check_refused(__LINE__, moved, [&] { from.sink(Update{{{w, w}}}, {}); });
+  check_refused(__LINE__, moved, [&] { from.sink({.update = Update{{{w, w}}}}); });
   check_refused(__LINE__, moved, [&] { from.sink(); });
   check_refused(__LINE__, moved, [&] { from.spec({}); });
   check_refused(__LINE__, moved, [&] { from.read(w); });
@@ -160,7 +160,7 @@ TEST_CASE("a session that was moved from refuses every call") {
   check_refused(__LINE__, moved, [&] { from.graph(); });
   check_refused(__LINE__, moved, [&] { from.device(); });
   check_refused(__LINE__, moved, [&] { from.describe({}, {w}); });
-  CHECK(contains(from.loop_placement({}, {w}, nullptr).reason, moved));
+  CHECK(contains(from.loop_placement({.fetches = {w}}).reason, moved));
   CHECK(to.run({w})[0].item<float>() == 0);
   from = std::move(to);
   CHECK(from.run({w})[0].item<float>() == 0);
@@ -170,7 +170,7 @@ TEST_CASE("a loop that was moved from refuses every call but requests to stop") 
   Graph g;
   const Value w = g.state("w", zeros({}));
   Session session(g, device("cpu"));
-  Loop from = session.sink(Update{{{w, w + 1}}}, {w});
+  Loop from = session.sink({.update = Update{{{w, w + 1}}}, .fetches = {w}});
   Loop to = std::move(from);
   const std::string moved = "the loop was moved from";
   check_refused(__LINE__, moved, [&] { from.run(1); });
@@ -214,9 +214,10 @@ TEST_CASE("a device that is none is refused with the user's line") {
   const Value w = g.state("w", zeros({}));
   Session session(g, device("cpu"));
   const Update update{{{w, w + 1}}};
-  check_refused(__LINE__, "feeder: expected", [&] { Trainer(session, update, {}, nullptr); });
+  check_refused(__LINE__, "feeder: expected", [&] { Trainer(session, {.update = update}); });
   const std::shared_ptr<DeviceQueue> queue;
-  check_refused(__LINE__, "an open queue, got nothing", [&] { session.sink(update, {}, queue); });
+  check_refused(__LINE__, "an open queue, got nothing",
+                [&] { session.sink({.update = update, .source = queue}); });
 }
 
 TEST_SUITE_END();

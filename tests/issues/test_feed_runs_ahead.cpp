@@ -28,7 +28,7 @@ void check_elements(const Device& on) {
       },
       DeviceQueueOptions{.depth = kDepth});
   feeder->open({});
-  Loop loop = session.sink(update, {number}, feeder);
+  Loop loop = session.sink({.update = update, .fetches = {number}, .source = feeder});
   int64_t next = 0;
   for (const int64_t steps : {int64_t{1}, int64_t{7}, int64_t{2}, int64_t{20}}) {
     const LoopReport report = loop.run(steps);

@@ -70,7 +70,7 @@ TEST_CASE("a sunk step takes 20000 fields and gives 20000 fetches") {
   std::reverse(spec.element.fields.begin(), spec.element.fields.end());
   const auto queue =
       std::make_shared<DeviceQueue>(spec.device, spec.element, DeviceQueueOptions{.depth = 1});
-  Loop loop = session.sink(Update{{{w, w + 1}}}, inputs, queue);
+  Loop loop = session.sink({.update = Update{{{w, w + 1}}}, .fetches = inputs, .source = queue});
   DeviceQueue::Slot* slot = queue->reserve();
   REQUIRE(slot != nullptr);
   for (int i = 0; i < kFields; ++i) {

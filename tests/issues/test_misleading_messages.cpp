@@ -151,7 +151,8 @@ TEST_CASE("a loop report names the value and the line and what to do") {
   const Value w = g.state("w", zeros({2}));
   const Value loss = sum(w);
   Session session(g, device("cpu"));
-  const LoopReport report = session.sink(Update{{{w, w + 1}}}, {loss, w}).run(3);
+  const LoopReport report =
+      session.sink({.update = Update{{{w, w + 1}}}, .fetches = {loss, w}}).run(3);
   const Value other = loss * 2;
   const std::string missing = "loop report: the result of mul, made at " + at(__LINE__ - 1) +
                               ": expected one of the loop's 2 fetches, got another value; name it "
@@ -186,7 +187,7 @@ TEST_CASE("two threads on one session are told of each other") {
   Graph g;
   const Value w = g.state("w", zeros({}));
   Session session(g, device("cpu"));
-  Loop loop = session.sink(Update{{{w, w + 1}}}, {w});
+  Loop loop = session.sink({.update = Update{{{w, w + 1}}}, .fetches = {w}});
   std::string other;
   std::string own;
   const auto on_step = [&](int64_t, std::span<const double>) {

@@ -180,7 +180,8 @@ TEST_CASE("trainer: a file without checksums is not resumed but its weights are 
   update.assignments.push_back({w, w + x});
   Session session(graph, device("ref:0"));
   const auto data = Dataset::from_tensors({{"x", Tensor::full(f32, {4, 2}, 1)}}).repeat();
-  Trainer trainer(session, update, {sum(w)}, feed(data, session.spec({x})));
+  Trainer trainer(session,
+                  {.update = update, .fetches = {sum(w)}, .source = feed(data, session.spec({x}))});
   trainer.fit({.steps = 3});
   const TempFolder folder;
   trainer.save(folder.file("ours"));

@@ -367,7 +367,7 @@ TEST_CASE("a NaN that leaves a session is one and the same") {
     session.write(w, nans);
     CHECK(session.state_sha256() == hash);
     const Value total = sum(w);
-    const LoopReport report = session.sink(Update{}, {total}).run(2);
+    const LoopReport report = session.sink({.fetches = {total}}).run(2);
     REQUIRE(report[total].size() == 2);
     for (const double x : report[total]) CHECK(std::bit_cast<uint64_t>(x) == format_of(f64).nan);
   }

@@ -56,7 +56,8 @@ TEST_CASE("the queue's slot is given back in steps that leave out a branch with 
                                  : cond(flag, {turns}, same, counted_to_three)[0];
       Session session(g, device(name));
       Loop loop =
-          session.sink(Update{{{total, total + sum(x)}, {turns, next}}}, {}, signs(device(name)));
+          session.sink({.update = Update{{{total, total + sum(x)}, {turns, next}}},
+                                .source = signs(device(name))});
       CHECK(loop.run(20).steps == 20);
       CHECK(session.read(turns).item<float>() == 30);
       CHECK(session.read(total).item<float>() == 0);

@@ -67,7 +67,7 @@ void check_stop(const Device& on, bool nested, bool by_session) {
   Turning m(nested);
   Session session(m.graph, on);
   std::atomic<bool> ends{false};
-  Loop loop = session.sink(m.update, {m.total}, turns(on, &ends));
+  Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = turns(on, &ends)});
   std::thread stopper = stop_in_step(loop, [&] {
     if (by_session)
       session.request_stop();
@@ -125,7 +125,7 @@ TEST_CASE("a training that is cancelled inside a step goes on with the same elem
     Session session(m.graph, on);
     std::atomic<bool> ends{false};
     auto feeder = turns(on, &ends);
-    Trainer trainer(session, m.update, {m.total}, feeder);
+    Trainer trainer(session, {.update = m.update, .fetches = {m.total}, .source = feeder});
     std::thread stopper = stop_in_step(trainer.loop(), [&] { trainer.cancel(); });
     const TrainReport report = trainer.fit({.steps = 10, .loop_size = 5});
     stopper.join();

@@ -19,7 +19,7 @@ TEST_CASE("metrics taken from a temporary loop report stay valid") {
   Update update;
   update.assignments.push_back({w, next});
   Session session(graph, device("ref:0"));
-  Loop loop = session.sink(update, {next});
+  Loop loop = session.sink({.update = update, .fetches = {next}});
   const auto values = loop.run(4)[next];
   static_assert(std::is_same_v<decltype(values), const std::vector<double>>);
   CHECK(values == std::vector<double>{1, 2, 3, 4});

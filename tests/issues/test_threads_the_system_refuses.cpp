@@ -68,7 +68,8 @@ int64_t train_once() {
     for (size_t i = 0; i < 8; ++i) out.data<float>(0)[i] = 2 * in.data<float>(0)[i];
   };
   const Dataset data = items.map(items.spec(), twice, {.threads = 3}).batch(4).prefetch(2);
-  Loop loop = session.sink(update, {loss}, feed(data, session.spec({x})));
+  Loop loop =
+      session.sink({.update = update, .fetches = {loss}, .source = feed(data, session.spec({x}))});
   return loop.run(8).steps;
 }
 

@@ -47,7 +47,7 @@ void check_growth(const Device& on, int64_t size) {
   const Warnings warnings;
   Growing m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.next});
+  Loop loop = session.sink({.update = m.update, .fetches = {m.next}});
   int64_t step = 0;
   std::vector<uint32_t> seen;
   for (; step < 12; step += size) {
@@ -95,7 +95,8 @@ TEST_CASE("a trainer reports the first step with a number that is not finite") {
   const Warnings warnings;
   Session session(g, device("npu"));
   auto feeder = testing::halving_feeder(device("npu"), 100);
-  Trainer trainer(session, sgd(1e6).minimize(loss), {loss}, feeder);
+  Trainer trainer(session,
+                  {.update = sgd(1e6).minimize(loss), .fetches = {loss}, .source = feeder});
   std::optional<int64_t> expected;
   const TrainReport report = trainer.fit(
       {.steps = 30, .loop_size = 7, .on_step = [&](int64_t step, std::span<const double> row) {
@@ -124,7 +125,7 @@ TEST_CASE("a step that saturates says so itself and no step before or after it")
           return true;
         });
     feeder->open({});
-    Loop loop = session.sink({twice}, feeder);
+    Loop loop = session.sink({.fetches = {twice}, .source = feeder});
     const LoopReport report = loop.run(8);
     CHECK(report.float_status ==
           std::vector<uint32_t>{0, 0, 0, 0, kFloatStatusF16Overflow, 0, 0, 0});
@@ -153,7 +154,7 @@ TEST_CASE("each kind of status is warned of once also where one launch raises se
           return true;
         });
     feeder->open({});
-    Loop loop = session.sink({twice}, feeder);
+    Loop loop = session.sink({.fetches = {twice}, .source = feeder});
     for (int launch = 0; launch < 2; ++launch) {
       const LoopReport report = loop.run(8);
       if (launch == 0) CHECK(report.float_status_step == 3);

@@ -37,8 +37,11 @@ struct Party {
         },
         DeviceQueueOptions{.depth = 2});
     feeder->open({});
-    loop.emplace(session.sink(update, {count}, feeder,
-                              {.stop_when = equal(next, last), .agreement = std::move(agreement)}));
+    loop.emplace(session.sink({.update = update,
+                               .fetches = {count},
+                               .source = feeder,
+                               .stop_when = equal(next, last),
+                               .agreement = std::move(agreement)}));
   }
   Graph graph;
   Value number = graph.input("number", i64, {});
@@ -198,7 +201,10 @@ TEST_CASE("agreement: a party that waits for data hears of another one's failure
       const auto feeder = std::make_shared<NumberFeeder>(
           device, ElementSpec{{{"number", {i64, {}}}}}, std::move(fill));
       feeder->open({});
-      return party.session.sink(party.update, {party.count}, feeder, {.agreement = agreement});
+      return party.session.sink({.update = party.update,
+                                 .fetches = {party.count},
+                                 .source = feeder,
+                                 .agreement = agreement});
     };
     Party a(on, nullptr, 0), b(there, nullptr, 0);
     Loop waiting = fed_by(
@@ -239,13 +245,16 @@ TEST_CASE("agreement: an element that waits for a party that fails is the next o
         [](int64_t, const std::vector<void*>&) -> bool { throw Error("no such file"); });
     for (int round = 0; round < 5; ++round) {
       fails->open({});
-      Loop failing = b.session.sink(b.update, {b.count}, fails, {.agreement = agreements[1]});
+      Loop failing = b.session.sink({.update = b.update,
+                                      .fetches = {b.count},
+                                      .source = fails,
+                                      .agreement = agreements[1]});
       std::thread other([&] { CHECK(!error_of([&] { failing.run(3); }).empty()); });
       CHECK(!error_of([&] { a.loop->run(3); }).empty());
       other.join();
     }
     // Alone, A now takes every element from the first on.
-    Loop alone = a.session.sink(a.update, {a.count}, a.feeder);
+    Loop alone = a.session.sink({.update = a.update, .fetches = {a.count}, .source = a.feeder});
     CHECK(alone.run(3).cursor.position == 3);
     CHECK(a.session.step() == 3);
   });
@@ -272,9 +281,11 @@ Fits fit_both(const Fit& first, const Fit& second, float stop_when = -1) {
   const auto agreements = make_local_agreements(2);
   const auto fit = [&](size_t i, const Fit& f) {
     Party party(device("cpu"), nullptr, 1000);
-    StepDescription step{party.update, {party.count}, equal(party.next, i == 1 ? stop_when : -1)};
-    Trainer trainer(party.session, step.update, step.fetches, party.feeder,
-                    {.stop_when = step.stop_when, .agreement = agreements[i]});
+    Trainer trainer(party.session, {.update = party.update,
+                                    .fetches = {party.count},
+                                    .source = party.feeder,
+                                    .stop_when = equal(party.next, i == 1 ? stop_when : -1),
+                                    .agreement = agreements[i]});
     TrainOptions options{.steps = f.steps, .loop_size = f.loop_size};
     options.every_n_steps = {{1, [&f](int64_t at) {
                                 if (at == f.hook_throws_at) throw Error("a hook failed");

@@ -500,7 +500,7 @@ TEST_CASE("a recurrent model trains in a sunk step as unrolled") {
     const Value loss = mean(square(h[0] - target));
     const Update train = sgd(1.0).minimize(loss);
     Session session(g, device(name));
-    Loop loop = session.sink(train, {loss});
+    Loop loop = session.sink({.update = train, .fetches = {loss}});
     const LoopReport report = loop.run(12);
     std::vector<double> rows(report[loss].begin(), report[loss].end());
     rows.push_back(session.read(w).at(4));

@@ -57,7 +57,7 @@ Trained train(const std::string& backend, bool cache, int64_t loop_size, int64_t
   Session session(m.graph, device(backend));
   const Dataset source = cache ? items().cache(session.device()) : items();
   const auto feeder = feed(source.shuffle(3).batch(10).repeat(), session.spec({m.image, m.label}));
-  Trainer trainer(session, m.update, {m.loss}, feeder);
+  Trainer trainer(session, {.update = m.update, .fetches = {m.loss}, .source = feeder});
   if (!load.empty()) trainer.resume(load);
   Trained result;
   trainer.fit({.steps = steps - session.step(),
@@ -169,7 +169,7 @@ TEST_CASE("device cache: padding is a row of zeros and the mask travels in the q
       Session session(graph, device(backend));
       const Dataset source = cache ? items().cache(session.device()) : items();
       const auto feeder = feed(source.take(25).batch(10, Tail::kPad), session.spec({image, mask}));
-      Loop loop = session.sink({all, count}, feeder);
+      Loop loop = session.sink({.fetches = {all, count}, .source = feeder});
       const LoopReport report = loop.run(3);
       sums.emplace_back(report[all].begin(), report[all].end());
       CHECK(std::vector<double>(report[count].begin(), report[count].end()) ==

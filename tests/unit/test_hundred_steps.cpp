@@ -30,7 +30,9 @@ Outcome train(const std::string& backend, const LabelledImages& images, int64_t 
   Session session(graph, device(backend), {.seed = 5});
   const auto feeder = feed(Dataset::from_images(images).shuffle(5).batch(10),
                            session.spec({model.image, model.label}));
-  Trainer trainer(session, sgd(0.1).minimize(model.loss), {model.loss}, feeder);
+  Trainer trainer(
+      session,
+      {.update = sgd(0.1).minimize(model.loss), .fetches = {model.loss}, .source = feeder});
   Outcome outcome;
   outcome.report = trainer.fit({.steps = 100, .loop_size = loop_size});
   outcome.queue = feeder->queue()->counters();

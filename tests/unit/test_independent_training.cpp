@@ -157,7 +157,7 @@ void check_losses(const Case& c, const std::string& backend) {
 
   const auto feeder = keel::feed(keel::Dataset::from_images(digits).batch(c.batch).repeat(),
                                  session.spec({model.image, model.label}));
-  keel::Trainer trainer(session, update, {model.loss}, feeder);
+  keel::Trainer trainer(session, {.update = update, .fetches = {model.loss}, .source = feeder});
   std::vector<double> losses;
   keel::TrainOptions options{.steps = kSteps};
   options.on_step = [&](int64_t, std::span<const double> m) { losses.push_back(m[0]); };

@@ -31,7 +31,7 @@ Trained train(const std::vector<int64_t>& sizes, int64_t depth, const Device& on
   HalvingModel m;
   Session session(m.graph, on);
   auto feeder = halving_feeder(on, 100, {.depth = depth});
-  Loop loop = session.sink(m.update, {m.total}, feeder);
+  Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = feeder});
   Trained trained;
   for (const int64_t size : sizes) {
     const LoopReport report = loop.run(size);
@@ -69,7 +69,7 @@ TEST_CASE("loop agrees with steps that the host drives") {
   Session stepped(m.graph, on);
   Session sunk(m.graph, on);
   auto feeder = halving_feeder(on, 5);
-  Loop loop = sunk.sink(m.update, {m.total, m.next}, feeder);
+  Loop loop = sunk.sink({.update = m.update, .fetches = {m.total, m.next}, .source = feeder});
   const LoopReport report = loop.run(5);
   for (int i = 0; i < 5; ++i) {
     const auto out = stepped.run(m.update, {m.total},
@@ -90,7 +90,8 @@ TEST_CASE("loop reports the end of data with the steps done") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 7));
+  Loop loop =
+      session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 7)});
   LoopReport report = loop.run(5);
   CHECK(!report.end_of_data);
   report = loop.run(5);
@@ -108,7 +109,8 @@ TEST_CASE("loop refuses sizes below one and stays as it was") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 10));
+  Loop loop =
+      session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 10)});
   const std::string before = session.state_sha256();
   for (const int64_t wrong : {int64_t{0}, int64_t{-1}}) {
     CHECK(contains(error_of([&] { loop.run(wrong); }), "steps: expected at least 1, got "));
@@ -121,7 +123,8 @@ TEST_CASE("loop calls back in step order") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total, m.next}, halving_feeder(on, 3000));
+  Loop loop = session.sink(
+      {.update = m.update, .fetches = {m.total, m.next}, .source = halving_feeder(on, 3000)});
   std::vector<int64_t> steps;
   std::vector<double> totals;
   const auto thread = std::this_thread::get_id();
@@ -143,7 +146,8 @@ TEST_CASE("loop stops when a callback asks for it") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 100000));
+  Loop loop = session.sink(
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 100000)});
   int64_t last = 0;
   const LoopReport report =
       loop.run(100000, {.on_step = [&](int64_t step, std::span<const double>) {
@@ -163,7 +167,8 @@ TEST_CASE("loop rethrows what a callback throws") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 100000));
+  Loop loop = session.sink(
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 100000)});
   struct Mine {};
   int calls = 0;
   const LoopCallbacks callbacks{.on_step = [&](int64_t step, std::span<const double>) {
@@ -185,8 +190,9 @@ TEST_CASE("loop refuses callbacks that use the session and names the hooks") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 10));
-  Loop other = session.sink({m.total}, halving_feeder(on, 10));
+  Loop loop =
+      session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 10)});
+  Loop other = session.sink({.fetches = {m.total}, .source = halving_feeder(on, 10)});
   const auto refused = [&](auto&& call) {
     const std::string error = error_of(
         [&] { loop.run(1, {.on_step = [&](int64_t, std::span<const double>) { call(); }}); });
@@ -207,7 +213,8 @@ TEST_CASE("loop stops on request from another thread while it runs") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, int64_t{1} << 40));
+  Loop loop = session.sink(
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, int64_t{1} << 40)});
   std::atomic<bool> begun{false};
   std::thread other([&] {
     while (!begun.load()) std::this_thread::yield();
@@ -227,7 +234,7 @@ TEST_CASE("loop stops on request while the queue is empty") {
   HalvingModel m;
   Session session(m.graph, on);
   auto queue = std::make_shared<DeviceQueue>(on, halving_element());
-  Loop loop = session.sink(m.update, {m.total}, queue);
+  Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = queue});
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     loop.request_stop();
@@ -262,7 +269,7 @@ TEST_CASE("loop passes a producer's failure on and keeps the states") {
                                                  return true;
                                                });
   feeder->open({});
-  Loop loop = session.sink(m.update, {m.total}, feeder);
+  Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = feeder});
   const std::string error = error_of([&] { loop.run(10); });
   CHECK(contains(error, "loop on ref:0"));
   CHECK(contains(error, "item 3: bad record"));
@@ -280,7 +287,7 @@ TEST_CASE("loop names the starved queue when its timeout passes") {
   auto queue = std::make_shared<DeviceQueue>(
       on, halving_element(),
       DeviceQueueOptions{.name = "train", .getnext_timeout = std::chrono::milliseconds(5)});
-  Loop loop = session.sink(m.update, {m.total}, queue);
+  Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = queue});
   const std::string error = error_of([&] { loop.run(1); });
   CHECK(contains(error, "queue 'train'"));
   CHECK(contains(error, "dequeued 0"));
@@ -300,7 +307,7 @@ TEST_CASE("loop keeps the states of the last complete step when one fails before
                                                  return true;
                                                });
   feeder->open({});
-  Loop loop = session.sink(update, {}, feeder);
+  Loop loop = session.sink({.update = update, .source = feeder});
   const std::string error = error_of([&] { loop.run(10); });
   CHECK(contains(error, "step 4"));
   CHECK(loop.failed_report().steps == 3);
@@ -318,8 +325,10 @@ TEST_CASE("loop refuses queues that do not fit") {
   Session session(m.graph, on);
   const auto sink = [&](ElementSpec spec) {
     return error_of([&] {
-      session.sink(m.update, {m.total},
-                   std::make_shared<DeviceQueue>(on, spec, DeviceQueueOptions{.name = "train"}));
+      session.sink(
+          {.update = m.update,
+           .fetches = {m.total},
+           .source = std::make_shared<DeviceQueue>(on, spec, DeviceQueueOptions{.name = "train"})});
     });
   };
   const std::string missing = sink({{{"y", {f32, {1, 2}}}}});
@@ -329,10 +338,14 @@ TEST_CASE("loop refuses queues that do not fit") {
   CHECK(contains(mismatch, "expected f32[?, 2], got f32[1, 3]"));
   CHECK(contains(sink({{{"x", {f64, {1, 2}}}}}), "got f64[1, 2]"));
   CHECK(sink({{{"label", {u8, {1}}}, {"x", {f32, {1, 2}}}}}).empty());
-  CHECK(
-      contains(error_of([&] { session.sink(m.update, {m.total}, std::shared_ptr<DeviceQueue>()); }),
-               "an open queue"));
-  CHECK(contains(error_of([&] { session.sink(m.update, {m.total}); }), "feed: x"));
+  CHECK(contains(error_of([&] {
+                   session.sink({.update = m.update,
+                                 .fetches = {m.total},
+                                 .source = std::shared_ptr<DeviceQueue>()});
+                 }),
+                 "an open queue"));
+  CHECK(contains(error_of([&] { session.sink({.update = m.update, .fetches = {m.total}}); }),
+                 "feed: x"));
 }
 
 TEST_CASE("loop runs a step without inputs") {
@@ -340,7 +353,7 @@ TEST_CASE("loop runs a step without inputs") {
   Graph g;
   const Value w = g.state("w", constant({2}, 1));
   Session session(g, on);
-  Loop loop = session.sink(Update{{{w, w * 2.0f}}}, {sum(w)});
+  Loop loop = session.sink({.update = Update{{{w, w * 2.0f}}}, .fetches = {sum(w)}});
   CHECK(loop.run(5).steps == 5);
   CHECK(loop.queue() == nullptr);
   CHECK(session.read(w).data<float>()[0] == 32);
@@ -351,7 +364,8 @@ TEST_CASE("loop takes the session's loop size and its changes") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 1000));
+  Loop loop =
+      session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 1000)});
   CHECK(loop.run().steps == 1);
   setenv(kLoopSizeVariable, "4", 1);
   CHECK(loop.run().steps == 4);
@@ -361,7 +375,10 @@ TEST_CASE("loop takes the session's loop size and its changes") {
   CHECK(loop.run().steps == 6);
   CHECK(session.compiles() == 1);
   Session explicit_size(m.graph, on, {.loop_size = 3});
-  CHECK(explicit_size.sink(m.update, {m.total}, halving_feeder(on, 9)).run().steps == 3);
+  CHECK(explicit_size
+            .sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 9)})
+            .run()
+            .steps == 3);
   unsetenv(kLoopSizeVariable);
 }
 
@@ -370,7 +387,8 @@ TEST_CASE("loop says once which loop size is in use") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on, {.loop_size = 2});
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 1000));
+  Loop loop =
+      session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 1000)});
   std::vector<std::string> lines;
   const LogLevel level = log_level();
   set_log_sink([&](LogLevel, const std::string& line) { lines.push_back(line); });
@@ -391,7 +409,8 @@ TEST_CASE("loop outlives its session and evicted programs") {
   std::optional<Loop> loop;
   {
     Session session(m.graph, on, {.cached_programs = 1});
-    loop = session.sink(m.update, {m.total}, halving_feeder(on, 10));
+    loop =
+        session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 10)});
     session.run({m.w});  // puts the loop's program out of the cache
     CHECK(loop->run(2).steps == 2);
   }
@@ -403,7 +422,7 @@ TEST_CASE("loop follows its feeder to a fresh queue") {
   HalvingModel m;
   Session session(m.graph, on);
   auto feeder = halving_feeder(on, 4);
-  Loop loop = session.sink(m.update, {m.total}, feeder);
+  Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = feeder});
   CHECK(loop.run(10).steps == 4);
   feeder->stop();
   feeder->open({0, 2, 0});
@@ -478,7 +497,7 @@ void check_allocations(const Device& on) {
       std::make_shared<NumberFeeder>(on, ElementSpec{{{"x", {f32, {2}}}}},
                                      [](int64_t, const std::vector<void*>&) { return true; });
   feeder->open({});
-  Loop loop = session.sink(update, {total, next}, feeder);
+  Loop loop = session.sink({.update = update, .fetches = {total, next}, .source = feeder});
   loop.run(100);
   const int64_t few = allocations_of(loop, 10);
   CHECK(few > 0);

@@ -65,7 +65,8 @@ TEST_CASE("loop control: N steps take N - 1 true branches one reset and one sync
     const Device on = device(name);
     HalvingModel m;
     Session session(m.graph, on);
-    Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 1000));
+    Loop loop = session.sink(
+        {.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 1000)});
     for (const int64_t steps : {int64_t{1}, int64_t{10}, int64_t{10}, int64_t{37}}) {
       const LoopReport report = loop.run(steps);
       CHECK(report.steps == steps);
@@ -82,7 +83,8 @@ TEST_CASE("loop control: the end of data resets the loop too") {
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 7));
+  Loop loop =
+      session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 7)});
   const LoopReport report = loop.run(10);
   CHECK(report.end_of_data);
   CHECK(report.steps == 7);
@@ -100,7 +102,7 @@ TEST_CASE("loop control: a failed launch leaves the counts of the next one alone
                                                  return true;
                                                });
   feeder->open({});
-  Loop loop = session.sink(m.update, {m.total}, feeder);
+  Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = feeder});
   CHECK(!error_of([&] { loop.run(10); }).empty());
   CHECK(loop.failed_report().true_branches == 3);
   CHECK(loop.failed_report().resets == 0);
@@ -120,7 +122,8 @@ TEST_CASE("loop control: the inserted tasks are logged and reported whatever the
       Session session(m.graph, on, {.loop_size = steps});
       std::optional<Loop> loop;
       const auto lines = logged([&] {
-        loop = session.sink(m.update, {m.total}, halving_feeder(on, 100));
+        loop = session.sink(
+            {.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 100)});
         loop->run();
         loop->run();
       });
@@ -160,7 +163,7 @@ TEST_CASE("stop_when ends the launch after the step in which it is true") {
       CAPTURE(size);
       CountingModel m(6);
       Session session(m.graph, on);
-      Loop loop = session.sink(m.update, {m.next}, {.stop_when = m.reached});
+      Loop loop = session.sink({.update = m.update, .fetches = {m.next}, .stop_when = m.reached});
       int64_t steps = 0;
       LoopReport report;
       do {
@@ -201,7 +204,10 @@ TEST_CASE("stop_when of a training stops every loop size at the same bits") {
       HalvingModel m;
       const Value late = greater(m.total, 59.0f);  // first in the step of x = 30 or so
       Session session(m.graph, on);
-      Trainer trainer(session, m.update, {m.total}, halving_feeder(on, 1000), {.stop_when = late});
+      Trainer trainer(session, {.update = m.update,
+                                .fetches = {m.total},
+                                .source = halving_feeder(on, 1000),
+                                .stop_when = late});
       const TrainReport report = trainer.fit({.steps = 200, .loop_size = size});
       HalvingExpectation expected;
       int64_t wanted = 1;
@@ -238,7 +244,8 @@ TEST_CASE("stop_when may be a state a fetch a constant or a field of the queue")
                                                      return true;
                                                    });
       feeder->open({});
-      Loop loop = session.sink(update, fetches, feeder, {.stop_when = stop});
+      Loop loop =
+          session.sink({.update = update, .fetches = fetches, .source = feeder, .stop_when = stop});
       const LoopReport report = loop.run(10);
       CHECK(report.stopped == (report.steps < 10));
       return report.steps;
@@ -257,8 +264,8 @@ TEST_CASE("stop_when may be a state a fetch a constant or a field of the queue")
 TEST_CASE("stop_when is a condition of the switch and has a price on the npu") {
   CountingModel m(6);
   Session session(m.graph, device("npu"));
-  const Loop plain = session.sink(m.update, {m.next});
-  const Loop loop = session.sink(m.update, {m.next}, {.stop_when = m.reached});
+  const Loop plain = session.sink({.update = m.update, .fetches = {m.next}});
+  const Loop loop = session.sink({.update = m.update, .fetches = {m.next}, .stop_when = m.reached});
   const std::string text = loop.describe();
   CHECK(contains(text, "greater_equal"));
   CHECK(!contains(plain.describe(), "greater_equal"));
@@ -279,7 +286,7 @@ TEST_CASE("stop_when of another type or graph is refused at the user's line") {
   const auto refused = [&](Value stop) {
     try {
       line = __LINE__ + 1;
-      session.sink(m.update, {m.next}, {.stop_when = stop});
+      session.sink({.update = m.update, .fetches = {m.next}, .stop_when = stop});
     } catch (const Error& error) {
       CHECK(error.info().site.line == line);
       CHECK(contains(error.info().site.file, "test_loop_control.cpp"));
@@ -304,7 +311,7 @@ TEST_CASE("step boundary: a graph describes its step and runs when it is frozen"
     m.graph.freeze();
     Session session(m.graph, on);
     session.set_loop_size(10);
-    Loop loop = session.sink(halving_feeder(on, 1000));
+    Loop loop = session.sink({.source = halving_feeder(on, 1000)});
     CHECK(loop.run().steps == 10);
     CHECK(session.step() == 10);
     session.set_loop_size(4);
@@ -315,7 +322,8 @@ TEST_CASE("step boundary: a graph describes its step and runs when it is frozen"
 
     HalvingModel plain;
     Session stepped(plain.graph, on);
-    Loop same = stepped.sink(plain.update, {plain.total}, halving_feeder(on, 1000));
+    Loop same = stepped.sink(
+        {.update = plain.update, .fetches = {plain.total}, .source = halving_feeder(on, 1000)});
     same.run(14);
     CHECK(session.state_sha256() == stepped.state_sha256());
   }
@@ -327,7 +335,7 @@ TEST_CASE("step boundary: a trainer takes a prepared graph and its stop value") 
   m.graph.prepare_loop(m.update, {m.total}, greater(m.total, 59.0f));
   m.graph.freeze();
   Session session(m.graph, on);
-  Trainer trainer(session, halving_feeder(on, 1000));
+  Trainer trainer(session, {.source = halving_feeder(on, 1000)});
   const TrainReport report = trainer.fit({.steps = 200, .loop_size = 10});
   CHECK(report.stopped_early);
   CHECK(report.stop_step == report.steps);
@@ -364,7 +372,8 @@ TEST_CASE("step boundary: a frozen graph cannot be prepared or changed") {
   CHECK(m.graph.updates().empty());
   // What was there still runs.
   Session session(m.graph, device("ref"));
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(device("ref"), 10));
+  Loop loop = session.sink(
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(device("ref"), 10)});
   session.set_loop_size(5);
   CHECK(loop.run().steps == 5);
 }
@@ -395,9 +404,9 @@ TEST_CASE("step boundary: it survives text and a rename and without its mark not
     graph->freeze();
     Session session(*graph, on);
     auto feeder = halving_feeder(on, 1000);
-    const LoopPlacement placement = session.loop_placement(feeder->queue());
+    const LoopPlacement placement = session.loop_placement({.source = feeder->queue()});
     CHECK(placement.kind == LoopKind::kDevice);
-    return session.sink(feeder).run(200).steps;
+    return session.sink({.source = feeder}).run(200).steps;
   };
   const int64_t steps = steps_of(text);
   CHECK(steps < 200);
@@ -411,11 +420,11 @@ TEST_CASE("step boundary: it survives text and a rename and without its mark not
   const auto unmarked = parse_graph(replaced("{name=\"IterationOp\"}"));
   Session session(*unmarked, on);
   auto feeder = halving_feeder(on, 1000);
-  const std::string error = error_of([&] { session.sink(feeder); });
+  const std::string error = error_of([&] { session.sink({.source = feeder}); });
   CHECK(contains(error, "NO_STEP_BOUNDARY"));
   CHECK(contains(error, "prepare_loop"));
   CHECK(contains(error, "test_loop_control.cpp:"));
-  const LoopPlacement placement = session.loop_placement(feeder->queue());
+  const LoopPlacement placement = session.loop_placement({.source = feeder->queue()});
   CHECK(placement.kind == LoopKind::kNone);
   CHECK(contains(placement.reason, "NO_STEP_BOUNDARY"));
   CHECK(placement.site.known());
@@ -441,7 +450,8 @@ TEST_CASE("loop size: a trainer says once which one is in use and again when it 
   const Device on = device("ref");
   HalvingModel m;
   Session session(m.graph, on);
-  Trainer trainer(session, m.update, {m.total}, halving_feeder(on, 1000));
+  Trainer trainer(session,
+                  {.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 1000)});
   const auto lines = logged([&] {
     trainer.fit({.steps = 50, .loop_size = 10});
     trainer.fit({.steps = 50});
@@ -460,7 +470,8 @@ TEST_CASE("loop size: a trainer says once which one is in use and again when it 
 TEST_CASE("loop size: a wrong environment is an error also where something explicit is in force") {
   HalvingModel m;
   Session session(m.graph, device("ref"), {.loop_size = 3});
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(device("ref"), 100));
+  Loop loop = session.sink(
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(device("ref"), 100)});
   for (const char* wrong : {"0", "-1", "ten", "2.5"}) {
     setenv(kLoopSizeVariable, wrong, 1);
     const std::string error = error_of([&] { loop.run(); });
@@ -477,7 +488,8 @@ TEST_CASE("loop reports how long the device waited for room in the metrics ring"
     const Device on = device(name);
     HalvingModel m;
     Session session(m.graph, on);
-    Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 5000));
+    Loop loop = session.sink(
+        {.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 5000)});
     CHECK(loop.run(10).metrics_wait_ns == 0);
     // The host sits in the first row's callback until the device has begun a step for which the
     // ring (1024 rows) has no room.

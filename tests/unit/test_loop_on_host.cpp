@@ -39,8 +39,12 @@ TEST_CASE("host loop: the same rows states and fetches as a sunk loop bit for bi
       HalvingModel m;
       Session sunk(m.graph, device(name));
       Session driven(m.graph, modest.device());
-      Loop there = sunk.sink(m.update, {m.next, m.total}, halving_feeder(device(name), 1000));
-      Loop here = driven.sink(m.update, {m.next, m.total}, halving_feeder(modest.device(), 1000));
+      Loop there = sunk.sink({.update = m.update,
+                              .fetches = {m.next, m.total},
+                              .source = halving_feeder(device(name), 1000)});
+      Loop here = driven.sink({.update = m.update,
+                               .fetches = {m.next, m.total},
+                               .source = halving_feeder(modest.device(), 1000)});
       for (const int64_t steps : {int64_t{1}, int64_t{10}, int64_t{23}}) {
         std::vector<int64_t> numbers;
         const LoopReport expected = there.run(steps);
@@ -79,7 +83,8 @@ TEST_CASE("host loop: the reason and the user's line are logged once and reporte
   HalvingModel m;
   Session session(m.graph, modest.device());
   const int line = __LINE__ + 1;
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(modest.device(), 100));
+  Loop loop = session.sink(
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(modest.device(), 100)});
   loop.run(2);
   loop.run(2);
   CHECK(loop.kind() == LoopKind::kHost);
@@ -91,7 +96,9 @@ TEST_CASE("host loop: the reason and the user's line are logged once and reporte
   CHECK(contains(lines.warnings[0], loop.placement().reason));
   CHECK(contains(lines.warnings[0], "test_loop_on_host.cpp:" + std::to_string(line)));
   const LoopPlacement placement =
-      session.loop_placement(m.update, {m.total}, halving_feeder(modest.device(), 1)->queue());
+      session.loop_placement({.update = m.update,
+                              .fetches = {m.total},
+                              .source = halving_feeder(modest.device(), 1)->queue()});
   CHECK(placement.kind == LoopKind::kHost);
 }
 
@@ -100,9 +107,11 @@ TEST_CASE("host loop: a step that cannot run at all is no loop and says why") {
   HalvingModel m;
   Session session(m.graph, modest.device());
   auto feeder = halving_feeder(modest.device(), 100);
-  const std::string error = error_of([&] { session.sink(m.update, {m.total}, feeder); });
+  const std::string error =
+      error_of([&] { session.sink({.update = m.update, .fetches = {m.total}, .source = feeder}); });
   CHECK(contains(error, "its control unit is too small"));
-  const LoopPlacement placement = session.loop_placement(m.update, {m.total}, feeder->queue());
+  const LoopPlacement placement =
+      session.loop_placement({.update = m.update, .fetches = {m.total}, .source = feeder->queue()});
   CHECK(placement.kind == LoopKind::kNone);
   CHECK(contains(placement.reason, "its control unit is too small"));
   CHECK(placement.site.known());
@@ -116,7 +125,8 @@ TEST_CASE("host loop: end of data callbacks requests and stop_when end it") {
   const Value late = greater(m.total, 59.0f);
   Session session(m.graph, on);
   {
-    Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 7));
+    Loop loop =
+        session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 7)});
     LoopReport report = loop.run(10);
     CHECK(report.end_of_data);
     CHECK(report.steps == 7);
@@ -125,7 +135,8 @@ TEST_CASE("host loop: end of data callbacks requests and stop_when end it") {
     CHECK(report.steps == 0);
     CHECK(contains(error_of([&] { report.tensor(m.total); }), "at least one completed step"));
   }
-  Loop loop = session.sink(m.update, {m.total}, halving_feeder(on, 1000));
+  Loop loop =
+      session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 1000)});
   LoopReport report = loop.run(100, {.on_step = [](int64_t step, std::span<const double>) {
                                  return step == 10 ? LoopControl::kStop : LoopControl::kContinue;
                                }});
@@ -150,7 +161,10 @@ TEST_CASE("host loop: end of data callbacks requests and stop_when end it") {
     int64_t wanted = 1;
     while (expected.advance() <= 59) ++wanted;
     session.write(m.w, Tensor::of<float>({2}, {8, 16}));
-    Loop stopping = session.sink(m.update, fetches, halving_feeder(on, 1000), {.stop_when = late});
+    Loop stopping = session.sink({.update = m.update,
+                                  .fetches = fetches,
+                                  .source = halving_feeder(on, 1000),
+                                  .stop_when = late});
     const int64_t before = session.step();
     report = stopping.run(200);
     CHECK(report.stopped);
@@ -165,7 +179,7 @@ TEST_CASE("host loop: a request ends the wait for an element") {
   HalvingModel m;
   Session session(m.graph, modest.device());
   auto queue = std::make_shared<DeviceQueue>(modest.device(), halving_element());
-  Loop loop = session.sink(m.update, {m.total}, queue);
+  Loop loop = session.sink({.update = m.update, .fetches = {m.total}, .source = queue});
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     loop.request_stop();
@@ -196,11 +210,11 @@ TEST_CASE("host loop: a producer's failure and a failed step keep the states of 
     feeder->open({});
     return feeder;
   };
-  Loop first = session.sink(update, {}, feeder_of(2));
+  Loop first = session.sink({.update = update, .source = feeder_of(2)});
   CHECK(contains(error_of([&] { first.run(10); }), "item 2: bad record"));
   CHECK(first.failed_report().steps == 2);
   CHECK(session.read(w).data<float>()[0] == 4);
-  Loop second = session.sink(update, {}, feeder_of(-1));
+  Loop second = session.sink({.update = update, .source = feeder_of(-1)});
   const std::string error = error_of([&] { second.run(10); });
   CHECK(contains(error, "step 6"));  // index 3 of 3 in the fourth step of this launch
   CHECK(second.failed_report().steps == 3);
@@ -213,7 +227,9 @@ TEST_CASE("host loop: a trainer works on it") {
   DecliningBackend modest("npu", "sunk_loop");
   HalvingModel m;
   Session session(m.graph, modest.device());
-  Trainer trainer(session, m.update, {m.total}, halving_feeder(modest.device(), 1000));
+  Trainer trainer(
+      session,
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(modest.device(), 1000)});
   std::vector<int64_t> fives;
   const TrainReport report =
       trainer.fit({.steps = 23, .loop_size = 10, .every_n_steps = {{5, [&](int64_t step) {

@@ -91,7 +91,7 @@ TEST_CASE("npu faults: a kernel that throws in the sunk loop") {
   Session session(m.graph, npu);
   auto feeder = numbers(npu, 5);
   feeder->open({});
-  Loop loop = session.sink(m.update, {}, feeder);
+  Loop loop = session.sink({.update = m.update, .source = feeder});
   check_described(error_of([&] { loop.run(10); }), m, "step 6");
   CHECK(loop.failed_report().steps == 5);
   CHECK(elements(session.read(m.w)) == std::vector<double>{32, 32, 32});
@@ -102,7 +102,7 @@ TEST_CASE("npu faults: a kernel that throws in the sunk loop") {
   session.write(m.graph.step(), Tensor::scalar<int64_t>(0));
   auto good = numbers(npu, 1000);
   good->open({});
-  Loop again = session.sink(m.update, {}, good);
+  Loop again = session.sink({.update = m.update, .source = good});
   CHECK(again.run(4).steps == 4);
   CHECK(elements(session.read(m.w)) == std::vector<double>{16, 16, 16});
 }
@@ -118,7 +118,7 @@ TEST_CASE("npu faults: a failing producer leaves the states of the steps before 
         return true;
       });
   feeder->open({});
-  Loop loop = session.sink(m.update, {}, feeder);
+  Loop loop = session.sink({.update = m.update, .source = feeder});
   const std::string error = error_of([&] { loop.run(10); });
   CHECK(contains(error, "the producer failed"));
   CHECK(contains(error, "step 4"));
@@ -162,7 +162,7 @@ TEST_CASE("npu faults: device memory that is not enough") {
   CHECK(contains(queue, "train"));
   auto good = numbers(npu, 1000);
   good->open({});
-  Loop loop = session.sink(m.update, {}, good);
+  Loop loop = session.sink({.update = m.update, .source = good});
   CHECK(loop.run(2).steps == 2);
   CHECK(elements(session.read(m.w)) == std::vector<double>{16, 16, 16});
 }

@@ -79,7 +79,7 @@ struct Training {
                     SessionOptions{.fuse = fuse, .device_options = options});
     const ElementSpec element{{{"image", {u8, {100, 784}}}, {"label", {u8, {100}}}}};
     auto queue = std::make_shared<DeviceQueue>(session->device(), element);
-    loop.emplace(session->sink(update, {loss}, queue));
+    loop.emplace(session->sink({.update = update, .fetches = {loss}, .source = queue}));
   }
   Graph graph;
   std::optional<Session> session;
@@ -223,7 +223,7 @@ TEST_CASE("npu profile: the advice names the fp16 sum of the 910 and its fix") {
   const Value x = graph.state("x", zeros({1, 256, 256, 3}, f16));
   const Value total = graph.state("total", zeros({}, f16));
   Session session(graph, device("npu:0"), {.device_options = options("ascend910")});
-  const Loop loop = session.sink(Update{{{total, sum(x)}}}, {});
+  const Loop loop = session.sink({.update = Update{{{total, sum(x)}}}});
   const Folder folder("profile_advice");
   write_profile(loop.program(), {.directory = folder.path()});
   const std::string advice = folder.read("advice.txt");
@@ -243,7 +243,7 @@ TEST_CASE("npu profile: a step whose control flow depends on data has no time an
       greater(sum(w), 1.0f), {w}, [](const Values& v) { return Values{v[0] * 2.0f}; },
       [](const Values& v) { return Values{v[0] + 1.0f}; })[0];
   Session session(graph, device("npu:0"));
-  const Loop loop = session.sink(Update{{{w, next}}}, {});
+  const Loop loop = session.sink({.update = Update{{{w, next}}}});
   CHECK_FALSE(loop.program().info().step_device_ns.has_value());
   const Folder folder("profile_untimed");
   write_profile(loop.program(), {.directory = folder.path()});

@@ -387,7 +387,7 @@ Run run_step(std::shared_ptr<const DeviceOptions> options) {
     run.bits.resize(begin + static_cast<size_t>(t.num_elements()));
     std::memcpy(run.bits.data() + begin, t.raw(), t.num_bytes());
   }
-  Loop loop = session.sink(Update{{{w, w * 0.5f}}}, {});
+  Loop loop = session.sink({.update = Update{{{w, w * 0.5f}}}});
   run.step_ns = loop.run(1).step_device_ns.value_or(0);
   return run;
 }
@@ -426,9 +426,8 @@ TEST_CASE("npu scheduler: sessions of two presets live side by side on one devic
     CHECK(saturating.run({twice}, feeds)[0].at(0) == 65504);
     CHECK(std::isinf(infinite.run({twice}, feeds)[0].at(0)));
   }
-  const Update update;
   const auto model = [&](Session& session) {
-    return session.sink(update, {sum(graph.constant(Tensor(f32, {100, 100})))})
+    return session.sink({.fetches = {sum(graph.constant(Tensor(f32, {100, 100})))}})
         .program()
         .info()
         .modelled_device;

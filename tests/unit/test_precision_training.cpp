@@ -65,7 +65,7 @@ Training train(const std::string& backend, const std::string& precision, bool fu
   SmallModel m;
   Session session(m.graph, device(backend), {.fuse = fuse, .precision = precision});
   const auto feeder = batches(session.device());
-  Loop loop = session.sink(m.update, {m.loss}, feeder);
+  Loop loop = session.sink({.update = m.update, .fetches = {m.loss}, .source = feeder});
   CHECK(loop.compile_report().precision.mode == precision);
   CHECK(loop.compile_report().precision.decisions.empty() == (precision == "fp32"));
   Training result;
@@ -174,7 +174,8 @@ TEST_CASE("precision: each decision is in the log") {
   set_log_level(LogLevel::kInfo);
   SmallModel m;
   Session session(m.graph, device("cpu"), {.precision = "mixed_bf16"});
-  const Loop loop = session.sink(m.update, {m.loss}, batches(session.device()));
+  const Loop loop =
+      session.sink({.update = m.update, .fetches = {m.loss}, .source = batches(session.device())});
   set_log_level(before);
   set_log_sink({});
   size_t products = 0, told = 0;

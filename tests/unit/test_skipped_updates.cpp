@@ -102,7 +102,7 @@ std::map<std::string, Tensor> after_good_rows(const Device& on, const Optimizer&
                                               int64_t updates) {
   Regression m(false, optimizer);
   Session session(m.graph, on);
-  session.sink(m.update, {m.loss}, rows(on, true)).run(updates);
+  session.sink({.update = m.update, .fetches = {m.loss}, .source = rows(on, true)}).run(updates);
   CHECK(session.updates_applied() == updates);
   CHECK(session.step() == updates);
   return values_of(session);
@@ -122,7 +122,9 @@ TEST_CASE("a skipped update leaves every state and counts as a step but not as a
           CAPTURE(size);
           Regression m(true, optimizer);
           Session session(m.graph, on);
-          Trainer trainer(session, m.update, {m.loss, m.finite}, rows(on, false));
+          Trainer trainer(
+              session,
+              {.update = m.update, .fetches = {m.loss, m.finite}, .source = rows(on, false)});
           std::vector<bool> applied;
           const TrainReport report =
               trainer.fit({.steps = kSteps,
@@ -169,18 +171,21 @@ TEST_CASE("a training that skips updates resumes bit for bit") {
     const Optimizer& optimizer = optimizers()[2];
     Regression whole(true, optimizer);
     Session expected(whole.graph, on);
-    Trainer complete(expected, whole.update, {whole.loss}, rows(on, false));
+    Trainer complete(expected,
+                     {.update = whole.update, .fetches = {whole.loss}, .source = rows(on, false)});
     complete.fit({.steps = 17, .loop_size = 4});
     for (const int64_t stop : {int64_t{2}, int64_t{3}, int64_t{4}, int64_t{9}}) {
       const TempFolder folder;
       Regression first(true, optimizer);
       Session begun(first.graph, on);
-      Trainer begin(begun, first.update, {first.loss}, rows(on, false));
+      Trainer begin(begun,
+                    {.update = first.update, .fetches = {first.loss}, .source = rows(on, false)});
       begin.fit({.steps = stop, .loop_size = 2});
       begin.save(folder.file("states"));
       Regression second(true, optimizer);
       Session session(second.graph, on);
-      Trainer trainer(session, second.update, {second.loss}, rows(on, false));
+      Trainer trainer(
+          session, {.update = second.update, .fetches = {second.loss}, .source = rows(on, false)});
       trainer.resume(folder.file("states"));
       CHECK(session.updates_applied() == begun.updates_applied());
       trainer.fit({.steps = 17 - stop, .loop_size = 5});
@@ -193,7 +198,8 @@ TEST_CASE("the count of updates begins at the steps done before any could be ski
   const TempFolder folder;
   Regression m(false, sgd(0.1));
   Session session(m.graph, device("cpu"));
-  Loop early = session.sink(m.update, {m.loss}, rows(device("cpu"), true));
+  Loop early =
+      session.sink({.update = m.update, .fetches = {m.loss}, .source = rows(device("cpu"), true)});
   early.run(4);
   CHECK(session.updates_applied() == 4);
   session.save(folder.file("states"));
@@ -216,7 +222,7 @@ TEST_CASE("a training that skips nothing saves no count whatever its optimizer")
   const std::string path = folder.file("states");
   Regression scheduled(false, sgd(step_decay(0.1, 3, 0.5)));
   Session session(scheduled.graph, device("cpu"));
-  session.sink(scheduled.update, {scheduled.loss}, rows(device("cpu"), true)).run(4);
+  session.sink({.update = scheduled.update, .fetches = {scheduled.loss}, .source = rows(device("cpu"), true)}).run(4);
   session.save(path);
   CHECK(!read_safetensors(path).tensors.contains(kUpdatesState));
   // So the weights load where the rate is constant, and the hash is that of the same states.
@@ -228,7 +234,7 @@ TEST_CASE("a training that skips nothing saves no count whatever its optimizer")
 
   Regression guarded(true, sgd(step_decay(0.1, 3, 0.5)));
   Session skipping(guarded.graph, device("cpu"));
-  skipping.sink(guarded.update, {guarded.loss}, rows(device("cpu"), false)).run(9);
+  skipping.sink({.update = guarded.update, .fetches = {guarded.loss}, .source = rows(device("cpu"), false)}).run(9);
   REQUIRE(skipping.updates_applied() < 9);
   skipping.save(path);
   CHECK(contains(error_of([&] { other.load(path); }), "'keel/updates' is not in the graph"));
@@ -255,7 +261,7 @@ TEST_CASE("an update that may be skipped is part of a graph's own step and of it
   std::string hash;
   for (Graph* graph : {&m.graph, parsed.get()}) {
     Session session(*graph, device("cpu"));
-    session.sink(rows(device("cpu"), false)).run(9);
+    session.sink({.source = rows(device("cpu"), false)}).run(9);
     CHECK(session.step() == 9);
     CHECK(session.updates_applied() == 6);
     if (hash.empty()) hash = session.state_sha256();

@@ -27,7 +27,9 @@ struct Fixture {
 
 TEST_CASE("trainer runs the steps asked for in launches of the loop size") {
   Fixture f;
-  Trainer trainer(f.session, f.model.update, {f.model.total, f.model.next}, f.feeder);
+  Trainer trainer(
+      f.session,
+      {.update = f.model.update, .fetches = {f.model.total, f.model.next}, .source = f.feeder});
   std::vector<double> totals;
   TrainReport report = trainer.fit(
       {.steps = 100, .loop_size = 30, .on_step = [&](int64_t step, std::span<const double> m) {
@@ -55,7 +57,8 @@ TEST_CASE("trainer runs the steps asked for in launches of the loop size") {
 
 TEST_CASE("trainer splits launches at epochs and at every n steps") {
   Fixture f;
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   std::vector<int64_t> epochs;
   std::vector<int64_t> fives;
   std::vector<int64_t> sevens;
@@ -82,7 +85,8 @@ TEST_CASE("trainer splits launches at epochs and at every n steps") {
 
 TEST_CASE("trainer counts epochs from the first step") {
   Fixture f;
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   trainer.fit({.steps = 5, .steps_per_epoch = 4, .loop_size = 10});
   std::vector<int64_t> epochs;
   const TrainReport report = trainer.fit(
@@ -94,7 +98,8 @@ TEST_CASE("trainer counts epochs from the first step") {
 
 TEST_CASE("trainer stops early when a hook asks for it") {
   Fixture f;
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   TrainReport report = trainer.fit(
       {.steps = 100, .loop_size = 10, .every_n_steps = {{25, [](int64_t step) {
                                                            return step == 50
@@ -117,7 +122,8 @@ TEST_CASE("trainer stops early when a hook asks for it") {
 
 TEST_CASE("trainer stops where the data ends") {
   Fixture f(23);
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   int64_t last = 0;
   const TrainReport report = trainer.fit(
       {.steps = 100, .loop_size = 10, .every_n_steps = {{1, [&](int64_t step) { last = step; }}}});
@@ -129,7 +135,8 @@ TEST_CASE("trainer stops where the data ends") {
 
 TEST_CASE("trainer can be cancelled at any time") {
   Fixture f;
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   trainer.cancel();
   TrainReport report = trainer.fit({.steps = 10});
   CHECK(report.cancelled);
@@ -154,7 +161,9 @@ TEST_CASE("trainer can be cancelled at any time") {
 TEST_CASE("trainer resumes behind a cursor with the same losses") {
   Fixture whole(40);
   std::vector<double> expected;
-  Trainer all(whole.session, whole.model.update, {whole.model.total}, whole.feeder);
+  Trainer all(
+      whole.session,
+      {.update = whole.model.update, .fetches = {whole.model.total}, .source = whole.feeder});
   const auto note = [](std::vector<double>& into) {
     return [&into](int64_t, std::span<const double> m) { into.push_back(m[0]); };
   };
@@ -162,7 +171,8 @@ TEST_CASE("trainer resumes behind a cursor with the same losses") {
 
   Fixture f(40);
   std::vector<double> losses;
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   const TrainReport first = trainer.fit({.steps = 17, .loop_size = 5, .on_step = note(losses)});
   CHECK(first.cursor.position == 17);
   const TrainReport second =
@@ -179,7 +189,9 @@ TEST_CASE("trainer saves its place and goes on from it") {
   };
   Fixture whole(40);
   std::vector<double> expected;
-  Trainer all(whole.session, whole.model.update, {whole.model.total}, whole.feeder);
+  Trainer all(
+      whole.session,
+      {.update = whole.model.update, .fetches = {whole.model.total}, .source = whole.feeder});
   all.fit({.steps = 40, .loop_size = 7, .on_step = note(expected)});
 
   const keel_test::TempFolder folder;
@@ -189,13 +201,15 @@ TEST_CASE("trainer saves its place and goes on from it") {
     std::vector<double> losses;
     {
       Fixture f(40);
-      Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+      Trainer trainer(f.session,
+                      {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
       trainer.fit({.steps = stop, .loop_size = 5, .on_step = note(losses)});
       CHECK(trainer.cursor().position == stop);
       trainer.save(file, {{"mine", "kept"}});
     }
     Fixture f(40);
-    Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+    Trainer trainer(f.session,
+                    {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
     trainer.fit({.steps = 3, .loop_size = 5});  // forgotten by the resume
     const auto metadata = trainer.resume(file);
     CHECK(metadata.at("mine") == "kept");
@@ -212,7 +226,8 @@ TEST_CASE("trainer saves its place and goes on from it") {
 TEST_CASE("trainer stays as it was where a file cannot be resumed") {
   const keel_test::TempFolder folder;
   Fixture f;
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   trainer.fit({.steps = 4, .loop_size = 2});
   const std::string before = f.session.state_sha256();
   const auto refused = [&](const std::string& file, const std::string& part) {
@@ -233,7 +248,7 @@ TEST_CASE("trainer stays as it was where a file cannot be resumed") {
   Update update;
   update.assignments.push_back({w, w + sum(x, {0})});
   Session session(other, device("ref"));
-  Trainer stranger(session, update, {}, halving_feeder(device("ref"), 10));
+  Trainer stranger(session, {.update = update, .source = halving_feeder(device("ref"), 10)});
   stranger.save(folder.file("other"));
   refused(folder.file("other"), "'v' is not in the graph");
 
@@ -247,15 +262,17 @@ TEST_CASE("trainer opens a feeder that is not open") {
   Session session(m.graph, device("ref"));
   auto feeder = std::make_shared<NumberFeeder>(
       device("ref"), halving_element(), [](int64_t, const std::vector<void*>&) { return true; });
-  CHECK(contains(error_of([&] { session.sink(m.update, {}, feeder); }), "not open"));
-  Trainer trainer(session, m.update, {}, feeder);
+  CHECK(contains(error_of([&] { session.sink({.update = m.update, .source = feeder}); }),
+                 "not open"));
+  Trainer trainer(session, {.update = m.update, .source = feeder});
   CHECK(feeder->opened == 1);
   CHECK(trainer.fit({.steps = 3}).steps == 3);
 }
 
 TEST_CASE("trainer refuses wrong options and stays as it was") {
   Fixture f;
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   const auto refused = [&](const TrainOptions& options) {
     std::string text;
     try {
@@ -277,14 +294,18 @@ TEST_CASE("trainer refuses wrong options and stays as it was") {
   setenv(kLoopSizeVariable, "ten", 1);
   CHECK(contains(refused({.steps = 1}), kLoopSizeVariable));
   unsetenv(kLoopSizeVariable);
-  CHECK(contains(error_of([&] { Trainer(f.session, f.model.update, {}, nullptr); }), "feeder"));
-  CHECK(contains(error_of([&] { Trainer(f.session, {}, {}, f.feeder); }), "update"));
+  CHECK(contains(error_of([&] { Trainer(f.session, {.update = f.model.update}); }), "feeder"));
+  CHECK(contains(
+      error_of([&] { Trainer(f.session, {.fetches = {f.model.total}, .source = f.feeder}); }),
+      "update"));
 }
 
 TEST_CASE("trainer refuses a loop size that contradicts the session's") {
   HalvingModel m;
   Session session(m.graph, device("ref"), {.loop_size = 10});
-  Trainer trainer(session, m.update, {m.total}, halving_feeder(device("ref"), 1000));
+  Trainer trainer(
+      session,
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(device("ref"), 1000)});
   const std::string error = error_of([&] { trainer.fit({.steps = 20, .loop_size = 5}); });
   CHECK(contains(error, "SessionOptions::loop_size says 10"));
   CHECK(contains(error, "TrainOptions::loop_size says 5"));
@@ -302,7 +323,8 @@ TEST_CASE("trainer refuses a loop size that contradicts the session's") {
 
 TEST_CASE("trainer passes on what hooks throw and says how far it came") {
   Fixture f;
-  Trainer trainer(f.session, f.model.update, {f.model.total}, f.feeder);
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
   struct Mine {};
   CHECK_THROWS_AS(
       trainer.fit(

@@ -30,7 +30,7 @@ void check_model(const keel_examples::Model& model, const std::string& backend, 
           .shuffle(1)
           .batch(batch);
   const auto feeder = feed(data, session.spec({classifier.image, classifier.label}), {.depth = 4});
-  Loop loop = session.sink(update, {classifier.loss}, feeder);
+  Loop loop = session.sink({.update = update, .fetches = {classifier.loss}, .source = feeder});
   loop.run(20);
   const int64_t few = allocations_of(loop, 5);
   CHECK(allocations_of(loop, 100) == few);

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/common/task_text.h"
 #include "keel/backends/npu/profile/tables.h"
 #include "keel/core/base/printable.h"
 
@@ -46,9 +47,9 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   const TaskInfo& info = program.list().infos[loss.task];
   const int64_t cores = launch.cube ? program.preset().cube_cores : program.preset().vector_cores;
   std::string text = fmt::format(
-      "{}. {} {}  {}{}\n   {:.3f} us a step{}, {:.3f} us of it above both roofs; block_dim {} of "
+      "{}. {}  {}{}\n   {:.3f} us a step{}, {:.3f} us of it above both roofs; block_dim {} of "
       "{}\n",
-      rank, printable(info.name), info.op, info.types,
+      rank, printable(title_of(info)), info.types,
       info.site.known() ? "  (" + printable(to_string(info.site)) + ")" : "", us(loss.total_ns),
       loss.count > 1 ? fmt::format(" in {} launches", loss.count) : "", us(loss.lost_ns),
       launch.price.block_dim, cores);

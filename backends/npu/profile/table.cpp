@@ -93,6 +93,11 @@ std::string steps_text(const CsvTable& steps) {
 }
 
 // The launches of the first step in the table, the longest first.
+// Names may be those of a dozen ops.
+std::string shortened(const std::string& text, size_t most) {
+  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+}
+
 std::string launches_text(const CsvTable& summary) {
   std::vector<size_t> rows;
   std::string first;
@@ -110,7 +115,7 @@ std::string launches_text(const CsvTable& summary) {
     return summary.number(x, "Task Duration(us)") > summary.number(y, "Task Duration(us)");
   });
   std::string text = fmt::format(
-      "\nlaunches of a step ({:.3f} us in {}):\n  {:<9} {:<28} {:>10} "
+      "\nlaunches of a step ({:.3f} us in {}):\n  {:<48} {:<14} {:>10} "
       "{:>6} {:>6} {:>6} {:>6} {:>6}  {}\n",
       total, rows.size(), "name", "op", "us", "%", "blocks", "cube", "vector", "memory",
       "bound by");
@@ -118,11 +123,11 @@ std::string launches_text(const CsvTable& summary) {
     const size_t row = rows[i];
     const Shares s = shares_of(summary, row);
     const double us = summary.number(row, "Task Duration(us)");
-    std::string op = summary.text(row, "OP Type");
-    if (op.size() > 28) op = op.substr(0, 25) + "...";
-    text += fmt::format("  {:<9} {:<28} {:>10.3f} {:>6.1f} {:>6} {:>6.2f} {:>6.2f} {:>6.2f}  {}\n",
-                        summary.text(row, "Op Name"), op, us, total == 0 ? 0 : 100 * us / total,
-                        summary.text(row, "Block Dim"), s.cube, s.vector, s.memory, s.bound);
+    text += fmt::format("  {:<48} {:<14} {:>10.3f} {:>6.1f} {:>6} {:>6.2f} {:>6.2f} {:>6.2f}  {}\n",
+                        shortened(summary.text(row, "Op Name"), 48),
+                        shortened(summary.text(row, "OP Type"), 14), us,
+                        total == 0 ? 0 : 100 * us / total, summary.text(row, "Block Dim"), s.cube,
+                        s.vector, s.memory, s.bound);
   }
   if (rows.size() > kMostRows) text += fmt::format("  ... {} more\n", rows.size() - kMostRows);
   return text;

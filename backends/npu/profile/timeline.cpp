@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/common/task_text.h"
 #include "keel/backends/npu/profile/tables.h"
 #include "keel/core/base/json.h"
 
@@ -91,7 +92,7 @@ void add_step(Trace& trace, const NpuProgram& program, const StepTime& step) {
       trace.span(kDevice, kControl, "CONTROL", keel::name_of(task.kind), time.span);
       continue;
     }
-    trace.span(kDevice, kStream, "STREAM 0", info.name + " " + info.op, time.span,
+    trace.span(kDevice, kStream, "STREAM 0", title_of(info), time.span,
                fmt::format("\"block_dim\":{},\"types\":{},\"limit\":{}", info.block_dim,
                            quote_json(info.types), quote_json(info.reason)));
   }
@@ -116,7 +117,7 @@ void add_cores(Trace& trace, const NpuProgram& program, const StepTime& step) {
         const int lane = (core * 2 + (vector ? 1 : 0)) * kLanesOfACore + static_cast<int>(u);
         const char* kind = !split ? "core" : vector ? "vector core" : "cube core";
         trace.span(kCores, lane, fmt::format("{} {} {}", kind, core, npu::name_of(unit)),
-                   info.name + " " + info.op, {begin, std::min(begin + busy, time.span.end_ns)});
+                   title_of(info), {begin, std::min(begin + busy, time.span.end_ns)});
       }
     }
   }

@@ -69,7 +69,7 @@ void compile_once(Row& row) {
   const keel::Update update = keel::sgd(0.01).minimize(loss);
   took.differentiate = us_since(asked);
   keel::Session session(graph, keel::device(row.backend + ":0"));
-  const keel::Loop loop = session.sink(update, {loss});
+  const keel::Loop loop = session.sink({.update = update, .fetches = {loss}});
   took.total = us_since(start);
   row.passes = loop.compile_report().passes;
   for (const keel::PassReport& pass : row.passes) {

@@ -134,7 +134,7 @@ class FeedBench {
     keel::Session session(graph, device_, {.loop_size = 100});
     const auto feeder =
         keel::feed(*batches_, session.spec({model.image, model.label}), feed_options());
-    keel::Trainer trainer(session, update, {model.loss}, feeder);
+    keel::Trainer trainer(session, {.update = update, .fetches = {model.loss}, .source = feeder});
     trainer.fit({.steps = 100});
     const std::vector<int64_t> before = feeder->queue()->occupancy();
     keel::TrainReport total;

@@ -24,7 +24,7 @@ class KernelRun {
     const keel::Value result = kernel.build(graph_);
     session_.emplace(graph_, keel::device(backend + ":0"),
                      keel::SessionOptions{.threads = threads});
-    loop_.emplace(session_->sink(keel::Update{}, {result}));
+    loop_.emplace(session_->sink({.fetches = {result}}));
     step_seconds_ = run(1);
   }
 

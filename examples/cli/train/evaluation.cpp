@@ -20,7 +20,7 @@ double Evaluation::accuracy(keel::Session& session, const keel::LabelledImages& 
     const int64_t batch = std::min(kBatch, set.count());
     const auto data = keel::Dataset::from_images(set).batch(batch, keel::Tail::kPad);
     feeder_ = keel::feed(data, session.spec({model_.image, model_.label, mask_}), {.name = "test"});
-    loop_ = std::make_unique<keel::Loop>(session.sink({correct_}, feeder_));
+    loop_ = std::make_unique<keel::Loop>(session.sink({.fetches = {correct_}, .source = feeder_}));
     batches_ = (set.count() + batch - 1) / batch;
   } else {
     feeder_->open({});

@@ -74,7 +74,8 @@ class TrainRun {
         feed_training(data_.train, session.spec({model_.image, model_.label}),
                       {.seed = flags_.seed, .batch = flags_.batch, .cache = flags_.cache});
     outcome_.feed = feed.kind;
-    keel::Trainer trainer(session, update, {model_.loss}, feed.feeder);
+    keel::Trainer trainer(session,
+                          {.update = update, .fetches = {model_.loss}, .source = feed.feeder});
     if (flags_.resume) trainer.resume(flags_.resume->path());
     MetricsFile metrics(flags_.metrics, /*append=*/flags_.resume.has_value(),
                         {.on_failure = [&](const keel::Error& error) { notices_.report(error); },

@@ -1,0 +1,63 @@
+#include "keel/graph/ir/label.h"
+
+#include <algorithm>
+
+#include "keel/graph/ir/fused_body.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+namespace {
+
+std::string name_inside_scope(const NodeLabel& label, const Node& node) {
+  return label.name.empty() ? node.op_name() : label.name;
+}
+
+std::string names_of_members(const Node& fused) {
+  const std::vector<NodeLabelPtr>& members = fused.label().members;
+  static const NodeLabel kNone;
+  std::string text;
+  const std::string* scope = nullptr;
+  for (const Node& inner : fused.bodies()[0]->nodes()) {
+    if (inner.has(kSource | kView)) continue;
+    const bool known = inner.id() < members.size() && members[inner.id()] != nullptr;
+    const NodeLabel& label = known ? *members[inner.id()] : kNone;
+    if (!text.empty()) text += " + ";
+    if (!label.scope.empty() && (scope == nullptr || *scope != label.scope)) {
+      text += label.scope + "/";
+      scope = &label.scope;
+    }
+    text += name_inside_scope(label, inner);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool same_label(const NodeLabel& a, const NodeLabel& b) {
+  const auto same = [](const NodeLabelPtr& x, const NodeLabelPtr& y) {
+    return x == y || (x != nullptr && y != nullptr && same_label(*x, *y));
+  };
+  return a.scope == b.scope && a.name == b.name && a.attributes == b.attributes &&
+         std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(), same);
+}
+
+std::string full_name(const Node& node) {
+  if (node.is(OpRole::kInput) || node.is(OpRole::kState)) return name_of(node);
+  const NodeLabel& label = node.label();
+  const std::string name = name_inside_scope(label, node);
+  return label.scope.empty() ? name : label.scope + "/" + name;
+}
+
+std::string display_name(const Node& node) {
+  const bool has_own = !node.label().name.empty();
+  return is_fused_node(node) && !has_own ? names_of_members(node) : full_name(node);
+}
+
+const std::string* scoped_attribute(const Node& node, std::string_view key) {
+  for (const auto& [name, value] : node.label().attributes) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
+}  // namespace keel
