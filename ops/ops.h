@@ -2,12 +2,14 @@
 #ifndef KEEL_OPS_OPS_H
 #define KEEL_OPS_OPS_H
 
+#include "keel/ops/composed/channel_norm.h"
 #include "keel/ops/composed/indexing.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/loss.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/nn/nn.h"
+#include "keel/ops/normalization.h"
 #include "keel/ops/queue.h"
 #include "keel/ops/random.h"
 #include "keel/ops/reduce.h"
