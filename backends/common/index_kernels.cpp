@@ -288,10 +288,12 @@ KernelPlan plan_scatter_add(const Node& node) {
 
 bool has_index_kernel(const Node& node) {
   static constexpr const char* kOps[] = {"gather", "scatter_add", "one_hot", "iota", "argmax"};
+  if (has_sort_kernel(node)) return true;
   return std::find(std::begin(kOps), std::end(kOps), node.op_name()) != std::end(kOps);
 }
 
 KernelPlan plan_index(const Node& node, int most_blocks) {
+  if (has_sort_kernel(node)) return plan_sort(node, most_blocks);
   if (node.op_name() == "scatter_add") return plan_scatter_add(node);
   KernelPlan plan;
   plan.kernel = make_index_kernel(node, most_blocks);

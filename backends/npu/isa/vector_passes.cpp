@@ -65,6 +65,8 @@ constexpr Passes kPasses[] = {
     {"min", 1},
     {"prod", 1},
     {"argmax", 3},
+    {"sort", 4},   // of one round of merging
+    {"top_k", 4},  // likewise
     {"softmax", 19},
     {"log_softmax", 16},
     {"softmax_cross_entropy", 16},

@@ -14,6 +14,7 @@
 #include "keel/ops/gather.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/reduce.h"
+#include "keel/ops/sort.h"
 
 namespace keel::npu {
 namespace {
@@ -257,7 +258,7 @@ std::vector<Split> reductions(const Preset& preset, const AnchoredNode& fused) {
   return splits;
 }
 
-// ---- rows: softmax and its family, argmax
+// ---- rows: softmax and its family, argmax, sort
 
 Split rows(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements) {
   Split split;
@@ -276,6 +277,19 @@ Split rows(const Preset& preset, const Node& node, const Type& wide, int64_t row
   work.aligned = row_elements * size % kRowAlignment == 0 || row_elements * size < kRowAlignment;
   split.limit = Limit::kRows;
   split.reason = rows_reason(count);
+  return split;
+}
+
+// Lines that are sorted by merging: pieces of 32 elements at once, then four pieces to one in each
+// of log4(n / 32) rounds.
+Split ordered(const Preset& preset, const Node& node, int64_t axis) {
+  const Type type = node.input(0).type();
+  const int64_t count = type.shape[static_cast<size_t>(axis)];
+  Split split = rows(preset, node, type, count);
+  int64_t rounds = 0;
+  for (int64_t sorted = 32; sorted < count; sorted = checked_mul(sorted, 4)) ++rounds;
+  split.work.pass_bytes = checked_mul(split.work.pass_bytes, 1 + rounds);
+  split.work.instructions = checked_mul(split.work.instructions, 1 + rounds);
   return split;
 }
 
@@ -508,6 +522,8 @@ NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packi
     const int64_t results = std::max<int64_t>(1, node.type().shape.num_elements());
     return {{}, {rows(preset, node, type, type.shape.num_elements() / results)}};
   }
+  if (op == "sort") return {{}, {ordered(preset, node, node.as<SortAttributes>().axis)}};
+  if (op == "top_k") return {{}, {ordered(preset, node, node.as<TopKAttributes>().axis)}};
   if (op == "softmax" || op == "log_softmax" || op == "softmax_cross_entropy" ||
       op == "softmax_cross_entropy_grad") {
     const Type type = node.input(0).type();
