@@ -3,6 +3,7 @@
 #define KEEL_OPS_OPS_H
 
 #include "keel/ops/composed/channel_norm.h"
+#include "keel/ops/composed/einsum.h"
 #include "keel/ops/composed/indexing.h"
 #include "keel/ops/composed/rearrange.h"
 #include "keel/ops/elementwise.h"
