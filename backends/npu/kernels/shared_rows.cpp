@@ -154,8 +154,8 @@ std::span<const KernelRow> shared_rows() {
       computing("one_hot", making_work, 2),
       computing("iota", making_work, 2),
       computing("argmax", argmax_work, 3),  // Passes of one round of merging.
-      computing("sort", ordering_work<SortAttributes>, 4),
-      computing("top_k", ordering_work<TopKAttributes>, 4),
+      moving({"sort"}, ordering_work<SortAttributes>, 4),
+      moving({"top_k"}, ordering_work<TopKAttributes>, 4),
       computing("fold_key", making_work, 40),
       computing("uniform", making_work, 40),
       computing("bernoulli", making_work, 42),
