@@ -14,6 +14,7 @@
 #include "keel/ops/gather.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/reduce.h"
+#include "keel/ops/slice.h"
 
 namespace keel::npu {
 namespace {
@@ -334,7 +335,13 @@ std::vector<Split> index_or_move(const Preset& preset, const Node& node) {
   const int64_t row_in = last_dim(node.input(0).type()) * size_in_bytes(node.input(0).dtype());
   if (op == "transpose") return {moves(preset, node, passes_of(node), row_in, row_out)};
   if (op == "slice") return {moves(preset, node, 0, row_out, 0)};
-  if (op == "pad" || op == "concat") return {moves(preset, node, 0, row_in, row_out)};
+  if (op == "pad") {
+    // Elements with others between them are written one by one.
+    const auto& interior = node.as<PadAttributes>().interior;
+    const bool apart = !interior.empty() && interior.back() != 0;
+    return {moves(preset, node, 0, row_in, apart ? size_in_bytes(node.type().dtype) : row_out)};
+  }
+  if (op == "concat") return {moves(preset, node, 0, row_in, row_out)};
   if (op == "broadcast_to") return {moves(preset, node, 0, 0, 0)};
   unpriced(node);
 }
