@@ -2,7 +2,9 @@
 #ifndef KEEL_OPS_OPS_H
 #define KEEL_OPS_OPS_H
 
+#include "keel/ops/composed/convolutions.h"
 #include "keel/ops/composed/indexing.h"
+#include "keel/ops/conv.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/loss.h"
