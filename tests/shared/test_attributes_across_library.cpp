@@ -100,6 +100,10 @@ TEST_CASE("every attribute struct of the library is the program's") {
   CHECK(shared<TriangleAttributes>("tril"));
   CHECK(shared<Conv2dAttributes>("conv2d"));
   CHECK(shared<Conv2dGradientAttributes>("conv2d_input_gradient"));
+  CHECK(shared<MaxPool2dAttributes>("max_pool2d"));
+  CHECK(shared<AvgPool2dAttributes>("avg_pool2d"));
+  CHECK(shared<AvgPool2dGradientAttributes>("avg_pool2d_gradient"));
+  CHECK(shared<ResizeAttributes>("resize"));
   // The list above leaves none out.
   const AttributesSchema* known[] = {&attributes_schema<InputAttributes>(),
                                      &attributes_schema<ConstantAttributes>(),
@@ -126,7 +130,11 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<VarianceAttributes>(),
                                      &attributes_schema<TriangleAttributes>(),
                                      &attributes_schema<Conv2dAttributes>(),
-                                     &attributes_schema<Conv2dGradientAttributes>()};
+                                     &attributes_schema<Conv2dGradientAttributes>(),
+                                     &attributes_schema<MaxPool2dAttributes>(),
+                                     &attributes_schema<AvgPool2dAttributes>(),
+                                     &attributes_schema<AvgPool2dGradientAttributes>(),
+                                     &attributes_schema<ResizeAttributes>()};
   for (const OpDef* op : builtin_ops().all()) {
     if (op->attributes == nullptr) continue;
     int found = 0;
