@@ -9,6 +9,7 @@
 #include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/slice.h"
 #include "keel/ops/sort.h"
 
 namespace keel::npu {
@@ -53,11 +54,19 @@ NodeWork slice_work(const WorkRequest& r) {
   return {{}, {moves(r.preset, node, 0, row_bytes(node.type()), 0)}};
 }
 
-// pad and concat.
-NodeWork placing_work(const WorkRequest& r) {
+NodeWork concat_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
   const int64_t run_in = row_bytes(node.input(0).type());
   return {{}, {moves(r.preset, node, 0, run_in, row_bytes(node.type()))}};
+}
+
+NodeWork pad_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  // Elements with others between them are written one by one.
+  const auto& interior = node.as<PadAttributes>().interior;
+  const bool apart = !interior.empty() && interior.back() != 0;
+  const int64_t run_out = apart ? size_in_bytes(node.type().dtype) : row_bytes(node.type());
+  return {{}, {moves(r.preset, node, 0, row_bytes(node.input(0).type()), run_out)}};
 }
 
 NodeWork broadcast_work(const WorkRequest& r) {
@@ -147,7 +156,8 @@ std::span<const KernelRow> shared_rows() {
   static const KernelRow rows[] = {
       moving({"transpose"}, transpose_work, 2),
       moving({"slice"}, slice_work),
-      moving({"pad", "concat"}, placing_work),
+      moving({"pad"}, pad_work),
+      moving({"concat"}, concat_work),
       moving({"broadcast_to"}, broadcast_work),
       moving({"gather"}, gather_work),
       computing("scatter_add", scatter_add_work, 2),
