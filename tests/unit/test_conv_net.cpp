@@ -84,7 +84,7 @@ std::string sink(const Device& on, int64_t loop_size) {
   Session session(net.graph, on, {.seed = 3});
   const auto feeder =
       feed(Dataset::from_images(images()).batch(kBatch), session.spec({net.image, net.label}));
-  Trainer trainer(session, net.update, {net.loss}, feeder);
+  Trainer trainer(session, {.update = net.update, .fetches = {net.loss}, .source = feeder});
   CHECK(trainer.fit({.steps = kSteps, .loop_size = loop_size}).steps == kSteps);
   return session.state_sha256();
 }
