@@ -2,11 +2,13 @@
 #ifndef KEEL_OPS_OPS_H
 #define KEEL_OPS_OPS_H
 
+#include "keel/ops/composed/attention.h"
 #include "keel/ops/composed/channel_norm.h"
 #include "keel/ops/composed/convolutions.h"
 #include "keel/ops/composed/einsum.h"
 #include "keel/ops/composed/indexing.h"
 #include "keel/ops/composed/rearrange.h"
+#include "keel/ops/composed/recurrent.h"
 #include "keel/ops/conv.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
