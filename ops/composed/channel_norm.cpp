@@ -123,8 +123,8 @@ void require_groups(const ChannelNorm& call, int64_t groups) {
 
 }  // namespace
 
-BatchNorm batch_norm(Operand x, Operand scale, Operand offset, ChannelNormOptions options,
-                     CallSite site) {
+BatchNormOutput batch_norm(Operand x, Operand scale, Operand offset, ChannelNormOptions options,
+                           CallSite site) {
   const ChannelNorm call("batch_norm", x, options, site);
   const CallSite line = call.site();
   const size_t rank = call.x().shape().rank();
@@ -133,7 +133,7 @@ BatchNorm batch_norm(Operand x, Operand scale, Operand offset, ChannelNormOption
     if (i != call.axis()) axes.push_back(static_cast<int64_t>(i));
   }
   const Centred all = centred(call.wide(), axes, call.epsilon(), line);
-  BatchNorm result;
+  BatchNormOutput result;
   result.output = call.scaled(mul(all.distances, all.inverse, line), scale, offset);
   result.mean = squeeze(all.mean, axes, line);
   result.variance = squeeze(all.variance, axes, line);

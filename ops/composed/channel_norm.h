@@ -21,7 +21,7 @@ struct ChannelNormOptions {
   int64_t channel_axis = -1;
 };
 
-struct BatchNorm {
+struct BatchNormOutput {
   Value output;  // of x's type
   // Of the batch: [channels], f64 for x of f64 and else f32. The variance is that of a population:
   // over n elements; times n / (n - 1) it estimates that of what the batch was drawn from.
@@ -31,8 +31,8 @@ struct BatchNorm {
 
 // For training: (x - mean) / sqrt(variance + epsilon) * scale + offset, with the mean and variance
 // over all axes but the channels'. Gradients flow through both. Of an empty batch they are NaN.
-KEEL_API BatchNorm batch_norm(Operand x, Operand scale, Operand offset,
-                              ChannelNormOptions options = {}, CallSite site = {});
+KEEL_API BatchNormOutput batch_norm(Operand x, Operand scale, Operand offset,
+                                    ChannelNormOptions options = {}, CallSite site = {});
 
 // For inference: the same with statistics kept by training, [channels] each, of the dtype that
 // batch_norm gives. It is x * a + b with a and b made of channels alone, which a product before it

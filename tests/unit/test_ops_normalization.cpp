@@ -164,7 +164,7 @@ TEST_CASE("batch_norm over either channel axis is that of plain loops") {
     }
     Graph g;
     const Value a = g.constant(x), b = g.constant(scale), c = g.constant(offset);
-    const BatchNorm norm = batch_norm(a, b, c, {.channel_axis = axis});
+    const BatchNormOutput norm = batch_norm(a, b, c, {.channel_axis = axis});
     check_close(elements(norm.output), y, 1e-13);
     check_close(elements(norm.mean), means, 1e-14);
     check_close(elements(norm.variance), variances, 1e-14);
@@ -206,7 +206,7 @@ TEST_CASE("gradients of norms agree with differences, and backends with ref") {
       [](Graph&, const Values& x) { return sum(square(layer_norm(x[0], x[1], x[2]) + x[0])); },
       [](Graph&, const Values& x) { return sum(square(rms_norm(x[0], x[1]) + x[0])); },
       [](Graph&, const Values& x) {
-        const BatchNorm norm = batch_norm(x[0], x[1], x[2]);
+        const BatchNormOutput norm = batch_norm(x[0], x[1], x[2]);
         return sum(square(norm.output + x[0])) + sum(norm.mean) + sum(square(norm.variance));
       },
       [](Graph&, const Values& x) { return sum(square(group_norm(x[0], 2, x[1], x[2]) + x[0])); },
@@ -227,7 +227,7 @@ TEST_CASE("norms at their corners") {
   CHECK(elements(layer_norm(g.constant(Tensor(f32, {0, 2})))).empty());
   CHECK(elements(rms_norm(g.constant(Tensor(f32, {0, 2})))).empty());
   const Value three = g.constant(Tensor::full(f32, {3}, 1)), two = g.constant(Tensor(f32, {2}));
-  const BatchNorm empty = batch_norm(g.constant(Tensor(f32, {0, 3})), three, three);
+  const BatchNormOutput empty = batch_norm(g.constant(Tensor(f32, {0, 3})), three, three);
   CHECK(elements(empty.output).empty());
   CHECK(std::isnan(elements(empty.mean)[0]));
   const auto message = [](auto&& f) { return error_of(f); };
