@@ -147,7 +147,7 @@ Value ParameterStep::bias_correction(double beta) const {
 
 Update apply_if(Operand predicate, const Update& update, CallSite site) {
   const CallSite line = site.known() ? site : predicate.site();
-  const Value when = require_value(predicate, "apply_if", line);
+  const Value when = require_value(predicate, "apply_if", "predicate", line);
   if (when.type() != Type{boolean, {}}) {
     throw Error({.op = "apply_if",
                  .argument = "predicate",
