@@ -1,6 +1,8 @@
 // The ops that hold sub-graphs, and `gradient`. graph/control and graph/autodiff build them,
 // graph/passes expand, make or lower them; here is what they mean for types. None has a reference:
 // the ops in their bodies have.
+#include <unordered_set>
+
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/control/control_gradient.h"
 #include "keel/graph/control/step_boundary.h"
@@ -177,7 +179,7 @@ void require_flow(const InferContext& c, const Graph& graph, const FusedBody& pa
       if (read == Part::kPrologue && own != Part::kPrologue && own != Part::kAnchor) {
         c.fail("body", "a prologue that the anchor alone reads", reader());
       }
-      if (own == Part::kRows && v.node().op_name() == "constant") {
+      if (own == Part::kRows && v.node().is(OpRole::kConstant)) {
         c.fail("body", "row-wise ops that read no constants of the body", reader());
       }
     }
@@ -189,6 +191,50 @@ void require_flow(const InferContext& c, const Graph& graph, const FusedBody& pa
   }
 }
 
+// Kernels go over the elements of an element-wise part once, so all of it has as many. `leads_to`:
+// what the part computes.
+void require_elements(const InferContext& c, const FusedBody& parts, Value leads_to,
+                      FusedBody::Part part) {
+  const int64_t elements = leads_to.shape().num_elements();
+  std::vector<Value> open{leads_to};
+  std::unordered_set<uint32_t> seen;
+  while (!open.empty()) {
+    const Node& node = open.back().node();
+    open.pop_back();
+    if (parts.part[node.id()] != part || !seen.insert(node.id()).second) continue;
+    // A broadcast repeats what it reads, and a gather takes a part of it.
+    if (node.has(kBroadcast | kGather)) continue;
+    if (node.has(kElementwise | kView) && node.type().shape.num_elements() != elements) {
+      c.fail("body", "element-wise ops of " + std::to_string(elements) + " elements",
+             "'" + node.op_name() + "' of " + to_string(node.type()));
+    }
+    open.insert(open.end(), node.inputs().begin(), node.inputs().end());
+  }
+}
+
+void require_one_iteration(const InferContext& c, const Graph& graph, const FusedBody& parts) {
+  using Part = FusedBody::Part;
+  for (const Node& node : graph.nodes()) {
+    if (node.is(OpRole::kConstant) && node.type().shape.num_elements() != 1) {
+      c.fail("body", "constants of one element", to_string(node.type()),
+             "make it an input of the node");
+    }
+  }
+  if (parts.anchor != nullptr) {
+    for (const Value& operand : parts.anchor->inputs())
+      require_elements(c, parts, operand, Part::kPrologue);
+  }
+  const int64_t elements = parts.anchor != nullptr ? parts.anchor->type().shape.num_elements()
+                                                   : graph.outputs()[0].shape().num_elements();
+  for (const Value& v : graph.outputs()) {
+    if (parts.part_of(v) != Part::kEpilogue) continue;
+    if (v.shape().num_elements() != elements) {
+      c.fail("body", "outputs of " + std::to_string(elements) + " elements", to_string(v.type()));
+    }
+    require_elements(c, parts, v, Part::kEpilogue);
+  }
+}
+
 std::vector<Type> infer_fused(const InferContext& c) {
   const Graph& graph = body(c, 0);
   require_inputs(c, "body", graph, 0);
@@ -197,6 +243,7 @@ std::vector<Type> infer_fused(const InferContext& c) {
   const FusedBody parts(graph);
   require_parts(c, graph, parts);
   require_flow(c, graph, parts);
+  require_one_iteration(c, graph, parts);
   return types_of(graph.outputs());
 }
 
@@ -252,6 +299,7 @@ void register_control(OpTable& table) {
        .infer = infer_while,
        .gradient = gradient_of_while,
        .traits = kControl,
+       .role = OpRole::kWhile,
        .sample = sample_while});
   table.add({.name = "cond",
              .summary = "the outputs of one of two bodies, chosen by a bool scalar",
@@ -261,13 +309,15 @@ void register_control(OpTable& table) {
              .infer = infer_cond,
              .gradient = gradient_of_cond,
              .traits = kControl,
+             .role = OpRole::kCond,
              .sample = sample_cond});
   table.add({.name = "gradient",
              .summary = "d y / d x for each x; expanded when the graph is specialised",
              .input_names = {"y", "x"},
              .variadic = true,
              .infer = infer_gradient,
-             .traits = kControl});
+             .traits = kControl,
+             .role = OpRole::kGradient});
   table.add({.name = "fused",
              .summary = "a sub-graph computed in one pass: element-wise ops, alone or around one "
                         "product or reduction",
@@ -275,7 +325,8 @@ void register_control(OpTable& table) {
              .variadic = true,
              .bodies = 1,
              .infer = infer_fused,
-             .traits = kControl});
+             .traits = kControl,
+             .role = OpRole::kFused});
   table.add({.name = "step_end",
              .summary = "with is_step_boundary: where a step ends; its input true ends the launch",
              .input_names = {"stop"},
@@ -283,12 +334,14 @@ void register_control(OpTable& table) {
              .attributes = &attributes_schema<StepEndAttributes>(),
              .infer = infer_step_end,
              .not_differentiable = "it has no value",
-             .traits = kEffect});
+             .traits = kEffect,
+             .role = OpRole::kStepEnd});
   table.add({.name = "sunk_loop",
              .summary = "runs a step graph as often as the launch says",
              .bodies = 1,
              .infer = infer_sunk_loop,
-             .traits = kControl | kEffect});
+             .traits = kControl | kEffect,
+             .role = OpRole::kSunkLoop});
 }
 
 }  // namespace keel

@@ -152,6 +152,7 @@ OpDef make_stop_gradient() {
   op.reference = unary_reference<kAnyDType>([](auto x) { return x; });
   op.gradient = no_gradient;
   op.traits = kElementwise | kView;
+  op.role = OpRole::kStopGradient;
   // Differentiating here would compare with differences, which see through it.
   op.sample = [](SampleSource& source) -> Sample {
     return {.inputs = {source.values(source.shape(0, 4))},
@@ -171,7 +172,7 @@ void register_elementwise(OpTable& table) {
              .infer = infer_cast,
              .reference = reference_cast,
              .gradient = cast_gradient,
-             .traits = kElementwise,
+             .traits = kElementwise | kConversion,
              .sample = sample_cast});
   table.add({.name = "select",
              .summary = "a where the predicate holds, else b",

@@ -111,16 +111,25 @@ Sample sample_mod(SampleSource& source) {
 }  // namespace
 
 void register_elementwise_arithmetic(OpTable& table) {
-  add_binary<kNumbers>(table, {.name = "add", .summary = "a + b", .gradient = add_gradient},
+  add_binary<kNumbers>(table,
+                       {.name = "add",
+                        .summary = "a + b",
+                        .gradient = add_gradient,
+                        .commutes = true,
+                        .neutral = -0.0},  // +0 would turn -0 into 0
                        [](auto a, auto b) { return scalar::add(a, b); });
-  add_binary<kNumbers>(table, {.name = "sub", .summary = "a - b", .gradient = sub_gradient},
+  add_binary<kNumbers>(table,
+                       {.name = "sub", .summary = "a - b", .gradient = sub_gradient, .neutral = 0},
                        [](auto a, auto b) { return scalar::sub(a, b); });
-  add_binary<kNumbers>(table, {.name = "mul", .summary = "a * b", .gradient = mul_gradient},
-                       [](auto a, auto b) { return scalar::mul(a, b); });
+  add_binary<kNumbers>(
+      table,
+      {.name = "mul", .summary = "a * b", .gradient = mul_gradient, .commutes = true, .neutral = 1},
+      [](auto a, auto b) { return scalar::mul(a, b); });
   add_binary<kNumbers>(table,
                        {.name = "div",
                         .summary = "a / b; integers truncate towards zero, and by zero give 0",
                         .gradient = div_gradient,
+                        .neutral = 1,
                         .bound = {.ulps = 1},
                         .draw_b = draw_signed(0.5, 2)},
                        [](auto a, auto b) { return scalar::div(a, b); });

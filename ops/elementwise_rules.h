@@ -130,6 +130,8 @@ struct ElementwiseSpec {
   std::string name;
   std::string summary;
   GradientFunction gradient = no_gradient;
+  bool commutes = false;
+  std::optional<double> neutral = {};  // OpDef::neutral
   ErrorBound bound = {};
   DrawFunction draw_a = draw(-2, 2);
   DrawFunction draw_b = draw(-2, 2);
@@ -169,7 +171,8 @@ void add_binary(OpTable& table, ElementwiseSpec spec, Rule rule,
   op.reference = binary_reference<kAllowed>(rule);
   op.gradient = std::move(spec.gradient);
   op.decompose = std::move(spec.decompose);
-  op.traits = kElementwise;
+  op.traits = spec.commutes ? kElementwise | kCommutes : kElementwise;
+  op.neutral = spec.neutral;
   op.bound = spec.bound;
   op.sample = sample != nullptr ? std::move(sample)
                                 : binary_sample(spec.name, kAllowed, std::move(spec.draw_a),

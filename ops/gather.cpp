@@ -336,7 +336,7 @@ void register_gather(OpTable& table) {
              .infer = infer_gather,
              .reference = reference_gather,
              .gradient = gradient_gather,
-             .traits = kMovement,
+             .traits = kMovement | kGather,
              .checked_indices = CheckedIndices{1,
                                                [](const Node& node) {
                                                  const auto axis = static_cast<size_t>(

@@ -50,7 +50,8 @@ void register_queue(OpTable& table) {
              .attributes = &attributes_schema<DequeueAttributes>(),
              .infer = infer_dequeue,
              .not_differentiable = "data from a queue has no gradient",
-             .traits = kEffect});
+             .traits = kEffect,
+             .role = OpRole::kDequeue});
 }
 
 }  // namespace keel

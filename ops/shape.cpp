@@ -355,7 +355,7 @@ void register_shape(OpTable& table) {
              .infer = infer_broadcast_to,
              .reference = reference_broadcast_to,
              .gradient = gradient_broadcast_to,
-             .traits = kElementwise | kMovement,
+             .traits = kElementwise | kMovement | kBroadcast,
              .sample = sample_broadcast_to});
 }
 

@@ -47,17 +47,20 @@ void register_state(OpTable& table) {
              .summary = "a value fed at each run",
              .attributes = &attributes_schema<InputAttributes>(),
              .infer = infer_input,
-             .traits = kSource});
+             .traits = kSource,
+             .role = OpRole::kInput});
   table.add({.name = "constant",
              .summary = "a tensor known when the graph is built",
              .attributes = &attributes_schema<ConstantAttributes>(),
              .infer = infer_constant,
-             .traits = kSource});
+             .traits = kSource,
+             .role = OpRole::kConstant});
   table.add({.name = "state",
              .summary = "a value kept between steps, as it was when the step began",
              .attributes = &attributes_schema<StateAttributes>(),
              .infer = infer_state,
-             .traits = kSource});
+             .traits = kSource,
+             .role = OpRole::kState});
 }
 
 }  // namespace keel

@@ -17,8 +17,23 @@ sources=$(for source in $sources; do
 done)
 report="$build/lint.txt"
 : > "$report"
-# xargs runs on where a file has findings; what is reported decides.
-echo "$sources" | xargs -P "$(nproc)" -n 1 clang-tidy -p "$build" --quiet >> "$report" 2> "$build/lint_errors.txt" || true
+if [ -z "$sources" ]; then
+  echo "$build/compile_commands.json names no source of $PWD; configure it anew" >&2
+  exit 2
+fi
+# Each run writes to a file of its own, since lines of runs beside each other would mix. A run that ends otherwise
+# than well without a finding (no clang-tidy, killed, crashed) is one.
+tidy() {
+  local out="$2/lint_$(echo "$1" | tr / _).txt" status=0
+  clang-tidy -p "$2" --quiet "$1" > "$out" 2>&1 || status=$?
+  if [ "$status" -ne 0 ] && ! grep -qE ': (warning|error): ' "$out"; then
+    echo "$1:0:0: error: clang-tidy ended with status $status" >> "$out"
+  fi
+  cat "$out"
+  rm -f "$out"
+}
+export -f tidy
+echo "$sources" | xargs -P "$(nproc)" -I{} bash -c 'tidy "$@"' tidy {} "$build" > "$report"
 findings=$(grep -cE ': (warning|error): ' "$report" || true)
 if [ "$findings" -ne 0 ]; then
   grep -E ': (warning|error): ' "$report" | sort -u >&2

@@ -21,7 +21,7 @@ std::optional<size_t> number_in(const Values& values, const Value& v) {
 void clone_nodes(const std::vector<const Node*>& nodes, Cloner& cloner) {
   for (const Node* node : nodes) {
     for (const Value& v : node->inputs()) {
-      if (v.node().op_name() == "constant" && !cloner.mapped(v)) cloner.clone(v.node());
+      if (v.node().is(OpRole::kConstant) && !cloner.mapped(v)) cloner.clone(v.node());
     }
     cloner.clone(*node);
   }
@@ -78,12 +78,12 @@ AnchoredNode::Source AnchoredNode::source_of(const Value& operand) const {
     const Node& node = open.back().node();
     const Value v = open.back();
     open.pop_back();
-    if (seen[node.id()] || node.op_name() == "constant") continue;
+    if (seen[node.id()] || node.is(OpRole::kConstant)) continue;
     seen[node.id()] = true;
     if (node.has(kSource)) {
       stored.push_back(v);
     } else if (is_gather(node)) {
-      known = known && gathers_rows(node) && node.input(1).node().op_name() == "input";
+      known = known && gathers_rows(node) && node.input(1).node().is(OpRole::kInput);
       open.push_back(node.input(0));
       rows.push_back(node.input(1));
     } else {

@@ -72,7 +72,7 @@ std::vector<DeviceInfo> HostBackend::devices() const {
   return {{name_ + ":0", description_, 0, {}}};
 }
 
-Support HostBackend::supports(const Node& node) const {
+Support HostBackend::supports(const Node& node, const DeviceOptions*) const {
   return supports_in_task_list(*library_, node);
 }
 
@@ -97,11 +97,13 @@ std::unique_ptr<Stream> HostBackend::make_stream(int, StreamKind kind) {
 }
 
 std::unique_ptr<Program> HostBackend::compile(int device, const Graph& graph,
-                                              const CompileOptions&) {
+                                              const CompileOptions& options) {
+  require_options(options.device_options.get());
   TaskList list = lower(graph, *library_);
   auto constants = allocate(device, list.info.constant_bytes, "constants");
   InlineStream transfer(memory_);
-  return std::make_unique<TaskProgram>(std::move(list), std::move(constants), transfer);
+  return std::make_unique<TaskProgram>(std::move(list), std::move(constants), transfer,
+                                       WalkerOptions{.threads = options.threads});
 }
 
 void HostBackend::convert_layout(const Type& type, const Layout& from, const void* source,
@@ -117,6 +119,6 @@ void HostBackend::convert_layout(const Type& type, const Layout& from, const voi
   }
 }
 
-int64_t HostBackend::transfer_device_ns(int, size_t) const { return 0; }
+int64_t HostBackend::transfer_device_ns(int, size_t, const DeviceOptions*) const { return 0; }
 
 }  // namespace keel

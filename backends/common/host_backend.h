@@ -20,7 +20,7 @@ class KEEL_API HostBackend : public Backend {
 
   std::string name() const override { return name_; }
   std::vector<DeviceInfo> devices() const override;
-  Support supports(const Node& node) const override;
+  Support supports(const Node& node, const DeviceOptions* options) const override;
   std::shared_ptr<Buffer> allocate(int device, size_t bytes, const std::string& holder) override;
   SlotMemory allocate_slot(int device, size_t bytes, const std::string& holder) override;
   std::unique_ptr<Stream> make_stream(int device, StreamKind kind) override;
@@ -28,7 +28,7 @@ class KEEL_API HostBackend : public Backend {
                                    const CompileOptions& options) override;
   void convert_layout(const Type& type, const Layout& from, const void* source, const Layout& to,
                       void* destination) const override;
-  int64_t transfer_device_ns(int device, size_t bytes) const override;
+  int64_t transfer_device_ns(int device, size_t bytes, const DeviceOptions* options) const override;
 
  private:
   std::string name_;

@@ -2,13 +2,14 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "keel/backends/common/indices.h"
-#include "keel/backends/common/movement_kernels.h"
+#include "keel/backends/common/shared_kernels.h"
 #include "keel/core/base/gather_rows.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/gather.h"
@@ -87,6 +88,7 @@ class ScatterAddKernel final : public Kernel {
            static_cast<size_t>(count_) * sizeof(int64_t);
   }
   void run(void* const* args, int, int) const override {
+    if (count_ == 0) return;
     with_indices(index_dtype_, args[1], [&](const auto* indices) {
       check_indices(indices, count_, x_.shape[0], "scatter_add");
       visit_dtype(x_.dtype, [&]<class T>() {
@@ -167,7 +169,7 @@ class ScatterAddKernel final : public Kernel {
 
 class OneHotKernel final : public Kernel {
  public:
-  explicit OneHotKernel(const Node& node)
+  OneHotKernel(const Node& node, int)
       : out_(node.type()),
         index_dtype_(node.input(0).dtype()),
         count_(node.input(0).shape().num_elements()) {}
@@ -193,7 +195,7 @@ class OneHotKernel final : public Kernel {
 
 class IotaKernel final : public Kernel {
  public:
-  explicit IotaKernel(const Node& node) : out_(node.type()) {
+  IotaKernel(const Node& node, int) : out_(node.type()) {
     const auto axis = static_cast<size_t>(node.as<IotaAttributes>().axis);
     size_ = out_.shape[axis];
     inner_ = product(out_.shape, axis + 1, out_.shape.rank());
@@ -265,15 +267,16 @@ class ArgmaxKernel final : public Kernel {
   int blocks_;
 };
 
-std::unique_ptr<Kernel> make_index_kernel(const Node& node, int most_blocks) {
-  const std::string& op = node.op_name();
-  if (op == "gather") return std::make_unique<GatherKernel>(node, most_blocks);
-  if (op == "one_hot") return std::make_unique<OneHotKernel>(node);
-  if (op == "iota") return std::make_unique<IotaKernel>(node);
-  return std::make_unique<ArgmaxKernel>(node, most_blocks);
+template <class IndexKernel>
+KernelPlan plan_index(const Node& node, int most_blocks) {
+  KernelPlan plan;
+  plan.kernel = std::make_unique<IndexKernel>(node, most_blocks);
+  plan.block_dim = plan.kernel->blocks(plan.kernel->phases() - 1);
+  plan.kind = TaskKind::kAiVectorCore;
+  return plan;
 }
 
-KernelPlan plan_scatter_add(const Node& node) {
+KernelPlan plan_scatter_add(const Node& node, int) {
   auto kernel = std::make_unique<ScatterAddKernel>(node);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
@@ -284,20 +287,14 @@ KernelPlan plan_scatter_add(const Node& node) {
   return plan;
 }
 
+constexpr SharedKernel kRows[] = {{"gather", plan_index<GatherKernel>},
+                                  {"scatter_add", plan_scatter_add},
+                                  {"one_hot", plan_index<OneHotKernel>},
+                                  {"iota", plan_index<IotaKernel>},
+                                  {"argmax", plan_index<ArgmaxKernel>}};
+
 }  // namespace
 
-bool has_index_kernel(const Node& node) {
-  static constexpr const char* kOps[] = {"gather", "scatter_add", "one_hot", "iota", "argmax"};
-  return std::find(std::begin(kOps), std::end(kOps), node.op_name()) != std::end(kOps);
-}
-
-KernelPlan plan_index(const Node& node, int most_blocks) {
-  if (node.op_name() == "scatter_add") return plan_scatter_add(node);
-  KernelPlan plan;
-  plan.kernel = make_index_kernel(node, most_blocks);
-  plan.block_dim = plan.kernel->blocks(plan.kernel->phases() - 1);
-  plan.kind = TaskKind::kAiVectorCore;
-  return plan;
-}
+std::span<const SharedKernel> index_kernels() { return kRows; }
 
 }  // namespace keel

@@ -28,9 +28,10 @@ const char* name_of(TaskKind kind) noexcept {
 }
 
 Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
-  const std::string& op = node.op_name();
-  if (node.has(kSource | kView) || op == "dequeue" || op == "step_end") return {true, ""};
-  const bool control = op == "while_loop" || op == "cond" || op == "sunk_loop";
+  const bool boundary = node.is(OpRole::kDequeue) || node.is(OpRole::kStepEnd);
+  if (node.has(kSource | kView) || boundary) return {true, ""};
+  const bool control =
+      node.is(OpRole::kWhile) || node.is(OpRole::kCond) || node.is(OpRole::kSunkLoop);
   if (!control) return library.supports(node);
   for (const auto& body : node.bodies()) {
     for (const Node& inner : body->nodes()) {

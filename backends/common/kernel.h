@@ -50,8 +50,8 @@ class KEEL_API Kernel {
   // (OpDef::checked_indices); before it has written anything in place, unless the op is row-wise.
   // Called from any thread, for each block of each phase once.
   virtual void run(void* const* args, int phase, int block) const = 0;
-  // Whether it waits for something outside the device. Then it has one block, and is run by this
-  // instead: false where it gave up because `abort` said so.
+  // Whether it waits for something outside the device, as kernels of ops with kEffect may. Then it
+  // has one block, and is run by this instead: false where it gave up because `abort` said so.
   virtual bool waits() const { return false; }
   virtual bool run_waiting(void* const* args, const AbortContext& abort) const;
 };

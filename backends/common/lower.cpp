@@ -30,7 +30,7 @@ class Lowering {
   TaskList run(const Graph& graph) {
     const Graph* step = &graph;
     for (const Node& node : graph.nodes()) {
-      if (node.op_name() == "sunk_loop") step = node.bodies()[0].get();
+      if (node.is(OpRole::kSunkLoop)) step = node.bodies()[0].get();
     }
     list_.info.sunk = step != &graph;
     if (list_.info.sunk) boundary_ = &require_step_boundary(*step, "compile");
@@ -132,9 +132,9 @@ class Lowering {
   // into the second home, fetches into their output.
   void pin_results(const Scope& scope) {
     const auto pinnable = [&](Value root) {
-      const std::string& op = root.node().op_name();
+      const Node& node = root.node();
       const bool has_a_kernel =
-          !root.node().has(kSource | kEffect) && op != "while_loop" && op != "cond";
+          !node.has(kSource | kEffect) && !node.is(OpRole::kWhile) && !node.is(OpRole::kCond);
       return has_a_kernel && !pinned_.contains(root);
     };
     for (const Assignment& a : scope.graph.updates()) {
@@ -214,16 +214,16 @@ class Lowering {
   }
 
   void lower_node(const Node& node, Scope& scope) {
-    if (node.has(kView) || node.op_name() == "input" || node.op_name() == "state") return;
-    if (node.op_name() == "constant")
+    if (node.has(kView) || node.is(OpRole::kInput) || node.is(OpRole::kState)) return;
+    if (node.is(OpRole::kConstant))
       lower_constant(node);
-    else if (node.op_name() == "dequeue")
+    else if (node.is(OpRole::kDequeue))
       lower_dequeue(node);
-    else if (node.op_name() == "step_end")
+    else if (node.is(OpRole::kStepEnd))
       lower_step_end(node);
-    else if (node.op_name() == "while_loop")
+    else if (node.is(OpRole::kWhile))
       lower_while(node, scope);
-    else if (node.op_name() == "cond")
+    else if (node.is(OpRole::kCond))
       lower_cond(node);
     else
       lower_kernel(node, scope);
@@ -467,6 +467,9 @@ class Lowering {
       list_.tasks[choose].target = static_cast<uint32_t>(list_.tasks.size());
     }
     list_.tasks[leave].target = static_cast<uint32_t>(list_.tasks.size());
+    // What waits in one branch is passed only behind both.
+    if (last_wait_ > static_cast<int64_t>(choose))
+      last_wait_ = static_cast<int64_t>(list_.tasks.size()) - 1;
     for (size_t i = 0; i < results.size(); ++i) put(node.output(i), results[i]);
     // Values made before the choice must outlive both branches whichever runs.
     keep_alive_through(static_cast<int64_t>(choose), static_cast<int64_t>(list_.tasks.size()) - 1);

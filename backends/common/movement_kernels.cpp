@@ -1,11 +1,13 @@
-#include "keel/backends/common/movement_kernels.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "keel/backends/common/shared_kernels.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
@@ -130,7 +132,9 @@ constexpr int64_t kElementsWorthABlock = 32768;
 
 class MovementKernel final : public Kernel {
  public:
-  MovementKernel(std::vector<Box> boxes, const Node& node, int most_blocks)
+  // `fill`: what the elements have that no box reaches.
+  MovementKernel(std::vector<Box> boxes, const Node& node, int most_blocks,
+                 std::optional<double> fill)
       : boxes_(std::move(boxes)),
         element_size_(size_of(node.type().dtype)),
         inputs_(node.inputs().size()),
@@ -138,11 +142,11 @@ class MovementKernel final : public Kernel {
     const int64_t worth = std::max<int64_t>(1, elements_ / kElementsWorthABlock);
     blocks_ = static_cast<int>(std::min<int64_t>(worth, most_blocks));
     // Filling comes before copying, in one block.
-    if (node.op_name() == "pad") {
+    if (fill) {
       blocks_ = 1;
       fill_.resize(element_size_);
       visit_dtype(node.type().dtype, [&]<class T>() {
-        const T value = convert_element<T>(node.as<PadAttributes>().value);
+        const T value = convert_element<T>(*fill);
         std::memcpy(fill_.data(), &value, sizeof value);
       });
     }
@@ -241,36 +245,40 @@ std::vector<Box> concat_boxes(const Node& node) {
   return boxes;
 }
 
-std::vector<Box> boxes_of(const Node& node) {
-  const std::string& op = node.op_name();
-  if (op == "concat") return concat_boxes(node);
-  Box box;
-  if (op == "transpose")
-    box = transpose_box(node);
-  else if (op == "broadcast_to")
-    box = broadcast_box(node);
-  else if (op == "slice")
-    box = slice_box(node);
-  else
-    box = pad_box(node);
-  if (box.rank == 0) box.add(1, 1, 1);
-  return {box};
-}
-
-}  // namespace
-
-bool has_movement_kernel(const Node& node) {
-  static constexpr const char* kOps[] = {"transpose", "broadcast_to", "slice", "pad", "concat"};
-  return std::find(std::begin(kOps), std::end(kOps), node.op_name()) != std::end(kOps);
-}
-
-KernelPlan plan_movement(const Node& node, int most_blocks) {
-  auto kernel = std::make_unique<MovementKernel>(boxes_of(node), node, most_blocks);
+KernelPlan plan_boxes(std::vector<Box> boxes, const Node& node, int most_blocks,
+                      std::optional<double> fill = {}) {
+  for (Box& box : boxes) {
+    if (box.rank == 0) box.add(1, 1, 1);
+  }
+  auto kernel = std::make_unique<MovementKernel>(std::move(boxes), node, most_blocks, fill);
   KernelPlan plan;
   plan.block_dim = kernel->blocks(0);
   plan.kind = TaskKind::kAiVectorCore;
   plan.kernel = std::move(kernel);
   return plan;
 }
+
+template <Box (*kBoxOf)(const Node&)>
+KernelPlan plan_box(const Node& node, int most_blocks) {
+  return plan_boxes({kBoxOf(node)}, node, most_blocks);
+}
+
+KernelPlan plan_pad(const Node& node, int most_blocks) {
+  return plan_boxes({pad_box(node)}, node, most_blocks, node.as<PadAttributes>().value);
+}
+
+KernelPlan plan_concat(const Node& node, int most_blocks) {
+  return plan_boxes(concat_boxes(node), node, most_blocks);
+}
+
+constexpr SharedKernel kRows[] = {{"transpose", plan_box<transpose_box>},
+                                  {"broadcast_to", plan_box<broadcast_box>},
+                                  {"slice", plan_box<slice_box>},
+                                  {"pad", plan_pad},
+                                  {"concat", plan_concat}};
+
+}  // namespace
+
+std::span<const SharedKernel> movement_kernels() { return kRows; }
 
 }  // namespace keel

@@ -17,10 +17,10 @@ enum class Ending { kNone, kBeforeWriting, kWhileWriting };
 class Walk {
  public:
   Ending ending_of(const Node& node) {
-    if (node.op_name() == "while_loop") return Ending::kBeforeWriting;
+    if (node.is(OpRole::kWhile)) return Ending::kBeforeWriting;
     // What takes part in the world outside may wait for it in vain.
     if (node.has(kEffect) && !node.types().empty()) return Ending::kBeforeWriting;
-    const bool branches = node.op_name() == "cond";
+    const bool branches = node.is(OpRole::kCond);
     branches_ += branches;
     Ending ending = check_of(node);
     for (size_t i = 0; i < node.bodies().size(); ++i) {
@@ -55,7 +55,7 @@ class Walk {
   // A branch takes all inputs behind the choice, the body of a fused node all there are.
   void bind_inputs(const Node& node, size_t number) {
     const Values& inputs = node.bodies()[number]->inputs();
-    const size_t first = node.op_name() == "cond" ? 1 : 0;
+    const size_t first = node.is(OpRole::kCond) ? 1 : 0;
     for (size_t i = 0; i < inputs.size(); ++i) outside_[inputs[i]] = node.input(first + i);
   }
 

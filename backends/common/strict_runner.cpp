@@ -187,12 +187,24 @@ void StrictRunner::require_free(size_t task, const Operand& operand) const {
   }
 }
 
-void StrictRunner::run_kernel(size_t task, const Table& table) {
-  const TaskOperands& plan = tasks_[task];
-  for (const Operand& o : plan.operands) {
+void StrictRunner::require_operands(size_t task, const Table& table) const {
+  for (const Operand& o : tasks_[task].operands) {
     if (o.input || o.changed) require_alive(task, o, table);
     if (o.writable && !o.input && !o.changed) require_free(task, o);
   }
+}
+
+void StrictRunner::begin_waiting(size_t task, const Table& table) { require_operands(task, table); }
+
+void StrictRunner::end_waiting(size_t task) {
+  for (const Operand& o : tasks_[task].operands) {
+    if (o.output) begin_life(o.entry);
+  }
+}
+
+void StrictRunner::run_kernel(size_t task, const Table& table) {
+  const TaskOperands& plan = tasks_[task];
+  require_operands(task, table);
   load(plan, table, Run::kApart, Poison::kFirst);
   run_phases(task, table, Run::kApart, false);
   for (size_t i = 0; i < plan.operands.size(); ++i) {

@@ -34,6 +34,9 @@ class StrictRunner {
   // Control reaches `task`: what died before it is poisoned, what it reads must be alive.
   void reach(size_t task, const Table& table);
   void run_kernel(size_t task, const Table& table);
+  // Around a kernel that waits, which runs once and on the memory itself.
+  void begin_waiting(size_t task, const Table& table);
+  void end_waiting(size_t task);
   // The slot's bytes are the producer's again; its entries in the table become null.
   void release_slot(Table& table);
   // The homes that hold the old values now, by the arguments of the COMMIT task.
@@ -77,6 +80,7 @@ class StrictRunner {
   static void add_originals(TaskOperands* plan, uint32_t inputs);
   void require_alive(size_t task, const Operand& operand, const Table& table) const;
   void require_free(size_t task, const Operand& operand) const;
+  void require_operands(size_t task, const Table& table) const;
   void begin_life(uint32_t entry);
   void poison_entry(uint32_t entry, const Table& table);
 

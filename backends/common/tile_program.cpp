@@ -198,7 +198,7 @@ class TileProgram::Builder {
       else if (own.num_elements() != program_.elements_)
         operand = load(v, it->second, at);
     } else {
-      operand = constant(v, at);
+      operand = constant(v);
     }
     return known_[v] = operand;
   }
@@ -216,7 +216,7 @@ class TileProgram::Builder {
 
   // Scalar constants are stored once and read as scalars; the fuser keeps larger ones outside as
   // inputs.
-  Operand constant(const Value& v, size_t) {
+  Operand constant(const Value& v) {
     const Tensor& value = v.node().as<ConstantAttributes>().value;
     Operand operand;
     operand.place = Place::kConstant;

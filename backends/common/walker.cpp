@@ -73,8 +73,11 @@ Walker::Walker(const TaskList& list, const Buffer* constants, WalkerOptions opti
       metrics_(list.most_arguments),
       overwritten_by_(find_overwriters(list)),
       step_done_at_(find_step_end(list)),
+      takes_elements_(std::any_of(list.tasks.begin(), list.tasks.end(),
+                                  [](const Task& t) { return t.kind == TaskKind::kDequeue; })),
       sticky_status_(std::move(options.float_status)),
-      strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr) {}
+      strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr),
+      threads_(options.threads > 0 ? options.threads : compute_threads()) {}
 
 Walker::~Walker() = default;
 
@@ -124,6 +127,7 @@ void Walker::launch(LaunchArgs& args) noexcept {
   float_status_ = launch_status_ = 0;
   for (StateHome& home : args.states) home.lost = false;
   try {
+    const ComputeThreads threads(threads_);
     current_ = 0;
     fill_table(args);
     if (strict_ != nullptr) strict_->begin_launch(table_);
@@ -137,6 +141,7 @@ void Walker::launch(LaunchArgs& args) noexcept {
     if (running) mark_lost(args, current_ + 1);
     end_with_error(args);
   }
+  args.report.verdict = party_.verdict();
   args.report.left_with_others = party_.left_with_others();
   take_step_status();
   args.report.float_status |= launch_status_;
@@ -167,6 +172,7 @@ void Walker::run(LaunchArgs& args) {
   if (list_.info.sunk) {
     report.cancelled = stop_asked_for(args);
     if (party_.leaves(report.cancelled ? LoopVote::kStop : LoopVote::kGoOn)) return;
+    if (!takes_elements_ && party_.leaves(LoopVote::kGoOn)) return;
   }
   while (next < count) {
     const Task& task = list_.tasks[next];
@@ -254,12 +260,14 @@ bool Walker::jumps(const Task& task, LaunchArgs& args) {
       return read<int64_t>(argument) >= task.limit;
     case Jump::kStepsDone: {
       const bool done = report.steps >= args.steps;
-      if (stop_asked_for(args) && !done) report.cancelled = true;
+      const bool stop = stop_asked_for(args);
+      if (stop && !done) report.cancelled = true;
       report.stopped = argument != nullptr && read<uint8_t>(argument) != 0;
-      return party_.leaves(report.cancelled ? LoopVote::kStop
+      return party_.leaves(stop             ? LoopVote::kStop
                            : report.stopped ? LoopVote::kStopWhen
                            : done           ? LoopVote::kStepsDone
-                                            : LoopVote::kGoOn);
+                                            : LoopVote::kGoOn) ||
+             (!takes_elements_ && party_.leaves(LoopVote::kGoOn));
     }
     case Jump::kNone:
     case Jump::kIfNoElement:
@@ -274,11 +282,16 @@ bool Walker::run_kernel(const Task& task, const LaunchArgs& args) {
     strict_->run_kernel(current_, table_);
     return true;
   }
+  if (strict_ != nullptr) strict_->begin_waiting(current_, table_);
   const uint32_t* indices = list_.arguments.data() + task.first_argument;
   for (uint32_t i = 0; i < task.argument_count; ++i) arguments_[i] = table_[indices[i]];
   const Kernel& kernel = *task.kernel;
   void* const* arguments = arguments_.data();
-  if (task.waits) return kernel.run_waiting(arguments, AbortContext(args.stop, args.agreement));
+  if (task.waits) {
+    const bool waited = kernel.run_waiting(arguments, AbortContext(args.stop, args.agreement));
+    if (waited && strict_ != nullptr) strict_->end_waiting(current_);
+    return waited;
+  }
   const int phases = kernel.phases();
   for (int phase = 0; phase < phases; ++phase) {
     const int blocks = kernel.blocks(phase);
@@ -289,6 +302,18 @@ bool Walker::run_kernel(const Task& task, const LaunchArgs& args) {
     }
   }
   return true;
+}
+
+// Whether all parties have an element for the step; where not, this one's is put back.
+bool Walker::keeps_element(LaunchArgs& args) {
+  try {
+    if (!party_.leaves(LoopVote::kGoOn)) return true;
+  } catch (...) {
+    args.queue->put_back();
+    throw;
+  }
+  args.queue->put_back();
+  return false;
 }
 
 bool Walker::dequeue(const Task& task, LaunchArgs& args) {
@@ -303,11 +328,8 @@ bool Walker::dequeue(const Task& task, LaunchArgs& args) {
   }
   switch (status) {
     case DequeueStatus::kElement:
-      slot_held_ = true;
-      if (!party_.leaves(LoopVote::kGoOn)) return true;
-      args.queue->put_back();
-      slot_held_ = false;
-      return false;
+      slot_held_ = keeps_element(args);
+      return slot_held_;
     case DequeueStatus::kEndOfData:
     case DequeueStatus::kClosed:
       args.report.end_of_data = true;

@@ -17,7 +17,8 @@ namespace keel {
 struct WalkerOptions {
   bool strict = false;  // kernels by a StrictRunner
   // The device's word that keeps what launches raise in LaunchReport::float_status; may be null.
-  std::shared_ptr<std::atomic<uint32_t>> float_status;
+  std::shared_ptr<std::atomic<uint32_t>> float_status = {};
+  int threads = 0;  // that compute; 0: those of the thread that makes the walker
 };
 
 class KEEL_API Walker {
@@ -40,6 +41,7 @@ class KEEL_API Walker {
   void require_trips_left(const Task& task) const;
   bool jumps(const Task& task, LaunchArgs& args);
   bool run_kernel(const Task& task, const LaunchArgs& args);
+  bool keeps_element(LaunchArgs& args);
   bool dequeue(const Task& task, LaunchArgs& args);
   uint32_t take_step_status();
   bool push_metrics(const Task& task, LaunchArgs& args);
@@ -55,14 +57,16 @@ class KEEL_API Walker {
   // By state: the task that writes its next value over the current one; none: beyond all tasks.
   std::vector<size_t> overwritten_by_;
   size_t step_done_at_;
+  bool takes_elements_;
   Cursor cursor_;    // of the element in the slot
   LoopParty party_;  // of the launch
   std::shared_ptr<std::atomic<uint32_t>> sticky_status_;
   std::unique_ptr<StrictRunner> strict_;  // null in plain runs
-  uint32_t float_status_ = 0;             // of the step, where kernels raise it
-  uint32_t launch_status_ = 0;            // of the steps before it
-  size_t current_ = 0;                    // task that runs
-  bool slot_held_ = false;                // an element was dequeued and not released yet
+  int threads_;
+  uint32_t float_status_ = 0;   // of the step, where kernels raise it
+  uint32_t launch_status_ = 0;  // of the steps before it
+  size_t current_ = 0;          // task that runs
+  bool slot_held_ = false;      // an element was dequeued and not released yet
 };
 
 }  // namespace keel

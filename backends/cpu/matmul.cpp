@@ -332,10 +332,7 @@ class MatmulKernel final : public Kernel {
   int blocks_ = 1;
 };
 
-}  // namespace
-
 Support supports_matmul(const AnchoredNode& fused) {
-  if (fused.anchor().op_name() != "matmul") return {false, "no kernel for it"};
   for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
     if (fused.has_prologue(i) || !fused.source(i)) {
       return {false, "its products read operands as they are"};
@@ -360,6 +357,16 @@ KernelPlan plan_matmul(const AnchoredNode& node) {
   plan.block_dim = kernel->blocks(kernel->product_phase());
   plan.kernel = std::move(kernel);
   return plan;
+}
+
+}  // namespace
+
+// The size of the tiles follows from the shape alone, so that the result does not depend on the
+// number of threads.
+std::span<const KernelRow> product_rows() {
+  static const KernelRow rows[] = {
+      {.ops = {"matmul"}, .supports = supports_matmul, .plan = plan_matmul}};
+  return rows;
 }
 
 }  // namespace keel::cpu

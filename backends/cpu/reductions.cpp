@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "keel/backends/cpu/element_loop.h"
@@ -110,11 +111,17 @@ ReduceInstructions instructions(DType dtype) {
 }  // namespace
 
 ReduceInstructions find_reduction(std::string_view op, DType dtype) {
-  if (op == "sum") return instructions<Sum>(dtype);
-  if (op == "prod") return instructions<Prod>(dtype);
-  if (op == "max") return instructions<Max>(dtype);
-  if (op == "min") return instructions<Min>(dtype);
-  return {};
+  struct Row {
+    std::string_view op;
+    ReduceInstructions (*of)(DType dtype);
+  };
+  static constexpr Row kRows[] = {{"sum", instructions<Sum>},
+                                  {"prod", instructions<Prod>},
+                                  {"max", instructions<Max>},
+                                  {"min", instructions<Min>}};
+  const auto row =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == op; });
+  return row == std::end(kRows) ? ReduceInstructions() : row->of(dtype);
 }
 
 }  // namespace keel::cpu

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "keel/backends/cpu/kernels.h"
@@ -164,20 +168,18 @@ class SoftmaxRows final : public RowOp {
   int64_t classes_ = 0;
 };
 
-Kind kind_of(const std::string& op) {
-  if (op == "softmax") return Kind::kSoftmax;
-  if (op == "log_softmax") return Kind::kLogSoftmax;
-  return op == "softmax_cross_entropy" ? Kind::kLoss : Kind::kGradient;
+// In the order of the kinds.
+constexpr std::string_view kOps[] = {"softmax", "log_softmax", "softmax_cross_entropy",
+                                     "softmax_cross_entropy_grad"};
+
+std::optional<Kind> find_kind(const Node& node) {
+  const auto op = std::find(std::begin(kOps), std::end(kOps), node.op_name());
+  if (op == std::end(kOps)) return std::nullopt;
+  return static_cast<Kind>(op - std::begin(kOps));
 }
 
-}  // namespace
-
-Support supports_softmax(const Node& node) {
-  const std::string& op = node.op_name();
-  if (op != "softmax" && op != "log_softmax" && op != "softmax_cross_entropy" &&
-      op != "softmax_cross_entropy_grad") {
-    return {false, "no kernel for it"};
-  }
+Support supports_rows(const Node& node) {
+  if (!find_kind(node)) return {false, "no kernel for it"};
   const DType dtype = node.type().dtype;
   if (dtype != f32 && dtype != f64) return {false, std::string("no kernel for ") + name_of(dtype)};
   if (node.inputs().size() > 1 && !is_integer(node.input(1).dtype())) {
@@ -186,12 +188,10 @@ Support supports_softmax(const Node& node) {
   return {true, ""};
 }
 
-std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes) {
-  if (nodes.size() != 1 || !supports_softmax(*nodes[0]).supported) return nullptr;
-  return std::make_unique<SoftmaxRows>(*nodes[0], kind_of(nodes[0]->op_name()));
-}
+Support supports_softmax(const AnchoredNode& anchored) { return supports_rows(anchored.node()); }
 
-KernelPlan plan_softmax(const Node& node) {
+KernelPlan plan_softmax(const AnchoredNode& anchored) {
+  const Node& node = anchored.node();
   const Node* const nodes[] = {&node};
   const Shape& shape = node.input(0).shape();
   const int64_t rows = shape.num_elements() / std::max<int64_t>(1, shape.back());
@@ -201,6 +201,20 @@ KernelPlan plan_softmax(const Node& node) {
   plan.kernel = make_row_kernel(node, make_row_op(nodes), rows_of_block);
   plan.block_dim = plan.kernel->blocks(0);
   return plan;
+}
+
+}  // namespace
+
+std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes) {
+  if (nodes.size() != 1 || !supports_rows(*nodes[0]).supported) return nullptr;
+  return std::make_unique<SoftmaxRows>(*nodes[0], find_kind(*nodes[0]).value());
+}
+
+std::span<const KernelRow> softmax_rows() {
+  static const KernelRow rows[] = {{.ops = {std::begin(kOps), std::end(kOps)},
+                                    .supports = supports_softmax,
+                                    .plan = plan_softmax}};
+  return rows;
 }
 
 }  // namespace keel::cpu

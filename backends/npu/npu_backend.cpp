@@ -14,6 +14,7 @@
 #include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/backends/npu/npu_program.h"
+#include "keel/backends/npu/options.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
 
@@ -26,6 +27,24 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // As many as a server of them has.
 constexpr size_t kDevices = 8;
 
+// Those of a session that asks for nothing.
+const NpuOptions& default_options() {
+  static const NpuOptions options;
+  return options;
+}
+
+// Throws Error for another backend's.
+const NpuOptions& own_options(const DeviceOptions* options) {
+  if (options == nullptr) return default_options();
+  const auto* own = dynamic_cast<const NpuOptions*>(options);
+  if (own != nullptr) return *own;
+  throw Error({.op = "device options",
+               .expected = "npu::NpuOptions",
+               .got = "some of another backend",
+               .fix = "make them with npu::options()",
+               .kind = ErrorKind::kInvalidArgument});
+}
+
 // What belongs to one of the devices.
 struct NpuDevice {
   std::shared_ptr<DeviceMemory> memory;
@@ -36,7 +55,7 @@ class NpuBackend final : public Backend {
  public:
   NpuBackend() {
     const int64_t mib = environment_integer("KEEL_NPU_MEMORY_MIB", 1, int64_t{1} << 30)
-                            .value_or(current_preset()->hbm_bytes / kMiB);
+                            .value_or(default_preset()->hbm_bytes / kMiB);
     for (size_t i = 0; i < kDevices; ++i)
       devices_.push_back({std::make_shared<DeviceMemory>(static_cast<size_t>(mib * kMiB))});
     strict_ = environment_choice("KEEL_NPU_STRICT", {"0", "1"}).value_or("0") == "1";
@@ -46,12 +65,13 @@ class NpuBackend final : public Backend {
 
   std::string name() const override { return "npu"; }
   std::vector<DeviceInfo> devices() const override {
+    const Preset& preset = *default_preset();
     std::vector<DeviceInfo> infos;
     for (const NpuDevice& device : devices_) {
       infos.push_back({"npu:" + std::to_string(infos.size()),
                        "simulated Ascend-like accelerator",
                        device.memory->capacity(),
-                       {{"preset", current_preset()->name + ": " + current_preset()->description},
+                       {{"preset", preset.name + ": " + preset.description},
                         {"isa", name_of(host_isa())},
                         {"available isas", available_host_isa_names()},
                         {"AMX", (amx_status().available ? "available: " : "not available: ") +
@@ -61,8 +81,11 @@ class NpuBackend final : public Backend {
     }
     return infos;
   }
-  Support supports(const Node& node) const override {
-    return supports_in_task_list(NpuLibrary(current_preset()), node);
+  void require_options(const DeviceOptions* options) const override {
+    static_cast<void>(own_options(options));
+  }
+  Support supports(const Node& node, const DeviceOptions* options) const override {
+    return supports_in_task_list(NpuLibrary(own_options(options).preset()), node);
   }
 
   std::shared_ptr<Buffer> allocate(int device, size_t bytes, const std::string& holder) override {
@@ -82,17 +105,20 @@ class NpuBackend final : public Backend {
     if (kind == StreamKind::kTransfer) return std::make_unique<InlineStream>(memory);
     return std::make_unique<WorkerStream>(memory);
   }
-  std::unique_ptr<Program> compile(int device, const Graph& graph, const CompileOptions&) override {
+  std::unique_ptr<Program> compile(int device, const Graph& graph,
+                                   const CompileOptions& options) override {
     const NpuDevice& own = at(device);
-    auto preset = current_preset();
-    NpuLibrary library(preset);
+    const NpuOptions& asked = own_options(options.device_options.get());
+    std::shared_ptr<const Preset> preset = asked.preset();
+    NpuLibrary library(preset, asked.block_dim());
     TaskList list = lower(graph, library);
     set_device_times(list, *preset);
+    list.info.modelled_device = preset->name;
     auto constants = own.memory->allocate(list.info.constant_bytes, "constants");
     InlineStream transfer(own.memory);
     return std::make_unique<NpuProgram>(std::move(list), library.take_launches(), std::move(preset),
                                         std::move(constants), transfer, own.memory,
-                                        WalkerOptions{strict_, own.float_status});
+                                        WalkerOptions{strict_, own.float_status, options.threads});
   }
   void convert_layout(const Type& type, const Layout&, const void* source, const Layout& to,
                       void* destination) const override {
@@ -102,8 +128,8 @@ class NpuBackend final : public Backend {
     if (bytes != 0) std::memcpy(destination, source, bytes);
     if (copies) copies->pack(static_cast<char*>(destination));
   }
-  int64_t transfer_device_ns(int, size_t bytes) const override {
-    return price_transfer(*current_preset(), static_cast<int64_t>(bytes));
+  int64_t transfer_device_ns(int, size_t bytes, const DeviceOptions* options) const override {
+    return price_transfer(*own_options(options).preset(), static_cast<int64_t>(bytes));
   }
 
   std::atomic<uint32_t>& float_status(int device) { return *at(device).float_status; }

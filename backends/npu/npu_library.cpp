@@ -4,14 +4,12 @@
 #include <utility>
 
 #include "keel/backends/common/host_backend.h"
-#include "keel/backends/common/movement_kernels.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel::npu {
 namespace {
-
-constexpr int kMostBlocks = 32;  // of the host's kernels; the device's number is the scheduler's
 
 bool uses(const Node& node, DType dtype) {
   for (const Value& v : node.inputs()) {
@@ -71,39 +69,11 @@ Support NpuLibrary::supports(const Node& node) const {
   if (!preset_->bf16 && uses(node, bf16)) {
     return {false, preset_->name + " has no bf16; presets that have it: " + presets_with_bf16()};
   }
-  if (has_movement_kernel(node)) return {true, ""};
   const AnchoredNode anchored(node);
-  if (anchored.is_elementwise()) return supports_tiles(node);
-  if (anchored.is_product()) return supports_matmul(anchored);
-  if (has_index_kernel(node) || has_random_kernel(node)) return {true, ""};
-  const Support reduce = supports_reduce(anchored);
-  if (anchored.is_fused()) return reduce.supported ? pays(*preset_, anchored) : reduce;
-  return reduce.supported ? reduce : supports_softmax(node);
-}
-
-KernelPlan NpuLibrary::choose_kernel(const AnchoredNode& anchored,
-                                     const StateLayouts& layouts) const {
-  const Node& node = anchored.node();
-  if (has_movement_kernel(node)) return plan_movement(node, kMostBlocks);
-  if (anchored.is_elementwise()) return plan_tiles(node, preset_->saturate_f16);
-  if (anchored.is_product()) return plan_matmul(anchored, layouts, preset_->saturate_f16);
-  if (has_index_kernel(node)) return plan_index(node, kMostBlocks);
-  if (has_random_kernel(node)) return plan_random(node, kMostBlocks);
-  if (anchored.is_fused() || supports_reduce(anchored).supported) {
-    return plan_reduce(anchored, preset_->saturate_f16);
-  }
-  return plan_softmax(node);
-}
-
-bool NpuLibrary::needs_saturation(const AnchoredNode& anchored) const {
-  const Node& node = anchored.node();
-  if (!preset_->saturate_f16 || node.type().dtype != f16) return false;
-  const bool computes_by_index = has_index_kernel(node) && !node.has(kMovement);
-  if (has_random_kernel(node) || computes_by_index) return true;
-  // The extremes of nothing are infinite by definition, not by overflow. What follows a reduction
-  // in the same task stops its results by itself.
-  return !anchored.has_epilogue() && supports_reduce(anchored).supported &&
-         anchored.anchor().input(0).shape().num_elements() != 0;
+  const KernelRow* row = find_row(anchored);
+  if (row == nullptr) return {false, "no kernel for it"};
+  const Support support = row->supports(anchored);
+  return support.supported && anchored.is_fused() ? pays(*preset_, anchored, *row) : support;
 }
 
 KernelPlan NpuLibrary::price(KernelPlan plan, std::shared_ptr<const Launch> launch) const {
@@ -124,8 +94,12 @@ KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const
     told->variant += (told->variant.empty() ? "" : "; ") + packed.text;
     launch = std::move(told);
   }
-  KernelPlan plan = choose_kernel(anchored, layouts);
-  if (needs_saturation(anchored)) plan = saturate_results(std::move(plan), node);
+  const KernelRow& row = *find_row(anchored);
+  const bool saturate = preset_->saturate_f16;
+  KernelPlan plan = row.plan(anchored, {layouts, saturate});
+  const bool unbounded = row.saturates_behind != nullptr && row.saturates_behind(anchored);
+  if (saturate && unbounded && node.type().dtype == f16)
+    plan = saturate_results(std::move(plan), node);
   return price(std::move(plan), std::move(launch));
 }
 

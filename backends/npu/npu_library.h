@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
@@ -15,8 +16,8 @@ namespace keel::npu {
 
 class NpuLibrary final : public KernelLibrary {
  public:
-  explicit NpuLibrary(std::shared_ptr<const Preset> preset)
-      : preset_(std::move(preset)), options_(block_dim_options()) {}
+  explicit NpuLibrary(std::shared_ptr<const Preset> preset, BlockDimOptions options = {})
+      : preset_(std::move(preset)), options_(std::move(options)) {}
 
   Support supports(const Node& node) const override;
   StateLayouts choose_layouts(const Graph& step) const override {
@@ -32,9 +33,6 @@ class NpuLibrary final : public KernelLibrary {
   Launches take_launches() { return std::move(launches_); }
 
  private:
-  KernelPlan choose_kernel(const AnchoredNode& anchored, const StateLayouts& layouts) const;
-  // Whether the kernel's f16 results have to be looked at once it has run.
-  bool needs_saturation(const AnchoredNode& anchored) const;
   KernelPlan price(KernelPlan plan, std::shared_ptr<const Launch> launch) const;
 
   std::shared_ptr<const Preset> preset_;

@@ -131,13 +131,13 @@ void AtomicFile::write(const void* bytes, size_t count) {
 
 void AtomicFile::commit() {
   if (retry([&] { return ::fsync(descriptor_); }) != 0) fail("cannot write");
-  const int closed = ::close(descriptor_);
-  descriptor_ = -1;
-  // An interrupted close has closed the file all the same, and its bytes are on the disk.
-  if (closed != 0 && errno != EINTR) fail("cannot write");
+  // The lock goes with the descriptor, and whoever finds the temporary file without it removes it.
   if (retry([&] { return ::rename(temporary_.c_str(), target_.c_str()); }) != 0)
     fail("cannot replace the file");
   temporary_.clear();
+  // Its bytes are on the disk, so that closing it cannot fail in a way that matters.
+  ::close(descriptor_);
+  descriptor_ = -1;
   sync_folder();
 }
 

@@ -164,7 +164,7 @@ class Slot {
   std::atomic<bool> taken_{false};
 };
 
-// The threads of one setting of set_compute_threads. Workers are shared by the callers of several
+// The threads of one number of compute threads. Workers are shared by the callers of several
 // forks at a time; a caller that finds no slot, or no worker, runs its chunks alone.
 class Team {
   enum class WorkerState { kAway, kPresent, kLost };
@@ -264,17 +264,17 @@ class Team {
   std::vector<Worker> workers_;
 };
 
-// Teams are kept: a call that started in one may still run when the number changes.
+// One team for each number of threads that was ever asked for.
 class Teams {
  public:
-  Teams() { use(std::clamp(tbb::info::default_concurrency(), 1, kMaxComputeThreads)); }
-  Team& current() noexcept { return *current_.load(std::memory_order_acquire); }
-  void use(int threads) {
+  Teams() : all_(of(std::clamp(tbb::info::default_concurrency(), 1, kMaxComputeThreads))) {}
+  Team& all() noexcept { return all_; }
+  Team& of(int threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
     allow(threads);
     auto& team = teams_[threads];
     if (team == nullptr) team = std::make_unique<Team>(threads);
-    current_.store(team.get(), std::memory_order_release);
+    return *team;
   }
 
  private:
@@ -290,7 +290,7 @@ class Teams {
   int allowed_ = tbb::info::default_concurrency();
   std::unique_ptr<tbb::global_control> limit_;
   std::map<int, std::unique_ptr<Team>> teams_;
-  std::atomic<Team*> current_{nullptr};
+  Team& all_;
 };
 
 Teams& teams() {
@@ -299,27 +299,36 @@ Teams& teams() {
   return *instance;
 }
 
+// This thread's ComputeThreads; null: all.
+thread_local Team* team_of_thread = nullptr;
+
+Team& current_team() noexcept {
+  return team_of_thread != nullptr ? *team_of_thread : teams().all();
+}
+
 }  // namespace
 
-void set_compute_threads(int n) {
+ComputeThreads::ComputeThreads(int n) : outer_(team_of_thread) {
   if (n < 1 || n > kMaxComputeThreads) {
-    throw Error({.op = "set_compute_threads",
+    throw Error({.op = "compute threads",
                  .expected = "1 to " + std::to_string(kMaxComputeThreads) + " threads",
                  .got = std::to_string(n),
                  .kind = ErrorKind::kInvalidArgument});
   }
-  teams().use(n);
+  if (n != compute_threads()) team_of_thread = &teams().of(n);
 }
 
-int compute_threads() noexcept { return teams().current().threads(); }
+ComputeThreads::~ComputeThreads() { team_of_thread = static_cast<Team*>(outer_); }
+
+int compute_threads() noexcept { return current_team().threads(); }
 
 void parallel_for(int n, FunctionRef<void(int)> chunk) {
-  if (n <= 1 || inside_chunk || teams().current().threads() == 1) {
+  if (n <= 1 || inside_chunk || current_team().threads() == 1) {
     for (int i = 0; i < n; ++i) chunk(i);
     return;
   }
   Fork fork(n, chunk);
-  teams().current().run(fork, n);
+  current_team().run(fork, n);
   fork.rethrow();
 }
 

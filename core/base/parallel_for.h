@@ -1,6 +1,6 @@
 // parallel_for: the one way compute work is spread over threads. The threads are shared by the
-// whole process, sleep when idle, and their number is set once for all. Calls may come from any
-// thread; one made from inside a chunk runs there, in order.
+// whole process and sleep when idle; how many of them a call may use is a matter of the thread that
+// makes it. Calls may come from any thread; one made from inside a chunk runs there, in order.
 #ifndef KEEL_CORE_BASE_PARALLEL_FOR_H
 #define KEEL_CORE_BASE_PARALLEL_FOR_H
 
@@ -9,12 +9,25 @@
 
 namespace keel {
 
-// How many threads work on one parallel_for, the caller included; default: the processors this
-// process may use. A change holds for calls that start after it. Throws Error for n < 1 or n >
-// kMaxComputeThreads.
 inline constexpr int kMaxComputeThreads = 1024;
-KEEL_API void set_compute_threads(int n);
+
+// How many threads work on one parallel_for of this thread, the caller included: those of the
+// innermost ComputeThreads, else the processors that this process may use.
 KEEL_API int compute_threads() noexcept;
+
+// A number of compute threads for the calls that this thread makes while it lives. Scopes nest, and
+// end on the thread that began them. Throws Error (kInvalidArgument) for n < 1 or n >
+// kMaxComputeThreads.
+class KEEL_API ComputeThreads {
+ public:
+  explicit ComputeThreads(int n);
+  ~ComputeThreads();
+  ComputeThreads(const ComputeThreads&) = delete;
+  ComputeThreads& operator=(const ComputeThreads&) = delete;
+
+ private:
+  void* outer_;  // what held before
+};
 
 // Calls chunk(0), ..., chunk(n - 1), each once, in no promised order and possibly at the same time;
 // returns when all are done. What a chunk computes must not depend on which thread runs it. With

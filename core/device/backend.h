@@ -21,7 +21,7 @@ class Node;
 
 // Raised whenever Backend, Stream, Program or the structs they exchange change; plugins of another
 // version are refused.
-inline constexpr int kBackendApiVersion = 3;
+inline constexpr int kBackendApiVersion = 4;
 
 struct DeviceInfo {
   std::string name;  // "npu:0"
@@ -35,9 +35,20 @@ struct Support {
   std::string reason;  // why not
 };
 
+// What a session asks of its device beyond the graph (npu: preset and block_dim). A backend that
+// takes any has a struct of its own, and refuses another's. Immutable, shared by the session's
+// programs.
+class KEEL_API DeviceOptions {
+ public:
+  virtual ~DeviceOptions();
+};
+
 struct CompileOptions {
   bool sink = false;  // wrap the step in the sunk loop: LaunchArgs carries steps, queue and metrics
   bool fuse = true;
+  int threads = 0;  // compute threads of a launch; 0: those of the thread that compiles
+  std::shared_ptr<const DeviceOptions> device_options =
+      {};  // null: what the backend does without any
 };
 
 class KEEL_API Backend {
@@ -45,8 +56,10 @@ class KEEL_API Backend {
   virtual ~Backend();
   virtual std::string name() const = 0;  // "npu"
   virtual std::vector<DeviceInfo> devices() const = 0;
+  // Throws Error (kInvalidArgument) for options that are not for this backend. Null is for all.
+  virtual void require_options(const DeviceOptions* options) const;
   // Whether a specialised node can run here. Composite nodes are decomposed before this matters.
-  virtual Support supports(const Node& node) const = 0;
+  virtual Support supports(const Node& node, const DeviceOptions* options = nullptr) const = 0;
   // Device memory, zeroed. Throws Error naming bytes asked, in use and the largest holders when
   // there is not enough. `holder` says whose it is ("state w", "scratch", "queue train").
   virtual std::shared_ptr<Buffer> allocate(int device, size_t bytes, const std::string& holder) = 0;
@@ -67,7 +80,8 @@ class KEEL_API Backend {
   virtual void convert_layout(const Type& type, const Layout& from, const void* source,
                               const Layout& to, void* destination) const = 0;
   // Modelled time of a host-to-device copy in ns on the device clock; 0 where nothing is priced.
-  virtual int64_t transfer_device_ns(int device, size_t bytes) const = 0;
+  virtual int64_t transfer_device_ns(int device, size_t bytes,
+                                     const DeviceOptions* options = nullptr) const = 0;
 };
 
 }  // namespace keel

@@ -7,7 +7,17 @@ namespace keel {
 Event::~Event() = default;
 Stream::~Stream() = default;
 Program::~Program() = default;
+DeviceOptions::~DeviceOptions() = default;
 Backend::~Backend() = default;
+
+void Backend::require_options(const DeviceOptions* options) const {
+  if (options == nullptr) return;
+  throw Error({.op = "device options",
+               .expected = "none for " + name(),
+               .got = "some of another backend",
+               .fix = "leave them out, or take the device that they are for",
+               .kind = ErrorKind::kInvalidArgument});
+}
 
 Backend& Device::backend() const {
   if (backend_ == nullptr) {

@@ -16,12 +16,12 @@
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/shape.h"
 #include "keel/core/device/stream.h"
+#include "keel/core/group/agreement.h"
 #include "keel/core/queue/element_spec.h"
 
 namespace keel {
 
 class DeviceQueue;
-class LoopAgreement;
 class MetricsQueue;
 
 // How a state's bytes are arranged in its home. "" is the plain row-major order. Every other layout
@@ -62,6 +62,7 @@ struct ProgramInfo {
   int64_t task_count = 0;                // of one step
   bool sunk = false;                     // takes steps, queue and metrics
   std::vector<InsertedOp> inserted_ops;  // of a sunk program, in task order
+  std::string modelled_device;           // whose times these are: "ascend910b1"
   std::optional<int64_t>
       step_device_ns;  // modelled device time of one step (device clock), where priced
   std::optional<int64_t>
@@ -70,11 +71,14 @@ struct ProgramInfo {
 
 // What a launch did. Written by the device; read after Stream::synchronize.
 struct LaunchReport {
-  int64_t steps = 0;              // completed
-  bool end_of_data = false;       // the queue ended before the steps asked for
-  bool cancelled = false;         // the stop flag was seen
-  bool stopped = false;           // the last completed step's own stop value was true
-  bool left_with_others = false;  // another party of the loop wanted to leave, or failed
+  int64_t steps = 0;         // completed
+  bool end_of_data = false;  // the queue ended before the steps asked for
+  bool cancelled = false;    // the stop flag was seen
+  bool stopped = false;      // the last completed step's own stop value was true
+  // Why all parties left the loop: of a launch without others its own reason. kGoOn where no vote
+  // ended it: a step was given up, or an error came.
+  LoopVote verdict = LoopVote::kGoOn;
+  bool left_with_others = false;  // this party alone would have gone on, or had a weaker reason
   // The stop flag was seen inside the step after `steps`, in a loop of its own: that step was given
   // up. It wrote no state, and its element is the queue's next one again.
   bool step_given_up = false;

@@ -23,6 +23,7 @@ class Table {
 
   LoopVote agree(size_t party, LoopVote own) {
     std::unique_lock<std::mutex> lock(mutex_);
+    if (own == LoopVote::kFailed && left_[party]) return LoopVote::kFailed;
     // Of a launch in which somebody failed the others still have to hear it.
     changed_.wait(lock, [&] { return gone_ || !left_[party]; });
     if (own == LoopVote::kFailed) broken_.store(true);
@@ -101,11 +102,11 @@ std::vector<std::shared_ptr<LoopAgreement>> make_local_agreements(size_t parties
 }
 
 bool LoopParty::leaves(LoopVote own) {
-  const LoopVote all = agreement_ == nullptr ? own : agreement_->agree(own);
-  if (all == LoopVote::kGoOn) return false;
+  verdict_ = agreement_ == nullptr ? own : agreement_->agree(own);
+  if (verdict_ == LoopVote::kGoOn) return false;
   left_ = true;
-  with_others_ = own == LoopVote::kGoOn;
-  if (all == LoopVote::kFailed) throw others_failed();
+  with_others_ = verdict_ != own;
+  if (verdict_ == LoopVote::kFailed) throw others_failed();
   return true;
 }
 

@@ -24,15 +24,17 @@ enum class LoopVote : uint8_t {
   kFailed,
 };
 
-// One party's end of it. Each party calls agree() equally often: before the first step, once an
-// element for a step is there or is known not to come, and behind each step; a party that fails
-// votes kFailed instead of its next vote. Then it calls it no more in this launch. vote: the thread
-// that runs the loop. The rest: any thread.
+// One party's end of it. Each party calls agree() equally often: before the first step of a launch,
+// before each step, once an element for it is there or is known not to come, and behind each step;
+// whoever runs several launches in a row (Trainer) once more before each of them and at its end. A
+// party that fails votes kFailed instead of its next vote, and calls it no more in this launch.
+// agree: the thread that runs the loop. The rest: any thread.
 class KEEL_API LoopAgreement {
  public:
   virtual ~LoopAgreement();
   // Waits until every party has voted, and returns what counts for all: kFailed too where a party
-  // will not vote any more. Never throws.
+  // will not vote any more. A party that has failed, or heard of a failure, and votes kFailed
+  // before all have heard of it does not wait. Never throws.
   virtual LoopVote agree(LoopVote own) noexcept = 0;
   // Whether a party failed or is gone: whatever waits for it inside a step gives up.
   virtual bool broken() const noexcept = 0;
@@ -48,13 +50,16 @@ class KEEL_API LoopParty {
   explicit LoopParty(LoopAgreement* agreement = nullptr) noexcept : agreement_(agreement) {}
   // Votes; whether the loop ends here. Throws Error where another party failed or is gone.
   bool leaves(LoopVote own);
+  // What counted for all in the last vote.
+  LoopVote verdict() const noexcept { return verdict_; }
   // Tells the others that this party ends with an error, where they do not know that it ends.
   void fail() noexcept;
-  // Whether it was another party that ended the loop.
+  // Whether it was for another party's sake that the loop ended.
   bool left_with_others() const noexcept { return with_others_; }
 
  private:
   LoopAgreement* agreement_;
+  LoopVote verdict_ = LoopVote::kGoOn;
   bool left_ = false;
   bool with_others_ = false;
 };

@@ -154,7 +154,8 @@ DeviceQueue::DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions opt
 
   Backend& backend = device.backend();
   s.stream = backend.make_stream(device.index(), StreamKind::kTransfer);
-  s.transfer_ns = backend.transfer_device_ns(device.index(), s.slot_bytes);
+  s.transfer_ns =
+      backend.transfer_device_ns(device.index(), s.slot_bytes, s.options.device_options.get());
   s.places.reserve(static_cast<size_t>(slots));
   s.occupancy = std::vector<std::atomic<int64_t>>(static_cast<size_t>(slots));
   for (int64_t i = 0; i < slots; ++i) {

@@ -34,6 +34,7 @@ namespace keel {
 struct FeedSpec {
   Device device;
   ElementSpec element;
+  std::shared_ptr<const DeviceOptions> device_options = {};  // of the session
 };
 
 // A field whose rows stay on the device, where the elements of a queue name them by number instead
@@ -57,6 +58,8 @@ struct DeviceQueueOptions {
   std::chrono::milliseconds getnext_timeout{0};
   // What the elements' kRowField points into; shared with whoever made it.
   std::vector<ResidentField> resident = {};
+  // By which copies to the device are priced: those of the session that takes the elements.
+  std::shared_ptr<const DeviceOptions> device_options = {};
 };
 
 struct QueueCounters {

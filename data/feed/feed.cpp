@@ -82,7 +82,8 @@ class PipelineFeeder final : public Feeder {
         DeviceQueueOptions{.name = options_.name,
                            .depth = options_.depth,
                            .getnext_timeout = options_.getnext_timeout,
-                           .resident = resident_});
+                           .resident = resident_,
+                           .device_options = spec_.device_options});
     opened_at_ = cursor;
     stop_.store(false, std::memory_order_release);
     iterator_ = std::move(iterator);

@@ -19,6 +19,9 @@ Crew::Crew(int threads) {
   } catch (const Error& refused) {
     log_warn(std::string(refused.what()) + "; map goes on with " +
              std::to_string(helpers_.size() + 1) + " of " + std::to_string(threads) + " threads");
+  } catch (...) {
+    dismiss();
+    throw;
   }
 }
 
@@ -32,7 +35,9 @@ void Crew::help() {
   }
 }
 
-Crew::~Crew() {
+Crew::~Crew() { dismiss(); }
+
+void Crew::dismiss() {
   quit_.store(true, std::memory_order_release);
   begun_.bump();
   for (std::thread& helper : helpers_) helper.join();

@@ -30,6 +30,7 @@ class Crew {
   void run(uint32_t count, FunctionRef<void(uint32_t)> work);
 
  private:
+  void dismiss();
   void help();
   bool do_next_part();
   void keep(uint32_t part, std::exception_ptr failure);

@@ -118,6 +118,7 @@ int run_conformance(const std::vector<std::string>& words) {
   }
   const std::vector<std::string> ops = line.choices("ops", names, {});
   const std::string file = line.text("json").value_or("");
+  require_distinct({{"--json", file}}, {});
   require_writable("--json", file);
 
   std::cout << "conformance of " << backend << ": " << cases

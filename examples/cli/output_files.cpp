@@ -74,7 +74,10 @@ void require_distinct(const std::vector<NamedFile>& outputs, const std::vector<N
     }
     return list;
   };
-  const std::vector<Known> read = known(inputs);
+  std::vector<NamedFile> all_inputs = inputs;
+  for (const std::string& plugin : keel::backend_plugins())
+    all_inputs.push_back({"--plugin", plugin});
+  const std::vector<Known> read = known(all_inputs);
   std::vector<Known> written;
   for (const Known& output : known(outputs)) {
     const auto same = [&](const Known& other) { return other.identity == output.identity; };

@@ -18,11 +18,11 @@ std::vector<bool> mask_of(std::span<const Value> values, const ValueSet& set) {
 
 // The outputs of a node that change with the inputs marked.
 std::vector<bool> outputs_reached(const Node& node, const std::vector<bool>& inputs) {
-  std::vector<bool> outputs(node.types().size(), node.op_name() != "stop_gradient");
-  if (node.op_name() == "while_loop") {
+  std::vector<bool> outputs(node.types().size(), !node.is(OpRole::kStopGradient));
+  if (node.is(OpRole::kWhile)) {
     outputs = varied_in_loop(*node.bodies()[1], inputs);
     outputs.resize(node.types().size());
-  } else if (node.op_name() == "cond") {
+  } else if (node.is(OpRole::kCond)) {
     outputs.assign(outputs.size(), false);
     const std::vector<bool> operands(inputs.begin() + 1, inputs.end());
     for (const auto& body : node.bodies()) {
@@ -36,14 +36,14 @@ std::vector<bool> outputs_reached(const Node& node, const std::vector<bool>& inp
 
 // The inputs of a node that the outputs marked are computed from.
 std::vector<bool> inputs_leading(const Node& node, const std::vector<bool>& outputs) {
-  std::vector<bool> inputs(node.inputs().size(), node.op_name() != "stop_gradient");
-  if (node.op_name() == "while_loop") {
+  std::vector<bool> inputs(node.inputs().size(), !node.is(OpRole::kStopGradient));
+  if (node.is(OpRole::kWhile)) {
     const Graph& body = *node.bodies()[1];
     const std::vector<bool> useful = useful_in_loop(body, outputs);
     inputs = mask_of(body.inputs(), sources_of(body, select_floats(body.outputs(), useful)));
     // A loop of no turns passes its variables on.
     for (size_t i = 0; i < useful.size(); ++i) inputs[i] = useful[i];
-  } else if (node.op_name() == "cond") {
+  } else if (node.is(OpRole::kCond)) {
     inputs.assign(inputs.size(), false);
     for (const auto& body : node.bodies()) {
       const auto leading =

@@ -43,7 +43,7 @@ void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite
   const ValueSet varied = dependents_of(graph, xs);
   const ValueSet useful = sources_of(graph, ys);
   for (const Node& node : graph.nodes()) {
-    if (!leads_on(node, varied, useful, ends) || node.op_name() == "gradient") continue;
+    if (!leads_on(node, varied, useful, ends) || node.is(OpRole::kGradient)) continue;
     if (node.op().gradient == nullptr) {
       no_gradient(node, "is on the path from the parameters to the result but has no gradient",
                   node.op().not_differentiable.empty()
@@ -53,7 +53,7 @@ void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite
     }
     Values outputs;
     for (size_t i = 0; i < node.types().size(); ++i) outputs.push_back(node.output(i));
-    if (node.op_name() == "while_loop") {
+    if (node.is(OpRole::kWhile)) {
       if (const auto& a = node.as<WhileAttributes>(); a.trip_count < 0 && a.max_trips < 0) {
         no_gradient(node,
                     "has no bound on its iterations, so what the way back needs of each cannot be "
@@ -67,7 +67,7 @@ void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite
       const auto inner_ys = useful_in_loop(body, mask_of(outputs, useful));
       check_path(body, select_floats(body.outputs(), inner_ys),
                  select_floats(body.inputs(), inner_xs), site);
-    } else if (node.op_name() == "cond") {
+    } else if (node.is(OpRole::kCond)) {
       for (const auto& body : node.bodies()) {
         check_path(*body, select_floats(body->outputs(), mask_of(outputs, useful)),
                    select_floats(body->inputs(), mask_of(node.inputs(), varied, 1)), site);

@@ -37,7 +37,7 @@ Values inline_body(const Graph& body, const Values& results, const Values& argum
     if (arguments[i].valid()) cloner.map(body.inputs()[i], arguments[i]);
   }
   for (const Node& node : body.nodes()) {
-    if (read[node.id()] && node.op_name() != "input") cloner.clone(node);
+    if (read[node.id()] && !node.is(OpRole::kInput)) cloner.clone(node);
   }
   return cloner(results);
 }

@@ -16,7 +16,7 @@ namespace {
 int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 bool is_number(const Value& v, int64_t number) {
-  if (v.node().op_name() != "constant") return false;
+  if (!v.node().is(OpRole::kConstant)) return false;
   return bit_equal(v.node().as<ConstantAttributes>().value, Tensor::scalar(number));
 }
 

@@ -71,7 +71,7 @@ class Settler {
 }  // namespace
 
 bool is_unsettled_twin(const Node& node) {
-  return node.op_name() == "while_loop" && node.as<WhileAttributes>().twin_of != -1;
+  return node.is(OpRole::kWhile) && node.as<WhileAttributes>().twin_of != -1;
 }
 
 bool needs_settling(const Graph& graph) {

@@ -9,7 +9,7 @@ namespace keel {
 const Node* find_step_boundary(const Graph& graph) {
   const Node* found = nullptr;
   for (const Node& node : graph.nodes()) {
-    if (node.op_name() != "step_end" || !node.as<StepEndAttributes>().is_step_boundary) continue;
+    if (!node.is(OpRole::kStepEnd) || !node.as<StepEndAttributes>().is_step_boundary) continue;
     if (found != nullptr) {
       throw Error({.op = "step_end",
                    .argument = "is_step_boundary",

@@ -69,7 +69,7 @@ class DotWriter {
 
   static std::string label(const Node& node) {
     std::string text = "%" + std::to_string(node.id()) + " " + node.op_name();
-    if (node.op_name() == "input" || node.op_name() == "state") text += " " + name_of(node);
+    if (node.is(OpRole::kInput) || node.is(OpRole::kState)) text += " " + name_of(node);
     for (const Type& t : node.types()) text += " " + to_string(t);
     if (!node.label().scope.empty() || !node.label().name.empty() || is_fused_node(node))
       text += " " + display_name(node);

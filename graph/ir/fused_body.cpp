@@ -2,9 +2,9 @@
 
 namespace keel {
 
-bool is_fused_node(const Node& node) { return node.op_name() == "fused"; }
+bool is_fused_node(const Node& node) { return node.is(OpRole::kFused); }
 
-bool is_gather(const Node& node) { return node.op_name() == "gather"; }
+bool is_gather(const Node& node) { return node.has(kGather); }
 
 bool is_anchor(const Node& node) {
   if (node.types().size() != 1) return false;

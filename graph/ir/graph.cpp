@@ -84,7 +84,8 @@ Value Graph::constant(const Tensor& value, CallSite site) {
   if (value.empty()) {
     throw Error({.op = "constant", .expected = "a tensor", .got = "an empty Tensor", .site = site});
   }
-  return add("constant", {}, Attributes::of(ConstantAttributes{value}), site).output();
+  // The caller may write into his tensor later; what was folded or compiled must not change.
+  return add("constant", {}, Attributes::of(ConstantAttributes{value.clone()}), site).output();
 }
 
 Value Graph::reserved_state(const char* name) {
@@ -304,7 +305,7 @@ void Graph::require_within_reach(const Value& value, const std::string& op,
   for (const Graph* g = this; g != nullptr; g = g->parent_) {
     if (g == value.graph_) return;
   }
-  const bool state = value.node().op_name() == "state";
+  const bool state = value.node().is(OpRole::kState);
   refuse(whereabouts(value),
          std::string("build both in one graph; results of a body leave it only as its outputs") +
              (state ? "; a function of a pipeline takes constants instead of states" : ""));
@@ -498,7 +499,7 @@ Value Graph::find_node(std::string_view name, CallSite site) const {
   for (const Node& node : nodes_) {
     const NodeLabel& label = node.label();
     if (!name.ends_with(node.op_name()) || !label.name.empty() || node.types().empty()) continue;
-    if (node.op_name() == "input" || node.op_name() == "state") continue;
+    if (node.is(OpRole::kInput) || node.is(OpRole::kState)) continue;
     if (full_name(node) == name) found.push_back(node.output());
   }
   if (found.size() > 1) refuse_ambiguous(name, found, site);
@@ -506,7 +507,7 @@ Value Graph::find_node(std::string_view name, CallSite site) const {
 }
 
 const std::string& name_of(const Node& node) {
-  if (node.op_name() == "state") return node.as<StateAttributes>().name;
+  if (node.is(OpRole::kState)) return node.as<StateAttributes>().name;
   return node.as<InputAttributes>().name;
 }
 

@@ -42,7 +42,7 @@ bool same_label(const NodeLabel& a, const NodeLabel& b) {
 }
 
 std::string full_name(const Node& node) {
-  if (node.op_name() == "input" || node.op_name() == "state") return name_of(node);
+  if (node.is(OpRole::kInput) || node.is(OpRole::kState)) return name_of(node);
   const NodeLabel& label = node.label();
   const std::string name = name_inside_scope(label, node);
   return label.scope.empty() ? name : label.scope + "/" + name;

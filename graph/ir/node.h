@@ -62,6 +62,7 @@ class Node {
   const NodeLabelPtr& shared_label() const noexcept { return label_; }
   Value output(size_t i = 0) const { return Value(graph_, id_, static_cast<uint32_t>(i)); }
   bool has(uint32_t trait) const noexcept { return op_->has(trait); }
+  bool is(OpRole role) const noexcept { return op_->role == role; }
 
  private:
   friend class Graph;

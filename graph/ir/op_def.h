@@ -43,6 +43,27 @@ enum Trait : uint32_t {
                            // constants such as iota)
   kRowWise = 1u << 10,     // row i of each output depends on row i of the inputs alone, a row
                            // being what lies along the last axis of input 0
+  kGather = 1u << 11,      // takes the slices of input 0 that input 1 names, along its `axis`
+  kConversion = 1u << 12,  // gives the elements of input 0 in another dtype
+  kBroadcast = 1u << 13,   // repeats input 0 as element-wise ops do by themselves
+  kCommutes = 1u << 14,    // its two inputs may change places
+};
+
+// The ops that the IR, control flow and the runtime are themselves made of. What else an op is, its
+// traits say.
+enum class OpRole : uint8_t {
+  kNone,
+  kInput,
+  kState,
+  kConstant,
+  kFused,
+  kWhile,
+  kCond,
+  kGradient,
+  kStopGradient,
+  kDequeue,
+  kStepEnd,
+  kSunkLoop,
 };
 
 // |got - reference| <= ulps * ulp(reference) + k * eps(dtype) * scale, where
@@ -145,6 +166,8 @@ struct OpDef {
                                    // where `gradient` is empty
 
   uint32_t traits = 0;
+  OpRole role = OpRole::kNone;
+  std::optional<double> neutral;  // what as the second operand leaves the first one's bits
   std::optional<CheckedIndices> checked_indices;
   ErrorBound bound;
   // Draws one random test case; see sample.h. Empty only for sources, control

@@ -23,11 +23,12 @@ class Operand {
       : value_(value), empty_(!value.valid()), site_(site) {}
   template <Number T>
   Operand(T number, CallSite site = CallSite::here())
-      : number_(static_cast<double>(number)),
-        integer_(static_cast<int64_t>(number)),
-        integral_(std::is_integral_v<T>),
-        site_(site) {}
+      : number_(static_cast<double>(number)), integral_(std::is_integral_v<T>), site_(site) {
+    if constexpr (std::is_integral_v<T>) integer_ = static_cast<int64_t>(number);
+  }
   Operand(bool) = delete;
+  // No dtype holds its range; convert it to double where the number is made.
+  Operand(long double) = delete;
   Operand(std::nullptr_t) = delete;
 
   // No value stands behind it: a number, or an empty Value, which no op takes.
@@ -35,6 +36,7 @@ class Operand {
   bool is_empty_value() const noexcept { return empty_; }
   const Value& value() const noexcept { return value_; }
   double number() const noexcept { return number_; }
+  // Of an integral number, else 0.
   int64_t integer() const noexcept { return integer_; }
   bool integral() const noexcept { return integral_; }
   CallSite site() const noexcept { return site_; }

@@ -310,7 +310,7 @@ class Parser {
                                         .got = joined(types),
                                         .fix = "write the types that inference gives"}));
     }
-    if (added->op_name() == "state") checked(start, [&] { count_state(*added); });
+    if (added->is(OpRole::kState)) checked(start, [&] { count_state(*added); });
     Values& outputs = scope[start.node];
     for (size_t i = 0; i < types.size(); ++i) outputs.push_back(added->output(i));
   }

@@ -115,7 +115,7 @@ Value named(Value value, std::string_view name, CallSite site) {
                  .fix = "name its values before freeze()",
                  .site = site});
   }
-  if (node.op_name() == "input" || node.op_name() == "state") {
+  if (node.is(OpRole::kInput) || node.is(OpRole::kState)) {
     refuse_name("the result of an op", described(value) + ", which has its name",
                 "look it up by that", site);
   }

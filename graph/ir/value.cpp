@@ -37,9 +37,9 @@ const Type& Value::type(CallSite site) const {
 std::string described(const Value& value) {
   if (!value.valid()) return "an empty Value";
   const Node& node = value.node();
-  const std::string& op = node.op_name();
-  if (op == "state" || op == "input") return op + " '" + name_of(node) + "'";
-  return "the result of " + display_name(node);
+  const bool named = node.is(OpRole::kState) || node.is(OpRole::kInput);
+  return named ? node.op_name() + " '" + name_of(node) + "'"
+               : "the result of " + display_name(node);
 }
 
 std::string made_at(const Value& value) {

@@ -9,7 +9,7 @@ namespace keel {
 namespace {
 
 bool is_mergeable(const Node& node) {
-  if (node.op_name() == "constant") return true;
+  if (node.is(OpRole::kConstant)) return true;
   return !node.has(kSource | kControl | kEffect) && node.bodies().empty();
 }
 
@@ -59,7 +59,7 @@ std::unique_ptr<Graph> cse(const Graph& graph) {
   cloner.clone_inputs();
   const std::vector<bool> live = live_nodes(graph);
   for (const Node& node : graph.nodes()) {
-    if (!live[node.id()] || node.op_name() == "input") continue;
+    if (!live[node.id()] || node.is(OpRole::kInput)) continue;
     if (is_mergeable(node)) {
       merger.visit(node);
       continue;

@@ -46,7 +46,7 @@ class Decomposer {
     const std::vector<bool> live = live_nodes(graph);
     for (const Value& input : graph.inputs()) cloner.clone(input.node());
     for (const Node& node : graph.nodes()) {
-      if (live[node.id()] && node.op_name() != "input") rewrite_node(node, cloner, to);
+      if (live[node.id()] && !node.is(OpRole::kInput)) rewrite_node(node, cloner, to);
     }
     cloner.finish();
   }

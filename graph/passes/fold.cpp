@@ -21,7 +21,7 @@ constexpr uint32_t kNeverFolded = kNoFold | kEffect | kRandom | kControl | kSour
 
 const Tensor* constant_of(const Value& v) {
   const Node& node = v.node();
-  return node.op_name() == "constant" ? &node.as<ConstantAttributes>().value : nullptr;
+  return node.is(OpRole::kConstant) ? &node.as<ConstantAttributes>().value : nullptr;
 }
 
 // Whether some element is infinite in f16.
@@ -39,12 +39,19 @@ bool is_filled_with(const Value& v, double value) {
   return bit_equal(*t, Tensor::full(t->dtype(), t->shape(), value));
 }
 
+// Of an op that moves elements by permuting axes.
 std::optional<std::vector<int64_t>> permutation_of(const Node& node) {
-  if (node.op_name() != "transpose") return std::nullopt;
+  if (!node.has(kMovement)) return std::nullopt;
   for (const auto& [name, value] : node.attributes().list()) {
     if (name == "perm") return std::get<std::vector<int64_t>>(value);
   }
   return std::nullopt;
+}
+
+// Whether what shape a view has is said by the shape itself.
+bool takes_shape(const Node& view) {
+  const auto attributes = view.attributes().list();
+  return attributes.size() == 1 && attributes[0].first == "shape";
 }
 
 // Copies a graph, leaving out what has become unnecessary. Values below are those of the copy.
@@ -56,7 +63,7 @@ class Folder {
   void run() {
     cloner_.clone_inputs();
     for (const Node& node : from_.nodes()) {
-      if (live_[node.id()] && node.op_name() != "input") visit(node);
+      if (live_[node.id()] && !node.is(OpRole::kInput)) visit(node);
     }
     cloner_.finish();
   }
@@ -139,26 +146,18 @@ class Folder {
   }
 
   static Value without_conversion(const Node& node, const Values& inputs) {
-    const bool converts =
-        node.has(kView) || node.op_name() == "cast" || node.op_name() == "broadcast_to";
-    return converts && inputs.size() == 1 && inputs[0].type() == node.type() ? inputs[0] : Value();
+    return node.has(kView | kConversion | kBroadcast) && inputs.size() == 1 &&
+                   inputs[0].type() == node.type()
+               ? inputs[0]
+               : Value();
   }
 
   // x * 1, x / 1, x - 0 and x + -0; not x + 0, which turns -0 into 0.
   static Value without_neutral(const Node& node, const Values& inputs) {
-    if (inputs.size() != 2 || !is_number(node.type().dtype)) return {};
-    const std::string& op = node.op_name();
-    const bool commutes = op == "mul" || op == "add";
-    double neutral = 0;
-    if (op == "mul" || op == "div") {
-      neutral = 1;
-    } else if (op == "add") {
-      neutral = is_float(node.type().dtype) ? -0.0 : 0;
-    } else if (op != "sub") {
-      return {};
-    }
-    for (size_t kept = 0; kept < (commutes ? 2 : 1); ++kept) {
-      if (inputs[kept].type() == node.type() && is_filled_with(inputs[1 - kept], neutral)) {
+    const std::optional<double> neutral = node.op().neutral;
+    if (inputs.size() != 2 || !is_number(node.type().dtype) || !neutral) return {};
+    for (size_t kept = 0; kept < (node.has(kCommutes) ? 2 : 1); ++kept) {
+      if (inputs[kept].type() == node.type() && is_filled_with(inputs[1 - kept], *neutral)) {
         return inputs[kept];
       }
     }
@@ -173,7 +172,7 @@ class Folder {
       below = below.node().input(0);
       if (below.type() == node.type()) return below;
     }
-    if (node.op_name() != "reshape" || below == inputs[0]) return {};
+    if (below == inputs[0] || !takes_shape(node)) return {};
     return add_like(node, below, "shape", node.type().shape);
   }
 
@@ -202,7 +201,7 @@ class Folder {
   static void drop_broadcasts(const Node& node, Values& inputs) {
     if (!node.has(kElementwise)) return;
     for (Value& input : inputs) {
-      if (input.node().op_name() != "broadcast_to") continue;
+      if (!input.node().has(kBroadcast)) continue;
       const Value broadcast = std::exchange(input, input.node().input(0));
       if (infers_same(node, inputs)) continue;
       input = broadcast;
@@ -233,7 +232,7 @@ std::unique_ptr<Graph> without_dead_nodes(const Graph& graph) {
   cloner.clone_inputs();
   const std::vector<bool> live = live_nodes(graph);
   for (const Node& node : graph.nodes()) {
-    if (live[node.id()] && node.op_name() != "input") cloner.clone(node);
+    if (live[node.id()] && !node.is(OpRole::kInput)) cloner.clone(node);
   }
   cloner.finish();
   return result;

@@ -134,7 +134,7 @@ class Fuser {
       for (const Value& v : from_.node(id).inputs()) {
         const uint32_t unit = units_.of(v);
         if (unit != FuseUnits::kNone && !is_member(unit) && !placed_[unit]) return false;
-        if (v.node().op_name() != "state") continue;
+        if (!v.node().is(OpRole::kState)) continue;
         for (const uint32_t user : units_.users().of(v)) {
           if (groups_.group_of(user) != group && !is_done(user)) return false;
         }

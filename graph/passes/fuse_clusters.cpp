@@ -200,7 +200,7 @@ bool is_elementwise(const Node& node) {
 }
 
 bool is_scalar_constant(const Value& value) {
-  return value.node().op_name() == "constant" && value.shape().rank() == 0;
+  return value.node().is(OpRole::kConstant) && value.shape().rank() == 0;
 }
 
 Clusters form_clusters(const Graph& graph, const std::vector<bool>& live, const Users& users,

@@ -55,7 +55,7 @@ class PrecisionPass {
     copy.cloner.clone_inputs();
     const std::vector<bool> live = live_nodes(from);
     for (const Node& node : from.nodes()) {
-      if (live[node.id()] && node.op_name() != "input") visit(node, copy);
+      if (live[node.id()] && !node.is(OpRole::kInput)) visit(node, copy);
     }
     for (const Value& v : from.outputs()) copy.cloner.map(v, full(v, v.node().site(), copy));
     for (const Assignment& a : from.updates())

@@ -16,7 +16,7 @@ bool same_values(std::span<const Value> a, std::span<const Value> b) {
 }
 
 bool same_attributes(const Node& a, const Node& b) {
-  if (a.op_name() == "input") return name_of(a) == name_of(b);  // the rest is its type
+  if (a.is(OpRole::kInput)) return name_of(a) == name_of(b);  // the rest is its type
   return a.attributes() == b.attributes();
 }
 

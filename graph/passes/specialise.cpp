@@ -17,7 +17,7 @@ std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type
 
 // The types of a node's inputs that its bodies' inputs pair with.
 std::vector<Type> body_input_types(const Node& node, const Values& inputs) {
-  const size_t first = node.op_name() == "cond" ? 1 : 0;
+  const size_t first = node.is(OpRole::kCond) ? 1 : 0;
   std::vector<Type> types;
   for (size_t i = first; i < inputs.size(); ++i) types.push_back(inputs[i].type());
   return types;
@@ -26,7 +26,7 @@ std::vector<Type> body_input_types(const Node& node, const Values& inputs) {
 // Copies one node with concrete types; gradients are expanded on the spot, so that those of
 // enclosing gradients, which come later, see ordinary nodes only.
 void specialise_node(const Node& node, Cloner& cloner, Graph& to) {
-  if (node.op_name() == "gradient") {
+  if (node.is(OpRole::kGradient)) {
     const LabelScope label(to, node);
     const Values inputs = cloner(node.inputs());
     const Value y = inputs[0];
@@ -67,7 +67,7 @@ std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type
   }
   const std::vector<bool> live = live_nodes(body);
   for (const Node& node : body.nodes()) {
-    if (live[node.id()] && node.op_name() != "input") specialise_node(node, cloner, *result);
+    if (live[node.id()] && !node.is(OpRole::kInput)) specialise_node(node, cloner, *result);
   }
   cloner.finish();
   if (needs_settling(*result)) result = settle(*result);
@@ -104,7 +104,7 @@ void check_request(const SpecialiseRequest& request) {
     check(a.state, "updated state");
     check(a.next, "next value");
     const Node& node = a.state.node();
-    if (node.op_name() != "state") {
+    if (!node.is(OpRole::kState)) {
       throw Error({.op = "update",
                    .expected = "a state",
                    .got = described(a.state) + made_at(a.state),
@@ -187,7 +187,7 @@ std::unique_ptr<Graph> specialise(const SpecialiseRequest& request) {
   Cloner cloner(*request.graph, *result);
   for (const Node& node : request.graph->nodes()) {
     if (!reach[node.id()]) continue;
-    if (node.op_name() == "input")
+    if (node.is(OpRole::kInput))
       map_input(node, request, cloner, *result);
     else
       specialise_node(node, cloner, *result);

@@ -60,6 +60,19 @@ void require_same(const Safetensors& file, const std::string& path, const char* 
     fail("'" + entry->second + "', as '" + key + "' in the metadata says");
 }
 
+// No more updates were applied than steps executed.
+void require_counted(const Safetensors& file, const std::string& path) {
+  const auto updates = file.tensors.find(kUpdatesState);
+  if (updates == file.tensors.end()) return;
+  const int64_t applied = updates->second.item<int64_t>();
+  const int64_t steps = file.tensors.at(kStepState).item<int64_t>();
+  if (applied >= 0 && applied <= steps) return;
+  throw Error({.op = "load",
+               .argument = path + ", tensor '" + kUpdatesState + "'",
+               .expected = "0 to the " + std::to_string(steps) + " of " + kStepState,
+               .got = std::to_string(applied)});
+}
+
 }  // namespace
 
 void add_cursor(std::map<std::string, std::string>& metadata, const Cursor& cursor) {
@@ -77,10 +90,15 @@ Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::
 void save_states(const std::string& path, StateStore& store,
                  const std::map<std::string, std::string>& metadata) {
   std::map<std::string, Tensor> tensors;
-  for (const auto& [name, home] : store.homes()) tensors[name] = store.read(home);
+  for (const auto& [name, home] : store.homes()) {
+    if (!store.counts_nothing(home)) tensors[name] = store.read(home);
+  }
   std::map<std::string, std::string> all = metadata;
   all["keel_version"] = KEEL_VERSION;
   all["step"] = std::to_string(store.step());
+  // What the states say counts: a file that contradicts itself would never load.
+  if (const auto seed = tensors.find(kSeedState); seed != tensors.end() && all.contains("seed"))
+    all["seed"] = std::to_string(static_cast<uint64_t>(seed->second.item<int64_t>()));
   write_safetensors(path, tensors, all);
 }
 
@@ -110,6 +128,7 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   }
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
+  require_counted(file, path);
   for (const auto& [name, tensor] : file.tensors) store.write(store.home(name), tensor);
   if (store.homes().contains(kUpdatesState) && !file.tensors.contains(kUpdatesState))
     store.write(store.home(kUpdatesState), file.tensors.at(kStepState));

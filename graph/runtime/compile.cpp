@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "keel/core/base/parallel_for.h"
 #include "keel/core/queue/device_queue.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/passes/cloner.h"
@@ -136,7 +137,7 @@ std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queu
                    .output());
   }
   for (const Node& node : step.nodes()) {
-    if (node.op_name() != "input") cloner.clone(node);
+    if (!node.is(OpRole::kInput)) cloner.clone(node);
   }
   cloner.finish();
   return result;
@@ -147,7 +148,7 @@ std::unique_ptr<Graph> feed_fields(const Graph& step, const std::vector<FieldSpe
   auto result = std::make_unique<Graph>(step.ops());
   Cloner cloner(step, *result);
   for (const Node& node : step.nodes()) {
-    if (node.op_name() != "dequeue") {
+    if (!node.is(OpRole::kDequeue)) {
       cloner.clone(node);
       continue;
     }
@@ -160,9 +161,9 @@ std::unique_ptr<Graph> feed_fields(const Graph& step, const std::vector<FieldSpe
   return result;
 }
 
-const Node* find_op(const Graph& graph, const char* op) {
+const Node* find_role(const Graph& graph, OpRole role) {
   for (const Node& node : graph.nodes()) {
-    if (node.op_name() == op) return &node;
+    if (node.is(role)) return &node;
   }
   return nullptr;
 }
@@ -173,7 +174,9 @@ class Compiler {
       : device_(device),
         request_(std::move(request)),
         precision_(find_precision_mode(request_.precision)),
-        supports_([this](const Node& node) { return device_.backend().supports(node); }) {}
+        supports_([this](const Node& node) {
+          return device_.backend().supports(node, request_.device_options.get());
+        }) {}
 
   Compiled run() {
     if (request_.queue) request_.step.input_types = input_types(request_.step, *request_.queue);
@@ -214,20 +217,20 @@ class Compiler {
 
   // Null, and the reason in `placement`, where the backend declines.
   std::unique_ptr<Graph> sunk(LoopPlacement& placement) {
-    const auto declined = [&](const Graph& graph, const char* op) {
-      const Node* node = find_op(graph, op);
+    const auto declined = [&](const Graph& graph, OpRole role) {
+      const Node* node = find_role(graph, role);
       const Support support = node == nullptr ? Support{true, ""} : supports_(*node);
       if (support.supported) return false;
       placement.kind = LoopKind::kHost;
-      placement.reason = device_.backend().name() + " does not run " + op +
+      placement.reason = device_.backend().name() + " does not run " + node->op_name() +
                          (support.reason.empty() ? "" : ": " + support.reason);
       return true;
     };
     auto graph = fed_step();
-    if (declined(*graph, "dequeue")) return nullptr;
+    if (declined(*graph, OpRole::kDequeue)) return nullptr;
     graph = make_sunk_loop(std::shared_ptr<Graph>(optimise(std::move(graph))));
     passed(*graph, "make_sunk_loop");
-    if (declined(*graph, "sunk_loop")) return nullptr;
+    if (declined(*graph, OpRole::kSunkLoop)) return nullptr;
     return graph;
   }
 
@@ -267,7 +270,10 @@ class Compiler {
 
   Compiled finish(std::unique_ptr<Graph> graph, LoopPlacement placement) {
     auto program = device_.backend().compile(device_.index(), *graph,
-                                             {.sink = request_.sink, .fuse = request_.fuse});
+                                             {.sink = request_.sink,
+                                              .fuse = request_.fuse,
+                                              .threads = request_.threads,
+                                              .device_options = request_.device_options});
     note("backend", program->info().task_count);
     CompileReport report{std::move(placement), program->info().inserted_ops, std::move(passes_),
                          precision_report_, std::move(apart_)};
@@ -292,6 +298,9 @@ const char* name_of(LoopKind kind) noexcept {
 }
 
 Compiled compile(Device device, CompileRequest request) {
+  // Kernels are cut for the threads that they will have.
+  if (request.threads == 0) request.threads = compute_threads();
+  const ComputeThreads threads(request.threads);
   return Compiler(device, std::move(request)).run();
 }
 

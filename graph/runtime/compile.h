@@ -34,6 +34,8 @@ struct CompileRequest {
   std::optional<QueueSource> queue;
   bool fuse = true;
   std::string precision = kDefaultPrecision;  // a name of precision_modes()
+  int threads = 0;                            // compute threads of a launch; 0: of this thread
+  std::shared_ptr<const DeviceOptions> device_options = {};
 };
 
 struct Compiled {

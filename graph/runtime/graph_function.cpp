@@ -37,7 +37,7 @@ std::vector<bool> needed_by(const Values& values, const Graph& graph, CallSite s
   for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
     if (!needed[id]) continue;
     const Node& node = graph.node(id);
-    if (node.op_name() == "state") refuse_state(described(node.output()), node.site(), site);
+    if (node.is(OpRole::kState)) refuse_state(described(node.output()), node.site(), site);
     for (const Value& input : node.inputs()) needed[input.node_id()] = true;
   }
   return needed;
@@ -161,7 +161,7 @@ void require_outputs(const NamedValues& outputs, const Graph& graph, CallSite si
   for (const auto& [name, value] : outputs) {
     const bool ours = value.valid() && &value.graph() == &graph;
     if (ours && !name.empty() && names.insert(name).second) continue;
-    if (value.valid() && !ours && value.node().op_name() == "state")
+    if (value.valid() && !ours && value.node().is(OpRole::kState))
       refuse_state(described(value), value.node().site(), site);
     throw Error({.op = kOp,
                  .argument = "result '" + name + "'",
@@ -234,7 +234,7 @@ std::shared_ptr<const ElementFunction> graph_function(const Graph& graph, const 
   Cloner cloner(graph, *own);
   ElementSpec input;
   for (const Value& value : inputs) {
-    if (!value.valid() || &value.graph() != &graph || value.node().op_name() != "input") {
+    if (!value.valid() || &value.graph() != &graph || !value.node().is(OpRole::kInput)) {
       throw Error({.op = kOp,
                    .argument = "inputs",
                    .expected = "inputs of the graph",
@@ -246,7 +246,7 @@ std::shared_ptr<const ElementFunction> graph_function(const Graph& graph, const 
   }
   for (const Node& node : graph.nodes()) {
     if (!needed[node.id()]) continue;
-    if (node.op_name() != "input") {
+    if (!node.is(OpRole::kInput)) {
       cloner.clone(node);
     } else if (!cloner.mapped(node.output())) {
       throw Error({.op = kOp,

@@ -33,8 +33,9 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
       ++report.launches;
       if (!drive_step(report.first_step + done.steps, done)) break;
       deliver(callbacks, report, outcome);
-      done.cancelled = done.steps < steps && s.session->stop.load();
-      leaves = party.leaves(done.cancelled        ? LoopVote::kStop
+      const bool stop = s.session->stop.load();
+      done.cancelled = stop && done.steps < steps;
+      leaves = party.leaves(stop                  ? LoopVote::kStop
                             : done.stopped        ? LoopVote::kStopWhen
                             : done.steps >= steps ? LoopVote::kStepsDone
                                                   : LoopVote::kGoOn);
@@ -43,15 +44,29 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
     party.fail();
     throw;
   }
+  done.verdict = party.verdict();
   done.left_with_others = party.left_with_others();
   if (done.steps == 0) return;
   collect(report);
 }
 
+// Whether all parties have an element for the step; where not, this one's is put back.
+bool Loop::keeps_element(LoopParty& party) {
+  DeviceQueue& queue = *state_->queue;
+  try {
+    if (!party.leaves(LoopVote::kGoOn)) return true;
+  } catch (...) {
+    queue.put_back();
+    throw;
+  }
+  queue.put_back();
+  return false;
+}
+
 // False where the loop ends before this step.
 bool Loop::take_element(LoopParty& party, LaunchReport& done) {
   State& s = *state_;
-  if (s.queue == nullptr) return true;
+  if (s.queue == nullptr) return !party.leaves(LoopVote::kGoOn);
   Cursor cursor;
   const int64_t waited = s.queue->counters().consumer_wait_ns;
   const DequeueStatus status =
@@ -60,9 +75,7 @@ bool Loop::take_element(LoopParty& party, LaunchReport& done) {
   switch (status) {
     case DequeueStatus::kElement:
       s.cursor = cursor;
-      if (!party.leaves(LoopVote::kGoOn)) return true;
-      s.queue->put_back();
-      return false;
+      return keeps_element(party);
     case DequeueStatus::kEndOfData:
     case DequeueStatus::kClosed:
       done.end_of_data = true;

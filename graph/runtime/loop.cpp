@@ -147,14 +147,55 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const LoopSource& s
 }
 
 void Loop::State::note_float_status(LoopReport& report) {
-  const auto& status = report.float_status;
-  const auto raised = std::find_if(status.begin(), status.end(), [](uint32_t s) { return s != 0; });
-  if (raised == status.end()) return;
-  report.float_status_step = report.first_step + (raised - status.begin());
-  if ((*raised | warned_of) == warned_of) return;
-  warned_of |= *raised;
-  log_warn("loop on " + session->device.name() + ", step " +
-           std::to_string(*report.float_status_step) + ": " + describe_float_status(*raised));
+  for (size_t i = 0; i < report.float_status.size(); ++i) {
+    const uint32_t raised = report.float_status[i];
+    if (raised == 0) continue;
+    const int64_t step = report.first_step + static_cast<int64_t>(i);
+    if (!report.float_status_step) report.float_status_step = step;
+    const uint32_t fresh = raised & ~warned_of;
+    if (fresh == 0) continue;
+    warned_of |= fresh;
+    log_warn("loop on " + session->device.name() + ", step " + std::to_string(step) + ": " +
+             describe_float_status(fresh));
+  }
+}
+
+LoopReport Loop::State::blank_report(int64_t steps) const {
+  LoopReport report = blank;
+  const auto rows = static_cast<size_t>(std::min(steps, kMostReserved));
+  report.series_.resize(row.values.size());
+  for (auto& series : report.series_) series.reserve(rows);
+  report.float_status.reserve(rows);
+  for (size_t i = 0; i < report.columns_.size(); ++i) {
+    const Type& type = executable->info().outputs[i];
+    report.tensors_.emplace_back(type.dtype, type.shape);
+  }
+  return report;
+}
+
+void Loop::State::complete(LoopReport& report, const Outcome& outcome) {
+  const LaunchReport& done = outcome.done;
+  report.steps = done.steps;
+  report.end_of_data = done.end_of_data;
+  const bool session_asked = session->requested.exchange(false);
+  report.cancelled = requested.exchange(false) || session_asked;
+  report.step_given_up = done.step_given_up;
+  if (queue != nullptr) report.elements_ahead = elements_ahead(*queue);
+  report.stopped = outcome.stopped || done.stopped;
+  report.verdict = done.verdict;
+  report.left_with_others = done.left_with_others;
+  if (done.stopped) report.stop_step = report.first_step + done.steps - 1;
+  report.cursor = done.cursor;
+  report.true_branches = done.true_branches;
+  report.resets = done.resets;
+  report.busy_ns = done.busy_ns;
+  report.queue_wait_ns = done.queue_wait_ns;
+  report.metrics_wait_ns = done.metrics_wait_ns;
+  // The row of a step that failed behind its METRIC does not count.
+  const auto whole = static_cast<size_t>(report.steps);
+  for (auto& series : report.series_) series.resize(std::min(series.size(), whole));
+  report.float_status.resize(std::min(report.float_status.size(), whole));
+  note_float_status(report);
 }
 
 const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
@@ -177,8 +218,9 @@ const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
   return queue;
 }
 
-LaunchArgs& Loop::State::prepare(CallSite site) {
+LaunchArgs& Loop::State::prepare(int64_t steps, LoopReport& report, CallSite site) {
   try {
+    report = blank_report(steps);
     current_queue(site);
     return executable->bind(session->store, session->cache.scratch(*executable, session->store));
   } catch (...) {
@@ -257,18 +299,9 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   const SessionGuard guard(session, "Loop::run", site);
   s.failed = LoopReport();
   const auto begin = Clock::now();
-  LaunchArgs& args = s.prepare(site);
-  LoopReport report = s.blank;
+  LoopReport report;
+  LaunchArgs& args = s.prepare(steps, report, site);
   report.first_step = args.first_step;
-  report.series_.resize(s.row.values.size());
-  for (auto& series : report.series_)
-    series.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
-  report.float_status.reserve(static_cast<size_t>(std::min(steps, kMostReserved)));
-  for (size_t i = 0; i < report.columns_.size(); ++i) {
-    const Type& type = s.executable->info().outputs[i];
-    report.tensors_.emplace_back(type.dtype, type.shape);
-  }
-
   const StopScope scope(session, &s, &s.requested);
   const int64_t synchronised = session.stream->synchronisations();
   Outcome outcome;
@@ -283,32 +316,9 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
     quiesce(*session.stream);
   }
 
-  const LaunchReport& done = outcome.done;
   report.host_syncs = session.stream->synchronisations() - synchronised;
-  report.steps = done.steps;
-  report.end_of_data = done.end_of_data;
-  const bool session_asked = session.requested.exchange(false);
-  report.cancelled = s.requested.exchange(false) || session_asked;
-  report.step_given_up = done.step_given_up;
-  if (s.queue != nullptr) report.elements_ahead = elements_ahead(*s.queue);
-  report.stopped = outcome.stopped || done.stopped;
-  report.left_with_others = done.left_with_others;
-  if (done.stopped) report.stop_step = report.first_step + done.steps - 1;
   report.failed = error.has_value();
-  report.cursor = done.cursor;
-  report.true_branches = done.true_branches;
-  report.resets = done.resets;
-  report.busy_ns = done.busy_ns;
-  report.queue_wait_ns = done.queue_wait_ns;
-  report.metrics_wait_ns = done.metrics_wait_ns;
-  // The row of a step that failed behind its METRIC does not count.
-  for (auto& series : report.series_) {
-    if (series.size() > static_cast<size_t>(report.steps))
-      series.resize(static_cast<size_t>(report.steps));
-  }
-  if (report.float_status.size() > static_cast<size_t>(report.steps))
-    report.float_status.resize(static_cast<size_t>(report.steps));
-  s.note_float_status(report);
+  s.complete(report, outcome);
   report.wall_ns = ns_since(begin);
   if (!error && outcome.thrown == nullptr) return report;
   s.failed = std::move(report);

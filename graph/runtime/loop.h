@@ -40,15 +40,17 @@ class KEEL_API LoopReport {
   bool cancelled = false;    // request_stop() was seen
   bool stopped = false;      // a callback, or the step's stop_when, asked to stop
   std::optional<int64_t> stop_step{};  // the last step, where its stop_when was true
-  bool left_with_others = false;       // another party of its agreement wanted to leave
+  LoopVote verdict = LoopVote::kGoOn;  // why all parties of its agreement left (LaunchReport)
+  bool left_with_others = false;       // this party alone would have gone on, or left for less
   // A stop was seen in a loop inside the step after these: that step was given up, its element is
   // the next one of the queue again, and the states are what the steps before it left.
   bool step_given_up = false;
   bool failed = false;  // see Loop::failed_report
   Cursor cursor;        // of the last element consumed by a completed step
   // What the feeder had put into the queue beyond that when the launch ended: at most the queue's
-  // depth. The next launch takes it from there, so nothing is lost or comes twice; a feeder that is
-  // stopped drops it, and makes it again where it is opened at `cursor`.
+  // depth, and the one element that was put back. The next launch takes it from there, so nothing
+  // is lost or comes twice; a feeder that is stopped drops it, and makes it again where it is
+  // opened at `cursor`.
   int64_t elements_ahead = 0;
 
   // What each completed step's arithmetic raised (core/device/float_status.h), and the first of
@@ -156,6 +158,7 @@ class KEEL_API Loop {
   void drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   void drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   bool take_element(LoopParty& party, LaunchReport& done);
+  bool keeps_element(LoopParty& party);
   bool drive_step(int64_t number, LaunchReport& done);
   void feed_element(LaunchArgs& args);
   void read_row(int64_t number, uint32_t float_status);

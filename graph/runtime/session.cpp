@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "keel/core/base/log.h"
+#include "keel/core/base/parallel_for.h"
 #include "keel/core/tensor/canonical_nan.h"
 #include "keel/graph/control/step_boundary.h"
 #include "keel/graph/runtime/checkpoint.h"
@@ -16,7 +17,7 @@ const Node& input_node(const Graph& graph, const Value& value, const char* op,
                        const std::string& argument, CallSite site) {
   graph.require_own(value, op, argument, site, "the session's graph");
   const Node& node = value.node();
-  if (node.op_name() == "input") return node;
+  if (node.is(OpRole::kInput)) return node;
   throw Error({.op = op,
                .argument = argument,
                .expected = "an input of the session's graph",
@@ -103,7 +104,7 @@ class FeedTable {
 StateStore::Home& home_of(SessionState& state, const Value& value, const char* op, CallSite site) {
   state.store.add_states(*state.graph);
   state.graph->require_own(value, op, "state", site, "the session's graph");
-  if (value.node().op_name() != "state") {
+  if (!value.node().is(OpRole::kState)) {
     throw Error({.op = op,
                  .argument = "state",
                  .expected = "a state of the session's graph",
@@ -173,6 +174,16 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
                  .kind = ErrorKind::kInvalidArgument});
   }
   find_precision_mode(options.precision);
+  if (options.threads < 0 || options.threads > kMaxComputeThreads) {
+    throw Error({.op = "session",
+                 .argument = "threads",
+                 .expected = "1 to " + std::to_string(kMaxComputeThreads) +
+                             ", or 0 for those of the calling thread",
+                 .got = std::to_string(options.threads),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  if (options.threads == 0) options.threads = compute_threads();
+  device.backend().require_options(options.device_options.get());
   if (options.loop_size) loop_size.set(*options.loop_size, "SessionOptions::loop_size");
   if (!graph->frozen()) {
     graph->step();
@@ -193,6 +204,8 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
     if (key.sunk) request.step.boundary = {key.stop_when, site};
     request.fuse = options.fuse;
     request.precision = options.precision;
+    request.threads = options.threads;
+    request.device_options = options.device_options;
     store.add_states(*graph);
     ++compiles;
     auto made = std::make_shared<Executable>(std::move(key), compile(device, std::move(request)),
@@ -340,7 +353,7 @@ void Session::request_stop() noexcept {
 
 FeedSpec Session::spec(const Values& inputs, CallSite site) const {
   const SessionState& s = state("spec", site);
-  FeedSpec spec{s.device, {}};
+  FeedSpec spec{s.device, {}, s.options.device_options};
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Node& node = input_node(*s.graph, inputs[i], "spec", "input " + std::to_string(i), site);
     spec.element.fields.push_back({name_of(node), node.type()});

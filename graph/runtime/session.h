@@ -30,6 +30,10 @@ struct SessionOptions {
   // Of every program of the session: "fp32", or another name of precision_modes() (products in a
   // 16-bit dtype, states and updates as the graph has them).
   std::string precision = "fp32";
+  // Compute threads of a launch; 0: those of the thread that makes the session (ComputeThreads).
+  int threads = 0;
+  // What the device is asked for, such as npu::options("ascend910"); null: nothing.
+  std::shared_ptr<const DeviceOptions> device_options = {};
   size_t cached_programs = 16;         // at least 1
   std::optional<int64_t> loop_size{};  // steps per launch where Loop::run() does not say; else
                                        // NPU_LOOP_SIZE, else 1

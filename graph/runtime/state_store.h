@@ -62,7 +62,10 @@ class StateStore {
 
   // SHA-256 over all states in name order: for each its name, a newline, its type as text, a
   // newline, and its bytes in plain order.
-  std::string sha256() const;
+  // Whether it is keel/updates of a training that skipped none: then keel/step says it all, and
+  // saved files and hashes are those of a graph without it.
+  bool counts_nothing(const Home& home);
+  std::string sha256();
 
  private:
   Home& add(const std::string& name, const Tensor& value);

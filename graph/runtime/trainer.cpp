@@ -53,7 +53,8 @@ int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
 
 }  // namespace
 
-Trainer::Trainer(Session& session, SinkOptions step, CallSite site) : session_(session) {
+Trainer::Trainer(Session& session, SinkOptions step, CallSite site)
+    : session_(session), agreement_(step.agreement) {
   if (const auto* feeder = std::get_if<std::shared_ptr<Feeder>>(&step.source)) feeder_ = *feeder;
   if (feeder_ == nullptr) {
     const bool queue = std::holds_alternative<std::shared_ptr<DeviceQueue>>(step.source);
@@ -115,22 +116,33 @@ void Trainer::cancel() noexcept {
   loop_->request_stop();
 }
 
+// Of a fit that failed: 0 where the failure lost the count itself.
+int64_t Trainer::applied_since(int64_t before) const {
+  try {
+    return session_.updates_applied() - before;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
   check(options, site);
   if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
   session_.loop_size().use();  // a wrong environment variable is reported before anything is done
   TrainReport report;
-  const int64_t applied_before = session_.updates_applied();
+  others_know_ = false;
+  std::optional<int64_t> applied_before;
   try {
-    if (options.resume_from) {
-      open(*options.resume_from);
-    }
+    applied_before = session_.updates_applied();
+    if (options.resume_from) open(*options.resume_from);
     train(options, site, report);
   } catch (...) {
+    if (!others_know_) LoopParty(agreement_.get()).fail();
+    if (applied_before) report.updates_applied = applied_since(*applied_before);
     failed_ = std::move(report);
     throw;
   }
-  report.updates_applied = session_.updates_applied() - applied_before;
+  report.updates_applied = session_.updates_applied() - *applied_before;
   const bool asked = loop_->withdraw_stop();
   report.cancelled = cancelled_.exchange(false) || asked || report.cancelled;
   return report;
@@ -143,7 +155,12 @@ void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& rep
                              ? checked_add(step, *options.steps, "steps")
                              : checked_mul(*options.epochs, options.steps_per_epoch, "steps");
   std::optional<LoopTuner> tuner = options.loop_tuner;
-  while (step < target && !cancelled_.load()) {
+  while (true) {
+    const bool asked = report.cancelled || report.stopped_early || cancelled_.load();
+    const LoopVote own = asked || report.end_of_data ? LoopVote::kStop
+                         : step >= target            ? LoopVote::kStepsDone
+                                                     : LoopVote::kGoOn;
+    if (ends_together(own, report)) return;
     report.loop_size = tuner ? tuner->next() : session_.loop_size().use();
     const int64_t steps = std::min(next_stop(options, step, target) - step, report.loop_size);
     const int64_t before = report.steps;
@@ -155,9 +172,18 @@ void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& rep
     if (options.steps_per_epoch > 0)
       report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
     if (done > 0) run_hooks(options, step, report);
-    const bool asked = report.cancelled || report.stopped_early || report.left_with_others;
-    if (report.end_of_data || asked) return;
+    if (others_know_) return;
   }
+}
+
+// Before each launch and at the end: parties have hooks, targets and loop sizes of their own.
+bool Trainer::ends_together(LoopVote own, TrainReport& report) {
+  LoopParty party(agreement_.get());
+  others_know_ = true;
+  const bool ends = party.leaves(own);
+  others_know_ = ends;
+  if (ends) report.left_with_others = party.left_with_others() && own == LoopVote::kGoOn;
+  return ends;
 }
 
 void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
@@ -169,7 +195,9 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     report.end_of_data = loop.end_of_data;
     report.elements_ahead = loop.elements_ahead;
     report.cancelled = loop.cancelled;
-    report.left_with_others = loop.left_with_others;
+    // A launch of fewer steps than this one's ends it as well, but not the fit.
+    others_know_ = agreement_ != nullptr && loop.verdict != LoopVote::kStepsDone;
+    report.left_with_others = others_know_ && loop.left_with_others;
     report.stopped_early = report.stopped_early || loop.stopped;
     report.stop_step = loop.stop_step;
     for (const uint32_t status : loop.float_status) report.float_status |= status;
@@ -187,10 +215,12 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     report.last_metrics.clear();
     for (const Value& metric : metrics_) report.last_metrics.push_back(loop[metric].back());
   };
+  others_know_ = true;
   try {
     add(loop_->run(steps, {.on_step = options.on_step}, site));
   } catch (...) {
     add(loop_->failed_report());
+    others_know_ = true;
     throw;
   }
 }

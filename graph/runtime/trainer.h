@@ -62,7 +62,7 @@ struct TrainReport {
   int64_t elements_ahead = 0;        // made beyond that by the feeder: LoopReport::elements_ahead
   bool end_of_data = false;          // before what was asked for was done
   bool cancelled = false;
-  bool left_with_others = false;       // see LoopReport
+  bool left_with_others = false;       // another party of the agreement ended it before its time
   bool stopped_early = false;          // by a hook or by the step's stop_when
   std::optional<int64_t> stop_step{};  // the step whose stop_when was true
 
@@ -129,12 +129,17 @@ class KEEL_API Trainer {
  private:
   void open(const Cursor& cursor);
   void train(const TrainOptions& options, CallSite site, TrainReport& report);
+  bool ends_together(LoopVote own, TrainReport& report);
+  int64_t applied_since(int64_t before) const;
   void launch(const TrainOptions& options, int64_t steps, CallSite site, TrainReport& report);
   void run_hooks(const TrainOptions& options, int64_t step, TrainReport& report);
 
   Session& session_;
   std::shared_ptr<Feeder> feeder_;
   Values metrics_;  // the rank-0 fetches
+  std::shared_ptr<LoopAgreement> agreement_;
+  // Whether the agreement's other parties know that this fit has ended.
+  bool others_know_ = false;
   std::unique_ptr<Loop> loop_;
   TrainReport failed_;
   Cursor cursor_;

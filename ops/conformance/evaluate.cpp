@@ -33,9 +33,9 @@ std::vector<Tensor> evaluate_node(const Node& node, const std::vector<Tensor>& i
 
 Evaluation::Evaluation(const Graph& graph, const NamedTensors& inputs) : graph_(graph) {
   for (const Node& node : graph.nodes()) {
-    if (node.op_name() == "input") {
+    if (node.is(OpRole::kInput)) {
       values_.push_back({input_tensor(node, inputs)});
-    } else if (node.op_name() == "constant") {
+    } else if (node.is(OpRole::kConstant)) {
       values_.push_back({node.as<ConstantAttributes>().value});
     } else {
       std::vector<Tensor> arguments;

@@ -69,7 +69,7 @@ void require_epsilon(double value, const char* optimizer, CallSite site) {
 
 void require_pair(const std::string& optimizer, const Value& state, const Value& gradient,
                   CallSite site) {
-  if (!state.valid() || state.node().op_name() != "state") {
+  if (!state.valid() || !state.node().is(OpRole::kState)) {
     throw Error({.op = optimizer,
                  .argument = "states",
                  .expected = "states",

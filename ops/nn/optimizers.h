@@ -41,7 +41,8 @@ class KEEL_API ParameterStep {
   Value slot(const std::string& name);
   // The next value of a slot.
   void set(Value slot, Value next);
-  // 1 - beta^(step + 1), a scalar of the state's dtype, without the cancellation of that formula.
+  // 1 - beta^(updates + 1), of the updates applied so far: a scalar of the state's dtype, without
+  // the cancellation of that formula.
   Value bias_correction(double beta) const;
 
  private:

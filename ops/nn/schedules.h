@@ -1,6 +1,6 @@
-// Schedules: the learning rate as a function of the step counter. A function of graph.step() is
-// part of the graph, so it is evaluated on the device and needs no host between steps; computed in
-// f32. Plain values.
+// Schedules: the learning rate as a function of the updates applied so far, which are the steps
+// done unless apply_if skips some. A function of graph.updates_applied() is part of the graph, so
+// it is evaluated on the device and needs no host between steps; computed in f32. Plain values.
 #ifndef KEEL_OPS_NN_SCHEDULES_H
 #define KEEL_OPS_NN_SCHEDULES_H
 
@@ -14,8 +14,8 @@ namespace keel {
 
 class KEEL_API Schedule {
  public:
-  // From the number of steps done (f32 scalar; 0 in the first step) to the rate (f32 scalar).
-  using Function = std::function<Value(Value step, CallSite site)>;
+  // From the number of updates applied (f32 scalar; 0 in the first step) to the rate (f32 scalar).
+  using Function = std::function<Value(Value updates, CallSite site)>;
 
   // The same rate at every step. Throws Error unless it is finite and >= 0.
   Schedule(double rate, CallSite site = CallSite::here());
@@ -33,7 +33,7 @@ class KEEL_API Schedule {
   Function function_;
 };
 
-// initial * factor^floor(step / every).
+// initial * factor^floor(updates / every).
 KEEL_API Schedule step_decay(double initial, int64_t every, double factor,
                              CallSite site = CallSite::here());
 

@@ -12,7 +12,7 @@
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/isa/softmax.h"
-#include "keel/backends/npu/kernels/kernels.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/half.h"
 #include "keel/core/tensor/buffer.h"
@@ -113,12 +113,9 @@ class Task {
  public:
   explicit Task(Graph& graph, Value result) {
     graph.set_outputs({result});
-    const auto supports = [](const Node& node) {
-      return node.has(kElementwise) ? npu::supports_tiles(node) : npu::supports_reduce(node);
-    };
-    graph_ = fuse(graph, supports);
+    graph_ = fuse(graph, [](const Node& node) { return npu::find_row(node)->supports(node); });
     const Node& node = graph_->outputs()[0].node();
-    KernelPlan plan = node.has(kElementwise) ? npu::plan_tiles(node) : npu::plan_reduce(node);
+    KernelPlan plan = npu::find_row(node)->plan(node, {StateLayouts()});
     workspace_ = allocate_host_buffer(plan.workspace_bytes);
     kernel_ = std::move(plan.kernel);
   }

@@ -65,7 +65,7 @@ class Overlap {
 
 int main(int argc, char** argv) {
   const int64_t steps = argc > 1 ? std::max(20, std::atoi(argv[1])) : 200;
-  keel::set_compute_threads(1);
+  const keel::ComputeThreads threads(1);
   Overlap overlap;
   const double step = overlap.run(steps, 0, 2).wall_ms;
   std::printf("a step alone: s = %.2f ms wall\n", step);

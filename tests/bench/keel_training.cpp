@@ -106,7 +106,7 @@ void time_to_accuracy(const TrainingCommand& command, const std::string& backend
 
 void time_loading(const std::string& folder) {
   const TrainingCommand softmax = parse_training({"step", "softmax", "2", "1", folder});
-  keel::set_compute_threads(softmax.threads);
+  const keel::ComputeThreads threads(softmax.threads);
   Training training(softmax.task, softmax.task.step_rate, 0, "npu", {});
   const auto start = Clock::now();
   const keel::LabelledSplits data = softmax.load();
@@ -123,7 +123,7 @@ int run(const std::vector<std::string>& words) {
     throw keel::Error({.op = "command line", .expected = "BACKEND PRECISION step|accuracy ..."});
   }
   const TrainingCommand command = parse_training({words.begin() + 2, words.end()});
-  keel::set_compute_threads(command.threads);
+  const keel::ComputeThreads threads(command.threads);
   (command.to_accuracy ? time_to_accuracy : time_steps)(command, words[0], words[1]);
   return 0;
 }

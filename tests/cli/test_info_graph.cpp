@@ -54,9 +54,9 @@ TEST_CASE("info: as json it has the version the devices and every op on every ba
       CHECK(contains(device.at("properties").at("available isas").get<std::string>(), "scalar"));
     }
   }
-  std::set<std::string> expected{"cpu:0", "ref:0"};
-  for (int i = 0; i < 8; ++i) expected.insert("npu:" + std::to_string(i));
-  CHECK(devices == expected);
+  std::set<std::string> all_devices{"cpu:0", "ref:0"};
+  for (int i = 0; i < 8; ++i) all_devices.insert("npu:" + std::to_string(i));
+  CHECK(devices == all_devices);
 
   std::set<std::string> expected;
   for (const keel::OpDef* op : keel::builtin_ops().all()) {

@@ -3,9 +3,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+
+#include "keel/core/base/file.h"
 
 #include "cli/tool.h"
 #include "support/error_of.h"
@@ -51,6 +54,26 @@ TEST_CASE("plugins: wrong entries versions names and exceptions are refused") {
   check_refused(plugin("name_control"), "evil\\x1b[31m\\x00backend");
   check_refused(plugin("name_taken"), "a backend named 'cpu' is there already");
   check_refused(plugin("no_device"), "has no device");
+}
+
+TEST_CASE("plugins: no output goes over a plugin that is loaded") {
+  const TempFolder temp;
+  const std::string path = temp.file("backend.so");
+  fs::copy_file(plugin("wrong_backend"), path);
+  const std::string before = keel::read_file(path, 1 << 28);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"train", "--steps", "1", "--save", path},
+        {"train", "--steps", "1", "--summary", path},
+        {"conformance", "--ops", "add", "--json", path},
+        {"bench", "compile", "--json", path}}) {
+    CAPTURE(words[0]);
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"--plugin", path});
+    const ToolResult result = run_tool(all);
+    CHECK(result.exit_code == 2);
+    CHECK(contains(result.err, "would overwrite the file that --plugin reads"));
+    CHECK(keel::read_file(path, 1 << 28) == before);
+  }
 }
 
 TEST_CASE("plugins: files that are no shared objects are refused") {

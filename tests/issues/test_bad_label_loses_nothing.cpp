@@ -191,6 +191,7 @@ TEST_CASE("one bad label leaves a training that can be saved and goes on") {
     CHECK(contains(error, "200"));
     CHECK(contains(error, "step 4"));
     CHECK(trainer.failed_report().steps == kBad);
+    CHECK(trainer.failed_report().updates_applied == kBad);
     CHECK(session.step() == kBad);
     CHECK(session.state_sha256() == expected.state_sha256());
     CHECK(trainer.cursor().position == kBad);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 
@@ -61,7 +62,6 @@ void check_limits(DType dtype) {
   CHECK(taken(dtype, above / 2) == above / 2);
   check_refused(dtype, above, "");
   check_refused(dtype, static_cast<float>(above), "");
-  check_refused(dtype, static_cast<long double>(above), "");
   check_refused(dtype, 1e300, "1e+300");
   check_refused(dtype, 1e30f, "");
   check_refused(dtype, std::numeric_limits<double>::infinity(), "inf");
@@ -74,6 +74,9 @@ void check_limits(DType dtype) {
   }
   check_refused(dtype, -1e30, "-1e+30");
 }
+
+// No dtype holds the range of these, and a conversion to double would make infinities of some.
+static_assert(!std::is_convertible_v<long double, Operand>);
 
 }  // namespace
 

@@ -156,8 +156,20 @@ TEST_CASE("load: a step or a seed that is not the metadata's is refused and chan
     CHECK(contains(error, "got " + std::to_string(step)));
     CHECK(s.session->state_sha256() == before);
   }
-  s.session->save(s.folder.file("seeded"), {{"seed", "8"}});
-  CHECK(contains(error_of([&] { s.session->load(s.folder.file("seeded")); }), "keel/seed"));
+  s.session->save(s.folder.file("seeded"), {{"seed", "7"}});
+  const std::string seeded = read_file(s.folder.file("seeded"), 1 << 20);
+  const std::string other =
+      with_right_checksums(replaced(seeded, "\"seed\":\"7\"", "\"seed\":\"8\""));
+  CHECK(contains(s.error_with(other), "keel/seed"));
+}
+
+TEST_CASE("save: metadata of the caller that contradict the states do not make a file useless") {
+  OneState s;
+  s.session->save(s.folder.file("mine"), {{"seed", "42"}, {"step", "7"}, {"note", "kept"}});
+  const auto metadata = s.session->load(s.folder.file("mine"));
+  CHECK(metadata.at("seed") == "7");
+  CHECK(metadata.at("step") == std::to_string(s.session->step()));
+  CHECK(metadata.at("note") == "kept");
 }
 
 TEST_CASE("trainer: a file without checksums is not resumed but its weights are loaded") {

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/registry.h"
+#include "keel/core/base/parallel_for.h"
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
@@ -49,6 +50,7 @@ void check_sums(const std::string& where, DType dtype, int64_t rows, int64_t wid
               c = g.input("updates", dtype, updates.shape());
   for (const int threads : {1, 2}) {
     CAPTURE(threads);
+    const ComputeThreads some(threads);
     Session session(g, device(where));
     const Tensor got = session.run({scatter_add(a, b, c)}, {{a, x}, {b, ids}, {c, updates}})[0];
     CHECK(bit_equal(got, expected));
@@ -89,6 +91,20 @@ TEST_CASE("scatter_add sums in double and rounds once whatever the number of add
     }
   }
   check_sums("cpu", f64, 5, 3, 3000);
+}
+
+TEST_CASE("adding nothing to a table without rows reads no memory") {
+  for (const char* where : {"ref", "cpu", "npu"}) {
+    CAPTURE(std::string(where));
+    Graph g;
+    const Value x = g.input("x", f32, {0, 3}), ids = g.input("ids", i64, {0}),
+                updates = g.input("updates", f32, {0, 3});
+    Session session(g, device(where));
+    const Tensor got = session.run(
+        {scatter_add(x, ids, updates)},
+        {{x, Tensor(f32, {0, 3})}, {ids, Tensor(i64, {0})}, {updates, Tensor(f32, {0, 3})}})[0];
+    CHECK(got.shape() == Shape{0, 3});
+  }
 }
 
 TEST_SUITE_END();

@@ -20,7 +20,6 @@
 #include "issues/refused_threads.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
-#include "support/threads.h"
 
 namespace keel {
 namespace {
@@ -83,7 +82,7 @@ TEST_CASE("parallel_for runs every chunk whichever of its threads the system ref
   int threads = 20;
   for (const bool all_after : {false, true}) {
     for (int refused = 1; refused <= 6; ++refused) {
-      const keel_test::Threads use(threads++);
+      const keel::ComputeThreads use(threads++);
       const Warnings warnings;
       const RefusedThreads system(refused, all_after);
       for (int round = 0; round < 20; ++round) check_chunks(64);
@@ -136,7 +135,7 @@ TEST_CASE("the files of a data set are read one after the other without a second
 }
 
 TEST_CASE("a training with map prefetch feed and loop survives each thread that is refused") {
-  const keel_test::Threads use(3);
+  const keel::ComputeThreads use(3);
   int completed = 0;
   for (const bool all_after : {false, true}) {
     for (int refused = 1; refused <= 12; ++refused) {

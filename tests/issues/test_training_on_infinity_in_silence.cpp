@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/npu/device/float_status.h"
-#include "keel/backends/npu/presets/preset.h"
+#include "keel/backends/npu/options.h"
 #include "keel/core/base/log.h"
 #include "keel/graph/runtime/trainer.h"
 #include "keel/keel.h"
@@ -109,15 +109,13 @@ TEST_CASE("a trainer reports the first step with a number that is not finite") {
 }
 
 TEST_CASE("a step that saturates says so itself and no step before or after it") {
-  const auto before = npu::current_preset();
-  npu::select_preset("ascend910");
   npu::clear_float_status(device("npu"));
   {
     const Warnings warnings;
     Graph g;
     const Value x = g.input("x", f32, {1, 2});
     const Value twice = sum(cast(cast(x, f16) * 2.0, f32));
-    Session session(g, device("npu"));
+    Session session(g, device("npu"), {.device_options = npu::options("ascend910")});
     // Element i holds i * 10000 and 1: 2 * 40000 is beyond f16.
     auto feeder = std::make_shared<testing::NumberFeeder>(
         device("npu"), testing::halving_element(), [](int64_t i, const std::vector<void*>& fields) {
@@ -137,7 +135,34 @@ TEST_CASE("a step that saturates says so itself and no step before or after it")
     CHECK(!loop.run(3).float_status_step.has_value());
   }
   npu::clear_float_status(device("npu"));
-  npu::select_preset(*before);
+}
+
+TEST_CASE("each kind of status is warned of once also where one launch raises several") {
+  npu::clear_float_status(device("npu"));
+  {
+    const Warnings warnings;
+    Graph g;
+    const Value x = g.input("x", f32, {1, 2});
+    const Value twice = sum(cast(cast(x, f16) * 2.0, f32)) + sum(x) * 0.0f;
+    Session session(g, device("npu"), {.device_options = npu::options("ascend910")});
+    // 2 * 40000 is beyond f16; 0 times infinity is no number.
+    auto feeder = std::make_shared<testing::NumberFeeder>(
+        device("npu"), testing::halving_element(), [](int64_t i, const std::vector<void*>& fields) {
+          auto* values = static_cast<float*>(fields[0]);
+          values[0] = i == 2 ? 40000.0f : 1.0f;
+          values[1] = i == 5 ? INFINITY : 1.0f;
+          return true;
+        });
+    feeder->open({});
+    Loop loop = session.sink({.fetches = {twice}, .source = feeder});
+    for (int launch = 0; launch < 2; ++launch) {
+      const LoopReport report = loop.run(8);
+      if (launch == 0) CHECK(report.float_status_step == 3);
+    }
+    CHECK(warnings.about("step 3: f16 results were stopped at +-65504") == 1);
+    CHECK(warnings.about("step 6: fetched numbers were infinite or NaN") == 1);
+  }
+  npu::clear_float_status(device("npu"));
 }
 
 TEST_SUITE_END();

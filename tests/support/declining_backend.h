@@ -21,10 +21,14 @@ class DecliningBackend : public keel::Backend {
       : base_(keel::backend(base)), declined_(std::move(declined)) {}
 
   std::string name() const override { return "modest"; }
+  void require_options(const keel::DeviceOptions* options) const override {
+    base_.require_options(options);
+  }
   std::vector<keel::DeviceInfo> devices() const override { return base_.devices(); }
-  keel::Support supports(const keel::Node& node) const override {
+  keel::Support supports(const keel::Node& node,
+                         const keel::DeviceOptions* options) const override {
     if (node.op_name() == declined_) return {false, "its control unit is too small"};
-    return base_.supports(node);
+    return base_.supports(node, options);
   }
   std::shared_ptr<keel::Buffer> allocate(int index, size_t bytes,
                                          const std::string& holder) override {
@@ -45,8 +49,9 @@ class DecliningBackend : public keel::Backend {
                       const keel::Layout& to, void* destination) const override {
     base_.convert_layout(type, from, source, to, destination);
   }
-  int64_t transfer_device_ns(int index, size_t bytes) const override {
-    return base_.transfer_device_ns(index, bytes);
+  int64_t transfer_device_ns(int index, size_t bytes,
+                             const keel::DeviceOptions* options) const override {
+    return base_.transfer_device_ns(index, bytes, options);
   }
   keel::Device device() { return keel::Device(this, 0); }
 

@@ -20,7 +20,7 @@ class GraphEvaluator {
   static std::vector<keel::Tensor> run(const keel::Graph& graph, const Feeds& feeds) {
     GraphEvaluator evaluator;
     for (const keel::Node& node : graph.nodes()) {
-      const bool named = node.op_name() == "input" || node.op_name() == "state";
+      const bool named = node.is(keel::OpRole::kInput) || node.is(keel::OpRole::kState);
       if (named) evaluator.values_[node.output()] = feeds.at(keel::name_of(node));
     }
     return evaluator.results(graph);

@@ -22,10 +22,11 @@ struct StepCase {
 
 // Its fetches, then its states.
 inline std::vector<Tensor> run_case(const StepCase& c, const std::string& where, bool fuse,
-                                    std::string* tasks = nullptr) {
+                                    std::string* tasks = nullptr,
+                                    std::shared_ptr<const DeviceOptions> options = {}) {
   Graph g;
   const auto [update, fetches] = c.build(g);
-  Session session(g, device(where), {.fuse = fuse});
+  Session session(g, device(where), {.fuse = fuse, .device_options = std::move(options)});
   Feeds feeds;
   for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], c.inputs.at(i)});
   if (tasks != nullptr) *tasks = session.describe(update, fetches, feeds);

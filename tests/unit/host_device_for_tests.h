@@ -47,7 +47,9 @@ class HostBackend : public Backend {
   std::vector<DeviceInfo> devices() const override {
     return {{.name = "host:0", .description = "host memory", .memory_bytes = 0, .properties = {}}};
   }
-  Support supports(const Node&) const override { return {false, "tests only"}; }
+  Support supports(const Node&, const DeviceOptions*) const override {
+    return {false, "tests only"};
+  }
   std::shared_ptr<Buffer> allocate(int, size_t bytes, const std::string&) override {
     allocated_bytes += bytes;
     return allocate_host_buffer(bytes);
@@ -67,7 +69,7 @@ class HostBackend : public Backend {
                       void*) const override {
     throw Error("the host device of the tests has one layout");
   }
-  int64_t transfer_device_ns(int, size_t bytes) const override {
+  int64_t transfer_device_ns(int, size_t bytes, const DeviceOptions*) const override {
     return static_cast<int64_t>(bytes) * 2;
   }
 

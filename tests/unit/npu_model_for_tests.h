@@ -1,5 +1,5 @@
-// What the tests of the NPU's device model share: restoring the preset in use, graphs of one op,
-// and RapidCheck with a number of cases of the test's own.
+// What the tests of the NPU's device model share: graphs of one op, and RapidCheck with a number of
+// cases of the test's own.
 #ifndef KEEL_TESTS_UNIT_NPU_MODEL_FOR_TESTS_H
 #define KEEL_TESTS_UNIT_NPU_MODEL_FOR_TESTS_H
 
@@ -25,22 +25,6 @@ namespace npu_model_test {
 
 using keel_test::contains;
 using keel_test::error_of;
-
-// Puts back the preset and the options for block_dim that were in use.
-class ModelScope {
- public:
-  ModelScope() : preset_(*keel::npu::current_preset()), options_(keel::npu::block_dim_options()) {}
-  ~ModelScope() {
-    keel::npu::select_preset(preset_);
-    keel::npu::set_block_dim_options(options_);
-  }
-  ModelScope(const ModelScope&) = delete;
-  ModelScope& operator=(const ModelScope&) = delete;
-
- private:
-  keel::npu::Preset preset_;
-  keel::npu::BlockDimOptions options_;
-};
 
 // The only node of that op in a graph.
 inline const keel::Node& node_of(const keel::Graph& graph, const std::string& op) {

@@ -227,28 +227,119 @@ TEST_CASE("agreement: a party that waits for data hears of another one's failure
   });
 }
 
-TEST_CASE("agreement: trainers stop together") {
+TEST_CASE("agreement: a party that cannot begin does not wait for the others a second time") {
   const auto agreements = make_local_agreements(2);
-  Party a(device("cpu"), nullptr, 1000), b(device("cpu"), nullptr, 1000);
-  const auto fit = [&](Party& party, const std::shared_ptr<LoopAgreement>& agreement,
-                       int64_t stop) {
+  Party a(device("cpu"), agreements[0], 10), b(device("cpu"), agreements[1], 10);
+  a.feeder->stop();
+  CHECK(!error_of([&] { a.loop->run(1); }).empty());
+  CHECK(!error_of([&] { a.loop->run(1); }).empty());
+  CHECK(contains(error_of([&] { b.loop->run(1); }), "another party of it failed"));
+}
+
+TEST_CASE("agreement: an element that waits for a party that fails is the next one again") {
+  for_pairs([](const Device& on, const Device& there, const Agreements& agreements) {
+    Party a(on, agreements[0], 100);
+    Party b(there, nullptr, 0);
+    const auto fails = std::make_shared<NumberFeeder>(
+        there, ElementSpec{{{"number", {i64, {}}}}},
+        [](int64_t, const std::vector<void*>&) -> bool { throw Error("no such file"); });
+    for (int round = 0; round < 5; ++round) {
+      fails->open({});
+      Loop failing = b.session.sink({.update = b.update,
+                                      .fetches = {b.count},
+                                      .source = fails,
+                                      .agreement = agreements[1]});
+      std::thread other([&] { CHECK(!error_of([&] { failing.run(3); }).empty()); });
+      CHECK(!error_of([&] { a.loop->run(3); }).empty());
+      other.join();
+    }
+    // Alone, A now takes every element from the first on.
+    Loop alone = a.session.sink({.update = a.update, .fetches = {a.count}, .source = a.feeder});
+    CHECK(alone.run(3).cursor.position == 3);
+    CHECK(a.session.step() == 3);
+  });
+}
+
+namespace {
+
+struct Fit {
+  int64_t steps = 20;
+  int64_t loop_size = 5;
+  int64_t hook_stops_at = -1;
+  int64_t hook_throws_at = -1;
+  int64_t cancel_in = -1;  // the step in whose callback the trainer is cancelled
+};
+
+// Both fit at the same time; what each reports, or threw.
+struct Fits {
+  std::array<TrainReport, 2> reports;
+  std::array<std::string, 2> errors;
+};
+
+Fits fit_both(const Fit& first, const Fit& second, float stop_when = -1) {
+  Fits fits;
+  const auto agreements = make_local_agreements(2);
+  const auto fit = [&](size_t i, const Fit& f) {
+    Party party(device("cpu"), nullptr, 1000);
     Trainer trainer(party.session, {.update = party.update,
                                     .fetches = {party.count},
                                     .source = party.feeder,
-                                    .agreement = agreement});
-    return trainer.fit(
-        {.steps = 50, .loop_size = 5, .every_n_steps = {{10, [stop](int64_t step) {
-                                                           return step == stop
-                                                                      ? LoopControl::kStop
-                                                                      : LoopControl::kContinue;
-                                                         }}}});
+                                    .stop_when = equal(party.next, i == 1 ? stop_when : -1),
+                                    .agreement = agreements[i]});
+    TrainOptions options{.steps = f.steps, .loop_size = f.loop_size};
+    options.every_n_steps = {{1, [&f](int64_t at) {
+                                if (at == f.hook_throws_at) throw Error("a hook failed");
+                                return at == f.hook_stops_at ? LoopControl::kStop
+                                                             : LoopControl::kContinue;
+                              }}};
+    options.on_step = [&](int64_t at, std::span<const double>, uint32_t) {
+      if (at == f.cancel_in) trainer.cancel();
+    };
+    fits.errors[i] = error_of([&] { fits.reports[i] = trainer.fit(options); });
   };
-  TrainReport second;
-  std::thread other([&] { second = fit(b, agreements[1], 20); });
-  const TrainReport first = fit(a, agreements[0], 20);
+  std::thread other([&] { fit(1, second); });
+  fit(0, first);
   other.join();
-  CHECK(first.steps == 20);
-  CHECK(second.steps == 20);
+  return fits;
+}
+
+}  // namespace
+
+TEST_CASE("agreement: trainers end together whoever of them wants to") {
+  const auto check_left = [](const Fits& fits, int64_t steps) {
+    CHECK(fits.errors == std::array<std::string, 2>{});
+    CHECK(fits.reports[0].steps == steps);
+    CHECK(fits.reports[1].steps == steps);
+    CHECK(fits.reports[0].left_with_others);
+    CHECK(!fits.reports[1].left_with_others);
+  };
+  check_left(fit_both({}, {.hook_stops_at = 10}), 10);
+  check_left(fit_both({}, {.steps = 10}), 10);
+  // In the last step of a launch and in the midst of one.
+  check_left(fit_both({}, {}, 10), 10);
+  check_left(fit_both({}, {}, 8), 8);
+  for (const int64_t step : {int64_t{10}, int64_t{8}}) {
+    const Fits fits = fit_both({}, {.cancel_in = step});
+    CHECK(fits.errors == std::array<std::string, 2>{});
+    CHECK(fits.reports[1].cancelled);
+    CHECK(fits.reports[0].left_with_others);
+    CHECK(fits.reports[0].steps == fits.reports[1].steps);
+  }
+}
+
+TEST_CASE("agreement: trainers of unequal loop sizes do all of their steps") {
+  const Fits fits = fit_both({.loop_size = 7}, {.loop_size = 3});
+  CHECK(fits.errors == std::array<std::string, 2>{});
+  for (const TrainReport& report : fits.reports) {
+    CHECK(report.steps == 20);
+    CHECK(!report.left_with_others);
+  }
+}
+
+TEST_CASE("agreement: an exception of one trainer's hook ends the other's fit") {
+  const Fits fits = fit_both({}, {.hook_throws_at = 10});
+  CHECK(contains(fits.errors[1], "a hook failed"));
+  CHECK(contains(fits.errors[0], "another party of it failed"));
 }
 
 // A library whose neg waits until it is told to give up, and whose other ops copy.

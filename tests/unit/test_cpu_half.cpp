@@ -10,15 +10,13 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/cpu/instructions.h"
+#include "keel/core/base/parallel_for.h"
 #include "keel/ops/matmul.h"
 
 #include "ops_for_tests.h"
-#include "support/threads.h"
 
 namespace keel {
 namespace {
-
-using keel_test::Threads;
 
 template <class To, class From>
 std::vector<To> cast_all(const std::vector<From>& from, size_t begin = 0) {
@@ -168,7 +166,7 @@ TEST_CASE("cpu half: products of operands that are widened in shares") {
       const Tensor a = integers(low, s.a, 1), b = integers(low, s.b, 2);
       const Tensor expected = product_on("ref:0", a, b, s.options);
       for (const int n : {1, 2, 3}) {
-        const Threads threads(n);
+        const ComputeThreads threads(n);
         CHECK(bit_equal(product_on("cpu:0", a, b, s.options), expected));
       }
     }

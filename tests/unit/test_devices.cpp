@@ -7,7 +7,7 @@
 #include "keel/backends/common/worker_stream.h"
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
-#include "keel/backends/npu/presets/preset.h"
+#include "keel/backends/npu/options.h"
 
 #include "ops_for_tests.h"
 
@@ -95,13 +95,10 @@ TEST_CASE("eight npus each with its own memory and status") {
   // What one raises the others do not.
   Graph g;
   const Value x = g.input("x", f16, {2});
-  const auto before = npu::current_preset();
-  npu::select_preset("ascend910");
   {
-    Session session(g, device("npu:3"));
+    Session session(g, device("npu:3"), {.device_options = npu::options("ascend910")});
     session.run({x + x}, {{x, Tensor::full(f16, {2}, 60000)}});
   }
-  npu::select_preset(*before);
   CHECK(npu::float_status(device("npu:3")) == kFloatStatusF16Overflow);
   CHECK(npu::float_status(device("npu:2")) == 0);
   npu::clear_float_status(device("npu:3"));

@@ -4,10 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/core/base/parallel_for.h"
 #include "keel/core/base/random.h"
 #include "keel/data/formats/digits.h"
-
-#include "support/threads.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -84,7 +83,7 @@ TEST_CASE("digits: item i depends on the seed and i alone") {
 
 TEST_CASE("digits: the number of threads changes nothing") {
   const auto make = [](int threads) {
-    const keel_test::Threads some(threads);
+    const keel::ComputeThreads some(threads);
     return keel::make_digits({.seed = 1, .train_count = 1100, .test_count = 10});
   };
   const LabelledSplits one = make(1), three = make(3);

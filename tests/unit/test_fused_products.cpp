@@ -2,6 +2,7 @@
 // session that does not fuse, whatever the shapes, threads and places of the results.
 #include <doctest/doctest.h>
 
+#include "keel/core/base/parallel_for.h"
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/elementwise.h"
@@ -14,12 +15,10 @@
 #include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/fusing.h"
-#include "support/threads.h"
 
 namespace keel {
 namespace {
 
-using keel_test::Threads;
 using testing::all_equal;
 using testing::contains;
 using testing::error_of;
@@ -90,7 +89,7 @@ TEST_CASE("fused products: nets of any shape train to the bits of separate tasks
       CHECK(all_equal(train(net, sgd(0.1), where, true), train(net, sgd(0.1), where, false)));
       const auto with_adam = train(net, adam(0.01), where, true);
       CHECK(all_equal(with_adam, train(net, adam(0.01), where, false)));
-      const Threads three(3);
+      const ComputeThreads three(3);
       CHECK(all_equal(with_adam, train(net, adam(0.01), where, true)));
     }
   }
@@ -211,7 +210,7 @@ TEST_CASE("fused products: rows of bytes are gathered as they are loaded") {
 }
 
 TEST_CASE("fused products: a row number out of range is an error that changes nothing") {
-  const Threads two(2);
+  const ComputeThreads two(2);
   GatheredNet net(300, 784, 10);
   Session session(net.g, device("npu:0"));
   std::vector<int32_t> numbers(200, 4);
@@ -303,7 +302,7 @@ TEST_CASE("fused products: losses of rows and gradients are those of separate ta
       CHECK_FALSE(contains(tasks, "= softmax_cross_entropy"));
       CHECK(all_equal(together, run_case(c, where, false)));
       for (const int threads : {2, 5}) {
-        const Threads several(threads);
+        const ComputeThreads several(threads);
         CHECK(all_equal(together, run_case(c, where, true)));
       }
     }
@@ -335,7 +334,7 @@ TEST_CASE("fused products: rows that a product does not leave whole are a task o
   // Wider than a piece; cut by columns.
   const Shapes shapes[] = {{1200, 4, 1100, "1100 columns, more than 10"},
                            {16, 600, 512, "dealt to threads by its 512 columns"}};
-  const Threads two(2);
+  const ComputeThreads two(2);
   for (const Shapes& s : shapes) {
     Graph g;
     const Value x = g.input("x", f32, {s.rows, s.depth});
@@ -352,7 +351,7 @@ TEST_CASE("fused products: rows that a product does not leave whole are a task o
 TEST_CASE("fused products: a class id out of range is told with its row") {
   for (const char* where : {"npu:0", "cpu:0"}) {
     for (const bool fuse : {true, false}) {
-      const Threads two(2);
+      const ComputeThreads two(2);
       Graph g;
       const Value x = g.input("x", f32, {100, 784});
       const Value w = g.state("w", glorot_uniform({784, 10}));

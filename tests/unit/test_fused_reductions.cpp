@@ -11,6 +11,7 @@
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/npu_library.h"
 #include "keel/backends/npu/presets/preset.h"
+#include "keel/core/base/parallel_for.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/optimizers.h"
@@ -18,12 +19,10 @@
 #include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/fusing.h"
-#include "support/threads.h"
 
 namespace keel {
 namespace {
 
-using keel_test::Threads;
 using testing::all_equal;
 using testing::contains;
 using testing::run_case;
@@ -102,7 +101,7 @@ TEST_CASE("fused reductions: any shape gives the bits of separate tasks and abou
       CHECK(contains(tasks, "sum+mul+add)"));
       CHECK(all_equal(together, apart));
       for (const int threads : {1, 2, 5}) {
-        const Threads scope(threads);
+        const ComputeThreads scope(threads);
         CHECK(all_equal(run_case(c, where, true), apart));
       }
       REQUIRE(together[0].shape() == expected[0].shape());
@@ -201,7 +200,7 @@ TEST_CASE("fused reductions: a bias is updated in its own home") {
   }
   Graph g;
   const Update update = build(g);
-  const npu::NpuLibrary library(npu::current_preset());
+  const npu::NpuLibrary library(npu::default_preset());
   const SupportsFunction supports = [&](const Node& n) { return library.supports(n); };
   SpecialiseRequest request{&g, {}, update, {{"d", {f32, {100, 40}}}}};
   const auto step = fold(*specialise(request));
@@ -227,7 +226,7 @@ TEST_CASE("fused reductions: a state that is reduced and updated is read whole f
     for (const char* where : kDevices) {
       CAPTURE(std::string(where));
       std::string tasks;
-      const Threads three(3);
+      const ComputeThreads three(3);
       const auto together = run_case(c, where, true, &tasks);
       CHECK(contains(tasks, "fused(mul+sum+mul+sub)"));
       CHECK(all_equal(together, run_case(c, where, false)));
@@ -269,17 +268,16 @@ TEST_CASE("fused reductions: a linear regression trains to the bits of separate 
 }
 
 TEST_CASE("fused reductions: f16 that saturates does so before the epilogue and says so") {
-  const auto before = npu::current_preset();
-  npu::select_preset("ascend910");
+  const auto options = npu::options("ascend910");
   // 300 * 300 and the sum of 40000 twice are beyond 65504, which halves to 32752.
-  const auto run = [](float value, bool squares, bool fuse, std::string* tasks) {
+  const auto run = [&](float value, bool squares, bool fuse, std::string* tasks) {
     const StepCase c{[=](Graph& g) {
                        const Value x = g.input("x", f16, {2, 40});
                        const Value total = sum(squares ? x * x : x, {0});
                        return std::pair(Update{}, Values{total * 0.5f});
                      },
                      {Tensor::full(f16, {2, 40}, static_cast<double>(value))}};
-    return run_case(c, "npu:0", fuse, tasks)[0];
+    return run_case(c, "npu:0", fuse, tasks, options)[0];
   };
   for (const bool squares : {false, true}) {
     std::string tasks;
@@ -293,7 +291,6 @@ TEST_CASE("fused reductions: f16 that saturates does so before the epilogue and 
   npu::clear_float_status(device("npu"));
   run(2.0f, true, true, nullptr);
   CHECK(npu::float_status(device("npu")) == 0);
-  npu::select_preset(*before);
 }
 
 TEST_CASE("fused reductions: what leaves too little for the threads stays apart and says why") {

@@ -7,12 +7,12 @@
 #include <doctest/doctest.h>
 
 #include "keel/backends/npu/device/float_status.h"
-#include "keel/backends/npu/presets/preset.h"
+#include "keel/backends/npu/options.h"
+#include "keel/core/base/parallel_for.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/random.h"
 
 #include "ops_for_tests.h"
-#include "support/threads.h"
 
 namespace keel {
 namespace {
@@ -24,22 +24,31 @@ using testing::error_of;
 constexpr double kLargest = 65504;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The preset of the programs compiled in a scope; the status begins and ends cleared.
-class PresetScope {
+using Build = std::function<Value(Value)>;
+
+// Sessions on an NPU of that preset; the status begins and ends cleared.
+class ModelledNpu {
  public:
-  explicit PresetScope(const std::string& name) : before_(npu::current_preset()) {
-    npu::select_preset(name);
+  explicit ModelledNpu(const std::string& preset) : options_(npu::options(preset)) {
     npu::clear_float_status(device("npu"));
   }
-  ~PresetScope() {
-    npu::select_preset(*before_);
+  ~ModelledNpu() { npu::clear_float_status(device("npu")); }
+  ModelledNpu(const ModelledNpu&) = delete;
+  ModelledNpu& operator=(const ModelledNpu&) = delete;
+
+  const std::shared_ptr<const DeviceOptions>& options() const { return options_; }
+  // What it makes of x, with the status cleared before.
+  std::vector<double> run(const Build& build, const Tensor& x) const {
+    Graph g;
+    const Value in = g.input("x", x.dtype(), x.shape());
+    const Value out = build(in);
     npu::clear_float_status(device("npu"));
+    Session session(g, device("npu"), {.device_options = options_});
+    return elements(session.run({out}, {{in, x}})[0]);
   }
-  PresetScope(const PresetScope&) = delete;
-  PresetScope& operator=(const PresetScope&) = delete;
 
  private:
-  std::shared_ptr<const npu::Preset> before_;
+  std::shared_ptr<const DeviceOptions> options_;
 };
 
 uint32_t status() { return npu::float_status(device("npu")); }
@@ -54,18 +63,6 @@ Tensor halves(const std::vector<double>& values) {
                 [&](int64_t i) { return values[static_cast<size_t>(i)]; });
 }
 
-using Build = std::function<Value(Value)>;
-
-// What the NPU makes of x, with the status cleared before.
-std::vector<double> run(const Build& build, const Tensor& x) {
-  Graph g;
-  const Value in = g.input("x", x.dtype(), x.shape());
-  const Value out = build(in);
-  npu::clear_float_status(device("npu"));
-  Session session(g, device("npu"));
-  return elements(session.run({out}, {{in, x}})[0]);
-}
-
 }  // namespace
 
 TEST_SUITE_BEGIN("unit");
@@ -74,38 +71,38 @@ TEST_CASE("float status: 60000 + 60000 saturates on the 910 and is infinite on t
   const Build twice = [](Value x) { return x + x; };
   const Tensor x = halves({60000, 1, -60000, 32752});
   {
-    const PresetScope preset("ascend910");
-    CHECK(run(twice, x) == std::vector<double>{kLargest, 2, -kLargest, 65504});
+    const ModelledNpu modelled("ascend910");
+    CHECK(modelled.run(twice, x) == std::vector<double>{kLargest, 2, -kLargest, 65504});
     CHECK(status() == kFloatStatusF16Overflow);
     CHECK(contains(describe_float_status(status()), "65504"));
   }
-  const PresetScope preset("ascend910b1");
-  CHECK(run(twice, x) == std::vector<double>{kInfinity, 2, -kInfinity, 65504});
+  const ModelledNpu modelled("ascend910b1");
+  CHECK(modelled.run(twice, x) == std::vector<double>{kInfinity, 2, -kInfinity, 65504});
   CHECK(status() == 0);
   CHECK(describe_float_status(0).empty());
 }
 
 TEST_CASE("float status: what stays below or is NaN raises nothing") {
-  const PresetScope preset("ascend910");
+  const ModelledNpu modelled("ascend910");
   const double nan = std::numeric_limits<double>::quiet_NaN();
   // 65519 rounds to 65504; 65520 would round beyond it.
   const auto cast_to_f16 = [](Value x) { return cast(x, f16); };
   const Tensor close = Tensor::of<float>({2}, {65519.0f, -65519.0f});
-  CHECK(run(cast_to_f16, close) == std::vector<double>{kLargest, -kLargest});
+  CHECK(modelled.run(cast_to_f16, close) == std::vector<double>{kLargest, -kLargest});
   CHECK(status() == 0);
-  CHECK(run(cast_to_f16, Tensor::of<float>({1}, {65520.0f}))[0] == kLargest);
+  CHECK(modelled.run(cast_to_f16, Tensor::of<float>({1}, {65520.0f}))[0] == kLargest);
   CHECK(status() == kFloatStatusF16Overflow);
 
-  const auto out = run([](Value x) { return x * 2.0; }, halves({nan, 3}));
+  const auto out = modelled.run([](Value x) { return x * 2.0; }, halves({nan, 3}));
   CHECK(std::isnan(out[0]));
   CHECK(out[1] == 6);
   CHECK(status() == 0);
-  CHECK(std::isnan(run([](Value x) { return sum(x); }, halves({nan, 3}))[0]));
+  CHECK(std::isnan(modelled.run([](Value x) { return sum(x); }, halves({nan, 3}))[0]));
   CHECK(status() == 0);
 }
 
 TEST_CASE("float status: each kind of kernel saturates and says so") {
-  const PresetScope preset("ascend910");
+  const ModelledNpu modelled("ascend910");
   struct Row {
     const char* name;
     Build build;
@@ -138,7 +135,7 @@ TEST_CASE("float status: each kind of kernel saturates and says so") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    const auto out = run(row.build, row.x);
+    const auto out = modelled.run(row.build, row.x);
     CHECK(out[0] == row.first);
     for (const double v : out) REQUIRE(std::isfinite(v));
     CHECK(status() == kFloatStatusF16Overflow);
@@ -146,23 +143,24 @@ TEST_CASE("float status: each kind of kernel saturates and says so") {
 }
 
 TEST_CASE("float status: sums and products are wide inside") {
-  const PresetScope preset("ascend910");
+  const ModelledNpu modelled("ascend910");
   // Partial sums far beyond f16, the result within it.
   const Tensor waves = halves({4000}, [](int64_t i) { return i < 2000 ? 60000.0 : -60000.0; });
-  CHECK(run([](Value x) { return sum(x); }, waves)[0] == 0);
+  CHECK(modelled.run([](Value x) { return sum(x); }, waves)[0] == 0);
   CHECK(status() == 0);
   const Build product = [](Value x) {
     return matmul(reshape(x, {1, 4000}), reshape(x * 0.0 + 1.0, {4000, 1}));
   };
-  CHECK(run(product, waves)[0] == 0);
+  CHECK(modelled.run(product, waves)[0] == 0);
   CHECK(status() == 0);
   // f32 results never raise it.
-  CHECK(run([](Value x) { return sum(cast(x, f32)); }, halves({60000, 60000}))[0] == 120000);
+  CHECK(modelled.run([](Value x) { return sum(cast(x, f32)); }, halves({60000, 60000}))[0] ==
+        120000);
   CHECK(status() == 0);
 }
 
 TEST_CASE("float status: lanes of padding raise nothing") {
-  const PresetScope preset("ascend910");
+  const ModelledNpu modelled("ascend910");
   for (int64_t n = 1; n <= 70; ++n) {
     CAPTURE(n);
     // In a lane of zeros each of these is infinite or NaN.
@@ -171,22 +169,22 @@ TEST_CASE("float status: lanes of padding raise nothing") {
              [](Value x) { return reciprocal(x); }, [](Value x) { return log(x); },
              [](Value x) { return rsqrt(x); }, [](Value x) { return 1.0 / x; },
              [](Value x) { return cast(reciprocal(cast(x, f32)), f16); }}) {
-      for (const double v : run(build, ones)) REQUIRE(std::isfinite(v));
+      for (const double v : modelled.run(build, ones)) REQUIRE(std::isfinite(v));
       CHECK(status() == 0);
     }
   }
   // Shapes that fill no fractal block.
   const Tensor a = halves({3, 37}, [](int64_t i) { return static_cast<double>(i % 5); });
-  run([](Value x) { return matmul(x, transpose(x)); }, a);
+  modelled.run([](Value x) { return matmul(x, transpose(x)); }, a);
   CHECK(status() == 0);
 }
 
 TEST_CASE("float status: it stays until it is cleared") {
-  const PresetScope preset("ascend910");
+  const ModelledNpu modelled("ascend910");
   const Device npu = device("npu");
   Graph g;
   const Value x = g.input("x", f16, {2});
-  Session session(g, npu);
+  Session session(g, npu, {.device_options = modelled.options()});
   const Value y = x + x;
   session.run({y}, {{x, halves({60000, 1})}});
   CHECK(status() == kFloatStatusF16Overflow);
@@ -202,12 +200,12 @@ TEST_CASE("float status: it stays until it is cleared") {
 }
 
 TEST_CASE("float status: a launch reports what it raised itself") {
-  const PresetScope preset("ascend910");
+  const ModelledNpu modelled("ascend910");
   Backend& npu = device("npu").backend();
   Graph g;
   const Value x = g.input("x", f16, {2});
   g.set_outputs({x + x});
-  const auto program = npu.compile(0, g, {});
+  const auto program = npu.compile(0, g, {.device_options = modelled.options()});
   const auto stream = npu.make_stream(0, StreamKind::kCompute);
   const auto in = npu.allocate(0, 4, "in");
   const auto out = npu.allocate(0, 4, "out");
@@ -225,20 +223,20 @@ TEST_CASE("float status: a launch reports what it raised itself") {
 }
 
 TEST_CASE("float status: bits and status are the same for any number of threads") {
-  const PresetScope preset("ascend910");
+  const ModelledNpu modelled("ascend910");
   constexpr int64_t kElements = 600000;
   // One element of the last block overflows.
   const Tensor x =
       halves({kElements}, [](int64_t i) { return i == kElements - 3 ? 60000.0 : 1.0; });
   std::vector<double> first;
   for (const int n : {1, 2, 5}) {
-    const keel_test::Threads some(n);
-    const auto out = run([](Value v) { return v + v; }, x);
+    const keel::ComputeThreads some(n);
+    const auto out = modelled.run([](Value v) { return v + v; }, x);
     CHECK(out[kElements - 3] == kLargest);
     CHECK(status() == kFloatStatusF16Overflow);
     if (first.empty()) first = out;
     CHECK(out == first);
-    CHECK(run([](Value v) { return sum(v); }, x)[0] == kLargest);
+    CHECK(modelled.run([](Value v) { return sum(v); }, x)[0] == kLargest);
     CHECK(status() == kFloatStatusF16Overflow);
   }
 }

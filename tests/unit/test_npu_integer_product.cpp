@@ -106,23 +106,22 @@ TEST_CASE("npu multiplies integers as ref does in batches and in any place of a 
 }
 
 TEST_CASE("an integer product is priced by its multiplications on the vector cores") {
-  const npu_model_test::ModelScope scope;
   const auto launch = [](int64_t m, int64_t k, int64_t n, DType dtype) {
     Graph g;
     const Value y = matmul(g.input("a", dtype, {m, k}), g.input("b", dtype, {k, n}));
-    return schedule(*current_preset(), y.node(), {});
+    return schedule(*default_preset(), y.node(), {});
   };
   const Launch large = launch(512, 512, 512, i32);
   CHECK_FALSE(large.cube);
   CHECK(large.price.flops == 2 * int64_t{512} * 512 * 512);
-  CHECK(large.price.block_dim == current_preset()->vector_cores);
+  CHECK(large.price.block_dim == default_preset()->vector_cores);
   CHECK(large.price.total_ns >= large.price.compute_roof_ns);
   CHECK(large.price.total_ns >= large.price.memory_roof_ns);
   // A multiplication and an addition of 4-byte lanes.
-  const double lanes = static_cast<double>(current_preset()->vector_bytes_per_cycle) *
-                       static_cast<double>(current_preset()->vector_cores);
+  const double lanes = static_cast<double>(default_preset()->vector_bytes_per_cycle) *
+                       static_cast<double>(default_preset()->vector_cores);
   const double cycles = 2.0 * 4 * 512 * 512 * 512 / lanes;
-  CHECK(static_cast<double>(large.price.pipeline_ns) >= cycles / current_preset()->clock_ghz());
+  CHECK(static_cast<double>(large.price.pipeline_ns) >= cycles / default_preset()->clock_ghz());
   CHECK(launch(512, 1024, 512, i32).price.total_ns > large.price.total_ns);
   CHECK(launch(512, 512, 512, i64).price.total_ns > large.price.total_ns);
   CHECK(launch(1, 1, 1, u8).price.block_dim == 1);

@@ -68,13 +68,15 @@ class Folder {
 
 // A training step of a small MLP, sunk, fed by a queue.
 struct Training {
-  explicit Training(const std::string& backend = "npu", bool fuse = true) {
+  explicit Training(const std::string& backend = "npu", bool fuse = true,
+                    const std::shared_ptr<const DeviceOptions>& options = {}) {
     const Value image = graph.input("image", u8, {-1, 784});
     const Value label = graph.input("label", u8, {-1});
     const Value hidden = relu(dense(cast(image, f32) / 255.0f, 512, {.name = "hidden"}));
     const Value loss = mean(softmax_cross_entropy(dense(hidden, 10, {.name = "logits"}), label));
     const Update update = sgd(0.1).minimize(loss);
-    session.emplace(graph, device(backend + ":0"), SessionOptions{.fuse = fuse});
+    session.emplace(graph, device(backend + ":0"),
+                    SessionOptions{.fuse = fuse, .device_options = options});
     const ElementSpec element{{{"image", {u8, {100, 784}}}, {"label", {u8, {100}}}}};
     auto queue = std::make_shared<DeviceQueue>(session->device(), element);
     loop.emplace(session->sink({.update = update, .fetches = {loss}, .source = queue}));
@@ -100,11 +102,9 @@ struct Table {
 }  // namespace
 
 TEST_CASE("npu profile: op_summary has the real columns and ratios and durations that add up") {
-  const ModelScope scope;
   for (const char* preset : {"ascend910", "ascend910b1"}) {
     CAPTURE(preset);
-    select_preset(preset);
-    const Training training;
+    const Training training("npu", true, options(preset));
     const Folder folder("profile");
     write_profile(training.loop->program(),
                   {.directory = folder.path(), .first_step = 2, .last_step = 4});
@@ -134,9 +134,7 @@ TEST_CASE("npu profile: op_summary has the real columns and ratios and durations
 }
 
 TEST_CASE("npu profile: steps have the modelled times that reports have") {
-  const ModelScope scope;
-  select_preset("ascend910b1");
-  const Training training;
+  const Training training("npu", true, options("ascend910b1"));
   const Folder folder("profile_steps");
   write_profile(
       training.loop->program(),
@@ -158,9 +156,7 @@ TEST_CASE("npu profile: steps have the modelled times that reports have") {
 }
 
 TEST_CASE("npu profile: the timeline is JSON that names its clocks and keeps within its size") {
-  const ModelScope scope;
-  select_preset("ascend910b1");
-  const Training training;
+  const Training training("npu", true, options("ascend910b1"));
   const Folder folder("profile_timeline");
   ProfileOptions options{.directory = folder.path()};
   options.wall = {{"training \"x\"\n", 0, 1000000}};
@@ -190,7 +186,6 @@ TEST_CASE("npu profile: the timeline is JSON that names its clocks and keeps wit
 }
 
 TEST_CASE("npu profile: two profiles of one program are the same bytes") {
-  const ModelScope scope;
   const Training first, second;
   const Folder a("profile_a"), b("profile_b");
   write_profile(first.loop->program(), {.directory = a.path()});
@@ -224,12 +219,10 @@ TEST_CASE("npu profile: statistics count every launch once") {
 }
 
 TEST_CASE("npu profile: the advice names the fp16 sum of the 910 and its fix") {
-  const ModelScope scope;
-  select_preset("ascend910");
   Graph graph;
   const Value x = graph.state("x", zeros({1, 256, 256, 3}, f16));
   const Value total = graph.state("total", zeros({}, f16));
-  Session session(graph, device("npu:0"));
+  Session session(graph, device("npu:0"), {.device_options = options("ascend910")});
   const Loop loop = session.sink({.update = Update{{{total, sum(x)}}}});
   const Folder folder("profile_advice");
   write_profile(loop.program(), {.directory = folder.path()});
@@ -244,7 +237,6 @@ TEST_CASE("npu profile: the advice names the fp16 sum of the 910 and its fix") {
 }
 
 TEST_CASE("npu profile: a step whose control flow depends on data has no time and says why") {
-  const ModelScope scope;
   Graph graph;
   const Value w = graph.state("w", zeros({4}, f32));
   const Value next = cond(
@@ -263,9 +255,7 @@ TEST_CASE("npu profile: a step whose control flow depends on data has no time an
 }
 
 TEST_CASE("npu profile: ten pieces of advice at most and what the f32 cube is") {
-  const ModelScope scope;
-  select_preset("ascend910");
-  const Training training("npu", false);  // one task a node: more than ten
+  const Training training("npu", false, options("ascend910"));  // one task a node: more than ten
   const Folder folder("profile_ten");
   write_profile(training.loop->program(), {.directory = folder.path()});
   const std::string advice = folder.read("advice.txt");

@@ -158,11 +158,9 @@ TEST_CASE("npu scheduler: a user caps or forces the number of blocks") {
   options.force["matmul"] = 5;
   CHECK(schedule_product("ascend910b1", f32, 512, 512, 512, options).price.block_dim == 5);
 
-  const ModelScope scope;
-  CHECK_THROWS(set_block_dim_options({.cap = 0}));
-  CHECK_THROWS(set_block_dim_options({.cap = {}, .force = {{"sum", -1}}}));
-  set_block_dim_options(options);
-  CHECK(block_dim_options().force.at("matmul") == 5);
+  CHECK_THROWS(NpuOptions(nullptr, {.cap = 0}));
+  CHECK_THROWS(NpuOptions(nullptr, {.cap = {}, .force = {{"sum", -1}}}));
+  CHECK(NpuOptions(nullptr, options).block_dim().force.at("matmul") == 5);
 }
 
 TEST_CASE("npu scheduler: a kernel that asks for more buffer than there is does not compile") {
@@ -368,8 +366,8 @@ struct Run {
   int64_t step_ns = 0;
 };
 
-// A small step with products, a sum over everything and element-wise work, on the preset in use.
-Run run_step() {
+// A small step with products, a sum over everything and element-wise work.
+Run run_step(std::shared_ptr<const DeviceOptions> options) {
   Graph graph;
   const Value x = graph.input("x", f32, {40, 300});
   const Value w = graph.state("w", from_tensor([] {
@@ -380,7 +378,7 @@ Run run_step() {
                               }()));
   const Value y = relu(matmul(x, w));
   const Value total = sum(y);
-  Session session(graph, device("npu:0"));
+  Session session(graph, device("npu:0"), {.device_options = std::move(options)});
   Tensor input(f32, {40, 300});
   for (size_t i = 0; i < 12000; ++i) input.data<float>()[i] = static_cast<float>(i % 101) - 50.0f;
   Run run;
@@ -397,27 +395,61 @@ Run run_step() {
 }  // namespace
 
 TEST_CASE("npu scheduler: presets and block_dim change device time and no result") {
-  const ModelScope scope;
-  select_preset("ascend910b1");
-  const Run first = run_step();
+  const Run first = run_step(options("ascend910b1"));
   CHECK(first.step_ns > 0);
-  CHECK(run_step().step_ns == first.step_ns);
+  CHECK(run_step(options("ascend910b1")).step_ns == first.step_ns);
 
   Preset other = load_preset("ascend910b1");
   other.hbm_gb_per_s /= 2;
   other.vector_cores *= 2;
   other.cube_cores *= 2;
-  select_preset(other);
-  CHECK(run_step().bits == first.bits);
+  const auto shared = std::make_shared<const Preset>(other);
+  CHECK(run_step(std::make_shared<const NpuOptions>(shared)).bits == first.bits);
   for (const char* preset : {"ascend910", "ascend310"}) {
-    select_preset(preset);
-    const Run run = run_step();
+    const Run run = run_step(options(preset));
     CHECK(run.bits == first.bits);
     CHECK(run.step_ns != first.step_ns);
   }
-  select_preset("ascend910b1");
-  set_block_dim_options({.cap = 1});
-  CHECK(run_step().bits == first.bits);
+  const Run capped = run_step(options("ascend910b1", {.cap = 1}));
+  CHECK(capped.bits == first.bits);
+  CHECK(capped.step_ns > first.step_ns);
+}
+
+TEST_CASE("npu scheduler: sessions of two presets live side by side on one device") {
+  Graph graph;
+  const Value x = graph.input("x", f16, {2});
+  const Value twice = x + x;
+  const Feeds feeds = {{x, Tensor::full(f16, {2}, 60000)}};
+  Session saturating(graph, device("npu:0"), {.device_options = options("ascend910")});
+  Session infinite(graph, device("npu:0"), {.device_options = options("ascend910b1")});
+  for (int turn = 0; turn < 2; ++turn) {
+    CHECK(saturating.run({twice}, feeds)[0].at(0) == 65504);
+    CHECK(std::isinf(infinite.run({twice}, feeds)[0].at(0)));
+  }
+  const auto model = [&](Session& session) {
+    return session.sink({.fetches = {sum(graph.constant(Tensor(f32, {100, 100})))}})
+        .program()
+        .info()
+        .modelled_device;
+  };
+  CHECK(model(saturating) == "ascend910");
+  CHECK(model(infinite) == "ascend910b1");
+  clear_float_status(device("npu:0"));
+}
+
+TEST_CASE("npu scheduler: options are refused by other backends and so are foreign ones") {
+  class ForeignOptions final : public DeviceOptions {};
+  Graph graph;
+  graph.state("w", zeros({2}));
+  const auto foreign = std::make_shared<const ForeignOptions>();
+  const auto refusal = [&](const char* where, const std::shared_ptr<const DeviceOptions>& asked) {
+    return error_of([&] { Session(graph, device(where), {.device_options = asked}); });
+  };
+  CHECK(contains(refusal("cpu", options("ascend910")), "none for cpu"));
+  CHECK(contains(refusal("ref", options("")), "test_npu_scheduler.cpp:"));
+  CHECK(contains(refusal("npu", foreign), "npu::NpuOptions"));
+  CHECK(refusal("npu", options("")).empty());
+  CHECK_THROWS(options("nothing"));
 }
 
 TEST_CASE("npu scheduler: device time follows a changed preset as the formulas say") {
@@ -449,15 +481,15 @@ TEST_CASE("npu scheduler: device time follows a changed preset as the formulas s
 }
 
 TEST_CASE("npu scheduler: bf16 on a preset without it does not compile") {
-  const ModelScope scope;
   Graph graph;
   const Value x = graph.input("x", bf16, {8, 8});
   const Value y = x * x;
   const Feeds feeds = {{x, Tensor(bf16, {8, 8})}};
-  select_preset("ascend910b1");
-  CHECK_NOTHROW(Session(graph, device("npu:0")).run({y}, feeds));
-  select_preset("ascend910");
-  const std::string error = error_of([&] { Session(graph, device("npu:0")).run({y}, feeds); });
+  const auto run_on = [&](const char* preset) {
+    Session(graph, device("npu:0"), {.device_options = options(preset)}).run({y}, feeds);
+  };
+  CHECK_NOTHROW(run_on("ascend910b1"));
+  const std::string error = error_of([&] { run_on("ascend910"); });
   CAPTURE(error);
   CHECK(contains(error, "mul"));
   CHECK(contains(error, "ascend910b1, ascend910b4"));

@@ -15,13 +15,11 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/parallel_for.h"
 
-#include "support/threads.h"
-
 namespace {
 
+using keel::ComputeThreads;
 using keel::FunctionRef;
 using keel::parallel_for;
-using keel_test::Threads;
 
 int doubled(int x) { return 2 * x; }
 
@@ -31,7 +29,7 @@ TEST_SUITE_BEGIN("loop");
 
 TEST_CASE("every chunk runs exactly once whatever the number of threads") {
   for (const int threads : {1, 2, 3, 8}) {
-    const Threads use(threads);
+    const ComputeThreads use(threads);
     CHECK(keel::compute_threads() == threads);
     for (const int n : {0, 1, 2, 7, 1000}) {
       std::vector<int> runs(static_cast<size_t>(n), 0);  // plain: each chunk has its own element
@@ -43,7 +41,7 @@ TEST_CASE("every chunk runs exactly once whatever the number of threads") {
 }
 
 TEST_CASE("one thread runs the chunks in order in the caller") {
-  const Threads use(1);
+  const ComputeThreads use(1);
   std::vector<int> order;
   const auto caller = std::this_thread::get_id();
   parallel_for(5, [&](int i) {
@@ -54,7 +52,7 @@ TEST_CASE("one thread runs the chunks in order in the caller") {
 }
 
 TEST_CASE("what chunks write is visible after parallel_for") {
-  const Threads use(2);
+  const ComputeThreads use(2);
   for (int round = 0; round < 200; ++round) {
     std::vector<int> values(64, round);
     parallel_for(64, [&](int i) { values[static_cast<size_t>(i)] += i; });
@@ -64,8 +62,8 @@ TEST_CASE("what chunks write is visible after parallel_for") {
 
 TEST_CASE("the exception of the lowest chunk comes back") {
   for (const int threads : {1, 2, 4}) {
-    const Threads use(threads);
-    for (int round = 0; round < 50; ++round) {
+    const ComputeThreads use(threads);
+    for (int round = 0; round < 9; ++round) {
       std::atomic<int> below{0};
       std::string caught;
       try {
@@ -86,7 +84,7 @@ TEST_CASE("the exception of the lowest chunk comes back") {
 }
 
 TEST_CASE("a parallel_for inside a chunk runs there in order") {
-  const Threads use(2);
+  const ComputeThreads use(2);
   std::vector<std::vector<int>> order(8);
   std::vector<int> moved(8, 0);
   parallel_for(8, [&](int i) {
@@ -101,7 +99,7 @@ TEST_CASE("a parallel_for inside a chunk runs there in order") {
 }
 
 TEST_CASE("after a chunk that threw the same thread may fork again") {
-  const Threads use(2);
+  const ComputeThreads use(2);
   CHECK_THROWS(parallel_for(2, [](int) { throw std::runtime_error("x"); }));
   CHECK_THROWS(parallel_for(1, [](int) { throw std::runtime_error("x"); }));
   std::vector<int> runs(100, 0);
@@ -109,8 +107,8 @@ TEST_CASE("after a chunk that threw the same thread may fork again") {
   CHECK(std::accumulate(runs.begin(), runs.end(), 0) == 100);
 }
 
-TEST_CASE("several threads may fork at once while the number of threads changes") {
-  const Threads use(2);
+TEST_CASE("threads may fork at once with numbers of threads of their own") {
+  const ComputeThreads use(2);
   std::atomic<bool> wrong{false};
   const auto work = [&] {
     for (int round = 0; round < 200; ++round) {
@@ -121,14 +119,17 @@ TEST_CASE("several threads may fork at once while the number of threads changes"
   };
   std::thread first(work);
   std::thread second(work);
-  for (int round = 0; round < 50; ++round) keel::set_compute_threads(round % 3 + 1);
+  for (int round = 0; round < 9; ++round) {
+    const ComputeThreads own(round % 3 + 1);
+    work();
+  }
   first.join();
   second.join();
   CHECK_FALSE(wrong);
 }
 
 TEST_CASE("many threads may fork at once and all come back") {
-  const Threads use(3);
+  const ComputeThreads use(3);
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 20; ++caller) {
@@ -145,7 +146,7 @@ TEST_CASE("many threads may fork at once and all come back") {
 }
 
 TEST_CASE("chunks of very different length are shared") {
-  const Threads use(2);
+  const ComputeThreads use(2);
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> done{0};
     parallel_for(40, [&](int i) {
@@ -160,7 +161,7 @@ TEST_CASE("chunks of very different length are shared") {
 }
 
 TEST_CASE("a caller sleeps until a chunk that takes long is done") {
-  const Threads use(2);
+  const ComputeThreads use(2);
   for (int round = 0; round < 5; ++round) {
     std::vector<int> done(2, 0);
     parallel_for(2, [&](int i) {
@@ -175,8 +176,23 @@ TEST_CASE("a number of threads that makes no sense is refused") {
   const int before = keel::compute_threads();
   CHECK(before >= 1);
   for (const int n : {0, -1, 1025, INT32_MAX, INT32_MIN})
-    CHECK_THROWS_AS(keel::set_compute_threads(n), keel::Error);
+    CHECK_THROWS_AS(keel::ComputeThreads{n}, keel::Error);
   CHECK(keel::compute_threads() == before);
+}
+
+TEST_CASE("scopes of compute threads nest and are of their own thread") {
+  const int all = keel::compute_threads();
+  {
+    const ComputeThreads outer(3);
+    {
+      const ComputeThreads inner(2);
+      const ComputeThreads same(2);
+      CHECK(keel::compute_threads() == 2);
+      std::thread([all] { CHECK(keel::compute_threads() == all); }).join();
+    }
+    CHECK(keel::compute_threads() == 3);
+  }
+  CHECK(keel::compute_threads() == all);
 }
 
 TEST_CASE("a function reference calls lambdas and functions and copies cheaply") {
@@ -211,7 +227,7 @@ TEST_CASE("forks leave the caller its processors and keep workers within the pro
     return set;
   };
   const cpu_set_t before = allowed();
-  const Threads four(4);
+  const ComputeThreads four(4);
   std::atomic<int> outside{0};
   for (int round = 0; round < 200; ++round) {
     parallel_for(8, [&](int) {

@@ -6,8 +6,9 @@
 #include <doctest/doctest.h>
 #include <keel/keel.h>
 
+#include "keel/core/base/parallel_for.h"
+
 #include "runtime_for_tests.h"
-#include "support/threads.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -15,7 +16,6 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
-using keel_test::Threads;
 
 constexpr int64_t kBatch = 16;
 constexpr int64_t kInputs = 20;
@@ -108,7 +108,7 @@ TEST_CASE("precision: no bit depends on loop size or threads or fusion") {
       CAPTURE(mode);
       const Training expected = train(backend, mode);
       for (const int count : {1, 2, 3}) {
-        const Threads some(count);
+        const ComputeThreads some(count);
         for (const bool fuse : {true, false}) {
           const Training other = train(backend, mode, fuse, count * 7);
           CHECK(other.losses == expected.losses);

@@ -311,7 +311,7 @@ class BackwardsProgram : public Program {
 class BackwardsBackend : public HostBackend {
  public:
   BackwardsBackend() : HostBackend("backwards", "for tests", nullptr) {}
-  Support supports(const Node&) const override { return {true, ""}; }
+  Support supports(const Node&, const DeviceOptions*) const override { return {true, ""}; }
   std::unique_ptr<Program> compile(int, const Graph& graph, const CompileOptions&) override {
     return std::make_unique<BackwardsProgram>(graph.states()[0].type());
   }

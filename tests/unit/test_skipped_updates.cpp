@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/graph/ir/text.h"
+#include "keel/graph/runtime/safetensors.h"
 #include "keel/graph/runtime/trainer.h"
 #include "keel/keel.h"
 
@@ -214,6 +215,40 @@ TEST_CASE("the count of updates begins at the steps done before any could be ski
   CHECK(session.step() == 9);
   session.load(folder.file("states"));
   CHECK(session.updates_applied() == 4);
+}
+
+TEST_CASE("a training that skips nothing saves no count whatever its optimizer") {
+  const TempFolder folder;
+  const std::string path = folder.file("states");
+  Regression scheduled(false, sgd(step_decay(0.1, 3, 0.5)));
+  Session session(scheduled.graph, device("cpu"));
+  session.sink({.update = scheduled.update, .fetches = {scheduled.loss}, .source = rows(device("cpu"), true)}).run(4);
+  session.save(path);
+  CHECK(!read_safetensors(path).tensors.contains(kUpdatesState));
+  // So the weights load where the rate is constant, and the hash is that of the same states.
+  Regression constant(false, sgd(0.1));
+  Session other(constant.graph, device("cpu"));
+  other.load(path);
+  CHECK(other.updates_applied() == 4);
+  CHECK(other.state_sha256() == session.state_sha256());
+
+  Regression guarded(true, sgd(step_decay(0.1, 3, 0.5)));
+  Session skipping(guarded.graph, device("cpu"));
+  skipping.sink({.update = guarded.update, .fetches = {guarded.loss}, .source = rows(device("cpu"), false)}).run(9);
+  REQUIRE(skipping.updates_applied() < 9);
+  skipping.save(path);
+  CHECK(contains(error_of([&] { other.load(path); }), "'keel/updates' is not in the graph"));
+  Safetensors file = read_safetensors(path);
+  for (const int64_t wrong : {int64_t{-5}, int64_t{10}, std::numeric_limits<int64_t>::max()}) {
+    CAPTURE(wrong);
+    file.tensors[kUpdatesState] = Tensor::scalar<int64_t>(wrong);
+    write_safetensors(folder.file("wrong"), file.tensors, {{"step", "9"}});
+    const std::string before = skipping.state_sha256();
+    const std::string error = error_of([&] { skipping.load(folder.file("wrong")); });
+    CHECK(contains(error, "keel/updates"));
+    CHECK(contains(error, std::to_string(wrong)));
+    CHECK(skipping.state_sha256() == before);
+  }
 }
 
 TEST_CASE("an update that may be skipped is part of a graph's own step and of its text") {

@@ -437,7 +437,7 @@ TEST_CASE("strict: the kernels of the npu give the bits of a plain run") {
     CAPTURE(seed);
     keel_test::RandomGraph random = keel_test::random_graph(seed, 14);
     const SupportsFunction supports = [](const Node& node) {
-      return supports_in_task_list(npu::NpuLibrary(npu::current_preset()), node);
+      return supports_in_task_list(npu::NpuLibrary(npu::default_preset()), node);
     };
     auto graph = decompose(*random.graph, supports);
     if (seed % 2 == 1) {
@@ -445,7 +445,7 @@ TEST_CASE("strict: the kernels of the npu give the bits of a plain run") {
     }
     std::vector<std::vector<char>> results[2];
     for (const bool strict : {false, true}) {
-      HostLaunch launch(lower(*graph, npu::NpuLibrary(npu::current_preset())), strict);
+      HostLaunch launch(lower(*graph, npu::NpuLibrary(npu::default_preset())), strict);
       size_t i = 0;
       for (const Value& input : graph->inputs()) {
         const Tensor& value = random.feeds.at(name_of(input.node()));

@@ -11,18 +11,17 @@
 
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/kernels/weight_copies.h"
+#include "keel/core/base/parallel_for.h"
 
 #include "npu_isa_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/temp_folder.h"
-#include "support/threads.h"
 
 TEST_SUITE_BEGIN("unit");
 
 namespace {
 
 using namespace keel;
-using keel_test::Threads;
 using npu_isa_test::on_every_isa;
 using testing::contains;
 
@@ -208,7 +207,7 @@ TEST_CASE("weight copies: trainings have the bits of those without on every inst
     tasks = here;
   });
   for (const int threads : {1, 2, 5}) {
-    const Threads some(threads);
+    const ComputeThreads some(threads);
     check_script(sgd(0.1, {.momentum = 0.9}), three_steps);
   }
 }

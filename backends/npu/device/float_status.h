@@ -1,7 +1,8 @@
 // The sticky status of an NPU's arithmetic. On presets that saturate (fp16_overflow "saturate"), an
 // f16 result beyond +-65504 becomes +-65504 and raises kFloatStatusF16Overflow, which stays until
 // it is cleared; NaN stays NaN and raises nothing. Presets in inf_nan mode give infinities and
-// raise nothing. What one launch raised is in its LaunchReport. Any thread; a bit is there once the
+// raise nothing. What one step raised is in its row of the metrics, what a launch raised in its
+// LaunchReport. Any thread; a bit is there once the
 // launch that raised it was synchronised.
 #ifndef KEEL_BACKENDS_NPU_DEVICE_FLOAT_STATUS_H
 #define KEEL_BACKENDS_NPU_DEVICE_FLOAT_STATUS_H

@@ -59,25 +59,11 @@ constexpr Passes kPasses[] = {
     {"erf", 30},
     {"pow", 30},
     {"gelu", 36},
-    // reductions and rows: max, sub, exp, sum and div for a softmax
+    // reductions
     {"sum", 1},
     {"max", 1},
     {"min", 1},
     {"prod", 1},
-    {"argmax", 3},
-    {"softmax", 19},
-    {"log_softmax", 16},
-    {"softmax_cross_entropy", 16},
-    {"softmax_cross_entropy_grad", 22},
-    // moving, indexing and drawing; what only copies takes no pass
-    {"transpose", 2},
-    {"scatter_add", 2},
-    {"one_hot", 2},
-    {"iota", 2},
-    {"fold_key", 40},
-    {"uniform", 40},
-    {"bernoulli", 42},
-    {"normal", 100},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/npu/kernels/cube_work.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/backends/npu/kernels/operand_load.h"
 #include "keel/backends/npu/kernels/weight_copies.h"
@@ -336,12 +337,16 @@ Support supports_rows(const AnchoredNode& fused) {
                      std::to_string(n) + " columns"};
 }
 
-}  // namespace
+bool is_integer_product(const AnchoredNode& fused) {
+  return is_integer(fused.anchor().type().dtype);
+}
 
-Support supports_matmul(const AnchoredNode& fused) {
-  if (fused.anchor().op_name() != "matmul") return {false, "no kernel for it"};
+KernelPlan plan_integers(const AnchoredNode& fused, const PlanRequest&) {
+  return plan_integer_product(fused.node());
+}
+
+Support supports_cube(const AnchoredNode& fused) {
   const DType dtype = fused.anchor().input(0).dtype();
-  if (is_integer(dtype)) return supports_integer_product(fused);
   if (dtype != f32 && dtype != f16 && dtype != bf16) {
     return {false,
             std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};
@@ -353,9 +358,8 @@ Support supports_matmul(const AnchoredNode& fused) {
   return supports_epilogue(fused, lookup(false), make_row_op);
 }
 
-KernelPlan plan_matmul(const AnchoredNode& node, const StateLayouts& layouts, bool saturate_f16) {
-  if (is_integer(node.anchor().type().dtype)) return plan_integer_product(node.node());
-  auto kernel = std::make_unique<CubeKernel>(node, layouts, saturate_f16);
+KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request) {
+  auto kernel = std::make_unique<CubeKernel>(node, request.layouts, request.saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.float_status = kernel->reports_status();
@@ -363,6 +367,21 @@ KernelPlan plan_matmul(const AnchoredNode& node, const StateLayouts& layouts, bo
   plan.block_dim = kernel->blocks(0);
   plan.kernel = std::move(kernel);
   return plan;
+}
+
+}  // namespace
+
+std::span<const KernelRow> product_rows() {
+  static const KernelRow rows[] = {{.ops = {"matmul"},
+                                    .matches = is_integer_product,
+                                    .supports = supports_integer_product,
+                                    .plan = plan_integers,
+                                    .work = integer_product_work},
+                                   {.ops = {"matmul"},
+                                    .supports = supports_cube,
+                                    .plan = plan_cube_kernel,
+                                    .work = product_work}};
+  return rows;
 }
 
 }  // namespace keel::npu

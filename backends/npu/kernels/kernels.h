@@ -1,5 +1,6 @@
-// The NPU's kernels: what the library in npu_library.cpp chooses from. Each is bound to shapes when
-// a program is compiled and works through the ISA only.
+// What the NPU's kernels share with one another. Which of them runs a node their rows say
+// (kernel_row.h). Each is bound to shapes when a program is compiled and works through the ISA
+// only.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
 #define KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
 
@@ -13,34 +14,16 @@
 
 namespace keel::npu {
 
-// matmul, batched and transposed as its attributes say: of f32, f16 and bf16 on the cube, by itself
-// or fused; of integers on the vector unit.
-Support supports_matmul(const AnchoredNode& node);
-// `saturate_f16`: f16 results stop at +-65504 instead of becoming infinite; likewise below.
-KernelPlan plan_matmul(const AnchoredNode& node, const StateLayouts& layouts,
-                       bool saturate_f16 = false);
-
-// What plan_matmul is for integers, which the cube does not multiply.
+// matmul of integers, which the cube does not multiply: on the vector unit.
 Support supports_integer_product(const AnchoredNode& fused);
 KernelPlan plan_integer_product(const Node& node);
 
 // Whether a result of the node, or a value on the way to one, is f16.
 bool computes_f16(const Node& node);
 
-// Element-wise nodes and clusters on the vector unit.
-Support supports_tiles(const Node& node);
-KernelPlan plan_tiles(const Node& node, bool saturate_f16 = false);
-
-// softmax, log_softmax, softmax_cross_entropy and its gradient in f32, with class ids as targets.
-Support supports_softmax(const Node& node);
-KernelPlan plan_softmax(const Node& node);
-// The same on rows that another kernel makes: a RowOpFactory. A loss and its gradient go together.
+// softmax, log_softmax, softmax_cross_entropy and its gradient, in f32 with class ids as targets,
+// on rows that another kernel makes: a RowOpFactory. A loss and its gradient go together.
 std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes);
-
-// sum, prod, max, min over any axes; argmax and the like move and index elements and are shared
-// with other backends. By themselves or fused.
-Support supports_reduce(const AnchoredNode& node);
-KernelPlan plan_reduce(const AnchoredNode& node, bool saturate_f16 = false);
 
 // Makes +-65504 of f16 values that are infinite; the status bits that tells.
 uint32_t stop_at_largest(uint16_t* values, int64_t count);

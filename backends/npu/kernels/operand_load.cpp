@@ -24,7 +24,7 @@ VectorInstruction look_up(std::string_view op, DType in, DType out) {
 Value loaded(const AnchoredNode& product, size_t operand) {
   const Value& v = product.anchor().input(operand);
   const bool rounds =
-      v.node().op_name() == "cast" && v.dtype() == bf16 && v.node().input(0).dtype() == f32;
+      v.node().has(kConversion) && v.dtype() == bf16 && v.node().input(0).dtype() == f32;
   return rounds ? v.node().input(0) : v;
 }
 
@@ -37,7 +37,7 @@ std::unique_ptr<Graph> ops_on_all_bytes(const AnchoredNode& product, size_t oper
   map[stored] = graph->input("byte", stored.dtype(), Shape{kBytes}, stored.node().site());
   const Value last = loaded(product, operand);
   const auto mapped = [&](const Value& v) {
-    if (!map.contains(v) && v.node().op_name() == "constant") {
+    if (!map.contains(v) && v.node().is(OpRole::kConstant)) {
       map[v] = graph->constant(v.node().as<ConstantAttributes>().value, v.node().site());
     }
     return map.contains(v);
@@ -79,7 +79,7 @@ Support supports_load(const AnchoredNode& product, size_t operand) {
   const Value stored = product.stored(operand);
   const DType multiplied = product.anchor().input(operand).dtype();
   if (stored.dtype() == f32 && multiplied == bf16 &&
-      loaded(product, operand).node().op_name() == "input") {
+      loaded(product, operand).node().is(OpRole::kInput)) {
     return {true, ""};
   }
   if (product.rows_of(operand) && product.anchor().type().shape.rank() != 2) {

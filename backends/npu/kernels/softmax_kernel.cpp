@@ -1,12 +1,17 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "keel/backends/npu/isa/softmax.h"
 #include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/npu/kernels/element_work.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/core/base/error.h"
 #include "keel/ops/loss.h"
@@ -17,11 +22,33 @@ namespace {
 constexpr int64_t kElementsOfABlock = 16384;
 constexpr int64_t kMostBlocks = 32;
 
+enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kLoss, kGradient };
+
+// In the order of the kinds. Passes are those of max, sub, exp, sum and div.
+struct RowOpOfKind {
+  std::string_view op;
+  int64_t passes;
+};
+constexpr RowOpOfKind kOps[] = {{"softmax", 19},
+                                {"log_softmax", 16},
+                                {"softmax_cross_entropy", 16},
+                                {"softmax_cross_entropy_grad", 22}};
+
+std::optional<Kind> find_kind(const Node& node) {
+  for (size_t i = 0; i < std::size(kOps); ++i) {
+    if (kOps[i].op == node.op_name()) return static_cast<Kind>(i);
+  }
+  return std::nullopt;
+}
+
+// REQUIRES one of them.
+Kind kind_of(const Node& node) { return find_kind(node).value(); }
+
 class SoftmaxRows final : public RowOp {
  public:
   explicit SoftmaxRows(const Node& node)
       : columns_(node.input(0).shape().back()),
-        instruction_(node.op_name() == "softmax" ? find_softmax() : find_log_softmax()) {}
+        instruction_(kind_of(node) == Kind::kSoftmax ? find_softmax() : find_log_softmax()) {}
 
   void run(void* const* args, int64_t begin, int64_t end) const override {
     SoftmaxCall call;
@@ -37,7 +64,7 @@ class SoftmaxRows final : public RowOp {
   SoftmaxInstruction instruction_;
 };
 
-bool is_gradient(const Node& node) { return node.op_name() == "softmax_cross_entropy_grad"; }
+bool is_gradient(const Node& node) { return kind_of(node) == Kind::kGradient; }
 
 // The loss of each row, its gradient, or both from one pass over the logits.
 class CrossEntropyRows final : public RowOp {
@@ -132,14 +159,8 @@ int64_t rows_of_block(const Shape& logits) {
   return std::max<int64_t>(16, ((rows + blocks - 1) / blocks + 15) / 16 * 16);
 }
 
-}  // namespace
-
-Support supports_softmax(const Node& node) {
-  const std::string& op = node.op_name();
-  if (op != "softmax" && op != "log_softmax" && op != "softmax_cross_entropy" &&
-      op != "softmax_cross_entropy_grad") {
-    return {false, "no kernel for it"};
-  }
+Support supports_rows(const Node& node) {
+  if (!find_kind(node)) return {false, "no kernel for it"};
   if (node.type().dtype != f32)
     return {false, std::string("no kernel for ") + name_of(node.type().dtype)};
   if (node.inputs().size() > 1 && !is_integer(node.input(1).dtype())) {
@@ -148,9 +169,29 @@ Support supports_softmax(const Node& node) {
   return {true, ""};
 }
 
+Support supports_softmax(const AnchoredNode& anchored) { return supports_rows(anchored.node()); }
+
+KernelPlan plan_softmax(const AnchoredNode& anchored, const PlanRequest&) {
+  const Node& node = anchored.node();
+  const Node* const nodes[] = {&node};
+  KernelPlan plan;
+  plan.kernel = make_row_kernel(node, make_row_op(nodes), rows_of_block(node.input(0).shape()));
+  plan.block_dim = plan.kernel->blocks(0);
+  plan.kind = TaskKind::kAiVectorCore;
+  return plan;
+}
+
+NodeWork softmax_work(const WorkRequest& request) {
+  const Node& node = request.anchored.node();
+  const Type type = node.input(0).type();
+  return {{}, {row_work(request.preset, node, type, last_dim(type))}};
+}
+
+}  // namespace
+
 std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes) {
   for (const Node* node : nodes) {
-    if (!supports_softmax(*node).supported) return nullptr;
+    if (!supports_rows(*node).supported) return nullptr;
   }
   const bool plain = nodes[0]->inputs().size() == 1;
   if (nodes.size() == 1 && plain) return std::make_unique<SoftmaxRows>(*nodes[0]);
@@ -160,13 +201,19 @@ std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes) {
   return std::make_unique<CrossEntropyRows>(nodes);
 }
 
-KernelPlan plan_softmax(const Node& node) {
-  const Node* const nodes[] = {&node};
-  KernelPlan plan;
-  plan.kernel = make_row_kernel(node, make_row_op(nodes), rows_of_block(node.input(0).shape()));
-  plan.block_dim = plan.kernel->blocks(0);
-  plan.kind = TaskKind::kAiVectorCore;
-  return plan;
+std::span<const KernelRow> softmax_rows() {
+  static const std::vector<KernelRow> rows = [] {
+    std::vector<KernelRow> made;
+    for (const RowOpOfKind& row : kOps) {
+      made.push_back({.ops = {row.op},
+                      .supports = supports_softmax,
+                      .plan = plan_softmax,
+                      .work = softmax_work,
+                      .passes = row.passes});
+    }
+    return made;
+  }();
+  return rows;
 }
 
 }  // namespace keel::npu

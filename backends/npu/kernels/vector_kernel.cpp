@@ -1,12 +1,17 @@
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "keel/backends/common/reduce_kernel.h"
 #include "keel/backends/common/tile_program.h"
 #include "keel/backends/npu/isa/vector_reduce.h"
 #include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/backends/npu/kernels/kernels.h"
+#include "keel/backends/npu/kernels/vector_work.h"
 
 namespace keel::npu {
 namespace {
@@ -30,6 +35,73 @@ ReduceInstructions reduce_instructions(const Node& node) {
           find_reduce_columns(op, accumulator_of(dtype)), reduce_identity};
 }
 
+bool is_elementwise(const AnchoredNode& anchored) { return anchored.is_elementwise(); }
+
+Support supports_tiles(const AnchoredNode& anchored) {
+  return keel::supports_tiles(anchored.node(), look_up);
+}
+
+KernelPlan plan_tiles(const AnchoredNode& anchored, const PlanRequest& request) {
+  const Node& node = anchored.node();
+  TileProgram program(node, request.saturate_f16 ? look_up_saturating : look_up);
+  const int64_t work = program.elements() * static_cast<int64_t>(program.instructions());
+  KernelPlan plan;
+  plan.block_dim = static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks));
+  plan.in_place = program.in_place();
+  plan.kind = TaskKind::kAiVectorCore;
+  plan.float_status = request.saturate_f16 && computes_f16(node);
+  const size_t behind = node.inputs().size() + node.types().size();
+  plan.kernel = make_tile_kernel(std::move(program), plan.block_dim,
+                                 plan.float_status ? std::optional(behind) : std::nullopt);
+  return plan;
+}
+
+NodeWork tiles_work(const WorkRequest& r) { return {{}, {tile_work(r.preset, r.anchored)}}; }
+
+Support supports_reduction(const AnchoredNode& node) {
+  const Node& reduction = node.anchor();
+  if (!reduce_instructions(reduction).complete()) {
+    return {false, std::string("no vector instruction for ") + name_of(reduction.input(0).dtype())};
+  }
+  return supports_reduce(node, look_up, kWorkOfABlock, kMostBlocks);
+}
+
+KernelPlan plan_reduction(const AnchoredNode& node, const PlanRequest& request) {
+  const bool saturate = request.saturate_f16;
+  ReduceUnit unit{reduce_instructions(node.anchor())};
+  unit.lookup = saturate ? look_up_saturating : look_up;
+  unit.saturate = saturate ? stop_at_largest : nullptr;
+  unit.float_status = saturate && node.is_fused() && computes_f16(node.node());
+  return plan_reduce(node, unit, kMostBlocks);
+}
+
+// The extremes of nothing are infinite by definition, not by overflow. What follows a reduction in
+// the same task stops its results by itself.
+bool may_overflow(const AnchoredNode& anchored) {
+  return !anchored.has_epilogue() && anchored.anchor().input(0).shape().num_elements() != 0;
+}
+
+template <bool kAddsUp>
+NodeWork reductions_work(const WorkRequest& r) {
+  return {{}, reduction_work(r.preset, r.anchored, kAddsUp)};
+}
+
+template <bool kAddsUp>
+std::vector<Split> apart(const Preset& preset, const AnchoredNode& fused, size_t part) {
+  return reduction_apart(preset, fused, part, kAddsUp);
+}
+
+// `kAddsUp`: partial results are merged by adding them.
+template <bool kAddsUp>
+KernelRow reduction(std::vector<std::string_view> ops) {
+  return {.ops = std::move(ops),
+          .supports = supports_reduction,
+          .plan = plan_reduction,
+          .work = reductions_work<kAddsUp>,
+          .apart = apart<kAddsUp>,
+          .saturates_behind = may_overflow};
+}
+
 }  // namespace
 
 bool computes_f16(const Node& node) {
@@ -41,38 +113,14 @@ bool computes_f16(const Node& node) {
   return std::any_of(node.bodies().begin(), node.bodies().end(), inside);
 }
 
-Support supports_tiles(const Node& node) { return keel::supports_tiles(node, look_up); }
-
-KernelPlan plan_tiles(const Node& node, bool saturate_f16) {
-  TileProgram program(node, saturate_f16 ? look_up_saturating : look_up);
-  const int64_t work = program.elements() * static_cast<int64_t>(program.instructions());
-  KernelPlan plan;
-  plan.block_dim = static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks));
-  plan.in_place = program.in_place();
-  plan.kind = TaskKind::kAiVectorCore;
-  plan.float_status = saturate_f16 && computes_f16(node);
-  const size_t behind = node.inputs().size() + node.types().size();
-  plan.kernel = make_tile_kernel(std::move(program), plan.block_dim,
-                                 plan.float_status ? std::optional(behind) : std::nullopt);
-  return plan;
-}
-
-Support supports_reduce(const AnchoredNode& node) {
-  const Node& reduction = node.anchor();
-  const std::string& op = reduction.op_name();
-  if (op != "sum" && op != "prod" && op != "max" && op != "min") return {false, "no kernel for it"};
-  if (!reduce_instructions(reduction).complete()) {
-    return {false, std::string("no vector instruction for ") + name_of(reduction.input(0).dtype())};
-  }
-  return keel::supports_reduce(node, look_up, kWorkOfABlock, kMostBlocks);
-}
-
-KernelPlan plan_reduce(const AnchoredNode& node, bool saturate_f16) {
-  ReduceUnit unit{reduce_instructions(node.anchor())};
-  unit.lookup = saturate_f16 ? look_up_saturating : look_up;
-  unit.saturate = saturate_f16 ? stop_at_largest : nullptr;
-  unit.float_status = saturate_f16 && node.is_fused() && computes_f16(node.node());
-  return keel::plan_reduce(node, unit, kMostBlocks);
+std::span<const KernelRow> vector_rows() {
+  static const KernelRow rows[] = {{.matches = is_elementwise,
+                                    .supports = supports_tiles,
+                                    .plan = plan_tiles,
+                                    .work = tiles_work},
+                                   reduction<true>({"sum"}),
+                                   reduction<false>({"prod", "max", "min"})};
+  return rows;
 }
 
 }  // namespace keel::npu

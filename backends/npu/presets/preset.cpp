@@ -1,7 +1,6 @@
 #include "keel/backends/npu/presets/preset.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include <fmt/core.h>
@@ -148,15 +147,6 @@ double multiply_adds_per_ns(const Preset& p) {
   return static_cast<double>(p.cube_m * p.cube_n * p.cube_k * p.cube_cores) * p.clock_ghz();
 }
 
-struct Choice {
-  std::mutex mutex;
-  std::shared_ptr<const Preset> preset;
-};
-Choice& choice() {
-  static Choice the_choice;
-  return the_choice;
-}
-
 }  // namespace
 
 double Preset::cube_f16_tflops() const { return 2e-3 * multiply_adds_per_ns(*this); }
@@ -226,24 +216,11 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-std::shared_ptr<const Preset> current_preset() {
-  Choice& the_choice = choice();
-  const std::lock_guard lock(the_choice.mutex);
-  if (the_choice.preset == nullptr) {
-    the_choice.preset = std::make_shared<const Preset>(
-        load_preset(environment_text("KEEL_NPU_PRESET").value_or(kDefaultPreset)));
-  }
-  return the_choice.preset;
+std::shared_ptr<const Preset> default_preset() {
+  static const auto preset = std::make_shared<const Preset>(
+      load_preset(environment_text("KEEL_NPU_PRESET").value_or(kDefaultPreset)));
+  return preset;
 }
-
-void select_preset(Preset preset) {
-  auto shared = std::make_shared<const Preset>(std::move(preset));
-  Choice& the_choice = choice();
-  const std::lock_guard lock(the_choice.mutex);
-  the_choice.preset = std::move(shared);
-}
-
-void select_preset(const std::string& name_or_path) { select_preset(load_preset(name_or_path)); }
 
 std::string describe_preset(const Preset& p) {
   std::string text = fmt::format("{}: {}\n\npeaks (computed):\n", p.name, p.description);

@@ -2,9 +2,9 @@
 // name and its source beside it. A preset changes device time, never results (but for what an fp16
 // overflow becomes). Immutable once loaded; any thread.
 //
-// The process has one preset in use: KEEL_NPU_PRESET (a name or a path), or ascend910b1, until
-// select_preset. Programs keep the one that was in use when they were compiled; the device's memory
-// has the size that was in use when the device was first asked for.
+// Each session may name its own (npu::options); the default preset is KEEL_NPU_PRESET (a name or a
+// path), or ascend910b1. The devices' memory has the default preset's size: sessions with others
+// share the devices.
 #ifndef KEEL_BACKENDS_NPU_PRESETS_PRESET_H
 #define KEEL_BACKENDS_NPU_PRESETS_PRESET_H
 
@@ -88,9 +88,8 @@ KEEL_API Preset parse_preset(const std::string& text, const std::string& name,
 KEEL_API Preset load_preset(const std::string& name_or_path);
 KEEL_API std::vector<std::string> preset_names();
 
-KEEL_API std::shared_ptr<const Preset> current_preset();
-KEEL_API void select_preset(const std::string& name_or_path);
-KEEL_API void select_preset(Preset preset);
+// Loaded on first use, then the same one for ever.
+KEEL_API std::shared_ptr<const Preset> default_preset();
 
 // For people: peaks, then every parameter with its source.
 KEEL_API std::string describe_preset(const Preset& preset);

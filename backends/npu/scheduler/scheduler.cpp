@@ -1,7 +1,6 @@
 #include "keel/backends/npu/scheduler/scheduler.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include <fmt/core.h>
@@ -11,24 +10,6 @@
 
 namespace keel::npu {
 namespace {
-
-struct Options {
-  std::mutex mutex;
-  BlockDimOptions options;
-};
-Options& process_options() {
-  static Options the_options;
-  return the_options;
-}
-
-void require_blocks(int64_t blocks, const std::string& what) {
-  if (blocks >= 1) return;
-  throw Error({.op = "block_dim",
-               .argument = what,
-               .expected = "at least 1",
-               .got = std::to_string(blocks),
-               .kind = ErrorKind::kInvalidArgument});
-}
 
 // The decisions about one piece of work, with what a user said about its blocks.
 class Scheduler {
@@ -216,32 +197,21 @@ void advise_vector(const Preset& preset, const Node& node, const Split& split, L
 
 }  // namespace
 
-void set_block_dim_options(BlockDimOptions options) {
-  if (options.cap) require_blocks(*options.cap, "cap");
-  for (const auto& [op, blocks] : options.force) require_blocks(blocks, op);
-  const std::lock_guard lock(process_options().mutex);
-  process_options().options = std::move(options);
-}
-
-BlockDimOptions block_dim_options() {
-  const std::lock_guard lock(process_options().mutex);
-  return process_options().options;
-}
-
-Support pays(const Preset& preset, const AnchoredNode& fused) {
+Support pays(const Preset& preset, const AnchoredNode& fused, const KernelRow& row) {
+  if (row.apart == nullptr) return {true, ""};
   const auto total_ns = [&](const std::vector<Split>& splits) {
     return choose_vector(preset, splits, preset.vector_cores).price.total_ns;
   };
-  const int64_t together = total_ns(work_of(preset, fused).splits);
-  int64_t apart = 0;
+  const int64_t together = total_ns(row.work({preset, fused, {}}).splits);
+  int64_t separate = 0;
   for (size_t part = 0; part < 3; ++part) {
-    const std::vector<Split> splits = apart_of(preset, fused, part);
-    if (!splits.empty()) apart += total_ns(splits);
+    const std::vector<Split> splits = row.apart(preset, fused, part);
+    if (!splits.empty()) separate += total_ns(splits);
   }
-  if (together <= apart) return {true, ""};
+  if (together <= separate) return {true, ""};
   return {false, fmt::format("{} would take {} ns for it, and {} apart: too few cores can share "
                              "the reduction",
-                             preset.name, together, apart)};
+                             preset.name, together, separate)};
 }
 
 Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockDimOptions& options,

@@ -1,7 +1,7 @@
 // The scheduler: for a node and a preset it chooses the tiling and the number of blocks that the
 // prices favour, and records why there are not more. It says what the modelled device would do; how
 // the host deals its own work to threads is another matter, so no choice here changes a result.
-// Pure but for the process-wide options; any thread.
+// Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_SCHEDULER_SCHEDULER_H
 #define KEEL_BACKENDS_NPU_SCHEDULER_SCHEDULER_H
 
@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "keel/backends/npu/cost/price.h"
-#include "keel/backends/npu/scheduler/work.h"
+#include "keel/backends/npu/cost/work.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/core/base/export.h"
 #include "keel/core/device/backend.h"
 
@@ -24,10 +25,6 @@ struct BlockDimOptions {
   std::optional<int64_t> cap{};            // of every launch
   std::map<std::string, int64_t> force{};  // by op name
 };
-// Process-wide, for programs compiled from then on. Throws Error (kInvalidArgument) for numbers
-// below 1.
-KEEL_API void set_block_dim_options(BlockDimOptions options);
-KEEL_API BlockDimOptions block_dim_options();
 
 // What became of one node.
 struct Launch {
@@ -58,9 +55,10 @@ Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int
                      bool forced = false);
 Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, bool forced = false);
 
-// Whether the device takes a fused reduction in no more time than its parts one after the other: a
-// reduction that few cores can share would keep what is computed before it from the others.
-Support pays(const Preset& preset, const AnchoredNode& fused);
+// Whether the device takes a fused node of the row in no more time than its parts one after the
+// other: a reduction that few cores can share would keep what is computed before it from the
+// others.
+Support pays(const Preset& preset, const AnchoredNode& fused, const KernelRow& row);
 
 // Throws Error naming the buffer and its size where the tiling asks for more than the preset has.
 void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype);

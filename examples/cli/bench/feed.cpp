@@ -39,8 +39,7 @@ void normalise(const keel::ItemView& in, const keel::ItemSlot& out) {
 
 class FeedBench {
  public:
-  explicit FeedBench(const FeedFlags& flags) : flags_(flags) {
-    keel::set_compute_threads(flags.bench.threads);
+  explicit FeedBench(const FeedFlags& flags) : flags_(flags), threads_(flags.bench.threads) {
     data_ = load_data(flags.bench.data);
     device_ = keel::device(flags.bench.backend + ":0");
   }
@@ -194,6 +193,7 @@ class FeedBench {
   }
 
   const FeedFlags& flags_;
+  const keel::ComputeThreads threads_;
   keel::LabelledSplits data_;
   keel::Device device_;
   std::optional<Dataset> batches_;  // what the stages so far make

@@ -20,17 +20,16 @@ constexpr size_t kCacheBytes = size_t{256} << 10, kMemoryBytes = size_t{256} << 
 // One kernel on one backend: a step without inputs, many of them in a launch.
 class KernelRun {
  public:
-  KernelRun(const KernelCase& kernel, const std::string& backend, int threads) : threads_(threads) {
-    keel::set_compute_threads(threads);
+  KernelRun(const KernelCase& kernel, const std::string& backend, int threads) {
     const keel::Value result = kernel.build(graph_);
-    session_.emplace(graph_, keel::device(backend + ":0"));
+    session_.emplace(graph_, keel::device(backend + ":0"),
+                     keel::SessionOptions{.threads = threads});
     loop_.emplace(session_->sink({.fetches = {result}}));
     step_seconds_ = run(1);
   }
 
   // Seconds of a step, from a launch that takes about so long.
   double measure(double seconds) {
-    keel::set_compute_threads(threads_);
     const double fitting = std::min(1e7, seconds / std::max(1e-8, step_seconds_));
     step_seconds_ = run(std::max<int64_t>(1, std::llround(fitting)));
     return step_seconds_;
@@ -46,7 +45,6 @@ class KernelRun {
     return static_cast<double>(ns) * 1e-9 / static_cast<double>(steps);
   }
 
-  const int threads_;
   keel::Graph graph_;
   std::optional<keel::Session> session_;
   std::optional<keel::Loop> loop_;

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include <fmt/core.h>
-#include <keel/backends/npu/presets/preset.h>
 #include <keel/core/base/json.h>
 #include <nlohmann/json.hpp>
 
@@ -36,11 +35,11 @@ struct Row {
 class LoopBench {
  public:
   LoopBench(const BenchFlags& flags, const std::vector<int64_t>& sizes) : flags_(flags) {
-    keel::set_compute_threads(flags.threads);
     data_ = load_data(flags.data);
     model_ = flags.model->build(graph_);
     const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
-    session_.emplace(graph_, keel::device(flags.backend + ":0"));
+    session_.emplace(graph_, keel::device(flags.backend + ":0"),
+                     keel::SessionOptions{.threads = flags.threads});
     feed_ = feed_training(data_.train, session_->spec({model_.image, model_.label}),
                           {.batch = flags.batch});
     trainer_.emplace(*session_, update, keel::Values{model_.loss}, feed_.feeder);
@@ -126,7 +125,7 @@ class LoopBench {
       std::cout << "\n";
     }
     if (modelled) {
-      std::cout << "device clock: what the modelled " << keel::npu::current_preset()->name
+      std::cout << "device clock: what the modelled " << trainer_->program().info().modelled_device
                 << " would take; not to be compared with the wall times\n";
     }
   }
@@ -140,7 +139,7 @@ class LoopBench {
     json["batch"] = flags_.batch;
     json["threads"] = flags_.threads;
     json["rounds"] = kLoopRounds;
-    if (device_us(1)) json["npu_preset"] = keel::npu::current_preset()->name;
+    if (device_us(1)) json["npu_preset"] = trainer_->program().info().modelled_device;
     for (const Row& row : rows_) {
       keel::Json entry;
       entry["loop_size"] = row.size;

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include <fmt/core.h>
-#include <keel/backends/npu/presets/preset.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/bench.h"
@@ -195,7 +194,7 @@ class TrainBench {
       for (const int64_t size : flags_.loop_sizes) {
         const auto us = step_device_us(trainee->program(), size);
         if (!us) continue;
-        json_["npu_preset"] = keel::npu::current_preset()->name;
+        json_["npu_preset"] = trainee->program().modelled_device;
         keel::Json entry = names_of(work);
         entry.erase("threads");
         entry["loop_size"] = size;

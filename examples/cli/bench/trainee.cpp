@@ -9,18 +9,16 @@ namespace keel_cli {
 using Clock = std::chrono::steady_clock;
 
 Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : work_(work) {
-  keel::set_compute_threads(work.threads);
   model_ = work.model->build(graph_);
   const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
   session_.emplace(graph_, keel::device(work.backend + ":0"),
-                   keel::SessionOptions{.precision = work.precision});
+                   keel::SessionOptions{.precision = work.precision, .threads = work.threads});
   feed_ =
       feed_training(images, session_->spec({model_.image, model_.label}), {.batch = work.batch});
   trainer_.emplace(*session_, update, keel::Values{model_.loss}, feed_.feeder);
 }
 
 double Trainee::train(double seconds, int64_t loop_size) {
-  keel::set_compute_threads(work_.threads);
   session_->set_loop_size(loop_size);
   if (step_us_ == 0) fit(1);
   const double launches = seconds * 1e6 / step_us_ / static_cast<double>(loop_size);

@@ -1,5 +1,5 @@
 // Notices: what went wrong in a training that goes on all the same. Each error and warning is
-// printed at once, kept for the summary, and an error makes the command fail in the end. Any
+// printed at once and kept for the summary, and an error makes the command fail in the end. Any
 // thread.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_NOTICES_H
 #define KEEL_EXAMPLES_CLI_TRAIN_NOTICES_H
@@ -22,6 +22,10 @@ class Notices {
   }
   void warn(const std::string& message) {
     print_warning(message);
+    keep(message);
+  }
+  // A warning that the library's log has told already.
+  void keep(const std::string& message) {
     const std::lock_guard<std::mutex> lock(mutex_);
     warnings_.push_back(message);
   }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <keel/backends/npu/presets/preset.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/json.h>
 #include <nlohmann/json.hpp>
@@ -87,7 +86,7 @@ void add_device(const TrainFlags& flags, const TrainOutcome& outcome, const keel
     summary["npu_strict"] = property_of(device, "strict").starts_with("on");
   }
   if (outcome.step_device_ns) {
-    summary["npu_preset"] = keel::npu::current_preset()->name;
+    summary["npu_preset"] = outcome.modelled_device;
     summary["step_device_us"] =
         static_cast<double>(*outcome.step_device_ns) * 1e-3;  // device clock
   }

@@ -24,6 +24,7 @@ struct TrainOutcome {
   std::optional<int64_t> first_non_finite_step;  // whose loss was NaN or infinite
   std::optional<std::string> non_finite_state;   // at the end
   std::optional<int64_t> step_device_ns;
+  std::string modelled_device;  // whose time that is
   std::vector<std::string> errors, warnings;
 
   // Wall time of a step, and images a second; 0 without a step.

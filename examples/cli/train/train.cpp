@@ -8,9 +8,8 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <keel/backends/npu/presets/preset.h>
+#include <keel/backends/npu/options.h>
 #include <keel/backends/npu/profile/profile.h>
-#include <keel/backends/npu/scheduler/scheduler.h>
 #include <keel/keel.h>
 
 #include "cli/command_line.h"
@@ -33,16 +32,15 @@ namespace {
 // rest that was asked for is still done, and the command fails in the end.
 class TrainRun {
  public:
-  explicit TrainRun(const TrainFlags& flags) : flags_(flags) {
+  explicit TrainRun(const TrainFlags& flags) : flags_(flags), threads_(flags.threads) {
     require_writable("--summary", flags.summary);
     require_writable("--save", flags.save);
     // Written line by line: pipes and devices will do.
     std::error_code unknown;
     if (!std::filesystem::is_other(flags.metrics, unknown))
       require_writable("--metrics", flags.metrics);
-    keel::set_compute_threads(flags.threads);
-    if (!flags.preset.empty()) keel::npu::select_preset(flags.preset);
-    if (flags.block_dim) keel::npu::set_block_dim_options({.cap = flags.block_dim});
+    if (!flags.preset.empty() || flags.block_dim)
+      device_options_ = keel::npu::options(flags.preset, {.cap = flags.block_dim});
     data_ = load_data(flags.data);
     outcome_.data = data_.origin;
     steps_per_epoch_ = data_.train.count() / flags.batch;
@@ -68,8 +66,9 @@ class TrainRun {
     model_ = flags_.model->build(graph_);
     const keel::Update update = make_optimizer(flags_.optimizer, flags_.rate).minimize(model_.loss);
     Evaluation evaluation(graph_, model_);
-    keel::Session session(graph_, keel::device(flags_.backend + ":0"),
-                          {.seed = flags_.seed, .precision = flags_.precision});
+    keel::Session session(
+        graph_, keel::device(flags_.backend + ":0"),
+        {.seed = flags_.seed, .precision = flags_.precision, .device_options = device_options_});
     session.loop_size() = flags_.loop_size;
     const TrainingFeed feed =
         feed_training(data_.train, session.spec({model_.image, model_.label}),
@@ -87,7 +86,8 @@ class TrainRun {
                              },
                          .stopping = [&] { return signals.signal() != 0; }});
     Progress progress(total_steps_, flags_.batch, flags_.quiet, session.step());
-    if (flags_.backend == "npu") outcome_.step_device_ns = trainer.program().info().step_device_ns;
+    outcome_.step_device_ns = trainer.program().info().step_device_ns;
+    outcome_.modelled_device = trainer.program().info().modelled_device;
     announce(progress, session);
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     if (!flags_.profile.empty()) write_profile(trainer);
@@ -174,7 +174,7 @@ class TrainRun {
   void note_non_finite(int64_t step, double loss) {
     if (outcome_.first_non_finite_step) return;
     outcome_.first_non_finite_step = step;
-    notices_.warn(fmt::format("step {}: the loss is {}; a smaller --lr may help", step,
+    notices_.keep(fmt::format("step {}: the loss is {}; a smaller --lr may help", step,
                               name_of_non_finite(loss)));
   }
 
@@ -244,7 +244,7 @@ class TrainRun {
     }
     if (outcome_.step_device_ns) {
       progress.line(fmt::format("modelled {}: {:.1f} us a step (device clock)",
-                                keel::npu::current_preset()->name,
+                                outcome_.modelled_device,
                                 static_cast<double>(*outcome_.step_device_ns) * 1e-3));
     } else if (flags_.backend == "npu") {
       progress.line("modelled time: none, the step's control flow depends on data");
@@ -257,6 +257,8 @@ class TrainRun {
   }
 
   const TrainFlags& flags_;
+  const keel::ComputeThreads threads_;
+  std::shared_ptr<const keel::DeviceOptions> device_options_;
   keel::LabelledSplits data_;
   int64_t steps_per_epoch_ = 0;
   int64_t total_steps_ = 0;

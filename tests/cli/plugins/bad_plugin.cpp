@@ -29,7 +29,9 @@ class Nameless : public keel::Backend {
     return {{ name() + ":0", "none", 0, {} }};
 #endif
   }
-  keel::Support supports(const keel::Node&) const override { return {}; }
+  keel::Support supports(const keel::Node&, const keel::DeviceOptions*) const override {
+    return {};
+  }
   std::shared_ptr<keel::Buffer> allocate(int, size_t, const std::string&) override { return {}; }
   SlotMemory allocate_slot(int, size_t, const std::string&) override { return {}; }
   std::unique_ptr<keel::Stream> make_stream(int, keel::StreamKind) override { return {}; }
@@ -39,7 +41,7 @@ class Nameless : public keel::Backend {
   }
   void convert_layout(const keel::Type&, const keel::Layout&, const void*, const keel::Layout&,
                       void*) const override {}
-  int64_t transfer_device_ns(int, size_t) const override { return 0; }
+  int64_t transfer_device_ns(int, size_t, const keel::DeviceOptions*) const override { return 0; }
 };
 
 #if defined(BAD_THROWS_ERROR)

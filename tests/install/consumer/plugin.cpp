@@ -16,10 +16,11 @@ class PickyBackend final : public keel::Backend {
   std::vector<keel::DeviceInfo> devices() const override {
     return {{.name = "picky:0", .description = "ref without transposed products"}};
   }
-  keel::Support supports(const keel::Node& node) const override {
+  keel::Support supports(const keel::Node& node,
+                         const keel::DeviceOptions* options) const override {
     if (node.op_name() == "matmul" && node.as<keel::MatmulAttributes>().transpose_b)
       return {false, "the second operand is transposed"};
-    return ref().supports(node);
+    return ref().supports(node, options);
   }
   std::shared_ptr<keel::Buffer> allocate(int device, size_t bytes,
                                          const std::string& holder) override {
@@ -41,8 +42,9 @@ class PickyBackend final : public keel::Backend {
                       const keel::Layout& to, void* destination) const override {
     ref().convert_layout(type, from, source, to, destination);
   }
-  int64_t transfer_device_ns(int device, size_t bytes) const override {
-    return ref().transfer_device_ns(device, bytes);
+  int64_t transfer_device_ns(int device, size_t bytes,
+                             const keel::DeviceOptions* options) const override {
+    return ref().transfer_device_ns(device, bytes, options);
   }
 
  private:

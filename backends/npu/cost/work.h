@@ -1,13 +1,12 @@
 // NodeWork: what a node asks of the device, in the terms that prices are worked out from, and into
 // how many pieces it can be cut. Pure; any thread.
-#ifndef KEEL_BACKENDS_NPU_SCHEDULER_WORK_H
-#define KEEL_BACKENDS_NPU_SCHEDULER_WORK_H
+#ifndef KEEL_BACKENDS_NPU_COST_WORK_H
+#define KEEL_BACKENDS_NPU_COST_WORK_H
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "keel/backends/common/anchored_node.h"
 #include "keel/backends/npu/cost/price.h"
 #include "keel/graph/ir/node.h"
 
@@ -48,13 +47,24 @@ struct Packing {
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
-// Throws Error for an op without a price, and where not even the smallest tile fits in unified
-// buffer.
-NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});
+// ---- what descriptions of work are put together from
 
-// Of what a fused reduction would be as tasks of their own: its prologue (part 0), the reduction
-// (1) and its epilogue (2); empty where it has no such part.
-std::vector<Split> apart_of(const Preset& preset, const AnchoredNode& fused, size_t part);
+inline constexpr int64_t kVectorBytes = 256;   // one instruction's worth: what pieces are cut into
+inline constexpr int64_t kRowAlignment = 512;  // rows that are multiples of it are copied fastest
+
+inline int64_t size_in_bytes(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
+inline int64_t bytes_of(const Type& type) {
+  return static_cast<int64_t>(type.shape.num_bytes(type.dtype));
+}
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t last_dim(const Type& type) { return type.shape.rank() == 0 ? 1 : type.shape.back(); }
+
+// Bytes and transfers of a node's operands.
+void add_traffic(const Node& node, VectorWork& work);
+// Cuts `total` elements into pieces of one instruction's worth.
+void cut_evenly(VectorWork& work, int64_t total, int64_t widest);
+// "12 aligned pieces of 256 bytes".
+std::string pieces_reason(const VectorWork& work);
 
 // Copies of so many contiguous bytes within the device's memory.
 Split copy_split(const Preset& preset, int64_t bytes);
@@ -65,4 +75,4 @@ int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element, const st
 
 }  // namespace keel::npu
 
-#endif  // KEEL_BACKENDS_NPU_SCHEDULER_WORK_H
+#endif  // KEEL_BACKENDS_NPU_COST_WORK_H

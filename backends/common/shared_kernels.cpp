@@ -1,0 +1,14 @@
+#include "keel/backends/common/shared_kernels.h"
+
+namespace keel {
+
+const SharedKernel* find_shared_kernel(const Node& node) {
+  for (const auto family : {movement_kernels(), index_kernels(), random_kernels()}) {
+    for (const SharedKernel& row : family) {
+      if (row.op == node.op_name()) return &row;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace keel

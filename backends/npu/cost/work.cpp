@@ -1,0 +1,74 @@
+#include "keel/backends/npu/cost/work.h"
+
+#include <algorithm>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr int64_t kTileStep = 64;  // elements
+
+}  // namespace
+
+const char* name_of(Limit limit) noexcept {
+  static constexpr const char* kNames[] = {"none",
+                                           "rows < cores",
+                                           "too few bytes",
+                                           "reduction axis not split",
+                                           "no atomic add for the dtype",
+                                           "tile alignment",
+                                           "dependency",
+                                           "memory bandwidth",
+                                           "user cap"};
+  return kNames[static_cast<size_t>(limit)];
+}
+
+void add_traffic(const Node& node, VectorWork& work) {
+  work.loads = work.stores = 0;
+  for (const Value& v : node.inputs()) {
+    work.bytes_in = checked_add(work.bytes_in, bytes_of(v.type()));
+    if (v.shape().num_elements() > 1) ++work.loads;
+  }
+  for (const Type& t : node.types()) {
+    work.bytes_out = checked_add(work.bytes_out, bytes_of(t));
+    ++work.stores;
+  }
+  work.loads = std::max<int64_t>(work.loads, node.inputs().empty() ? 0 : 1);
+}
+
+void cut_evenly(VectorWork& work, int64_t total, int64_t widest) {
+  work.elements_per_unit = std::max<int64_t>(1, kVectorBytes / std::max<int64_t>(1, widest));
+  work.units = std::max<int64_t>(1, divide_up(total, work.elements_per_unit));
+  if (total < work.elements_per_unit) work.elements_per_unit = total;
+}
+
+std::string pieces_reason(const VectorWork& work) {
+  return std::to_string(work.units) + " aligned piece" + (work.units == 1 ? "" : "s") + " of " +
+         std::to_string(kVectorBytes) + " bytes";
+}
+
+int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element, const std::string& op) {
+  const int64_t fits = preset.ub_bytes / std::max<int64_t>(1, bytes_per_element);
+  const int64_t tile = fits / kTileStep * kTileStep;
+  if (tile > 0) return tile;
+  throw Error(
+      {.op = op,
+       .argument = "unified buffer",
+       .expected = "at most " + std::to_string(preset.ub_bytes) + " bytes on " + preset.name,
+       .got = std::to_string(kTileStep * bytes_per_element) + " bytes for the smallest tile",
+       .fix = "fuse fewer ops, or choose a preset with a larger buffer"});
+}
+
+Split copy_split(const Preset& preset, int64_t bytes) {
+  Split split;
+  VectorWork& work = split.work;
+  work.bytes_in = work.bytes_out = bytes;
+  work.tile_elements = tile_that_fits(preset, 2, "copy");
+  cut_evenly(work, bytes, 1);
+  split.reason = pieces_reason(work);
+  return split;
+}
+
+}  // namespace keel::npu

@@ -1,0 +1,129 @@
+#include "keel/backends/npu/kernels/cube_work.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/npu/kernels/element_work.h"
+#include "keel/core/base/checked.h"
+#include "keel/ops/matmul.h"
+
+namespace keel::npu {
+namespace {
+
+// What row-wise ops read one of for each row.
+void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
+  std::unordered_set<Value, ValueHash> inputs;
+  for (const Node* row : fused.rows()) {
+    for (const Value& v : row->inputs()) {
+      const bool is_column = v.shape().rank() + 1 == row->input(0).shape().rank();
+      if (is_column && v.node().is(OpRole::kInput) && inputs.insert(v).second) {
+        work.row_bytes_in += size_in_bytes(v.dtype());
+      }
+    }
+  }
+}
+
+// What is fused to a product: the passes of its instructions and what moves beside its operands.
+void add_fused(const Preset& preset, const AnchoredNode& fused, CubeWork& work) {
+  const Node& node = fused.node();
+  work.stored_a = size_in_bytes(fused.stored(0).dtype());
+  work.stored_b = size_in_bytes(fused.stored(1).dtype());
+  VectorWork load, epilogue;
+  for (const Node* inner : instructions_of(fused.prologue())) add_instruction(*inner, load);
+  work.load_pass_bytes = load.pass_bytes;
+  if (!fused.has_epilogue()) return;
+  for (const Node* inner : instructions_of(fused.epilogue())) add_instruction(*inner, epilogue);
+  for (const Node* inner : fused.rows()) add_instruction(*inner, epilogue);
+  work.epilogue_pass_bytes = epilogue.pass_bytes;
+  work.epilogue_instructions = epilogue.instructions;
+  const Type& product = fused.anchor().type();
+  work.epilogue_bytes_out = 0;
+  for (const Type& t : node.types()) {
+    (t.shape == product.shape ? work.epilogue_bytes_out : work.row_bytes_out) +=
+        size_in_bytes(t.dtype);
+  }
+  int64_t buffered = 2 * size_in_bytes(product.dtype);
+  for (const Type& type : types_of(node, fused.epilogue_inputs())) {
+    if (type.shape.num_elements() > 1) buffered += 2 * size_in_bytes(type.dtype);
+    if (type.shape == product.shape) work.epilogue_bytes_in += size_in_bytes(type.dtype);
+  }
+  work.whole_rows = !fused.rows().empty();
+  add_row_inputs(fused, work);
+  tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
+}
+
+// A product of integers, which the cube does not multiply: on the vector unit, a multiplication and
+// an addition for each element of B and row of A. A block keeps sums of as many rows as half of its
+// unified buffer holds, so that B comes once for each such group of rows.
+Split integer_product(const Preset& preset, const Node& node) {
+  const Type &a = node.input(0).type(), &b = node.input(1).type(), &c = node.type();
+  const int64_t size = size_in_bytes(c.dtype);
+  const int64_t m = c.shape[c.shape.rank() - 2], n = c.shape.back();
+  const int64_t k = a.shape[a.shape.rank() - (node.as<MatmulAttributes>().transpose_a ? 2 : 1)];
+  const int64_t piece = std::max<int64_t>(1, std::min(n, kVectorBytes / size));
+  const int64_t group =
+      std::clamp<int64_t>(preset.ub_bytes / 2 / kVectorBytes, 1, std::max<int64_t>(1, m));
+  Split split;
+  VectorWork& work = split.work;
+  work.units = std::max<int64_t>(
+      1,
+      checked_mul(divide_up(c.shape.num_elements(), std::max<int64_t>(1, n)), divide_up(n, piece)));
+  work.elements_per_unit = checked_mul(piece, k);
+  work.pass_bytes = (vector_passes("mul") + vector_passes("add")) * lane_bytes(c.dtype);
+  work.instructions = 2;
+  work.loads = 2;
+  work.bytes_in =
+      checked_add(bytes_of(a), checked_mul(bytes_of(b), std::max<int64_t>(1, divide_up(m, group))));
+  work.bytes_out = bytes_of(c);
+  work.tile_elements = checked_mul(tile_that_fits(preset, 4 * size, node.op_name()), group);
+  work.aligned = n * size % kRowAlignment == 0 || n * size < kRowAlignment;
+  split.reason = pieces_reason(work);
+  return split;
+}
+
+void add_packing(const Packing& packing, CubeWork& work) {
+  if (packing.right != 0) {
+    work.stored_b = packing.right;
+    work.bytes_b = checked_mul(checked_mul(work.k, work.n), packing.right);
+    work.aligned_b = true;
+  }
+  if (packing.copies == 0) return;
+  work.epilogue_bytes_out += packing.copies;
+  work.epilogue_pass_bytes += packing.roundings * vector_passes("cast") * lane_bytes(f32);
+}
+
+CubeWork product(const Preset& preset, const AnchoredNode& fused, const Packing& packing) {
+  const auto& attributes = fused.anchor().as<MatmulAttributes>();
+  // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are read.
+  const Type a{fused.stored(0).dtype(), fused.anchor().input(0).shape()};
+  const Type b{fused.stored(1).dtype(), fused.anchor().input(1).shape()};
+  const Shape& c = fused.anchor().type().shape;
+  CubeWork work;
+  work.m = c[c.rank() - 2];
+  work.n = c[c.rank() - 1];
+  work.k = a.shape[a.shape.rank() - (attributes.transpose_a ? 2 : 1)];
+  work.batch = 1;
+  for (size_t i = 0; i + 2 < c.rank(); ++i) work.batch = checked_mul(work.batch, c[i]);
+  work.dtype = fused.anchor().input(0).dtype();
+  work.wide = attributes.wide;
+  work.bytes_a = bytes_of(a);
+  work.bytes_b = bytes_of(b);
+  work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
+  work.aligned_b = last_dim(b) * size_in_bytes(b.dtype) % kRowAlignment == 0;
+  if (fused.is_fused()) add_fused(preset, fused, work);
+  add_packing(packing, work);
+  return work;
+}
+
+}  // namespace
+
+NodeWork product_work(const WorkRequest& request) {
+  return {product(request.preset, request.anchored, request.packing), {}};
+}
+
+NodeWork integer_product_work(const WorkRequest& request) {
+  return {{}, {integer_product(request.preset, request.anchored.node())}};
+}
+
+}  // namespace keel::npu

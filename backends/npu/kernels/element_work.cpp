@@ -1,0 +1,87 @@
+#include "keel/backends/npu/kernels/element_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/core/base/checked.h"
+
+namespace keel::npu {
+
+void add_instruction(const Node& node, VectorWork& work) {
+  int64_t lane = lane_bytes(node.type().dtype);
+  for (const Value& v : node.inputs()) lane = std::max(lane, lane_bytes(v.dtype()));
+  work.pass_bytes += passes_of(node) * lane;
+  ++work.instructions;
+}
+
+std::vector<const Node*> instructions_of(const std::vector<const Node*>& nodes) {
+  std::vector<const Node*> result;
+  for (const Node* node : nodes) {
+    if (!node->has(kView | kMovement)) result.push_back(node);
+  }
+  return result;
+}
+
+VectorWork element_work(const Preset& preset, const std::vector<const Node*>& instructions,
+                        std::span<const Type> inputs, std::span<const Type> outputs,
+                        int64_t elements, const std::string& op) {
+  VectorWork work;
+  work.loads = 0;
+  // Two buffers for each operand, and two for what lies between instructions.
+  int64_t bytes = 0, widest = 1;
+  for (const Type& t : inputs) {
+    work.bytes_in = checked_add(work.bytes_in, bytes_of(t));
+    widest = std::max(widest, size_in_bytes(t.dtype));
+    if (t.shape.num_elements() <= 1) continue;
+    bytes += 2 * size_in_bytes(t.dtype);
+    ++work.loads;
+  }
+  work.loads = std::max<int64_t>(work.loads, inputs.empty() ? 0 : 1);
+  work.stores = static_cast<int64_t>(outputs.size());
+  for (const Type& t : outputs) {
+    work.bytes_out = checked_add(work.bytes_out, bytes_of(t));
+    widest = std::max(widest, size_in_bytes(t.dtype));
+    bytes += 2 * size_in_bytes(t.dtype);
+  }
+  for (const Node* instruction : instructions) add_instruction(*instruction, work);
+  if (work.instructions > 1) bytes += 2 * widest;
+  work.tile_elements = tile_that_fits(preset, bytes, op);
+  cut_evenly(work, elements, widest);
+  return work;
+}
+
+std::vector<Type> types_of(const Node& node, const std::vector<size_t>& inputs) {
+  std::vector<Type> types;
+  for (const size_t i : inputs) types.push_back(node.input(i).type());
+  return types;
+}
+
+Split as_tiles(VectorWork work) {
+  Split split{.work = std::move(work)};
+  split.reason = pieces_reason(split.work);
+  return split;
+}
+
+Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements) {
+  Split split;
+  VectorWork& work = split.work;
+  add_traffic(node, work);
+  const int64_t elements = wide.shape.num_elements();
+  const int64_t count = row_elements == 0 ? 0 : elements / row_elements;
+  work.units = std::max<int64_t>(1, count);
+  work.elements_per_unit = elements / work.units;
+  work.pass_bytes = passes_of(node) * lane_bytes(wide.dtype);
+  work.instructions = passes_of(node);
+  const int64_t size = size_in_bytes(wide.dtype);
+  work.tile_elements = tile_that_fits(preset, 5 * size, node.op_name());
+  // A row that does not fit is read a second time.
+  if (row_elements > work.tile_elements) work.bytes_in = checked_mul(work.bytes_in, 2);
+  work.aligned = row_elements * size % kRowAlignment == 0 || row_elements * size < kRowAlignment;
+  split.limit = Limit::kRows;
+  split.reason = std::to_string(count) + (count == 1 ? " row" : " rows");
+  return split;
+}
+
+}  // namespace keel::npu

@@ -1,0 +1,68 @@
+// KernelRow: everything that the NPU knows of one kind of node: whether it runs it, with which
+// kernel, and what the work asks of the modelled device. The rows stand in the files of their
+// kernels; the library, the scheduler and the passes behind them look nothing else up. Immutable;
+// any thread.
+#ifndef KEEL_BACKENDS_NPU_KERNELS_KERNEL_ROW_H
+#define KEEL_BACKENDS_NPU_KERNELS_KERNEL_ROW_H
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/kernel.h"
+#include "keel/backends/npu/cost/work.h"
+
+namespace keel::npu {
+
+struct PlanRequest {
+  const StateLayouts& layouts;
+  bool saturate_f16 = false;  // f16 results stop at +-65504 instead of becoming infinite
+};
+
+struct WorkRequest {
+  const Preset& preset;
+  const AnchoredNode& anchored;
+  const Packing& packing;
+};
+
+struct KernelRow {
+  std::vector<std::string_view> ops;  // of the anchor; none: `matches` says it all
+  bool (*matches)(const AnchoredNode&) = nullptr;
+  // Of a node that the row matches.
+  Support (*supports)(const AnchoredNode&) = nullptr;
+  // REQUIRES that it is supported, here and below.
+  KernelPlan (*plan)(const AnchoredNode&, const PlanRequest&) = nullptr;
+  // Throws Error for an op without a price, and where not even the smallest tile fits in unified
+  // buffer.
+  NodeWork (*work)(const WorkRequest&) = nullptr;
+  // How often the op goes through the vector unit's lanes for each element, where no vector
+  // instruction of its name says so; assumed, as no such table is published.
+  int64_t passes = 0;
+  // Of a fused node: what its prologue (part 0), anchor (1) and epilogue (2) would be as tasks of
+  // their own; empty where it has no such part. Null: fusing always pays.
+  std::vector<Split> (*apart)(const Preset&, const AnchoredNode&, size_t part) = nullptr;
+  // Whether f16 results have to be stopped at +-65504 once the kernel has run (saturate_results);
+  // null: never, the kernel does it itself.
+  bool (*saturates_behind)(const AnchoredNode&) = nullptr;
+};
+
+// A row for each kind, by file. The first that matches counts.
+std::span<const KernelRow> shared_rows();   // what moves, indexes and draws
+std::span<const KernelRow> vector_rows();   // element-wise work and reductions
+std::span<const KernelRow> product_rows();  // on the cube, and of integers on the vector unit
+std::span<const KernelRow> softmax_rows();
+
+// Null where no row matches.
+const KernelRow* find_row(const AnchoredNode& anchored);
+
+// What the node asks of the device. Throws like KernelRow::work, and for a node without a row.
+NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});
+
+// Of a vector instruction or of a row. Throws Error where the op has no price.
+int64_t passes_of(const Node& node);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_KERNELS_KERNEL_ROW_H

@@ -1,0 +1,142 @@
+// The rows of what moves, indexes and draws: kernels that all backends share, and what they would
+// take on the modelled device.
+#include <algorithm>
+#include <utility>
+
+#include "keel/backends/common/shared_kernels.h"
+#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/npu/kernels/element_work.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/ops/gather.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr int kMostBlocks = 32;  // of the host's kernels; the device's number is the scheduler's
+
+Split moves(const Preset& preset, const Node& node, int64_t passes, int64_t run_in,
+            int64_t run_out) {
+  Split split;
+  VectorWork& work = split.work;
+  add_traffic(node, work);
+  const Type& type = node.type();
+  work.pass_bytes = passes * lane_bytes(type.dtype);
+  work.instructions = passes == 0 ? 0 : 1;
+  const int64_t size = size_in_bytes(type.dtype);
+  work.tile_elements = tile_that_fits(preset, 4 * size, node.op_name());
+  work.run_in = run_in;
+  work.run_out = run_out;
+  cut_evenly(work, type.shape.num_elements(), size);
+  split.reason = pieces_reason(work);
+  return split;
+}
+
+// Bytes that lie together behind axis `axis`.
+int64_t run_behind(const Type& type, int64_t axis) {
+  int64_t run = size_in_bytes(type.dtype);
+  for (size_t i = static_cast<size_t>(axis) + 1; i < type.shape.rank(); ++i) run *= type.shape[i];
+  return run;
+}
+
+int64_t row_bytes(const Type& type) { return last_dim(type) * size_in_bytes(type.dtype); }
+
+NodeWork transpose_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  const int64_t run_in = row_bytes(node.input(0).type());
+  return {{}, {moves(r.preset, node, passes_of(node), run_in, row_bytes(node.type()))}};
+}
+
+NodeWork slice_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  return {{}, {moves(r.preset, node, 0, row_bytes(node.type()), 0)}};
+}
+
+// pad and concat.
+NodeWork placing_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  const int64_t run_in = row_bytes(node.input(0).type());
+  return {{}, {moves(r.preset, node, 0, run_in, row_bytes(node.type()))}};
+}
+
+NodeWork broadcast_work(const WorkRequest& r) {
+  return {{}, {moves(r.preset, r.anchored.node(), 0, 0, 0)}};
+}
+
+// What is made from nothing but indices or a key.
+NodeWork making_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  return {{}, {moves(r.preset, node, passes_of(node), 0, 0)}};
+}
+
+NodeWork gather_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  const int64_t run = run_behind(node.input(0).type(), node.as<GatherAttributes>().axis);
+  Split split = moves(r.preset, node, 0, run, 0);
+  // Only the rows that are asked for are read.
+  split.work.bytes_in = bytes_of(node.type()) + bytes_of(node.input(1).type());
+  return {{}, {split}};
+}
+
+NodeWork scatter_add_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  Split split = moves(r.preset, node, passes_of(node), 0, 0);
+  // It adds to what lies there: only the rows that are named move, read and written.
+  const Type updates = node.input(2).type();
+  split.work.bytes_out = bytes_of(updates);
+  split.work.bytes_in = bytes_of(node.input(1).type()) + 2 * bytes_of(updates);
+  split.work.elements_per_unit = updates.shape.num_elements();
+  split.work.units = 1;
+  split.limit = Limit::kDependency;
+  split.reason = "rows that are named twice are added in order";
+  return {{}, {split}};
+}
+
+NodeWork argmax_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  const Type type = node.input(0).type();
+  const int64_t results = std::max<int64_t>(1, node.type().shape.num_elements());
+  return {{}, {row_work(r.preset, node, type, type.shape.num_elements() / results)}};
+}
+
+Support supports_shared(const AnchoredNode& anchored) {
+  return anchored.is_fused() ? Support{false, "no kernel for it"} : Support{true, ""};
+}
+
+KernelPlan plan_shared(const AnchoredNode& anchored, const PlanRequest&) {
+  return find_shared_kernel(anchored.node())->plan(anchored.node(), kMostBlocks);
+}
+
+bool always(const AnchoredNode&) { return true; }
+
+KernelRow moving(std::vector<std::string_view> ops, NodeWork (*work)(const WorkRequest&),
+                 int64_t passes = 0) {
+  return {.ops = std::move(ops),
+          .supports = supports_shared,
+          .plan = plan_shared,
+          .work = work,
+          .passes = passes};
+}
+
+// Their kernels compute results, without an instruction that saturates.
+KernelRow computing(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
+  KernelRow row = moving({op}, work, passes);
+  row.saturates_behind = always;
+  return row;
+}
+
+}  // namespace
+
+std::span<const KernelRow> shared_rows() {
+  static const KernelRow rows[] = {
+      moving({"transpose"}, transpose_work, 2), moving({"slice"}, slice_work),
+      moving({"pad", "concat"}, placing_work),  moving({"broadcast_to"}, broadcast_work),
+      moving({"gather"}, gather_work),          computing("scatter_add", scatter_add_work, 2),
+      computing("one_hot", making_work, 2),     computing("iota", making_work, 2),
+      computing("argmax", argmax_work, 3),      computing("fold_key", making_work, 40),
+      computing("uniform", making_work, 40),    computing("bernoulli", making_work, 42),
+      computing("normal", making_work, 100),
+  };
+  return rows;
+}
+
+}  // namespace keel::npu

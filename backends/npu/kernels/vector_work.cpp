@@ -1,0 +1,151 @@
+#include "keel/backends/npu/kernels/vector_work.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/npu/kernels/element_work.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/ops/reduce.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr int64_t kBlockBytes = 32;  // of unified buffer
+
+// How a reduction lies in memory.
+struct Reduction {
+  int64_t elements = 0;
+  int64_t kept = 1;         // results
+  bool last_kept = false;   // the last axis of more than one element is kept
+  bool splittable = false;  // more than one element goes into a result
+};
+
+Reduction reduction_of(const Node& node) {
+  const Shape& shape = node.input(0).shape();
+  const auto reduced = reduced_axes(node.as<ReduceAttributes>().axes, shape.rank());
+  Reduction r;
+  r.elements = shape.num_elements();
+  for (size_t axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 1) continue;
+    if (!reduced[axis]) r.kept *= shape[axis];
+    r.last_kept = !reduced[axis];
+  }
+  r.splittable = r.elements > r.kept;
+  return r;
+}
+
+// What comes before a reduction, with its one result of `type`.
+VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused, const Type& type) {
+  const std::vector<Type> inputs = types_of(fused.node(), fused.prologue_inputs());
+  return element_work(preset, instructions_of(fused.prologue()), inputs, std::array{type},
+                      fused.anchor().input(0).shape().num_elements(), fused.node().op_name());
+}
+
+// What comes behind a reduction, with its results brought from global memory or still at hand.
+std::shared_ptr<const VectorWork> epilogue_work(const Preset& preset, const AnchoredNode& fused,
+                                                bool brought) {
+  if (!fused.has_epilogue()) return nullptr;
+  const Node& node = fused.node();
+  std::vector<Type> inputs = types_of(node, fused.epilogue_inputs());
+  if (brought) inputs.push_back(fused.anchor().type());
+  return std::make_shared<VectorWork>(
+      element_work(preset, instructions_of(fused.epilogue()), inputs, node.types().to_vector(),
+                   node.type().shape.num_elements(), node.op_name()));
+}
+
+VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
+  const Node& node = fused.anchor();
+  VectorWork work;
+  const DType dtype = node.input(0).dtype();
+  work.bytes_in = bytes_of(node.input(0).type());
+  work.bytes_out = bytes_of(node.type());
+  work.pass_bytes = passes_of(node) * lane_bytes(dtype);
+  // Halves are accumulated in f32, so they are cast on the way.
+  if (dtype == f16 || dtype == bf16)
+    work.pass_bytes = (passes_of(node) + vector_passes("cast")) * 4;
+  work.instructions = 1;
+  // The operand twice, and accumulators as wide as f32.
+  work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());
+  if (!fused.has_prologue(0)) return work;
+  // What the operand is computed from comes in its place; the operand stays on the core.
+  const VectorWork prologue = prologue_work(preset, fused, node.input(0).type());
+  work.bytes_in = prologue.bytes_in;
+  work.loads = prologue.loads;
+  work.pass_bytes += prologue.pass_bytes;
+  work.instructions += prologue.instructions;
+  work.tile_elements = prologue.tile_elements;
+  return work;
+}
+
+// By results: each block makes some of them, whole, and goes on with them.
+Split by_results(const Preset& preset, const AnchoredNode& fused, const Reduction& r,
+                 bool adds_up) {
+  const Node& node = fused.anchor();
+  Split split{.work = reduction_base(preset, fused)};
+  const int64_t size = size_in_bytes(node.input(0).dtype());
+  const int64_t group = r.last_kept ? std::max<int64_t>(1, kBlockBytes / size) : 1;
+  split.work.units = std::max<int64_t>(1, divide_up(r.kept, group));
+  split.work.elements_per_unit = divide_up(r.elements, split.work.units);
+  split.work.tail = epilogue_work(preset, fused, false);
+  if (split.work.tail != nullptr) split.work.bytes_out = split.work.stores = 0;
+  split.limit = Limit::kRows;
+  split.reason = std::to_string(r.kept) + (r.kept == 1 ? " result" : " results");
+  if (!r.splittable) return split;
+  const DType dtype = node.input(0).dtype();
+  if (!adds_up) {
+    split.limit = Limit::kReduction;
+    split.reason += "; partial results of " + node.op_name() + " cannot be merged across cores";
+  } else if (!preset.has_atomic_add(dtype)) {
+    split.limit = Limit::kAtomicAdd;
+    split.reason += "; no atomic add for " + std::string(name_of(dtype)) + " on " + preset.name +
+                    ", so that partial sums of several cores cannot be merged";
+  }
+  return split;
+}
+
+// By elements: each block adds its partial results to those of the others.
+Split by_elements(const Preset& preset, const AnchoredNode& fused, const Reduction& r) {
+  Split split{.work = reduction_base(preset, fused)};
+  cut_evenly(split.work, r.elements, size_in_bytes(fused.anchor().input(0).dtype()));
+  split.work.bytes_out_per_block = split.work.bytes_out;
+  split.work.tail = epilogue_work(preset, fused, true);
+  split.reason = pieces_reason(split.work);
+  return split;
+}
+
+}  // namespace
+
+Split tile_work(const Preset& preset, const AnchoredNode& anchored) {
+  const Node& node = anchored.node();
+  const std::vector<const Node*> instructions =
+      node.bodies().empty() ? std::vector{&node} : instructions_of(anchored.epilogue());
+  std::vector<Type> inputs;
+  for (const Value& v : node.inputs()) inputs.push_back(v.type());
+  return as_tiles(element_work(preset, instructions, inputs, node.types().to_vector(),
+                               node.type().shape.num_elements(), node.op_name()));
+}
+
+std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fused, bool adds_up) {
+  const Node& node = fused.anchor();
+  const Reduction r = reduction_of(node);
+  std::vector<Split> splits = {by_results(preset, fused, r, adds_up)};
+  const bool mergeable = adds_up && preset.has_atomic_add(node.input(0).dtype()) && r.splittable;
+  if (mergeable) splits.push_back(by_elements(preset, fused, r));
+  return splits;
+}
+
+std::vector<Split> reduction_apart(const Preset& preset, const AnchoredNode& fused, size_t part,
+                                   bool adds_up) {
+  if (part == 1) return reduction_work(preset, fused.anchor(), adds_up);
+  if (part == 0 && fused.has_prologue(0)) {
+    return {as_tiles(prologue_work(preset, fused, fused.anchor().input(0).type()))};
+  }
+  if (part == 2 && fused.has_epilogue()) {
+    return {as_tiles(*epilogue_work(preset, fused, true))};
+  }
+  return {};
+}
+
+}  // namespace keel::npu

@@ -1,0 +1,24 @@
+// What element-wise nodes and reductions ask of the modelled device, and into how many pieces they
+// can be cut. Pure; any thread.
+#ifndef KEEL_BACKENDS_NPU_KERNELS_VECTOR_WORK_H
+#define KEEL_BACKENDS_NPU_KERNELS_VECTOR_WORK_H
+
+#include <vector>
+
+#include "keel/backends/common/anchored_node.h"
+#include "keel/backends/npu/cost/work.h"
+
+namespace keel::npu {
+
+Split tile_work(const Preset& preset, const AnchoredNode& anchored);
+
+// `adds_up`: partial results are merged by adding them.
+std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fused, bool adds_up);
+
+// What a fused reduction would be as tasks of their own (KernelRow::apart).
+std::vector<Split> reduction_apart(const Preset& preset, const AnchoredNode& fused, size_t part,
+                                   bool adds_up);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_KERNELS_VECTOR_WORK_H
