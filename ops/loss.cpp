@@ -18,19 +18,28 @@
 namespace keel {
 namespace {
 
-// log(sum(exp(row))): what log_softmax subtracts.
-template <class T>
-double log_sum_exp(const T* row, int64_t classes) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (int64_t i = 0; i < classes; ++i) {
-    const double x = load(row, i);
-    if (x > largest || std::isnan(x)) largest = x;
-    if (std::isnan(x)) break;
+// log(softmax(row)), element by element. The largest element and the logarithm of the sum are
+// subtracted one after the other: of their sum a large element would leave nothing of the
+// logarithm.
+class LogSoftmax {
+ public:
+  template <class T>
+  LogSoftmax(const T* row, int64_t classes) {
+    for (int64_t i = 0; i < classes; ++i) {
+      const double x = load(row, i);
+      if (x > largest_ || std::isnan(x)) largest_ = x;
+      if (std::isnan(x)) break;
+    }
+    double total = 0;
+    for (int64_t i = 0; i < classes; ++i) total += std::exp(load(row, i) - largest_);
+    log_total_ = std::log(total);
   }
-  double total = 0;
-  for (int64_t i = 0; i < classes; ++i) total += std::exp(load(row, i) - largest);
-  return largest + std::log(total);
-}
+  double operator()(double x) const { return (x - largest_) - log_total_; }
+
+ private:
+  double largest_ = -std::numeric_limits<double>::infinity();
+  double log_total_ = 0;
+};
 
 // Calls body.operator()<T>() for float dtypes.
 template <class F>
@@ -60,8 +69,10 @@ void reference_rows(const ReferenceContext& c, double (*rule)(double log_probabi
     const T* in = x.data<T>().data();
     T* out = c.outputs[0].data<T>().data();
     for (int64_t start = 0; start < x.num_elements(); start += classes) {
-      const double shift = log_sum_exp(in + start, classes);
-      for (int64_t i = start; i < start + classes; ++i) store(out, i, rule(load(in, i) - shift));
+      const LogSoftmax log_softmax_of(in + start, classes);
+      for (int64_t i = start; i < start + classes; ++i) {
+        store(out, i, rule(log_softmax_of(load(in, i))));
+      }
     }
   });
 }
@@ -176,13 +187,13 @@ void reference_cross_entropy(const ReferenceContext& c) {
   visit_float(logits.dtype(), [&]<class T>() {
     for (int64_t row = 0; row < logits.shape()[0]; ++row) {
       const T* x = logits.data<T>().data() + row * classes;
-      const double shift = log_sum_exp(x, classes);
+      const LogSoftmax log_softmax_of(x, classes);
       const std::vector<double> target = target_row<T>(c.inputs[1], row, classes, smoothing);
       double loss = 0;
       for (int64_t i = 0; i < classes; ++i) {
         // A class of weight 0 costs nothing, however impossible (0 * -inf would be NaN).
         const double t = target[static_cast<size_t>(i)];
-        if (t != 0) loss -= t * (load(x, i) - shift);
+        if (t != 0) loss -= t * log_softmax_of(load(x, i));
       }
       store(c.outputs[0].data<T>().data(), row, loss);
     }
@@ -199,12 +210,12 @@ void reference_cross_entropy_grad(const ReferenceContext& c) {
     T* out = c.outputs[0].data<T>().data();
     for (int64_t row = 0; row < logits.shape()[0]; ++row) {
       const T* x = logits.data<T>().data() + row * classes;
-      const double shift = log_sum_exp(x, classes);
+      const LogSoftmax log_softmax_of(x, classes);
       const std::vector<double> target = target_row<T>(c.inputs[1], row, classes, smoothing);
       double total = 0;
       for (const double t : target) total += t;
       for (int64_t i = 0; i < classes; ++i) {
-        const double probability = std::exp(load(x, i) - shift);
+        const double probability = std::exp(log_softmax_of(load(x, i)));
         const double slope = probability * total - target[static_cast<size_t>(i)];
         store(out, row * classes + i, slope * load(upstream, row));
       }

@@ -62,20 +62,6 @@ void reference_slice(const ReferenceContext& c) {
                 c.outputs[0], {shape.strides()});
 }
 
-// x with stride - 1 zeros behind each element of an axis.
-Value spread(Value x, size_t axis, int64_t stride, CallSite site) {
-  int64_t outer = 1;
-  int64_t inner = 1;
-  const Shape shape = x.shape();
-  for (size_t i = 0; i < shape.rank(); ++i) {
-    if (i < axis) outer = checked_mul(outer, shape[i]);
-    if (i > axis) inner = checked_mul(inner, shape[i]);
-  }
-  const Value apart = reshape(x, {outer, shape[axis], 1, inner}, site);
-  const Value spaced = pad(apart, {0, 0, 0, 0}, {0, 0, stride - 1, 0}, 0, site);
-  return reshape(spaced, shape.with_dim(axis, checked_mul(shape[axis], stride)), site);
-}
-
 // x with the given axes in reverse.
 Value reversed(Value x, const std::vector<bool>& axes, CallSite site) {
   SliceAttributes a;
@@ -85,6 +71,11 @@ Value reversed(Value x, const std::vector<bool>& axes, CallSite site) {
     a.strides.push_back(reverse ? -1 : 1);
   }
   return slice(x, a.begin, a.end, a.strides, site);
+}
+
+// How far `size` elements reach with `interior` others between every two of them.
+int64_t spread_size(int64_t size, int64_t interior) {
+  return size == 0 ? 0 : checked_add(checked_mul(size - 1, checked_add(interior, 1)), 1, "pad");
 }
 
 Values gradient_slice(const BuildContext& c) {
@@ -107,25 +98,15 @@ Values gradient_slice(const BuildContext& c) {
   }
   std::vector<int64_t> low(x.rank());
   std::vector<int64_t> high(x.rank());
+  std::vector<int64_t> interior(x.rank());
   for (size_t i = 0; i < x.rank(); ++i) {
     const SliceBounds& bounds = boxes[i];
-    int64_t size = bounds.size;
-    if (bounds.stride > 1) {
-      dx = spread(dx, i, bounds.stride, c.site);
-      // The zeros behind the last element may reach beyond x.
-      const int64_t room = std::min(dx.shape()[i], x[i] - bounds.first);
-      if (room < dx.shape()[i]) {
-        std::vector<int64_t> end(x.rank(), kToEnd);
-        end[i] = room;
-        dx = slice(dx, std::vector<int64_t>(x.rank(), 0), end, {}, c.site);
-      }
-      size = room;
-    }
     low[i] = bounds.first;
-    high[i] = x[i] - bounds.first - size;
+    interior[i] = bounds.stride - 1;
+    high[i] = x[i] - bounds.first - spread_size(bounds.size, interior[i]);
   }
   if (dx.shape() == x) return {dx};
-  return {pad(dx, low, high, 0, c.site)};
+  return {pad_interior(dx, low, high, interior, 0, c.site)};
 }
 
 Sample sample_slice(SampleSource& source) {
@@ -149,6 +130,10 @@ Sample sample_slice(SampleSource& source) {
 
 // ---- pad
 
+int64_t interior_of(const PadAttributes& a, size_t axis) {
+  return a.interior.empty() ? 0 : a.interior[axis];
+}
+
 std::vector<Type> infer_pad(const InferContext& c) {
   const auto& a = c.as<PadAttributes>();
   require_one_each(c, "low", a.low);
@@ -161,13 +146,17 @@ std::vector<Type> infer_pad(const InferContext& c) {
   if (!fits) {
     c.fail("value", std::string("a number that fits ") + name_of(dtype), std::to_string(a.value));
   }
+  if (!a.interior.empty()) require_one_each(c, "interior", a.interior);
   const Shape& x = c.inputs[0].shape;
   Shape shape;
   for (size_t i = 0; i < x.rank(); ++i) {
+    const int64_t interior = interior_of(a, i);
+    if (interior < 0) c.fail("interior", "numbers >= 0", std::to_string(interior));
     if (a.low[i] < 0) c.fail("low", "numbers >= 0", std::to_string(a.low[i]), "cut with slice");
     if (a.high[i] < 0) c.fail("high", "numbers >= 0", std::to_string(a.high[i]), "cut with slice");
     const int64_t added = checked_add(a.low[i], a.high[i], "pad");
-    shape.push_back(x[i] < 0 ? kUnknownDim : checked_add(x[i], added, "pad"));
+    shape.push_back(x[i] < 0 ? kUnknownDim
+                             : checked_add(spread_size(x[i], interior), added, "pad"));
   }
   return {{c.inputs[0].dtype, shape}};
 }
@@ -178,7 +167,10 @@ void reference_pad(const ReferenceContext& c) {
   const Tensor filled = Tensor::full(out.dtype(), out.shape(), a.value);
   if (out.num_bytes() != 0) std::memcpy(out.raw(), filled.raw(), out.num_bytes());
   Placement write{out.shape().strides()};
-  for (size_t i = 0; i < a.low.size(); ++i) write.start += a.low[i] * write.strides[i];
+  for (size_t i = 0; i < a.low.size(); ++i) {
+    write.start += a.low[i] * write.strides[i];
+    write.strides[i] *= interior_of(a, i) + 1;
+  }
   const Shape& x = c.inputs[0].shape();
   copy_elements(x, c.inputs[0], {x.strides()}, out, write);
 }
@@ -187,8 +179,13 @@ Values gradient_pad(const BuildContext& c) {
   const auto& a = c.as<PadAttributes>();
   if (a.low.empty()) return {c.output_gradients[0]};
   std::vector<int64_t> end;
-  for (size_t i = 0; i < a.low.size(); ++i) end.push_back(a.low[i] + c.inputs[0].shape()[i]);
-  return {slice(c.output_gradients[0], a.low, end, {}, c.site)};
+  std::vector<int64_t> strides;
+  for (size_t i = 0; i < a.low.size(); ++i) {
+    const int64_t interior = interior_of(a, i);
+    end.push_back(a.low[i] + spread_size(c.inputs[0].shape()[i], interior));
+    strides.push_back(interior + 1);
+  }
+  return {slice(c.output_gradients[0], a.low, end, strides, c.site)};
 }
 
 Sample sample_pad(SampleSource& source) {
@@ -199,8 +196,14 @@ Sample sample_pad(SampleSource& source) {
     a.high.push_back(source.integer(0, 2));
   }
   a.value = static_cast<double>(source.integer(0, 1));
-  return {{source.values(shape)},
-          [a](Graph&, const Values& in) { return Values{pad(in[0], a.low, a.high, a.value)}; }};
+  if (source.coin()) {
+    for (size_t i = 0; i < shape.rank(); ++i) a.interior.push_back(source.integer(0, 2));
+  }
+  return {{source.values(shape)}, [a](Graph&, const Values& in) {
+            return Values{a.interior.empty()
+                              ? pad(in[0], a.low, a.high, a.value)
+                              : pad_interior(in[0], a.low, a.high, a.interior, a.value)};
+          }};
 }
 
 // ---- concat
@@ -374,7 +377,16 @@ Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis, C
 
 Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
           double value, CallSite site) {
-  return emit("pad", {x}, Attributes::of(PadAttributes{low, high, value}), site);
+  return pad_interior(x, low, high, {}, value, site);
+}
+
+Value pad_interior(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
+                   const std::vector<int64_t>& interior, double value, CallSite site) {
+  PadAttributes a{low, high, value, interior};
+  // There is one form for "none", so that equal nodes are equal.
+  const bool none = std::all_of(interior.begin(), interior.end(), [](int64_t n) { return n == 0; });
+  if (none && interior.size() == low.size()) a.interior.clear();
+  return emit("pad", {x}, Attributes::of(std::move(a)), site);
 }
 
 Values unstack(Operand x, int64_t axis, CallSite site) {
@@ -424,7 +436,7 @@ void register_slice(OpTable& table) {
              .traits = kMovement,
              .sample = sample_slice});
   table.add({.name = "pad",
-             .summary = "adds elements of one value around a tensor",
+             .summary = "adds elements of one value around a tensor and between its elements",
              .input_names = {"x"},
              .attributes = &attributes_schema<PadAttributes>(),
              .infer = infer_pad,

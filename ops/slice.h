@@ -41,9 +41,12 @@ struct PadAttributes {
   std::vector<int64_t> low;   // one for each axis, >= 0
   std::vector<int64_t> high;  // likewise
   double value = 0;           // converted to x's dtype
+  // One for each axis, >= 0, or none at all: how many elements come between two neighbours.
+  std::vector<int64_t> interior = {};
   static constexpr auto fields() {
     return std::tuple(field("low", &PadAttributes::low), field("high", &PadAttributes::high),
-                      field("value", &PadAttributes::value));
+                      field("value", &PadAttributes::value),
+                      field("interior", &PadAttributes::interior));
   }
 };
 struct ConcatAttributes {
@@ -75,6 +78,11 @@ KEEL_API Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_
 // x with `low[i]` elements of `value` before and `high[i]` after axis i.
 KEEL_API Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
                    double value = 0, CallSite site = {});
+// The same with `interior[i]` elements of `value` between every two neighbours of axis i, too, so
+// that a slice with a stride of interior[i] + 1 takes x out again.
+KEEL_API Value pad_interior(Operand x, const std::vector<int64_t>& low,
+                            const std::vector<int64_t>& high, const std::vector<int64_t>& interior,
+                            double value = 0, CallSite site = {});
 // The parts of an axis, each without it: x[0], x[1], ... for axis 0. Its dimension must be known.
 KEEL_API Values unstack(Operand x, int64_t axis = 0, CallSite site = {});
 

@@ -218,11 +218,12 @@ Box pad_box(const Node& node) {
   const Shape& in = node.input(0).shape();
   const auto src = in.strides();
   const auto dst = node.type().shape.strides();
-  const auto& low = node.as<PadAttributes>().low;
+  const auto& pad = node.as<PadAttributes>();
   Box box;
   for (size_t i = 0; i < in.rank(); ++i) {
-    box.dst_offset += low[i] * dst[i];
-    box.add(in[i], src[i], dst[i]);
+    box.dst_offset += pad.low[i] * dst[i];
+    const int64_t apart = pad.interior.empty() ? 1 : pad.interior[i] + 1;
+    box.add(in[i], src[i], dst[i] * apart);
   }
   return box;
 }

@@ -3,7 +3,7 @@
 namespace keel {
 
 const SharedKernel* find_shared_kernel(const Node& node) {
-  for (const auto family : {movement_kernels(), index_kernels(), random_kernels()}) {
+  for (const auto family : {movement_kernels(), index_kernels(), random_kernels(), sort_kernels()}) {
     for (const SharedKernel& row : family) {
       if (row.op == node.op_name()) return &row;
     }

@@ -43,7 +43,7 @@ void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value 
 
 int run_graph(const std::vector<std::string>& words) {
   CommandLine line("graph", "prints a model's training step as text");
-  line.add("model", "softmax|mlp", "which model (softmax)");
+  line.add("model", keel_examples::model_names(), "which model (softmax)");
   line.add("optimizer", "sgd|momentum|adam|adamw", "whose update to show (sgd)");
   line.add("dot", "", "for Graphviz: keel graph --dot | dot -Tsvg");
   line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "models/classifier.h"
+
 namespace keel_cli {
 
 void declare_data_flag(CommandLine& line) {
@@ -13,7 +15,7 @@ void declare_data_flag(CommandLine& line) {
 std::string read_data(const CommandLine& line) { return line.text("data").value_or(kDigits); }
 
 void declare_run_flags(CommandLine& line) {
-  line.add("model", "softmax|mlp", "what to train (softmax)");
+  line.add("model", keel_examples::model_names(), "what to train (softmax)");
   declare_data_flag(line);
   line.add("backend", "ref|cpu|npu", "where to train (npu)");
   line.add("threads", "N", "compute threads, the device's included (all)");

@@ -9,8 +9,19 @@ keel::Value add_inputs(Classifier& model, keel::Graph& graph, keel::DType image)
 }
 
 const std::vector<Model>& models() {
-  static const std::vector<Model> all = {{"softmax", build_softmax, 0.5}, {"mlp", build_mlp, 0.1}};
+  static const std::vector<Model> all = {{"softmax", build_softmax, 0.5, "sgd"},
+                                         {"mlp", build_mlp, 0.1, "sgd"},
+                                         {"lenet", build_lenet, 0.05, "adam"},
+                                         {"resnet", build_resnet, 0.1, "adam"},
+                                         {"transformer", build_transformer, 0.05, "adam"},
+                                         {"lstm", build_lstm, 0.1, "adam"}};
   return all;
+}
+
+std::string model_names() {
+  std::string names;
+  for (const Model& model : models()) names += (names.empty() ? "" : "|") + model.name;
+  return names;
 }
 
 const Model& find_model(const std::string& name) {

@@ -2,25 +2,16 @@
 
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/nn/layer_errors.h"
 #include "keel/ops/random.h"
 
 namespace keel {
 namespace {
 
-[[noreturn]] void fail(const std::string& op, const std::string& argument,
-                       const std::string& expected, const std::string& got, CallSite site) {
-  throw Error({.op = op, .argument = argument, .expected = expected, .got = got, .site = site});
-}
-
-// "dense encoder.0.query", for messages.
-std::string title(const char* layer, const Scope& scope) {
-  return scope.path().empty() ? layer : std::string(layer) + " " + scope.path();
-}
-
 void require_rank_and_features(const Type& type, CallSite site) {
   if (type.shape.rank() >= 2 && type.shape.back() >= 0) return;
-  fail("dense", "x", "shape [..., features] with a known number of features", to_string(type.shape),
-       site);
+  refuse_argument("dense", "x", "shape [..., features] with a known number of features",
+                  to_string(type.shape), site);
 }
 
 [[noreturn]] void refuse_empty_layer(const std::string& op, size_t place, CallSite site) {
@@ -36,13 +27,9 @@ void require_rank_and_features(const Type& type, CallSite site) {
 
 Dense::Dense(const Scope& scope, int64_t features, int64_t units, const DenseOptions& options)
     : Module(scope) {
-  const auto require = [&](bool ok, const char* argument, const char* expected,
-                           const std::string& got) {
-    if (!ok) fail(title("dense", scope), argument, expected, got, scope.site());
-  };
-  require(features >= 1, "features", "at least 1", std::to_string(features));
-  require(units >= 1, "units", "at least 1", std::to_string(units));
-  require(is_float(options.dtype), "dtype", "a float dtype", name_of(options.dtype));
+  require_size("dense", scope, "features", features);
+  require_size("dense", scope, "units", units);
+  require_float("dense", scope, options.dtype);
   weight_ = scope.parameter(options.weight_name, options.weights({features, units}, options.dtype));
   if (options.use_bias)
     bias_ = scope.parameter(options.bias_name, options.bias({units}, options.dtype));
@@ -50,7 +37,7 @@ Dense::Dense(const Scope& scope, int64_t features, int64_t units, const DenseOpt
 
 Value Dense::operator()(Operand x, CallSite site) const {
   const CallSite line = site.known() ? site : x.site();
-  const std::string op = title("dense", scope());
+  const std::string op = layer_title("dense", scope());
   const Value input = require_value(x, op.c_str(), "x", line);
   input.graph().require_open(op, "x", input, line);
   const Type& type = input.type();
@@ -58,8 +45,9 @@ Value Dense::operator()(Operand x, CallSite site) const {
   const bool fits = type.dtype == weight_.dtype() && type.shape.rank() >= 2 &&
                     (type.shape.back() < 0 || type.shape.back() == features);
   if (!fits) {
-    fail(op, "x", std::string(name_of(weight_.dtype())) + "[..., " + std::to_string(features) + "]",
-         to_string(type), line);
+    refuse_argument(
+        op, "x", std::string(name_of(weight_.dtype())) + "[..., " + std::to_string(features) + "]",
+        to_string(type), line);
   }
   const LabelScope here = open_scope();
   const Value product = matmul(x, Operand(weight_, line), {}, line);
@@ -68,7 +56,8 @@ Value Dense::operator()(Operand x, CallSite site) const {
 
 Dropout::Dropout(const Scope& scope, double rate) : Module(scope), rate_(rate) {
   if (rate >= 0 && rate < 1) return;
-  fail(title("dropout", scope), "rate", "a number in [0, 1)", std::to_string(rate), scope.site());
+  refuse_argument(layer_title("dropout", scope), "rate", "a number in [0, 1)", std::to_string(rate),
+                  scope.site());
 }
 
 Value Dropout::operator()(Operand x, Mode mode, CallSite site) const {
@@ -77,13 +66,13 @@ Value Dropout::operator()(Operand x, Mode mode, CallSite site) const {
 }
 
 void Sequential::append(Layer layer) {
-  if (layer.empty()) refuse_empty_layer(title("sequential", scope()), size(), scope().site());
+  if (layer.empty()) refuse_empty_layer(layer_title("sequential", scope()), size(), scope().site());
   layers_.push_back(std::move(layer));
 }
 
 Value Sequential::operator()(Operand x, Mode mode, CallSite site) const {
   const CallSite line = site.known() ? site : x.site();
-  Value value = require_value(x, title("sequential", scope()).c_str(), "x", line);
+  Value value = require_value(x, layer_title("sequential", scope()).c_str(), "x", line);
   const LabelScope here = open_scope();
   for (const Layer& layer : layers_) value = layer(value, mode, line);
   return value;
@@ -95,7 +84,8 @@ Value dense(Operand x, int64_t units, const NamedDenseOptions& options, CallSite
   input.graph().require_open("dense", "x", input, line);
   const Type type = input.type();
   if (!is_float(type.dtype))
-    fail("dense", "x", "a float dtype (convert it with cast)", name_of(type.dtype), line);
+    refuse_argument("dense", "x", "a float dtype (convert it with cast)", name_of(type.dtype),
+                    line);
   require_rank_and_features(type, line);
   const Scope root(input.graph(), "", '/', line);
   std::string name = options.name;

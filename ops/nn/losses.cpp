@@ -6,50 +6,64 @@
 namespace keel {
 namespace {
 
-void require_shape(bool ok, const char* op, const char* argument, const Shape& expected,
-                   const Operand& got, CallSite site) {
-  if (ok) return;
-  throw Error({.op = op,
-               .argument = argument,
-               .expected = "shape " + to_string(expected),
-               .got = to_string(got.value().shape()),
-               .site = site});
-}
+Value mean_of(Value losses, CallSite line) { return mean(losses, {}, false, line); }
 
-bool fits(const Shape& a, const Shape& b) {
-  if (a.rank() != b.rank()) return false;
-  for (size_t i = 0; i < a.rank(); ++i) {
-    if (a[i] >= 0 && b[i] >= 0 && a[i] != b[i]) return false;
-  }
-  return true;
+CallSite line_of(const Operand& first, CallSite site) { return site.known() ? site : first.site(); }
+
+// prediction - target, of one shape.
+Value difference(const char* op, const Operand& prediction, const Operand& target, CallSite line) {
+  require_same_shape(op, prediction, "target", target, line);
+  return sub(prediction, target, line);
 }
 
 }  // namespace
 
 Value mean_squared_error(Operand prediction, Operand target, CallSite site) {
-  const CallSite line = site.known() ? site : prediction.site();
-  if (!prediction.is_literal() && !target.is_literal()) {
-    const Shape& expected = prediction.value().shape();
-    require_shape(fits(expected, target.value().shape()), "mean_squared_error", "target", expected,
-                  target, line);
-  }
-  return mean(square(sub(prediction, target, line), line), {}, false, line);
+  const CallSite line = line_of(prediction, site);
+  return mean_of(square(difference("mean_squared_error", prediction, target, line), line), line);
+}
+
+Value mean_absolute_error(Operand prediction, Operand target, CallSite site) {
+  const CallSite line = line_of(prediction, site);
+  return mean_of(abs(difference("mean_absolute_error", prediction, target, line), line), line);
+}
+
+Value huber_loss(Operand prediction, Operand target, double delta, CallSite site) {
+  const CallSite line = line_of(prediction, site);
+  return mean_of(huber(prediction, target, delta, line), line);
+}
+
+Value binary_cross_entropy(Operand logits, Operand targets, CallSite site) {
+  const CallSite line = line_of(logits, site);
+  return mean_of(sigmoid_cross_entropy(logits, targets, line), line);
+}
+
+Value hinge_loss(Operand scores, Operand labels, CallSite site) {
+  const CallSite line = line_of(scores, site);
+  return mean_of(hinge(scores, labels, line), line);
+}
+
+Value nll_loss(Operand log_probabilities, Operand ids, CallSite site) {
+  const CallSite line = line_of(log_probabilities, site);
+  return mean_of(negative_log_likelihood(log_probabilities, ids, line), line);
+}
+
+Value kl_divergence_loss(Operand log_probabilities, Operand targets, CallSite site) {
+  const CallSite line = line_of(log_probabilities, site);
+  return mean_of(kl_divergence(log_probabilities, targets, line), line);
 }
 
 Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options, CallSite site) {
-  const CallSite line = site.known() ? site : logits.site();
-  return mean(softmax_cross_entropy(logits, targets, options, line), {}, false, line);
+  const CallSite line = line_of(logits, site);
+  return mean_of(softmax_cross_entropy(logits, targets, options, line), line);
 }
 
 Value accuracy(Operand logits, Operand ids, CallSite site) {
-  const CallSite line = site.known() ? site : logits.site();
+  const CallSite line = line_of(logits, site);
   const Value best = argmax(logits, -1, false, line);
-  if (!ids.is_literal()) {
-    require_shape(fits(best.shape(), ids.value().shape()), "accuracy", "ids", best.shape(), ids,
-                  line);
-  }
+  require_same_shape("accuracy", best, "ids", ids, line);
   const Value hits = equal(best, cast(ids, i64, line), line);
-  return mean(cast(hits, f32, line), {}, false, line);
+  return mean_of(cast(hits, f32, line), line);
 }
 
 }  // namespace keel

@@ -1,9 +1,11 @@
-// Losses and metrics as scalars over a batch. Compositions of ops.
+// Losses and metrics as scalars over a batch: means of what ops/loss.h and ops/composed/losses.h
+// give for each element or row, where another reduction can be taken instead. Compositions of ops.
 #ifndef KEEL_OPS_NN_LOSSES_H
 #define KEEL_OPS_NN_LOSSES_H
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/operand.h"
+#include "keel/ops/composed/losses.h"
 #include "keel/ops/loss.h"
 
 namespace keel {
@@ -14,6 +16,16 @@ KEEL_API Value mean_squared_error(Operand prediction, Operand target, CallSite s
 // The mean of softmax_cross_entropy over the batch.
 KEEL_API Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options = {},
                              CallSite site = {});
+// The mean of |prediction - target| over all elements, likewise; its gradient is 0 where they are
+// equal.
+KEEL_API Value mean_absolute_error(Operand prediction, Operand target, CallSite site = {});
+// The means of huber, sigmoid_cross_entropy and hinge over all elements.
+KEEL_API Value huber_loss(Operand prediction, Operand target, double delta = 1, CallSite site = {});
+KEEL_API Value binary_cross_entropy(Operand logits, Operand targets, CallSite site = {});
+KEEL_API Value hinge_loss(Operand scores, Operand labels, CallSite site = {});
+// The means of negative_log_likelihood over the batch, and of kl_divergence over all rows.
+KEEL_API Value nll_loss(Operand log_probabilities, Operand ids, CallSite site = {});
+KEEL_API Value kl_divergence_loss(Operand log_probabilities, Operand targets, CallSite site = {});
 // How often the largest of logits [batch, classes] is at the class id [batch]: f32 scalar in [0,
 // 1]; the first of several largest counts.
 KEEL_API Value accuracy(Operand logits, Operand ids, CallSite site = {});

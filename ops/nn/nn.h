@@ -2,11 +2,13 @@
 #ifndef KEEL_OPS_NN_NN_H
 #define KEEL_OPS_NN_NN_H
 
+#include "keel/ops/nn/image_layers.h"
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/layers.h"
 #include "keel/ops/nn/losses.h"
 #include "keel/ops/nn/module.h"
 #include "keel/ops/nn/optimizers.h"
 #include "keel/ops/nn/schedules.h"
+#include "keel/ops/nn/sequence_layers.h"
 
 #endif  // KEEL_OPS_NN_NN_H

@@ -98,20 +98,43 @@ TEST_CASE("every attribute struct of the library is the program's") {
   CHECK(shared<RandomLikeAttributes>("uniform_like"));
   CHECK(shared<VarianceAttributes>("var"));
   CHECK(shared<TriangleAttributes>("tril"));
+  CHECK(shared<Conv2dAttributes>("conv2d"));
+  CHECK(shared<Conv2dGradientAttributes>("conv2d_input_gradient"));
+  CHECK(shared<MaxPool2dAttributes>("max_pool2d"));
+  CHECK(shared<AvgPool2dAttributes>("avg_pool2d"));
+  CHECK(shared<AvgPool2dGradientAttributes>("avg_pool2d_gradient"));
+  CHECK(shared<ResizeAttributes>("resize"));
   // The list above leaves none out.
-  const AttributesSchema* known[] = {
-      &attributes_schema<InputAttributes>(),  &attributes_schema<ConstantAttributes>(),
-      &attributes_schema<StateAttributes>(),  &attributes_schema<StepEndAttributes>(),
-      &attributes_schema<WhileAttributes>(),  &attributes_schema<DequeueAttributes>(),
-      &attributes_schema<CastAttributes>(),   &attributes_schema<MatmulAttributes>(),
-      &attributes_schema<ReduceAttributes>(), &attributes_schema<ArgmaxAttributes>(),
-      &attributes_schema<GatherAttributes>(), &attributes_schema<OneHotAttributes>(),
-      &attributes_schema<IotaAttributes>(),   &attributes_schema<ShapeAttributes>(),
-      &attributes_schema<AxesAttributes>(),   &attributes_schema<TransposeAttributes>(),
-      &attributes_schema<SliceAttributes>(),  &attributes_schema<PadAttributes>(),
-      &attributes_schema<ConcatAttributes>(), &attributes_schema<CrossEntropyOptions>(),
-      &attributes_schema<RandomAttributes>(), &attributes_schema<RandomLikeAttributes>(),
-      &attributes_schema<VarianceAttributes>(), &attributes_schema<TriangleAttributes>()};
+  const AttributesSchema* known[] = {&attributes_schema<InputAttributes>(),
+                                     &attributes_schema<ConstantAttributes>(),
+                                     &attributes_schema<StateAttributes>(),
+                                     &attributes_schema<StepEndAttributes>(),
+                                     &attributes_schema<WhileAttributes>(),
+                                     &attributes_schema<DequeueAttributes>(),
+                                     &attributes_schema<CastAttributes>(),
+                                     &attributes_schema<MatmulAttributes>(),
+                                     &attributes_schema<ReduceAttributes>(),
+                                     &attributes_schema<ArgmaxAttributes>(),
+                                     &attributes_schema<GatherAttributes>(),
+                                     &attributes_schema<OneHotAttributes>(),
+                                     &attributes_schema<IotaAttributes>(),
+                                     &attributes_schema<ShapeAttributes>(),
+                                     &attributes_schema<AxesAttributes>(),
+                                     &attributes_schema<TransposeAttributes>(),
+                                     &attributes_schema<SliceAttributes>(),
+                                     &attributes_schema<PadAttributes>(),
+                                     &attributes_schema<ConcatAttributes>(),
+                                     &attributes_schema<CrossEntropyOptions>(),
+                                     &attributes_schema<RandomAttributes>(),
+                                     &attributes_schema<RandomLikeAttributes>(),
+                                     &attributes_schema<VarianceAttributes>(),
+                                     &attributes_schema<TriangleAttributes>(),
+                                     &attributes_schema<Conv2dAttributes>(),
+                                     &attributes_schema<Conv2dGradientAttributes>(),
+                                     &attributes_schema<MaxPool2dAttributes>(),
+                                     &attributes_schema<AvgPool2dAttributes>(),
+                                     &attributes_schema<AvgPool2dGradientAttributes>(),
+                                     &attributes_schema<ResizeAttributes>()};
   for (const OpDef* op : builtin_ops().all()) {
     if (op->attributes == nullptr) continue;
     int found = 0;

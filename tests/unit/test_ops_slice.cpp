@@ -111,6 +111,33 @@ TEST_CASE("pad surrounds with a value") {
   CHECK(contains(error_of([&] { pad(x, {1}, {0}); }), "at most 2 numbers"));
 }
 
+TEST_CASE("pad_interior also puts elements between neighbours") {
+  for (const char* where : {"ref:0", "cpu:0", "npu:0"}) {
+    CAPTURE(std::string(where));
+    Graph g;
+    const Value x = g.input("x", f32, {2, 2});
+    const Value y = pad_interior(x, {1, 0}, {0, 2}, {1, 2}, -1);
+    const Value z = pad_interior(x, {0, 0}, {0, 0}, {0, 1}, 7);
+    const Value weights = g.constant(counting({4, 6}));
+    const Value dx = gradients(sum(y * weights), {x})[0];
+    Session session(g, device(where));
+    const auto got = session.run({y, z, dx}, {{x, counting({2, 2})}});
+    CHECK(elements(got[0]) == Doubles{-1, -1, -1, -1, -1, -1, 0, -1, -1, 1, -1, -1,
+                                      -1, -1, -1, -1, -1, -1, 2, -1, -1, 3, -1, -1});
+    CHECK(elements(got[1]) == Doubles{0, 7, 1, 2, 7, 3});
+    CHECK(elements(got[2]) == Doubles{6, 9, 18, 21});
+  }
+  Graph g;
+  const Value x = g.constant(counting({3}));
+  CHECK(elements(slice(pad_interior(x, {2}, {1}, {3}), {2}, {-1}, {4})) == Doubles{0, 1, 2});
+  CHECK(elements(pad_interior(g.constant(counting({0})), {1}, {1}, {5})) == Doubles{0, 0});
+  CHECK(elements(pad_interior(x, {0}, {0}, {0})) == Doubles{0, 1, 2});
+  CHECK(contains(error_of([&] { pad_interior(x, {0}, {0}, {-1}); }), "interior"));
+  CHECK(contains(error_of([&] { pad_interior(x, {0}, {0}, {1, 1}); }), "at most 1 number"));
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  CHECK(contains(error_of([&] { pad_interior(x, {0}, {0}, {kHuge}); }), "64 bits"));
+}
+
 TEST_CASE("concat joins along an axis") {
   Graph g;
   const Value a = g.constant(counting({2, 1}));

@@ -7,7 +7,10 @@
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/core/base/checked.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/slice.h"
+#include "keel/ops/sort.h"
 
 namespace keel::npu {
 namespace {
@@ -51,11 +54,19 @@ NodeWork slice_work(const WorkRequest& r) {
   return {{}, {moves(r.preset, node, 0, row_bytes(node.type()), 0)}};
 }
 
-// pad and concat.
-NodeWork placing_work(const WorkRequest& r) {
+NodeWork concat_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
   const int64_t run_in = row_bytes(node.input(0).type());
   return {{}, {moves(r.preset, node, 0, run_in, row_bytes(node.type()))}};
+}
+
+NodeWork pad_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  // Elements with others between them are written one by one.
+  const auto& interior = node.as<PadAttributes>().interior;
+  const bool apart = !interior.empty() && interior.back() != 0;
+  const int64_t run_out = apart ? size_in_bytes(node.type().dtype) : row_bytes(node.type());
+  return {{}, {moves(r.preset, node, 0, row_bytes(node.input(0).type()), run_out)}};
 }
 
 NodeWork broadcast_work(const WorkRequest& r) {
@@ -98,6 +109,21 @@ NodeWork argmax_work(const WorkRequest& r) {
   return {{}, {row_work(r.preset, node, type, type.shape.num_elements() / results)}};
 }
 
+// Lines that are sorted by merging: pieces of 32 elements at once, then four pieces to one in each
+// of log4(n / 32) rounds.
+template <class Attributes>
+NodeWork ordering_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  const Type type = node.input(0).type();
+  const int64_t count = type.shape[static_cast<size_t>(node.as<Attributes>().axis)];
+  Split split = row_work(r.preset, node, type, count);
+  int64_t rounds = 0;
+  for (int64_t sorted = 32; sorted < count; sorted = checked_mul(sorted, 4)) ++rounds;
+  split.work.pass_bytes = checked_mul(split.work.pass_bytes, 1 + rounds);
+  split.work.instructions = checked_mul(split.work.instructions, 1 + rounds);
+  return {{}, {split}};
+}
+
 Support supports_shared(const AnchoredNode& anchored) {
   return anchored.is_fused() ? Support{false, "no kernel for it"} : Support{true, ""};
 }
@@ -128,12 +154,21 @@ KernelRow computing(std::string_view op, NodeWork (*work)(const WorkRequest&), i
 
 std::span<const KernelRow> shared_rows() {
   static const KernelRow rows[] = {
-      moving({"transpose"}, transpose_work, 2), moving({"slice"}, slice_work),
-      moving({"pad", "concat"}, placing_work),  moving({"broadcast_to"}, broadcast_work),
-      moving({"gather"}, gather_work),          computing("scatter_add", scatter_add_work, 2),
-      computing("one_hot", making_work, 2),     computing("iota", making_work, 2),
-      computing("argmax", argmax_work, 3),      computing("fold_key", making_work, 40),
-      computing("uniform", making_work, 40),    computing("bernoulli", making_work, 42),
+      moving({"transpose"}, transpose_work, 2),
+      moving({"slice"}, slice_work),
+      moving({"pad"}, pad_work),
+      moving({"concat"}, concat_work),
+      moving({"broadcast_to"}, broadcast_work),
+      moving({"gather"}, gather_work),
+      computing("scatter_add", scatter_add_work, 2),
+      computing("one_hot", making_work, 2),
+      computing("iota", making_work, 2),
+      computing("argmax", argmax_work, 3),  // Passes of one round of merging.
+      moving({"sort"}, ordering_work<SortAttributes>, 4),
+      moving({"top_k"}, ordering_work<TopKAttributes>, 4),
+      computing("fold_key", making_work, 40),
+      computing("uniform", making_work, 40),
+      computing("bernoulli", making_work, 42),
       computing("normal", making_work, 100),
   };
   return rows;

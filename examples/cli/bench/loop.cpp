@@ -42,7 +42,9 @@ class LoopBench {
                      keel::SessionOptions{.threads = flags.threads});
     feed_ = feed_training(data_.train, session_->spec({model_.image, model_.label}),
                           {.batch = flags.batch});
-    trainer_.emplace(*session_, update, keel::Values{model_.loss}, feed_.feeder);
+    trainer_.emplace(
+        *session_,
+        keel::SinkOptions{.update = update, .fetches = {model_.loss}, .source = feed_.feeder});
     for (const int64_t size : sizes) rows_.push_back({.size = size});
   }
 

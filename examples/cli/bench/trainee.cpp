@@ -15,7 +15,9 @@ Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : wor
                    keel::SessionOptions{.precision = work.precision, .threads = work.threads});
   feed_ =
       feed_training(images, session_->spec({model_.image, model_.label}), {.batch = work.batch});
-  trainer_.emplace(*session_, update, keel::Values{model_.loss}, feed_.feeder);
+  trainer_.emplace(
+      *session_,
+      keel::SinkOptions{.update = update, .fetches = {model_.loss}, .source = feed_.feeder});
 }
 
 double Trainee::train(double seconds, int64_t loop_size) {

@@ -32,8 +32,8 @@ void require_npu(const CommandLine& line, const TrainFlags& flags, const std::st
 // and only the learning rate may differ from it.
 void read_identity(const CommandLine& line, TrainFlags& flags) {
   std::string model = line.text("model").value_or("softmax");
-  keel_examples::find_model(model);
-  flags.optimizer = line.choice("optimizer", kOptimizers).value_or(flags.optimizer);
+  const std::string usual = keel_examples::find_model(model).optimizer;
+  flags.optimizer = line.choice("optimizer", kOptimizers).value_or(usual);
   flags.batch = line.integer("batch", 1, kMost).value_or(flags.batch);
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
@@ -139,8 +139,8 @@ void declare_train_flags(CommandLine& line) {
   line.add("batch", "N", "images a step (100)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");
-  line.add("lr", "RATE", "learning rate (softmax 0.5, mlp 0.1; adam and adamw 0.001)");
-  line.add("optimizer", "sgd|momentum|adam|adamw", "momentum is 0.9 (sgd)");
+  line.add("lr", "RATE", "learning rate (adam and adamw 0.001; sgd and momentum by model: softmax 0.5, mlp 0.1 ...)");
+  line.add("optimizer", "sgd|momentum|adam|adamw", "momentum is 0.9 (softmax and mlp sgd, other models adam)");
   line.add(
       "loop-size", "N|auto|TIMEms",
       "steps in one launch, found by trying, or as many as take TIME (NPU_LOOP_SIZE, else 100)");

@@ -1,0 +1,45 @@
+#include "keel/ops/composed/convolutions.h"
+
+#include <utility>
+
+#include "keel/core/base/error.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/window_rules.h"
+
+namespace keel {
+
+Value conv_transpose2d(Operand x, Operand weights, Conv2dAttributes options,
+                       const std::vector<int64_t>& size, CallSite site) {
+  return conv2d_input_gradient(x, weights, std::move(options), size, site);
+}
+
+Value conv1d(Operand x, Operand weights, Conv1dOptions options, CallSite site) {
+  const CallSite line = site.known() ? site : x.site();
+  const auto fail = [line](const char* argument, const char* expected, const std::string& got) {
+    throw Error(
+        {.op = "conv1d", .argument = argument, .expected = expected, .got = got, .site = line});
+  };
+  const bool first = options.layout == "NCW";
+  if (!first && options.layout != "NWC") fail("layout", "NWC or NCW", '"' + options.layout + '"');
+  const Value sequences = require_value(x, "conv1d", "x", line);
+  const Value kernels = require_value(weights, "conv1d", "weights", line);
+  if (sequences.shape().rank() != 3) fail("x", "rank 3", to_string(sequences.type()));
+  if (kernels.shape().rank() != 3) fail("weights", "rank 3", to_string(kernels.type()));
+  const bool padded = options.padding == "explicit";
+  if (padded && options.pads.size() != 2)
+    fail("pads", "2 numbers (in front, behind)", std::to_string(options.pads.size()));
+  Conv2dAttributes a{.stride = {1, options.stride},
+                     .padding = options.padding,
+                     .pads = std::move(options.pads),
+                     .dilation = {1, options.dilation},
+                     .groups = options.groups,
+                     .layout = first ? kChannelsFirst : kChannelsLast,
+                     .wide = options.wide};
+  if (padded) a.pads.insert(a.pads.begin(), {0, 0});
+  const int64_t row = first ? 2 : 1;
+  const Value y = conv2d(expand_dims(sequences, {row}, line),
+                         expand_dims(kernels, {first ? 2 : 0}, line), std::move(a), line);
+  return squeeze(y, {row}, line);
+}
+
+}  // namespace keel

@@ -1,0 +1,304 @@
+#include "keel/ops/composed/einsum.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <vector>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
+#include "keel/graph/ir/operand.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/matmul.h"
+#include "keel/ops/reduce.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/slice.h"
+
+namespace keel {
+namespace {
+
+[[noreturn]] void fail(const std::string& argument, const std::string& expected,
+                       const std::string& got, CallSite site, const std::string& fix = "") {
+  throw Error({.op = "einsum",
+               .argument = argument,
+               .expected = expected,
+               .got = got,
+               .fix = fix,
+               .site = site});
+}
+
+bool has(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
+
+struct Equation {
+  std::vector<std::string> operands;
+  std::string result;
+};
+
+void require_letters(const std::string& letters, const std::string& equation, CallSite site) {
+  for (const char c : letters) {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) continue;
+    fail("equation", "letters, commas and at most one \"->\"",
+         "\"" + std::string(1, c) + "\" in \"" + equation + "\"", site,
+         c == '.' ? "name every axis by a letter of its own" : "");
+  }
+}
+
+Equation parse(const std::string& equation, CallSite site) {
+  std::string text;
+  for (const char c : equation) {
+    if (c != ' ') text += c;
+  }
+  const size_t arrow = text.find("->");
+  const std::string left = text.substr(0, arrow);
+  Equation parsed{{""}, ""};
+  for (const char c : left) {
+    if (c == ',')
+      parsed.operands.emplace_back();
+    else
+      parsed.operands.back() += c;
+  }
+  std::map<char, int> count;
+  for (const std::string& letters : parsed.operands) {
+    require_letters(letters, equation, site);
+    for (const char c : letters) ++count[c];
+  }
+  if (arrow == std::string::npos) {
+    for (const auto& [letter, times] : count) {
+      if (times == 1) parsed.result += letter;
+    }
+    return parsed;
+  }
+  parsed.result = text.substr(arrow + 2);
+  require_letters(parsed.result, equation, site);
+  for (const char c : parsed.result) {
+    if (count[c] == 0) {
+      fail("equation", "a result of letters that operands have",
+           "\"" + std::string(1, c) + "\" behind \"->\" in \"" + equation + "\"", site);
+    }
+    if (std::count(parsed.result.begin(), parsed.result.end(), c) > 1) {
+      fail("equation", "each letter of the result once",
+           "\"" + std::string(1, c) + "\" twice behind \"->\" in \"" + equation + "\"", site);
+    }
+  }
+  return parsed;
+}
+
+// A value whose axes have letters, each once.
+struct Term {
+  Value value;
+  std::string letters;
+
+  int64_t dim(char letter) const { return value.shape()[letters.find(letter)]; }
+};
+
+// The steps of one call.
+class Einsum {
+ public:
+  Einsum(Equation equation, CallSite site) : equation_(std::move(equation)), site_(site) {}
+
+  Value run(const Values& operands) {
+    std::vector<Term> terms;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      terms.push_back(diagonals({operands[i], equation_.operands[i]}, i));
+    }
+    require_sizes(terms);
+    Term total = terms[0];
+    for (size_t i = 1; i < terms.size(); ++i) {
+      std::string later = equation_.result;
+      for (size_t k = i + 1; k < terms.size(); ++k) later += terms[k].letters;
+      total = combined(total, terms[i], later);
+    }
+    return ordered(without(total, equation_.result), equation_.result).value;
+  }
+
+ private:
+  // Letters that an operand has twice: the axes as one, then each size + 1st element of it.
+  Term diagonals(Term term, size_t operand) const {
+    for (;;) {
+      size_t second = 0, first = 0;
+      for (size_t i = 0; i < term.letters.size() && second == 0; ++i) {
+        first = term.letters.find(term.letters[i]);
+        second = first == i ? 0 : i;
+      }
+      if (second == 0) return term;
+      const char letter = term.letters[first];
+      const int64_t size = term.value.shape()[first];
+      if (size < 0 || term.value.shape()[second] != size) {
+        fail("operand " + std::to_string(operand),
+             "axes of one known size for the letter \"" + std::string(1, letter) + "\"",
+             to_string(term.value.shape()), site_);
+      }
+      std::string rest;
+      for (size_t i = 0; i < term.letters.size(); ++i) {
+        if (i != first && i != second) rest += term.letters[i];
+      }
+      std::vector<int64_t> perm;
+      Shape flat;
+      for (size_t i = 0; i < term.letters.size(); ++i) {
+        if (i == first || i == second) continue;
+        perm.push_back(static_cast<int64_t>(i));
+        flat.push_back(term.value.shape()[i]);
+      }
+      perm.push_back(static_cast<int64_t>(first));
+      perm.push_back(static_cast<int64_t>(second));
+      flat.push_back(checked_mul(size, size, "einsum"));
+      std::vector<int64_t> begin(flat.rank(), 0), end(flat.rank(), kToEnd), strides(flat.rank(), 1);
+      strides.back() = size + 1;
+      const Value together = reshape(transpose(term.value, perm, site_), flat, site_);
+      term = {slice(together, begin, end, strides, site_), rest + letter};
+    }
+  }
+
+  void require_sizes(const std::vector<Term>& terms) const {
+    std::map<char, int64_t> sizes;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      for (const char letter : terms[i].letters) {
+        const int64_t dim = terms[i].dim(letter);
+        const auto [it, added] = sizes.emplace(letter, dim);
+        if (added || dim < 0) continue;
+        if (it->second >= 0 && it->second != dim) {
+          fail("operand " + std::to_string(i),
+               "size " + std::to_string(it->second) + " of the axis \"" + std::string(1, letter) +
+                   "\", as in an operand before",
+               to_string(terms[i].value.shape()), site_);
+        }
+        it->second = dim;
+      }
+    }
+  }
+
+  // Summed over what is not kept.
+  Term without(const Term& term, const std::string& kept) const {
+    std::vector<int64_t> axes;
+    std::string rest;
+    for (size_t i = 0; i < term.letters.size(); ++i) {
+      if (has(kept, term.letters[i]))
+        rest += term.letters[i];
+      else
+        axes.push_back(static_cast<int64_t>(i));
+    }
+    if (axes.empty()) return term;
+    return {sum(term.value, axes, false, site_), rest};
+  }
+
+  // With the axes in this order; letters that the term lacks are left out.
+  Term ordered(const Term& term, const std::string& order) const {
+    std::vector<int64_t> perm;
+    std::string letters;
+    for (const char c : order) {
+      if (!has(term.letters, c)) continue;
+      perm.push_back(static_cast<int64_t>(term.letters.find(c)));
+      letters += c;
+    }
+    if (letters == term.letters) return term;
+    return {transpose(term.value, perm, site_), letters};
+  }
+
+  Term combined(const Term& left, const Term& right, const std::string& later) const {
+    const Term a = without(left, right.letters + later);
+    const Term b = without(right, left.letters + later);
+    std::string batch, rows, summed, columns;
+    for (const char c : a.letters) {
+      if (!has(b.letters, c))
+        rows += c;
+      else if (has(later, c))
+        batch += c;
+      else
+        summed += c;
+    }
+    for (const char c : b.letters) {
+      if (!has(a.letters, c)) columns += c;
+    }
+    if (summed.empty()) return multiplied(a, b, batch, rows, columns);
+    const Value product =
+        matmul(matrices(a, batch, rows, summed), matrices(b, batch, summed, columns), {}, site_);
+    return {reshape_result(product, a, b, batch, rows, columns), batch + rows + columns};
+  }
+
+  // Nothing is summed over: element by element, as accurate as a single product is.
+  Term multiplied(const Term& a, const Term& b, const std::string& batch, const std::string& rows,
+                  const std::string& columns) const {
+    const std::string all = batch + rows + columns;
+    return {mul(spread(a, all), spread(b, all), site_), all};
+  }
+  Value spread(const Term& term, const std::string& all) const {
+    std::vector<int64_t> missing;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!has(term.letters, all[i])) missing.push_back(static_cast<int64_t>(i));
+    }
+    const Value value = ordered(term, all).value;
+    return missing.empty() ? value : expand_dims(value, missing, site_);
+  }
+
+  // [batch..., first, second], where each of the last two stands for all axes of its letters.
+  Value matrices(const Term& term, const std::string& batch, const std::string& first,
+                 const std::string& second) const {
+    const Term lined = ordered(term, batch + first + second);
+    if (first.size() == 1 && second.size() == 1) return lined.value;
+    Shape shape;
+    for (const char c : batch) shape.push_back(term.dim(c));
+    shape.push_back(merged(term, first));
+    shape.push_back(merged(term, second));
+    require_one_unknown(shape, term);
+    return reshape(lined.value, shape, site_);
+  }
+  int64_t merged(const Term& term, const std::string& letters) const {
+    int64_t size = 1;
+    for (const char c : letters) {
+      const int64_t dim = term.dim(c);
+      size = size < 0 || dim < 0 ? kUnknownDim : checked_mul(size, dim, "einsum");
+    }
+    return size;
+  }
+
+  Value reshape_result(const Value& product, const Term& a, const Term& b, const std::string& batch,
+                       const std::string& rows, const std::string& columns) const {
+    if (rows.size() == 1 && columns.size() == 1) return product;
+    Shape shape;
+    for (const char c : batch) shape.push_back(a.dim(c) < 0 ? b.dim(c) : a.dim(c));
+    for (const char c : rows) shape.push_back(a.dim(c));
+    for (const char c : columns) shape.push_back(b.dim(c));
+    require_one_unknown(shape, {product, batch + rows + columns});
+    return reshape(product, shape, site_);
+  }
+  void require_one_unknown(const Shape& shape, const Term& term) const {
+    int64_t unknown = 0;
+    for (const int64_t dim : shape) unknown += dim < 0 ? 1 : 0;
+    if (unknown <= 1) return;
+    fail("operands", "at most one unknown dimension where axes are merged for a product",
+         "\"" + term.letters + "\" of shape " + to_string(shape), site_,
+         "give the inputs known dimensions");
+  }
+
+  Equation equation_;
+  CallSite site_;
+};
+
+}  // namespace
+
+Value einsum(const std::string& equation, const Values& operands, CallSite site) {
+  Equation parsed = parse(equation, site);
+  if (parsed.operands.size() != operands.size()) {
+    fail("operands",
+         std::to_string(parsed.operands.size()) + " values, as many as \"" + equation + "\" has",
+         std::to_string(operands.size()), site);
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::string argument = "operand " + std::to_string(i);
+    const Value value = require_value(Operand(operands[i], site), "einsum", argument.c_str(), site);
+    const size_t axes = parsed.operands[i].size();
+    if (value.shape().rank() != axes) {
+      fail(argument, std::to_string(axes) + " axes, for \"" + parsed.operands[i] + "\"",
+           to_string(value.shape()), site);
+    }
+    if (value.dtype() != operands[0].dtype() || !is_number(value.dtype())) {
+      fail(argument, "one number dtype for all operands", name_of(value.dtype()), site,
+           "convert with cast(x, dtype)");
+    }
+  }
+  return Einsum(std::move(parsed), site).run(operands);
+}
+
+}  // namespace keel

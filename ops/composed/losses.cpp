@@ -1,0 +1,124 @@
+#include "keel/ops/composed/losses.h"
+
+#include <cmath>
+#include <string>
+
+#include "keel/core/base/error.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/reduce.h"
+
+namespace keel {
+namespace {
+
+CallSite line_of(const Operand& first, CallSite site) { return site.known() ? site : first.site(); }
+
+void require_float(const char* op, const char* argument, const Value& value, CallSite site) {
+  if (is_float(value.dtype())) return;
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = "a float dtype",
+               .got = name_of(value.dtype()),
+               .fix = "convert it with cast(x, dtype)",
+               .site = site});
+}
+
+}  // namespace
+
+void require_same_shape(const char* op, const Operand& expected, const char* argument,
+                        const Operand& got, CallSite site) {
+  if (expected.is_literal() || got.is_literal()) return;
+  const Shape a = expected.value().shape(), b = got.value().shape();
+  bool fits = a.rank() == b.rank();
+  for (size_t i = 0; fits && i < a.rank(); ++i) fits = a[i] < 0 || b[i] < 0 || a[i] == b[i];
+  if (fits) return;
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = "shape " + to_string(a),
+               .got = to_string(b),
+               .fix = "a loss does not broadcast: reshape one side",
+               .site = site});
+}
+
+Value huber(Operand prediction, Operand target, double delta, CallSite site) {
+  const CallSite line = line_of(prediction, site);
+  require_same_shape("huber", prediction, "target", target, line);
+  if (!(delta > 0 && std::isfinite(delta))) {
+    throw Error({.op = "huber",
+                 .argument = "delta",
+                 .expected = "a finite number > 0",
+                 .got = std::to_string(delta),
+                 .site = line});
+  }
+  const Value distance = abs(sub(prediction, target, line), line);
+  require_float("huber", "prediction", distance, line);
+  // With m = min(|d|, delta) both branches are m * (|d| - m / 2), and so is the slope between them.
+  const Value inner = minimum(distance, delta, line);
+  return mul(inner, sub(distance, mul(inner, 0.5, line), line), line);
+}
+
+Value sigmoid_cross_entropy(Operand logits, Operand targets, CallSite site) {
+  const char* op = "sigmoid_cross_entropy";
+  const CallSite line = line_of(logits, site);
+  require_same_shape(op, logits, "targets", targets, line);
+  const Value x = require_value(logits, op, "logits", line);
+  require_float(op, "logits", x, line);
+  // Neither term is negative for targets in [0, 1], so that nothing cancels: the usual
+  // softplus(x) - x * target loses all digits where the loss is small.
+  const Value t =
+      targets.is_literal() ? to_value(targets.at(line), x.graph(), x.dtype(), op) : targets.value();
+  const Value one = mul(t, softplus(neg(x, line), line), line);
+  const Value zero = mul(sub(1, t, line), softplus(x, line), line);
+  return add(one, zero, line);
+}
+
+Value hinge(Operand scores, Operand labels, CallSite site) {
+  const CallSite line = line_of(scores, site);
+  require_same_shape("hinge", scores, "labels", labels, line);
+  const Value x = require_value(scores, "hinge", "scores", line);
+  require_float("hinge", "scores", x, line);
+  return relu(sub(1, mul(x, labels, line), line), line);
+}
+
+Value negative_log_likelihood(Operand log_probabilities, Operand ids, CallSite site) {
+  const char* op = "negative_log_likelihood";
+  const CallSite line = line_of(log_probabilities, site);
+  const Value x = require_value(log_probabilities, op, "log_probabilities", line);
+  const Value of_rows = require_value(ids, op, "ids", line);
+  require_float(op, "log_probabilities", x, line);
+  const auto fail = [&](const char* argument, const std::string& expected, const Value& got) {
+    throw Error({.op = op,
+                 .argument = argument,
+                 .expected = expected,
+                 .got = to_string(got.type()),
+                 .site = line});
+  };
+  if (x.shape().rank() != 2 || x.shape()[1] < 1) {
+    fail("log_probabilities", "shape [batch, classes] with a known number of classes", x);
+  }
+  const Shape& batch = of_rows.shape();
+  const bool fits =
+      batch.rank() == 1 && (batch[0] < 0 || x.shape()[0] < 0 || batch[0] == x.shape()[0]);
+  if (!is_integer(of_rows.dtype()) || !fits) {
+    fail("ids", "class ids of an integer dtype and shape " + to_string(Shape{x.shape()[0]}),
+         of_rows);
+  }
+  // Chosen, not multiplied: 0 times a probability of 0, whose logarithm is infinite, would be NaN.
+  const Value is_class = one_hot(of_rows, x.shape()[1], boolean, line);
+  return neg(sum(select(is_class, x, 0, line), {-1}, false, line), line);
+}
+
+Value kl_divergence(Operand log_probabilities, Operand targets, CallSite site) {
+  const char* op = "kl_divergence";
+  const CallSite line = line_of(log_probabilities, site);
+  const Value q = require_value(log_probabilities, op, "log_probabilities", line);
+  const Value p = require_value(targets, op, "targets", line);
+  require_same_shape(op, q, "targets", p, line);
+  require_float(op, "log_probabilities", q, line);
+  const Value none = equal(p, 0, line);
+  const Value log_p = log(select(none, 1, p, line), line);
+  const Value cost = select(none, 0, mul(p, sub(log_p, q, line), line), line);
+  return sum(cost, {-1}, false, line);
+}
+
+}  // namespace keel

@@ -1,0 +1,32 @@
+// How layers refuse what they are given: errors that name the layer with its path. Internal to
+// ops/nn.
+#ifndef KEEL_OPS_NN_LAYER_ERRORS_H
+#define KEEL_OPS_NN_LAYER_ERRORS_H
+
+#include <string>
+
+#include "keel/graph/ir/operand.h"
+#include "keel/ops/nn/module.h"
+
+namespace keel {
+
+// "dense encoder.0.query".
+std::string layer_title(const char* layer, const Scope& scope);
+
+[[noreturn]] void refuse_argument(const std::string& layer, const std::string& argument,
+                                  const std::string& expected, const std::string& got,
+                                  CallSite site);
+
+// Throws Error unless the size is at least 1.
+void require_size(const char* layer, const Scope& scope, const char* argument, int64_t size);
+// Throws Error unless it is a float.
+void require_float(const char* layer, const Scope& scope, DType dtype);
+
+// x as a Value of that dtype and rank, whose axis (from the front, or from the end where negative)
+// has that size or is not known. Throws Error naming the layer.
+Value require_input(const std::string& layer, const Operand& x, DType dtype, size_t rank,
+                    int64_t axis, int64_t size, CallSite site);
+
+}  // namespace keel
+
+#endif  // KEEL_OPS_NN_LAYER_ERRORS_H

@@ -1,0 +1,147 @@
+#include "keel/ops/nn/sequence_layers.h"
+
+#include "keel/ops/composed/rearrange.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/nn/layer_errors.h"
+#include "keel/ops/normalization.h"
+#include "keel/ops/shape.h"
+
+namespace keel {
+namespace {
+
+CallSite line_of(const Operand& x, CallSite site) { return site.known() ? site : x.site(); }
+
+// [batch, time, ...] to [time, batch, ...] and back.
+Value time_first(Value x, CallSite line) { return transpose(Operand(x, line), {1, 0, 2}, line); }
+
+}  // namespace
+
+LayerNorm::LayerNorm(const Scope& scope, int64_t features, double epsilon)
+    : Module(scope), epsilon_(epsilon) {
+  require_size("layer norm", scope, "features", features);
+  weight_ = scope.parameter("weight", ones({features}));
+  bias_ = scope.parameter("bias", zeros({features}));
+}
+
+Value LayerNorm::operator()(Operand x, CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const std::string title = layer_title("layer norm", scope());
+  const size_t rank = require_value(x, title.c_str(), "x", line).shape().rank();
+  if (rank == 0)
+    refuse_argument(title, "x", "shape [..., features]", to_string(x.value().type()), line);
+  const Value input = require_input(title, x, f32, rank, -1, weight_.shape()[0], line);
+  const LabelScope here = open_scope();
+  return layer_norm(Operand(input, line), Operand(weight_, line), Operand(bias_, line),
+                    {.epsilon = epsilon_}, line);
+}
+
+Embedding::Embedding(const Scope& scope, int64_t rows, int64_t features) : Module(scope) {
+  require_size("embedding", scope, "rows", rows);
+  require_size("embedding", scope, "features", features);
+  weight_ = scope.parameter("weight", normal({rows, features}, 0, 1));
+}
+
+Value Embedding::operator()(Operand ids, CallSite site) const {
+  const CallSite line = line_of(ids, site);
+  const LabelScope here = open_scope();
+  return embedding(Operand(weight_, line), ids, line);
+}
+
+MultiHeadAttention::MultiHeadAttention(const Scope& scope, int64_t width, int64_t heads)
+    : Module(scope),
+      heads_(heads),
+      query_(scope / "query", width, width),
+      key_(scope / "key", width, width),
+      value_(scope / "value", width, width),
+      out_(scope / "out", width, width) {
+  require_size("attention", scope, "heads", heads);
+  if (width % heads == 0) return;
+  refuse_argument(layer_title("attention", scope), "heads",
+                  "a number that divides the width " + std::to_string(width), std::to_string(heads),
+                  scope.site());
+}
+
+// [batch, time, width] to [batch, heads, time, width / heads].
+Value MultiHeadAttention::split(Value x, CallSite site) const {
+  const Shape& shape = x.shape();
+  const Value cut = reshape(Operand(x, site), {-1, shape[1], heads_, shape[2] / heads_}, site);
+  return transpose(Operand(cut, site), {0, 2, 1, 3}, site);
+}
+
+Value MultiHeadAttention::operator()(Operand x, const AttentionOptions& options,
+                                     CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const std::string title = layer_title("attention", scope());
+  const int64_t width = query_.weight().shape()[0];
+  const Value input = require_input(title, x, f32, 3, -1, width, line);
+  const int64_t time = input.shape()[1];
+  if (time < 0) refuse_argument(title, "x", "a known time (axis 1)", to_string(input.type()), line);
+  const LabelScope here = open_scope();
+  const Operand read(input, line);
+  const Value seen = attention(Operand(split(query_(read, line), line), line),
+                               Operand(split(key_(read, line), line), line),
+                               Operand(split(value_(read, line), line), line), options, line);
+  const Value together = transpose(Operand(seen, line), {0, 2, 1, 3}, line);
+  return out_(Operand(reshape(Operand(together, line), {-1, time, width}, line), line), line);
+}
+
+TransformerBlock::TransformerBlock(const Scope& scope, int64_t width, int64_t heads,
+                                   const TransformerBlockOptions& options)
+    : Module(scope),
+      norm1_(scope / "norm1", width),
+      norm2_(scope / "norm2", width),
+      attention_(scope / "attention", width, heads),
+      hidden_(scope / "hidden", width, options.hidden == 0 ? 4 * width : options.hidden),
+      out_(scope / "out", options.hidden == 0 ? 4 * width : options.hidden, width),
+      dropout_(scope / "dropout", options.dropout) {}
+
+Value TransformerBlock::operator()(Operand x, Mode mode, const AttentionOptions& options,
+                                   CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const Value input = require_value(x, "transformer block", "x", line);
+  const LabelScope here = open_scope();
+  const auto drop = [&](Value v) { return dropout_(Operand(v, line), mode, line); };
+  const Value seen = attention_(Operand(norm1_(Operand(input, line), line), line), options, line);
+  const Value middle = add(Operand(input, line), Operand(drop(seen), line), line);
+  const Value wide = hidden_(Operand(norm2_(Operand(middle, line), line), line), line);
+  const Value back = out_(Operand(gelu(Operand(wide, line), line), line), line);
+  return add(Operand(middle, line), Operand(drop(back), line), line);
+}
+
+Lstm::Lstm(const Scope& scope, int64_t features, int64_t units)
+    : Module(scope), features_(features) {
+  require_size("lstm", scope, "features", features);
+  require_size("lstm", scope, "units", units);
+  weights_.input = scope.parameter("weight_ih", glorot_uniform({features, 4 * units}));
+  weights_.hidden = scope.parameter("weight_hh", glorot_uniform({units, 4 * units}));
+  weights_.bias = scope.parameter("bias", zeros({4 * units}));
+}
+
+LstmSequence Lstm::operator()(Operand x, RecurrentOptions options, CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const Value input = require_input(layer_title("lstm", scope()), x, f32, 3, -1, features_, line);
+  const LabelScope here = open_scope();
+  LstmSequence result = lstm(Operand(time_first(input, line), line), weights_, {}, options, line);
+  result.outputs = time_first(result.outputs, line);
+  return result;
+}
+
+Gru::Gru(const Scope& scope, int64_t features, int64_t units) : Module(scope), features_(features) {
+  require_size("gru", scope, "features", features);
+  require_size("gru", scope, "units", units);
+  weights_.input = scope.parameter("weight_ih", glorot_uniform({features, 3 * units}));
+  weights_.hidden = scope.parameter("weight_hh", glorot_uniform({units, 3 * units}));
+  weights_.input_bias = scope.parameter("bias_ih", zeros({3 * units}));
+  weights_.hidden_bias = scope.parameter("bias_hh", zeros({3 * units}));
+}
+
+GruSequence Gru::operator()(Operand x, RecurrentOptions options, CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const Value input = require_input(layer_title("gru", scope()), x, f32, 3, -1, features_, line);
+  const LabelScope here = open_scope();
+  GruSequence result = gru(Operand(time_first(input, line), line), weights_, {}, options, line);
+  result.outputs = time_first(result.outputs, line);
+  return result;
+}
+
+}  // namespace keel

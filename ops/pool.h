@@ -1,0 +1,90 @@
+// Pooling of images: the largest element or the mean of each window, and their gradients as ops of
+// their own. Images are [batch, height, width, channels] ("NHWC") or [batch, channels, height,
+// width] ("NCHW"); each channel is pooled by itself.
+//
+// Each function adds one node (global pooling a reduction) to the innermost graph among its
+// operands; dimensions that are not known (-1) pass through. Errors and printed graphs name `site`,
+// or where that is not given the line that made the first operand.
+#ifndef KEEL_OPS_POOL_H
+#define KEEL_OPS_POOL_H
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "keel/core/base/export.h"
+#include "keel/graph/ir/attributes.h"
+#include "keel/graph/ir/operand.h"
+#include "keel/graph/ir/value.h"
+
+namespace keel {
+
+// Lists of two are height and width; one number stands for both.
+struct MaxPool2dAttributes {
+  std::vector<int64_t> window;
+  std::vector<int64_t> stride = {};  // the window's size where left out
+  std::string padding = "valid";     // as for conv2d: valid, same, explicit
+  std::vector<int64_t> pads = {};    // top, bottom, left, right, each smaller than the window
+  std::string layout = "NHWC";
+  static constexpr auto fields() {
+    return std::tuple(field("window", &MaxPool2dAttributes::window),
+                      field("stride", &MaxPool2dAttributes::stride),
+                      field("padding", &MaxPool2dAttributes::padding),
+                      field("pads", &MaxPool2dAttributes::pads),
+                      field("layout", &MaxPool2dAttributes::layout));
+  }
+};
+
+struct AvgPool2dAttributes {
+  std::vector<int64_t> window;
+  std::vector<int64_t> stride = {};
+  std::string padding = "valid";
+  std::vector<int64_t> pads = {};
+  std::string layout = "NHWC";
+  // Whether the mean of a window that reaches over the edge counts the padding, as zeros.
+  bool count_padding = false;
+  static constexpr auto fields() {
+    return std::tuple(field("window", &AvgPool2dAttributes::window),
+                      field("stride", &AvgPool2dAttributes::stride),
+                      field("padding", &AvgPool2dAttributes::padding),
+                      field("pads", &AvgPool2dAttributes::pads),
+                      field("layout", &AvgPool2dAttributes::layout),
+                      field("count_padding", &AvgPool2dAttributes::count_padding));
+  }
+};
+
+// Of the gradient: also the height and width of the images, which is the result's.
+struct AvgPool2dGradientAttributes : AvgPool2dAttributes {
+  std::vector<int64_t> size;
+  static constexpr auto fields() {
+    return std::tuple_cat(AvgPool2dAttributes::fields(),
+                          std::tuple(field("size", &AvgPool2dGradientAttributes::size)));
+  }
+};
+
+// The largest element of each window, padding left out; NaN where there is one. A number dtype.
+// Throws Error for operands of another rank, a window that does not fit and pads as large as it.
+KEEL_API Value max_pool2d(Operand x, MaxPool2dAttributes options, CallSite site = {});
+// The gradient of sum(max_pool2d(x) * dy) for x: each element of dy goes to the first of the
+// largest elements of its window, in row-major order. Floats only.
+KEEL_API Value max_pool2d_gradient(Operand x, Operand dy, MaxPool2dAttributes options,
+                                   CallSite site = {});
+
+// The mean of each window, summed in at least f32 and rounded once. Floats only. Throws Error as
+// max_pool2d does.
+KEEL_API Value avg_pool2d(Operand x, AvgPool2dAttributes options, CallSite site = {});
+// The gradient of sum(avg_pool2d(x) * dy) for x, whose height and width are `size`.
+KEEL_API Value avg_pool2d_gradient(Operand dy, const std::vector<int64_t>& size,
+                                   AvgPool2dAttributes options, CallSite site = {});
+
+// The largest element or the mean of each channel of each image: [batch, channels], or with
+// `keepdims` an image of one element.
+KEEL_API Value global_max_pool2d(Operand x, const std::string& layout = "NHWC",
+                                 bool keepdims = false, CallSite site = {});
+KEEL_API Value global_avg_pool2d(Operand x, const std::string& layout = "NHWC",
+                                 bool keepdims = false, CallSite site = {});
+
+}  // namespace keel
+
+#endif  // KEEL_OPS_POOL_H

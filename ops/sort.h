@@ -1,0 +1,60 @@
+// sort and top_k: elements in order along an axis, with their indices. Number dtypes. The order is
+// stable in both directions: elements that are equal, 0 and -0 among them, stay in the order of
+// their indices. NaN counts as the largest, as in argmax: it comes last, and first where
+// descending.
+//
+// Each function adds one node to the graph of its operand. Errors and printed graphs name `site`,
+// or where that is not given the line that made the operand. Gradients flow to the values.
+#ifndef KEEL_OPS_SORT_H
+#define KEEL_OPS_SORT_H
+
+#include <cstdint>
+#include <tuple>
+
+#include "keel/core/base/export.h"
+#include "keel/graph/ir/attributes.h"
+#include "keel/graph/ir/operand.h"
+#include "keel/graph/ir/value.h"
+
+namespace keel {
+
+struct SortAttributes {
+  int64_t axis = 0;  // from the front
+  bool descending = false;
+  static constexpr auto fields() {
+    return std::tuple(field("axis", &SortAttributes::axis),
+                      field("descending", &SortAttributes::descending));
+  }
+};
+struct TopKAttributes {
+  int64_t k = 1;
+  int64_t axis = 0;  // from the front
+  static constexpr auto fields() {
+    return std::tuple(field("k", &TopKAttributes::k), field("axis", &TopKAttributes::axis));
+  }
+};
+
+struct Sorted {
+  Value values;   // of x's dtype
+  Value indices;  // i64: where each lay along the axis
+};
+
+// All elements along an axis, which may be negative (-1 is the last), from the smallest to the
+// largest, or the other way round.
+KEEL_API Sorted sort(Operand x, int64_t axis = -1, bool descending = false, CallSite site = {});
+// The k largest along an axis, the largest first: the beginning of what `sort` gives descending. k
+// is at least 0 and at most the axis.
+KEEL_API Sorted top_k(Operand x, int64_t k, int64_t axis = -1, CallSite site = {});
+
+// Which of two elements comes first, for the reference and for kernels: less than 0 where a does,
+// greater where b does, 0 where their indices decide.
+template <class T>
+constexpr int ascending_order(T a, T b) {
+  const bool a_is_nan = a != a, b_is_nan = b != b;
+  if (a_is_nan || b_is_nan) return (a_is_nan ? 1 : 0) - (b_is_nan ? 1 : 0);
+  return a < b ? -1 : b < a ? 1 : 0;
+}
+
+}  // namespace keel
+
+#endif  // KEEL_OPS_SORT_H
