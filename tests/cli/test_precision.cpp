@@ -152,10 +152,11 @@ TEST_CASE("graph: the decisions follow the compiled step") {
     for (const std::string& line : lines_of(result.out)) {
       heading = heading || line == "precision: mixed_bf16";
       if (!heading) continue;
-      if (contains(line, "  matmul: bf16 by products: low (f32 sums), ")) ++low;
+      if (contains(line, "matmul: bf16 by products: low (f32 sums), ")) ++low;
       if (contains(line, ": f32 by everything else: keep")) ++kept;
     }
     CHECK(heading);
+    CHECK(contains(result.out, "  hidden1/matmul: bf16 by products"));
     CHECK(low == 8);  // three layers forward; backward one less, the image has no gradient
     CHECK(kept > 8);
   }

