@@ -3,6 +3,7 @@
 #define KEEL_OPS_OPS_H
 
 #include "keel/ops/composed/convolutions.h"
+#include "keel/ops/composed/global_pooling.h"
 #include "keel/ops/composed/indexing.h"
 #include "keel/ops/conv.h"
 #include "keel/ops/elementwise.h"
