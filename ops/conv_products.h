@@ -186,22 +186,17 @@ inline Value phased_product_back(const Value& dy, const Value& weights, const Co
   const Pair count{phases(rows), phases(columns)};
   const int64_t channels = g.groups * g.in;
   const Shape part{g.batch, count[0], count[1], channels};
-  Values rows_apart;
+  std::vector<Values> parts(static_cast<size_t>(rows.stride));
   for (int64_t i = 0; i < rows.stride; ++i) {
-    Values columns_apart;
     for (int64_t j = 0; j < columns.stride; ++j) {
       // Where the stride is larger than the kernel, some elements have no part in any window.
       const bool reached = i < rows.taps && j < columns.taps;
-      columns_apart.push_back(
+      parts[static_cast<size_t>(i)].push_back(
           reached ? phase_back(dy, weights, g, {i, j}, count, back, site)
                   : broadcast_to(dy.graph().constant(Tensor(dtype, Shape{}), site), part, site));
     }
-    rows_apart.push_back(reshape(stack(columns_apart, 3, site),
-                                 {g.batch, count[0], count[1] * columns.stride, channels}, site));
   }
-  const Value padded =
-      reshape(stack(rows_apart, 2, site),
-              {g.batch, count[0] * rows.stride, count[1] * columns.stride, channels}, site);
+  const Value padded = interleaved(parts, image_axes(kChannelsLast), site);
   return slice(padded, {0, rows.low, columns.low},
                {g.batch, rows.low + rows.in, columns.low + columns.in}, {}, site);
 }

@@ -1,8 +1,9 @@
 // Pooling of images: the largest element or the mean of each window, and their gradients as ops of
 // their own. Images are [batch, height, width, channels] ("NHWC") or [batch, channels, height,
-// width] ("NCHW"); each channel is pooled by itself.
+// width] ("NCHW"); each channel is pooled by itself. Pooling of whole images
+// is in composed/global_pooling.h.
 //
-// Each function adds one node (global pooling a reduction) to the innermost graph among its
+// Each function adds one node to the innermost graph among its
 // operands; dimensions that are not known (-1) pass through. Errors and printed graphs name `site`,
 // or where that is not given the line that made the first operand.
 #ifndef KEEL_OPS_POOL_H
@@ -77,13 +78,6 @@ KEEL_API Value avg_pool2d(Operand x, AvgPool2dAttributes options, CallSite site 
 // The gradient of sum(avg_pool2d(x) * dy) for x, whose height and width are `size`.
 KEEL_API Value avg_pool2d_gradient(Operand dy, const std::vector<int64_t>& size,
                                    AvgPool2dAttributes options, CallSite site = {});
-
-// The largest element or the mean of each channel of each image: [batch, channels], or with
-// `keepdims` an image of one element.
-KEEL_API Value global_max_pool2d(Operand x, const std::string& layout = "NHWC",
-                                 bool keepdims = false, CallSite site = {});
-KEEL_API Value global_avg_pool2d(Operand x, const std::string& layout = "NHWC",
-                                 bool keepdims = false, CallSite site = {});
 
 }  // namespace keel
 

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
 #include "keel/ops/window_rules.h"
 
@@ -94,6 +95,21 @@ inline Value window_untap(const Value& y, const Windows& windows, const ImageAxe
     interior[axis] = w.out > 1 ? w.stride - 1 : 0;
   }
   return pad_interior(y, low, high, interior, 0, site);
+}
+
+// The image whose element (t * rows + i, u * columns + j) is element (t, u) of parts[i][j].
+// REQUIRES parts of one type.
+inline Value interleaved(const std::vector<Values>& parts, const ImageAxes& axes, CallSite site) {
+  const auto side_by_side = [&](const Values& values, size_t axis) {
+    const Shape& shape = values[0].shape();
+    const auto count = static_cast<int64_t>(values.size());
+    if (count == 1) return values[0];
+    return reshape(stack(values, static_cast<int64_t>(axis) + 1, site),
+                   shape.with_dim(axis, shape[axis] * count), site);
+  };
+  Values rows;
+  for (const Values& row : parts) rows.push_back(side_by_side(row, axes.spatial[1]));
+  return side_by_side(rows, axes.spatial[0]);
 }
 
 }  // namespace keel

@@ -10,7 +10,7 @@
 #include "keel/backends/common/task_list.h"
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/npu_library.h"
-#include "keel/backends/npu/presets/preset.h"
+#include "keel/backends/npu/options.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/ops/nn/initializers.h"

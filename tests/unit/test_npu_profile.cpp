@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "keel/backends/npu/options.h"
 #include "keel/backends/npu/npu_program.h"
 #include "keel/backends/npu/profile/csv.h"
 #include "keel/backends/npu/profile/profile.h"

@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/npu_program.h"
+#include "keel/backends/npu/options.h"
 #include "keel/backends/registry.h"
 #include "keel/graph/ir/sample.h"
 #include "keel/graph/runtime/session.h"

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/text.h"

@@ -1,0 +1,37 @@
+#include "keel/ops/composed/global_pooling.h"
+
+#include "keel/core/base/error.h"
+#include "keel/ops/reduce.h"
+#include "keel/ops/window_rules.h"
+
+namespace keel {
+namespace {
+
+Value global_pool(const char* op, const Operand& x, const std::string& layout, bool keepdims,
+                  CallSite site,
+                  Value (*reduce)(Operand, const std::vector<int64_t>&, bool, CallSite)) {
+  const CallSite line = site.known() ? site : x.site();
+  const Value images = require_value(x, op, "x", line);
+  const auto fail = [&](const char* argument, const char* expected, const std::string& got) {
+    throw Error({.op = op, .argument = argument, .expected = expected, .got = got, .site = line});
+  };
+  if (layout != kChannelsLast && layout != kChannelsFirst)
+    fail("layout", "NHWC or NCHW", '"' + layout + '"');
+  if (images.shape().rank() != 4) fail("x", "rank 4", to_string(images.type()));
+  const ImageAxes axes = image_axes(layout);
+  return reduce(images,
+                {static_cast<int64_t>(axes.spatial[0]), static_cast<int64_t>(axes.spatial[1])},
+                keepdims, line);
+}
+
+}  // namespace
+
+Value global_max_pool2d(Operand x, const std::string& layout, bool keepdims, CallSite site) {
+  return global_pool("global_max_pool2d", x, layout, keepdims, site, max);
+}
+
+Value global_avg_pool2d(Operand x, const std::string& layout, bool keepdims, CallSite site) {
+  return global_pool("global_avg_pool2d", x, layout, keepdims, site, mean);
+}
+
+}  // namespace keel
