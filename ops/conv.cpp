@@ -135,6 +135,9 @@ std::vector<Type> infer_input_gradient(const InferContext& c) {
   Pair size{};
   const Pair windows = spatial_dims(dy, image);
   for (size_t i = 0; i < 2; ++i) {
+    if (windows[i] == 0 && a.size.empty() && a.padding != "same") {
+      c.fail("size", "a height and a width, which no window tells", "none");
+    }
     size[i] = image_size(a, i, windows[i], kernel[i]);
     if (size[i] < kUnknownDim) {
       c.fail("pads", "pads that leave something of the result",

@@ -42,7 +42,8 @@ void reference_scan(const ReferenceContext& c, int start, Step step) {
         for (int64_t i = 0; i < count; ++i) {
           const int64_t at = first + (a.reverse ? count - 1 - i : i) * stride;
           if (a.exclusive) store(out, at, total);
-          total = step(total, load(x, at));
+          // The first element is itself: 0 + -0 would be 0.
+          total = i == 0 && !a.exclusive ? load(x, at) : step(total, load(x, at));
           if (!a.exclusive) store(out, at, total);
         }
       }

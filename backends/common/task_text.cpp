@@ -1,5 +1,7 @@
 #include "keel/backends/common/task_text.h"
 
+#include <cctype>
+
 #include "keel/core/base/printable.h"
 #include "keel/graph/ir/fused_body.h"
 
@@ -11,8 +13,23 @@ std::string op_text(const Node& node) {
   return parts.anchor == nullptr ? "elementwise" : parts.anchor->op_name();
 }
 
+namespace {
+
+// Whether the word stands in the text with no letter, digit or _ beside it.
+bool has_word(const std::string& text, const std::string& word) {
+  const auto is_part = [&](size_t i) {
+    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+  };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    if (!(at > 0 && is_part(at - 1)) && !is_part(at + word.size())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string title_of(const TaskInfo& info) {
-  const bool says_op = info.op.empty() || info.name.find(info.op) != std::string::npos;
+  const bool says_op = info.op.empty() || has_word(info.name, info.op);
   return says_op ? info.name : info.name + " = " + info.op;
 }
 

@@ -19,11 +19,14 @@ Error others_failed() {
 // What the parties of one process share.
 class Table {
  public:
-  explicit Table(size_t parties) : left_(parties, false) {}
+  explicit Table(size_t parties) : left_(parties, false), owed_(parties, 0) {}
 
   LoopVote agree(size_t party, LoopVote own) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (own == LoopVote::kFailed && left_[party]) return LoopVote::kFailed;
+    if (own == LoopVote::kFailed && left_[party]) {
+      ++owed_[party];
+      return LoopVote::kFailed;
+    }
     // Of a launch in which somebody failed the others still have to hear it.
     changed_.wait(lock, [&] { return gone_ || !left_[party]; });
     if (own == LoopVote::kFailed) broken_.store(true);
@@ -48,7 +51,12 @@ class Table {
     changed_.notify_all();
   }
 
-  bool broken() const noexcept { return broken_.load(std::memory_order_acquire); }
+  // Not for a party that has heard of it: what it waits for belongs to a later launch.
+  bool broken(size_t party) const noexcept {
+    if (!broken_.load(std::memory_order_acquire)) return false;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return gone_ || !left_[party];
+  }
 
  private:
   // The last one to leave clears the table for the next launch.
@@ -56,16 +64,22 @@ class Table {
     left_[party] = true;
     const bool all = std::find(left_.begin(), left_.end(), false) == left_.end();
     if (all && !gone_) {
-      std::fill(left_.begin(), left_.end(), false);
       voted_ = 0;
       strongest_ = LoopVote::kGoOn;
-      broken_.store(false);
+      // A launch that a party failed before the others had left this one is the next one for them.
+      bool again = false;
+      for (size_t i = 0; i < left_.size(); ++i) {
+        left_[i] = owed_[i] > 0;
+        if (left_[i]) --owed_[i];
+        again = again || left_[i];
+      }
+      broken_.store(again);
     }
     changed_.notify_all();
     return LoopVote::kFailed;
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   size_t voted_ = 0;
   int64_t round_ = 0;
@@ -74,6 +88,7 @@ class Table {
   std::atomic<bool> broken_{false};
   bool gone_ = false;       // a party was destroyed
   std::vector<bool> left_;  // by party, of a launch in which somebody failed
+  std::vector<int> owed_;   // by party: launches that failed since then
 };
 
 class LocalAgreement final : public LoopAgreement {
@@ -82,7 +97,7 @@ class LocalAgreement final : public LoopAgreement {
       : table_(std::move(table)), party_(party) {}
   ~LocalAgreement() override { table_->go(); }
   LoopVote agree(LoopVote own) noexcept override { return table_->agree(party_, own); }
-  bool broken() const noexcept override { return table_->broken(); }
+  bool broken() const noexcept override { return table_->broken(party_); }
 
  private:
   std::shared_ptr<Table> table_;

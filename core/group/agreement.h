@@ -64,6 +64,23 @@ class KEEL_API LoopParty {
   bool with_others_ = false;
 };
 
+// Tells the other parties that this one fails where it is destroyed before it is dismissed: held
+// while what throws is not yet a vote. One thread.
+class FailureToTell {
+ public:
+  explicit FailureToTell(LoopAgreement* agreement) noexcept : party_(agreement) {}
+  ~FailureToTell() {
+    if (armed_) party_.fail();
+  }
+  FailureToTell(const FailureToTell&) = delete;
+  FailureToTell& operator=(const FailureToTell&) = delete;
+  void dismiss() noexcept { armed_ = false; }
+
+ private:
+  LoopParty party_;
+  bool armed_ = true;
+};
+
 // What ends a wait inside a step, or a loop that never ends by itself. Any thread.
 class KEEL_API AbortContext {
  public:

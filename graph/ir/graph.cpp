@@ -151,8 +151,8 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
     throw scope.empty() ? error.with_site(site) : error.with_site(site).with_context(scope);
   }
   const int height = height_with(bodies, op, site);
-  const bool is_input = op.name == "input";
-  const bool is_state = op.name == "state";
+  const bool is_input = op.role == OpRole::kInput;
+  const bool is_state = op.role == OpRole::kState;
   if (is_input) require_name(attributes.as<InputAttributes>().name, op, site);
   if (is_state) require_name(attributes.as<StateAttributes>().name, op, site);
   if (is_state) require_new_state(attributes.as<StateAttributes>().name, site);

@@ -3,8 +3,10 @@
 // variables on the thread that builds; the graph must outlive them.
 //
 //   const NameScope encoder(g, "encoder");
-//   auto h = relu(dense(x, 512, {.name = "hidden"}));    // "encoder/hidden/matmul" ...,
-//   "encoder/relu" auto loss = named(mean(...), "loss");                // "encoder/loss"
+//   auto h = relu(dense(x, 512, {.name = "hidden"}));  // "encoder/hidden/matmul", "encoder/relu"
+//
+//   auto loss = named(mean(...), "loss");              // "encoder/loss"
+//
 //   {
 //     const AttributeScope exact(g, kPrecisionAttribute, "keep");
 //     loss = ...;                                        // computed in f32 under every precision

@@ -219,14 +219,9 @@ const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
 }
 
 LaunchArgs& Loop::State::prepare(int64_t steps, LoopReport& report, CallSite site) {
-  try {
-    report = blank_report(steps);
-    current_queue(site);
-    return executable->bind(session->store, session->cache.scratch(*executable, session->store));
-  } catch (...) {
-    LoopParty(agreement.get()).fail();
-    throw;
-  }
+  report = blank_report(steps);
+  current_queue(site);
+  return executable->bind(session->store, session->cache.scratch(*executable, session->store));
 }
 
 void bind_resident(const ProgramInfo& info, const DeviceQueue& queue, LaunchArgs& args) {
@@ -286,6 +281,10 @@ LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {
 }
 
 LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite site) {
+  State& s = state("run", site);
+  s.failed = LoopReport();
+  // Until the device, or drive(), votes for this party.
+  FailureToTell untold(s.agreement.get());
   if (steps < 1) {
     throw Error({.op = "loop",
                  .argument = "steps",
@@ -294,10 +293,8 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
                  .site = site,
                  .kind = ErrorKind::kInvalidArgument});
   }
-  State& s = state("run", site);
   SessionState& session = *s.session;
   const SessionGuard guard(session, "Loop::run", site);
-  s.failed = LoopReport();
   const auto begin = Clock::now();
   LoopReport report;
   LaunchArgs& args = s.prepare(steps, report, site);
@@ -307,10 +304,12 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   Outcome outcome;
   std::optional<Error> error;
   try {
-    if (report.kind == LoopKind::kHost)
+    if (report.kind == LoopKind::kHost) {
+      untold.dismiss();
       drive(steps, callbacks, report, outcome);
-    else
-      launch(args, steps, callbacks, report, outcome);
+    } else {
+      launch(args, steps, callbacks, untold, report, outcome);
+    }
   } catch (...) {
     error = current_error("loop on " + session.device.name(), site);
     quiesce(*session.stream);
@@ -327,7 +326,7 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
 }
 
 void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callbacks,
-                  LoopReport& report, Outcome& outcome) {
+                  FailureToTell& untold, LoopReport& report, Outcome& outcome) {
   State& s = *state_;
   SessionState& session = *s.session;
   args.steps = steps;
@@ -338,6 +337,7 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
   args.agreement = s.agreement.get();
   report.launches = 1;
   s.executable->program().launch(*session.stream, args);
+  untold.dismiss();
   const auto settle = [&](bool failed) {
     s.executable->settle(session.store, failed);
     outcome.done = args.report;

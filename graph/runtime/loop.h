@@ -153,8 +153,8 @@ class KEEL_API Loop {
   explicit Loop(std::unique_ptr<State> state);
   State& state(const char* call, CallSite site) const;
   struct Outcome;
-  void launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callbacks, LoopReport& report,
-              Outcome& outcome);
+  void launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callbacks,
+              FailureToTell& untold, LoopReport& report, Outcome& outcome);
   void drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   void drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   bool take_element(LoopParty& party, LaunchReport& done);

@@ -60,11 +60,11 @@ class StateStore {
   // `steps` more updates took place on the device; nullopt: it is not known how many.
   void advance_step(std::optional<int64_t> steps);
 
-  // SHA-256 over all states in name order: for each its name, a newline, its type as text, a
-  // newline, and its bytes in plain order.
   // Whether it is keel/updates of a training that skipped none: then keel/step says it all, and
   // saved files and hashes are those of a graph without it.
   bool counts_nothing(const Home& home);
+  // SHA-256 over all states but such a count, in name order: for each its name, a newline, its type
+  // as text, a newline, and its bytes in plain order.
   std::string sha256();
 
  private:

@@ -126,13 +126,13 @@ int64_t Trainer::applied_since(int64_t before) const {
 }
 
 TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
-  check(options, site);
-  if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
-  session_.loop_size().use();  // a wrong environment variable is reported before anything is done
   TrainReport report;
   others_know_ = false;
   std::optional<int64_t> applied_before;
   try {
+    check(options, site);
+    if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
+    session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
     if (options.resume_from) open(*options.resume_from);
     train(options, site, report);
@@ -219,8 +219,9 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
   try {
     add(loop_->run(steps, {.on_step = options.on_step}, site));
   } catch (...) {
+    // An error of the launch was told by it; of a callback's the others know by the vote that it
+    // led to, which in the last step of a launch is none.
     add(loop_->failed_report());
-    others_know_ = true;
     throw;
   }
 }

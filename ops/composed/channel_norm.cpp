@@ -149,9 +149,10 @@ Value batch_norm_inference(Operand x, Operand scale, Operand offset, Operand mea
   const Value spread = call.by_channel(variance, "variance", of_statistics);
   const Value factor = mul(call.by_channel(scale, "scale", own),
                            rsqrt(add(spread, call.epsilon(), line), line), line);
-  const Value shift = sub(call.by_channel(offset, "offset", own),
-                          mul(call.by_channel(mean, "mean", of_statistics), factor, line), line);
-  return call.narrowed(add(mul(call.wide(), factor, line), shift, line));
+  // The mean first: in one step with the offset a large one would cost x's digits.
+  const Value distance = sub(call.wide(), call.by_channel(mean, "mean", of_statistics), line);
+  return call.narrowed(
+      add(mul(distance, factor, line), call.by_channel(offset, "offset", own), line));
 }
 
 Value group_norm(Operand x, int64_t groups, Operand scale, Operand offset,

@@ -35,8 +35,8 @@ KEEL_API BatchNormOutput batch_norm(Operand x, Operand scale, Operand offset,
                                     ChannelNormOptions options = {}, CallSite site = {});
 
 // For inference: the same with statistics kept by training, [channels] each, of the dtype that
-// batch_norm gives. It is x * a + b with a and b made of channels alone, which a product before it
-// takes as its epilogue.
+// batch_norm gives. It is (x - mean) * a + offset with a made of channels alone, which a product
+// before it takes as its epilogue.
 KEEL_API Value batch_norm_inference(Operand x, Operand scale, Operand offset, Operand mean,
                                     Operand variance, ChannelNormOptions options = {},
                                     CallSite site = {});

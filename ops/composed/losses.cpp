@@ -117,7 +117,9 @@ Value kl_divergence(Operand log_probabilities, Operand targets, CallSite site) {
   require_float(op, "log_probabilities", q, line);
   const Value none = equal(p, 0, line);
   const Value log_p = log(select(none, 1, p, line), line);
-  const Value cost = select(none, 0, mul(p, sub(log_p, q, line), line), line);
+  // Both logarithms are finite where p is 0, so that no gradient is 0 times an infinity.
+  const Value log_q = select(none, 0, q, line);
+  const Value cost = select(none, 0, mul(p, sub(log_p, log_q, line), line), line);
   return sum(cost, {-1}, false, line);
 }
 

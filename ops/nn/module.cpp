@@ -56,7 +56,9 @@ Scope::Scope(Graph& graph, std::string path, char separator, CallSite site)
       path_(std::move(path)),
       separator_(separator),
       site_(site),
-      members_(std::make_shared<Members>()) {}
+      members_(std::make_shared<Members>()) {
+  require_label_text(path_, "scope", "path", site_);
+}
 
 std::string Scope::join(std::string_view name) const {
   if (name.empty()) {
@@ -66,6 +68,7 @@ std::string Scope::join(std::string_view name) const {
                  .got = "an empty one",
                  .site = site_});
   }
+  require_label_text(name, "scope", "name", site_);
   return path_.empty() ? std::string(name) : path_ + separator_ + std::string(name);
 }
 
@@ -126,13 +129,6 @@ LabelScope Module::open_scope() const {
   return LabelScope(graph(), with_inner_scope(outer, beyond(open, path)));
 }
 
-Value pending_value(Value state) {
-  const std::vector<AttachedUpdate>& attached = state.graph().attached_updates();
-  const auto last = std::find_if(attached.rbegin(), attached.rend(),
-                                 [&](const AttachedUpdate& a) { return a.state == state; });
-  return last == attached.rend() ? state : last->next;
-}
-
 void attach_running_mean(Value output, Value state, Value observed, double decay, CallSite site) {
   if (!(decay >= 0 && decay <= 1)) {
     throw Error({.op = "running mean",
@@ -149,8 +145,7 @@ void attach_running_mean(Value output, Value state, Value observed, double decay
                  .got = to_string(observed.type()),
                  .site = site});
   }
-  const Value kept = mul(pending_value(state), decay, site);
-  const Value next = add(kept, mul(observed, 1 - decay, site), site);
+  const Value next = add(mul(state, decay, site), mul(observed, 1 - decay, site), site);
   state.graph().attach_update(output, state, next, site);
 }
 

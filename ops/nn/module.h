@@ -103,14 +103,10 @@ class KEEL_API Module {
   Scope scope_;
 };
 
-// What a state will be when the updates attached so far are done: the state itself, or the last
-// next value that a layer attached (Graph::attach_update). A layer computes its next value from
-// this, so that one that is called twice in a step moves its statistics twice.
-KEEL_API Value pending_value(Value state);
-
 // Attaches to `output`: the running value `state` moves on towards `observed`, to
-// decay * pending + (1 - decay) * observed. Throws Error for another type than the state's and a
-// decay outside [0, 1].
+// decay * state + (1 - decay) * observed. Of several under one loss (a layer that was called twice)
+// each goes on from the one before (attached_updates of optimizers.h). Throws Error for another
+// type than the state's and a decay outside [0, 1].
 KEEL_API void attach_running_mean(Value output, Value state, Value observed, double decay,
                                   CallSite site = CallSite::here());
 

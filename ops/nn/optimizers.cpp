@@ -363,17 +363,62 @@ Values trainable_states(Operand value) {
   return states;
 }
 
+namespace {
+
+// `next` with `value` in place of the state that it is computed from. What does not depend on the
+// state is shared.
+Value computed_from(Value next, Value state, Value value) {
+  Graph& graph = state.graph();
+  std::vector<uint32_t> between;
+  std::vector<Value> open{next};
+  std::unordered_set<uint32_t> seen;
+  while (!open.empty()) {
+    const Value v = open.back();
+    open.pop_back();
+    // What was made before the state cannot depend on it.
+    if (v.node_id() <= state.node_id() || !seen.insert(v.node_id()).second) continue;
+    between.push_back(v.node_id());
+    open.insert(open.end(), v.node().inputs().begin(), v.node().inputs().end());
+  }
+  std::sort(between.begin(), between.end());
+  std::unordered_map<Value, Value, ValueHash> replaced{{state, value}};
+  for (const uint32_t id : between) {
+    const Node& node = graph.node(id);
+    Values inputs = node.inputs().to_vector();
+    bool changed = false;
+    for (Value& input : inputs) {
+      const auto other = replaced.find(input);
+      changed = changed || other != replaced.end();
+      if (other != replaced.end()) input = other->second;
+    }
+    if (!changed) continue;
+    const Node& copy = graph.add(node.op(), inputs, node.attributes(), node.site(), node.bodies());
+    for (uint32_t i = 0; i < node.types().size(); ++i)
+      replaced.emplace(node.output(i), copy.output(i));
+  }
+  const auto result = replaced.find(next);
+  return result == replaced.end() ? next : result->second;
+}
+
+}  // namespace
+
 Update attached_updates(Operand value) {
   const Value root = require_root_value(value, "attached_updates", "value", value.site());
   const std::vector<bool> under = nodes_under(root);
   Update update;
-  std::unordered_set<Value, ValueHash> seen;
-  const std::vector<AttachedUpdate>& all = root.graph().attached_updates();
-  for (auto at = all.rbegin(); at != all.rend(); ++at) {
-    const bool below = at->output.node_id() < under.size() && under[at->output.node_id()];
-    if (below && seen.insert(at->state).second) update.assignments.push_back({at->state, at->next});
+  // A copy: computing one from another adds to the graph.
+  const std::vector<AttachedUpdate> all = root.graph().attached_updates();
+  for (const AttachedUpdate& attached : all) {
+    const uint32_t output = attached.output.node_id();
+    if (output >= under.size() || !under[output]) continue;
+    const auto before =
+        std::find_if(update.assignments.begin(), update.assignments.end(),
+                     [&](const Assignment& a) { return a.state == attached.state; });
+    if (before == update.assignments.end())
+      update.assignments.push_back({attached.state, attached.next});
+    else
+      before->next = computed_from(attached.next, attached.state, before->next);
   }
-  std::reverse(update.assignments.begin(), update.assignments.end());
   return update;
 }
 

@@ -136,8 +136,9 @@ KEEL_API Optimizer rmsprop(Schedule rate, RmspropOptions options = {},
 
 // The trainable float states that `value` depends on, in the order they were made.
 KEEL_API Values trainable_states(Operand value);
-// The updates that layers attached to values under `value` (running statistics); of several for one
-// state the last, which a layer computes from those before it (pending_value of module.h).
+// The updates that layers attached to values under `value` (running statistics). Of several for one
+// state, which is a layer that was called more than once, each goes on from the one before; what is
+// attached elsewhere counts for nothing.
 KEEL_API Update attached_updates(Operand value);
 
 // sqrt(sum of the squares of all elements), in f32 (f64 where one of them is f64).

@@ -214,7 +214,8 @@ TEST_CASE("a device that is none is refused with the user's line") {
   const Value w = g.state("w", zeros({}));
   Session session(g, device("cpu"));
   const Update update{{{w, w + 1}}};
-  check_refused(__LINE__, "feeder: expected", [&] { Trainer(session, {.update = update}); });
+  check_refused(__LINE__, "source: expected a feeder",
+                [&] { Trainer(session, {.update = update}); });
   const std::shared_ptr<DeviceQueue> queue;
   check_refused(__LINE__, "an open queue, got nothing",
                 [&] { session.sink({.update = update, .source = queue}); });

@@ -245,10 +245,8 @@ TEST_CASE("agreement: an element that waits for a party that fails is the next o
         [](int64_t, const std::vector<void*>&) -> bool { throw Error("no such file"); });
     for (int round = 0; round < 5; ++round) {
       fails->open({});
-      Loop failing = b.session.sink({.update = b.update,
-                                      .fetches = {b.count},
-                                      .source = fails,
-                                      .agreement = agreements[1]});
+      Loop failing = b.session.sink(
+          {.update = b.update, .fetches = {b.count}, .source = fails, .agreement = agreements[1]});
       std::thread other([&] { CHECK(!error_of([&] { failing.run(3); }).empty()); });
       CHECK(!error_of([&] { a.loop->run(3); }).empty());
       other.join();
@@ -268,6 +266,7 @@ struct Fit {
   int64_t hook_stops_at = -1;
   int64_t hook_throws_at = -1;
   int64_t cancel_in = -1;  // the step in whose callback the trainer is cancelled
+  int64_t callback_throws_at = -1;
 };
 
 // Both fit at the same time; what each reports, or threw.
@@ -294,6 +293,7 @@ Fits fit_both(const Fit& first, const Fit& second, float stop_when = -1) {
                               }}};
     options.on_step = [&](int64_t at, std::span<const double>, uint32_t) {
       if (at == f.cancel_in) trainer.cancel();
+      if (at == f.callback_throws_at) throw Error("a callback failed");
     };
     fits.errors[i] = error_of([&] { fits.reports[i] = trainer.fit(options); });
   };
@@ -340,6 +340,42 @@ TEST_CASE("agreement: an exception of one trainer's hook ends the other's fit") 
   const Fits fits = fit_both({}, {.hook_throws_at = 10});
   CHECK(contains(fits.errors[1], "a hook failed"));
   CHECK(contains(fits.errors[0], "another party of it failed"));
+}
+
+TEST_CASE("agreement: whatever one trainer throws ends the other's fit") {
+  // In the last step of a launch, in the midst of one, and before the first.
+  for (const int64_t step : {int64_t{10}, int64_t{8}}) {
+    const Fits fits = fit_both({}, {.callback_throws_at = step});
+    CHECK(contains(fits.errors[1], "a callback failed"));
+    const bool told = !fits.errors[0].empty() || fits.reports[0].left_with_others;
+    CHECK(told);
+  }
+  const Fits fits = fit_both({}, {.steps = 0});
+  CHECK(contains(fits.errors[1], "steps"));
+  CHECK(contains(fits.errors[0], "another party of it failed"));
+}
+
+TEST_CASE("agreement: a loop that cannot begin tells the others") {
+  const auto agreements = make_local_agreements(2);
+  Party a(device("cpu"), agreements[0], 10), b(device("cpu"), agreements[1], 10);
+  std::thread other([&] { CHECK(contains(error_of([&] { b.loop->run(2); }), "another party")); });
+  CHECK(contains(error_of([&] { a.loop->run(0); }), "at least 1"));
+  other.join();
+  CHECK(a.loop->failed_report().steps == 0);
+}
+
+TEST_CASE("agreement: a party that fails twice while the others run is heard of twice") {
+  const auto parties = make_local_agreements(2);
+  CHECK(parties[1]->agree(LoopVote::kFailed) == LoopVote::kFailed);
+  CHECK(parties[1]->agree(LoopVote::kFailed) == LoopVote::kFailed);
+  CHECK(!parties[1]->broken());  // of its own failure it has heard
+  CHECK(parties[0]->broken());
+  CHECK(parties[0]->agree(LoopVote::kGoOn) == LoopVote::kFailed);
+  CHECK(parties[0]->agree(LoopVote::kGoOn) == LoopVote::kFailed);
+  CHECK(!parties[0]->broken());
+  std::thread other([&] { CHECK(parties[1]->agree(LoopVote::kGoOn) == LoopVote::kStop); });
+  CHECK(parties[0]->agree(LoopVote::kStop) == LoopVote::kStop);
+  other.join();
 }
 
 // A library whose neg waits until it is told to give up, and whose other ops copy.

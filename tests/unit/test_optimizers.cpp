@@ -224,6 +224,27 @@ TEST_CASE("minimize takes the trainable states under the loss and what layers at
   CHECK(one.assignments.size() == 2);
 }
 
+TEST_CASE("of what is attached twice the second goes on from the first under the same loss only") {
+  Graph g;
+  const Value w = g.state("w", ones({}));
+  const Value running = g.state("running", constant({}, 8), {.trainable = false});
+  const Value first = w * 2.0, second = w * 3.0;
+  const auto attach = [&](Value output, double observed) {
+    const Value seen = w * observed;
+    attach_running_mean(output, running, seen, 0.5);
+  };
+  attach(first, 4);
+  attach(second, 16);
+  const auto after = [&](Value loss) {
+    Session session(g, device("ref"));
+    session.run(sgd(0.0).minimize(loss), {});
+    return session.read(running).item<float>();
+  };
+  CHECK(after(first) == 0.5f * 8 + 0.5f * 4);
+  CHECK(after(second) == 0.5f * 8 + 0.5f * 16);
+  CHECK(after(first + second) == 0.5f * (0.5f * 8 + 0.5f * 4) + 0.5f * 16);
+}
+
 TEST_CASE("apply takes gradients of the user's making") {
   Graph g;
   const Value w = g.state("w", ones({2}));

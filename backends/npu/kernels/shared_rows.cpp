@@ -163,7 +163,8 @@ std::span<const KernelRow> shared_rows() {
       computing("scatter_add", scatter_add_work, 2),
       computing("one_hot", making_work, 2),
       computing("iota", making_work, 2),
-      computing("argmax", argmax_work, 3),  // Passes of one round of merging.
+      computing("argmax", argmax_work, 3),
+      // Passes of one round of merging.
       moving({"sort"}, ordering_work<SortAttributes>, 4),
       moving({"top_k"}, ordering_work<TopKAttributes>, 4),
       computing("fold_key", making_work, 40),

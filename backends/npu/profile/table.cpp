@@ -92,12 +92,12 @@ std::string steps_text(const CsvTable& steps) {
   return text;
 }
 
-// The launches of the first step in the table, the longest first.
 // Names may be those of a dozen ops.
 std::string shortened(const std::string& text, size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 3) + "...";
 }
 
+// The launches of the first step in the table, the longest first.
 std::string launches_text(const CsvTable& summary) {
   std::vector<size_t> rows;
   std::string first;
