@@ -87,7 +87,7 @@ TEST_CASE("kl divergence counts nothing for classes of probability 0") {
   check_close(elements(kl_divergence(p * 0.0, p)), {0, std::log(0.5)});
 }
 
-TEST_CASE("gradients of losses agree with differences, and backends with ref") {
+TEST_CASE("gradients of losses agree with differences and backends with ref") {
   const auto wave = [](const Shape& shape, double phase, DType dtype) {
     Tensor t(dtype, shape);
     for (int64_t i = 0; i < t.num_elements(); ++i) {

@@ -201,7 +201,7 @@ TEST_CASE("group_norm over either channel axis is that of plain loops") {
   }
 }
 
-TEST_CASE("gradients of norms agree with differences, and backends with ref") {
+TEST_CASE("gradients of norms agree with differences and backends with ref") {
   const Loss losses[] = {
       [](Graph&, const Values& x) { return sum(square(layer_norm(x[0], x[1], x[2]) + x[0])); },
       [](Graph&, const Values& x) { return sum(square(rms_norm(x[0], x[1]) + x[0])); },

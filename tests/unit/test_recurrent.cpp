@@ -160,7 +160,7 @@ Value unrolled_gru_loss(const Values& x) {
   return weighted(stack(outputs)) + sum(square(state));
 }
 
-TEST_CASE("gradients of lstm and gru agree with differences, and backends with ref") {
+TEST_CASE("gradients of lstm and gru agree with differences and backends with ref") {
   for (const int64_t every : {1, 3}) {
     CAPTURE(every);
     const RecurrentOptions options{.recompute_every = every};
@@ -251,7 +251,7 @@ TEST_CASE("lstm and gru train alike in loops of any size and unrolled") {
   }
 }
 
-TEST_CASE("recurrent sequences begin with zeros, also of an unknown batch") {
+TEST_CASE("recurrent sequences begin with zeros for an unknown batch as well") {
   const Points p = lstm_points(f32);
   Graph g;
   const Value x = g.input("x", f32, {kTime, -1, kFeatures});
