@@ -105,8 +105,7 @@ Value attention(Operand queries, Operand keys, Operand values, const AttentionOp
   const Value mask = mask_of(options, scores, line);
   if (!mask.valid())
     return matmul(cast(softmax(scores, -1, line), q.dtype(), line), values, {}, line);
-  // Finite, so that a row of nothing else is a softmax like others, whose weights are then dropped:
-  // of infinities it would be NaN, and its gradient as well.
+  // Finite, so that no NaN arises in a row of nothing else; its weights are dropped behind it.
   const double lowest = q.dtype() == f64 ? std::numeric_limits<double>::lowest()
                                          : std::numeric_limits<float>::lowest();
   const Value all = softmax(select(mask, scores, lowest, line), -1, line);

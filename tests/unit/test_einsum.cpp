@@ -160,7 +160,7 @@ TEST_CASE("einsum without a result has the letters that occur once in order") {
             .size() == 4);
 }
 
-TEST_CASE("gradients of einsum agree with differences, and backends with ref") {
+TEST_CASE("gradients of einsum agree with differences and backends with ref") {
   const Loss loss = [](Graph&, const Values& x) {
     return sum(square(einsum("bqhd,bkhd->bhqk", {x[0], x[1]}))) +
            sum(square(einsum("bqhd,bqhe->hde", {x[0], x[1]})));

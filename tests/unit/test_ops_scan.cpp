@@ -20,7 +20,7 @@ using Doubles = std::vector<double>;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-TEST_CASE("cumsum and cumprod along either axis, exclusive and reverse") {
+TEST_CASE("cumsum and cumprod along either axis and exclusive and in reverse") {
   Graph g;
   const Value x = g.constant(Tensor::of<int32_t>({2, 3}, {1, 2, 3, 4, 5, 6}));
   CHECK(elements(cumsum(x)) == Doubles{1, 3, 6, 4, 9, 15});
@@ -35,7 +35,7 @@ TEST_CASE("cumsum and cumprod along either axis, exclusive and reverse") {
   CHECK(elements(cumsum(bytes)) == Doubles{200, 44, 45});
 }
 
-TEST_CASE("scans pass NaN and infinities on, and not back, on every backend") {
+TEST_CASE("scans pass NaN and infinities on and not back on every backend") {
   for (const std::string& backend : backend_names()) {
     CAPTURE(backend);
     Graph g;

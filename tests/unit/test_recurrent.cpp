@@ -160,7 +160,7 @@ Value unrolled_gru_loss(const Values& x) {
   return weighted(stack(outputs)) + sum(square(state));
 }
 
-TEST_CASE("gradients of lstm and gru agree with differences, and backends with ref") {
+TEST_CASE("gradients of lstm and gru agree with differences and backends with ref") {
   for (const int64_t every : {1, 3}) {
     CAPTURE(every);
     const RecurrentOptions options{.recompute_every = every};
@@ -208,10 +208,12 @@ Doubles train(const std::string& backend, bool is_gru, bool unrolled,
   const Value input = state("input", {kFeatures, gates * kUnits}, 1);
   const Value hidden = state("hidden", {kUnits, gates * kUnits}, 2);
   const Value bias = state("bias", {gates * kUnits}, 3);
+  Values weights{input, hidden, bias};
   const Value zero = g.constant(Tensor(f32, {kBatch, kUnits}));
   Value loss;
   if (is_gru) {
-    const Values points{x, input, hidden, bias, bias, zero};
+    weights.push_back(state("hidden bias", {gates * kUnits}, 4));
+    const Values points{x, input, hidden, bias, weights[3], zero};
     loss = unrolled ? unrolled_gru_loss(points) : gru_loss(points, {});
   } else {
     const Values points{x, input, hidden, bias, zero, zero};
@@ -225,9 +227,9 @@ Doubles train(const std::string& backend, bool is_gru, bool unrolled,
     const LoopReport report = loop.run(size);
     rows.insert(rows.end(), report[loss].begin(), report[loss].end());
   }
-  for (const Value& v : {input, hidden, bias}) {
-    const Doubles weights = elements(session.read(v));
-    rows.insert(rows.end(), weights.begin(), weights.end());
+  for (const Value& v : weights) {
+    const Doubles numbers = elements(session.read(v));
+    rows.insert(rows.end(), numbers.begin(), numbers.end());
   }
   return rows;
 }
@@ -242,8 +244,11 @@ TEST_CASE("lstm and gru train alike in loops of any size and unrolled") {
       CHECK(train(backend, is_gru, false, {7, 7}) == whole);
       CHECK(train(backend, is_gru, false, std::vector<int64_t>(14, 1)) == whole);
       const Doubles twin = train(backend, is_gru, true, {14});
-      REQUIRE(twin.size() == whole.size());
       CHECK(twin[0] == whole[0]);
+      // The gradient of a gru's state has three terms (two in the next step, one of the output),
+      // which the loop and its twin add up in another order.
+      if (!is_gru) CHECK(twin == whole);
+      REQUIRE(twin.size() == whole.size());
       for (size_t i = 0; i < twin.size(); ++i) {
         CHECK(whole[i] == doctest::Approx(twin[i]).epsilon(1e-4));
       }
@@ -251,7 +256,7 @@ TEST_CASE("lstm and gru train alike in loops of any size and unrolled") {
   }
 }
 
-TEST_CASE("recurrent sequences begin with zeros, also of an unknown batch") {
+TEST_CASE("recurrent sequences begin with zeros for an unknown batch as well") {
   const Points p = lstm_points(f32);
   Graph g;
   const Value x = g.input("x", f32, {kTime, -1, kFeatures});
