@@ -112,6 +112,15 @@ TEST_CASE("gradients of losses agree with differences and backends with ref") {
   }
 }
 
+TEST_CASE("the divergence passes no gradient where a target of 0 meets a probability of 0") {
+  Graph g;
+  const Value q = g.constant(Tensor::of<float>({1, 2}, {-INFINITY, 0}));
+  const Value p = g.constant(Tensor::of<float>({1, 2}, {0, 1}));
+  const Values slopes = gradients(sum(kl_divergence(q, p)), {q, p});
+  CHECK(elements(slopes[0]) == Doubles{0, -1});
+  CHECK(elements(slopes[1]) == Doubles{0, 1});
+}
+
 TEST_CASE("losses refuse what they would have to broadcast") {
   Graph g;
   const Value x = g.constant(Tensor(f32, {2, 3})), y = g.constant(Tensor(f32, {2, 1}));

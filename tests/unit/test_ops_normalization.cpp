@@ -224,6 +224,14 @@ TEST_CASE("gradients of norms agree with differences and backends with ref") {
   }
 }
 
+TEST_CASE("batch norm with kept statistics loses no digits to a large mean") {
+  Graph g;
+  const Value x = g.constant(Tensor::of<float>({2, 1}, {1e6f + 2, 1e6f - 1}));
+  const auto of = [&](float number) { return g.constant(Tensor::full(f32, {1}, number)); };
+  const Value y = batch_norm_inference(x, of(1), of(0.25f), of(1e6f), of(1), {.epsilon = 0});
+  CHECK(elements(y) == Doubles{2.25, -0.75});
+}
+
 TEST_CASE("norms at their corners") {
   Graph g;
   const Value x = g.constant(Tensor(f32, {2, 3}));
