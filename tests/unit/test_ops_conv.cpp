@@ -176,7 +176,7 @@ TEST_CASE("conv2d and its gradients are those of plain loops") {
     const Plain plain = plain_convolution(c, x, w, 3, dy);
     for (const auto& [where, dtype] :
          {std::pair{"ref:0", f64}, std::pair{"cpu:0", f32}, std::pair{"npu:0", f32}}) {
-      CAPTURE(c.what);
+      CAPTURE(std::string(c.what));
       CAPTURE(std::string(where));
       Graph g;
       const Value images = g.input("x", dtype, tensor_of(x, dtype, image).shape());

@@ -119,7 +119,7 @@ TEST_CASE("max_pool2d and avg_pool2d and their gradients are those of plain loop
   for (const Configuration& c : configurations()) {
     for (const auto& [where, dtype] :
          {std::pair{"ref:0", f64}, std::pair{"cpu:0", f32}, std::pair{"npu:0", f32}}) {
-      CAPTURE(c.what);
+      CAPTURE(std::string(c.what));
       CAPTURE(std::string(where));
       const Tensor images = random_tensor(c.x, 1, dtype);
       Tensor dy;
