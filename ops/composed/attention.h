@@ -25,7 +25,7 @@ struct AttentionOptions {
 // keys, outputs] to [..., queries, outputs]; leading dimensions (batch, heads) broadcast. What the
 // mask excludes has weight 0 and passes no gradient, whatever its score, NaN and infinities too; a
 // query that may look at nothing gets zeros. (A value that is infinite or NaN makes NaN of weight
-// 0, as in any product.)
+// 0, as in any product; and so does such a key in the gradient of queries.)
 //
 // Errors name `site`, or where that is not given the line that made `queries`.
 KEEL_API Value attention(Operand queries, Operand keys, Operand values,

@@ -86,8 +86,7 @@ class ChannelNorm {
   size_t axis_ = 0;
 };
 
-// The axis of the channels cut into groups and their members; without batch and channels, all
-// axes of `shape`.
+// x's shape with the axis of the channels cut in two: groups, and channels of a group.
 Shape grouped_shape(const ChannelNorm& call, int64_t groups) {
   Shape grouped;
   const Shape& shape = call.x().shape();
