@@ -8,6 +8,7 @@
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/error_of.h"
 #include "support/safetensors_bytes.h"
 
 TEST_SUITE_BEGIN("cli");

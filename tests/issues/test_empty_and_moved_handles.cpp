@@ -214,11 +214,11 @@ TEST_CASE("a device that is none is refused with the user's line") {
   const Value w = g.state("w", zeros({}));
   Session session(g, device("cpu"));
   const Update update{{{w, w + 1}}};
-  check_refused(__LINE__, "source: expected a feeder",
-                [&] { Trainer(session, {.update = update}); });
+  const SinkOptions unfed{.update = update};
+  check_refused(__LINE__, "source: expected a feeder", [&] { Trainer(session, unfed); });
   const std::shared_ptr<DeviceQueue> queue;
-  check_refused(__LINE__, "an open queue, got nothing",
-                [&] { session.sink({.update = update, .source = queue}); });
+  const SinkOptions queued{.update = update, .source = queue};
+  check_refused(__LINE__, "an open queue, got nothing", [&] { session.sink(queued); });
 }
 
 TEST_SUITE_END();

@@ -159,7 +159,7 @@ TEST_CASE("a loop report names the value and the line and what to do") {
                               "among the fetches of sink()";
   check_message(__LINE__, missing, [&] { report[other]; });
   check_message(__LINE__, missing, [&] { report.tensor(other); });
-  const std::string rank = "loop report: state 'w', made at " + at(__LINE__ - 10) +
+  const std::string rank = "loop report: state 'w', made at " + at(__LINE__ - 11) +
                            ": expected a fetch of rank 0, got f32[2]; use tensor(), which has its "
                            "value of the last step";
   check_message(__LINE__, rank, [&] { report[w]; });

@@ -55,8 +55,7 @@ TEST_CASE("the queue's slot is given back in steps that leave out a branch with 
       const Value next = in_then ? cond(flag, {turns}, counted_to_three, same)[0]
                                  : cond(flag, {turns}, same, counted_to_three)[0];
       Session session(g, device(name));
-      Loop loop =
-          session.sink({.update = Update{{{total, total + sum(x)}, {turns, next}}},
+      Loop loop = session.sink({.update = Update{{{total, total + sum(x)}, {turns, next}}},
                                 .source = signs(device(name))});
       CHECK(loop.run(20).steps == 20);
       CHECK(session.read(turns).item<float>() == 30);

@@ -90,17 +90,15 @@ TEST_CASE("a value of another graph is refused by every function of a session") 
   check_refused(__LINE__, made_y, [&] { session.run({x}, {{y, one}}); });
   check_refused(__LINE__, made_v, [&] { session.run(Update{{{v, x}}}, {}, {{x, one}}); });
   check_refused(__LINE__, made_y, [&] { session.run(Update{{{w, y}}}, {}); });
-  check_refused(__LINE__, made_v, [&] {
-    session.sink({.update = Update{{{w, w}}}, .fetches = {v}});
-  });
+  const SinkOptions fetched{.update = Update{{{w, w}}}, .fetches = {v}};
+  check_refused(__LINE__, made_v, [&] { session.sink(fetched); });
   check_refused(__LINE__, made_y, [&] { session.spec({x, y}); });
   check_refused(__LINE__, made_v, [&] { session.read(v); });
   check_refused(__LINE__, made_v, [&] { session.write(v, one); });
   check_refused(__LINE__, made_y, [&] { session.describe({}, {y}); });
   const Value stop = less(v, 1);
-  const Update update{{{w, w}}};
-  check_refused(__LINE__, __LINE__ - 2,
-                [&] { session.sink({.update = update, .stop_when = stop}); });
+  const SinkOptions stopped{.update = Update{{{w, w}}}, .stop_when = stop};
+  check_refused(__LINE__, __LINE__ - 2, [&] { session.sink(stopped); });
   auto loop = session.sink({.update = Update{{{w, w + 1}}}, .fetches = {w}});
   const LoopReport report = loop.run(2);
   check_refused(__LINE__, made_v, [&] { report[v]; });

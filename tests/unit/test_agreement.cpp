@@ -230,9 +230,9 @@ TEST_CASE("agreement: a party that waits for data hears of another one's failure
 TEST_CASE("agreement: a party that cannot begin does not wait for the others a second time") {
   const auto agreements = make_local_agreements(2);
   Party a(device("cpu"), agreements[0], 10), b(device("cpu"), agreements[1], 10);
-  a.feeder->stop();
-  CHECK(!error_of([&] { a.loop->run(1); }).empty());
-  CHECK(!error_of([&] { a.loop->run(1); }).empty());
+  CHECK(contains(error_of([&] { a.loop->run(0); }), "at least 1"));
+  CHECK(contains(error_of([&] { a.loop->run(0); }), "at least 1"));
+  CHECK(contains(error_of([&] { b.loop->run(1); }), "another party of it failed"));
   CHECK(contains(error_of([&] { b.loop->run(1); }), "another party of it failed"));
 }
 
@@ -250,6 +250,7 @@ TEST_CASE("agreement: an element that waits for a party that fails is the next o
       std::thread other([&] { CHECK(!error_of([&] { failing.run(3); }).empty()); });
       CHECK(!error_of([&] { a.loop->run(3); }).empty());
       other.join();
+      fails->stop();
     }
     // Alone, A now takes every element from the first on.
     Loop alone = a.session.sink({.update = a.update, .fetches = {a.count}, .source = a.feeder});
@@ -350,8 +351,8 @@ TEST_CASE("agreement: whatever one trainer throws ends the other's fit") {
     const bool told = !fits.errors[0].empty() || fits.reports[0].left_with_others;
     CHECK(told);
   }
-  const Fits fits = fit_both({}, {.steps = 0});
-  CHECK(contains(fits.errors[1], "steps"));
+  const Fits fits = fit_both({}, {.loop_size = 0});
+  CHECK(contains(fits.errors[1], "loop_size"));
   CHECK(contains(fits.errors[0], "another party of it failed"));
 }
 
