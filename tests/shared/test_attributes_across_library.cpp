@@ -98,6 +98,10 @@ TEST_CASE("every attribute struct of the library is the program's") {
   CHECK(shared<RandomLikeAttributes>("uniform_like"));
   CHECK(shared<VarianceAttributes>("var"));
   CHECK(shared<TriangleAttributes>("tril"));
+  CHECK(shared<NormOptions>("layer_norm"));
+  CHECK(shared<ScanAttributes>("cumsum"));
+  CHECK(shared<SortAttributes>("sort"));
+  CHECK(shared<TopKAttributes>("top_k"));
   CHECK(shared<Conv2dAttributes>("conv2d"));
   CHECK(shared<Conv2dGradientAttributes>("conv2d_input_gradient"));
   CHECK(shared<MaxPool2dAttributes>("max_pool2d"));
@@ -129,6 +133,10 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<RandomLikeAttributes>(),
                                      &attributes_schema<VarianceAttributes>(),
                                      &attributes_schema<TriangleAttributes>(),
+                                     &attributes_schema<NormOptions>(),
+                                     &attributes_schema<ScanAttributes>(),
+                                     &attributes_schema<SortAttributes>(),
+                                     &attributes_schema<TopKAttributes>(),
                                      &attributes_schema<Conv2dAttributes>(),
                                      &attributes_schema<Conv2dGradientAttributes>(),
                                      &attributes_schema<MaxPool2dAttributes>(),
