@@ -98,11 +98,23 @@ class KEEL_API LoopReport {
 // may leave out.
 class StepHook : public Hook<int64_t, std::span<const double>, uint32_t> {
  public:
-  using Hook::Hook;
+  StepHook() = default;
   template <class F>
-  requires std::is_invocable_v<F&, int64_t, std::span<const double>> StepHook(F function)
-      : Hook([f = std::move(function)](int64_t step, std::span<const double> values,
-                                       uint32_t) mutable { return f(step, values); }) {}
+  requires(!std::is_same_v<F, StepHook> &&
+           (std::is_invocable_v<F&, int64_t, std::span<const double>, uint32_t> ||
+            std::is_invocable_v<F&, int64_t, std::span<const double>>)) StepHook(F function)
+      : Hook(with_status(std::move(function))) {}
+
+ private:
+  template <class F>
+  static auto with_status(F function) {
+    if constexpr (std::is_invocable_v<F&, int64_t, std::span<const double>, uint32_t>) {
+      return function;
+    } else {
+      return [f = std::move(function)](int64_t step, std::span<const double> values,
+                                       uint32_t) mutable { return f(step, values); };
+    }
+  }
 };
 
 struct LoopCallbacks {

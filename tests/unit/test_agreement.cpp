@@ -71,12 +71,12 @@ template <class F>
 void for_pairs(F&& f) {
   for (const char* name : {"ref", "npu"}) {
     DecliningBackend modest(name, "sunk_loop");
-    for (const auto& [a, b] :
+    for (const std::pair<Device, Device>& on :
          {std::pair{device(name), device("cpu")}, std::pair{device(name), modest.device()},
           std::pair{modest.device(), modest.device()}}) {
-      CAPTURE(a.name());
-      CAPTURE(b.name());
-      f(a, b, make_local_agreements(2));
+      CAPTURE(on.first.name());
+      CAPTURE(on.second.name());
+      f(on.first, on.second, make_local_agreements(2));
     }
   }
 }

@@ -174,8 +174,11 @@ TEST_CASE("conv2d and its gradients are those of plain loops") {
     const Array x = random_array(c.x, 1), w = random_array(c.weights, 2);
     Array dy({0, 0, 0, 0});
     const Plain plain = plain_convolution(c, x, w, 3, dy);
-    for (const auto& [where, dtype] :
+    for (const std::pair<const char*, DType>& on :
          {std::pair{"ref:0", f64}, std::pair{"cpu:0", f32}, std::pair{"npu:0", f32}}) {
+      // A structured binding could not be captured by every compiler.
+      const char* const where = on.first;
+      const DType dtype = on.second;
       CAPTURE(std::string(c.what));
       CAPTURE(std::string(where));
       Graph g;

@@ -117,8 +117,11 @@ void check_close(const Tensor& got, const Doubles& expected) {
 
 TEST_CASE("max_pool2d and avg_pool2d and their gradients are those of plain loops") {
   for (const Configuration& c : configurations()) {
-    for (const auto& [where, dtype] :
+    for (const std::pair<const char*, DType>& on :
          {std::pair{"ref:0", f64}, std::pair{"cpu:0", f32}, std::pair{"npu:0", f32}}) {
+      // A structured binding could not be captured by every compiler.
+      const char* const where = on.first;
+      const DType dtype = on.second;
       CAPTURE(std::string(c.what));
       CAPTURE(std::string(where));
       const Tensor images = random_tensor(c.x, 1, dtype);

@@ -90,10 +90,10 @@ std::map<std::string, Tensor> values_of(Session& session) {
 
 void check_equal(const std::map<std::string, Tensor>& got,
                  const std::map<std::string, Tensor>& expected) {
-  for (const auto& [name, tensor] : expected) {
-    CAPTURE(name);
-    REQUIRE(got.contains(name));
-    CHECK(bit_equal(got.at(name), tensor));
+  for (const auto& state : expected) {
+    CAPTURE(state.first);
+    REQUIRE(got.contains(state.first));
+    CHECK(bit_equal(got.at(state.first), state.second));
   }
 }
 
@@ -222,7 +222,11 @@ TEST_CASE("a training that skips nothing saves no count whatever its optimizer")
   const std::string path = folder.file("states");
   Regression scheduled(false, sgd(step_decay(0.1, 3, 0.5)));
   Session session(scheduled.graph, device("cpu"));
-  session.sink({.update = scheduled.update, .fetches = {scheduled.loss}, .source = rows(device("cpu"), true)}).run(4);
+  session
+      .sink({.update = scheduled.update,
+             .fetches = {scheduled.loss},
+             .source = rows(device("cpu"), true)})
+      .run(4);
   session.save(path);
   CHECK(!read_safetensors(path).tensors.contains(kUpdatesState));
   // So the weights load where the rate is constant, and the hash is that of the same states.
@@ -234,7 +238,11 @@ TEST_CASE("a training that skips nothing saves no count whatever its optimizer")
 
   Regression guarded(true, sgd(step_decay(0.1, 3, 0.5)));
   Session skipping(guarded.graph, device("cpu"));
-  skipping.sink({.update = guarded.update, .fetches = {guarded.loss}, .source = rows(device("cpu"), false)}).run(9);
+  skipping
+      .sink({.update = guarded.update,
+             .fetches = {guarded.loss},
+             .source = rows(device("cpu"), false)})
+      .run(9);
   REQUIRE(skipping.updates_applied() < 9);
   skipping.save(path);
   CHECK(contains(error_of([&] { other.load(path); }), "'keel/updates' is not in the graph"));
