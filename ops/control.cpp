@@ -138,7 +138,7 @@ void require_traits(const InferContext& c, const std::vector<const Node*>& nodes
   }
 }
 
-// What each part of a fused body may hold.
+// Refuses nodes that a part of a fused body may not hold.
 void require_parts(const InferContext& c, const Graph& graph, const FusedBody& parts) {
   int64_t anchors = 0;
   for (const Node& node : graph.nodes()) anchors += is_anchor(node) ? 1 : 0;

@@ -112,7 +112,7 @@ class RowStage final : public Stage {
 
 StagePtr make_device_cache_stage(StagePtr from, const Device& device) {
   device.backend();  // there must be one
-  // What is in memory as tensors needs no second copy there.
+  // Tensors lie in memory already, so they need no second copy there.
   if (!from->in_memory()) from = make_cache_stage(std::move(from));
   return std::make_shared<DeviceCacheStage>(std::move(from), device);
 }

@@ -1,4 +1,4 @@
-// What vector instructions cost on the modelled device: how often one goes through the vector
+// The price of a vector instruction on the modelled device: how often it goes through the vector
 // unit's lanes for each element. Beside the tables of instructions, which a test compares it with.
 // Any thread.
 #ifndef KEEL_BACKENDS_NPU_ISA_VECTOR_PASSES_H
