@@ -157,7 +157,7 @@ TEST_CASE("bench suites: what is wrong is told and nothing is written") {
                {{"train", "--backends", ""}, "--backends"},
                {{"train", "--backends", "cpu,"}, "--backends"},
                {{"train", "--backends", "cpu,cpu"}, "twice"},
-               {{"train", "--models", "resnet"}, "--models"},
+               {{"train", "--models", "perceptron"}, "--models"},
                {{"train", "--threads", "0"}, "--threads"},
                {{"train", "--threads", "1,x"}, "--threads"},
                {{"train", "--batches", "0"}, "--batches"},
