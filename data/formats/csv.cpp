@@ -10,8 +10,9 @@
 #include "keel/core/base/environment.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/printable.h"
+#include "keel/core/base/read_budget.h"
 #include "keel/core/tensor/convert.h"
-#include "keel/data/formats/memory_budget.h"
+#include "keel/data/formats/lazy_tensor.h"
 
 namespace keel {
 namespace {
@@ -270,7 +271,7 @@ int64_t count_records(const InputFile& file, const CsvOptions& options) {
 
 void allocate(std::vector<Column>& columns, int64_t rows, const InputFile& file,
               const CsvOptions& options) {
-  const int64_t budget = memory_budget(file.size(), options.max_bytes);
+  const int64_t budget = read_limit(file.size(), options.max_bytes);
   int64_t bytes = 0;
   for (const Column& column : columns) {
     const auto more = static_cast<int64_t>(column.shape(rows).num_bytes(column.field.dtype));
@@ -280,7 +281,7 @@ void allocate(std::vector<Column>& columns, int64_t rows, const InputFile& file,
     throw Error({.op = file.path(),
                  .message = std::to_string(rows) + " records need " + std::to_string(bytes) +
                             " bytes, the limit is " + std::to_string(budget),
-                 .fix = raise_memory_budget()});
+                 .fix = raise_read_limit()});
   }
   for (Column& column : columns) column.allocate(rows);
 }

@@ -4,8 +4,9 @@
 #include <cstdio>
 #include <vector>
 
+#include "keel/core/base/read_budget.h"
 #include "keel/data/formats/byte_source.h"
-#include "keel/data/formats/memory_budget.h"
+#include "keel/data/formats/lazy_tensor.h"
 
 namespace keel {
 namespace {
@@ -57,7 +58,7 @@ void check_size(const ByteSource& source, const Shape& shape, uint64_t header, i
   if (bytes > max_bytes) {
     throw source.error("the dimensions " + to_string(shape) + " need " + std::to_string(bytes) +
                            " bytes, the limit is " + std::to_string(max_bytes),
-                       kDimsOffset, raise_memory_budget());
+                       kDimsOffset, raise_read_limit());
   }
   if (header + static_cast<uint64_t>(bytes) > source.content_limit()) {
     throw source.error("truncated: the dimensions " + to_string(shape) + " need " +
@@ -74,7 +75,7 @@ Tensor read_idx(const std::string& path, size_t rank, int64_t max_bytes) {
   source.read(magic.data(), magic.size(), "the magic number");
   check_magic(source, magic, rank);
   const Shape shape = read_dims(source, rank);
-  check_size(source, shape, source.offset(), memory_budget(source.file_bytes(), max_bytes));
+  check_size(source, shape, source.offset(), read_limit(source.file_bytes(), max_bytes));
   Tensor tensor = tensor_filled_later(u8, shape);
   source.read(tensor.raw(), tensor.num_bytes(), "data of dimensions " + to_string(shape));
   source.finish();

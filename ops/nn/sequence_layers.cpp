@@ -14,6 +14,16 @@ CallSite line_of(const Operand& x, CallSite site) { return site.known() ? site :
 // [batch, time, ...] to [time, batch, ...] and back.
 Value time_first(Value x, CallSite line) { return transpose(Operand(x, line), {1, 0, 2}, line); }
 
+// Runs `sequence` (lstm or gru, which take the time first) over x [batch, time, features].
+template <class Weights, class State, class Sequence>
+Sequence batch_first(Sequence (*sequence)(Operand, const Weights&, const State&, RecurrentOptions,
+                                          CallSite),
+                     Value x, const Weights& weights, RecurrentOptions options, CallSite line) {
+  Sequence result = sequence(Operand(time_first(x, line), line), weights, {}, options, line);
+  result.outputs = time_first(result.outputs, line);
+  return result;
+}
+
 }  // namespace
 
 LayerNorm::LayerNorm(const Scope& scope, int64_t features, double epsilon)
@@ -121,9 +131,7 @@ LstmSequence Lstm::operator()(Operand x, RecurrentOptions options, CallSite site
   const CallSite line = line_of(x, site);
   const Value input = require_input(layer_title("lstm", scope()), x, f32, 3, -1, features_, line);
   const LabelScope here = open_scope();
-  LstmSequence result = lstm(Operand(time_first(input, line), line), weights_, {}, options, line);
-  result.outputs = time_first(result.outputs, line);
-  return result;
+  return batch_first(&lstm, input, weights_, options, line);
 }
 
 Gru::Gru(const Scope& scope, int64_t features, int64_t units) : Module(scope), features_(features) {
@@ -139,9 +147,7 @@ GruSequence Gru::operator()(Operand x, RecurrentOptions options, CallSite site) 
   const CallSite line = line_of(x, site);
   const Value input = require_input(layer_title("gru", scope()), x, f32, 3, -1, features_, line);
   const LabelScope here = open_scope();
-  GruSequence result = gru(Operand(time_first(input, line), line), weights_, {}, options, line);
-  result.outputs = time_first(result.outputs, line);
-  return result;
+  return batch_first(&gru, input, weights_, options, line);
 }
 
 }  // namespace keel

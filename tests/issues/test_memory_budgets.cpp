@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fstream>
 #include <string>
-#include <zlib.h>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +17,7 @@
 #include "keel/ops/ops.h"
 
 #include "support/error_of.h"
+#include "support/idx_bytes.h"
 #include "support/temp_folder.h"
 
 namespace keel {
@@ -25,6 +25,8 @@ namespace {
 
 using keel_test::contains;
 using keel_test::error_of;
+using keel_test::gzip;
+using keel_test::idx_bytes;
 using keel_test::TempFolder;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -51,29 +53,10 @@ class PeakMemory {
   int64_t before_;
 };
 
-std::string gzip_member(const std::string& bytes) {
-  z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(deflateBound(&stream, static_cast<uLong>(bytes.size())) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
 // A gzip file that claims so many images of 28 x 28 and holds `mebibytes` of zeros behind `begin`.
 std::string images(uint32_t claimed, const std::string& begin, int mebibytes) {
-  std::string header{0, 0, 8, 3};
-  for (const uint32_t dim : {claimed, 28u, 28u}) {
-    for (int shift = 24; shift >= 0; shift -= 8)
-      header += static_cast<char>((dim >> shift) & 0xffu);
-  }
-  std::string bytes = gzip_member(header + begin);
-  const std::string zeros = gzip_member(std::string(kMiB, '\0'));
+  std::string bytes = gzip(idx_bytes({claimed, 28, 28}, begin));
+  const std::string zeros = gzip(std::string(kMiB, '\0'));
   for (int i = 0; i < mebibytes; ++i) bytes += zeros;
   return bytes;
 }
