@@ -3,8 +3,8 @@
 // the ops in their bodies have.
 #include <unordered_set>
 
+#include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/control/control_flow.h"
-#include "keel/graph/control/control_gradient.h"
 #include "keel/graph/control/step_boundary.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/op_table.h"

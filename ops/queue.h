@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/core/queue/element_spec.h"
+#include "keel/core/device/element_spec.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel {

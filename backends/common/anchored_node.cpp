@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "keel/backends/common/uses.h"
-#include "keel/graph/passes/cloner.h"
+#include "keel/graph/ir/rewriter.h"
 
 namespace keel {
 namespace {
@@ -18,12 +18,12 @@ std::optional<size_t> number_in(const Values& values, const Value& v) {
 }
 
 // Copies nodes of a body in their order, and the constants that they read.
-void clone_nodes(const std::vector<const Node*>& nodes, Cloner& cloner) {
+void clone_nodes(const std::vector<const Node*>& nodes, Rewriter& rewriter) {
   for (const Node* node : nodes) {
     for (const Value& v : node->inputs()) {
-      if (v.node().is(OpRole::kConstant) && !cloner.mapped(v)) cloner.clone(v.node());
+      if (v.node().is(OpRole::kConstant) && !rewriter.mapped(v)) rewriter.clone(v.node());
     }
-    cloner.clone(*node);
+    rewriter.clone(*node);
   }
 }
 
@@ -111,10 +111,10 @@ void AnchoredNode::find_inputs() {
 
 std::unique_ptr<Graph> AnchoredNode::prologue_graph() const {
   auto result = std::make_unique<Graph>(body().ops());
-  Cloner cloner(body(), *result);
-  for (const size_t i : prologue_inputs_) cloner.clone(body().inputs()[i].node());
-  clone_nodes(parts_.prologue, cloner);
-  result->set_outputs({cloner(root_of(anchor_->input(0)))});
+  Rewriter rewriter(body(), *result);
+  for (const size_t i : prologue_inputs_) rewriter.clone(body().inputs()[i].node());
+  clone_nodes(parts_.prologue, rewriter);
+  result->set_outputs({rewriter(root_of(anchor_->input(0)))});
   return result;
 }
 
@@ -133,16 +133,16 @@ EpilogueGraph::EpilogueGraph(const AnchoredNode& node) {
   }
   if (outputs.empty()) return;
   graph = std::make_unique<Graph>(body.ops());
-  Cloner cloner(body, *graph);
+  Rewriter rewriter(body, *graph);
   const Node& anchor = node.anchor();
-  cloner.map(anchor.output(),
-             graph->input("anchor", anchor.type().dtype, anchor.type().shape, anchor.site()));
-  for (const size_t i : node.epilogue_inputs()) cloner.clone(body.inputs()[i].node());
-  clone_nodes(node.epilogue(), cloner);
+  rewriter.map(anchor.output(),
+               graph->input("anchor", anchor.type().dtype, anchor.type().shape, anchor.site()));
+  for (const size_t i : node.epilogue_inputs()) rewriter.clone(body.inputs()[i].node());
+  clone_nodes(node.epilogue(), rewriter);
   Values results;
   for (const Output& output : outputs) {
-    if (!cloner.mapped(output.inner)) cloner.clone(output.inner.node());  // a constant
-    results.push_back(cloner(output.inner));
+    if (!rewriter.mapped(output.inner)) rewriter.clone(output.inner.node());  // a constant
+    results.push_back(rewriter(output.inner));
   }
   graph->set_outputs(results);
 }

@@ -103,7 +103,7 @@ std::unique_ptr<Program> HostBackend::compile(int device, const Graph& graph,
   auto constants = allocate(device, list.info.constant_bytes, "constants");
   InlineStream transfer(memory_);
   return std::make_unique<TaskProgram>(std::move(list), std::move(constants), transfer,
-                                       WalkerOptions{.threads = options.threads});
+                                       InterpreterOptions{.threads = options.threads});
 }
 
 void HostBackend::convert_layout(const Type& type, const Layout& from, const void* source,

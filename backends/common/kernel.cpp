@@ -21,9 +21,8 @@ const StateLayout* layout_of(const StateLayouts& layouts, Value v) {
 
 const char* name_of(TaskKind kind) noexcept {
   static constexpr const char* kNames[] = {
-      "AI_CORE",  "AI_VECTOR_CORE", "AI_CPU",      "MEMCPY",       "LOOP_SWITCH",
-      "LOOP_INC", "LOOP_RESET",     "LOOP_ACTIVE", "EVENT_RECORD", "EVENT_WAIT",
-      "DEQUEUE",  "RELEASE_SLOT",   "METRIC",      "COMMIT"};
+      "AI_CORE",    "AI_VECTOR_CORE", "AI_CPU",  "MEMCPY",       "LOOP_SWITCH", "LOOP_INC",
+      "LOOP_RESET", "LOOP_ACTIVE",    "DEQUEUE", "RELEASE_SLOT", "METRIC",      "COMMIT"};
   return kNames[static_cast<size_t>(kind)];
 }
 

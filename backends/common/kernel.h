@@ -27,8 +27,6 @@ enum class TaskKind : uint8_t {
   kLoopInc,
   kLoopReset,
   kLoopActive,
-  kEventRecord,
-  kEventWait,
   kDequeue,
   kReleaseSlot,
   kMetric,
@@ -106,8 +104,8 @@ class KEEL_API KernelLibrary {
   virtual int64_t control_ns(TaskKind kind) const = 0;
 };
 
-// What Backend::supports answers for any node: sources, views and effects are the walker's; control
-// ops and fused nodes are supported when their bodies' nodes are.
+// What Backend::supports answers for any node: sources, views and effects are the interpreter's;
+// control ops and fused nodes are supported when their bodies' nodes are.
 KEEL_API Support supports_in_task_list(const KernelLibrary& library, const Node& node);
 
 }  // namespace keel

@@ -8,7 +8,7 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/control/step_boundary.h"
-#include "keel/graph/passes/cloner.h"
+#include "keel/graph/ir/rewriter.h"
 
 namespace keel {
 
@@ -255,8 +255,8 @@ uint32_t Lowering::output_storage(const Node& node, size_t output, const KernelP
                                   const std::vector<uint32_t>& arguments, Scope& scope) {
   const Value value = node.output(output);
   if (scope.root) {
-    const uint32_t home = state_storage(node, output, plan, arguments, scope);
-    if (home != kNoStorage) return home;
+    const uint32_t buffer = state_storage(node, output, plan, arguments, scope);
+    if (buffer != kNoStorage) return buffer;
     if (const auto it = pinned_.find(value); it != pinned_.end()) return it->second;
   }
   const uint32_t carry = carry_storage(node, output, plan, arguments, scope);
@@ -301,17 +301,17 @@ uint32_t Lowering::state_storage(const Node& node, size_t output, const KernelPl
   written_.insert(state);
   if (failures_->possible_from(node) || !last_reader || scope.uses[value] != 1 ||
       !may_overwrite(plan, output, arguments, place_of(state))) {
-    return second_home(state);
+    return second_buffer(state);
   }
   list_.info.states[state_index_.at(state)].updated = true;
   return place_of(state);
 }
 
-uint32_t Lowering::second_home(Value state) {
+uint32_t Lowering::second_buffer(Value state) {
   const uint32_t index = state_index_.at(state);
   StateInfo& info = list_.info.states[index];
   info.updated = true;
-  info.second_home = true;
+  info.second_buffer = true;
   const uint32_t storage = new_storage(Space::kStateOther, index, 0, info.bytes);
   commits_.push_back(place_of(state));
   commits_.push_back(storage);
@@ -322,7 +322,7 @@ void Lowering::finish_updates(const Graph& graph) {
   for (const Assignment& a : graph.updates()) {
     if (written_.contains(a.state)) continue;
     if (root_of(a.next) == a.state) continue;  // unchanged
-    emit_copy(storage_of(a.next), second_home(a.state), "next " + name_of(a.state.node()),
+    emit_copy(storage_of(a.next), second_buffer(a.state), "next " + name_of(a.state.node()),
               a.next.node().site());
   }
 }

@@ -18,7 +18,7 @@
 #include "keel/backends/common/uses.h"
 #include "keel/core/base/call_site.h"
 #include "keel/graph/ir/graph.h"
-#include "keel/graph/passes/value_table.h"
+#include "keel/graph/ir/value_table.h"
 
 namespace keel {
 
@@ -105,7 +105,7 @@ class Lowering {
   // in place, else the second one. Returns kNoStorage if the output is no next value.
   uint32_t state_storage(const Node& node, size_t output, const KernelPlan& plan,
                          const std::vector<uint32_t>& arguments, Scope& scope);
-  uint32_t second_home(Value state);
+  uint32_t second_buffer(Value state);
 
   // Copies the next values that no task computed straight into a state buffer: inputs, other
   // states, values that several states take.
@@ -153,7 +153,7 @@ class Lowering {
   std::unordered_map<Value, std::vector<Value>, ValueHash> next_of_;  // value -> states it becomes
   std::unordered_map<Value, uint32_t, ValueHash> pinned_;
   std::unordered_set<Value, ValueHash> written_;
-  std::vector<uint32_t> commits_;  // current and second home of each state that has two
+  std::vector<uint32_t> commits_;  // current and second buffer of each state that has two
   std::vector<uint32_t> output_storages_;
   std::vector<uint32_t> slot_storages_;
   uint32_t float_status_ = kNoStorage;

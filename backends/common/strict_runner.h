@@ -5,7 +5,7 @@
 // written in place of an input; then as planned, where a block sees nothing that its neighbours
 // write. Device memory whose life is over is poisoned. A sound task list gives the bits of a plain
 // run; an unsound one gives an Error that names the argument, the block and the byte. Owned by a
-// Walker; on the device's thread only.
+// Interpreter; on the device's thread only.
 //
 // Its own memory is the host's and is not counted against the device's capacity. Under
 // AddressSanitizer the guards are red zones, so a read beyond an operand stops the process there.
@@ -23,7 +23,7 @@ namespace keel {
 
 class StrictRunner {
  public:
-  // Addresses of the table's entries, as the walker keeps them.
+  // Addresses of the table's entries, as the interpreter keeps them.
   using Table = std::vector<void*>;
 
   // REQUIRES that the list outlives the runner.
@@ -39,7 +39,7 @@ class StrictRunner {
   void end_waiting(size_t task);
   // The slot's bytes are the producer's again; its entries in the table become null.
   void release_slot(Table& table);
-  // The homes that hold the old values now, by the arguments of the COMMIT task.
+  // The buffers that hold the old values now, by the arguments of the COMMIT task.
   void commit(size_t task, const Table& table);
 
  private:

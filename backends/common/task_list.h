@@ -1,7 +1,7 @@
-// TaskList: a compiled program as the walker runs it: flat tasks whose arguments are indices into a
-// buffer table. The table is filled at each launch from where the buffers live; DEQUEUE rewrites
-// the slot's entries, COMMIT swaps those of states with two homes. Made by lower(), immutable
-// afterwards.
+// TaskList: a compiled program as the interpreter runs it: flat tasks whose arguments are indices
+// into a buffer table. The table is filled at each launch from where the buffers live; DEQUEUE
+// rewrites the slot's entries, COMMIT swaps those of states with two buffers. Made by lower(),
+// immutable afterwards.
 #ifndef KEEL_BACKENDS_COMMON_TASK_LIST_H
 #define KEEL_BACKENDS_COMMON_TASK_LIST_H
 

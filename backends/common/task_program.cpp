@@ -9,10 +9,10 @@
 namespace keel {
 
 TaskProgram::TaskProgram(TaskList list, std::shared_ptr<Buffer> constants, Stream& transfer,
-                         WalkerOptions options)
+                         InterpreterOptions options)
     : list_(std::move(list)),
       constants_(std::move(constants)),
-      walker_(list_, constants_.get(), std::move(options)) {
+      interpreter_(list_, constants_.get(), std::move(options)) {
   for (const auto& [offset, value] : list_.constants) {
     if (value.num_bytes() == 0) continue;
     transfer.copy_to_device(*constants_, offset, value.raw(), value.num_bytes());
@@ -31,7 +31,7 @@ void TaskProgram::launch(Stream& stream, LaunchArgs& args) {
                  .got = "another stream"});
   }
   worker->enqueue([this, &args] {
-    walker_.launch(args);
+    interpreter_.launch(args);
     if (args.report.error != nullptr) std::rethrow_exception(args.report.error);
   });
 }

@@ -1,4 +1,4 @@
-// TaskProgram: a Program made of a TaskList, run by the Walker on a WorkerStream: what every
+// TaskProgram: a Program made of a TaskList, run by the Interpreter on a WorkerStream: what every
 // built-in backend compiles to.
 #ifndef KEEL_BACKENDS_COMMON_TASK_PROGRAM_H
 #define KEEL_BACKENDS_COMMON_TASK_PROGRAM_H
@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "keel/backends/common/walker.h"
+#include "keel/backends/common/interpreter.h"
 #include "keel/core/device/program.h"
 
 namespace keel {
@@ -16,7 +16,7 @@ class KEEL_API TaskProgram : public Program {
   // Copies the list's constants into `constants` (device memory of list.info.constant_bytes)
   // through `transfer`.
   TaskProgram(TaskList list, std::shared_ptr<Buffer> constants, Stream& transfer,
-              WalkerOptions options = {});
+              InterpreterOptions options = {});
   ~TaskProgram() override;
 
   const ProgramInfo& info() const override { return list_.info; }
@@ -28,7 +28,7 @@ class KEEL_API TaskProgram : public Program {
  private:
   const TaskList list_;
   std::shared_ptr<Buffer> constants_;
-  Walker walker_;
+  Interpreter interpreter_;
 };
 
 }  // namespace keel

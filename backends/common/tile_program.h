@@ -53,8 +53,6 @@ class TileProgram {
 
   int64_t elements() const noexcept { return elements_; }
   size_t instructions() const noexcept { return instructions_.size(); }
-  // Bytes of unified buffer that a tile needs.
-  size_t register_bytes() const noexcept { return register_count_ * register_stride_; }
   int64_t tile_elements() const noexcept { return tile_; }
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
 

@@ -8,7 +8,7 @@
 
 #include "keel/backends/common/kernel.h"
 #include "keel/graph/ir/graph.h"
-#include "keel/graph/passes/value_table.h"
+#include "keel/graph/ir/value_table.h"
 
 namespace keel {
 

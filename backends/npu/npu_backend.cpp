@@ -116,9 +116,9 @@ class NpuBackend final : public Backend {
     list.info.modelled_device = preset->name;
     auto constants = own.memory->allocate(list.info.constant_bytes, "constants");
     InlineStream transfer(own.memory);
-    return std::make_unique<NpuProgram>(std::move(list), library.take_launches(), std::move(preset),
-                                        std::move(constants), transfer, own.memory,
-                                        WalkerOptions{strict_, own.float_status, options.threads});
+    return std::make_unique<NpuProgram>(
+        std::move(list), library.take_launches(), std::move(preset), std::move(constants), transfer,
+        own.memory, InterpreterOptions{strict_, own.float_status, options.threads});
   }
   void convert_layout(const Type& type, const Layout&, const void* source, const Layout& to,
                       void* destination) const override {

@@ -60,16 +60,16 @@ void unroll(const TaskList& list, Range range, size_t most, StepTrace& trace) {
 NpuProgram::NpuProgram(TaskList list, NpuLibrary::Launches launches,
                        std::shared_ptr<const Preset> preset, std::shared_ptr<Buffer> constants,
                        Stream& transfer, std::shared_ptr<DeviceMemory> memory,
-                       WalkerOptions options)
+                       InterpreterOptions options)
     : TaskProgram(std::move(list), std::move(constants), transfer, std::move(options)),
       launches_(std::move(launches)),
       preset_(std::move(preset)),
       memory_(std::move(memory)) {}
 
 void NpuProgram::launch(Stream& stream, LaunchArgs& args) {
-  for (const StateHome& home : args.states) {
-    require(home.current, "state");
-    require(home.other, "second home of a state");
+  for (const StateBuffers& buffer : args.states) {
+    require(buffer.current, "state");
+    require(buffer.other, "second buffer of a state");
   }
   for (const Buffer* b : args.inputs) require(b, "input");
   for (const Buffer* b : args.outputs) require(b, "output");

@@ -24,7 +24,7 @@ class NpuProgram final : public TaskProgram {
  public:
   NpuProgram(TaskList list, NpuLibrary::Launches launches, std::shared_ptr<const Preset> preset,
              std::shared_ptr<Buffer> constants, Stream& transfer,
-             std::shared_ptr<DeviceMemory> memory, WalkerOptions options = {});
+             std::shared_ptr<DeviceMemory> memory, InterpreterOptions options = {});
 
   // Refuses what is not the device's own memory before the work is handed over.
   void launch(Stream& stream, LaunchArgs& args) override;

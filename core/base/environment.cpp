@@ -84,16 +84,6 @@ double parse_number(std::string_view text, const std::string& what, double min, 
   return parse<double>(text, what, "a number", min, max);
 }
 
-bool parse_boolean(std::string_view text, const std::string& what) {
-  for (const char* yes : {"1", "true", "yes", "on"}) {
-    if (text == yes) return true;
-  }
-  for (const char* no : {"0", "false", "no", "off"}) {
-    if (text == no) return false;
-  }
-  refuse(what, "one of 1, true, yes, on, 0, false, no, off", text);
-}
-
 std::string parse_choice(std::string_view text, const std::string& what,
                          const std::vector<std::string>& choices) {
   const auto found = std::find(choices.begin(), choices.end(), text);
@@ -112,18 +102,6 @@ std::optional<int64_t> environment_integer(const std::string& name, int64_t min,
   const auto text = environment_text(name);
   if (!text) return std::nullopt;
   return parse_integer(*text, name, min, max);
-}
-
-std::optional<double> environment_number(const std::string& name, double min, double max) {
-  const auto text = environment_text(name);
-  if (!text) return std::nullopt;
-  return parse_number(*text, name, min, max);
-}
-
-std::optional<bool> environment_boolean(const std::string& name) {
-  const auto text = environment_text(name);
-  if (!text) return std::nullopt;
-  return parse_boolean(*text, name);
 }
 
 std::optional<std::string> environment_choice(const std::string& name,

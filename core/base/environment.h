@@ -25,8 +25,6 @@ KEEL_API int64_t parse_integer(std::string_view text, const std::string& what,
 KEEL_API double parse_number(std::string_view text, const std::string& what,
                              double min = std::numeric_limits<double>::lowest(),
                              double max = std::numeric_limits<double>::max());
-// 1 true yes on / 0 false no off.
-KEEL_API bool parse_boolean(std::string_view text, const std::string& what);
 // The same text, which must be one of `choices`.
 KEEL_API std::string parse_choice(std::string_view text, const std::string& what,
                                   const std::vector<std::string>& choices);
@@ -47,10 +45,6 @@ KEEL_API std::optional<std::string> environment_text(const std::string& name);
 KEEL_API std::optional<int64_t> environment_integer(
     const std::string& name, int64_t min = std::numeric_limits<int64_t>::min(),
     int64_t max = std::numeric_limits<int64_t>::max());
-KEEL_API std::optional<double> environment_number(
-    const std::string& name, double min = std::numeric_limits<double>::lowest(),
-    double max = std::numeric_limits<double>::max());
-KEEL_API std::optional<bool> environment_boolean(const std::string& name);
 KEEL_API std::optional<std::string> environment_choice(const std::string& name,
                                                        const std::vector<std::string>& choices);
 

@@ -72,11 +72,11 @@ std::string printable(std::string_view text, size_t most) {
   if (text.size() <= most) return escaped(text, false);
   // What was wrong stands mostly at an end. Characters are not cut.
   size_t head = most - most / 4;
-  size_t tail = text.size() - most / 4;
+  size_t end = text.size() - most / 4;
   while (head > 0 && continues_character(text[head])) --head;
-  while (tail < text.size() && continues_character(text[tail])) ++tail;
-  return escaped(text.substr(0, head), false) + " ... (" + std::to_string(tail - head) +
-         " bytes left out) ... " + escaped(text.substr(tail), false);
+  while (end < text.size() && continues_character(text[end])) ++end;
+  return escaped(text.substr(0, head), false) + " ... (" + std::to_string(end - head) +
+         " bytes left out) ... " + escaped(text.substr(end), false);
 }
 
 std::string printable_lines(std::string_view text) { return escaped(text, true); }

@@ -113,12 +113,6 @@ double normal(uint64_t key, uint64_t index) noexcept {
   return index % 2 == 0 ? pair.even : pair.odd;
 }
 
-void fill_bits(uint32_t* out, size_t count, uint64_t key, uint64_t first_index) noexcept {
-  for_words(count, key, first_index, [&](const uint32_t* words, size_t n, size_t done) {
-    std::copy_n(words, n, out + done);
-  });
-}
-
 void fill_uniform(float* out, size_t count, uint64_t key, uint64_t first_index) noexcept {
   for_words(count, key, first_index, [&](const uint32_t* words, size_t n, size_t done) {
     for (size_t i = 0; i < n; ++i) out[done + i] = uniform_float(words[i]);

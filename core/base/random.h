@@ -83,8 +83,6 @@ KEEL_API void fill_normal(float* out, size_t count, uint64_t key, uint64_t first
 KEEL_API void fill_normal(double* out, size_t count, uint64_t key, uint64_t first_index) noexcept;
 KEEL_API void fill_bernoulli(bool* out, size_t count, double probability, uint64_t key,
                              uint64_t first_index) noexcept;
-// The raw words.
-KEEL_API void fill_bits(uint32_t* out, size_t count, uint64_t key, uint64_t first_index) noexcept;
 
 // A bijection on [0, n) chosen by a key, without a table: a Feistel network on a power of two that
 // holds n, walked along its cycle until it lands inside. n = 0 has no elements.

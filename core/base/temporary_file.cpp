@@ -33,7 +33,7 @@ std::optional<int64_t> take_number(std::string_view& name) {
   return number;
 }
 
-// The process in a name that temporary_file_name made.
+// Returns the process that a temporary file's name holds; nothing for names of other files.
 std::optional<pid_t> process_of(std::string_view name) {
   if (!name.starts_with('.') || !name.ends_with(kSuffix)) return std::nullopt;
   name.remove_suffix(kSuffix.size());

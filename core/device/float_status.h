@@ -1,5 +1,5 @@
-// FloatStatus: what the arithmetic of a step raised, as bits. Each step begins with none; a launch
-// reports each step's and all of them together (LaunchReport, LoopReport). Plain values.
+// The float status: what the arithmetic of a step raised, as bits. Each step begins with none; a
+// launch reports each step's and all of them together (LaunchReport, LoopReport). Plain values.
 #ifndef KEEL_CORE_DEVICE_FLOAT_STATUS_H
 #define KEEL_CORE_DEVICE_FLOAT_STATUS_H
 

@@ -1,6 +1,6 @@
 // Program: a graph compiled for one device: a flat list of tasks with kernels, tiling and buffer
 // places already chosen. Made by Backend::compile, owned by a Session's Executable, which also owns
-// what the program works on: the states' homes, the scratch arena, inputs and outputs. LaunchArgs
+// what the program works on: the state buffers, the scratch arena, inputs and outputs. LaunchArgs
 // hands those over for one launch. Immutable after compile; one launch at a time.
 #ifndef KEEL_CORE_DEVICE_PROGRAM_H
 #define KEEL_CORE_DEVICE_PROGRAM_H
@@ -15,18 +15,18 @@
 
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/shape.h"
+#include "keel/core/device/element_spec.h"
 #include "keel/core/device/stream.h"
 #include "keel/core/group/agreement.h"
-#include "keel/core/queue/element_spec.h"
 
 namespace keel {
 
 class DeviceQueue;
 class MetricsQueue;
 
-// How a state's bytes are arranged in its home. "" is the plain row-major order. Every other layout
-// begins with the plain value, so that reads and programs that want it plain take the home as it
-// is; behind it come copies made from it, in an arrangement that the word names and that the
+// How a state's bytes are arranged in its buffer. "" is the plain row-major order. Every other
+// layout begins with the plain value, so that reads and programs that want it plain take the buffer
+// as it is; behind it come copies made from it, in an arrangement that the word names and that the
 // program's backend can make (Backend::convert_layout). A program that updates a state keeps the
 // copies of the layout it asks for; one that asks for "" and updates the state leaves them stale.
 using Layout = std::string;
@@ -35,9 +35,9 @@ struct StateInfo {
   std::string name;
   Type type;
   Layout layout;
-  size_t bytes = 0;          // of a home in that layout
-  bool updated = false;      // whether the program writes it
-  bool second_home = false;  // whether the new value cannot be written in place
+  size_t bytes = 0;            // of a buffer in that layout
+  bool updated = false;        // whether the program writes it
+  bool second_buffer = false;  // whether the new value cannot be written in place
 };
 
 // A control task that the compiler put around a sunk step.
@@ -97,17 +97,17 @@ struct LaunchReport {
   int64_t metrics_wait_ns = 0;  // wall time the metrics ring was full
 };
 
-struct StateHome {
+struct StateBuffers {
   Buffer* current = nullptr;  // holds the value
-  Buffer* other = nullptr;    // set where StateInfo::second_home; COMMIT swaps the two
-  // Set by a launch that failed after it had begun to write the next value over `current`. Homes of
-  // which this is not so hold what the completed steps left.
+  Buffer* other = nullptr;    // set where StateInfo::second_buffer; COMMIT swaps the two
+  // Set by a launch that failed after it had begun to write the next value over `current`. Buffers
+  // of which this is not so hold what the completed steps left.
   bool lost = false;
 };
 
 // Everything must stay alive and untouched until the stream has been synchronised.
 struct LaunchArgs {
-  std::vector<StateHome> states;  // in ProgramInfo order; updated by the launch
+  std::vector<StateBuffers> states;  // in ProgramInfo order; updated by the launch
   Buffer* scratch = nullptr;
   std::vector<Buffer*> inputs;
   std::vector<Buffer*> outputs;

@@ -26,7 +26,7 @@
 #include "keel/core/base/error.h"
 #include "keel/core/device/device.h"
 #include "keel/core/group/agreement.h"
-#include "keel/core/queue/element_spec.h"
+#include "keel/core/device/element_spec.h"
 
 namespace keel {
 

@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "keel/core/queue/element_spec.h"
+#include "keel/core/device/element_spec.h"
 
 namespace keel {
 

@@ -1,5 +1,5 @@
 // Buffer: a block of memory of one device. Shared by whoever uses it (Tensors, the Session's state
-// homes, queues); the last owner frees it. The bytes may be touched by the host only where
+// buffers, queues); the last owner frees it. The bytes may be touched by the host only where
 // host_accessible(); a device's kernels check that addresses belong to the device. Not
 // synchronised: streams order the accesses.
 #ifndef KEEL_CORE_TENSOR_BUFFER_H

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "keel/core/queue/element_spec.h"
+#include "keel/core/device/element_spec.h"
 #include "keel/core/tensor/tensor.h"
 
 namespace keel {

@@ -1,7 +1,7 @@
 // `blocks`: a backend from outside of Keel's tree. It has kernels of its own for a few element-wise
 // ops, cut into blocks that run on several threads; every other op runs by its reference function.
 // Memory, streams, compilation and the sunk loop are Keel's: HostBackend makes a task list of the
-// kernels that the library below chooses, and the walker runs it.
+// kernels that the library below chooses, and the interpreter runs it.
 #include <algorithm>
 #include <cmath>
 #include <memory>

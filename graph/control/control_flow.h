@@ -25,13 +25,13 @@ struct WhileAttributes {
   int64_t memory_budget_bytes = -1;  // see WhileOptions; -1: none
   // While gradients are being expanded: the node of the same graph that this loop can stand for,
   // because its first variables are the same (control_gradient.h). -1 in every finished graph.
-  int64_t twin_of = -1;
+  int64_t forward_of = -1;
   static constexpr auto fields() {
     return std::tuple(field("trip_count", &WhileAttributes::trip_count),
                       field("max_trips", &WhileAttributes::max_trips),
                       field("recompute_every", &WhileAttributes::recompute_every),
                       field("memory_budget_bytes", &WhileAttributes::memory_budget_bytes),
-                      field("twin_of", &WhileAttributes::twin_of));
+                      field("forward_of", &WhileAttributes::forward_of));
   }
 };
 

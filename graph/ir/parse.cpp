@@ -16,7 +16,7 @@
 #include "keel/graph/ir/lexer.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/text.h"
-#include "keel/graph/passes/verify.h"
+#include "keel/graph/ir/verify.h"
 
 namespace keel {
 namespace {

@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "keel/graph/passes/cloner.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/graph/passes/passes.h"
 
 namespace keel {
@@ -15,10 +15,10 @@ bool is_mergeable(const Node& node) {
 
 class Merger {
  public:
-  Merger(Cloner& cloner, Graph& to) : cloner_(cloner), to_(to) {}
+  Merger(Rewriter& rewriter, Graph& to) : rewriter_(rewriter), to_(to) {}
 
   void visit(const Node& node) {
-    const Values inputs = cloner_(node.inputs());
+    const Values inputs = rewriter_(node.inputs());
     const size_t key = hash(node, inputs);
     const auto [begin, end] = seen_.equal_range(key);
     for (auto it = begin; it != end; ++it) {
@@ -31,11 +31,11 @@ class Merger {
       if (other.label().name.empty() && !node.label().name.empty())
         to_.relabel(other, node.shared_label());
       for (size_t i = 0; i < node.types().size(); ++i) {
-        cloner_.map(node.output(i), other.output(i));
+        rewriter_.map(node.output(i), other.output(i));
       }
       return;
     }
-    seen_.emplace(key, &cloner_.clone(node));
+    seen_.emplace(key, &rewriter_.clone(node));
   }
 
  private:
@@ -45,7 +45,7 @@ class Merger {
     return h;
   }
 
-  Cloner& cloner_;
+  Rewriter& rewriter_;
   Graph& to_;
   std::unordered_multimap<size_t, const Node*> seen_;  // nodes of the new graph
 };
@@ -54,9 +54,9 @@ class Merger {
 
 std::unique_ptr<Graph> cse(const Graph& graph) {
   auto result = std::make_unique<Graph>(graph.ops());
-  Cloner cloner(graph, *result);
-  Merger merger(cloner, *result);
-  cloner.clone_inputs();
+  Rewriter rewriter(graph, *result);
+  Merger merger(rewriter, *result);
+  rewriter.clone_inputs();
   const std::vector<bool> live = live_nodes(graph);
   for (const Node& node : graph.nodes()) {
     if (!live[node.id()] || node.is(OpRole::kInput)) continue;
@@ -66,9 +66,9 @@ std::unique_ptr<Graph> cse(const Graph& graph) {
     }
     std::vector<std::shared_ptr<Graph>> bodies;
     for (const auto& body : node.bodies()) bodies.push_back(cse(*body));
-    cloner.clone(node, std::move(bodies));
+    rewriter.clone(node, std::move(bodies));
   }
-  cloner.finish();
+  rewriter.finish();
   return result;
 }
 

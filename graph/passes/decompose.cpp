@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "keel/graph/ir/fused_body.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
-#include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
 
 namespace keel {
@@ -42,28 +42,28 @@ class Decomposer {
   }
 
   void rewrite(const Graph& graph, Graph& to) {
-    Cloner cloner(graph, to);
+    Rewriter rewriter(graph, to);
     const std::vector<bool> live = live_nodes(graph);
-    for (const Value& input : graph.inputs()) cloner.clone(input.node());
+    for (const Value& input : graph.inputs()) rewriter.clone(input.node());
     for (const Node& node : graph.nodes()) {
-      if (live[node.id()] && !node.is(OpRole::kInput)) rewrite_node(node, cloner, to);
+      if (live[node.id()] && !node.is(OpRole::kInput)) rewrite_node(node, rewriter, to);
     }
-    cloner.finish();
+    rewriter.finish();
   }
 
-  void rewrite_node(const Node& node, Cloner& cloner, Graph& to) {
+  void rewrite_node(const Node& node, Rewriter& rewriter, Graph& to) {
     if (node.has(kSource)) {
-      cloner.clone(node);
+      rewriter.clone(node);
       return;
     }
     const Support support = supports_(node);
     if (!support.supported && node.op().decompose != nullptr) {
-      replace(node, cloner, to);
+      replace(node, rewriter, to);
       return;
     }
     if (!support.supported) unsupported_.push_back(describe(node, support.reason));
     if (node.bodies().empty() || is_fused_node(node)) {
-      cloner.clone(node);
+      rewriter.clone(node);
       return;
     }
     std::vector<std::shared_ptr<Graph>> bodies;
@@ -71,13 +71,13 @@ class Decomposer {
       bodies.push_back(std::make_shared<Graph>(body->ops()));
       rewrite(*body, *bodies.back());
     }
-    cloner.clone(node, std::move(bodies));
+    rewriter.clone(node, std::move(bodies));
   }
 
-  void replace(const Node& node, Cloner& cloner, Graph& to) {
+  void replace(const Node& node, Rewriter& rewriter, Graph& to) {
     changed_ = true;
     const LabelScope label(to, node);
-    const Values inputs = cloner(node.inputs());
+    const Values inputs = rewriter(node.inputs());
     const Values outputs = node.op().decompose(
         BuildContext{node.op(), node.attributes(), inputs, {}, {}, node.bodies(), to, node.site()});
     for (size_t i = 0; i < node.types().size(); ++i) {
@@ -88,7 +88,7 @@ class Decomposer {
                      .got = i < outputs.size() ? to_string(outputs[i].type()) : "nothing",
                      .site = node.site()});
       }
-      cloner.map(node.output(i), outputs[i]);
+      rewriter.map(node.output(i), outputs[i]);
     }
   }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
-#include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/users.h"
 
@@ -58,38 +58,38 @@ bool takes_shape(const Node& view) {
 class Folder {
  public:
   Folder(const Graph& from, Graph& to)
-      : from_(from), to_(to), cloner_(from, to), live_(live_nodes(from)), users_(from, live_) {}
+      : from_(from), to_(to), rewriter_(from, to), live_(live_nodes(from)), users_(from, live_) {}
 
   void run() {
-    cloner_.clone_inputs();
+    rewriter_.clone_inputs();
     for (const Node& node : from_.nodes()) {
       if (live_[node.id()] && !node.is(OpRole::kInput)) visit(node);
     }
-    cloner_.finish();
+    rewriter_.finish();
   }
 
  private:
   void visit(const Node& node) {
     if (node.has(kSource)) {
-      cloner_.clone(node);
+      rewriter_.clone(node);
       return;
     }
     if (!node.bodies().empty()) {
       std::vector<std::shared_ptr<Graph>> bodies;
       for (const auto& body : node.bodies()) bodies.push_back(fold(*body));
-      cloner_.clone(node, std::move(bodies));
+      rewriter_.clone(node, std::move(bodies));
       return;
     }
     const LabelScope label(to_, node);
-    Values inputs = cloner_(node.inputs());
+    Values inputs = rewriter_(node.inputs());
     if (evaluate(node, inputs)) return;
     Value same = node.types().size() == 1 ? simplified(node, inputs) : Value();
     if (same.valid()) {
-      cloner_.map(node.output(), same);
+      rewriter_.map(node.output(), same);
       return;
     }
     drop_broadcasts(node, inputs);
-    cloner_.clone(node, std::move(inputs), node.attributes(), {});
+    rewriter_.clone(node, std::move(inputs), node.attributes(), {});
   }
 
   // ---- constants
@@ -104,7 +104,7 @@ class Folder {
 
   bool evaluate(const Node& node, const Values& inputs) {
     if (node.has(kNeverFolded) || node.op().reference == nullptr) return false;
-    // A broadcast constant costs element-wise readers nothing; written out it would be read from
+    // A broadcast constant costs element-wise users nothing; written out it would be read from
     // memory. Others need it there, and not computed anew in each step.
     if (node.has(kElementwise) && node.has(kMovement) && element_wise_reads(node)) return false;
     std::vector<Tensor> arguments;
@@ -130,7 +130,7 @@ class Folder {
       return false;
     }
     for (size_t i = 0; i < results.size(); ++i) {
-      cloner_.map(node.output(i), to_.constant(results[i], node.site()));
+      rewriter_.map(node.output(i), to_.constant(results[i], node.site()));
     }
     return true;
   }
@@ -146,10 +146,10 @@ class Folder {
   }
 
   static Value without_conversion(const Node& node, const Values& inputs) {
-    return node.has(kView | kConversion | kBroadcast) && inputs.size() == 1 &&
-                   inputs[0].type() == node.type()
-               ? inputs[0]
-               : Value();
+    // A view shows its first input; others are there for its checks, which inference has made.
+    const bool of_first =
+        node.has(kView) || (node.has(kConversion | kBroadcast) && inputs.size() == 1);
+    return of_first && inputs[0].type() == node.type() ? inputs[0] : Value();
   }
 
   // x * 1, x / 1, x - 0 and x + -0; not x + 0, which turns -0 into 0.
@@ -221,20 +221,20 @@ class Folder {
 
   const Graph& from_;
   Graph& to_;
-  Cloner cloner_;
+  Rewriter rewriter_;
   const std::vector<bool> live_;
   const Users users_;
 };
 
 std::unique_ptr<Graph> without_dead_nodes(const Graph& graph) {
   auto result = std::make_unique<Graph>(graph.ops());
-  Cloner cloner(graph, *result);
-  cloner.clone_inputs();
+  Rewriter rewriter(graph, *result);
+  rewriter.clone_inputs();
   const std::vector<bool> live = live_nodes(graph);
   for (const Node& node : graph.nodes()) {
-    if (live[node.id()] && !node.is(OpRole::kInput)) cloner.clone(node);
+    if (live[node.id()] && !node.is(OpRole::kInput)) rewriter.clone(node);
   }
-  cloner.finish();
+  rewriter.finish();
   return result;
 }
 

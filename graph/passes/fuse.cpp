@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "keel/graph/ir/fused_body.h"
-#include "keel/graph/passes/cloner.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/graph/passes/fuse_anchors.h"
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/fuse_units.h"
@@ -79,7 +79,7 @@ class Fuser {
         supports_(supports),
         report_(report),
         fused_(from.ops().at("fused")),
-        cloner_(from, to),
+        rewriter_(from, to),
         bodies_(supports),
         clustered_(from, bodies_, report),
         units_(clustered_.units()),
@@ -87,12 +87,12 @@ class Fuser {
         placed_(units_.count(), false) {}
 
   void run() {
-    cloner_.clone_inputs();
-    for (const Value& state : from_.states()) cloner_.clone(state.node());
+    rewriter_.clone_inputs();
+    for (const Value& state : from_.states()) rewriter_.clone(state.node());
     for (uint32_t unit = 0; unit < units_.count(); ++unit) visit(unit);
     bring_sources(from_.outputs());
     for (const Assignment& a : from_.updates()) bring_sources(Values{a.next});
-    cloner_.finish();
+    rewriter_.finish();
     if (report_ != nullptr) report_edges();
   }
 
@@ -205,17 +205,17 @@ class Fuser {
 
   void emit_fused(const FusedNode& fused) {
     bring_sources(fused.inputs);
-    const Node& node = to_.add(fused_, cloner_(fused.inputs), {}, fused.site, {fused.body});
+    const Node& node = to_.add(fused_, rewriter_(fused.inputs), {}, fused.site, {fused.body});
     to_.relabel(node, fused.label);
     for (uint32_t i = 0; i < fused.outputs.size(); ++i) {
-      cloner_.map(fused.outputs[i], node.output(i));
+      rewriter_.map(fused.outputs[i], node.output(i));
     }
   }
 
   void emit_node(const Node& node) {
     bring_sources(node.inputs());
     if (node.bodies().empty() || is_fused_node(node)) {
-      cloner_.clone(node);
+      rewriter_.clone(node);
       return;
     }
     std::vector<std::shared_ptr<Graph>> bodies;
@@ -226,13 +226,13 @@ class Fuser {
           described(node) + " body " + std::to_string(bodies.size() - 1) + ": ";
       for (const std::string& line : inside.lines) report_->lines.push_back(where + line);
     }
-    cloner_.clone(node, std::move(bodies));
+    rewriter_.clone(node, std::move(bodies));
   }
 
   // Constants are copied where something outside the bodies reads them.
   void bring_sources(std::span<const Value> values) {
     for (const Value& v : values) {
-      if (!cloner_.mapped(v)) cloner_.clone(v.node());
+      if (!rewriter_.mapped(v)) rewriter_.clone(v.node());
     }
   }
 
@@ -283,7 +283,7 @@ class Fuser {
   const SupportsFunction& supports_;
   FuseReport* report_;
   const OpDef& fused_;
-  Cloner cloner_;
+  Rewriter rewriter_;
   SharedBodies bodies_;
   ClusteredUnits clustered_;
   const FuseUnits& units_;

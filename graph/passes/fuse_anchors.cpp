@@ -33,7 +33,7 @@ AnchorGroups::AnchorGroups(const FuseUnits& units, SharedBodies& bodies, FuseRep
     const std::string why = find_epilogue(*product);
     if (find_rows(*product) || why.empty()) continue;
     const Value result = anchor(*product).output();
-    tell(anchor(*product), units_.reader(units_.users().of(result)[0], result), why);
+    tell(anchor(*product), units_.user(units_.users().of(result)[0], result), why);
   }
   find_loads();
   for (const uint32_t product : products_) decide_product(product);
@@ -84,15 +84,16 @@ std::string AnchorGroups::find_epilogue(uint32_t group) {
     if (users.empty()) return "";
     user = users[0];
     why = units_.why_stored(result);
-    const Node& reader = units_.first(user);
-    if (product || !why.empty() || !reader.has(kView) || reader.types().size() != 1) break;
+    const Node& using_node = units_.first(user);
+    if (product || !why.empty() || !using_node.has(kView) || using_node.types().size() != 1) break;
     views.push_back(user);
-    result = reader.output();
+    result = using_node.output();
   }
-  const Node& reader = units_.reader(user, result);
-  if (why.empty() && !units_.is_elementwise(user)) why = reader.op_name() + " is not element-wise";
-  if (why.empty() && reader.type().shape != result.shape()) {
-    why = "the shapes " + to_string(result.shape()) + " and " + to_string(reader.type().shape) +
+  const Node& using_node = units_.user(user, result);
+  if (why.empty() && !units_.is_elementwise(user))
+    why = using_node.op_name() + " is not element-wise";
+  if (why.empty() && using_node.type().shape != result.shape()) {
+    why = "the shapes " + to_string(result.shape()) + " and " + to_string(using_node.type().shape) +
           " differ";
   }
   if (why.empty() && (group_of_[user] != kNone || loaded_[user])) {
@@ -101,7 +102,7 @@ std::string AnchorGroups::find_epilogue(uint32_t group) {
   }
   if (!why.empty()) {
     if (product) return why;
-    tell(anchor(group), reader, why);
+    tell(anchor(group), using_node, why);
     return "";
   }
   Group& g = groups_[group];

@@ -70,10 +70,10 @@ Values FuseUnits::outputs(uint32_t unit) const {
 std::string FuseUnits::why_stored(const Value& v) const {
   if (users_.leaves(v)) return "it is a result of the step, too";
   const auto users = users_.of(v);
-  return users.size() > 1 ? described(reader(users[1], v)) + " reads it, too" : "";
+  return users.size() > 1 ? described(user(users[1], v)) + " reads it, too" : "";
 }
 
-const Node& FuseUnits::reader(uint32_t unit, const Value& v) const {
+const Node& FuseUnits::user(uint32_t unit, const Value& v) const {
   const auto& nodes = nodes_[unit];
   const auto reads = [&](uint32_t id) {
     const auto& inputs = graph_.node(id).inputs();

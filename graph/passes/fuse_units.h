@@ -44,7 +44,7 @@ class FuseUnits {
   // need not be.
   std::string why_stored(const Value& v) const;
   // The node of the unit that reads the value first.
-  const Node& reader(uint32_t unit, const Value& v) const;
+  const Node& user(uint32_t unit, const Value& v) const;
 
  private:
   const Graph& graph_;

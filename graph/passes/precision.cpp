@@ -6,8 +6,8 @@
 
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/fused_body.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
-#include "keel/graph/passes/cloner.h"
 
 namespace keel {
 namespace {
@@ -44,6 +44,19 @@ Attributes widened(const Node& node) {
   return node.op().attributes->parse(list);
 }
 
+// Returns true if the user asked for the dtypes of the graph, whatever the mode. Throws Error for
+// a word that asks for nothing.
+bool is_kept(const Node& node) {
+  const std::string* asked = scoped_attribute(node, kPrecisionAttribute);
+  if (asked == nullptr) return false;
+  if (*asked == kKeepPrecision) return true;
+  throw Error({.op = full_name(node),
+               .argument = std::string("attribute ") + kPrecisionAttribute,
+               .expected = std::string("'") + kKeepPrecision + "'",
+               .got = "'" + *asked + "'",
+               .site = node.site()});
+}
+
 class PrecisionPass {
  public:
   PrecisionPass(const PrecisionMode& mode, const SupportsFunction& supports,
@@ -51,25 +64,25 @@ class PrecisionPass {
       : mode_(mode), low_(*mode.low), supports_(supports), report_(report) {}
 
   void rewrite(const Graph& from, Graph& to, const std::string& inside) {
-    Copy copy{Cloner(from, to), to, {}, {}, inside};
-    copy.cloner.clone_inputs();
+    Copy copy{Rewriter(from, to), to, {}, {}, inside};
+    copy.rewriter.clone_inputs();
     const std::vector<bool> live = live_nodes(from);
     for (const Node& node : from.nodes()) {
       if (live[node.id()] && !node.is(OpRole::kInput)) visit(node, copy);
     }
-    for (const Value& v : from.outputs()) copy.cloner.map(v, full(v, v.node().site(), copy));
+    for (const Value& v : from.outputs()) copy.rewriter.map(v, full(v, v.node().site(), copy));
     for (const Assignment& a : from.updates())
-      copy.cloner.map(a.next, full(a.next, a.next.node().site(), copy));
-    copy.cloner.finish();
+      copy.rewriter.map(a.next, full(a.next, a.next.node().site(), copy));
+    copy.rewriter.finish();
   }
 
  private:
   using Casts = std::unordered_map<Value, Value, ValueHash>;
 
-  // A graph being copied: the cloner maps each old value to the new one in the dtype it was
+  // A graph being copied: the rewriter maps each old value to the new one in the dtype it was
   // computed in; the others hold the casts of it, by new value.
   struct Copy {
-    Cloner cloner;
+    Rewriter rewriter;
     Graph& to;
     Casts lowered, raised;
     std::string inside;
@@ -107,18 +120,6 @@ class PrecisionPass {
     return nullptr;
   }
 
-  // Whether the user asked for the dtypes of the graph, whatever the mode.
-  static bool is_kept(const Node& node) {
-    const std::string* asked = scoped_attribute(node, kPrecisionAttribute);
-    if (asked == nullptr) return false;
-    if (*asked == kKeepPrecision) return true;
-    throw Error({.op = full_name(node),
-                 .argument = std::string("attribute ") + kPrecisionAttribute,
-                 .expected = std::string("'") + kKeepPrecision + "'",
-                 .got = "'" + *asked + "'",
-                 .site = node.site()});
-  }
-
   Choice choose(const Node& node, const Copy& copy) const {
     if (is_kept(node)) return {false, std::string("attribute ") + kPrecisionAttribute + ": keep"};
     const PrecisionRow* row = row_of(node);
@@ -137,7 +138,7 @@ class PrecisionPass {
 
   bool reads_low(const Node& node, const Copy& copy) const {
     return std::all_of(node.inputs().begin(), node.inputs().end(), [&](const Value& v) {
-      return v.dtype() != f32 || copy.cloner(v).dtype() == low_;
+      return v.dtype() != f32 || copy.rewriter(v).dtype() == low_;
     });
   }
 
@@ -156,7 +157,7 @@ class PrecisionPass {
 
   static const Node& add(const Node& node, Values inputs, Attributes attributes,
                          std::vector<std::shared_ptr<Graph>> bodies, Copy& copy) {
-    return copy.cloner.clone(node, std::move(inputs), std::move(attributes), std::move(bodies));
+    return copy.rewriter.clone(node, std::move(inputs), std::move(attributes), std::move(bodies));
   }
 
   std::vector<std::shared_ptr<Graph>> copied_bodies(const Node& node) {
@@ -172,13 +173,13 @@ class PrecisionPass {
 
   // The value in the low dtype.
   Value lowered(const Value& old, CallSite site, Copy& copy) {
-    const Value now = copy.cloner(old);
+    const Value now = copy.rewriter(old);
     return now.dtype() == low_ ? now : converted(now, low_, site, copy.lowered, copy.to);
   }
 
   // The value in the dtype that it has in the old graph.
   Value full(const Value& old, CallSite site, Copy& copy) {
-    const Value now = copy.cloner(old);
+    const Value now = copy.rewriter(old);
     if (now.dtype() == old.dtype()) return now;
     return converted(now, old.dtype(), site, copy.raised, copy.to);
   }
@@ -222,6 +223,13 @@ std::string to_string(const PrecisionDecision& decision) {
   std::string text = decision.inside.empty() ? "" : decision.inside + ": ";
   text += decision.name + ": " + name_of(decision.dtype) + " by " + decision.rule;
   return decision.site.known() ? text + ", " + to_string(decision.site) : text;
+}
+
+void check_precision_attributes(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    static_cast<void>(is_kept(node));
+    for (const auto& body : node.bodies()) check_precision_attributes(*body);
+  }
 }
 
 std::unique_ptr<Graph> apply_precision(const Graph& graph, const PrecisionMode& mode,

@@ -69,6 +69,10 @@ struct PrecisionReport {
   std::vector<PrecisionDecision> decisions;  // in the order of the nodes; none where nothing is low
 };
 
+// Throws Error for a node, in bodies too, whose attribute kPrecisionAttribute has another value
+// than kKeepPrecision: under the default mode nothing else would notice a misspelt one.
+KEEL_API void check_precision_attributes(const Graph& graph);
+
 // The graph with f32 nodes computed as the mode says, bodies included; one cast for each value
 // however many read it. Appends to `report` if there is one. REQUIRES a specialised, decomposed
 // graph and a mode with a low dtype. Throws Error naming the op, its line and the backend's reason

@@ -2,12 +2,12 @@
 #include <unordered_set>
 #include <utility>
 
+#include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/autodiff/gradient.h"
-#include "keel/graph/control/control_gradient.h"
 #include "keel/graph/control/step_boundary.h"
 #include "keel/graph/ir/emit.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
-#include "keel/graph/passes/cloner.h"
 #include "keel/graph/passes/passes.h"
 
 namespace keel {
@@ -25,52 +25,52 @@ std::vector<Type> body_input_types(const Node& node, const Values& inputs) {
 
 // Copies one node with concrete types; gradients are expanded on the spot, so that those of
 // enclosing gradients, which come later, see ordinary nodes only.
-void specialise_node(const Node& node, Cloner& cloner, Graph& to) {
+void specialise_node(const Node& node, Rewriter& rewriter, Graph& to) {
   if (node.is(OpRole::kGradient)) {
     const LabelScope label(to, node);
-    const Values inputs = cloner(node.inputs());
+    const Values inputs = rewriter(node.inputs());
     const Value y = inputs[0];
     const Values xs(inputs.begin() + 1, inputs.end());
     const Value one = to.constant(Tensor::full(y.dtype(), Shape{}, 1), node.site());
     const Values expanded = expand_gradients({y}, xs, {one}, node.site());
-    for (size_t i = 0; i < expanded.size(); ++i) cloner.map(node.output(i), expanded[i]);
+    for (size_t i = 0; i < expanded.size(); ++i) rewriter.map(node.output(i), expanded[i]);
     return;
   }
   if (node.bodies().empty()) {
-    cloner.clone(node);
+    rewriter.clone(node);
     return;
   }
-  if (is_unsettled_twin(node)) {
+  if (is_checkpointed_forward(node)) {
     throw Error({.op = node.op_name(),
-                 .argument = "twin_of",
+                 .argument = "forward_of",
                  .expected = "none, as in every finished graph",
                  .got = "one",
                  .site = node.site()});
   }
-  const Values inputs = cloner(node.inputs());
+  const Values inputs = rewriter(node.inputs());
   std::vector<std::shared_ptr<Graph>> bodies;
   for (const auto& body : node.bodies()) {
     bodies.push_back(specialise_body(*body, body_input_types(node, inputs)));
   }
-  cloner.clone(node, inputs, node.attributes(), std::move(bodies));
+  rewriter.clone(node, inputs, node.attributes(), std::move(bodies));
 }
 
 std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type>& input_types) {
   // Without a parent: nothing is captured any more, and passes may drop the graph around it.
   auto result = std::make_shared<Graph>(body.ops());
-  Cloner cloner(body, *result);
+  Rewriter rewriter(body, *result);
   for (size_t i = 0; i < body.inputs().size(); ++i) {
     const Node& node = body.inputs()[i].node();
     const LabelScope label(*result, node.shared_label());
-    cloner.map(node.output(), result->input(name_of(node), input_types.at(i).dtype,
-                                            input_types.at(i).shape, node.site()));
+    rewriter.map(node.output(), result->input(name_of(node), input_types.at(i).dtype,
+                                              input_types.at(i).shape, node.site()));
   }
   const std::vector<bool> live = live_nodes(body);
   for (const Node& node : body.nodes()) {
-    if (live[node.id()] && !node.is(OpRole::kInput)) specialise_node(node, cloner, *result);
+    if (live[node.id()] && !node.is(OpRole::kInput)) specialise_node(node, rewriter, *result);
   }
-  cloner.finish();
-  if (needs_settling(*result)) result = settle(*result);
+  rewriter.finish();
+  if (has_open_bodies(*result)) result = place_checkpointed_forwards(*result);
   return result;
 }
 
@@ -119,7 +119,7 @@ void check_request(const SpecialiseRequest& request) {
   }
 }
 
-void map_input(const Node& node, const SpecialiseRequest& request, Cloner& cloner, Graph& to) {
+void map_input(const Node& node, const SpecialiseRequest& request, Rewriter& rewriter, Graph& to) {
   const std::string& name = name_of(node);
   const auto it = request.input_types.find(name);
   if (it == request.input_types.end()) {
@@ -138,13 +138,13 @@ void map_input(const Node& node, const SpecialiseRequest& request, Cloner& clone
                  .fix = "feed what this input takes" + made_at(node.output())});
   }
   const LabelScope label(to, node.shared_label());
-  cloner.map(node.output(), to.input(name, got.dtype, got.shape, node.site()));
+  rewriter.map(node.output(), to.input(name, got.dtype, got.shape, node.site()));
 }
 
-void add_updates(const SpecialiseRequest& request, const Cloner& cloner, Graph& to) {
+void add_updates(const SpecialiseRequest& request, const Rewriter& rewriter, Graph& to) {
   if (request.update.empty()) return;
   for (const Assignment& a : request.update.assignments) {
-    const Value next = cloner(a.next);
+    const Value next = rewriter(a.next);
     if (next.type() != a.state.type()) {
       throw Error({.op = "update",
                    .argument = name_of(a.state.node()),
@@ -152,7 +152,7 @@ void add_updates(const SpecialiseRequest& request, const Cloner& cloner, Graph& 
                    .got = to_string(next.type()),
                    .site = a.next.node().site()});
     }
-    to.add_update(cloner(a.state), next);
+    to.add_update(rewriter(a.state), next);
   }
   const NameScope scope(to, "keel");
   const auto count = [&](const Value& counter) {
@@ -184,21 +184,21 @@ std::unique_ptr<Graph> specialise(const SpecialiseRequest& request) {
   check_request(request);
   const std::vector<bool> reach = reached(request);
   auto result = std::make_unique<Graph>(request.graph->ops());
-  Cloner cloner(*request.graph, *result);
+  Rewriter rewriter(*request.graph, *result);
   for (const Node& node : request.graph->nodes()) {
     if (!reach[node.id()]) continue;
     if (node.is(OpRole::kInput))
-      map_input(node, request, cloner, *result);
+      map_input(node, request, rewriter, *result);
     else
-      specialise_node(node, cloner, *result);
+      specialise_node(node, rewriter, *result);
   }
-  result->set_outputs(cloner(request.fetches));
-  add_updates(request, cloner, *result);
+  result->set_outputs(rewriter(request.fetches));
+  add_updates(request, rewriter, *result);
   if (const auto& boundary = request.boundary) {
-    const Value stop = boundary->stop.valid() ? cloner(boundary->stop) : Value();
+    const Value stop = boundary->stop.valid() ? rewriter(boundary->stop) : Value();
     add_step_boundary(*result, stop, boundary->site);
   }
-  if (needs_settling(*result)) result = settle(*result);
+  if (has_open_bodies(*result)) result = place_checkpointed_forwards(*result);
   return result;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
-#include "keel/graph/passes/value_table.h"
+#include "keel/graph/ir/value_table.h"
 
 namespace keel {
 

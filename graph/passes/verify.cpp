@@ -1,4 +1,4 @@
-#include "keel/graph/passes/verify.h"
+#include "keel/graph/ir/verify.h"
 
 #include <algorithm>
 #include <span>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/control/control_flow.h"
-#include "keel/graph/control/control_gradient.h"
 
 namespace keel {
 
@@ -100,9 +100,9 @@ class Verifier {
     if (!same_struct(node.attributes_.schema(), node.op_->attributes)) {
       fail(node, "attributes", "those of " + node.op_->name, "those of another op");
     }
-    if (is_unsettled_twin(node)) {
-      fail(node, "twin_of", "none, which only a graph whose gradients are being expanded has",
-           std::to_string(node.as<WhileAttributes>().twin_of));
+    if (is_checkpointed_forward(node)) {
+      fail(node, "forward_of", "none, which only a graph whose gradients are being expanded has",
+           std::to_string(node.as<WhileAttributes>().forward_of));
     }
     for (const auto& body : node.bodies_) {
       if (body == nullptr) fail(node, "body", "a graph", "none");

@@ -90,8 +90,8 @@ Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::
 void save_states(const std::string& path, StateStore& store,
                  const std::map<std::string, std::string>& metadata) {
   std::map<std::string, Tensor> tensors;
-  for (const auto& [name, home] : store.homes()) {
-    if (!store.counts_nothing(home)) tensors[name] = store.read(home);
+  for (const auto& [name, state] : store.states()) {
+    if (!store.counts_nothing(state)) tensors[name] = store.read(state);
   }
   std::map<std::string, std::string> all = metadata;
   all["keel_version"] = KEEL_VERSION;
@@ -105,18 +105,18 @@ void save_states(const std::string& path, StateStore& store,
 std::map<std::string, std::string> load_states(const std::string& path, StateStore& store) {
   const Safetensors file = read_safetensors(path);
   std::vector<std::string> problems;
-  for (const auto& [name, home] : store.homes()) {
+  for (const auto& [name, state] : store.states()) {
     const auto it = file.tensors.find(name);
     if (it == file.tensors.end() && name == kUpdatesState) continue;  // it skipped none
     if (it == file.tensors.end()) {
       problems.push_back("'" + name + "' is missing");
-    } else if (it->second.type() != home.type) {
+    } else if (it->second.type() != state.type) {
       problems.push_back("'" + name + "' is " + to_string(it->second.type()) + " instead of " +
-                         to_string(home.type));
+                         to_string(state.type));
     }
   }
   for (const auto& [name, tensor] : file.tensors) {
-    if (!store.homes().contains(name)) problems.push_back("'" + name + "' is not in the graph");
+    if (!store.states().contains(name)) problems.push_back("'" + name + "' is not in the graph");
   }
   if (!problems.empty()) {
     std::string list;
@@ -129,9 +129,9 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   require_counted(file, path);
-  for (const auto& [name, tensor] : file.tensors) store.write(store.home(name), tensor);
-  if (store.homes().contains(kUpdatesState) && !file.tensors.contains(kUpdatesState))
-    store.write(store.home(kUpdatesState), file.tensors.at(kStepState));
+  for (const auto& [name, tensor] : file.tensors) store.write(store.state(name), tensor);
+  if (store.states().contains(kUpdatesState) && !file.tensors.contains(kUpdatesState))
+    store.write(store.state(kUpdatesState), file.tensors.at(kStepState));
   return file.metadata;
 }
 

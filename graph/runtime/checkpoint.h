@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "keel/core/queue/element_spec.h"
+#include "keel/core/device/element_spec.h"
 #include "keel/graph/runtime/state_store.h"
 
 namespace keel {

@@ -9,8 +9,8 @@
 #include "keel/core/base/parallel_for.h"
 #include "keel/core/queue/device_queue.h"
 #include "keel/graph/control/control_flow.h"
-#include "keel/graph/passes/cloner.h"
-#include "keel/graph/passes/verify.h"
+#include "keel/graph/ir/rewriter.h"
+#include "keel/graph/ir/verify.h"
 
 namespace keel {
 namespace {
@@ -119,45 +119,45 @@ std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queu
       op, {}, op.attributes->parse({{"queue", queue.name}, {"names", names}, {"types", types}}),
       CallSite{});
   const NamedFields fields(queue);
-  Cloner cloner(step, *result);
+  Rewriter rewriter(step, *result);
   for (const Value& input : step.inputs()) {
     const std::string& name = name_of(input.node());
     if (const auto place = fields.place(name)) {
-      cloner.map(input, dequeue.output(*place));
+      rewriter.map(input, dequeue.output(*place));
       continue;
     }
     const Type& rows = fields.resident(name)->type;
     const Value all = result->input(name, rows.dtype, rows.shape, input.node().site());
     const Value row = dequeue.output(*fields.place(kRowField));
     const OpDef& gather = step.ops().at("gather");
-    cloner.map(input,
-               result
-                   ->add(gather, {all, row}, gather.attributes->parse({{"axis", int64_t{0}}}),
-                         input.node().site())
-                   .output());
+    rewriter.map(input,
+                 result
+                     ->add(gather, {all, row}, gather.attributes->parse({{"axis", int64_t{0}}}),
+                           input.node().site())
+                     .output());
   }
   for (const Node& node : step.nodes()) {
-    if (!node.is(OpRole::kInput)) cloner.clone(node);
+    if (!node.is(OpRole::kInput)) rewriter.clone(node);
   }
-  cloner.finish();
+  rewriter.finish();
   return result;
 }
 
 // The same step with the queue's fields as inputs, for a host that takes the elements itself.
 std::unique_ptr<Graph> feed_fields(const Graph& step, const std::vector<FieldSpec>& fields) {
   auto result = std::make_unique<Graph>(step.ops());
-  Cloner cloner(step, *result);
+  Rewriter rewriter(step, *result);
   for (const Node& node : step.nodes()) {
     if (!node.is(OpRole::kDequeue)) {
-      cloner.clone(node);
+      rewriter.clone(node);
       continue;
     }
     for (size_t i = 0; i < fields.size(); ++i) {
       const auto& [name, type] = fields[i];
-      cloner.map(node.output(i), result->input(name, type.dtype, type.shape, node.site()));
+      rewriter.map(node.output(i), result->input(name, type.dtype, type.shape, node.site()));
     }
   }
-  cloner.finish();
+  rewriter.finish();
   return result;
 }
 
@@ -251,6 +251,7 @@ class Compiler {
   std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) {
     graph = decompose(*graph, supports_);
     passed(*graph, "decompose");
+    check_precision_attributes(*graph);
     precision_report_ = {precision_.name, {}};
     if (precision_.low) {
       graph = apply_precision(*graph, precision_, supports_, &precision_report_);

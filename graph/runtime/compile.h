@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "keel/core/device/device.h"
-#include "keel/core/queue/element_spec.h"
+#include "keel/core/device/element_spec.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/runtime/compile_report.h"
 

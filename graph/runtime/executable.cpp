@@ -24,7 +24,7 @@ Executable::Executable(ProgramKey key, Compiled compiled, Device device, StateSt
   const auto allocate = [&](const Type& type, const std::string& holder) {
     return backend.allocate(device.index(), type.shape.num_bytes(type.dtype), holder);
   };
-  for (const StateInfo& state : info().states) homes_.push_back(&store.home(state.name));
+  for (const StateInfo& state : info().states) states_.push_back(&store.state(state.name));
   std::unordered_set<std::string_view> resident;
   if (key_.queue) {
     for (const FieldSpec& field : key_.queue->resident) resident.insert(field.name);
@@ -38,16 +38,16 @@ Executable::Executable(ProgramKey key, Compiled compiled, Device device, StateSt
     outputs_.push_back(allocate(output, "output " + std::to_string(outputs_.size())));
     args_.outputs.push_back(outputs_.back().get());
   }
-  args_.states.resize(homes_.size());
+  args_.states.resize(states_.size());
 }
 
 LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
-  for (const StateStore::Home* home : homes_) store.require_valid(*home);
-  for (size_t i = 0; i < homes_.size(); ++i) {
+  for (const StateStore::State* state : states_) store.require_valid(*state);
+  for (size_t i = 0; i < states_.size(); ++i) {
     const StateInfo& wanted = info().states[i];
-    store.prepare(*homes_[i], wanted);
-    args_.states[i] = {homes_[i]->current.get(),
-                       wanted.second_home ? homes_[i]->other.get() : nullptr};
+    store.prepare(*states_[i], wanted);
+    args_.states[i] = {states_[i]->current.get(),
+                       wanted.second_buffer ? states_[i]->other.get() : nullptr};
   }
   args_.scratch = &scratch;
   args_.steps = 1;
@@ -60,19 +60,19 @@ LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
   return args_;
 }
 
-int64_t Executable::settle(StateStore& store, bool failed) {
+int64_t Executable::take_back(StateStore& store, bool failed) {
   const LaunchReport& report = args_.report;
   // A device that says nothing of a launch that failed may have left anything.
   const bool silent =
       failed && !report.failed && report.steps == 0 && !report.cancelled && !report.end_of_data;
   bool counted = !silent;
-  for (size_t i = 0; i < homes_.size(); ++i) {
-    StateStore::Home& home = *homes_[i];
-    if (home.other != nullptr && args_.states[i].current == home.other.get())
-      std::swap(home.current, home.other);
+  for (size_t i = 0; i < states_.size(); ++i) {
+    StateStore::State& state = *states_[i];
+    if (state.other != nullptr && args_.states[i].current == state.other.get())
+      std::swap(state.current, state.other);
     if (!args_.states[i].lost && !(silent && info().states[i].updated)) continue;
-    home.valid = false;
-    counted = counted && home.name != kStepState;
+    state.valid = false;
+    counted = counted && state.name != kStepState;
   }
   const int64_t steps = report.steps;
   if (key_.update.empty()) return steps;

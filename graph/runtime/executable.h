@@ -28,7 +28,7 @@ bool operator==(const ProgramKey& a, const ProgramKey& b);
 
 class Executable {
  public:
-  // Allocates inputs and outputs; finds the states' homes, which must outlive it. Inputs that are
+  // Allocates inputs and outputs; finds the states' buffers, which must outlive it. Inputs that are
   // the queue's resident fields get no memory here: the launch's arguments are given those.
   Executable(ProgramKey key, Compiled compiled, Device device, StateStore& store);
 
@@ -41,18 +41,18 @@ class Executable {
   Buffer& input(size_t i) const { return *inputs_.at(i); }
   Buffer& output(size_t i) const { return *outputs_.at(i); }
 
-  // The arguments of a new launch: homes arranged as the program wants them. Throws Error where a
-  // state is not valid.
+  // The arguments of a new launch: state buffers arranged as the program wants them. Throws Error
+  // where a state is not valid.
   LaunchArgs& bind(StateStore& store, Buffer& scratch);
-  // Takes the homes back after a launch has been synchronised. Returns how many steps are known to
-  // be done. `failed`: an error came. States that the launch lost become invalid; where it says
-  // nothing of itself, all that the program updates.
-  int64_t settle(StateStore& store, bool failed);
+  // Takes the state buffers back after a launch has been synchronised. Returns how many steps are
+  // known to be done. `failed`: an error came. States that the launch lost become invalid; where it
+  // says nothing of itself, all that the program updates.
+  int64_t take_back(StateStore& store, bool failed);
 
  private:
   ProgramKey key_;
   Compiled compiled_;
-  std::vector<StateStore::Home*> homes_;
+  std::vector<StateStore::State*> states_;
   std::vector<std::shared_ptr<Buffer>> inputs_;
   std::vector<std::shared_ptr<Buffer>> outputs_;
   LaunchArgs args_;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "keel/graph/passes/cloner.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/graph/runtime/compile.h"
 #include "keel/graph/runtime/session_state.h"
 
@@ -231,7 +231,7 @@ std::shared_ptr<const ElementFunction> graph_function(const Graph& graph, const 
   for (const auto& [name, value] : outputs) results.push_back(value);
   const std::vector<bool> needed = needed_by(results, graph, site);
   auto own = std::make_shared<Graph>(graph.ops());
-  Cloner cloner(graph, *own);
+  Rewriter rewriter(graph, *own);
   ElementSpec input;
   for (const Value& value : inputs) {
     if (!value.valid() || &value.graph() != &graph || !value.node().is(OpRole::kInput)) {
@@ -242,13 +242,13 @@ std::shared_ptr<const ElementFunction> graph_function(const Graph& graph, const 
                    .site = site});
     }
     input.fields.push_back({name_of(value.node()), value.type()});
-    cloner.clone(value.node());
+    rewriter.clone(value.node());
   }
   for (const Node& node : graph.nodes()) {
     if (!needed[node.id()]) continue;
     if (!node.is(OpRole::kInput)) {
-      cloner.clone(node);
-    } else if (!cloner.mapped(node.output())) {
+      rewriter.clone(node);
+    } else if (!rewriter.mapped(node.output())) {
       throw Error({.op = kOp,
                    .argument = "inputs",
                    .expected = described(node.output()) + " among them: the results need it",
@@ -256,7 +256,7 @@ std::shared_ptr<const ElementFunction> graph_function(const Graph& graph, const 
     }
   }
   NamedValues cloned;
-  for (const auto& [name, value] : outputs) cloned.emplace_back(name, cloner(value));
+  for (const auto& [name, value] : outputs) cloned.emplace_back(name, rewriter(value));
   return make(own, nullptr, input, cloned, device, site);
 }
 

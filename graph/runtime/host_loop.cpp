@@ -107,7 +107,7 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
   args.agreement = s.agreement.get();
   bool launched = false;
   const auto end_step = [&](bool failed) {
-    if (launched) executable.settle(session.store, failed);
+    if (launched) executable.take_back(session.store, failed);
     if (s.queue == nullptr) return;
     if (args.report.step_given_up)
       s.queue->put_back();

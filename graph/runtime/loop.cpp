@@ -338,8 +338,8 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
   report.launches = 1;
   s.executable->program().launch(*session.stream, args);
   untold.dismiss();
-  const auto settle = [&](bool failed) {
-    s.executable->settle(session.store, failed);
+  const auto take_back = [&](bool failed) {
+    s.executable->take_back(session.store, failed);
     outcome.done = args.report;
   };
   try {
@@ -347,10 +347,10 @@ void Loop::launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callback
     collect(report);
   } catch (...) {
     quiesce(*session.stream);
-    settle(/*failed=*/true);
+    take_back(/*failed=*/true);
     throw;
   }
-  settle(/*failed=*/false);
+  take_back(/*failed=*/false);
 }
 
 void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome) {

@@ -101,7 +101,8 @@ class FeedTable {
                .site = site});
 }
 
-StateStore::Home& home_of(SessionState& state, const Value& value, const char* op, CallSite site) {
+StateStore::State& state_of(SessionState& state, const Value& value, const char* op,
+                            CallSite site) {
   state.store.add_states(*state.graph);
   state.graph->require_own(value, op, "state", site, "the session's graph");
   if (!value.node().is(OpRole::kState)) {
@@ -112,7 +113,7 @@ StateStore::Home& home_of(SessionState& state, const Value& value, const char* o
                  .fix = "fetch it with run()",
                  .site = site});
   }
-  return state.store.home(name_of(value.node()));
+  return state.store.state(name_of(value.node()));
 }
 
 // What `call` does; its errors get the user's line where they have none.
@@ -335,10 +336,10 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
   } catch (...) {
     const Error error = current_error("run on " + s.device.name(), site);
     quiesce(*s.stream);
-    if (launched) executable->settle(s.store, true);
+    if (launched) executable->take_back(s.store, true);
     throw error;
   }
-  executable->settle(s.store, false);
+  executable->take_back(s.store, false);
   if (args.report.step_given_up) throw_stopped(s, site);
   s.requested.store(false);
   for (Tensor& result : results) canonicalise_nans(result);
@@ -378,13 +379,13 @@ LoopPlacement Session::loop_placement(const SinkOptions& step, CallSite site) {
 Tensor Session::read(Value value, CallSite site) const {
   SessionState& s = state("read", site);
   const SessionGuard guard(s, "Session::read", site);
-  return at_site(site, [&] { return s.store.read(home_of(s, value, "read", site)); });
+  return at_site(site, [&] { return s.store.read(state_of(s, value, "read", site)); });
 }
 
 void Session::write(Value value, const Tensor& tensor, CallSite site) {
   SessionState& s = state("write", site);
   const SessionGuard guard(s, "Session::write", site);
-  at_site(site, [&] { s.store.write(home_of(s, value, "write", site), tensor); });
+  at_site(site, [&] { s.store.write(state_of(s, value, "write", site), tensor); });
 }
 
 void Session::save(const std::string& path, const std::map<std::string, std::string>& metadata,

@@ -1,4 +1,4 @@
-// Session: runs a graph on one device. It owns the states' homes, compiles a program for each
+// Session: runs a graph on one device. It owns the state buffers, compiles a program for each
 // combination of fetches, update and input types (kept in a cache), runs single steps driven by the
 // host, and sinks loops. The graph must outlive it, and may grow between runs. One thread at a
 // time; while a loop of the session runs, nothing else on it may be called. Loops may outlive the

@@ -11,9 +11,9 @@ namespace keel {
 namespace {
 
 // The value stays where it is; what lies behind it counts for nothing.
-void make_plain(StateStore::Home& home) {
-  home.layout.clear();
-  home.bytes = home.type.shape.num_bytes(home.type.dtype);
+void make_plain(StateStore::State& state) {
+  state.layout.clear();
+  state.bytes = state.type.shape.num_bytes(state.type.dtype);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ void StateStore::add_states(const Graph& graph) {
   for (; graph_states_ < states.size(); ++graph_states_) {
     const Node& node = states[graph_states_].node();
     const std::string& name = name_of(node);
-    if (homes_.contains(name)) continue;
+    if (states_.contains(name)) continue;
     if (name == kUpdatesState) {  // until now none was skipped
       add(name, Tensor::scalar<int64_t>(step()));
       continue;
@@ -45,105 +45,106 @@ void StateStore::add_states(const Graph& graph) {
   }
 }
 
-StateStore::Home& StateStore::add(const std::string& name, const Tensor& value) {
-  Home home;
-  home.name = name;
-  home.type = value.type();
-  home.bytes = value.num_bytes();
-  home.current = allocate(home, "");
-  upload(home, value.raw(), *transfer_);
-  return homes_.emplace(name, std::move(home)).first->second;
+StateStore::State& StateStore::add(const std::string& name, const Tensor& value) {
+  State state;
+  state.name = name;
+  state.type = value.type();
+  state.bytes = value.num_bytes();
+  state.current = allocate(state, "");
+  upload(state, value.raw(), *transfer_);
+  return states_.emplace(name, std::move(state)).first->second;
 }
 
-StateStore::Home& StateStore::home(const std::string& name) {
-  const auto it = homes_.find(name);
-  if (it == homes_.end()) {
+StateStore::State& StateStore::state(const std::string& name) {
+  const auto it = states_.find(name);
+  if (it == states_.end()) {
     throw Error({.op = "session", .argument = name, .message = "there is no such state"});
   }
   return it->second;
 }
 
-std::shared_ptr<Buffer> StateStore::allocate(const Home& home, const char* what) const {
-  return device_.backend().allocate(device_.index(), home.bytes, "state " + home.name + what);
+std::shared_ptr<Buffer> StateStore::allocate(const State& state, const char* what) const {
+  return device_.backend().allocate(device_.index(), state.bytes, "state " + state.name + what);
 }
 
-void StateStore::upload(Home& home, const void* plain, Stream& stream) const {
+void StateStore::upload(State& state, const void* plain, Stream& stream) const {
   std::vector<unsigned char> arranged;
   const void* bytes = plain;
-  if (!home.layout.empty()) {
-    arranged.resize(home.bytes);
-    device_.backend().convert_layout(home.type, "", plain, home.layout, arranged.data());
+  if (!state.layout.empty()) {
+    arranged.resize(state.bytes);
+    device_.backend().convert_layout(state.type, "", plain, state.layout, arranged.data());
     bytes = arranged.data();
   }
-  if (home.bytes > 0) stream.copy_to_device(*home.current, 0, bytes, home.bytes);
+  if (state.bytes > 0) stream.copy_to_device(*state.current, 0, bytes, state.bytes);
   stream.synchronize();
 }
 
-void StateStore::require_valid(const Home& home) const {
-  if (home.valid) return;
+void StateStore::require_valid(const State& state) const {
+  if (state.valid) return;
   throw Error({.op = "session",
-               .argument = "state '" + home.name + "'",
+               .argument = "state '" + state.name + "'",
                .message = "its value was lost when a step that updates it failed half-way",
                .fix = "restore it with write() or load()"});
 }
 
-Tensor StateStore::read(const Home& home) const {
-  require_valid(home);
-  Tensor plain(home.type.dtype, home.type.shape);
+Tensor StateStore::read(const State& state) const {
+  require_valid(state);
+  Tensor plain(state.type.dtype, state.type.shape);
   if (plain.num_bytes() > 0)
-    stream_->copy_to_host(plain.raw(), *home.current, 0, plain.num_bytes());
+    stream_->copy_to_host(plain.raw(), *state.current, 0, plain.num_bytes());
   stream_->synchronize();
   canonicalise_nans(plain);
   return plain;
 }
 
-void StateStore::write(Home& home, const Tensor& value) {
-  if (value.empty() || value.type() != home.type) {
+void StateStore::write(State& state, const Tensor& value) {
+  if (value.empty() || value.type() != state.type) {
     throw Error({.op = "write",
-                 .argument = "state '" + home.name + "'",
-                 .expected = to_string(home.type),
+                 .argument = "state '" + state.name + "'",
+                 .expected = to_string(state.type),
                  .got = value.empty() ? "an empty Tensor" : to_string(value.type())});
   }
-  upload(home, value.raw(), *stream_);
-  home.valid = true;
-  if (home.name == kStepState) step_.reset();
+  upload(state, value.raw(), *stream_);
+  state.valid = true;
+  if (state.name == kStepState) step_.reset();
 }
 
-void StateStore::prepare(Home& home, const StateInfo& wanted) {
-  require_valid(home);
+void StateStore::prepare(State& state, const StateInfo& wanted) {
+  require_valid(state);
   if (wanted.layout.empty()) {
-    if (wanted.updated) make_plain(home);
-  } else if (home.layout != wanted.layout) {
-    arrange(home, wanted);
+    if (wanted.updated) make_plain(state);
+  } else if (state.layout != wanted.layout) {
+    arrange(state, wanted);
   }
-  if (!wanted.second_home || (home.other != nullptr && home.other->size() >= wanted.bytes)) return;
-  home.other = allocate(home, " (second home)");
+  if (!wanted.second_buffer || (state.other != nullptr && state.other->size() >= wanted.bytes))
+    return;
+  state.other = allocate(state, " (second buffer)");
 }
 
-void StateStore::arrange(Home& home, const StateInfo& wanted) {
-  const Tensor plain = read(home);
-  make_plain(home);
-  Home arranged = home;
+void StateStore::arrange(State& state, const StateInfo& wanted) {
+  const Tensor plain = read(state);
+  make_plain(state);
+  State arranged = state;
   arranged.layout = wanted.layout;
   arranged.bytes = wanted.bytes;
-  if (home.current->size() < wanted.bytes) arranged.current = allocate(arranged, "");
+  if (state.current->size() < wanted.bytes) arranged.current = allocate(arranged, "");
   upload(arranged, plain.raw(), *stream_);
-  home = std::move(arranged);
+  state = std::move(arranged);
 }
 
 int64_t StateStore::step() {
-  if (!step_) step_ = read(home(kStepState)).item<int64_t>();
+  if (!step_) step_ = read(state(kStepState)).item<int64_t>();
   return *step_;
 }
 
 int64_t StateStore::updates_applied() {
-  const auto it = homes_.find(kUpdatesState);
-  return it == homes_.end() ? step() : read(it->second).item<int64_t>();
+  const auto it = states_.find(kUpdatesState);
+  return it == states_.end() ? step() : read(it->second).item<int64_t>();
 }
 
 void StateStore::count_updates(int64_t more) {
-  const auto it = homes_.find(kUpdatesState);
-  if (it == homes_.end() || !it->second.valid || more == 0) return;
+  const auto it = states_.find(kUpdatesState);
+  if (it == states_.end() || !it->second.valid || more == 0) return;
   write(it->second, Tensor::scalar<int64_t>(updates_applied() + more));
 }
 
@@ -154,16 +155,16 @@ void StateStore::advance_step(std::optional<int64_t> steps) {
     step_.reset();
 }
 
-bool StateStore::counts_nothing(const Home& home) {
-  return home.name == kUpdatesState && home.valid && updates_applied() == step();
+bool StateStore::counts_nothing(const State& state) {
+  return state.name == kUpdatesState && state.valid && updates_applied() == step();
 }
 
 std::string StateStore::sha256() {
   Sha256 hash;
-  for (const auto& [name, home] : homes_) {
-    if (counts_nothing(home)) continue;
-    const Tensor value = read(home);
-    hash.update(name + "\n" + to_string(home.type) + "\n");
+  for (const auto& [name, state] : states_) {
+    if (counts_nothing(state)) continue;
+    const Tensor value = read(state);
+    hash.update(name + "\n" + to_string(state.type) + "\n");
     hash.update(value.raw(), value.num_bytes());
   }
   return hash.finish();

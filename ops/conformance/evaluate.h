@@ -1,5 +1,5 @@
-// A walker for tests: evaluates a specialised graph node by node with the ops' reference functions,
-// without devices, programs or plans. What backends compute is compared with it.
+// An interpreter for tests: evaluates a specialised graph node by node with the ops' reference
+// functions, without devices, programs or plans. What backends compute is compared with it.
 #ifndef KEEL_OPS_CONFORMANCE_EVALUATE_H
 #define KEEL_OPS_CONFORMANCE_EVALUATE_H
 

@@ -1,8 +1,8 @@
 // Decompositions of every op that has one, against its reference and within its bound.
 #include <doctest/doctest.h>
 
+#include "keel/graph/ir/verify.h"
 #include "keel/graph/passes/passes.h"
-#include "keel/graph/passes/verify.h"
 #include "keel/ops/conformance/cases.h"
 #include "keel/ops/conformance/tolerance.h"
 

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/graph/ir/text.h"
-#include "keel/graph/passes/verify.h"
+#include "keel/graph/ir/verify.h"
 #include "keel/ops/conformance/cases.h"
 
 #include "conformance/scale.h"

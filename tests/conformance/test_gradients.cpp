@@ -9,7 +9,7 @@
 
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/ir/text.h"
-#include "keel/graph/passes/verify.h"
+#include "keel/graph/ir/verify.h"
 #include "keel/ops/conformance/cases.h"
 #include "keel/ops/ops.h"
 

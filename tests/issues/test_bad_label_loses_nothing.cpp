@@ -139,7 +139,7 @@ TEST_CASE("an id out of range leaves every state as the last complete step left 
   }
 }
 
-TEST_CASE("states that are written before ids are looked at have a second home for that") {
+TEST_CASE("states that are written before ids are looked at have a second buffer for that") {
   for (const char* name : {"cpu", "npu"}) {
     CAPTURE(name);
     Table t;
@@ -148,7 +148,7 @@ TEST_CASE("states that are written before ids are looked at have a second home f
         session.sink({.update = t.update, .fetches = {t.total}, .source = ids(device(name), -1)});
     for (const StateInfo& state : loop.program().info().states) {
       CAPTURE(state.name);
-      if (state.updated) CHECK(state.second_home == (state.name == "early"));
+      if (state.updated) CHECK(state.second_buffer == (state.name == "early"));
     }
   }
 }
@@ -169,7 +169,7 @@ TEST_CASE("a state that an op scatters into is written in place and not lost") {
     for (int64_t i = 0; i < value.num_elements(); ++i) total += value.at(i);
     CHECK(total == 12 + kBad * 8);
     if (name == "ref") continue;
-    for (const StateInfo& state : loop.program().info().states) CHECK(!state.second_home);
+    for (const StateInfo& state : loop.program().info().states) CHECK(!state.second_buffer);
   }
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("one bad label leaves a training that can be saved and goes on") {
     if (name == "ref") continue;
     for (const StateInfo& state : trainer.program().info().states) {
       CAPTURE(state.name);
-      CHECK(!state.second_home);
+      CHECK(!state.second_buffer);
     }
   }
 }

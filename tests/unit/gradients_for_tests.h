@@ -3,6 +3,7 @@
 #ifndef KEEL_TESTS_UNIT_GRADIENTS_FOR_TESTS_H
 #define KEEL_TESTS_UNIT_GRADIENTS_FOR_TESTS_H
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,11 +19,21 @@ namespace keel::testing {
 
 using Points = std::vector<Tensor>;
 using Loss = std::function<Value(Graph&, const Values&)>;
-using Rows = std::vector<std::vector<double>>;
+using Doubles = std::vector<double>;
+using Rows = std::vector<Doubles>;
 
 inline Tensor numbers(DType dtype, const Shape& shape, double first, double step) {
   Tensor t(dtype, shape);
   for (int64_t i = 0; i < t.num_elements(); ++i) t.set(i, first + step * static_cast<double>(i));
+  return t;
+}
+// Numbers between -1 and 1 without a pattern along any axis; `phase` tells the operands of one test
+// apart.
+inline Tensor waves(const Shape& shape, double phase, DType dtype = f64) {
+  Tensor t(dtype, shape);
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    t.set(i, std::sin(1.1 * static_cast<double>(i * i) + phase));
+  }
   return t;
 }
 inline Tensor scalar64(double x) { return Tensor::full(f64, {}, x); }
@@ -81,6 +92,14 @@ inline void check_differences(const Loss& loss, const Points& points) {
       }
       ++output;
     }
+  }
+}
+
+inline void check_close(const Doubles& got, const Doubles& expected, double tolerance = 1e-13) {
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::fabs(got[i] - expected[i]) <= tolerance);
   }
 }
 

@@ -27,13 +27,13 @@ class HostLaunch {
       : memory_(std::make_shared<NoTransfer>()), transfer_(memory_), stream_(memory_) {
     auto constants = allocate_host_buffer(list.info.constant_bytes);
     program_ = std::make_unique<TaskProgram>(std::move(list), std::move(constants), transfer_,
-                                             WalkerOptions{.strict = strict});
+                                             InterpreterOptions{.strict = strict});
     const ProgramInfo& info = program_->info();
     args.scratch = make(info.scratch_bytes);
     for (const FieldSpec& f : info.inputs) args.inputs.push_back(make(f.type));
     for (const Type& t : info.outputs) args.outputs.push_back(make(t));
     for (const StateInfo& s : info.states) {
-      args.states.push_back({make(s.bytes), s.second_home ? make(s.bytes) : nullptr});
+      args.states.push_back({make(s.bytes), s.second_buffer ? make(s.bytes) : nullptr});
     }
   }
 

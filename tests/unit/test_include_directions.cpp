@@ -1,4 +1,6 @@
-// Who may include whom, read from the sources: core <- graph <- ops <- backends/*, data -> core.
+// Who may include whom, read from the sources: core <- graph <- ops <- backends/*, data -> core,
+// and no cycle between the folders of a room.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -66,6 +68,40 @@ std::string backend_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(begin + 9, slash - begin - 9);
 }
 
+// "graph/ir" of "graph/ir/node.h".
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+// What each folder of a room includes of the others, with one include as the witness. The umbrella
+// header, which is for users, includes all of its room.
+using Folders = std::map<std::string, std::map<std::string, std::string>>;
+Folders folders_of(const std::string& room) {
+  Folders folders;
+  for (const Include& include : includes_below(room)) {
+    if (include.file == fs::path(room) / (room + ".h") || room_of(include.path) != room) continue;
+    const std::string from = folder_of(include.file.generic_string());
+    const std::string to = folder_of(include.path.substr(std::string("keel/").size()));
+    if (from != to) folders[from].emplace(to, where(include));
+  }
+  return folders;
+}
+
+// The includes that lead from the last folder of `path` back to one of its folders; empty if none
+// does. `done` are folders from which no cycle can be reached.
+std::string find_cycle(const Folders& folders, std::vector<std::string>& path,
+                       std::set<std::string>& done) {
+  const auto from = folders.find(path.back());
+  if (from == folders.end() || done.count(path.back()) == 1) return "";
+  for (const auto& [to, witness] : from->second) {
+    if (std::find(path.begin(), path.end(), to) != path.end()) return witness;
+    path.push_back(to);
+    const std::string rest = find_cycle(folders, path, done);
+    path.pop_back();
+    if (!rest.empty()) return witness + "\n" + rest;
+  }
+  done.insert(path.back());
+  return "";
+}
+
 }  // namespace
 
 TEST_CASE("rooms include only the rooms below them") {
@@ -97,6 +133,18 @@ TEST_CASE("backends never include each other except common") {
     if (from.empty() || to.empty()) continue;
     INFO(where(include));
     CHECK((to == from || to == "common"));
+  }
+}
+
+TEST_CASE("folders of a room do not include each other in a circle") {
+  for (const char* room : {"core", "graph", "ops", "backends", "data"}) {
+    const Folders folders = folders_of(room);
+    std::set<std::string> done;
+    for (const auto& [folder, others] : folders) {
+      std::vector<std::string> path{folder};
+      const std::string cycle = find_cycle(folders, path, done);
+      CHECK_MESSAGE(cycle.empty(), cycle);
+    }
   }
 }
 

@@ -58,8 +58,4 @@ int64_t host_driven_ns(const Preset& preset, int64_t step_ns, int64_t tasks) {
   return checked_add(step_ns, checked_mul(tasks, preset.launch_sync_ns));
 }
 
-int64_t sunk_loop_ns(const Preset& preset, int64_t step_ns, int64_t steps) {
-  return checked_add(checked_mul(steps, step_ns), preset.launch_sync_ns);
-}
-
 }  // namespace keel::npu

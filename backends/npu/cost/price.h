@@ -32,8 +32,6 @@ struct TaskPrice {
   int64_t memory_roof_ns = 0;   // all bytes at the memory's peak
 
   int64_t busy(Unit unit) const { return busy_cycles[static_cast<size_t>(unit)]; }
-  // Cycles of the pipeline in which a unit waits; >= 0.
-  int64_t stall(Unit unit) const { return cycles - busy(unit); }
 };
 
 // Share of the memory's peak that transfers of so many contiguous bytes reach; between the preset's
@@ -58,7 +56,7 @@ struct VectorWork {
   bool double_buffer = true;
   int64_t cached_bytes = 0;  // of bytes_in, known to be in L2
   // What the same task does once all of this is done: the epilogue of a reduction.
-  std::shared_ptr<const VectorWork> tail;
+  std::shared_ptr<const VectorWork> epilogue;
 };
 // REQUIRES 1 <= block_dim <= vector_cores.
 TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t block_dim);
@@ -101,10 +99,9 @@ TaskPrice price_cube(const Preset& preset, const CubeWork& work, const CubeTilin
 // Copies over the host's link, either way.
 int64_t price_transfer(const Preset& preset, int64_t bytes);
 
-// One step, op by op from the host: tasks and a launch for each, then the synchronisation. A sunk
-// loop of `steps` steps: one launch for all of them. Both without the copies of results.
+// Returns the price of one step that the host drives task by task, with a launch for each task and
+// without the copies of results.
 int64_t host_driven_ns(const Preset& preset, int64_t step_ns, int64_t tasks);
-int64_t sunk_loop_ns(const Preset& preset, int64_t step_ns, int64_t steps);
 
 }  // namespace keel::npu
 

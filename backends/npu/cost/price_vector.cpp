@@ -24,16 +24,16 @@ double memory_ns(const Preset& preset, double bytes, double transfer, int64_t ru
 }
 
 // Adds what a task does behind its first part; it starts once.
-void add_tail(const TaskPrice& tail, TaskPrice& price) {
-  price.pipeline_ns += tail.pipeline_ns;
-  price.total_ns += tail.pipeline_ns;
-  price.cycles += tail.cycles;
-  for (size_t u = 0; u < kUnits; ++u) price.busy_cycles[u] += tail.busy_cycles[u];
-  price.bytes_in += tail.bytes_in;
-  price.bytes_out += tail.bytes_out;
-  price.flops += tail.flops;
-  price.compute_roof_ns += tail.compute_roof_ns;
-  price.memory_roof_ns += tail.memory_roof_ns;
+void add_epilogue(const TaskPrice& epilogue, TaskPrice& price) {
+  price.pipeline_ns += epilogue.pipeline_ns;
+  price.total_ns += epilogue.pipeline_ns;
+  price.cycles += epilogue.cycles;
+  for (size_t u = 0; u < kUnits; ++u) price.busy_cycles[u] += epilogue.busy_cycles[u];
+  price.bytes_in += epilogue.bytes_in;
+  price.bytes_out += epilogue.bytes_out;
+  price.flops += epilogue.flops;
+  price.compute_roof_ns += epilogue.compute_roof_ns;
+  price.memory_roof_ns += epilogue.memory_roof_ns;
 }
 
 }  // namespace
@@ -90,8 +90,9 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
                                                static_cast<double>(work.pass_bytes) / lanes);
   price.memory_roof_ns = static_cast<int64_t>(
       static_cast<double>(work.bytes_in - cached + work.bytes_out) / preset.hbm_gb_per_s);
-  if (work.tail != nullptr) {
-    add_tail(price_vector(preset, *work.tail, std::min(block_dim, work.tail->units)), price);
+  if (work.epilogue != nullptr) {
+    add_epilogue(price_vector(preset, *work.epilogue, std::min(block_dim, work.epilogue->units)),
+                 price);
   }
   return price;
 }

@@ -162,13 +162,6 @@ struct ClampOp {
   }
   float low, high;
 };
-struct ScaleShiftOp {
-  static constexpr int kSources = 1;
-  explicit ScaleShiftOp(const VectorCall& call)
-      : scale(static_cast<float>(call.imm[0])), shift(static_cast<float>(call.imm[1])) {}
-  HWY_INLINE Vf operator()(Vf a) const { return hn::Set(F32(), scale) * a + hn::Set(F32(), shift); }
-  float scale, shift;
-};
 
 // Both steps rounded, as the two instructions would.
 struct MulAddOp : NoImmediate {
@@ -185,26 +178,6 @@ struct SubMulOp : NoImmediate {
   using NoImmediate::NoImmediate;
   static constexpr int kSources = 3;
   HWY_INLINE Vf operator()(Vf a, Vf b, Vf c) const { return c - a * b; }
-};
-
-struct FmaOp : NoImmediate {
-  using NoImmediate::NoImmediate;
-  static constexpr int kSources = 3;
-  HWY_INLINE Vf operator()(Vf a, Vf b, Vf c) const {
-#if HWY_TARGET <= HWY_AVX2
-    return hn::MulAdd(a, b, c);
-#else
-    const F32 d;
-    HWY_ALIGN float lanes[3][hn::MaxLanes(F32())];
-    hn::Store(a, d, lanes[0]);
-    hn::Store(b, d, lanes[1]);
-    hn::Store(c, d, lanes[2]);
-    for (size_t i = 0; i < hn::Lanes(d); ++i) {
-      lanes[0][i] = std::fma(lanes[0][i], lanes[1][i], lanes[2][i]);
-    }
-    return hn::Load(d, lanes[0]);
-#endif
-  }
 };
 
 constexpr InstructionRow kRows[] = {
@@ -228,8 +201,6 @@ constexpr InstructionRow kRows[] = {
     KEEL_FLOAT_INSTRUCTION("round", RoundOp),
     KEEL_FLOAT_INSTRUCTION("relu", ReluOp),
     KEEL_FLOAT_INSTRUCTION("clamp", ClampOp),
-    KEEL_FLOAT_INSTRUCTION("scale_shift", ScaleShiftOp),
-    KEEL_FLOAT_INSTRUCTION("fma", FmaOp),
     {"mul_add", f32, f32, false, &run_f32<MulAddOp>},
     {"mul_sub", f32, f32, false, &run_f32<MulSubOp>},
     {"sub_mul", f32, f32, false, &run_f32<SubMulOp>},

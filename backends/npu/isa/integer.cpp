@@ -87,15 +87,6 @@ void clamp(const VectorCall& call) {
   });
 }
 
-template <class T>
-void scale_shift(const VectorCall& call) {
-  // Through i64, so that immediates wrap as a product of elements would.
-  const T scale = static_cast<T>(saturating_cast<int64_t>(call.imm[0]));
-  const T shift = static_cast<T>(saturating_cast<int64_t>(call.imm[1]));
-  run_unary<T, T>(call,
-                  [scale, shift](T a) HWY_ATTR { return wrap_add(wrap_mul(a, scale), shift); });
-}
-
 #define KEEL_INTEGERS(kind, name, Op)                                                         \
   {name, i64, i64, false, &kind<int64_t, Op>}, {name, i32, i32, false, &kind<int32_t, Op>}, { \
     name, u8, u8, false, &kind<uint8_t, Op>                                                   \
@@ -111,18 +102,29 @@ void scale_shift(const VectorCall& call) {
   }
 
 constexpr InstructionRow kRows[] = {
-    KEEL_INTEGERS(binary, "add", Add),         KEEL_INTEGERS(binary, "sub", Sub),
-    KEEL_INTEGERS(binary, "mul", Mul),         KEEL_INTEGERS(binary, "div", Div),
-    KEEL_INTEGERS(binary, "mod", Mod),         KEEL_INTEGERS(binary, "pow", Pow),
-    KEEL_INTEGERS(binary, "maximum", Maximum), KEEL_INTEGERS(binary, "minimum", Minimum),
-    KEEL_INTEGERS(unary, "neg", Neg),          KEEL_INTEGERS(unary, "abs", Abs),
-    KEEL_INTEGERS(unary, "sign", Sign),        KEEL_INTEGERS(unary, "square", Square),
-    KEEL_INTEGERS(unary, "relu", Relu),        KEEL_INTEGERS(unary, "floor", Whole),
-    KEEL_INTEGERS(unary, "ceil", Whole),       KEEL_INTEGERS(unary, "round", Whole),
-    KEEL_INTEGERS_IMMEDIATE("clamp", clamp),   KEEL_INTEGERS_IMMEDIATE("scale_shift", scale_shift),
-    KEEL_INTEGER_TESTS("equal", Equal),        KEEL_INTEGER_TESTS("not_equal", NotEqual),
-    KEEL_INTEGER_TESTS("less", Less),          KEEL_INTEGER_TESTS("less_equal", LessEqual),
-    KEEL_INTEGER_TESTS("greater", Greater),    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
+    KEEL_INTEGERS(binary, "add", Add),
+    KEEL_INTEGERS(binary, "sub", Sub),
+    KEEL_INTEGERS(binary, "mul", Mul),
+    KEEL_INTEGERS(binary, "div", Div),
+    KEEL_INTEGERS(binary, "mod", Mod),
+    KEEL_INTEGERS(binary, "pow", Pow),
+    KEEL_INTEGERS(binary, "maximum", Maximum),
+    KEEL_INTEGERS(binary, "minimum", Minimum),
+    KEEL_INTEGERS(unary, "neg", Neg),
+    KEEL_INTEGERS(unary, "abs", Abs),
+    KEEL_INTEGERS(unary, "sign", Sign),
+    KEEL_INTEGERS(unary, "square", Square),
+    KEEL_INTEGERS(unary, "relu", Relu),
+    KEEL_INTEGERS(unary, "floor", Whole),
+    KEEL_INTEGERS(unary, "ceil", Whole),
+    KEEL_INTEGERS(unary, "round", Whole),
+    KEEL_INTEGERS_IMMEDIATE("clamp", clamp),
+    KEEL_INTEGER_TESTS("equal", Equal),
+    KEEL_INTEGER_TESTS("not_equal", NotEqual),
+    KEEL_INTEGER_TESTS("less", Less),
+    KEEL_INTEGER_TESTS("less_equal", LessEqual),
+    KEEL_INTEGER_TESTS("greater", Greater),
+    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ class F32Sources {
   HWY_INLINE Vf load(int s, size_t i) const { return hn::LoadU(F32(), at_[s] + (i & mask_[s])); }
 
   // The `count` elements from i on, the other lanes zero.
-  HWY_INLINE Vf load_tail(int s, size_t i, size_t count) const {
+  HWY_INLINE Vf load_rest(int s, size_t i, size_t count) const {
     if (mask_[s] == 0) return hn::Load(F32(), spread_[s]);
     HWY_ALIGN float lanes[hn::MaxLanes(F32())] = {};
     std::memcpy(lanes, at_[s] + i, count * sizeof(float));
@@ -70,18 +70,18 @@ HWY_INLINE Vf apply(const Op& op, const F32Sources<kSources>& from, size_t i) {
 }
 
 template <class Op, int kSources>
-HWY_INLINE Vf apply_tail(const Op& op, const F32Sources<kSources>& from, size_t i, size_t count) {
-  if constexpr (kSources == 1) return op(from.load_tail(0, i, count));
+HWY_INLINE Vf apply_rest(const Op& op, const F32Sources<kSources>& from, size_t i, size_t count) {
+  if constexpr (kSources == 1) return op(from.load_rest(0, i, count));
   if constexpr (kSources == 2) {
-    return op(from.load_tail(0, i, count), from.load_tail(1, i, count));
+    return op(from.load_rest(0, i, count), from.load_rest(1, i, count));
   }
   if constexpr (kSources == 3) {
-    return op(from.load_tail(0, i, count), from.load_tail(1, i, count),
-              from.load_tail(2, i, count));
+    return op(from.load_rest(0, i, count), from.load_rest(1, i, count),
+              from.load_rest(2, i, count));
   }
 }
 
-HWY_INLINE void store_tail(Vf v, float* to, size_t count) {
+HWY_INLINE void store_rest(Vf v, float* to, size_t count) {
   HWY_ALIGN float lanes[hn::MaxLanes(F32())];
   hn::Store(v, F32(), lanes);
   std::memcpy(to, lanes, count * sizeof(float));
@@ -94,7 +94,7 @@ HWY_INLINE size_t stream_f32(const Op& op, const F32Sources<kSources>& from, flo
   const size_t lanes = hn::Lanes(F32());
   const size_t past = reinterpret_cast<uintptr_t>(dst) / sizeof(float) % lanes;
   size_t i = past == 0 ? 0 : std::min(lanes - past, n);
-  if (i != 0) store_tail(apply_tail(op, from, 0, i), dst, i);
+  if (i != 0) store_rest(apply_rest(op, from, 0, i), dst, i);
   for (; i + lanes <= n; i += lanes) hn::Stream(apply(op, from, i), F32(), dst + i);
   return i;
 }
@@ -114,7 +114,7 @@ void run_f32(const VectorCall& call) {
     hn::StoreU(second, F32(), dst + i + lanes);
   }
   for (; i + lanes <= n; i += lanes) hn::StoreU(apply(op, from, i), F32(), dst + i);
-  if (i < n) store_tail(apply_tail(op, from, i, n - i), dst + i, n - i);
+  if (i < n) store_rest(apply_rest(op, from, i, n - i), dst + i, n - i);
 }
 
 // f32 in, bool out. Op's operator()(Vf...) gives 1.0f or 0.0f bits as an integer 1 or 0 per lane.
@@ -132,7 +132,7 @@ void run_f32_to_bool(const VectorCall& call) {
   }
   if (i < n) {
     uint8_t rest[hn::MaxLanes(F32())];
-    hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, apply_tail(op, from, i, n - i))), d8, rest);
+    hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, apply_rest(op, from, i, n - i))), d8, rest);
     std::memcpy(dst + i, rest, n - i);
   }
 }

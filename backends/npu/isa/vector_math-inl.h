@@ -61,9 +61,9 @@ HWY_INLINE V scale_by_power(D d, V v, V n) {
 // e^r for |r| <= ln 2 / 2.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_reduced(D d, V r) {
-  const V tail =
+  const V higher =
       polynomial(d, r, 0.49999994f, 0.166665196f, 0.0416684262f, 0.00836883858f, 0.00138124847f);
-  return hn::MulAdd(tail, r * r, r) + hn::Set(d, 1.0f);
+  return hn::MulAdd(higher, r * r, r) + hn::Set(d, 1.0f);
 }
 
 // exp without the care for NaN.
@@ -85,9 +85,9 @@ HWY_INLINE V expm1(D d, V x) {
   const V bounded = hn::Min(hn::Max(x, hn::Set(d, -20.0f)), hn::Set(d, 89.0f));
   V n;
   const V r = reduce_by_ln2(d, bounded, n);
-  const V tail = polynomial(d, r, 0.5f, 0.166666657f, 0.0416663587f, 0.00833338406f, 0.00139408291f,
-                            0.00019849051f);
-  const V q = hn::MulAdd(tail, r * r, r);  // e^r - 1
+  const V higher = polynomial(d, r, 0.5f, 0.166666657f, 0.0416663587f, 0.00833338406f,
+                              0.00139408291f, 0.00019849051f);
+  const V q = hn::MulAdd(higher, r * r, r);  // e^r - 1
   // 2^n (q + 1) - 1, doubled at the end: 2^128 has no f32.
   const hn::RebindToSigned<D> di;
   const V half_power = power_of_two(d, hn::ConvertTo(di, n) - hn::Set(di, 1));
@@ -110,12 +110,12 @@ HWY_INLINE V log_normal(D d, V x, V scale) {
   const V e = hn::ConvertTo(d, exponent) + scale;
   const V f = hn::BitCast(d, mantissa) - hn::Set(d, 1.0f);
   const V f2 = f * f;
-  V tail = f2 * f *
-           polynomial(d, f, 0.333333135f, -0.250000089f, 0.200021312f, -0.166680127f, 0.142193198f,
-                      -0.124052107f, 0.118893184f, -0.116779454f, 0.0674691796f);
-  tail = hn::MulAdd(e, hn::Set(d, -2.12194440e-4f), tail);
-  tail = hn::NegMulAdd(hn::Set(d, 0.5f), f2, tail);
-  return hn::MulAdd(e, hn::Set(d, 0.693359375f), f + tail);
+  V higher = f2 * f *
+             polynomial(d, f, 0.333333135f, -0.250000089f, 0.200021312f, -0.166680127f,
+                        0.142193198f, -0.124052107f, 0.118893184f, -0.116779454f, 0.0674691796f);
+  higher = hn::MulAdd(e, hn::Set(d, -2.12194440e-4f), higher);
+  higher = hn::NegMulAdd(hn::Set(d, 0.5f), f2, higher);
+  return hn::MulAdd(e, hn::Set(d, 0.693359375f), f + higher);
 }
 
 template <class D, class V = hn::Vec<D>>
@@ -205,7 +205,7 @@ HWY_INLINE V gelu(D d, V x) {
   const V minus_half = hn::Set(d, -0.5f);
   V r = reduce_by_ln2(d, square * minus_half, n);
   r = hn::MulAdd(square_error(d, z, square), minus_half, r);
-  // Scaled last: the tail alone would already be subnormal where x times it is not.
+  // Scaled last: the polynomial alone would already be subnormal where x times it is not.
   const V lower = scale_by_power(d, hn::CopySign(z, x) * (p / sum) * exp_reduced(d, r), n);
   const V upper = x - lower;
   // Zeros, too, so that -0 stays -0.

@@ -1,4 +1,4 @@
-// Reductions over rows and columns of a tile, and first indices of extremes.
+// Reductions over rows and columns of a tile.
 #include "keel/backends/npu/isa/vector_reduce.h"
 
 #include <algorithm>
@@ -94,33 +94,6 @@ void float_columns(const ReduceCall& call) {
   std::memcpy(dst + c, rest, count * sizeof(float));
 }
 
-// The extreme first, then the first element that equals it.
-template <class Op, class Loader>
-void float_arg_rows(const ReduceCall& call) {
-  const Tag d;
-  const Loader loader(nullptr);
-  const auto* src = static_cast<const typename Loader::Element*>(call.src);
-  auto* dst = static_cast<int64_t*>(call.dst);
-  for (size_t r = 0; r < call.rows; ++r) {
-    const auto* row = src + r * call.stride;
-    const Lanes extreme = hn::Set(d, reduce_run<Op>(loader, row, call.cols));
-    const bool is_nan = !hn::AllFalse(d, hn::IsNaN(extreme));
-    int64_t index = 0;
-    for (size_t c = 0; c < call.cols; c += hn::Lanes(d)) {
-      const size_t count = std::min(hn::Lanes(d), call.cols - c);
-      const Lanes v =
-          count == hn::Lanes(d) ? loader.load(d, row + c) : load_part(loader, d, row + c, count);
-      const auto hit = hn::And(is_nan ? hn::IsNaN(v) : v == extreme, hn::FirstN(d, count));
-      const intptr_t first = hn::FindFirstTrue(d, hit);
-      if (first >= 0) {
-        index = static_cast<int64_t>(c) + first;
-        break;
-      }
-    }
-    dst[r] = index;
-  }
-}
-
 // ------------------------------------------------------------------------------ integers
 
 struct IntegerSum {
@@ -164,44 +137,22 @@ void integer_columns(const ReduceCall& call) {
   }
 }
 
-template <class Op, class T>
-void integer_arg_rows(const ReduceCall& call) {
-  const auto* src = static_cast<const T*>(call.src);
-  auto* dst = static_cast<int64_t*>(call.dst);
-  for (size_t r = 0; r < call.rows; ++r) {
-    const T* row = src + r * call.stride;
-    size_t best = 0;
-    for (size_t c = 1; c < call.cols; ++c) {
-      if (row[c] != row[best] && Op::of(row[c], row[best]) == row[c]) best = c;
-    }
-    dst[r] = static_cast<int64_t>(best);
-  }
-}
-
 struct Row {
   const char* op;
   DType dtype;
-  ReduceInstruction rows, columns, arg;
+  ReduceInstruction rows, columns;
 };
 
-#define KEEL_REDUCTIONS(name, FloatOp, IntegerOp)                                           \
-  {name, f32, &float_rows<FloatOp, FloatLoader>, &float_columns<FloatOp, FloatLoader>,      \
-   &float_arg_rows<FloatOp, FloatLoader>},                                                  \
-      {name, f16, &float_rows<FloatOp, HalfLoader<HalfCodec>>,                              \
-       &float_columns<FloatOp, HalfLoader<HalfCodec>>,                                      \
-       &float_arg_rows<FloatOp, HalfLoader<HalfCodec>>},                                    \
-      {name, bf16, &float_rows<FloatOp, HalfLoader<BFloat16Codec>>,                         \
-       &float_columns<FloatOp, HalfLoader<BFloat16Codec>>,                                  \
-       &float_arg_rows<FloatOp, HalfLoader<BFloat16Codec>>},                                \
-      {name, i64, &integer_rows<IntegerOp, int64_t>, &integer_columns<IntegerOp, int64_t>,  \
-       &integer_arg_rows<IntegerOp, int64_t>},                                              \
-      {name, i32, &integer_rows<IntegerOp, int32_t>, &integer_columns<IntegerOp, int32_t>,  \
-       &integer_arg_rows<IntegerOp, int32_t>},                                              \
-      {name, u8, &integer_rows<IntegerOp, uint8_t>, &integer_columns<IntegerOp, uint8_t>,   \
-       &integer_arg_rows<IntegerOp, uint8_t>},                                              \
-  {                                                                                         \
-    name, boolean, &integer_rows<IntegerOp, uint8_t>, &integer_columns<IntegerOp, uint8_t>, \
-        &integer_arg_rows<IntegerOp, uint8_t>                                               \
+#define KEEL_REDUCTIONS(name, FloatOp, IntegerOp)                                            \
+  {name, f32, &float_rows<FloatOp, FloatLoader>, &float_columns<FloatOp, FloatLoader>},      \
+      {name, f16, &float_rows<FloatOp, HalfLoader<HalfCodec>>,                               \
+       &float_columns<FloatOp, HalfLoader<HalfCodec>>},                                      \
+      {name, bf16, &float_rows<FloatOp, HalfLoader<BFloat16Codec>>,                          \
+       &float_columns<FloatOp, HalfLoader<BFloat16Codec>>},                                  \
+      {name, i64, &integer_rows<IntegerOp, int64_t>, &integer_columns<IntegerOp, int64_t>},  \
+      {name, i32, &integer_rows<IntegerOp, int32_t>, &integer_columns<IntegerOp, int32_t>},  \
+      {name, u8, &integer_rows<IntegerOp, uint8_t>, &integer_columns<IntegerOp, uint8_t>}, { \
+    name, boolean, &integer_rows<IntegerOp, uint8_t>, &integer_columns<IntegerOp, uint8_t>   \
   }
 
 constexpr Row kRows[] = {
@@ -228,12 +179,6 @@ ReduceInstruction find_columns_here(std::string_view op, DType dtype) {
   const Row* row = find_row(op, dtype);
   return row == nullptr ? nullptr : row->columns;
 }
-ReduceInstruction find_arg_here(std::string_view op, DType dtype) {
-  const Row* row = op == "argmax"   ? find_row("max", dtype)
-                   : op == "argmin" ? find_row("min", dtype)
-                                    : nullptr;
-  return row == nullptr ? nullptr : row->arg;
-}
 
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -243,7 +188,6 @@ namespace keel::npu {
 
 HWY_EXPORT(find_rows_here);
 HWY_EXPORT(find_columns_here);
-HWY_EXPORT(find_arg_here);
 
 ReduceInstruction find_reduce_rows(std::string_view op, DType dtype) {
   host_isa();
@@ -253,11 +197,6 @@ ReduceInstruction find_reduce_rows(std::string_view op, DType dtype) {
 ReduceInstruction find_reduce_columns(std::string_view op, DType dtype) {
   host_isa();
   return HWY_DYNAMIC_DISPATCH(find_columns_here)(op, dtype);
-}
-
-ReduceInstruction find_arg_rows(std::string_view op, DType dtype) {
-  host_isa();
-  return HWY_DYNAMIC_DISPATCH(find_arg_here)(op, dtype);
 }
 
 void reduce_identity(std::string_view op, DType dtype, void* accumulator) {

@@ -31,10 +31,6 @@ ReduceInstruction find_reduce_columns(std::string_view op, DType dtype);
 // The identity of `op` for `dtype`, written to one accumulator. REQUIRES a known op.
 void reduce_identity(std::string_view op, DType dtype, void* accumulator);
 
-// `op` is argmax or argmin: dst[r] (i64) = the first index of the largest / smallest element of row
-// r; a NaN counts as the extreme. REQUIRES cols > 0.
-ReduceInstruction find_arg_rows(std::string_view op, DType dtype);
-
 }  // namespace keel::npu
 
 #endif  // KEEL_BACKENDS_NPU_ISA_VECTOR_REDUCE_H

@@ -4,15 +4,12 @@
 //
 // Ops, by their Keel names.
 // All dtypes but bool and f64: add sub mul div mod pow maximum minimum neg abs sign square relu
-// floor ceil round (half to even), clamp(imm[0], imm[1]), scale_shift (imm[0] * a + imm[1], each
-// step rounded), and into bool equal not_equal less less_equal greater greater_equal.
-// f32, f16, bf16 besides: exp log log1p expm1 sqrt rsqrt tanh sigmoid gelu (by erf) sin cos erf
-// reciprocal, and fma (a * b + c rounded once).
-// f32: mul_add a * b + c, mul_sub a * b - c, sub_mul c - a * b, each step rounded.
-// bool: logical_and logical_or logical_xor logical_not equal not_equal maximum minimum.
-// Every dtype but f64: select (src[0] is bool; src[1] where it holds, else src[2]), cast (any
-// pair), copy.
-// f64 has no instruction: the NPU does not compute in it.
+// floor ceil round (half to even), clamp(imm[0], imm[1]), and into bool equal not_equal less
+// less_equal greater greater_equal. f32, f16, bf16 besides: exp log log1p expm1 sqrt rsqrt tanh
+// sigmoid gelu (by erf) sin cos erf reciprocal. f32: mul_add a * b + c, mul_sub a * b - c, sub_mul
+// c - a * b, each step rounded. bool: logical_and logical_or logical_xor logical_not equal
+// not_equal maximum minimum. Every dtype but f64: select (src[0] is bool; src[1] where it holds,
+// else src[2]), cast (any pair), copy. f64 has no instruction: the NPU does not compute in it.
 //
 // Corners: f16 and bf16 are computed in f32 and rounded to nearest even, as if stored after each
 // instruction. NaN wins in maximum, minimum, relu and clamp. Integers wrap around; x / 0 and x mod

@@ -88,8 +88,8 @@ Split by_results(const Preset& preset, const AnchoredNode& fused, const Reductio
   const int64_t group = r.last_kept ? std::max<int64_t>(1, kBlockBytes / size) : 1;
   split.work.units = std::max<int64_t>(1, divide_up(r.kept, group));
   split.work.elements_per_unit = divide_up(r.elements, split.work.units);
-  split.work.tail = epilogue_work(preset, fused, false);
-  if (split.work.tail != nullptr) split.work.bytes_out = split.work.stores = 0;
+  split.work.epilogue = epilogue_work(preset, fused, false);
+  if (split.work.epilogue != nullptr) split.work.bytes_out = split.work.stores = 0;
   split.limit = Limit::kRows;
   split.reason = std::to_string(r.kept) + (r.kept == 1 ? " result" : " results");
   if (!r.splittable) return split;
@@ -110,7 +110,7 @@ Split by_elements(const Preset& preset, const AnchoredNode& fused, const Reducti
   Split split{.work = reduction_base(preset, fused)};
   cut_evenly(split.work, r.elements, size_in_bytes(fused.anchor().input(0).dtype()));
   split.work.bytes_out_per_block = split.work.bytes_out;
-  split.work.tail = epilogue_work(preset, fused, true);
+  split.work.epilogue = epilogue_work(preset, fused, true);
   split.reason = pieces_reason(split.work);
   return split;
 }

@@ -10,7 +10,7 @@
 #include "keel/backends/npu/kernels/operand_load.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
-#include "keel/graph/passes/cloner.h"
+#include "keel/graph/ir/rewriter.h"
 #include "keel/ops/matmul.h"
 
 namespace keel::npu {
@@ -29,7 +29,7 @@ bool drop_prefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// The order of copies in a home, and in its layout's word.
+// The order of copies in a buffer, and in its layout's word.
 bool comes_before(const WeightUse& a, const WeightUse& b) {
   return std::pair(a.transposed, a.round_to) < std::pair(b.transposed, b.round_to);
 }
@@ -104,32 +104,32 @@ bool WeightCopies::takes_pieces(size_t copy, const CubeStep& step) const {
          step.columns % (transposed ? unit.k : unit.n) == 0;
 }
 
-void WeightCopies::pack_piece(size_t copy, char* home, const TileRectangle& piece) const {
+void WeightCopies::pack_piece(size_t copy, char* buffer, const TileRectangle& piece) const {
   const Copy& c = copies_[copy];
   const auto row = static_cast<size_t>(piece.row), column = static_cast<size_t>(piece.column);
   const size_t rows = row + static_cast<size_t>(piece.rows);
   const size_t columns = column + static_cast<size_t>(piece.columns);
   const CubePart part = c.use.transposed ? CubePart{column, columns, row, rows}
                                          : CubePart{row, rows, column, columns};
-  cube_pack(c.plan, home, columns_, part, home + c.offset);
+  cube_pack(c.plan, buffer, columns_, part, buffer + c.offset);
 }
 
-void WeightCopies::pack_share(size_t copy, char* home, int64_t share, int64_t shares) const {
+void WeightCopies::pack_share(size_t copy, char* buffer, int64_t share, int64_t shares) const {
   const Copy& c = copies_[copy];
-  cube_pack_share(c.plan, home, columns_, share, shares, home + c.offset);
+  cube_pack_share(c.plan, buffer, columns_, share, shares, buffer + c.offset);
 }
 
-void WeightCopies::fill_gaps(char* home) const {
+void WeightCopies::fill_gaps(char* buffer) const {
   size_t end = plain_bytes_;
   for (const Copy& c : copies_) {
-    std::memset(home + end, 0, c.offset - end);
+    std::memset(buffer + end, 0, c.offset - end);
     end = c.offset + cube_packed_bytes(c.plan);
   }
 }
 
-void WeightCopies::pack(char* home) const {
-  fill_gaps(home);
-  for (size_t i = 0; i < copies_.size(); ++i) pack_share(i, home, 0, 1);
+void WeightCopies::pack(char* buffer) const {
+  fill_gaps(buffer);
+  for (size_t i = 0; i < copies_.size(); ++i) pack_share(i, buffer, 0, 1);
 }
 
 std::string WeightCopies::description() const {
@@ -193,12 +193,12 @@ StateLayouts choose_weight_layouts(const Graph& step) {
   const std::vector<bool> live = live_nodes(step);
   for (const Node& node : step.nodes()) {
     if (!live[node.id()]) continue;
-    const AnchoredNode reader(node);
-    if (!reader.is_product()) continue;
-    const Value right = reader.stored(1);
+    const AnchoredNode product(node);
+    if (!product.is_product()) continue;
+    const Value right = product.stored(1);
     const Value weight = root_of(right);
     if (!next_of.contains(weight) || right.type() != weight.type()) continue;
-    const auto use = weight_use(reader);
+    const auto use = weight_use(product);
     if (!use) continue;
     auto& found = uses[weight];
     if (std::find(found.begin(), found.end(), *use) == found.end()) found.push_back(*use);

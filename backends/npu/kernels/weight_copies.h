@@ -1,4 +1,4 @@
-// WeightCopies: the copies of a weight that its home keeps behind the plain value, packed as the
+// WeightCopies: the copies of a weight that its buffer keeps behind the plain value, packed as the
 // cube wants a right operand. The product that updates the weight renews them, so that those that
 // read it need not pack it. They are written as the layout's word: "plain+kn:bf16@avx512_bf16" is
 // the value, then for that host ISA's cube the weight as stored ([k, n]) rounded to bf16; "nk" is
@@ -35,20 +35,20 @@ class WeightCopies {
   Layout layout() const;
   size_t bytes() const noexcept { return bytes_; }
   bool keeps(const WeightUse& use) const;
-  // Where in a home the copy begins. REQUIRES that it is kept.
+  // Where in a buffer the copy begins. REQUIRES that it is kept.
   size_t offset(const WeightUse& use) const;
 
   // Whether each piece that begins and ends at multiples of the step, or where the weight does, can
   // be packed by itself.
   bool takes_pieces(size_t copy, const CubeStep& step) const;
   // Packs one copy's part that is made from a piece of the plain value.
-  void pack_piece(size_t copy, char* home, const TileRectangle& piece) const;
+  void pack_piece(size_t copy, char* buffer, const TileRectangle& piece) const;
   // The same for part `share` of `shares`.
-  void pack_share(size_t copy, char* home, int64_t share, int64_t shares) const;
+  void pack_share(size_t copy, char* buffer, int64_t share, int64_t shares) const;
   // Fills what lies between the copies for alignment.
-  void fill_gaps(char* home) const;
+  void fill_gaps(char* buffer) const;
   // All of it.
-  void pack(char* home) const;
+  void pack(char* buffer) const;
   size_t count() const noexcept { return copies_.size(); }
   const WeightUse& use(size_t copy) const { return copies_[copy].use; }
   // "[k, n] in bf16 and [n, k] in bf16"
@@ -80,7 +80,7 @@ std::optional<WeightUse> copy_read_by(const AnchoredNode& product, const StateLa
 
 // The states of a step that get copies: f32 matrices that products of the step read as their right
 // operands (weight_use), and whose next value another product's epilogue makes. A weight that
-// nothing updates stays plain: a program that only reads it then takes the home as any other left
+// nothing updates stays plain: a program that only reads it then takes the buffer as any other left
 // it.
 StateLayouts choose_weight_layouts(const Graph& step);
 

@@ -1,0 +1,399 @@
+#include "keel/backends/common/interpreter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "keel/core/base/error.h"
+#include "keel/core/base/parallel_for.h"
+#include "keel/core/queue/device_queue.h"
+#include "keel/core/queue/metrics_queue.h"
+
+namespace keel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t ns_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+char* address_in(const Buffer* buffer, const BufferRef& ref, const char* what) {
+  if (ref.bytes == 0) return nullptr;
+  if (buffer == nullptr || ref.offset > buffer->size() || ref.bytes > buffer->size() - ref.offset) {
+    throw Error({.op = "launch",
+                 .argument = std::string(what) + " " + std::to_string(ref.index),
+                 .expected = std::to_string(ref.offset + ref.bytes) + " bytes of device memory",
+                 .got = buffer == nullptr ? "none" : std::to_string(buffer->size()) + " bytes"});
+  }
+  return static_cast<char*>(buffer->address()) + ref.offset;
+}
+
+// By state of the list: the first task whose results go to its current buffer.
+std::vector<size_t> find_overwriters(const TaskList& list) {
+  std::vector<size_t> tasks(list.info.states.size(), list.tasks.size());
+  for (size_t i = 0; i < list.tasks.size(); ++i) {
+    const Task& task = list.tasks[i];
+    if (task.kernel == nullptr) continue;
+    for (uint32_t k = list.infos[i].inputs; k < task.argument_count; ++k) {
+      const BufferRef& ref = list.table[list.arguments[task.first_argument + k]];
+      if (ref.space == Space::kState) tasks[ref.index] = std::min(tasks[ref.index], i);
+    }
+  }
+  return tasks;
+}
+
+// The task that counts the step; none: beyond all tasks.
+size_t find_step_end(const TaskList& list) {
+  const auto counts = [](const Task& task) { return task.kind == TaskKind::kLoopInc; };
+  return static_cast<size_t>(std::find_if(list.tasks.begin(), list.tasks.end(), counts) -
+                             list.tasks.begin());
+}
+
+bool stop_asked_for(const LaunchArgs& args) {
+  return args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
+}
+
+template <class T>
+T read(const void* address) {
+  T value;
+  __builtin_memcpy(&value, address, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+Interpreter::Interpreter(const TaskList& list, const Buffer* constants, InterpreterOptions options)
+    : list_(list),
+      constants_(constants),
+      table_(list.table.size()),
+      arguments_(list.most_arguments),
+      metrics_(list.most_arguments),
+      overwritten_by_(find_overwriters(list)),
+      step_done_at_(find_step_end(list)),
+      takes_elements_(std::any_of(list.tasks.begin(), list.tasks.end(),
+                                  [](const Task& t) { return t.kind == TaskKind::kDequeue; })),
+      sticky_status_(std::move(options.float_status)),
+      strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr),
+      threads_(options.threads > 0 ? options.threads : compute_threads()) {}
+
+Interpreter::~Interpreter() = default;
+
+void Interpreter::fill_table(const LaunchArgs& args) {
+  const ProgramInfo& info = list_.info;
+  if (args.states.size() != info.states.size() || args.inputs.size() != info.inputs.size() ||
+      args.outputs.size() != info.outputs.size()) {
+    throw Error("launch: the arguments do not match the program's states, inputs and outputs");
+  }
+  for (size_t i = 0; i < table_.size(); ++i) {
+    const BufferRef& ref = list_.table[i];
+    switch (ref.space) {
+      case Space::kScratch:
+        table_[i] = address_in(args.scratch, ref, "scratch");
+        break;
+      case Space::kConstant:
+        table_[i] = address_in(constants_, ref, "constant");
+        break;
+      case Space::kState:
+        table_[i] = address_in(args.states[ref.index].current, ref, "state");
+        break;
+      case Space::kStateOther:
+        table_[i] = address_in(args.states[ref.index].other, ref, "second buffer of state");
+        break;
+      case Space::kInput:
+        table_[i] = address_in(args.inputs[ref.index], ref, "input");
+        break;
+      case Space::kOutput:
+        table_[i] = address_in(args.outputs[ref.index], ref, "output");
+        break;
+      case Space::kSlot:
+        table_[i] = nullptr;
+        break;
+      case Space::kFloatStatus:
+        table_[i] = &float_status_;
+        break;
+    }
+  }
+}
+
+void Interpreter::launch(LaunchArgs& args) noexcept {
+  args.report = LaunchReport{};
+  const auto start = Clock::now();
+  bool running = false;
+  slot_held_ = false;
+  party_ = LoopParty(list_.info.sunk ? args.agreement : nullptr);
+  float_status_ = launch_status_ = 0;
+  for (StateBuffers& buffer : args.states) buffer.lost = false;
+  try {
+    const ComputeThreads threads(threads_);
+    current_ = 0;
+    fill_table(args);
+    if (strict_ != nullptr) strict_->begin_launch(table_);
+    running = true;
+    run(args);
+  } catch (const Error&) {
+    // A kernel throws these before it writes anything in place.
+    if (running) mark_lost(args, current_);
+    end_with_error(args);
+  } catch (...) {
+    if (running) mark_lost(args, current_ + 1);
+    end_with_error(args);
+  }
+  args.report.verdict = party_.verdict();
+  args.report.left_with_others = party_.left_with_others();
+  take_step_status();
+  args.report.float_status |= launch_status_;
+  if (launch_status_ != 0 && sticky_status_ != nullptr) sticky_status_->fetch_or(launch_status_);
+  args.report.busy_ns = ns_since(start);
+  if (args.metrics != nullptr) args.metrics->end_launch();
+}
+
+void Interpreter::end_with_error(LaunchArgs& args) {
+  args.report.failed = true;
+  args.report.error = describe_error(std::current_exception(), current_, args);
+  party_.fail();
+  if (slot_held_) args.queue->release();
+}
+
+// The first `written` tasks of a step have written something; behind LOOP_INC it is complete.
+void Interpreter::mark_lost(LaunchArgs& args, size_t written) const {
+  if (current_ > step_done_at_) return;
+  for (size_t i = 0; i < args.states.size(); ++i)
+    args.states[i].lost = overwritten_by_[i] < written;
+}
+
+void Interpreter::run(LaunchArgs& args) {
+  const size_t count = list_.tasks.size();
+  LaunchReport& report = args.report;
+  int64_t device_ns = 0;
+  size_t next = 0;
+  if (list_.info.sunk) {
+    report.cancelled = stop_asked_for(args);
+    if (party_.leaves(report.cancelled ? LoopVote::kStop : LoopVote::kGoOn)) return;
+    if (!takes_elements_ && party_.leaves(LoopVote::kGoOn)) return;
+  }
+  while (next < count) {
+    const Task& task = list_.tasks[next];
+    current_ = next++;
+    device_ns += task.device_ns;
+    if (strict_ != nullptr) strict_->reach(current_, table_);
+    switch (task.kind) {
+      case TaskKind::kDequeue:
+        if (!dequeue(task, args)) next = task.target;
+        break;
+      case TaskKind::kReleaseSlot:
+        if (strict_ != nullptr) strict_->release_slot(table_);
+        args.queue->release();
+        slot_held_ = false;
+        break;
+      case TaskKind::kMetric:
+        if (!push_metrics(task, args)) report.cancelled = true;
+        break;
+      case TaskKind::kCommit:
+        commit(task, args);
+        break;
+      case TaskKind::kLoopInc:
+        ++report.steps;
+        report.cursor = cursor_;
+        break;
+      case TaskKind::kLoopSwitch:
+      case TaskKind::kLoopActive:
+        if (jumps(task, args))
+          next = task.target;
+        else if (task.jump == Jump::kStepsDone)
+          ++report.true_branches;
+        if (task.jump == Jump::kNextTurn && AbortContext(args.stop, args.agreement).aborted())
+          next = give_up_step(args);
+        break;
+      case TaskKind::kLoopReset:
+        ++report.resets;
+        break;
+      default:
+        if (!run_kernel(task, args)) next = give_up_step(args);
+        break;
+    }
+  }
+  if (!list_.info.sunk && !report.step_given_up) report.steps = 1;
+  report.device_ns = device_ns;
+}
+
+// Returns the task to go on with: the one that ends the launch. Throws Error where it was another
+// party that failed.
+size_t Interpreter::give_up_step(LaunchArgs& args) {
+  AbortContext(args.stop, args.agreement).require_own_stop();
+  args.report.cancelled = args.report.step_given_up = true;
+  if (slot_held_) args.queue->put_back();
+  slot_held_ = false;
+  return list_.tasks.size() - (list_.info.sunk ? 1 : 0);
+}
+
+// More iterations than were promised would write beyond what was made for them.
+void Interpreter::require_trips_left(const Task& task) const {
+  const void* count = table_[list_.arguments[task.first_argument + 1]];
+  if (read<int64_t>(count) < task.limit) return;
+  throw Error({.op = "while_loop",
+               .argument = "max_trips",
+               .expected = "at most " + std::to_string(task.limit) + " iterations",
+               .got = "a condition that still holds after them",
+               .fix = "raise max_trips, or let the condition end the loop earlier"});
+}
+
+bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
+  const void* argument =
+      task.argument_count != 0 ? table_[list_.arguments[task.first_argument]] : nullptr;
+  LaunchReport& report = args.report;
+  switch (task.jump) {
+    case Jump::kAlways:
+      return true;
+    case Jump::kNextTurn:
+      return true;
+    case Jump::kIfFalse:
+      if (read<uint8_t>(argument) == 0) return true;
+      if (task.argument_count > 1) require_trips_left(task);
+      return false;
+    case Jump::kIfReached:
+      return read<int64_t>(argument) >= task.limit;
+    case Jump::kStepsDone: {
+      const bool done = report.steps >= args.steps;
+      const bool stop = stop_asked_for(args);
+      if (stop && !done) report.cancelled = true;
+      report.stopped = argument != nullptr && read<uint8_t>(argument) != 0;
+      return party_.leaves(stop             ? LoopVote::kStop
+                           : report.stopped ? LoopVote::kStopWhen
+                           : done           ? LoopVote::kStepsDone
+                                            : LoopVote::kGoOn) ||
+             (!takes_elements_ && party_.leaves(LoopVote::kGoOn));
+    }
+    case Jump::kNone:
+    case Jump::kIfNoElement:
+      break;
+  }
+  return false;
+}
+
+// False where it waits for something outside, and gave up.
+bool Interpreter::run_kernel(const Task& task, const LaunchArgs& args) {
+  if (strict_ != nullptr && !task.waits) {
+    strict_->run_kernel(current_, table_);
+    return true;
+  }
+  if (strict_ != nullptr) strict_->begin_waiting(current_, table_);
+  const uint32_t* indices = list_.arguments.data() + task.first_argument;
+  for (uint32_t i = 0; i < task.argument_count; ++i) arguments_[i] = table_[indices[i]];
+  const Kernel& kernel = *task.kernel;
+  void* const* arguments = arguments_.data();
+  if (task.waits) {
+    const bool waited = kernel.run_waiting(arguments, AbortContext(args.stop, args.agreement));
+    if (waited && strict_ != nullptr) strict_->end_waiting(current_);
+    return waited;
+  }
+  const int phases = kernel.phases();
+  for (int phase = 0; phase < phases; ++phase) {
+    const int blocks = kernel.blocks(phase);
+    if (blocks == 1) {
+      kernel.run(arguments, phase, 0);
+    } else {
+      parallel_for(blocks, [&](int block) { kernel.run(arguments, phase, block); });
+    }
+  }
+  return true;
+}
+
+// Whether all parties have an element for the step; where not, this one's is put back.
+bool Interpreter::keeps_element(LaunchArgs& args) {
+  try {
+    if (!party_.leaves(LoopVote::kGoOn)) return true;
+  } catch (...) {
+    args.queue->put_back();
+    throw;
+  }
+  args.queue->put_back();
+  return false;
+}
+
+bool Interpreter::dequeue(const Task& task, LaunchArgs& args) {
+  if (args.queue == nullptr)
+    throw Error("launch: the program takes its data from a queue, none was given");
+  const int64_t waited = args.queue->counters().consumer_wait_ns;
+  const std::span<void*> fields(arguments_.data(), task.argument_count);
+  const DequeueStatus status = args.queue->dequeue(fields, &cursor_, args.stop);
+  args.report.queue_wait_ns += args.queue->counters().consumer_wait_ns - waited;
+  for (uint32_t i = 0; i < task.argument_count; ++i) {
+    table_[list_.arguments[task.first_argument + i]] = arguments_[i];
+  }
+  switch (status) {
+    case DequeueStatus::kElement:
+      slot_held_ = keeps_element(args);
+      return slot_held_;
+    case DequeueStatus::kEndOfData:
+    case DequeueStatus::kClosed:
+      args.report.end_of_data = true;
+      party_.leaves(LoopVote::kEndOfData);
+      return false;
+    case DequeueStatus::kCancelled:
+      args.report.cancelled = true;
+      party_.leaves(LoopVote::kStop);
+      return false;
+    case DequeueStatus::kFailed:
+      throw args.queue->failure();
+    case DequeueStatus::kTimeout:
+      throw args.queue->timeout_error();
+  }
+  return false;
+}
+
+bool Interpreter::push_metrics(const Task& task, LaunchArgs& args) {
+  if (args.metrics == nullptr) return true;
+  for (uint32_t i = 0; i < task.argument_count; ++i) {
+    metrics_[i] = table_[list_.arguments[task.first_argument + i]];
+  }
+  const std::span<const void* const> row(metrics_.data(), task.argument_count);
+  const int64_t waited = args.metrics->push_wait_ns();
+  // Without the stop flag: the row of a step that is completed is not lost, the host drains the
+  // ring until the launch ends.
+  const std::optional<uint32_t> status =
+      args.metrics->push(args.first_step + args.report.steps, take_step_status(), row, nullptr);
+  args.report.metrics_wait_ns += args.metrics->push_wait_ns() - waited;
+  args.report.float_status |= status.value_or(0);
+  return status.has_value();
+}
+
+// What was raised since it was taken last.
+uint32_t Interpreter::take_step_status() {
+  launch_status_ |= float_status_;
+  return std::exchange(float_status_, 0);
+}
+
+void Interpreter::commit(const Task& task, LaunchArgs& args) {
+  const uint32_t* pair = list_.arguments.data() + task.first_argument;
+  for (uint32_t i = 0; i < task.argument_count; i += 2) {
+    std::swap(table_[pair[i]], table_[pair[i + 1]]);
+    StateBuffers& buffer = args.states[list_.table[pair[i]].index];
+    std::swap(buffer.current, buffer.other);
+  }
+  if (strict_ != nullptr) strict_->commit(current_, table_);
+}
+
+std::exception_ptr Interpreter::describe_error(const std::exception_ptr& error, size_t task,
+                                               const LaunchArgs& args) const {
+  const TaskInfo* info = task < list_.infos.size() ? &list_.infos[task] : nullptr;
+  std::string where = "step " + std::to_string(args.first_step + args.report.steps);
+  if (info != nullptr) {
+    where += ", task " + std::to_string(task) + " (" + info->name + ")";
+  }
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return std::make_exception_ptr(
+        (info != nullptr ? e.with_site(info->site) : e).with_context(where));
+  } catch (const std::exception& e) {
+    return std::make_exception_ptr(Error(
+        {.op = where, .message = e.what(), .site = info != nullptr ? info->site : CallSite{}}));
+  } catch (...) {
+    return std::make_exception_ptr(Error({.op = where, .message = "an unknown exception"}));
+  }
+}
+
+}  // namespace keel

@@ -1,0 +1,377 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "keel/core/base/checked.h"
+#include "keel/graph/autodiff/body_gradient.h"
+#include "keel/graph/autodiff/control_gradient.h"
+#include "keel/graph/autodiff/flow.h"
+#include "keel/graph/autodiff/row_stack.h"
+#include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/emit.h"
+
+namespace keel {
+namespace {
+
+int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+bool is_number(const Value& v, int64_t number) {
+  if (!v.node().is(OpRole::kConstant)) return false;
+  return bit_equal(v.node().as<ConstantAttributes>().value, Tensor::scalar(number));
+}
+
+// A number of iterations that the graph knows, or that only the run does.
+struct Trips {
+  int64_t most = 0;
+  Value count;  // invalid where it is `most`
+};
+
+class LoopGradient {
+ public:
+  explicit LoopGradient(const BuildContext& c)
+      : c_(c),
+        attributes_(c.as<WhileAttributes>()),
+        condition_(*c.bodies[0]),
+        body_(*c.bodies[1]),
+        variables_(body_.outputs().size()) {}
+
+  Values run() {
+    Values flows(c_.inputs.size());
+    find_paths();
+    if (carried_.empty()) return flows;
+    require_countable();
+    Values gradients = seeds();
+    if (trips_.most > 0) {
+      std::vector<size_t> xs = carried_;
+      xs.insert(xs.end(), captured_.begin(), captured_.end());
+      back_ = differentiate_body(body_, carried_, xs, c_.site);
+      needed_ = variables_read(*back_, back_->outputs());
+      rerun_ = variables_to_rerun();
+      choose_segments();
+      const Node* checkpointed = needed_.empty() ? nullptr : &record();
+      if (attributes_.trip_count < 0) {
+        trips_.count = checkpointed != nullptr ? checkpointed->output(0) : c_.outputs[0];
+      }
+      const Values stacks =
+          checkpointed == nullptr ? Values() : outputs_from(*checkpointed, variables_);
+      gradients = every_ == 1 ? run_back(c_.graph, gradients, stacks, trips_, Value())
+                              : run_segments(gradients, stacks);
+    }
+    for (size_t i = 0; i < carried_.size(); ++i) flows[carried_[i]] = gradients[i];
+    for (size_t i = 0; i < captured_.size(); ++i) {
+      flows[captured_[i]] = gradients[carried_.size() + i];
+    }
+    return flows;
+  }
+
+ private:
+  // ---- what is to be done
+
+  // Variables are on the way where they change with an x and the result changes with them.
+  void find_paths() {
+    std::vector<bool> useful;
+    for (const Value& gradient : c_.output_gradients) useful.push_back(gradient.valid());
+    useful = useful_in_loop(body_, useful);
+    const std::vector<bool> varied = varied_in_loop(body_, c_.wanted);
+    for (size_t i = 1; i < variables_; ++i) {
+      if (useful[i] && varied[i] && is_float(body_.outputs()[i].dtype())) carried_.push_back(i);
+    }
+    Values ys;
+    for (const size_t i : carried_) ys.push_back(body_.outputs()[i]);
+    const ValueSet sources = sources_of(body_, ys);
+    for (size_t i = variables_; i < c_.inputs.size(); ++i) {
+      if (c_.wanted[i] && sources.contains(body_.inputs()[i])) captured_.push_back(i);
+    }
+  }
+
+  void require_countable() {
+    const Node& next = body_.outputs()[0].node();
+    const bool counts = is_number(c_.inputs[0], 0) && next.op_name() == "add" &&
+                        next.input(0) == body_.inputs()[0] && is_number(next.input(1), 1);
+    if (!counts) {
+      fail("count", "a count from 0 up by 1, as while_loop() makes it", "another", "");
+    }
+    trips_.most = attributes_.trip_count >= 0 ? attributes_.trip_count : attributes_.max_trips;
+    if (trips_.most < 0) {
+      fail("gradient", "a bound on the number of iterations", "none",
+           "give while_loop a trip_count or max_trips, or cut the path with stop_gradient");
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& argument, const std::string& expected,
+                         const std::string& got, const std::string& fix) const {
+    throw Error({.op = "while_loop",
+                 .argument = argument,
+                 .expected = expected,
+                 .got = got,
+                 .fix = fix,
+                 .site = c_.site});
+  }
+
+  // The gradients that the way back begins with: of the last variables, and sums for the captures.
+  Values seeds() const {
+    Values seeds;
+    for (const size_t i : carried_) {
+      const Value given = c_.output_gradients[i];
+      seeds.push_back(given.valid() ? given : zeros(body_.outputs()[i].type()));
+    }
+    for (const size_t i : captured_) seeds.push_back(zeros(body_.inputs()[i].type()));
+    return seeds;
+  }
+  Value zeros(const Type& type) const { return filled(c_.graph, type, 0, c_.site); }
+
+  std::vector<size_t> variables_read(const Graph& graph, const Values& results) const {
+    const std::vector<bool> read = inputs_read(graph, results);
+    std::vector<size_t> variables;
+    for (size_t i = 1; i < variables_; ++i) {
+      if (read[i]) variables.push_back(i);
+    }
+    return variables;
+  }
+
+  // What must be known of one turn to compute the needed variables of the turns behind it.
+  std::vector<size_t> variables_to_rerun() const {
+    std::vector<size_t> rerun = needed_;
+    for (;;) {
+      std::vector<size_t> all = variables_read(body_, next_of(rerun));
+      all.insert(all.end(), rerun.begin(), rerun.end());
+      std::sort(all.begin(), all.end());
+      all.erase(std::unique(all.begin(), all.end()), all.end());
+      if (all.size() == rerun.size()) return rerun;
+      rerun = all;
+    }
+  }
+
+  Values next_of(const std::vector<size_t>& variables) const {
+    Values next;
+    for (const size_t i : variables) next.push_back(body_.outputs()[i]);
+    return next;
+  }
+
+  // ---- memory
+
+  int64_t row_bytes(const std::vector<size_t>& variables) const {
+    int64_t bytes = 0;
+    for (const size_t i : variables) {
+      const Type& type = body_.outputs()[i].type();
+      const auto own = static_cast<int64_t>(type.shape.num_bytes(type.dtype));
+      bytes = checked_add(bytes, own, "while_loop gradient");
+    }
+    return bytes;
+  }
+  int64_t kept_bytes(int64_t every) const {
+    const int64_t rows = divide_up(trips_.most, every);
+    const int64_t whole = checked_mul(rows, row_bytes(every == 1 ? needed_ : rerun_), "kept bytes");
+    if (every == 1) return whole;
+    return checked_add(whole, checked_mul(every, row_bytes(needed_), "kept bytes"), "kept bytes");
+  }
+
+  // The k of recompute_every: as given, or the smallest that fits into the budget.
+  void choose_segments() {
+    every_ = std::clamp<int64_t>(attributes_.recompute_every, 1, trips_.most);
+    if (needed_.empty()) every_ = 1;
+    const int64_t budget = attributes_.memory_budget_bytes;
+    int64_t least = kept_bytes(every_);
+    if (budget < 0 || least <= budget) return;
+    int64_t best = every_;
+    const bool free = attributes_.recompute_every < 0;
+    // Longer segments than this take more than the shorter ones already tried.
+    const int64_t row = std::max<int64_t>(1, row_bytes(needed_));
+    for (int64_t k = 2; free && k <= trips_.most && k <= least / row; ++k) {
+      const int64_t bytes = kept_bytes(k);
+      if (bytes < least) {
+        least = bytes;
+        best = k;
+      }
+      if (bytes > budget) continue;
+      every_ = k;
+      return;
+    }
+    fail("memory_budget_bytes",
+         "at least " + std::to_string(least) + " bytes for the variables of " +
+             std::to_string(trips_.most) + " iterations with recompute_every " +
+             std::to_string(best) + (free ? ", the least that is possible" : ""),
+         std::to_string(budget),
+         std::string("raise memory_budget_bytes") +
+             (free ? ", keep fewer or smaller loop variables, or lower the bound on the iterations"
+                   : ", or leave recompute_every out so that the best one is chosen"));
+  }
+
+  // ---- loops
+
+  Value number(Graph& graph, int64_t n) const {
+    return graph.constant(Tensor::scalar<int64_t>(n), c_.site);
+  }
+  Value compute(const char* op, Operand a, Operand b) const {
+    return emit(op, {a.at(c_.site), b.at(c_.site)}, c_.site);
+  }
+
+  // Adds a loop of so many iterations; the body gets its graph, its count and the variables.
+  using Step = std::function<Values(Graph&, Value, const Values&)>;
+  Values repeat(const Trips& trips, const Values& init, const Step& step) const {
+    const auto condition = [&](const Values& v) {
+      Graph& graph = v[0].graph();
+      if (!trips.count.valid()) return graph.constant(Tensor::full(boolean, {}, 1), c_.site);
+      return compute("less", graph.iteration(), trips.count);
+    };
+    const auto body = [&](const Values& v) {
+      return step(v[0].graph(), v[0].graph().iteration(), v);
+    };
+    const WhileAttributes attributes{.trip_count = trips.count.valid() ? -1 : trips.most,
+                                     .max_trips = trips.count.valid() ? trips.most : -1};
+    const std::vector<Operand> operands(init.begin(), init.end());
+    return outputs_from(add_while_loop(operands, condition, body, attributes, c_.site), 1);
+  }
+
+  static Values outputs_from(const Node& node, size_t first) {
+    Values outputs;
+    for (size_t i = first; i < node.types().size(); ++i) outputs.push_back(node.output(i));
+    return outputs;
+  }
+
+  // The body's inputs: the count, the variables (invalid where not given), the captures.
+  Values body_arguments(Value count, const std::vector<size_t>& which, const Values& values) const {
+    Values arguments(c_.inputs.begin(), c_.inputs.end());
+    arguments[0] = count;
+    for (size_t i = 1; i < variables_; ++i) arguments[i] = Value();
+    for (size_t i = 0; i < which.size(); ++i) arguments[which[i]] = values[i];
+    return arguments;
+  }
+
+  std::vector<RowStack> stacks_of(const std::vector<size_t>& variables) const {
+    std::vector<RowStack> stacks;
+    for (const size_t i : variables) stacks.emplace_back(body_.outputs()[i].type(), c_.site);
+    return stacks;
+  }
+
+  std::vector<size_t> all_variables() const {
+    std::vector<size_t> all;
+    for (size_t i = 1; i < variables_; ++i) all.push_back(i);
+    return all;
+  }
+
+  // The forward loop again, with stacks of what is kept behind its variables.
+  const Node& record() {
+    const std::vector<size_t>& kept = every_ == 1 ? needed_ : rerun_;
+    const std::vector<RowStack> stacks = stacks_of(kept);
+    const std::vector<size_t> all = all_variables();
+    std::vector<Operand> init(c_.inputs.begin() + 1,
+                              c_.inputs.begin() + static_cast<std::ptrdiff_t>(variables_));
+    for (const RowStack& s : stacks)
+      init.emplace_back(s.make(c_.graph, divide_up(trips_.most, every_)));
+
+    const auto condition = [&](const Values& v) {
+      Graph& graph = v[0].graph();
+      return inline_body(condition_, condition_.outputs(),
+                         body_arguments(graph.iteration(), all, v), graph)[0];
+    };
+    const auto body = [&](const Values& v) {
+      Graph& graph = v[0].graph();
+      const Value count = graph.iteration();
+      Value row = count;
+      Value first;
+      if (every_ > 1) {
+        row = compute("div", count, every_);
+        first = compute("equal", compute("mod", count, every_), 0);
+      }
+      // Kept before the body comes, so that it can compute the next values in their places.
+      Values written;
+      for (size_t i = 0; i < kept.size(); ++i) {
+        written.push_back(stacks[i].write(v[all.size() + i], row, v[kept[i] - 1], first));
+      }
+      Values next = inline_body(body_, next_of(all), body_arguments(count, all, v), graph);
+      next.insert(next.end(), written.begin(), written.end());
+      return next;
+    };
+    WhileAttributes attributes = attributes_;
+    attributes.forward_of = c_.outputs[0].node_id();
+    return add_while_loop(init, condition, body, attributes, c_.site);
+  }
+
+  // The gradients carried back through the turns whose variables the stacks hold, the last first.
+  // `offset` is the count of the first of these turns; invalid: 0.
+  Values run_back(Graph& graph, const Values& gradients, const Values& kept, const Trips& trips,
+                  Value offset) const {
+    const std::vector<RowStack> stacks = stacks_of(needed_);
+    const Value count = trips.count.valid() ? trips.count : number(graph, trips.most);
+    return repeat(trips, gradients, [&](Graph& own, Value turn, const Values& v) {
+      const Value row = compute("sub", compute("sub", count, 1), turn);
+      Values variables;
+      for (size_t i = 0; i < needed_.size(); ++i) {
+        variables.push_back(stacks[i].read(kept[i], row));
+      }
+      const Value iteration = offset.valid() ? compute("add", offset, row) : row;
+      Values arguments = body_arguments(iteration, needed_, variables);
+      arguments.insert(arguments.end(), v.begin(),
+                       v.begin() + static_cast<std::ptrdiff_t>(carried_.size()));
+      Values next = inline_body(*back_, back_->outputs(), arguments, own);
+      for (size_t i = carried_.size(); i < next.size(); ++i)
+        next[i] = compute("add", v[i], next[i]);
+      return next;
+    });
+  }
+
+  // The same by segments of `every_` turns, of which `kept` holds the first's variables.
+  Values run_segments(const Values& gradients, const Values& kept) const {
+    Trips segments{divide_up(trips_.most, every_), Value()};
+    const Value count = trips_.count.valid() ? trips_.count : number(c_.graph, trips_.most);
+    if (trips_.count.valid()) {
+      segments.count = compute("div", compute("add", count, every_ - 1), every_);
+    }
+    const Value segment_count =
+        segments.count.valid() ? segments.count : number(c_.graph, segments.most);
+    const std::vector<RowStack> stacks = stacks_of(rerun_);
+    return repeat(segments, gradients, [&](Graph& own, Value turn, const Values& v) {
+      const Value segment = compute("sub", compute("sub", segment_count, 1), turn);
+      const Value offset = compute("mul", segment, every_);
+      Trips trips{every_, Value()};
+      if (trips_.count.valid() || trips_.most % every_ != 0) {
+        trips.count = compute("minimum", compute("sub", count, offset), every_);
+      }
+      Values start;
+      for (size_t i = 0; i < rerun_.size(); ++i) {
+        start.push_back(stacks[i].read(kept[i], segment));
+      }
+      return run_back(own, v, run_again(own, start, trips, offset), trips, offset);
+    });
+  }
+
+  // One segment forwards from its first variables: stacks of what the way back needs of it.
+  Values run_again(Graph& graph, const Values& start, const Trips& trips, Value offset) const {
+    const std::vector<RowStack> stacks = stacks_of(needed_);
+    Values init = start;
+    for (const RowStack& s : stacks) init.push_back(s.make(graph, trips.most));
+    const Values last = repeat(trips, init, [&](Graph& own, Value turn, const Values& v) {
+      Values written;
+      for (size_t i = 0; i < needed_.size(); ++i) {
+        const auto at = std::find(rerun_.begin(), rerun_.end(), needed_[i]) - rerun_.begin();
+        written.push_back(
+            stacks[i].write(v[rerun_.size() + i], turn, v[static_cast<size_t>(at)], {}));
+      }
+      const Values arguments = body_arguments(compute("add", offset, turn), rerun_, v);
+      Values next = inline_body(body_, next_of(rerun_), arguments, own);
+      next.insert(next.end(), written.begin(), written.end());
+      return next;
+    });
+    return Values(last.begin() + static_cast<std::ptrdiff_t>(rerun_.size()), last.end());
+  }
+
+  const BuildContext& c_;
+  const WhileAttributes& attributes_;
+  const Graph& condition_;
+  const Graph& body_;
+  const size_t variables_;        // with the count
+  std::vector<size_t> carried_;   // variables whose gradients are carried back
+  std::vector<size_t> captured_;  // inputs whose gradients are added up
+  Trips trips_;
+  std::unique_ptr<Graph> back_;  // body's inputs and seeds -> gradients of carried_ and captured_
+  std::vector<size_t> needed_;   // variables that back_ reads
+  std::vector<size_t> rerun_;    // variables that decide the needed ones of later turns
+  int64_t every_ = 1;
+};
+
+}  // namespace
+
+Values gradient_of_while(const BuildContext& context) { return LoopGradient(context).run(); }
+
+}  // namespace keel

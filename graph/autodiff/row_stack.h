@@ -1,0 +1,54 @@
+// RowStack: how values of one type, one for each turn of a loop, are kept as rows of a tensor.
+// Written by scatter_add, which in a loop works in place, to rows that hold the neutral element of
+// addition, so that every bit is kept; read by gather. A plain value; any thread.
+#ifndef KEEL_GRAPH_AUTODIFF_ROW_STACK_H
+#define KEEL_GRAPH_AUTODIFF_ROW_STACK_H
+
+#include "keel/graph/autodiff/body_gradient.h"
+
+namespace keel {
+
+class RowStack {
+ public:
+  RowStack(const Type& type, CallSite site)
+      : type_(type), stored_{type.dtype == boolean ? u8 : type.dtype, {}}, site_(site) {
+    stored_.shape = Shape{type.shape.num_elements()};
+  }
+
+  // An empty stack of so many rows. Each may be written once.
+  Value make(Graph& graph, int64_t rows) const {
+    return filled(graph, {stored_.dtype, Shape{rows, stored_.shape[0]}}, neutral(), site_);
+  }
+  // `value` in row `row` (i64 scalar), where `when` (bool scalar) holds or is invalid.
+  Value write(Value stack, Value row, Value value, Value when) const {
+    if (type_.dtype == boolean) value = call("cast", {value}, {{"dtype", stored_.dtype}});
+    value = call("reshape", {value}, {{"shape", stored_.shape}});
+    if (when.valid()) {
+      const Value none = filled(stack.graph(), {stored_.dtype, {}}, neutral(), site_);
+      value = call("select", {when, value, none}, {});
+    }
+    return call("scatter_add", {stack, row, value}, {});
+  }
+  Value read(Value stack, Value row) const {
+    const Value flat = call("gather", {stack, row}, {});
+    const Value value = call("reshape", {flat}, {{"shape", type_.shape}});
+    return type_.dtype == boolean ? call("cast", {value}, {{"dtype", boolean}}) : value;
+  }
+
+ private:
+  // -0 + x has the bits of x, where 0 + -0 does not have those of -0.
+  double neutral() const { return is_float(stored_.dtype) ? -0.0 : 0.0; }
+  Value call(const char* op, const Values& inputs, AttributeList attributes) const {
+    std::vector<Operand> operands;
+    for (const Value& v : inputs) operands.emplace_back(v, site_);
+    return emit_op(op, operands, std::move(attributes), site_);
+  }
+
+  Type type_;
+  Type stored_;  // of a row
+  CallSite site_;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_AUTODIFF_ROW_STACK_H

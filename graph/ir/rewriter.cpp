@@ -1,0 +1,72 @@
+#include "keel/graph/ir/rewriter.h"
+
+#include <utility>
+
+#include "keel/core/base/error.h"
+
+namespace keel {
+
+Rewriter::Rewriter(const Graph& from, Graph& to) : from_(from), to_(to), fresh_(from) {}
+
+Value Rewriter::operator()(Value old) const {
+  const Value fresh = fresh_[old];
+  if (!fresh.valid()) throw Error("a pass reads a value that it has not copied");
+  return fresh;
+}
+
+Values Rewriter::operator()(std::span<const Value> old) const {
+  Values fresh;
+  fresh.reserve(old.size());
+  for (const Value& v : old) fresh.push_back((*this)(v));
+  return fresh;
+}
+
+const Node& Rewriter::clone(const Node& node) { return clone(node, node.bodies()); }
+
+const Node& Rewriter::clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies) {
+  return clone(node, node.attributes(), std::move(bodies));
+}
+
+const Node& Rewriter::clone(const Node& node, Attributes attributes,
+                            std::vector<std::shared_ptr<Graph>> bodies) {
+  return clone(node, (*this)(node.inputs()), std::move(attributes), std::move(bodies));
+}
+
+const Node& Rewriter::clone(const Node& node, Values inputs, Attributes attributes,
+                            std::vector<std::shared_ptr<Graph>> bodies) {
+  const Node& copy =
+      to_.add(node.op(), std::move(inputs), std::move(attributes), node.site(), std::move(bodies));
+  to_.relabel(copy, node.shared_label());
+  for (size_t i = 0; i < copy.types().size(); ++i) map(node.output(i), copy.output(i));
+  return copy;
+}
+
+void Rewriter::clone_inputs() {
+  for (const Value& input : from_.inputs()) clone(input.node());
+}
+
+void Rewriter::finish() {
+  to_.set_outputs((*this)(from_.outputs()));
+  for (const Assignment& a : from_.updates()) to_.add_update((*this)(a.state), (*this)(a.next));
+}
+
+std::vector<bool> live_nodes(const Graph& graph) {
+  std::vector<bool> live(graph.size(), false);
+  const auto mark = [&](Value v) { live[v.node_id()] = true; };
+  for (const Value& v : graph.outputs()) mark(v);
+  // Inputs are a graph's signature: they stay even where nothing reads them.
+  for (const Value& v : graph.inputs()) mark(v);
+  for (const Assignment& a : graph.updates()) {
+    mark(a.state);
+    mark(a.next);
+  }
+  for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
+    const Node& node = graph.node(id);
+    if (node.has(kEffect)) live[id] = true;
+    if (!live[id]) continue;
+    for (const Value& input : node.inputs()) live[input.node_id()] = true;
+  }
+  return live;
+}
+
+}  // namespace keel

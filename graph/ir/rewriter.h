@@ -1,0 +1,51 @@
+// Rewriter: copies nodes of one graph into another, keeping a map from old values
+// to new ones; what passes are made of.
+#ifndef KEEL_GRAPH_IR_REWRITER_H
+#define KEEL_GRAPH_IR_REWRITER_H
+
+#include <span>
+#include <vector>
+
+#include "keel/graph/ir/graph.h"
+#include "keel/graph/ir/value_table.h"
+
+namespace keel {
+
+class Rewriter {
+ public:
+  // REQUIRES that both outlive the rewriter, and that `from` does not grow meanwhile.
+  Rewriter(const Graph& from, Graph& to);
+
+  bool mapped(Value old) const { return fresh_[old].valid(); }
+  // The new value for an old one. Throws Error where there is none.
+  Value operator()(Value old) const;
+  Values operator()(std::span<const Value> old) const;
+  void map(Value old, Value fresh) { fresh_[old] = fresh; }
+  // Copies the node with its inputs mapped; types are inferred anew; bodies are
+  // shared. Maps its outputs.
+  const Node& clone(const Node& node);
+  // The same with other bodies, with other attributes, and with inputs of the new graph. Every
+  // copy has the node's line and label.
+  const Node& clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies);
+  const Node& clone(const Node& node, Attributes attributes,
+                    std::vector<std::shared_ptr<Graph>> bodies);
+  const Node& clone(const Node& node, Values inputs, Attributes attributes,
+                    std::vector<std::shared_ptr<Graph>> bodies);
+  // Copies the inputs, in the order of the graph's signature.
+  void clone_inputs();
+  // Copies outputs and updates through the map, and captures' order of inputs
+  // as it is.
+  void finish();
+
+ private:
+  const Graph& from_;
+  Graph& to_;
+  ValueTable<Value> fresh_;  // invalid: not mapped
+};
+
+// Marks by node id: which nodes the graph's outputs, updates and effects need.
+std::vector<bool> live_nodes(const Graph& graph);
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_IR_REWRITER_H
