@@ -126,6 +126,34 @@ void check_name(const std::string& path, const std::string& name) {
   }
 }
 
+std::string load_plugin(const std::string& path) {
+  check_plugin_file(path);
+  const auto make = load_entry(path);
+  std::unique_ptr<Backend> fresh;
+  std::string name;
+  try {
+    fresh.reset(make());
+    if (fresh == nullptr) plugin_failed(path, "its entry gave no backend");
+    name = fresh->name();
+    if (fresh->devices().empty()) plugin_failed(path, "its backend has no device");
+  } catch (const Error& error) {
+    throw error.info().op == "plugin" ? error : error.with_context("plugin: " + path);
+  } catch (const std::exception& error) {
+    plugin_failed(path, std::string("its backend cannot be made: ") + error.what());
+  } catch (...) {
+    plugin_failed(path, "its backend cannot be made: it threw something that is no exception");
+  }
+  check_name(path, name);
+  Registry& r = registry();
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  for (const auto& entry : r.entries) {
+    if (entry.name == name) plugin_failed(path, "a backend named '" + name + "' is there already");
+  }
+  r.entries.push_back({name, nullptr, fresh.release()});
+  r.plugins.push_back(path);
+  return name;
+}
+
 }  // namespace
 
 std::vector<std::string> backend_names() {
@@ -177,32 +205,12 @@ Device device(const std::string& name, CallSite site) {
   return Device(&found, index);
 }
 
-std::string load_backend_plugin(const std::string& path) {
-  check_plugin_file(path);
-  const auto make = load_entry(path);
-  std::unique_ptr<Backend> fresh;
-  std::string name;
+std::string load_backend_plugin(const std::string& path, CallSite site) {
   try {
-    fresh.reset(make());
-    if (fresh == nullptr) plugin_failed(path, "its entry gave no backend");
-    name = fresh->name();
-    if (fresh->devices().empty()) plugin_failed(path, "its backend has no device");
+    return load_plugin(path);
   } catch (const Error& error) {
-    throw error.info().op == "plugin" ? error : error.with_context("plugin: " + path);
-  } catch (const std::exception& error) {
-    plugin_failed(path, std::string("its backend cannot be made: ") + error.what());
-  } catch (...) {
-    plugin_failed(path, "its backend cannot be made: it threw something that is no exception");
+    throw error.with_site(site);
   }
-  check_name(path, name);
-  Registry& r = registry();
-  const std::lock_guard<std::mutex> lock(r.mutex);
-  for (const auto& entry : r.entries) {
-    if (entry.name == name) plugin_failed(path, "a backend named '" + name + "' is there already");
-  }
-  r.entries.push_back({name, nullptr, fresh.release()});
-  r.plugins.push_back(path);
-  return name;
 }
 
 }  // namespace keel

@@ -25,7 +25,8 @@ KEEL_API Backend& backend(const std::string& name, CallSite site = CallSite::her
 // name. Throws Error before anything of it runs for a file that is damaged, no plugin, or built for
 // another API or standard library; then for a backend that cannot be made or has no name of its
 // own. Plugins are never unloaded. A static build of Keel refuses them.
-KEEL_API std::string load_backend_plugin(const std::string& path);
+KEEL_API std::string load_backend_plugin(const std::string& path,
+                                         CallSite site = CallSite::here());
 // Files of the plugins, in the order they were loaded.
 KEEL_API std::vector<std::string> backend_plugins();
 

@@ -24,6 +24,16 @@ inline std::vector<int64_t> axes_from_front(std::vector<int64_t> axes, size_t ra
   return axes;
 }
 
+// Whether reshape could not tell the unknown dimension of `shape`: beside a 0 any number would do.
+inline bool is_undetermined(const Shape& shape) {
+  bool unknown = false, empty = false;
+  for (const int64_t dim : shape) {
+    unknown = unknown || dim < 0;
+    empty = empty || dim == 0;
+  }
+  return unknown && empty;
+}
+
 // Throws Error unless `axis` is one of 0 to rank - 1.
 inline size_t require_axis(const InferContext& c, const std::string& argument, int64_t axis,
                            size_t rank) {

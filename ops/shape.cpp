@@ -267,6 +267,41 @@ Sample sample_broadcast_to(SampleSource& source) {
           [shape](Graph&, const Values& in) { return Values{broadcast_to(in[0], shape)}; }};
 }
 
+// ---- same_dims
+
+std::vector<Type> infer_same_dims(const InferContext& c) {
+  const auto& a = c.as<SameDimsAttributes>();
+  const Shape& other = c.inputs[1].shape;
+  Shape shape = c.inputs[0].shape;
+  if (a.axes.size() != a.other_axes.size()) {
+    c.fail("axes", std::to_string(a.other_axes.size()) + ", as many as other_axes",
+           std::to_string(a.axes.size()));
+  }
+  for (size_t i = 0; i < a.axes.size(); ++i) {
+    const size_t axis = require_axis(c, "axes", a.axes[i], shape.rank());
+    const size_t like = require_axis(c, "other_axes", a.other_axes[i], other.rank());
+    if (shape[axis] < 0) shape = shape.with_dim(axis, other[like]);
+    if (other[like] < 0 || other[like] == shape[axis]) continue;
+    throw Error({.op = a.caller,
+                 .argument = a.argument,
+                 .expected = "size " + std::to_string(other[like]) + " along axis " +
+                             std::to_string(axis) + ", as " + to_string(other) +
+                             " has along axis " + std::to_string(like),
+                 .got = to_string(c.inputs[0].shape),
+                 .site = c.site});
+  }
+  return {{c.inputs[0].dtype, shape}};
+}
+
+Sample sample_same_dims(SampleSource& source) {
+  const Shape shape = source.shape(0, 5);
+  std::vector<int64_t> axes(shape.rank());
+  std::iota(axes.begin(), axes.end(), 0);
+  return {{source.values(shape), source.values(shape)}, [axes](Graph&, const Values& in) {
+            return Values{same_dims(in[0], in[1], {axes, axes, "sample", "x"})};
+          }};
+}
+
 }  // namespace
 
 Value reshape(Operand x, const Shape& shape, CallSite site) {
@@ -307,6 +342,11 @@ Value transpose(Operand x, const std::vector<int64_t>& perm, CallSite site) {
 
 Value broadcast_to(Operand x, const Shape& shape, CallSite site) {
   return emit("broadcast_to", {x}, Attributes::of(ShapeAttributes{shape}), site);
+}
+
+Value same_dims(const Value& x, const Value& other, SameDimsAttributes attributes, CallSite site) {
+  return emit("same_dims", {Operand(x, site), Operand(other, site)},
+              Attributes::of(std::move(attributes)), site);
 }
 
 void register_shape(OpTable& table) {
@@ -357,6 +397,18 @@ void register_shape(OpTable& table) {
              .gradient = gradient_broadcast_to,
              .traits = kElementwise | kMovement | kBroadcast,
              .sample = sample_broadcast_to});
+  table.add({.name = "same_dims",
+             .summary = "x, after a check that dimensions are those of another value",
+             .input_names = {"x", "other"},
+             .attributes = &attributes_schema<SameDimsAttributes>(),
+             .infer = infer_same_dims,
+             .reference = reference_view,
+             .gradient =
+                 [](const BuildContext& c) {
+                   return Values{c.output_gradients[0], Value()};
+                 },
+             .traits = kView,
+             .sample = sample_same_dims});
 }
 
 }  // namespace keel

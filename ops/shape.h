@@ -1,6 +1,6 @@
 // Ops that give the same elements another shape or order: reshape, squeeze, expand_dims, transpose,
-// broadcast_to. Any dtype; unknown dimensions (-1) pass through. Axes may be negative: -1 is the
-// last.
+// broadcast_to; and same_dims, which checks dimensions. Any dtype; unknown dimensions (-1) pass
+// through. Axes may be negative: -1 is the last.
 //
 // Each function adds one node to the graph of its operand and returns its value. Errors and printed
 // graphs name `site`, or where that is not given the line that made the operand.
@@ -8,6 +8,7 @@
 #define KEEL_OPS_SHAPE_H
 
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -34,6 +35,18 @@ struct TransposeAttributes {
   static constexpr auto fields() { return std::tuple(field("perm", &TransposeAttributes::perm)); }
 };
 
+// Of same_dims: pairs of axes, counted from the front, and who asks, for the error.
+struct SameDimsAttributes {
+  std::vector<int64_t> axes, other_axes;
+  std::string caller, argument;
+  static constexpr auto fields() {
+    return std::tuple(field("axes", &SameDimsAttributes::axes),
+                      field("other_axes", &SameDimsAttributes::other_axes),
+                      field("caller", &SameDimsAttributes::caller),
+                      field("argument", &SameDimsAttributes::argument));
+  }
+};
+
 // The elements in row-major order under another shape. One dimension may be -1: what the number of
 // elements leaves.
 KEEL_API Value reshape(Operand x, const Shape& shape, CallSite site = {});
@@ -47,6 +60,13 @@ KEEL_API Value transpose(Operand x, const std::vector<int64_t>& perm = {}, CallS
 // x repeated along its dimensions of 1 and along new leading axes, as NumPy broadcasts it. -1 in
 // `shape` keeps x's own dimension.
 KEEL_API Value broadcast_to(Operand x, const Shape& shape, CallSite site = {});
+
+// x, whose dimension at axes[i] must be that of `other` at other_axes[i]. For compositions of ops
+// that broadcast where their caller does not: dimensions that are unknown now are checked when the
+// graph is compiled for known ones, at no cost to the compiled step. Throws Error in the name of
+// `attributes.caller`, about its `argument`, for dimensions that differ.
+KEEL_API Value same_dims(const Value& x, const Value& other, SameDimsAttributes attributes,
+                         CallSite site = {});
 
 }  // namespace keel
 

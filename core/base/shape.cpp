@@ -18,26 +18,29 @@ void require_axis(size_t axis, size_t count, const Shape& shape) {
 
 }  // namespace
 
-Shape::Shape(std::initializer_list<int64_t> dims)
-    : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
+Shape::Shape(std::initializer_list<int64_t> dims, CallSite site)
+    : Shape(std::span<const int64_t>(dims.begin(), dims.size()), site) {}
 
-Shape::Shape(const std::vector<int64_t>& dims) : Shape(std::span<const int64_t>(dims)) {}
+Shape::Shape(const std::vector<int64_t>& dims, CallSite site)
+    : Shape(std::span<const int64_t>(dims), site) {}
 
-Shape::Shape(std::span<const int64_t> dims) {
-  for (const int64_t dim : dims) push_back(dim);
+Shape::Shape(std::span<const int64_t> dims, CallSite site) {
+  for (const int64_t dim : dims) push_back(dim, site);
 }
 
-void Shape::push_back(int64_t dim) {
+void Shape::push_back(int64_t dim, CallSite site) {
   if (rank_ == kMaxRank) {
     throw Error({.op = "shape",
                  .expected = "rank of at most " + std::to_string(kMaxRank),
                  .got = "more dimensions than that",
-                 .fix = "merge dimensions with reshape"});
+                 .fix = "merge dimensions with reshape",
+                 .site = site});
   }
   if (dim < kUnknownDim) {
     throw Error({.op = "shape",
                  .expected = "dimensions >= 0, or -1 for unknown",
-                 .got = std::to_string(dim)});
+                 .got = std::to_string(dim),
+                 .site = site});
   }
   dims_[rank_++] = dim;
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/base/call_site.h"
 #include "keel/core/base/dtype.h"
 #include "keel/core/base/export.h"
 
@@ -25,10 +26,11 @@ class KEEL_API Shape {
   static constexpr size_t kMaxRank = 8;
 
   Shape() = default;  // rank 0: a scalar
-  // Throws Error for a rank above kMaxRank or a dimension below -1.
-  Shape(std::initializer_list<int64_t> dims);
-  explicit Shape(std::span<const int64_t> dims);
-  explicit Shape(const std::vector<int64_t>& dims);
+  // Throws Error for a rank above kMaxRank or a dimension below -1. A braced list is written where
+  // the mistake is, so it brings its line along; computed dimensions name one only if it is given.
+  Shape(std::initializer_list<int64_t> dims, CallSite site = CallSite::here());
+  explicit Shape(std::span<const int64_t> dims, CallSite site = {});
+  explicit Shape(const std::vector<int64_t>& dims, CallSite site = {});
 
   size_t rank() const noexcept { return rank_; }
   // REQUIRES axis < rank().
@@ -52,7 +54,7 @@ class KEEL_API Shape {
   Shape with_dim(size_t axis, int64_t dim) const;
   Shape without_dim(size_t axis) const;
   Shape with_inserted(size_t axis, int64_t dim) const;
-  void push_back(int64_t dim);
+  void push_back(int64_t dim, CallSite site = {});
 
   bool operator==(const Shape& other) const noexcept;
 

@@ -51,7 +51,9 @@ int64_t device_memory_bytes(const Device& device) {
 }  // namespace
 
 struct DeviceQueue::State {
-  // Throws Error where so many slots cannot fit into the memory that there is.
+  // Checks the options and allocates the slots. Throws Error.
+  void prepare();
+  // Throws Error if so many slots cannot fit into the memory that there is.
   void require_memory(int64_t slots) const;
 
   struct Place {
@@ -65,7 +67,7 @@ struct DeviceQueue::State {
       : device(device_in), spec(std::move(spec_in)), options(std::move(options_in)) {}
 
   Place& place(int64_t number) { return places[static_cast<size_t>(number) % places.size()]; }
-  // Whether the producer may write: fewer than depth elements wait, and the slot's last reader is
+  // Whether the producer may write: fewer than depth elements wait, and the slot's last user is
   // done.
   bool has_room() const noexcept {
     const int64_t number = enqueued.load(std::memory_order_relaxed);
@@ -127,46 +129,52 @@ void DeviceQueue::State::require_memory(int64_t slots) const {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-DeviceQueue::DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions options)
-    : state_(std::make_unique<State>(device, std::move(spec), std::move(options))) {
-  State& s = *state_;
-  const std::string op = "queue '" + s.options.name + "'";
-  if (s.options.depth < 0) {
+void DeviceQueue::State::prepare() {
+  const std::string op = "queue '" + options.name + "'";
+  if (options.depth < 0) {
     throw Error({.op = op,
                  .argument = "depth",
                  .expected = "at least 1, or 0 for the default",
-                 .got = std::to_string(s.options.depth),
+                 .got = std::to_string(options.depth),
                  .kind = ErrorKind::kInvalidArgument});
   }
-  if (s.options.getnext_timeout.count() < 0) {
+  if (options.getnext_timeout.count() < 0) {
     throw Error({.op = op,
                  .argument = "getnext_timeout",
                  .expected = "0 (wait forever) or more",
-                 .got = std::to_string(s.options.getnext_timeout.count()) + " ms",
+                 .got = std::to_string(options.getnext_timeout.count()) + " ms",
                  .kind = ErrorKind::kInvalidArgument});
   }
-  const std::vector<size_t> offsets = s.spec.offsets();
-  s.slot_bytes = s.spec.slot_bytes();
-  if (s.options.depth == 0) s.options.depth = default_queue_depth(s.slot_bytes);
-  const int64_t slots = checked_add(s.options.depth, 1, "queue depth");
-  checked_mul(slots, static_cast<int64_t>(s.slot_bytes), "queue size");
-  s.require_memory(slots);
+  const std::vector<size_t> offsets = spec.offsets();
+  slot_bytes = spec.slot_bytes();
+  if (options.depth == 0) options.depth = default_queue_depth(slot_bytes);
+  const int64_t slots = checked_add(options.depth, 1, "queue depth");
+  checked_mul(slots, static_cast<int64_t>(slot_bytes), "queue size");
+  require_memory(slots);
 
   Backend& backend = device.backend();
-  s.stream = backend.make_stream(device.index(), StreamKind::kTransfer);
-  s.transfer_ns =
-      backend.transfer_device_ns(device.index(), s.slot_bytes, s.options.device_options.get());
-  s.places.reserve(static_cast<size_t>(slots));
-  s.occupancy = std::vector<std::atomic<int64_t>>(static_cast<size_t>(slots));
+  stream = backend.make_stream(device.index(), StreamKind::kTransfer);
+  transfer_ns =
+      backend.transfer_device_ns(device.index(), slot_bytes, options.device_options.get());
+  places.reserve(static_cast<size_t>(slots));
+  occupancy = std::vector<std::atomic<int64_t>>(static_cast<size_t>(slots));
   for (int64_t i = 0; i < slots; ++i) {
-    State::Place place;
-    place.memory = backend.allocate_slot(device.index(), s.slot_bytes, "queue " + s.options.name);
+    Place made;
+    made.memory = backend.allocate_slot(device.index(), slot_bytes, "queue " + options.name);
     for (const size_t offset : offsets) {
-      place.host.fields.push_back(static_cast<std::byte*>(place.memory.host_address) + offset);
-      place.device_fields.push_back(static_cast<std::byte*>(place.memory.buffer->address()) +
-                                    offset);
+      made.host.fields.push_back(static_cast<std::byte*>(made.memory.host_address) + offset);
+      made.device_fields.push_back(static_cast<std::byte*>(made.memory.buffer->address()) + offset);
     }
-    s.places.push_back(std::move(place));
+    places.push_back(std::move(made));
+  }
+}
+
+DeviceQueue::DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions options)
+    : state_(std::make_unique<State>(device, std::move(spec), std::move(options))) {
+  try {
+    state_->prepare();
+  } catch (const Error& error) {
+    throw error.with_site(state_->options.site);
   }
 }
 

@@ -5,7 +5,7 @@
 // A slot's life: reserve (producer may write its host side) -> commit (runs the priced
 // host-to-device copy on the queue's own stream, in the producer's thread, then publishes) ->
 // dequeue (the consumer binds the fields' device addresses, no copy) -> release (after the slot's
-// last reader). depth slots can be committed while one more is being read. End of data and failure
+// last user). depth slots can be committed while one more is being read. End of data and failure
 // travel as tokens behind the elements already committed.
 //
 // reserve/commit/finish/fail: the producer's thread. dequeue/release: the consumer's thread. The
@@ -21,12 +21,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "keel/core/base/error.h"
 #include "keel/core/device/device.h"
-#include "keel/core/group/agreement.h"
 #include "keel/core/device/element_spec.h"
+#include "keel/core/group/agreement.h"
 
 namespace keel {
 
@@ -60,6 +61,7 @@ struct DeviceQueueOptions {
   std::vector<ResidentField> resident = {};
   // By which copies to the device are priced: those of the session that takes the elements.
   std::shared_ptr<const DeviceOptions> device_options = {};
+  CallSite site = CallSite::here();  // the user's line, for errors
 };
 
 struct QueueCounters {
@@ -85,7 +87,12 @@ enum class DequeueStatus {
 
 class KEEL_API DeviceQueue {
  public:
-  DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions options = {});
+  // Throws Error, naming the line that wrote the options, for a field without a known size, a
+  // negative depth or timeout, and a queue that fits into no memory.
+  DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions options);
+  // With the default options. Errors name no line: std::make_shared would give its own.
+  DeviceQueue(Device device, ElementSpec spec)
+      : DeviceQueue(device, std::move(spec), {.site = {}}) {}
   ~DeviceQueue();
   DeviceQueue(const DeviceQueue&) = delete;
   DeviceQueue& operator=(const DeviceQueue&) = delete;

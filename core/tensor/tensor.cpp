@@ -71,22 +71,23 @@ Tensor Tensor::full(DType dtype, const Shape& shape, double value, CallSite site
   return t;
 }
 
-double Tensor::at(int64_t index) const {
+double Tensor::at(int64_t index, CallSite site) const {
   if (index < 0 || index >= num_elements_) {
     throw Error(
         {.op = "tensor",
          .argument = "index",
          .expected = num_elements_ == 0 ? "a tensor with elements"
                                         : "0 to " + std::to_string(num_elements_ - 1),
-         .got = empty() ? "an empty Tensor" : std::to_string(index) + " in " + to_string(type_)});
+         .got = empty() ? "an empty Tensor" : std::to_string(index) + " in " + to_string(type_),
+         .site = site});
   }
   return visit_dtype(dtype(), [&]<class T>() {
     return convert_element<double>(data<T>()[static_cast<size_t>(index)]);
   });
 }
 
-void Tensor::set(int64_t index, double value) {
-  static_cast<void>(at(index));
+void Tensor::set(int64_t index, double value, CallSite site) {
+  static_cast<void>(at(index, site));
   visit_dtype(dtype(), [&]<class T>() {
     data<T>()[static_cast<size_t>(index)] = convert_element<T>(value);
   });

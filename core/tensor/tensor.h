@@ -96,9 +96,10 @@ class KEEL_API Tensor {
     require_one(site);
     return data<T>(site)[0];
   }
-  // Element `index` (row-major) as a double; i64 beyond 2^53 loses digits.
-  double at(int64_t index) const;
-  void set(int64_t index, double value);
+  // Element `index` (row-major) as a double; i64 beyond 2^53 loses digits. Throws Error for an index
+  // out of range.
+  double at(int64_t index, CallSite site = CallSite::here()) const;
+  void set(int64_t index, double value, CallSite site = CallSite::here());
 
   // The same memory under another shape of as many elements.
   Tensor reshaped(const Shape& shape, CallSite site = CallSite::here()) const;

@@ -83,7 +83,8 @@ class PipelineFeeder final : public Feeder {
                            .depth = options_.depth,
                            .getnext_timeout = options_.getnext_timeout,
                            .resident = resident_,
-                           .device_options = spec_.device_options});
+                           .device_options = spec_.device_options,
+                           .site = {}});
     opened_at_ = cursor;
     stop_.store(false, std::memory_order_release);
     iterator_ = std::move(iterator);

@@ -90,7 +90,7 @@ void CommandLine::parse(const std::vector<std::string>& words) {
     }
     // Before any flag is read: --backend may name what they bring.
     for (const auto& given : result.arguments()) {
-      if (given.key() == kPlugin) keel::load_backend_plugin(given.value());
+      if (given.key() == kPlugin) keel::load_backend_plugin(given.value(), {});
     }
   } catch (const keel::Error&) {
     throw;

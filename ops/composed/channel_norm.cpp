@@ -159,6 +159,8 @@ Value group_norm(Operand x, int64_t groups, Operand scale, Operand offset,
   const ChannelNorm call("group_norm", x, options, site);
   const CallSite line = call.site();
   require_groups(call, groups);
+  // Without elements there is nothing to normalise, and reshape could not tell the dimensions.
+  if (is_undetermined(call.x().shape())) return call.scaled(call.wide(), scale, offset);
   const Shape grouped = grouped_shape(call, groups);
   std::vector<int64_t> axes;
   for (size_t i = 1; i < grouped.rank(); ++i) {

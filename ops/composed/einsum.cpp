@@ -8,6 +8,7 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/operand.h"
+#include "keel/ops/axes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/reduce.h"
@@ -90,6 +91,7 @@ struct Term {
   Value value;
   std::string letters;
 
+  int64_t axis(char letter) const { return static_cast<int64_t>(letters.find(letter)); }
   int64_t dim(char letter) const { return value.shape()[letters.find(letter)]; }
 };
 
@@ -114,7 +116,8 @@ class Einsum {
   }
 
  private:
-  // Letters that an operand has twice: the axes as one, then each size + 1st element of it.
+  // Takes the diagonal of letters that an operand has twice: it merges the axes and takes each
+  // size + 1st element.
   Term diagonals(Term term, size_t operand) const {
     for (;;) {
       size_t second = 0, first = 0;
@@ -144,6 +147,13 @@ class Einsum {
       perm.push_back(static_cast<int64_t>(first));
       perm.push_back(static_cast<int64_t>(second));
       flat.push_back(checked_mul(size, size, "einsum"));
+      if (size == 0 || is_undetermined(flat)) {
+        // There are no elements; a sum over one of the axes leaves the right shape.
+        std::string left = term.letters;
+        left.erase(second, 1);
+        term = {sum(term.value, {static_cast<int64_t>(second)}, false, site_), left};
+        continue;
+      }
       std::vector<int64_t> begin(flat.rank(), 0), end(flat.rank(), kToEnd), strides(flat.rank(), 1);
       strides.back() = size + 1;
       const Value together = reshape(transpose(term.value, perm, site_), flat, site_);
@@ -151,7 +161,29 @@ class Einsum {
     }
   }
 
-  void require_sizes(const std::vector<Term>& terms) const {
+  // A letter stands for one size. Where sizes are unknown now, the terms check them when the graph
+  // is compiled: matmul and mul would broadcast a 1.
+  void require_sizes(std::vector<Term>& terms) const {
+    require_known_sizes(terms);
+    std::map<char, size_t> owners;  // the first term that has the letter
+    for (size_t i = 0; i < terms.size(); ++i) {
+      std::map<size_t, SameDimsAttributes> checks;  // by the other term
+      for (const char letter : terms[i].letters) {
+        const auto [it, added] = owners.emplace(letter, i);
+        if (added || (terms[i].dim(letter) >= 0 && terms[it->second].dim(letter) >= 0)) continue;
+        SameDimsAttributes& check = checks[it->second];
+        check.axes.push_back(terms[i].axis(letter));
+        check.other_axes.push_back(terms[it->second].axis(letter));
+      }
+      for (auto& [other, check] : checks) {
+        check.caller = "einsum";
+        check.argument = "operand " + std::to_string(i);
+        terms[i].value = same_dims(terms[i].value, terms[other].value, std::move(check), site_);
+      }
+    }
+  }
+
+  void require_known_sizes(const std::vector<Term>& terms) const {
     std::map<char, int64_t> sizes;
     for (size_t i = 0; i < terms.size(); ++i) {
       for (const char letter : terms[i].letters) {
@@ -211,16 +243,38 @@ class Einsum {
     for (const char c : b.letters) {
       if (!has(a.letters, c)) columns += c;
     }
-    if (summed.empty()) return multiplied(a, b, batch, rows, columns);
+    const std::string kept = batch + rows + columns;
+    // matmul takes two axes beside the batch's, and merged axes whose sizes reshape can tell.
+    const bool elementwise =
+        summed.empty() || batch.size() + 2 > Shape::kMaxRank || leaves_undetermined(a, b);
+    require_rank(elementwise ? kept + summed : kept);
+    if (elementwise) return without(multiplied(a, b, kept + summed), kept);
     const Value product =
         matmul(matrices(a, batch, rows, summed), matrices(b, batch, summed, columns), {}, site_);
     return {reshape_result(product, a, b, batch, rows, columns), batch + rows + columns};
   }
 
-  // Nothing is summed over: element by element, as accurate as a single product is.
-  Term multiplied(const Term& a, const Term& b, const std::string& batch, const std::string& rows,
-                  const std::string& columns) const {
-    const std::string all = batch + rows + columns;
+  // Whether a size is 0 and another one unknown: reshape could not tell the unknown one.
+  static bool leaves_undetermined(const Term& a, const Term& b) {
+    bool unknown = false, empty = false;
+    for (const Term* term : {&a, &b}) {
+      for (const int64_t dim : term->value.shape()) {
+        unknown = unknown || dim < 0;
+        empty = empty || dim == 0;
+      }
+    }
+    return unknown && empty;
+  }
+  void require_rank(const std::string& letters) const {
+    if (letters.size() <= Shape::kMaxRank) return;
+    fail("equation",
+         "at most " + std::to_string(Shape::kMaxRank) + " axes in the result and on the way to it",
+         std::to_string(letters.size()) + " (\"" + letters + "\")", site_,
+         "sum over axes of single operands first, or merge axes with reshape");
+  }
+
+  // Element by element, as accurate as a single product is.
+  Term multiplied(const Term& a, const Term& b, const std::string& all) const {
     return {mul(spread(a, all), spread(b, all), site_), all};
   }
   Value spread(const Term& term, const std::string& all) const {

@@ -1,12 +1,15 @@
 #include "keel/ops/composed/losses.h"
 
 #include <cmath>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "keel/core/base/error.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/reduce.h"
+#include "keel/ops/shape.h"
 
 namespace keel {
 namespace {
@@ -25,13 +28,18 @@ void require_float(const char* op, const char* argument, const Value& value, Cal
 
 }  // namespace
 
-void require_same_shape(const char* op, const Operand& expected, const char* argument,
-                        const Operand& got, CallSite site) {
-  if (expected.is_literal() || got.is_literal()) return;
+Operand same_shape(const char* op, const Operand& expected, const char* argument,
+                   const Operand& got, CallSite site) {
+  if (expected.is_literal() || got.is_literal()) return got;
   const Shape a = expected.value().shape(), b = got.value().shape();
   bool fits = a.rank() == b.rank();
   for (size_t i = 0; fits && i < a.rank(); ++i) fits = a[i] < 0 || b[i] < 0 || a[i] == b[i];
-  if (fits) return;
+  if (fits && a.known() && b.known()) return got;
+  if (fits) {
+    std::vector<int64_t> axes(a.rank());
+    std::iota(axes.begin(), axes.end(), 0);
+    return {same_dims(got.value(), expected.value(), {axes, axes, op, argument}, site), site};
+  }
   throw Error({.op = op,
                .argument = argument,
                .expected = "shape " + to_string(a),
@@ -42,7 +50,7 @@ void require_same_shape(const char* op, const Operand& expected, const char* arg
 
 Value huber(Operand prediction, Operand target, double delta, CallSite site) {
   const CallSite line = line_of(prediction, site);
-  require_same_shape("huber", prediction, "target", target, line);
+  const Operand aim = same_shape("huber", prediction, "target", target, line);
   if (!(delta > 0 && std::isfinite(delta))) {
     throw Error({.op = "huber",
                  .argument = "delta",
@@ -50,7 +58,7 @@ Value huber(Operand prediction, Operand target, double delta, CallSite site) {
                  .got = std::to_string(delta),
                  .site = line});
   }
-  const Value distance = abs(sub(prediction, target, line), line);
+  const Value distance = abs(sub(prediction, aim, line), line);
   require_float("huber", "prediction", distance, line);
   // With m = min(|d|, delta) both branches are m * (|d| - m / 2), and so is the slope between them.
   const Value inner = minimum(distance, delta, line);
@@ -60,13 +68,13 @@ Value huber(Operand prediction, Operand target, double delta, CallSite site) {
 Value sigmoid_cross_entropy(Operand logits, Operand targets, CallSite site) {
   const char* op = "sigmoid_cross_entropy";
   const CallSite line = line_of(logits, site);
-  require_same_shape(op, logits, "targets", targets, line);
+  const Operand aims = same_shape(op, logits, "targets", targets, line);
   const Value x = require_value(logits, op, "logits", line);
   require_float(op, "logits", x, line);
   // Neither term is negative for targets in [0, 1], so that nothing cancels: the usual
   // softplus(x) - x * target loses all digits where the loss is small.
   const Value t =
-      targets.is_literal() ? to_value(targets.at(line), x.graph(), x.dtype(), op) : targets.value();
+      aims.is_literal() ? to_value(aims.at(line), x.graph(), x.dtype(), op) : aims.value();
   const Value one = mul(t, softplus(neg(x, line), line), line);
   const Value zero = mul(sub(1, t, line), softplus(x, line), line);
   return add(one, zero, line);
@@ -74,17 +82,17 @@ Value sigmoid_cross_entropy(Operand logits, Operand targets, CallSite site) {
 
 Value hinge(Operand scores, Operand labels, CallSite site) {
   const CallSite line = line_of(scores, site);
-  require_same_shape("hinge", scores, "labels", labels, line);
+  const Operand signs = same_shape("hinge", scores, "labels", labels, line);
   const Value x = require_value(scores, "hinge", "scores", line);
   require_float("hinge", "scores", x, line);
-  return relu(sub(1, mul(x, labels, line), line), line);
+  return relu(sub(1, mul(x, signs, line), line), line);
 }
 
 Value negative_log_likelihood(Operand log_probabilities, Operand ids, CallSite site) {
   const char* op = "negative_log_likelihood";
   const CallSite line = line_of(log_probabilities, site);
   const Value x = require_value(log_probabilities, op, "log_probabilities", line);
-  const Value of_rows = require_value(ids, op, "ids", line);
+  Value of_rows = require_value(ids, op, "ids", line);
   require_float(op, "log_probabilities", x, line);
   const auto fail = [&](const char* argument, const std::string& expected, const Value& got) {
     throw Error({.op = op,
@@ -96,13 +104,15 @@ Value negative_log_likelihood(Operand log_probabilities, Operand ids, CallSite s
   if (x.shape().rank() != 2 || x.shape()[1] < 1) {
     fail("log_probabilities", "shape [batch, classes] with a known number of classes", x);
   }
-  const Shape& batch = of_rows.shape();
+  const Shape batch = of_rows.shape();
   const bool fits =
       batch.rank() == 1 && (batch[0] < 0 || x.shape()[0] < 0 || batch[0] == x.shape()[0]);
   if (!is_integer(of_rows.dtype()) || !fits) {
     fail("ids", "class ids of an integer dtype and shape " + to_string(Shape{x.shape()[0]}),
          of_rows);
   }
+  if (batch[0] < 0 || x.shape()[0] < 0)
+    of_rows = same_dims(of_rows, x, {{0}, {0}, op, "ids"}, line);
   // Chosen, not multiplied: 0 times a probability of 0, whose logarithm is infinite, would be NaN.
   const Value is_class = one_hot(of_rows, x.shape()[1], boolean, line);
   return neg(sum(select(is_class, x, 0, line), {-1}, false, line), line);
@@ -112,8 +122,8 @@ Value kl_divergence(Operand log_probabilities, Operand targets, CallSite site) {
   const char* op = "kl_divergence";
   const CallSite line = line_of(log_probabilities, site);
   const Value q = require_value(log_probabilities, op, "log_probabilities", line);
-  const Value p = require_value(targets, op, "targets", line);
-  require_same_shape(op, q, "targets", p, line);
+  const Value given = require_value(targets, op, "targets", line);
+  const Value p = same_shape(op, Operand(q, line), "targets", Operand(given, line), line).value();
   require_float(op, "log_probabilities", q, line);
   const Value none = equal(p, 0, line);
   const Value log_p = log(select(none, 1, p, line), line);

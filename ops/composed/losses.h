@@ -33,9 +33,10 @@ KEEL_API Value negative_log_likelihood(Operand log_probabilities, Operand ids, C
 // the second distribution costs more than that for the first. A class of target 0 counts nothing.
 KEEL_API Value kl_divergence(Operand log_probabilities, Operand targets, CallSite site = {});
 
-// Throws Error unless the two may have one shape; a number may have any.
-void require_same_shape(const char* op, const Operand& expected, const char* argument,
-                        const Operand& got, CallSite site);
+// `got`, which must have the shape of `expected`: dimensions that are unknown now are checked once
+// they are known. A number may stand for any shape. Throws Error for other shapes.
+Operand same_shape(const char* op, const Operand& expected, const char* argument,
+                   const Operand& got, CallSite site);
 
 }  // namespace keel
 

@@ -54,7 +54,7 @@ Value repeated(const Value& x, size_t axis, int64_t times, CallSite line) {
   }
   int64_t unknown = 0;
   for (const int64_t dim : shape) unknown += dim < 0 ? 1 : 0;
-  if (unknown > 1 || shape.rank() == Shape::kMaxRank) {
+  if (unknown > 1 || shape.rank() == Shape::kMaxRank || is_undetermined(shape)) {
     // reshape could not say what the dimensions are, or has no room for one more.
     return concat(Values(static_cast<size_t>(times), x), static_cast<int64_t>(axis), line);
   }

@@ -12,8 +12,7 @@ CallSite line_of(const Operand& first, CallSite site) { return site.known() ? si
 
 // prediction - target, of one shape.
 Value difference(const char* op, const Operand& prediction, const Operand& target, CallSite line) {
-  require_same_shape(op, prediction, "target", target, line);
-  return sub(prediction, target, line);
+  return sub(prediction, same_shape(op, prediction, "target", target, line), line);
 }
 
 }  // namespace
@@ -61,8 +60,8 @@ Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options
 Value accuracy(Operand logits, Operand ids, CallSite site) {
   const CallSite line = line_of(logits, site);
   const Value best = argmax(logits, -1, false, line);
-  require_same_shape("accuracy", best, "ids", ids, line);
-  const Value hits = equal(best, cast(ids, i64, line), line);
+  const Operand wanted = same_shape("accuracy", Operand(best, line), "ids", ids, line);
+  const Value hits = equal(best, cast(wanted, i64, line), line);
   return mean_of(cast(hits, f32, line), line);
 }
 
