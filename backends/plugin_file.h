@@ -25,7 +25,7 @@ class PluginFile {
     uint64_t bytes = 0;
     bool function = false;
   };
-  // What the object defines and exports under that name.
+  // Returns what the object defines and exports under that name.
   std::optional<Symbol> find(const std::string& name) const;
   // The first bytes of what a symbol names, copied to `to`; false where there are fewer.
   bool read(const Symbol& symbol, void* to, size_t bytes) const;
@@ -35,7 +35,8 @@ class PluginFile {
   void read_header();
   void read_segments();
   void read_dynamic();
-  // Where the byte of that address lies in the file; fails where `bytes` from there on do not.
+  // Returns where the byte of that address lies in the file; fails where `bytes` from there on do
+  // not.
   uint64_t offset_of(uint64_t address, uint64_t bytes) const;
   template <class T>
   T at_address(uint64_t address) const;

@@ -24,7 +24,8 @@ inline std::vector<int64_t> axes_from_front(std::vector<int64_t> axes, size_t ra
   return axes;
 }
 
-// Whether reshape could not tell the unknown dimension of `shape`: beside a 0 any number would do.
+// Returns whether reshape could not tell the unknown dimension of `shape`: beside a 0 any number
+// would do.
 inline bool is_undetermined(const Shape& shape) {
   bool unknown = false, empty = false;
   for (const int64_t dim : shape) {

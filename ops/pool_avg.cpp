@@ -26,7 +26,7 @@ std::vector<Type> infer_avg_gradient(const InferContext& c) {
 
 // ---- references
 
-// What a window's sum is divided by.
+// Returns what a window's sum is divided by.
 double divisor(const AvgPool2dAttributes& a, const std::vector<int64_t>& window) {
   return a.count_padding ? static_cast<double>(a.window[0] * a.window[1])
                          : static_cast<double>(window.size());

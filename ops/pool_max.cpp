@@ -92,8 +92,8 @@ Values decompose_max(const BuildContext& c) {
                        [&](const Value& a, const Value& b) { return maximum(a, b, c.site); })};
 }
 
-// Where tap (a, b) of a window lies on the image, as a bool for each window; nothing where it does
-// everywhere.
+// Returns where tap (a, b) of a window lies on the image, as a bool for each window; nothing where
+// it does everywhere.
 std::optional<Tensor> inside_windows(const PoolGeometry& g, Pair tap) {
   Tensor inside(boolean, image_shape(g.axes, 1, {g.windows[0].out, g.windows[1].out}, 1));
   bool everywhere = true;
@@ -134,7 +134,7 @@ void for_each_chosen(const BuildContext& c, const PoolGeometry& g, Body&& body) 
   }
 }
 
-// What each tap gives back, added up where windows overlap.
+// Returns what each tap gives back, added up where windows overlap.
 Value added_taps(const BuildContext& c, const PoolGeometry& g, const Value& dy) {
   Value total;
   for_each_chosen(c, g, [&](Pair tap, const Value& chosen) {

@@ -184,7 +184,7 @@ Value narrowed(const BuildContext& ctx, const Value& value) {
   return cast(value, ctx.inputs[0].dtype(), ctx.site);
 }
 
-// How many elements make one result.
+// Returns how many elements make one result.
 double reduced_count(const BuildContext& ctx) {
   const Shape& shape = ctx.inputs[0].shape();
   const std::vector<bool> reduced = reduced_axes(ctx.as<ReduceAttributes>().axes, shape.rank());

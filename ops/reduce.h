@@ -65,7 +65,7 @@ KEEL_API Value argmax(Operand x, int64_t axis = -1, bool keepdims = false, CallS
 // broadcasts to x's shape.
 KEEL_API Value sum_to_shape(Operand x, const Shape& shape, CallSite site = {});
 
-// How reductions change shapes: `reduced` marks axes of `shape`.
+// The functions below say how reductions change shapes: `reduced` marks axes of `shape`.
 std::vector<bool> reduced_axes(const std::vector<int64_t>& axes, size_t rank);
 Shape reduced_shape(const Shape& shape, const std::vector<bool>& reduced, bool keepdims);
 

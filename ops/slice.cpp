@@ -44,7 +44,7 @@ std::vector<Type> infer_slice(const InferContext& c) {
   return {{c.inputs[0].dtype, shape}};
 }
 
-// Where the elements of the slice lie in x.
+// Returns where the elements of the slice lie in x.
 Placement slice_placement(const SliceAttributes& a, const Shape& x) {
   Placement placement;
   const Strides own = x.strides();
@@ -73,7 +73,7 @@ Value reversed(Value x, const std::vector<bool>& axes, CallSite site) {
   return slice(x, a.begin, a.end, a.strides, site);
 }
 
-// How far `size` elements reach with `interior` others between every two of them.
+// Returns how far `size` elements reach with `interior` others between every two of them.
 int64_t spread_size(int64_t size, int64_t interior) {
   return size == 0 ? 0 : checked_add(checked_mul(size - 1, checked_add(interior, 1)), 1, "pad");
 }

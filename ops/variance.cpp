@@ -29,7 +29,8 @@ std::vector<Type> infer_variance(const InferContext& c) {
   return {{c.inputs[0].dtype, reduced_shape(shape, reduced_of(a, shape), a.keepdims)}};
 }
 
-// What the sum of squares is divided by; 0, so that the result is NaN, where there is too little.
+// Returns what the sum of squares is divided by; 0, so that the result is NaN, where there is too
+// little.
 double divisor(const VarianceAttributes& a, const Shape& shape) {
   const std::vector<bool> reduced = reduced_of(a, shape);
   double count = 1;

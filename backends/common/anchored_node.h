@@ -20,10 +20,10 @@ class AnchoredNode {
   // Its inputs are the operands as the anchor takes them, stored or computed on the way.
   const Node& anchor() const noexcept { return *anchor_; }
   bool is_product() const noexcept { return anchor_->has(kProduct); }
-  // Whether the node computes each element of its results from those at its place, and does no
-  // more: an element-wise op, or a body of such.
+  // Returns whether the node computes each element of its results from those at its place, and does
+  // no more: an element-wise op, or a body of such.
   bool is_elementwise() const noexcept;
-  // Whether something is fused to a product or reduction.
+  // Returns whether something is fused to a product or reduction.
   bool is_fused() const noexcept { return &node_ != anchor_; }
   FusedBody::Part part_of(const Value& inner) const { return parts_.part_of(inner); }
 
@@ -33,7 +33,7 @@ class AnchoredNode {
   const std::vector<const Node*>& prologue() const noexcept { return parts_.prologue; }
   // The numbers of the node's inputs that the anchor and its prologue read, rising.
   const std::vector<size_t>& prologue_inputs() const noexcept { return prologue_inputs_; }
-  // Whether ops come between operand i as stored and as the anchor takes it.
+  // Returns whether ops come between operand i as stored and as the anchor takes it.
   bool has_prologue(size_t operand) const;
   // The number of the node's input that operand i is made from; nothing where it is made from
   // several.
@@ -42,13 +42,13 @@ class AnchoredNode {
   Value stored(size_t operand) const { return node_.input(source(operand).value()); }
   // The node's input with the numbers of the rows that make operand i, where they are gathered.
   std::optional<size_t> rows_of(size_t operand) const;
-  // What computes a reduction's operand, as a graph: from the prologue's inputs to one output with
-  // as many elements, in the same order, as the anchor reads. REQUIRES has_prologue(0).
+  // Returns what computes a reduction's operand, as a graph: from the prologue's inputs to one
+  // output with as many elements, in the same order, as the anchor reads. REQUIRES has_prologue(0).
   std::unique_ptr<Graph> prologue_graph() const;
 
   // ---- the epilogue
 
-  // Whether anything follows the anchor's result in the body.
+  // Returns whether anything follows the anchor's result in the body.
   bool has_epilogue() const noexcept { return has_epilogue_; }
   // Element-wise nodes and views of the body, then row-wise ones.
   const std::vector<const Node*>& epilogue() const noexcept { return parts_.epilogue; }

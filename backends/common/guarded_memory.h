@@ -39,8 +39,8 @@ class GuardedMemory {
 
   void raise_guards() noexcept;
   void lower_guards() noexcept;
-  // Where a guard of block i was written to, as an offset from the block's first byte (negative
-  // before it); nothing where both are whole. REQUIRES lowered guards.
+  // Returns where a guard of block i was written to, as an offset from the block's first byte
+  // (negative before it); nothing where both are whole. REQUIRES lowered guards.
   std::optional<ptrdiff_t> damage(size_t i) const noexcept;
 
   ~GuardedMemory();

@@ -301,7 +301,7 @@ bool Interpreter::run_kernel(const Task& task, const LaunchArgs& args) {
   return true;
 }
 
-// Whether all parties have an element for the step; where not, this one's is put back.
+// Returns whether all parties have an element for the step; where not, this one's is put back.
 bool Interpreter::keeps_element(LaunchArgs& args) {
   try {
     if (!party_.leaves(LoopVote::kGoOn)) return true;
@@ -360,7 +360,7 @@ bool Interpreter::push_metrics(const Task& task, LaunchArgs& args) {
   return status.has_value();
 }
 
-// What was raised since it was taken last.
+// Returns what was raised since it was taken last.
 uint32_t Interpreter::take_step_status() {
   launch_status_ |= float_status_;
   return std::exchange(float_status_, 0);

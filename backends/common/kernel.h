@@ -48,8 +48,9 @@ class KEEL_API Kernel {
   // (OpDef::checked_indices); before it has written anything in place, unless the op is row-wise.
   // Called from any thread, for each block of each phase once.
   virtual void run(void* const* args, int phase, int block) const = 0;
-  // Whether it waits for something outside the device, as kernels of ops with kEffect may. Then it
-  // has one block, and is run by this instead: false where it gave up because `abort` said so.
+  // Returns whether it waits for something outside the device, as kernels of ops with kEffect may.
+  // Then it has one block, and is run by this instead: false where it gave up because `abort` said
+  // so.
   virtual bool waits() const { return false; }
   virtual bool run_waiting(void* const* args, const AbortContext& abort) const;
 };
@@ -95,7 +96,7 @@ class KEEL_API KernelLibrary {
   virtual ~KernelLibrary();
   // Of a specialised node that is neither source, view nor control.
   virtual Support supports(const Node& node) const = 0;
-  // How the states of a step are best kept, chosen before its nodes are planned. By default
+  // Returns how the states of a step are best kept, chosen before its nodes are planned. By default
   // plainly.
   virtual StateLayouts choose_layouts(const Graph& step) const;
   virtual KernelPlan plan(const Node& node, const StateLayouts& layouts) const = 0;
@@ -104,8 +105,8 @@ class KEEL_API KernelLibrary {
   virtual int64_t control_ns(TaskKind kind) const = 0;
 };
 
-// What Backend::supports answers for any node: sources, views and effects are the interpreter's;
-// control ops and fused nodes are supported when their bodies' nodes are.
+// Returns what Backend::supports answers for any node: sources, views and effects are the
+// interpreter's; control ops and fused nodes are supported when their bodies' nodes are.
 KEEL_API Support supports_in_task_list(const KernelLibrary& library, const Node& node);
 
 }  // namespace keel

@@ -18,7 +18,7 @@ namespace keel {
 // More would not fit into what ProductEpilogue::run keeps on the stack.
 inline constexpr size_t kMostEpilogueArguments = 48;
 
-// Whether there are instructions for each op of the product's epilogue, if it has one.
+// Returns whether there are instructions for each op of the product's epilogue, if it has one.
 Support supports_epilogue(const AnchoredNode& product, const InstructionLookup& lookup,
                           const RowOpFactory& make_row_op);
 
@@ -33,7 +33,7 @@ class ProductEpilogue {
   // is this call's alone. Returns the status bits raised.
   uint32_t run(void* const* args, void* values, const TileRectangle& piece, int64_t stride,
                void* scratch) const;
-  // What that scratch has for a piece of so many rows; it is aligned to 64 bytes.
+  // Returns what that scratch has for a piece of so many rows; it is aligned to 64 bytes.
   size_t scratch_bytes(size_t rows) const;
 
   // For the kernel's plan. Operands of the product are read until the last block is done, so there

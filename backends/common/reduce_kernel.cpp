@@ -81,7 +81,7 @@ class Source {
     }
     return scratch_ + static_cast<size_t>(first - first_) * element_size_;
   }
-  // How many elements from `first` on are there already.
+  // Returns how many elements from `first` on are there already.
   int64_t ready(int64_t first) const {
     return first < first_ ? 0 : std::max<int64_t>(0, last_ - first);
   }
@@ -219,7 +219,7 @@ class ReduceKernel final : public Kernel {
   int64_t first_task(int block) const { return outer_count_ * chunks_ * block / blocks_; }
   int64_t first_unit(int64_t chunk) const { return all_units_ * chunk / chunks_; }
 
-  // Where a unit begins, behind where its output row does.
+  // Returns where a unit begins, behind where its output row does.
   int64_t offset_of_unit(int64_t unit) const {
     return offset_of(steps_, unit / pieces_) + run_ * (unit % pieces_) / pieces_;
   }

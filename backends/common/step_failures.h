@@ -17,7 +17,7 @@ class StepFailures {
   // `live`: by node id, which nodes become tasks. Tasks run in the order of the nodes.
   StepFailures(const Graph& step, const std::vector<bool>& live);
 
-  // Whether the step may fail when the node's kernel has begun to write its results.
+  // Returns whether the step may fail when the node's kernel has begun to write its results.
   bool possible_from(const Node& node) const;
 
  private:

@@ -15,7 +15,7 @@ std::string op_text(const Node& node) {
 
 namespace {
 
-// Whether the word stands in the text with no letter, digit or _ beside it.
+// Returns whether the word stands in the text with no letter, digit or _ beside it.
 bool has_word(const std::string& text, const std::string& word) {
   const auto is_part = [&](size_t i) {
     return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');

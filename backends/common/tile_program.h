@@ -21,8 +21,8 @@ namespace keel {
 using InstructionLookup =
     std::function<VectorInstruction(std::string_view op, DType in, DType out)>;
 
-// Whether the lookup has an instruction for each op of an element-wise or fused node, or of a
-// cluster's body.
+// Returns whether the lookup has an instruction for each op of an element-wise or fused node, or of
+// a cluster's body.
 Support supports_tiles(const Node& node, const InstructionLookup& lookup);
 Support supports_tiles(const Graph& body, const InstructionLookup& lookup);
 

@@ -21,10 +21,10 @@ using Uses = ValueTable<int64_t>;
 // By the live nodes of the graph, its outputs and its updates.
 Uses count_uses(const Graph& graph, const std::vector<bool>& live);
 
-// How many of the node's inputs show this root.
+// Returns how many of the node's inputs show this root.
 int64_t reads_by(const Node& node, Value root);
 
-// Whether the kernel may write that output over `buffer`, as far as its other arguments go:
+// Returns whether the kernel may write that output over `buffer`, as far as its other arguments go:
 // `arguments` names the buffers of the node's inputs and of the outputs before this one. Every
 // input that shows the buffer needs a pair of the plan; an output there takes it.
 bool may_overwrite(const KernelPlan& plan, size_t output, const std::vector<uint32_t>& arguments,

@@ -143,7 +143,7 @@ void all(const VectorCall& c) {
   if (c.scalar[0]) std::fill_n(out, c.n, *out);
 }
 
-// Where there is a vector function for the dtype.
+// Computes with the vector function that there is for the dtype.
 template <class T>
 VectorInstruction find_vector_function(std::string_view op) {
   if constexpr (std::is_floating_point_v<T>) {

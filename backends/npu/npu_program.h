@@ -30,7 +30,7 @@ class NpuProgram final : public TaskProgram {
   void launch(Stream& stream, LaunchArgs& args) override;
 
   const Preset& preset() const noexcept { return *preset_; }
-  // What the scheduler decided for a task; null for tasks of the control unit.
+  // Returns what the scheduler decided for a task; null for tasks of the control unit.
   const Launch* decision(size_t task) const;
   StepTrace trace(size_t most) const;
 

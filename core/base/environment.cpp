@@ -123,7 +123,8 @@ std::string nearest(std::string_view name, const std::vector<std::string>& choic
     const size_t edits = edit_distance(name, choice);
     // Something must be left of the name.
     if (edits > most || edits >= std::max(name.size(), choice.size())) continue;
-    // Of choices as near as each other the one with the same first letter, which few mistype.
+    // Among choices that are equally near it prefers the one with the same first letter, which few
+    // mistype.
     const std::pair<size_t, bool> distance{edits, choice[0] != name[0]};
     if (distance < least) {
       least = distance;

@@ -15,8 +15,8 @@
 
 namespace keel {
 
-// Whether a value is wrong in itself (a flag, an environment variable), or only against data, files
-// or at run time. The command line maps the first to exit code 2, the second to 1.
+// Tells whether a value is wrong in itself (a flag, an environment variable), or only against data,
+// files or at run time. The command line maps the first to exit code 2, the second to 1.
 enum class ErrorKind { kInvalidArgument, kFailed };
 
 // Every field may be empty; what() joins those that are not:

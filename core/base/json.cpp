@@ -14,8 +14,8 @@
 namespace keel {
 namespace {
 
-// What the containers of the JSON library take, rounded up to what malloc hands out: a member is a
-// node of a std::map, an element has its place in a vector that grows by doubling.
+// This is what the containers of the JSON library take, rounded up to what malloc hands out: a
+// member is a node of a std::map, an element has its place in a vector that grows by doubling.
 constexpr uint64_t kMemberBytes = 112;
 constexpr uint64_t kElementBytes = 56;
 constexpr uint64_t kContainerBytes = 64;
@@ -24,7 +24,7 @@ constexpr uint64_t kStringBytes = 48;
 // many times its length while it is read.
 constexpr uint64_t kTokenCopies = 8;
 
-// How far the parser is, and how far it may go before its next event.
+// Says how far the parser is, and how far it may go before its next event.
 struct Progress {
   const std::string& source;
   const uint64_t most_memory;

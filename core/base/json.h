@@ -41,7 +41,7 @@ KEEL_API Json parse_json(std::string_view text, const std::string& source_name);
 KEEL_API Json parse_json(std::string_view text, const std::string& source_name,
                          uint64_t most_memory);
 
-// As text: one line, or indented by `indent` spaces where >= 0. Keys are sorted; numbers
+// Writes it as text: one line, or indented by `indent` spaces where >= 0. Keys are sorted; numbers
 // round-trip; NaN and infinities become null; bad UTF-8 becomes U+FFFD.
 KEEL_API std::string write_json(const Json& value, int indent = -1);
 

@@ -21,7 +21,8 @@ KEEL_API LogLevel log_level() noexcept;
 KEEL_API void set_log_level(LogLevel level) noexcept;
 // Throws Error (kInvalidArgument) naming the choices.
 KEEL_API LogLevel parse_log_level(std::string_view name);
-// What KEEL_LOG names, warn where it is unset. Throws Error (kInvalidArgument) naming the choices.
+// Returns what KEEL_LOG names, warn where it is unset. Throws Error (kInvalidArgument) naming the
+// choices.
 KEEL_API LogLevel log_level_in_environment();
 
 // Takes the lines instead of stderr; an empty function brings stderr back. Called under a lock:

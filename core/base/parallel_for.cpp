@@ -89,7 +89,7 @@ class Fork {
  public:
   Fork(int n, FunctionRef<void(int)> chunk) : chunk_(chunk), unfinished_(n), failed_(n) {}
 
-  // Whether this was the last chunk to be done; if not, the fork may be gone.
+  // Returns whether this was the last chunk to be done; if not, the fork may be gone.
   bool run(int index) {
     attempt(index);
     return unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1;
@@ -129,7 +129,8 @@ class Fork {
 // are one number: who raises it from what it is has that chunk of the fork that is there now.
 class Slot {
  public:
-  // For the caller, which has a slot for as long as its fork lasts. False where another has it.
+  // Takes the slot for the caller, who keeps it for as long as its fork lasts. False where another
+  // has it.
   bool acquire() { return !taken_.exchange(true, std::memory_order_acquire); }
   void release() { taken_.store(false, std::memory_order_release); }
 
@@ -202,7 +203,7 @@ class Team {
     tbb::task_arena arena{1, 0};
   };
 
-  // So that `wanted` workers look on, or all there are.
+  // Wakes workers so that `wanted` of them look on, or all there are.
   void summon(int wanted) noexcept {
     int missing = wanted - idle_.load(std::memory_order_seq_cst);
     for (auto worker = workers_.begin(); missing > 0 && worker != workers_.end(); ++worker) {

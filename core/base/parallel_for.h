@@ -11,8 +11,8 @@ namespace keel {
 
 inline constexpr int kMaxComputeThreads = 1024;
 
-// How many threads work on one parallel_for of this thread, the caller included: those of the
-// innermost ComputeThreads, else the processors that this process may use.
+// Returns how many threads work on one parallel_for of this thread, the caller included: those of
+// the innermost ComputeThreads, else the processors that this process may use.
 KEEL_API int compute_threads() noexcept;
 
 // A number of compute threads for the calls that this thread makes while it lives. Scopes nest, and

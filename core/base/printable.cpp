@@ -12,7 +12,7 @@ struct Character {
   size_t bytes = 0;  // 0: the text does not begin with valid UTF-8
 };
 
-// What `text`, which is not empty, begins with (RFC 3629: no surrogates, nothing overlong).
+// Returns what `text`, which is not empty, begins with (RFC 3629: no surrogates, nothing overlong).
 Character first_character(std::string_view text) {
   const auto byte = [&](size_t i) -> uint32_t { return static_cast<unsigned char>(text[i]); };
   const uint32_t lead = byte(0);

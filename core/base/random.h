@@ -90,9 +90,9 @@ class KEEL_API Permutation {
  public:
   Permutation(uint64_t n, uint64_t key) noexcept;
   uint64_t size() const noexcept { return n_; }
-  // Where i goes; REQUIRES i < size().
+  // Returns where i goes. REQUIRES i < size().
   uint64_t operator[](uint64_t i) const noexcept;
-  // Where 0, 1, ..., n - 1 go, several times as fast as one by one. REQUIRES n < 2^32.
+  // Returns where 0, 1, ..., n - 1 go, several times as fast as one by one. REQUIRES n < 2^32.
   std::vector<uint32_t> written_out() const;
 
  private:

@@ -13,7 +13,8 @@
 
 namespace keel {
 
-// In bytes. Throws Error (kInvalidArgument) where KEEL_READ_BUDGET_MIB is no count of MiB.
+// Returns the budget in bytes. Throws Error (kInvalidArgument) where KEEL_READ_BUDGET_MIB is no
+// count of MiB.
 KEEL_API uint64_t read_budget();
 KEEL_API void set_read_budget(uint64_t bytes);
 
@@ -21,7 +22,7 @@ KEEL_API void set_read_budget(uint64_t bytes);
 // the read budget, and for large files 16 times their size (MNIST's compressed files take 5 times
 // theirs).
 int64_t read_limit(uint64_t file_bytes, int64_t wanted);
-// What to do for a file whose data needs more: for ErrorInfo::fix.
+// Returns what to do for a file whose data needs more: for ErrorInfo::fix.
 std::string raise_read_limit();
 
 // The error for a file whose `what` does not fit into `budget` bytes; it says how to raise the

@@ -21,7 +21,7 @@ class KEEL_API Sha256 {
 
   void update(const void* bytes, size_t count);
   void update(std::string_view bytes) { update(bytes.data(), bytes.size()); }
-  // Of everything so far; the object then starts over.
+  // Returns the digest of everything so far; the object then starts over.
   std::string finish();
 
  private:

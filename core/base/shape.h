@@ -41,7 +41,7 @@ class KEEL_API Shape {
   // REQUIRES rank() > 0.
   int64_t back() const noexcept { return dims_[rank_ - 1]; }
 
-  // Whether every dimension is known.
+  // Returns whether every dimension is known.
   bool known() const noexcept;
   // Product of the dimensions (1 for rank 0); throws Error on overflow or an unknown dimension.
   int64_t num_elements() const;
@@ -70,7 +70,8 @@ KEEL_API std::string to_string(const Shape& shape);
 // do not broadcast.
 KEEL_API std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
-// Whether a value of shape `got` can stand where `expected` (with unknown dimensions) is declared.
+// Returns whether a value of shape `got` can stand where `expected` (with unknown dimensions) is
+// declared.
 KEEL_API bool matches(const Shape& expected, const Shape& got) noexcept;
 
 struct Type {

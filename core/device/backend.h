@@ -35,8 +35,8 @@ struct Support {
   std::string reason;  // why not
 };
 
-// What a session asks of its device beyond the graph (npu: preset and block_dim). A backend that
-// takes any has a struct of its own, and refuses another's. Immutable, shared by the session's
+// Holds what a session asks of its device beyond the graph (npu: preset and block_dim). A backend
+// that takes any has a struct of its own, and refuses another's. Immutable, shared by the session's
 // programs.
 class KEEL_API DeviceOptions {
  public:
@@ -58,7 +58,8 @@ class KEEL_API Backend {
   virtual std::vector<DeviceInfo> devices() const = 0;
   // Throws Error (kInvalidArgument) for options that are not for this backend. Null is for all.
   virtual void require_options(const DeviceOptions* options) const;
-  // Whether a specialised node can run here. Composite nodes are decomposed before this matters.
+  // Returns whether a specialised node can run here. Composite nodes are decomposed before this
+  // matters.
   virtual Support supports(const Node& node, const DeviceOptions* options = nullptr) const = 0;
   // Device memory, zeroed. Throws Error naming bytes asked, in use and the largest holders when
   // there is not enough. `holder` says whose it is ("state w", "scratch", "queue train").

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kFieldAlignment = 64;
 
-// Where each field begins, and behind the last one.
+// Returns where each field begins, and behind the last one.
 std::vector<size_t> layout(const ElementSpec& spec) {
   std::vector<size_t> places;
   places.reserve(spec.fields.size() + 1);

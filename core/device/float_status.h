@@ -15,7 +15,7 @@ inline constexpr uint32_t kFloatStatusF16Overflow = 1;
 // A number that the step fetches is infinite or NaN.
 inline constexpr uint32_t kFloatStatusNotFinite = 2;
 
-// For people: "" where nothing is raised.
+// Describes the status for people: "" where nothing is raised.
 KEEL_API std::string describe_float_status(uint32_t status);
 
 }  // namespace keel

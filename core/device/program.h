@@ -24,11 +24,12 @@ namespace keel {
 class DeviceQueue;
 class MetricsQueue;
 
-// How a state's bytes are arranged in its buffer. "" is the plain row-major order. Every other
-// layout begins with the plain value, so that reads and programs that want it plain take the buffer
-// as it is; behind it come copies made from it, in an arrangement that the word names and that the
-// program's backend can make (Backend::convert_layout). A program that updates a state keeps the
-// copies of the layout it asks for; one that asks for "" and updates the state leaves them stale.
+// Names how a state's bytes are arranged in its buffer. "" is the plain row-major order. Every
+// other layout begins with the plain value, so that reads and programs that want it plain take the
+// buffer as it is; behind it come copies made from it, in an arrangement that the word names and
+// that the program's backend can make (Backend::convert_layout). A program that updates a state
+// keeps the copies of the layout it asks for; one that asks for "" and updates the state leaves
+// them stale.
 using Layout = std::string;
 
 struct StateInfo {
@@ -69,14 +70,14 @@ struct ProgramInfo {
       launch_device_ns;  // modelled host launch and synchronisation, where priced
 };
 
-// What a launch did. Written by the device; read after Stream::synchronize.
+// Reports what a launch did. Written by the device; read after Stream::synchronize.
 struct LaunchReport {
   int64_t steps = 0;         // completed
   bool end_of_data = false;  // the queue ended before the steps asked for
   bool cancelled = false;    // the stop flag was seen
   bool stopped = false;      // the last completed step's own stop value was true
-  // Why all parties left the loop: of a launch without others its own reason. kGoOn where no vote
-  // ended it: a step was given up, or an error came.
+  // Says why all parties left the loop; of a launch without others its own reason. kGoOn where no
+  // vote ended it: a step was given up, or an error came.
   LoopVote verdict = LoopVote::kGoOn;
   bool left_with_others = false;  // this party alone would have gone on, or had a weaker reason
   // The stop flag was seen inside the step after `steps`, in a loop of its own: that step was given
@@ -87,8 +88,8 @@ struct LaunchReport {
   Cursor cursor;  // of the last element consumed by a completed step
   int64_t device_ns =
       0;  // modelled time of the tasks executed (device clock); 0 where nothing is priced
-  // What the arithmetic of the launch raised (float_status.h), all steps together; set for a launch
-  // that failed, too. Each completed step's is in its row of the metrics.
+  // Collects what the arithmetic of the launch raised (float_status.h), all steps together; set for
+  // a launch that failed, too. Each completed step's is in its row of the metrics.
   uint32_t float_status = 0;
   int64_t queue_wait_ns = 0;    // wall time in DEQUEUE
   int64_t true_branches = 0;    // LOOP_SWITCH of the sunk loop went on to a next step

@@ -36,7 +36,7 @@ class KEEL_API Stream {
   virtual void wait(const std::shared_ptr<Event>& event) = 0;
   // Waits until all work is done; throws the first error since the last call.
   virtual void synchronize() = 0;
-  // How often the host synchronised with this stream; 0 where a stream does not count.
+  // Returns how often the host synchronised with this stream; 0 where a stream does not count.
   virtual int64_t synchronisations() const noexcept { return 0; }
 };
 

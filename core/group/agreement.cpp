@@ -16,7 +16,7 @@ Error others_failed() {
                 .fix = "see that party's own error"});
 }
 
-// What the parties of one process share.
+// Holds what the parties of one process share.
 class Table {
  public:
   explicit Table(size_t parties) : left_(parties, false), owed_(parties, 0) {}
@@ -51,7 +51,7 @@ class Table {
     changed_.notify_all();
   }
 
-  // Not for a party that has heard of it: what it waits for belongs to a later launch.
+  // It is not broken for a party that has heard of it: what it waits for belongs to a later launch.
   bool broken(size_t party) const noexcept {
     if (!broken_.load(std::memory_order_acquire)) return false;
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -14,7 +14,7 @@
 
 namespace keel {
 
-// Why a party wants to leave; of several the last of these counts for all.
+// Says why a party wants to leave; of several the last of these counts for all.
 enum class LoopVote : uint8_t {
   kGoOn,
   kStepsDone,
@@ -36,7 +36,7 @@ class KEEL_API LoopAgreement {
   // will not vote any more. A party that has failed, or heard of a failure, and votes kFailed
   // before all have heard of it does not wait. Never throws.
   virtual LoopVote agree(LoopVote own) noexcept = 0;
-  // Whether a party failed or is gone: whatever waits for it inside a step gives up.
+  // Returns whether a party failed or is gone: whatever waits for it inside a step gives up.
   virtual bool broken() const noexcept = 0;
 };
 
@@ -50,11 +50,11 @@ class KEEL_API LoopParty {
   explicit LoopParty(LoopAgreement* agreement = nullptr) noexcept : agreement_(agreement) {}
   // Votes; whether the loop ends here. Throws Error where another party failed or is gone.
   bool leaves(LoopVote own);
-  // What counted for all in the last vote.
+  // Returns what counted for all in the last vote.
   LoopVote verdict() const noexcept { return verdict_; }
   // Tells the others that this party ends with an error, where they do not know that it ends.
   void fail() noexcept;
-  // Whether it was for another party's sake that the loop ended.
+  // Returns whether it was for another party's sake that the loop ended.
   bool left_with_others() const noexcept { return with_others_; }
 
  private:
@@ -81,7 +81,7 @@ class FailureToTell {
   bool armed_ = true;
 };
 
-// What ends a wait inside a step, or a loop that never ends by itself. Any thread.
+// Tells kernels what ends a wait inside a step, or a loop that never ends by itself. Any thread.
 class KEEL_API AbortContext {
  public:
   // Either may be null. With other parties a stop is agreed behind the step, so only their failure

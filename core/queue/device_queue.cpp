@@ -23,7 +23,7 @@ int64_t ns_since(Clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
 }
 
-// How often a host that waits for an element looks at its stop flag.
+// This is how often a host that waits for an element looks at its stop flag.
 constexpr std::chrono::nanoseconds kHostLooksAgain = std::chrono::milliseconds(5);
 
 enum class Token : int { kNone, kEnd, kFailure };
@@ -67,8 +67,8 @@ struct DeviceQueue::State {
       : device(device_in), spec(std::move(spec_in)), options(std::move(options_in)) {}
 
   Place& place(int64_t number) { return places[static_cast<size_t>(number) % places.size()]; }
-  // Whether the producer may write: fewer than depth elements wait, and the slot's last user is
-  // done.
+  // Returns whether the producer may write: fewer than depth elements wait, and the slot's last
+  // user is done.
   bool has_room() const noexcept {
     const int64_t number = enqueued.load(std::memory_order_relaxed);
     return number - dequeued.load(std::memory_order_acquire) < options.depth &&
@@ -382,7 +382,7 @@ QueueCounters DeviceQueue::counters() const noexcept {
   const State& s = *state_;
   QueueCounters c;
   c.depth = s.options.depth;
-  // In this order, so that released <= dequeued <= enqueued in what the caller sees.
+  // They are read in this order, so that released <= dequeued <= enqueued in what the caller sees.
   c.released = s.released.load(std::memory_order_acquire);
   c.dequeued = s.dequeued.load(std::memory_order_acquire);
   c.enqueued = s.enqueued.load(std::memory_order_acquire);

@@ -31,7 +31,8 @@
 
 namespace keel {
 
-// What a model asks of whoever feeds it: the device its queue lives on and what one element holds.
+// Says what a model asks of whoever feeds it: the device its queue lives on and what one element
+// holds.
 struct FeedSpec {
   Device device;
   ElementSpec element;
@@ -55,11 +56,11 @@ struct DeviceQueueOptions {
   // Elements that can wait; 0 chooses min(128, max(2, 2 GiB / element bytes)), the rule of the real
   // device's data queue.
   int64_t depth = 0;
-  // How long dequeue waits for an element before it gives up; zero waits forever.
+  // Limits how long dequeue waits for an element before it gives up; zero waits forever.
   std::chrono::milliseconds getnext_timeout{0};
-  // What the elements' kRowField points into; shared with whoever made it.
+  // Holds what the elements' kRowField points into; shared with whoever made it.
   std::vector<ResidentField> resident = {};
-  // By which copies to the device are priced: those of the session that takes the elements.
+  // Prices the copies to the device: the options of the session that takes the elements.
   std::shared_ptr<const DeviceOptions> device_options = {};
   CallSite site = CallSite::here();  // the user's line, for errors
 };
@@ -90,7 +91,7 @@ class KEEL_API DeviceQueue {
   // Throws Error, naming the line that wrote the options, for a field without a known size, a
   // negative depth or timeout, and a queue that fits into no memory.
   DeviceQueue(Device device, ElementSpec spec, DeviceQueueOptions options);
-  // With the default options. Errors name no line: std::make_shared would give its own.
+  // Takes the default options. Errors name no line: std::make_shared would give its own.
   DeviceQueue(Device device, ElementSpec spec)
       : DeviceQueue(device, std::move(spec), {.site = {}}) {}
   ~DeviceQueue();

@@ -35,7 +35,7 @@ double as_double(DType dtype, const Cell& cell) {
   });
 }
 
-// Whether the cell holds a number of its dtype that is neither infinite nor NaN.
+// Returns whether the cell holds a number of its dtype that is neither infinite nor NaN.
 bool is_finite(DType dtype, const Cell& cell) {
   return !is_float(dtype) || std::isfinite(as_double(dtype, cell));
 }
@@ -54,7 +54,7 @@ struct MetricsQueue::State {
   // Written by the device.
   alignas(kCacheLine) std::atomic<int64_t> pushed{0};
   int64_t push_wait_ns = 0;  // the device's own
-  // How many rows had been pushed when the launch ended; -1 once the host has seen that end.
+  // Counts the rows that had been pushed when the launch ended; -1 once the host has seen that end.
   std::atomic<int64_t> end_position{-1};
   // Written by the host.
   alignas(kCacheLine) std::atomic<int64_t> popped{0};

@@ -36,7 +36,7 @@ struct Header {
   size_t data_offset = 0;
 };
 
-// Where bytes come from: a file or memory.
+// Gives bytes, from a file or memory.
 struct Source {
   std::string name;
   uint64_t size;

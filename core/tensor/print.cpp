@@ -146,7 +146,7 @@ std::string pad_left(const std::string& text, size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
-// How one element of an array is written: all alike, after a look at all that will be shown.
+// Writes one element of an array: all alike, after a look at all that will be shown.
 template <class T, class Enable = void>
 class Format {  // integers and bool
  public:

@@ -40,7 +40,8 @@ class KEEL_API Tensor {
   // too small.
   Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, size_t offset = 0);
 
-  // From values in row-major order; throws when their number differs from the shape's.
+  // Makes a tensor from values in row-major order; throws when their number differs from the
+  // shape's.
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values,
                    CallSite site = CallSite::here()) {
@@ -96,8 +97,8 @@ class KEEL_API Tensor {
     require_one(site);
     return data<T>(site)[0];
   }
-  // Element `index` (row-major) as a double; i64 beyond 2^53 loses digits. Throws Error for an index
-  // out of range.
+  // Element `index` (row-major) as a double; i64 beyond 2^53 loses digits. Throws Error for an
+  // index out of range.
   double at(int64_t index, CallSite site = CallSite::here()) const;
   void set(int64_t index, double value, CallSite site = CallSite::here());
 

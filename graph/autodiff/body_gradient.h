@@ -10,7 +10,7 @@
 
 namespace keel {
 
-// By input of the body: whether the `results` (values of the body) are computed from it.
+// Says for each input of the body whether the `results` (values of the body) are computed from it.
 std::vector<bool> inputs_read(const Graph& body, const Values& results);
 
 // Adds to `to` what computes `results`, with `arguments` (values of `to` or of graphs around it)

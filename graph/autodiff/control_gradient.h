@@ -22,8 +22,8 @@
 
 namespace keel {
 
-// As OpDef::gradient. Throw Error for a loop without a bound, one that counts otherwise than
-// while_loop() lets it, and one whose memory budget is too small.
+// These are the ops' OpDef::gradient. They throw Error for a loop without a bound, one that counts
+// otherwise than while_loop() lets it, and one whose memory budget is too small.
 Values gradient_of_while(const BuildContext& context);
 Values gradient_of_cond(const BuildContext& context);
 

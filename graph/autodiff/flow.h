@@ -1,6 +1,6 @@
-// Which values of a graph depend on which others through floats: the paths that gradients take.
-// Control ops are looked into, so that a loop variable counts only where its body connects it;
-// stop_gradient ends a path. Pure functions; any thread.
+// Flow: which values of a graph depend on which others through floats: the paths that gradients
+// take. Control ops are looked into, so that a loop variable counts only where its body connects
+// it; stop_gradient ends a path. Pure functions; any thread.
 #ifndef KEEL_GRAPH_AUTODIFF_FLOW_H
 #define KEEL_GRAPH_AUTODIFF_FLOW_H
 
@@ -22,8 +22,8 @@ ValueSet sources_of(const Graph& graph, const Values& ys);
 // Values of `values` where `mask` is set and the dtype is a float.
 Values select_floats(const Values& values, const std::vector<bool>& mask);
 
-// For the body of a while_loop: `varied` says of each of its inputs whether it changes with the xs
-// at the start; the result says it for any turn.
+// Answers for the body of a while_loop: `varied` says of each of its inputs whether it changes with
+// the xs at the start; the result says it for any turn.
 std::vector<bool> varied_in_loop(const Graph& body, std::vector<bool> varied);
 // Likewise `useful` says of each output whether the ys are computed from its last value; the result
 // says it for the values of any turn.

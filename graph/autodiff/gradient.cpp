@@ -147,7 +147,7 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
     auto& outputs = partial[of.node_id()];
     if (outputs.empty() || outputs[of.output()].empty()) return {};
     Values& parts = outputs[of.output()];
-    // From the front, so that the order of additions depends on the graph alone.
+    // It adds from the front, so that the order of additions depends on the graph alone.
     Value sum = parts[0];
     for (size_t i = 1; i < parts.size(); ++i)
       sum = emit("add", {Operand(sum, site), Operand(parts[i], site)}, site);

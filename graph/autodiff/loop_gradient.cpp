@@ -129,7 +129,7 @@ class LoopGradient {
     return variables;
   }
 
-  // What must be known of one turn to compute the needed variables of the turns behind it.
+  // Returns what must be known of one turn to compute the needed variables of the turns behind it.
   std::vector<size_t> variables_to_rerun() const {
     std::vector<size_t> rerun = needed_;
     for (;;) {

@@ -54,7 +54,8 @@ class BodyScope {
   std::shared_ptr<Graph> body_;
 };
 
-// What either body captured, each once; both bodies get all of them as inputs in that order.
+// Returns what either body captured, each once; both bodies get all of them as inputs in that
+// order.
 Values unify_captures(Graph& first, Graph& second) {
   Values outers;
   std::unordered_set<Value, ValueHash> known;

@@ -66,7 +66,7 @@ KEEL_API Values cond(Operand predicate, const std::vector<Operand>& operands,
                      const BodyFunction& then_body, const BodyFunction& else_body,
                      CallSite site = CallSite::here());
 
-// What while_loop makes, with all attributes as given: for passes and gradients.
+// Returns what while_loop makes, with all attributes as given: for passes and gradients.
 const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
                            const BodyFunction& body, WhileAttributes attributes, CallSite site);
 

@@ -33,7 +33,7 @@ struct StepDescription {
   Values fetches;
   Value stop_when = {};
 };
-// What a prepared graph describes. Throws as require_step_boundary does.
+// Returns what a prepared graph describes. Throws as require_step_boundary does.
 StepDescription described_step(const Graph& graph, const char* op, CallSite site);
 
 // Ends the step that `graph` describes. `stop` may be invalid.

@@ -56,11 +56,11 @@ constexpr AttributeField<S, M> field(const char* name, M S::*member) {
 
 class Attributes;
 
-// What is known of an attribute struct at run time. A program, the shared library and each plugin
-// have an object of their own for the same struct, so schemas are compared by what they say of it
-// (same_struct), never by their addresses.
+// Describes what is known of an attribute struct at run time. A program, the shared library and
+// each plugin have an object of their own for the same struct, so schemas are compared by what they
+// say of it (same_struct), never by their addresses.
 struct AttributesSchema {
-  // Where a member lies in the struct, and which alternative of AttributeValue it is.
+  // Says where a member lies in the struct, and which alternative of AttributeValue it is.
   struct Place {
     size_t offset;
     size_t kind;
@@ -79,8 +79,8 @@ struct AttributesSchema {
 template <class S>
 const AttributesSchema& attributes_schema();
 
-// Whether both are of one struct with one layout, so that what one module made another may read.
-// Two null pointers are.
+// Returns whether both are of one struct with one layout, so that what one module made another may
+// read. Two null pointers are.
 KEEL_API bool same_struct(const AttributesSchema* a, const AttributesSchema* b) noexcept;
 
 class KEEL_API Attributes {

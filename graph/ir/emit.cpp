@@ -6,7 +6,7 @@ namespace keel {
 
 namespace {
 
-// What the op calls its operand `index`; `count` of them were given.
+// Returns what the op calls its operand `index`; `count` of them were given.
 std::string operand_name(const char* op, size_t index, size_t count) {
   const OpDef* known = builtin_ops().find(op);
   if (known != nullptr && index < known->input_names.size() && !known->variadic)

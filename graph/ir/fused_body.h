@@ -13,14 +13,14 @@
 
 namespace keel {
 
-// Whether the node is a `fused` one, or takes the slices of a table that indices name.
+// Returns whether the node is a `fused` one, or takes the slices of a table that indices name.
 KEEL_API bool is_fused_node(const Node& node);
 KEEL_API bool is_gather(const Node& node);
 
-// Whether a body is grown around such a node: a product, or a reduction of one value.
+// Returns whether a body is grown around such a node: a product, or a reduction of one value.
 KEEL_API bool is_anchor(const Node& node);
 
-// Whether the node takes rows, by their numbers, out of a table.
+// Returns whether the node takes rows, by their numbers, out of a table.
 KEEL_API bool gathers_rows(const Node& node);
 
 struct KEEL_API FusedBody {

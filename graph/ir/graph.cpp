@@ -36,7 +36,7 @@ namespace {
                .site = site});
 }
 
-// Where the name of an input of an op is wanted for a message.
+// Returns the name of an op's input for a message.
 std::string argument_name(const OpDef& op, size_t index) {
   return index < op.input_names.size() ? op.input_names[index] : "input " + std::to_string(index);
 }

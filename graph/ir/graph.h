@@ -68,11 +68,11 @@ inline constexpr const char* kStepState = "keel/step";
 inline constexpr const char* kUpdatesState = "keel/updates";
 inline constexpr const char* kSeedState = "keel/seed";
 
-// How deep bodies of control ops may nest where a model is built. Passes and destructors recurse
-// over them.
+// Bounds how deep bodies of control ops may nest where a model is built. Passes and destructors
+// recurse over them.
 inline constexpr int kMaxBodyDepth = 64;
-// How deep any bodies may nest, those of the nodes that passes make included; text, too, which
-// holds what passes made.
+// Bounds how deep any bodies may nest, those of the nodes that passes make included; text, too,
+// which holds what passes made.
 inline constexpr int kMaxNesting = kMaxBodyDepth + 8;
 
 class KEEL_API Graph {
@@ -149,8 +149,8 @@ class KEEL_API Graph {
   // Numbers the random ops of the whole graph tree, from 0 up.
   int64_t next_salt() noexcept;
 
-  // What nodes added to this graph and to bodies in it are labelled with (ir/scopes.h sets it), and
-  // its exchange for another, which returns the old one.
+  // Returns what nodes added to this graph and to bodies in it are labelled with (ir/scopes.h sets
+  // it), and its exchange for another, which returns the old one.
   const NodeLabelPtr& label() const noexcept;
   NodeLabelPtr exchange_label(NodeLabelPtr label) noexcept;
   // Gives a node of this graph another label. For passes; users take named().

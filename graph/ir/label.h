@@ -27,8 +27,8 @@ struct NodeLabel {
   std::string scope;            // "encoder/0/attention"; empty outside of every scope
   std::string name;             // inside the scope, where named() gave one
   ScopedAttributes attributes;  // sorted by key, each once
-  // Of a fused node: the labels of what it was made of, one for each node of its body, null for
-  // the body's inputs and constants. Bodies themselves carry attributes and no names, so that
+  // A fused node has here the labels of what it was made of, one for each node of its body, null
+  // for the body's inputs and constants. Bodies themselves carry attributes and no names, so that
   // layers which compute the same can share one.
   std::vector<NodeLabelPtr> members;
 
@@ -43,8 +43,8 @@ KEEL_API bool same_label(const NodeLabel& a, const NodeLabel& b);
 // "encoder/0/matmul": the scope, and the name that was given or else the op's. An input's or a
 // state's own name, which no scope changes.
 KEEL_API std::string full_name(const Node& node);
-// What people read in profiles, reports and errors: the full name; of a fused node its members',
-// "hidden1/matmul + add + relu", each scope once where it begins.
+// Returns what people read in profiles, reports and errors: the full name; of a fused node its
+// members', "hidden1/matmul + add + relu", each scope once where it begins.
 KEEL_API std::string display_name(const Node& node);
 // Null where the node has no such attribute.
 KEEL_API const std::string* scoped_attribute(const Node& node, std::string_view key);

@@ -22,7 +22,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// What messages show of a token.
+// Returns what messages show of a token.
 std::string shown(const Token& token) {
   if (token.kind == TokenKind::kEnd) return "the end of the text";
   constexpr size_t kMost = 80;
@@ -154,7 +154,7 @@ void Lexer::lex_string() {
   fail(token_, "a closing quote on the same line");
 }
 
-// At a backslash; leaves next_ on the escape's last character.
+// Starts at a backslash and leaves next_ on the escape's last character.
 bool Lexer::lex_escape() {
   const std::string_view rest = text_.substr(next_ + 1, 3);
   if (rest.empty()) return false;

@@ -29,7 +29,7 @@ class Lexer {
 
   const Token& peek() const noexcept { return token_; }
   Token take();
-  // Whether the next token is this symbol or name.
+  // Returns whether the next token is this symbol or name.
   bool next_is(std::string_view text) const noexcept;
   // Takes the next token if it is this symbol or name.
   bool accept(std::string_view text);

@@ -26,7 +26,7 @@ struct OpDef;
 struct Sample;
 class SampleSource;
 
-// What passes, placers and cost models may know of an op; nothing else about it
+// Traits are what passes, placers and cost models may know of an op; nothing else about it
 // is known outside ops/ and the backends.
 enum Trait : uint32_t {
   kElementwise = 1u << 0,  // output element i depends on element i of inputs
@@ -116,7 +116,7 @@ struct ReferenceContext {
   }
 };
 
-// What a gradient or decomposition is built from. All types are concrete; new
+// A gradient or decomposition is built from this. All types are concrete; new
 // nodes carry `site`.
 struct BuildContext {
   const OpDef& op;
@@ -128,8 +128,8 @@ struct BuildContext {
   std::span<const std::shared_ptr<Graph>> bodies;
   Graph& graph;
   CallSite site;
-  // By input: whether its gradient is asked for. Ops that would compute it in a loop look here;
-  // what others give unasked is dropped. Empty in decompositions.
+  // Says for each input whether its gradient is asked for. Ops that would compute it in a loop look
+  // here; what others give unasked is dropped. Empty in decompositions.
   std::vector<bool> wanted;
 
   template <class S>

@@ -23,7 +23,7 @@ class KEEL_API OpTable {
   const OpDef* find(std::string_view name) const;
   // Throws Error that suggests the nearest name.
   const OpDef& at(std::string_view name) const;
-  // In name order.
+  // Lists all ops in name order.
   std::vector<const OpDef*> all() const;
 
  private:

@@ -36,7 +36,7 @@ class Operand {
   bool is_empty_value() const noexcept { return empty_; }
   const Value& value() const noexcept { return value_; }
   double number() const noexcept { return number_; }
-  // Of an integral number, else 0.
+  // Returns an integral number's value, else 0.
   int64_t integer() const noexcept { return integer_; }
   bool integral() const noexcept { return integral_; }
   CallSite site() const noexcept { return site_; }

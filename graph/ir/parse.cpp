@@ -211,7 +211,8 @@ class ValueParser {
   Lexer& lexer_;
 };
 
-// Behind the class: clang 14 does not instantiate its templates from a lambda inside it.
+// It stands behind the class because clang 14 does not instantiate its templates from a lambda
+// inside it.
 AttributeValue ValueParser::parse(const AttributeValue& like) {
   return std::visit([&]<class T>(const T&) -> AttributeValue { return value<T>(); }, like);
 }

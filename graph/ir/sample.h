@@ -23,7 +23,7 @@ struct Sample {
   // Builds the op from one graph input for each tensor; returns the values to
   // check.
   std::function<Values(Graph&, const Values&)> build;
-  // Whether input i may be differentiated here (a float input away from kinks
+  // Says whether input i may be differentiated here (a float input away from kinks
   // and poles); empty means every float input.
   std::vector<bool> differentiable;
 };
@@ -49,7 +49,7 @@ class KEEL_API SampleSource {
   // some hundreds in all.
   int64_t dim();
   Shape shape(size_t min_rank, size_t max_rank);
-  // As shape(), with no dimension 0.
+  // Draws like shape(), with no dimension 0.
   Shape nonempty_shape(size_t min_rank, size_t max_rank);
   // A shape that broadcasts with `shape` without enlarging it: dimensions
   // replaced by 1 or dropped in front.

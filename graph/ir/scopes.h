@@ -23,11 +23,11 @@
 
 namespace keel {
 
-// What nodes added meanwhile are labelled with. For passes and layers; users take the two below.
+// Labels the nodes that are added meanwhile. For passes and layers; users take the two below.
 class KEEL_API LabelScope {
  public:
   LabelScope(Graph& graph, NodeLabelPtr label);
-  // For nodes that are made in place of `node` in another graph, or because of it: they have its
+  // Labels nodes that are made in place of `node` in another graph, or because of it: they have its
   // scope and attributes, and its own name becomes a scope.
   LabelScope(Graph& graph, const Node& node) : LabelScope(graph, label_inside(node)) {}
   ~LabelScope();

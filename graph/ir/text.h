@@ -45,8 +45,8 @@ struct PrintOptions {
 };
 KEEL_API std::string print_graph(const Graph& graph, PrintOptions options = {});
 struct ParseOptions {
-  // Of all states together, which a Session will allocate; 0: 256 MiB, or the text's size where
-  // that is more.
+  // Limits the bytes of all states together, which a Session will allocate; 0: 256 MiB, or the
+  // text's size where that is more.
   int64_t max_state_bytes = 0;
 };
 // Throws Error with line and column ("graph text: 3:5: ...") for bad syntax, unknown ops or

@@ -66,7 +66,7 @@ struct ValueHash {
   }
 };
 
-// What operators take where an error has to name the user's line: they can have no argument of
+// Operators take this where an error has to name the user's line: they can have no argument of
 // their own for it.
 struct ValueAt {
   ValueAt(Value v, CallSite line = CallSite::here()) : value(v), site(line) {}
@@ -74,7 +74,7 @@ struct ValueAt {
   CallSite site;
 };
 
-// For messages: "an empty Value", "state 'w'", "the result of matmul".
+// Describes the value for messages: "an empty Value", "state 'w'", "the result of matmul".
 KEEL_API std::string described(const Value& value);
 // ", made at model.cpp:12", or nothing where the line is not known.
 KEEL_API std::string made_at(const Value& value);

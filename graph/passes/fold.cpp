@@ -24,7 +24,7 @@ const Tensor* constant_of(const Value& v) {
   return node.is(OpRole::kConstant) ? &node.as<ConstantAttributes>().value : nullptr;
 }
 
-// Whether some element is infinite in f16.
+// Returns whether some element is infinite in f16.
 bool overflows_f16(const Tensor& t) {
   if (t.dtype() != f16) return false;
   const std::span<const Half> values = t.data<Half>();
@@ -32,14 +32,14 @@ bool overflows_f16(const Tensor& t) {
                      [](Half h) { return (h.bits & 0x7fff) == 0x7c00; });
 }
 
-// Whether every element has the bits that `value` has in this dtype.
+// Returns whether every element has the bits that `value` has in this dtype.
 bool is_filled_with(const Value& v, double value) {
   const Tensor* t = constant_of(v);
   if (t == nullptr || t->num_elements() == 0) return false;
   return bit_equal(*t, Tensor::full(t->dtype(), t->shape(), value));
 }
 
-// Of an op that moves elements by permuting axes.
+// Returns the permutation of an op that moves elements by permuting axes.
 std::optional<std::vector<int64_t>> permutation_of(const Node& node) {
   if (!node.has(kMovement)) return std::nullopt;
   for (const auto& [name, value] : node.attributes().list()) {
@@ -48,7 +48,7 @@ std::optional<std::vector<int64_t>> permutation_of(const Node& node) {
   return std::nullopt;
 }
 
-// Whether what shape a view has is said by the shape itself.
+// Returns whether what shape a view has is said by the shape itself.
 bool takes_shape(const Node& view) {
   const auto attributes = view.attributes().list();
   return attributes.size() == 1 && attributes[0].first == "shape";
@@ -94,7 +94,7 @@ class Folder {
 
   // ---- constants
 
-  // Or nothing but the step's result.
+  // Returns whether an element-wise op uses the node, or nothing but the step's result.
   bool element_wise_reads(const Node& node) const {
     const auto users = users_.of(node);
     return users.empty() || std::any_of(users.begin(), users.end(), [&](uint32_t id) {

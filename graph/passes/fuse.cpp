@@ -18,7 +18,7 @@
 namespace keel {
 namespace {
 
-// Which element-wise nodes make units, as far as the backend takes their clusters.
+// Finds which element-wise nodes make units, as far as the backend takes their clusters.
 class ClusteredUnits {
  public:
   ClusteredUnits(const Graph& graph, SharedBodies& bodies, FuseReport* report)
@@ -47,7 +47,7 @@ class ClusteredUnits {
     return kept.size() == all.count() ? std::move(all) : FuseUnits(graph, std::move(kept));
   }
 
-  // Whether the backend takes a cluster as one node.
+  // Returns whether the backend takes a cluster as one node.
   bool takes(const FuseUnits& all, uint32_t unit, SharedBodies& bodies, FuseReport* report) {
     const std::vector<uint32_t>& nodes = all.nodes(unit);
     FusedNode fused = make_fused(all.graph(), {.epilogue = nodes, .outputs = all.outputs(unit)});
@@ -122,10 +122,10 @@ class Fuser {
     if (unit == members.back() || (unit == group && may_come_now(group, members))) place(group);
   }
 
-  // Whether a reduction's epilogue can be computed where the reduction is. That is where it is put,
-  // since what is reduced is mostly larger than what comes of it and need not live on; but not
-  // where others are still to read a state that it reads: its next value may be what is computed
-  // here.
+  // Returns whether a reduction's epilogue can be computed where the reduction is. That is where it
+  // is put, since what is reduced is mostly larger than what comes of it and need not live on; but
+  // not where others are still to read a state that it reads: its next value may be what is
+  // computed here.
   bool may_come_now(uint32_t group, const std::vector<uint32_t>& members) const {
     const auto is_member = [&](uint32_t unit) {
       return std::find(members.begin(), members.end(), unit) != members.end();
@@ -143,7 +143,7 @@ class Fuser {
     return true;
   }
 
-  // Whether all tasks that compute the unit are placed.
+  // Returns whether all tasks that compute the unit are placed.
   bool is_done(uint32_t unit) const {
     if (!groups_.is_loaded(unit)) return placed_[unit];
     for (const Value& v : units_.outputs(unit)) {

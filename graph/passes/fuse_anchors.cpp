@@ -225,7 +225,8 @@ bool AnchorGroups::only_products_use(const Value& v) const {
          std::all_of(users.begin(), users.end(), [&](uint32_t user) { return is_product(user); });
 }
 
-// How a value would be computed from one variable of its shape; nothing where it has several.
+// Returns how a value would be computed from one variable of its shape; nothing where it has
+// several.
 std::optional<AnchorGroups::Load> AnchorGroups::load_of(const Value& v) const {
   const uint32_t unit = units_.of(v);
   Load load;
@@ -390,7 +391,7 @@ void AnchorGroups::decide_product(uint32_t group) {
   }
 }
 
-// As much of it as the backend takes.
+// Fuses as much of it as the backend takes.
 void AnchorGroups::decide_reduction(uint32_t group) {
   const auto it = groups_.find(group);
   if (it == groups_.end()) return;

@@ -33,10 +33,10 @@ class AnchorGroups {
 
   // The group that the unit is in, or is the anchor of; kNone where it is computed by itself.
   uint32_t group_of(uint32_t unit) const { return group_of_[unit]; }
-  // Whether the unit is no task of its own, nor in one group: the products that use its values
-  // compute them as they load them.
+  // Returns whether the unit is no task of its own, nor in one group: the products that use its
+  // values compute them as they load them.
   bool is_loaded(uint32_t unit) const { return loaded_[unit]; }
-  // Whether products compute this value as they load it.
+  // Returns whether products compute this value as they load it.
   bool is_loaded(const Value& v) const { return loads_.contains(v); }
   // The units of a group whose values leave it: its anchor, then its epilogue.
   std::vector<uint32_t> members(uint32_t group) const;
@@ -53,7 +53,7 @@ class AnchorGroups {
     std::vector<uint32_t> rows;
     FusedNode fused;  // what the backend was asked last
   };
-  // How a product computes an operand from `source`.
+  // Says how a product computes an operand from `source`.
   struct Load {
     Value source;
     std::vector<uint32_t> nodes;

@@ -107,8 +107,9 @@ class ClusterBuilder {
            graph_.node(user).type().shape == node.type().shape;
   }
 
-  // Whether all that a cluster reads stays above it at a new height. Nodes before `visiting` get
-  // their heights later; sources have nothing above them and cannot be part of a cycle.
+  // Returns whether all that a cluster reads stays above it at a new height. Nodes before
+  // `visiting` get their heights later; sources have nothing above them and cannot be part of a
+  // cycle.
   bool can_rise(const Draft& draft, uint32_t to, uint32_t visiting) {
     return std::all_of(draft.inputs.begin(), draft.inputs.end(), [&](const Value& v) {
       return v.node_id() <= visiting || v.node().has(kSource) || height(v.node_id()) > to;

@@ -30,10 +30,11 @@ struct FuseLimits {
 std::string described(const Node& node);
 std::string line_of(const Node& node);
 
-// Whether a node computes each element of its results from those at its place, and does no more.
+// Returns whether a node computes each element of its results from those at its place, and does no
+// more.
 bool is_elementwise(const Node& node);
 
-// Whether a scalar constant is copied into the cluster that reads it.
+// Returns whether a scalar constant is copied into the cluster that reads it.
 bool is_scalar_constant(const Value& value);
 
 struct Clusters {
@@ -41,7 +42,7 @@ struct Clusters {
 
   std::vector<uint32_t> cluster_of;            // by node id; kNone: not element-wise, or dead
   std::vector<std::vector<uint32_t>> members;  // by cluster: node ids, ascending
-  // By node id: why it did not join its users; empty where it did, or where nobody asked.
+  // Says by node id why it did not join its users; empty where it did, or where nobody asked.
   std::vector<std::string> declined;
 
   bool together(uint32_t a, uint32_t b) const {

@@ -36,12 +36,12 @@ class FuseUnits {
   uint32_t of(const Node& node) const { return unit_of_[node.id()]; }
   bool is_elementwise(uint32_t unit) const { return keel::is_elementwise(first(unit)); }
 
-  // By unit.
+  // Returns the users by unit.
   const Users& users() const noexcept { return users_; }
-  // What leaves the unit: its values that other units or the graph's outputs take.
+  // Returns what leaves the unit: its values that other units or the graph's outputs take.
   Values outputs(uint32_t unit) const;
-  // Why a value has to be stored although its first user could be computed with it; empty if it
-  // need not be.
+  // Returns why a value has to be stored although its first user could be computed with it; empty
+  // if it need not be.
   std::string why_stored(const Value& v) const;
   // The node of the unit that reads the value first.
   const Node& user(uint32_t unit, const Value& v) const;

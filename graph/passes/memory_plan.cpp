@@ -30,7 +30,7 @@ size_t most_bytes_live(const std::vector<LifeSpan>& spans) {
   return static_cast<size_t>(most);
 }
 
-// Where the buffers lie, and how far they reach.
+// Says where the buffers lie, and how far they reach.
 struct Placing {
   std::vector<size_t> offsets;
   size_t arena_bytes = 0;
@@ -155,8 +155,8 @@ class Gaps {
   size_t end_ = 0;
 };
 
-// In the order of time, or from its end: each buffer takes the gap that fits it best when its life
-// begins and gives it back behind its end. n log n.
+// Places buffers in the order of time, or from its end: each takes the gap that fits it best when
+// its life begins and gives it back behind its end. n log n.
 Placing by_time(const std::vector<LifeSpan>& spans, bool from_end) {
   Placing placing{std::vector<size_t>(spans.size(), 0), 0};
   const auto begin = [&](size_t i) { return from_end ? -spans[i].last : spans[i].first; };

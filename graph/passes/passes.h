@@ -19,7 +19,7 @@ namespace keel {
 
 using SupportsFunction = std::function<Support(const Node&)>;
 
-// What to compute: the fetches become the new graph's outputs, the update its
+// Says what to compute: the fetches become the new graph's outputs, the update its
 // updates (with keel/step + 1 added when it is not empty). `input_types` gives
 // the concrete type of each input that is reached.
 struct SpecialiseRequest {
@@ -55,9 +55,9 @@ KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
 // Merges equal pure nodes and drops dead ones.
 KEEL_API std::unique_ptr<Graph> cse(const Graph& graph);
 
-// What fuse left apart and why, one line for each edge between an element-wise node, a product or a
-// reduction and its neighbour: "loss/sum -> loss/add: sum is not element-wise (model.cpp:7)". Nodes
-// outside of every scope are "%12 (sum)", numbered as in the graph given.
+// Reports what fuse left apart and why, one line for each edge between an element-wise node, a
+// product or a reduction and its neighbour: "loss/sum -> loss/add: sum is not element-wise
+// (model.cpp:7)". Nodes outside of every scope are "%12 (sum)", numbered as in the graph given.
 struct FuseReport {
   std::vector<std::string> lines;
 

@@ -25,7 +25,7 @@ bool has_f32(const Node& node) {
                      [&](const Type& t) { return is_f32(t.dtype); });
 }
 
-// What is left as it is under every mode: what has bodies of its own, and what is ordered.
+// Returns whether the node is left as it is under every mode: it has bodies, or it is ordered.
 bool is_fixed(const Node& node) {
   return node.has(kSource | kControl | kEffect) || !node.bodies().empty();
 }

@@ -52,7 +52,7 @@ KEEL_API std::vector<std::string> precision_names();
 // Throws Error (kInvalidArgument) naming the modes.
 KEEL_API const PrecisionMode& find_precision_mode(const std::string& name);
 
-// What became of a node that computes in f32 where no mode is chosen.
+// Reports what became of a node that computes in f32 where no mode is chosen.
 struct PrecisionDecision {
   std::string op;
   std::string name;    // with its scope, "hidden1/matmul"

@@ -33,7 +33,7 @@ bool same_graph(const Graph& a, const Graph& b) {
          std::equal(a.nodes().begin(), a.nodes().end(), b.nodes().begin(), same_node);
 }
 
-// Of what most often differs.
+// It hashes what most often differs.
 size_t hash_of(const Graph& graph) {
   size_t h = graph.size();
   const auto mix = [&](size_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15ull + (h >> 29); };
@@ -59,7 +59,7 @@ void SharedBodies::share(FusedNode& node) {
   bodies_.emplace(key, node.body);
 }
 
-// In a graph of its own: a node of the pass's graph could not be taken back.
+// It asks in a graph of its own, since a node of the pass's graph could not be taken back.
 const Support& SharedBodies::ask(FusedNode& node) {
   share(node);
   const auto [it, fresh] = answers_.try_emplace(node.body.get());

@@ -56,7 +56,7 @@ void specialise_node(const Node& node, Rewriter& rewriter, Graph& to) {
 }
 
 std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type>& input_types) {
-  // Without a parent: nothing is captured any more, and passes may drop the graph around it.
+  // It gets no parent: nothing is captured any more, and passes may drop the graph around it.
   auto result = std::make_shared<Graph>(body.ops());
   Rewriter rewriter(body, *result);
   for (size_t i = 0; i < body.inputs().size(); ++i) {

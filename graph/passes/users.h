@@ -20,14 +20,14 @@ class Users {
   // Users are groups of node ids, by their position; what a group reads of itself does not count.
   Users(const Graph& graph, const std::vector<std::vector<uint32_t>>& groups);
 
-  // In rising order, each once.
+  // Returns the users in rising order, each once.
   std::span<const uint32_t> of(const Value& v) const { return between(numbers_[v], 1); }
   // The same for all outputs of a node; who reads several comes once for each.
   std::span<const uint32_t> of(const Node& node) const {
     return node.types().empty() ? std::span<const uint32_t>()
                                 : between(numbers_[node.output()], node.types().size());
   }
-  // Whether the value leaves the graph: it is an output, or the next value of a state.
+  // Returns whether the value leaves the graph: it is an output, or the next value of a state.
   bool leaves(const Value& v) const { return leaves_[numbers_[v]]; }
   bool leaves(const Node& node) const;
 

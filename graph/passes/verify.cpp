@@ -122,7 +122,7 @@ class Verifier {
     if (node.types_ != types) fail(node, "types", joined(types), joined(node.types_));
   }
 
-  // What a body of `graph` captured must be what the node passes for it.
+  // Checks that what a body of `graph` captured is what the node passes for it.
   static void verify_pairing(const Graph& graph, const Node& node, const Graph& body) {
     if (body.parent_ != &graph) return;
     for (const auto& [outer, inner] : body.captures_) {

@@ -60,7 +60,7 @@ std::string describe(const QueueSource& queue) {
                                 : text + " with resident " + to_string(ElementSpec{queue.resident});
 }
 
-// What an element's row numbers make of a resident field.
+// Returns what an element's row numbers make of a resident field.
 Type gathered(const FieldSpec& resident, const NamedFields& fields) {
   const std::optional<size_t> rows = fields.place(kRowField);
   if (!rows) {
@@ -75,7 +75,7 @@ Type gathered(const FieldSpec& resident, const NamedFields& fields) {
   return {resident.type.dtype, shape};
 }
 
-// What the queue has for an input of this name; nothing where it has none.
+// Returns what the queue has for an input of this name; nothing where it has none.
 std::optional<Type> offered(const NamedFields& fields, const std::string& name) {
   if (const auto place = fields.place(name)) return fields.queue().element.fields[*place].type;
   if (const FieldSpec* field = fields.resident(name)) return gathered(*field, fields);

@@ -17,9 +17,9 @@
 
 namespace keel {
 
-// Where a sunk program's inputs come from: fields of the queue's elements, and rows of resident
-// fields ([rows, ...]) that the elements' kRowField names. The resident fields that are used become
-// the program's inputs.
+// Says where a sunk program's inputs come from: fields of the queue's elements, and rows of
+// resident fields ([rows, ...]) that the elements' kRowField names. The resident fields that are
+// used become the program's inputs.
 struct QueueSource {
   std::string name;
   ElementSpec element;

@@ -1,6 +1,6 @@
-// What compilation decided and added that a user cannot see in the graph: where the loop runs and
-// why, the control tasks around a sunk step, and what is computed in which dtype. Plain values, the
-// same for every loop size but for wall times.
+// CompileReport: what compilation decided and added that a user cannot see in the graph: where the
+// loop runs and why, the control tasks around a sunk step, and what is computed in which dtype.
+// Plain values, the same for every loop size but for wall times.
 #ifndef KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
 #define KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
 
@@ -29,8 +29,8 @@ struct LoopPlacement {
   CallSite site;       // the user's line that asked for the loop, or that cannot be looped
 };
 
-// What a pass left of the graph, and its wall time. The last one, "backend", is the backend's own
-// compiler: tasks instead of nodes.
+// Reports what a pass left of the graph, and its wall time. The last one, "backend", is the
+// backend's own compiler: tasks instead of nodes.
 struct PassReport {
   std::string name;   // "specialise", which also expands gradients; "fuse"; "backend"
   int64_t nodes = 0;  // of the graph after it, bodies not counted
@@ -43,7 +43,7 @@ struct CompileReport {
                                          // LOOP_RESET
   std::vector<PassReport> passes;        // in the order in which they ran
   PrecisionReport precision;
-  // What did not become one task with its neighbour and why (FuseReport), of the step.
+  // Lists what did not become one task with its neighbour and why (FuseReport), of the step.
   std::vector<std::string> not_fused;
 };
 

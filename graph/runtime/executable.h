@@ -15,7 +15,7 @@
 
 namespace keel {
 
-// What a compiled program depends on, beside the graph and the session.
+// Holds what a compiled program depends on, beside the graph and the session.
 struct ProgramKey {
   Values fetches;
   Update update;

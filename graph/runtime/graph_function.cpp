@@ -29,8 +29,8 @@ constexpr std::string_view kForeign = " of another graph";  // as Graph says it 
        .site = site});
 }
 
-// By node id: what the values need. Throws Error for a state among it; what else a function must
-// not use (resources that live on a device) belongs here, too.
+// Marks by node id what the values need. Throws Error for a state among it; what else a function
+// must not use (resources that live on a device) belongs here, too.
 std::vector<bool> needed_by(const Values& values, const Graph& graph, CallSite site) {
   std::vector<bool> needed(graph.size(), false);
   for (const Value& value : values) needed[value.node_id()] = true;

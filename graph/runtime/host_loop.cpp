@@ -50,7 +50,7 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
   collect(report);
 }
 
-// Whether all parties have an element for the step; where not, this one's is put back.
+// Returns whether all parties have an element for the step; where not, this one's is put back.
 bool Loop::keeps_element(LoopParty& party) {
   DeviceQueue& queue = *state_->queue;
   try {

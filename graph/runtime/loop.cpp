@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often the host looks for a stop request while no row comes.
+// This is how often the host looks for a stop request while no row comes.
 constexpr std::chrono::microseconds kPoll{5000};
 // Rows reserved before a launch; a longer one grows by doubling.
 constexpr int64_t kMostReserved = int64_t{1} << 20;
@@ -373,7 +373,7 @@ void Loop::drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& ou
   }
 }
 
-// Never throws: the ring is emptied to the launch's end whatever happens here, since the device
+// It never throws: the ring is emptied to the launch's end whatever happens here, since the device
 // waits for room in it.
 void Loop::deliver(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome) {
   State& s = *state_;

@@ -47,14 +47,14 @@ class KEEL_API LoopReport {
   bool step_given_up = false;
   bool failed = false;  // see Loop::failed_report
   Cursor cursor;        // of the last element consumed by a completed step
-  // What the feeder had put into the queue beyond that when the launch ended: at most the queue's
-  // depth, and the one element that was put back. The next launch takes it from there, so nothing
-  // is lost or comes twice; a feeder that is stopped drops it, and makes it again where it is
-  // opened at `cursor`.
+  // Counts what the feeder had put into the queue beyond that when the launch ended: at most the
+  // queue's depth, and the one element that was put back. The next launch takes it from there, so
+  // nothing is lost or comes twice; a feeder that is stopped drops it, and makes it again where it
+  // is opened at `cursor`.
   int64_t elements_ahead = 0;
 
-  // What each completed step's arithmetic raised (core/device/float_status.h), and the first of
-  // them that raised anything, which the log warns of. A step that fetches no number shows only
+  // Says what each completed step's arithmetic raised (core/device/float_status.h), and the first
+  // of them that raised anything, which the log warns of. A step that fetches no number shows only
   // what the device's own arithmetic raises.
   std::vector<uint32_t> float_status;
   std::optional<int64_t> float_status_step{};
@@ -77,7 +77,7 @@ class KEEL_API LoopReport {
 
   // A rank-0 fetch's value in each completed step. Throws Error for anything else.
   std::span<const double> operator[](ValueAt fetch) const&;
-  // Of a report that goes at once: a copy, which stays.
+  // Gives a copy where the report goes at once.
   std::vector<double> operator[](ValueAt fetch) &&;
   // A fetch's value in the last completed step. Throws Error where no step was completed.
   const Tensor& tensor(Value fetch, CallSite site = CallSite::here()) const;
@@ -135,7 +135,7 @@ class KEEL_API Loop {
   // hooks run between launches.
   LoopReport run(int64_t steps, const LoopCallbacks& callbacks = {},
                  CallSite site = CallSite::here());
-  // With the session's loop size.
+  // Runs with the session's loop size.
   LoopReport run(const LoopCallbacks& callbacks = {}, CallSite site = CallSite::here());
 
   // The launch that runs, or else the next one, stops after its current step, which is given up at
@@ -144,13 +144,13 @@ class KEEL_API Loop {
   // Takes back a request that no launch has seen; whether there was one.
   bool withdraw_stop() noexcept;
 
-  // What the last launch that threw had done until then.
+  // Returns what the last launch that threw had done until then.
   const LoopReport& failed_report(CallSite site = CallSite::here()) const;
   // The queue it takes its elements from; null for a step without inputs.
   std::shared_ptr<DeviceQueue> queue(CallSite site = CallSite::here()) const;
   // The task list, one task a line.
   std::string describe(CallSite site = CallSite::here()) const;
-  // What was compiled; lives as long as the loop.
+  // Returns what was compiled; lives as long as the loop.
   const Program& program(CallSite site = CallSite::here()) const;
   // The control tasks that the compiler inserted, and where the loop runs and why.
   const CompileReport& compile_report(CallSite site = CallSite::here()) const;

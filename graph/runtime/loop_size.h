@@ -34,7 +34,7 @@ class KEEL_API LoopSize {
   // value(), which a line of the log at info level names with its source whenever it is another
   // than the last time.
   int64_t use();
-  // Where value() comes from: the explicit setting's source, "NPU_LOOP_SIZE", or "default".
+  // Returns where value() comes from: the explicit setting's source, "NPU_LOOP_SIZE", or "default".
   std::string source() const;
   bool is_explicit() const noexcept { return !source_.empty(); }
 

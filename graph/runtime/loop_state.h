@@ -22,7 +22,7 @@ struct Loop::State {
   const std::shared_ptr<DeviceQueue>& current_queue(CallSite site);
   // The report of a launch that begins, with room for its rows.
   LoopReport blank_report(int64_t steps) const;
-  // What the launch came to, once the device is at rest.
+  // Reports what the launch came to, once the device is at rest.
   void complete(LoopReport& report, const Outcome& outcome);
   // Finds the first step that raised anything, and warns of each bit once.
   void note_float_status(LoopReport& report);
@@ -50,7 +50,7 @@ struct Loop::State {
   std::atomic<bool> requested{false};  // request_stop() that no launch has reported yet
 };
 
-// What a launch met on the host's side, and what it did.
+// Holds what a launch met on the host's side, and what it did.
 struct Loop::Outcome {
   bool stopped = false;       // by a callback
   std::exception_ptr thrown;  // by a callback

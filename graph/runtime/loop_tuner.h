@@ -23,13 +23,13 @@ class KEEL_API LoopTuner {
 
   // Steps of the next launch.
   int64_t next() const;
-  // What a launch took. Shorter ones than next() asked for are no measure of a size that is tried;
-  // where there are only such, the sizes that fit decide.
+  // Records what a launch took. Shorter ones than next() asked for are no measure of a size that is
+  // tried; where there are only such, the sizes that fit decide.
   void record(int64_t steps, int64_t wall_ns);
   // The size that was found; nothing yet while sizes are still tried.
   std::optional<int64_t> chosen() const noexcept { return chosen_; }
 
-  // How far from the best a size may be.
+  // A size may be so far from the best.
   static constexpr double kTolerance = 0.02;
 
  private:

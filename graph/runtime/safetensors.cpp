@@ -23,7 +23,7 @@ constexpr const char* kMetadata = "__metadata__";
 constexpr uint64_t kLengthBytes = 8;
 // The limit of the format's own library.
 constexpr uint64_t kMostHeaderBytes = 100'000'000;
-// What an Entry, a Tensor, its Buffer and its place in the result take beyond the data.
+// This is what an Entry, a Tensor, its Buffer and its place in the result take beyond the data.
 constexpr uint64_t kTensorBytes = 768;
 // Data are hashed while they are still in the cache.
 constexpr size_t kPieceBytes = size_t{1} << 18;

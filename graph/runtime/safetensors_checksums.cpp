@@ -17,9 +17,9 @@ constexpr const char* kTensorDigests = "keel_tensor_sha256";
 constexpr const char* kEntries[] = {kFormat, kHeaderDigest, kTensorDigests};
 constexpr size_t kDigits = 64;
 
-// Where the digits of the header's digest stand in the JSON text; npos where they do not stand as
-// the writer puts them. A text that holds the same letters as a value would have its quotes
-// escaped.
+// Returns where the digits of the header's digest stand in the JSON text; npos where they do not
+// stand as the writer puts them. A text that holds the same letters as a value would have its
+// quotes escaped.
 size_t digest_place(const std::string& json) {
   const std::string before = quote_json(kHeaderDigest) + ":\"";
   const size_t at = json.find(before);

@@ -49,7 +49,7 @@ class FeedTable {
     return types;
   }
 
-  // What is fed to the graph's input of this name.
+  // Returns what is fed to the graph's input of this name.
   const Tensor& of(const Graph& graph, const std::string& name) const {
     const Value input = graph.find_input(name);
     const auto at = std::lower_bound(
@@ -116,7 +116,7 @@ StateStore::State& state_of(SessionState& state, const Value& value, const char*
   return state.store.state(name_of(value.node()));
 }
 
-// What `call` does; its errors get the user's line where they have none.
+// Does what `call` does; its errors get the user's line where they have none.
 template <class Call>
 decltype(auto) at_site(CallSite site, Call call) {
   try {
@@ -130,7 +130,7 @@ decltype(auto) at_site(CallSite site, Call call) {
 
 namespace {
 
-// What a user may look for in the log once a loop is compiled.
+// Logs what a user may look for in the log once a loop is compiled.
 void tell(const CompileReport& report, const Device& device) {
   for (const InsertedOp& op : report.inserted_ops)
     log_info("Insert op success, name:" + op.name + ", type:" + op.type + ".");

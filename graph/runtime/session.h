@@ -27,26 +27,26 @@ namespace keel {
 struct SessionOptions {
   uint64_t seed = 0;  // of initial values, dropout and the like
   bool fuse = true;
-  // Of every program of the session: "fp32", or another name of precision_modes() (products in a
-  // 16-bit dtype, states and updates as the graph has them).
+  // Every program of the session has this precision: "fp32", or another name of precision_modes()
+  // (products in a 16-bit dtype, states and updates as the graph has them).
   std::string precision = "fp32";
   // Compute threads of a launch; 0: those of the thread that makes the session (ComputeThreads).
   int threads = 0;
-  // What the device is asked for, such as npu::options("ascend910"); null: nothing.
+  // Says what the device is asked for, such as npu::options("ascend910"); null: nothing.
   std::shared_ptr<const DeviceOptions> device_options = {};
   size_t cached_programs = 16;         // at least 1
   std::optional<int64_t> loop_size{};  // steps per launch where Loop::run() does not say; else
                                        // NPU_LOOP_SIZE, else 1
 };
 
-// Where a loop's elements come from: nowhere (a step without inputs), a feeder's queue, which is
-// open, or a queue.
+// Says where a loop's elements come from: nowhere (a step without inputs), a feeder's queue, which
+// is open, or a queue.
 using LoopSource =
     std::variant<std::monostate, std::shared_ptr<Feeder>, std::shared_ptr<DeviceQueue>>;
 
-// What to sink. Without an update it evaluates; without update and fetches it is the step that the
-// graph itself describes (Graph::prepare_loop), also where that is frozen or came from text: its
-// updates, its outputs as fetches, its boundary's stop value.
+// Says what to sink. Without an update it evaluates; without update and fetches it is the step that
+// the graph itself describes (Graph::prepare_loop), also where that is frozen or came from text:
+// its updates, its outputs as fetches, its boundary's stop value.
 struct SinkOptions {
   Update update = {};
   Values fetches = {};
@@ -54,7 +54,7 @@ struct SinkOptions {
   // A bool scalar of the step: the launch ends after the first step in which it is true, that
   // step's update included, and its report says so; a later launch goes on. Invalid: none.
   Value stop_when = {};
-  // With whom the loop leaves: it runs a further step only where all parties do. None: null.
+  // Names with whom the loop leaves: it runs a further step only where all parties do. None: null.
   std::shared_ptr<LoopAgreement> agreement = {};
 };
 
@@ -80,7 +80,7 @@ class KEEL_API Session {
   std::vector<Tensor> run(const Update& update, const Values& fetches, const Feeds& feeds = {},
                           CallSite site = CallSite::here());
 
-  // Of one fetch, given as a Value and not as a list: its tensor.
+  // Returns the tensor of one fetch that is given as a Value and not as a list.
   template <std::same_as<Value> V>
   Tensor run(V fetch, const Feeds& feeds = {}, CallSite site = CallSite::here()) {
     return run(Values{fetch}, feeds, site).front();
@@ -98,7 +98,7 @@ class KEEL_API Session {
   // and signal handlers.
   void request_stop() noexcept;
 
-  // What these inputs ask of whoever feeds them; unknown dimensions are still -1.
+  // Returns what these inputs ask of whoever feeds them; unknown dimensions are still -1.
   FeedSpec spec(const Values& inputs, CallSite site = CallSite::here()) const;
 
   // The step as the body of a While on the device, its inputs taken from the queue's fields of the
@@ -107,7 +107,8 @@ class KEEL_API Session {
   // field, naming both, for a source that is null or not open, for a stop_when that is no bool
   // scalar, and NO_STEP_BOUNDARY where a graph that is to describe its step does not.
   Loop sink(const SinkOptions& step = {}, CallSite site = CallSite::here());
-  // Where sink() would loop and why, without an Error: kNone with the reason where it throws one.
+  // Returns where sink() would loop and why, without an Error: kNone with the reason where it
+  // throws one.
   LoopPlacement loop_placement(const SinkOptions& step = {}, CallSite site = CallSite::here());
 
   // A state's value. Throws Error where a failed step left it invalid.
@@ -129,10 +130,10 @@ class KEEL_API Session {
 
   // Steps executed with an update so far: the value of keel/step.
   int64_t step(CallSite site = CallSite::here()) const;
-  // Those of them whose update was applied: the value of keel/updates, or of keel/step in a graph
-  // that skips none.
+  // Returns the number of those whose update was applied: the value of keel/updates, or of
+  // keel/step in a graph that skips none.
   int64_t updates_applied(CallSite site = CallSite::here()) const;
-  // How often a program was compiled.
+  // Returns how often a program was compiled.
   int64_t compiles(CallSite site = CallSite::here()) const;
   // The steps of Loop::run() from the next launch on. Throws Error for n < 1; then the old value
   // stays.

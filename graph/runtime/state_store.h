@@ -37,7 +37,7 @@ class StateStore {
 
   // REQUIRES that there is one.
   State& state(const std::string& name);
-  // In name order.
+  // Lists the states in name order.
   const std::map<std::string, State>& states() const noexcept { return states_; }
 
   // The value, in plain order. Throws Error where the state is not valid.
@@ -60,8 +60,8 @@ class StateStore {
   // `steps` more updates took place on the device; nullopt: it is not known how many.
   void advance_step(std::optional<int64_t> steps);
 
-  // Whether it is keel/updates of a training that skipped none: then keel/step says it all, and
-  // saved files and hashes are those of a graph without it.
+  // Returns whether it is keel/updates of a training that skipped none: then keel/step says it all,
+  // and saved files and hashes are those of a graph without it.
   bool counts_nothing(const State& state);
   // SHA-256 over all states but such a count, in name order: for each its name, a newline, its type
   // as text, a newline, and its bytes in plain order.

@@ -254,7 +254,7 @@ class Einsum {
     return {reshape_result(product, a, b, batch, rows, columns), batch + rows + columns};
   }
 
-  // Whether a size is 0 and another one unknown: reshape could not tell the unknown one.
+  // Returns whether a size is 0 and another one unknown: reshape could not tell the unknown one.
   static bool leaves_undetermined(const Term& a, const Term& b) {
     bool unknown = false, empty = false;
     for (const Term* term : {&a, &b}) {

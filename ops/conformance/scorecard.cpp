@@ -77,7 +77,8 @@ std::string check_gradient(Backend& backend, const Case& c) {
   return "";
 }
 
-// Whether the backend runs the op in that dtype, by a few samples: one that it runs is enough.
+// Returns whether the backend runs the op in that dtype, by a few samples: one that it runs is
+// enough.
 Score first_look(const Backend& backend, const OpDef& op, DType dtype) {
   constexpr uint64_t kSamples = 4;
   Score score{.op = op.name, .dtype = dtype, .verdict = Verdict::kUnsupported, .detail = {}};

@@ -58,7 +58,7 @@ Tensor elementwise_scale(const Type& type, const std::vector<Tensor>& inputs) {
   return scale;
 }
 
-// What an output is made of before transposes, reshapes and the like.
+// Returns what an output is made of before transposes, reshapes and the like.
 Value before_movement(Value value) {
   while (value.node().has(kMovement | kView) && !value.node().inputs().empty()) {
     value = value.node().input(0);

@@ -23,12 +23,12 @@ double ulp(DType dtype, double value);
 // on. Others: the largest magnitude among all inputs.
 Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inputs);
 
-// What the errors of a product's terms may come to, relative to sum|a||b|; 0 for other nodes and of
-// integers.
+// Returns what the errors of a product's terms may come to, relative to sum|a||b|; 0 for other
+// nodes and of integers.
 double product_error(const Node& node, size_t output, const std::vector<Tensor>& inputs);
 
-// What differs: nothing, or the first and the worst element in words. NaN equals NaN. `scale` may
-// be empty where bound.k and `product_error` are 0.
+// Returns what differs: nothing, or the first and the worst element in words. NaN equals NaN.
+// `scale` may be empty where bound.k and `product_error` are 0.
 std::string compare(const Tensor& got, const Tensor& expected, const ErrorBound& bound,
                     const Tensor& scale, double product_error = 0);
 

@@ -26,8 +26,8 @@ KEEL_API Value hinge_loss(Operand scores, Operand labels, CallSite site = {});
 // The means of negative_log_likelihood over the batch, and of kl_divergence over all rows.
 KEEL_API Value nll_loss(Operand log_probabilities, Operand ids, CallSite site = {});
 KEEL_API Value kl_divergence_loss(Operand log_probabilities, Operand targets, CallSite site = {});
-// How often the largest of logits [batch, classes] is at the class id [batch]: f32 scalar in [0,
-// 1]; the first of several largest counts.
+// Returns how often the largest of logits [batch, classes] is at the class id [batch]: f32 scalar
+// in [0, 1]; the first of several largest counts.
 KEEL_API Value accuracy(Operand logits, Operand ids, CallSite site = {});
 
 }  // namespace keel

@@ -36,7 +36,7 @@ Values chosen(const Values& states, bool trainable) {
   return result;
 }
 
-// What `path` has beyond the end of the scope `outer`, which may be its begin.
+// Returns what `path` has beyond the end of the scope `outer`, which may be its begin.
 std::string_view beyond(std::string_view outer, std::string_view path) {
   for (size_t end = path.size(); end > 0;) {
     const std::string_view begin = path.substr(0, end);

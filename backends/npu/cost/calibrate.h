@@ -26,7 +26,7 @@ struct CalibrationRow {
 // The facts that the model can express, in order; they use the built-in presets.
 KEEL_API std::vector<CalibrationRow> calibrate();
 
-// Whether each rung of fact 4 is faster than the one before it, as published.
+// Returns whether each rung of fact 4 is faster than the one before it, as published.
 KEEL_API bool calibration_order_holds(const std::vector<CalibrationRow>& rows);
 
 // As a table for people, misses included.

@@ -14,7 +14,7 @@ double core_transfer_ns(const Preset& preset, double bytes, int64_t count, bool 
          bytes * factor / preset.gm_ub_gb_per_s;
 }
 
-// What the memory alone would take for all blocks' bytes.
+// Returns what the memory alone would take for all blocks' bytes.
 double memory_ns(const Preset& preset, double bytes, double transfer, int64_t run, bool aligned) {
   if (bytes <= 0) return 0;
   const double whole = std::max(1.0, transfer);

@@ -10,7 +10,7 @@ namespace {
 
 bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof(float)) == 0; }
 
-// Whether value(x) counts as table[x] for every byte x, once both are rounded.
+// Returns whether value(x) counts as table[x] for every byte x, once both are rounded.
 template <class F>
 bool matches(const float* table, DType round_to, F value) {
   const auto rounded = [&](float v) {

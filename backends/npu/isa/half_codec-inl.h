@@ -79,7 +79,7 @@ struct BFloat16Codec : HalfRuns<BFloat16Codec> {
     return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
   }
 
-  // What a store and a load make of v.
+  // Returns what a store and a load make of v.
   template <class D>
   static HWY_INLINE hn::Vec<D> round(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> du;

@@ -49,8 +49,8 @@ bool has_bf16_dot_products() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && a >= 1 &&
          __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvx512Bf16) != 0;
 }
-// Whether pairs are multiplied faster than when they are widened: Intel's dot products reach half the
-// f32 rate (measured on Sapphire Rapids), AMD's twice that.
+// Returns whether pairs are multiplied faster than when they are widened: Intel's dot products
+// reach half the f32 rate (measured on Sapphire Rapids), AMD's twice that.
 bool has_fast_bf16_dot_products() {
   constexpr uint32_t kIntel = 0x756e6547;  // "Genu", CPUID 0 EBX
   uint32_t a = 0, b = 0, c = 0, d = 0;

@@ -21,8 +21,8 @@ enum class HostIsa { kScalar, kSsse3, kSse4, kAvx2, kAvx512, kAvx512Bf16, kAmx }
 // "scalar", "ssse3", "sse4", "avx2", "avx512", "avx512_bf16", "amx".
 KEEL_API const char* name_of(HostIsa isa) noexcept;
 
-// What this build has code for and this processor and operating system can run; worst first, never
-// empty.
+// Returns what this build has code for and this processor and operating system can run; worst
+// first, never empty.
 KEEL_API std::vector<HostIsa> available_host_isas();
 
 // Chooses the set of that name, or the best available one for nullptr or "". Throws Error

@@ -57,7 +57,8 @@ std::span<const KernelRow> softmax_rows();
 // Null where no row matches.
 const KernelRow* find_row(const AnchoredNode& anchored);
 
-// What the node asks of the device. Throws like KernelRow::work, and for a node without a row.
+// Returns what the node asks of the device. Throws like KernelRow::work, and for a node without a
+// row.
 NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});
 
 // Of a vector instruction or of a row. Throws Error where the op has no price.

@@ -18,7 +18,7 @@ namespace keel::npu {
 Support supports_integer_product(const AnchoredNode& fused);
 KernelPlan plan_integer_product(const Node& node);
 
-// Whether a result of the node, or a value on the way to one, is f16.
+// Returns whether a result of the node, or a value on the way to one, is f16.
 bool computes_f16(const Node& node);
 
 // softmax, log_softmax, softmax_cross_entropy and its gradient, in f32 with class ids as targets,

@@ -73,7 +73,7 @@ NodeWork broadcast_work(const WorkRequest& r) {
   return {{}, {moves(r.preset, r.anchored.node(), 0, 0, 0)}};
 }
 
-// What is made from nothing but indices or a key.
+// Asks for what ops cost that make values from nothing but indices or a key.
 NodeWork making_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
   return {{}, {moves(r.preset, node, passes_of(node), 0, 0)}};

@@ -145,7 +145,7 @@ class CrossEntropyRows final : public RowOp {
   size_t upstream_at_ = 0, loss_at_ = 0, gradient_at_ = 0;  // arguments; 0: none
 };
 
-// Whether a node and another are the loss of some rows and its gradient.
+// Returns whether a node and another are the loss of some rows and its gradient.
 bool belong_together(const Node& a, const Node& b) {
   return a.input(1) == b.input(1) && is_gradient(a) != is_gradient(b) &&
          a.as<CrossEntropyOptions>().label_smoothing == b.as<CrossEntropyOptions>().label_smoothing;

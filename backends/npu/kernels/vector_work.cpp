@@ -36,14 +36,15 @@ Reduction reduction_of(const Node& node) {
   return r;
 }
 
-// What comes before a reduction, with its one result of `type`.
+// Returns what comes before a reduction, with its one result of `type`.
 VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused, const Type& type) {
   const std::vector<Type> inputs = types_of(fused.node(), fused.prologue_inputs());
   return element_work(preset, instructions_of(fused.prologue()), inputs, std::array{type},
                       fused.anchor().input(0).shape().num_elements(), fused.node().op_name());
 }
 
-// What comes behind a reduction, with its results brought from global memory or still at hand.
+// Returns what comes behind a reduction, with its results brought from global memory or still at
+// hand.
 std::shared_ptr<const VectorWork> epilogue_work(const Preset& preset, const AnchoredNode& fused,
                                                 bool brought) {
   if (!fused.has_epilogue()) return nullptr;

@@ -35,11 +35,11 @@ class WeightCopies {
   Layout layout() const;
   size_t bytes() const noexcept { return bytes_; }
   bool keeps(const WeightUse& use) const;
-  // Where in a buffer the copy begins. REQUIRES that it is kept.
+  // Returns where in a buffer the copy begins. REQUIRES that it is kept.
   size_t offset(const WeightUse& use) const;
 
-  // Whether each piece that begins and ends at multiples of the step, or where the weight does, can
-  // be packed by itself.
+  // Returns whether each piece that begins and ends at multiples of the step, or where the weight
+  // does, can be packed by itself.
   bool takes_pieces(size_t copy, const CubeStep& step) const;
   // Packs one copy's part that is made from a piece of the plain value.
   void pack_piece(size_t copy, char* buffer, const TileRectangle& piece) const;
@@ -66,12 +66,12 @@ class WeightCopies {
   std::vector<Copy> copies_;
 };
 
-// What the cube is asked for by a product, without the bytes' map.
+// Returns what the cube is asked for by a product, without the bytes' map.
 CubeProblem cube_problem(const AnchoredNode& product);
 
-// How a product reads its right operand; nothing where that is no weight that is worth keeping
-// packed: a copy of a wide one in f32 would be as many bytes to write and to read as packing it
-// anew reads, and measures no faster. Of a narrow one each thread would pack all.
+// Returns how a product reads its right operand; nothing where that is no weight that is worth
+// keeping packed: a copy of a wide one in f32 would be as many bytes to write and to read as
+// packing it anew reads, and measures no faster. Of a narrow one each thread would pack all.
 std::optional<WeightUse> weight_use(const AnchoredNode& product);
 
 // The copy that a product reads in place of its right operand; nothing where it reads that: its

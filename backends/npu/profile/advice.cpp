@@ -65,7 +65,7 @@ std::string text_of(const NpuProgram& program, const Loss& loss, size_t rank) {
   return text;
 }
 
-// Why a step has no modelled time, where it has none.
+// Returns why a step has no modelled time, where it has none.
 std::string untimed(const NpuProgram& program) {
   if (program.info().step_device_ns) return "";
   const TaskList& list = program.list();

@@ -49,8 +49,8 @@ KEEL_API void write_profile(const Program& program, const ProfileOptions& option
 // Their paths.
 KEEL_API std::vector<std::string> profile_files(const std::string& directory);
 
-// What the files of a folder say, as a table for people. Throws Error for files that are missing or
-// damaged.
+// Returns what the files of a folder say, as a table for people. Throws Error for files that are
+// missing or damaged.
 KEEL_API std::string profile_table(const std::string& directory);
 
 }  // namespace keel::npu

@@ -14,8 +14,8 @@
 
 namespace keel::npu {
 
-// Whether two nodes are one op with the same attributes, types and bodies: all that a launch
-// depends on. Values of constants and names of inputs count for nothing.
+// Returns whether two nodes are one op with the same attributes, types and bodies: all that a
+// launch depends on. Values of constants and names of inputs count for nothing.
 bool same_work(const Node& a, const Node& b);
 
 class LaunchCache {
@@ -23,7 +23,7 @@ class LaunchCache {
   // schedule(), or what it gave for a node of the same work.
   std::shared_ptr<const Launch> launch(const Preset& preset, const AnchoredNode& anchored,
                                        const BlockDimOptions& options, const Packing& packing = {});
-  // How often schedule() was asked.
+  // Returns how often schedule() was asked.
   int64_t scheduled() const noexcept { return static_cast<int64_t>(launches_.size()); }
 
  private:

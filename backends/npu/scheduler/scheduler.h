@@ -55,8 +55,8 @@ Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int
                      bool forced = false);
 Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, bool forced = false);
 
-// Whether the device takes a fused node of the row in no more time than its parts one after the
-// other: a reduction that few cores can share would keep what is computed before it from the
+// Returns whether the device takes a fused node of the row in no more time than its parts one after
+// the other: a reduction that few cores can share would keep what is computed before it from the
 // others.
 Support pays(const Preset& preset, const AnchoredNode& fused, const KernelRow& row);
 
