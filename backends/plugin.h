@@ -1,5 +1,5 @@
-// How a shared object becomes a backend that Keel loads at run time (load_backend_plugin, --plugin
-// of the tool). One line in one of its files, outside of namespaces:
+// Plugins: how a shared object becomes a backend that Keel loads at run time (load_backend_plugin,
+// --plugin of the tool). One line in one of its files, outside of namespaces:
 //
 //   KEEL_BACKEND_PLUGIN(my::Backend)
 //
@@ -24,7 +24,7 @@
 
 namespace keel {
 
-// What library and plugin must agree in, in bytes that can be read without running anything.
+// Library and plugin must agree in this, in bytes that can be read without running anything.
 // g++ and clang++ make the same code of classes; their standard libraries differ.
 struct PluginAbi {
   int api_version = kBackendApiVersion;

@@ -48,7 +48,7 @@ inline size_t require_axis(const InferContext& c, const std::string& argument, i
   return static_cast<size_t>(axis);
 }
 
-// Which of `rank` axes are listed. Throws Error for one that is out of range or listed twice.
+// Marks which of `rank` axes are listed. Throws Error for one that is out of range or listed twice.
 inline std::vector<bool> require_axes(const InferContext& c, const std::vector<int64_t>& axes,
                                       size_t rank) {
   std::vector<bool> listed(rank, false);

@@ -12,7 +12,7 @@ constexpr double kInverseSqrt2 = 0.70710678118654752440;
 constexpr double kInverseSqrt2Pi = 0.39894228040143267794;
 constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
 
-// What gradients of one-input ops are written in: every node they make carries the op's own site.
+// Gradients of one-input ops are written in this: every node they make carries the op's own site.
 struct Flow {
   explicit Flow(const BuildContext& ctx)
       : site(ctx.site), x(ctx.inputs[0]), y(ctx.outputs[0]), g(ctx.output_gradients[0]) {}

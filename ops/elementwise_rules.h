@@ -125,7 +125,7 @@ inline std::function<Sample(SampleSource&)> binary_sample(const std::string& nam
   };
 }
 
-// What one element-wise op has beside its rule.
+// Holds what one element-wise op has beside its rule.
 struct ElementwiseSpec {
   std::string name;
   std::string summary;

@@ -179,7 +179,7 @@ Sample sample_scatter_add(SampleSource& source) {
   const Shape picked = crowded ? many_indices(source) : source.shape(0, 2);
   const Tensor indices = draw_indices(source, source.coin() ? i64 : i32, picked, shape[0]);
   const Shape of_updates = replace_axis(shape, 0, indices.shape());
-  // Of one sign, sums leave the numbers that are added far below them.
+  // They have one sign, since sums then leave the numbers that are added far below them.
   const Tensor updates = crowded ? source.values(of_updates, 0, 2) : source.values(of_updates);
   return {{source.values(shape), indices, updates},
           [](Graph&, const Values& in) { return Values{scatter_add(in[0], in[1], in[2])}; }};

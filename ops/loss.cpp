@@ -273,7 +273,7 @@ Values gradient_cross_entropy(const BuildContext& c) {
   return {logits_gradient, mul(log_softmax(c.inputs[0], -1, c.site), scaled, c.site)};
 }
 
-// Of g = (p * total - target) * u with p = softmax(logits), given dg.
+// Differentiates g = (p * total - target) * u with p = softmax(logits), given dg.
 Values gradient_cross_entropy_grad(const BuildContext& c) {
   const CallSite site = c.site;
   const Value dg = c.output_gradients[0];

@@ -18,7 +18,7 @@
 namespace keel {
 
 struct CrossEntropyOptions {
-  // In [0, 1): each target becomes (1 - label_smoothing) * target + label_smoothing / classes.
+  // Lies in [0, 1): each target becomes (1 - label_smoothing) * target + label_smoothing / classes.
   double label_smoothing = 0;
   static constexpr auto fields() {
     return std::tuple(field("label_smoothing", &CrossEntropyOptions::label_smoothing));

@@ -85,7 +85,7 @@ void reference_norm(const ReferenceContext& c, bool centre) {
   });
 }
 
-// What decompositions and gradients begin with: rows less their mean or as they are, and 1 over
+// Decompositions and gradients begin with these: rows less their mean or as they are, and 1 over
 // their root mean square.
 struct Rows {
   Value distances;

@@ -36,8 +36,8 @@ KEEL_API Value layer_norm(Operand x, Operand scale, Operand offset, NormOptions 
 KEEL_API Value rms_norm(Operand x, NormOptions options = {}, CallSite site = {});
 KEEL_API Value rms_norm(Operand x, Operand scale, NormOptions options = {}, CallSite site = {});
 
-// What all norms are made of: x less its mean along `axes`, which keep their place with size 1, and
-// 1 / sqrt(variance + epsilon). x is of f32 or f64.
+// All norms are made of these: x less its mean along `axes`, which keep their place with size 1,
+// and 1 / sqrt(variance + epsilon). x is of f32 or f64.
 struct Centred {
   Value mean;       // of x
   Value distances;  // x - mean

@@ -43,7 +43,7 @@ struct AvgPool2dAttributes {
   std::string padding = "valid";
   std::vector<int64_t> pads = {};
   std::string layout = "NHWC";
-  // Whether the mean of a window that reaches over the edge counts the padding, as zeros.
+  // Says whether the mean of a window that reaches over the edge counts the padding, as zeros.
   bool count_padding = false;
   static constexpr auto fields() {
     return std::tuple(field("window", &AvgPool2dAttributes::window),
@@ -55,7 +55,7 @@ struct AvgPool2dAttributes {
   }
 };
 
-// Of the gradient: also the height and width of the images, which is the result's.
+// Attributes of the gradient: they add the height and width of the images, which is the result's.
 struct AvgPool2dGradientAttributes : AvgPool2dAttributes {
   std::vector<int64_t> size;
   static constexpr auto fields() {

@@ -20,7 +20,8 @@
 
 namespace keel {
 
-// Of uniform [a, b), normal (mean a, deviation b) and bernoulli (true with probability a).
+// Attributes of uniform [a, b), normal (mean a, deviation b) and bernoulli (true with probability
+// a).
 struct RandomAttributes {
   DType dtype = f32;
   Shape shape;
@@ -32,7 +33,8 @@ struct RandomAttributes {
                       field("b", &RandomAttributes::b));
   }
 };
-// Of the same ops with "_like" behind their names, which take their shape from a second operand.
+// Attributes of the same ops with "_like" behind their names, which take their shape from a second
+// operand.
 struct RandomLikeAttributes {
   DType dtype = f32;
   double a = 0;
@@ -64,8 +66,8 @@ KEEL_API Value normal_like(Operand key, Operand like, double mean, double deviat
                            CallSite site = {});
 KEEL_API Value bernoulli_like(Operand key, Operand like, double probability, CallSite site = {});
 
-// In training: each element of x (a float) is 0 with probability `rate`, in [0, 1), else divided by
-// 1 - rate; the gradient has the same mask. Otherwise x itself.
+// Drops elements in training: each element of x (a float) is 0 with probability `rate`, in [0, 1),
+// else divided by 1 - rate; the gradient has the same mask. Otherwise x itself.
 KEEL_API Value dropout(Operand x, double rate, bool training = true, CallSite site = {});
 
 // Elements first, first + 1, ... of the ops above, as every backend must give them: drawn in f64

@@ -72,7 +72,7 @@ std::vector<Type> infer_argmax(const InferContext& ctx) {
 
 // ---- references
 
-// Where each element of x goes: body(element, result).
+// Visits where each element of x goes: body(element, result).
 template <class Body>
 void for_each_reduced(const Shape& shape, const std::vector<int64_t>& axes, Body&& body) {
   const Shape kept = reduced_shape(shape, reduced_axes(axes, shape.rank()), true);

@@ -20,7 +20,8 @@
 
 namespace keel {
 
-// Of all reductions but argmax. Axes count from the front, each once, ascending; none means all.
+// Attributes of all reductions but argmax. Axes count from the front, each once, ascending; none
+// means all.
 struct ReduceAttributes {
   std::vector<int64_t> axes;
   bool keepdims = false;

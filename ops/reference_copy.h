@@ -9,7 +9,7 @@
 
 namespace keel {
 
-// Where the elements of a walk lie in a tensor.
+// Says where the elements of a walk lie in a tensor.
 struct Placement {
   Strides strides{};
   int64_t start = 0;

@@ -18,7 +18,7 @@ namespace keel {
 // Elements to move on for one step along each axis.
 using Strides = std::array<int64_t, Shape::kMaxRank>;
 
-// What references compute in: double for every float, integers and bool in their own type.
+// References compute in this type: double for every float, integers and bool in their own type.
 template <class T>
 using Computed = std::conditional_t<is_float(dtype_of<T>), double, T>;
 

@@ -25,9 +25,9 @@ constexpr const char* kBilinear = "bilinear";
 
 // ---- where elements come from
 
-// For each element of the result along one axis: the elements of the image that it lies between,
-// and which share of it the second one has. With a share of 0 the second does not count at all,
-// even where it is infinite.
+// Holds for each element of the result along one axis the elements of the image that it lies
+// between, and which share of it the second one has. With a share of 0 the second does not count at
+// all, even where it is infinite.
 struct AxisSources {
   std::vector<int64_t> first, second;
   std::vector<double> share;

@@ -51,7 +51,7 @@ void reference_scan(const ReferenceContext& c, int start, Step step) {
   });
 }
 
-// How decompositions combine: doubling the number of elements that each result covers in each of
+// Combines as decompositions do: doubling the number of elements that each result covers in each of
 // log2(n) rounds, so that neither memory nor rounding grows with n as in one long sum.
 class Rounds {
  public:
@@ -143,8 +143,8 @@ Values gradient_cumprod(const BuildContext& c) {
   return {narrowed(c, flow)};
 }
 
-// Of products, factors near 1 in magnitude, so that some hundreds neither overflow nor vanish, and
-// zeros among them.
+// Draws factors for products: near 1 in magnitude, so that some hundreds neither overflow nor
+// vanish, and zeros among them.
 Tensor draw_factors(SampleSource& source, const Shape& shape) {
   if (!is_float(source.dtype())) return source.values(shape, -3, 3);
   Tensor t = source.values(shape, 0.75, 1.25);

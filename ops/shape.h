@@ -20,12 +20,12 @@
 
 namespace keel {
 
-// Of reshape and broadcast_to. -1 has the meaning that the functions below give it.
+// Attributes of reshape and broadcast_to. -1 has the meaning that the functions below give it.
 struct ShapeAttributes {
   Shape shape;
   static constexpr auto fields() { return std::tuple(field("shape", &ShapeAttributes::shape)); }
 };
-// Of squeeze (axes of x) and expand_dims (axes of the result), counted from the front.
+// Attributes of squeeze (axes of x) and expand_dims (axes of the result), counted from the front.
 struct AxesAttributes {
   std::vector<int64_t> axes;
   static constexpr auto fields() { return std::tuple(field("axes", &AxesAttributes::axes)); }
@@ -35,7 +35,7 @@ struct TransposeAttributes {
   static constexpr auto fields() { return std::tuple(field("perm", &TransposeAttributes::perm)); }
 };
 
-// Of same_dims: pairs of axes, counted from the front, and who asks, for the error.
+// Attributes of same_dims: pairs of axes, counted from the front, and who asks, for the error.
 struct SameDimsAttributes {
   std::vector<int64_t> axes, other_axes;
   std::string caller, argument;
@@ -50,10 +50,10 @@ struct SameDimsAttributes {
 // The elements in row-major order under another shape. One dimension may be -1: what the number of
 // elements leaves.
 KEEL_API Value reshape(Operand x, const Shape& shape, CallSite site = {});
-// Without the given axes, whose dimensions must be 1; without any list, without all dimensions
+// Drops the given axes, whose dimensions must be 1; without any list, all dimensions
 // known to be 1.
 KEEL_API Value squeeze(Operand x, const std::vector<int64_t>& axes = {}, CallSite site = {});
-// With new dimensions of 1 at these axes of the result.
+// Inserts dimensions of 1 at these axes of the result.
 KEEL_API Value expand_dims(Operand x, const std::vector<int64_t>& axes, CallSite site = {});
 // Axis i of the result is axis perm[i] of x; without a permutation the axes in reverse order.
 KEEL_API Value transpose(Operand x, const std::vector<int64_t>& perm = {}, CallSite site = {});

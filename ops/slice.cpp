@@ -322,7 +322,7 @@ Value slice(Operand x, const std::vector<int64_t>& begin, const std::vector<int6
             const std::vector<int64_t>& strides, CallSite site) {
   SliceAttributes a{begin, end, strides};
   const size_t rank = x.is_literal() ? 0 : x.value().shape().rank();
-  // What was left out, up to x's rank; inference reports lists that are too long.
+  // It fills in what was left out, up to x's rank; inference reports lists that are too long.
   while (a.begin.size() < rank) a.begin.push_back(0);
   while (a.end.size() < rank) a.end.push_back(kToEnd);
   while (a.strides.size() < rank) a.strides.push_back(1);

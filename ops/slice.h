@@ -22,12 +22,12 @@
 
 namespace keel {
 
-// As a bound of slice: as far as the axis goes, and back to its first element inclusive (the end of
-// a slice with a negative stride).
+// A bound of slice that means as far as the axis goes, and back to its first element inclusive (the
+// end of a slice with a negative stride).
 inline constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
 inline constexpr int64_t kToStart = std::numeric_limits<int64_t>::min();
 
-// As the user gave them, one for each axis of x; slice_bounds resolves them.
+// Attributes as the user gave them, one for each axis of x; slice_bounds resolves them.
 struct SliceAttributes {
   std::vector<int64_t> begin;
   std::vector<int64_t> end;
@@ -60,8 +60,9 @@ struct SliceBounds {
   int64_t stride = 1;
   int64_t size = 0;
 };
-// For axis `axis` of dimension `dim` (known). begin and end count from the back where negative and
-// are clamped to the axis, as in NumPy. The stride is 1 where there is at most one element.
+// Returns the bounds for axis `axis` of dimension `dim` (known). begin and end count from the back
+// where negative and are clamped to the axis, as in NumPy. The stride is 1 where there is at most
+// one element.
 KEEL_API SliceBounds slice_bounds(const SliceAttributes& attributes, size_t axis, int64_t dim);
 
 // x[begin : end : stride] for the leading axes given, all of the others. Strides are 1 where left
@@ -92,7 +93,7 @@ KEEL_API Value concat(const Values& values, int64_t axis = 0, CallSite site = Ca
 // The values, of one type, side by side along a new axis of the result.
 KEEL_API Value stack(const Values& values, int64_t axis = 0, CallSite site = CallSite::here());
 
-// Whether these types are Values and then, perhaps, an axis.
+// True if these types are Values and then, perhaps, an axis.
 template <class... Types>
 inline constexpr bool kValuesThenAxis = true;
 template <class Last>

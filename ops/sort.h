@@ -46,8 +46,8 @@ KEEL_API Sorted sort(Operand x, int64_t axis = -1, bool descending = false, Call
 // is at least 0 and at most the axis.
 KEEL_API Sorted top_k(Operand x, int64_t k, int64_t axis = -1, CallSite site = {});
 
-// Which of two elements comes first, for the reference and for kernels: less than 0 where a does,
-// greater where b does, 0 where their indices decide.
+// Compares which of two elements comes first, for the reference and for kernels: less than 0 where
+// a does, greater where b does, 0 where their indices decide.
 template <class T>
 constexpr int ascending_order(T a, T b) {
   const bool a_is_nan = a != a, b_is_nan = b != b;

@@ -34,7 +34,7 @@ struct VarianceAttributes {
 
 struct VarianceOptions {
   bool keepdims = false;  // reduced axes stay with size 1
-  // Of n elements the sum of squares is divided by n, as for a whole population; with `sample` by
+  // With n elements the sum of squares is divided by n, as for a whole population; with `sample` by
   // n - 1, Bessel's correction, which estimates the variance of what the sample was drawn from.
   bool sample = false;
 };

@@ -24,7 +24,7 @@ inline constexpr const char* kChannelsFirst = "NCHW";
 // Height and width, or a number for each of them.
 using Pair = std::array<int64_t, 2>;
 
-// Where the axes of a batch of images are.
+// Says where the axes of a batch of images are.
 struct ImageAxes {
   std::array<size_t, 2> spatial = {1, 2};  // height, width; the batch is axis 0
   size_t channel = 3;
@@ -65,7 +65,7 @@ struct WindowAxis {
   int64_t low = 0;  // padding in front of the first element and behind the last one
   int64_t high = 0;
 
-  // From the first to the last element of a window.
+  // Returns the distance from the first to the last element of a window.
   int64_t extent() const { return (taps - 1) * dilation + 1; }
   int64_t padded() const { return low + in + high; }
   // The element of the image that tap k of window o lies on. It is padding outside of [0, in).
@@ -179,7 +179,7 @@ struct DrawnWindows {
   Pair in{}, taps{};
   WindowSettings settings() const { return {stride, dilation, padding, pads}; }
 };
-// With `pads_inside`, each pad is smaller than the window.
+// Draws windows; with `pads_inside`, each pad is smaller than the window.
 inline DrawnWindows draw_windows(SampleSource& source, int64_t most_dilation, bool pads_inside) {
   DrawnWindows drawn;
   drawn.padding = source.pick<std::string>({"valid", "same", "explicit"});

@@ -29,8 +29,8 @@ class BroadcastReader {
   size_t element_size_;
 };
 
-// For each matrix of a batched product (the last two dimensions are a matrix, the ones before it
-// number them): which matrix of the operand it reads. REQUIRES that the operand's leading
+// Returns for each matrix of a batched product (the last two dimensions are a matrix, the ones
+// before it number them) which matrix of the operand it reads. REQUIRES that the operand's leading
 // dimensions broadcast to the product's.
 std::vector<int64_t> matrices_of_batch(const Shape& operand, const Shape& product);
 

@@ -42,7 +42,8 @@ const Pattern& pattern_of(Poison poison) {
   return poison == Poison::kFirst ? first : second;
 }
 
-// From one block's first byte to the next one's. Blocks are as large as buffers that exist.
+// Returns the distance from one block's first byte to the next one's. Blocks are as large as
+// buffers that exist.
 size_t spacing(size_t bytes) {
   return align_up(bytes + 2 * GuardedMemory::kGuardBytes, Buffer::kAlignment);
 }

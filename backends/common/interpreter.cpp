@@ -31,7 +31,7 @@ char* address_in(const Buffer* buffer, const BufferRef& ref, const char* what) {
   return static_cast<char*>(buffer->address()) + ref.offset;
 }
 
-// By state of the list: the first task whose results go to its current buffer.
+// Finds for each state of the list the first task whose results go to its current buffer.
 std::vector<size_t> find_overwriters(const TaskList& list) {
   std::vector<size_t> tasks(list.info.states.size(), list.tasks.size());
   for (size_t i = 0; i < list.tasks.size(); ++i) {
@@ -351,8 +351,8 @@ bool Interpreter::push_metrics(const Task& task, LaunchArgs& args) {
   }
   const std::span<const void* const> row(metrics_.data(), task.argument_count);
   const int64_t waited = args.metrics->push_wait_ns();
-  // Without the stop flag: the row of a step that is completed is not lost, the host drains the
-  // ring until the launch ends.
+  // It waits without the stop flag: the row of a step that is completed is not lost, the host
+  // drains the ring until the launch ends.
   const std::optional<uint32_t> status =
       args.metrics->push(args.first_step + args.report.steps, take_step_status(), row, nullptr);
   args.report.metrics_wait_ns += args.metrics->push_wait_ns() - waited;

@@ -54,7 +54,8 @@ class KEEL_API Interpreter {
   std::vector<void*> table_;
   std::vector<void*> arguments_;      // of the task that runs
   std::vector<const void*> metrics_;  // of the METRIC task
-  // By state: the task that writes its next value over the current one; none: beyond all tasks.
+  // Holds for each state the task that writes its next value over the current one; none: beyond all
+  // tasks.
   std::vector<size_t> overwritten_by_;
   size_t step_done_at_;
   bool takes_elements_;

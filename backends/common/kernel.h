@@ -88,13 +88,13 @@ struct StateLayout {
   size_t bytes = 0;
 };
 using StateLayouts = std::unordered_map<Value, StateLayout, ValueHash>;
-// Of the state or next value that `v` shows; null where that is plain.
+// Returns the layout of the state or next value that `v` shows; null where that is plain.
 KEEL_API const StateLayout* layout_of(const StateLayouts& layouts, Value v);
 
 class KEEL_API KernelLibrary {
  public:
   virtual ~KernelLibrary();
-  // Of a specialised node that is neither source, view nor control.
+  // Says whether there is a kernel for a specialised node that is neither source, view nor control.
   virtual Support supports(const Node& node) const = 0;
   // Returns how the states of a step are best kept, chosen before its nodes are planned. By default
   // plainly.

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// Where row 0 would be of rows that begin at `at` with row `first`. An address before the piece of
-// memory is no pointer that arithmetic may make, so it is computed as a number.
+// Returns where row 0 would be of rows that begin at `at` with row `first`. An address before the
+// piece of memory is no pointer that arithmetic may make, so it is computed as a number.
 void* row_zero(void* at, int64_t first, size_t row_bytes) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each piece, and never read at row 0.
   return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) -
@@ -73,7 +73,7 @@ ProductEpilogue::ProductEpilogue(const AnchoredNode& product, const InstructionL
   if (product.rows().empty()) find_in_place(product);
 }
 
-// Those with the same operand are done together as far as the backend has that.
+// Groups those with the same operand, which are done together as far as the backend has that.
 void ProductEpilogue::add_rows(const std::vector<const Node*>& nodes, const Numbers& numbers,
                                const RowOpFactory& make_row_op) {
   std::vector<const Node*> together;
@@ -95,7 +95,7 @@ void ProductEpilogue::add_rows(const std::vector<const Node*>& nodes, const Numb
   }
 }
 
-// Not beside row-wise ops, which read operands of the body when the tile program is done.
+// Finds nothing beside row-wise ops, which read operands of the body when the tile program is done.
 void ProductEpilogue::find_in_place(const AnchoredNode& product) {
   const std::vector<size_t>& operands = product.prologue_inputs();
   for (const auto& pair : program_->in_place()) {

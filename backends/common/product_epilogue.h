@@ -36,8 +36,8 @@ class ProductEpilogue {
   // Returns what that scratch has for a piece of so many rows; it is aligned to 64 bytes.
   size_t scratch_bytes(size_t rows) const;
 
-  // For the kernel's plan. Operands of the product are read until the last block is done, so there
-  // is no pair for these.
+  // Returns the pairs for the kernel's plan. Operands of the product are read until the last block
+  // is done, so there is no pair for these.
   const std::vector<KernelPlan::InPlace>& in_place() const noexcept { return in_place_; }
 
  private:
@@ -46,7 +46,7 @@ class ProductEpilogue {
     std::unique_ptr<RowOp> op;
     std::vector<size_t> arguments;
   };
-  // Where an argument of the ops is: among the kernel's, or else in rows of the scratch.
+  // Says where an argument of the ops is: among the kernel's, or else in rows of the scratch.
   struct Place {
     std::optional<size_t> argument;
     size_t row_bytes = 0;

@@ -28,7 +28,7 @@ struct ReduceCall {
 };
 using ReduceInstruction = void (*)(const ReduceCall& call);
 
-// Of one op (sum, prod, max, min) and dtype:
+// An instruction of one op (sum, prod, max, min) and dtype:
 //   rows:     dst[r] = op over row r; dst has `rows` accumulators. A contiguous run is one row.
 //   columns:  dst[c] = dst[c] op src[0, c] op src[1, c] ... in row order; dst has `cols`
 //   accumulators, set before. identity: writes the op's identity to one accumulator. merge: columns

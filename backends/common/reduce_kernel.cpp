@@ -57,7 +57,7 @@ constexpr int64_t kPiece = 4096;
 // Results times chunks and instructions that are worth a block of the second phase.
 constexpr int64_t kWorkOfABlock = 131072;
 
-// What a block reduces: where it lies in memory or, behind a prologue, as it is computed.
+// Gives what a block reduces: where it lies in memory or, behind a prologue, as it is computed.
 class Source {
  public:
   Source(const void* stored, size_t element_size)
@@ -363,7 +363,7 @@ class ReduceKernel final : public Kernel {
     return status;
   }
 
-  // Behind the first, which is the reduced values.
+  // Sets those behind the first, which is the reduced values.
   void set_epilogue_arguments(void* const* args, void** arguments) const {
     const size_t inputs = epilogue_inputs_.size();
     for (size_t i = 0; i < inputs; ++i) arguments[i + 1] = args[epilogue_inputs_[i]];

@@ -23,7 +23,7 @@ inline constexpr int64_t kReduceChunk = 32768;
 // stack.
 inline constexpr size_t kMostReductionArguments = 48;
 
-// What a backend computes reductions with.
+// Holds what a backend computes reductions with.
 struct ReduceUnit {
   ReduceInstructions instructions;
   InstructionLookup lookup = nullptr;  // of what is fused to it; called while the plan is made

@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-// How a task may end its step, the worse way last.
+// Says how a task may end its step, the worse way last.
 enum class Ending { kNone, kBeforeWriting, kWhileWriting };
 
 // Walks a step in the order of its tasks. Indices that were found in range once are so for every

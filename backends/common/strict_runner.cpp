@@ -102,7 +102,7 @@ StrictRunner::TaskOperands StrictRunner::operands_of(size_t task) const {
   return plan;
 }
 
-// What the inputs of operands that are written in place hold, in memory of its own.
+// Keeps what the inputs of operands that are written in place hold in memory of its own.
 void StrictRunner::add_originals(TaskOperands* plan, uint32_t inputs) {
   plan->apart = plan->as_planned;
   for (uint32_t i = 0; i < inputs; ++i) {

@@ -55,7 +55,7 @@ class StrictRunner {
 
     bool in_place() const { return input && output; }
   };
-  // Which operand each argument is; -1 for what kernels get as it is.
+  // Says which operand each argument is; -1 for what kernels get as it is.
   using OfArgument = std::vector<int32_t>;
   struct TaskOperands {
     // Behind those of the plan: the inputs of those that are written in place, once more.

@@ -15,7 +15,7 @@
 
 namespace keel {
 
-// Where the bytes of a table entry are.
+// Says where the bytes of a table entry are.
 enum class Space : uint8_t {
   kScratch,
   kConstant,
@@ -58,7 +58,7 @@ struct Task {
   bool waits = false;  // the kernel, for something outside
 };
 
-// What people read about a task; never touched while it runs.
+// Holds what people read about a task; never touched while it runs.
 struct TaskInfo {
   std::string name;   // display_name of its node, or what the control task is for
   std::string op;     // op_text of its node; empty for control tasks
@@ -66,7 +66,7 @@ struct TaskInfo {
   CallSite site;
   int block_dim = 1;
   std::string reason;
-  // Of a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
+  // Counts a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
   uint32_t inputs = 0;
   std::vector<DType> outputs;
   std::vector<size_t> changed;  // outputs that the kernel finds filled, and changes in part

@@ -1,4 +1,4 @@
-// What people read of tasks: lists, traces and errors. Pure functions; any thread.
+// The text that people read of tasks: lists, traces and errors. Pure functions; any thread.
 #ifndef KEEL_BACKENDS_COMMON_TASK_TEXT_H
 #define KEEL_BACKENDS_COMMON_TASK_TEXT_H
 

@@ -418,7 +418,7 @@ uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
   return status;
 }
 
-// Not where an input lies at the same place: its lines are in the cache already.
+// Streams nothing where an input lies at the same place: its lines are in the cache already.
 bool TileProgram::streams(void* const* args, const Instruction& instruction) const {
   return large_ && instruction.leaves &&
          std::find(args, args + inputs_, args[instruction.dst.index]) == args + inputs_;

@@ -36,7 +36,7 @@ class TileProgram {
  public:
   // REQUIRES supports_tiles(node, lookup).
   TileProgram(const Node& node, const InstructionLookup& lookup);
-  // Of the body of a cluster. REQUIRES supports_tiles(body, lookup).
+  // Compiles the body of a cluster. REQUIRES supports_tiles(body, lookup).
   TileProgram(const Graph& body, const InstructionLookup& lookup);
 
   // Computes elements [begin, end) of every output. args: the inputs of the node or body, then its
@@ -68,7 +68,7 @@ class TileProgram {
     uint32_t index = 0;  // register, argument, or byte offset of the constant
     size_t element_size = 0;
     bool scalar = false;
-    // Of a register that a load fills from one row for all: the argument that has that row.
+    // Set for a register that a load fills from one row for all: the argument that has that row.
     int64_t row_of = -1;
   };
   struct Instruction {
@@ -87,17 +87,17 @@ class TileProgram {
     bool one_row = false;  // each row of the iteration shape reads the same
     BroadcastReader reader;
   };
-  // What one pass through the instructions works on: rows of `count` elements, the first beginning
+  // One pass through the instructions works on this: rows of `count` elements, the first beginning
   // at element `begin` of the iteration shape, `pitch` elements from row to row (0: one row, which
   // may run over several of the iteration shape).
   struct Window {
     int64_t begin = 0, count = 0, rows = 1, pitch = 0;
     int64_t column = 0;
     size_t register_pitch = 0;  // elements from row to row in a register
-    // Where argument 0 is only a piece: its rows lie so many elements apart, and the window begins
-    // at this element of it; else the stride is 0.
+    // Set where argument 0 is only a piece: its rows lie so many elements apart, and the window
+    // begins at this element of it; else the stride is 0.
     int64_t piece_stride = 0, piece_at = 0;
-    // Where the outputs are only a piece: the element that it begins with; else -1.
+    // Set where the outputs are only a piece: the element that it begins with; else -1.
     int64_t results_begin = -1;
   };
   struct Lines {  // the first row of an operand, and bytes from row to row

@@ -1,5 +1,5 @@
-// Which buffers the values of a graph need and how often each is still to be read: what decides
-// where the lowering may write in place. Pure functions; any thread.
+// Uses: which buffers the values of a graph need and how often each is still to be read: what
+// decides where the lowering may write in place. Pure functions; any thread.
 #ifndef KEEL_BACKENDS_COMMON_USES_H
 #define KEEL_BACKENDS_COMMON_USES_H
 
@@ -15,10 +15,10 @@ namespace keel {
 // The value whose bytes a chain of views shows.
 Value root_of(Value v);
 
-// How often each root is still to be read; views count for what they show.
+// Counts how often each root is still to be read; views count for what they show.
 using Uses = ValueTable<int64_t>;
 
-// By the live nodes of the graph, its outputs and its updates.
+// Counts uses by the live nodes of the graph, its outputs and its updates.
 Uses count_uses(const Graph& graph, const std::vector<bool>& live);
 
 // Returns how many of the node's inputs show this root.

@@ -17,7 +17,7 @@ namespace keel::cpu {
 struct KernelRow {
   std::vector<std::string_view> ops;  // of the anchor; none: `matches` says it all
   bool (*matches)(const AnchoredNode&) = nullptr;
-  // Of a node that the row matches.
+  // Says whether the kernel takes a node that the row matches.
   Support (*supports)(const AnchoredNode&) = nullptr;
   // REQUIRES that it is supported.
   KernelPlan (*plan)(const AnchoredNode&) = nullptr;

@@ -16,7 +16,8 @@ void exp_all(const double* from, double* to, size_t count);
 void log_all(const float* from, float* to, size_t count);
 void log_all(const double* from, double* to, size_t count);
 
-// As half.h converts, but that a signalling NaN becomes quiet. `to` and `from` are disjoint.
+// These convert as half.h does, but that a signalling NaN becomes quiet. `to` and `from` are
+// disjoint.
 void widen_all(const Half* from, float* to, size_t count);
 void narrow_all(const float* from, Half* to, size_t count);
 

@@ -14,7 +14,7 @@
 namespace keel::cpu {
 namespace {
 
-// Of a row: its largest element and log(sum(exp(x - largest))).
+// Computes for a row its largest element and log(sum(exp(x - largest))).
 template <class T>
 struct RowSum {
   T largest;
@@ -168,7 +168,7 @@ class SoftmaxRows final : public RowOp {
   int64_t classes_ = 0;
 };
 
-// In the order of the kinds.
+// The names stand in the order of the kinds.
 constexpr std::string_view kOps[] = {"softmax", "log_softmax", "softmax_cross_entropy",
                                      "softmax_cross_entropy_grad"};
 

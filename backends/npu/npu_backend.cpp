@@ -24,10 +24,10 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// As many as a server of them has.
+// A server has so many of them.
 constexpr size_t kDevices = 8;
 
-// Those of a session that asks for nothing.
+// Returns the options of a session that asks for nothing.
 const NpuOptions& default_options() {
   static const NpuOptions options;
   return options;
@@ -45,7 +45,7 @@ const NpuOptions& own_options(const DeviceOptions* options) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-// What belongs to one of the devices.
+// Holds what belongs to one of the devices.
 struct NpuDevice {
   std::shared_ptr<DeviceMemory> memory;
   std::shared_ptr<std::atomic<uint32_t>> float_status = std::make_shared<std::atomic<uint32_t>>(0);

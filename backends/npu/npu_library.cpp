@@ -33,7 +33,7 @@ std::string reason_text(const Launch& launch) {
   return text;
 }
 
-// What a product reads and writes of weights that are kept packed.
+// Holds what a product reads and writes of weights that are kept packed.
 struct Packed {
   Packing packing;
   std::string text;

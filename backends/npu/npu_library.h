@@ -28,7 +28,7 @@ class NpuLibrary final : public KernelLibrary {
   KernelPlan plan_copy(size_t bytes) const override;
   int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }
 
-  // What was decided for the kernels planned so far.
+  // Holds what was decided for the kernels planned so far.
   using Launches = std::unordered_map<const Kernel*, std::shared_ptr<const Launch>>;
   Launches take_launches() { return std::move(launches_); }
 

@@ -29,8 +29,9 @@ class KEEL_API NpuOptions final : public DeviceOptions {
   BlockDimOptions block_dim_;
 };
 
-// For SessionOptions: {.device_options = npu::options("ascend910", {.cap = 8})}. `preset` is a name
-// or the path of a .json file; empty: default_preset(). Throws Error like load_preset.
+// Makes options for SessionOptions: {.device_options = npu::options("ascend910", {.cap = 8})}.
+// `preset` is a name or the path of a .json file; empty: default_preset(). Throws Error like
+// load_preset.
 KEEL_API std::shared_ptr<const DeviceOptions> options(const std::string& preset,
                                                       BlockDimOptions block_dim = {});
 

@@ -13,7 +13,7 @@
 namespace keel {
 
 struct AttentionOptions {
-  // Where a query may look at a key: bool, of a shape that broadcasts to [..., queries, keys].
+  // Says where a query may look at a key: bool, of a shape that broadcasts to [..., queries, keys].
   Value mask = {};
   // Query i looks at keys up to i + keys - queries: the last query at all of them. Both lengths
   // must be known.

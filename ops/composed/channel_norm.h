@@ -23,20 +23,22 @@ struct ChannelNormOptions {
 
 struct BatchNormOutput {
   Value output;  // of x's type
-  // Of the batch: [channels], f64 for x of f64 and else f32. The variance is that of a population:
-  // over n elements; times n / (n - 1) it estimates that of what the batch was drawn from.
+  // These are the batch's: [channels], f64 for x of f64 and else f32. The variance is that of a
+  // population: over n elements; times n / (n - 1) it estimates that of what the batch was drawn
+  // from.
   Value mean;
   Value variance;
 };
 
-// For training: (x - mean) / sqrt(variance + epsilon) * scale + offset, with the mean and variance
-// over all axes but the channels'. Gradients flow through both. Of an empty batch they are NaN.
+// Normalises for training: (x - mean) / sqrt(variance + epsilon) * scale + offset, with the mean
+// and variance over all axes but the channels'. Gradients flow through both. Of an empty batch they
+// are NaN.
 KEEL_API BatchNormOutput batch_norm(Operand x, Operand scale, Operand offset,
                                     ChannelNormOptions options = {}, CallSite site = {});
 
-// For inference: the same with statistics kept by training, [channels] each, of the dtype that
-// batch_norm gives. It is (x - mean) * a + offset with a made of channels alone, which a product
-// before it takes as its epilogue.
+// Normalises for inference: the same with statistics kept by training, [channels] each, of the
+// dtype that batch_norm gives. It is (x - mean) * a + offset with a made of channels alone, which a
+// product before it takes as its epilogue.
 KEEL_API Value batch_norm_inference(Operand x, Operand scale, Operand offset, Operand mean,
                                     Operand variance, ChannelNormOptions options = {},
                                     CallSite site = {});

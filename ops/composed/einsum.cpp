@@ -215,7 +215,7 @@ class Einsum {
     return {sum(term.value, axes, false, site_), rest};
   }
 
-  // With the axes in this order; letters that the term lacks are left out.
+  // Transposes the term to this order of axes; letters that the term lacks are left out.
   Term ordered(const Term& term, const std::string& order) const {
     std::vector<int64_t> perm;
     std::string letters;

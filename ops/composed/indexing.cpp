@@ -135,7 +135,7 @@ class Indexing {
     return all_.back();  // not reached: there is an index for each axis
   }
 
-  // What Values choose.
+  // Takes what Values choose.
   void take() {
     Values chosen;
     std::vector<int64_t> axes;

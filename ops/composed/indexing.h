@@ -48,8 +48,8 @@ struct Range {
   std::optional<int64_t> end;
   int64_t step = 1;
 };
-// From begin to before end, both where left out ({}) as far as the axis goes; a negative step goes
-// backwards. The step is not 0.
+// A range goes from begin to before end, both where left out ({}) as far as the axis goes; a
+// negative step goes backwards. The step is not 0.
 inline Range range(std::optional<int64_t> begin, std::optional<int64_t> end, int64_t step = 1) {
   return {begin, end, step};
 }
@@ -65,7 +65,7 @@ inline constexpr struct NewAxis {
 template <class T>
 concept WholeNumber = std::integral<T> && Number<T>;
 
-// What is said of one axis.
+// Holds what is said of one axis.
 class Index {
  public:
   using Kinds = std::variant<WholeAxis, Ellipsis, NewAxis, Range, int64_t, Value>;
@@ -86,7 +86,7 @@ class Index {
   Kinds kind_;
 };
 
-// What stands between the brackets, and the line it stands on.
+// Holds what stands between the brackets, and the line it stands on.
 class Indices {
  public:
   Indices(std::initializer_list<Index> list, CallSite site = CallSite::here())

@@ -45,7 +45,7 @@ struct LstmSequence {
 // f * cell + i * c, the next hidden state o * tanh(next cell). x is [batch, features].
 KEEL_API LstmState lstm_cell(Operand x, const LstmState& state, const LstmWeights& weights,
                              CallSite site = {});
-// Without an initial state it is zeros.
+// An initial state that is left out is zeros.
 KEEL_API LstmSequence lstm(Operand x, const LstmWeights& weights,
                            const std::optional<LstmState>& initial = {},
                            RecurrentOptions options = {}, CallSite site = {});

@@ -30,7 +30,7 @@ struct Case {
   SampleSource source(uint64_t purpose) const;
 };
 
-// Not drawn (its graph is null) where the op has no sample of this dtype.
+// The case is not drawn (its graph is null) where the op has no sample of this dtype.
 Case make_case(const OpDef& op, uint64_t seed, DType dtype, int size);
 
 // The graph with concrete types that computes `fetches` of the case's graph, gradients expanded.
@@ -43,7 +43,7 @@ std::vector<size_t> differentiable_inputs(const Case& c);
 // where no output is a float.
 Value weighted_sum(const Case& c);
 
-// What is wrong with a case; empty where nothing is.
+// Says what is wrong with a case; empty where nothing is.
 using Property = std::function<std::string(const Case&)>;
 
 // Runs `property` on `count` random cases of one dtype; the first failure, at its smallest size,

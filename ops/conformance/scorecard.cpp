@@ -13,7 +13,7 @@
 namespace keel::conformance {
 namespace {
 
-// How a backend runs some fetches of a case.
+// Says how a backend runs some fetches of a case.
 struct Claim {
   bool runs = false;
   bool composed = false;  // not all of its nodes as they are

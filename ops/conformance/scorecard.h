@@ -39,8 +39,8 @@ struct ScorecardOptions {
   std::function<void(const Score&)> listen;  // called for each as soon as it is known
 };
 
-// On the backend's device 0. Throws Error for ops that do not exist; what the backend throws is a
-// failure of the op.
+// Runs on the backend's device 0. Throws Error for ops that do not exist; what the backend throws
+// is a failure of the op.
 KEEL_API std::vector<Score> scorecard(Backend& backend, const ScorecardOptions& options = {});
 
 }  // namespace keel::conformance

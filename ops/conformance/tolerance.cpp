@@ -105,7 +105,7 @@ Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inpu
 double product_error(const Node& node, size_t output, const std::vector<Tensor>& inputs) {
   const DType dtype = node.type(output).dtype;
   if (!node.has(kProduct) || !is_float(dtype)) return 0;
-  // Of ones, each element counts its terms.
+  // With ones as inputs each element counts its terms.
   std::vector<Tensor> ones;
   for (const Tensor& input : inputs) ones.push_back(Tensor::full(input.dtype(), input.shape(), 1));
   const Tensor counts = evaluate_node(node, ones).at(output);

@@ -1,5 +1,5 @@
-// How far a result may be from the reference: the op's own bound, |got - expected| <= ulps *
-// ulp(expected) + k * eps(dtype) * scale, element by element. To k * eps products add what
+// Tolerance: how far a result may be from the reference: the op's own bound, |got - expected| <=
+// ulps * ulp(expected) + k * eps(dtype) * scale, element by element. To k * eps products add what
 // keel/ops/product_bound.h allows them.
 #ifndef KEEL_OPS_CONFORMANCE_TOLERANCE_H
 #define KEEL_OPS_CONFORMANCE_TOLERANCE_H

@@ -49,7 +49,7 @@ class KEEL_API Conv2d : public Module {
 
 struct BatchNormOptions {
   double epsilon = 1e-5;
-  // Of a step: the running statistics move on to decay * running + (1 - decay) * the batch's.
+  // In each step the running statistics move on to decay * running + (1 - decay) * the batch's.
   double decay = 0.9;
   DType dtype = f32;
 };

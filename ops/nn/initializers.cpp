@@ -17,7 +17,7 @@ Fan fan_of(const Shape& shape) {
   Fan fan;
   if (shape.rank() > 0) fan.out = static_cast<double>(shape.back()) * window;
   fan.in = shape.rank() > 1 ? static_cast<double>(shape[shape.rank() - 2]) * window : fan.out;
-  // Of a tensor without elements any deviation will do.
+  // A tensor without elements takes any deviation.
   return {std::max(fan.in, 1.0), std::max(fan.out, 1.0)};
 }
 

@@ -57,8 +57,8 @@ class KEEL_API Dense : public Module {
   Value weight_, bias_;
 };
 
-// In training each element is 0 with probability `rate`, else divided by 1 - rate, with a new mask
-// at each call and step; in evaluation x itself.
+// Dropout: in training each element is 0 with probability `rate`, else divided by 1 - rate, with a
+// new mask at each call and step; in evaluation x itself.
 class KEEL_API Dropout : public Module {
  public:
   // Throws Error for a rate outside [0, 1).
@@ -132,7 +132,7 @@ class KEEL_API Sequential : public Module {
 };
 
 struct NamedDenseOptions {
-  // In front of the names of its states; empty: "dense", "dense_1", ... whichever is free.
+  // Stands in front of the names of its states; empty: "dense", "dense_1", ... whichever is free.
   std::string name = {};
   bool use_bias = true;
   InitializerFunction weights = glorot_uniform;

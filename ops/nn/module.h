@@ -35,18 +35,18 @@
 
 namespace keel {
 
-// What a call of a layer is for.
+// Says what a call of a layer is for.
 enum class Mode : uint8_t {
   kTraining,    // dropout drops, statistics come from the batch and move the running ones
   kEvaluation,  // nothing is random, and the running statistics are used
 };
 
-// Where a module's states go: a graph and a path in it. `/` goes down, by name or by number. Errors
-// about states name the line where the scope was begun.
+// Says where a module's states go: a graph and a path in it. `/` goes down, by name or by number.
+// Errors about states name the line where the scope was begun.
 class KEEL_API Scope {
  public:
-  // From the root of the graph (a body's states are made there, too), or from `path` on. Names are
-  // joined by `separator`.
+  // Begins at the root of the graph (a body's states are made there, too), or from `path` on. Names
+  // are joined by `separator`.
   explicit Scope(Graph& graph, std::string path = "", char separator = '.',
                  CallSite site = CallSite::here());
 
@@ -94,7 +94,7 @@ class KEEL_API Module {
   // this one and of those around it. They keep their names. Throws Error for one of another graph.
   void share(const Module& module);
   const Scope& scope() const noexcept { return scope_; }
-  // For the begin of a call: what it adds to the graph lies in the module's scope. Inside the call
+  // Begins a call: what it adds to the graph lies in the module's scope. Inside the call
   // of the module around it only what that one lacks is added: "train/encoder/0" becomes
   // "train/encoder/0/query" for the module "encoder.0.query".
   LabelScope open_scope() const;

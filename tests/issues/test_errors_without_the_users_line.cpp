@@ -51,7 +51,7 @@ TEST_CASE("a queue that cannot be made is an error with the line that wrote its 
   CHECK_MESSAGE(contains(depth, at_line(__LINE__ - 1)), depth);
   const std::string shared = error_of(
       [&] { std::make_shared<DeviceQueue>(on, element, DeviceQueueOptions{.depth = -1}); });
-  CHECK_MESSAGE(contains(shared, at_line(__LINE__ - 2)), shared);
+  CHECK_MESSAGE(contains(shared, at_line(__LINE__ - 1)), shared);
   // Neither the queue's own line nor that of the standard library, which std::make_shared would
   // give.
   const ElementSpec open{{{"x", {f32, {-1}}}}};

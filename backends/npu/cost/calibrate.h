@@ -29,7 +29,7 @@ KEEL_API std::vector<CalibrationRow> calibrate();
 // Returns whether each rung of fact 4 is faster than the one before it, as published.
 KEEL_API bool calibration_order_holds(const std::vector<CalibrationRow>& rows);
 
-// As a table for people, misses included.
+// Writes the rows as a table for people, misses included.
 KEEL_API std::string calibration_table(const std::vector<CalibrationRow>& rows);
 
 }  // namespace keel::npu

@@ -1,5 +1,5 @@
-// What the pricing of vector and of cube work share: the times of a pipeline on one core, and how
-// they become a TaskPrice. Internal to this folder.
+// Pipeline: what the pricing of vector and of cube work share: the times of a pipeline on one core,
+// and how they become a TaskPrice. Internal to this folder.
 #ifndef KEEL_BACKENDS_NPU_COST_PIPELINE_H
 #define KEEL_BACKENDS_NPU_COST_PIPELINE_H
 

@@ -43,7 +43,7 @@ double hbm_share(const Preset& preset, double bytes);
 struct VectorWork {
   int64_t units = 1;
   int64_t elements_per_unit = 0;
-  // For one element, over its instructions: passes times the bytes of a lane.
+  // Costs of one element, over its instructions: passes times the bytes of a lane.
   int64_t pass_bytes = 0;
   int64_t instructions = 0;  // for one element; what counts as an operation of it
   int64_t bytes_in = 0;
@@ -55,7 +55,7 @@ struct VectorWork {
   bool aligned = true;              // rows are whole multiples of 512 B
   bool double_buffer = true;
   int64_t cached_bytes = 0;  // of bytes_in, known to be in L2
-  // What the same task does once all of this is done: the epilogue of a reduction.
+  // Holds what the same task does once all of this is done: the epilogue of a reduction.
   std::shared_ptr<const VectorWork> epilogue;
 };
 // REQUIRES 1 <= block_dim <= vector_cores.
@@ -69,16 +69,17 @@ struct CubeWork {
   bool wide = false;  // C leaves in f32, as accumulated
   int64_t bytes_a = 0, bytes_b = 0;
   bool aligned_a = true, aligned_b = true;  // rows are whole multiples of 512 B
-  // Of what is fused to it. Bytes of an operand's element in memory where they are not the dtype's
-  // (0: they are), and for one element of the left one, as it is loaded, passes times lane bytes.
+  // Describes what is fused to it. Bytes of an operand's element in memory where they are not the
+  // dtype's (0: they are), and for one element of the left one, as it is loaded, passes times lane
+  // bytes.
   int64_t stored_a = 0, stored_b = 0;
   int64_t load_pass_bytes = 0;
-  // For one element of C: bytes that come in beside it, bytes of all results (-1: C's own), passes
-  // times lane bytes, vector instructions.
+  // Costs of one element of C: bytes that come in beside it, bytes of all results (-1: C's own),
+  // passes times lane bytes, vector instructions.
   int64_t epilogue_bytes_in = 0, epilogue_bytes_out = -1;
   int64_t epilogue_pass_bytes = 0, epilogue_instructions = 0;
-  // Of row-wise ops in the epilogue: for one row of C, bytes that come in and go out beside it. The
-  // parts that C is cut into then have whole rows.
+  // Costs of row-wise ops in the epilogue: for one row of C, bytes that come in and go out beside
+  // it. The parts that C is cut into then have whole rows.
   bool whole_rows = false;
   int64_t row_bytes_in = 0, row_bytes_out = 0;
 };

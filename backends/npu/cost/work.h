@@ -12,7 +12,7 @@
 
 namespace keel::npu {
 
-// What keeps a launch from using more cores.
+// Says what keeps a launch from using more cores.
 enum class Limit : uint8_t {
   kNone,        // all cores are in use
   kRows,        // fewer rows than cores
@@ -39,7 +39,8 @@ struct NodeWork {
   std::vector<Split> splits;
 };
 
-// What of a product's right operand and results is kept packed for the cube behind the plain value.
+// Says what of a product's right operand and results is kept packed for the cube behind the plain
+// value.
 struct Packing {
   int64_t right = 0;      // bytes of an element of the operand's copy; 0: it is read as stored
   int64_t copies = 0;     // bytes written for an element of the result, in its copies

@@ -1,4 +1,4 @@
-// What integer instructions compute on one element: wrapping arithmetic, division by zero giving 0.
+// Integer instructions on one element: wrapping arithmetic, division by zero giving 0.
 // Internal to this folder.
 #ifndef KEEL_BACKENDS_NPU_ISA_INTEGER_ARITHMETIC_H
 #define KEEL_BACKENDS_NPU_ISA_INTEGER_ARITHMETIC_H

@@ -17,7 +17,7 @@
 #define KEEL_NPU_INTEGER_PRODUCT_ONCE
 namespace keel::npu {
 
-// What sums are kept in: bytes in wider lanes, cut off at the end, which wraps just as well.
+// Sums are kept in this type: bytes in wider lanes, cut off at the end, which wraps just as well.
 template <class T>
 using SumOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 inline constexpr size_t kStripVectors = 2, kGroupRows = 4;

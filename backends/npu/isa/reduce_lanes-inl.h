@@ -69,7 +69,7 @@ struct MinLanesOp {
   };
 };
 
-// What else an extreme is made of: whether a NaN went by, and the signs; of other operations
+// Holds what else an extreme is made of: whether a NaN went by, and the signs; of other operations
 // nothing.
 template <class Op>
 class MetLanes {

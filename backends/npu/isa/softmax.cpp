@@ -22,7 +22,7 @@ namespace {
 using Tag = hn::ScalableTag<float>;
 using Lanes = hn::Vec<Tag>;
 
-// What a pass over a row gathers: sums of exponentials, and of the shifted logits.
+// Holds what a pass over a row gathers: sums of exponentials, and of the shifted logits.
 struct RowSums {
   float exponentials = 0, shifted = 0;
 };

@@ -87,8 +87,8 @@ HWY_INLINE void store_rest(Vf v, float* to, size_t count) {
   std::memcpy(to, lanes, count * sizeof(float));
 }
 
-// From element i on, as far as whole vectors go, past the caches; returns where it stopped.
-// Elements before the first vector boundary of dst are stored as usual.
+// Computes from element i on, as far as whole vectors go, past the caches; returns where it
+// stopped. Elements before the first vector boundary of dst are stored as usual.
 template <class Op, int kSources>
 HWY_INLINE size_t stream_f32(const Op& op, const F32Sources<kSources>& from, float* dst, size_t n) {
   const size_t lanes = hn::Lanes(F32());

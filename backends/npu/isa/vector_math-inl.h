@@ -151,7 +151,7 @@ HWY_INLINE V tanh(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
-// By e^-|x|, which neither overflows nor loses the small results of very negative x.
+// Uses e^-|x|, which neither overflows nor loses the small results of very negative x.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);

@@ -11,7 +11,8 @@
 
 namespace keel::npu {
 
-// Of an element-wise instruction or of a reduction. 0 where there is none of that name.
+// Returns the passes of an element-wise instruction or of a reduction. 0 where there is none of
+// that name.
 int64_t vector_passes(std::string_view op) noexcept;
 
 // Bytes that a lane takes for elements of this dtype: bytes are computed as 16-bit numbers, bf16 as

@@ -1,5 +1,5 @@
-// What element-wise instructions ask of the vector unit, by themselves or fused to something: the
-// part of the prices that kernels share. Pure; any thread.
+// Element work: what element-wise instructions ask of the vector unit, by themselves or fused to
+// something: the part of the prices that kernels share. Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_ELEMENT_WORK_H
 #define KEEL_BACKENDS_NPU_KERNELS_ELEMENT_WORK_H
 
@@ -14,8 +14,8 @@ namespace keel::npu {
 // Adds one instruction for each element.
 void add_instruction(const Node& node, VectorWork& work);
 
-// Those of a body's nodes that compute: broadcasts inside it are read as they are, and rows that
-// are gathered as they are loaded.
+// Returns those of a body's nodes that compute: broadcasts inside it are read as they are, and rows
+// that are gathered as they are loaded.
 std::vector<const Node*> instructions_of(const std::vector<const Node*>& nodes);
 
 // Element-wise work over `elements`, by the types of what it reads and gives.

@@ -30,21 +30,21 @@ struct WorkRequest {
 struct KernelRow {
   std::vector<std::string_view> ops;  // of the anchor; none: `matches` says it all
   bool (*matches)(const AnchoredNode&) = nullptr;
-  // Of a node that the row matches.
+  // Says whether the kernel takes a node that the row matches.
   Support (*supports)(const AnchoredNode&) = nullptr;
   // REQUIRES that it is supported, here and below.
   KernelPlan (*plan)(const AnchoredNode&, const PlanRequest&) = nullptr;
   // Throws Error for an op without a price, and where not even the smallest tile fits in unified
   // buffer.
   NodeWork (*work)(const WorkRequest&) = nullptr;
-  // How often the op goes through the vector unit's lanes for each element, where no vector
+  // Counts how often the op goes through the vector unit's lanes for each element, where no vector
   // instruction of its name says so; assumed, as no such table is published.
   int64_t passes = 0;
-  // Of a fused node: what its prologue (part 0), anchor (1) and epilogue (2) would be as tasks of
-  // their own; empty where it has no such part. Null: fusing always pays.
+  // Says of a fused node what its prologue (part 0), anchor (1) and epilogue (2) would be as tasks
+  // of their own; empty where it has no such part. Null: fusing always pays.
   std::vector<Split> (*apart)(const Preset&, const AnchoredNode&, size_t part) = nullptr;
-  // Whether f16 results have to be stopped at +-65504 once the kernel has run (saturate_results);
-  // null: never, the kernel does it itself.
+  // Says whether f16 results have to be stopped at +-65504 once the kernel has run
+  // (saturate_results); null: never, the kernel does it itself.
   bool (*saturates_behind)(const AnchoredNode&) = nullptr;
 };
 
@@ -61,7 +61,7 @@ const KernelRow* find_row(const AnchoredNode& anchored);
 // row.
 NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});
 
-// Of a vector instruction or of a row. Throws Error where the op has no price.
+// Returns the passes of a vector instruction or of a row. Throws Error where the op has no price.
 int64_t passes_of(const Node& node);
 
 }  // namespace keel::npu

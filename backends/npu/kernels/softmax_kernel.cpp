@@ -24,7 +24,7 @@ constexpr int64_t kMostBlocks = 32;
 
 enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kLoss, kGradient };
 
-// In the order of the kinds. Passes are those of max, sub, exp, sum and div.
+// They stand in the order of the kinds. Passes are those of max, sub, exp, sum and div.
 struct RowOpOfKind {
   std::string_view op;
   int64_t passes;

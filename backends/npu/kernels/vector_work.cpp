@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kBlockBytes = 32;  // of unified buffer
 
-// How a reduction lies in memory.
+// Says how a reduction lies in memory.
 struct Reduction {
   int64_t elements = 0;
   int64_t kept = 1;         // results
@@ -80,7 +80,7 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
   return work;
 }
 
-// By results: each block makes some of them, whole, and goes on with them.
+// Splits by results: each block makes some of them, whole, and goes on with them.
 Split by_results(const Preset& preset, const AnchoredNode& fused, const Reduction& r,
                  bool adds_up) {
   const Node& node = fused.anchor();
@@ -106,7 +106,7 @@ Split by_results(const Preset& preset, const AnchoredNode& fused, const Reductio
   return split;
 }
 
-// By elements: each block adds its partial results to those of the others.
+// Splits by elements: each block adds its partial results to those of the others.
 Split by_elements(const Preset& preset, const AnchoredNode& fused, const Reduction& r) {
   Split split{.work = reduction_base(preset, fused)};
   cut_evenly(split.work, r.elements, size_in_bytes(fused.anchor().input(0).dtype()));

@@ -18,7 +18,7 @@
 
 namespace keel::npu {
 
-// How a copy is multiplied.
+// Says how a copy is multiplied.
 struct WeightUse {
   bool transposed = false;  // the weight is stored [n, k]
   DType round_to = f32;
@@ -27,7 +27,7 @@ struct WeightUse {
 
 class WeightCopies {
  public:
-  // For the host ISA in use. REQUIRES an f32 matrix that is not empty.
+  // Packs for the host ISA in use. REQUIRES an f32 matrix that is not empty.
   WeightCopies(const Type& type, std::vector<WeightUse> uses);
   // Throws Error for a word that is not of this host ISA.
   WeightCopies(const Type& type, const Layout& layout);

@@ -91,7 +91,7 @@ KEEL_API std::vector<std::string> preset_names();
 // Loaded on first use, then the same one for ever.
 KEEL_API std::shared_ptr<const Preset> default_preset();
 
-// For people: peaks, then every parameter with its source.
+// Writes for people the peaks, then every parameter with its source.
 KEEL_API std::string describe_preset(const Preset& preset);
 // The built-in presets with bf16, for messages: "ascend910b1, ascend910b4".
 std::string presets_with_bf16();

@@ -13,7 +13,7 @@ struct NpuPresetFile {
   std::string text;  // JSON
 };
 
-// In the order of the files' names.
+// Returns the presets in the order of the files' names.
 std::vector<NpuPresetFile> builtin_presets();
 
 }  // namespace keel::npu

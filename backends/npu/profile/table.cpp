@@ -47,7 +47,7 @@ class CsvTable {
   std::map<std::string, size_t> columns_;
 };
 
-// What a launch is bound by: its busiest unit, or its own start where that takes longer.
+// Says what a launch is bound by: its busiest unit, or its own start where that takes longer.
 struct Shares {
   double cube = 0, vector = 0, memory = 0;
   std::string bound;

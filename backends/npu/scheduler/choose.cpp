@@ -12,8 +12,9 @@ constexpr int64_t kFractal = 16;
 
 int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
-// Whether a tiling has room in L0 (twice for the operands, which are loaded beside the product) and
-// in L1 (twice, for the copies beside it); the name of the buffer that is too small, or null.
+// Checks whether a tiling has room in L0 (twice for the operands, which are loaded beside the
+// product) and in L1 (twice, for the copies beside it); the name of the buffer that is too small,
+// or null.
 struct Need {
   const char* buffer = nullptr;
   int64_t bytes = 0;

@@ -19,14 +19,14 @@
 
 namespace keel::npu {
 
-// What a user may say about the number of blocks; at least 1 each. A forced number is taken as far
-// as there are cores and pieces for it.
+// Holds what a user may say about the number of blocks; at least 1 each. A forced number is taken
+// as far as there are cores and pieces for it.
 struct BlockDimOptions {
   std::optional<int64_t> cap{};            // of every launch
   std::map<std::string, int64_t> force{};  // by op name
 };
 
-// What became of one node.
+// Says what became of one node.
 struct Launch {
   std::string op;
   std::vector<Type> inputs, outputs;
