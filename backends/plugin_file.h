@@ -17,7 +17,7 @@ namespace keel {
 
 class PluginFile {
  public:
-  // A regular file that is a whole shared object for this kind of processor.
+  // Opens a regular file that is a whole shared object for this kind of processor.
   explicit PluginFile(const std::string& path);
 
   struct Symbol {
@@ -27,7 +27,7 @@ class PluginFile {
   };
   // Returns what the object defines and exports under that name.
   std::optional<Symbol> find(const std::string& name) const;
-  // The first bytes of what a symbol names, copied to `to`; false where there are fewer.
+  // Returns the first bytes of what a symbol names, copied to `to`; false where there are fewer.
   bool read(const Symbol& symbol, void* to, size_t bytes) const;
 
  private:

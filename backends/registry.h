@@ -17,7 +17,7 @@ namespace keel {
 // backend or device.
 KEEL_API Device device(const std::string& name, CallSite site = CallSite::here());
 
-// Names of all backends: built in, then plugins in the order they were loaded.
+// Returns names of all backends: built in, then plugins in the order they were loaded.
 KEEL_API std::vector<std::string> backend_names();
 KEEL_API Backend& backend(const std::string& name, CallSite site = CallSite::here());
 
@@ -25,8 +25,7 @@ KEEL_API Backend& backend(const std::string& name, CallSite site = CallSite::her
 // name. Throws Error before anything of it runs for a file that is damaged, no plugin, or built for
 // another API or standard library; then for a backend that cannot be made or has no name of its
 // own. Plugins are never unloaded. A static build of Keel refuses them.
-KEEL_API std::string load_backend_plugin(const std::string& path,
-                                         CallSite site = CallSite::here());
+KEEL_API std::string load_backend_plugin(const std::string& path, CallSite site = CallSite::here());
 // Files of the plugins, in the order they were loaded.
 KEEL_API std::vector<std::string> backend_plugins();
 

@@ -12,8 +12,8 @@
 
 namespace keel {
 
-// A negative axis of a value of that rank counted from the front; one that is out of range as it
-// is, for inference to report.
+// Returns a negative axis of a value of that rank counted from the front; one that is out of range
+// as it is, for inference to report.
 inline int64_t axis_from_front(int64_t axis, size_t rank) {
   const auto n = static_cast<int64_t>(rank);
   return axis < 0 && axis >= -n ? axis + n : axis;

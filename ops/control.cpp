@@ -259,7 +259,7 @@ std::vector<Type> infer_step_end(const InferContext& c) {
   return {};
 }
 
-// Two variables of any dtype that change places.
+// Draws two variables of any dtype that change places.
 Sample sample_while(SampleSource& source) {
   const Shape shape = source.shape(0, 3);
   const int64_t trips = source.integer(0, 3);

@@ -32,7 +32,7 @@ KEEL_API Value pow(Operand a, Operand b, CallSite site = {});
 // NaN where either is NaN.
 KEEL_API Value maximum(Operand a, Operand b, CallSite site = {});
 KEEL_API Value minimum(Operand a, Operand b, CallSite site = {});
-// The remainder with the sign of b; 0 for integers by 0.
+// Returns the remainder with the sign of b; 0 for integers by 0.
 KEEL_API Value mod(Operand a, Operand b, CallSite site = {});
 
 // The site is the left operand's.
@@ -97,8 +97,9 @@ KEEL_API Value select(Operand predicate, Operand a, Operand b, CallSite site = {
 inline Value where(Operand predicate, Operand a, Operand b, CallSite site = {}) {
   return select(predicate, a, b, site);
 }
-// Each element converted: floats round to nearest even; float to integer truncates and saturates,
-// NaN becomes 0; integers wrap; to bool is "not zero". No node where x has that dtype already.
+// Returns each element converted: floats round to nearest even; float to integer truncates and
+// saturates, NaN becomes 0; integers wrap; to bool is "not zero". No node where x has that dtype
+// already.
 KEEL_API Value cast(Operand x, DType dtype, CallSite site = {});
 // x itself; no gradient flows through it.
 KEEL_API Value stop_gradient(Operand x, CallSite site = {});

@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-// The gradients of a and b, each summed over the axes along which that input was broadcast.
+// Returns the gradients of a and b, each summed over the axes along which that input was broadcast.
 Values flows(const BuildContext& ctx, const Value& to_a, const Value& to_b) {
   return {sum_to_shape(to_a, ctx.inputs[0].shape(), ctx.site),
           sum_to_shape(to_b, ctx.inputs[1].shape(), ctx.site)};
@@ -46,7 +46,7 @@ Values pow_gradient(const BuildContext& ctx) {
   return flows(ctx, to_a, to_b);
 }
 
-// All of the gradient where one side wins, half of it at ties, none where either is NaN.
+// Returns all of the gradient where one side wins, half of it at ties, none where either is NaN.
 Values extremum_gradient(const BuildContext& ctx, const Value& a_wins, const Value& b_wins) {
   const CallSite site = ctx.site;
   const Value& g = ctx.output_gradients[0];

@@ -1,6 +1,6 @@
-// How element-wise OpDefs are made: inference by broadcasting, reference by applying a rule to each
-// element, samples of broadcasting shapes. What differs between ops (the rule, the gradient, the
-// bound) is given by their families.
+// Element-wise rules: how element-wise OpDefs are made: inference by broadcasting, reference by
+// applying a rule to each element, samples of broadcasting shapes. What differs between ops (the
+// rule, the gradient, the bound) is given by their families.
 #ifndef KEEL_OPS_ELEMENTWISE_RULES_H
 #define KEEL_OPS_ELEMENTWISE_RULES_H
 
@@ -22,7 +22,7 @@ namespace keel {
 using GradientFunction = std::function<Values(const BuildContext&)>;
 using DrawFunction = std::function<Tensor(SampleSource&, const Shape&)>;
 
-// The gradient of ops whose result does not change with small changes of the inputs.
+// Returns the gradient of ops whose result does not change with small changes of the inputs.
 inline Values no_gradient(const BuildContext& ctx) { return Values(ctx.inputs.size()); }
 
 // out[i] = rule(a[i]) for inputs whose dtype is in kAllowed, computed in double or the integer

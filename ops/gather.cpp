@@ -222,7 +222,7 @@ Sample sample_one_hot(SampleSource& source) {
 
 // ---- iota
 
-// The largest n such that the dtype holds all of 0 ... n.
+// Returns the largest n such that the dtype holds all of 0 ... n.
 int64_t largest_count(DType dtype) {
   return visit_dtype(dtype, []<class T>() -> int64_t {
     if constexpr (std::is_same_v<T, Half>)

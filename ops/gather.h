@@ -47,7 +47,7 @@ KEEL_API Value gather(Operand x, Operand indices, int64_t axis = 0, CallSite sit
 // x (a number dtype) with updates[i] added to row indices[i] along the first axis. updates has the
 // shape of the indices followed by that of a row. Rows that meet are added in ascending order of i.
 KEEL_API Value scatter_add(Operand x, Operand indices, Operand updates, CallSite site = {});
-// A new last axis of size `depth`, 1 at the id and 0 elsewhere.
+// Returns a new last axis of size `depth`, 1 at the id and 0 elsewhere.
 KEEL_API Value one_hot(Operand ids, int64_t depth, DType dtype = f32, CallSite site = {});
 // 0, 1, 2, ... along an axis, the same along the others; a number dtype that holds them.
 KEEL_API Value iota(Graph& graph, DType dtype, const Shape& shape, int64_t axis = 0,

@@ -47,7 +47,7 @@ inline void require_dtypes(const InferContext& ctx, size_t input, unsigned set) 
                          : "convert it with cast(x, dtype)");
 }
 
-// The broadcast shape of all inputs from `first` on.
+// Returns the broadcast shape of all inputs from `first` on.
 inline Shape broadcast_inputs(const InferContext& ctx, size_t first = 0) {
   Shape shape = ctx.inputs[first].shape;
   for (size_t i = first + 1; i < ctx.inputs.size(); ++i) {

@@ -157,7 +157,7 @@ std::vector<Type> infer_cross_entropy_grad(const InferContext& c) {
   return {{c.inputs[0].dtype, c.inputs[0].shape.with_dim(0, batch)}};
 }
 
-// The smoothed targets of one row.
+// Returns the smoothed targets of one row.
 template <class T>
 std::vector<double> target_row(const Tensor& targets, int64_t row, int64_t classes,
                                double smoothing) {
@@ -223,7 +223,7 @@ void reference_cross_entropy_grad(const ReferenceContext& c) {
   });
 }
 
-// The smoothed targets as [batch, classes] of logits' dtype.
+// Returns the smoothed targets as [batch, classes] of logits' dtype.
 Value dense_targets(const BuildContext& c) {
   const Value logits = c.inputs[0];
   const Value targets = c.inputs[1];

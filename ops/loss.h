@@ -37,7 +37,7 @@ KEEL_API Value log_softmax(Operand x, int64_t axis = -1, CallSite site = {});
 KEEL_API Value softmax_cross_entropy(Operand logits, Operand targets,
                                      CrossEntropyOptions options = {}, CallSite site = {});
 
-// Its gradient for logits, a node of its own so that backends compute it in one pass:
+// Returns its gradient for logits, a node of its own so that backends compute it in one pass:
 // (softmax(logits) * sum(target) - target) * upstream, with upstream of shape [batch]. Class ids
 // add up to 1.
 KEEL_API Value softmax_cross_entropy_grad(Operand logits, Operand targets, Operand upstream,

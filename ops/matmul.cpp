@@ -167,7 +167,7 @@ bool is_vector(const Operand& operand) {
   return !operand.is_literal() && operand.value().shape().rank() == 1;
 }
 
-// The inner dimension of an operand as the user gave it; -1 where it is not known, or where
+// Returns the inner dimension of an operand as the user gave it; -1 where it is not known, or where
 // inference will say what is wrong with it.
 int64_t inner_dim(const Operand& operand, bool last) {
   if (operand.is_literal() || operand.value().shape().rank() == 0) return kUnknownDim;

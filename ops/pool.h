@@ -64,18 +64,19 @@ struct AvgPool2dGradientAttributes : AvgPool2dAttributes {
   }
 };
 
-// The largest element of each window, padding left out; NaN where there is one. A number dtype.
-// Throws Error for operands of another rank, a window that does not fit and pads as large as it.
+// Returns the largest element of each window, padding left out; NaN where there is one. A number
+// dtype. Throws Error for operands of another rank, a window that does not fit and pads as large as
+// it.
 KEEL_API Value max_pool2d(Operand x, MaxPool2dAttributes options, CallSite site = {});
-// The gradient of sum(max_pool2d(x) * dy) for x: each element of dy goes to the first of the
-// largest elements of its window, in row-major order. Floats only.
+// Returns the gradient of sum(max_pool2d(x) * dy) for x: each element of dy goes to the first of
+// the largest elements of its window, in row-major order. Floats only.
 KEEL_API Value max_pool2d_gradient(Operand x, Operand dy, MaxPool2dAttributes options,
                                    CallSite site = {});
 
-// The mean of each window, summed in at least f32 and rounded once. Floats only. Throws Error as
-// max_pool2d does.
+// Returns the mean of each window, summed in at least f32 and rounded once. Floats only. Throws
+// Error as max_pool2d does.
 KEEL_API Value avg_pool2d(Operand x, AvgPool2dAttributes options, CallSite site = {});
-// The gradient of sum(avg_pool2d(x) * dy) for x, whose height and width are `size`.
+// Returns the gradient of sum(avg_pool2d(x) * dy) for x, whose height and width are `size`.
 KEEL_API Value avg_pool2d_gradient(Operand dy, const std::vector<int64_t>& size,
                                    AvgPool2dAttributes options, CallSite site = {});
 

@@ -56,7 +56,7 @@ void reference_avg_gradient(const ReferenceContext& c) {
 
 // ---- decompositions
 
-// The divisor of each window as a Value to divide by; one number where all are equal.
+// Returns the divisor of each window as a Value to divide by; one number where all are equal.
 Value divisors(const BuildContext& c, const AvgPool2dAttributes& a, const PoolGeometry& g,
                DType dtype) {
   const double whole = static_cast<double>(a.window[0] * a.window[1]);

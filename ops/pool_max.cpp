@@ -35,7 +35,7 @@ void visit_number(DType dtype, F&& body) {
   });
 }
 
-// The first of the largest elements, NaN counting as the largest. 0 and -0 tie.
+// Returns the first of the largest elements, NaN counting as the largest. 0 and -0 tie.
 template <class T>
 int64_t first_largest(const T* x, const std::vector<int64_t>& window) {
   int64_t best = window[0];
@@ -75,7 +75,7 @@ void reference_max_gradient(const ReferenceContext& c) {
 
 // ---- decompositions
 
-// The smallest number of a dtype, which padding has where the largest element counts.
+// Returns the smallest number of a dtype, which padding has where the largest element counts.
 double lowest(DType dtype) {
   return visit_dtype(dtype, []<class T>() -> double {
     if constexpr (is_float(dtype_of<T>)) return -std::numeric_limits<double>::infinity();
@@ -145,7 +145,7 @@ Value added_taps(const BuildContext& c, const PoolGeometry& g, const Value& dy) 
   return without_padding(total, g.windows, g.axes, c.site);
 }
 
-// The same where windows do not overlap: each element of the image gets what one tap gives.
+// Does the same where windows do not overlap: each element of the image gets what one tap gives.
 Value interleaved_taps(const BuildContext& c, const PoolGeometry& g, const Value& dy) {
   const WindowAxis &rows = g.windows[0], &columns = g.windows[1];
   const Value none = nothing(c, dy.type());

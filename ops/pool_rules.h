@@ -1,5 +1,6 @@
-// What max_pool2d and avg_pool2d share: their windows, the inference of their results, and windows
-// as graphs of slices. Pure functions, those that take Values add nodes to the graph of these.
+// Pool rules: what max_pool2d and avg_pool2d share: their windows, the inference of their results,
+// and windows as graphs of slices. Pure functions, those that take Values add nodes to the graph of
+// these.
 #ifndef KEEL_OPS_POOL_RULES_H
 #define KEEL_OPS_POOL_RULES_H
 

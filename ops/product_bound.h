@@ -1,5 +1,5 @@
-// How far a product of floats may be from the exact one, and what backends keep to so that it is
-// not further. Pure; any thread.
+// The product bound: how far a product of floats may be from the exact one, and what backends keep
+// to so that it is not further. Pure; any thread.
 //
 // An element of a product is a sum of k terms a * b, computed in f32 (f64 for f64). In whatever
 // order they are summed, each term carries to first order one relative error of at most u = 2^-24
@@ -21,12 +21,12 @@ namespace keel {
 
 // No sum of terms is longer before it is added to others.
 inline constexpr int64_t kLongestProductPanel = 1024;
-// Nor shorter on average, where there are several.
+// Several panels are not shorter than this on average.
 inline constexpr int64_t kShortestProductPanel = 128;
 
-// The most roundings between a term and the result of a product over `k` terms. What is allowed is
-// this times u * sum|a||b|, and one ulp of the result for rounding it to 16 bits and for what is
-// left out at second order.
+// Returns the most roundings between a term and the result of a product over `k` terms. What is
+// allowed is this times u * sum|a||b|, and one ulp of the result for rounding it to 16 bits and for
+// what is left out at second order.
 constexpr double product_roundings(int64_t k) noexcept {
   const int64_t panels = (k + kShortestProductPanel - 1) / kShortestProductPanel;
   return static_cast<double>(std::min(k, kLongestProductPanel) + panels);

@@ -23,9 +23,9 @@ struct DequeueAttributes {
   }
 };
 
-// One value for each field of the next element of the queue named `queue`. An effect: it happens
-// once per step, in the order of building. Throws Error for a spec without fields, repeated names
-// or unknown dimensions.
+// Returns one value for each field of the next element of the queue named `queue`. An effect: it
+// happens once per step, in the order of building. Throws Error for a spec without fields, repeated
+// names or unknown dimensions.
 KEEL_API Values dequeue(Graph& graph, const std::string& queue, const ElementSpec& spec,
                         CallSite site = CallSite::here());
 

@@ -45,8 +45,8 @@ struct RandomLikeAttributes {
   }
 };
 
-// A key derived from a key and a number, both i64 scalars: fold_key of core/base/random.h on their
-// bits.
+// Returns a key derived from a key and a number, both i64 scalars: fold_key of core/base/random.h
+// on their bits.
 KEEL_API Value fold_key(Operand key, Operand data, CallSite site = {});
 
 // Float dtypes; uniform draws from [low, high), though rounding to the dtype may give `high`
@@ -59,7 +59,7 @@ KEEL_API Value normal(Graph& graph, const Shape& shape, double mean = 0, double 
 KEEL_API Value bernoulli(Graph& graph, double probability, const Shape& shape,
                          CallSite site = CallSite::here());
 
-// The same with a given key, in the shape of `like` (which may have unknown dimensions).
+// Does the same with a given key, in the shape of `like` (which may have unknown dimensions).
 KEEL_API Value uniform_like(Operand key, Operand like, double low, double high, DType dtype,
                             CallSite site = {});
 KEEL_API Value normal_like(Operand key, Operand like, double mean, double deviation, DType dtype,

@@ -166,8 +166,8 @@ void reference_argmax(const ReferenceContext& ctx) {
 
 // ---- gradients and decompositions
 
-// A reduction's result, or its gradient, with the reduced axes back as dimensions of 1, so that it
-// broadcasts with x.
+// Returns a reduction's result, or its gradient, with the reduced axes back as dimensions of 1, so
+// that it broadcasts with x.
 Value kept(const BuildContext& ctx, const Value& result) {
   const Shape& shape = ctx.inputs[0].shape();
   const Shape with_ones =
@@ -218,8 +218,8 @@ Values extremum_gradient(const BuildContext& ctx) {
   return {select(wins, narrowed(ctx, div(g, winners, site)), 0, site)};
 }
 
-// The product of all other elements: where none of those is 0, the product of the non-zero elements
-// without this one.
+// Returns the product of all other elements: where none of those is 0, the product of the non-zero
+// elements without this one.
 Values prod_gradient(const BuildContext& ctx) {
   const CallSite site = ctx.site;
   const auto& axes = ctx.as<ReduceAttributes>().axes;

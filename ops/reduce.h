@@ -57,8 +57,8 @@ KEEL_API Value prod(Operand x, const std::vector<int64_t>& axes = {}, bool keepd
 // log(sum(exp(x))) without overflow. Floats only; an empty axis is an Error.
 KEEL_API Value logsumexp(Operand x, const std::vector<int64_t>& axes = {}, bool keepdims = false,
                          CallSite site = {});
-// The first index, i64, of the largest element along one axis; NaN counts as largest. An empty axis
-// is an Error.
+// Returns the first index, i64, of the largest element along one axis; NaN counts as largest. An
+// empty axis is an Error.
 KEEL_API Value argmax(Operand x, int64_t axis = -1, bool keepdims = false, CallSite site = {});
 
 // x summed over the axes along which a value of `shape` was broadcast to x's shape: what gradients

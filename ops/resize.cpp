@@ -164,7 +164,7 @@ void reference_resize_gradient(const ReferenceContext& c) {
 
 // ---- gradients
 
-// The same resizing with the size of `images`.
+// Returns the same resizing with the size of `images`.
 ResizeAttributes with_size_of(ResizeAttributes a, const Shape& images) {
   const Pair size = spatial_dims(images, image_axes(a.layout));
   a.size = {size[0], size[1]};
@@ -188,7 +188,7 @@ Value index_constant(const BuildContext& c, const std::vector<int64_t>& indices)
   return c.graph.constant(t, c.site);
 }
 
-// The second elements' shares, to be multiplied with values along `axis` of 4.
+// Returns the second elements' shares, to be multiplied with values along `axis` of 4.
 Value share_constant(const BuildContext& c, DType dtype, const std::vector<double>& shares,
                      size_t axis) {
   Shape shape{1, 1, 1, 1};
@@ -230,7 +230,7 @@ Values decompose_resize(const BuildContext& c) {
   return {cast(y, dtype, c.site)};
 }
 
-// The adjoint of resize_axis: what is gathered there is added here.
+// Returns the adjoint of resize_axis: what is gathered there is added here.
 Value resize_axis_back(const BuildContext& c, const Value& dy, const AxisSources& sources,
                        size_t axis, int64_t in) {
   const CallSite site = c.site;

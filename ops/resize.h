@@ -37,8 +37,8 @@ struct ResizeAttributes {
 
 // Throws Error for an x of another rank, an empty image, and a dtype that the mode refuses.
 KEEL_API Value resize(Operand x, ResizeAttributes options, CallSite site = {});
-// The gradient of sum(resize(x) * dy) for x; options.size is x's height and width, which the
-// result has. Floats only.
+// Returns the gradient of sum(resize(x) * dy) for x; options.size is x's height and width, which
+// the result has. Floats only.
 KEEL_API Value resize_gradient(Operand dy, ResizeAttributes options, CallSite site = {});
 
 }  // namespace keel

@@ -110,9 +110,9 @@ T pow(T a, T b) {
 template <class T>
 using FloatBits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-// The larger; NaN where either is NaN; 0 is larger than -0. Where the operands are equal, `first`
-// is one of them and `second` the other, whose bits differ in zeros only. Written so that compilers
-// make vector instructions of it.
+// Returns the larger; NaN where either is NaN; 0 is larger than -0. Where the operands are equal,
+// `first` is one of them and `second` the other, whose bits differ in zeros only. Written so that
+// compilers make vector instructions of it.
 template <class T>
 constexpr T maximum(T a, T b) {
   const T first = a < b ? b : a;
@@ -126,7 +126,7 @@ constexpr T maximum(T a, T b) {
   }
 }
 
-// The smaller, likewise. Of NaN and a number, the bits of both are those of a NaN.
+// Returns the smaller, likewise. Of NaN and a number, the bits of both are those of a NaN.
 template <class T>
 constexpr T minimum(T a, T b) {
   const T first = b < a ? b : a;

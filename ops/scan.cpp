@@ -67,9 +67,9 @@ class Rounds {
     for (int64_t by = 1; by < count_; by *= 2) result.push_back(by);
     return result;
   }
-  // Each element moved on by so many places in the direction of the scan.
+  // Returns each element moved on by so many places in the direction of the scan.
   Value later(Value x, int64_t by) const { return moved(x, by, !attributes_.reverse, neutral_); }
-  // The gradient of that: moved back, 0 where nothing came from.
+  // Returns the gradient of that: moved back, 0 where nothing came from.
   Value earlier(Value x, int64_t by) const { return moved(x, by, attributes_.reverse, 0); }
 
  private:
@@ -102,7 +102,7 @@ Value narrowed(const BuildContext& c, const Value& x) {
   return cast(Operand(x, c.site), c.inputs[0].dtype(), c.site);
 }
 
-// The value before each round, and behind them the result.
+// Returns the value before each round, and behind them the result.
 Values rounds_of(const BuildContext& c, const Rounds& rounds,
                  Value (*combine)(Operand, Operand, CallSite)) {
   Value x = widened(c, c.inputs[0]);

@@ -47,8 +47,8 @@ struct SameDimsAttributes {
   }
 };
 
-// The elements in row-major order under another shape. One dimension may be -1: what the number of
-// elements leaves.
+// Returns the elements in row-major order under another shape. One dimension may be -1: what the
+// number of elements leaves.
 KEEL_API Value reshape(Operand x, const Shape& shape, CallSite site = {});
 // Drops the given axes, whose dimensions must be 1; without any list, all dimensions
 // known to be 1.

@@ -260,7 +260,7 @@ Sample sample_concat(SampleSource& source) {
   return {parts, [axis](Graph&, const Values& in) { return Values{concat(in, axis)}; }};
 }
 
-// The dimension of `axis` (from the front). Throws Error where `x` has no such axis.
+// Returns the dimension of `axis` (from the front). Throws Error where `x` has no such axis.
 int64_t split_dim(const char* op, const Operand& x, int64_t axis, CallSite site) {
   const Shape shape = require_value(x, op, "x", site).shape();
   if (axis < 0 || axis >= static_cast<int64_t>(shape.rank())) {

@@ -79,18 +79,19 @@ KEEL_API Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_
 // x with `low[i]` elements of `value` before and `high[i]` after axis i.
 KEEL_API Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
                    double value = 0, CallSite site = {});
-// The same with `interior[i]` elements of `value` between every two neighbours of axis i, too, so
-// that a slice with a stride of interior[i] + 1 takes x out again.
+// Does the same with `interior[i]` elements of `value` between every two neighbours of axis i, too,
+// so that a slice with a stride of interior[i] + 1 takes x out again.
 KEEL_API Value pad_interior(Operand x, const std::vector<int64_t>& low,
                             const std::vector<int64_t>& high, const std::vector<int64_t>& interior,
                             double value = 0, CallSite site = {});
-// The parts of an axis, each without it: x[0], x[1], ... for axis 0. Its dimension must be known.
+// Returns the parts of an axis, each without it: x[0], x[1], ... for axis 0. Its dimension must be
+// known.
 KEEL_API Values unstack(Operand x, int64_t axis = 0, CallSite site = {});
 
-// The values one after another along an axis; all other dimensions are equal, and so are the
-// dtypes. Throws Error where there is none.
+// Returns the values one after another along an axis; all other dimensions are equal, and so are
+// the dtypes. Throws Error where there is none.
 KEEL_API Value concat(const Values& values, int64_t axis = 0, CallSite site = CallSite::here());
-// The values, of one type, side by side along a new axis of the result.
+// Returns the values, of one type, side by side along a new axis of the result.
 KEEL_API Value stack(const Values& values, int64_t axis = 0, CallSite site = CallSite::here());
 
 // True if these types are Values and then, perhaps, an axis.

@@ -39,11 +39,11 @@ struct Sorted {
   Value indices;  // i64: where each lay along the axis
 };
 
-// All elements along an axis, which may be negative (-1 is the last), from the smallest to the
-// largest, or the other way round.
+// Returns all elements along an axis, which may be negative (-1 is the last), from the smallest to
+// the largest, or the other way round.
 KEEL_API Sorted sort(Operand x, int64_t axis = -1, bool descending = false, CallSite site = {});
-// The k largest along an axis, the largest first: the beginning of what `sort` gives descending. k
-// is at least 0 and at most the axis.
+// Returns the k largest along an axis, the largest first: the beginning of what `sort` gives
+// descending. k is at least 0 and at most the axis.
 KEEL_API Sorted top_k(Operand x, int64_t k, int64_t axis = -1, CallSite site = {});
 
 // Compares which of two elements comes first, for the reference and for kernels: less than 0 where

@@ -34,7 +34,7 @@ struct EyeOptions {
   int64_t diagonal = 0;
   DType dtype = f32;
 };
-// The matrix that is 1 on a diagonal and 0 elsewhere, in any dtype.
+// Returns the matrix that is 1 on a diagonal and 0 elsewhere, in any dtype.
 KEEL_API Value eye(Graph& graph, int64_t rows, EyeOptions options = {},
                    CallSite site = CallSite::here());
 

@@ -77,7 +77,7 @@ Value distances(const BuildContext& c) {
   return sub(first, mean(first, axes, true, c.site), c.site);
 }
 
-// A result with the reduced axes as dimensions of 1, widened.
+// Returns a result with the reduced axes as dimensions of 1, widened.
 Value kept(const BuildContext& c, const Value& result) {
   const Shape& shape = c.inputs[0].shape();
   const Shape ones = reduced_shape(shape, reduced_of(c.as<VarianceAttributes>(), shape), true);

@@ -42,8 +42,8 @@ struct VarianceOptions {
 // sum((x - mean(x))^2) / n. NaN where n is 0, or 1 with `sample`.
 KEEL_API Value var(Operand x, const std::vector<int64_t>& axes = {}, VarianceOptions options = {},
                    CallSite site = {});
-// Its square root: NumPy's std, a name that a namespace has in C++. Where it is 0 the gradient is
-// 0: all elements are equal, and no direction is better than another.
+// Returns its square root: NumPy's std, a name that a namespace has in C++. Where it is 0 the
+// gradient is 0: all elements are equal, and no direction is better than another.
 KEEL_API Value stddev(Operand x, const std::vector<int64_t>& axes = {},
                       VarianceOptions options = {}, CallSite site = {});
 

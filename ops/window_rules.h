@@ -1,5 +1,6 @@
-// How a window slides over the two spatial axes of a batch of images: the rules that convolutions,
-// pooling and resize share. Attributes name the order of the axes ("NHWC", "NCHW") and the padding
+// Window rules: how a window slides over the two spatial axes of a batch of images: the rules that
+// convolutions, pooling and resize share. Attributes name the order of the axes ("NHWC", "NCHW")
+// and the padding
 // ("valid", "same", "explicit"); ops/README.md says what these mean. Pure functions; any thread.
 #ifndef KEEL_OPS_WINDOW_RULES_H
 #define KEEL_OPS_WINDOW_RULES_H
@@ -68,7 +69,8 @@ struct WindowAxis {
   // Returns the distance from the first to the last element of a window.
   int64_t extent() const { return (taps - 1) * dilation + 1; }
   int64_t padded() const { return low + in + high; }
-  // The element of the image that tap k of window o lies on. It is padding outside of [0, in).
+  // Returns the element of the image that tap k of window o lies on. It is padding outside of [0,
+  // in).
   int64_t position(int64_t o, int64_t k) const { return o * stride + k * dilation - low; }
   bool inside(int64_t position) const { return position >= 0 && position < in; }
 };

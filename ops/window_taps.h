@@ -12,7 +12,7 @@
 
 namespace keel {
 
-// The image with `value` around it, as wide as the windows reach.
+// Returns the image with `value` around it, as wide as the windows reach.
 inline Value padded_image(const Value& image, const Windows& windows, const ImageAxes& axes,
                           double value, CallSite site) {
   std::vector<int64_t> low(4, 0), high(4, 0);
@@ -25,7 +25,7 @@ inline Value padded_image(const Value& image, const Windows& windows, const Imag
   return none ? image : pad(image, low, high, value, site);
 }
 
-// The part of a padded image that is the image.
+// Returns the part of a padded image that is the image.
 inline Value without_padding(const Value& padded, const Windows& windows, const ImageAxes& axes,
                              CallSite site) {
   std::vector<int64_t> begin(4, 0), end(4, kToEnd);
@@ -46,8 +46,8 @@ inline Windows along_axis(const Windows& windows, size_t i, int64_t others) {
   return result;
 }
 
-// An image with zeros between its elements, in front of them and behind; negative numbers in front
-// and behind cut elements off instead.
+// Returns an image with zeros between its elements, in front of them and behind; negative numbers
+// in front and behind cut elements off instead.
 inline Value spread_image(const Value& image, const ImageAxes& axes, Pair interior, Pair low,
                           Pair high, CallSite site) {
   std::vector<int64_t> before(4, 0), behind(4, 0), between(4, 0), begin(4, 0), end(4, kToEnd);
@@ -82,7 +82,8 @@ inline Value window_tap(const Value& padded, const Windows& windows, const Image
   }
   return whole ? padded : slice(padded, begin, end, strides, site);
 }
-// The adjoint: zeros of the padded image's size, with y's elements where the tap takes them from.
+// Returns the adjoint: zeros of the padded image's size, with y's elements where the tap takes them
+// from.
 inline Value window_untap(const Value& y, const Windows& windows, const ImageAxes& axes, Pair tap,
                           CallSite site) {
   std::vector<int64_t> low(4, 0), high(4, 0), interior(4, 0);
@@ -97,7 +98,7 @@ inline Value window_untap(const Value& y, const Windows& windows, const ImageAxe
   return pad_interior(y, low, high, interior, 0, site);
 }
 
-// The image whose element (t * rows + i, u * columns + j) is element (t, u) of parts[i][j].
+// Returns the image whose element (t * rows + i, u * columns + j) is element (t, u) of parts[i][j].
 // REQUIRES parts of one type.
 inline Value interleaved(const std::vector<Values>& parts, const ImageAxes& axes, CallSite site) {
   const auto side_by_side = [&](const Values& values, size_t axis) {

@@ -31,16 +31,17 @@ class AnchoredNode {
 
   // Nodes of the body that compute what the anchor reads.
   const std::vector<const Node*>& prologue() const noexcept { return parts_.prologue; }
-  // The numbers of the node's inputs that the anchor and its prologue read, rising.
+  // Returns the numbers of the node's inputs that the anchor and its prologue read, rising.
   const std::vector<size_t>& prologue_inputs() const noexcept { return prologue_inputs_; }
   // Returns whether ops come between operand i as stored and as the anchor takes it.
   bool has_prologue(size_t operand) const;
-  // The number of the node's input that operand i is made from; nothing where it is made from
-  // several.
+  // Returns the number of the node's input that operand i is made from; nothing where it is made
+  // from several.
   std::optional<size_t> source(size_t operand) const;
   // That input. REQUIRES a source.
   Value stored(size_t operand) const { return node_.input(source(operand).value()); }
-  // The node's input with the numbers of the rows that make operand i, where they are gathered.
+  // Returns the node's input with the numbers of the rows that make operand i, where they are
+  // gathered.
   std::optional<size_t> rows_of(size_t operand) const;
   // Returns what computes a reduction's operand, as a graph: from the prologue's inputs to one
   // output with as many elements, in the same order, as the anchor reads. REQUIRES has_prologue(0).
@@ -53,10 +54,10 @@ class AnchoredNode {
   // Element-wise nodes and views of the body, then row-wise ones.
   const std::vector<const Node*>& epilogue() const noexcept { return parts_.epilogue; }
   const std::vector<const Node*>& rows() const noexcept { return parts_.rows; }
-  // The numbers of the node's inputs that the epilogue reads, rising.
+  // Returns the numbers of the node's inputs that the epilogue reads, rising.
   const std::vector<size_t>& epilogue_inputs() const noexcept { return epilogue_inputs_; }
 
-  // The number of the node's input or output that a value of the body is, where it is one.
+  // Returns the number of the node's input or output that a value of the body is, where it is one.
   std::optional<size_t> input_number(const Value& inner) const;
   std::optional<size_t> output_number(const Value& inner) const;
 

@@ -1,6 +1,6 @@
-// How kernels raise bits of the float status (core/device/float_status.h) while a step runs. Those
-// whose plan asks for it get a word to OR them into; any number of blocks at the same time, so what
-// is raised does not depend on who computes what.
+// Raising the float status: how kernels raise bits of the float status (core/device/float_status.h)
+// while a step runs. Those whose plan asks for it get a word to OR them into; any number of blocks
+// at the same time, so what is raised does not depend on who computes what.
 #ifndef KEEL_BACKENDS_COMMON_FLOAT_STATUS_H
 #define KEEL_BACKENDS_COMMON_FLOAT_STATUS_H
 

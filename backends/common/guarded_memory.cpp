@@ -35,7 +35,7 @@ Pattern make_pattern(Poison poison) {
   return pattern;
 }
 
-// The pattern from an even offset on, one byte longer than a guard.
+// Returns the pattern from an even offset on, one byte longer than a guard.
 const Pattern& pattern_of(Poison poison) {
   static const Pattern first = make_pattern(Poison::kFirst);
   static const Pattern second = make_pattern(Poison::kSecond);

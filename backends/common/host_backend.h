@@ -37,8 +37,8 @@ class KEEL_API HostBackend : public Backend {
   std::shared_ptr<MemoryTransfer> memory_;
 };
 
-// A kernel that copies `bytes` from argument 0 to argument 1, in blocks of a size that depends on
-// `bytes` alone.
+// Returns a kernel that copies `bytes` from argument 0 to argument 1, in blocks of a size that
+// depends on `bytes` alone.
 KEEL_API std::unique_ptr<Kernel> make_copy_kernel(size_t bytes);
 
 }  // namespace keel

@@ -45,7 +45,7 @@ std::vector<size_t> find_overwriters(const TaskList& list) {
   return tasks;
 }
 
-// The task that counts the step; none: beyond all tasks.
+// Returns the task that counts the step; none: beyond all tasks.
 size_t find_step_end(const TaskList& list) {
   const auto counts = [](const Task& task) { return task.kind == TaskKind::kLoopInc; };
   return static_cast<size_t>(std::find_if(list.tasks.begin(), list.tasks.end(), counts) -

@@ -32,7 +32,7 @@ class Lowering {
   static constexpr uint32_t kNoStorage = UINT32_MAX;
   static size_t bytes_of(const Type& type) { return type.shape.num_bytes(type.dtype); }
 
-  // What is known about one entry of the buffer table.
+  // Holds what is known about one entry of the buffer table.
   struct Storage {
     int64_t first = -1;  // the first and the last task that need it
     int64_t last = -1;

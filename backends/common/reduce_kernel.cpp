@@ -20,7 +20,7 @@ struct Group {
   bool reduced = false;
 };
 
-// The input's axes with neighbours of the same kind merged; axes of size 1 vanish.
+// Returns the input's axes with neighbours of the same kind merged; axes of size 1 vanish.
 std::vector<Group> collapse(const Shape& shape, const std::vector<bool>& reduced) {
   const auto strides = shape.strides();
   std::vector<Group> groups;
@@ -385,7 +385,7 @@ class ReduceKernel final : public Kernel {
     return status;
   }
 
-  // The sums of the chunks of neighbouring results within an output row.
+  // Returns the sums of the chunks of neighbouring results within an output row.
   char* add_up(char* partials, int64_t first, int64_t count) const {
     const size_t size = size_of(accumulator_);
     if (chunks_ == 1) return partials + static_cast<size_t>(first) * size;

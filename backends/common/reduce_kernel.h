@@ -39,8 +39,8 @@ struct ReduceUnit {
 Support supports_reduce(const AnchoredNode& node, const InstructionLookup& lookup,
                         int64_t work_of_a_block, int most_blocks);
 
-// The kernel of a sum, prod, max or min, by itself or fused; arguments: inputs, outputs, workspace,
-// status. `most_blocks` caps the blocks of a phase. REQUIRES supports_reduce.
+// Returns the kernel of a sum, prod, max or min, by itself or fused; arguments: inputs, outputs,
+// workspace, status. `most_blocks` caps the blocks of a phase. REQUIRES supports_reduce.
 KernelPlan plan_reduce(const AnchoredNode& node, const ReduceUnit& unit, int most_blocks);
 
 }  // namespace keel

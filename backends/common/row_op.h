@@ -26,7 +26,7 @@ class RowOp {
 // several at once.
 using RowOpFactory = std::function<std::unique_ptr<RowOp>(std::span<const Node* const> nodes)>;
 
-// The kernel of one row-wise node in blocks of `rows_of_block` rows.
+// Returns the kernel of one row-wise node in blocks of `rows_of_block` rows.
 std::unique_ptr<Kernel> make_row_kernel(const Node& node, std::unique_ptr<RowOp> op,
                                         int64_t rows_of_block);
 

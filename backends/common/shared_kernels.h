@@ -22,7 +22,7 @@ std::span<const SharedKernel> index_kernels();     // gather, scatter_add, argma
 std::span<const SharedKernel> random_kernels();    // uniform, fold_key ...
 std::span<const SharedKernel> sort_kernels();      // sort, top_k
 
-// The one for the node's op; null where there is none.
+// Returns the one for the node's op; null where there is none.
 const SharedKernel* find_shared_kernel(const Node& node);
 
 }  // namespace keel

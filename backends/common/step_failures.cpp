@@ -44,7 +44,7 @@ class Walk {
     return node.has(kRowWise) ? Ending::kWhileWriting : Ending::kBeforeWriting;
   }
 
-  // The value of the step that a body's input stands for.
+  // Returns the value of the step that a body's input stands for.
   Value outside(Value v) const {
     v = root_of(v);
     for (auto it = outside_.find(v); it != outside_.end(); it = outside_.find(v))

@@ -58,7 +58,8 @@ class StrictRunner {
   // Says which operand each argument is; -1 for what kernels get as it is.
   using OfArgument = std::vector<int32_t>;
   struct TaskOperands {
-    // Behind those of the plan: the inputs of those that are written in place, once more.
+    // Holds the plan's operands and behind them the inputs of those that are written in place, once
+    // more.
     std::vector<Operand> operands;
     OfArgument as_planned;
     OfArgument apart;  // with those last ones in place of what an output overwrites

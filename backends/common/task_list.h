@@ -91,9 +91,10 @@ struct TaskList {
   ProgramInfo info;
 };
 
-// The task list of a compiled graph (specialised, decomposed, perhaps fused). A graph whose only
-// node is `sunk_loop` becomes the loop over its body: the step, LOOP_INC, LOOP_SWITCH, LOOP_ACTIVE
-// (back to the first task), LOOP_RESET. Throws Error where nothing marks the end of that step.
+// Returns the task list of a compiled graph (specialised, decomposed, perhaps fused). A graph whose
+// only node is `sunk_loop` becomes the loop over its body: the step, LOOP_INC, LOOP_SWITCH,
+// LOOP_ACTIVE (back to the first task), LOOP_RESET. Throws Error where nothing marks the end of
+// that step.
 KEEL_API TaskList lower(const Graph& graph, const KernelLibrary& library);
 
 }  // namespace keel

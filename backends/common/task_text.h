@@ -14,7 +14,7 @@ std::string op_text(const Node& node);
 std::string title_of(const TaskInfo& info);
 // "f32[3, 4], f32[4, 2] -> f32[3, 2]"
 std::string types_text(const Node& node);
-// One task a line.
+// Writes one task a line.
 std::string describe(const TaskList& list);
 
 }  // namespace keel

@@ -123,8 +123,8 @@ class TileProgram::Builder {
     return it == alias_.end() ? v : it->second;
   }
 
-  // The instruction for a sum or difference one of whose operands is a product: it rounds in
-  // between as the two would, and passes over the data once.
+  // Returns the instruction for a sum or difference one of whose operands is a product: it rounds
+  // in between as the two would, and passes over the data once.
   static const char* name_of_merged(const Node& node, size_t product) {
     if (node.op_name() == "add") return "mul_add";
     if (node.op_name() != "sub") return nullptr;

@@ -42,8 +42,8 @@ class TileProgram {
   // Computes elements [begin, end) of every output. args: the inputs of the node or body, then its
   // outputs. Returns the status bits that saturating instructions raised.
   uint32_t run(void* const* args, int64_t begin, int64_t end) const;
-  // The same for a rectangle, of whose input 0 only that piece is there: at args[0], with so many
-  // elements from row to row. REQUIRES that input 0 has the iteration shape.
+  // Does the same for a rectangle, of whose input 0 only that piece is there: at args[0], with so
+  // many elements from row to row. REQUIRES that input 0 has the iteration shape.
   uint32_t run_piece(void* const* args, const TileRectangle& piece, int64_t stride) const;
 
   // Elements [begin, end), of which alone there is room in the outputs, or of which alone input 0
@@ -127,8 +127,9 @@ class TileProgram {
   std::vector<KernelPlan::InPlace> in_place_;
 };
 
-// The kernel that runs a tile program in `blocks` blocks of nearly equal size. `status_argument` is
-// the argument with the launch's status word, for plans with KernelPlan::float_status.
+// Returns the kernel that runs a tile program in `blocks` blocks of nearly equal size.
+// `status_argument` is the argument with the launch's status word, for plans with
+// KernelPlan::float_status.
 std::unique_ptr<Kernel> make_tile_kernel(TileProgram program, int blocks,
                                          std::optional<size_t> status_argument = std::nullopt);
 

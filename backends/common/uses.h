@@ -12,7 +12,7 @@
 
 namespace keel {
 
-// The value whose bytes a chain of views shows.
+// Returns the value whose bytes a chain of views shows.
 Value root_of(Value v);
 
 // Counts how often each root is still to be read; views count for what they show.

@@ -23,7 +23,7 @@ struct KernelRow {
   KernelPlan (*plan)(const AnchoredNode&) = nullptr;
 };
 
-// A row for each kind, by file. The first that matches counts.
+// Returns a row for each kind, by file. The first that matches counts.
 std::span<const KernelRow> vector_rows();     // element-wise work, as tile programs
 std::span<const KernelRow> product_rows();    // matmul of any number dtype, by Eigen on tiles
 std::span<const KernelRow> reduction_rows();  // sum, prod, max, min

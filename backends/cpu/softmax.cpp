@@ -43,7 +43,7 @@ T sum_of_powers(const T* x, int64_t classes, T largest, T* powers) {
   return total;
 }
 
-// Of `count` rows that lie behind each other; as many as fit into kTogether, or one.
+// Computes them for `count` rows that lie behind each other; as many as fit into kTogether, or one.
 template <class T>
 void sum_rows(const T* x, int64_t count, int64_t classes, RowSum<T>* sums) {
   T powers[kTogether] = {};

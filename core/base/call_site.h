@@ -24,7 +24,7 @@ struct CallSite {
 // "model.cpp:12" (the path as the compiler saw it), or "unknown line".
 KEEL_API std::string to_string(CallSite site);
 
-// A copy of `file` that lives as long as the process; for sites read back from text.
+// Returns a copy of `file` that lives as long as the process; for sites read back from text.
 KEEL_API const char* intern_file(const std::string& file);
 
 }  // namespace keel

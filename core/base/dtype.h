@@ -25,7 +25,7 @@ inline constexpr DType u8 = DType::kU8;
 inline constexpr DType boolean = DType::kBool;
 inline constexpr DType kDTypes[] = {f64, f32, f16, bf16, i64, i32, u8, boolean};
 
-// Bytes of one element; 0 for kToken.
+// Returns bytes of one element; 0 for kToken.
 constexpr size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::kF64:
@@ -52,7 +52,7 @@ constexpr bool is_number(DType d) noexcept { return d <= DType::kU8; }
 
 // "f32", "bool", ... as graphs and messages print them.
 KEEL_API const char* name_of(DType dtype) noexcept;
-// The dtype of that name; throws Error naming the choices.
+// Returns the dtype of that name; throws Error naming the choices.
 KEEL_API DType parse_dtype(std::string_view name);
 
 template <class T>

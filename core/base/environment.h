@@ -17,15 +17,15 @@
 
 namespace keel {
 
-// A decimal integer in [min, max]; `what` names it in errors ("--batch", "NPU_LOOP_SIZE").
+// Parses a decimal integer in [min, max]; `what` names it in errors ("--batch", "NPU_LOOP_SIZE").
 KEEL_API int64_t parse_integer(std::string_view text, const std::string& what,
                                int64_t min = std::numeric_limits<int64_t>::min(),
                                int64_t max = std::numeric_limits<int64_t>::max());
-// A finite decimal number in [min, max].
+// Parses a finite decimal number in [min, max].
 KEEL_API double parse_number(std::string_view text, const std::string& what,
                              double min = std::numeric_limits<double>::lowest(),
                              double max = std::numeric_limits<double>::max());
-// The same text, which must be one of `choices`.
+// Returns the same text, which must be one of `choices`.
 KEEL_API std::string parse_choice(std::string_view text, const std::string& what,
                                   const std::vector<std::string>& choices);
 
@@ -40,7 +40,8 @@ auto parse_in_file(const std::string& where, Parse parse) {
   }
 }
 
-// The variable's value, or nothing where it is unset or empty; throws like the parsers above.
+// Returns the variable's value, or nothing where it is unset or empty; throws like the parsers
+// above.
 KEEL_API std::optional<std::string> environment_text(const std::string& name);
 KEEL_API std::optional<int64_t> environment_integer(
     const std::string& name, int64_t min = std::numeric_limits<int64_t>::min(),
@@ -48,8 +49,8 @@ KEEL_API std::optional<int64_t> environment_integer(
 KEEL_API std::optional<std::string> environment_choice(const std::string& name,
                                                        const std::vector<std::string>& choices);
 
-// The choice that `name` was most likely meant to be (fewest edits; of equals the first one that
-// begins with the same letter), or "" where none is close, or several that begin otherwise are
+// Returns the choice that `name` was most likely meant to be (fewest edits; of equals the first one
+// that begins with the same letter), or "" where none is close, or several that begin otherwise are
 // equally so.
 KEEL_API std::string nearest(std::string_view name, const std::vector<std::string>& choices);
 // "did you mean 'batch'?", or "" where nothing is close: for ErrorInfo::fix.

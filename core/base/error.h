@@ -46,10 +46,10 @@ class KEEL_API Error : public std::exception {
   const char* what() const noexcept override { return text_.c_str(); }
   const ErrorInfo& info() const noexcept { return info_; }
 
-  // The same error seen from further out: `context` is put in front of the text ("step 17, task 4
-  // (matmul)").
+  // Returns the same error seen from further out: `context` is put in front of the text ("step 17,
+  // task 4 (matmul)").
   Error with_context(const std::string& context) const;
-  // The same error with the user's line, if it has none yet.
+  // Returns the same error with the user's line, if it has none yet.
   Error with_site(CallSite site) const;
 
  private:

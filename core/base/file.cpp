@@ -61,7 +61,7 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// The file that a write to `path` changes: the end of its symbolic links.
+// Returns the file that a write to `path` changes: the end of its symbolic links.
 std::string resolve(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;

@@ -13,7 +13,8 @@
 
 namespace keel {
 
-// The bytes of a regular file; throws Error where it cannot be read or has more than max_bytes.
+// Returns the bytes of a regular file; throws Error where it cannot be read or has more than
+// max_bytes.
 KEEL_API std::string read_file(const std::string& path, uint64_t max_bytes);
 
 // Writes a temporary file in the same folder, syncs it and renames it over `path`, so that readers
@@ -56,7 +57,7 @@ class KEEL_API InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::string& path() const noexcept { return path_; }
-  // Bytes when it was opened.
+  // Returns bytes when it was opened.
   uint64_t size() const noexcept { return size_; }
   // Exactly `count` bytes from `offset` on; throws where the file is shorter.
   void read_at(uint64_t offset, void* bytes, size_t count) const;

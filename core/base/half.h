@@ -78,8 +78,8 @@ struct BFloat16 {
   }
 };
 
-// A double rounded to float so that a second rounding to 8 or 11 bits gives the correctly rounded
-// result ("round to odd": an inexact result gets its last bit set).
+// Returns a double rounded to float so that a second rounding to 8 or 11 bits gives the correctly
+// rounded result ("round to odd": an inexact result gets its last bit set).
 constexpr float round_double_to_odd_float(double value) noexcept {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || nearest != nearest) return nearest;

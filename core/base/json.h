@@ -32,11 +32,11 @@ class KEEL_API JsonTooLarge : public Error {
   ~JsonTooLarge() override;
 };
 
-// The whole of `text` as one JSON value (RFC 8259: no comments, no trailing commas, no second
-// value). Duplicate keys, nesting deeper than kMaxJsonDepth, numbers beyond double and bad UTF-8
-// are refused. Throws Error naming source_name, line and column (both from 1, columns in bytes).
-// Throws JsonTooLarge where the document would take more than about `most_memory` bytes (without
-// it: the read budget, core/base/read_budget.h), before it takes them.
+// Parses the whole of `text` as one JSON value (RFC 8259: no comments, no trailing commas, no
+// second value). Duplicate keys, nesting deeper than kMaxJsonDepth, numbers beyond double and bad
+// UTF-8 are refused. Throws Error naming source_name, line and column (both from 1, columns in
+// bytes). Throws JsonTooLarge where the document would take more than about `most_memory` bytes
+// (without it: the read budget, core/base/read_budget.h), before it takes them.
 KEEL_API Json parse_json(std::string_view text, const std::string& source_name);
 KEEL_API Json parse_json(std::string_view text, const std::string& source_name,
                          uint64_t most_memory);
@@ -45,11 +45,11 @@ KEEL_API Json parse_json(std::string_view text, const std::string& source_name,
 // round-trip; NaN and infinities become null; bad UTF-8 becomes U+FFFD.
 KEEL_API std::string write_json(const Json& value, int indent = -1);
 
-// The shortest decimal that reads back as the same value, as a JSON number; "null" for NaN and
-// infinities.
+// Returns the shortest decimal that reads back as the same value, as a JSON number; "null" for NaN
+// and infinities.
 KEEL_API std::string format_double(double value);
 KEEL_API std::string format_float(float value);
-// A JSON string literal, quotes included.
+// Returns a JSON string literal, quotes included.
 KEEL_API std::string quote_json(std::string_view text);
 
 // A place in a document. Refers to the document, which must outlive it.
@@ -73,7 +73,7 @@ class KEEL_API JsonView {
   size_t size() const;
   JsonView operator[](size_t index) const;
 
-  // The value, checked for type and range.
+  // Returns the value, checked for type and range.
   int64_t integer(int64_t min = std::numeric_limits<int64_t>::min(),
                   int64_t max = std::numeric_limits<int64_t>::max()) const;
   double number(double min = std::numeric_limits<double>::lowest(),

@@ -51,7 +51,7 @@ class TsanIgnore {
   TsanIgnore& operator=(const TsanIgnore&) = delete;
 };
 
-// The processors that the process may use.
+// Returns the processors that the process may use.
 const cpu_set_t& all_processors() {
   static const cpu_set_t set = [] {
     cpu_set_t allowed;

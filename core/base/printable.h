@@ -17,7 +17,7 @@ namespace keel {
 // backslashes too, so that a text that has been through once is not changed again. Of more than
 // `most` bytes the middle is left out, and its size stands there instead.
 KEEL_API std::string printable(std::string_view text, size_t most = std::string_view::npos);
-// The same for text of several lines: line breaks stay.
+// Does the same for text of several lines: line breaks stay.
 KEEL_API std::string printable_lines(std::string_view text);
 
 }  // namespace keel

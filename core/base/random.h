@@ -15,7 +15,8 @@
 
 namespace keel {
 
-// One block of Philox4x32 with ten rounds: 128 counter bits and 64 key bits to 128 random bits.
+// Returns one block of Philox4x32 with ten rounds: 128 counter bits and 64 key bits to 128 random
+// bits.
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                              std::array<uint32_t, 2> key) noexcept {
   for (int round = 0; round < 10; ++round) {
@@ -40,9 +41,9 @@ constexpr uint32_t random_bits(uint64_t key, uint64_t index) noexcept {
   return random_block(key, index / 4)[index % 4];
 }
 
-// A key derived from `key` and `data`: one Philox block keyed by `key` on a counter that no stream
-// of `key` reaches, so folded keys are unrelated to the stream's words and to one another. Not
-// commutative: fold(fold(k, a), b) differs from fold(fold(k, b), a).
+// Returns a key derived from `key` and `data`: one Philox block keyed by `key` on a counter that no
+// stream of `key` reaches, so folded keys are unrelated to the stream's words and to one another.
+// Not commutative: fold(fold(k, a), b) differs from fold(fold(k, b), a).
 constexpr uint64_t fold_key(uint64_t key, uint64_t data) noexcept {
   const auto words = philox4x32(
       {static_cast<uint32_t>(data), static_cast<uint32_t>(data >> 32), 0x6B65656Cu, 0x666F6C64u},
@@ -50,7 +51,8 @@ constexpr uint64_t fold_key(uint64_t key, uint64_t data) noexcept {
   return words[0] | (uint64_t{words[1]} << 32);
 }
 
-// The same with a text (a state's name): folds its length, then its bytes by eights, little endian.
+// Does the same with a text (a state's name): folds its length, then its bytes by eights, little
+// endian.
 KEEL_API uint64_t fold_key(uint64_t key, std::string_view text) noexcept;
 
 // [0, 1), a multiple of 2^-24.

@@ -18,15 +18,15 @@ namespace keel {
 KEEL_API uint64_t read_budget();
 KEEL_API void set_read_budget(uint64_t bytes);
 
-// The most bytes that the data of a file of `file_bytes` may take: `wanted`, or, where that is 0,
-// the read budget, and for large files 16 times their size (MNIST's compressed files take 5 times
-// theirs).
+// Returns the most bytes that the data of a file of `file_bytes` may take: `wanted`, or, where that
+// is 0, the read budget, and for large files 16 times their size (MNIST's compressed files take 5
+// times theirs).
 int64_t read_limit(uint64_t file_bytes, int64_t wanted);
 // Returns what to do for a file whose data needs more: for ErrorInfo::fix.
 std::string raise_read_limit();
 
-// The error for a file whose `what` does not fit into `budget` bytes; it says how to raise the
-// budget.
+// Returns the error for a file whose `what` does not fit into `budget` bytes; it says how to raise
+// the budget.
 KEEL_API Error over_read_budget(const std::string& path, const std::string& what, uint64_t budget);
 
 }  // namespace keel

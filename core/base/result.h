@@ -19,7 +19,7 @@ class Result {
   bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
 
-  // The value; throws the error where there is none.
+  // Returns the value; throws the error where there is none.
   T& value() & {
     if (!ok()) throw std::get<1>(state_);
     return std::get<0>(state_);

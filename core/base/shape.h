@@ -66,8 +66,8 @@ class KEEL_API Shape {
 // "[128, 784]"; unknown dimensions print as "?".
 KEEL_API std::string to_string(const Shape& shape);
 
-// The NumPy broadcast of two shapes; -1 with 1 or -1 stays -1, -1 with n is n. nullopt where they
-// do not broadcast.
+// Returns the NumPy broadcast of two shapes; -1 with 1 or -1 stays -1, -1 with n is n. nullopt
+// where they do not broadcast.
 KEEL_API std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
 // Returns whether a value of shape `got` can stand where `expected` (with unknown dimensions) is

@@ -12,8 +12,8 @@
 
 namespace keel {
 
-// A thread that runs `body`, which must not throw. `purpose` stands in the Error ("the thread that
-// feeds the queue").
+// Starts a thread that runs `body`, which must not throw. `purpose` stands in the Error ("the
+// thread that feeds the queue").
 KEEL_API std::thread start_thread(const std::string& purpose, std::function<void()> body);
 
 }  // namespace keel

@@ -127,7 +127,7 @@ class KEEL_API Program {
   virtual const ProgramInfo& info() const = 0;
   // Enqueues the launch. Errors surface at Stream::synchronize and in args.report.
   virtual void launch(Stream& stream, LaunchArgs& args) = 0;
-  // The task list as text, one task a line: what became one task, where it runs, and why.
+  // Returns the task list as text, one task a line: what became one task, where it runs, and why.
   virtual std::string describe() const = 0;
 };
 

@@ -48,7 +48,7 @@ struct ResidentField {
 };
 inline constexpr const char* kRowField = "keel/row";
 
-// The depth that DeviceQueueOptions::depth = 0 chooses for elements of `slot_bytes`.
+// Returns the depth that DeviceQueueOptions::depth = 0 chooses for elements of `slot_bytes`.
 KEEL_API int64_t default_queue_depth(size_t slot_bytes) noexcept;
 
 struct DeviceQueueOptions {
@@ -120,7 +120,7 @@ class KEEL_API DeviceQueue {
   // Waits for the next element and writes its fields' device addresses to `fields` (as many as the
   // spec has). Slots are released in the order they were dequeued.
   DequeueStatus dequeue(std::span<void*> fields, Cursor* cursor, const std::atomic<bool>* stop);
-  // The same for a host that reads the element itself: `fields` get the host side's addresses.
+  // Does the same for a host that reads the element itself: `fields` get the host side's addresses.
   // Looks at the stop flag, and at whether the agreement broke, every few milliseconds without
   // wake().
   DequeueStatus dequeue_on_host(std::span<void*> fields, Cursor* cursor,

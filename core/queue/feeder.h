@@ -18,7 +18,7 @@ class KEEL_API Feeder {
   // Joins the thread within a second, closing the queue; idempotent.
   virtual void stop() = 0;
   virtual const std::shared_ptr<DeviceQueue>& queue() const = 0;
-  // The cursor that the last open() was given.
+  // Returns the cursor that the last open() was given.
   virtual Cursor opened_at() const { return {}; }
 };
 

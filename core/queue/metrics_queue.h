@@ -20,7 +20,7 @@ namespace keel {
 
 class KEEL_API MetricsQueue {
  public:
-  // One cell of 8 bytes for each rank-0 fetch, of the dtypes given.
+  // Makes one cell of 8 bytes for each rank-0 fetch, of the dtypes given.
   explicit MetricsQueue(std::vector<DType> columns, size_t capacity = 1024);
   ~MetricsQueue();
   MetricsQueue(const MetricsQueue&) = delete;

@@ -17,8 +17,8 @@ namespace keel {
 template <class T>
 inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// A 64-bit integer as a double that a second rounding to 8 or 11 bits takes to the correctly
-// rounded result ("round to odd", like round_double_to_odd_float).
+// Returns a 64-bit integer as a double that a second rounding to 8 or 11 bits takes to the
+// correctly rounded result ("round to odd", like round_double_to_odd_float).
 constexpr double round_integer_to_odd_double(int64_t value) noexcept {
   const bool negative = value < 0;
   uint64_t magnitude =

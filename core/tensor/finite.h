@@ -10,8 +10,8 @@
 
 namespace keel {
 
-// The row-major index of the first element that is NaN or infinite. Nothing where all are finite,
-// as those of integers and bools are, and for an empty Tensor.
+// Returns the row-major index of the first element that is NaN or infinite. Nothing where all are
+// finite, as those of integers and bools are, and for an empty Tensor.
 KEEL_API std::optional<int64_t> first_non_finite(const Tensor& tensor);
 
 }  // namespace keel

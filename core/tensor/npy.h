@@ -18,7 +18,7 @@ KEEL_API Tensor read_npy(const std::string& path);
 // Atomic (core/base/file.h). bf16 has no NumPy type and is refused: cast it to f32 first.
 KEEL_API void write_npy(const std::string& path, const Tensor& tensor);
 
-// The same on bytes in memory; `source_name` stands for the path in errors.
+// Does the same on bytes in memory; `source_name` stands for the path in errors.
 KEEL_API Tensor parse_npy(std::string_view bytes, const std::string& source_name);
 KEEL_API std::string format_npy(const Tensor& tensor);
 

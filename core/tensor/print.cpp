@@ -47,7 +47,7 @@ Decimal parse_scientific(Number value, std::optional<int> precision) {
   return decimal;
 }
 
-// The fewest digits that read back as `value` (positive, finite) in its own type.
+// Returns the fewest digits that read back as `value` (positive, finite) in its own type.
 template <class T>
 Decimal shortest(T value) {
   if constexpr (is_half_type<T>) {
@@ -249,7 +249,7 @@ class Printer {
  private:
   static constexpr int64_t kEllipsis = -1;
 
-  // The indices of an axis that are shown, with kEllipsis for those left out.
+  // Returns the indices of an axis that are shown, with kEllipsis for those left out.
   std::vector<int64_t> indices(size_t axis) const {
     const int64_t n = shape_[axis];
     std::vector<int64_t> result;
@@ -301,7 +301,7 @@ class Printer {
     return text;
   }
 
-  // The elements of the last axis, wrapped.
+  // Returns the elements of the last axis, wrapped.
   std::string row(int64_t offset, const std::string& indent, size_t width) const {
     std::string text;
     std::string line = indent;
@@ -328,7 +328,7 @@ class Printer {
   Format<T> format_;
 };
 
-// A lone number, as Python writes it: 0.1, 1.0, 1e-05, 1e+16.
+// Returns a lone number, as Python writes it: 0.1, 1.0, 1e-05, 1e+16.
 template <class T>
 std::string scalar_text(T element) {
   if constexpr (std::is_same_v<T, bool>) {

@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-// The number of elements, where a tensor may have this type at all.
+// Returns the number of elements, where a tensor may have this type at all.
 int64_t checked_elements(DType dtype, const Shape& shape, CallSite site) {
   if (size_of(dtype) == 0) {
     throw Error({.op = "tensor",

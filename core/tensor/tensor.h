@@ -64,7 +64,7 @@ class KEEL_API Tensor {
   static Tensor scalar(T value) {
     return of<T>(Shape{}, {value});
   }
-  // Every element `value`, rounded to dtype.
+  // Returns every element `value`, rounded to dtype.
   static Tensor full(DType dtype, const Shape& shape, double value,
                      CallSite site = CallSite::here());
 
@@ -80,7 +80,7 @@ class KEEL_API Tensor {
   void* raw() noexcept { return address_; }
   const void* raw() const noexcept { return address_; }
 
-  // The elements; throws Error when T is not the tensor's dtype.
+  // Returns the elements; throws Error when T is not the tensor's dtype.
   template <class T>
   std::span<T> data(CallSite site = CallSite::here()) {
     require_dtype(dtype_of<T>, site);
@@ -91,7 +91,7 @@ class KEEL_API Tensor {
     require_dtype(dtype_of<T>, site);
     return {static_cast<const T*>(raw()), static_cast<size_t>(num_elements_)};
   }
-  // The only element; throws unless there is exactly one of type T.
+  // Returns the only element; throws unless there is exactly one of type T.
   template <class T>
   T item(CallSite site = CallSite::here()) const {
     require_one(site);
@@ -102,10 +102,10 @@ class KEEL_API Tensor {
   double at(int64_t index, CallSite site = CallSite::here()) const;
   void set(int64_t index, double value, CallSite site = CallSite::here());
 
-  // The same memory under another shape of as many elements.
+  // Returns the same memory under another shape of as many elements.
   Tensor reshaped(const Shape& shape, CallSite site = CallSite::here()) const;
   Tensor clone() const;
-  // Each element converted as the `cast` op does.
+  // Returns each element converted as the `cast` op does.
   Tensor cast(DType dtype, CallSite site = CallSite::here()) const;
 
   const std::shared_ptr<Buffer>& buffer() const noexcept { return buffer_; }

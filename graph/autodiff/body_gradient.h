@@ -17,16 +17,16 @@ std::vector<bool> inputs_read(const Graph& body, const Values& results);
 // for the inputs, and returns them. Arguments that are not read may be invalid.
 Values inline_body(const Graph& body, const Values& results, const Values& arguments, Graph& to);
 
-// A graph whose inputs are those of `body` and behind them one seed for each of its outputs `ys`
-// (by index), and whose outputs are the gradients of its inputs `xs` (by index). It computes anew
-// what it needs of the body.
+// Returns a graph whose inputs are those of `body` and behind them one seed for each of its outputs
+// `ys` (by index), and whose outputs are the gradients of its inputs `xs` (by index). It computes
+// anew what it needs of the body.
 std::unique_ptr<Graph> differentiate_body(const Graph& body, const std::vector<size_t>& ys,
                                           const std::vector<size_t>& xs, CallSite site);
 
-// The new node's only output; attributes left out have their defaults.
+// Returns the new node's only output; attributes left out have their defaults.
 Value emit_op(const char* op, const std::vector<Operand>& operands, AttributeList attributes,
               CallSite site);
-// A value of this type with one number everywhere.
+// Makes a value of this type with one number everywhere.
 Value filled(Graph& graph, const Type& type, double number, CallSite site);
 
 }  // namespace keel

@@ -16,7 +16,7 @@ std::vector<bool> mask_of(std::span<const Value> values, const ValueSet& set) {
   return mask;
 }
 
-// The outputs of a node that change with the inputs marked.
+// Returns the outputs of a node that change with the inputs marked.
 std::vector<bool> outputs_reached(const Node& node, const std::vector<bool>& inputs) {
   std::vector<bool> outputs(node.types().size(), !node.is(OpRole::kStopGradient));
   if (node.is(OpRole::kWhile)) {
@@ -34,7 +34,7 @@ std::vector<bool> outputs_reached(const Node& node, const std::vector<bool>& inp
   return outputs;
 }
 
-// The inputs of a node that the outputs marked are computed from.
+// Returns the inputs of a node that the outputs marked are computed from.
 std::vector<bool> inputs_leading(const Node& node, const std::vector<bool>& outputs) {
   std::vector<bool> inputs(node.inputs().size(), !node.is(OpRole::kStopGradient));
   if (node.is(OpRole::kWhile)) {

@@ -14,9 +14,9 @@ namespace keel {
 
 using ValueSet = std::unordered_set<Value, ValueHash>;
 
-// The floats that change when the xs (floats of the graph) do, these included.
+// Returns the floats that change when the xs (floats of the graph) do, these included.
 ValueSet dependents_of(const Graph& graph, const Values& xs);
-// The floats that the ys (floats of the graph) are computed from, these included.
+// Returns the floats that the ys (floats of the graph) are computed from, these included.
 ValueSet sources_of(const Graph& graph, const Values& ys);
 
 // Values of `values` where `mask` is set and the dtype is a float.

@@ -108,7 +108,8 @@ class LoopGradient {
                  .site = c_.site});
   }
 
-  // The gradients that the way back begins with: of the last variables, and sums for the captures.
+  // Returns the gradients that the way back begins with: of the last variables, and sums for the
+  // captures.
   Values seeds() const {
     Values seeds;
     for (const size_t i : carried_) {
@@ -229,7 +230,7 @@ class LoopGradient {
     return outputs;
   }
 
-  // The body's inputs: the count, the variables (invalid where not given), the captures.
+  // Returns the body's inputs: the count, the variables (invalid where not given), the captures.
   Values body_arguments(Value count, const std::vector<size_t>& which, const Values& values) const {
     Values arguments(c_.inputs.begin(), c_.inputs.end());
     arguments[0] = count;
@@ -250,7 +251,7 @@ class LoopGradient {
     return all;
   }
 
-  // The forward loop again, with stacks of what is kept behind its variables.
+  // Builds the forward loop again, with stacks of what is kept behind its variables.
   const Node& record() {
     const std::vector<size_t>& kept = every_ == 1 ? needed_ : rerun_;
     const std::vector<RowStack> stacks = stacks_of(kept);
@@ -288,8 +289,8 @@ class LoopGradient {
     return add_while_loop(init, condition, body, attributes, c_.site);
   }
 
-  // The gradients carried back through the turns whose variables the stacks hold, the last first.
-  // `offset` is the count of the first of these turns; invalid: 0.
+  // Returns the gradients carried back through the turns whose variables the stacks hold, the last
+  // first. `offset` is the count of the first of these turns; invalid: 0.
   Values run_back(Graph& graph, const Values& gradients, const Values& kept, const Trips& trips,
                   Value offset) const {
     const std::vector<RowStack> stacks = stacks_of(needed_);
@@ -311,7 +312,7 @@ class LoopGradient {
     });
   }
 
-  // The same by segments of `every_` turns, of which `kept` holds the first's variables.
+  // Does the same by segments of `every_` turns, of which `kept` holds the first's variables.
   Values run_segments(const Values& gradients, const Values& kept) const {
     Trips segments{divide_up(trips_.most, every_), Value()};
     const Value count = trips_.count.valid() ? trips_.count : number(c_.graph, trips_.most);
@@ -336,7 +337,7 @@ class LoopGradient {
     });
   }
 
-  // One segment forwards from its first variables: stacks of what the way back needs of it.
+  // Runs one segment forwards from its first variables: stacks of what the way back needs of it.
   Values run_again(Graph& graph, const Values& start, const Trips& trips, Value offset) const {
     const std::vector<RowStack> stacks = stacks_of(needed_);
     Values init = start;

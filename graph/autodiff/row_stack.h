@@ -15,7 +15,7 @@ class RowStack {
     stored_.shape = Shape{type.shape.num_elements()};
   }
 
-  // An empty stack of so many rows. Each may be written once.
+  // Makes an empty stack of so many rows. Each may be written once.
   Value make(Graph& graph, int64_t rows) const {
     return filled(graph, {stored_.dtype, Shape{rows, stored_.shape[0]}}, neutral(), site_);
   }

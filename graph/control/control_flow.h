@@ -70,12 +70,12 @@ KEEL_API Values cond(Operand predicate, const std::vector<Operand>& operands,
 const Node& add_while_loop(const std::vector<Operand>& init, const ConditionFunction& condition,
                            const BodyFunction& body, WhileAttributes attributes, CallSite site);
 
-// A new random key for one random op built in `graph`: fold(seed, step, salt,
+// Returns a new random key for one random op built in `graph`: fold(seed, step, salt,
 // iteration of each enclosing while_loop). The salt counts the random ops of
 // the root graph, so it is fixed when the graph is built.
 KEEL_API Value random_key(Graph& graph, CallSite site = CallSite::here());
 
-// The step graph under the sunk loop: a root graph with one `sunk_loop` node
+// Returns the step graph under the sunk loop: a root graph with one `sunk_loop` node
 // whose body is `step` and whose trip count is a launch argument.
 std::unique_ptr<Graph> make_sunk_loop(std::shared_ptr<Graph> step);
 

@@ -22,7 +22,8 @@ struct StepEndAttributes {
   }
 };
 
-// The step boundary among the graph's own nodes; null where there is none. Throws Error for two.
+// Returns the step boundary among the graph's own nodes; null where there is none. Throws Error for
+// two.
 KEEL_API const Node* find_step_boundary(const Graph& graph);
 // Throws Error NO_STEP_BOUNDARY, in the name of `op`, where there is none.
 KEEL_API const Node& require_step_boundary(const Graph& graph, const char* op, CallSite site = {});

@@ -80,8 +80,8 @@ class KEEL_API Graph {
   // A root graph over the built-in ops, or over `table`.
   Graph();
   explicit Graph(const OpTable& table);
-  // A body whose operations may use values of `parent`: they become captures. Throws Error where it
-  // would be deeper than kMaxBodyDepth.
+  // Makes a body whose operations may use values of `parent`: they become captures. Throws Error
+  // where it would be deeper than kMaxBodyDepth.
   explicit Graph(Graph* parent, CallSite site = CallSite::here());
   ~Graph();
   Graph(const Graph&) = delete;
@@ -92,12 +92,12 @@ class KEEL_API Graph {
   // name, and for one that is not UTF-8 text without control characters.
   Value input(const std::string& name, DType dtype, const Shape& shape,
               CallSite site = CallSite::here());
-  // A value kept between steps. Root graphs only. Names are unique and, as they are keys in saved
-  // files, UTF-8 text without control characters; "keel/..." is reserved.
+  // Makes a value kept between steps. Root graphs only. Names are unique and, as they are keys in
+  // saved files, UTF-8 text without control characters; "keel/..." is reserved.
   Value state(const std::string& name, const Initializer& init, StateOptions options = {},
               CallSite site = CallSite::here());
   Value constant(const Tensor& value, CallSite site = CallSite::here());
-  // The reserved states, made on first use; in a body, captured from the root. A graph that
+  // Returns the reserved states, made on first use; in a body, captured from the root. A graph that
   // never asked for updates_applied() skips none: there step() counts both.
   Value step();
   Value updates_applied();
@@ -133,8 +133,8 @@ class KEEL_API Graph {
   // (outer, inner) in the order of the inputs they became.
   const std::vector<std::pair<Value, Value>>& captures() const noexcept { return captures_; }
 
-  // A body whose operations may use values of this graph, which keeps it: values of a body stay
-  // valid, to be refused, also where the op that it was for was never made.
+  // Makes a body whose operations may use values of this graph, which keeps it: values of a body
+  // stay valid, to be refused, also where the op that it was for was never made.
   std::shared_ptr<Graph> make_body(CallSite site);
 
   // Puts the inputs made by captures behind the others, in the order of `outers` (values of the
@@ -193,11 +193,12 @@ class KEEL_API Graph {
   // Invalid Value when there is none of that name.
   Value find_input(std::string_view name) const;
   Value find_state(std::string_view name) const;
-  // A value of this graph by the name of its node (full_name of ir/label.h): "w", "encoder/loss",
-  // "hidden1/matmul"; "loss" is the first output, as "loss:0" is, "top:1" the second one. Invalid
-  // where there is none. Throws Error for a name that several have, naming their lines.
+  // Returns a value of this graph by the name of its node (full_name of ir/label.h): "w",
+  // "encoder/loss", "hidden1/matmul"; "loss" is the first output, as "loss:0" is, "top:1" the
+  // second one. Invalid where there is none. Throws Error for a name that several have, naming
+  // their lines.
   Value find(std::string_view name, CallSite site = CallSite::here()) const;
-  // The same among names that were given alone: of inputs, states and by named().
+  // Does the same among names that were given alone: of inputs, states and by named().
   Value find_named(std::string_view name, CallSite site = CallSite::here()) const;
 
   // Puts the inputs in another order; throws unless `order` holds each of them once.
@@ -264,7 +265,7 @@ class KEEL_API Graph {
   std::unordered_map<std::string, uint32_t> given_names_;  // full names that named() gave
 };
 
-// The name of an input or state node.
+// Returns the name of an input or state node.
 KEEL_API const std::string& name_of(const Node& node);
 
 }  // namespace keel

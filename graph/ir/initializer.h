@@ -24,7 +24,7 @@ struct Initializer {
 // Throws Error for an unknown kind, and for a random one of a dtype that is no float.
 KEEL_API void require_initializer(const std::string& kind, DType dtype);
 
-// The tensor it describes; `key` seeds the random kinds. Throws Error for an
+// Returns the tensor it describes; `key` seeds the random kinds. Throws Error for an
 // unknown kind or a non-float random dtype.
 KEEL_API Tensor initial_value(const Initializer& initializer, uint64_t key);
 

@@ -57,7 +57,7 @@ class Node {
   // node's inputs.
   const std::vector<std::shared_ptr<Graph>>& bodies() const noexcept { return bodies_; }
   CallSite site() const noexcept { return site_; }
-  // Its names and scoped attributes (ir/label.h).
+  // Returns its names and scoped attributes (ir/label.h).
   const NodeLabel& label() const noexcept { return label_ == nullptr ? no_label() : *label_; }
   const NodeLabelPtr& shared_label() const noexcept { return label_; }
   Value output(size_t i = 0) const { return Value(graph_, id_, static_cast<uint32_t>(i)); }

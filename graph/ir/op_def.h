@@ -90,7 +90,7 @@ class KEEL_API InferContext {
   const S& as() const {
     return attributes.as<S>();
   }
-  // The declared name of input i ("a", "b"), or "input 3".
+  // Returns the declared name of input i ("a", "b"), or "input 3".
   std::string input_name(size_t i) const;
   [[noreturn]] void fail(const std::string& argument, const std::string& expected,
                          const std::string& got, const std::string& fix = "") const;

@@ -40,7 +40,7 @@ class Operand {
   int64_t integer() const noexcept { return integer_; }
   bool integral() const noexcept { return integral_; }
   CallSite site() const noexcept { return site_; }
-  // The same operand seen from a caller further out.
+  // Returns the same operand seen from a caller further out.
   Operand at(CallSite site) const {
     Operand o = *this;
     o.site_ = site;
@@ -56,12 +56,13 @@ class Operand {
   CallSite site_;
 };
 
-// The operand's value, for functions that look at it before they add a node. Throws Error naming
-// `site`, or where that is not known the operand's line, for a number and for an empty Value.
+// Returns the operand's value, for functions that look at it before they add a node. Throws Error
+// naming `site`, or where that is not known the operand's line, for a number and for an empty
+// Value.
 KEEL_API Value require_value(const Operand& operand, const char* op, const char* argument,
                              CallSite site = {});
 
-// The operand as a Value of `graph`: a literal becomes a scalar constant of
+// Returns the operand as a Value of `graph`: a literal becomes a scalar constant of
 // `dtype` (Error when it does not fit, and for an empty Value).
 KEEL_API Value to_value(const Operand& operand, Graph& graph, DType dtype, const char* op);
 

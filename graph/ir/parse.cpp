@@ -28,7 +28,7 @@ class ValueParser {
  public:
   explicit ValueParser(Lexer& lexer) : lexer_(lexer) {}
 
-  // A value of the kind that `like` has.
+  // Returns a value of the kind that `like` has.
   AttributeValue parse(const AttributeValue& like);
 
   Type type() {

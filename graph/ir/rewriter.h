@@ -17,14 +17,14 @@ class Rewriter {
   Rewriter(const Graph& from, Graph& to);
 
   bool mapped(Value old) const { return fresh_[old].valid(); }
-  // The new value for an old one. Throws Error where there is none.
+  // Returns the new value for an old one. Throws Error where there is none.
   Value operator()(Value old) const;
   Values operator()(std::span<const Value> old) const;
   void map(Value old, Value fresh) { fresh_[old] = fresh; }
   // Copies the node with its inputs mapped; types are inferred anew; bodies are
   // shared. Maps its outputs.
   const Node& clone(const Node& node);
-  // The same with other bodies, with other attributes, and with inputs of the new graph. Every
+  // Does the same with other bodies, with other attributes, and with inputs of the new graph. Every
   // copy has the node's line and label.
   const Node& clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies);
   const Node& clone(const Node& node, Attributes attributes,

@@ -25,7 +25,7 @@ double draw_float(SampleSource& source, DType dtype, double low, double high) {
   return low;
 }
 
-// The most elements of a random shape.
+// Returns the most elements of a random shape.
 int64_t most_elements(int size) { return 24 + 4 * static_cast<int64_t>(size); }
 
 }  // namespace

@@ -51,7 +51,7 @@ class KEEL_API SampleSource {
   Shape shape(size_t min_rank, size_t max_rank);
   // Draws like shape(), with no dimension 0.
   Shape nonempty_shape(size_t min_rank, size_t max_rank);
-  // A shape that broadcasts with `shape` without enlarging it: dimensions
+  // Returns a shape that broadcasts with `shape` without enlarging it: dimensions
   // replaced by 1 or dropped in front.
   Shape broadcastable_to(const Shape& shape);
 

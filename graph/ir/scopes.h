@@ -67,7 +67,7 @@ class KEEL_API AttributeScope {
 // has already, for text as above or with ':' in it, and for a frozen graph.
 KEEL_API Value named(Value value, std::string_view name, CallSite site = CallSite::here());
 
-// The label with a scope put in front of its own ("gradient" and "hidden1" make
+// Returns the label with a scope put in front of its own ("gradient" and "hidden1" make
 // "gradient/hidden1"), or behind it. Any text is taken as it is, and nothing where it is empty.
 KEEL_API NodeLabelPtr with_outer_scope(const NodeLabelPtr& label, std::string_view scope);
 KEEL_API NodeLabelPtr with_inner_scope(const NodeLabelPtr& label, std::string_view scope);

@@ -55,8 +55,8 @@ struct ParseOptions {
 KEEL_API std::unique_ptr<Graph> parse_graph(std::string_view text,
                                             const OpTable& ops = builtin_ops(),
                                             const ParseOptions& options = {});
-// One box a node, one cluster a body; dashed lines pair the inputs of a node with those of its
-// bodies.
+// Draws one box a node, one cluster a body; dashed lines pair the inputs of a node with those of
+// its bodies.
 KEEL_API std::string to_dot(const Graph& graph);
 
 }  // namespace keel

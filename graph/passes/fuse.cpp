@@ -29,7 +29,7 @@ class ClusteredUnits {
 
   const FuseUnits& units() const { return units_; }
   const Clusters& clusters() const { return clusters_; }
-  // The fused node of a unit of several nodes.
+  // Returns the fused node of a unit of several nodes.
   FusedNode& fused(uint32_t unit) { return fused_.at(units_.nodes(unit).back()); }
 
  private:

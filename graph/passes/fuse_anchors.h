@@ -31,16 +31,18 @@ class AnchorGroups {
 
   // Units go by their numbers, groups by their anchor's.
 
-  // The group that the unit is in, or is the anchor of; kNone where it is computed by itself.
+  // Returns the group that the unit is in, or is the anchor of; kNone where it is computed by
+  // itself.
   uint32_t group_of(uint32_t unit) const { return group_of_[unit]; }
   // Returns whether the unit is no task of its own, nor in one group: the products that use its
   // values compute them as they load them.
   bool is_loaded(uint32_t unit) const { return loaded_[unit]; }
   // Returns whether products compute this value as they load it.
   bool is_loaded(const Value& v) const { return loads_.contains(v); }
-  // The units of a group whose values leave it: its anchor, then its epilogue.
+  // Returns the units of a group whose values leave it: its anchor, then its epilogue.
   std::vector<uint32_t> members(uint32_t group) const;
-  // All units that are computed in no other task: those, and what computes a reduction's operand.
+  // Returns all units that are computed in no other task: those, and what computes a reduction's
+  // operand.
   std::vector<uint32_t> units(uint32_t group) const;
   const FusedNode& fused(uint32_t group) const { return groups_.at(group).fused; }
 

@@ -168,7 +168,7 @@ class ClusterBuilder {
     return cluster == Clusters::kNone ? heights_[id] : drafts_[find(cluster)].height;
   }
 
-  // The draft that a draft was merged into.
+  // Returns the draft that a draft was merged into.
   uint32_t find(uint32_t cluster) {
     while (parents_[cluster] != cluster) {
       parents_[cluster] = parents_[parents_[cluster]];

@@ -14,8 +14,8 @@
 
 namespace keel {
 
-// The nodes of the units in their order: close to the order of the graph, so that values live about
-// as long as they did.
+// Returns the nodes of the units in their order: close to the order of the graph, so that values
+// live about as long as they did.
 std::vector<std::vector<uint32_t>> ordered_units(const Graph& graph, const std::vector<bool>& live,
                                                  const Users& users, const Clusters& clusters);
 
@@ -31,7 +31,7 @@ class FuseUnits {
   const std::vector<uint32_t>& nodes(uint32_t unit) const { return nodes_[unit]; }
   const Node& first(uint32_t unit) const { return graph_.node(nodes_[unit].front()); }
   const Node& last(uint32_t unit) const { return graph_.node(nodes_[unit].back()); }
-  // The unit that makes a value; kNone where that is a source, or dead.
+  // Returns the unit that makes a value; kNone where that is a source, or dead.
   uint32_t of(const Value& v) const { return unit_of_[v.node_id()]; }
   uint32_t of(const Node& node) const { return unit_of_[node.id()]; }
   bool is_elementwise(uint32_t unit) const { return keel::is_elementwise(first(unit)); }
@@ -43,7 +43,7 @@ class FuseUnits {
   // Returns why a value has to be stored although its first user could be computed with it; empty
   // if it need not be.
   std::string why_stored(const Value& v) const;
-  // The node of the unit that reads the value first.
+  // Returns the node of the unit that reads the value first.
   const Node& user(uint32_t unit, const Value& v) const;
 
  private:

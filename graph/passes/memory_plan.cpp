@@ -101,7 +101,7 @@ Placing by_size(const std::vector<LifeSpan>& spans, size_t most) {
 // The free parts of an arena that grows at its end.
 class Gaps {
  public:
-  // The smallest gap that fits, the lowest of equal ones; else the end.
+  // Returns the smallest gap that fits, the lowest of equal ones; else the end.
   size_t take(size_t bytes) {
     const auto fit = by_size_.lower_bound({bytes, 0});
     if (fit != by_size_.end()) {

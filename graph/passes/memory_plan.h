@@ -22,9 +22,9 @@ struct MemoryPlan {
   size_t lower_bound = 0;  // most bytes live at any one task
 };
 
-// The best of three greedy plans, tried until one is within a hundredth of the lower bound: in the
-// order of time, from its end, and larger buffers first; the last only as far as it does not take
-// time that grows with the square of the spans. The same spans always get the same plan.
+// Returns the best of three greedy plans, tried until one is within a hundredth of the lower bound:
+// in the order of time, from its end, and larger buffers first; the last only as far as it does not
+// take time that grows with the square of the spans. The same spans always get the same plan.
 MemoryPlan plan_memory(const std::vector<LifeSpan>& spans);
 
 }  // namespace keel

@@ -38,8 +38,8 @@ struct SpecialiseRequest {
 // `gradient` nodes. Throws Error naming the input for a missing or non-matching
 // type, and for a state assigned twice or with another type.
 KEEL_API std::unique_ptr<Graph> specialise(const SpecialiseRequest& request);
-// The inputs that the request needs, in the graph's order. Throws Error as specialise does for
-// fetches and updates.
+// Returns the inputs that the request needs, in the graph's order. Throws Error as specialise does
+// for fetches and updates.
 Values reached_inputs(const SpecialiseRequest& request);
 
 // Replaces nodes that the backend does not run by their decomposition,

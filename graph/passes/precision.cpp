@@ -171,13 +171,13 @@ class PrecisionPass {
     return bodies;
   }
 
-  // The value in the low dtype.
+  // Returns the value in the low dtype.
   Value lowered(const Value& old, CallSite site, Copy& copy) {
     const Value now = copy.rewriter(old);
     return now.dtype() == low_ ? now : converted(now, low_, site, copy.lowered, copy.to);
   }
 
-  // The value in the dtype that it has in the old graph.
+  // Returns the value in the dtype that it has in the old graph.
   Value full(const Value& old, CallSite site, Copy& copy) {
     const Value now = copy.rewriter(old);
     if (now.dtype() == old.dtype()) return now;

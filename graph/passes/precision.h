@@ -46,7 +46,7 @@ inline constexpr const char* kDefaultPrecision = "fp32";
 inline constexpr const char* kPrecisionAttribute = "precision";
 inline constexpr const char* kKeepPrecision = "keep";
 
-// All modes, the default first.
+// Returns all modes, the default first.
 KEEL_API const std::vector<PrecisionMode>& precision_modes();
 KEEL_API std::vector<std::string> precision_names();
 // Throws Error (kInvalidArgument) naming the modes.
@@ -73,10 +73,10 @@ struct PrecisionReport {
 // than kKeepPrecision: under the default mode nothing else would notice a misspelt one.
 KEEL_API void check_precision_attributes(const Graph& graph);
 
-// The graph with f32 nodes computed as the mode says, bodies included; one cast for each value
-// however many read it. Appends to `report` if there is one. REQUIRES a specialised, decomposed
-// graph and a mode with a low dtype. Throws Error naming the op, its line and the backend's reason
-// where the backend declines what a rule asks for.
+// Returns the graph with f32 nodes computed as the mode says, bodies included; one cast for each
+// value however many read it. Appends to `report` if there is one. REQUIRES a specialised,
+// decomposed graph and a mode with a low dtype. Throws Error naming the op, its line and the
+// backend's reason where the backend declines what a rule asks for.
 KEEL_API std::unique_ptr<Graph> apply_precision(const Graph& graph, const PrecisionMode& mode,
                                                 const SupportsFunction& supports,
                                                 PrecisionReport* report = nullptr);

@@ -15,7 +15,7 @@ namespace {
 
 std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type>& input_types);
 
-// The types of a node's inputs that its bodies' inputs pair with.
+// Returns the types of a node's inputs that its bodies' inputs pair with.
 std::vector<Type> body_input_types(const Node& node, const Values& inputs) {
   const size_t first = node.is(OpRole::kCond) ? 1 : 0;
   std::vector<Type> types;

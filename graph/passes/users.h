@@ -22,7 +22,7 @@ class Users {
 
   // Returns the users in rising order, each once.
   std::span<const uint32_t> of(const Value& v) const { return between(numbers_[v], 1); }
-  // The same for all outputs of a node; who reads several comes once for each.
+  // Does the same for all outputs of a node; who reads several comes once for each.
   std::span<const uint32_t> of(const Node& node) const {
     return node.types().empty() ? std::span<const uint32_t>()
                                 : between(numbers_[node.output()], node.types().size());

@@ -25,8 +25,9 @@ void add_cursor(std::map<std::string, std::string>& metadata, const Cursor& curs
 // Throws Error naming the file where they hold none that can be.
 Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::string& path);
 
-// The metadata of a file that a training can go on from. Throws Error for a damaged file and for
-// one of another program: without checksums nobody can tell whether it is the one that was saved.
+// Returns the metadata of a file that a training can go on from. Throws Error for a damaged file
+// and for one of another program: without checksums nobody can tell whether it is the one that was
+// saved.
 std::map<std::string, std::string> resumable_metadata(const std::string& path);
 
 }  // namespace keel

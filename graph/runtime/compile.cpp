@@ -37,7 +37,7 @@ class NamedFields {
   }
 
   const QueueSource& queue() const { return queue_; }
-  // The field's place in an element; nothing where there is none of that name.
+  // Returns the field's place in an element; nothing where there is none of that name.
   std::optional<size_t> place(const std::string& name) const {
     const auto it = element_.find(name);
     return it == element_.end() ? std::nullopt : std::optional(it->second);
@@ -82,7 +82,7 @@ std::optional<Type> offered(const NamedFields& fields, const std::string& name) 
   return std::nullopt;
 }
 
-// The queue's type for each input that the step reaches.
+// Returns the queue's type for each input that the step reaches.
 std::map<std::string, Type> input_types(const SpecialiseRequest& step, const QueueSource& queue) {
   const NamedFields fields(queue);
   std::map<std::string, Type> types;
@@ -104,8 +104,8 @@ std::map<std::string, Type> input_types(const SpecialiseRequest& step, const Que
   return types;
 }
 
-// The same step with its inputs taken from the queue, and from resident fields by the queue's row
-// numbers.
+// Returns the same step with its inputs taken from the queue, and from resident fields by the
+// queue's row numbers.
 std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queue) {
   auto result = std::make_unique<Graph>(step.ops());
   std::vector<std::string> names;
@@ -143,7 +143,8 @@ std::unique_ptr<Graph> dequeue_inputs(const Graph& step, const QueueSource& queu
   return result;
 }
 
-// The same step with the queue's fields as inputs, for a host that takes the elements itself.
+// Returns the same step with the queue's fields as inputs, for a host that takes the elements
+// itself.
 std::unique_ptr<Graph> feed_fields(const Graph& step, const std::vector<FieldSpec>& fields) {
   auto result = std::make_unique<Graph>(step.ops());
   Rewriter rewriter(step, *result);

@@ -41,8 +41,8 @@ class Executable {
   Buffer& input(size_t i) const { return *inputs_.at(i); }
   Buffer& output(size_t i) const { return *outputs_.at(i); }
 
-  // The arguments of a new launch: state buffers arranged as the program wants them. Throws Error
-  // where a state is not valid.
+  // Returns the arguments of a new launch: state buffers arranged as the program wants them. Throws
+  // Error where a state is not valid.
   LaunchArgs& bind(StateStore& store, Buffer& scratch);
   // Takes the state buffers back after a launch has been synchronised. Returns how many steps are
   // known to be done. `failed`: an error came. States that the launch lost become invalid; where it

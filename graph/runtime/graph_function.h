@@ -34,7 +34,8 @@ KEEL_API std::shared_ptr<const ElementFunction> graph_function(
     const ElementSpec& input, Device device, const std::function<NamedValues(const Values&)>& build,
     CallSite site = CallSite::here());
 
-// The same from inputs to outputs of a graph that is there. The graph must outlive the call only.
+// Does the same from inputs to outputs of a graph that is there. The graph must outlive the call
+// only.
 KEEL_API std::shared_ptr<const ElementFunction> graph_function(const Graph& graph,
                                                                const Values& inputs,
                                                                const NamedValues& outputs,

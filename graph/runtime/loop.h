@@ -79,7 +79,7 @@ class KEEL_API LoopReport {
   std::span<const double> operator[](ValueAt fetch) const&;
   // Gives a copy where the report goes at once.
   std::vector<double> operator[](ValueAt fetch) &&;
-  // A fetch's value in the last completed step. Throws Error where no step was completed.
+  // Returns a fetch's value in the last completed step. Throws Error where no step was completed.
   const Tensor& tensor(Value fetch, CallSite site = CallSite::here()) const;
 
  private:
@@ -146,13 +146,13 @@ class KEEL_API Loop {
 
   // Returns what the last launch that threw had done until then.
   const LoopReport& failed_report(CallSite site = CallSite::here()) const;
-  // The queue it takes its elements from; null for a step without inputs.
+  // Returns the queue it takes its elements from; null for a step without inputs.
   std::shared_ptr<DeviceQueue> queue(CallSite site = CallSite::here()) const;
-  // The task list, one task a line.
+  // Returns the task list, one task a line.
   std::string describe(CallSite site = CallSite::here()) const;
   // Returns what was compiled; lives as long as the loop.
   const Program& program(CallSite site = CallSite::here()) const;
-  // The control tasks that the compiler inserted, and where the loop runs and why.
+  // Returns the control tasks that the compiler inserted, and where the loop runs and why.
   const CompileReport& compile_report(CallSite site = CallSite::here()) const;
   const LoopPlacement& placement(CallSite site = CallSite::here()) const {
     return compile_report(site).loop;

@@ -27,7 +27,7 @@ class KEEL_API LoopSize {
   // A later change: never a conflict. Throws for a value < 1; then the old value stays.
   void change(int64_t value);
 
-  // The size in force: what was set, else the environment, else the fallback. Throws Error
+  // Returns the size in force: what was set, else the environment, else the fallback. Throws Error
   // (kInvalidArgument) where the variable is set and is not a whole number >= 1, also where
   // something explicit is in force.
   int64_t value() const;

@@ -17,17 +17,17 @@ struct Loop::State {
   State(std::shared_ptr<SessionState> session, const LoopSource& source,
         const StepDescription& step, CallSite site, std::shared_ptr<LoopAgreement> agreement = {});
 
-  // The queue of the next launch: the feeder's current one where there is a feeder. Throws Error
-  // where it does not fit the compiled program.
+  // Returns the queue of the next launch: the feeder's current one where there is a feeder. Throws
+  // Error where it does not fit the compiled program.
   const std::shared_ptr<DeviceQueue>& current_queue(CallSite site);
-  // The report of a launch that begins, with room for its rows.
+  // Returns the report of a launch that begins, with room for its rows.
   LoopReport blank_report(int64_t steps) const;
   // Reports what the launch came to, once the device is at rest.
   void complete(LoopReport& report, const Outcome& outcome);
   // Finds the first step that raised anything, and warns of each bit once.
   void note_float_status(LoopReport& report);
-  // The arguments of the next launch, and its report. Throws Error where the queue does not fit or
-  // a state is not valid; whatever it throws the other parties hear of.
+  // Returns the arguments of the next launch, and its report. Throws Error where the queue does not
+  // fit or a state is not valid; whatever it throws the other parties hear of.
   LaunchArgs& prepare(int64_t steps, LoopReport& report, CallSite site);
   // Memory for what a step hands to the host, where the host drives the loop.
   void prepare_to_drive(const StepDescription& step);

@@ -14,8 +14,8 @@ namespace keel {
 
 class KEEL_API LoopTuner {
  public:
-  // The smallest size whose steps take at most 2 % longer than those of the best one tried. Sizes
-  // go up from 1 until they no longer help.
+  // Returns the smallest size whose steps take at most 2 % longer than those of the best one tried.
+  // Sizes go up from 1 until they no longer help.
   static LoopTuner plateau();
   // Launches of about this wall time, following the steps as they get slower or faster. REQUIRES
   // seconds > 0.
@@ -26,7 +26,7 @@ class KEEL_API LoopTuner {
   // Records what a launch took. Shorter ones than next() asked for are no measure of a size that is
   // tried; where there are only such, the sizes that fit decide.
   void record(int64_t steps, int64_t wall_ns);
-  // The size that was found; nothing yet while sizes are still tried.
+  // Returns the size that was found; nothing yet while sizes are still tried.
   std::optional<int64_t> chosen() const noexcept { return chosen_; }
 
   // A size may be so far from the best.

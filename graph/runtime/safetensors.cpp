@@ -137,7 +137,7 @@ Header read_header(uint64_t size, uint64_t budget, ReadAt read_at, const std::st
   return header;
 }
 
-// The header's JSON, where it, the text and the tensors' own memory fit into the budget.
+// Returns the header's JSON, where it, the text and the tensors' own memory fit into the budget.
 Json parse_header(const std::string& text, uint64_t budget, const std::string& source) {
   Json document;
   try {

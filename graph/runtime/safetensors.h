@@ -42,7 +42,7 @@ KEEL_API void write_safetensors(const std::string& path,
                                 const std::map<std::string, Tensor>& tensors,
                                 const std::map<std::string, std::string>& metadata = {});
 
-// The same from bytes in memory; `source_name` stands for the path in errors.
+// Does the same from bytes in memory; `source_name` stands for the path in errors.
 KEEL_API Safetensors parse_safetensors(std::string_view bytes, const std::string& source_name);
 
 }  // namespace keel

@@ -22,8 +22,8 @@ class SafetensorsChecksums {
   std::string digests_;  // of the tensors, one behind the other
 };
 
-// The metadata with the entries of the checksums, the header's own still zeros. Throws Error where
-// the metadata have entries of these names.
+// Returns the metadata with the entries of the checksums, the header's own still zeros. Throws
+// Error where the metadata have entries of these names.
 std::map<std::string, std::string> with_checksums(std::map<std::string, std::string> metadata,
                                                   const std::string& tensor_digests,
                                                   const std::string& path);

@@ -70,13 +70,13 @@ class KEEL_API Session {
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
 
-  // One step: the fetches' values, computed from the states as they were before. `feeds` gives a
-  // tensor for each input that is needed; their shapes choose (or make) the program. Throws Error
+  // Runs one step: the fetches' values, computed from the states as they were before. `feeds` gives
+  // a tensor for each input that is needed; their shapes choose (or make) the program. Throws Error
   // for feeds that are missing, wrong or given twice, for what the device cannot run, for states
   // that a failed step left invalid, and for what happens on the device.
   std::vector<Tensor> run(const Values& fetches, const Feeds& feeds = {},
                           CallSite site = CallSite::here());
-  // The same, and the update's next values in place of the states.
+  // Runs the same, and takes the update's next values in place of the states.
   std::vector<Tensor> run(const Update& update, const Values& fetches, const Feeds& feeds = {},
                           CallSite site = CallSite::here());
 
@@ -101,17 +101,17 @@ class KEEL_API Session {
   // Returns what these inputs ask of whoever feeds them; unknown dimensions are still -1.
   FeedSpec spec(const Values& inputs, CallSite site = CallSite::here()) const;
 
-  // The step as the body of a While on the device, its inputs taken from the queue's fields of the
-  // same names. Compiles now. A backend that declines to loop gets a loop driven by the host, which
-  // says so (Loop::placement, a warning in the log). Throws Error for inputs without a matching
-  // field, naming both, for a source that is null or not open, for a stop_when that is no bool
-  // scalar, and NO_STEP_BOUNDARY where a graph that is to describe its step does not.
+  // Sinks the step as the body of a While on the device, its inputs taken from the queue's fields
+  // of the same names. Compiles now. A backend that declines to loop gets a loop driven by the
+  // host, which says so (Loop::placement, a warning in the log). Throws Error for inputs without a
+  // matching field, naming both, for a source that is null or not open, for a stop_when that is no
+  // bool scalar, and NO_STEP_BOUNDARY where a graph that is to describe its step does not.
   Loop sink(const SinkOptions& step = {}, CallSite site = CallSite::here());
   // Returns where sink() would loop and why, without an Error: kNone with the reason where it
   // throws one.
   LoopPlacement loop_placement(const SinkOptions& step = {}, CallSite site = CallSite::here());
 
-  // A state's value. Throws Error where a failed step left it invalid.
+  // Returns a state's value. Throws Error where a failed step left it invalid.
   Tensor read(Value state, CallSite site = CallSite::here()) const;
   // Replaces it. Throws Error for another dtype or shape.
   void write(Value state, const Tensor& value, CallSite site = CallSite::here());
@@ -143,7 +143,7 @@ class KEEL_API Session {
 
   const Graph& graph(CallSite site = CallSite::here()) const;
   const Device& device(CallSite site = CallSite::here()) const;
-  // The task list of the program that run() with these arguments uses, one task a line.
+  // Returns the task list of the program that run() with these arguments uses, one task a line.
   std::string describe(const Update& update, const Values& fetches, const Feeds& feeds = {},
                        CallSite site = CallSite::here()) const;
 

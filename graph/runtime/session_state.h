@@ -16,7 +16,7 @@ namespace keel {
 struct SessionState {
   SessionState(Graph& graph, Device device, const SessionOptions& options);
 
-  // The program for the key, from the cache or compiled now.
+  // Returns the program for the key, from the cache or compiled now.
   std::shared_ptr<Executable> executable(ProgramKey key, CallSite site);
 
   Graph* graph;
@@ -33,8 +33,8 @@ struct SessionState {
   std::atomic<const void*> running{nullptr};  // the loop whose run() is under way
 };
 
-// The step that the options ask for, or that the graph describes where they name none. Throws Error
-// in the name of `op`.
+// Returns the step that the options ask for, or that the graph describes where they name none.
+// Throws Error in the name of `op`.
 StepDescription step_of(const Graph& graph, const SinkOptions& options, const char* op,
                         CallSite site);
 
@@ -69,7 +69,7 @@ class StopScope {
 // Waits until the stream is idle, whatever happened on it: before memory that its copies use goes.
 void quiesce(Stream& stream) noexcept;
 
-// The exception being handled as an Error with the context and the user's line.
+// Returns the exception being handled as an Error with the context and the user's line.
 Error current_error(const std::string& context, CallSite site);
 
 }  // namespace keel

@@ -40,7 +40,7 @@ class StateStore {
   // Lists the states in name order.
   const std::map<std::string, State>& states() const noexcept { return states_; }
 
-  // The value, in plain order. Throws Error where the state is not valid.
+  // Returns the value, in plain order. Throws Error where the state is not valid.
   Tensor read(const State& state) const;
   // Replaces the value, which makes the state valid. Throws Error for another dtype or shape.
   void write(State& state, const Tensor& value);
@@ -51,9 +51,9 @@ class StateStore {
   // Throws Error naming the state where it is not valid.
   void require_valid(const State& state) const;
 
-  // The value of keel/step.
+  // Returns the value of keel/step.
   int64_t step();
-  // The value of keel/updates, or of keel/step where the graph has none.
+  // Returns the value of keel/updates, or of keel/step where the graph has none.
   int64_t updates_applied();
   // Adds to keel/updates, where there is one.
   void count_updates(int64_t more);

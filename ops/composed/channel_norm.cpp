@@ -47,7 +47,7 @@ class ChannelNorm {
                  .site = site_});
   }
 
-  // A number for each channel, widened, in the place where it broadcasts with x.
+  // Returns a number for each channel, widened, in the place where it broadcasts with x.
   Value by_channel(const Operand& operand, const char* argument, DType dtype) const {
     const Value value = require_value(operand, op_, argument, site_);
     const int64_t channels = x_.shape()[axis_];

@@ -12,9 +12,9 @@
 
 namespace keel {
 
-// The transposed convolution: what conv2d with these weights and options makes of an image, the
-// other way round. Its weights are those of that conv2d, so `out` counts x's channels and `in` the
-// result's (of a group). `size` is the result's height and width, where several give x's.
+// Returns the transposed convolution: what conv2d with these weights and options makes of an image,
+// the other way round. Its weights are those of that conv2d, so `out` counts x's channels and `in`
+// the result's (of a group). `size` is the result's height and width, where several give x's.
 KEEL_API Value conv_transpose2d(Operand x, Operand weights, Conv2dAttributes options = {},
                                 const std::vector<int64_t>& size = {}, CallSite site = {});
 
@@ -27,7 +27,8 @@ struct Conv1dOptions {
   std::string layout = "NWC";  // or "NCW"
   bool wide = false;
 };
-// A convolution over sequences: x is [batch, width, channels] with weights [kernel, in, out]
+// Returns a convolution over sequences: x is [batch, width, channels] with weights [kernel, in,
+// out]
 // ("NWC"), or [batch, channels, width] with [out, in, kernel] ("NCW"). A conv2d of one row.
 KEEL_API Value conv1d(Operand x, Operand weights, Conv1dOptions options = {}, CallSite site = {});
 

@@ -12,7 +12,7 @@
 
 namespace keel {
 
-// The largest element or the mean of each channel of each image: [batch, channels], or with
+// Returns the largest element or the mean of each channel of each image: [batch, channels], or with
 // `keepdims` an image of one element.
 KEEL_API Value global_max_pool2d(Operand x, const std::string& layout = "NHWC",
                                  bool keepdims = false, CallSite site = {});

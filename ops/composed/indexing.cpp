@@ -31,7 +31,7 @@ bool is(const Index& index) {
   return std::holds_alternative<Kind>(index.kind());
 }
 
-// One index for each axis of x, and the new ones among them: what was left out filled in.
+// Returns one index for each axis of x, and the new ones among them: what was left out filled in.
 std::vector<Index> complete(const Indices& indices, const Shape& shape) {
   std::vector<Index> all;
   size_t named = 0, rests = 0;
@@ -189,7 +189,7 @@ class Indexing {
     return all;
   }
 
-  // The number of elements of these axes together; -1 where the first is not known.
+  // Returns the number of elements of these axes together; -1 where the first is not known.
   int64_t merged(const Shape& shape, const std::vector<int64_t>& axes) const {
     int64_t size = 1;
     for (const int64_t axis : axes) {

@@ -26,9 +26,9 @@ KEEL_API Value roll(Operand x, int64_t shift, int64_t axis = -1, CallSite site =
 // 2].
 KEEL_API Value tile(Operand x, const std::vector<int64_t>& repeats, CallSite site = {});
 
-// The rows of `table`, [rows, features], that ids name: ids of any integer dtype and shape [...]
-// give [..., features]. The gradient of the table adds up what meets in a row, in the order of the
-// ids. An id out of range is an error at run time that names it.
+// Returns the rows of `table`, [rows, features], that ids name: ids of any integer dtype and shape
+// [...] give [..., features]. The gradient of the table adds up what meets in a row, in the order
+// of the ids. An id out of range is an error at run time that names it.
 KEEL_API Value embedding(Operand table, Operand ids, CallSite site = {});
 
 }  // namespace keel

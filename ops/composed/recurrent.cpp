@@ -73,7 +73,7 @@ Call begin(const char* op, const Operand& x, size_t rank, int64_t gates, const V
   return call;
 }
 
-// The parts of [batch, gates * units].
+// Returns the parts of [batch, gates * units].
 Values gates_of(const Call& call, const Value& all) { return split(all, call.gates, 1, call.line); }
 
 Value product(const Call& call, const Value& x, const Value& weights) {

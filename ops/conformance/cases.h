@@ -26,14 +26,15 @@ struct Case {
   Values outputs;
   NamedTensors tensors;
 
-  // A few random numbers of its own, for weights and for elements to probe.
+  // Returns a few random numbers of its own, for weights and for elements to probe.
   SampleSource source(uint64_t purpose) const;
 };
 
 // The case is not drawn (its graph is null) where the op has no sample of this dtype.
 Case make_case(const OpDef& op, uint64_t seed, DType dtype, int size);
 
-// The graph with concrete types that computes `fetches` of the case's graph, gradients expanded.
+// Returns the graph with concrete types that computes `fetches` of the case's graph, gradients
+// expanded.
 std::unique_ptr<Graph> specialise_case(const Case& c, const Values& fetches);
 
 // Inputs of the case that may be differentiated, by position.
@@ -50,7 +51,7 @@ using Property = std::function<std::string(const Case&)>;
 // with what repeats it, or nothing. Exceptions are failures.
 std::string check_cases(const OpDef& op, DType dtype, int count, const Property& property);
 
-// The cases of each dtype where `dtypes` of them share `count`: at least ten.
+// Returns the cases of each dtype where `dtypes` of them share `count`: at least ten.
 int cases_for_each_dtype(int count, size_t dtypes);
 // check_cases over all dtypes that the op has samples of, which share `count`. Failures are joined.
 std::string check_all_dtypes(const OpDef& op, int count, const Property& property);

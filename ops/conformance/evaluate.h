@@ -23,7 +23,7 @@ class Evaluation {
 
   const Tensor& operator()(Value value) const;
   std::vector<Tensor> outputs() const;
-  // The largest finite magnitude of any float value.
+  // Returns the largest finite magnitude of any float value.
   double largest() const;
 
  private:
@@ -31,7 +31,7 @@ class Evaluation {
   std::vector<std::vector<Tensor>> values_;  // by node, by output
 };
 
-// One node on given inputs.
+// Evaluates one node on given inputs.
 std::vector<Tensor> evaluate_node(const Node& node, const std::vector<Tensor>& inputs);
 
 }  // namespace keel::conformance

@@ -12,15 +12,15 @@
 
 namespace keel::conformance {
 
-// The distance between 1 and the next number of a float dtype; 0 for other dtypes.
+// Returns the distance between 1 and the next number of a float dtype; 0 for other dtypes.
 double epsilon(DType dtype);
-// The distance between `value` and the next number of a float dtype; 0 for other dtypes.
+// Returns the distance between `value` and the next number of a float dtype; 0 for other dtypes.
 double ulp(DType dtype, double value);
 
-// The scale of each element of an output of `node`. Products and reductions: the op itself on the
-// inputs' magnitudes (sum|a||b|, sum|x|), at least the largest input magnitude where the op is
-// composed of others. Element-wise ops: the largest magnitude among the inputs' elements it depends
-// on. Others: the largest magnitude among all inputs.
+// Returns the scale of each element of an output of `node`. Products and reductions: the op itself
+// on the inputs' magnitudes (sum|a||b|, sum|x|), at least the largest input magnitude where the op
+// is composed of others. Element-wise ops: the largest magnitude among the inputs' elements it
+// depends on. Others: the largest magnitude among all inputs.
 Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inputs);
 
 // Returns what the errors of a product's terms may come to, relative to sum|a||b|; 0 for other

@@ -10,7 +10,7 @@
 namespace keel {
 namespace {
 
-// The kernel as height and width.
+// Returns the kernel as height and width.
 std::vector<int64_t> both(const Scope& scope, std::vector<int64_t> kernel) {
   if (kernel.size() == 1) kernel.push_back(kernel[0]);
   if (kernel.size() != 2) {

@@ -18,7 +18,7 @@ using InitializerFunction = std::function<Initializer(const Shape&, DType)>;
 KEEL_API Initializer zeros(const Shape& shape, DType dtype = f32);
 KEEL_API Initializer ones(const Shape& shape, DType dtype = f32);
 KEEL_API Initializer constant(const Shape& shape, double value, DType dtype = f32);
-// A copy of `value`.
+// Returns a copy of `value`.
 KEEL_API Initializer from_tensor(const Tensor& value, CallSite site = CallSite::here());
 
 // Random ones: float dtypes only. uniform draws from [low, high).

@@ -1,5 +1,5 @@
-// How layers refuse what they are given: errors that name the layer with its path. Internal to
-// ops/nn.
+// Layer errors: how layers refuse what they are given: errors that name the layer with its path.
+// Internal to ops/nn.
 #ifndef KEEL_OPS_NN_LAYER_ERRORS_H
 #define KEEL_OPS_NN_LAYER_ERRORS_H
 

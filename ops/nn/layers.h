@@ -106,14 +106,14 @@ class KEEL_API Sequential : public Module {
  public:
   explicit Sequential(const Scope& scope) : Module(scope) {}
 
-  // A layer of the type L, made here from a scope and these arguments.
+  // Adds a layer of the type L, made here from a scope and these arguments.
   template <std::derived_from<Module> L, class... Arguments>
   Sequential& add(Arguments&&... arguments) {
     layers_.emplace_back(L(next_scope(), std::forward<Arguments>(arguments)...));
     return *this;
   }
-  // A function, or a layer that was made elsewhere, whose states are then shared. Throws Error for
-  // an empty one, and for a module of another graph.
+  // Adds a function, or a layer that was made elsewhere, whose states are then shared. Throws Error
+  // for an empty one, and for a module of another graph.
   template <class L>
   requires std::constructible_from<Layer, L> Sequential& add(L layer) {
     if constexpr (std::derived_from<L, Module>) share(layer);
@@ -138,16 +138,17 @@ struct NamedDenseOptions {
   InitializerFunction weights = glorot_uniform;
   InitializerFunction bias = zeros;
 };
-// A Dense made for x, of its features and dtype, and called once. Its states are "<name>/w" and
+// Makes a Dense made for x, of its features and dtype, and called once. Its states are "<name>/w"
+// and
 // "<name>/b". Throws Error where the number of features is not known or a name is taken.
 KEEL_API Value dense(Operand x, int64_t units, const NamedDenseOptions& options = {},
                      CallSite site = {});
 
-// The same for sequential(), which makes the states when it is called. Layers with a mode are
+// Does the same for sequential(), which makes the states when it is called. Layers with a mode are
 // called as in training.
 KEEL_API Layer dense_layer(int64_t units, NamedDenseOptions options = {});
 KEEL_API Layer dropout_layer(double rate, bool training = true);
-// An element-wise function such as relu or tanh.
+// Makes a layer of an element-wise function such as relu or tanh.
 KEEL_API Layer activation(Value (*function)(Operand, CallSite));
 KEEL_API Value sequential(Operand x, const std::vector<Layer>& layers, CallSite site = {});
 

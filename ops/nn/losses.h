@@ -10,20 +10,20 @@
 
 namespace keel {
 
-// The mean of (prediction - target)^2 over all elements; floats of one dtype and one shape (no
-// broadcasting, which between [n] and [n, 1] would be a mistake).
+// Returns the mean of (prediction - target)^2 over all elements; floats of one dtype and one shape
+// (no broadcasting, which between [n] and [n, 1] would be a mistake).
 KEEL_API Value mean_squared_error(Operand prediction, Operand target, CallSite site = {});
-// The mean of softmax_cross_entropy over the batch.
+// Returns the mean of softmax_cross_entropy over the batch.
 KEEL_API Value cross_entropy(Operand logits, Operand targets, CrossEntropyOptions options = {},
                              CallSite site = {});
-// The mean of |prediction - target| over all elements, likewise; its gradient is 0 where they are
-// equal.
+// Returns the mean of |prediction - target| over all elements, likewise; its gradient is 0 where
+// they are equal.
 KEEL_API Value mean_absolute_error(Operand prediction, Operand target, CallSite site = {});
-// The means of huber, sigmoid_cross_entropy and hinge over all elements.
+// Returns the means of huber, sigmoid_cross_entropy and hinge over all elements.
 KEEL_API Value huber_loss(Operand prediction, Operand target, double delta = 1, CallSite site = {});
 KEEL_API Value binary_cross_entropy(Operand logits, Operand targets, CallSite site = {});
 KEEL_API Value hinge_loss(Operand scores, Operand labels, CallSite site = {});
-// The means of negative_log_likelihood over the batch, and of kl_divergence over all rows.
+// Returns the means of negative_log_likelihood over the batch, and of kl_divergence over all rows.
 KEEL_API Value nll_loss(Operand log_probabilities, Operand ids, CallSite site = {});
 KEEL_API Value kl_divergence_loss(Operand log_probabilities, Operand targets, CallSite site = {});
 // Returns how often the largest of logits [batch, classes] is at the class id [batch]: f32 scalar

@@ -81,7 +81,8 @@ class KEEL_API Scope {
 // The base of layers and models: what their scope has made.
 class KEEL_API Module {
  public:
-  // All parameters, those of the modules inside included, each once, in the order they were made.
+  // Returns all parameters, those of the modules inside included, each once, in the order they were
+  // made.
   Values parameters() const;
   // Likewise what is not trained.
   Values buffers() const;

@@ -23,7 +23,7 @@ struct CalibrationRow {
   bool used_for_fitting = false;  // a parameter was set by it, so that it proves little
 };
 
-// The facts that the model can express, in order; they use the built-in presets.
+// Returns the facts that the model can express, in order; they use the built-in presets.
 KEEL_API std::vector<CalibrationRow> calibrate();
 
 // Returns whether each rung of fact 4 is faster than the one before it, as published.

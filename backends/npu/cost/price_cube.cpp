@@ -145,10 +145,10 @@ class CubePricer {
     return std::max(from_memory + chip_out_, chip_in_);
   }
 
-  // Bytes of both operands that come from memory. Blocks beside each other share panels while they
-  // are in L2. A block's tiles go through the columns (or the rows) of its part for each panel of
-  // the other operand, which stays in L2 meanwhile; what is gone through is read again each time,
-  // unless it fits as well.
+  // Returns bytes of both operands that come from memory. Blocks beside each other share panels
+  // while they are in L2. A block's tiles go through the columns (or the rows) of its part for each
+  // panel of the other operand, which stays in L2 meanwhile; what is gone through is read again
+  // each time, unless it fits as well.
   std::pair<double, double> reads_from_memory(int64_t tiles_m, int64_t tiles_n) const {
     const auto depth = static_cast<double>(work_.k);
     const auto a = static_cast<double>(work_.bytes_a), b = static_cast<double>(work_.bytes_b);
@@ -166,8 +166,8 @@ class CubePricer {
     return {again_a, again_b};
   }
 
-  // Bytes per ns of a [rows, cols] piece of a matrix with `row` columns of `size` bytes: contiguous
-  // where it has whole rows.
+  // Returns bytes per ns of a [rows, cols] piece of a matrix with `row` columns of `size` bytes:
+  // contiguous where it has whole rows.
   double memory_rate(int64_t rows, int64_t cols, int64_t row, double size) const {
     const double run = static_cast<double>(cols == row ? rows * cols : cols) * size;
     return hbm_share(preset_, std::max(1.0, run)) * preset_.hbm_gb_per_s;

@@ -70,8 +70,8 @@ std::string pieces_reason(const VectorWork& work);
 // Copies of so many contiguous bytes within the device's memory.
 Split copy_split(const Preset& preset, int64_t bytes);
 
-// Elements of a tile whose every element takes `bytes_per_element` of unified buffer, in whole
-// groups of 64. Throws Error naming `op` where none fits.
+// Returns elements of a tile whose every element takes `bytes_per_element` of unified buffer, in
+// whole groups of 64. Throws Error naming `op` where none fits.
 int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element, const std::string& op);
 
 }  // namespace keel::npu

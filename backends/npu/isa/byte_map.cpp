@@ -22,7 +22,8 @@ bool matches(const float* table, DType round_to, F value) {
   return true;
 }
 
-// The quotient as vectors with fused multiply-add compute it: with the inverse in two parts.
+// Returns the quotient as vectors with fused multiply-add compute it: with the inverse in two
+// parts.
 float quotient_by_parts(float x, float divisor) {
   const ByteInverse inverse(divisor);
   return std::fma(x, inverse.high, x * inverse.low);

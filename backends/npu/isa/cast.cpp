@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace {
 
-// The f32 whose rounding to 8 or 11 bits is that of the integer itself: bits that f32 has no room
-// for leave their trace in the last place ("round to odd").
+// Returns the f32 whose rounding to 8 or 11 bits is that of the integer itself: bits that f32 has
+// no room for leave their trace in the last place ("round to odd").
 HWY_INLINE float odd_rounded(int64_t value) {
   const bool negative = value < 0;
   uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);

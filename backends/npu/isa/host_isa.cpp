@@ -68,7 +68,8 @@ const Choice& choice_of(HostIsa isa) {
   return kChoices[0];
 }
 
-// The compiled target that stands for the choice here, or 0. REQUIRES that no target is forced.
+// Returns the compiled target that stands for the choice here, or 0. REQUIRES that no target is
+// forced.
 int64_t usable_target(const Choice& choice) {
   if (choice.isa == HostIsa::kAmx && !amx_status().available) return 0;
   if (choice.isa == HostIsa::kAvx512Bf16 && !has_bf16_dot_products()) return 0;

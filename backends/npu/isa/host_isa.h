@@ -30,8 +30,8 @@ KEEL_API std::vector<HostIsa> available_host_isas();
 // are, and then changes nothing.
 KEEL_API HostIsa select_host_isa(const char* name);
 
-// The set in use. The first call selects the one that the environment variable KEEL_ISA names, and
-// throws as above.
+// Returns the set in use. The first call selects the one that the environment variable KEEL_ISA
+// names, and throws as above.
 KEEL_API HostIsa host_isa();
 
 struct AmxStatus {
@@ -41,7 +41,7 @@ struct AmxStatus {
 // Asks the processor, then once the operating system for permission to use tiles.
 KEEL_API const AmxStatus& amx_status();
 
-// The names of available_host_isas(), separated by spaces.
+// Returns the names of available_host_isas(), separated by spaces.
 KEEL_API std::string available_host_isa_names();
 
 }  // namespace keel::npu

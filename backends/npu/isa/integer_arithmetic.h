@@ -39,7 +39,7 @@ inline T truncating_div(T a, T b) {
   return static_cast<T>(a / b);
 }
 
-// The rest with the sign of the divisor.
+// Returns the rest with the sign of the divisor.
 template <class T>
 inline T flooring_mod(T a, T b) {
   if (b == 0) return 0;
@@ -66,7 +66,7 @@ inline T wrapping_pow(T base, T exponent) {
   return result;
 }
 
-// A float to an integer: truncated, stopped at the ends of the range, NaN to 0.
+// Returns a float to an integer: truncated, stopped at the ends of the range, NaN to 0.
 template <class T, class F>
 inline T saturating_cast(F value) {
   constexpr T kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max();

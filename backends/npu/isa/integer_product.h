@@ -31,7 +31,8 @@ using IntegerMultiply = void (*)(const IntegerProduct& product, const IntegerPro
 
 // nullptr where the dtype is no integer.
 IntegerMultiply find_integer_multiply(DType dtype);
-// Bytes that a call needs, on any host ISA: a strip of columns of B, as wide as it is multiplied.
+// Returns bytes that a call needs, on any host ISA: a strip of columns of B, as wide as it is
+// multiplied.
 size_t integer_product_scratch(const IntegerProduct& product);
 
 }  // namespace keel::npu

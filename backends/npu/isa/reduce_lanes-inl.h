@@ -95,7 +95,7 @@ class MetLanes {
       return hn::IfThenElse(nan_, hn::Set(d, std::numeric_limits<float>::quiet_NaN()), ordered);
     }
   }
-  // The same for the extreme of all lanes.
+  // Does the same for the extreme of all lanes.
   HWY_INLINE float corrected(float extreme) const;
 
  private:
@@ -103,7 +103,7 @@ class MetLanes {
   V signs_;
 };
 
-// The lanes of one vector, halves upon halves.
+// Returns the lanes of one vector, halves upon halves.
 template <class Op, class D, class V = hn::Vec<D>>
 HWY_INLINE float reduce_lanes(HWY_MAYBE_UNUSED D d, V v) {
 #if HWY_TARGET == HWY_SCALAR

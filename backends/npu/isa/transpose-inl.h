@@ -41,7 +41,7 @@ HWY_INLINE void transpose_lanes(hn::Vec<hn::ScalableTag<float>>* rows) {
   }
 }
 #elif HWY_TARGET != HWY_SCALAR
-// The same for 4 vectors of 4 lanes.
+// Does the same for 4 vectors of 4 lanes.
 template <class V>
 HWY_INLINE void transpose_4x4(V* rows) {
   const hn::FixedTag<float, 4> d;

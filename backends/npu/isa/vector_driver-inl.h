@@ -48,7 +48,7 @@ class F32Sources {
 
   HWY_INLINE Vf load(int s, size_t i) const { return hn::LoadU(F32(), at_[s] + (i & mask_[s])); }
 
-  // The `count` elements from i on, the other lanes zero.
+  // Returns the `count` elements from i on, the other lanes zero.
   HWY_INLINE Vf load_rest(int s, size_t i, size_t count) const {
     if (mask_[s] == 0) return hn::Load(F32(), spread_[s]);
     HWY_ALIGN float lanes[hn::MaxLanes(F32())] = {};

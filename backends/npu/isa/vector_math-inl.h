@@ -175,7 +175,7 @@ HWY_INLINE V erf(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
-// The part of x * x that its rounding to f32 loses.
+// Returns the part of x * x that its rounding to f32 loses.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V square_error(D d, V x, V square) {
 #if HWY_TARGET <= HWY_AVX2

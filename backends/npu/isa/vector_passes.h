@@ -15,8 +15,8 @@ namespace keel::npu {
 // that name.
 int64_t vector_passes(std::string_view op) noexcept;
 
-// Bytes that a lane takes for elements of this dtype: bytes are computed as 16-bit numbers, bf16 as
-// f32.
+// Returns bytes that a lane takes for elements of this dtype: bytes are computed as 16-bit numbers,
+// bf16 as f32.
 constexpr int64_t lane_bytes(DType dtype) noexcept {
   const auto size = static_cast<int64_t>(size_of(dtype));
   return dtype == bf16 ? 4 : (size < 2 ? 2 : size);

@@ -31,7 +31,7 @@ HWY_INLINE VD reduce_by_half_pi(DD dd, VD x, VD& n) {
 template <class D>
 using Vi = hn::Vec<hn::RebindToSigned<D>>;
 
-// The remainder and the quadrant of each lane. REQUIRES |x| <= 2^31.
+// Returns the remainder and the quadrant of each lane. REQUIRES |x| <= 2^31.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V quadrant_of(D d, V x, Vi<D>& quadrant) {
   const hn::RebindToSigned<D> di;

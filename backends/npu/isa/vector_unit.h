@@ -37,10 +37,10 @@ inline constexpr uint32_t kStatusF16Overflow =
 using keel::VectorCall;
 using keel::VectorInstruction;
 
-// The instruction `op` from operands of dtype `in` (for select: src[1] and src[2]) to `out`, for
-// the host ISA in use; nullptr where there is none. `saturate_f16` asks for the variant whose f16
-// results stop at +-65504 and set the status bit (NaN stays NaN); it changes nothing where the
-// result is not f16.
+// Returns the instruction `op` from operands of dtype `in` (for select: src[1] and src[2]) to
+// `out`, for the host ISA in use; nullptr where there is none. `saturate_f16` asks for the variant
+// whose f16 results stop at +-65504 and set the status bit (NaN stays NaN); it changes nothing
+// where the result is not f16.
 VectorInstruction find_vector_instruction(std::string_view op, DType in, DType out,
                                           bool saturate_f16 = false);
 

@@ -28,7 +28,8 @@ std::vector<Type> types_of(const Node& node, const std::vector<size_t>& inputs);
 // Work in evenly cut pieces.
 Split as_tiles(VectorWork work);
 
-// An op that computes each row of `row_elements` by itself, `wide` being its widest operand.
+// Returns an op that computes each row of `row_elements` by itself, `wide` being its widest
+// operand.
 Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements);
 
 }  // namespace keel::npu

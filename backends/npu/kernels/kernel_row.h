@@ -48,7 +48,7 @@ struct KernelRow {
   bool (*saturates_behind)(const AnchoredNode&) = nullptr;
 };
 
-// A row for each kind, by file. The first that matches counts.
+// Returns a row for each kind, by file. The first that matches counts.
 std::span<const KernelRow> shared_rows();   // what moves, indexes and draws
 std::span<const KernelRow> vector_rows();   // element-wise work and reductions
 std::span<const KernelRow> product_rows();  // on the cube, and of integers on the vector unit

@@ -1,4 +1,4 @@
-// What the NPU's kernels share with one another. Which of them runs a node their rows say
+// Kernels: what the NPU's kernels share with one another. Which of them runs a node their rows say
 // (kernel_row.h). Each is bound to shapes when a program is compiled and works through the ISA
 // only.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
@@ -28,8 +28,8 @@ std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes);
 // Makes +-65504 of f16 values that are infinite; the status bits that tells.
 uint32_t stop_at_largest(uint16_t* values, int64_t count);
 
-// The plan with a last phase that stops infinite f16 results at +-65504 and raises the float
-// status: for kernels that have no saturating instruction of their own.
+// Returns the plan with a last phase that stops infinite f16 results at +-65504 and raises the
+// float status: for kernels that have no saturating instruction of their own.
 KernelPlan saturate_results(KernelPlan plan, const Node& node);
 
 }  // namespace keel::npu

@@ -34,7 +34,7 @@ Split moves(const Preset& preset, const Node& node, int64_t passes, int64_t run_
   return split;
 }
 
-// Bytes that lie together behind axis `axis`.
+// Returns bytes that lie together behind axis `axis`.
 int64_t run_behind(const Type& type, int64_t axis) {
   int64_t run = size_in_bytes(type.dtype);
   for (size_t i = static_cast<size_t>(axis) + 1; i < type.shape.rank(); ++i) run *= type.shape[i];

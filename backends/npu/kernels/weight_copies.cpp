@@ -29,7 +29,7 @@ bool drop_prefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// The order of copies in a buffer, and in its layout's word.
+// Compares by the order of copies in a buffer, and in its layout's word.
 bool comes_before(const WeightUse& a, const WeightUse& b) {
   return std::pair(a.transposed, a.round_to) < std::pair(b.transposed, b.round_to);
 }

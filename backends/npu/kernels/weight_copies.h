@@ -74,14 +74,14 @@ CubeProblem cube_problem(const AnchoredNode& product);
 // packing it anew reads, and measures no faster. Of a narrow one each thread would pack all.
 std::optional<WeightUse> weight_use(const AnchoredNode& product);
 
-// The copy that a product reads in place of its right operand; nothing where it reads that: its
-// layout keeps none for this use, or the operand shows the weight in another shape.
+// Returns the copy that a product reads in place of its right operand; nothing where it reads that:
+// its layout keeps none for this use, or the operand shows the weight in another shape.
 std::optional<WeightUse> copy_read_by(const AnchoredNode& product, const StateLayouts& layouts);
 
-// The states of a step that get copies: f32 matrices that products of the step read as their right
-// operands (weight_use), and whose next value another product's epilogue makes. A weight that
-// nothing updates stays plain: a program that only reads it then takes the buffer as any other left
-// it.
+// Returns the states of a step that get copies: f32 matrices that products of the step read as
+// their right operands (weight_use), and whose next value another product's epilogue makes. A
+// weight that nothing updates stays plain: a program that only reads it then takes the buffer as
+// any other left it.
 StateLayouts choose_weight_layouts(const Graph& step);
 
 }  // namespace keel::npu

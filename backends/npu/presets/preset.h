@@ -83,7 +83,7 @@ KEEL_API double cube_passes(const Preset& preset, DType dtype);
 // out of range.
 KEEL_API Preset parse_preset(const std::string& text, const std::string& name,
                              const std::string& source);
-// A built-in preset, or where the argument has a '/' or ends in .json a file. Throws Error
+// Returns a built-in preset, or where the argument has a '/' or ends in .json a file. Throws Error
 // (kInvalidArgument for a name that nobody has).
 KEEL_API Preset load_preset(const std::string& name_or_path);
 KEEL_API std::vector<std::string> preset_names();
@@ -93,7 +93,7 @@ KEEL_API std::shared_ptr<const Preset> default_preset();
 
 // Writes for people the peaks, then every parameter with its source.
 KEEL_API std::string describe_preset(const Preset& preset);
-// The built-in presets with bf16, for messages: "ascend910b1, ascend910b4".
+// Returns the built-in presets with bf16, for messages: "ascend910b1, ascend910b4".
 std::string presets_with_bf16();
 
 }  // namespace keel::npu

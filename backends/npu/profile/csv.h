@@ -11,7 +11,7 @@ namespace keel::npu {
 
 using CsvRow = std::vector<std::string>;
 
-// One line, fields quoted where they need it.
+// Writes one line, fields quoted where they need it.
 std::string write_csv_row(const CsvRow& row);
 // Throws Error naming source and line for quotes that do not close and rows of another width than
 // the first.

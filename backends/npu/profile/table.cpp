@@ -97,7 +97,7 @@ std::string shortened(const std::string& text, size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 3) + "...";
 }
 
-// The launches of the first step in the table, the longest first.
+// Returns the launches of the first step in the table, the longest first.
 std::string launches_text(const CsvTable& summary) {
   std::vector<size_t> rows;
   std::string first;

@@ -117,7 +117,7 @@ int64_t finer_ns(const Preset& preset, Split split, int64_t element_bytes) {
   return choose_vector(preset, {split}, preset.vector_cores).price.total_ns;
 }
 
-// A cast of the operand to f32 and the sum in f32.
+// Returns a cast of the operand to f32 and the sum in f32.
 int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& sum) {
   const int64_t elements = node.input(0).shape().num_elements();
   const auto narrow = static_cast<int64_t>(size_of(node.input(0).dtype()));

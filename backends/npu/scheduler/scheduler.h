@@ -63,7 +63,8 @@ Support pays(const Preset& preset, const AnchoredNode& fused, const KernelRow& r
 // Throws Error naming the buffer and its size where the tiling asks for more than the preset has.
 void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype);
 
-// The number of blocks that a divisible op of this single-core time wants: sqrt(W / per block).
+// Returns the number of blocks that a divisible op of this single-core time wants: sqrt(W / per
+// block).
 double best_blocks(const Preset& preset, double single_core_ns);
 
 }  // namespace keel::npu
