@@ -1,8 +1,9 @@
-// WeightCopies: the copies of a weight that its buffer keeps behind the plain value, packed as the
-// cube wants a right operand. The product that updates the weight renews them, so that those that
-// read it need not pack it. They are written as the layout's word: "plain+kn:bf16@avx512_bf16" is
-// the value, then for that host ISA's cube the weight as stored ([k, n]) rounded to bf16; "nk" is
-// one that is multiplied transposed. A word and the weight's type say all there is to say.
+// WeightCopies: prepacked weights. The buffer of a weight holds behind the plain value copies that
+// are packed as the cube wants a right operand. The product that updates the weight renews them, so
+// that products that read it need not pack it. The layout's word says which there are:
+// "plain+kn:bf16@avx512_bf16" is the value, then for that host ISA's cube the weight as stored
+// ([k, n]) rounded to bf16; "nk" is one that is multiplied transposed. A layout follows from the
+// word and the weight's type alone.
 // Immutable; any thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_WEIGHT_COPIES_H
 #define KEEL_BACKENDS_NPU_KERNELS_WEIGHT_COPIES_H
@@ -18,7 +19,7 @@
 
 namespace keel::npu {
 
-// Says how a copy is multiplied.
+// Says how a prepacked weight is multiplied.
 struct WeightUse {
   bool transposed = false;  // the weight is stored [n, k]
   DType round_to = f32;
@@ -43,11 +44,11 @@ class WeightCopies {
   bool takes_pieces(size_t copy, const CubeStep& step) const;
   // Packs one copy's part that is made from a piece of the plain value.
   void pack_piece(size_t copy, char* buffer, const TileRectangle& piece) const;
-  // The same for part `share` of `shares`.
+  // Does the same for part `share` of `shares`.
   void pack_share(size_t copy, char* buffer, int64_t share, int64_t shares) const;
   // Fills what lies between the copies for alignment.
   void fill_gaps(char* buffer) const;
-  // All of it.
+  // Packs all copies.
   void pack(char* buffer) const;
   size_t count() const noexcept { return copies_.size(); }
   const WeightUse& use(size_t copy) const { return copies_[copy].use; }
@@ -69,16 +70,16 @@ class WeightCopies {
 // Returns what the cube is asked for by a product, without the bytes' map.
 CubeProblem cube_problem(const AnchoredNode& product);
 
-// Returns how a product reads its right operand; nothing where that is no weight that is worth
-// keeping packed: a copy of a wide one in f32 would be as many bytes to write and to read as
-// packing it anew reads, and measures no faster. Of a narrow one each thread would pack all.
+// Returns how a product reads its right operand, or nothing if that is no weight that is worth
+// prepacking. A copy of a wide one in f32 would be as many bytes to write and to read as packing it
+// anew reads, and measures no faster. A narrow one is worth it, since each thread would pack all.
 std::optional<WeightUse> weight_use(const AnchoredNode& product);
 
-// Returns the copy that a product reads in place of its right operand; nothing where it reads that:
-// its layout keeps none for this use, or the operand shows the weight in another shape.
+// Returns the prepacked copy that the product reads instead of its right operand. Returns nothing
+// if the state keeps no copy for this use, or the operand shows the weight in another shape.
 std::optional<WeightUse> copy_read_by(const AnchoredNode& product, const StateLayouts& layouts);
 
-// Returns the states of a step that get copies: f32 matrices that products of the step read as
+// Returns the states of a step that are prepacked: f32 matrices that products of the step read as
 // their right operands (weight_use), and whose next value another product's epilogue makes. A
 // weight that nothing updates stays plain: a program that only reads it then takes the buffer as
 // any other left it.
