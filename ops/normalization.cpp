@@ -50,7 +50,7 @@ std::vector<Type> infer_norm(const InferContext& c) {
   return {{c.inputs[0].dtype, shape}};
 }
 
-// One row; without `centre` its mean counts as 0.
+// Normalises one row; without `centre` its mean counts as 0.
 template <class T>
 void normalise_row(const T* x, T* out, int64_t features, bool centre, double epsilon,
                    const T* scale, const T* offset) {

@@ -48,7 +48,7 @@ std::vector<Type> infer_top_k(const InferContext& c) {
   return values_and_indices(c, x.with_dim(axis, a.k));
 }
 
-// The first `kept` of each line along the axis, in order.
+// Computes the first `kept` of each line along the axis, in order.
 void reference_order(const ReferenceContext& c, int64_t axis_number, bool descending) {
   const auto axis = static_cast<size_t>(axis_number);
   const Shape& shape = c.inputs[0].shape();

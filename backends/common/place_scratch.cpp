@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-// The task at which most bytes live, for who runs out of memory.
+// Names the task at which most bytes live, for who runs out of memory.
 void name_peak(const std::vector<LifeSpan>& spans, TaskList& list) {
   if (spans.empty()) return;
   std::vector<int64_t> change(list.tasks.size() + 1);

@@ -437,7 +437,7 @@ void StrictRunner::release_slot(Table& table) {
   }
 }
 
-// After the swap: the second of each pair is the buffer of the old value.
+// It runs after the swap, so the second of each pair is the buffer of the old value.
 void StrictRunner::commit(size_t task, const Table& table) {
   const Task& t = list_.tasks[task];
   for (uint32_t i = 1; i < t.argument_count; i += 2) {

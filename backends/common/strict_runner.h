@@ -34,12 +34,12 @@ class StrictRunner {
   // Control reaches `task`: what died before it is poisoned, what it reads must be alive.
   void reach(size_t task, const Table& table);
   void run_kernel(size_t task, const Table& table);
-  // Around a kernel that waits, which runs once and on the memory itself.
+  // These stand around a kernel that waits, which runs once and on the memory itself.
   void begin_waiting(size_t task, const Table& table);
   void end_waiting(size_t task);
   // The slot's bytes are the producer's again; its entries in the table become null.
   void release_slot(Table& table);
-  // The buffers that hold the old values now, by the arguments of the COMMIT task.
+  // Poisons the buffers that hold the old values now, by the arguments of the COMMIT task.
   void commit(size_t task, const Table& table);
 
  private:

@@ -237,7 +237,7 @@ class Team {
     }
   }
 
-  // A worker from being summoned until nothing has come for a while.
+  // Runs a worker from being summoned until nothing has come for a while.
   void work(Worker& worker) {
     while (true) {
       const uint32_t seen = forks_.load();

@@ -112,8 +112,8 @@ class KEEL_API DeviceQueue {
   Slot* reserve(const std::atomic<bool>* stop = nullptr);
   // Publishes the reserved slot. Throws what the copy throws; then the slot stays reserved.
   void commit(const Cursor& cursor);
-  // The end-of-data and failure tokens; the first of them counts. After one there are no more
-  // elements.
+  // Publish the end-of-data and failure tokens; the first of them counts. After one there are no
+  // more elements.
   void finish();
   void fail(Error error);
 

@@ -167,7 +167,7 @@ class LoopGradient {
     return checked_add(whole, checked_mul(every, row_bytes(needed_), "kept bytes"), "kept bytes");
   }
 
-  // The k of recompute_every: as given, or the smallest that fits into the budget.
+  // Chooses the k of recompute_every: as given, or the smallest that fits into the budget.
   void choose_segments() {
     every_ = std::clamp<int64_t>(attributes_.recompute_every, 1, trips_.most);
     if (needed_.empty()) every_ = 1;

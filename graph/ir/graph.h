@@ -118,12 +118,12 @@ class KEEL_API Graph {
   // It names `op` and `argument`, the line where the value was made, and `site`.
   void require_within_reach(const Value& value, const std::string& op, const std::string& argument,
                             CallSite site) const;
-  // The same unless `value` is of this very graph; `owner` says which that is ("the session's
+  // Does the same unless `value` is of this very graph; `owner` says which that is ("the session's
   // graph").
   void require_own(const Value& value, const std::string& op, const std::string& argument,
                    CallSite site, const char* owner = "the graph") const;
-  // The function that built this body, which `op` at `site` called, is through: nothing but
-  // captures can be added any more, and values of the body mean nothing outside.
+  // Says that the function that built this body, which `op` at `site` called, is through: nothing
+  // but captures can be added any more, and values of the body mean nothing outside.
   void close(const char* op, CallSite site) noexcept;
   bool finished() const noexcept { return closed_by_ != nullptr; }
   // Throws Error for a body that is finished; `value` is the one of it that `op` was to use at
@@ -142,8 +142,8 @@ class KEEL_API Graph {
   // their inputs.
   void order_captures(const Values& outers);
 
-  // The iteration count among the inputs of a while_loop's body; random keys fold it in. Invalid
-  // elsewhere.
+  // Sets the iteration count among the inputs of a while_loop's body; random keys fold it in.
+  // Invalid elsewhere.
   void set_iteration(Value iteration) noexcept { iteration_ = iteration; }
   Value iteration() const noexcept { return iteration_; }
   // Numbers the random ops of the whole graph tree, from 0 up.

@@ -12,10 +12,10 @@
 
 namespace keel {
 
-// The graph and, once each, the bodies in it.
+// Verifies the graph and, once each, the bodies in it.
 KEEL_API void verify(const Graph& graph);
 
-// The part of it that Graph::add cannot check node by node: names of inputs and states, outputs,
+// Verifies the part that Graph::add cannot check node by node: names of inputs and states, outputs,
 // updates and attached updates. An unknown dimension of a next value may turn out to be the
 // state's.
 void verify_signature(const Graph& graph);

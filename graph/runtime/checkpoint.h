@@ -20,7 +20,7 @@ void save_states(const std::string& path, StateStore& store,
 // keel/step or keel/seed cannot be or is not what the metadata say; then nothing has changed.
 std::map<std::string, std::string> load_states(const std::string& path, StateStore& store);
 
-// The cursor as metadata: cursor_epoch, cursor_position, cursor_key.
+// Adds the cursor as metadata: cursor_epoch, cursor_position, cursor_key.
 void add_cursor(std::map<std::string, std::string>& metadata, const Cursor& cursor);
 // Throws Error naming the file where they hold none that can be.
 Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::string& path);

@@ -146,7 +146,7 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
   return true;
 }
 
-// The element's fields into the program's inputs of the same names.
+// Copies the element's fields into the program's inputs of the same names.
 void Loop::feed_element(LaunchArgs& args) {
   State& s = *state_;
   const std::vector<FieldSpec>& inputs = s.executable->info().inputs;
@@ -161,7 +161,7 @@ void Loop::feed_element(LaunchArgs& args) {
   }
 }
 
-// The step's rank-0 fetches, by way of the ring that a sunk loop uses.
+// Reads the step's rank-0 fetches, by way of the ring that a sunk loop uses.
 void Loop::read_row(int64_t number, uint32_t float_status) {
   State& s = *state_;
   std::vector<const void*> cells(s.row.values.size());

@@ -18,13 +18,13 @@ class KEEL_API LoopSize {
  public:
   explicit LoopSize(int64_t fallback = 1) : value_(fallback) {}
 
-  // An explicit setting at construction; `source` names it in errors ("--loop-size"). Throws Error
-  // (kInvalidArgument) for a value < 1, and for one that differs from another source's, naming
-  // both; then the old value stays. Replaces what change() or the same source said.
+  // Makes an explicit setting at construction; `source` names it in errors ("--loop-size"). Throws
+  // Error (kInvalidArgument) for a value < 1, and for one that differs from another source's,
+  // naming both; then the old value stays. Replaces what change() or the same source said.
   void set(int64_t value, const std::string& source);
-  // The same from text, which must be a whole number.
+  // Does the same from text, which must be a whole number.
   void set(std::string_view text, const std::string& source);
-  // A later change: never a conflict. Throws for a value < 1; then the old value stays.
+  // Makes a later change: never a conflict. Throws for a value < 1; then the old value stays.
   void change(int64_t value);
 
   // Returns the size in force: what was set, else the environment, else the fallback. Throws Error

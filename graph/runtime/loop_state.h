@@ -57,7 +57,7 @@ struct Loop::Outcome {
   LaunchReport done;
 };
 
-// The resident fields that the program reads.
+// Binds the resident fields that the program reads.
 void bind_resident(const ProgramInfo& info, const DeviceQueue& queue, LaunchArgs& args);
 
 }  // namespace keel

@@ -84,7 +84,7 @@ std::map<std::string, std::string> parse_metadata(const JsonView& view) {
   return metadata;
 }
 
-// The tensors in the order of their bytes, which must tile [0, data_bytes).
+// Sorts the tensors in the order of their bytes, which must tile [0, data_bytes).
 void require_tiling(std::vector<Entry>& entries, uint64_t data_bytes, const std::string& source) {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

@@ -116,7 +116,7 @@ class KEEL_API Session {
   // Replaces it. Throws Error for another dtype or shape.
   void write(Value state, const Tensor& value, CallSite site = CallSite::here());
 
-  // All states as a safetensors file, with keel_version and step beside `metadata`. Atomic.
+  // Saves all states as a safetensors file, with keel_version and step beside `metadata`. Atomic.
   void save(const std::string& path, const std::map<std::string, std::string>& metadata = {},
             CallSite site = CallSite::here()) const;
   // Takes all states from a file that save() wrote; returns its metadata. States that the file
@@ -135,8 +135,8 @@ class KEEL_API Session {
   int64_t updates_applied(CallSite site = CallSite::here()) const;
   // Returns how often a program was compiled.
   int64_t compiles(CallSite site = CallSite::here()) const;
-  // The steps of Loop::run() from the next launch on. Throws Error for n < 1; then the old value
-  // stays.
+  // Sets the steps of Loop::run() from the next launch on. Throws Error for n < 1; then the old
+  // value stays.
   void set_loop_size(int64_t steps, CallSite site = CallSite::here());
   const LoopSize& loop_size(CallSite site = CallSite::here()) const;
   LoopSize& loop_size(CallSite site = CallSite::here());

@@ -111,7 +111,7 @@ class Indexing {
   // A slice of an axis without a known size may turn out empty; gather says what is wrong then.
   bool is_gathered(int64_t number, size_t axis) const { return shape_[axis] < 0 && number >= 0; }
 
-  // The axes of numbers.
+  // Drops the axes of numbers.
   void drop() {
     std::vector<int64_t> squeezed;
     for (size_t i = dropped_.size(); i-- > 0;) {
@@ -211,7 +211,7 @@ class Indexing {
     return gather(table, Operand(indices, site_), 0, site_);
   }
 
-  // The new axes.
+  // Inserts the new axes.
   void insert() {
     std::vector<int64_t> inserted;
     int64_t at = 0;       // an axis of the result

@@ -13,7 +13,7 @@ struct Scope::Members {
   std::shared_ptr<Members> parent;
   Values states;
 
-  // One that may be there already.
+  // Adds a state that may be there already.
   void add(const Value& state) {
     if (std::find(states.begin(), states.end(), state) == states.end()) states.push_back(state);
     if (parent != nullptr) parent->add(state);

@@ -29,7 +29,7 @@ class Table {
 
 double us(const TaskPrice& price) { return static_cast<double>(price.total_ns) * 1e-3; }
 
-// The peaks of the bin that the measurements fit best, with 30 cores at 0.9 GHz.
+// Compares the peaks of the bin that the measurements fit best, with 30 cores at 0.9 GHz.
 void peaks(Table& table) {
   const Preset preset = load_preset("ascend910-30c");
   const char* source = "AIBench, CCF THPC 2024; it chose the bin";
@@ -39,8 +39,9 @@ void peaks(Table& table) {
             0.05, kFitted);
 }
 
-// The rungs of the sample, by what each adds: a block for each core (rows dealt out first), a 4 x 6
-// grid, twice the packet with copies beside the cube, eight times, and no gap between tiles.
+// Compares the rungs of the sample, by what each adds: a block for each core (rows dealt out
+// first), a 4 x 6 grid, twice the packet with copies beside the cube, eight times, and no gap
+// between tiles.
 void product_ladder(Table& table) {
   const Preset preset = load_preset("ascend910b1");
   const CubeWork work = cube_work(8192, 8192, 8192, f16);

@@ -49,7 +49,7 @@ class CubePricer {
   }
 
  private:
-  // A block's part: rows and columns in whole fractals of 16.
+  // Cuts a block's part: rows and columns in whole fractals of 16.
   void cut() {
     const auto part = [](int64_t extent, int64_t grid) {
       return std::min(extent, ceil_div(ceil_div(extent, 16), grid) * 16);

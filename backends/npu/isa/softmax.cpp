@@ -116,7 +116,7 @@ void log_softmax(const SoftmaxCall& call) {
   }
 }
 
-// One row of the fused kernel; `gradient` may be the row itself.
+// Computes one row of the fused kernel; `gradient` may be the row itself.
 template <bool kSmooth>
 HWY_INLINE void cross_entropy_row(const CrossEntropyCall& call, const float* row, size_t label,
                                   float* loss, float* gradient) {

@@ -28,7 +28,7 @@ using keel::ReduceInstruction;
 ReduceInstruction find_reduce_rows(std::string_view op, DType dtype);
 ReduceInstruction find_reduce_columns(std::string_view op, DType dtype);
 
-// The identity of `op` for `dtype`, written to one accumulator. REQUIRES a known op.
+// Writes the identity of `op` for `dtype` to one accumulator. REQUIRES a known op.
 void reduce_identity(std::string_view op, DType dtype, void* accumulator);
 
 }  // namespace keel::npu

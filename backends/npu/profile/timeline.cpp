@@ -98,8 +98,8 @@ void add_step(Trace& trace, const NpuProgram& program, const StepTime& step) {
   }
 }
 
-// Each unit from the start of the pipeline for as long as it is busy: how its work is spread within
-// the pipeline is not modelled.
+// Draws each unit from the start of the pipeline for as long as it is busy: how its work is spread
+// within the pipeline is not modelled.
 void add_cores(Trace& trace, const NpuProgram& program, const StepTime& step) {
   const bool split = program.preset().series == "910B";
   const double ghz = program.preset().clock_ghz();

@@ -32,7 +32,7 @@ Need too_small(const Preset& p, const CubeTiling& t, int64_t element) {
   return {};
 }
 
-// The best so far; of equals the one with fewer blocks, then the first.
+// Keeps the best so far; of equals the one with fewer blocks, then the first.
 void keep_better(Choice& best, bool& found, const Choice& candidate) {
   const auto key = [](const Choice& c) { return std::tuple(c.price.total_ns, c.price.block_dim); };
   if (!found || key(candidate) < key(best)) best = candidate;
