@@ -9,6 +9,7 @@
 #include "keel/data/formats/labelled_images.h"
 #include "keel/data/formats/mnist.h"
 #include "keel/data/pipeline/dataset.h"
+#include "keel/data/pipeline/image_augmentation.h"
 #include "keel/data/pipeline/item.h"
 #include "keel/data/pipeline/iterator.h"
 

@@ -4,6 +4,7 @@
 #ifndef KEEL_CORE_QUEUE_ELEMENT_FUNCTION_H
 #define KEEL_CORE_QUEUE_ELEMENT_FUNCTION_H
 
+#include <cstdint>
 #include <span>
 
 #include "keel/core/device/element_spec.h"
@@ -17,8 +18,10 @@ class KEEL_API ElementFunction {
   virtual const ElementSpec& output() const = 0;
   // Reads one element of `input` and writes one of `output`: an address for each field, in the
   // spec's order, of host memory that is aligned for the dtype. What it writes depends on what it
-  // reads alone. Throws what goes wrong.
-  virtual void apply(std::span<const void* const> in, std::span<void* const> out) const = 0;
+  // reads and on `key` alone, which is another one for each element and each pass over the data.
+  // Throws what goes wrong.
+  virtual void apply(std::span<const void* const> in, std::span<void* const> out,
+                     uint64_t key) const = 0;
 };
 
 }  // namespace keel

@@ -6,6 +6,7 @@
 #include "keel/core/tensor/npy.h"
 #include "keel/data/formats/idx.h"
 #include "keel/data/pipeline/block.h"
+#include "keel/data/pipeline/image_augmenter.h"
 #include "keel/data/pipeline/stages.h"
 
 namespace keel {
@@ -32,18 +33,19 @@ void require_count(const char* op, const char* argument, int64_t value, int64_t 
 
 class ItemFunctionElement final : public ElementFunction {
  public:
-  ItemFunctionElement(ElementSpec input, ElementSpec output, Dataset::ItemFunction function)
+  ItemFunctionElement(ElementSpec input, ElementSpec output, Dataset::RandomItemFunction function)
       : input_(std::move(input)), output_(std::move(output)), function_(std::move(function)) {}
   const ElementSpec& input() const override { return input_.spec; }
   const ElementSpec& output() const override { return output_.spec; }
-  void apply(std::span<const void* const> in, std::span<void* const> out) const override {
-    function_(ItemView(input_, in), ItemSlot(output_, out));
+  void apply(std::span<const void* const> in, std::span<void* const> out,
+             uint64_t key) const override {
+    function_(ItemView(input_, in), ItemSlot(output_, out), key);
   }
 
  private:
   ItemLayout input_;
   ItemLayout output_;
-  Dataset::ItemFunction function_;
+  Dataset::RandomItemFunction function_;
 };
 
 std::vector<Tensor> tensors_from(const ElementSpec& spec, std::span<const void* const> in) {
@@ -62,7 +64,8 @@ class TensorFunctionElement final : public ElementFunction {
       : input_(std::move(input)), output_(std::move(output)), function_(std::move(function)) {}
   const ElementSpec& input() const override { return input_; }
   const ElementSpec& output() const override { return output_; }
-  void apply(std::span<const void* const> in, std::span<void* const> out) const override {
+  void apply(std::span<const void* const> in, std::span<void* const> out,
+             uint64_t /*key*/) const override {
     const auto results = function_(tensors_from(input_, in));
     const ElementSpec got = spec_of(results);
     if (got != output_) {
@@ -107,9 +110,10 @@ ElementSpec try_on_first_item(const Stage& from, const Dataset::TensorFunction& 
 }
 
 StagePtr map_elements(const StagePtr& stage, const std::shared_ptr<const ElementFunction>& function,
-                      const MapOptions& options, CallSite site) {
-  return make_under_repeat(
-      stage, [&](const StagePtr& from) { return make_map_stage(from, function, options, site); });
+                      uint64_t seed, const MapOptions& options, CallSite site) {
+  return make_under_repeat(stage, [&](const StagePtr& from) {
+    return make_map_stage(from, function, seed, options, site);
+  });
 }
 
 std::vector<StagePtr> stages_of(const std::vector<Dataset>& parts) {
@@ -224,16 +228,41 @@ Dataset Dataset::filter(Predicate keep, std::string name, CallSite site) const {
 
 Dataset Dataset::map(std::shared_ptr<const ElementFunction> function, MapOptions options,
                      CallSite site) const {
-  return at_site(site, [&] { return map_elements(stage_, std::move(function), options, site); });
+  return at_site(site, [&] { return map_elements(stage_, std::move(function), 0, options, site); });
 }
 
 Dataset Dataset::map(ElementSpec output, ItemFunction function, MapOptions options,
                      CallSite site) const {
+  RandomItemFunction any_key;
+  if (function) {
+    any_key = [function = std::move(function)](const ItemView& in, const ItemSlot& out, uint64_t) {
+      function(in, out);
+    };
+  }
+  return map_random(std::move(output), std::move(any_key), 0, std::move(options), site);
+}
+
+Dataset Dataset::map_random(ElementSpec output, RandomItemFunction function, uint64_t seed,
+                            MapOptions options, CallSite site) const {
   return at_site(site, [&] {
     if (!function) throw Error({.op = "map", .argument = "function", .message = "is empty"});
     auto element =
         std::make_shared<ItemFunctionElement>(spec(), std::move(output), std::move(function));
-    return map_elements(stage_, std::move(element), options, site);
+    return map_elements(stage_, std::move(element), seed, options, site);
+  });
+}
+
+Dataset Dataset::augment(const ImageAugmentation& changes, uint64_t seed, MapOptions options,
+                         CallSite site) const {
+  return at_site(site, [&] {
+    ImageAugmenter augmenter(spec(), changes);
+    ElementSpec output = augmenter.output();
+    auto element = std::make_shared<ItemFunctionElement>(
+        spec(), std::move(output),
+        [augmenter = std::move(augmenter)](const ItemView& in, const ItemSlot& out, uint64_t key) {
+          augmenter.apply(in, out, key);
+        });
+    return map_elements(stage_, std::move(element), seed, options, site);
   });
 }
 
@@ -243,7 +272,7 @@ Dataset Dataset::map(TensorFunction function, MapOptions options, CallSite site)
     ElementSpec output = try_on_first_item(*stage_, function, options.name);
     auto element =
         std::make_shared<TensorFunctionElement>(spec(), std::move(output), std::move(function));
-    return map_elements(stage_, std::move(element), options, site);
+    return map_elements(stage_, std::move(element), 0, options, site);
   });
 }
 

@@ -27,6 +27,7 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/data/formats/csv.h"
 #include "keel/data/formats/labelled_images.h"
+#include "keel/data/pipeline/image_augmentation.h"
 #include "keel/data/pipeline/item.h"
 
 namespace keel {
@@ -114,11 +115,22 @@ class KEEL_API Dataset {
   using ItemFunction = std::function<void(const ItemView& in, const ItemSlot& out)>;
   Dataset map(ElementSpec output, ItemFunction function, MapOptions options = {},
               CallSite site = CallSite::here()) const;
+  // The same for a function that draws random numbers: `key` is another one for each item and each
+  // pass, and the same for every number of threads and after a resume. Draw with random_bits(key,
+  // i), uniform_float and the others of core/base/random.h.
+  using RandomItemFunction =
+      std::function<void(const ItemView& in, const ItemSlot& out, uint64_t key)>;
+  Dataset map_random(ElementSpec output, RandomItemFunction function, uint64_t seed,
+                     MapOptions options = {}, CallSite site = CallSite::here()) const;
   // On tensors: the comfortable form. The result's types are found by calling it on the first item.
   using TensorFunction =
       std::function<std::vector<std::pair<std::string, Tensor>>(const std::vector<Tensor>& in)>;
   Dataset map(TensorFunction function, MapOptions options = {},
               CallSite site = CallSite::here()) const;
+  // Random changes of the images in one field, drawn anew for each item and pass; see
+  // ImageAugmentation. Stands before cache() only where every pass shall see the same changes.
+  Dataset augment(const ImageAugmentation& changes, uint64_t seed, MapOptions options = {},
+                  CallSite site = CallSite::here()) const;
   // The named fields, in that order.
   Dataset select(const std::vector<std::string>& fields, CallSite site = CallSite::here()) const;
   // `size` items become one: fields [...] become [size, ...].

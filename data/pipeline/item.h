@@ -48,6 +48,8 @@ class ItemView {
     detail::check_item_field(*layout_, field, dtype_of<T>);
     return {static_cast<const T*>(addresses_[field]), layout_->elements[field]};
   }
+  // The same as bytes, of any dtype. REQUIRES that there is such a field.
+  const void* raw(size_t field) const noexcept { return addresses_[field]; }
 
  private:
   const ItemLayout* layout_;
@@ -66,6 +68,7 @@ class ItemSlot {
     detail::check_item_field(*layout_, field, dtype_of<T>);
     return {static_cast<T*>(addresses_[field]), layout_->elements[field]};
   }
+  void* raw(size_t field) const noexcept { return addresses_[field]; }
 
  private:
   const ItemLayout* layout_;

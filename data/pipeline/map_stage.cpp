@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "keel/core/base/gather_rows.h"
+#include "keel/core/base/random.h"
 #include "keel/data/pipeline/block.h"
 #include "keel/data/pipeline/crew.h"
 #include "keel/data/pipeline/stages.h"
@@ -20,10 +21,11 @@ constexpr int64_t kReadAhead = 256;
 
 class MapStage final : public DerivedStage {
  public:
-  MapStage(StagePtr from, std::shared_ptr<const ElementFunction> function,
+  MapStage(StagePtr from, std::shared_ptr<const ElementFunction> function, uint64_t seed,
            const MapOptions& options, CallSite site)
       : DerivedStage(function->output(), std::move(from)),
         function_(std::move(function)),
+        seed_(seed),
         name_("map '" + options.name + "'"),
         threads_(options.threads),
         site_(site) {}
@@ -36,22 +38,27 @@ class MapStage final : public DerivedStage {
   std::unique_ptr<Crew> make_crew() const {
     return threads_ > 1 ? std::make_unique<Crew>(threads_) : nullptr;
   }
-  // item_at(i) is where item i of these `count` lies, item_number(i) what errors call it.
+  uint64_t pass_key(const PassContext& pass) const { return fold_key(seed_, pass.round); }
+  // item_at(i) is where item i of these `count` lies, item_number(i) its number in the pass.
   template <class At, class Number>
-  void apply(int64_t count, At item_at, const FieldAddresses& out, Number item_number) const {
+  void apply(int64_t count, At item_at, const FieldAddresses& out, Number item_number,
+             uint64_t pass_key) const {
     std::array<const void*, ItemLayout::kMaxFields> addresses;
     for (int64_t i = 0; i < count; ++i) {
       const FieldAddresses& from_item = item_at(i);
       const FieldAddresses to_item = out.advanced(layout(), i);
       for (size_t f = 0; f < from_item.size(); ++f) addresses[f] = from_item[f];
-      call_user(name_, item_number(i), site_, [&] {
-        function_->apply({addresses.data(), from_item.size()}, to_item.all());
+      const int64_t number = item_number(i);
+      call_user(name_, number, site_, [&] {
+        function_->apply({addresses.data(), from_item.size()}, to_item.all(),
+                         fold_key(pass_key, static_cast<uint64_t>(number)));
       });
     }
   }
 
  private:
   std::shared_ptr<const ElementFunction> function_;
+  uint64_t seed_;
   std::string name_;
   int threads_;
   CallSite site_;
@@ -75,7 +82,10 @@ void share_out(Crew* crew, int64_t count, Share share) {
 class MappedReader final : public Reader {
  public:
   MappedReader(const MapStage& stage, const PassContext& pass)
-      : stage_(stage), from_(stage.from()->open(pass)), crew_(stage.make_crew()) {}
+      : stage_(stage),
+        key_(stage.pass_key(pass)),
+        from_(stage.from()->open(pass)),
+        crew_(stage.make_crew()) {}
 
   int64_t read(int64_t count, const FieldAddresses& out) override {
     const CompleteFields fields(stage_.layout(), out, count);
@@ -88,7 +98,8 @@ class MappedReader final : public Reader {
       share_out(crew_.get(), got, [&](int64_t begin, int64_t part) {
         stage_.apply(
             part, [&](int64_t i) { return block_.item(begin + i); },
-            to.advanced(stage_.layout(), begin), [&](int64_t i) { return seen_ + begin + i; });
+            to.advanced(stage_.layout(), begin), [&](int64_t i) { return seen_ + begin + i; },
+            key_);
       });
       done += got;
       seen_ += got;
@@ -104,6 +115,7 @@ class MappedReader final : public Reader {
 
  private:
   const MapStage& stage_;
+  uint64_t key_;
   std::unique_ptr<Reader> from_;
   std::unique_ptr<Crew> crew_;
   ItemBlock block_;
@@ -113,7 +125,10 @@ class MappedReader final : public Reader {
 class MappedIndexedReader final : public IndexedReader {
  public:
   MappedIndexedReader(const MapStage& stage, const PassContext& pass)
-      : stage_(stage), from_(stage.from()->open_indexed(pass)), crew_(stage.make_crew()) {}
+      : stage_(stage),
+        key_(stage.pass_key(pass)),
+        from_(stage.from()->open_indexed(pass)),
+        crew_(stage.make_crew()) {}
   int64_t size() const override { return from_->size(); }
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
     const auto count = static_cast<int64_t>(items.size());
@@ -133,13 +148,13 @@ class MappedIndexedReader final : public IndexedReader {
           if (item + kShare < located) ask_for(where[item + kShare]);
           return where[item];
         };
-        stage_.apply(part, at, to, number);
+        stage_.apply(part, at, to, number, key_);
         return;
       }
       const ItemBlock block(stage_.input(), part);
       from_->gather(mine, block.item(0));
       stage_.apply(
-          part, [&](int64_t i) { return block.item(i); }, to, number);
+          part, [&](int64_t i) { return block.item(i); }, to, number, key_);
     });
   }
 
@@ -151,6 +166,7 @@ class MappedIndexedReader final : public IndexedReader {
   }
 
   const MapStage& stage_;
+  uint64_t key_;
   std::unique_ptr<IndexedReader> from_;
   std::unique_ptr<Crew> crew_;
 };
@@ -167,7 +183,7 @@ std::unique_ptr<Reader> MapStage::open(const PassContext& pass) const {
 }  // namespace
 
 StagePtr make_map_stage(StagePtr from, std::shared_ptr<const ElementFunction> function,
-                        MapOptions options, CallSite site) {
+                        uint64_t seed, MapOptions options, CallSite site) {
   if (function == nullptr)
     throw Error({.op = "map", .argument = "function", .message = "is empty"});
   if (options.threads < 1 || options.threads > kMaxThreads) {
@@ -188,7 +204,7 @@ StagePtr make_map_stage(StagePtr from, std::shared_ptr<const ElementFunction> fu
                  .expected = "one that takes " + to_string(items),
                  .got = "one that takes " + to_string(function->input())});
   }
-  return std::make_shared<MapStage>(std::move(from), std::move(function), options, site);
+  return std::make_shared<MapStage>(std::move(from), std::move(function), seed, options, site);
 }
 
 }  // namespace keel

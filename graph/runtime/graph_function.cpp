@@ -119,7 +119,8 @@ class GraphFunction final : public ElementFunction {
 
   const ElementSpec& input() const override { return input_; }
   const ElementSpec& output() const override { return output_; }
-  void apply(std::span<const void* const> in, std::span<void* const> out) const override {
+  void apply(std::span<const void* const> in, std::span<void* const> out,
+             uint64_t /*key*/) const override {
     std::unique_ptr<Instance> instance = take();
     try {
       instance->run(in, out);

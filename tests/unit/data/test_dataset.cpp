@@ -392,6 +392,17 @@ TEST_CASE("dataset: every kind of pipeline can be restored at every cursor") {
   check_restores(stream(9).cache().shuffle(3).batch(2).repeat(2));
   check_restores(Dataset::zip({numbers(9).shuffle(3)}).shard(2, 1).repeat(3));
   check_restores(numbers(6).shuffle(2).repeat(2).prefetch(2).select({"n"}));
+  for (const Dataset& from : {numbers(7).shuffle(2), odd(stream(15))}) {
+    check_restores(from.map_random(
+                           kNumber,
+                           [](const ItemView& in, const ItemSlot& out, uint64_t key) {
+                             out.data<int64_t>(0)[0] =
+                                 in.data<int64_t>(0)[0] ^ static_cast<int64_t>(key);
+                           },
+                           4)
+                       .batch(2)
+                       .repeat(3));
+  }
 }
 
 TEST_CASE("dataset: cursors count epochs and items") {
