@@ -282,6 +282,8 @@ LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {
 
 LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite site) {
   State& s = state("run", site);
+  SessionState& session = *s.session;
+  const SessionGuard guard(session, "Loop::run", site, s.agreement.get());
   s.failed = LoopReport();
   // Until the device, or drive(), votes for this party.
   FailureToTell untold(s.agreement.get());
@@ -293,8 +295,6 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
                  .site = site,
                  .kind = ErrorKind::kInvalidArgument});
   }
-  SessionState& session = *s.session;
-  const SessionGuard guard(session, "Loop::run", site);
   const auto begin = Clock::now();
   LoopReport report;
   LaunchArgs& args = s.prepare(steps, report, site);

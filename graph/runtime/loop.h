@@ -107,10 +107,11 @@ class StepHook : public Hook<int64_t, std::span<const double>, uint32_t> {
 
  private:
   template <class F>
-  static auto with_status(F function) {
+  static Hook with_status(F function) {
     if constexpr (std::is_invocable_v<F&, int64_t, std::span<const double>, uint32_t>) {
       return function;
     } else {
+      if (calls_nothing(function)) return {};
       return [f = std::move(function)](int64_t step, std::span<const double> values,
                                        uint32_t) mutable { return f(step, values); };
     }

@@ -226,13 +226,30 @@ thread_local const SessionGuard* held_here = nullptr;
 
 }  // namespace
 
-SessionGuard::SessionGuard(SessionState& state, const char* call, CallSite site)
+bool SessionState::is_party(const LoopAgreement* agreement) {
+  const std::lock_guard<std::mutex> lock(call_lock);
+  return agreement != nullptr && party == agreement;
+}
+
+SessionGuard::SessionGuard(SessionState& state, const char* call, CallSite site,
+                           LoopAgreement* agreement)
     : state_(state), outer_(held_here) {
   const char* running = nullptr;
-  if (state_.call.compare_exchange_strong(running, call, std::memory_order_acquire)) {
+  bool same_party = false;
+  {
+    const std::lock_guard<std::mutex> lock(state_.call_lock);
+    running = state_.call;
+    same_party = state_.party == agreement;
+    if (running == nullptr) {
+      state_.call = call;
+      state_.party = agreement;
+    }
+  }
+  if (running == nullptr) {
     held_here = this;
     return;
   }
+  if (!same_party) LoopParty(agreement).fail();
   const SessionGuard* own = held_here;
   while (own != nullptr && &own->state_ != &state_) own = own->outer_;
   if (own == nullptr) {
@@ -252,7 +269,9 @@ SessionGuard::SessionGuard(SessionState& state, const char* call, CallSite site)
 
 SessionGuard::~SessionGuard() {
   held_here = outer_;
-  state_.call.store(nullptr, std::memory_order_release);
+  const std::lock_guard<std::mutex> lock(state_.call_lock);
+  state_.call = nullptr;
+  state_.party = nullptr;
 }
 
 // Whoever asks for a stop sets its request before it looks at `running`: one of the two sides sees

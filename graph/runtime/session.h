@@ -148,6 +148,7 @@ class KEEL_API Session {
                        CallSite site = CallSite::here()) const;
 
  private:
+  friend class Trainer;
   // Throws Error where the session was moved from.
   SessionState& state(const char* call, CallSite site) const;
   std::shared_ptr<SessionState> state_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "keel/graph/control/step_boundary.h"
@@ -27,10 +28,17 @@ struct SessionState {
   ProgramCache cache;
   LoopSize loop_size;
   int64_t compiles = 0;
-  std::atomic<const char*> call{nullptr};     // the call that is under way
   std::atomic<bool> requested{false};         // request_stop() that no call has obeyed yet
   std::atomic<bool> stop{false};              // what the device looks at during a call
   std::atomic<const void*> running{nullptr};  // the loop whose run() is under way
+
+  // Whether the call that is under way is this party.
+  bool is_party(const LoopAgreement* agreement);
+
+  // The call that is under way, and the party that it is, if any: changed together by SessionGuard.
+  std::mutex call_lock;
+  const char* call = nullptr;
+  const LoopAgreement* party = nullptr;
 };
 
 // Returns the step that the options ask for, or that the graph describes where they name none.
@@ -40,9 +48,12 @@ StepDescription step_of(const Graph& graph, const SinkOptions& options, const ch
 
 // Held during every call on a session: throws Error where another one is under way, be it of
 // another thread or the one whose callback makes this one. `call` lives as long as the program.
+// `agreement`: whose party the call is. One that is refused tells the other parties that it fails,
+// but not where the call under way is the same party: that one goes on, and votes itself.
 class SessionGuard {
  public:
-  SessionGuard(SessionState& state, const char* call, CallSite site);
+  SessionGuard(SessionState& state, const char* call, CallSite site,
+               LoopAgreement* agreement = nullptr);
   ~SessionGuard();
   SessionGuard(const SessionGuard&) = delete;
   SessionGuard& operator=(const SessionGuard&) = delete;

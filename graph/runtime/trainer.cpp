@@ -51,6 +51,24 @@ int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
   return stop;
 }
 
+// Held during fit(): a second one would take the first one's steps, and vote in its place.
+class FitGuard {
+ public:
+  FitGuard(std::atomic<bool>& fitting, CallSite site) : fitting_(fitting) {
+    if (!fitting_.exchange(true)) return;
+    throw Error({.op = "fit",
+                 .message = "a fit() of this trainer is under way",
+                 .fix = "return LoopControl::kStop from the hook, and fit again behind it",
+                 .site = site});
+  }
+  ~FitGuard() { fitting_.store(false); }
+  FitGuard(const FitGuard&) = delete;
+  FitGuard& operator=(const FitGuard&) = delete;
+
+ private:
+  std::atomic<bool>& fitting_;
+};
+
 }  // namespace
 
 Trainer::Trainer(Session& session, SinkOptions step, CallSite site)
@@ -125,7 +143,15 @@ int64_t Trainer::applied_since(int64_t before) const {
   }
 }
 
+// But not where a loop of the session is under way as this party: it votes itself.
+void Trainer::tell_failure() noexcept {
+  if (others_know_) return;
+  if (session_.state_ != nullptr && session_.state_->is_party(agreement_.get())) return;
+  LoopParty(agreement_.get()).fail();
+}
+
 TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
+  const FitGuard guard(fitting_, site);
   TrainReport report;
   others_know_ = false;
   std::optional<int64_t> applied_before;
@@ -137,7 +163,7 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
     if (options.resume_from) open(*options.resume_from);
     train(options, site, report);
   } catch (...) {
-    if (!others_know_) LoopParty(agreement_.get()).fail();
+    tell_failure();
     if (applied_before) report.updates_applied = applied_since(*applied_before);
     failed_ = std::move(report);
     throw;

@@ -92,7 +92,8 @@ class KEEL_API Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   // Trains. Throws Error (kInvalidArgument) for options that are wrong or contradict each other,
-  // then nothing has changed; and what the launches and the hooks throw.
+  // and Error where a fit() of this trainer is under way, be it that its hook calls this one: then
+  // nothing has changed; and what the launches and the hooks throw.
   TrainReport fit(const TrainOptions& options, CallSite site = CallSite::here());
 
   // All states and the place in the data behind the last step, as one safetensors file: `metadata`,
@@ -129,6 +130,7 @@ class KEEL_API Trainer {
  private:
   void open(const Cursor& cursor);
   void train(const TrainOptions& options, CallSite site, TrainReport& report);
+  void tell_failure() noexcept;
   bool ends_together(LoopVote own, TrainReport& report);
   int64_t applied_since(int64_t before) const;
   void launch(const TrainOptions& options, int64_t steps, CallSite site, TrainReport& report);
@@ -144,6 +146,7 @@ class KEEL_API Trainer {
   TrainReport failed_;
   Cursor cursor_;
   std::atomic<bool> cancelled_{false};
+  std::atomic<bool> fitting_{false};
 };
 
 }  // namespace keel

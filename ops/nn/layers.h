@@ -71,10 +71,11 @@ class KEEL_API Dropout : public Module {
 
 template <class L>
 concept LayerFunction = std::is_invocable_v<const L&, Value, Mode, CallSite> ||
-    std::is_invocable_v<const L&, Value, CallSite> || std::is_invocable_v<const L&, Value>;
+    std::is_invocable_v<const L&, Value, Mode> || std::is_invocable_v<const L&, Value, CallSite> ||
+    std::is_invocable_v<const L&, Value>;
 
 // Any layer: a module or a function such as relu, called with a value, the mode where it takes one,
-// and the user's line where it takes that.
+// be it with a default, and the user's line where it takes that.
 class Layer {
  public:
   Layer(std::nullptr_t) {}
@@ -86,6 +87,8 @@ class Layer {
     call_ = [layer = std::move(layer)](Value x, Mode mode, CallSite site) -> Value {
       if constexpr (std::is_invocable_v<const L&, Value, Mode, CallSite>)
         return layer(x, mode, site);
+      else if constexpr (std::is_invocable_v<const L&, Value, Mode>)
+        return layer(x, mode);
       else if constexpr (std::is_invocable_v<const L&, Value, CallSite>)
         return layer(x, site);
       else
