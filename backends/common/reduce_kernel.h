@@ -16,9 +16,6 @@
 
 namespace keel {
 
-// Elements of one output row that are reduced in one go; longer reductions are cut into chunks of
-// at least as many.
-inline constexpr int64_t kReduceChunk = 32768;
 // Inputs and outputs of a prologue or epilogue: more would not fit into what kernels keep on the
 // stack.
 inline constexpr size_t kMostReductionArguments = 48;
@@ -32,6 +29,10 @@ struct ReduceUnit {
   uint32_t (*saturate)(uint16_t* values, int64_t count) = nullptr;
   bool float_status = false;  // the plan asks for the status word
 };
+
+// Accumulators of a reduction, added up, as results of dtype `out`.
+void round_accumulators(const void* accumulators, DType accumulator, void* to, DType out,
+                        int64_t count);
 
 // Whether the lookup has an instruction for each op of a reduction's prologue and epilogue, and
 // whether the reduction keeps as many of at most `most_blocks` blocks busy as the prologue would by
