@@ -76,7 +76,8 @@ Interpreter::Interpreter(const TaskList& list, const Buffer* constants, Interpre
       takes_elements_(std::any_of(list.tasks.begin(), list.tasks.end(),
                                   [](const Task& t) { return t.kind == TaskKind::kDequeue; })),
       sticky_status_(std::move(options.float_status)),
-      strict_(options.strict ? std::make_unique<StrictRunner>(list) : nullptr),
+      strict_(options.strict ? std::make_unique<StrictRunner>(list, std::move(options.planned))
+                             : nullptr),
       threads_(options.threads > 0 ? options.threads : compute_threads()) {}
 
 Interpreter::~Interpreter() = default;

@@ -8,48 +8,11 @@
 #include <vector>
 
 #include "keel/backends/common/float_status.h"
+#include "keel/backends/common/reduce_plan.h"
 #include "keel/core/tensor/convert.h"
-#include "keel/ops/reduce.h"
 
 namespace keel {
 namespace {
-
-struct Group {
-  int64_t dim = 1;
-  int64_t stride = 1;
-  bool reduced = false;
-};
-
-// Returns the input's axes with neighbours of the same kind merged; axes of size 1 vanish.
-std::vector<Group> collapse(const Shape& shape, const std::vector<bool>& reduced) {
-  const auto strides = shape.strides();
-  std::vector<Group> groups;
-  for (size_t axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] == 1) continue;
-    if (!groups.empty() && groups.back().reduced == reduced[axis]) {
-      groups.back().dim *= shape[axis];
-      groups.back().stride = strides[axis];
-    } else {
-      groups.push_back({shape[axis], strides[axis], reduced[axis]});
-    }
-  }
-  return groups;
-}
-
-int64_t offset_of(const std::vector<Group>& groups, int64_t index) {
-  int64_t offset = 0;
-  for (size_t i = groups.size(); i-- > 0;) {
-    offset += index % groups[i].dim * groups[i].stride;
-    index /= groups[i].dim;
-  }
-  return offset;
-}
-
-int64_t count_of(const std::vector<Group>& groups) {
-  int64_t count = 1;
-  for (const Group& g : groups) count *= g.dim;
-  return count;
-}
 
 // Elements that a prologue or epilogue computes before they are used: they stay in the first level
 // of the cache. One instruction that takes more at once gets more.
@@ -99,10 +62,7 @@ class Source {
   uint32_t status_ = 0;
 };
 
-// An output row is what one index of the outer kept axes gives: `width` neighbouring accumulators,
-// each reduced over `units` steps. A step is a run of `run` contiguous elements when the last axis
-// is reduced (width 1), else a row of `width` elements; `rows` neighbouring steps lie `row_stride`
-// apart and are taken by one instruction.
+// The first phase reduces the chunks of the numeric plan, the second merges them.
 class ReduceKernel final : public Kernel {
  public:
   ReduceKernel(const AnchoredNode& fused, const ReduceUnit& unit, int most_blocks)
@@ -110,29 +70,20 @@ class ReduceKernel final : public Kernel {
         in_(fused.anchor().input(0).dtype()),
         out_(fused.anchor().type().dtype),
         accumulator_(accumulator_of(in_)),
+        plan_(fused.anchor()),
         instructions_(unit.instructions),
         prologue_inputs_(fused.prologue_inputs()),
         epilogue_inputs_(fused.epilogue_inputs()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()) {
-    const Node& node = fused.anchor();
-    const Shape& shape = node.input(0).shape();
-    const auto reduced = reduced_axes(node.as<ReduceAttributes>().axes, shape.rank());
-    std::vector<Group> groups = collapse(shape, reduced);
-    elements_ = shape.num_elements();
-    last_reduced_ = groups.empty() || groups.back().reduced;
-    if (!groups.empty()) {
-      if (last_reduced_)
-        run_ = groups.back().dim;
-      else
-        width_ = groups.back().dim;
-      groups.pop_back();
-    }
-    // Groups alternate, so that only one that is kept before one that is reduced keeps the order.
-    ascends_ = groups.size() < (last_reduced_ ? 2u : 3u) && width_ <= kPiece;
-    for (const Group& g : groups) (g.reduced ? steps_ : outer_).push_back(g);
-    outputs_ = node.type().shape.num_elements();
-    plan_chunks(most_blocks);
+    elements_ = plan_.elements();
+    outputs_ = plan_.results();
+    run_ = plan_.run();
+    width_ = plan_.width();
+    outer_count_ = plan_.outer_count();
+    chunks_ = plan_.chunks();
+    all_units_ = plan_.all_units();
+    plan_blocks(most_blocks);
     if (!fused.has_prologue(0)) stored_at_ = fused.source(0).value();
     plan_beside(fused, unit);
     plan_merge(most_blocks);
@@ -174,14 +125,8 @@ class ReduceKernel final : public Kernel {
   }
 
  private:
-  void plan_chunks(int most_blocks) {
-    outer_count_ = count_of(outer_);
-    units_ = elements_ == 0 ? 0 : count_of(steps_);
-    pieces_ = last_reduced_ ? std::max<int64_t>(1, (run_ + kReduceChunk - 1) / kReduceChunk) : 1;
-    const int64_t per_unit = last_reduced_ ? std::min(run_, kReduceChunk) : width_;
-    const int64_t per_chunk = std::max<int64_t>(1, kReduceChunk / std::max<int64_t>(1, per_unit));
-    all_units_ = units_ * pieces_;
-    chunks_ = std::clamp<int64_t>((all_units_ + per_chunk - 1) / per_chunk, 1, 256);
+  void plan_blocks(int most_blocks) {
+    const int64_t per_unit = plan_.last_reduced() ? std::min(run_, kReduceChunk) : width_;
     const int64_t elements = outer_count_ * std::max<int64_t>(1, all_units_) * per_unit;
     const int64_t worth = std::max<int64_t>(1, elements / (kReduceChunk / 2));
     blocks_ = static_cast<int>(
@@ -217,21 +162,14 @@ class ReduceKernel final : public Kernel {
   // ---- the first phase: each chunk into accumulators of its own
 
   int64_t first_task(int block) const { return outer_count_ * chunks_ * block / blocks_; }
-  int64_t first_unit(int64_t chunk) const { return all_units_ * chunk / chunks_; }
-
-  // Returns where a unit begins, behind where its output row does.
-  int64_t offset_of_unit(int64_t unit) const {
-    return offset_of(steps_, unit / pieces_) + run_ * (unit % pieces_) / pieces_;
-  }
-
   uint32_t compute_and_reduce(void* const* args, int block) const {
     alignas(64) char scratch[kReduceChunk * sizeof(int64_t)];
     int64_t end = 0;
-    if (ascends_ && elements_ != 0) {
+    if (plan_.ascends() && elements_ != 0) {
       const int64_t task = first_task(block + 1);
       end = block + 1 == blocks_
                 ? elements_
-                : offset_of(outer_, task / chunks_) + offset_of_unit(first_unit(task % chunks_));
+                : plan_.offset_of_row(task / chunks_) + plan_.offset_of_unit(plan_.first_unit(task % chunks_));
     }
     return reduce(Source(*prologue_, args, prologue_inputs_, scratch, size_of(in_), end), args,
                   block);
@@ -242,7 +180,7 @@ class ReduceKernel final : public Kernel {
     const int64_t begin = first_task(block), end = first_task(block + 1);
     char* accumulators =
         static_cast<char*>(args[workspace_at_]) + static_cast<size_t>(begin) * bytes;
-    if (last_reduced_ && all_units_ == 1) {
+    if (plan_.last_reduced() && all_units_ == 1) {
       reduce_whole_runs(source, begin, end, accumulators);
       return source.status();
     }
@@ -274,10 +212,10 @@ class ReduceKernel final : public Kernel {
 
   void reduce_chunk(Source& source, int64_t outer, int64_t chunk, char* accumulators) const {
     set_identity(accumulators, static_cast<size_t>(width_));
-    const int64_t begin = first_unit(chunk);
-    const int64_t end = first_unit(chunk + 1);
-    const int64_t base = offset_of(outer_, outer);
-    if (last_reduced_)
+    const int64_t begin = plan_.first_unit(chunk);
+    const int64_t end = plan_.first_unit(chunk + 1);
+    const int64_t base = plan_.offset_of_row(outer);
+    if (plan_.last_reduced())
       reduce_runs(source, base, begin, end, accumulators);
     else
       reduce_rows(source, base, begin, end, accumulators);
@@ -286,11 +224,10 @@ class ReduceKernel final : public Kernel {
   void reduce_runs(Source& source, int64_t base, int64_t begin, int64_t end,
                    char* accumulator) const {
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t piece = unit % pieces_;
-      const int64_t count = run_ * (piece + 1) / pieces_ - run_ * piece / pieces_;
+      const int64_t count = plan_.elements_of_unit(unit);
       int64_t partial = 0;  // as wide as any accumulator
       ReduceCall call;
-      call.src = source.at(base + offset_of_unit(unit), count);
+      call.src = source.at(base + plan_.offset_of_unit(unit), count);
       call.cols = static_cast<size_t>(count);
       call.stride = call.cols;
       call.dst = &partial;
@@ -301,10 +238,10 @@ class ReduceKernel final : public Kernel {
 
   void reduce_rows(Source& source, int64_t base, int64_t begin, int64_t end,
                    char* accumulators) const {
-    const int64_t inner = steps_.empty() ? 1 : steps_.back().dim;
+    const int64_t inner = plan_.neighbouring_steps();
     for (int64_t unit = begin; unit < end;) {
       const int64_t rows = std::min(end - unit, inner - unit % inner);
-      const int64_t first = base + offset_of(steps_, unit);
+      const int64_t first = base + plan_.offset_of_unit(unit);
       if (source.computes())
         reduce_computed_rows(source, first, rows, accumulators);
       else
@@ -402,32 +339,17 @@ class ReduceKernel final : public Kernel {
     for (int64_t at = first; at < first + count;) {
       const int64_t left = first + count - at;
       const int64_t columns = chunks_ == 1 ? left : std::min(width_ - at % width_, left);
-      store(add_up(partials, at, columns), to + static_cast<size_t>(at - first) * size_of(out_),
-            columns);
+      round_accumulators(add_up(partials, at, columns), accumulator_,
+                         to + static_cast<size_t>(at - first) * size_of(out_), out_, columns);
       at += columns;
     }
-  }
-
-  void store(const void* accumulators, void* to, int64_t count) const {
-    visit_dtype(out_, [&]<class To>() {
-      const auto convert = [&]<class From>(const From* from) {
-        for (int64_t i = 0; i < count; ++i) {
-          static_cast<To*>(to)[i] = convert_element<To>(from[i]);
-        }
-      };
-      if (accumulator_ == f64)
-        convert(static_cast<const double*>(accumulators));
-      else if (accumulator_ == f32)
-        convert(static_cast<const float*>(accumulators));
-      else
-        convert(static_cast<const int64_t*>(accumulators));
-    });
   }
 
   std::string op_;
   DType in_;
   DType out_;
   DType accumulator_;
+  ReducePlan plan_;
   ReduceInstructions instructions_;
   std::vector<size_t> prologue_inputs_, epilogue_inputs_;  // numbers of arguments
   size_t stored_at_ = 0;  // without a prologue: the argument that is reduced
@@ -438,19 +360,9 @@ class ReduceKernel final : public Kernel {
   std::optional<TileProgram> epilogue_;
   uint32_t (*saturate_)(uint16_t*, int64_t) = nullptr;
   bool stays_ = false;  // the epilogue reads the accumulators where they are
-  bool last_reduced_ = true;
-  bool ascends_ = false;  // elements are taken in the order of memory
-  int64_t elements_ = 0;
-  int64_t run_ = 1;
-  int64_t width_ = 1;
-  std::vector<Group> outer_;
-  std::vector<Group> steps_;
-  int64_t outer_count_ = 1;
-  int64_t units_ = 0;
-  int64_t pieces_ = 1;
-  int64_t all_units_ = 0;
-  int64_t chunks_ = 1;
-  int64_t outputs_ = 0;
+  int64_t elements_ = 0, outputs_ = 0;
+  int64_t run_ = 1, width_ = 1;
+  int64_t outer_count_ = 1, chunks_ = 1, all_units_ = 0;
   int blocks_ = 1;
   int merge_blocks_ = 1;
 };
@@ -463,6 +375,23 @@ Support supports_part(const Graph& body, const InstructionLookup& lookup) {
 }
 
 }  // namespace
+
+void round_accumulators(const void* accumulators, DType accumulator, void* to, DType out,
+                        int64_t count) {
+  visit_dtype(out, [&]<class To>() {
+    const auto convert = [&]<class From>(const From* from) {
+      for (int64_t i = 0; i < count; ++i) {
+        static_cast<To*>(to)[i] = convert_element<To>(from[i]);
+      }
+    };
+    if (accumulator == f64)
+      convert(static_cast<const double*>(accumulators));
+    else if (accumulator == f32)
+      convert(static_cast<const float*>(accumulators));
+    else
+      convert(static_cast<const int64_t*>(accumulators));
+  });
+}
 
 KernelPlan plan_reduce(const AnchoredNode& node, const ReduceUnit& unit, int most_blocks) {
   auto kernel = std::make_unique<ReduceKernel>(node, unit, most_blocks);

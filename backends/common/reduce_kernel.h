@@ -16,9 +16,6 @@
 
 namespace keel {
 
-// Elements of one output row that are reduced in one go; longer reductions are cut into chunks of
-// at least as many.
-inline constexpr int64_t kReduceChunk = 32768;
 // Inputs and outputs of a prologue or epilogue: more would not fit into what kernels keep on the
 // stack.
 inline constexpr size_t kMostReductionArguments = 48;
@@ -33,9 +30,13 @@ struct ReduceUnit {
   bool float_status = false;  // the plan asks for the status word
 };
 
-// Returns whether the lookup has an instruction for each op of a reduction's prologue and epilogue,
-// and whether the reduction keeps as many of at most `most_blocks` blocks busy as the prologue
-// would by itself, where `work_of_a_block` elements times instructions are worth one.
+// Accumulators of a reduction, added up, as results of dtype `out`.
+void round_accumulators(const void* accumulators, DType accumulator, void* to, DType out,
+                        int64_t count);
+
+// Whether the lookup has an instruction for each op of a reduction's prologue and epilogue, and
+// whether the reduction keeps as many of at most `most_blocks` blocks busy as the prologue would by
+// itself, where `work_of_a_block` elements times instructions are worth one.
 Support supports_reduce(const AnchoredNode& node, const InstructionLookup& lookup,
                         int64_t work_of_a_block, int most_blocks);
 

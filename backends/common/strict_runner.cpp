@@ -37,6 +37,22 @@ void each_difference(const char* a, const char* b, size_t bytes, F f) {
   }
 }
 
+// Empties a status word, and gives it back what it had when it goes; null: there is none.
+class KeptBits {
+ public:
+  explicit KeptBits(uint32_t* word)
+      : word_(word), bits_(word == nullptr ? 0 : std::exchange(*word, 0)) {}
+  ~KeptBits() {
+    if (word_ != nullptr) *word_ |= bits_;
+  }
+  KeptBits(const KeptBits&) = delete;
+  KeptBits& operator=(const KeptBits&) = delete;
+
+ private:
+  uint32_t* word_;
+  uint32_t bits_;
+};
+
 bool overlap(const BufferRef& a, const BufferRef& b) {
   return a.bytes != 0 && b.bytes != 0 && a.offset < b.offset + b.bytes &&
          b.offset < a.offset + a.bytes;
@@ -44,8 +60,9 @@ bool overlap(const BufferRef& a, const BufferRef& b) {
 
 }  // namespace
 
-StrictRunner::StrictRunner(const TaskList& list)
+StrictRunner::StrictRunner(const TaskList& list, PlannedRuns planned)
     : list_(list),
+      planned_(std::move(planned)),
       alive_(list.table.size()),
       was_alive_(list.table.size()),
       arguments_(list.most_arguments) {
@@ -205,6 +222,8 @@ void StrictRunner::end_waiting(size_t task) {
 void StrictRunner::run_kernel(size_t task, const Table& table) {
   const TaskOperands& plan = tasks_[task];
   require_operands(task, table);
+  uint32_t* status = status_of(task, table);
+  const KeptBits raised_before(status);
   load(plan, table, Run::kApart, Poison::kFirst);
   run_phases(task, table, Run::kApart, false);
   for (size_t i = 0; i < plan.operands.size(); ++i) {
@@ -215,11 +234,47 @@ void StrictRunner::run_kernel(size_t task, const Table& table) {
   load(plan, table, Run::kAsPlanned, Poison::kSecond);
   run_phases(task, table, Run::kAsPlanned, true);
   check_outputs(task, table);
+  run_as_planned(task, table, status);
   for (size_t i = 0; i < plan.operands.size(); ++i) {
     const Operand& o = plan.operands[i];
     if (!o.output) continue;
     begin_life(o.entry);
-    if (cores_.bytes(i) != 0) std::memcpy(table[o.entry], cores_.block(i), cores_.bytes(i));
+    if (!first_[i].empty()) std::memcpy(table[o.entry], first_[i].data(), first_[i].size());
+  }
+}
+
+// Where the task raises float status, the word it does so in; else null.
+uint32_t* StrictRunner::status_of(size_t task, const Table& table) const {
+  const Task& t = list_.tasks[task];
+  for (uint32_t i = 0; i < t.argument_count; ++i) {
+    const uint32_t entry = list_.arguments[t.first_argument + i];
+    if (list_.table[entry].space == Space::kFloatStatus) return static_cast<uint32_t*>(table[entry]);
+  }
+  return nullptr;
+}
+
+// The third run, by the device's schedule, after the kernel's results are known to be sound. Each
+// output has memory of its own, so that a tile which is left out or comes twice shows.
+void StrictRunner::run_as_planned(size_t task, const Table& table, uint32_t* status) {
+  const auto it = planned_.find(list_.tasks[task].kernel);
+  if (it == planned_.end()) return;
+  const TaskOperands& plan = tasks_[task];
+  load(plan, table, Run::kApart, Poison::kFirst);
+  set_arguments(task, table, Run::kApart);
+  const uint32_t raised = status == nullptr ? 0 : std::exchange(*status, 0);
+  it->second->run(arguments_.data());
+  if (status != nullptr && *status != raised) {
+    fail("float status", "the kernel raised " + std::to_string(raised) + ", the tiles of the plan " +
+                             std::to_string(*status));
+  }
+  for (size_t k = 0; k < plan.operands.size(); ++k) {
+    const Operand& o = plan.operands[k];
+    if (!o.output) continue;
+    each_difference(first_[k].data(), cores_.block(k), cores_.bytes(k), [&](size_t at) {
+      const size_t begin = at / o.element_size * o.element_size;
+      fail(o.name, place_text(begin, o.element_size, cores_.bytes(k)) +
+                       " is another where the cores walk the tiles of the plan than from the kernel");
+    });
   }
 }
 
@@ -236,7 +291,7 @@ void StrictRunner::load(const TaskOperands& plan, const Table& table, Run run, P
   }
 }
 
-void StrictRunner::run_phases(size_t task, const Table& table, Run run, bool hide_neighbours) {
+void StrictRunner::set_arguments(size_t task, const Table& table, Run run) {
   const TaskOperands& plan = tasks_[task];
   const OfArgument& of_argument = run == Run::kApart ? plan.apart : plan.as_planned;
   for (size_t i = 0; i < of_argument.size(); ++i) {
@@ -246,6 +301,11 @@ void StrictRunner::run_phases(size_t task, const Table& table, Run run, bool hid
     arguments_[i] =
         operand < 0 || empty ? table[entry] : cores_.block(static_cast<size_t>(operand));
   }
+}
+
+void StrictRunner::run_phases(size_t task, const Table& table, Run run, bool hide_neighbours) {
+  const TaskOperands& plan = tasks_[task];
+  set_arguments(task, table, run);
   const Kernel& kernel = *list_.tasks[task].kernel;
   phases_.resize(std::max(phases_.size(), static_cast<size_t>(kernel.phases())));
   for (int phase = 0; phase < kernel.phases(); ++phase) {

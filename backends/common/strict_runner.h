@@ -3,7 +3,8 @@
 // begin as poison; each block of a phase runs alone. The task runs twice with different poison, and
 // must give the same bits: first with memory of its own for each output, also for one that is
 // written in place of an input; then as planned, where a block sees nothing that its neighbours
-// write. Device memory whose life is over is poisoned. A sound task list gives the bits of a plain
+// write. Where the device has planned the task for its cores, it runs a third time, as planned, and
+// must give the same bits again. Device memory whose life is over is poisoned. A sound task list gives the bits of a plain
 // run; an unsound one gives an Error that names the argument, the block and the byte. Owned by a
 // Interpreter; on the device's thread only.
 //
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "keel/backends/common/guarded_memory.h"
+#include "keel/backends/common/planned_run.h"
 #include "keel/backends/common/task_list.h"
 
 namespace keel {
@@ -27,7 +29,7 @@ class StrictRunner {
   using Table = std::vector<void*>;
 
   // REQUIRES that the list outlives the runner.
-  explicit StrictRunner(const TaskList& list);
+  explicit StrictRunner(const TaskList& list, PlannedRuns planned = {});
 
   // Everything that a launch may not rely on is poisoned.
   void begin_launch(const Table& table);
@@ -86,6 +88,7 @@ class StrictRunner {
   void poison_entry(uint32_t entry, const Table& table);
 
   void load(const TaskOperands& plan, const Table& table, Run run, Poison poison);
+  void set_arguments(size_t task, const Table& table, Run run);
   void run_phases(size_t task, const Table& table, Run run, bool hide_neighbours);
   void run_alone(const TaskOperands& plan, const Kernel& kernel, int phase, bool hide_neighbours);
   void run_block(const TaskOperands& plan, const Kernel& kernel, int phase, int block);
@@ -95,8 +98,11 @@ class StrictRunner {
                       size_t block, bool hide_neighbours);
   void check_outputs(size_t task, const Table& table);
   void check_overwritten(size_t task, const Table& table);
+  uint32_t* status_of(size_t task, const Table& table) const;
+  void run_as_planned(size_t task, const Table& table, uint32_t* status);
 
   const TaskList& list_;
+  const PlannedRuns planned_;
   std::vector<TaskOperands> tasks_;  // empty operands for control tasks
   std::vector<uint8_t> alive_;       // by table entry, of those in scratch
   std::vector<uint8_t> was_alive_;   // in this launch

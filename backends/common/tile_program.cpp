@@ -80,6 +80,7 @@ class TileProgram::Builder {
     copy_unwritten_outputs();
     measure_outputs();
     choose_tile();
+    number_result_registers();
     find_in_place();
   }
 
@@ -209,6 +210,7 @@ class TileProgram::Builder {
     operand.element_size = size_of(v.dtype());
     const bool one_row = v.shape().num_elements() == shape_.back() && v.shape().back() != 1;
     if (one_row) operand.row_of = argument;
+    operand.loaded_from = argument;
     program_.loads_.push_back({at, argument, operand.index, operand.element_size, one_row,
                                BroadcastReader(v.shape(), shape_, operand.element_size)});
     return operand;
@@ -300,6 +302,17 @@ class TileProgram::Builder {
     const auto fits = static_cast<int64_t>(kRegisterFileBytes / (registers * widest_));
     program_.tile_ = std::clamp(fits / kTileStep * kTileStep, kTileStep, kLargestTile);
     program_.register_stride_ = static_cast<size_t>(program_.tile_) * widest_;
+    program_.widest_ = widest_;
+  }
+
+  void number_result_registers() {
+    constexpr uint32_t kNone = ~uint32_t{0};
+    program_.result_register_.assign(program_.register_count_, kNone);
+    for (const Instruction& instruction : program_.instructions_) {
+      if (instruction.dst.place != Place::kRegister) continue;
+      uint32_t& number = program_.result_register_[instruction.dst.index];
+      if (number == kNone) number = static_cast<uint32_t>(program_.result_registers_++);
+    }
   }
 
   // An output may take over a full-size input that no instruction reads after the one that writes
@@ -366,6 +379,7 @@ uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bo
   Window window;
   window.piece_stride = input_piece ? 1 : 0;
   window.results_begin = result_piece ? begin : -1;
+  window.register_stride = register_stride_;
   for (window.begin = begin; window.begin < end; window.begin += tile_) {
     window.count = std::min(tile_, end - window.begin);
     window.piece_at = window.begin - begin;
@@ -385,6 +399,22 @@ uint32_t TileProgram::run_into_piece(void* const* args, int64_t begin, int64_t e
 
 uint32_t TileProgram::run_from_piece(void* const* args, int64_t begin, int64_t end) const {
   return run_flat(args, begin, end, true, false);
+}
+
+uint32_t TileProgram::run_brought(void* const* args, int64_t count, char* registers,
+                                  size_t register_bytes) const {
+  uint32_t status = 0;
+  const size_t of_an_element = result_registers_ * widest_;
+  const int64_t together =
+      of_an_element == 0 ? count : static_cast<int64_t>(register_bytes / of_an_element / 8 * 8);
+  Window window;
+  window.register_stride = static_cast<size_t>(together) * widest_;
+  for (int64_t at = 0; at < count; at += together) {
+    window.brought_at = at;
+    window.count = std::min(together, count - at);
+    run_window(args, window, registers, &status);
+  }
+  return status;
 }
 
 uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
@@ -409,6 +439,7 @@ uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
       window.pitch = flat ? 0 : row_elements_;
       window.begin = (piece.row + row) * row_elements_ + window.column;
       window.register_pitch = static_cast<size_t>(pitch);
+      window.register_stride = register_stride_;
       window.piece_stride = stride;
       window.piece_at = row * stride + column;
       run_window(args, window, registers, &status);
@@ -434,6 +465,7 @@ TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* ar
   if (operand.place == Place::kArgument) {
     char* base = static_cast<char*>(args[operand.index]);
     if (operand.scalar) return {base, 0};
+    if (window.brought_at >= 0) return {base + elements(window.brought_at), 0};
     if (operand.index == 0 && window.piece_stride != 0) {
       return {base + elements(window.piece_at), elements(window.piece_stride)};
     }
@@ -442,17 +474,23 @@ TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* ar
     }
     return {base + elements(window.begin), elements(window.pitch)};
   }
+  if (window.brought_at >= 0) {
+    if (operand.loaded_from >= 0) {
+      return {static_cast<char*>(args[operand.loaded_from]) + elements(window.brought_at), 0};
+    }
+    return {registers + result_register_[operand.index] * window.register_stride, 0};
+  }
   // Between rows of its own, a row that all share is read where it lies.
   if (operand.row_of >= 0 && window.pitch != 0) {
     return {static_cast<char*>(args[operand.row_of]) + elements(window.column), 0};
   }
-  return {registers + operand.index * register_stride_, window.register_pitch * size};
+  return {registers + operand.index * window.register_stride, window.register_pitch * size};
 }
 
 void TileProgram::load(const Load& load, void* const* args, const Window& window,
                        char* registers) const {
-  if (load.one_row && window.pitch != 0) return;
-  char* dst = registers + load.dst * register_stride_;
+  if (window.brought_at >= 0 || (load.one_row && window.pitch != 0)) return;
+  char* dst = registers + load.dst * window.register_stride;
   for (int64_t row = 0; row < window.rows; ++row) {
     load.reader.read(args[load.argument], dst, window.begin + row * window.pitch, window.count);
     dst += window.register_pitch * load.element_size;
@@ -475,7 +513,8 @@ void TileProgram::run_window(void* const* args, const Window& window, char* regi
       call.scalar[s] = instruction.src[s].scalar;
     }
     call.n = static_cast<size_t>(window.count);
-    call.streams = window.results_begin < 0 && streams(args, instruction);
+    call.streams =
+        window.results_begin < 0 && window.brought_at < 0 && streams(args, instruction);
     call.imm[0] = instruction.imm[0];
     call.imm[1] = instruction.imm[1];
     call.status = status;

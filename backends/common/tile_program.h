@@ -51,6 +51,13 @@ class TileProgram {
   uint32_t run_into_piece(void* const* args, int64_t begin, int64_t end) const;
   uint32_t run_from_piece(void* const* args, int64_t begin, int64_t end) const;
 
+  // `count` elements that have been brought, together with room for their results: each argument of
+  // more than one element begins with the first of them, broadcast ones spread out. What lies
+  // between instructions is kept in `registers`. REQUIRES smallest_register_bytes() of them.
+  uint32_t run_brought(void* const* args, int64_t count, char* registers,
+                       size_t register_bytes) const;
+  size_t smallest_register_bytes() const noexcept { return result_registers_ * 8 * widest_; }
+
   int64_t elements() const noexcept { return elements_; }
   size_t instructions() const noexcept { return instructions_.size(); }
   int64_t tile_elements() const noexcept { return tile_; }
@@ -70,6 +77,7 @@ class TileProgram {
     bool scalar = false;
     // Set for a register that a load fills from one row for all: the argument that has that row.
     int64_t row_of = -1;
+    int64_t loaded_from = -1;  // the argument that a load fills the register from
   };
   struct Instruction {
     VectorInstruction function = nullptr;
@@ -99,6 +107,9 @@ class TileProgram {
     int64_t piece_stride = 0, piece_at = 0;
     // Set where the outputs are only a piece: the element that it begins with; else -1.
     int64_t results_begin = -1;
+    // Where all arguments are brought: the window's first element among those that are; else -1.
+    int64_t brought_at = -1;
+    size_t register_stride = 0;  // bytes from register to register
   };
   struct Lines {  // the first row of an operand, and bytes from row to row
     char* at = nullptr;
@@ -119,6 +130,11 @@ class TileProgram {
   int64_t tile_ = 0;
   size_t register_count_ = 0;
   size_t register_stride_ = 0;
+  size_t widest_ = 1;  // bytes of an element
+  // By register: the number it has among those that hold results of instructions, of which there
+  // are so many.
+  std::vector<uint32_t> result_register_;
+  size_t result_registers_ = 0;
   size_t inputs_ = 0;
   bool large_ = false;  // outputs of kStreamedBytes or more
   std::vector<Instruction> instructions_;

@@ -12,6 +12,7 @@
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
 #include "keel/backends/npu/isa/host_isa.h"
+#include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/backends/npu/npu_program.h"
 #include "keel/backends/npu/options.h"
@@ -45,7 +46,18 @@ const NpuOptions& own_options(const DeviceOptions* options) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-// Holds what belongs to one of the devices.
+// What strict mode does, and to which ops it does not do all of it.
+std::string strict_text() {
+  std::string text =
+      "on: KEEL_NPU_STRICT=1, every copy is real and checked, launches run as planned";
+  std::string others;
+  for (const std::string_view op : ops_not_run_as_planned()) {
+    others += (others.empty() ? "" : " ") + std::string(op);
+  }
+  return others.empty() ? text : text + ", but for " + others;
+}
+
+// What belongs to one of the devices.
 struct NpuDevice {
   std::shared_ptr<DeviceMemory> memory;
   std::shared_ptr<std::atomic<uint32_t>> float_status = std::make_shared<std::atomic<uint32_t>>(0);
@@ -76,8 +88,7 @@ class NpuBackend final : public Backend {
                         {"available isas", available_host_isa_names()},
                         {"AMX", (amx_status().available ? "available: " : "not available: ") +
                                     amx_status().reason},
-                        {"strict", strict_ ? "on: KEEL_NPU_STRICT=1, every copy is real and checked"
-                                           : "off"}}});
+                        {"strict", strict_ ? strict_text() : "off"}}});
     }
     return infos;
   }
@@ -110,7 +121,7 @@ class NpuBackend final : public Backend {
     const NpuDevice& own = at(device);
     const NpuOptions& asked = own_options(options.device_options.get());
     std::shared_ptr<const Preset> preset = asked.preset();
-    NpuLibrary library(preset, asked.block_dim());
+    NpuLibrary library(preset, asked.block_dim(), strict_);
     TaskList list = lower(graph, library);
     set_device_times(list, *preset);
     list.info.modelled_device = preset->name;
@@ -118,7 +129,9 @@ class NpuBackend final : public Backend {
     InlineStream transfer(own.memory);
     return std::make_unique<NpuProgram>(
         std::move(list), library.take_launches(), std::move(preset), std::move(constants), transfer,
-        own.memory, InterpreterOptions{strict_, own.float_status, options.threads});
+        own.memory,
+        InterpreterOptions{strict_, own.float_status, options.threads,
+                           library.take_planned_runs()});
   }
   void convert_layout(const Type& type, const Layout&, const void* source, const Layout& to,
                       void* destination) const override {

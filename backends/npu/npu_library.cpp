@@ -1,11 +1,13 @@
 #include "keel/backends/npu/npu_library.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/backends/npu/kernels/kernels.h"
+#include "keel/backends/npu/scheduler/tile_plan.h"
 #include "keel/graph/ir/graph.h"
 
 namespace keel::npu {
@@ -98,8 +100,15 @@ KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const
   const bool saturate = preset_->saturate_f16;
   KernelPlan plan = row.plan(anchored, {layouts, saturate});
   const bool unbounded = row.saturates_behind != nullptr && row.saturates_behind(anchored);
-  if (saturate && unbounded && node.type().dtype == f16)
-    plan = saturate_results(std::move(plan), node);
+  const bool saturates_behind = saturate && unbounded && node.type().dtype == f16;
+  if (saturates_behind) plan = saturate_results(std::move(plan), node);
+  if (strict_ && row.planned != nullptr) {
+    PlannedRequest request{preset_, anchored, *launch, layouts, std::nullopt, saturates_behind};
+    const size_t behind = node.inputs().size() + node.types().size();
+    if (plan.float_status) request.status_argument = behind + (plan.workspace_bytes != 0 ? 1 : 0);
+    if (auto run = row.planned->run(request, row.planned->tiles(request)))
+      planned_runs_[plan.kernel.get()] = std::move(run);
+  }
   return price(std::move(plan), std::move(launch));
 }
 

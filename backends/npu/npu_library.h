@@ -9,6 +9,7 @@
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
+#include "keel/backends/common/planned_run.h"
 #include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/backends/npu/scheduler/launch_cache.h"
 
@@ -16,8 +17,10 @@ namespace keel::npu {
 
 class NpuLibrary final : public KernelLibrary {
  public:
-  explicit NpuLibrary(std::shared_ptr<const Preset> preset, BlockDimOptions options = {})
-      : preset_(std::move(preset)), options_(std::move(options)) {}
+  // `strict`: programs also get what carries their launches out as planned.
+  explicit NpuLibrary(std::shared_ptr<const Preset> preset, BlockDimOptions options = {},
+                      bool strict = false)
+      : preset_(std::move(preset)), options_(std::move(options)), strict_(strict) {}
 
   Support supports(const Node& node) const override;
   StateLayouts choose_layouts(const Graph& step) const override {
@@ -31,13 +34,16 @@ class NpuLibrary final : public KernelLibrary {
   // Holds what was decided for the kernels planned so far.
   using Launches = std::unordered_map<const Kernel*, std::shared_ptr<const Launch>>;
   Launches take_launches() { return std::move(launches_); }
+  PlannedRuns take_planned_runs() { return std::move(planned_runs_); }
 
  private:
   KernelPlan price(KernelPlan plan, std::shared_ptr<const Launch> launch) const;
 
   std::shared_ptr<const Preset> preset_;
   BlockDimOptions options_;
+  bool strict_;
   mutable Launches launches_;
+  mutable PlannedRuns planned_runs_;
   mutable LaunchCache cache_;
 };
 

@@ -180,6 +180,9 @@ ReduceInstruction find_columns_here(std::string_view op, DType dtype) {
   return row == nullptr ? nullptr : row->columns;
 }
 
+// Four accumulator vectors, see RunSums.
+size_t run_width_here() { return 4 * hn::Lanes(Tag()); }
+
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -188,6 +191,7 @@ namespace keel::npu {
 
 HWY_EXPORT(find_rows_here);
 HWY_EXPORT(find_columns_here);
+HWY_EXPORT(run_width_here);
 
 ReduceInstruction find_reduce_rows(std::string_view op, DType dtype) {
   host_isa();
@@ -197,6 +201,11 @@ ReduceInstruction find_reduce_rows(std::string_view op, DType dtype) {
 ReduceInstruction find_reduce_columns(std::string_view op, DType dtype) {
   host_isa();
   return HWY_DYNAMIC_DISPATCH(find_columns_here)(op, dtype);
+}
+
+size_t reduce_run_width(DType dtype) {
+  host_isa();
+  return accumulator_of(dtype) == f32 ? HWY_DYNAMIC_DISPATCH(run_width_here)() : 1;
 }
 
 void reduce_identity(std::string_view op, DType dtype, void* accumulator) {

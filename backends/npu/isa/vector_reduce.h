@@ -28,7 +28,12 @@ using keel::ReduceInstruction;
 ReduceInstruction find_reduce_rows(std::string_view op, DType dtype);
 ReduceInstruction find_reduce_columns(std::string_view op, DType dtype);
 
-// Writes the identity of `op` for `dtype` to one accumulator. REQUIRES a known op.
+// How many accumulators a run of `dtype` is dealt to in turn, so that it can be reduced in parts:
+// `columns` over the run seen as rows of so many elements, the last one shorter, into as many
+// accumulators that begin with the identity; then `rows` over these. The bits are those of `rows`.
+size_t reduce_run_width(DType dtype);
+
+// The identity of `op` for `dtype`, written to one accumulator. REQUIRES a known op.
 void reduce_identity(std::string_view op, DType dtype, void* accumulator);
 
 }  // namespace keel::npu

@@ -380,7 +380,8 @@ std::span<const KernelRow> product_rows() {
                                    {.ops = {"matmul"},
                                     .supports = supports_cube,
                                     .plan = plan_cube_kernel,
-                                    .work = product_work}};
+                                    .work = product_work,
+                                    .planned = &kPlannedProduct}};
   return rows;
 }
 

@@ -36,6 +36,16 @@ const KernelRow* find_row(const AnchoredNode& anchored) {
   return nullptr;
 }
 
+std::vector<std::string_view> ops_not_run_as_planned() {
+  std::vector<std::string_view> ops;
+  for (const Family family : kFamilies) {
+    for (const KernelRow& row : family()) {
+      if (row.planned == nullptr) ops.insert(ops.end(), row.ops.begin(), row.ops.end());
+    }
+  }
+  return ops;
+}
+
 NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing) {
   const KernelRow* row = find_row(anchored);
   if (row == nullptr) unpriced(anchored.node());

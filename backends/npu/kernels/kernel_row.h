@@ -13,6 +13,7 @@
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/npu/cost/work.h"
+#include "keel/backends/npu/planned/planned_row.h"
 
 namespace keel::npu {
 
@@ -46,6 +47,8 @@ struct KernelRow {
   // Says whether f16 results have to be stopped at +-65504 once the kernel has run
   // (saturate_results); null: never, the kernel does it itself.
   bool (*saturates_behind)(const AnchoredNode&) = nullptr;
+  // How strict runs carry out the launch as it is planned; null: they do not.
+  const PlannedRow* planned = nullptr;
 };
 
 // Returns a row for each kind, by file. The first that matches counts.
@@ -57,8 +60,10 @@ std::span<const KernelRow> softmax_rows();
 // Null where no row matches.
 const KernelRow* find_row(const AnchoredNode& anchored);
 
-// Returns what the node asks of the device. Throws like KernelRow::work, and for a node without a
-// row.
+// The ops of rows whose launches strict runs do not carry out as planned, for reports.
+std::vector<std::string_view> ops_not_run_as_planned();
+
+// What the node asks of the device. Throws like KernelRow::work, and for a node without a row.
 NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});
 
 // Returns the passes of a vector instruction or of a row. Throws Error where the op has no price.

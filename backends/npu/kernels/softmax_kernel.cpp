@@ -209,7 +209,8 @@ std::span<const KernelRow> softmax_rows() {
                       .supports = supports_softmax,
                       .plan = plan_softmax,
                       .work = softmax_work,
-                      .passes = row.passes});
+                      .passes = row.passes,
+                      .planned = &kPlannedSoftmax});
     }
     return made;
   }();

@@ -99,7 +99,8 @@ KernelRow reduction(std::vector<std::string_view> ops) {
           .plan = plan_reduction,
           .work = reductions_work<kAddsUp>,
           .apart = apart<kAddsUp>,
-          .saturates_behind = may_overflow};
+          .saturates_behind = may_overflow,
+          .planned = &kPlannedReduction};
 }
 
 }  // namespace
@@ -117,7 +118,8 @@ std::span<const KernelRow> vector_rows() {
   static const KernelRow rows[] = {{.matches = is_elementwise,
                                     .supports = supports_tiles,
                                     .plan = plan_tiles,
-                                    .work = tiles_work},
+                                    .work = tiles_work,
+                                    .planned = &kPlannedElements},
                                    reduction<true>({"sum"}),
                                    reduction<false>({"prod", "max", "min"})};
   return rows;

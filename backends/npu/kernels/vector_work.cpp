@@ -4,39 +4,17 @@
 #include <array>
 #include <memory>
 
+#include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_row.h"
-#include "keel/ops/reduce.h"
 
 namespace keel::npu {
 namespace {
 
 constexpr int64_t kBlockBytes = 32;  // of unified buffer
 
-// Says how a reduction lies in memory.
-struct Reduction {
-  int64_t elements = 0;
-  int64_t kept = 1;         // results
-  bool last_kept = false;   // the last axis of more than one element is kept
-  bool splittable = false;  // more than one element goes into a result
-};
-
-Reduction reduction_of(const Node& node) {
-  const Shape& shape = node.input(0).shape();
-  const auto reduced = reduced_axes(node.as<ReduceAttributes>().axes, shape.rank());
-  Reduction r;
-  r.elements = shape.num_elements();
-  for (size_t axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] == 1) continue;
-    if (!reduced[axis]) r.kept *= shape[axis];
-    r.last_kept = !reduced[axis];
-  }
-  r.splittable = r.elements > r.kept;
-  return r;
-}
-
-// Returns what comes before a reduction, with its one result of `type`.
+// What comes before a reduction, with its one result of `type`.
 VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused, const Type& type) {
   const std::vector<Type> inputs = types_of(fused.node(), fused.prologue_inputs());
   return element_work(preset, instructions_of(fused.prologue()), inputs, std::array{type},
@@ -80,20 +58,26 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
   return work;
 }
 
-// Splits by results: each block makes some of them, whole, and goes on with them.
-Split by_results(const Preset& preset, const AnchoredNode& fused, const Reduction& r,
+// Neighbouring results that are made together: a block of unified buffer.
+int64_t results_together(const Node& node, const ReducePlan& numeric) {
+  const int64_t size = size_in_bytes(node.input(0).dtype());
+  return numeric.last_reduced() ? 1 : std::max<int64_t>(1, kBlockBytes / size);
+}
+
+// By results: each block makes some of them, whole, and goes on with them.
+Split by_results(const Preset& preset, const AnchoredNode& fused, const ReducePlan& numeric,
                  bool adds_up) {
   const Node& node = fused.anchor();
   Split split{.work = reduction_base(preset, fused)};
-  const int64_t size = size_in_bytes(node.input(0).dtype());
-  const int64_t group = r.last_kept ? std::max<int64_t>(1, kBlockBytes / size) : 1;
-  split.work.units = std::max<int64_t>(1, divide_up(r.kept, group));
-  split.work.elements_per_unit = divide_up(r.elements, split.work.units);
+  const int64_t kept = numeric.results();
+  split.results_of_a_unit = results_together(node, numeric);
+  split.work.units = std::max<int64_t>(1, divide_up(kept, split.results_of_a_unit));
+  split.work.elements_per_unit = divide_up(numeric.elements(), split.work.units);
   split.work.epilogue = epilogue_work(preset, fused, false);
   if (split.work.epilogue != nullptr) split.work.bytes_out = split.work.stores = 0;
   split.limit = Limit::kRows;
-  split.reason = std::to_string(r.kept) + (r.kept == 1 ? " result" : " results");
-  if (!r.splittable) return split;
+  split.reason = std::to_string(kept) + (kept == 1 ? " result" : " results");
+  if (numeric.elements() <= kept) return split;
   const DType dtype = node.input(0).dtype();
   if (!adds_up) {
     split.limit = Limit::kReduction;
@@ -106,13 +90,19 @@ Split by_results(const Preset& preset, const AnchoredNode& fused, const Reductio
   return split;
 }
 
-// Splits by elements: each block adds its partial results to those of the others.
-Split by_elements(const Preset& preset, const AnchoredNode& fused, const Reduction& r) {
+// By chunks of the numeric plan: each block adds its partial results to those of the others. A
+// finer cut would add up in another order, so that bits depended on the number of blocks.
+Split by_chunks(const Preset& preset, const AnchoredNode& fused, const ReducePlan& numeric) {
   Split split{.work = reduction_base(preset, fused)};
-  cut_evenly(split.work, r.elements, size_in_bytes(fused.anchor().input(0).dtype()));
+  split.merges = true;
+  split.results_of_a_unit = results_together(fused.anchor(), numeric);
+  const int64_t groups = divide_up(numeric.width(), split.results_of_a_unit);
+  split.work.units = numeric.outer_count() * numeric.chunks() * groups;
+  split.work.elements_per_unit = divide_up(numeric.elements(), split.work.units);
   split.work.bytes_out_per_block = split.work.bytes_out;
   split.work.epilogue = epilogue_work(preset, fused, true);
-  split.reason = pieces_reason(split.work);
+  split.limit = Limit::kReduction;
+  split.reason = std::to_string(split.work.units) + " chunks, which are added up in their order";
   return split;
 }
 
@@ -130,10 +120,10 @@ Split tile_work(const Preset& preset, const AnchoredNode& anchored) {
 
 std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fused, bool adds_up) {
   const Node& node = fused.anchor();
-  const Reduction r = reduction_of(node);
-  std::vector<Split> splits = {by_results(preset, fused, r, adds_up)};
-  const bool mergeable = adds_up && preset.has_atomic_add(node.input(0).dtype()) && r.splittable;
-  if (mergeable) splits.push_back(by_elements(preset, fused, r));
+  const ReducePlan numeric(node);
+  std::vector<Split> splits = {by_results(preset, fused, numeric, adds_up)};
+  const bool mergeable = adds_up && preset.has_atomic_add(node.input(0).dtype());
+  if (mergeable && numeric.chunks() > 1) splits.push_back(by_chunks(preset, fused, numeric));
   return splits;
 }
 

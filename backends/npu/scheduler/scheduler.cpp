@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/core/base/error.h"
 
@@ -31,6 +32,10 @@ class Scheduler {
     launch.price = taken_.price;
     launch.cube = work_.cube.has_value();
     launch.tiling = taken_.tiling;
+    if (work_.cube)
+      launch.product = *work_.cube;
+    else
+      launch.split = work_.splits[taken_.split];
     explain(launch);
   }
 
@@ -129,8 +134,9 @@ int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& 
   cast.bytes_out = elements * 4;
   cast.tile_elements = tile_that_fits(preset, 2 * (narrow + 4), "cast");
   VectorWork wide = sum;
-  wide.elements_per_unit = cast.elements_per_unit;
-  wide.units = cast.units;
+  const ReducePlan numeric(node);
+  wide.units = std::max<int64_t>(1, numeric.outer_count() * numeric.chunks());
+  wide.elements_per_unit = divide_up(elements, wide.units);
   wide.bytes_in = cast.bytes_out;
   wide.bytes_out = wide.bytes_out_per_block = node.type().shape.num_elements() * 4;
   wide.pass_bytes = vector_passes("sum") * 4;

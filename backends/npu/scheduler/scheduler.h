@@ -33,6 +33,8 @@ struct Launch {
   TaskPrice price;
   bool cube = false;
   CubeTiling tiling;  // where `cube`
+  CubeWork product;   // the same
+  Split split;        // where not
   Limit limit = Limit::kNone;
   std::string reason;   // in words, with numbers; empty where all cores are in use
   std::string variant;  // how it is priced, where that is not obvious

@@ -1,0 +1,73 @@
+#include "keel/backends/common/reduce_plan.h"
+
+#include <algorithm>
+
+#include "keel/ops/reduce.h"
+
+namespace keel {
+namespace {
+
+// Columns of rows that are computed before they are reduced go through in pieces of so many, which
+// leaves the order of memory where rows are wider.
+constexpr int64_t kWidestInOrder = 4096;
+constexpr int64_t kMostChunks = 256;
+
+}  // namespace
+
+// The input's axes with neighbours of the same kind merged; axes of size 1 vanish.
+std::vector<ReducePlan::Group> ReducePlan::collapse(const Shape& shape,
+                                                    const std::vector<bool>& reduced) {
+  const auto strides = shape.strides();
+  std::vector<Group> groups;
+  for (size_t axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 1) continue;
+    if (!groups.empty() && groups.back().reduced == reduced[axis]) {
+      groups.back().dim *= shape[axis];
+      groups.back().stride = strides[axis];
+    } else {
+      groups.push_back({shape[axis], strides[axis], reduced[axis]});
+    }
+  }
+  return groups;
+}
+
+int64_t ReducePlan::offset_of(const std::vector<Group>& groups, int64_t index) {
+  int64_t offset = 0;
+  for (size_t i = groups.size(); i-- > 0;) {
+    offset += index % groups[i].dim * groups[i].stride;
+    index /= groups[i].dim;
+  }
+  return offset;
+}
+
+int64_t ReducePlan::count_of(const std::vector<Group>& groups) {
+  int64_t count = 1;
+  for (const Group& g : groups) count *= g.dim;
+  return count;
+}
+
+ReducePlan::ReducePlan(const Node& reduction) {
+  const Shape& shape = reduction.input(0).shape();
+  const auto reduced = reduced_axes(reduction.as<ReduceAttributes>().axes, shape.rank());
+  std::vector<Group> groups = collapse(shape, reduced);
+  elements_ = shape.num_elements();
+  results_ = reduction.type().shape.num_elements();
+  last_reduced_ = groups.empty() || groups.back().reduced;
+  if (!groups.empty()) {
+    (last_reduced_ ? run_ : width_) = groups.back().dim;
+    groups.pop_back();
+  }
+  // Groups alternate, so that only one that is kept before one that is reduced keeps the order.
+  ascends_ = groups.size() < (last_reduced_ ? 2u : 3u) && width_ <= kWidestInOrder;
+  for (const Group& g : groups) (g.reduced ? steps_ : outer_).push_back(g);
+
+  outer_count_ = count_of(outer_);
+  const int64_t units = elements_ == 0 ? 0 : count_of(steps_);
+  pieces_ = last_reduced_ ? std::max<int64_t>(1, (run_ + kReduceChunk - 1) / kReduceChunk) : 1;
+  const int64_t per_unit = last_reduced_ ? std::min(run_, kReduceChunk) : width_;
+  const int64_t per_chunk = std::max<int64_t>(1, kReduceChunk / std::max<int64_t>(1, per_unit));
+  all_units_ = units * pieces_;
+  chunks_ = std::clamp<int64_t>((all_units_ + per_chunk - 1) / per_chunk, 1, kMostChunks);
+}
+
+}  // namespace keel

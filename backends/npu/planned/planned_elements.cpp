@@ -1,0 +1,74 @@
+// Element-wise launches as planned: each core takes its range of elements through unified buffer,
+// tile by tile.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "keel/backends/common/float_status.h"
+#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/npu/kernels/element_work.h"
+#include "keel/backends/npu/planned/element_walk.h"
+#include "keel/backends/npu/planned/planned_row.h"
+#include "keel/backends/npu/scheduler/tile_plan.h"
+
+namespace keel::npu {
+namespace {
+
+class PlannedElements final : public PlannedRun {
+ public:
+  PlannedElements(const PlannedRequest& request, TilePlan plan, BroughtProgram program)
+      : preset_(request.preset),
+        op_(request.launch.op),
+        plan_(std::move(plan)),
+        program_(std::move(program)),
+        tile_elements_(request.launch.split.work.tile_elements),
+        buffers_(request.launch.split.work.double_buffer ? 2 : 1),
+        status_argument_(request.status_argument) {}
+
+  void run(void* const* args) const override {
+    Core core(*preset_, op_);
+    std::vector<WrittenOnce> written = program_.nothing_written();
+    const uint32_t status =
+        walk_elements(program_, core, plan_.cores, tile_elements_, buffers_, args, written);
+    for (const WrittenOnce& output : written) output.require_all(core);
+    if (status_argument_) raise_float_status(args[*status_argument_], status);
+  }
+
+ private:
+  std::shared_ptr<const Preset> preset_;
+  std::string op_;
+  TilePlan plan_;
+  BroughtProgram program_;
+  int64_t tile_elements_;
+  int buffers_;
+  std::optional<size_t> status_argument_;
+};
+
+TilePlan tiles(const PlannedRequest& request) {
+  const Node& node = request.anchored.node();
+  return plan_elements(request.launch.split.work, request.launch.price.block_dim,
+                       node.type().shape.num_elements());
+}
+
+std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
+  const Node& node = request.anchored.node();
+  const bool saturate = request.preset->saturate_f16;
+  TileProgram program(node, [saturate](std::string_view op, DType in, DType out) {
+    return find_vector_instruction(op, in, out, saturate);
+  });
+  std::vector<BroughtOperand> inputs, outputs;
+  for (size_t i = 0; i < node.inputs().size(); ++i) inputs.push_back({i, node.input(i).type()});
+  for (size_t i = 0; i < node.types().size(); ++i) {
+    outputs.push_back({node.inputs().size() + i, node.type(i)});
+  }
+  return std::make_shared<PlannedElements>(
+      request, std::move(plan),
+      BroughtProgram(std::move(program), node.type().shape, std::move(inputs), std::move(outputs),
+                     request.launch.split.work.instructions));
+}
+
+}  // namespace
+
+const PlannedRow kPlannedElements{.tiles = tiles, .run = make_run};
+
+}  // namespace keel::npu

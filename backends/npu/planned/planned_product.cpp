@@ -1,0 +1,365 @@
+// Products as planned: each core computes its part of C in tiles of bm x bn; the operands' parts
+// come to L1 in packets of step_k steps, from there to L0A and L0B step by step, and C's tile
+// leaves L0C for what follows in unified buffer. The multiply-adds of a tile are one instruction
+// sequence over all of k, as the numeric plan sums a panel of k in registers: it runs behind the
+// last step, on what went through L0A and L0B.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "keel/backends/common/float_status.h"
+#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/npu/kernels/element_work.h"
+#include "keel/backends/npu/kernels/weight_copies.h"
+#include "keel/backends/npu/planned/brought_program.h"
+#include "keel/backends/npu/planned/planned_row.h"
+#include "keel/backends/npu/planned/product_operand.h"
+#include "keel/backends/npu/scheduler/tile_plan.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr int64_t kTileStep = 64;  // elements of an epilogue's tile
+
+// Where element 0 would be of memory that begins with element `first`. An address before the memory
+// is no pointer that arithmetic may make, so it is computed as a number.
+const void* element_zero(const void* at, int64_t first, size_t size) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each tile, and never read at element 0.
+  return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) -
+                                       static_cast<size_t>(first) * size);
+}
+
+// Numbers of a core's claims, in this order; L1, L0A and L0B have two buffers each, one for either
+// operand in L1.
+enum Buffers : size_t { kL1A = 0, kL1B = 2, kL0A = 4, kL0B = 6, kL0C = 8, kUnified = 9 };
+
+// The problem with operands as the cube multiplies them.
+CubeProblem as_multiplied(const AnchoredNode& product) {
+  CubeProblem problem = cube_problem(product);
+  const DType dtype = product.anchor().input(0).dtype();
+  problem.a = problem.b = dtype;
+  problem.round_to = f32;
+  return problem;
+}
+
+class PlannedProduct final : public PlannedRun {
+ public:
+  PlannedProduct(const PlannedRequest& request, TilePlan plan)
+      : preset_(request.preset),
+        op_(request.launch.op),
+        plan_(std::move(plan)),
+        tiling_(request.launch.tiling),
+        cube_(plan_cube(as_multiplied(request.anchored))),
+        a_(request.anchored, 0, cube_.problem.a),
+        b_(request.anchored, 1, cube_.problem.b),
+        result_(request.anchored.anchor().type()),
+        outputs_at_(request.anchored.node().inputs().size()),
+        status_argument_(request.status_argument) {
+    const bool saturate = preset_->saturate_f16;
+    if (result_.dtype != f32) {
+      round_ = find_vector_instruction("cast", f32, result_.dtype, saturate);
+    }
+    if (request.anchored.has_epilogue()) make_epilogue(request.anchored);
+    const Node& node = request.anchored.node();
+    for (size_t i = 0; i < node.types().size(); ++i) {
+      const auto it = request.layouts.find(node.output(i));
+      if (it == request.layouts.end()) continue;
+      copies_.push_back({outputs_at_ + i, WeightCopies(node.type(i), it->second.layout)});
+    }
+  }
+
+  void run(void* const* args) const override {
+    Core core(*preset_, op_);
+    Walk walk{core, args, a_.lines(args), b_.lines(args), nothing_written(), {}, {}, {}, 0};
+    for (size_t block = 0; block < plan_.cores.size(); ++block) {
+      core.begin_block(static_cast<int64_t>(block), claims());
+      for (size_t t = 0; t < plan_.cores[block].size(); ++t) {
+        core.begin_tile(static_cast<int64_t>(t));
+        const PlannedTile& tile = plan_.cores[block][t];
+        bring_operands(walk, tile);
+        multiply(walk, tile);
+        finish(walk, tile);
+      }
+    }
+    for (const WrittenOnce& output : walk.written) output.require_all(core);
+    for (const Kept& kept : copies_) kept.copies.pack(static_cast<char*>(args[kept.argument]));
+    if (status_argument_) raise_float_status(args[*status_argument_], walk.status);
+  }
+
+ private:
+  // An output that is a state's next value, with packed copies of it behind.
+  struct Kept {
+    size_t argument;
+    WeightCopies copies;
+  };
+  struct Walk {
+    Core& core;
+    void* const* args;
+    std::vector<int64_t> lines_a, lines_b;
+    std::vector<WrittenOnce> written;
+    std::vector<char> a, b;  // what the cube got of the operands for this tile, all of k
+    std::vector<char> scratch;
+    uint32_t status;
+  };
+
+  void make_epilogue(const AnchoredNode& fused) {
+    const Node& node = fused.node();
+    const EpilogueGraph graph(fused);
+    const bool saturate = preset_->saturate_f16;
+    TileProgram program(*graph.graph, [saturate](std::string_view op, DType in, DType out) {
+      return find_vector_instruction(op, in, out, saturate);
+    });
+    std::vector<BroughtOperand> inputs = {{std::nullopt, result_}}, outputs;
+    for (const size_t i : fused.epilogue_inputs()) {
+      inputs.push_back({i, node.bodies()[0]->inputs()[i].type()});
+    }
+    for (size_t i = 0; i < node.types().size(); ++i)
+      outputs.push_back({outputs_at_ + i, node.type(i)});
+    epilogue_.emplace(std::move(program), graph.graph->outputs()[0].shape(), std::move(inputs),
+                      std::move(outputs),
+                      static_cast<int64_t>(instructions_of(fused.epilogue()).size()));
+    size_t each = 0;
+    for (const Claim& claim : epilogue_->claims(1, 2)) each += claim.bytes;
+    const int64_t fits = preset_->ub_bytes / static_cast<int64_t>(each);
+    epilogue_tile_ = std::max<int64_t>(kTileStep, fits / kTileStep * kTileStep);
+    epilogue_tile_ = std::min(epilogue_tile_, tiling_.bm * tiling_.bn);
+  }
+
+  std::vector<WrittenOnce> nothing_written() const {
+    if (epilogue_) return epilogue_->nothing_written();
+    std::vector<WrittenOnce> written;
+    written.emplace_back("output 0", result_.shape.num_elements());
+    return written;
+  }
+
+  std::vector<Claim> claims() const {
+    const size_t size = size_of(cube_.problem.a);
+    const auto bytes = [&](int64_t rows, int64_t columns) {
+      return static_cast<size_t>(rows * columns) * size;
+    };
+    std::vector<Claim> claims;
+    const auto add_two = [&](CoreBuffer buffer, size_t each, const std::string& what) {
+      for (int b = 0; b < 2; ++b) {
+        const bool used = b == 0 || tiling_.double_buffer;
+        claims.push_back({buffer, used ? each : 0, what + ", buffer " + std::to_string(b)});
+      }
+    };
+    const int64_t packet = tiling_.bk * tiling_.step_k;
+    add_two(CoreBuffer::kL1, bytes(tiling_.bm, packet), "a packet of the left operand");
+    add_two(CoreBuffer::kL1, bytes(tiling_.bn, packet), "a packet of the right operand");
+    add_two(CoreBuffer::kL0A, bytes(tiling_.bm, tiling_.bk), "a step of the left operand");
+    add_two(CoreBuffer::kL0B, bytes(tiling_.bn, tiling_.bk), "a step of the right operand");
+    claims.push_back({CoreBuffer::kL0C,
+                      static_cast<size_t>(tiling_.bm * tiling_.bn) * sizeof(float),
+                      "a tile of the product"});
+    if (!epilogue_) return claims;
+    for (Claim& claim : epilogue_->claims(epilogue_tile_, 2)) claims.push_back(std::move(claim));
+    return claims;
+  }
+
+  // Steps [k, k + count) of an operand's part: its lines are along k, or k are its lines.
+  static OperandPart part_of(bool k_is_line, int64_t first, int64_t extent, int64_t k,
+                             int64_t count) {
+    if (k_is_line) return {k, count, first, extent};
+    return {first, extent, k, count};
+  }
+
+  // Copies part [k, k + count) of a packet whose k begins with 0, or of what the cube got.
+  static void copy_steps(bool k_is_line, int64_t extent, const char* from, int64_t from_k,
+                         int64_t from_length, char* to, int64_t to_k, int64_t to_length,
+                         int64_t count, size_t size) {
+    if (k_is_line) {
+      const size_t line = static_cast<size_t>(extent) * size;
+      std::memcpy(to + static_cast<size_t>(to_k) * line, from + static_cast<size_t>(from_k) * line,
+                  static_cast<size_t>(count) * line);
+      return;
+    }
+    for (int64_t i = 0; i < extent; ++i) {
+      std::memcpy(to + static_cast<size_t>(i * to_length + to_k) * size,
+                  from + static_cast<size_t>(i * from_length + from_k) * size,
+                  static_cast<size_t>(count) * size);
+    }
+  }
+
+  // All of k, packet by packet through L1 and step by step through L0A and L0B. With two buffers a
+  // packet is brought before the one ahead of it goes on.
+  void bring_operands(Walk& walk, const PlannedTile& tile) const {
+    const auto k = static_cast<int64_t>(cube_.problem.k);
+    const size_t size = size_of(cube_.problem.a);
+    walk.a.assign(static_cast<size_t>(tile.rows * k) * size, 0);
+    walk.b.assign(static_cast<size_t>(tile.columns * k) * size, 0);
+    const int64_t packet = tiling_.bk * tiling_.step_k;
+    const int64_t packets = divide_up(k, packet);
+    const int64_t ahead = tiling_.double_buffer ? 1 : 0;
+    for (int64_t i = 0; i < packets + ahead; ++i) {
+      if (i < packets) bring_packet(walk, tile, i, std::min(packet, k - i * packet));
+      const int64_t next = i - ahead;
+      if (next < 0) continue;
+      const int64_t length = std::min(packet, k - next * packet);
+      for (int64_t at = 0; at < length; at += tiling_.bk) {
+        load_step(walk, tile, next, at, length);
+      }
+    }
+    walk.core.end_tile();
+  }
+
+  size_t buffer_of(int64_t turn) const {
+    return tiling_.double_buffer ? static_cast<size_t>(turn % 2) : 0;
+  }
+
+  void bring_packet(Walk& walk, const PlannedTile& tile, int64_t number, int64_t length) const {
+    const int64_t k = number * tiling_.bk * tiling_.step_k;
+    const CubeProblem& p = cube_.problem;
+    const auto batch = static_cast<size_t>(tile.batch);
+    const size_t size = size_of(p.a);
+    const size_t buffer = buffer_of(number);
+    a_.read(walk.args, walk.lines_a, batch, part_of(p.transpose_a, tile.row, tile.rows, k, length),
+            walk.core.refill(kL1A + buffer, static_cast<size_t>(tile.rows * length) * size));
+    b_.read(walk.args, walk.lines_b, batch,
+            part_of(!p.transpose_b, tile.column, tile.columns, k, length),
+            walk.core.refill(kL1B + buffer, static_cast<size_t>(tile.columns * length) * size));
+  }
+
+  // One step of bk from L1 to L0A and L0B, and on to the cube.
+  void load_step(Walk& walk, const PlannedTile& tile, int64_t number, int64_t at,
+                 int64_t length) const {
+    const CubeProblem& p = cube_.problem;
+    const auto all = static_cast<int64_t>(p.k);
+    const int64_t k = number * tiling_.bk * tiling_.step_k + at;
+    const int64_t count = std::min(tiling_.bk, length - at);
+    const size_t size = size_of(p.a);
+    const size_t from = buffer_of(number), to = buffer_of(at / tiling_.bk);
+    char* left = walk.core.refill(kL0A + to, static_cast<size_t>(tile.rows * count) * size);
+    char* right = walk.core.refill(kL0B + to, static_cast<size_t>(tile.columns * count) * size);
+    copy_steps(p.transpose_a, tile.rows, walk.core.at(kL1A + from), at, length, left, 0, count,
+               count, size);
+    copy_steps(!p.transpose_b, tile.columns, walk.core.at(kL1B + from), at, length, right, 0, count,
+               count, size);
+    copy_steps(p.transpose_a, tile.rows, left, 0, count, walk.a.data(), k, all, count, size);
+    copy_steps(!p.transpose_b, tile.columns, right, 0, count, walk.b.data(), k, all, count, size);
+  }
+
+  // C's tile, in L0C.
+  void multiply(Walk& walk, const PlannedTile& tile) const {
+    const CubeProblem& p = cube_.problem;
+    const auto rows = static_cast<size_t>(tile.rows), columns = static_cast<size_t>(tile.columns);
+    const size_t size = size_of(p.a);
+    CubeArgs cube;
+    cube.a_stride = p.transpose_a ? rows : p.k;
+    cube.b_stride = p.transpose_b ? p.k : columns;
+    cube.a = element_zero(walk.a.data(), tile.row * (p.transpose_a ? 1 : static_cast<int64_t>(p.k)),
+                          size);
+    cube.b = element_zero(walk.b.data(),
+                          tile.column * (p.transpose_b ? static_cast<int64_t>(p.k) : 1), size);
+    cube.c = reinterpret_cast<float*>(walk.core.refill(kL0C, rows * columns * sizeof(float)));
+    cube.c_stride = columns;
+    cube.c_row = static_cast<size_t>(tile.row);
+    cube.c_column = static_cast<size_t>(tile.column);
+    const size_t scratch = cube_scratch_bytes(cube_, rows, columns);
+    walk.scratch.resize(scratch + 64);
+    const CubeRange range{cube.c_row, cube.c_row + rows, cube.c_column, cube.c_column + columns};
+    cube_block(cube_, cube, range, aligned(walk.scratch));
+    walk.core.end_tile();
+  }
+
+  static char* aligned(std::vector<char>& memory) {
+    const auto at = reinterpret_cast<uintptr_t>(memory.data());
+    return memory.data() + (64 - at % 64) % 64;
+  }
+
+  // Rounds the tile and takes it through the epilogue, or out where there is none.
+  void finish(Walk& walk, const PlannedTile& tile) const {
+    const size_t size = size_of(result_.dtype);
+    const char* values = walk.core.at(kL0C);
+    std::vector<char> rounded;
+    if (round_ != nullptr) {
+      const auto count = static_cast<size_t>(tile.rows * tile.columns);
+      rounded.resize(count * size);
+      VectorCall call;
+      call.dst = rounded.data();
+      call.src[0] = values;
+      call.n = count;
+      call.status = &walk.status;
+      round_(call);
+      values = rounded.data();
+    }
+    if (epilogue_) return follow(walk, tile, values);
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      const int64_t at = element_of(tile, i, 0);
+      walk.written[0].write(walk.core, at, tile.columns);
+      std::memcpy(static_cast<char*>(walk.args[outputs_at_]) + static_cast<size_t>(at) * size,
+                  values + static_cast<size_t>(i * tile.columns) * size,
+                  static_cast<size_t>(tile.columns) * size);
+    }
+  }
+
+  int64_t element_of(const PlannedTile& tile, int64_t row, int64_t column) const {
+    const auto m = static_cast<int64_t>(cube_.problem.m), n = static_cast<int64_t>(cube_.problem.n);
+    return (tile.batch * m + tile.row + row) * n + tile.column + column;
+  }
+
+  // The epilogue, in pieces of the tile that unified buffer holds twice.
+  void follow(Walk& walk, const PlannedTile& tile, const char* values) const {
+    const size_t size = size_of(result_.dtype);
+    const int64_t all = tile.rows * tile.columns;
+    int buffer = 0;
+    for (int64_t done = 0; done < all; done += epilogue_tile_, buffer = 1 - buffer) {
+      const int64_t count = std::min(epilogue_tile_, all - done);
+      const BroughtProgram::Place place{walk.core, kUnified, epilogue_tile_, 2, buffer};
+      epilogue_->begin(place, count);
+      std::memcpy(epilogue_->input(place, 0), values + static_cast<size_t>(done) * size,
+                  static_cast<size_t>(count) * size);
+      for_rows(tile, done, count, [&](int64_t element, int64_t elements, int64_t at) {
+        epilogue_->bring(place, walk.args, element, elements, at);
+      });
+      walk.status |= epilogue_->compute(place, walk.args, count);
+      for_rows(tile, done, count, [&](int64_t element, int64_t elements, int64_t at) {
+        epilogue_->take_out(place, walk.args, element, elements, at, walk.written);
+      });
+    }
+  }
+
+  // Calls f(element of C, elements, place in the piece) for the parts of rows that elements [begin,
+  // begin + count) of the tile are.
+  template <class F>
+  void for_rows(const PlannedTile& tile, int64_t begin, int64_t count, const F& f) const {
+    for (int64_t at = 0; at < count;) {
+      const int64_t row = (begin + at) / tile.columns, column = (begin + at) % tile.columns;
+      const int64_t elements = std::min(tile.columns - column, count - at);
+      f(element_of(tile, row, column), elements, at);
+      at += elements;
+    }
+  }
+
+  std::shared_ptr<const Preset> preset_;
+  std::string op_;
+  TilePlan plan_;
+  CubeTiling tiling_;
+  CubePlan cube_;
+  ProductOperand a_, b_;
+  Type result_;  // of the product, rounded
+  size_t outputs_at_;
+  std::optional<size_t> status_argument_;
+  VectorInstruction round_ = nullptr;
+  std::optional<BroughtProgram> epilogue_;
+  int64_t epilogue_tile_ = 0;
+  std::vector<Kept> copies_;
+};
+
+TilePlan tiles(const PlannedRequest& request) {
+  return plan_product(request.launch.product, request.launch.tiling);
+}
+
+std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
+  // TODO(rows)
+  if (!request.anchored.rows().empty()) return nullptr;
+  return std::make_shared<PlannedProduct>(request, std::move(plan));
+}
+
+}  // namespace
+
+const PlannedRow kPlannedProduct{.tiles = tiles, .run = make_run};
+
+}  // namespace keel::npu

@@ -1,0 +1,44 @@
+// What a kernel's row gives for strict mode: the tiles of a launch, spelled out, and what carries
+// them out on modelled cores, with the same instructions as the kernel. Rows that have none are
+// reported by name (ops_not_run_as_planned). Pure; any thread.
+#ifndef KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROW_H
+#define KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROW_H
+
+#include <memory>
+#include <optional>
+
+#include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/planned_run.h"
+#include "keel/backends/npu/presets/preset.h"
+
+namespace keel::npu {
+
+struct Launch;
+struct TilePlan;
+
+struct PlannedRequest {
+  std::shared_ptr<const Preset> preset;
+  const AnchoredNode& anchored;
+  const Launch& launch;
+  const StateLayouts& layouts;
+  // The kernel's plan: the argument with the status word, where it raises float status, and whether
+  // f16 results stop at +-65504 once all else is done (KernelRow::saturates_behind).
+  std::optional<size_t> status_argument = {};
+  bool saturates_behind = false;
+};
+
+struct PlannedRow {
+  TilePlan (*tiles)(const PlannedRequest&) = nullptr;
+  // Null where the node is of a kind that is not carried out.
+  std::shared_ptr<const PlannedRun> (*run)(const PlannedRequest&, TilePlan) = nullptr;
+};
+
+// Of the rows of vector and cube kernels.
+extern const PlannedRow kPlannedElements;
+extern const PlannedRow kPlannedReduction;
+extern const PlannedRow kPlannedProduct;
+extern const PlannedRow kPlannedSoftmax;
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROW_H

@@ -1,0 +1,51 @@
+// ProductOperand: an operand of a product on its way to the cube: parts of it as stored, rows
+// gathered and elements converted as the cube multiplies them. Immutable; any thread.
+#ifndef KEEL_BACKENDS_NPU_PLANNED_PRODUCT_OPERAND_H
+#define KEEL_BACKENDS_NPU_PLANNED_PRODUCT_OPERAND_H
+
+#include <optional>
+#include <vector>
+
+#include "keel/backends/common/anchored_node.h"
+#include "keel/backends/common/vector_call.h"
+#include "keel/backends/npu/isa/cube.h"
+
+namespace keel::npu {
+
+// Lines of a matrix as stored: rows of [m, k] or [k, m], of [k, n] or [n, k].
+struct OperandPart {
+  int64_t line = 0, lines = 0;
+  int64_t begin = 0, count = 0;  // elements of each line
+};
+
+class ProductOperand {
+ public:
+  // Operand `operand` of the product, as it is multiplied: in `dtype`.
+  ProductOperand(const AnchoredNode& product, size_t operand, DType dtype);
+
+  // Which lines are gathered, by the number of the line; empty where they follow each other. Throws
+  // Error for a row that the table does not have.
+  std::vector<int64_t> lines(void* const* args) const;
+  // The part of matrix `batch` of the product, its lines one behind the other.
+  void read(void* const* args, const std::vector<int64_t>& lines, size_t batch,
+            const OperandPart& part, void* to) const;
+  DType dtype() const noexcept { return dtype_; }
+
+ private:
+  void convert(const char* from, char* to, size_t count) const;
+
+  size_t argument_;
+  DType stored_, dtype_;
+  int64_t line_elements_, matrix_elements_;
+  std::vector<int64_t> matrices_;  // of the operand, by matrix of the product
+  std::optional<ByteMap> bytes_;
+  VectorInstruction round_ = nullptr;
+  // Gathered rows: the argument with their numbers.
+  std::optional<size_t> numbers_;
+  DType numbers_dtype_ = i32;
+  int64_t count_ = 0, table_rows_ = 0;
+};
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_PLANNED_PRODUCT_OPERAND_H
