@@ -17,6 +17,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/generative/generative.h"
 #include "cli/output_files.h"
 #include "cli/train/evaluation.h"
 #include "cli/train/finite_states.h"
@@ -280,7 +281,10 @@ class TrainRun {
 }  // namespace
 
 int run_train(const std::vector<std::string>& words) {
-  CommandLine line("train", "trains a model and prints its accuracy on the test set");
+  if (names_generative_model(words)) return run_train_generative(words);
+  CommandLine line("train",
+                   "trains a model and prints its accuracy on the test set; --model vae|charlm "
+                   "--help: models without labels");
   declare_train_flags(line);
   line.parse(words);
   if (line.wants_help()) {
