@@ -3,6 +3,7 @@
 #define KEEL_GRAPH_GRAPH_H
 
 #include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/attributes.h"
 #include "keel/graph/ir/emit.h"

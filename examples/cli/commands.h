@@ -15,6 +15,7 @@ inline constexpr int kExitNotConformant = 3;  // a backend whose results are wro
 inline constexpr int kExitSignalled = 128;    // plus the signal's number, where one ended the run
 
 int run_train(const std::vector<std::string>& words);
+int run_sample(const std::vector<std::string>& words);
 int run_info(const std::vector<std::string>& words);
 int run_graph(const std::vector<std::string>& words);
 int run_calibrate(const std::vector<std::string>& words);

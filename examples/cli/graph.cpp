@@ -44,7 +44,8 @@ void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value 
 int run_graph(const std::vector<std::string>& words) {
   CommandLine line("graph", "prints a model's training step as text");
   line.add("model", keel_examples::model_names(), "which model (softmax)");
-  line.add("optimizer", "sgd|momentum|adam|adamw", "whose update to show (sgd)");
+  line.add("optimizer", "sgd|momentum|adam|adamw|rmsprop|lion|adagrad|lamb",
+           "whose update to show (sgd)");
   line.add("dot", "", "for Graphviz: keel graph --dot | dot -Tsvg");
   line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");
   line.add("backend", "ref|cpu|npu", "for --compiled (npu)");
@@ -56,8 +57,7 @@ int run_graph(const std::vector<std::string>& words) {
     return kExitDone;
   }
   const auto& model = keel_examples::find_model(line.text("model").value_or("softmax"));
-  const std::string optimizer =
-      line.choice("optimizer", {"sgd", "momentum", "adam", "adamw"}).value_or("sgd");
+  const std::string optimizer = line.choice("optimizer", optimizer_names()).value_or("sgd");
   const Target target{read_backend(line), line.integer("batch", 1, int64_t{1} << 32).value_or(100),
                       read_precision(line)};
   if (line.has("precision") && !line.has("compiled")) {

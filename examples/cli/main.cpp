@@ -21,6 +21,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "train a model on MNIST or on the built-in digits", run_train},
+    {"sample", "text that a trained charlm writes", run_sample},
     {"info", "version, backends, devices, and which op runs where", run_info},
     {"graph", "print the graph of a model", run_graph},
     {"profile", "show what `train --profile` wrote", run_profile},

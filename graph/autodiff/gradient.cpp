@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "keel/graph/autodiff/flow.h"
+#include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/scopes.h"
@@ -84,7 +85,7 @@ class GradientLabels {
     NodeLabelPtr label = LabelScope::label_inside(node);
     if (made_ != nullptr && label == forward_) return made_;
     forward_ = std::move(label);
-    return made_ = with_outer_scope(forward_, "gradient");
+    return made_ = with_outer_scope(without_recompute(forward_), "gradient");
   }
 
  private:
@@ -156,6 +157,7 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
   };
   for (size_t i = 0; i < ys.size(); ++i) flow(ys[i], seeds[i]);
   GradientLabels labels;
+  Recomputation recomputed(graph);
   for (uint32_t id = end; id-- > 0;) {
     if (partial[id].empty()) continue;
     const Node& node = graph.node(id);
@@ -165,16 +167,16 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
       if (is_float(node.type().dtype)) check_path(graph, ys, xs, site);
       continue;
     }
-    const LabelScope label(graph, labels.of(node));
     Values outputs;
+    for (size_t i = 0; i < node.types().size(); ++i) outputs.push_back(node.output(i));
+    const Values inputs = recomputed(node.inputs(), node);
+    const Values results = recomputed(outputs, node);
+    const LabelScope label(graph, labels.of(node));
     Values output_gradients;
-    for (size_t i = 0; i < node.types().size(); ++i) {
-      outputs.push_back(node.output(i));
-      output_gradients.push_back(total(node.output(i)));
-    }
-    const Values flows = node.op().gradient(
-        BuildContext{node.op(), node.attributes(), node.inputs(), outputs, output_gradients,
-                     node.bodies(), graph, node.site(), wanted});
+    for (const Value& output : outputs) output_gradients.push_back(total(output));
+    const Values flows = node.op().gradient(BuildContext{node.op(), node.attributes(), inputs,
+                                                         results, output_gradients, node.bodies(),
+                                                         graph, node.site(), wanted});
     for (size_t i = 0; i < flows.size(); ++i) {
       if (!flows[i].valid()) continue;
       if (flows[i].type() != node.input(i).type()) {

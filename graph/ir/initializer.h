@@ -13,8 +13,8 @@
 namespace keel {
 
 struct Initializer {
-  std::string kind = "constant";  // "constant" (a), "normal" (mean a, deviation
-                                  // b), "uniform" [a, b), "value"
+  std::string kind = "constant";  // "constant" (a), "value", "uniform" [a, b), "orthogonal" (gain
+                                  // a), "normal" and "trunc_normal" (mean a, deviation b)
   Type type;
   double a = 0;
   double b = 0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -6,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/passes/fuse_anchors.h"
@@ -89,7 +91,10 @@ class Fuser {
   void run() {
     rewriter_.clone_inputs();
     for (const Value& state : from_.states()) rewriter_.clone(state.node());
-    for (uint32_t unit = 0; unit < units_.count(); ++unit) visit(unit);
+    for (uint32_t unit = 0; unit < units_.count(); ++unit) {
+      make_room_for_copies(unit);
+      visit(unit);
+    }
     bring_sources(from_.outputs());
     for (const Assignment& a : from_.updates()) bring_sources(Values{a.next});
     rewriter_.finish();
@@ -116,10 +121,11 @@ class Fuser {
       const Value product = units_.first(group).output();
       const bool leaves = std::find(outputs.begin(), outputs.end(), product) != outputs.end();
       if (unit != group || leaves) place_product(group);
-      return;
+    } else {
+      const std::vector<uint32_t> members = groups_.members(group);
+      if (unit == members.back() || (unit == group && may_come_now(group, members))) place(group);
     }
-    const std::vector<uint32_t> members = groups_.members(group);
-    if (unit == members.back() || (unit == group && may_come_now(group, members))) place(group);
+    if (unit == group && !placed_[unit]) waiting_.push_back(group);
   }
 
   // Returns whether a reduction's epilogue can be computed where the reduction is. That is where it
@@ -134,10 +140,7 @@ class Fuser {
       for (const Value& v : from_.node(id).inputs()) {
         const uint32_t unit = units_.of(v);
         if (unit != FuseUnits::kNone && !is_member(unit) && !placed_[unit]) return false;
-        if (!v.node().is(OpRole::kState)) continue;
-        for (const uint32_t user : units_.users().of(v)) {
-          if (groups_.group_of(user) != group && !is_done(user)) return false;
-        }
+        if (is_still_read(v, group)) return false;
       }
     }
     return true;
@@ -185,6 +188,64 @@ class Fuser {
   void place(uint32_t group) {
     for (const uint32_t unit : groups_.units(group)) placed_[unit] = true;
     emit_fused(groups_.fused(group));
+  }
+
+  // A group that waits for its epilogue, mostly an update, keeps alive what its anchor reads.
+  // Before a block is computed again, the groups that can come do, so that what one block kept is
+  // gone when the next one needs the room.
+  void make_room_for_copies(uint32_t unit) {
+    const std::string* block = copied_block(units_.first(unit));
+    if (block == nullptr || *block == copied_block_) return;
+    copied_block_ = *block;
+    std::erase_if(waiting_, [&](uint32_t group) {
+      if (placed_[group]) return true;
+      const std::optional<std::set<uint32_t>> missing = scalars_missing_for(group);
+      if (!missing) return false;
+      for (const uint32_t scalar : *missing) visit(scalar);
+      if (is_product_group(group))
+        place_product(group);
+      else
+        place(group);
+      return true;
+    });
+  }
+
+  // What is still to be computed for a group, where that is scalars alone (a learning rate); none
+  // where it is more, or where others are still to read a state that the group reads.
+  std::optional<std::set<uint32_t>> scalars_missing_for(uint32_t group) const {
+    std::set<uint32_t> missing;
+    std::vector<uint32_t> open = groups_.units(group);
+    const std::set<uint32_t> members(open.begin(), open.end());
+    while (!open.empty()) {
+      const uint32_t unit = open.back();
+      open.pop_back();
+      for (const uint32_t id : units_.nodes(unit)) {
+        for (const Value& v : from_.node(id).inputs()) {
+          const uint32_t needed = units_.of(v);
+          if (needed == FuseUnits::kNone) {
+            if (members.contains(unit) && is_still_read(v, group)) return std::nullopt;
+            continue;
+          }
+          if (members.contains(needed) || placed_[needed] || !missing.insert(needed).second)
+            continue;
+          if (groups_.group_of(needed) != FuseUnits::kNone || groups_.is_loaded(needed) ||
+              from_.node(units_.nodes(needed).back()).type().shape.rank() != 0) {
+            return std::nullopt;
+          }
+          open.push_back(needed);
+        }
+      }
+    }
+    return missing;
+  }
+
+  // Whether others than the group are still to read a state.
+  bool is_still_read(const Value& v, uint32_t group) const {
+    if (!v.node().is(OpRole::kState)) return false;
+    const auto users = units_.users().of(v);
+    return std::any_of(users.begin(), users.end(), [&](uint32_t user) {
+      return groups_.group_of(user) != group && !is_done(user);
+    });
   }
 
   // ---- rewriting
@@ -288,7 +349,9 @@ class Fuser {
   ClusteredUnits clustered_;
   const FuseUnits& units_;
   AnchorGroups groups_;
-  std::vector<bool> placed_;  // by unit
+  std::vector<bool> placed_;       // by unit
+  std::vector<uint32_t> waiting_;  // groups whose anchor was met and whose epilogue was not
+  std::string copied_block_;       // the last one of which copies were met
 };
 
 }  // namespace

@@ -51,6 +51,14 @@ Initializer normal(const Shape& shape, double mean, double deviation, DType dtyp
   return {.kind = "normal", .type = {dtype, shape}, .a = mean, .b = deviation};
 }
 
+Initializer trunc_normal(const Shape& shape, double mean, double deviation, DType dtype) {
+  return {.kind = "trunc_normal", .type = {dtype, shape}, .a = mean, .b = deviation};
+}
+
+Initializer orthogonal(const Shape& shape, double gain, DType dtype) {
+  return {.kind = "orthogonal", .type = {dtype, shape}, .a = gain};
+}
+
 Initializer uniform(const Shape& shape, double low, double high, DType dtype) {
   return {.kind = "uniform", .type = {dtype, shape}, .a = low, .b = high};
 }

@@ -1,89 +1,20 @@
 #include "keel/ops/nn/optimizers.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <map>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/reduce.h"
 
 namespace keel {
 namespace {
-
-// By node id: what a value depends on.
-std::vector<bool> nodes_under(Value value) {
-  const Graph& graph = value.graph();
-  std::vector<bool> under(graph.size(), false);
-  under[value.node_id()] = true;
-  for (uint32_t id = value.node_id() + 1; id-- > 0;) {
-    if (!under[id]) continue;
-    for (const Value& input : graph.node(id).inputs()) under[input.node_id()] = true;
-  }
-  return under;
-}
-
-Value require_root_value(const Operand& operand, const char* op, const char* argument,
-                         CallSite site) {
-  const Value value = require_value(operand, op, argument, site);
-  if (value.graph().parent() == nullptr) return value;
-  throw Error({.op = op,
-               .argument = argument,
-               .expected = "a value of the root graph, where states are",
-               .got = described(value) + " inside a body of control flow" + made_at(value),
-               .fix = "return it from the body first",
-               .site = site});
-}
-
-void require_option(bool ok, const char* optimizer, const char* argument, const char* expected,
-                    double got, CallSite site) {
-  if (ok) return;
-  throw Error({.op = optimizer,
-               .argument = argument,
-               .expected = expected,
-               .got = std::to_string(got),
-               .site = site,
-               .kind = ErrorKind::kInvalidArgument});
-}
-
-void require_fraction(double value, const char* optimizer, const char* argument, CallSite site) {
-  require_option(value >= 0 && value < 1, optimizer, argument, "a number in [0, 1)", value, site);
-}
-
-void require_not_negative(double value, const char* optimizer, const char* argument,
-                          CallSite site) {
-  require_option(std::isfinite(value) && value >= 0, optimizer, argument, "a finite number >= 0",
-                 value, site);
-}
-
-void require_epsilon(double value, const char* optimizer, CallSite site) {
-  require_option(std::isfinite(value) && value > 0, optimizer, "epsilon", "a finite number > 0",
-                 value, site);
-}
-
-void require_pair(const std::string& optimizer, const Value& state, const Value& gradient,
-                  CallSite site) {
-  if (!state.valid() || !state.node().is(OpRole::kState)) {
-    throw Error({.op = optimizer,
-                 .argument = "states",
-                 .expected = "states",
-                 .got = state.valid() ? described(state) + made_at(state) : described(state),
-                 .site = site});
-  }
-  if (!gradient.valid() || gradient.type() != state.type()) {
-    throw Error({.op = optimizer,
-                 .argument = "gradient of " + name_of(state.node()),
-                 .expected = to_string(state.type()),
-                 .got = gradient.valid() ? to_string(gradient.type()) : "an empty Value",
-                 .site = site});
-  }
-}
 
 // scale * a + (1 - scale) * b: a running mean.
 Value blend(Value a, Value b, double scale, CallSite site) {
@@ -104,9 +35,9 @@ Value guarded_root(Value root, double epsilon, const char* optimizer, CallSite s
   return add(root, epsilon, site);
 }
 
-// The step of Adam before the learning rate: m / c1 / (sqrt(v / c2) + epsilon), with the scalars
+// The direction of Adam, times `rate`: rate * m / c1 / (sqrt(v / c2) + epsilon), with the scalars
 // gathered.
-Value adam_step(ParameterStep& p, const AdamwOptions& o, const char* optimizer) {
+Value adam_step(ParameterStep& p, Value rate, const AdamwOptions& o, const char* optimizer) {
   const CallSite site = p.site();
   const Value m = p.slot("adam_m");
   const Value v = p.slot("adam_v");
@@ -116,14 +47,14 @@ Value adam_step(ParameterStep& p, const AdamwOptions& o, const char* optimizer) 
   p.set(v, next_v);
   const Value scale = rsqrt(p.bias_correction(o.beta2), site);
   const Value root = guarded_root(mul(sqrt(next_v, site), scale, site), o.epsilon, optimizer, site);
-  const Value rate = div(p.rate(), p.bias_correction(o.beta1), site);
-  return div(mul(next_m, rate, site), root, site);
+  const Value corrected = div(rate, p.bias_correction(o.beta1), site);
+  return div(mul(next_m, corrected, site), root, site);
 }
 
 void require_adam(const AdamwOptions& o, const char* optimizer, CallSite site) {
   require_fraction(o.beta1, optimizer, "beta1", site);
   require_fraction(o.beta2, optimizer, "beta2", site);
-  require_epsilon(o.epsilon, optimizer, site);
+  require_positive(o.epsilon, optimizer, "epsilon", site);
   require_not_negative(o.weight_decay, optimizer, "weight_decay", site);
 }
 
@@ -143,33 +74,6 @@ Value ParameterStep::bias_correction(double beta) const {
   const Value steps =
       add(cast(Operand(state_.graph().updates_applied(), site_), dtype, site_), 1, site_);
   return cast(neg(expm1(mul(steps, std::log(beta), site_), site_), site_), state_.dtype(), site_);
-}
-
-Update apply_if(Operand predicate, const Update& update, CallSite site) {
-  const CallSite line = site.known() ? site : predicate.site();
-  const Value when = require_value(predicate, "apply_if", "predicate", line);
-  if (when.type() != Type{boolean, {}}) {
-    throw Error({.op = "apply_if",
-                 .argument = "predicate",
-                 .expected = to_string(Type{boolean, {}}),
-                 .got = to_string(when.type()),
-                 .site = line});
-  }
-  const Value applied = when.graph().updates_applied();
-  Update result;
-  for (const Assignment& a : update.assignments) {
-    if (a.state == applied) {
-      throw Error({.op = "apply_if",
-                   .argument = "update",
-                   .expected = "an update that is always applied",
-                   .got = "one that apply_if made",
-                   .fix = "join the predicates with logical_and",
-                   .site = line});
-    }
-    result.assignments.push_back({a.state, select(when, a.next, a.state, line)});
-  }
-  result.assignments.push_back({applied, add(applied, cast(when, i64, line), line)});
-  return result;
 }
 
 Optimizer::Optimizer(std::string name, Schedule rate, Rule rule, CallSite site)
@@ -201,7 +105,7 @@ Update Optimizer::minimize(Operand loss, CallSite site) const {
 Update Optimizer::minimize(Operand loss, const Values& states, CallSite site) const {
   const CallSite line = site.known() ? site : loss.site();
   const Value value = require_root_value(loss, "minimize", "loss", line);
-  Update update = apply(states, gradients(value, states, line), line);
+  Update update = apply_with(states, gradients(value, states, line), value, line);
   update += attached_updates(value);
   return update;
 }
@@ -260,7 +164,8 @@ Update minimize(Operand loss, const std::vector<ParameterGroup>& groups, CallSit
   for (const ParameterGroup& group : groups) {
     if (!group.optimizer) continue;
     const auto end = gradient + static_cast<std::ptrdiff_t>(group.parameters.size());
-    update += group.optimizer->apply(group.parameters, Values(gradient, end), line);
+    update +=
+        group.optimizer->apply(group.parameters, Values(gradient, end), Operand(value, line), line);
     gradient = end;
   }
   update += attached_updates(Operand(value, line));
@@ -268,23 +173,26 @@ Update minimize(Operand loss, const std::vector<ParameterGroup>& groups, CallSit
 }
 
 Update Optimizer::apply(const Values& states, const Values& gradients, CallSite site) const {
-  if (states.size() != gradients.size()) {
-    throw Error({.op = name_,
-                 .argument = "gradients",
-                 .expected = std::to_string(states.size()) + ", one for each state",
-                 .got = std::to_string(gradients.size()),
-                 .site = site});
-  }
+  return apply_with(states, gradients, {}, site);
+}
+
+Update Optimizer::apply(const Values& states, const Values& gradients, Operand loss,
+                        CallSite site) const {
+  return apply_with(states, gradients, require_root_value(loss, name_.c_str(), "loss", site), site);
+}
+
+Update Optimizer::apply_with(const Values& states, const Values& gradients, Value loss,
+                             CallSite site) const {
+  require_gradients(name_, states, gradients, site);
   if (states.empty()) return {};
-  // Nothing is added to the graph unless all of them fit.
-  for (size_t i = 0; i < states.size(); ++i) require_pair(name_, states[i], gradients[i], site);
   Update update;
   std::map<DType, Value> rates;
   Graph& graph = states[0].graph();
+  ScheduleStep schedule_step(graph, loss, update, site);
   const LabelScope here(graph, with_inner_scope(graph.label(), name_));
   for (size_t i = 0; i < states.size(); ++i) {
     Value& rate = rates[states[i].dtype()];
-    if (!rate.valid()) rate = rate_.at(states[i].graph(), states[i].dtype(), site);
+    if (!rate.valid()) rate = rate_.at(schedule_step, states[i].dtype());
     const LabelScope of_state(graph, with_inner_scope(graph.label(), name_of(states[i].node())));
     ParameterStep step(states[i], gradients[i], rate, site, update);
     const Value next = rule_(step);
@@ -317,7 +225,7 @@ Optimizer adam(Schedule rate, AdamOptions options, CallSite site) {
   const AdamwOptions all{options.beta1, options.beta2, options.epsilon, 0};
   require_adam(all, "adam", site);
   return Optimizer("adam", rate, [all](ParameterStep& p) {
-    return sub(p.state(), adam_step(p, all, "adam"), p.site());
+    return sub(p.state(), adam_step(p, p.rate(), all, "adam"), p.site());
   });
 }
 
@@ -326,14 +234,14 @@ Optimizer adamw(Schedule rate, AdamwOptions options, CallSite site) {
   return Optimizer("adamw", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value kept = sub(Operand(1, line), mul(p.rate(), options.weight_decay, line), line);
-    return sub(mul(p.state(), kept, line), adam_step(p, options, "adamw"), line);
+    return sub(mul(p.state(), kept, line), adam_step(p, p.rate(), options, "adamw"), line);
   });
 }
 
 Optimizer rmsprop(Schedule rate, RmspropOptions options, CallSite site) {
   require_fraction(options.decay, "rmsprop", "decay", site);
   require_fraction(options.momentum, "rmsprop", "momentum", site);
-  require_epsilon(options.epsilon, "rmsprop", site);
+  require_positive(options.epsilon, "rmsprop", "epsilon", site);
   return Optimizer("rmsprop", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value mean_square = p.slot("rmsprop_v");
@@ -350,104 +258,54 @@ Optimizer rmsprop(Schedule rate, RmspropOptions options, CallSite site) {
   });
 }
 
-Values trainable_states(Operand value) {
-  const Value root = require_root_value(value, "trainable_states", "value", value.site());
-  const std::vector<bool> under = nodes_under(root);
-  Values states;
-  for (const Value& state : root.graph().states()) {
-    if (state.node_id() < under.size() && under[state.node_id()] && is_float(state.dtype()) &&
-        state.node().as<StateAttributes>().trainable) {
-      states.push_back(state);
-    }
-  }
-  return states;
+Optimizer lion(Schedule rate, LionOptions options, CallSite site) {
+  require_fraction(options.beta1, "lion", "beta1", site);
+  require_fraction(options.beta2, "lion", "beta2", site);
+  require_not_negative(options.weight_decay, "lion", "weight_decay", site);
+  return Optimizer("lion", rate, [options](ParameterStep& p) {
+    const CallSite line = p.site();
+    const Value m = p.slot("lion_m");
+    Value step = sign(blend(m, p.gradient(), options.beta1, line), line);
+    p.set(m, blend(m, p.gradient(), options.beta2, line));
+    if (options.weight_decay != 0)
+      step = add(step, mul(p.state(), options.weight_decay, line), line);
+    return sub(p.state(), mul(step, p.rate(), line), line);
+  });
 }
 
-namespace {
-
-// `next` with `value` in place of the state that it is computed from. What does not depend on the
-// state is shared.
-Value computed_from(Value next, Value state, Value value) {
-  Graph& graph = state.graph();
-  std::vector<uint32_t> between;
-  std::vector<Value> open{next};
-  std::unordered_set<uint32_t> seen;
-  while (!open.empty()) {
-    const Value v = open.back();
-    open.pop_back();
-    // What was made before the state cannot depend on it.
-    if (v.node_id() <= state.node_id() || !seen.insert(v.node_id()).second) continue;
-    between.push_back(v.node_id());
-    open.insert(open.end(), v.node().inputs().begin(), v.node().inputs().end());
-  }
-  std::sort(between.begin(), between.end());
-  std::unordered_map<Value, Value, ValueHash> replaced{{state, value}};
-  for (const uint32_t id : between) {
-    const Node& node = graph.node(id);
-    Values inputs = node.inputs().to_vector();
-    bool changed = false;
-    for (Value& input : inputs) {
-      const auto other = replaced.find(input);
-      changed = changed || other != replaced.end();
-      if (other != replaced.end()) input = other->second;
-    }
-    if (!changed) continue;
-    const Node& copy = graph.add(node.op(), inputs, node.attributes(), node.site(), node.bodies());
-    for (uint32_t i = 0; i < node.types().size(); ++i)
-      replaced.emplace(node.output(i), copy.output(i));
-  }
-  const auto result = replaced.find(next);
-  return result == replaced.end() ? next : result->second;
+Optimizer adagrad(Schedule rate, AdagradOptions options, CallSite site) {
+  require_positive(options.epsilon, "adagrad", "epsilon", site);
+  require_not_negative(options.weight_decay, "adagrad", "weight_decay", site);
+  return Optimizer("adagrad", rate, [options](ParameterStep& p) {
+    const CallSite line = p.site();
+    Value gradient = p.gradient();
+    if (options.weight_decay != 0)
+      gradient = add(gradient, mul(p.state(), options.weight_decay, line), line);
+    const Value squares = p.slot("adagrad_s");
+    const Value next = add(squares, square(gradient, line), line);
+    p.set(squares, next);
+    const Value root = guarded_root(sqrt(next, line), options.epsilon, "adagrad", line);
+    return sub(p.state(), mul(div(gradient, root, line), p.rate(), line), line);
+  });
 }
 
-}  // namespace
-
-Update attached_updates(Operand value) {
-  const Value root = require_root_value(value, "attached_updates", "value", value.site());
-  const std::vector<bool> under = nodes_under(root);
-  Update update;
-  // A copy: computing one from another adds to the graph.
-  const std::vector<AttachedUpdate> all = root.graph().attached_updates();
-  for (const AttachedUpdate& attached : all) {
-    const uint32_t output = attached.output.node_id();
-    if (output >= under.size() || !under[output]) continue;
-    const auto before =
-        std::find_if(update.assignments.begin(), update.assignments.end(),
-                     [&](const Assignment& a) { return a.state == attached.state; });
-    if (before == update.assignments.end())
-      update.assignments.push_back({attached.state, attached.next});
-    else
-      before->next = computed_from(attached.next, attached.state, before->next);
-  }
-  return update;
-}
-
-Value global_norm(const Values& gradients, CallSite site) {
-  DType dtype = f32;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const std::string argument = "gradient " + std::to_string(i);
-    if (require_value(Operand(gradients[i], site), "global_norm", argument.c_str()).dtype() == f64)
-      dtype = f64;
-  }
-  Value total;
-  for (const Value& g : gradients) {
-    const Value squares = sum(square(cast(Operand(g, site), dtype, site), site), {}, false, site);
-    total = total.valid() ? add(total, squares, site) : squares;
-  }
-  if (!total.valid())
-    throw Error(
-        {.op = "global_norm", .expected = "at least one gradient", .got = "none", .site = site});
-  return sqrt(total, site);
-}
-
-Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite site) {
-  require_option(std::isfinite(max_norm) && max_norm > 0, "clip_by_global_norm", "max_norm",
-                 "a finite number > 0", max_norm, site);
-  const Value norm = global_norm(gradients, site);
-  const Value scale = div(Operand(max_norm, site), maximum(norm, max_norm, site), site);
-  Values clipped;
-  for (const Value& g : gradients) clipped.push_back(mul(g, cast(scale, g.dtype(), site), site));
-  return clipped;
+Optimizer lamb(Schedule rate, LambOptions options, CallSite site) {
+  const AdamwOptions adam{options.beta1, options.beta2, options.epsilon, options.weight_decay};
+  require_adam(adam, "lamb", site);
+  return Optimizer("lamb", rate, [adam](ParameterStep& p) {
+    const CallSite line = p.site();
+    const Value one = p.state().graph().constant(Tensor::full(p.state().dtype(), {}, 1), line);
+    Value step = adam_step(p, one, adam, "lamb");
+    if (adam.weight_decay != 0) step = add(step, mul(p.state(), adam.weight_decay, line), line);
+    const Value weight_norm = global_norm({p.state()}, line);
+    const Value step_norm = global_norm({step}, line);
+    const Value known =
+        logical_and(greater(weight_norm, 0, line), greater(step_norm, 0, line), line);
+    const Value trust =
+        div(select(known, weight_norm, 1, line), select(known, step_norm, 1, line), line);
+    const Value scale = mul(p.rate(), cast(trust, p.state().dtype(), line), line);
+    return sub(p.state(), mul(step, scale, line), line);
+  });
 }
 
 }  // namespace keel

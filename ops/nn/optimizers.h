@@ -8,7 +8,7 @@
 //   auto train = minimize(loss, {{encoder.parameters(), kFrozen}, {head.parameters(), sgd(0.1)}});
 //
 //   auto states = trainable_states(loss);
-//   auto clipped = clip_by_global_norm(gradients(loss, states), 1.0);
+//   auto clipped = clip_by_global_norm(gradients(loss, states), 1.0);  // ops/nn/clipping.h
 //   auto train = sgd(cosine_decay(0.1, 1000), {.momentum = 0.9}).apply(states, clipped);
 #ifndef KEEL_OPS_NN_OPTIMIZERS_H
 #define KEEL_OPS_NN_OPTIMIZERS_H
@@ -22,7 +22,9 @@
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/operand.h"
 #include "keel/graph/ir/update.h"
+#include "keel/ops/nn/clipping.h"
 #include "keel/ops/nn/schedules.h"
+#include "keel/ops/nn/updates.h"
 
 namespace keel {
 
@@ -70,11 +72,15 @@ class KEEL_API Optimizer {
   // For these states only.
   Update minimize(Operand loss, const Values& states, CallSite site = {}) const;
   // With gradients of the user's making, one for each state and of its type. Attached updates are
-  // not included.
+  // not included. A schedule that goes by the loss (reduce_on_plateau) needs it; Error without.
   Update apply(const Values& states, const Values& gradients,
+               CallSite site = CallSite::here()) const;
+  Update apply(const Values& states, const Values& gradients, Operand loss,
                CallSite site = CallSite::here()) const;
 
  private:
+  Update apply_with(const Values& states, const Values& gradients, Value loss, CallSite site) const;
+
   std::string name_;
   Schedule rate_;
   Rule rule_;
@@ -95,13 +101,6 @@ struct ParameterGroup {
 // is mostly a slip (kFrozen says it), where no group has an optimizer, and where gradients() does.
 KEEL_API Update minimize(Operand loss, const std::vector<ParameterGroup>& groups,
                          CallSite site = {});
-
-// The same update, applied only in steps in which `predicate` (a bool scalar of the step) is true.
-// In the others every state keeps its bits, running statistics included: keel/step and random
-// numbers go on, keel/updates, and with it schedules and Adam's bias correction, do not. Throws
-// Error for a predicate that is no bool scalar of the update's graph, and for an update that has a
-// predicate already.
-KEEL_API Update apply_if(Operand predicate, const Update& update, CallSite site = CallSite::here());
 
 struct SgdOptions {
   double momentum = 0;      // in [0, 1): v = momentum * v + g; w -= rate * v
@@ -134,19 +133,34 @@ struct RmspropOptions {
 KEEL_API Optimizer rmsprop(Schedule rate, RmspropOptions options = {},
                            CallSite site = CallSite::here());
 
-// The trainable float states that `value` depends on, in the order they were made.
-KEEL_API Values trainable_states(Operand value);
-// The updates that layers attached to values under `value` (running statistics). Of several for one
-// state, which is a layer that was called more than once, each goes on from the one before; what is
-// attached elsewhere counts for nothing.
-KEEL_API Update attached_updates(Operand value);
+// Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023). Rates are 3 to 10 times
+// smaller than Adam's, and weight decay as many times larger.
+struct LionOptions {
+  double beta1 = 0.9;       // of the sign: c = beta1 * m + (1 - beta1) * g
+  double beta2 = 0.99;      // of what is kept: m = beta2 * m + (1 - beta2) * g
+  double weight_decay = 0;  // decoupled: w -= rate * (sign(c) + weight_decay * w)
+};
+KEEL_API Optimizer lion(Schedule rate, LionOptions options = {}, CallSite site = CallSite::here());
 
-// sqrt(sum of the squares of all elements), in f32 (f64 where one of them is f64).
-KEEL_API Value global_norm(const Values& gradients, CallSite site = CallSite::here());
-// All scaled by the same factor so that their global norm is at most max_norm; unchanged where it
-// is.
-KEEL_API Values clip_by_global_norm(const Values& gradients, double max_norm,
-                                    CallSite site = CallSite::here());
+// Duchi et al., "Adaptive Subgradient Methods" (2011): s += g * g; w -= rate * g / (sqrt(s) +
+// epsilon).
+struct AdagradOptions {
+  double epsilon = 1e-10;   // beside the root
+  double weight_decay = 0;  // added to the gradient: g += weight_decay * w
+};
+KEEL_API Optimizer adagrad(Schedule rate, AdagradOptions options = {},
+                           CallSite site = CallSite::here());
+
+// You et al., "Large Batch Optimization for Deep Learning" (2019): the step u of adamw, times
+// |w| / |u| of each state (1 where either norm is 0): w -= rate * |w| / |u| * u, where u = m / c1 /
+// (sqrt(v / c2) + epsilon) + weight_decay * w. Norms are computed in f32 at least.
+struct LambOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;  // beside the root, after bias correction
+  double weight_decay = 0.01;
+};
+KEEL_API Optimizer lamb(Schedule rate, LambOptions options = {}, CallSite site = CallSite::here());
 
 }  // namespace keel
 

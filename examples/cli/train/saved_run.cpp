@@ -42,6 +42,11 @@ const std::string& SavedRun::at(const std::string& name) const {
                      .fix = "resume from a file that `keel train --save` of this version wrote"});
 }
 
+std::optional<std::string> SavedRun::find(const std::string& name) const {
+  const auto it = metadata_.find(name);
+  return it == metadata_.end() ? std::nullopt : std::optional(it->second);
+}
+
 int64_t SavedRun::integer(const std::string& name, int64_t min, int64_t max) const {
   return keel::parse_in_file("--resume: " + path_,
                              [&] { return keel::parse_integer(at(name), name, min, max); });

@@ -23,7 +23,9 @@ class SavedRun {
   int64_t step() const;
   // The run's value of a flag ("batch"), or of "data_sha256", "backend", "isa".
   const std::string& at(const std::string& name) const;
-  // The same as a number; throws keel::Error naming the file where it is none.
+  // The same of a flag that not every run has.
+  std::optional<std::string> find(const std::string& name) const;
+  // What at() gives as a number; throws keel::Error naming the file where it is none.
   int64_t integer(const std::string& name, int64_t min, int64_t max) const;
   double number(const std::string& name, double min, double max) const;
   std::string choice(const std::string& name, const std::vector<std::string>& choices) const;

@@ -4,7 +4,10 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -14,6 +17,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/generative/generative.h"
 #include "cli/output_files.h"
 #include "cli/train/evaluation.h"
 #include "cli/train/finite_states.h"
@@ -64,7 +68,10 @@ class TrainRun {
     }
     StopSignals signals;
     model_ = flags_.model->build(graph_);
-    const keel::Update update = make_optimizer(flags_.optimizer, flags_.rate).minimize(model_.loss);
+    const keel::Update update =
+        make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
+                    {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
+    if (flags_.update.average) model_.logits = keel::with_averaged_weights(model_.logits);
     Evaluation evaluation(graph_, model_);
     keel::Session session(
         graph_, keel::device(flags_.backend + ":0"),
@@ -218,16 +225,18 @@ class TrainRun {
     if (outcome_.non_finite_state && !flags_.allow_non_finite)
       require_no_finite_file(flags_.save, *outcome_.non_finite_state);
     const bool built_in = flags_.data == kDigits;
-    trainer.save(flags_.save, {{"model", flags_.model->name},
-                               {"optimizer", flags_.optimizer},
-                               {"lr", fmt::format("{}", flags_.rate)},
-                               {"batch", std::to_string(flags_.batch)},
-                               {"precision", flags_.precision},
-                               {"data", built_in ? flags_.data
-                                                 : std::filesystem::absolute(flags_.data).string()},
-                               {"data_sha256", data_sha256(data_.train)},
-                               {"backend", flags_.backend},
-                               {"isa", isa_of(trainer.session().device())}});
+    auto metadata = saved_form(flags_.update, total_steps_);
+    metadata.merge(std::map<std::string, std::string>{
+        {"model", flags_.model->name},
+        {"optimizer", flags_.optimizer},
+        {"lr", fmt::format("{}", flags_.rate)},
+        {"batch", std::to_string(flags_.batch)},
+        {"precision", flags_.precision},
+        {"data", built_in ? flags_.data : std::filesystem::absolute(flags_.data).string()},
+        {"data_sha256", data_sha256(data_.train)},
+        {"backend", flags_.backend},
+        {"isa", isa_of(trainer.session().device())}});
+    trainer.save(flags_.save, std::move(metadata));
   }
 
   void print_result(Progress& progress) const {
@@ -272,7 +281,10 @@ class TrainRun {
 }  // namespace
 
 int run_train(const std::vector<std::string>& words) {
-  CommandLine line("train", "trains a model and prints its accuracy on the test set");
+  if (names_generative_model(words)) return run_train_generative(words);
+  CommandLine line("train",
+                   "trains a model and prints its accuracy on the test set; --model vae|charlm "
+                   "--help: models without labels");
   declare_train_flags(line);
   line.parse(words);
   if (line.wants_help()) {

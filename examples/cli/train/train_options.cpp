@@ -12,13 +12,8 @@
 namespace keel_cli {
 namespace {
 
-const std::vector<std::string> kOptimizers = {"sgd", "momentum", "adam", "adamw"};
 constexpr int64_t kMost = int64_t{1} << 40;
 constexpr double kMostRate = 1e6;
-
-double default_rate(const std::string& optimizer, const keel_examples::Model& model) {
-  return optimizer == "adam" || optimizer == "adamw" ? 0.001 : model.sgd_rate;
-}
 
 void require_npu(const CommandLine& line, const TrainFlags& flags, const std::string& flag) {
   if (!line.has(flag) || flags.backend == "npu") return;
@@ -33,7 +28,7 @@ void require_npu(const CommandLine& line, const TrainFlags& flags, const std::st
 void read_identity(const CommandLine& line, TrainFlags& flags) {
   std::string model = line.text("model").value_or("softmax");
   const std::string usual = keel_examples::find_model(model).optimizer;
-  flags.optimizer = line.choice("optimizer", kOptimizers).value_or(usual);
+  flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(usual);
   flags.batch = line.integer("batch", 1, kMost).value_or(flags.batch);
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
@@ -51,7 +46,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
     std::vector<std::string> models;
     for (const auto& known : keel_examples::models()) models.push_back(known.name);
     model = saved->choice("model", models);
-    flags.optimizer = saved->choice("optimizer", kOptimizers);
+    flags.optimizer = saved->choice("optimizer", optimizer_names());
     flags.batch = saved->integer("batch", 1, kMost);
     flags.precision = saved->choice("precision", keel::precision_names());
     seed = saved->integer("seed", 0, std::numeric_limits<int64_t>::max());
@@ -60,7 +55,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   }
   flags.model = &keel_examples::find_model(model);
   flags.seed = static_cast<uint64_t>(seed);
-  flags.rate = rate.value_or(default_rate(flags.optimizer, *flags.model));
+  flags.rate = rate.value_or(usual_rate(flags.optimizer, flags.model->sgd_rate));
 }
 
 // "A-B" or "A".
@@ -139,8 +134,13 @@ void declare_train_flags(CommandLine& line) {
   line.add("batch", "N", "images a step (100)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");
-  line.add("lr", "RATE", "learning rate (adam and adamw 0.001; sgd and momentum by model: softmax 0.5, mlp 0.1 ...)");
-  line.add("optimizer", "sgd|momentum|adam|adamw", "momentum is 0.9 (softmax and mlp sgd, other models adam)");
+  line.add(
+      "lr", "RATE",
+      "learning rate (lion 0.0002, adagrad 0.01, lamb 0.005, adam, adamw and rmsprop 0.001; sgd "
+      "and momentum by model: softmax 0.5, mlp 0.1 ...)");
+  line.add("optimizer", "sgd|momentum|adam|adamw|rmsprop|lion|adagrad|lamb",
+           "momentum is 0.9 (softmax and mlp sgd, other models adam)");
+  declare_update_flags(line);
   line.add(
       "loop-size", "N|auto|TIMEms",
       "steps in one launch, found by trying, or as many as take TIME (NPU_LOOP_SIZE, else 100)");
@@ -175,6 +175,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   keel::read_budget();  // a wrong environment variable is an error before anything is done
   if (const auto resume = line.text("resume")) flags.resume.emplace(*resume);
   read_identity(line, flags);
+  flags.update = read_update_flags(line, flags.resume);
   // Once more with the data that the resumed file names.
   require_own_files(line, flags, flags.data);
   flags.backend = read_backend(line);
@@ -195,13 +196,6 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.quiet = line.has("quiet");
   read_npu_flags(line, flags);
   return flags;
-}
-
-keel::Optimizer make_optimizer(const std::string& name, double rate) {
-  if (name == "momentum") return keel::sgd(rate, {.momentum = 0.9});
-  if (name == "adam") return keel::adam(rate);
-  if (name == "adamw") return keel::adamw(rate);
-  return keel::sgd(rate);
 }
 
 }  // namespace keel_cli

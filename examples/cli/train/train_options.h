@@ -9,6 +9,7 @@
 
 #include "cli/run_flags.h"
 #include "cli/train/saved_run.h"
+#include "cli/train/training_update.h"
 #include "models/classifier.h"
 
 namespace keel_cli {
@@ -18,6 +19,7 @@ struct TrainFlags {
   std::string data = kDigits;
   std::string backend = "npu";
   std::string optimizer = "sgd";
+  UpdateFlags update;
   std::string precision = keel::kDefaultPrecision;
   int64_t batch = 100;
   std::optional<int64_t> epochs;  // exactly one of the two is set
@@ -42,8 +44,6 @@ struct TrainFlags {
 
 void declare_train_flags(CommandLine& line);
 TrainFlags read_train_flags(const CommandLine& line);
-// The optimizer that the flags name.
-keel::Optimizer make_optimizer(const std::string& name, double rate);
 
 }  // namespace keel_cli
 

@@ -1,0 +1,214 @@
+#include "cli/train/training_update.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/core.h>
+
+namespace keel_cli {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 40;
+constexpr double kMostNorm = 1e30;
+const std::vector<std::string> kSchedules = {"constant",   "cosine",    "linear",
+                                             "polynomial", "one-cycle", "plateau"};
+const std::vector<std::string> kWithWarmup = {"cosine", "linear", "polynomial"};
+const std::vector<std::string> kWithSteps = {"cosine", "linear", "polynomial", "one-cycle"};
+
+bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Flags that a resumed file decides where they are not given.
+class FlagReader {
+ public:
+  FlagReader(const CommandLine& line, const std::optional<SavedRun>& resume)
+      : line_(line), resume_(resume) {}
+
+  std::string choice(const std::string& name, const std::vector<std::string>& choices,
+                     const std::string& usual) const {
+    return read<std::string>(name,
+                             [&](const std::string& text, const std::string& from) {
+                               return keel::parse_choice(text, from, choices);
+                             })
+        .value_or(usual);
+  }
+  int64_t integer(const std::string& name, int64_t min, int64_t usual) const {
+    return read<int64_t>(name,
+                         [&](const std::string& text, const std::string& from) {
+                           return keel::parse_integer(text, from, min, kMost);
+                         })
+        .value_or(usual);
+  }
+  std::optional<double> number(const std::string& name, double min, double max) const {
+    return read<double>(name, [&](const std::string& text, const std::string& from) {
+      return keel::parse_number(text, from, min, max);
+    });
+  }
+
+ private:
+  // What the flag says and what the file says, which must be the same where both do.
+  template <class T, class Parse>
+  std::optional<T> read(const std::string& name, Parse parse) const {
+    std::optional<T> given, saved;
+    if (const auto text = line_.text(name)) given = parse(*text, "--" + name);
+    if (!resume_) return given;
+    if (const auto text = resume_->find(name)) {
+      saved =
+          keel::parse_in_file("--resume: " + resume_->path(), [&] { return parse(*text, name); });
+    }
+    if (!given || given == saved) return saved;
+    throw keel::Error({.op = "--" + name,
+                       .expected = (saved ? fmt::format("{}", *saved) : "none") + ", as " +
+                                   resume_->path() + " was trained with",
+                       .got = fmt::format("{}", *given),
+                       .fix = "drop the flag, or train from the beginning"});
+  }
+
+  const CommandLine& line_;
+  const std::optional<SavedRun>& resume_;
+};
+
+void require_for(bool given, const std::string& flag, const std::string& schedule,
+                 const std::vector<std::string>& schedules) {
+  if (!given || is_one_of(schedule, schedules)) return;
+  std::string names;
+  for (const std::string& name : schedules) names += (names.empty() ? "" : ", ") + name;
+  throw keel::Error({.op = flag,
+                     .message = "is about the schedules " + names + ", and this one is " + schedule,
+                     .fix = "drop it, or give --schedule",
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+keel::Schedule make_schedule(double rate, const UpdateFlags& flags, const TrainingLength& length) {
+  const int64_t steps = flags.schedule_steps > 0 ? flags.schedule_steps : length.steps;
+  if (flags.warmup > 0 && flags.warmup >= steps) {
+    throw keel::Error({.op = "--warmup",
+                       .expected = fmt::format("fewer than the {} steps of the schedule", steps),
+                       .got = std::to_string(flags.warmup)});
+  }
+  // Schedules count updates.
+  const int64_t updates = divided_up(steps, flags.accumulate);
+  const int64_t warmup = std::min(divided_up(flags.warmup, flags.accumulate), updates - 1);
+  if (flags.schedule == "cosine")
+    return keel::cosine_decay(rate, updates, {.warmup_steps = warmup});
+  if (flags.schedule == "linear")
+    return keel::polynomial_decay(rate, updates, {.warmup_steps = warmup});
+  if (flags.schedule == "polynomial")
+    return keel::polynomial_decay(rate, updates, {.warmup_steps = warmup, .power = 2});
+  if (flags.schedule == "one-cycle") {
+    constexpr int64_t kFewest = 4;  // the rise is 0.3 of them and has to hold more than one
+    if (updates >= kFewest) return keel::one_cycle(rate, updates);
+    throw keel::Error({.op = "--schedule",
+                       .expected = fmt::format("at least {} updates for one-cycle", kFewest),
+                       .got = std::to_string(updates)});
+  }
+  if (flags.schedule == "plateau") {
+    const int64_t epoch = divided_up(length.steps_per_epoch, flags.accumulate);
+    return keel::reduce_on_plateau(
+        rate, {.factor = 0.5, .patience = 4, .every = std::max<int64_t>(epoch / 10, 1)});
+  }
+  return rate;
+}
+
+keel::Values clipped(keel::Values gradients, const UpdateFlags& flags) {
+  if (flags.clip_value) gradients = keel::clip_by_value(gradients, *flags.clip_value);
+  if (flags.clip_norm) gradients = keel::clip_by_global_norm(gradients, *flags.clip_norm);
+  return gradients;
+}
+
+}  // namespace
+
+const std::vector<std::string>& optimizer_names() {
+  static const std::vector<std::string> names = {"sgd",     "momentum", "adam",    "adamw",
+                                                 "rmsprop", "lion",     "adagrad", "lamb"};
+  return names;
+}
+
+double usual_rate(const std::string& optimizer, double sgd_rate) {
+  if (optimizer == "sgd" || optimizer == "momentum") return sgd_rate;
+  if (optimizer == "lion") return 0.0002;
+  if (optimizer == "adagrad") return 0.01;
+  if (optimizer == "lamb") return 0.005;
+  return 0.001;
+}
+
+keel::Optimizer make_optimizer(const std::string& name, const keel::Schedule& rate) {
+  if (name == "momentum") return keel::sgd(rate, {.momentum = 0.9});
+  if (name == "adam") return keel::adam(rate);
+  if (name == "adamw") return keel::adamw(rate);
+  if (name == "rmsprop") return keel::rmsprop(rate);
+  if (name == "lion") return keel::lion(rate);
+  if (name == "adagrad") return keel::adagrad(rate);
+  if (name == "lamb") return keel::lamb(rate);
+  return keel::sgd(rate);
+}
+
+void declare_update_flags(CommandLine& line) {
+  line.add("schedule", "NAME",
+           "of the learning rate: constant, cosine, linear, polynomial (power 2), one-cycle, "
+           "plateau (half after half an epoch without a better loss) (constant)");
+  line.add("warmup", "N", "steps in which the rate first rises: cosine, linear, polynomial (0)");
+  line.add("schedule-steps", "N", "steps that the schedule is spread over (those of the training)");
+  line.add("accumulate", "K", "batches whose mean gradient makes one update (1)");
+  line.add("clip-norm", "NORM", "most global norm of the gradients");
+  line.add("clip-value", "LIMIT", "gradients are moved into -LIMIT to LIMIT");
+  line.add("average", "DECAY", "evaluate exponentially averaged weights: 0.99, 0.999 ...");
+}
+
+UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume) {
+  const FlagReader reader(line, resume);
+  UpdateFlags flags;
+  flags.schedule = reader.choice("schedule", kSchedules, flags.schedule);
+  flags.warmup = reader.integer("warmup", 0, 0);
+  flags.schedule_steps = reader.integer("schedule-steps", 1, 0);
+  flags.accumulate = reader.integer("accumulate", 1, 1);
+  flags.clip_norm = reader.number("clip-norm", 1e-30, kMostNorm);
+  flags.clip_value = reader.number("clip-value", 1e-30, kMostNorm);
+  flags.average = reader.number("average", 0, 1 - 1e-9);
+  require_for(flags.warmup > 0, "--warmup", flags.schedule, kWithWarmup);
+  require_for(flags.schedule_steps > 0, "--schedule-steps", flags.schedule, kWithSteps);
+  return flags;
+}
+
+std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t steps) {
+  const UpdateFlags usual;
+  std::map<std::string, std::string> saved;
+  if (flags.schedule != usual.schedule) saved["schedule"] = flags.schedule;
+  if (flags.warmup != usual.warmup) saved["warmup"] = std::to_string(flags.warmup);
+  if (is_one_of(flags.schedule, kWithSteps)) {
+    saved["schedule-steps"] =
+        std::to_string(flags.schedule_steps > 0 ? flags.schedule_steps : steps);
+  }
+  if (flags.accumulate != usual.accumulate) saved["accumulate"] = std::to_string(flags.accumulate);
+  if (flags.clip_norm) saved["clip-norm"] = fmt::format("{}", *flags.clip_norm);
+  if (flags.clip_value) saved["clip-value"] = fmt::format("{}", *flags.clip_value);
+  if (flags.average) saved["average"] = fmt::format("{}", *flags.average);
+  return saved;
+}
+
+keel::Update make_update(keel::Value loss, const std::string& optimizer, double rate,
+                         const UpdateFlags& flags, const TrainingLength& length) {
+  const keel::Optimizer chosen = make_optimizer(optimizer, make_schedule(rate, flags, length));
+  const keel::Values states = keel::trainable_states(loss);
+  const keel::Values gradients = keel::gradients(loss, states);
+  const auto averaged = [&](const keel::Update& update) {
+    return flags.average ? keel::average_weights(update, *flags.average) : update;
+  };
+  keel::Update update;
+  if (flags.accumulate == 1) {
+    update = averaged(chosen.apply(states, clipped(gradients, flags), loss));
+  } else {
+    const auto gathered = keel::accumulate_gradients(states, gradients, loss, flags.accumulate);
+    const auto means = clipped(gathered.means, flags);
+    update =
+        keel::apply_if(gathered.complete, averaged(chosen.apply(states, means, gathered.loss)));
+    update += gathered.update;
+  }
+  update += keel::attached_updates(loss);
+  return update;
+}
+
+}  // namespace keel_cli

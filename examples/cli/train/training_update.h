@@ -1,0 +1,52 @@
+// How `keel train` makes an update of a loss: optimizer, schedule, micro-batches, clipping and
+// averaged weights, by flags that a saved file decides where it is resumed.
+#ifndef KEEL_EXAMPLES_CLI_TRAINING_UPDATE_H
+#define KEEL_EXAMPLES_CLI_TRAINING_UPDATE_H
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <keel/keel.h>
+
+#include "cli/command_line.h"
+#include "cli/train/saved_run.h"
+
+namespace keel_cli {
+
+const std::vector<std::string>& optimizer_names();
+// The learning rate that an optimizer mostly does well with; of plain descent it is the model's.
+double usual_rate(const std::string& optimizer, double sgd_rate);
+
+keel::Optimizer make_optimizer(const std::string& name, const keel::Schedule& rate);
+
+struct UpdateFlags {
+  std::string schedule = "constant";
+  int64_t warmup = 0;          // steps
+  int64_t schedule_steps = 0;  // 0: those of the training
+  int64_t accumulate = 1;      // micro-batches an update
+  std::optional<double> clip_norm, clip_value, average;
+};
+
+void declare_update_flags(CommandLine& line);
+// Throws keel::Error for flags that contradict one another or `resume`.
+UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume);
+// What the file of a training of that many steps keeps of them, for read_update_flags; nothing of
+// those that were not given.
+std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t steps);
+
+struct TrainingLength {
+  int64_t steps = 0;
+  int64_t steps_per_epoch = 0;
+};
+
+// The update of every state under the loss. Throws keel::Error for a schedule that does not fit
+// into the steps.
+keel::Update make_update(keel::Value loss, const std::string& optimizer, double rate,
+                         const UpdateFlags& flags, const TrainingLength& length);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_TRAINING_UPDATE_H

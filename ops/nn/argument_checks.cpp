@@ -1,0 +1,81 @@
+#include "keel/ops/nn/argument_checks.h"
+
+#include <cmath>
+#include <string>
+
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+
+void require_option(bool ok, const char* who, const char* option, const char* expected, double got,
+                    CallSite site) {
+  if (ok) return;
+  throw Error({.op = who,
+               .argument = option,
+               .expected = expected,
+               .got = std::to_string(got),
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+void require_fraction(double value, const char* who, const char* option, CallSite site) {
+  require_option(value >= 0 && value < 1, who, option, "a number in [0, 1)", value, site);
+}
+
+void require_not_negative(double value, const char* who, const char* option, CallSite site) {
+  require_option(std::isfinite(value) && value >= 0, who, option, "a finite number >= 0", value,
+                 site);
+}
+
+void require_positive(double value, const char* who, const char* option, CallSite site) {
+  require_option(std::isfinite(value) && value > 0, who, option, "a finite number > 0", value,
+                 site);
+}
+
+Value require_root_value(const Operand& operand, const char* who, const char* argument,
+                         CallSite site) {
+  const Value value = require_value(operand, who, argument, site);
+  if (value.graph().parent() == nullptr) return value;
+  throw Error({.op = who,
+               .argument = argument,
+               .expected = "a value of the root graph, where states are",
+               .got = described(value) + " inside a body of control flow" + made_at(value),
+               .fix = "return it from the body first",
+               .site = site});
+}
+
+namespace {
+
+void require_pair(const std::string& who, const Value& state, const Value& gradient,
+                  CallSite site) {
+  if (!state.valid() || !state.node().is(OpRole::kState)) {
+    throw Error({.op = who,
+                 .argument = "states",
+                 .expected = "states",
+                 .got = state.valid() ? described(state) + made_at(state) : described(state),
+                 .site = site});
+  }
+  if (!gradient.valid() || gradient.type() != state.type()) {
+    throw Error({.op = who,
+                 .argument = "gradient of " + name_of(state.node()),
+                 .expected = to_string(state.type()),
+                 .got = gradient.valid() ? to_string(gradient.type()) : "an empty Value",
+                 .site = site});
+  }
+}
+
+}  // namespace
+
+void require_gradients(const std::string& who, const Values& states, const Values& gradients,
+                       CallSite site) {
+  if (states.size() != gradients.size()) {
+    throw Error({.op = who,
+                 .argument = "gradients",
+                 .expected = std::to_string(states.size()) + ", one for each state",
+                 .got = std::to_string(gradients.size()),
+                 .site = site});
+  }
+  for (size_t i = 0; i < states.size(); ++i) require_pair(who, states[i], gradients[i], site);
+}
+
+}  // namespace keel

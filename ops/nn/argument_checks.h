@@ -1,0 +1,30 @@
+// How optimizers, schedules and updates refuse what they cannot work with: errors that name who
+// refuses and the argument, for numbers of kind kInvalidArgument. Internal to ops/nn.
+#ifndef KEEL_OPS_NN_ARGUMENT_CHECKS_H
+#define KEEL_OPS_NN_ARGUMENT_CHECKS_H
+
+#include <string>
+
+#include "keel/graph/ir/operand.h"
+
+namespace keel {
+
+void require_option(bool ok, const char* who, const char* option, const char* expected, double got,
+                    CallSite site);
+// In [0, 1).
+void require_fraction(double value, const char* who, const char* option, CallSite site);
+// Finite and >= 0.
+void require_not_negative(double value, const char* who, const char* option, CallSite site);
+// Finite and > 0.
+void require_positive(double value, const char* who, const char* option, CallSite site);
+
+// The operand as a value of the root graph, where states are.
+Value require_root_value(const Operand& operand, const char* who, const char* argument,
+                         CallSite site);
+// One gradient for each state, of its type.
+void require_gradients(const std::string& who, const Values& states, const Values& gradients,
+                       CallSite site);
+
+}  // namespace keel
+
+#endif  // KEEL_OPS_NN_ARGUMENT_CHECKS_H

@@ -1,0 +1,266 @@
+#include "keel/ops/nn/updates.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "keel/graph/ir/scopes.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/nn/argument_checks.h"
+#include "keel/ops/nn/initializers.h"
+
+namespace keel {
+namespace {
+
+// By node id: what a value depends on.
+std::vector<bool> nodes_under(Value value) {
+  const Graph& graph = value.graph();
+  std::vector<bool> under(graph.size(), false);
+  under[value.node_id()] = true;
+  for (uint32_t id = value.node_id() + 1; id-- > 0;) {
+    if (!under[id]) continue;
+    for (const Value& input : graph.node(id).inputs()) under[input.node_id()] = true;
+  }
+  return under;
+}
+
+using Replacements = std::unordered_map<Value, Value, ValueHash>;
+
+// `value` computed from others in place of some of the states under it. What depends on none of
+// these is shared.
+Value computed_from(Value value, Replacements replaced) {
+  Graph& graph = value.graph();
+  uint32_t first = value.node_id();
+  for (const auto& [state, other] : replaced) first = std::min(first, state.node_id());
+  std::vector<uint32_t> between;
+  std::vector<Value> open{value};
+  std::unordered_set<uint32_t> seen;
+  while (!open.empty()) {
+    const Value v = open.back();
+    open.pop_back();
+    // What was made before the states cannot depend on them.
+    if (v.node_id() <= first || !seen.insert(v.node_id()).second) continue;
+    between.push_back(v.node_id());
+    open.insert(open.end(), v.node().inputs().begin(), v.node().inputs().end());
+  }
+  std::sort(between.begin(), between.end());
+  for (const uint32_t id : between) {
+    const Node& node = graph.node(id);
+    Values inputs = node.inputs().to_vector();
+    bool changed = false;
+    for (Value& input : inputs) {
+      const auto other = replaced.find(input);
+      changed = changed || other != replaced.end();
+      if (other != replaced.end()) input = other->second;
+    }
+    if (!changed) continue;
+    const LabelScope label(graph, node);
+    const Node& copy = graph.add(node.op(), inputs, node.attributes(), node.site(), node.bodies());
+    for (uint32_t i = 0; i < node.types().size(); ++i)
+      replaced.emplace(node.output(i), copy.output(i));
+  }
+  const auto result = replaced.find(value);
+  return result == replaced.end() ? value : result->second;
+}
+
+bool is_trainable(const Value& state) {
+  return is_float(state.dtype()) && state.node().as<StateAttributes>().trainable;
+}
+
+// Throws Error for an update that apply_if made.
+void require_always_applied(const char* who, const Update& update, const Value& applied,
+                            const char* fix, CallSite site) {
+  for (const Assignment& a : update.assignments) {
+    if (a.state != applied) continue;
+    throw Error({.op = who,
+                 .argument = "update",
+                 .expected = "an update that is always applied",
+                 .got = "one that apply_if made",
+                 .fix = fix,
+                 .site = site});
+  }
+}
+
+// What is added up over micro-batches, and made 0 for the next update behind the last of them.
+class MicroBatches {
+ public:
+  MicroBatches(Graph& graph, int64_t count, Accumulated& result, CallSite site)
+      : graph_(graph), count_(static_cast<double>(count)), result_(result), site_(site) {
+    const Value before = state("accumulated/micro_batches", {i64, {}});
+    const Value now = add(before, 1, site);
+    result.complete = greater_equal(now, count, site);
+    keep(before, now);
+  }
+
+  // The mean of `value` in the step that completes the update.
+  Value mean_of(Value value, const std::string& name) {
+    const Value before = state(name, value.type());
+    const Value now = add(before, value, site_);
+    keep(before, now);
+    return div(now, count_, site_);
+  }
+
+ private:
+  Value state(const std::string& name, const Type& type) {
+    return graph_.state(name, zeros(type.shape, type.dtype), {.trainable = false}, site_);
+  }
+  void keep(Value before, Value now) {
+    const Value zero = graph_.constant(Tensor::full(now.dtype(), {}, 0), site_);
+    result_.update.assignments.push_back({before, select(result_.complete, zero, now, site_)});
+  }
+
+  Graph& graph_;
+  double count_;
+  Accumulated& result_;
+  CallSite site_;
+};
+
+Accumulated accumulated(const Values& states, const Values& gradients, Value loss,
+                        int64_t micro_batches, CallSite site) {
+  require_option(micro_batches >= 1, "accumulate_gradients", "micro_batches", "at least 1",
+                 static_cast<double>(micro_batches), site);
+  require_gradients("accumulate_gradients", states, gradients, site);
+  require_option(!states.empty(), "accumulate_gradients", "states", "at least one", 0, site);
+  Graph& graph = states[0].graph();
+  const LabelScope label(graph, with_inner_scope(graph.label(), "accumulate"));
+  Accumulated result;
+  MicroBatches batches(graph, micro_batches, result, site);
+  for (size_t i = 0; i < states.size(); ++i) {
+    const std::string& name = name_of(states[i].node());
+    result.means.push_back(batches.mean_of(gradients[i], name + "/gradient_sum"));
+  }
+  if (loss.valid()) result.loss = batches.mean_of(cast(loss, f32, site), "accumulated/loss");
+  return result;
+}
+
+std::string average_name(const Value& state) { return name_of(state.node()) + "/average"; }
+
+}  // namespace
+
+Values trainable_states(Operand value) {
+  const Value root = require_root_value(value, "trainable_states", "value", value.site());
+  const std::vector<bool> under = nodes_under(root);
+  Values states;
+  for (const Value& state : root.graph().states()) {
+    if (state.node_id() < under.size() && under[state.node_id()] && is_trainable(state))
+      states.push_back(state);
+  }
+  return states;
+}
+
+Update attached_updates(Operand value) {
+  const Value root = require_root_value(value, "attached_updates", "value", value.site());
+  const std::vector<bool> under = nodes_under(root);
+  Update update;
+  // A copy: computing one from another adds to the graph.
+  const std::vector<AttachedUpdate> all = root.graph().attached_updates();
+  for (const AttachedUpdate& attached : all) {
+    const uint32_t output = attached.output.node_id();
+    if (output >= under.size() || !under[output]) continue;
+    const auto before =
+        std::find_if(update.assignments.begin(), update.assignments.end(),
+                     [&](const Assignment& a) { return a.state == attached.state; });
+    if (before == update.assignments.end())
+      update.assignments.push_back({attached.state, attached.next});
+    else
+      before->next = computed_from(attached.next, {{attached.state, before->next}});
+  }
+  return update;
+}
+
+Update apply_if(Operand predicate, const Update& update, CallSite site) {
+  const CallSite line = site.known() ? site : predicate.site();
+  const Value when = require_value(predicate, "apply_if", "predicate", line);
+  if (when.type() != Type{boolean, {}}) {
+    throw Error({.op = "apply_if",
+                 .argument = "predicate",
+                 .expected = to_string(Type{boolean, {}}),
+                 .got = to_string(when.type()),
+                 .site = line});
+  }
+  const Value applied = when.graph().updates_applied();
+  require_always_applied("apply_if", update, applied, "join the predicates with logical_and", line);
+  Update result;
+  for (const Assignment& a : update.assignments) {
+    result.assignments.push_back({a.state, select(when, a.next, a.state, line)});
+  }
+  result.assignments.push_back({applied, add(applied, cast(when, i64, line), line)});
+  return result;
+}
+
+Accumulated accumulate_gradients(const Values& states, const Values& gradients,
+                                 int64_t micro_batches, CallSite site) {
+  return accumulated(states, gradients, {}, micro_batches, site);
+}
+
+Accumulated accumulate_gradients(const Values& states, const Values& gradients, Operand loss,
+                                 int64_t micro_batches, CallSite site) {
+  const Value value = require_root_value(loss, "accumulate_gradients", "loss", site);
+  if (is_float(value.dtype()) && value.shape().rank() == 0)
+    return accumulated(states, gradients, value, micro_batches, site);
+  throw Error({.op = "accumulate_gradients",
+               .argument = "loss",
+               .expected = "a float scalar",
+               .got = to_string(value.type()),
+               .site = site});
+}
+
+Update average_weights(const Update& update, double decay, CallSite site) {
+  require_fraction(decay, "average_weights", "decay", site);
+  std::map<DType, Value> decays;
+  Update result = update;
+  for (const Assignment& a : update.assignments) {
+    if (!a.state.valid() || !a.state.node().is(OpRole::kState) || !is_trainable(a.state)) continue;
+    Graph& graph = a.state.graph();
+    const Value applied = graph.updates_applied();
+    require_always_applied("average_weights", update, applied, "average first, then apply_if",
+                           site);
+    const LabelScope label(graph, with_inner_scope(graph.label(), "average"));
+    // The small shares of new weights would be lost in 16 bits.
+    const DType dtype = a.state.dtype() == f64 ? f64 : f32;
+    Value& kept = decays[dtype];
+    if (!kept.valid()) {
+      const Value n = cast(applied, dtype, site);
+      kept = minimum(div(n, add(n, 9, site), site), decay, site);
+    }
+    const Value average = graph.state(average_name(a.state), zeros(a.state.shape(), dtype),
+                                      {.trainable = false}, site);
+    const Value change = sub(cast(a.next, dtype, site), average, site);
+    const Value next = add(average, mul(change, sub(Operand(1, site), kept, site), site), site);
+    result.assignments.push_back({average, next});
+  }
+  if (!decays.empty()) return result;
+  throw Error({.op = "average_weights",
+               .argument = "update",
+               .expected = "one that assigns trainable float states",
+               .got = "one that assigns none",
+               .site = site});
+}
+
+Value with_averaged_weights(Operand value) {
+  const CallSite site = value.site();
+  const Value root = require_root_value(value, "with_averaged_weights", "value", site);
+  Graph& graph = root.graph();
+  Replacements averages;
+  for (const Value& state : trainable_states(value)) {
+    const Value average = graph.find_state(average_name(state));
+    if (!average.valid()) continue;
+    const LabelScope label(graph, with_inner_scope(graph.label(), "average"));
+    const Value none_yet = equal(graph.updates_applied(), 0, site);
+    averages.emplace(state, select(none_yet, state, cast(average, state.dtype(), site), site));
+  }
+  if (!averages.empty()) return computed_from(root, std::move(averages));
+  throw Error({.op = "with_averaged_weights",
+               .argument = "value",
+               .expected = "a value that depends on states with averages",
+               .got = "one that depends on none",
+               .fix = "make the update with average_weights first",
+               .site = site});
+}
+
+}  // namespace keel

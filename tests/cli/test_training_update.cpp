@@ -1,0 +1,115 @@
+// `keel train`: optimizers, schedules, micro-batches, clipping and averaged weights by flags.
+#include <doctest/doctest.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+
+// 200 images in batches of 20: 10 steps an epoch.
+const TempFolder& small_data() {
+  static const DataFolder folder(200, 20);
+  return folder;
+}
+
+ToolResult train(const Words& words) {
+  Words all = {"train",   "--quiet", "--data",    small_data().path(),
+               "--batch", "20",      "--backend", "cpu"};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_tool(all);
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_CASE("keel train makes each optimizer's loss fall") {
+  const TempFolder files;
+  for (const char* name :
+       {"sgd", "momentum", "adam", "adamw", "rmsprop", "lion", "adagrad", "lamb"}) {
+    CAPTURE(name);
+    const std::string metrics = files.file(std::string(name) + ".metrics");
+    const ToolResult result = train({"--optimizer", name, "--steps", "40", "--metrics", metrics});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    const auto rows = read_json_lines(metrics);
+    REQUIRE(rows.size() == 40);
+    CHECK(rows.back().at("loss").get<double>() < 0.97 * rows.front().at("loss").get<double>());
+  }
+}
+
+TEST_CASE("keel train with everything around its update has the same bits for every loop size") {
+  const TempFolder files;
+  std::string metrics;
+  for (const char* size : {"1", "7", "45"}) {
+    CAPTURE(size);
+    const std::string file = files.file(size);
+    const std::string summary = files.file("summary");
+    const ToolResult result = train(
+        {"--steps",     "45", "--optimizer",  "lamb", "--schedule", "plateau", "--accumulate", "4",
+         "--clip-norm", "1",  "--clip-value", "0.01", "--average",  "0.9",     "--loop-size",  size,
+         "--metrics",   file, "--summary",    summary});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(read_json(summary).at("updates_applied") == 11);
+    if (metrics.empty()) metrics = read_text(file);
+    CHECK(read_text(file) == metrics);
+  }
+}
+
+TEST_CASE("keel train resumes schedules and averages between micro-batches") {
+  const TempFolder files;
+  const Words flags = {"--schedule",   "linear", "--warmup",  "10",
+                       "--accumulate", "4",      "--average", "0.9"};
+  REQUIRE(train(with(flags, {"--steps", "60", "--summary", files.file("whole")})).exit_code == 0);
+  const std::string states = files.file("states");
+  REQUIRE(
+      train(with(flags, {"--steps", "30", "--schedule-steps", "60", "--save", states})).exit_code ==
+      0);
+  // All of it comes from the file.
+  const ToolResult rest =
+      train({"--resume", states, "--steps", "60", "--summary", files.file("rest")});
+  REQUIRE_MESSAGE(rest.exit_code == 0, rest.err);
+  const auto whole = read_json(files.file("whole")), resumed = read_json(files.file("rest"));
+  CHECK(resumed.at("state_sha256") == whole.at("state_sha256"));
+  CHECK(resumed.at("test_accuracy") == whole.at("test_accuracy"));
+  for (const Words& other : {Words{"--schedule", "cosine"}, Words{"--accumulate", "3"},
+                             Words{"--average", "0.5"}, Words{"--clip-norm", "1"}}) {
+    const ToolResult refused = train(with({"--resume", states, "--steps", "60"}, other));
+    CHECK(refused.exit_code == 1);
+    CHECK(refused.err.find(other[0] + ": expected") != std::string::npos);
+    CHECK(refused.err.find("was trained with") != std::string::npos);
+  }
+}
+
+TEST_CASE("keel train refuses updates that cannot be") {
+  const std::vector<std::pair<Words, std::string>> usage = {
+      {{"--optimizer", "foo"}, "expected one of sgd, momentum, adam, adamw, rmsprop, lion"},
+      {{"--schedule", "foo"}, "expected one of constant, cosine, linear, polynomial, one-cycle"},
+      {{"--warmup", "5"}, "this one is constant"},
+      {{"--schedule", "plateau", "--schedule-steps", "9"}, "this one is plateau"},
+      {{"--schedule", "linear", "--warmup", "-1"}, "--warmup: expected an integer"},
+      {{"--accumulate", "0"}, "--accumulate: expected an integer from 1"},
+      {{"--clip-norm", "0"}, "--clip-norm: expected a number"},
+      {{"--clip-value", "nan"}, "--clip-value: expected a number"},
+      {{"--average", "1"}, "--average: expected a number"}};
+  for (const auto& [words, message] : usage) {
+    CAPTURE(join(words));
+    const ToolResult result = train(with(words, {"--steps", "9"}));
+    CHECK(result.exit_code == 2);
+    CHECK(result.err.find(message) != std::string::npos);
+  }
+  const ToolResult warmup = train({"--steps", "9", "--schedule", "linear", "--warmup", "9"});
+  CHECK(warmup.exit_code == 1);
+  CHECK(warmup.err.find("fewer than the 9 steps") != std::string::npos);
+  const ToolResult cycle = train({"--steps", "3", "--schedule", "one-cycle"});
+  CHECK(cycle.exit_code == 1);
+  CHECK(cycle.err.find("at least 4 updates") != std::string::npos);
+}
+
+}  // namespace
+
+TEST_SUITE_END();
