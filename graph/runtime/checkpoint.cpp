@@ -116,6 +116,8 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
     }
   }
   for (const auto& [name, tensor] : file.tensors) {
+    // Of a training that skipped some; a graph that skips none counts steps alone.
+    if (name == kUpdatesState) continue;
     if (!store.homes().contains(name)) problems.push_back("'" + name + "' is not in the graph");
   }
   if (!problems.empty()) {
@@ -129,7 +131,9 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   require_counted(file, path);
-  for (const auto& [name, tensor] : file.tensors) store.write(store.home(name), tensor);
+  for (const auto& [name, tensor] : file.tensors) {
+    if (store.homes().contains(name)) store.write(store.home(name), tensor);
+  }
   if (store.homes().contains(kUpdatesState) && !file.tensors.contains(kUpdatesState))
     store.write(store.home(kUpdatesState), file.tensors.at(kStepState));
   return file.metadata;

@@ -109,6 +109,26 @@ void StateStore::write(Home& home, const Tensor& value) {
   if (home.name == kStepState) step_.reset();
 }
 
+void StateStore::write_by_hand(Home& home, const Tensor& value) {
+  const bool counts = home.name == kStepState || home.name == kUpdatesState;
+  const bool fits = !value.empty() && value.type() == home.type;
+  if (counts && fits) {
+    const auto count = value.item<int64_t>();
+    const bool bounded = home.name == kUpdatesState && this->home(kStepState).valid;
+    if (count < 0 || (bounded && count > step())) {
+      throw Error({.op = "write",
+                   .argument = "state '" + home.name + "'",
+                   .expected = bounded ? "0 to the " + std::to_string(step()) + " of " + kStepState
+                                       : std::string("at least 0"),
+                   .got = std::to_string(count),
+                   .fix = bounded ? "write keel/step first" : ""});
+    }
+  }
+  write(home, value);
+  const auto updates = homes_.find(kUpdatesState);
+  if (home.name == kStepState && updates != homes_.end()) write(updates->second, value);
+}
+
 void StateStore::prepare(Home& home, const StateInfo& wanted) {
   require_valid(home);
   if (wanted.layout.empty()) {

@@ -44,6 +44,10 @@ class StateStore {
   Tensor read(const Home& home) const;
   // Replaces the value, which makes the home valid. Throws Error for another dtype or shape.
   void write(Home& home, const Tensor& value);
+  // The same by the user's hand, for states that load() will take: keel/step takes keel/updates
+  // along, since counting begins anew there. Throws Error for a negative count too, and for more
+  // updates than steps.
+  void write_by_hand(Home& home, const Tensor& value);
   // Arranges the home as a program wants it; one that wants it plain and only reads takes it as it
   // is. Throws Error where it is not valid; then, and where memory runs out, nothing is lost.
   void prepare(Home& home, const StateInfo& wanted);
