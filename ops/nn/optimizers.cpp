@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -366,8 +367,8 @@ Values trainable_states(Operand value) {
 namespace {
 
 // `next` with `value` in place of the state that it is computed from. What does not depend on the
-// state is shared.
-Value computed_from(Value next, Value state, Value value) {
+// state is shared, and so is what is `kept` (by node id).
+Value computed_from(Value next, Value state, Value value, const std::vector<bool>& kept) {
   Graph& graph = state.graph();
   std::vector<uint32_t> between;
   std::vector<Value> open{next};
@@ -377,6 +378,7 @@ Value computed_from(Value next, Value state, Value value) {
     open.pop_back();
     // What was made before the state cannot depend on it.
     if (v.node_id() <= state.node_id() || !seen.insert(v.node_id()).second) continue;
+    if (v.node_id() < kept.size() && kept[v.node_id()]) continue;
     between.push_back(v.node_id());
     open.insert(open.end(), v.node().inputs().begin(), v.node().inputs().end());
   }
@@ -392,6 +394,7 @@ Value computed_from(Value next, Value state, Value value) {
       if (other != replaced.end()) input = other->second;
     }
     if (!changed) continue;
+    const LabelScope label(graph, node);
     const Node& copy = graph.add(node.op(), inputs, node.attributes(), node.site(), node.bodies());
     for (uint32_t i = 0; i < node.types().size(); ++i)
       replaced.emplace(node.output(i), copy.output(i));
@@ -406,6 +409,8 @@ Update attached_updates(Operand value) {
   const Value root = require_root_value(value, "attached_updates", "value", value.site());
   const std::vector<bool> under = nodes_under(root);
   Update update;
+  // By state: the outputs of its calls so far, and what those were computed from.
+  std::unordered_map<Value, std::vector<bool>, ValueHash> computed;
   // A copy: computing one from another adds to the graph.
   const std::vector<AttachedUpdate> all = root.graph().attached_updates();
   for (const AttachedUpdate& attached : all) {
@@ -414,10 +419,19 @@ Update attached_updates(Operand value) {
     const auto before =
         std::find_if(update.assignments.begin(), update.assignments.end(),
                      [&](const Assignment& a) { return a.state == attached.state; });
-    if (before == update.assignments.end())
+    std::vector<bool>& kept = computed[attached.state];
+    if (before == update.assignments.end()) {
       update.assignments.push_back({attached.state, attached.next});
-    else
-      before->next = computed_from(attached.next, attached.state, before->next);
+    } else {
+      if (attached.observed.valid()) {
+        kept.resize(std::max<size_t>(kept.size(), attached.observed.node_id() + 1), false);
+        kept[attached.observed.node_id()] = true;
+      }
+      before->next = computed_from(attached.next, attached.state, before->next, kept);
+    }
+    const std::vector<bool> here = nodes_under(attached.output);
+    kept.resize(std::max(kept.size(), here.size()), false);
+    for (size_t id = 0; id < here.size(); ++id) kept[id] = kept[id] || here[id];
   }
   return update;
 }
@@ -429,15 +443,27 @@ Value global_norm(const Values& gradients, CallSite site) {
     if (require_value(Operand(gradients[i], site), "global_norm", argument.c_str()).dtype() == f64)
       dtype = f64;
   }
-  Value total;
-  for (const Value& g : gradients) {
-    const Value squares = sum(square(cast(Operand(g, site), dtype, site), site), {}, false, site);
-    total = total.valid() ? add(total, squares, site) : squares;
-  }
-  if (!total.valid())
+  if (gradients.empty())
     throw Error(
         {.op = "global_norm", .expected = "at least one gradient", .got = "none", .site = site});
-  return sqrt(total, site);
+  const auto root_of_squares = [&](double scale) {
+    Value total;
+    for (const Value& g : gradients) {
+      Value wide = cast(Operand(g, site), dtype, site);
+      if (scale != 1) wide = mul(wide, scale, site);
+      const Value squares = sum(square(wide, site), {}, false, site);
+      total = total.valid() ? add(total, squares, site) : squares;
+    }
+    return sqrt(total, site);
+  };
+  // Squares of large elements are infinite. Scaled down by a power of two they are not, nor is the
+  // sum of as many as fit into memory; where nothing overflows, nothing is rounded differently.
+  const int down = dtype == f64 ? 600 : 80;
+  const double largest =
+      dtype == f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  const Value plain = root_of_squares(1);
+  const Value scaled = mul(root_of_squares(std::ldexp(1.0, -down)), std::ldexp(1.0, down), site);
+  return select(greater(plain, largest, site), scaled, plain, site);
 }
 
 Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite site) {

@@ -137,11 +137,14 @@ KEEL_API Optimizer rmsprop(Schedule rate, RmspropOptions options = {},
 // The trainable float states that `value` depends on, in the order they were made.
 KEEL_API Values trainable_states(Operand value);
 // The updates that layers attached to values under `value` (running statistics). Of several for one
-// state, which is a layer that was called more than once, each goes on from the one before; what is
-// attached elsewhere counts for nothing.
+// state, which is a layer that was called more than once, each goes on from the one before: it is
+// computed again with that one's next value in place of the state. But what it observed
+// (Graph::attach_update), the outputs of the calls before and all that these were computed from
+// stay as they are, since the loss is made of them. What is attached elsewhere counts for nothing.
 KEEL_API Update attached_updates(Operand value);
 
-// sqrt(sum of the squares of all elements), in f32 (f64 where one of them is f64).
+// sqrt(sum of the squares of all elements), in f32 (f64 where one of them is f64). Squares that
+// are too large for it do no harm; a norm that is too large itself is infinite, and clips to 0.
 KEEL_API Value global_norm(const Values& gradients, CallSite site = CallSite::here());
 // All scaled by the same factor so that their global norm is at most max_norm; unchanged where it
 // is.
