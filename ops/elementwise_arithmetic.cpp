@@ -116,7 +116,8 @@ void register_elementwise_arithmetic(OpTable& table) {
                         .summary = "a + b",
                         .gradient = add_gradient,
                         .commutes = true,
-                        .neutral = -0.0},  // +0 would turn -0 into 0
+                        .neutral = -0.0,  // +0 would turn -0 into 0
+                        .role = OpRole::kAdd},
                        [](auto a, auto b) { return scalar::add(a, b); });
   add_binary<kNumbers>(table,
                        {.name = "sub", .summary = "a - b", .gradient = sub_gradient, .neutral = 0},

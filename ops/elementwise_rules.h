@@ -132,6 +132,7 @@ struct ElementwiseSpec {
   GradientFunction gradient = no_gradient;
   bool commutes = false;
   std::optional<double> neutral = {};  // OpDef::neutral
+  OpRole role = OpRole::kNone;
   ErrorBound bound = {};
   DrawFunction draw_a = draw(-2, 2);
   DrawFunction draw_b = draw(-2, 2);
@@ -173,6 +174,7 @@ void add_binary(OpTable& table, ElementwiseSpec spec, Rule rule,
   op.decompose = std::move(spec.decompose);
   op.traits = spec.commutes ? kElementwise | kCommutes : kElementwise;
   op.neutral = spec.neutral;
+  op.role = spec.role;
   op.bound = spec.bound;
   op.sample = sample != nullptr ? std::move(sample)
                                 : binary_sample(spec.name, kAllowed, std::move(spec.draw_a),

@@ -26,10 +26,13 @@ std::vector<Type> infer_avg_gradient(const InferContext& c) {
 
 // ---- references
 
+double area(const std::vector<int64_t>& window) {
+  return static_cast<double>(window[0]) * static_cast<double>(window[1]);
+}
+
 // Returns what a window's sum is divided by.
 double divisor(const AvgPool2dAttributes& a, const std::vector<int64_t>& window) {
-  return a.count_padding ? static_cast<double>(a.window[0] * a.window[1])
-                         : static_cast<double>(window.size());
+  return a.count_padding ? area(a.window) : static_cast<double>(window.size());
 }
 
 void reference_avg(const ReferenceContext& c) {
@@ -59,7 +62,7 @@ void reference_avg_gradient(const ReferenceContext& c) {
 // Returns the divisor of each window as a Value to divide by; one number where all are equal.
 Value divisors(const BuildContext& c, const AvgPool2dAttributes& a, const PoolGeometry& g,
                DType dtype) {
-  const double whole = static_cast<double>(a.window[0] * a.window[1]);
+  const double whole = area(a.window);
   Tensor counts(dtype, image_shape(g.axes, 1, {g.windows[0].out, g.windows[1].out}, 1));
   bool equal = true;
   int64_t at = 0;

@@ -4,7 +4,9 @@
 #ifndef KEEL_OPS_POOL_RULES_H
 #define KEEL_OPS_POOL_RULES_H
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -86,6 +88,21 @@ struct PoolGeometry {
 
 // ---- inference
 
+// Throws Error for windows that would go on for ever over padding.
+inline void require_moderate_windows(const InferContext& c, const Windows& windows) {
+  static constexpr const char* kNames[] = {"height", "width"};
+  constexpr int64_t kAlways = 1024;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const WindowAxis& w = windows[i];
+    if (w.in < 0 || w.taps <= kAlways || w.taps / 2 <= w.in) continue;
+    c.fail("window",
+           "a " + std::string(kNames[i]) + " of at most " +
+               std::to_string(std::max(kAlways, 2 * w.in + 1)) + " for images of " +
+               std::to_string(w.in),
+           std::to_string(w.taps), "use global_max_pool2d or global_avg_pool2d for whole images");
+  }
+}
+
 // Checks the attributes and that the windows fit images of shape `images`; the results' shape.
 template <class A>
 Shape infer_pooled(const InferContext& c, const A& a, const Shape& images) {
@@ -101,6 +118,7 @@ Shape infer_pooled(const InferContext& c, const A& a, const Shape& images) {
   const ImageAxes axes = image_axes(a.layout);
   const Windows windows = pooled_windows(a, spatial_dims(images, axes));
   require_windows_fit(c, settings, windows, "x", images);
+  require_moderate_windows(c, windows);
   for (const WindowAxis& w : windows) {
     if (w.in == 0 && w.out > 0) c.fail("x", "an image with elements", to_string(images));
   }

@@ -86,7 +86,7 @@ class LoopGradient {
 
   void require_countable() {
     const Node& next = body_.outputs()[0].node();
-    const bool counts = is_number(c_.inputs[0], 0) && next.op_name() == "add" &&
+    const bool counts = is_number(c_.inputs[0], 0) && next.is(OpRole::kAdd) &&
                         next.input(0) == body_.inputs()[0] && is_number(next.input(1), 1);
     if (!counts) {
       fail("count", "a count from 0 up by 1, as while_loop() makes it", "another", "");

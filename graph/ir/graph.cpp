@@ -400,6 +400,11 @@ Graph& Graph::root() noexcept {
 
 int64_t Graph::next_salt() noexcept { return root().salts_++; }
 
+void Graph::skip_salts(int64_t last) noexcept {
+  Graph& own = root();
+  own.salts_ = std::max(own.salts_, last + 1);
+}
+
 const NodeLabelPtr& Graph::label() const noexcept { return root().label_; }
 
 NodeLabelPtr Graph::exchange_label(NodeLabelPtr label) noexcept {
@@ -457,6 +462,13 @@ void Graph::attach_update(Value output, Value state, Value next, CallSite site) 
   require_own(state, "attach_update", "state", site);
   require_own(next, "attach_update", "next", site);
   attached_.push_back({output, state, next});
+}
+
+void Graph::attach_update(Value output, Value state, Value next, Value observed, CallSite site) {
+  require_unfrozen("attach_update", site);
+  require_own(observed, "attach_update", "observed", site);
+  attach_update(output, state, next, site);
+  attached_.back().observed = observed;
 }
 
 Value Graph::find_input(std::string_view name) const {

@@ -148,6 +148,8 @@ class KEEL_API Graph {
   Value iteration() const noexcept { return iteration_; }
   // Numbers the random ops of the whole graph tree, from 0 up.
   int64_t next_salt() noexcept;
+  // The numbers up to this one are taken, by random ops that came from text.
+  void skip_salts(int64_t last) noexcept;
 
   // Returns what nodes added to this graph and to bodies in it are labelled with (ir/scopes.h sets
   // it), and its exchange for another, which returns the old one.
@@ -159,8 +161,11 @@ class KEEL_API Graph {
   void set_outputs(Values outputs, CallSite site = CallSite::here());
   void add_update(Value state, Value next, CallSite site = CallSite::here());
   // Values that minimize gathers beside the gradients: next values of states
-  // that a layer attached to `output`.
+  // that a layer attached to `output`. The second one is for a `next` that blends the state with
+  // what was observed (attached_updates in ops/nn says what that is for).
   void attach_update(Value output, Value state, Value next, CallSite site = CallSite::here());
+  void attach_update(Value output, Value state, Value next, Value observed,
+                     CallSite site = CallSite::here());
   const std::vector<AttachedUpdate>& attached_updates() const noexcept { return attached_; }
 
   // Makes this root graph one that describes its own step and can be sunk later, also when it is

@@ -64,6 +64,7 @@ enum class OpRole : uint8_t {
   kDequeue,
   kStepEnd,
   kSunkLoop,
+  kAdd,  // counts the turns of loops
 };
 
 // |got - reference| <= ulps * ulp(reference) + k * eps(dtype) * scale, where

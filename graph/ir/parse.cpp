@@ -229,6 +229,7 @@ class Parser {
   std::unique_ptr<Graph> run() {
     auto graph = std::make_unique<Graph>(ops_);
     parse_into(*graph, 0);
+    graph->skip_salts(last_salt_);
     if (lexer_.peek().kind != TokenKind::kEnd) lexer_.fail(lexer_.peek(), "the end of the text");
     return graph;
   }
@@ -264,7 +265,11 @@ class Parser {
         lexer_.expect(":");
         const Value state = reference(scope);
         lexer_.expect("<-");
-        graph.attach_update(output, state, reference(scope));
+        const Value next = reference(scope);
+        if (lexer_.accept("observing"))
+          graph.attach_update(output, state, next, reference(scope));
+        else
+          graph.attach_update(output, state, next);
       });
     }
     if (!lexer_.next_is("}")) {
@@ -312,6 +317,7 @@ class Parser {
                                         .fix = "write the types that inference gives"}));
     }
     if (added->is(OpRole::kState)) checked(start, [&] { count_state(*added); });
+    note_salts(*added);
     Values& outputs = scope[start.node];
     for (size_t i = 0; i < types.size(); ++i) outputs.push_back(added->output(i));
   }
@@ -404,6 +410,17 @@ class Parser {
     return members;
   }
 
+  // Keys of random ops are folded from others and a number that was fixed when they were built:
+  // what is built behind the text takes numbers of its own.
+  void note_salts(const Node& node) {
+    if (!node.has(kRandom)) return;
+    for (const Value& input : node.inputs()) {
+      if (!input.node().is(OpRole::kConstant) || input.type() != Type{i64, {}}) continue;
+      const auto salt = input.node().as<ConstantAttributes>().value.item<int64_t>();
+      if (salt < kMostSalt) last_salt_ = std::max(last_salt_, salt);
+    }
+  }
+
   void require_members(const Token& at, const Node& node, size_t count) const {
     const size_t nodes = node.bodies().size() == 1 ? node.bodies()[0]->size() : 0;
     if (nodes != count) {
@@ -463,8 +480,12 @@ class Parser {
   Lexer lexer_;
   ValueParser values_;
   const OpTable& ops_;
+  // A larger number was no count of random ops.
+  static constexpr int64_t kMostSalt = int64_t{1} << 62;
+
   int64_t most_state_bytes_;
   int64_t state_bytes_ = 0;
+  int64_t last_salt_ = -1;
 };
 
 }  // namespace

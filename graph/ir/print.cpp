@@ -137,6 +137,7 @@ class Printer {
     for (const AttachedUpdate& a : graph.attached_updates()) {
       text += (text.empty() ? "" : ", ") + reference(a.output) + ": " + reference(a.state) +
               " <- " + reference(a.next);
+      if (a.observed.valid()) text += " observing " + reference(a.observed);
     }
     return text;
   }

@@ -20,12 +20,12 @@
 // "hidden1"]", one for each node of its body. %2 is output 0 of node 2, %2.1 output 1; numbers are
 // node ids, and a graph sees its own nodes only. Sections that are empty are left out: inputs (only
 // where their order is not that of their nodes), outputs, updates, and attached ("%9: %4 <- %5",
-// see Graph::attach_update). Numbers are the shortest that give the same bits back; a NaN other
-// than the default one is nan(0x7fc00001).
+// or "%9: %4 <- %5 observing %6", see Graph::attach_update). Numbers are the shortest that give the
+// same bits back; a NaN other than the default one is nan(0x7fc00001).
 //
 // What a parsed graph lacks: bodies have no parent (captures are inputs like others, paired with
-// the node's), and the builder's counters of random ops start anew, so build further only in the
-// original.
+// the node's), so nothing can be added to them. Random ops that are added to the graph itself draw
+// numbers of their own, though not those that they would have drawn in the original.
 #ifndef KEEL_GRAPH_IR_TEXT_H
 #define KEEL_GRAPH_IR_TEXT_H
 

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "keel/core/base/export.h"
 #include "keel/graph/ir/value.h"
 
 namespace keel {
@@ -17,22 +18,24 @@ struct Assignment {
 
 // A next value that a layer attached to one of its outputs (running
 // statistics): whoever minimizes something that depends on `output` takes it
-// along.
+// along. `observed`, which may be invalid, is what `next` is made of beside the
+// state: where `next` is computed from another value of the state, it stays.
 struct AttachedUpdate {
   Value output;
   Value state;
   Value next;
+  Value observed = {};
 };
 
-struct Update {
+struct KEEL_API Update {
   std::vector<Assignment> assignments;
 
   bool empty() const noexcept { return assignments.empty(); }
-  // Both together; a state that both assign is an Error at compile time.
-  Update& operator+=(const Update& other) {
-    assignments.insert(assignments.end(), other.assignments.begin(), other.assignments.end());
-    return *this;
-  }
+  // Both together; a state that both assign is an Error at compile time. But
+  // keel/updates, which each apply_if assigns, counts a step once in which at
+  // least one of the two is applied; this adds a node to the graph. Throws
+  // Error where that is frozen.
+  Update& operator+=(const Update& other);
 };
 
 }  // namespace keel

@@ -43,6 +43,7 @@ class Verifier {
     for (const AttachedUpdate& a : graph.attached_) {
       require_own(graph, a.output, "attached update");
       verify_update(graph, a.state, a.next);
+      if (a.observed.valid()) require_own(graph, a.observed, "attached update");
     }
   }
 

@@ -116,6 +116,8 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
     }
   }
   for (const auto& [name, tensor] : file.tensors) {
+    // Of a training that skipped some; a graph that skips none counts steps alone.
+    if (name == kUpdatesState) continue;
     if (!store.states().contains(name)) problems.push_back("'" + name + "' is not in the graph");
   }
   if (!problems.empty()) {
@@ -129,7 +131,9 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   require_counted(file, path);
-  for (const auto& [name, tensor] : file.tensors) store.write(store.state(name), tensor);
+  for (const auto& [name, tensor] : file.tensors) {
+    if (store.states().contains(name)) store.write(store.state(name), tensor);
+  }
   if (store.states().contains(kUpdatesState) && !file.tensors.contains(kUpdatesState))
     store.write(store.state(kUpdatesState), file.tensors.at(kStepState));
   return file.metadata;

@@ -404,7 +404,7 @@ Tensor Session::read(Value value, CallSite site) const {
 void Session::write(Value value, const Tensor& tensor, CallSite site) {
   SessionState& s = state("write", site);
   const SessionGuard guard(s, "Session::write", site);
-  at_site(site, [&] { s.store.write(state_of(s, value, "write", site), tensor); });
+  at_site(site, [&] { s.store.write_by_hand(state_of(s, value, "write", site), tensor); });
 }
 
 void Session::save(const std::string& path, const std::map<std::string, std::string>& metadata,

@@ -113,7 +113,8 @@ class KEEL_API Session {
 
   // Returns a state's value. Throws Error where a failed step left it invalid.
   Tensor read(Value state, CallSite site = CallSite::here()) const;
-  // Replaces it. Throws Error for another dtype or shape.
+  // Replaces it; with keel/step, keel/updates becomes the same number. Throws Error for another
+  // dtype or shape, and for a step or a number of updates that no training can have.
   void write(Value state, const Tensor& value, CallSite site = CallSite::here());
 
   // Saves all states as a safetensors file, with keel_version and step beside `metadata`. Atomic.
@@ -121,7 +122,7 @@ class KEEL_API Session {
             CallSite site = CallSite::here()) const;
   // Takes all states from a file that save() wrote; returns its metadata. States that the file
   // lacks, that the graph lacks, or that differ in dtype or shape are listed in one Error, and
-  // nothing is changed.
+  // nothing is changed. keel/updates may be in either alone: a graph without it counts steps.
   std::map<std::string, std::string> load(const std::string& path,
                                           CallSite site = CallSite::here());
   // Over all states in name order: for each its name, "\n", its type as text ("f32[784, 10]"),

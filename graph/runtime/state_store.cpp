@@ -109,6 +109,26 @@ void StateStore::write(State& state, const Tensor& value) {
   if (state.name == kStepState) step_.reset();
 }
 
+void StateStore::write_by_hand(State& state, const Tensor& value) {
+  const bool counts = state.name == kStepState || state.name == kUpdatesState;
+  const bool fits = !value.empty() && value.type() == state.type;
+  if (counts && fits) {
+    const auto count = value.item<int64_t>();
+    const bool bounded = state.name == kUpdatesState && this->state(kStepState).valid;
+    if (count < 0 || (bounded && count > step())) {
+      throw Error({.op = "write",
+                   .argument = "state '" + state.name + "'",
+                   .expected = bounded ? "0 to the " + std::to_string(step()) + " of " + kStepState
+                                       : std::string("at least 0"),
+                   .got = std::to_string(count),
+                   .fix = bounded ? "write keel/step first" : ""});
+    }
+  }
+  write(state, value);
+  const auto updates = states_.find(kUpdatesState);
+  if (state.name == kStepState && updates != states_.end()) write(updates->second, value);
+}
+
 void StateStore::prepare(State& state, const StateInfo& wanted) {
   require_valid(state);
   if (wanted.layout.empty()) {

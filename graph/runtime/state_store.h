@@ -40,10 +40,14 @@ class StateStore {
   // Lists the states in name order.
   const std::map<std::string, State>& states() const noexcept { return states_; }
 
-  // Returns the value, in plain order. Throws Error where the state is not valid.
+  // The value, in plain order. Throws Error where the state is not valid.
   Tensor read(const State& state) const;
   // Replaces the value, which makes the state valid. Throws Error for another dtype or shape.
   void write(State& state, const Tensor& value);
+  // The same by the user's hand, for states that load() will take: keel/step takes keel/updates
+  // along, since counting begins anew there. Throws Error for a negative count too, and for more
+  // updates than steps.
+  void write_by_hand(State& state, const Tensor& value);
   // Arranges the state as a program wants it; one that wants it plain and only reads takes it as it
   // is. Throws Error where it is not valid; then, and where memory runs out, nothing is lost.
   void prepare(State& state, const StateInfo& wanted);

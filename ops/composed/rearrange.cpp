@@ -45,6 +45,16 @@ Value part(const Subject& s, size_t axis, int64_t begin, int64_t end) {
   return slice(s.x, first, last, {}, s.line);
 }
 
+// So many of x one behind the other; of many, repetitions are joined themselves.
+Value joined(const Value& x, size_t axis, int64_t times, CallSite line) {
+  constexpr int64_t kAtOnce = 64;
+  const auto along = static_cast<int64_t>(axis);
+  if (times <= kAtOnce) return concat(Values(static_cast<size_t>(times), x), along, line);
+  const Value most = joined(joined(x, axis, kAtOnce, line), axis, times / kAtOnce, line);
+  const int64_t rest = times % kAtOnce;
+  return rest == 0 ? most : concat({most, joined(x, axis, rest, line)}, along, line);
+}
+
 Value repeated(const Value& x, size_t axis, int64_t times, CallSite line) {
   const Shape shape = x.shape();
   if (times == 0) {
@@ -56,7 +66,7 @@ Value repeated(const Value& x, size_t axis, int64_t times, CallSite line) {
   for (const int64_t dim : shape) unknown += dim < 0 ? 1 : 0;
   if (unknown > 1 || shape.rank() == Shape::kMaxRank || is_undetermined(shape)) {
     // reshape could not say what the dimensions are, or has no room for one more.
-    return concat(Values(static_cast<size_t>(times), x), static_cast<int64_t>(axis), line);
+    return joined(x, axis, times, line);
   }
   Shape wide, flat;
   for (size_t i = 0; i < shape.rank(); ++i) {
@@ -109,7 +119,11 @@ Value tile(Operand x, const std::vector<int64_t>& repeats, CallSite site) {
   Value result = s.x;
   for (size_t axis = 0; axis < repeats.size(); ++axis) {
     if (repeats[axis] < 0) s.fail("repeats", "numbers >= 0", std::to_string(repeats[axis]));
-    if (repeats[axis] != 1) result = repeated(result, axis, repeats[axis], s.line);
+    try {
+      if (repeats[axis] != 1) result = repeated(result, axis, repeats[axis], s.line);
+    } catch (const Error& error) {
+      throw error.with_site(s.line);
+    }
   }
   return result;
 }

@@ -11,7 +11,8 @@
 
 namespace keel {
 
-// sqrt(sum of the squares of all elements), in f32 (f64 where one of them is f64).
+// sqrt(sum of the squares of all elements), in f32 (f64 where one of them is f64). Squares that
+// are too large for it do no harm; a norm that is too large itself is infinite, and clips to 0.
 KEEL_API Value global_norm(const Values& gradients, CallSite site = CallSite::here());
 // All scaled by the same factor so that their global norm is at most max_norm; unchanged where it
 // is.

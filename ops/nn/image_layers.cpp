@@ -85,6 +85,16 @@ Value BatchNorm::operator()(Operand x, Mode mode, CallSite site) const {
     return batch_norm_inference(Operand(input, line), scale, offset, Operand(running_mean_, line),
                                 Operand(running_var_, line), {.epsilon = options_.epsilon}, line);
   }
+  if (input.graph().parent() != nullptr) {
+    throw Error({.op = title,
+                 .argument = "x",
+                 .expected = "a value of the root graph in training, where its running statistics "
+                             "move on once a step",
+                 .got = described(input) + " inside a body of control flow" + made_at(input),
+                 .fix = "call it outside of the body, or in it with Mode::kEvaluation, or use a "
+                        "LayerNorm there",
+                 .site = line});
+  }
   const BatchNormOutput result =
       batch_norm(Operand(input, line), scale, offset, {.epsilon = options_.epsilon}, line);
   attach_running_mean(result.output, running_mean_, result.mean, options_.decay, line);

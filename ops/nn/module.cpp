@@ -138,6 +138,14 @@ void attach_running_mean(Value output, Value state, Value observed, double decay
                  .site = site,
                  .kind = ErrorKind::kInvalidArgument});
   }
+  if (output.valid() && output.graph().parent() != nullptr) {
+    throw Error({.op = "running mean",
+                 .argument = "output",
+                 .expected = "a value of the root graph, where states are",
+                 .got = described(output) + " inside a body of control flow" + made_at(output),
+                 .fix = "call what observes outside of the body",
+                 .site = site});
+  }
   if (observed.type() != state.type()) {
     throw Error({.op = "running mean",
                  .argument = "observed",
@@ -146,7 +154,7 @@ void attach_running_mean(Value output, Value state, Value observed, double decay
                  .site = site});
   }
   const Value next = add(mul(state, decay, site), mul(observed, 1 - decay, site), site);
-  state.graph().attach_update(output, state, next, site);
+  state.graph().attach_update(output, state, next, observed, site);
 }
 
 }  // namespace keel

@@ -85,7 +85,10 @@ Value MultiHeadAttention::operator()(Operand x, const AttentionOptions& options,
   const int64_t width = query_.weight().shape()[0];
   const Value input = require_input(title, x, f32, 3, -1, width, line);
   const int64_t time = input.shape()[1];
-  if (time < 0) refuse_argument(title, "x", "a known time (axis 1)", to_string(input.type()), line);
+  if (time < 1) {
+    refuse_argument(title, "x", "a known time of at least 1 (axis 1)", to_string(input.type()),
+                    line);
+  }
   const LabelScope here = open_scope();
   const Operand read(input, line);
   const Value seen = attention(Operand(split(query_(read, line), line), line),

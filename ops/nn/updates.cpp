@@ -32,8 +32,8 @@ std::vector<bool> nodes_under(Value value) {
 using Replacements = std::unordered_map<Value, Value, ValueHash>;
 
 // `value` computed from others in place of some of the states under it. What depends on none of
-// these is shared.
-Value computed_from(Value value, Replacements replaced) {
+// these is shared, and so is what is `kept` (by node id).
+Value computed_from(Value value, Replacements replaced, const std::vector<bool>& kept = {}) {
   Graph& graph = value.graph();
   uint32_t first = value.node_id();
   for (const auto& [state, other] : replaced) first = std::min(first, state.node_id());
@@ -45,6 +45,7 @@ Value computed_from(Value value, Replacements replaced) {
     open.pop_back();
     // What was made before the states cannot depend on them.
     if (v.node_id() <= first || !seen.insert(v.node_id()).second) continue;
+    if (v.node_id() < kept.size() && kept[v.node_id()]) continue;
     between.push_back(v.node_id());
     open.insert(open.end(), v.node().inputs().begin(), v.node().inputs().end());
   }
@@ -157,6 +158,8 @@ Update attached_updates(Operand value) {
   const Value root = require_root_value(value, "attached_updates", "value", value.site());
   const std::vector<bool> under = nodes_under(root);
   Update update;
+  // By state: the outputs of its calls so far, and what those were computed from.
+  std::unordered_map<Value, std::vector<bool>, ValueHash> computed;
   // A copy: computing one from another adds to the graph.
   const std::vector<AttachedUpdate> all = root.graph().attached_updates();
   for (const AttachedUpdate& attached : all) {
@@ -165,10 +168,19 @@ Update attached_updates(Operand value) {
     const auto before =
         std::find_if(update.assignments.begin(), update.assignments.end(),
                      [&](const Assignment& a) { return a.state == attached.state; });
-    if (before == update.assignments.end())
+    std::vector<bool>& kept = computed[attached.state];
+    if (before == update.assignments.end()) {
       update.assignments.push_back({attached.state, attached.next});
-    else
-      before->next = computed_from(attached.next, {{attached.state, before->next}});
+    } else {
+      if (attached.observed.valid()) {
+        kept.resize(std::max<size_t>(kept.size(), attached.observed.node_id() + 1), false);
+        kept[attached.observed.node_id()] = true;
+      }
+      before->next = computed_from(attached.next, {{attached.state, before->next}}, kept);
+    }
+    const std::vector<bool> here = nodes_under(attached.output);
+    kept.resize(std::max(kept.size(), here.size()), false);
+    for (size_t id = 0; id < here.size(); ++id) kept[id] = kept[id] || here[id];
   }
   return update;
 }

@@ -22,8 +22,10 @@ namespace keel {
 // The trainable float states that `value` depends on, in the order they were made.
 KEEL_API Values trainable_states(Operand value);
 // The updates that layers attached to values under `value` (running statistics). Of several for one
-// state, which is a layer that was called more than once, each goes on from the one before; what is
-// attached elsewhere counts for nothing.
+// state, which is a layer that was called more than once, each goes on from the one before: it is
+// computed again with that one's next value in place of the state. But what it observed
+// (Graph::attach_update), the outputs of the calls before and all that these were computed from
+// stay as they are, since the loss is made of them. What is attached elsewhere counts for nothing.
 KEEL_API Update attached_updates(Operand value);
 
 // The same update, applied only in steps in which `predicate` (a bool scalar of the step) is true.

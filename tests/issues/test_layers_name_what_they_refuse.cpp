@@ -1,0 +1,66 @@
+// Layers that failed in the name of functions and reshapes which the user had not written.
+#include <doctest/doctest.h>
+
+#include "keel/graph/control/control_flow.h"
+#include "keel/ops/nn/nn.h"
+#include "keel/ops/ops.h"
+
+#include "support/error_of.h"
+
+TEST_SUITE_BEGIN("nn");
+
+namespace {
+
+using namespace keel;
+using keel_test::contains;
+using keel_test::error_of;
+
+// A loop of two turns whose body is `layer`.
+template <class F>
+Values looped(Value x, F layer) {
+  return while_loop(
+      {Operand(x)},
+      [](const Values& v) { return v[0].graph().constant(Tensor::full(boolean, {}, 1)); },
+      [&](const Values& v) { return Values{layer(v[0])}; }, {.trip_count = 2});
+}
+
+}  // namespace
+
+TEST_CASE("batch norm that trains in a body of control flow says so and knows a way out") {
+  Graph g;
+  const Value x = g.input("x", f32, {4, 3});
+  const BatchNorm norm(Scope(g) / "net" / "norm", 3);
+  const std::string error =
+      error_of([&] { looped(x, [&](Value v) { return norm(v, Mode::kTraining); }); });
+  CHECK(contains(error, "batch norm net.norm: x"));
+  CHECK(contains(error, "inside a body of control flow"));
+  CHECK(contains(error, "Mode::kEvaluation"));
+  CHECK(contains(error, "test_layers_name_what_they_refuse.cpp"));
+  CHECK(!contains(error, "attach_update"));
+  const Value predicate = g.input("p", boolean, {});
+  const auto train = [&](const Values& v) { return Values{norm(v[0], Mode::kTraining)}; };
+  CHECK(contains(error_of([&] { cond(predicate, {Operand(x)}, train, train); }),
+                 "batch norm net.norm"));
+  CHECK_NOTHROW(looped(x, [&](Value v) { return norm(v, Mode::kEvaluation); }));
+  CHECK_NOTHROW(norm(x, Mode::kTraining));
+  const Value state = g.state("m", zeros({4, 3}), {.trainable = false});
+  CHECK(contains(error_of([&] {
+                   looped(x, [&](Value v) {
+                     attach_running_mean(v, state, v, 0.5);
+                     return v;
+                   });
+                 }),
+                 "running mean: output"));
+}
+
+TEST_CASE("attention over no time is refused in the name of the layer") {
+  Graph g;
+  const Value x = g.input("x", f32, {-1, 0, 8});
+  const MultiHeadAttention layer(Scope(g) / "mix", 8, 2);
+  const std::string error = error_of([&] { layer(x); });
+  CHECK(contains(error, "attention mix: x"));
+  CHECK(contains(error, "a known time of at least 1"));
+  CHECK(!contains(error, "reshape"));
+}
+
+TEST_SUITE_END();
