@@ -48,12 +48,13 @@ const NpuOptions& own_options(const DeviceOptions* options) {
 
 // What strict mode does, and to which ops it does not do all of it.
 std::string strict_text() {
-  std::string text = "on: KEEL_NPU_STRICT=1, every copy is real and checked, launches run as planned";
+  std::string text =
+      "on: KEEL_NPU_STRICT=1, every copy is real and checked, launches run as planned";
   std::string others;
-  for (const std::string_view op : ops_not_run_as_planned()) {
-    others += (others.empty() ? "" : " ") + std::string(op);
+  for (const std::string& op : ops_not_run_as_planned()) {
+    others += (others.empty() ? "" : ", ") + op;
   }
-  return others.empty() ? text : text + ", but for " + others;
+  return others.empty() ? text : text + " but those of " + others;
 }
 
 // What belongs to one of the devices.
@@ -126,10 +127,10 @@ class NpuBackend final : public Backend {
     list.info.modelled_device = preset->name;
     auto constants = own.memory->allocate(list.info.constant_bytes, "constants");
     InlineStream transfer(own.memory);
-    return std::make_unique<NpuProgram>(std::move(list), library.take_launches(), std::move(preset),
-                                        std::move(constants), transfer, own.memory,
-                                        WalkerOptions{strict_, own.float_status, options.threads,
-                                                      library.take_planned_runs()});
+    return std::make_unique<NpuProgram>(
+        std::move(list), library.take_launches(), std::move(preset), std::move(constants), transfer,
+        own.memory,
+        WalkerOptions{strict_, own.float_status, options.threads, library.take_planned_runs()});
   }
   void convert_layout(const Type& type, const Layout&, const void* source, const Layout& to,
                       void* destination) const override {

@@ -36,8 +36,8 @@ std::vector<Claim> BroughtProgram::claims(int64_t tile_elements, int buffers) co
   for (size_t i = 0; i < inputs_.size() + outputs_.size(); ++i) {
     if (claims_nothing(i)) continue;
     const bool in = i < inputs_.size();
-    const std::string name = (in ? "input " : "output ") +
-                             std::to_string(in ? i : i - inputs_.size()) + ", buffer ";
+    const std::string name =
+        (in ? "input " : "output ") + std::to_string(in ? i : i - inputs_.size()) + ", buffer ";
     for (size_t b = 0; b < buffers_of(operand(i), buffers); ++b) {
       claims.push_back({CoreBuffer::kUnified,
                         static_cast<size_t>(tile_elements) * size_of(operand(i).type.dtype),

@@ -28,8 +28,7 @@ int64_t ChunkWalk::run_width() const {
 int64_t ChunkWalk::most_results() const {
   const auto each = static_cast<int64_t>(accumulator_size());
   const int64_t share = operand_.prologue ? static_cast<int64_t>(size_of(operand_.dtype)) : 4;
-  return std::max<int64_t>(1,
-                           (operand_.tile_elements * share - run_width() * each) / (2 * each));
+  return std::max<int64_t>(1, (operand_.tile_elements * share - run_width() * each) / (2 * each));
 }
 
 void ChunkWalk::begin_block(int64_t block, int64_t results) {

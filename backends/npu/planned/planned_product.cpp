@@ -1,8 +1,8 @@
-// Products as planned: each core computes its part of C in tiles of bm x bn; the operands' parts come
-// to L1 in packets of step_k steps, from there to L0A and L0B step by step, and C's tile leaves L0C
-// for what follows in unified buffer. The multiply-adds of a tile are one instruction sequence over
-// all of k, as the numeric plan sums a panel of k in registers: it runs behind the last step, on what
-// went through L0A and L0B.
+// Products as planned: each core computes its part of C in tiles of bm x bn; the operands' parts
+// come to L1 in packets of step_k steps, from there to L0A and L0B step by step, and C's tile
+// leaves L0C for what follows in unified buffer. The multiply-adds of a tile are one instruction
+// sequence over all of k, as the numeric plan sums a panel of k in registers: it runs behind the
+// last step, on what went through L0A and L0B.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,6 +16,7 @@
 #include "keel/backends/npu/planned/brought_program.h"
 #include "keel/backends/npu/planned/planned_row.h"
 #include "keel/backends/npu/planned/product_operand.h"
+#include "keel/backends/npu/planned/row_epilogue.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 
 namespace keel::npu {
@@ -61,7 +62,12 @@ class PlannedProduct final : public PlannedRun {
     if (result_.dtype != f32) {
       round_ = find_vector_instruction("cast", f32, result_.dtype, saturate);
     }
-    if (request.anchored.has_epilogue()) make_epilogue(request.anchored);
+    if (!request.anchored.rows().empty()) {
+      gathers_ = tiling_.bn < result_.shape.back();
+      rows_.emplace(request.anchored, *preset_, tiling_.bm, gathers_);
+    } else if (request.anchored.has_epilogue()) {
+      make_epilogue(request.anchored);
+    }
     const Node& node = request.anchored.node();
     for (size_t i = 0; i < node.types().size(); ++i) {
       const auto it = request.layouts.find(node.output(i));
@@ -69,6 +75,9 @@ class PlannedProduct final : public PlannedRun {
       copies_.push_back({outputs_at_ + i, WeightCopies(node.type(i), it->second.layout)});
     }
   }
+
+  // Whether row-wise ops behind the product have room beside it.
+  bool fits() const { return !rows_ || rows_->fits(); }
 
   void run(void* const* args) const override {
     Core core(*preset_, op_);
@@ -115,7 +124,8 @@ class PlannedProduct final : public PlannedRun {
     for (const size_t i : fused.epilogue_inputs()) {
       inputs.push_back({i, node.bodies()[0]->inputs()[i].type()});
     }
-    for (size_t i = 0; i < node.types().size(); ++i) outputs.push_back({outputs_at_ + i, node.type(i)});
+    for (size_t i = 0; i < node.types().size(); ++i)
+      outputs.push_back({outputs_at_ + i, node.type(i)});
     epilogue_.emplace(std::move(program), graph.graph->outputs()[0].shape(), std::move(inputs),
                       std::move(outputs),
                       static_cast<int64_t>(instructions_of(fused.epilogue()).size()));
@@ -127,6 +137,7 @@ class PlannedProduct final : public PlannedRun {
   }
 
   std::vector<WrittenOnce> nothing_written() const {
+    if (rows_) return rows_->nothing_written();
     if (epilogue_) return epilogue_->nothing_written();
     std::vector<WrittenOnce> written;
     written.emplace_back("output 0", result_.shape.num_elements());
@@ -150,8 +161,12 @@ class PlannedProduct final : public PlannedRun {
     add_two(CoreBuffer::kL1, bytes(tiling_.bn, packet), "a packet of the right operand");
     add_two(CoreBuffer::kL0A, bytes(tiling_.bm, tiling_.bk), "a step of the left operand");
     add_two(CoreBuffer::kL0B, bytes(tiling_.bn, tiling_.bk), "a step of the right operand");
-    claims.push_back({CoreBuffer::kL0C, static_cast<size_t>(tiling_.bm * tiling_.bn) * sizeof(float),
+    claims.push_back({CoreBuffer::kL0C,
+                      static_cast<size_t>(tiling_.bm * tiling_.bn) * sizeof(float),
                       "a tile of the product"});
+    if (rows_) {
+      for (Claim& claim : rows_->claims()) claims.push_back(std::move(claim));
+    }
     if (!epilogue_) return claims;
     for (Claim& claim : epilogue_->claims(epilogue_tile_, 2)) claims.push_back(std::move(claim));
     return claims;
@@ -213,8 +228,7 @@ class PlannedProduct final : public PlannedRun {
     const auto batch = static_cast<size_t>(tile.batch);
     const size_t size = size_of(p.a);
     const size_t buffer = buffer_of(number);
-    a_.read(walk.args, walk.lines_a, batch,
-            part_of(p.transpose_a, tile.row, tile.rows, k, length),
+    a_.read(walk.args, walk.lines_a, batch, part_of(p.transpose_a, tile.row, tile.rows, k, length),
             walk.core.refill(kL1A + buffer, static_cast<size_t>(tile.rows * length) * size));
     b_.read(walk.args, walk.lines_b, batch,
             part_of(!p.transpose_b, tile.column, tile.columns, k, length),
@@ -230,10 +244,8 @@ class PlannedProduct final : public PlannedRun {
     const int64_t count = std::min(tiling_.bk, length - at);
     const size_t size = size_of(p.a);
     const size_t from = buffer_of(number), to = buffer_of(at / tiling_.bk);
-    char* left =
-        walk.core.refill(kL0A + to, static_cast<size_t>(tile.rows * count) * size);
-    char* right =
-        walk.core.refill(kL0B + to, static_cast<size_t>(tile.columns * count) * size);
+    char* left = walk.core.refill(kL0A + to, static_cast<size_t>(tile.rows * count) * size);
+    char* right = walk.core.refill(kL0B + to, static_cast<size_t>(tile.columns * count) * size);
     copy_steps(p.transpose_a, tile.rows, walk.core.at(kL1A + from), at, length, left, 0, count,
                count, size);
     copy_steps(!p.transpose_b, tile.columns, walk.core.at(kL1B + from), at, length, right, 0, count,
@@ -286,6 +298,7 @@ class PlannedProduct final : public PlannedRun {
       round_(call);
       values = rounded.data();
     }
+    if (rows_) return follow_rows(walk, tile, values);
     if (epilogue_) return follow(walk, tile, values);
     for (int64_t i = 0; i < tile.rows; ++i) {
       const int64_t at = element_of(tile, i, 0);
@@ -322,6 +335,25 @@ class PlannedProduct final : public PlannedRun {
     }
   }
 
+  // The row-wise ops, once all columns of the tile's rows are there.
+  void follow_rows(Walk& walk, const PlannedTile& tile, const char* values) const {
+    const RowEpilogue::Place place{walk.core, kUnified};
+    const auto n = static_cast<int64_t>(cube_.problem.n);
+    const int64_t row = tile.batch * static_cast<int64_t>(cube_.problem.m) + tile.row;
+    if (gathers_) {
+      const size_t size = size_of(result_.dtype);
+      char* gathered = rows_->gathered(place);
+      for (int64_t i = 0; i < tile.rows; ++i) {
+        std::memcpy(gathered + static_cast<size_t>(i * n + tile.column) * size,
+                    values + static_cast<size_t>(i * tile.columns) * size,
+                    static_cast<size_t>(tile.columns) * size);
+      }
+      values = gathered;
+    }
+    if (tile.column + tile.columns < n) return;
+    walk.status |= rows_->run(place, walk.args, values, row, tile.rows, walk.written);
+  }
+
   // Calls f(element of C, elements, place in the piece) for the parts of rows that elements [begin,
   // begin + count) of the tile are.
   template <class F>
@@ -346,6 +378,8 @@ class PlannedProduct final : public PlannedRun {
   VectorInstruction round_ = nullptr;
   std::optional<BroughtProgram> epilogue_;
   int64_t epilogue_tile_ = 0;
+  std::optional<RowEpilogue> rows_;
+  bool gathers_ = false;  // a tile has fewer columns than the rows
   std::vector<Kept> copies_;
 };
 
@@ -354,9 +388,9 @@ TilePlan tiles(const PlannedRequest& request) {
 }
 
 std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
-  // TODO(rows)
-  if (!request.anchored.rows().empty()) return nullptr;
-  return std::make_shared<PlannedProduct>(request, std::move(plan));
+  auto run = std::make_shared<PlannedProduct>(request, std::move(plan));
+  if (!run->fits()) return nullptr;
+  return run;
 }
 
 }  // namespace

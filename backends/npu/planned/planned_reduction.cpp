@@ -66,7 +66,8 @@ class PlannedReduction final : public PlannedRun {
       inputs.push_back({i, node.bodies()[0]->inputs()[i].type()});
     }
     std::vector<BroughtOperand> outputs;
-    for (size_t i = 0; i < node.types().size(); ++i) outputs.push_back({outputs_at_ + i, node.type(i)});
+    for (size_t i = 0; i < node.types().size(); ++i)
+      outputs.push_back({outputs_at_ + i, node.type(i)});
     epilogue_.emplace(std::move(program), graph.graph->outputs()[0].shape(), std::move(inputs),
                       std::move(outputs), split_.work.tail->instructions);
   }
@@ -96,7 +97,8 @@ class PlannedReduction final : public PlannedRun {
       ChunkWalk walk(operand_, core, args);
       int64_t most = walk.most_results();
       if (epilogue_) {
-        most = std::min(most, std::max<int64_t>(1, split_.work.tail->tile_elements / kEpilogueShare));
+        most =
+            std::min(most, std::max<int64_t>(1, split_.work.tail->tile_elements / kEpilogueShare));
       }
       for (const PlannedTile& tile : plan_.cores[block]) {
         for_groups(tile, most, [&](int64_t first, int64_t count) {
@@ -104,7 +106,8 @@ class PlannedReduction final : public PlannedRun {
           const std::vector<char> results =
               rounded(walk.reduce_all(first, count), walk.accumulator(), count, &status);
           if (epilogue_)
-            status |= follow(core, static_cast<int64_t>(block), args, results, first, count, written);
+            status |=
+                follow(core, static_cast<int64_t>(block), args, results, first, count, written);
           else
             store(core, args, results, first, count, written);
         });
@@ -189,8 +192,8 @@ class PlannedReduction final : public PlannedRun {
     }
     std::vector<void*> with_results(args, args + arguments_);
     with_results.push_back(const_cast<char*>(reduced.data()));
-    return status | walk_elements(*epilogue_, core, plan_.behind, split_.work.tail->tile_elements, 2,
-                                  with_results.data(), written);
+    return status | walk_elements(*epilogue_, core, plan_.behind, split_.work.tail->tile_elements,
+                                  2, with_results.data(), written);
   }
 
   // Adds the partial results to those of chunk 0, each exactly once.
@@ -254,7 +257,8 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
       return find_vector_instruction(op, in, out, saturate);
     });
     std::vector<BroughtOperand> inputs;
-    for (const size_t i : fused.prologue_inputs()) inputs.push_back({i, fused.node().input(i).type()});
+    for (const size_t i : fused.prologue_inputs())
+      inputs.push_back({i, fused.node().input(i).type()});
     const Type made = graph->outputs()[0].type();
     operand.prologue.emplace(std::move(program), made.shape, std::move(inputs),
                              std::vector<BroughtOperand>{{std::nullopt, made}},

@@ -1,5 +1,5 @@
-// Softmax and its family as planned: each core takes its rows through unified buffer, some whole rows
-// at a time, operands and results in two buffers each where they fit twice.
+// Softmax and its family as planned: each core takes its rows through unified buffer, some whole
+// rows at a time, operands and results in two buffers each where they fit twice.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -42,7 +42,8 @@ struct Rows {
   size_t inputs = 0;
 };
 
-// Where row 0 would be of rows that begin with row `first`; see element_zero in planned_product.cpp.
+// Where row 0 would be of rows that begin with row `first`; see element_zero in
+// planned_product.cpp.
 void* row_zero(void* at, int64_t first, size_t row_bytes) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each tile, and never read at row 0.
   return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) -
@@ -89,11 +90,10 @@ class PlannedSoftmax final : public PlannedRun {
     std::vector<Claim> claims;
     for (size_t i = 0; i < rows_.bytes.size(); ++i) {
       const bool in = i < rows_.inputs;
-      const std::string name = (in ? "input " : "output ") +
-                               std::to_string(in ? i : i - rows_.inputs) + ", buffer ";
+      const std::string name =
+          (in ? "input " : "output ") + std::to_string(in ? i : i - rows_.inputs) + ", buffer ";
       for (int b = 0; b < buffers_; ++b) {
-        claims.push_back({CoreBuffer::kUnified,
-                          static_cast<size_t>(most_rows_) * rows_.bytes[i],
+        claims.push_back({CoreBuffer::kUnified, static_cast<size_t>(most_rows_) * rows_.bytes[i],
                           name + std::to_string(b)});
       }
     }
@@ -111,9 +111,9 @@ class PlannedSoftmax final : public PlannedRun {
       const size_t bytes = static_cast<size_t>(tile.rows) * rows_.bytes[i];
       char* to = core.refill(claim_of(i, number), bytes);
       if (i >= rows_.inputs) continue;
-      std::memcpy(to,
-                  static_cast<const char*>(args[i]) + static_cast<size_t>(tile.row) * rows_.bytes[i],
-                  bytes);
+      std::memcpy(
+          to, static_cast<const char*>(args[i]) + static_cast<size_t>(tile.row) * rows_.bytes[i],
+          bytes);
     }
   }
 

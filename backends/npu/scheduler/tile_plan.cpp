@@ -66,8 +66,7 @@ TilePlan plan_elements(const VectorWork& work, int64_t block_dim, int64_t elemen
 
 TilePlan plan_rows(const VectorWork& work, int64_t block_dim, int64_t rows, int64_t columns) {
   TilePlan plan;
-  const int64_t together =
-      std::max<int64_t>(1, work.tile_elements / std::max<int64_t>(1, columns));
+  const int64_t together = std::max<int64_t>(1, work.tile_elements / std::max<int64_t>(1, columns));
   for (int64_t block = 0; block < block_dim; ++block) {
     const Range units = units_of(work, block_dim, block);
     plan.cores.push_back(cut({std::min(rows, units.begin), std::min(rows, units.end)}, together));
@@ -107,8 +106,7 @@ TilePlan plan_reduction(const Launch& launch, const ReducePlan& numeric) {
     }
   }
   if (work.tail != nullptr) {
-    plan.behind =
-        cut_elements(*work.tail, std::min(blocks, work.tail->units), numeric.results());
+    plan.behind = cut_elements(*work.tail, std::min(blocks, work.tail->units), numeric.results());
   }
   return plan;
 }
@@ -130,8 +128,8 @@ TilePlan plan_product(const CubeWork& work, const CubeTiling& tiling) {
         for (int64_t b = batch; b < std::min(work.batch, batch + batches); ++b) {
           for (int64_t i = m; i < end_m; i += tiling.bm) {
             for (int64_t j = n; j < end_n; j += tiling.bn) {
-              tiles.push_back({b, i, std::min(tiling.bm, end_m - i), j,
-                               std::min(tiling.bn, end_n - j)});
+              tiles.push_back(
+                  {b, i, std::min(tiling.bm, end_m - i), j, std::min(tiling.bn, end_n - j)});
             }
           }
         }
