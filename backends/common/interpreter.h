@@ -18,7 +18,7 @@ struct InterpreterOptions {
   bool strict = false;  // kernels by a StrictRunner
   // The device's word that keeps what launches raise in LaunchReport::float_status; may be null.
   std::shared_ptr<std::atomic<uint32_t>> float_status = {};
-  int threads = 0;  // that compute; 0: those of the thread that makes the interpreter
+  int threads = 0;           // that compute; 0: those of the thread that makes the interpreter
   PlannedRuns planned = {};  // what strict runs also do as the device planned it
 };
 

@@ -167,9 +167,9 @@ class ReduceKernel final : public Kernel {
     int64_t end = 0;
     if (plan_.ascends() && elements_ != 0) {
       const int64_t task = first_task(block + 1);
-      end = block + 1 == blocks_
-                ? elements_
-                : plan_.offset_of_row(task / chunks_) + plan_.offset_of_unit(plan_.first_unit(task % chunks_));
+      end = block + 1 == blocks_ ? elements_
+                                 : plan_.offset_of_row(task / chunks_) +
+                                       plan_.offset_of_unit(plan_.first_unit(task % chunks_));
     }
     return reduce(Source(*prologue_, args, prologue_inputs_, scratch, size_of(in_), end), args,
                   block);

@@ -248,7 +248,8 @@ uint32_t* StrictRunner::status_of(size_t task, const Table& table) const {
   const Task& t = list_.tasks[task];
   for (uint32_t i = 0; i < t.argument_count; ++i) {
     const uint32_t entry = list_.arguments[t.first_argument + i];
-    if (list_.table[entry].space == Space::kFloatStatus) return static_cast<uint32_t*>(table[entry]);
+    if (list_.table[entry].space == Space::kFloatStatus)
+      return static_cast<uint32_t*>(table[entry]);
   }
   return nullptr;
 }
@@ -264,16 +265,17 @@ void StrictRunner::run_as_planned(size_t task, const Table& table, uint32_t* sta
   const uint32_t raised = status == nullptr ? 0 : std::exchange(*status, 0);
   it->second->run(arguments_.data());
   if (status != nullptr && *status != raised) {
-    fail("float status", "the kernel raised " + std::to_string(raised) + ", the tiles of the plan " +
-                             std::to_string(*status));
+    fail("float status", "the kernel raised " + std::to_string(raised) +
+                             ", the tiles of the plan " + std::to_string(*status));
   }
   for (size_t k = 0; k < plan.operands.size(); ++k) {
     const Operand& o = plan.operands[k];
     if (!o.output) continue;
     each_difference(first_[k].data(), cores_.block(k), cores_.bytes(k), [&](size_t at) {
       const size_t begin = at / o.element_size * o.element_size;
-      fail(o.name, place_text(begin, o.element_size, cores_.bytes(k)) +
-                       " is another where the cores walk the tiles of the plan than from the kernel");
+      fail(o.name,
+           place_text(begin, o.element_size, cores_.bytes(k)) +
+               " is another where the cores walk the tiles of the plan than from the kernel");
     });
   }
 }

@@ -4,9 +4,9 @@
 // must give the same bits: first with memory of its own for each output, also for one that is
 // written in place of an input; then as planned, where a block sees nothing that its neighbours
 // write. Where the device has planned the task for its cores, it runs a third time, as planned, and
-// must give the same bits again. Device memory whose life is over is poisoned. A sound task list gives the bits of a plain
-// run; an unsound one gives an Error that names the argument, the block and the byte. Owned by a
-// Interpreter; on the device's thread only.
+// must give the same bits again. Device memory whose life is over is poisoned. A sound task list
+// gives the bits of a plain run; an unsound one gives an Error that names the argument, the block
+// and the byte. Owned by an Interpreter; on the device's thread only.
 //
 // Its own memory is the host's and is not counted against the device's capacity. Under
 // AddressSanitizer the guards are red zones, so a read beyond an operand stops the process there.

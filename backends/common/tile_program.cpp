@@ -513,8 +513,7 @@ void TileProgram::run_window(void* const* args, const Window& window, char* regi
       call.scalar[s] = instruction.src[s].scalar;
     }
     call.n = static_cast<size_t>(window.count);
-    call.streams =
-        window.results_begin < 0 && window.brought_at < 0 && streams(args, instruction);
+    call.streams = window.results_begin < 0 && window.brought_at < 0 && streams(args, instruction);
     call.imm[0] = instruction.imm[0];
     call.imm[1] = instruction.imm[1];
     call.status = status;

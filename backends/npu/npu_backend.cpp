@@ -51,10 +51,10 @@ std::string strict_text() {
   std::string text =
       "on: KEEL_NPU_STRICT=1, every copy is real and checked, launches run as planned";
   std::string others;
-  for (const std::string_view op : ops_not_run_as_planned()) {
-    others += (others.empty() ? "" : " ") + std::string(op);
+  for (const std::string& op : ops_not_run_as_planned()) {
+    others += (others.empty() ? "" : ", ") + op;
   }
-  return others.empty() ? text : text + ", but for " + others;
+  return others.empty() ? text : text + " but those of " + others;
 }
 
 // What belongs to one of the devices.

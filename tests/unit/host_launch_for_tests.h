@@ -23,11 +23,12 @@ class NoTransfer final : public MemoryTransfer {
 // One launch of a task list in host memory; the inputs, states and outputs are in `buffers` of it.
 class HostLaunch {
  public:
-  HostLaunch(TaskList list, bool strict)
+  HostLaunch(TaskList list, bool strict, PlannedRuns planned = {})
       : memory_(std::make_shared<NoTransfer>()), transfer_(memory_), stream_(memory_) {
     auto constants = allocate_host_buffer(list.info.constant_bytes);
-    program_ = std::make_unique<TaskProgram>(std::move(list), std::move(constants), transfer_,
-                                             InterpreterOptions{.strict = strict});
+    program_ = std::make_unique<TaskProgram>(
+        std::move(list), std::move(constants), transfer_,
+        InterpreterOptions{.strict = strict, .planned = std::move(planned)});
     const ProgramInfo& info = program_->info();
     args.scratch = make(info.scratch_bytes);
     for (const FieldSpec& f : info.inputs) args.inputs.push_back(make(f.type));

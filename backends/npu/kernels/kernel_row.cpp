@@ -1,6 +1,7 @@
 #include "keel/backends/npu/kernels/kernel_row.h"
 
 #include <algorithm>
+#include <set>
 
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/core/base/error.h"
@@ -36,11 +37,20 @@ const KernelRow* find_row(const AnchoredNode& anchored) {
   return nullptr;
 }
 
-std::vector<std::string_view> ops_not_run_as_planned() {
-  std::vector<std::string_view> ops;
+std::vector<std::string> ops_not_run_as_planned() {
+  std::set<std::string_view> planned;
   for (const Family family : kFamilies) {
     for (const KernelRow& row : family()) {
-      if (row.planned == nullptr) ops.insert(ops.end(), row.ops.begin(), row.ops.end());
+      if (row.planned != nullptr) planned.insert(row.ops.begin(), row.ops.end());
+    }
+  }
+  std::vector<std::string> ops;
+  for (const Family family : kFamilies) {
+    for (const KernelRow& row : family()) {
+      if (row.planned != nullptr) continue;
+      for (const std::string_view op : row.ops) {
+        ops.push_back((planned.contains(op) ? "some of " : "") + std::string(op));
+      }
     }
   }
   return ops;

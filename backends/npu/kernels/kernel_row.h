@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -60,8 +61,9 @@ std::span<const KernelRow> softmax_rows();
 // Null where no row matches.
 const KernelRow* find_row(const AnchoredNode& anchored);
 
-// The ops of rows whose launches strict runs do not carry out as planned, for reports.
-std::vector<std::string_view> ops_not_run_as_planned();
+// The ops whose launches strict runs do not carry out as planned, for reports: "gather"; "some of
+// matmul" where another row of the op is carried out.
+std::vector<std::string> ops_not_run_as_planned();
 
 // What the node asks of the device. Throws like KernelRow::work, and for a node without a row.
 NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});

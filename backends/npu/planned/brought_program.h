@@ -1,7 +1,7 @@
-// BroughtProgram: element-wise work on a core: ranges of its operands are brought to unified buffer,
-// broadcast ones spread out, its instructions run on them there, and results go out again. Operands
-// and results have two buffers each, as the prices count them, so that a tile can be brought while
-// another is computed. Immutable; any thread, with a core of its own.
+// BroughtProgram: element-wise work on a core: ranges of its operands are brought to unified
+// buffer, broadcast ones spread out, its instructions run on them there, and results go out again.
+// Operands and results have two buffers each, as the prices count them, so that a tile can be
+// brought while another is computed. Immutable; any thread, with a core of its own.
 #ifndef KEEL_BACKENDS_NPU_PLANNED_BROUGHT_PROGRAM_H
 #define KEEL_BACKENDS_NPU_PLANNED_BROUGHT_PROGRAM_H
 
@@ -29,8 +29,8 @@ class BroughtProgram {
   BroughtProgram(TileProgram program, const Shape& shape, std::vector<BroughtOperand> inputs,
                  std::vector<BroughtOperand> outputs, int64_t priced_instructions);
 
-  // What tiles of so many elements claim of unified buffer, in `buffers` buffers each. What stays on
-  // the core has one.
+  // What tiles of so many elements claim of unified buffer, in `buffers` buffers each. What stays
+  // on the core has one.
   std::vector<Claim> claims(int64_t tile_elements, int buffers) const;
 
   // In the following, `first` is the number of the first of these claims on the core, and `buffer`
@@ -45,7 +45,8 @@ class BroughtProgram {
 
   // Makes the buffers of the tile poison, and room for `count` elements.
   void begin(const Place& place, int64_t count) const;
-  // Elements [begin, begin + count) of all operands, to where `at` elements are in the tile already.
+  // Elements [begin, begin + count) of all operands, to where `at` elements are in the tile
+  // already.
   void bring(const Place& place, void* const* args, int64_t begin, int64_t count, int64_t at) const;
   // Runs the instructions over the tile's elements; returns the status bits raised.
   uint32_t compute(const Place& place, void* const* args, int64_t count) const;

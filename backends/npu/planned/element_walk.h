@@ -10,8 +10,8 @@
 
 namespace keel::npu {
 
-// Returns the status bits raised. With two buffers each tile is brought before the one ahead of it is
-// computed, so that both are on the core at once.
+// Returns the status bits raised. With two buffers each tile is brought before the one ahead of it
+// is computed, so that both are on the core at once.
 uint32_t walk_elements(const BroughtProgram& program, Core& core, const TilePlan::Cores& cores,
                        int64_t tile_elements, int buffers, void* const* args,
                        std::vector<WrittenOnce>& written);

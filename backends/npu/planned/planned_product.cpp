@@ -16,6 +16,7 @@
 #include "keel/backends/npu/planned/brought_program.h"
 #include "keel/backends/npu/planned/planned_row.h"
 #include "keel/backends/npu/planned/product_operand.h"
+#include "keel/backends/npu/planned/row_epilogue.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 
 namespace keel::npu {
@@ -61,7 +62,12 @@ class PlannedProduct final : public PlannedRun {
     if (result_.dtype != f32) {
       round_ = find_vector_instruction("cast", f32, result_.dtype, saturate);
     }
-    if (request.anchored.has_epilogue()) make_epilogue(request.anchored);
+    if (!request.anchored.rows().empty()) {
+      gathers_ = tiling_.bn < result_.shape.back();
+      rows_.emplace(request.anchored, *preset_, tiling_.bm, gathers_);
+    } else if (request.anchored.has_epilogue()) {
+      make_epilogue(request.anchored);
+    }
     const Node& node = request.anchored.node();
     for (size_t i = 0; i < node.types().size(); ++i) {
       const auto it = request.layouts.find(node.output(i));
@@ -69,6 +75,9 @@ class PlannedProduct final : public PlannedRun {
       copies_.push_back({outputs_at_ + i, WeightCopies(node.type(i), it->second.layout)});
     }
   }
+
+  // Whether row-wise ops behind the product have room beside it.
+  bool fits() const { return !rows_ || rows_->fits(); }
 
   void run(void* const* args) const override {
     Core core(*preset_, op_);
@@ -128,6 +137,7 @@ class PlannedProduct final : public PlannedRun {
   }
 
   std::vector<WrittenOnce> nothing_written() const {
+    if (rows_) return rows_->nothing_written();
     if (epilogue_) return epilogue_->nothing_written();
     std::vector<WrittenOnce> written;
     written.emplace_back("output 0", result_.shape.num_elements());
@@ -154,6 +164,9 @@ class PlannedProduct final : public PlannedRun {
     claims.push_back({CoreBuffer::kL0C,
                       static_cast<size_t>(tiling_.bm * tiling_.bn) * sizeof(float),
                       "a tile of the product"});
+    if (rows_) {
+      for (Claim& claim : rows_->claims()) claims.push_back(std::move(claim));
+    }
     if (!epilogue_) return claims;
     for (Claim& claim : epilogue_->claims(epilogue_tile_, 2)) claims.push_back(std::move(claim));
     return claims;
@@ -285,6 +298,7 @@ class PlannedProduct final : public PlannedRun {
       round_(call);
       values = rounded.data();
     }
+    if (rows_) return follow_rows(walk, tile, values);
     if (epilogue_) return follow(walk, tile, values);
     for (int64_t i = 0; i < tile.rows; ++i) {
       const int64_t at = element_of(tile, i, 0);
@@ -321,6 +335,25 @@ class PlannedProduct final : public PlannedRun {
     }
   }
 
+  // The row-wise ops, once all columns of the tile's rows are there.
+  void follow_rows(Walk& walk, const PlannedTile& tile, const char* values) const {
+    const RowEpilogue::Place place{walk.core, kUnified};
+    const auto n = static_cast<int64_t>(cube_.problem.n);
+    const int64_t row = tile.batch * static_cast<int64_t>(cube_.problem.m) + tile.row;
+    if (gathers_) {
+      const size_t size = size_of(result_.dtype);
+      char* gathered = rows_->gathered(place);
+      for (int64_t i = 0; i < tile.rows; ++i) {
+        std::memcpy(gathered + static_cast<size_t>(i * n + tile.column) * size,
+                    values + static_cast<size_t>(i * tile.columns) * size,
+                    static_cast<size_t>(tile.columns) * size);
+      }
+      values = gathered;
+    }
+    if (tile.column + tile.columns < n) return;
+    walk.status |= rows_->run(place, walk.args, values, row, tile.rows, walk.written);
+  }
+
   // Calls f(element of C, elements, place in the piece) for the parts of rows that elements [begin,
   // begin + count) of the tile are.
   template <class F>
@@ -345,6 +378,8 @@ class PlannedProduct final : public PlannedRun {
   VectorInstruction round_ = nullptr;
   std::optional<BroughtProgram> epilogue_;
   int64_t epilogue_tile_ = 0;
+  std::optional<RowEpilogue> rows_;
+  bool gathers_ = false;  // a tile has fewer columns than the rows
   std::vector<Kept> copies_;
 };
 
@@ -353,9 +388,9 @@ TilePlan tiles(const PlannedRequest& request) {
 }
 
 std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
-  // TODO(rows)
-  if (!request.anchored.rows().empty()) return nullptr;
-  return std::make_shared<PlannedProduct>(request, std::move(plan));
+  auto run = std::make_shared<PlannedProduct>(request, std::move(plan));
+  if (!run->fits()) return nullptr;
+  return run;
 }
 
 }  // namespace

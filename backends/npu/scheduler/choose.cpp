@@ -39,6 +39,16 @@ void keep_better(Choice& best, bool& found, const Choice& candidate) {
   found = true;
 }
 
+// Row-wise ops want whole rows of C: those of a tile with fewer columns wait in half of unified
+// buffer until the last columns are there. Leaves tilings with room for that, if there are any.
+void keep_whole_rows(const Preset& preset, const CubeWork& work, std::vector<CubeTiling>& list) {
+  const auto has_room = [&](const CubeTiling& t) {
+    return t.bn >= work.n || std::min(t.bm, work.m) * work.n * 4 <= preset.ub_bytes / 2;
+  };
+  if (std::none_of(list.begin(), list.end(), has_room)) return;
+  std::erase_if(list, [&](const CubeTiling& t) { return !has_room(t); });
+}
+
 // Tiles worth trying for a product: sides of 16 to 256 that do not exceed C's by more than the
 // fractal, each with the deepest k that L0 holds, in packets of 1, 2, 4 and 8.
 std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
@@ -67,6 +77,7 @@ std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
       }
     }
   }
+  if (work.whole_rows) keep_whole_rows(preset, work, list);
   return list;
 }
 

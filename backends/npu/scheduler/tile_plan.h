@@ -1,6 +1,6 @@
-// TilePlan: what the scheduler's decision says in numbers of blocks and sizes of tiles, spelled out:
-// which tiles each core walks through, in their order. Prices count these tiles; strict runs carry
-// them out (planned/). Pure; any thread.
+// TilePlan: what the scheduler's decision says in numbers of blocks and sizes of tiles, spelled
+// out: which tiles each core walks through, in their order. Prices count these tiles; strict runs
+// carry them out (planned/). Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_SCHEDULER_TILE_PLAN_H
 #define KEEL_BACKENDS_NPU_SCHEDULER_TILE_PLAN_H
 

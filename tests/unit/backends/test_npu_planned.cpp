@@ -110,7 +110,8 @@ std::string compare(const std::shared_ptr<const Preset>& preset, const BlockDimO
   const auto it = runs.find(plan.kernel.get());
   if (it == runs.end()) return "";
   ++*launches;
-  Arguments kernel(anchored, plan.workspace_bytes, seed), planned(anchored, plan.workspace_bytes, seed);
+  Arguments kernel(anchored, plan.workspace_bytes, seed),
+      planned(anchored, plan.workspace_bytes, seed);
   run_kernel(*plan.kernel, kernel.data());
   const std::string what = node.op_name() + " around " + anchored.anchor().op_name() + " of " +
                            std::to_string(plan.block_dim) + " blocks: ";
@@ -210,7 +211,10 @@ void draw_reduction(Graph& g, const Preset& preset) {
   Value x = g.input("x", dtype, shape);
   if (coin()) x = random_elementwise(x, random_partner(g, shape, dtype, "y"));
   const int64_t op = pick(0, 5);
-  Value r = op == 0 ? max(x, axes) : op == 1 ? min(x, axes) : op == 2 ? prod(x, axes) : sum(x, axes);
+  Value r = op == 0   ? max(x, axes)
+            : op == 1 ? min(x, axes)
+            : op == 2 ? prod(x, axes)
+                      : sum(x, axes);
   if (coin()) r = r * random_partner(g, r.shape(), dtype, "scale") + r;
   g.set_outputs({r});
 }
@@ -242,6 +246,11 @@ void draw_product(Graph& g, const Preset& preset) {
   }
   Value c = matmul(x, y, {.transpose_a = left, .transpose_b = right});
   if (coin()) c = relu(c + g.input("bias", c.dtype(), {n}));
+  if (c.dtype() == f32 && c.shape().rank() == 2 && n >= 4 && coin()) {
+    const Value labels = g.input("labels", i32, {c.shape()[0]});
+    g.set_outputs({coin() ? softmax(c) : softmax_cross_entropy(c, labels)});
+    return;
+  }
   if (coin()) c = c * random_partner(g, c.shape(), c.dtype(), "scale");
   g.set_outputs({c});
 }
@@ -320,7 +329,8 @@ TEST_CASE("npu planned: random launches give the bits of their kernels") {
     for (const Node& node : fused->nodes()) {
       if (node.has(kSource | kView)) continue;
       const std::string wrong = compare(preset, options, node, seed, &launches);
-      if (!wrong.empty()) RC_FAIL(std::string(preset->name + ": " + wrong + "\n" + print_graph(*fused)));
+      if (!wrong.empty())
+        RC_FAIL(std::string(preset->name + ": " + wrong + "\n" + print_graph(*fused)));
     }
   }));
   // Of nearly every drawn graph at least one node is carried out as planned.
@@ -369,9 +379,7 @@ TEST_CASE("npu planned: tiles that overlap or leave a gap are found") {
   options.cap = 4;
   add.schedule_output(options);
   REQUIRE(add.launch.price.block_dim == 4);
-  const std::string overlap = add.error_with([](TilePlan& plan) {
-    plan.cores[2][0].row -= 5;
-  });
+  const std::string overlap = add.error_with([](TilePlan& plan) { plan.cores[2][0].row -= 5; });
   CHECK(contains(overlap, "add: output 0: core 2, tile 0: tiles of the plan overlap"));
   CHECK(contains(overlap, "is written by core 1, tile"));
   const std::string gap = add.error_with([](TilePlan& plan) { plan.cores[1].pop_back(); });
@@ -380,8 +388,8 @@ TEST_CASE("npu planned: tiles that overlap or leave a gap are found") {
   CHECK(contains(gap, "behind what core"));
 
   Planned product;
-  product.graph.set_outputs({matmul(product.graph.input("a", f32, {300, 40}),
-                                    product.graph.input("b", f32, {40, 200}))});
+  product.graph.set_outputs(
+      {matmul(product.graph.input("a", f32, {300, 40}), product.graph.input("b", f32, {40, 200}))});
   product.schedule_output();
   CHECK(product.error_with(unchanged).empty());
   CHECK(contains(product.error_with([](TilePlan& plan) {
@@ -403,9 +411,9 @@ TEST_CASE("npu planned: a missed merge is found") {
   CHECK(contains(missed, "sum: output 0"));
   CHECK(contains(missed, "a missed merge: the partial result 0 of chunk 3, which core "));
   CHECK(contains(missed, "is never added"));
-  CHECK(contains(
-      total.error_with([](TilePlan& plan) { plan.merges.push_back(plan.merges.back()); }),
-      "overlap"));
+  CHECK(
+      contains(total.error_with([](TilePlan& plan) { plan.merges.push_back(plan.merges.back()); }),
+               "overlap"));
   // A chunk that no core reduces leaves nothing to merge.
   CHECK(contains(total.error_with([](TilePlan& plan) { plan.cores[1].clear(); }),
                  "partial results of chunk"));

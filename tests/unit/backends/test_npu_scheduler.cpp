@@ -46,6 +46,7 @@ double memory_bound(const TaskPrice& price) {
 }
 
 const Shape kPublishedSum{1, 256, 256, 3};
+const Shape kLargeSum{2048, 2048};  // more chunks of the numeric plan than cores
 
 }  // namespace
 
@@ -85,6 +86,18 @@ TEST_CASE("npu scheduler: an fp16 sum without kept axes runs on one core of the 
   CHECK(schedule_sum("ascend910b1", f32, kPublishedSum).price.block_dim > 1);
   // With a kept axis to split, the 910 uses more cores in fp16 as well.
   CHECK(schedule_sum("ascend910", f16, {4096, 4096}, {1}).price.block_dim > 1);
+}
+
+TEST_CASE("npu scheduler: cores share a sum by the chunks that its bits are made of") {
+  BlockDimOptions options;
+  options.force["sum"] = 48;
+  const Launch launch = schedule_sum("ascend910b1", f32, kPublishedSum, {}, options);
+  CHECK(launch.split.merges);
+  CHECK(launch.price.block_dim == 196608 / 32768);
+  CHECK(contains(schedule_sum("ascend910b1", f32, {40000}).reason, "2 chunks"));
+  // There the 910 cannot merge.
+  CHECK(!schedule_sum("ascend910", f16, kPublishedSum, {}, options).split.merges);
+  CHECK(schedule_sum("ascend910b1", f32, {30000}, {}, options).price.block_dim == 1);
 }
 
 TEST_CASE("npu scheduler: the number of blocks follows the square root of the work") {
@@ -147,16 +160,16 @@ TEST_CASE("npu scheduler: what limits a launch") {
 TEST_CASE("npu scheduler: a user caps or forces the number of blocks") {
   BlockDimOptions options;
   options.cap = 3;
-  const Launch capped = schedule_sum("ascend910b1", f32, kPublishedSum, {}, options);
+  const Launch capped = schedule_sum("ascend910b1", f32, kLargeSum, {}, options);
   CHECK(capped.price.block_dim == 3);
   CHECK(capped.limit == Limit::kUserCap);
   CHECK(capped.gain_ns > 0);
   options.force["sum"] = 20;
-  CHECK(schedule_sum("ascend910b1", f32, kPublishedSum, {}, options).price.block_dim == 20);
+  CHECK(schedule_sum("ascend910b1", f32, kLargeSum, {}, options).price.block_dim == 20);
   options.force["sum"] = 1000;
-  CHECK(schedule_sum("ascend910b1", f32, kPublishedSum, {}, options).price.block_dim == 48);
+  CHECK(schedule_sum("ascend910b1", f32, kLargeSum, {}, options).price.block_dim == 48);
   // The 910 still cannot merge fp16 sums, whatever is asked for.
-  CHECK(schedule_sum("ascend910", f16, kPublishedSum, {}, options).price.block_dim == 1);
+  CHECK(schedule_sum("ascend910", f16, kLargeSum, {}, options).price.block_dim == 1);
   options.force["matmul"] = 5;
   CHECK(schedule_product("ascend910b1", f32, 512, 512, 512, options).price.block_dim == 5);
 

@@ -147,6 +147,45 @@ TEST_CASE("strict: sound kernels run in any number of blocks") {
   }
 }
 
+TEST_CASE("strict: a task as planned has to give the bits of its kernel") {
+  using Run = std::function<void(void* const* args)>;
+  class TestRun final : public PlannedRun {
+   public:
+    explicit TestRun(Run run) : run_(std::move(run)) {}
+    void run(void* const* args) const override { run_(args); }
+
+   private:
+    Run run_;
+  };
+  // In place of its input, which the run as planned finds untouched.
+  const TestPlan neg{.body = [](void* const* args, int, int) { negate(args, 0, kCount); },
+                     .in_place = kFirstInput};
+  const auto error_with = [&](Run run, int* runs = nullptr) {
+    Chain chain;
+    TaskList list = lower(chain.graph, TestLibrary(neg));
+    PlannedRuns planned;
+    planned[list.tasks[1].kernel] = std::make_shared<TestRun>([=](void* const* args) {
+      if (runs != nullptr) ++*runs;
+      run(args);
+    });
+    HostLaunch launch(std::move(list), true, planned);
+    for (int64_t i = 0; i < kCount; ++i) floats(launch.args.inputs[0])[i] = static_cast<float>(i);
+    return error_of([&] { launch.run(); });
+  };
+  int runs = 0;
+  CHECK(error_with([](void* const* args) { negate(args, 0, kCount); }, &runs).empty());
+  CHECK(runs == 1);
+  const std::string gap = error_with([](void* const* args) { negate(args, 1, kCount); });
+  CHECK(contains(gap, "output 0"));
+  CHECK(contains(gap, "element 0 (byte 0 of 400) is another where the cores walk the tiles"));
+  const std::string twice = error_with([](void* const* args) {
+    negate(args, 0, kCount);
+    target(args)[70] *= 2;
+  });
+  CHECK(contains(twice, "element 70"));
+  CHECK(contains(twice, "task 1 (neg)"));
+}
+
 TEST_CASE("strict: a write outside an operand is found with argument block and byte") {
   const std::string behind = strict_error({.body = [](void* const* args, int, int) {
     negate(args, 0, kCount);
