@@ -34,6 +34,11 @@ std::string in_characters(const keel::Tensor& images, int64_t count) {
 
 keel::Tensor first_images(const keel::LabelledImages& set, int64_t most) {
   const int64_t count = std::min(set.count(), most);
+  if (set.images.num_elements() != set.count() * kSide * kSide) {
+    throw keel::Error({.op = "--data",
+                       .expected = "grey images of 28x28 for vae",
+                       .got = keel::to_string(set.images.type())});
+  }
   keel::Tensor images(keel::u8, {count, kSide * kSide});
   std::copy_n(set.images.data<uint8_t>().begin(), images.num_elements(),
               images.data<uint8_t>().begin());
