@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <span>
 
 namespace keel {
@@ -108,22 +107,6 @@ void BroadcastReader::read(const void* source, void* dst, int64_t begin, int64_t
       index[axis] = 0;
     }
   }
-}
-
-std::vector<int64_t> matrices_of_batch(const Shape& operand, const Shape& product) {
-  const auto lead = [](const Shape& s) {
-    return Shape(std::span<const int64_t>(s.begin(), s.rank() - 2));
-  };
-  const Shape own = lead(operand);
-  const Shape batches = lead(product);
-  std::vector<int64_t> numbers(static_cast<size_t>(own.num_elements()));
-  std::iota(numbers.begin(), numbers.end(), int64_t{0});
-  const int64_t count = batches.num_elements();
-  std::vector<int64_t> result(static_cast<size_t>(count));
-  if (count > 0) {
-    BroadcastReader(own, batches, sizeof(int64_t)).read(numbers.data(), result.data(), 0, count);
-  }
-  return result;
 }
 
 }  // namespace keel

@@ -29,11 +29,6 @@ class BroadcastReader {
   size_t element_size_;
 };
 
-// Returns for each matrix of a batched product (the last two dimensions are a matrix, the ones
-// before it number them) which matrix of the operand it reads. REQUIRES that the operand's leading
-// dimensions broadcast to the product's.
-std::vector<int64_t> matrices_of_batch(const Shape& operand, const Shape& product);
-
 }  // namespace keel
 
 #endif  // KEEL_BACKENDS_COMMON_BROADCAST_H

@@ -129,6 +129,7 @@ Box part_of(Box box, int block, int blocks) {
 
 constexpr int64_t kElementsWorthABlock = 32768;
 
+// Where there is a fill, all elements get it in a phase before the boxes are copied.
 class MovementKernel final : public Kernel {
  public:
   // `fill`: what the elements have that no box reaches.
@@ -140,9 +141,7 @@ class MovementKernel final : public Kernel {
         elements_(node.type().shape.num_elements()) {
     const int64_t worth = std::max<int64_t>(1, elements_ / kElementsWorthABlock);
     blocks_ = static_cast<int>(std::min<int64_t>(worth, most_blocks));
-    // Filling comes before copying, in one block.
     if (fill) {
-      blocks_ = 1;
       fill_.resize(element_size_);
       visit_dtype(node.type().dtype, [&]<class T>() {
         const T value = convert_element<T>(*fill);
@@ -150,20 +149,21 @@ class MovementKernel final : public Kernel {
       });
     }
   }
+  int phases() const override { return fill_.empty() ? 1 : 2; }
   int blocks(int) const override { return blocks_; }
-  void run(void* const* args, int, int block) const override {
+  void run(void* const* args, int phase, int block) const override {
     void* out = args[inputs_];
-    if (!fill_.empty()) fill(out);
+    if (!fill_.empty() && phase == 0) return fill(out, block);
     for (const Box& box : boxes_) {
       copy_box(args[box.source], out, part_of(box, block, blocks_), element_size_);
     }
   }
 
  private:
-  void fill(void* out) const {
+  void fill(void* out, int block) const {
     Box all;
     all.add(elements_, 0, 1);
-    copy_box(fill_.data(), out, all, element_size_);
+    copy_box(fill_.data(), out, part_of(all, block, blocks_), element_size_);
   }
 
   std::vector<Box> boxes_;

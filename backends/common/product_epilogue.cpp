@@ -46,7 +46,10 @@ Support supports_epilogue(const AnchoredNode& product, const InstructionLookup& 
 }
 
 ProductEpilogue::ProductEpilogue(const AnchoredNode& product, const InstructionLookup& lookup,
-                                 const RowOpFactory& make_row_op) {
+                                 const RowOpFactory& make_row_op, int64_t columns)
+    : columns_(columns),
+      columns_are_rows_(columns == product.anchor().type().shape.back()),
+      element_size_(size_of(product.anchor().type().dtype)) {
   const Node& node = product.node();
   const EpilogueGraph elementwise(product);
   Numbers numbers;
@@ -106,6 +109,18 @@ void ProductEpilogue::find_in_place(const AnchoredNode& product) {
   }
 }
 
+// A piece of a matrix whose rows are no rows of the iteration shape: they run over several of it.
+uint32_t ProductEpilogue::run_rows(void** args, const TileRectangle& piece, int64_t stride) const {
+  uint32_t status = 0;
+  auto* values = static_cast<char*>(args[0]);
+  for (int64_t i = 0; i < piece.rows; ++i) {
+    const int64_t begin = (piece.row + i) * columns_ + piece.column;
+    args[0] = values + static_cast<size_t>(i * stride) * element_size_;
+    status |= program_->run_from_piece(args, begin, begin + piece.columns);
+  }
+  return status;
+}
+
 uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectangle& piece,
                               int64_t stride, void* scratch) const {
   void* at[kMostEpilogueArguments];
@@ -120,7 +135,11 @@ uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectang
       free += align_up(static_cast<size_t>(piece.rows) * place.row_bytes, kAlignment);
     }
   }
-  const uint32_t status = program_ ? program_->run_piece(at, piece, stride) : 0;
+  uint32_t status = 0;
+  if (program_) {
+    status =
+        columns_are_rows_ ? program_->run_piece(at, piece, stride) : run_rows(at, piece, stride);
+  }
   at[0] = row_zero(values, piece.row, product_row_bytes_);
   for (const Rows& rows : rows_) {
     void* arguments[kMostEpilogueArguments];

@@ -24,9 +24,10 @@ Support supports_epilogue(const AnchoredNode& product, const InstructionLookup& 
 
 class ProductEpilogue {
  public:
-  // REQUIRES an epilogue that is supported.
+  // `columns`: of the matrix that pieces are of, in which the product's elements follow each other.
+  // REQUIRES an epilogue that is supported, and with row-wise ops that its rows are those.
   ProductEpilogue(const AnchoredNode& product, const InstructionLookup& lookup,
-                  const RowOpFactory& make_row_op);
+                  const RowOpFactory& make_row_op, int64_t columns);
 
   // args: those of the kernel. `values` is the piece of the product, in its dtype, with `stride`
   // elements from row to row: whole rows behind each other where there are row-wise ops. `scratch`
@@ -57,12 +58,16 @@ class ProductEpilogue {
   void add_rows(const std::vector<const Node*>& nodes, const Numbers& numbers,
                 const RowOpFactory& make_row_op);
   void find_in_place(const AnchoredNode& product);
+  uint32_t run_rows(void** args, const TileRectangle& piece, int64_t stride) const;
 
   // Arguments are numbered: the body's inputs, the product first, then what the element-wise ops
   // leave, then what the row-wise ones do.
   std::vector<Place> places_;
   std::optional<TileProgram> program_;  // none where only row-wise ops follow the product
   std::vector<Rows> rows_;
+  int64_t columns_;
+  bool columns_are_rows_;  // of the program's iteration shape
+  size_t element_size_;    // of the product
   size_t product_row_bytes_ = 0;
   std::vector<KernelPlan::InPlace> in_place_;
 };

@@ -11,15 +11,15 @@
 #define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
 #include <Eigen/Core>
 
-#include "keel/backends/common/broadcast.h"
 #include "keel/backends/common/product_epilogue.h"
+#include "keel/backends/common/window_copy.h"
 #include "keel/backends/cpu/instructions.h"
 #include "keel/backends/cpu/kernels.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/tensor/buffer.h"
 #include "keel/core/tensor/convert.h"
-#include "keel/ops/matmul.h"
 #include "keel/ops/product_bound.h"
+#include "keel/ops/products/product_matrices.h"
 #include "keel/ops/scalar_rules.h"
 
 namespace keel::cpu {
@@ -30,29 +30,14 @@ struct Tile {
   int64_t m0, m1, n0, n1;
 };
 
-struct Product {
-  int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false;
-  bool transpose_b = false;
-};
-
-Product product_of(const Node& node) {
-  const auto& attributes = node.as<MatmulAttributes>();
-  const Shape& a = node.input(0).shape();
-  const Shape& c = node.type().shape;
-  return {.m = c[c.rank() - 2],
-          .n = c[c.rank() - 1],
-          .k = a[a.rank() - (attributes.transpose_a ? 2 : 1)],
-          .transpose_a = attributes.transpose_a,
-          .transpose_b = attributes.transpose_b};
-}
-
+constexpr int64_t kMostBlocks = 64,
+                  kMostLoading = 16;  // those that load windows have a buffer each
 constexpr int64_t kWork = int64_t{4} << 20, kLeastWork = kWork / 16;  // multiply-adds of a tile
 
 // Tiles of about 4 million multiply-adds, smaller products in two; cut along the longer side in
 // steps of the kernel, which takes few of C's rows and many of its columns at once.
 struct Cut {
-  explicit Cut(const Product& p) : along_n(p.n >= p.m) {
+  explicit Cut(const ProductMatrices& p) : along_n(p.n >= p.m) {
     const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
     const int64_t wanted =
         std::clamp<int64_t>(std::max(work / kWork, std::min<int64_t>(2, work / kLeastWork)), 1, 64);
@@ -66,8 +51,8 @@ struct Cut {
 };
 
 template <class T, int kOrder>
-using Operand = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, kOrder>, 0,
-                           Eigen::OuterStride<>>;
+using Factor = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, kOrder>, 0,
+                          Eigen::OuterStride<>>;
 template <class T>
 using Result = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0,
                           Eigen::OuterStride<>>;
@@ -98,15 +83,25 @@ void multiply_by_panels(const Left& left, const Right& right, Result<T>& out) {
 
 template <class T, int kA, int kB>
 void multiply(const T* a, int64_t a_stride, const T* b, int64_t b_stride, T* c, int64_t c_stride,
-              int64_t m, int64_t n, int64_t k) {
-  const Operand<T, kA> left(a, m, k, Eigen::OuterStride<>(a_stride));
-  const Operand<T, kB> right(b, k, n, Eigen::OuterStride<>(b_stride));
+              int64_t m, int64_t n, int64_t k, bool first) {
+  const Factor<T, kA> left(a, m, k, Eigen::OuterStride<>(a_stride));
+  const Factor<T, kB> right(b, k, n, Eigen::OuterStride<>(b_stride));
   Result<T> out(c, m, n, Eigen::OuterStride<>(c_stride));
-  if ((m == 1 || n == 1) && k > kLongestProductPanel)
+  if (!first)
+    out.noalias() += left * right;
+  else if ((m == 1 || n == 1) && k > kLongestProductPanel)
     multiply_by_panels<T>(left, right, out);
   else
     out.noalias() = left * right;
 }
+
+// A part of an operand where it is multiplied, with as many k as the sums have.
+template <class T>
+struct Part {
+  const T* at = nullptr;
+  int64_t stride = 0;  // elements from a row as stored to the next
+  bool transposed = false;
+};
 
 // Products so small that packing them would take longer than multiplying.
 bool is_small(int64_t m, int64_t n, int64_t k) { return m + n + k < 20; }
@@ -114,55 +109,110 @@ bool is_small(int64_t m, int64_t n, int64_t k) { return m + n + k < 20; }
 // Eigen computes small products element by element, in an order that depends on whether the result
 // is aligned in memory: here it is that of k, wherever the operands and the result are.
 template <class T, bool kContiguousB>
-void multiply_small(const Product& p, const T* a, const T* b, T* c, int64_t c_stride,
-                    const Tile& t) {
+void multiply_small(const Part<T>& a, const Part<T>& b, T* c, int64_t c_stride, int64_t m,
+                    int64_t n, int64_t k) {
   T sums[20];
-  for (int64_t i = t.m0; i < t.m1; ++i, c += c_stride) {
-    std::fill_n(sums, t.n1 - t.n0, T{0});
-    for (int64_t k = 0; k < p.k; ++k) {
-      const T x = p.transpose_a ? a[k * p.m + i] : a[i * p.k + k];
-      const T* y = kContiguousB ? b + k * p.n + t.n0 : b + t.n0 * p.k + k;
-      const int64_t step = kContiguousB ? 1 : p.k;
-      for (int64_t j = 0; j < t.n1 - t.n0; ++j) sums[j] += x * y[j * step];
+  for (int64_t i = 0; i < m; ++i, c += c_stride) {
+    std::fill_n(sums, n, T{0});
+    for (int64_t p = 0; p < k; ++p) {
+      const T x = a.transposed ? a.at[p * a.stride + i] : a.at[i * a.stride + p];
+      const T* y = kContiguousB ? b.at + p * b.stride : b.at + p;
+      const int64_t step = kContiguousB ? 1 : b.stride;
+      for (int64_t j = 0; j < n; ++j) sums[j] += x * y[j * step];
     }
-    std::copy_n(sums, t.n1 - t.n0, c);
+    std::copy_n(sums, n, c);
   }
 }
 
+// C [m, n] becomes the product of two parts over k, or gains it where that is not its first. A
+// product that is_small is one part.
 template <class T>
-void float_tile(const Product& p, const T* a, const T* b, T* c, int64_t c_stride, const Tile& t) {
-  if (is_small(t.m1 - t.m0, t.n1 - t.n0, p.k)) {
-    return p.transpose_b ? multiply_small<T, false>(p, a, b, c, c_stride, t)
-                         : multiply_small<T, true>(p, a, b, c, c_stride, t);
+void multiply_parts(const Part<T>& a, const Part<T>& b, T* c, int64_t c_stride, int64_t m,
+                    int64_t n, int64_t k, bool first) {
+  if (first && is_small(m, n, k)) {
+    return b.transposed ? multiply_small<T, false>(a, b, c, c_stride, m, n, k)
+                        : multiply_small<T, true>(a, b, c, c_stride, m, n, k);
   }
   constexpr int kRow = Eigen::RowMajor;
   constexpr int kColumn = Eigen::ColMajor;
-  const int64_t m = t.m1 - t.m0;
-  const int64_t n = t.n1 - t.n0;
-  const int64_t a_stride = p.transpose_a ? p.m : p.k;
-  const int64_t b_stride = p.transpose_b ? p.k : p.n;
-  a += p.transpose_a ? t.m0 : t.m0 * p.k;
-  b += p.transpose_b ? t.n0 * p.k : t.n0;
-  if (p.transpose_a && p.transpose_b) {
-    multiply<T, kColumn, kColumn>(a, a_stride, b, b_stride, c, c_stride, m, n, p.k);
-  } else if (p.transpose_a) {
-    multiply<T, kColumn, kRow>(a, a_stride, b, b_stride, c, c_stride, m, n, p.k);
-  } else if (p.transpose_b) {
-    multiply<T, kRow, kColumn>(a, a_stride, b, b_stride, c, c_stride, m, n, p.k);
+  if (a.transposed && b.transposed) {
+    multiply<T, kColumn, kColumn>(a.at, a.stride, b.at, b.stride, c, c_stride, m, n, k, first);
+  } else if (a.transposed) {
+    multiply<T, kColumn, kRow>(a.at, a.stride, b.at, b.stride, c, c_stride, m, n, k, first);
+  } else if (b.transposed) {
+    multiply<T, kRow, kColumn>(a.at, a.stride, b.at, b.stride, c, c_stride, m, n, k, first);
   } else {
-    multiply<T, kRow, kRow>(a, a_stride, b, b_stride, c, c_stride, m, n, p.k);
+    multiply<T, kRow, kRow>(a.at, a.stride, b.at, b.stride, c, c_stride, m, n, k, first);
+  }
+}
+
+// How much is multiplied at once: all of a tile, or where operands are windows as much of them as
+// is loaded into a buffer that the second cache has room for. Follows from the shape alone.
+struct Loads {
+  explicit Loads(const ProductMatrices& p) : rows(p.m), columns(p.n), depth(p.k) {
+    if (!p.a.windows && !p.b.windows) return;
+    const int64_t panels = (p.k + kLongestProductPanel - 1) / kLongestProductPanel;
+    depth = (p.k + panels - 1) / panels;
+    const int64_t most = std::max<int64_t>(16, kLoaded / depth / 16 * 16);
+    if (p.a.windows) rows = std::min(rows, most);
+    if (p.b.windows) columns = std::min(columns, most);
+    if (p.a.windows) left = rows * depth;
+    if (p.b.windows) right = columns * depth;
+  }
+  static constexpr int64_t kLoaded = int64_t{1} << 17;  // elements
+  int64_t rows, columns, depth;
+  int64_t left = 0, right = 0;  // elements of the buffers
+};
+
+// Rows of A, or columns of B, [first, first + count) over [k0, k0 + depth): where they are, or in
+// the buffer. along_k: rows as stored lie along k.
+template <class T>
+Part<T> part_of(const ProductMatrices::Operand& operand, bool along_k, const T* matrix,
+                int64_t first, int64_t count, int64_t k0, int64_t depth, T* buffer) {
+  const MatrixPart part =
+      along_k ? MatrixPart{first, count, k0, depth} : MatrixPart{k0, depth, first, count};
+  if (!operand.windows) {
+    const T* at = matrix + part.row * operand.stride + part.column;
+    return {at, operand.stride, operand.transposed};
+  }
+  copy_windows(*operand.windows, matrix, sizeof(T), part, buffer,
+               static_cast<size_t>(part.columns));
+  return {buffer, part.columns, operand.transposed};
+}
+
+// `buffer`: room for what Loads says.
+template <class T>
+void float_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_t c_stride,
+                const Tile& t, T* buffer) {
+  const Loads loads(p);
+  for (int64_t n0 = t.n0; n0 < t.n1; n0 += loads.columns) {
+    const int64_t columns = std::min(loads.columns, t.n1 - n0);
+    int64_t k0 = 0;
+    do {
+      const int64_t depth = std::min(loads.depth, p.k - k0);
+      const Part<T> right =
+          part_of(p.b, p.b.transposed, b, n0, columns, k0, depth, buffer + loads.left);
+      for (int64_t m0 = t.m0; m0 < t.m1; m0 += loads.rows) {
+        const int64_t rows = std::min(loads.rows, t.m1 - m0);
+        const Part<T> left = part_of(p.a, !p.a.transposed, a, m0, rows, k0, depth, buffer);
+        multiply_parts(left, right, c + (m0 - t.m0) * c_stride + n0 - t.n0, c_stride, rows, columns,
+                       depth, k0 == 0);
+      }
+      k0 += loads.depth;
+    } while (k0 < p.k);
   }
 }
 
 template <class T>
-void integer_tile(const Product& p, const T* a, const T* b, T* c, int64_t c_stride, const Tile& t) {
+void integer_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_t c_stride,
+                  const Tile& t) {
   for (int64_t i = t.m0; i < t.m1; ++i) {
     T* row = c + (i - t.m0) * c_stride;
     std::fill_n(row, t.n1 - t.n0, T{0});
     for (int64_t k = 0; k < p.k; ++k) {
-      const T x = p.transpose_a ? a[k * p.m + i] : a[i * p.k + k];
+      const T x = p.a.transposed ? a[k * p.m + i] : a[i * p.k + k];
       for (int64_t j = t.n0; j < t.n1; ++j) {
-        const T y = p.transpose_b ? b[j * p.k + k] : b[k * p.n + j];
+        const T y = p.b.transposed ? b[j * p.k + k] : b[k * p.n + j];
         row[j - t.n0] = scalar::add(row[j - t.n0], scalar::mul(x, y));
       }
     }
@@ -171,33 +221,29 @@ void integer_tile(const Product& p, const T* a, const T* b, T* c, int64_t c_stri
 
 // Halves are widened to f32 in the workspace (phase 0), multiplied (phase 1) and, unless the
 // product is wide, rounded (phase 2). With an epilogue each tile of C is computed in the block's
-// workspace and goes through it there.
-class MatmulKernel final : public Kernel {
+// workspace and goes through it there. Operands that are windows are loaded into the workspace a
+// piece at a time.
+class ProductKernel final : public Kernel {
  public:
-  explicit MatmulKernel(const AnchoredNode& fused)
-      : p_(product_of(fused.anchor())),
+  explicit ProductKernel(const AnchoredNode& fused)
+      : p_(product_matrices(fused.anchor())),
         cut_(p_),
         dtype_(fused.anchor().input(0).dtype()),
         half_(size_of(dtype_) == 2),
-        wide_(fused.anchor().as<MatmulAttributes>().wide),
-        a_at_(fused.source(0).value()),
-        b_at_(fused.source(1).value()),
+        a_at_(fused.source(p_.a.input).value()),
+        b_at_(fused.source(p_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()) {
     const Node& node = fused.anchor();
-    const Shape& a = node.input(0).shape();
-    const Shape& b = node.input(1).shape();
-    const Shape& c = node.type().shape;
-    if (fused.has_epilogue()) epilogue_.emplace(fused, find_instruction, make_row_op);
-    batch_a_ = matrices_of_batch(a, c);
-    batch_b_ = matrices_of_batch(b, c);
-    count_ = static_cast<int64_t>(batch_a_.size());
+    if (fused.has_epilogue()) epilogue_.emplace(fused, find_instruction, make_row_op, p_.c_stride);
+    count_ = static_cast<int64_t>(p_.batch.size());
     const int64_t worth = p_.m * p_.n * std::max<int64_t>(1, p_.k) * count_ / kLeastWork;
     blocks_ = static_cast<int>(
-        std::clamp<int64_t>(std::min(cut_.tiles * count_, std::max<int64_t>(1, worth)), 1, 64));
-    counts_[0] = a.num_elements();
-    counts_[1] = b.num_elements();
-    counts_[2] = c.num_elements();
+        std::clamp<int64_t>(std::min(cut_.tiles * count_, std::max<int64_t>(1, worth)), 1,
+                            p_.a.windows || p_.b.windows ? kMostLoading : kMostBlocks));
+    counts_[0] = node.input(p_.a.input).shape().num_elements();
+    counts_[1] = node.input(p_.b.input).shape().num_elements();
+    counts_[2] = node.type().shape.num_elements();
   }
 
   size_t workspace_bytes() const {
@@ -206,7 +252,7 @@ class MatmulKernel final : public Kernel {
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
-  int phases() const override { return !half_ ? 1 : wide_ ? 2 : 3; }
+  int phases() const override { return !half_ ? 1 : p_.wide ? 2 : 3; }
   int product_phase() const { return half_ ? 1 : 0; }
   int blocks(int phase) const override {
     if (!half_ || phase == 1) return blocks_;
@@ -221,7 +267,7 @@ class MatmulKernel final : public Kernel {
     auto* a = static_cast<float*>(args[workspace_at_]);
     float* parts[3] = {a, a + counts_[0], a + counts_[0] + counts_[1]};
     if (phase == 1) {
-      multiply_block(args, parts[0], parts[1], wide_ ? args[outputs_at_] : parts[2], block);
+      multiply_block(args, parts[0], parts[1], p_.wide ? args[outputs_at_] : parts[2], block);
       return;
     }
     if (phase == 0) {
@@ -240,7 +286,7 @@ class MatmulKernel final : public Kernel {
   }
 
   size_t widened_bytes() const {
-    const int64_t result = wide_ ? 0 : counts_[2];
+    const int64_t result = p_.wide ? 0 : counts_[2];
     const auto count = static_cast<size_t>(counts_[0] + counts_[1] + result);
     return half_ ? align_up(count * sizeof(float), Buffer::kAlignment) : 0;
   }
@@ -251,11 +297,17 @@ class MatmulKernel final : public Kernel {
                     Buffer::kAlignment);
   }
   int64_t piece_rows() const { return cut_.along_n ? p_.m : std::min(p_.m, cut_.tile); }
-  // A piece of C and what row-wise ops need beside it.
-  size_t block_bytes() const {
+  // Windows as they are multiplied, a piece of C, and what row-wise ops need beside it.
+  size_t block_bytes() const { return loaded_bytes() + piece_bytes() + rows_bytes(); }
+  size_t loaded_bytes() const {
+    const Loads loads(p_);
+    return align_up(static_cast<size_t>(loads.left + loads.right) * size_of(half_ ? f32 : dtype_),
+                    Buffer::kAlignment);
+  }
+  size_t rows_bytes() const {
     if (!epilogue_) return 0;
     const size_t rows = epilogue_->scratch_bytes(static_cast<size_t>(piece_rows()));
-    return piece_bytes() + align_up(rows, Buffer::kAlignment);
+    return align_up(rows, Buffer::kAlignment);
   }
 
   static int blocks_of_cast(int64_t elements) {
@@ -285,54 +337,67 @@ class MatmulKernel final : public Kernel {
       if (t.m1 <= t.m0 || t.n1 <= t.n0) continue;
       visit_dtype(half_ ? f32 : dtype_, [&]<class T>() {
         if constexpr (!is_half_type<T> && !std::is_same_v<T, bool>) {
-          const T* a = static_cast<const T*>(left) + batch_a_[batch] * p_.m * p_.k;
-          const T* b = static_cast<const T*>(right) + batch_b_[batch] * p_.k * p_.n;
+          const ProductMatrices::Starts& at = p_.batch[batch];
+          const T* a = static_cast<const T*>(left) + at.a;
+          const T* b = static_cast<const T*>(right) + at.b;
+          T* loaded = static_cast<T*>(block_of(args, block));
           if (epilogue_) {
             T* piece = static_cast<T*>(piece_of(args, block));
-            multiply_tile(a, b, piece, t.n1 - t.n0, t);
-            finish(args, piece, static_cast<int64_t>(batch), t);
+            multiply_tile(a, b, piece, t.n1 - t.n0, t, loaded);
+            finish(args, piece, at.c, t);
           } else {
-            T* c = static_cast<T*>(result) + static_cast<int64_t>(batch) * p_.m * p_.n;
-            multiply_tile(a, b, c + t.m0 * p_.n + t.n0, p_.n, t);
+            T* c = static_cast<T*>(result) + at.c + t.m0 * p_.c_stride + t.n0;
+            multiply_tile(a, b, c, p_.c_stride, t, loaded);
           }
         }
       });
     }
   }
 
-  void* piece_of(void* const* args, int block) const {
+  void* block_of(void* const* args, int block) const {
+    if (block_bytes() == 0) return nullptr;
     return static_cast<char*>(args[workspace_at_]) + widened_bytes() +
            static_cast<size_t>(block) * block_bytes();
   }
+  void* piece_of(void* const* args, int block) const {
+    return static_cast<char*>(block_of(args, block)) + loaded_bytes();
+  }
 
-  void finish(void* const* args, void* piece, int64_t batch, const Tile& t) const {
-    const TileRectangle where{batch * p_.m + t.m0, t.m1 - t.m0, t.n0, t.n1 - t.n0};
+  // `start`: the element of the result that C begins with.
+  void finish(void* const* args, void* piece, int64_t start, const Tile& t) const {
+    const TileRectangle where{start / p_.c_stride + t.m0, t.m1 - t.m0, start % p_.c_stride + t.n0,
+                              t.n1 - t.n0};
     epilogue_->run(args, piece, where, where.columns, static_cast<char*>(piece) + piece_bytes());
   }
 
   // c: where the tile begins.
   template <class T>
-  void multiply_tile(const T* a, const T* b, T* c, int64_t c_stride, const Tile& t) const {
+  void multiply_tile(const T* a, const T* b, T* c, int64_t c_stride, const Tile& t,
+                     T* loaded) const {
     if constexpr (std::is_floating_point_v<T>)
-      float_tile(p_, a, b, c, c_stride, t);
+      float_tile(p_, a, b, c, c_stride, t, loaded);
     else
       integer_tile(p_, a, b, c, c_stride, t);
   }
 
-  Product p_;
+  ProductMatrices p_;
   Cut cut_;
   DType dtype_;
   bool half_;
-  bool wide_;
   size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
   std::optional<ProductEpilogue> epilogue_;
   int64_t count_ = 1;
-  std::vector<int64_t> batch_a_, batch_b_;
   int64_t counts_[3] = {0, 0, 0};
   int blocks_ = 1;
 };
 
-Support supports_matmul(const AnchoredNode& fused) {
+Support supports_product(const AnchoredNode& fused) {
+  if (std::string why = why_no_matrices(fused.anchor()); !why.empty()) return {false, why};
+  const bool windows =
+      product_matrices(fused.anchor()).a.windows || product_matrices(fused.anchor()).b.windows;
+  if (windows && !is_float(fused.anchor().input(0).dtype())) {
+    return {false, "windows of integers are not multiplied as they are loaded"};
+  }
   for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
     if (fused.has_prologue(i) || !fused.source(i)) {
       return {false, "its products read operands as they are"};
@@ -342,15 +407,19 @@ Support supports_matmul(const AnchoredNode& fused) {
   if (fused.has_epilogue() && size_of(result.dtype) == 2) {
     return {false, std::string("a product of ") + name_of(result.dtype) + " is rounded by itself"};
   }
-  const Cut cut(product_of(fused.anchor()));
+  const ProductMatrices matrices = product_matrices(fused.anchor());
+  const Cut cut(matrices);
+  if (!fused.rows().empty() && matrices.n != result.shape.back()) {
+    return {false, "a row of " + to_string(result.shape) + " is no row of a product"};
+  }
   if (!fused.rows().empty() && cut.along_n && cut.tiles > 1) {
     return {false, "a product of " + to_string(result.shape) + " is computed by columns"};
   }
   return supports_epilogue(fused, find_instruction, make_row_op);
 }
 
-KernelPlan plan_matmul(const AnchoredNode& node) {
-  auto kernel = std::make_unique<MatmulKernel>(node);
+KernelPlan plan_product(const AnchoredNode& node) {
+  auto kernel = std::make_unique<ProductKernel>(node);
   KernelPlan plan;
   plan.in_place = kernel->in_place();
   plan.workspace_bytes = kernel->workspace_bytes();
@@ -365,7 +434,9 @@ KernelPlan plan_matmul(const AnchoredNode& node) {
 // number of threads.
 std::span<const KernelRow> product_rows() {
   static const KernelRow rows[] = {
-      {.ops = {"matmul"}, .supports = supports_matmul, .plan = plan_matmul}};
+      {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
+       .supports = supports_product,
+       .plan = plan_product}};
   return rows;
 }
 

@@ -68,6 +68,9 @@ struct CubeWork {
   DType dtype = f16;  // of the operands
   bool wide = false;  // C leaves in f32, as accumulated
   int64_t bytes_a = 0, bytes_b = 0;
+  // How often an element as stored comes in the matrix that is multiplied. Windows over images
+  // overlap: L1 gets each element once, and it is repeated on the way to L0 (img2col).
+  double repeats_a = 1, repeats_b = 1;
   bool aligned_a = true, aligned_b = true;  // rows are whole multiples of 512 B
   // Describes what is fused to it. Bytes of an operand's element in memory where they are not the
   // dtype's (0: they are), and for one element of the left one, as it is loaded, passes times lane

@@ -19,8 +19,8 @@ class CubePricer {
         work_(work),
         tiling_(tiling),
         size_(static_cast<double>(size_of(work.dtype))),
-        size_a_(work.stored_a == 0 ? size_ : static_cast<double>(work.stored_a)),
-        size_b_(work.stored_b == 0 ? size_ : static_cast<double>(work.stored_b)),
+        size_a_((work.stored_a == 0 ? size_ : static_cast<double>(work.stored_a)) / work.repeats_a),
+        size_b_((work.stored_b == 0 ? size_ : static_cast<double>(work.stored_b)) / work.repeats_b),
         size_out_(work.epilogue_bytes_out >= 0
                       ? static_cast<double>(work.epilogue_bytes_out)
                       : static_cast<double>(size_of(work.wide ? f32 : work.dtype))),
@@ -135,9 +135,11 @@ class CubePricer {
     const int64_t bm = std::min(tiling_.bm, rows_);
     const int64_t bn = std::min(tiling_.bn, cols_);
     const auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
-    const double from_memory = reads_a / memory_rate(bm, step, work_.k, size_a_) +
-                               reads_b / memory_rate(step, bn, work_.n, size_b_) +
-                               epilogue_in() / memory_rate(bm, bn, work_.n, 4);
+    // Windows of a tile are whole lines of the image.
+    const double from_memory =
+        reads_a / memory_rate(bm, step, work_.repeats_a > 1 ? step : work_.k, size_a_) +
+        reads_b / memory_rate(step, bn, work_.repeats_b > 1 ? bn : work_.n, size_b_) +
+        epilogue_in() / memory_rate(bm, bn, work_.n, 4);
     const double traffic =
         std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_)) + epilogue_in();
     chip_in_ = std::max(from_memory, traffic / preset_.l2_gb_per_s);
@@ -207,7 +209,8 @@ class CubePricer {
   const Preset& preset_;
   const CubeWork& work_;
   const CubeTiling& tiling_;
-  // Bytes of an element: of the operands as multiplied and in memory, of all results.
+  // Bytes of an element: of the operands as multiplied, as they come from memory (each once for all
+  // of its repeats), of all results.
   const double size_, size_a_, size_b_, size_out_;
   const double vector_rate_;  // bytes per ns of a core's vector units
   const int64_t steps_;

@@ -1,8 +1,10 @@
 #include "keel/backends/npu/isa/cube.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
+#include "keel/backends/common/window_copy.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/host_isa.h"
 #include "keel/core/base/checked.h"
@@ -26,12 +28,14 @@ size_t row_block(const CubeKernels& kernels) {
 // kColumnBlock and what is missing to whole register tiles.
 size_t column_block(const CubeKernels& kernels) { return round_up(kColumnBlock, kernels.cols); }
 
+bool has_windows(const CubeProblem& p) { return p.a_windows || p.b_windows; }
+
 using SkinnyKernel = void (*)(const SkinnyCall&);
 
 // The kernel for products with few columns or rows, where there is one for the shape; else nullptr.
 SkinnyKernel skinny_kernel(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
-  if (p.k == 0 || p.k > kSkinnyMaxK) return nullptr;
+  if (p.k == 0 || p.k > kSkinnyMaxK || has_windows(p)) return nullptr;
   if (p.n <= kSkinnyColumns) {
     return p.transpose_a ? plan.kernels->skinny_columns : plan.kernels->skinny_rows;
   }
@@ -49,9 +53,18 @@ size_t column_bytes(const CubePlan& plan) {
   return round_up(plan.problem.k, plan.kernels->column_multiple) * plan.kernels->packed_size;
 }
 
+// Rows so far apart fall into one set of the first cache, which has not room for a tile's.
+constexpr size_t kSameSet = 4096;
+
+// Elements from row to row of windows in their buffer.
+size_t window_stride(size_t columns, size_t element_size) {
+  const bool same_set = columns * element_size % kSameSet == 0;
+  return columns + (same_set ? kAlignment / element_size : 0);
+}
+
 // The pieces of the scratch that a rectangle of rows x cols needs.
 struct Scratch {
-  size_t a = 0, b = 0, tile = 0, total = 0;
+  size_t a = 0, b = 0, tile = 0, windows = 0, total = 0;
 
   Scratch(const CubePlan& plan, size_t rows, size_t cols) {
     const CubeKernels& kernels = *plan.kernels;
@@ -61,22 +74,33 @@ struct Scratch {
     const size_t b_cols = round_up(std::min(cols, most), kernels.cols);
     b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
     tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
-    total = tile + align_up(kernels.rows * kernels.cols * sizeof(float), kAlignment);
+    windows = tile + align_up(kernels.rows * kernels.cols * sizeof(float), kAlignment);
+    const CubeProblem& p = plan.problem;
+    const auto bytes = [&](size_t side, DType dtype) {
+      const size_t size = size_of(dtype);
+      return std::max(side * window_stride(depth, size), depth * window_stride(side, size)) * size;
+    };
+    const size_t left = p.a_windows ? bytes(a_rows, p.a) : 0;
+    const size_t right = p.b_windows ? bytes(kernels.cols, p.b) : 0;
+    total = windows + align_up(std::max(left, right), kAlignment);
   }
 };
 
 // Whether blocks of rows are finished one after the other; else each is added to panel by panel.
 bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
 
-// Rows so far apart fall into one set of the first cache, which has not room for a tile's.
-constexpr size_t kSameSet = 4096;
+// Whether the kernel can read rows of A that are not packed.
+bool multiplies_stored(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  const bool rounds = p.a == f32 && p.round_to != f32;
+  return plan.kernels->multiply_stored != nullptr && !p.transpose_a &&
+         size_of(p.a) == plan.kernels->packed_size && !rounds;
+}
 
 // Whether the kernel had better read A where it is.
 bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
   const CubeProblem& p = plan.problem;
-  const bool rounds = p.a == f32 && p.round_to != f32;
-  return plan.kernels->multiply_stored != nullptr && !p.transpose_a && args.a_rows == nullptr &&
-         size_of(p.a) == plan.kernels->packed_size && !rounds &&
+  return multiplies_stored(plan) && !p.a_windows && args.a_rows == nullptr &&
          args.a_stride * size_of(p.a) % kSameSet != 0;
 }
 
@@ -139,7 +163,8 @@ class BlockWalk {
         range_(range),
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
         scratch_(static_cast<char*>(scratch)),
-        stores_rows_(is_stored_as_multiplied(plan, args)) {}
+        stores_rows_(is_stored_as_multiplied(plan, args)),
+        stores_windows_(plan.problem.a_windows && multiplies_stored(plan)) {}
 
   // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
   void run(const PieceFinished* finished) {
@@ -179,7 +204,11 @@ class BlockWalk {
       right.k0 = k0;
       right.length = length;
       right.dst = scratch_ + parts_.b;
-      kernels_.pack_b(right);
+      if (p.b_windows) {
+        pack_window_columns(right);
+      } else {
+        kernels_.pack_b(right);
+      }
     }
 
     PackCall pack;
@@ -199,11 +228,62 @@ class BlockWalk {
       const size_t count = std::min(rows, range_.m1 - i);
       pack.first = i;
       pack.count = count;
-      pack_rows(pack);
+      if (p.a_windows) {
+        load_window_rows(pack);
+      } else {
+        pack_rows(pack);
+      }
       const bool is_piece = finished_ != nullptr && one_panel(plan_);
       if (is_piece) args_.c_row = i;
       tiles(i, count, j, cols, k0, length);
       if (is_piece) (*finished_)({i, i + count, j, j + cols});
+    }
+  }
+
+  // What a pack is to read, of windows: made of the images in a buffer, whose rows have room for
+  // `columns`. The pack then reads that.
+  PackCall from_windows(PackCall pack, const WindowRows& windows, size_t columns) const {
+    const size_t stride = window_stride(columns, size_of(pack.dtype));
+    const auto first = static_cast<int64_t>(pack.first), count = static_cast<int64_t>(pack.count);
+    const auto k0 = static_cast<int64_t>(pack.k0), length = static_cast<int64_t>(pack.length);
+    const MatrixPart part = pack.k_contiguous ? MatrixPart{first, count, k0, length}
+                                              : MatrixPart{k0, length, first, count};
+    char* buffer = scratch_ + parts_.windows;
+    copy_windows(windows, pack.src, size_of(pack.dtype), part, buffer, stride);
+    pack.src = buffer;
+    pack.stride = stride;
+    pack.rows = nullptr;
+    pack.first = pack.k0 = 0;
+    return pack;
+  }
+
+  // A block of rows that are windows. A kernel that reads stored rows finds them in the buffer,
+  // with zeros up to whole tiles.
+  void load_window_rows(const PackCall& pack) const {
+    const WindowRows& windows = *plan_.problem.a_windows;
+    if (!stores_windows_) {
+      const size_t columns = pack.k_contiguous ? pack.length : pack.count;
+      return kernels_.pack_a(from_windows(pack, windows, columns));
+    }
+    const size_t depth = round_up(pack.length, kernels_.k_multiple);
+    const size_t rows = round_up(pack.count, kernels_.rows);
+    const size_t row_bytes = window_stride(depth, size_of(pack.dtype)) * size_of(pack.dtype);
+    char* buffer = scratch_ + parts_.windows;
+    if (depth != pack.length) std::memset(buffer, 0, pack.count * row_bytes);
+    from_windows(pack, windows, depth);
+    std::memset(buffer + pack.count * row_bytes, 0, (rows - pack.count) * row_bytes);
+  }
+
+  // The panels of columns that are windows.
+  void pack_window_columns(const PackCall& all) const {
+    const size_t depth = round_up(all.length, kernels_.k_multiple);
+    PackCall pack = all;
+    for (size_t j = 0; j < all.count; j += kernels_.cols) {
+      pack.first = all.first + j;
+      pack.count = std::min(kernels_.cols, all.count - j);
+      pack.dst = static_cast<char*>(all.dst) + j * depth * kernels_.packed_size;
+      const size_t columns = pack.k_contiguous ? pack.length : pack.count;
+      kernels_.pack_b(from_windows(pack, *plan_.problem.b_windows, columns));
     }
   }
 
@@ -239,6 +319,12 @@ class BlockWalk {
   void multiply(size_t i0, size_t i, size_t count, size_t stored, size_t k0, size_t length,
                 const char* b, float* to, size_t stride) const {
     const size_t depth = round_up(length, kernels_.k_multiple);
+    if (stores_windows_) {
+      StoredRows rows;
+      rows.stride = window_stride(depth, kernels_.packed_size);
+      rows.rows = scratch_ + parts_.windows + i * rows.stride * kernels_.packed_size;
+      return kernels_.multiply_stored(rows, b, depth, to, stride);
+    }
     if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, count, depth, to, stride);
     StoredRows rows;
     rows.rows =
@@ -290,7 +376,8 @@ class BlockWalk {
   const CubeRange& range_;
   const Scratch parts_;
   char* scratch_;
-  const bool stores_rows_;  // A, as its kernel can read it
+  const bool stores_rows_;     // A, as its kernel can read it
+  const bool stores_windows_;  // the buffer for windows of A, likewise
   const PieceFinished* finished_ = nullptr;
   const char* panels_ = nullptr;  // of B, from the block's first column on
 };
@@ -342,8 +429,9 @@ bool cube_is_wide(const CubeProblem& p) noexcept {
 }
 
 bool cube_takes_packed(const CubeProblem& p) noexcept {
+  if (p.b_windows) return false;
   if (cube_is_wide(p)) return p.k > 0;
-  return p.n <= kSkinnyColumns && !p.transpose_a && p.k > 0 && p.k <= kSkinnyMaxK;
+  return !p.a_windows && p.n <= kSkinnyColumns && !p.transpose_a && p.k > 0 && p.k <= kSkinnyMaxK;
 }
 
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {

@@ -4,7 +4,8 @@
 //
 // Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's
 // products are summed one by one from zero, panels are added in order. Products with n <= 16 and A
-// stored [m, k] sum over k in the lanes of the host's vectors instead. Either way an element's bits
+// stored [m, k] sum over k in the lanes of the host's vectors instead, unless an operand is made of
+// windows. Either way an element's bits
 // depend on the shape, the dtypes, the transposes and the host ISA, never on the rectangle it was
 // computed in.
 #ifndef KEEL_BACKENDS_NPU_ISA_CUBE_H
@@ -12,9 +13,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "keel/core/base/dtype.h"
 #include "keel/core/base/function_ref.h"
+#include "keel/ops/products/window_rows.h"
 
 namespace keel::npu {
 
@@ -49,11 +52,14 @@ struct CubeProblem {
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
   bool packed_b = false;     // CubeArgs::b is a copy of B that cube_pack made (cube_takes_packed)
+  // The rows of an operand as stored, where they are windows over images, zero where these are
+  // padded. They are made of the images as they are loaded, some rows of one panel of k at a time.
+  std::optional<WindowRows> a_windows, b_windows;
 };
 
 struct CubeArgs {
-  const void* a = nullptr;
-  size_t a_stride = 0;  // elements between the rows of A as stored
+  const void* a = nullptr;  // of windows: the first image
+  size_t a_stride = 0;      // elements between the rows of A as stored
   // Where each row of A as stored begins, in elements from `a`, where they do not follow each
   // other.
   const size_t* a_rows = nullptr;

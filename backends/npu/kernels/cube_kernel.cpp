@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "keel/backends/common/anchored_node.h"
-#include "keel/backends/common/broadcast.h"
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/indices.h"
 #include "keel/backends/common/product_epilogue.h"
@@ -18,7 +17,6 @@
 #include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"
-#include "keel/ops/matmul.h"
 
 namespace keel::npu {
 namespace {
@@ -40,26 +38,23 @@ InstructionLookup lookup(bool saturate_f16) {
 class CubeKernel final : public Kernel {
  public:
   CubeKernel(const AnchoredNode& fused, const StateLayouts& layouts, bool saturate_f16)
-      : a_at_(fused.source(0).value()),
-        b_at_(fused.source(1).value()),
+      : matrices_(product_matrices(fused.anchor())),
+        a_at_(fused.source(matrices_.a.input).value()),
+        b_at_(fused.source(matrices_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         arguments_(outputs_at_ + fused.node().types().size()),
         result_(fused.anchor().type().dtype) {
-    const Node& product = fused.anchor();
-    const Shape& a = product.input(0).shape();
-    const Shape& b = product.input(1).shape();
-    const Shape& c = product.type().shape;
-    CubeProblem problem = cube_problem(fused);
+    CubeProblem problem = cube_problem(fused, matrices_);
     bytes_ = bytes_of(fused);
     find_packed_operand(fused, layouts, problem);
     find_gathered_rows(fused);
     plan_ = plan_cube(problem);
-    batch_a_ = matrices_of_batch(a, c);
-    batch_b_ = matrices_of_batch(b, c);
-    count_ = static_cast<int64_t>(batch_a_.size());
-    results_ = static_cast<size_t>(c.num_elements());
+    count_ = static_cast<int64_t>(matrices_.batch.size());
+    results_ = static_cast<size_t>(fused.anchor().type().shape.num_elements());
     if (result_ != f32) round_ = find_vector_instruction("cast", f32, result_, saturate_f16);
-    if (fused.has_epilogue()) epilogue_.emplace(fused, lookup(saturate_f16), make_row_op);
+    if (fused.has_epilogue()) {
+      epilogue_.emplace(fused, lookup(saturate_f16), make_row_op, matrices_.c_stride);
+    }
     whole_rows_ = !fused.rows().empty();
     reports_status_ = saturate_f16 && results_ != 0 && computes_f16(fused.node());
     cut_bands();
@@ -121,8 +116,8 @@ class CubeKernel final : public Kernel {
   }
 
   void pack_shared(void* const* args, int block) const {
-    const CubeProblem& p = plan_.problem;
-    cube_pack_share(plan_, args[b_at_], p.transpose_b ? p.k : p.n, block, blocks_, shared(args));
+    const auto stride = static_cast<size_t>(matrices_.b.stride);
+    cube_pack_share(plan_, args[b_at_], stride, block, blocks_, shared(args));
   }
 
   void find_kept_copies(const Node& node, const StateLayouts& layouts) {
@@ -188,8 +183,18 @@ class CubeKernel final : public Kernel {
     const int64_t shares = (compute_threads() + count_ - 1) / std::max<int64_t>(1, count_);
     const int64_t wanted =
         std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
-    by_columns_ = n > m && !whole_rows_;
     const CubeStep step = cube_step(plan_);
+    by_columns_ = n > m && !whole_rows_;
+    // The longer side may be a single step of the kernel: then the other one is cut, if it has
+    // more.
+    const auto steps_of = [](int64_t side, size_t one) {
+      return (side + static_cast<int64_t>(one) - 1) / static_cast<int64_t>(one);
+    };
+    const int64_t by_rows = steps_of(m, step.rows), by_columns = steps_of(n, step.columns);
+    if (by_columns_ ? by_columns == 1 && by_rows > 1
+                    : by_rows == 1 && by_columns > 1 && !whole_rows_) {
+      by_columns_ = !by_columns_;
+    }
     side_ = by_columns_ ? n : m;
     step_ = static_cast<int64_t>(by_columns_ ? step.columns : step.rows);
     bands_ = std::clamp<int64_t>(steps(), 1, wanted);
@@ -228,35 +233,35 @@ class CubeKernel final : public Kernel {
   uint32_t multiply(void* const* args, int64_t batch, const CubeRange& range, char* scratch) const {
     if (range.m1 <= range.m0 || range.n1 <= range.n0) return 0;
     const CubeProblem& p = plan_.problem;
-    const auto at = static_cast<size_t>(batch);
+    const ProductMatrices::Starts& at = matrices_.batch[static_cast<size_t>(batch)];
+    const auto c_stride = static_cast<size_t>(matrices_.c_stride);
     CubeArgs cube;
-    cube.a = static_cast<const char*>(args[a_at_]) +
-             static_cast<size_t>(batch_a_[at]) * p.m * p.k * size_of(p.a);
-    cube.b = static_cast<const char*>(args[b_at_]) +
-             static_cast<size_t>(batch_b_[at]) * p.k * p.n * size_of(p.b) + packed_at_;
-    cube.a_stride = p.transpose_a ? p.m : p.k;
-    cube.b_stride = p.transpose_b ? p.k : p.n;
+    cube.a = static_cast<const char*>(args[a_at_]) + static_cast<size_t>(at.a) * size_of(p.a);
+    cube.b = static_cast<const char*>(args[b_at_]) + static_cast<size_t>(at.b) * size_of(p.b) +
+             packed_at_;
+    cube.a_stride = static_cast<size_t>(matrices_.a.stride);
+    cube.b_stride = static_cast<size_t>(matrices_.b.stride);
     if (shared_ != 0) cube.b = shared(args);
     cube.bytes = bytes_ ? &*bytes_ : nullptr;
     if (rows_) cube.a_rows = reinterpret_cast<const size_t*>(scratch + scratch_ - starts_);
     if (sums_ == 0) {
-      cube.c = static_cast<float*>(args[outputs_at_]) + at * p.m * p.n;
-      cube.c_stride = p.n;
+      cube.c = static_cast<float*>(args[outputs_at_]) + at.c;
+      cube.c_stride = c_stride;
       cube_block(plan_, cube, range, scratch);
       return 0;
     }
     auto* sums = reinterpret_cast<float*>(scratch + cube_scratch_);
     uint32_t status = 0;
     cube_pieces(plan_, cube, range, scratch, sums, [&](const CubeRange& piece) {
-      status |= finish(args, at, piece, sums, scratch + cube_scratch_ + sums_);
+      status |= finish(args, at.c, piece, sums, scratch + cube_scratch_ + sums_);
     });
     return status;
   }
 
   // Rounds a piece of sums and takes it through the epilogue, or to the output where there is none.
-  uint32_t finish(void* const* args, size_t batch, const CubeRange& range, float* sums,
+  // `start`: the element of the result that C begins with.
+  uint32_t finish(void* const* args, int64_t start, const CubeRange& range, float* sums,
                   char* rounded) const {
-    const CubeProblem& p = plan_.problem;
     const size_t rows = range.m1 - range.m0, columns = range.n1 - range.n0;
     uint32_t status = 0;
     void* values = sums;
@@ -265,21 +270,23 @@ class CubeKernel final : public Kernel {
       values = rounded;
     }
     if (epilogue_) {
-      const TileRectangle piece{static_cast<int64_t>(batch * p.m + range.m0),
-                                static_cast<int64_t>(rows), static_cast<int64_t>(range.n0),
+      const TileRectangle piece{start / matrices_.c_stride + static_cast<int64_t>(range.m0),
+                                static_cast<int64_t>(rows),
+                                start % matrices_.c_stride + static_cast<int64_t>(range.n0),
                                 static_cast<int64_t>(columns)};
       status |=
           epilogue_->run(args, values, piece, static_cast<int64_t>(columns), rounded + rounded_);
       pack_piece(args, piece);
       return status;
     }
+    const auto c_stride = static_cast<size_t>(matrices_.c_stride);
     char* out = static_cast<char*>(args[outputs_at_]) +
-                ((batch * p.m + range.m0) * p.n + range.n0) * size_of(result_);
-    if (columns == p.n) {
+                (static_cast<size_t>(start) + range.m0 * c_stride + range.n0) * size_of(result_);
+    if (columns == c_stride) {
       round(sums, out, rows * columns, &status);
       return status;
     }
-    for (size_t row = 0; row < rows; ++row, out += p.n * size_of(result_)) {
+    for (size_t row = 0; row < rows; ++row, out += c_stride * size_of(result_)) {
       round(sums + row * columns, out, columns, &status);
     }
     return status;
@@ -294,6 +301,7 @@ class CubeKernel final : public Kernel {
     round_(call);
   }
 
+  ProductMatrices matrices_;
   size_t a_at_, b_at_, outputs_at_, arguments_;  // numbers of arguments
   DType result_;  // of the product: f32 as accumulated, or the operands'
   VectorInstruction round_ = nullptr;
@@ -305,7 +313,6 @@ class CubeKernel final : public Kernel {
   bool packs_last_ = false;
   CubePlan plan_;
   int64_t count_ = 1;
-  std::vector<int64_t> batch_a_, batch_b_;
   bool whole_rows_ = false;  // what the epilogue wants
   bool by_columns_ = false;
   int64_t side_ = 0, step_ = 1;  // what is cut, and the kernel's step along it
@@ -326,7 +333,12 @@ class CubeKernel final : public Kernel {
 // is cut by rows anyway, or not at all. REQUIRES loads that are supported.
 Support supports_rows(const AnchoredNode& fused) {
   if (fused.rows().empty()) return {true, ""};
-  const CubePlan plan = plan_cube(cube_problem(fused));
+  const ProductMatrices matrices = product_matrices(fused.anchor());
+  if (matrices.n != fused.anchor().type().shape.back()) {
+    return {false,
+            "a row of " + to_string(fused.anchor().type().shape) + " is no row of a product"};
+  }
+  const CubePlan plan = plan_cube(cube_problem(fused, matrices));
   const auto& [m, n, k] = std::tie(plan.problem.m, plan.problem.n, plan.problem.k);
   if (const size_t widest = cube_widest_piece(plan); n > widest) {
     return {false, "rows of " + std::to_string(n) + " columns, more than " +
@@ -351,6 +363,7 @@ Support supports_cube(const AnchoredNode& fused) {
     return {false,
             std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};
   }
+  if (std::string why = why_no_matrices(fused.anchor()); !why.empty()) return {false, why};
   for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
     if (Support s = supports_load(fused, i); !s.supported) return s;
   }
@@ -372,16 +385,21 @@ KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request
 }  // namespace
 
 std::span<const KernelRow> product_rows() {
-  static const KernelRow rows[] = {{.ops = {"matmul"},
-                                    .matches = is_integer_product,
-                                    .supports = supports_integer_product,
-                                    .plan = plan_integers,
-                                    .work = integer_product_work},
-                                   {.ops = {"matmul"},
-                                    .supports = supports_cube,
-                                    .plan = plan_cube_kernel,
-                                    .work = product_work,
-                                    .planned = &kPlannedProduct}};
+  static const KernelRow rows[] = {
+      {.ops = {"matmul"},
+       .matches = is_integer_product,
+       .supports = supports_integer_product,
+       .plan = plan_integers,
+       .work = integer_product_work},
+      {.ops = {"matmul"},
+       .supports = supports_cube,
+       .plan = plan_cube_kernel,
+       .work = product_work,
+       .planned = &kPlannedProduct},
+      {.ops = {"conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
+       .supports = supports_cube,
+       .plan = plan_cube_kernel,
+       .work = product_work}};
   return rows;
 }
 

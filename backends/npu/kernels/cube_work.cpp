@@ -6,7 +6,7 @@
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/core/base/checked.h"
-#include "keel/ops/matmul.h"
+#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 namespace {
@@ -25,10 +25,11 @@ void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
 }
 
 // What is fused to a product: the passes of its instructions and what moves beside its operands.
-void add_fused(const Preset& preset, const AnchoredNode& fused, CubeWork& work) {
+void add_fused(const Preset& preset, const AnchoredNode& fused, const ProductMatrices& matrices,
+               CubeWork& work) {
   const Node& node = fused.node();
-  work.stored_a = size_in_bytes(fused.stored(0).dtype());
-  work.stored_b = size_in_bytes(fused.stored(1).dtype());
+  work.stored_a = size_in_bytes(fused.stored(matrices.a.input).dtype());
+  work.stored_b = size_in_bytes(fused.stored(matrices.b.input).dtype());
   VectorWork load, epilogue;
   for (const Node* inner : instructions_of(fused.prologue())) add_instruction(*inner, load);
   work.load_pass_bytes = load.pass_bytes;
@@ -59,8 +60,8 @@ void add_fused(const Preset& preset, const AnchoredNode& fused, CubeWork& work) 
 Split integer_product(const Preset& preset, const Node& node) {
   const Type &a = node.input(0).type(), &b = node.input(1).type(), &c = node.type();
   const int64_t size = size_in_bytes(c.dtype);
-  const int64_t m = c.shape[c.shape.rank() - 2], n = c.shape.back();
-  const int64_t k = a.shape[a.shape.rank() - (node.as<MatmulAttributes>().transpose_a ? 2 : 1)];
+  const ProductMatrices matrices = product_matrices(node);
+  const int64_t m = matrices.m, n = matrices.n, k = matrices.k;
   const int64_t piece = std::max<int64_t>(1, std::min(n, kVectorBytes / size));
   const int64_t group =
       std::clamp<int64_t>(preset.ub_bytes / 2 / kVectorBytes, 1, std::max<int64_t>(1, m));
@@ -93,25 +94,36 @@ void add_packing(const Packing& packing, CubeWork& work) {
   work.epilogue_pass_bytes += packing.roundings * vector_passes("cast") * lane_bytes(f32);
 }
 
+// How often an element of an operand as stored comes in the matrix that is multiplied.
+double repeats(const ProductMatrices::Operand& operand, int64_t elements, const Type& stored) {
+  if (!operand.windows) return 1;
+  const int64_t distinct = stored.shape.num_elements();
+  return std::max(
+      1.0, static_cast<double>(elements) / static_cast<double>(std::max<int64_t>(1, distinct)));
+}
+
 CubeWork product(const Preset& preset, const AnchoredNode& fused, const Packing& packing) {
-  const auto& attributes = fused.anchor().as<MatmulAttributes>();
-  // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are read.
-  const Type a{fused.stored(0).dtype(), fused.anchor().input(0).shape()};
-  const Type b{fused.stored(1).dtype(), fused.anchor().input(1).shape()};
-  const Shape& c = fused.anchor().type().shape;
+  const ProductMatrices matrices = product_matrices(fused.anchor());
+  const auto as_loaded = [&](const ProductMatrices::Operand& operand) {
+    // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are
+    // read.
+    return Type{fused.stored(operand.input).dtype(), fused.anchor().input(operand.input).shape()};
+  };
+  const Type a = as_loaded(matrices.a), b = as_loaded(matrices.b);
   CubeWork work;
-  work.m = c[c.rank() - 2];
-  work.n = c[c.rank() - 1];
-  work.k = a.shape[a.shape.rank() - (attributes.transpose_a ? 2 : 1)];
-  work.batch = 1;
-  for (size_t i = 0; i + 2 < c.rank(); ++i) work.batch = checked_mul(work.batch, c[i]);
+  work.m = matrices.m;
+  work.n = matrices.n;
+  work.k = matrices.k;
+  work.batch = static_cast<int64_t>(matrices.batch.size());
   work.dtype = fused.anchor().input(0).dtype();
-  work.wide = attributes.wide;
+  work.wide = matrices.wide;
   work.bytes_a = bytes_of(a);
   work.bytes_b = bytes_of(b);
+  work.repeats_a = repeats(matrices.a, checked_mul(work.batch, checked_mul(work.m, work.k)), a);
+  work.repeats_b = repeats(matrices.b, checked_mul(work.batch, checked_mul(work.k, work.n)), b);
   work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
   work.aligned_b = last_dim(b) * size_in_bytes(b.dtype) % kRowAlignment == 0;
-  if (fused.is_fused()) add_fused(preset, fused, work);
+  if (fused.is_fused()) add_fused(preset, fused, matrices, work);
   add_packing(packing, work);
   return work;
 }

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "keel/backends/common/broadcast.h"
 #include "keel/backends/npu/isa/integer_product.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/core/base/checked.h"
-#include "keel/ops/matmul.h"
+#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 namespace {
@@ -21,19 +20,18 @@ class IntegerProductKernel final : public Kernel {
   explicit IntegerProductKernel(const Node& node)
       : multiply_(find_integer_multiply(node.type().dtype)),
         element_size_(size_of(node.type().dtype)) {
-    const auto& attributes = node.as<MatmulAttributes>();
-    const Shape &a = node.input(0).shape(), &c = node.type().shape;
-    product_ = {.m = static_cast<size_t>(c[c.rank() - 2]),
-                .n = static_cast<size_t>(c[c.rank() - 1]),
-                .k = static_cast<size_t>(a[a.rank() - (attributes.transpose_a ? 2 : 1)]),
-                .transpose_a = attributes.transpose_a,
-                .transpose_b = attributes.transpose_b};
-    batch_a_ = matrices_of_batch(a, c);
-    batch_b_ = matrices_of_batch(node.input(1).shape(), c);
-    const auto count = static_cast<int64_t>(batch_a_.size());
+    const ProductMatrices matrices = product_matrices(node);
+    product_ = {.m = static_cast<size_t>(matrices.m),
+                .n = static_cast<size_t>(matrices.n),
+                .k = static_cast<size_t>(matrices.k),
+                .transpose_a = matrices.a.transposed,
+                .transpose_b = matrices.b.transposed};
+    batch_ = matrices.batch;
+    const auto count = static_cast<int64_t>(batch_.size());
     by_columns_ = product_.n > product_.m;
     side_ = static_cast<int64_t>(by_columns_ ? product_.n : product_.m);
-    const int64_t work = c.num_elements() * static_cast<int64_t>(std::max<size_t>(1, product_.k));
+    const int64_t work =
+        node.type().shape.num_elements() * static_cast<int64_t>(std::max<size_t>(1, product_.k));
     const int64_t wanted = std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks);
     bands_ =
         std::clamp<int64_t>(wanted / std::max<int64_t>(1, count), 1, std::max<int64_t>(1, side_));
@@ -46,7 +44,7 @@ class IntegerProductKernel final : public Kernel {
   int blocks(int) const override { return blocks_; }
 
   void run(void* const* args, int, int block) const override {
-    const int64_t all = bands_ * static_cast<int64_t>(batch_a_.size());
+    const int64_t all = bands_ * static_cast<int64_t>(batch_.size());
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
       multiply_band(args, static_cast<size_t>(i / bands_), i % bands_,
                     static_cast<char*>(args[3]) + scratch_ * static_cast<size_t>(block));
@@ -56,12 +54,12 @@ class IntegerProductKernel final : public Kernel {
  private:
   void multiply_band(void* const* args, size_t batch, int64_t band, char* scratch) const {
     IntegerProductCall call;
-    const auto matrix = [&](size_t arg, int64_t at, size_t elements) {
-      return static_cast<char*>(args[arg]) + static_cast<size_t>(at) * elements * element_size_;
+    const auto matrix = [&](size_t arg, int64_t start) {
+      return static_cast<char*>(args[arg]) + static_cast<size_t>(start) * element_size_;
     };
-    call.a = matrix(0, batch_a_[batch], product_.m * product_.k);
-    call.b = matrix(1, batch_b_[batch], product_.k * product_.n);
-    call.c = matrix(2, static_cast<int64_t>(batch), product_.m * product_.n);
+    call.a = matrix(0, batch_[batch].a);
+    call.b = matrix(1, batch_[batch].b);
+    call.c = matrix(2, batch_[batch].c);
     const auto begin = static_cast<size_t>(side_ * band / bands_);
     const auto end = static_cast<size_t>(side_ * (band + 1) / bands_);
     call.m1 = product_.m;
@@ -75,7 +73,7 @@ class IntegerProductKernel final : public Kernel {
   IntegerMultiply multiply_;
   size_t element_size_;
   IntegerProduct product_;
-  std::vector<int64_t> batch_a_, batch_b_;
+  std::vector<ProductMatrices::Starts> batch_;
   bool by_columns_ = false;
   int64_t side_ = 0, bands_ = 1;
   int blocks_ = 1;

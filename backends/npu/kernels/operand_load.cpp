@@ -9,6 +9,7 @@
 #include "keel/backends/common/tile_program.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 namespace {
@@ -89,16 +90,24 @@ Support supports_load(const AnchoredNode& product, size_t operand) {
     return {false, std::string("the cube loads ") + name_of(stored.dtype()) +
                        (multiplied == bf16 ? " as it is or rounded to bf16" : " as it is")};
   }
-  if (operand != 0) return {false, "the cube loads bytes as its left operand only"};
+  const ProductMatrices matrices = product_matrices(product.anchor());
+  if (operand != matrices.a.input) {
+    return {false, "the cube loads bytes as its left operand only"};
+  }
   if (multiplied != f32 && multiplied != bf16) {
     return {false, std::string("bytes are not multiplied in ") + name_of(multiplied)};
   }
-  return keel::supports_tiles(*ops_on_all_bytes(product, operand), look_up);
+  Support support = keel::supports_tiles(*ops_on_all_bytes(product, operand), look_up);
+  const auto& windows = matrices.a.windows;
+  if (!support.supported || !windows || !windows->has_padding()) return support;
+  if (byte_map_of(product, operand).table[0] == 0.0f) return support;
+  return {false, "byte 0 does not count as the zeros that images are padded with"};
 }
 
 std::optional<ByteMap> bytes_of(const AnchoredNode& product) {
-  if (!product.has_prologue(0) || product.stored(0).dtype() != u8) return std::nullopt;
-  return byte_map_of(product, 0);
+  const size_t left = product_matrices(product.anchor()).a.input;
+  if (!product.has_prologue(left) || product.stored(left).dtype() != u8) return std::nullopt;
+  return byte_map_of(product, left);
 }
 
 DType rounded_to(const AnchoredNode& product) {

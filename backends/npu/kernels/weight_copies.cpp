@@ -11,7 +11,6 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/rewriter.h"
-#include "keel/ops/matmul.h"
 
 namespace keel::npu {
 namespace {
@@ -141,27 +140,25 @@ std::string WeightCopies::description() const {
   return text;
 }
 
-CubeProblem cube_problem(const AnchoredNode& fused) {
-  const Node& product = fused.anchor();
-  const auto& attributes = product.as<MatmulAttributes>();
-  const Shape& a = product.input(0).shape();
-  const Shape& c = product.type().shape;
+CubeProblem cube_problem(const AnchoredNode& fused, const ProductMatrices& matrices) {
   CubeProblem problem;
-  problem.m = static_cast<size_t>(c[c.rank() - 2]);
-  problem.n = static_cast<size_t>(c[c.rank() - 1]);
-  problem.k = static_cast<size_t>(a[a.rank() - (attributes.transpose_a ? 2 : 1)]);
-  problem.a = fused.stored(0).dtype();
-  problem.b = fused.stored(1).dtype();
+  problem.m = static_cast<size_t>(matrices.m);
+  problem.n = static_cast<size_t>(matrices.n);
+  problem.k = static_cast<size_t>(matrices.k);
+  problem.a = fused.stored(matrices.a.input).dtype();
+  problem.b = fused.stored(matrices.b.input).dtype();
   problem.round_to = rounded_to(fused);
-  problem.transpose_a = attributes.transpose_a;
-  problem.transpose_b = attributes.transpose_b;
+  problem.transpose_a = matrices.a.transposed;
+  problem.transpose_b = matrices.b.transposed;
+  problem.a_windows = matrices.a.windows;
+  problem.b_windows = matrices.b.windows;
   return problem;
 }
 
 std::optional<WeightUse> weight_use(const AnchoredNode& fused) {
-  const CubeProblem problem = cube_problem(fused);
-  const bool matrices = fused.anchor().type().shape.rank() == 2;
-  if (!matrices || problem.b != f32 || !cube_takes_packed(problem)) return std::nullopt;
+  if (fused.anchor().type().shape.rank() != 2) return std::nullopt;
+  const CubeProblem problem = cube_problem(fused, product_matrices(fused.anchor()));
+  if (problem.b != f32 || !cube_takes_packed(problem)) return std::nullopt;
   if (problem.round_to == f32 && cube_is_wide(problem)) return std::nullopt;
   return WeightUse{problem.transpose_b, problem.round_to};
 }

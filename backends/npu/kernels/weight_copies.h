@@ -16,6 +16,7 @@
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/tile_program.h"
 #include "keel/backends/npu/isa/cube.h"
+#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 
@@ -68,7 +69,7 @@ class WeightCopies {
 };
 
 // Returns what the cube is asked for by a product, without the bytes' map.
-CubeProblem cube_problem(const AnchoredNode& product);
+CubeProblem cube_problem(const AnchoredNode& product, const ProductMatrices& matrices);
 
 // Returns how a product reads its right operand, or nothing if that is no weight that is worth
 // prepacking. A copy of a wide one in f32 would be as many bytes to write and to read as packing it

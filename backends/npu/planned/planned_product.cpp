@@ -18,6 +18,7 @@
 #include "keel/backends/npu/planned/product_operand.h"
 #include "keel/backends/npu/planned/row_epilogue.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
+#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 namespace {
@@ -38,7 +39,7 @@ enum Buffers : size_t { kL1A = 0, kL1B = 2, kL0A = 4, kL0B = 6, kL0C = 8, kUnifi
 
 // The problem with operands as the cube multiplies them.
 CubeProblem as_multiplied(const AnchoredNode& product) {
-  CubeProblem problem = cube_problem(product);
+  CubeProblem problem = cube_problem(product, product_matrices(product.anchor()));
   const DType dtype = product.anchor().input(0).dtype();
   problem.a = problem.b = dtype;
   problem.round_to = f32;

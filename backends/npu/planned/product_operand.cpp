@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "keel/backends/common/broadcast.h"
 #include "keel/backends/common/indices.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/operand_load.h"
+#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 
@@ -15,8 +15,8 @@ ProductOperand::ProductOperand(const AnchoredNode& product, size_t operand, DTyp
       dtype_(dtype) {
   const Shape& shape = product.anchor().input(operand).shape();
   line_elements_ = shape.back();
-  matrix_elements_ = line_elements_ * shape[shape.rank() - 2];
-  matrices_ = matrices_of_batch(shape, product.anchor().type().shape);
+  for (const ProductMatrices::Starts& starts : product_matrices(product.anchor()).batch)
+    starts_.push_back(operand == 0 ? starts.a : starts.b);
   if (stored_ == u8) bytes_ = bytes_of(product);
   if (dtype_ != f32 && stored_ != dtype_) round_ = find_vector_instruction("cast", f32, dtype_);
   numbers_ = product.rows_of(operand);
@@ -40,7 +40,7 @@ void ProductOperand::read(void* const* args, const std::vector<int64_t>& lines, 
                           const OperandPart& part, void* to) const {
   const size_t size = size_of(stored_);
   const char* matrix = static_cast<const char*>(args[argument_]) +
-                       static_cast<size_t>(matrices_[batch] * matrix_elements_) * size;
+                       static_cast<size_t>(starts_[batch]) * size;
   char* at = static_cast<char*>(to);
   const auto count = static_cast<size_t>(part.count);
   for (int64_t i = part.line; i < part.line + part.lines; ++i, at += count * size_of(dtype_)) {

@@ -36,8 +36,8 @@ class ProductOperand {
 
   size_t argument_;
   DType stored_, dtype_;
-  int64_t line_elements_, matrix_elements_;
-  std::vector<int64_t> matrices_;  // of the operand, by matrix of the product
+  int64_t line_elements_;
+  std::vector<int64_t> starts_;  // elements, of the operand's matrix for each of the batch
   std::optional<ByteMap> bytes_;
   VectorInstruction round_ = nullptr;
   // Gathered rows: the argument with their numbers.

@@ -1,0 +1,324 @@
+#include "keel/ops/products/product_matrices.h"
+
+#include <algorithm>
+
+#include "keel/core/base/checked.h"
+#include "keel/ops/conv_rules.h"
+#include "keel/ops/matmul.h"
+
+namespace keel {
+namespace {
+
+using Operand = ProductMatrices::Operand;
+using Starts = ProductMatrices::Starts;
+using Places = ConvGeometry::Places;
+
+// ---- matrix products
+
+// For each product of the batch, which of the operand's matrices it reads: the leading dimensions
+// broadcast.
+std::vector<int64_t> matrices_of_batch(const Shape& operand, const Shape& product) {
+  const size_t leading = product.rank() - 2, own = operand.rank() - 2;
+  std::vector<int64_t> numbers{0};
+  for (size_t i = 0; i < leading; ++i) {
+    const bool missing = i + own < leading;
+    const int64_t dim = missing ? 1 : operand[i + own - leading];
+    std::vector<int64_t> longer;
+    for (const int64_t number : numbers) {
+      for (int64_t at = 0; at < product[i]; ++at) {
+        longer.push_back(number * dim + (dim == 1 ? 0 : at));
+      }
+    }
+    numbers = std::move(longer);
+  }
+  return numbers;
+}
+
+ProductMatrices of_matmul(const Node& node) {
+  const auto& attributes = node.as<MatmulAttributes>();
+  const Shape &a = node.input(0).shape(), &b = node.input(1).shape(), &c = node.type().shape;
+  ProductMatrices p;
+  p.m = c[c.rank() - 2];
+  p.n = c.back();
+  p.k = a[a.rank() - (attributes.transpose_a ? 2 : 1)];
+  p.a = {.input = 0, .transposed = attributes.transpose_a, .stride = a.back(), .windows = {}};
+  p.b = {.input = 1, .transposed = attributes.transpose_b, .stride = b.back(), .windows = {}};
+  p.c_stride = p.n;
+  p.wide = attributes.wide;
+  const auto left = matrices_of_batch(a, c), right = matrices_of_batch(b, c);
+  for (size_t i = 0; i < left.size(); ++i) {
+    p.batch.push_back(
+        {left[i] * p.m * p.k, right[i] * p.k * p.n, static_cast<int64_t>(i) * p.m * p.n});
+  }
+  return p;
+}
+
+// ---- convolutions
+//
+// Of NHWC, a row of C is a pixel and K are taps and channels; of NCHW, a column is a pixel, and
+// each image is a product of its own. Either way what lies side by side in C and in the images is
+// one dimension. The gradient of the weights sums over all pixels.
+
+using Axis = WindowRows::Axis;
+
+// The windows of a convolution over its images, a tap being a column.
+Axis windows_over_images(const WindowAxis& w, int64_t pitch) {
+  return {.windows = w.out,
+          .taps = w.taps,
+          .size = w.in,
+          .first = -w.low,
+          .step = w.stride,
+          .tap_step = w.dilation,
+          .pitch = pitch};
+}
+// What pixel y of the images has to do with tap a of the results: it is result y + low - a *
+// dilation, where the stride is 1. The taps come from the last to the first, so that those of one
+// window lie side by side.
+Axis turned_windows_over_results(const WindowAxis& w, int64_t pitch) {
+  return {.windows = w.in,
+          .taps = w.taps,
+          .size = w.out,
+          .first = w.low - (w.taps - 1) * w.dilation,
+          .step = 1,
+          .tap_step = w.dilation,
+          .pitch = pitch};
+}
+// The same matrix with taps as rows and windows as columns.
+Axis exchanged(const Axis& axis) {
+  Axis result = axis;
+  std::swap(result.windows, result.taps);
+  std::swap(result.step, result.tap_step);
+  return result;
+}
+// `count` rows that are `pitch` elements apart, or as many columns.
+Axis rows_apart(int64_t count, int64_t pitch) {
+  return {.windows = count, .size = count, .pitch = pitch};
+}
+Axis columns_apart(int64_t count, int64_t pitch) {
+  return {.taps = count, .size = count, .pitch = pitch};
+}
+
+class ConvMatrices {
+ public:
+  ConvMatrices(const Conv2dAttributes& a, const Shape& images, const Shape& weights)
+      : g_(a, images, weights),
+        channels_last_(a.layout == kChannelsLast),
+        wide_(a.wide),
+        images_(g_.places[kImages]),
+        weights_(g_.places[kWeights]),
+        results_(g_.places[kResults]),
+        pixels_(g_.windows[0].in * g_.windows[1].in),
+        windows_(g_.windows[0].out * g_.windows[1].out) {}
+
+  ProductMatrices forward() const {
+    return completed(channels_last_ ? forward_last() : forward_first());
+  }
+  ProductMatrices input_gradient() const {
+    return completed(channels_last_ ? input_gradient_last() : input_gradient_first());
+  }
+  ProductMatrices weight_gradient() const {
+    return completed(channels_last_ ? weight_gradient_last() : weight_gradient_first());
+  }
+
+ private:
+  ProductMatrices completed(ProductMatrices p) const {
+    p.wide = wide_;
+    return p;
+  }
+
+  WindowRows windows_of_images() const {
+    return {.axes = {windows_over_images(g_.windows[0], images_.spatial[0]),
+                     windows_over_images(g_.windows[1], images_.spatial[1])},
+            .image_pitch = images_.batch,
+            .channels = g_.in};
+  }
+  WindowRows turned_windows_of_results() const {
+    return {.axes = {turned_windows_over_results(g_.windows[0], results_.spatial[0]),
+                     turned_windows_over_results(g_.windows[1], results_.spatial[1])},
+            .image_pitch = results_.batch,
+            .channels = g_.out};
+  }
+  // Rows are a channel's taps, columns its windows.
+  static WindowRows by_channel(WindowRows windows, int64_t channel_pitch) {
+    windows.axes = {exchanged(windows.axes[0]), exchanged(windows.axes[1])};
+    windows.image_pitch = channel_pitch;
+    windows.channels = 1;
+    return windows;
+  }
+
+  template <class F>
+  std::vector<Starts> each_group(const F& starts) const {
+    std::vector<Starts> batch;
+    for (int64_t group = 0; group < g_.groups; ++group) batch.push_back(starts(group));
+    return batch;
+  }
+  template <class F>
+  std::vector<Starts> each_image_and_group(const F& starts) const {
+    std::vector<Starts> batch;
+    for (int64_t image = 0; image < g_.batch; ++image) {
+      for (int64_t group = 0; group < g_.groups; ++group) batch.push_back(starts(image, group));
+    }
+    return batch;
+  }
+
+  // [windows, taps, in] x [taps, in, out]
+  ProductMatrices forward_last() const {
+    ProductMatrices p{.m = g_.rows(), .n = g_.out, .k = g_.taps() * g_.in};
+    p.a = {.input = 0, .windows = windows_of_images()};
+    p.b = {.input = 1, .stride = weights_.in};
+    p.c_stride = results_.spatial[1];
+    p.batch = each_group([&](int64_t group) -> Starts {
+      return {group * g_.in, group * g_.out, group * g_.out};
+    });
+    return p;
+  }
+  // [out, in, taps] x [in, taps, windows] for each image
+  ProductMatrices forward_first() const {
+    ProductMatrices p{.m = g_.out, .n = windows_, .k = g_.in * g_.taps()};
+    p.a = {.input = 1, .stride = weights_.out};
+    p.b = {.input = 0, .windows = by_channel(windows_of_images(), images_.in)};
+    p.c_stride = results_.out;
+    p.batch = each_image_and_group([&](int64_t image, int64_t group) -> Starts {
+      return {group * g_.out * weights_.out, image * images_.batch + group * g_.in * images_.in,
+              image * results_.batch + group * g_.out * results_.out};
+    });
+    return p;
+  }
+
+  // [pixels, taps, out] x [taps, out, in], the taps turned; B is stored [in, taps, out], a tap of
+  // it far from the next.
+  ProductMatrices input_gradient_last() const {
+    ProductMatrices p{.m = g_.batch * pixels_, .n = g_.in, .k = g_.taps() * g_.out};
+    p.a = {.input = 0, .windows = turned_windows_of_results()};
+    Axis taps = columns_apart(g_.taps(), weights_.spatial[1]);
+    taps.first = g_.taps() - 1;
+    taps.tap_step = -1;
+    p.b = {
+        .input = 1,
+        .transposed = true,
+        .windows = WindowRows{.axes = {taps, rows_apart(g_.in, weights_.in)}, .channels = g_.out}};
+    p.c_stride = images_.spatial[1];
+    p.batch = each_group([&](int64_t group) -> Starts {
+      return {group * g_.out, group * g_.out, group * g_.in};
+    });
+    return p;
+  }
+  // [in, out, taps] x [out, taps, pixels] for each image, the taps turned on the right, where they
+  // are rows, by the sign of their step.
+  ProductMatrices input_gradient_first() const {
+    ProductMatrices p{.m = g_.in, .n = pixels_, .k = g_.out * g_.taps()};
+    p.a = {.input = 1,
+           .windows = WindowRows{
+               .axes = {columns_apart(g_.out, weights_.out), rows_apart(g_.in, weights_.in)},
+               .channels = g_.taps()}};
+    WindowRows turned = turned_windows_of_results();
+    for (Axis& axis : turned.axes) {
+      axis.first += (axis.taps - 1) * axis.tap_step;
+      axis.tap_step = -axis.tap_step;
+    }
+    p.b = {.input = 0, .windows = by_channel(turned, results_.out)};
+    p.c_stride = images_.in;
+    p.batch = each_image_and_group([&](int64_t image, int64_t group) -> Starts {
+      return {group * g_.out * weights_.out, image * results_.batch + group * g_.out * results_.out,
+              image * images_.batch + group * g_.in * images_.in};
+    });
+    return p;
+  }
+
+  // [taps, in, windows] x [windows, out], the left one stored by windows
+  ProductMatrices weight_gradient_last() const {
+    ProductMatrices p{.m = g_.taps() * g_.in, .n = g_.out, .k = g_.rows()};
+    p.a = {.input = 0, .transposed = true, .windows = windows_of_images()};
+    p.b = {.input = 1, .stride = results_.spatial[1]};
+    p.c_stride = weights_.in;
+    p.batch = each_group([&](int64_t group) -> Starts {
+      return {group * g_.in, group * g_.out, group * g_.out};
+    });
+    return p;
+  }
+  // [out, images, windows] x [images, windows, in, taps], the right one stored [in, taps, ...]
+  ProductMatrices weight_gradient_first() const {
+    ProductMatrices p{.m = g_.out, .n = g_.in * g_.taps(), .k = g_.rows()};
+    p.a = {.input = 1,
+           .windows = WindowRows{
+               .axes = {columns_apart(g_.batch, results_.batch), rows_apart(g_.out, results_.out)},
+               .channels = windows_}};
+    WindowRows windows = by_channel(windows_of_images(), images_.in);
+    windows.repeat_pitch = images_.batch;
+    p.b = {.input = 0, .transposed = true, .windows = windows};
+    p.c_stride = weights_.out;
+    p.batch = each_group([&](int64_t group) -> Starts {
+      return {group * g_.out * results_.out, group * g_.in * images_.in,
+              group * g_.out * weights_.out};
+    });
+    return p;
+  }
+
+  const ConvGeometry g_;
+  const bool channels_last_, wide_;
+  const Places &images_, &weights_, &results_;
+  const int64_t pixels_, windows_;  // of an image, of the windows over it
+};
+
+// The names of the three products are this room's own.
+enum class Product : uint8_t { kMatrices, kConv, kInputGradient, kWeightGradient };
+Product kind_of(const Node& node) {
+  const std::string& name = node.op_name();
+  if (name == "conv2d") return Product::kConv;
+  if (name == "conv2d_input_gradient") return Product::kInputGradient;
+  if (name == "conv2d_weight_gradient") return Product::kWeightGradient;
+  return Product::kMatrices;
+}
+
+Shape images_of(const Node& node, Product kind) {
+  return kind == Product::kInputGradient ? node.type().shape : node.input(0).shape();
+}
+Shape weights_of(const Node& node, Product kind) {
+  return kind == Product::kWeightGradient ? node.type().shape : node.input(1).shape();
+}
+const Conv2dAttributes& attributes_of(const Node& node, Product kind) {
+  if (kind == Product::kConv) return node.as<Conv2dAttributes>();
+  return node.as<Conv2dGradientAttributes>();
+}
+
+bool is_known(const Node& node) {
+  return node.input(0).shape().known() && node.input(1).shape().known() &&
+         node.type().shape.known();
+}
+bool is_empty(const Shape& shape) { return shape.num_elements() == 0; }
+
+}  // namespace
+
+std::string why_no_matrices(const Node& product) {
+  const Product kind = kind_of(product);
+  if (kind == Product::kMatrices) return "";
+  if (!is_known(product)) return "its dimensions are not known";
+  if (is_empty(product.input(0).shape()) || is_empty(product.input(1).shape()) ||
+      is_empty(product.type().shape)) {
+    return "a convolution without elements";
+  }
+  const ConvGeometry g(attributes_of(product, kind), images_of(product, kind),
+                       weights_of(product, kind));
+  if (g.depthwise()) {
+    return "a depthwise convolution has only its " + std::to_string(g.taps()) +
+           " taps to sum: element-wise multiplications do that";
+  }
+  const bool strided = std::any_of(g.windows.begin(), g.windows.end(),
+                                   [](const WindowAxis& w) { return w.stride > 1 && w.out > 1; });
+  if (kind == Product::kInputGradient && strided) {
+    return "with a stride most products for the images would be with zeros: each phase of the "
+           "stride is a convolution of its own";
+  }
+  return "";
+}
+
+ProductMatrices product_matrices(const Node& product) {
+  const Product kind = kind_of(product);
+  if (kind == Product::kMatrices) return of_matmul(product);
+  const ConvMatrices conv(attributes_of(product, kind), images_of(product, kind),
+                          weights_of(product, kind));
+  if (kind == Product::kConv) return conv.forward();
+  return kind == Product::kInputGradient ? conv.input_gradient() : conv.weight_gradient();
+}
+
+}  // namespace keel
