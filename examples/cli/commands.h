@@ -15,6 +15,9 @@ inline constexpr int kExitNotConformant = 3;  // a backend whose results are wro
 inline constexpr int kExitSignalled = 128;    // plus the signal's number, where one ended the run
 
 int run_train(const std::vector<std::string>& words);
+int run_eval(const std::vector<std::string>& words);
+int run_predict(const std::vector<std::string>& words);
+int run_inspect(const std::vector<std::string>& words);
 int run_info(const std::vector<std::string>& words);
 int run_graph(const std::vector<std::string>& words);
 int run_calibrate(const std::vector<std::string>& words);
