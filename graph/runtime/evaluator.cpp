@@ -46,7 +46,10 @@ Evaluator::Evaluator(Session& session, const EvaluatorOptions& options, CallSite
 }
 
 std::vector<double> Evaluator::means(CallSite site) {
-  if (!at_beginning_) options_.source->open(Cursor{});
+  if (!at_beginning_) {
+    options_.source->stop();
+    options_.source->open(Cursor{});
+  }
   at_beginning_ = false;
   const LoopReport report = loop_->run(options_.batches, {}, site);
   if (report.steps != options_.batches) {

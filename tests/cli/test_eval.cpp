@@ -321,7 +321,7 @@ TEST_CASE("predict: what is no image is refused") {
   bad("P5 28 28 70000\n", "largest");
   bad("P5 1 1 7\nz", "122");
   bad("P2 2 1 255\n1 x", "value 1");
-  bad("P2", "width");
+  bad("P2 ", "width");
 }
 
 TEST_SUITE_END();

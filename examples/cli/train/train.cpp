@@ -66,6 +66,8 @@ class TrainRun {
     }
     total_steps_ =
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
+    if (flags.resume || !flags.save.empty() || !flags.judging.save_best.empty())
+      data_sha256_ = data_sha256(data_.train);
     if (flags.resume) check_resume(*flags.resume);
   }
 
@@ -124,7 +126,7 @@ class TrainRun {
 
  private:
   void check_resume(const SavedRun& saved) const {
-    saved.require_same_data(flags_.data, data_sha256(data_.train));
+    saved.require_same_data(flags_.data, data_sha256_);
     saved.require_place(steps_per_epoch_, flags_.batch);
     if (!flags_.allow_non_finite) saved.require_finite();
     if (total_steps_ >= saved.step()) return;
@@ -175,8 +177,8 @@ class TrainRun {
     keel::Session& session = trainer.session();
     // Where nobody sees the progress and nothing is saved, nobody wants the training.
     const auto stop_if_unseen = [&] {
-      if (progress.reader_gone() && flags_.save.empty() && signals.signal() == 0)
-        signals.stop(SIGPIPE);
+      const bool saved = !flags_.save.empty() || !flags_.judging.save_best.empty();
+      if (progress.reader_gone() && !saved && signals.signal() == 0) signals.stop(SIGPIPE);
     };
     stop_if_unseen();
     keel::TrainOptions options{.steps = total_steps_ - session.step(),
@@ -286,7 +288,7 @@ class TrainRun {
         {"batch", std::to_string(flags_.batch)},
         {"precision", flags_.precision},
         {"data", built_in ? flags_.data : std::filesystem::absolute(flags_.data).string()},
-        {"data_sha256", data_sha256(data_.train)},
+        {"data_sha256", data_sha256_},
         {"backend", flags_.backend},
         {"isa", isa_of(trainer.session().device())}};
     if (flags_.judging.validation > 0)
@@ -345,7 +347,8 @@ class TrainRun {
   std::shared_ptr<const keel::DeviceOptions> device_options_;
   std::optional<SavedModel> init_;
   keel::LabelledSplits data_;
-  int64_t images_ = 0;  // that are trained on
+  std::string data_sha256_;  // of all training images, where a file is saved or resumed
+  int64_t images_ = 0;       // that are trained on
   int64_t steps_per_epoch_ = 0;
   int64_t total_steps_ = 0;
   keel::Graph graph_;
