@@ -22,6 +22,7 @@
 #include "keel/graph/ir/verify.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/precision.h"
+#include "keel/graph/runtime/evaluator.h"
 #include "keel/graph/runtime/graph_function.h"
 #include "keel/graph/runtime/hook.h"
 #include "keel/graph/runtime/loop.h"
@@ -29,5 +30,7 @@
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/graph/runtime/trainer.h"
+#include "keel/graph/runtime/validation.h"
+#include "keel/graph/runtime/weights.h"
 
 #endif  // KEEL_GRAPH_GRAPH_H

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 #include <zlib.h>
 
@@ -35,6 +36,7 @@ struct ByteSource::State {
   uint64_t offset = 0;       // bytes of content handed out
   z_stream stream{};
   bool member_ended = false;
+  std::optional<unsigned char> held;  // content taken ahead, to see whether there is more
   std::vector<unsigned char> chunk;
 };
 
@@ -110,7 +112,13 @@ void ByteSource::read(void* bytes, size_t count, const std::string& what) {
   State& s = *state_;
   size_t got = 0;
   if (s.gzip) {
-    got = s.inflate_into(static_cast<unsigned char*>(bytes), count);
+    auto* out = static_cast<unsigned char*>(bytes);
+    if (s.held && count > 0) {
+      *out = *s.held;
+      s.held.reset();
+      got = 1;
+    }
+    got += s.inflate_into(out + got, count - got);
   } else {
     got = static_cast<size_t>(std::min<uint64_t>(count, s.file.size() - s.offset));
     s.file.read_at(s.offset, bytes, got);
@@ -123,11 +131,19 @@ void ByteSource::read(void* bytes, size_t count, const std::string& what) {
   s.offset += count;
 }
 
-void ByteSource::finish() {
+bool ByteSource::ended() {
   State& s = *state_;
-  unsigned char beyond = 0;
-  const bool more = s.gzip ? s.inflate_into(&beyond, 1) == 1 : s.offset < s.file.size();
-  if (more) throw error("more bytes than the header announces", s.offset);
+  if (!s.gzip) return s.offset == s.file.size();
+  if (!s.held) {
+    unsigned char next = 0;
+    if (s.inflate_into(&next, 1) == 0) return true;
+    s.held = next;
+  }
+  return false;
+}
+
+void ByteSource::finish() {
+  if (!ended()) throw error("more bytes than the header announces", state_->offset);
 }
 
 uint64_t ByteSource::content_limit() const noexcept {

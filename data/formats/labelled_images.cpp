@@ -4,6 +4,17 @@
 
 namespace keel {
 
+void require_labels_below(const Tensor& labels, int64_t classes, const std::string& labels_name) {
+  const auto values = labels.data<uint8_t>();
+  const auto wrong =
+      std::find_if(values.begin(), values.end(), [&](uint8_t v) { return v >= classes; });
+  if (wrong == values.end()) return;
+  throw Error({.op = labels_name,
+               .argument = "label " + std::to_string(wrong - values.begin()),
+               .expected = "a class from 0 to " + std::to_string(classes - 1),
+               .got = std::to_string(static_cast<int>(*wrong))});
+}
+
 LabelledImages label_images(const Tensor& images, const Tensor& labels, int64_t classes,
                             const std::string& images_name, const std::string& labels_name) {
   const Shape& shape = images.shape();
@@ -21,15 +32,7 @@ LabelledImages label_images(const Tensor& images, const Tensor& labels, int64_t 
   }
   if (images.num_elements() == 0)
     throw Error({.op = images_name, .message = "there are no images in it"});
-  const auto values = labels.data<uint8_t>();
-  const auto wrong =
-      std::find_if(values.begin(), values.end(), [&](uint8_t v) { return v >= classes; });
-  if (wrong != values.end()) {
-    throw Error({.op = labels_name,
-                 .argument = "label " + std::to_string(wrong - values.begin()),
-                 .expected = "a class from 0 to " + std::to_string(classes - 1),
-                 .got = std::to_string(static_cast<int>(*wrong))});
-  }
+  require_labels_below(labels, classes, labels_name);
   return {.images = images.reshaped({shape[0], shape[1] * shape[2]}),
           .labels = labels,
           .height = shape[1],

@@ -1,5 +1,6 @@
-// LabelledImages: a set of grey images with their classes, in memory; what loaders and generators
-// of such sets return. A plain value: copies share the tensors' memory, which nobody writes.
+// LabelledImages: a set of images, or of rows of numbers, with their classes, in memory; what
+// loaders and generators of such sets return. A plain value: copies share the tensors' memory,
+// which nobody writes.
 #ifndef KEEL_DATA_FORMATS_LABELLED_IMAGES_H
 #define KEEL_DATA_FORMATS_LABELLED_IMAGES_H
 
@@ -12,10 +13,11 @@
 namespace keel {
 
 struct LabelledImages {
-  Tensor images;  // u8 [count, height * width]
+  Tensor images;  // u8 [count, height * width * channels], a pixel's channels side by side; or f32
   Tensor labels;  // u8 [count], each < classes
-  int64_t height = 0;
+  int64_t height = 0;  // 1: a row of `width` numbers
   int64_t width = 0;
+  int64_t channels = 1;  // 1 grey, 3 red, green, blue
   int64_t classes = 10;
 
   int64_t count() const noexcept { return labels.num_elements(); }
@@ -26,6 +28,11 @@ struct LabelledSplits {
   LabelledImages test;
   std::string origin;  // in words, for the user: which data this is and where it came from
 };
+
+// Throws Error naming the first of `labels` (u8 [count], of the file `labels_name`) that is not
+// below `classes`.
+KEEL_API void require_labels_below(const Tensor& labels, int64_t classes,
+                                   const std::string& labels_name);
 
 // Images of rank 3 [count, height, width] and labels of rank 1 [count], both u8, checked against
 // each other. `images_name` and `labels_name` (file names) stand in errors: counts that differ, no

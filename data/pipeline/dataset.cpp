@@ -193,6 +193,31 @@ Dataset Dataset::skip(int64_t count, CallSite site) const {
   });
 }
 
+std::pair<Dataset, Dataset> Dataset::split(int64_t count, CallSite site) const {
+  const auto fail = [&](const std::string& message, const std::string& fix) {
+    throw Error({.op = "split",
+                 .message = message,
+                 .fix = fix,
+                 .site = site,
+                 .kind = ErrorKind::kInvalidArgument});
+  };
+  const std::optional<int64_t> all = size();
+  if (!all) fail("the number of items is not known", "cache() them, or use take() and skip()");
+  if (stage_->order_key(0) != stage_->order_key(1))
+    fail("each pass would be split in another way",
+         "shuffle behind the split, or cache() before it");
+  if (count < 1 || count >= *all) {
+    throw Error(
+        {.op = "split",
+         .argument = "count",
+         .expected = "1 to " + std::to_string(*all - 1) + ", of " + std::to_string(*all) + " items",
+         .got = std::to_string(count),
+         .site = site,
+         .kind = ErrorKind::kInvalidArgument});
+  }
+  return {take(*all - count, site), skip(*all - count, site)};
+}
+
 Dataset Dataset::shard(int64_t shards, int64_t index, CallSite site) const {
   return at_site(site, [&] {
     require_count("shard", "shards", shards, 1);

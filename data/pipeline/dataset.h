@@ -92,6 +92,10 @@ class KEEL_API Dataset {
   Dataset skip(int64_t count, CallSite site = CallSite::here()) const;
   // Items index, index + shards, index + 2 * shards, ...
   Dataset shard(int64_t shards, int64_t index, CallSite site = CallSite::here()) const;
+  // All but the last `count` items, and those: training and validation data. Throws Error where
+  // either part would be empty, the number of items is not known, or their order changes from pass
+  // to pass, which would mix the parts: shuffle behind it.
+  std::pair<Dataset, Dataset> split(int64_t count, CallSite site = CallSite::here()) const;
   // `times` passes one after the other, each an epoch of its own; endless without a number.
   Dataset repeat(std::optional<int64_t> times = {}, CallSite site = CallSite::here()) const;
   Dataset concatenate(const Dataset& next, CallSite site = CallSite::here()) const;

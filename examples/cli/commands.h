@@ -16,6 +16,9 @@ inline constexpr int kExitSignalled = 128;    // plus the signal's number, where
 
 int run_train(const std::vector<std::string>& words);
 int run_sample(const std::vector<std::string>& words);
+int run_eval(const std::vector<std::string>& words);
+int run_predict(const std::vector<std::string>& words);
+int run_inspect(const std::vector<std::string>& words);
 int run_info(const std::vector<std::string>& words);
 int run_graph(const std::vector<std::string>& words);
 int run_calibrate(const std::vector<std::string>& words);

@@ -20,8 +20,11 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"train", "train a model on MNIST or on the built-in digits", run_train},
+    {"train", "train a model on MNIST, CIFAR-10, a table or the built-in digits", run_train},
     {"sample", "text that a trained charlm writes", run_sample},
+    {"eval", "measure saved weights: accuracy, loss, confusion", run_eval},
+    {"predict", "what saved weights make of one image", run_predict},
+    {"inspect", "the states in a saved file: shapes, norms, NaN", run_inspect},
     {"info", "version, backends, devices, and which op runs where", run_info},
     {"graph", "print the graph of a model", run_graph},
     {"profile", "show what `train --profile` wrote", run_profile},

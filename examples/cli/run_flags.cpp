@@ -1,22 +1,37 @@
 #include "cli/run_flags.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <thread>
-
-#include "models/classifier.h"
 
 namespace keel_cli {
 
-void declare_data_flag(CommandLine& line) {
-  line.add("data", "digits|DIR",
-           "the built-in digits, or a folder with the four MNIST files (digits)");
+void declare_data_flag(CommandLine& line, Tables tables) {
+  if (tables == Tables::kRefused) {
+    line.add("data", "digits|DIR",
+             "the built-in digits, or a folder with the files of MNIST or CIFAR-10 (digits)");
+    return;
+  }
+  line.add("data", "digits|DIR|FILE.csv",
+           "built-in digits, a folder with the files of MNIST or CIFAR-10, a table (digits)");
+  line.add("label", "COLUMN", "of a table: the column with the classes");
 }
 
-std::string read_data(const CommandLine& line) { return line.text("data").value_or(kDigits); }
+std::string read_data(const CommandLine& line, Tables tables) {
+  std::string data = line.text("data").value_or(kDigits);
+  if (tables == Tables::kRefused && is_csv(data)) {
+    throw keel::Error({.op = "--data",
+                       .argument = data,
+                       .message = "is a table, and this command takes images",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  return data;
+}
 
-void declare_run_flags(CommandLine& line) {
+void declare_run_flags(CommandLine& line, Tables tables) {
   line.add("model", keel_examples::model_names(), "what to train (softmax)");
-  declare_data_flag(line);
+  declare_data_flag(line, tables);
   line.add("backend", "ref|cpu|npu", "where to train (npu)");
   line.add("threads", "N", "compute threads, the device's included (all)");
 }
@@ -43,8 +58,44 @@ std::string read_precision(const CommandLine& line) {
   return line.choice("precision", keel::precision_names()).value_or(keel::kDefaultPrecision);
 }
 
-keel::LabelledSplits load_data(const std::string& data) {
-  return data == kDigits ? keel::make_digits() : keel::load_mnist(data);
+std::string read_label(const CommandLine& line, const std::string& data) {
+  if (line.has("label") && !is_csv(data)) {
+    throw keel::Error({.op = "--label",
+                       .message = "is about a table, and --data is " + data,
+                       .fix = "drop it, or use --data FILE.csv",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  return line.text("label").value_or("");
+}
+
+bool is_csv(const std::string& data) {
+  std::string ending = std::filesystem::path(data).extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::error_code unknown;
+  return ending == ".csv" && !std::filesystem::is_directory(data, unknown);
+}
+
+keel::LabelledSplits load_data(const std::string& data, const std::string& label) {
+  if (data == kDigits) return keel::make_digits();
+  if (is_csv(data)) {
+    if (label.empty()) {
+      throw keel::Error({.op = "--data",
+                         .argument = data,
+                         .message = "is a table, and nothing says which column holds the classes",
+                         .fix = "add --label COLUMN",
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
+    return keel::load_labelled_csv(data, label);
+  }
+  return keel::holds_cifar10(data) ? keel::load_cifar10(data) : keel::load_mnist(data);
+}
+
+keel_examples::ImageFormat format_of(const keel::LabelledImages& set) {
+  return {.dtype = set.images.dtype(),
+          .height = set.height,
+          .width = set.width,
+          .channels = set.channels,
+          .classes = set.classes};
 }
 
 }  // namespace keel_cli

@@ -8,16 +8,19 @@
 #include <keel/keel.h>
 
 #include "cli/command_line.h"
+#include "models/classifier.h"
 
 namespace keel_cli {
 
 inline constexpr const char* kDigits = "digits";  // the value of --data for the built-in set
 
+// Whether a command's --data may be a CSV file, which --label goes with.
+enum class Tables { kRefused, kTaken };
 // --data, the built-in digits without it.
-void declare_data_flag(CommandLine& line);
-std::string read_data(const CommandLine& line);
+void declare_data_flag(CommandLine& line, Tables tables = Tables::kRefused);
+std::string read_data(const CommandLine& line, Tables tables = Tables::kRefused);
 // --model, --data, --backend and --threads.
-void declare_run_flags(CommandLine& line);
+void declare_run_flags(CommandLine& line, Tables tables = Tables::kRefused);
 // --backend, npu without it.
 std::string read_backend(const CommandLine& line);
 // --threads, as many as there are cores without it.
@@ -25,8 +28,15 @@ int read_threads(const CommandLine& line);
 // --precision, fp32 without it: a name of keel::precision_modes().
 void declare_precision_flag(CommandLine& line);
 std::string read_precision(const CommandLine& line);
-// The built-in digits, or the MNIST files of a folder.
-keel::LabelledSplits load_data(const std::string& data);
+// --label, the column of a CSV file that holds the classes; empty without it. Throws keel::Error
+// where it does not go with that data.
+std::string read_label(const CommandLine& line, const std::string& data);
+// Whether a value of --data names a CSV file.
+bool is_csv(const std::string& data);
+// The built-in digits, the MNIST or CIFAR-10 files of a folder, or a CSV file with its classes in
+// the column `label`.
+keel::LabelledSplits load_data(const std::string& data, const std::string& label = "");
+keel_examples::ImageFormat format_of(const keel::LabelledImages& set);
 
 }  // namespace keel_cli
 

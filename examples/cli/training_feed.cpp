@@ -40,9 +40,12 @@ keel::Dataset batches(const keel::Dataset& items, const TrainingFeedOptions& opt
 
 TrainingFeed feed_training(const keel::LabelledImages& set, const keel::FeedSpec& spec,
                            const TrainingFeedOptions& options) {
-  const keel::Dataset items = keel::Dataset::from_images(set);
+  const keel::Dataset all = keel::Dataset::from_images(set);
+  const keel::Dataset items = options.aside > 0 ? all.split(options.aside).first : all;
   const keel::FeedOptions named{.name = "train"};
-  const size_t bytes = set.images.num_bytes() + set.labels.num_bytes();
+  const auto count = static_cast<size_t>(set.count());
+  const size_t of_an_image = (set.images.num_bytes() + set.labels.num_bytes()) / count;
+  const size_t bytes = of_an_image * (count - static_cast<size_t>(options.aside));
   std::string why = refusal(spec.device, bytes, options.cache);
   if (why.empty()) {
     try {

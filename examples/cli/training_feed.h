@@ -20,6 +20,7 @@ struct TrainingFeedOptions {
   uint64_t seed = 0;  // of the shuffle
   int64_t batch = 100;
   bool cache = true;  // where the set is up to 256 MiB and the device has room
+  int64_t aside = 0;  // images at the end of the set that are not fed
 };
 
 // An endless feed of shuffled batches.

@@ -1,5 +1,5 @@
 // The models that the `keel` tool trains: ordinary user code, functions that build a classifier of
-// 28x28 grey images in a graph of the caller's.
+// images in a graph of the caller's: of 28x28 grey images in ten classes, or of another format.
 #ifndef KEEL_EXAMPLES_MODELS_CLASSIFIER_H
 #define KEEL_EXAMPLES_MODELS_CLASSIFIER_H
 
@@ -10,38 +10,46 @@
 
 namespace keel_examples {
 
+// How the images arrive.
+struct ImageFormat {
+  keel::DType dtype = keel::u8;  // bytes, scaled by the graph to 0 .. 1, or floats as they are
+  int64_t height = 28, width = 28, channels = 1;
+  int64_t classes = 10;
+
+  int64_t numbers() const noexcept { return height * width * channels; }  // of an image
+  bool operator==(const ImageFormat&) const = default;
+};
+
 struct Classifier {
-  keel::Value image;   // u8 or f32 [batch, 784], an input
+  keel::Value image;   // u8 or f32 [batch, height * width * channels], an input
   keel::Value label;   // u8 [batch], an input
-  keel::Value logits;  // f32 [batch, 10], as in evaluation
+  keel::Value logits;  // f32 [batch, classes], as in evaluation
   keel::Value loss;    // f32, mean cross entropy, as in training
 };
 
-// `image` is the dtype in which the images arrive: bytes, scaled by the graph, or floats in 0 .. 1.
-
 // Softmax regression: 784-10.
-Classifier build_softmax(keel::Graph& graph, keel::DType image = keel::u8);
+Classifier build_softmax(keel::Graph& graph, const ImageFormat& format = {});
 // 784-512-512-10 with ReLU.
-Classifier build_mlp(keel::Graph& graph, keel::DType image = keel::u8);
+Classifier build_mlp(keel::Graph& graph, const ImageFormat& format = {});
 
-// Two convolutions with pooling, two dense layers.
-Classifier build_lenet(keel::Graph& graph, keel::DType image = keel::u8);
+// Two convolutions with pooling, two dense layers; for images of at least 4x4.
+Classifier build_lenet(keel::Graph& graph, const ImageFormat& format = {});
 // Convolutions with shortcuts and batch norm.
-Classifier build_resnet(keel::Graph& graph, keel::DType image = keel::u8);
+Classifier build_resnet(keel::Graph& graph, const ImageFormat& format = {});
 // Attention over the image's rows.
-Classifier build_transformer(keel::Graph& graph, keel::DType image = keel::u8);
+Classifier build_transformer(keel::Graph& graph, const ImageFormat& format = {});
 // Recurrence over the image's rows.
-Classifier build_lstm(keel::Graph& graph, keel::DType image = keel::u8);
+Classifier build_lstm(keel::Graph& graph, const ImageFormat& format = {});
 
-// The inputs of all: fills model.image and model.label, returns the images in 0 .. 1.
-keel::Value add_inputs(Classifier& model, keel::Graph& graph, keel::DType image);
+// The inputs of all: fills model.image and model.label, returns the images as f32, bytes in 0 .. 1.
+keel::Value add_inputs(Classifier& model, keel::Graph& graph, const ImageFormat& format);
 
-// The classifier that a module makes, called with images in 0 .. 1 and a mode: once for training
+// The classifier that a module makes, called with those images and a mode: once for training
 // and once for evaluation, with the same parameters.
 template <class M>
-Classifier classify(keel::Graph& graph, keel::DType image, const M& module) {
+Classifier classify(keel::Graph& graph, const ImageFormat& format, const M& module) {
   Classifier model;
-  const auto x = add_inputs(model, graph, image);
+  const auto x = add_inputs(model, graph, format);
   model.loss =
       named(mean(softmax_cross_entropy(module(x, keel::Mode::kTraining), model.label)), "loss");
   model.logits = module(x, keel::Mode::kEvaluation);
@@ -50,12 +58,12 @@ Classifier classify(keel::Graph& graph, keel::DType image, const M& module) {
 
 struct Model {
   std::string name;
-  Classifier (*builder)(keel::Graph& graph, keel::DType image);
+  Classifier (*builder)(keel::Graph& graph, const ImageFormat& format);
   double sgd_rate;        // a learning rate that plain descent does well with
   std::string optimizer;  // that does well with it
 
-  Classifier build(keel::Graph& graph, keel::DType image = keel::u8) const {
-    return builder(graph, image);
+  Classifier build(keel::Graph& graph, const ImageFormat& format = {}) const {
+    return builder(graph, format);
   }
 };
 const std::vector<Model>& models();

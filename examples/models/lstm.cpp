@@ -5,21 +5,26 @@ namespace keel_examples {
 namespace {
 
 struct RowReader : keel::Module {
+  int64_t rows, row;  // how many, and the numbers of each
   keel::Lstm lstm;
   keel::Dense logits;
 
-  explicit RowReader(const keel::Scope& scope)
-      : Module(scope), lstm(scope / "lstm", 28, 128), logits(scope / "logits", 128, 10) {}
+  RowReader(const keel::Scope& scope, const ImageFormat& format)
+      : Module(scope),
+        rows(format.height),
+        row(format.width * format.channels),
+        lstm(scope / "lstm", row, 128),
+        logits(scope / "logits", 128, format.classes) {}
 
   keel::Value operator()(keel::Value x, keel::Mode) const {
-    return logits(lstm(reshape(x, {-1, 28, 28})).last.hidden);
+    return logits(lstm(reshape(x, {-1, rows, row})).last.hidden);
   }
 };
 
 }  // namespace
 
-Classifier build_lstm(keel::Graph& graph, keel::DType image) {
-  return classify(graph, image, RowReader(keel::Scope(graph)));
+Classifier build_lstm(keel::Graph& graph, const ImageFormat& format) {
+  return classify(graph, format, RowReader(keel::Scope(graph), format));
 }
 
 }  // namespace keel_examples

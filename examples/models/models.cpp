@@ -2,10 +2,10 @@
 
 namespace keel_examples {
 
-keel::Value add_inputs(Classifier& model, keel::Graph& graph, keel::DType image) {
-  model.image = graph.input("image", image, {-1, 784});
+keel::Value add_inputs(Classifier& model, keel::Graph& graph, const ImageFormat& format) {
+  model.image = graph.input("image", format.dtype, {-1, format.numbers()});
   model.label = graph.input("label", keel::u8, {-1});
-  return image == keel::u8 ? cast(model.image, keel::f32) / 255.0f : model.image;
+  return format.dtype == keel::u8 ? cast(model.image, keel::f32) / 255.0f : model.image;
 }
 
 const std::vector<Model>& models() {

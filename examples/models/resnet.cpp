@@ -39,23 +39,26 @@ struct Residual : keel::Module {
 };
 
 struct ResNet : keel::Module {
+  ImageFormat format;
   keel::Conv2d first;
   keel::BatchNorm norm;
   std::vector<Residual> blocks;
   keel::Dense logits;
 
-  explicit ResNet(const keel::Scope& scope)
+  ResNet(const keel::Scope& scope, const ImageFormat& images)
       : Module(scope),
-        first(scope / "first", 1, 16, {3, 3}, without_bias()),
+        format(images),
+        first(scope / "first", format.channels, 16, {3, 3}, without_bias()),
         norm(scope / "norm", 16),
-        logits(scope / "logits", 64, 10) {
+        logits(scope / "logits", 64, format.classes) {
     for (const auto& [in, out] : {std::pair{16, 16}, {16, 32}, {32, 64}})
       blocks.emplace_back(scope / "blocks" / static_cast<int64_t>(blocks.size()), in, out,
                           in == out ? 1 : 2);
   }
 
   keel::Value operator()(keel::Value x, keel::Mode mode) const {
-    x = relu(norm(first(reshape(x, {-1, 28, 28, 1})), mode));
+    x = reshape(x, {-1, format.height, format.width, format.channels});
+    x = relu(norm(first(x), mode));
     for (const Residual& block : blocks) x = block(x, mode);
     return logits(global_avg_pool2d(x));
   }
@@ -63,8 +66,8 @@ struct ResNet : keel::Module {
 
 }  // namespace
 
-Classifier build_resnet(keel::Graph& graph, keel::DType image) {
-  return classify(graph, image, ResNet(keel::Scope(graph)));
+Classifier build_resnet(keel::Graph& graph, const ImageFormat& format) {
+  return classify(graph, format, ResNet(keel::Scope(graph), format));
 }
 
 }  // namespace keel_examples

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "keel/core/base/checked.h"
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/session_state.h"
+#include "keel/graph/runtime/validation_run.h"
 
 namespace keel {
 namespace {
@@ -155,26 +157,35 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
   TrainReport report;
   others_know_ = false;
   std::optional<int64_t> applied_before;
+  running_ = &report;
   try {
     check(options, site);
+    ValidationRun validation(options.validation, options.steps_per_epoch, site);
     if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
     if (options.resume_from) open(*options.resume_from);
-    train(options, site, report);
+    train(options, site, validation, report);
+    report.updates_applied = session_.updates_applied() - *applied_before;
+    if (const auto cursor = validation.restore_best(session_)) {
+      open(*cursor);
+      report.kept_best = true;
+    }
   } catch (...) {
+    running_ = nullptr;
     tell_failure();
     if (applied_before) report.updates_applied = applied_since(*applied_before);
     failed_ = std::move(report);
     throw;
   }
-  report.updates_applied = session_.updates_applied() - *applied_before;
+  running_ = nullptr;
   const bool asked = loop_->withdraw_stop();
   report.cancelled = cancelled_.exchange(false) || asked || report.cancelled;
   return report;
 }
 
-void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& report) {
+void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& validation,
+                    TrainReport& report) {
   const int64_t start = session_.step();
   int64_t step = start;
   const int64_t target = options.steps
@@ -188,7 +199,8 @@ void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& rep
                                                      : LoopVote::kGoOn;
     if (ends_together(own, report)) return;
     report.loop_size = tuner ? tuner->next() : session_.loop_size().use();
-    const int64_t steps = std::min(next_stop(options, step, target) - step, report.loop_size);
+    const int64_t stop = validation.next(step, next_stop(options, step, target));
+    const int64_t steps = std::min(stop - step, report.loop_size);
     const int64_t before = report.steps;
     const double seconds_before = report.seconds;
     launch(options, steps, site, report);
@@ -197,7 +209,11 @@ void Trainer::train(const TrainOptions& options, CallSite site, TrainReport& rep
     if (tuner) tuner->record(done, std::llround((report.seconds - seconds_before) * 1e9));
     if (options.steps_per_epoch > 0)
       report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
-    if (done > 0) run_hooks(options, step, report);
+    if (done > 0) {
+      if (validation.due(step, target) && validation.measure(session_, cursor_, report))
+        report.stopped_early = true;
+      run_hooks(options, step, report);
+    }
     if (others_know_) return;
   }
 }
@@ -240,6 +256,7 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     cursor_ = loop.cursor;
     report.last_metrics.clear();
     for (const Value& metric : metrics_) report.last_metrics.push_back(loop[metric].back());
+    if (options.steps_per_epoch > 0) add_to_epochs(loop, options.steps_per_epoch, report);
   };
   others_know_ = true;
   try {
@@ -249,6 +266,27 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     // led to, which in the last step of a launch is none.
     add(loop_->failed_report());
     throw;
+  }
+}
+
+// In the order of the steps, so that the means are the same for every loop size.
+void Trainer::add_to_epochs(const LoopReport& loop, int64_t steps_per_epoch, TrainReport& report) {
+  if (metrics_.empty()) return;
+  std::vector<std::span<const double>> series;
+  for (const Value& metric : metrics_) series.push_back(loop[metric]);
+  for (int64_t i = 0; i < loop.steps; ++i) {
+    const int64_t epoch = (loop.first_step + i - 1) / steps_per_epoch + 1;
+    if (report.epoch_means.empty() || report.epoch_means.back().epoch != epoch) {
+      epoch_sums_.assign(series.size(), 0.0);
+      report.epoch_means.push_back({.epoch = epoch});
+    }
+    ++report.epoch_means.back().steps;
+    for (size_t m = 0; m < series.size(); ++m) epoch_sums_[m] += series[m][static_cast<size_t>(i)];
+    if (i + 1 < loop.steps && (loop.first_step + i) % steps_per_epoch != 0) continue;
+    EpochMeans& done = report.epoch_means.back();
+    done.means.clear();
+    for (const double sum : epoch_sums_)
+      done.means.push_back(sum / static_cast<double>(done.steps));
   }
 }
 

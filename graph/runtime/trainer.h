@@ -1,8 +1,8 @@
 // Trainer: trains a model fed by a Feeder: splits the work into launches that end exactly where
-// something is wanted (an epoch's end, every n steps, the total), runs hooks between them, and
-// stops early when asked to. It holds the sunk loop and the feeder; the session must outlive it.
-// fit() belongs to the session's thread; cancel() may be called from any thread and from a signal
-// handler.
+// something is wanted (an epoch's end, every n steps, the total), runs hooks and the validation
+// between them, and stops early when asked to. It holds the sunk loop and the feeder; the session
+// must outlive it. fit() belongs to the session's thread; cancel() may be called from any thread
+// and from a signal handler.
 #ifndef KEEL_GRAPH_RUNTIME_TRAINER_H
 #define KEEL_GRAPH_RUNTIME_TRAINER_H
 
@@ -16,8 +16,11 @@
 
 #include "keel/graph/runtime/loop_tuner.h"
 #include "keel/graph/runtime/session.h"
+#include "keel/graph/runtime/validation.h"
 
 namespace keel {
+
+class ValidationRun;
 
 // Called between launches, with the number of steps done so far (keel/step), or with the number of
 // epochs: the session may be used, and LoopControl::kStop ends the training.
@@ -48,6 +51,17 @@ struct TrainOptions {
   StepHook on_step = {};
   TrainHook on_epoch_end = {};  // after every steps_per_epoch steps
   std::vector<EveryNSteps> every_n_steps = {};
+
+  // Measured before the hooks of its step.
+  std::optional<ValidationOptions> validation{};
+};
+
+// The means of the rank-0 fetches, in their order, over the steps of an epoch that a fit did: all
+// of them, or those before it stopped or behind where it began.
+struct EpochMeans {
+  int64_t epoch = 1;  // from 1
+  int64_t steps = 0;
+  std::vector<double> means;
 };
 
 struct TrainReport {
@@ -63,8 +77,19 @@ struct TrainReport {
   bool end_of_data = false;          // before what was asked for was done
   bool cancelled = false;
   bool left_with_others = false;       // another party of the agreement ended it before its time
-  bool stopped_early = false;          // by a hook or by the step's stop_when
+  bool stopped_early = false;          // by a hook, the step's stop_when or the validation
   std::optional<int64_t> stop_step{};  // the step whose stop_when was true
+
+  // By epoch, where steps_per_epoch is given and something is fetched.
+  std::vector<EpochMeans> epoch_means{};
+
+  // Of the validation: what was measured, the best (that before this fit among them), why it
+  // stopped, and whether the states are no longer the last ones but the best.
+  std::vector<ValidationResult> validations{};
+  std::optional<ValidationBest> best{};
+  bool target_reached = false;
+  bool out_of_patience = false;
+  bool kept_best = false;
 
   // All steps' together, and the first step that raised anything; see LoopReport.
   uint32_t float_status = 0;
@@ -126,24 +151,30 @@ class KEEL_API Trainer {
   const Loop& loop() const noexcept { return *loop_; }
   // What the last fit() that threw had done until then.
   const TrainReport& failed_report() const noexcept { return failed_; }
+  // For hooks: what the fit() that runs has done until now; nothing where none does.
+  const TrainReport* running_report() const noexcept { return running_; }
 
  private:
   void open(const Cursor& cursor);
-  void train(const TrainOptions& options, CallSite site, TrainReport& report);
+  void train(const TrainOptions& options, CallSite site, ValidationRun& validation,
+             TrainReport& report);
   void tell_failure() noexcept;
   bool ends_together(LoopVote own, TrainReport& report);
   int64_t applied_since(int64_t before) const;
   void launch(const TrainOptions& options, int64_t steps, CallSite site, TrainReport& report);
+  void add_to_epochs(const LoopReport& loop, int64_t steps_per_epoch, TrainReport& report);
   void run_hooks(const TrainOptions& options, int64_t step, TrainReport& report);
 
   Session& session_;
   std::shared_ptr<Feeder> feeder_;
-  Values metrics_;  // the rank-0 fetches
+  Values metrics_;                  // the rank-0 fetches
+  std::vector<double> epoch_sums_;  // of theirs, in the epoch that runs
   std::shared_ptr<LoopAgreement> agreement_;
   // Whether the agreement's other parties know that this fit has ended.
   bool others_know_ = false;
   std::unique_ptr<Loop> loop_;
   TrainReport failed_;
+  const TrainReport* running_ = nullptr;
   Cursor cursor_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> fitting_{false};

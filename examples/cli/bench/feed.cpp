@@ -128,8 +128,9 @@ class FeedBench {
 
   void train() {
     keel::Graph graph;
-    const keel_examples::Classifier model =
-        flags_.bench.model->build(graph, flags_.normalise ? keel::f32 : keel::u8);
+    keel_examples::ImageFormat format = format_of(data_.train);
+    if (flags_.normalise) format.dtype = keel::f32;
+    const keel_examples::Classifier model = flags_.bench.model->build(graph, format);
     const keel::Update update = keel::sgd(0.01).minimize(model.loss);
     keel::Session session(graph, device_, {.loop_size = 100});
     const auto feeder =

@@ -36,7 +36,7 @@ class LoopBench {
  public:
   LoopBench(const BenchFlags& flags, const std::vector<int64_t>& sizes) : flags_(flags) {
     data_ = load_data(flags.data);
-    model_ = flags.model->build(graph_);
+    model_ = flags.model->build(graph_, format_of(data_.train));
     const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
     session_.emplace(graph_, keel::device(flags.backend + ":0"),
                      keel::SessionOptions{.threads = flags.threads});

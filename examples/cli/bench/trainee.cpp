@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cmath>
 
+#include "cli/run_flags.h"
+
 namespace keel_cli {
 
 using Clock = std::chrono::steady_clock;
 
 Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : work_(work) {
-  model_ = work.model->build(graph_);
+  model_ = work.model->build(graph_, format_of(images));
   const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
   session_.emplace(graph_, keel::device(work.backend + ":0"),
                    keel::SessionOptions{.precision = work.precision, .threads = work.threads});

@@ -47,9 +47,11 @@ std::optional<std::string> SavedRun::find(const std::string& name) const {
   return it == metadata_.end() ? std::nullopt : std::optional(it->second);
 }
 
-int64_t SavedRun::integer(const std::string& name, int64_t min, int64_t max) const {
+int64_t SavedRun::integer(const std::string& name, int64_t min, int64_t max,
+                          const std::optional<std::string>& missing) const {
+  const std::string text = missing ? find(name).value_or(*missing) : at(name);
   return keel::parse_in_file("--resume: " + path_,
-                             [&] { return keel::parse_integer(at(name), name, min, max); });
+                             [&] { return keel::parse_integer(text, name, min, max); });
 }
 
 double SavedRun::number(const std::string& name, double min, double max) const {
@@ -63,11 +65,12 @@ std::string SavedRun::choice(const std::string& name,
                              [&] { return keel::parse_choice(at(name), name, choices); });
 }
 
-void SavedRun::require_same(const std::string& flag,
-                            const std::optional<std::string>& given) const {
-  if (!given || *given == at(flag)) return;
+void SavedRun::require_same(const std::string& flag, const std::optional<std::string>& given,
+                            const std::optional<std::string>& missing) const {
+  const std::string saved = missing ? find(flag).value_or(*missing) : at(flag);
+  if (!given || *given == saved) return;
   throw keel::Error({.op = "--" + flag,
-                     .expected = at(flag) + ", as " + path_ + " was trained with",
+                     .expected = saved + ", as " + path_ + " was trained with",
                      .got = *given,
                      .fix = "drop the flag, or train from the beginning"});
 }

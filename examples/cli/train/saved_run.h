@@ -23,14 +23,18 @@ class SavedRun {
   int64_t step() const;
   // The run's value of a flag ("batch"), or of "data_sha256", "backend", "isa".
   const std::string& at(const std::string& name) const;
-  // The same of a flag that not every run has.
+  // The same of what not every run has, and files of older versions may lack.
   std::optional<std::string> find(const std::string& name) const;
-  // What at() gives as a number; throws keel::Error naming the file where it is none.
-  int64_t integer(const std::string& name, int64_t min, int64_t max) const;
+  const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
+  // The same as a number, `missing` where the file may lack it; throws keel::Error naming the file
+  // where it is none.
+  int64_t integer(const std::string& name, int64_t min, int64_t max,
+                  const std::optional<std::string>& missing = {}) const;
   double number(const std::string& name, double min, double max) const;
   std::string choice(const std::string& name, const std::vector<std::string>& choices) const;
   // Throws keel::Error naming both where a flag that was given contradicts the file.
-  void require_same(const std::string& flag, const std::optional<std::string>& given) const;
+  void require_same(const std::string& flag, const std::optional<std::string>& given,
+                    const std::optional<std::string>& missing = {}) const;
   // The same for the training data.
   void require_same_data(const std::string& folder, const std::string& sha256) const;
   // Throws keel::Error where the place in the data is not the one after step() steps.

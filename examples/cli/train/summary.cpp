@@ -58,12 +58,63 @@ void add_result(const TrainOutcome& outcome, keel::Json& summary) {
   summary["data"] = outcome.data;
   summary["feed"] = outcome.feed;
   summary["train_loss"] = outcome.loss;
-  summary["test_accuracy"] = outcome.accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  summary["test_accuracy"] = outcome.test ? outcome.test->accuracy : kNone;
+  summary["test_top_k_accuracy"] = outcome.test ? outcome.test->top_k : kNone;
+  summary["test_loss"] = outcome.test ? outcome.test->loss : kNone;
+  summary["top_k"] = outcome.top_k;
+  const auto& epochs = outcome.report.epoch_means;
+  summary["epoch_loss"] = epochs.empty() ? kNone : epochs.back().means.at(0);
   if (outcome.first_non_finite_step)
     summary["first_non_finite_step"] = *outcome.first_non_finite_step;
   if (outcome.non_finite_state) summary["non_finite_state"] = *outcome.non_finite_state;
   if (!outcome.warnings.empty()) summary["warnings"] = outcome.warnings;
   if (!outcome.errors.empty()) summary["errors"] = outcome.errors;
+}
+
+// By what it was judged, all that came of it, and what followed.
+void add_judging(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json& summary) {
+  const JudgingFlags& judging = flags.judging;
+  summary["judged_on"] = judging.validation > 0 ? "validation" : "test";
+  summary["validation_images"] = judging.validation;
+  summary["metric"] = judging.metric;
+  keel::Json history = keel::Json::array();
+  for (const Judgement& judgement : outcome.history) {
+    keel::Json entry;
+    entry["step"] = judgement.step;
+    entry["epoch"] = judgement.epoch;
+    if (judgement.epoch_loss) entry["epoch_loss"] = *judgement.epoch_loss;
+    entry["epoch_steps"] = judgement.epoch_steps;
+    entry["accuracy"] = judgement.scores.accuracy;
+    entry["top_k_accuracy"] = judgement.scores.top_k;
+    entry["loss"] = judgement.scores.loss;
+    entry["best"] = judgement.best;
+    history.push_back(std::move(entry));
+  }
+  summary["history"] = std::move(history);
+  const keel::TrainReport& report = outcome.report;
+  if (report.best) {
+    summary["best_value"] = report.best->value;
+    summary["best_step"] = report.best->step;
+  }
+  summary["kept_best"] = report.kept_best;
+  if (report.target_reached) summary["stopped_by"] = "stop-at";
+  if (report.out_of_patience) summary["stopped_by"] = "patience";
+}
+
+void add_init(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json& summary) {
+  if (!outcome.init) return;
+  keel::Json init;
+  init["file"] = flags.init;
+  init["matched"] = outcome.init->matched;
+  init["missing"] = outcome.init->missing;
+  init["left_aside"] = outcome.init->left_aside;
+  init["mismatched"] = keel::Json::array();
+  for (const auto& [name, wanted, saved] : outcome.init->mismatched) {
+    init["mismatched"].push_back(
+        {{"name", name}, {"wanted", to_string(wanted)}, {"saved", to_string(saved)}});
+  }
+  summary["init"] = std::move(init);
 }
 
 void add_times(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json& summary) {
@@ -101,6 +152,8 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
   add_flags(flags, summary);
   add_loop(trainer.loop(), outcome.report, summary);
   add_result(outcome, summary);
+  add_judging(flags, outcome, summary);
+  add_init(flags, outcome, summary);
   add_times(flags, outcome, summary);
   add_device(flags, outcome, session.device(), summary);
   try {

@@ -19,8 +19,10 @@
 #include "cli/commands.h"
 #include "cli/generative/generative.h"
 #include "cli/output_files.h"
+#include "cli/saved_model.h"
 #include "cli/train/evaluation.h"
 #include "cli/train/finite_states.h"
+#include "cli/train/judge.h"
 #include "cli/train/metrics_file.h"
 #include "cli/train/notices.h"
 #include "cli/train/progress.h"
@@ -39,23 +41,36 @@ class TrainRun {
   explicit TrainRun(const TrainFlags& flags) : flags_(flags), threads_(flags.threads) {
     require_writable("--summary", flags.summary);
     require_writable("--save", flags.save);
+    require_writable("--save-best", flags.judging.save_best);
     // Written line by line: pipes and devices will do.
     std::error_code unknown;
     if (!std::filesystem::is_other(flags.metrics, unknown))
       require_writable("--metrics", flags.metrics);
     if (!flags.preset.empty() || flags.block_dim)
       device_options_ = keel::npu::options(flags.preset, {.cap = flags.block_dim});
-    data_ = load_data(flags.data);
+    if (!flags.init.empty()) init_.emplace("--init", flags.init);
+    if (init_ && !flags.allow_non_finite)
+      init_->require_finite("take an older file, or add --allow-non-finite");
+    data_ = load_data(flags.data, flags.label);
     outcome_.data = data_.origin;
-    steps_per_epoch_ = data_.train.count() / flags.batch;
-    if (steps_per_epoch_ == 0) {
+    const int64_t aside = flags.judging.validation;
+    if (aside >= data_.train.count()) {
       throw keel::Error(
-          {.op = "--batch",
-           .expected = "at most the " + std::to_string(data_.train.count()) + " training images",
-           .got = std::to_string(flags.batch)});
+          {.op = "--validation",
+           .expected = "fewer than the " + std::to_string(data_.train.count()) + " training images",
+           .got = std::to_string(aside)});
+    }
+    images_ = data_.train.count() - aside;
+    steps_per_epoch_ = images_ / flags.batch;
+    if (steps_per_epoch_ == 0) {
+      throw keel::Error({.op = "--batch",
+                         .expected = "at most the " + std::to_string(images_) + " training images",
+                         .got = std::to_string(flags.batch)});
     }
     total_steps_ =
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
+    if (flags.resume || !flags.save.empty() || !flags.judging.save_best.empty())
+      data_sha256_ = data_sha256(data_.train);
     if (flags.resume) check_resume(*flags.resume);
   }
 
@@ -67,19 +82,23 @@ class TrainRun {
                          .kind = keel::ErrorKind::kInvalidArgument});
     }
     StopSignals signals;
-    model_ = flags_.model->build(graph_);
+    model_ = flags_.model->build(graph_, format_of(data_.train));
+    const keel::Values weights = graph_.states();
     const keel::Update update =
         make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
                     {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
     if (flags_.update.average) model_.logits = keel::with_averaged_weights(model_.logits);
-    Evaluation evaluation(graph_, model_);
+    const Evaluation evaluation(graph_, model_, flags_.judging.top_k);
     keel::Session session(
         graph_, keel::device(flags_.backend + ":0"),
         {.seed = flags_.seed, .precision = flags_.precision, .device_options = device_options_});
     session.loop_size() = flags_.loop_size;
-    const TrainingFeed feed =
-        feed_training(data_.train, session.spec({model_.image, model_.label}),
-                      {.seed = flags_.seed, .batch = flags_.batch, .cache = flags_.cache});
+    if (init_) outcome_.init = init_->load_matching(session, weights);
+    const TrainingFeed feed = feed_training(data_.train, session.spec({model_.image, model_.label}),
+                                            {.seed = flags_.seed,
+                                             .batch = flags_.batch,
+                                             .cache = flags_.cache,
+                                             .aside = flags_.judging.validation});
     outcome_.feed = feed.kind;
     keel::Trainer trainer(session,
                           {.update = update, .fetches = {model_.loss}, .source = feed.feeder});
@@ -95,21 +114,25 @@ class TrainRun {
     Progress progress(total_steps_, flags_.batch, flags_.quiet, session.step());
     outcome_.step_device_ns = trainer.program().info().step_device_ns;
     outcome_.modelled_device = trainer.program().info().modelled_device;
+    Judge judge(flags_.judging, evaluation, session, data_,
+                {.on_judgement = [&](const Judgement& j) { tell(j, judge, progress); },
+                 .save_best = [&] { save_best(trainer); }});
+    if (flags_.resume) judge.resume_best(flags_.resume->metadata(), flags_.resume->path());
     announce(progress, session);
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     if (!flags_.profile.empty()) write_profile(trainer);
 
     const StopSignals::Watch watch(signals, trainer);
-    fit(trainer, evaluation, metrics, progress, signals);
+    fit(trainer, judge, metrics, progress, signals);
     metrics.close();
-    conclude(trainer, evaluation, progress);
+    conclude(trainer, judge, progress);
     if (!notices_.errors().empty()) return kExitFailed;
     return signals.signal() == 0 ? kExitDone : kExitSignalled + signals.signal();
   }
 
  private:
   void check_resume(const SavedRun& saved) const {
-    saved.require_same_data(flags_.data, data_sha256(data_.train));
+    saved.require_same_data(flags_.data, data_sha256_);
     saved.require_place(steps_per_epoch_, flags_.batch);
     if (!flags_.allow_non_finite) saved.require_finite();
     if (total_steps_ >= saved.step()) return;
@@ -136,7 +159,18 @@ class TrainRun {
         flags_.model->name, flags_.backend, flags_.precision, total_steps_, flags_.batch,
         flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
         flags_.threads, flags_.threads == 1 ? "" : "s"));
-    const int64_t left_out = data_.train.count() % flags_.batch;
+    if (outcome_.init)
+      progress.line("init: " + flags_.init + ": " + keel::describe(*outcome_.init));
+    const JudgingFlags& judging = flags_.judging;
+    if (judging.validation > 0) {
+      progress.line(fmt::format("judged on the last {} training images; {} are trained on",
+                                judging.validation, images_));
+    } else if (judging.decides()) {
+      progress.line(
+          "judged on the test images: --validation N keeps training images aside for it, so that "
+          "the test stays one");
+    }
+    const int64_t left_out = images_ % flags_.batch;
     if (left_out != 0) {
       progress.line(fmt::format(
           "the last {} images of each epoch's order do not fill a batch and are left out",
@@ -144,13 +178,13 @@ class TrainRun {
     }
   }
 
-  void fit(keel::Trainer& trainer, Evaluation& evaluation, MetricsFile& metrics, Progress& progress,
+  void fit(keel::Trainer& trainer, Judge& judge, MetricsFile& metrics, Progress& progress,
            StopSignals& signals) {
     keel::Session& session = trainer.session();
     // Where nobody sees the progress and nothing is saved, nobody wants the training.
     const auto stop_if_unseen = [&] {
-      if (progress.reader_gone() && flags_.save.empty() && signals.signal() == 0)
-        signals.stop(SIGPIPE);
+      const bool saved = !flags_.save.empty() || !flags_.judging.save_best.empty();
+      if (progress.reader_gone() && !saved && signals.signal() == 0) signals.stop(SIGPIPE);
     };
     stop_if_unseen();
     keel::TrainOptions options{.steps = total_steps_ - session.step(),
@@ -163,10 +197,12 @@ class TrainRun {
       if (!std::isfinite(values[0])) note_non_finite(step, values[0]);
       stop_if_unseen();
     };
+    options.validation = judge.validation_options(trainer, steps_per_epoch_);
     options.on_epoch_end = [&](int64_t epoch) {
-      evaluate(evaluation, session);
-      progress.line(fmt::format("epoch {}  loss {:.4f}  test accuracy {:.4f}", epoch, outcome_.loss,
-                                outcome_.accuracy.value_or(0)));
+      if (judge.history().empty() || judge.history().back().step != session.step()) {
+        progress.line(fmt::format("epoch {}  mean loss {:.4f}", epoch,
+                                  trainer.running_report()->epoch_means.back().means.at(0)));
+      }
       stop_if_unseen();
     };
     try {
@@ -185,12 +221,29 @@ class TrainRun {
                               name_of_non_finite(loss)));
   }
 
-  void evaluate(Evaluation& evaluation, keel::Session& session) {
-    outcome_.accuracy = evaluation.accuracy(session, data_.test);
-    evaluated_at_ = session.step();
+  void tell(const Judgement& judgement, const Judge& judge, Progress& progress) const {
+    const bool whole = judgement.step % steps_per_epoch_ == 0;
+    std::string text =
+        whole ? fmt::format("epoch {}", judgement.epoch) : fmt::format("step {}", judgement.step);
+    if (judgement.epoch_loss) text += fmt::format("  mean loss {:.4f}", *judgement.epoch_loss);
+    text += "  " + judge.images() + " " + judge.describe(judgement.scores);
+    if (flags_.judging.decides() && judgement.best) text += "  best so far";
+    progress.line(text);
   }
 
-  void conclude(keel::Trainer& trainer, Evaluation& evaluation, Progress& progress) {
+  // A file of finite states is not replaced by others.
+  void save_best(keel::Trainer& trainer) {
+    const std::string& path = flags_.judging.save_best;
+    if (path.empty()) return;
+    notices_.attempt([&] {
+      if (const auto problem = non_finite_state(trainer.session());
+          problem && !flags_.allow_non_finite)
+        require_no_finite_file(path, *problem);
+      trainer.save(path, metadata(trainer, trainer.running_report()->best));
+    });
+  }
+
+  void conclude(keel::Trainer& trainer, Judge& judge, Progress& progress) {
     keel::Session& session = trainer.session();
     notices_.attempt([&] { outcome_.non_finite_state = non_finite_state(session); });
     if (outcome_.non_finite_state && !outcome_.first_non_finite_step) {
@@ -198,7 +251,9 @@ class TrainRun {
     }
     if (!flags_.save.empty()) notices_.attempt([&] { save(trainer); });
     if (!flags_.profile.empty()) notices_.attempt([&] { write_profile(trainer); });
-    if (evaluated_at_ != session.step()) notices_.attempt([&] { evaluate(evaluation, session); });
+    notices_.attempt([&] { outcome_.test = judge.test_scores(); });
+    outcome_.top_k = judge.top_k();
+    outcome_.history = judge.history();
     print_result(progress);
     if (!flags_.summary.empty()) {
       outcome_.errors = notices_.errors();
@@ -224,6 +279,13 @@ class TrainRun {
   void save(keel::Trainer& trainer) const {
     if (outcome_.non_finite_state && !flags_.allow_non_finite)
       require_no_finite_file(flags_.save, *outcome_.non_finite_state);
+    std::optional<keel::ValidationBest> best = outcome_.report.best;
+    if (best && outcome_.report.kept_best) best->since = 0;
+    trainer.save(flags_.save, metadata(trainer, best));
+  }
+
+  std::map<std::string, std::string> metadata(
+      keel::Trainer& trainer, const std::optional<keel::ValidationBest>& best) const {
     const bool built_in = flags_.data == kDigits;
     auto metadata = saved_form(flags_.update, total_steps_);
     metadata.merge(std::map<std::string, std::string>{
@@ -233,10 +295,15 @@ class TrainRun {
         {"batch", std::to_string(flags_.batch)},
         {"precision", flags_.precision},
         {"data", built_in ? flags_.data : std::filesystem::absolute(flags_.data).string()},
-        {"data_sha256", data_sha256(data_.train)},
+        {"data_sha256", data_sha256_},
         {"backend", flags_.backend},
         {"isa", isa_of(trainer.session().device())}});
-    trainer.save(flags_.save, std::move(metadata));
+    if (flags_.judging.validation > 0)
+      metadata["validation"] = std::to_string(flags_.judging.validation);
+    if (!flags_.label.empty()) metadata["label"] = flags_.label;
+    SavedModel::add_format(format_of(data_.train), metadata);
+    Judge::add_best(flags_.judging, best, metadata);
+    return metadata;
   }
 
   void print_result(Progress& progress) const {
@@ -245,7 +312,8 @@ class TrainRun {
         "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} images/s), test accuracy "
         "{:.4f}",
         report.cancelled ? "interrupted" : "done", report.steps, report.seconds, outcome_.step_us(),
-        outcome_.images_per_second(flags_.batch), outcome_.accuracy.value_or(0)));
+        outcome_.images_per_second(flags_.batch), outcome_.test ? outcome_.test->accuracy : 0));
+    print_judgement(progress);
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
     if (flags_.loop_tuner) {
       progress.line(
@@ -265,17 +333,35 @@ class TrainRun {
     }
   }
 
+  void print_judgement(Progress& progress) const {
+    const JudgingFlags& judging = flags_.judging;
+    const keel::TrainReport& report = outcome_.report;
+    if (!report.best || !judging.decides()) return;
+    if (report.target_reached) {
+      progress.line(fmt::format("stopped by --stop-at: {} {:.4f}", judging.metric,
+                                report.validations.back().value));
+    } else if (report.out_of_patience) {
+      progress.line(
+          fmt::format("stopped by --patience: {} judgements since the best", report.best->since));
+    }
+    progress.line(fmt::format("best: step {}, {} {:.4f}{}", report.best->step, judging.metric,
+                              report.best->value,
+                              report.kept_best ? "; its states are the ones at the end" : ""));
+  }
+
   const TrainFlags& flags_;
   const keel::ComputeThreads threads_;
   std::shared_ptr<const keel::DeviceOptions> device_options_;
+  std::optional<SavedModel> init_;
   keel::LabelledSplits data_;
+  std::string data_sha256_;  // of all training images, where a file is saved or resumed
+  int64_t images_ = 0;       // that are trained on
   int64_t steps_per_epoch_ = 0;
   int64_t total_steps_ = 0;
   keel::Graph graph_;
   keel_examples::Classifier model_;
   Notices notices_;
   TrainOutcome outcome_;
-  int64_t evaluated_at_ = -1;
 };
 
 }  // namespace

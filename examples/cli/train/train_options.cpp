@@ -32,7 +32,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   flags.batch = line.integer("batch", 1, kMost).value_or(flags.batch);
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
-  flags.data = read_data(line);
+  flags.data = read_data(line, Tables::kTaken);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
   if (const auto& saved = flags.resume) {
     const auto given = [&](const char* flag, const std::string& value) {
@@ -51,8 +51,14 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
     flags.precision = saved->choice("precision", keel::precision_names());
     seed = saved->integer("seed", 0, std::numeric_limits<int64_t>::max());
     if (!line.has("data")) flags.data = saved->at("data");
+    const std::string held_out = std::to_string(flags.judging.validation);
+    saved->require_same("validation", given("validation", held_out), "0");
+    flags.judging.validation = saved->integer("validation", 0, kMost, "0");
     if (!rate) rate = saved->number("lr", 0, kMostRate);
   }
+  flags.label = read_label(line, flags.data);
+  if (flags.label.empty() && flags.resume && is_csv(flags.data))
+    flags.label = flags.resume->find("label").value_or("");
   flags.model = &keel_examples::find_model(model);
   flags.seed = static_cast<uint64_t>(seed);
   flags.rate = rate.value_or(usual_rate(flags.optimizer, flags.model->sgd_rate));
@@ -106,13 +112,22 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   const auto preset = line.text("preset").value_or("");
   const auto profile = line.text("profile").value_or("");
   const auto resume = line.text("resume").value_or("");
+  const auto init = line.text("init").value_or("");
+  if (!init.empty() && !resume.empty()) {
+    throw keel::Error({.op = "--init",
+                       .message = "--resume is given as well, which takes all states",
+                       .fix = "give one of the two",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
   if (line.has("replace") && (resume.empty() || flags.save.empty())) {
     throw keel::Error({.op = "--replace",
                        .message = "is about a file that is both resumed and saved",
                        .fix = "give --resume and --save, or drop it",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  std::vector<NamedFile> outputs = {{"--metrics", flags.metrics}, {"--summary", flags.summary}};
+  std::vector<NamedFile> outputs = {{"--metrics", flags.metrics},
+                                    {"--summary", flags.summary},
+                                    {"--save-best", flags.judging.save_best}};
   if (!profile.empty()) {
     for (const std::string& path : keel::npu::profile_files(profile))
       outputs.push_back({"--profile", path});
@@ -122,6 +137,7 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   outputs.push_back({"--save", flags.save});
   if (!line.has("replace")) require_distinct(outputs, {{"--resume", resume}});
   std::vector<NamedFile> inputs = data_files(data);
+  inputs.push_back({"--init", init});
   for (NamedFile& file : preset_files(preset)) inputs.push_back(std::move(file));
   require_distinct(outputs, inputs);
 }
@@ -129,7 +145,7 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
 }  // namespace
 
 void declare_train_flags(CommandLine& line) {
-  declare_run_flags(line);
+  declare_run_flags(line, Tables::kTaken);
   declare_precision_flag(line);
   line.add("batch", "N", "images a step (100)");
   line.add("epochs", "N", "passes over the training set (10)");
@@ -152,7 +168,10 @@ void declare_train_flags(CommandLine& line) {
   line.add("save", "FILE", "all states and the place in the data, as safetensors");
   line.add("resume", "FILE",
            "go on from a file of --save; steps and epochs count from the beginning");
+  line.add("init", "FILE",
+           "begin with the weights in a file of saved states, as far as they match");
   line.add("replace", "", "--save may name the file of --resume, which stays whole until then");
+  declare_judging_flags(line);
   line.add("allow-non-finite", "",
            "let states that hold NaN replace a file of finite ones, or be resumed");
   line.add("read-budget", "MIB",
@@ -169,6 +188,8 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.metrics = line.text("metrics").value_or("");
   flags.summary = line.text("summary").value_or("");
   flags.save = line.text("save").value_or("");
+  flags.init = line.text("init").value_or("");
+  flags.judging = read_judging_flags(line);
   require_own_files(line, flags, line.text("data").value_or(kDigits));
   if (const auto mib = line.integer("read-budget", 1, kMost))
     keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);

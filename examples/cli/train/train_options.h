@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/run_flags.h"
+#include "cli/train/judging_flags.h"
 #include "cli/train/saved_run.h"
 #include "cli/train/training_update.h"
 #include "models/classifier.h"
@@ -17,6 +18,7 @@ namespace keel_cli {
 struct TrainFlags {
   const keel_examples::Model* model = nullptr;
   std::string data = kDigits;
+  std::string label;  // of a table: the column with the classes
   std::string backend = "npu";
   std::string optimizer = "sgd";
   UpdateFlags update;
@@ -33,8 +35,10 @@ struct TrainFlags {
   std::string summary;
   std::string save;
   std::optional<SavedRun> resume;  // what the training goes on from
-  bool allow_non_finite = false;   // save over finite states, resume from others
-  bool cache = true;               // whether a small training set is kept on the device
+  std::string init;                // file whose weights it begins with; empty: initial values
+  JudgingFlags judging;
+  bool allow_non_finite = false;  // save over finite states, resume from others
+  bool cache = true;              // whether a small training set is kept on the device
   bool quiet = false;
   std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1
   std::optional<int64_t> block_dim;  // most blocks of a launch on the NPU

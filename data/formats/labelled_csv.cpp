@@ -1,0 +1,110 @@
+#include "keel/data/formats/labelled_csv.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "keel/core/base/random.h"
+#include "keel/core/tensor/finite.h"
+#include "keel/data/formats/csv.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kMostClasses = 256;
+constexpr int64_t kTestShare = 5;  // one row in so many
+constexpr uint64_t kTestKey = 0x63737600;
+
+Error row_error(const std::string& path, int64_t row, const std::string& message) {
+  return Error({.op = path, .argument = "row " + std::to_string(row + 1), .message = message});
+}
+
+Tensor classes_of(const Tensor& column, const std::string& path, const std::string& label) {
+  const auto values = column.data<int64_t>();
+  Tensor classes(u8, column.shape());
+  uint8_t* out = classes.data<uint8_t>().data();
+  for (size_t row = 0; row < values.size(); ++row) {
+    if (values[row] < 0 || values[row] >= kMostClasses) {
+      throw row_error(path, static_cast<int64_t>(row),
+                      "column '" + label + "': expected a class from 0 to " +
+                          std::to_string(kMostClasses - 1) + ", got " +
+                          std::to_string(values[row]));
+    }
+    out[row] = static_cast<uint8_t>(values[row]);
+  }
+  return classes;
+}
+
+bool is_byte(float value) { return value >= 0 && value <= 255 && value == std::floor(value); }
+
+// Bytes where all are, else as they are.
+Tensor numbers_of(const Tensor& table, const std::string& path) {
+  if (const auto at = first_non_finite(table)) {
+    throw row_error(
+        path, *at / table.shape()[1],
+        "number " + std::to_string(*at % table.shape()[1] + 1) + " beside the class is not finite");
+  }
+  const auto values = table.data<float>();
+  return std::all_of(values.begin(), values.end(), is_byte) ? table.cast(u8) : table;
+}
+
+Tensor rows_of(const Tensor& table, std::span<const uint32_t> rows) {
+  Shape shape{static_cast<int64_t>(rows.size())};
+  for (size_t axis = 1; axis < table.shape().rank(); ++axis) shape.push_back(table.shape()[axis]);
+  Tensor part(table.dtype(), shape);
+  const size_t bytes = part.num_bytes() / rows.size();
+  auto* out = static_cast<std::byte*>(part.raw());
+  const auto* in = static_cast<const std::byte*>(table.raw());
+  for (const uint32_t row : rows) {
+    std::memcpy(out, in + row * bytes, bytes);
+    out += bytes;
+  }
+  return part;
+}
+
+}  // namespace
+
+LabelledSplits load_labelled_csv(const std::string& path, const std::string& label,
+                                 int64_t max_bytes) {
+  const auto fields = read_csv(path,
+                               {{.name = "label", .dtype = i64, .columns = {label}},
+                                {.name = "numbers", .dtype = f32, .columns = {}}},
+                               {.max_bytes = max_bytes});
+  const Tensor classes = classes_of(fields[0].second, path, label);
+  const int64_t count = classes.num_elements();
+  if (count < 2) {
+    throw Error({.op = path,
+                 .expected = "at least 2 rows, one to train on and one for the test",
+                 .got = std::to_string(count)});
+  }
+  const Tensor numbers = numbers_of(fields[1].second, path);
+  const int64_t width = numbers.shape()[1];
+  const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(width))));
+  const bool square = numbers.dtype() == u8 && side > 1 && side * side == width;
+  const auto labels = classes.data<uint8_t>();
+  const int64_t largest = *std::max_element(labels.begin(), labels.end());
+
+  std::vector<uint32_t> order = shuffled_indices(static_cast<uint32_t>(count), kTestKey);
+  const int64_t of_test = std::max<int64_t>(1, count / kTestShare);
+  const auto border = order.begin() + (count - of_test);
+  std::sort(order.begin(), border);
+  std::sort(border, order.end());
+  const auto part = [&](std::span<const uint32_t> rows) {
+    return LabelledImages{.images = rows_of(numbers, rows),
+                          .labels = rows_of(classes, rows),
+                          .height = square ? side : 1,
+                          .width = square ? side : width,
+                          .channels = 1,
+                          .classes = std::max<int64_t>(2, largest + 1)};
+  };
+  return {.train = part({order.begin(), border}),
+          .test = part({border, order.end()}),
+          .origin = "CSV file " + path + ", " + std::to_string(count) + " rows of " +
+                    std::to_string(width) +
+                    (numbers.dtype() == u8 ? " bytes, " : " floats, taken as they are, ") +
+                    std::to_string(of_test) + " of them for the test"};
+}
+
+}  // namespace keel

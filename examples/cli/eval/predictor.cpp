@@ -1,0 +1,124 @@
+#include "cli/eval/predictor.h"
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "cli/run_flags.h"
+
+namespace keel_cli {
+namespace {
+
+std::string precision_of(const PredictorFlags& flags, const SavedModel& saved) {
+  if (flags.precision) return *flags.precision;
+  const auto own = saved.find("precision");
+  if (!own) return keel::kDefaultPrecision;
+  return keel::parse_in_file("--load: " + saved.path(), [&] {
+    return keel::parse_choice(*own, "precision", keel::precision_names());
+  });
+}
+
+std::string label_of(const PredictorFlags& flags, const SavedModel& saved) {
+  return flags.label.empty() ? saved.find("label").value_or("") : flags.label;
+}
+
+int64_t validation_of(const SavedModel& saved, int64_t count) {
+  const auto own = saved.find("validation");
+  if (!own) return 0;
+  return keel::parse_in_file("--load: " + saved.path(),
+                             [&] { return keel::parse_integer(*own, "validation", 0, count - 1); });
+}
+
+keel::Dataset split_of(const std::string& split, const keel::LabelledSplits& data,
+                       const SavedModel& saved) {
+  const auto train = keel::Dataset::from_images(data.train);
+  const auto test = keel::Dataset::from_images(data.test);
+  if (split == "test") return test;
+  if (split == "all") return train.concatenate(test);
+  const int64_t aside = validation_of(saved, data.train.count());
+  if (split == "train") return aside == 0 ? train : train.split(aside).first;
+  if (aside == 0) {
+    throw keel::Error(
+        {.op = "--split",
+         .expected = "test, train or all: " + saved.path() + " was trained without --validation",
+         .got = split});
+  }
+  return train.split(aside).second;
+}
+
+}  // namespace
+
+void declare_predictor_flags(CommandLine& line) {
+  line.add("load", "FILE", "the states of keel train --save or --save-best");
+  line.add("model", keel_examples::model_names(), "what they are of (what the file says)");
+  line.add("data", "digits|DIR|FILE.csv", "as for keel train (what the file says)");
+  line.add("label", "COLUMN", "of a table: the column with the classes (what the file says)");
+  line.add("split", "test|train|validation|all", "which images; validation: kept aside (test)");
+  line.add("backend", "ref|cpu|npu", "where to compute (npu)");
+  line.add("threads", "N", "compute threads, the device's included (all)");
+  declare_precision_flag(line);
+}
+
+PredictorFlags read_predictor_flags(const CommandLine& line) {
+  PredictorFlags flags;
+  const auto load = line.text("load");
+  if (!load) {
+    throw keel::Error({.op = "--load",
+                       .message = "is missing: the file with the states",
+                       .fix = "keel train --save FILE writes one",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  flags.load = *load;
+  flags.model = line.text("model");
+  if (flags.model) keel_examples::find_model(*flags.model);
+  flags.data = line.text("data");
+  flags.label = flags.data ? read_label(line, *flags.data) : line.text("label").value_or("");
+  flags.split = line.choice("split", {"test", "train", "validation", "all"}).value_or(flags.split);
+  flags.backend = read_backend(line);
+  flags.threads = read_threads(line);
+  if (line.has("precision")) flags.precision = read_precision(line);
+  return flags;
+}
+
+std::string data_of(const PredictorFlags& flags, const SavedModel& saved) {
+  return flags.data ? *flags.data : saved.find("data").value_or(kDigits);
+}
+
+ChosenImages choose_images(const PredictorFlags& flags, const SavedModel& saved) {
+  std::string data = data_of(flags, saved);
+  keel::LabelledSplits splits = load_data(data, label_of(flags, saved));
+  keel::Dataset items = split_of(flags.split, splits, saved);
+  const int64_t count = items.size().value();
+  keel::LabelledImages& set = flags.split == "test" ? splits.test : splits.train;
+  return {.data = std::move(data),
+          .origin = std::move(splits.origin),
+          .set = std::move(set),
+          .items = std::move(items),
+          .count = count};
+}
+
+Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
+                     const keel_examples::ImageFormat& format)
+    : model_(&saved.model(flags.model)),
+      precision_(precision_of(flags, saved)),
+      threads_(flags.threads) {
+  saved.require_finite("look at it with keel inspect, and take an older file");
+  classifier_ = model_->build(graph_, format);
+  const keel::Values states = graph_.states();
+  session_.emplace(graph_, keel::device(flags.backend + ":0"),
+                   keel::SessionOptions{.precision = precision_});
+  saved.load_all(*session_, states);
+  origin_ = saved.path();
+  if (const auto step = saved.find("step")) origin_ += ", step " + *step;
+}
+
+keel::Tensor Predictor::logits(const keel::Tensor& images) {
+  return session_->run(classifier_.logits, {{classifier_.image, images}});
+}
+
+std::string Predictor::describe() const {
+  return fmt::format("{} from {}, on {} in {}", model_->name, origin_, session_->device().name(),
+                     precision_);
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,55 @@
+#include "cli/train/judging_flags.h"
+
+namespace keel_cli {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 40;
+
+[[noreturn]] void refuse(const char* flag, const std::string& message, const std::string& fix) {
+  throw keel::Error(
+      {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
+double JudgingFlags::of(const Scores& scores) const {
+  if (metric == "loss") return scores.loss;
+  return metric == "top-k" ? scores.top_k : scores.accuracy;
+}
+
+void declare_judging_flags(CommandLine& line) {
+  line.add("validation", "N",
+           "keep the last N training images aside to judge by (0: the test set)");
+  line.add("eval-every", "N", "judge after every N steps (at the end of each epoch)");
+  line.add("metric", "accuracy|top-k|loss", "judge by this (accuracy)");
+  line.add("top-k", "K", "count a label that is among the K largest logits (5)");
+  line.add("patience", "N", "stop when N judgements in a row were not the best");
+  line.add("min-gain", "D", "the best has to be better by more than D (0)");
+  line.add("stop-at", "VALUE", "stop when the metric is that good");
+  line.add("save-best", "FILE", "all states each time they are the best, like --save");
+  line.add("keep-best", "", "end with the best states: what --save writes and the test measures");
+}
+
+JudgingFlags read_judging_flags(const CommandLine& line) {
+  JudgingFlags flags;
+  flags.validation = line.integer("validation", 0, kMost).value_or(0);
+  flags.every_n_steps = line.integer("eval-every", 1, kMost).value_or(0);
+  flags.metric = line.choice("metric", {"accuracy", "top-k", "loss"}).value_or(flags.metric);
+  flags.top_k = line.integer("top-k", 1, kMost).value_or(flags.top_k);
+  flags.patience = line.integer("patience", 1, kMost).value_or(0);
+  flags.min_gain = line.number("min-gain", 0, 1e300).value_or(0);
+  const bool share = flags.larger_is_better();
+  flags.target = line.number("stop-at", 0, share ? 1 : 1e300);
+  flags.keep_best = line.has("keep-best");
+  flags.save_best = line.text("save-best").value_or("");
+  if (line.has("min-gain") && !flags.decides())
+    refuse("--min-gain", "nothing goes by what is best",
+           "add --patience, --save-best or --keep-best");
+  if (line.has("metric") && !flags.decides()) {
+    refuse("--metric", "nothing goes by it",
+           "add --patience, --stop-at, --save-best or --keep-best");
+  }
+  return flags;
+}
+
+}  // namespace keel_cli

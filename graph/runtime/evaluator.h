@@ -1,0 +1,40 @@
+// Evaluator: measures a model on a data set: numbers that a step without an update sums up over a
+// batch, added over one pass and divided by the number of items. Compiled once, one launch a pass.
+// The session must outlive it, and one thread uses both.
+#ifndef KEEL_GRAPH_RUNTIME_EVALUATOR_H
+#define KEEL_GRAPH_RUNTIME_EVALUATOR_H
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "keel/graph/runtime/session.h"
+
+namespace keel {
+
+struct EvaluatorOptions {
+  Values sums = {};                     // rank 0: over the real items of a batch, padding left out
+  std::shared_ptr<Feeder> source = {};  // of a set that ends, batched with Tail::kPad
+  int64_t batches = 0;                  // of a pass
+  int64_t items = 0;                    // real ones among them
+};
+
+class KEEL_API Evaluator {
+ public:
+  // Throws Error for sums that are not of rank 0, for counts below 1, and what Session::sink
+  // throws.
+  Evaluator(Session& session, const EvaluatorOptions& options, CallSite site = CallSite::here());
+
+  // One pass from the beginning with the states as they are: by sum its mean, in double. Throws
+  // what the loop throws, and Error where the pass has another number of batches or was stopped.
+  std::vector<double> means(CallSite site = CallSite::here());
+
+ private:
+  EvaluatorOptions options_;
+  std::unique_ptr<Loop> loop_;
+  bool at_beginning_ = true;
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_EVALUATOR_H

@@ -1,0 +1,53 @@
+// Validation: a training that is judged now and then by a number measured on data of its own:
+// which states were the best, whether it still gets anywhere, whether it is good enough. Plain
+// values; the Trainer goes by them (TrainOptions::validation).
+#ifndef KEEL_GRAPH_RUNTIME_VALIDATION_H
+#define KEEL_GRAPH_RUNTIME_VALIDATION_H
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "keel/graph/runtime/hook.h"
+
+namespace keel {
+
+struct ValidationResult {
+  int64_t step = 0;  // keel/step when it was measured
+  double value = 0;
+  bool best = false;  // so far
+};
+
+// The best so far, and how many were measured since.
+struct ValidationBest {
+  double value = 0;
+  int64_t step = 0;
+  int64_t since = 0;
+};
+
+struct ValidationOptions {
+  // Called between launches; the session may be used: [&] { return evaluator.means()[0]; }. A NaN
+  // is never the best.
+  std::function<double()> measure = {};
+  // How often: after each multiple of n steps, or, for 0, at the end of each epoch; in any case
+  // when the last step is done.
+  int64_t every_n_steps = 0;
+  bool larger_is_better = true;
+  // The best is one that is better than the best before by more than this, which is not negative.
+  double min_gain = 0;
+  // The training ends when this many in a row were no best; 0: it goes on.
+  int64_t patience = 0;
+  // It ends when a value is this or better.
+  std::optional<double> target{};
+  // fit() ends with the states and the place in the data that the best was measured with, as after
+  // resuming from a file that was saved there. Takes memory for one copy of the states.
+  bool keep_best = false;
+  // Of the training before this fit: what has to be beaten.
+  std::optional<ValidationBest> best_before{};
+  // After each; LoopControl::kStop ends the training.
+  Hook<const ValidationResult&> on_result = {};
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_VALIDATION_H

@@ -1,0 +1,88 @@
+#include "keel/graph/runtime/validation_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "keel/core/base/checked.h"
+
+namespace keel {
+namespace {
+
+[[noreturn]] void complain(const char* argument, const std::string& expected,
+                           const std::string& got, CallSite site) {
+  throw Error({.op = "fit",
+               .argument = std::string("validation.") + argument,
+               .expected = expected,
+               .got = got,
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
+ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
+                             int64_t steps_per_epoch, CallSite site) {
+  if (!options) return;
+  options_ = &*options;
+  if (!options->measure) complain("measure", "a function", "none", site);
+  if (options->every_n_steps < 0)
+    complain("every_n_steps", "at least 0", std::to_string(options->every_n_steps), site);
+  if (options->patience < 0)
+    complain("patience", "at least 0", std::to_string(options->patience), site);
+  if (!(options->min_gain >= 0) || !std::isfinite(options->min_gain))
+    complain("min_gain", "a number that is not negative", std::to_string(options->min_gain), site);
+  if (options->target && std::isnan(*options->target)) complain("target", "a number", "NaN", site);
+  period_ = options->every_n_steps > 0 ? options->every_n_steps : steps_per_epoch;
+  if (period_ < 1)
+    complain("every_n_steps", "at least 1, or steps_per_epoch", "neither of the two", site);
+  best_ = options->best_before;
+}
+
+int64_t ValidationRun::next(int64_t step, int64_t target) const {
+  if (options_ == nullptr) return target;
+  return std::min(target, checked_mul(step / period_ + 1, period_, "steps"));
+}
+
+bool ValidationRun::due(int64_t step, int64_t target) const {
+  return options_ != nullptr && (step % period_ == 0 || step == target);
+}
+
+bool ValidationRun::better(double value) const {
+  if (std::isnan(value)) return false;
+  if (!best_) return true;
+  const double gain = options_->larger_is_better ? value - best_->value : best_->value - value;
+  return gain > options_->min_gain;
+}
+
+bool ValidationRun::measure(Session& session, const Cursor& cursor, TrainReport& report) {
+  ValidationResult result{.step = session.step(), .value = options_->measure()};
+  result.best = better(result.value);
+  if (result.best) {
+    best_ = ValidationBest{.value = result.value, .step = result.step};
+    if (options_->keep_best) {
+      states_.clear();
+      for (const Value& state : session.graph().states())
+        states_.emplace_back(state, session.read(state));
+      cursor_ = cursor;
+    }
+  } else if (best_) {
+    ++best_->since;
+  }
+  report.validations.push_back(result);
+  report.best = best_;
+  const bool asked = options_->on_result(result) == LoopControl::kStop;
+  const auto reaches = [&](double target) {
+    return options_->larger_is_better ? result.value >= target : result.value <= target;
+  };
+  report.target_reached = options_->target && reaches(*options_->target);
+  report.out_of_patience = options_->patience > 0 && best_ && best_->since >= options_->patience;
+  return asked || report.target_reached || report.out_of_patience;
+}
+
+std::optional<Cursor> ValidationRun::restore_best(Session& session) {
+  if (states_.empty() || best_->step == session.step()) return std::nullopt;
+  for (const auto& [state, value] : states_) session.write(state, value);
+  return cursor_;
+}
+
+}  // namespace keel

@@ -1,0 +1,43 @@
+// ValidationRun: the validation of one Trainer::fit(): when to measure, which measurement is the
+// best, when to stop; with keep_best it holds the states of the best. Owned by that fit, on the
+// session's thread. Internal to graph/runtime.
+#ifndef KEEL_GRAPH_RUNTIME_VALIDATION_RUN_H
+#define KEEL_GRAPH_RUNTIME_VALIDATION_RUN_H
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "keel/graph/runtime/trainer.h"
+
+namespace keel {
+
+class ValidationRun {
+ public:
+  // No options: it never measures. Throws Error (kInvalidArgument) for wrong ones.
+  ValidationRun(const std::optional<ValidationOptions>& options, int64_t steps_per_epoch,
+                CallSite site);
+
+  // The first step behind `step` after which it is due; `target` where there is none before.
+  int64_t next(int64_t step, int64_t target) const;
+  bool due(int64_t step, int64_t target) const;
+  // Measures; what came of it goes to the report. Whether the training ends.
+  bool measure(Session& session, const Cursor& cursor, TrainReport& report);
+  // Writes the states of the best where those of the session are later ones; the cursor that
+  // belongs to them.
+  std::optional<Cursor> restore_best(Session& session);
+
+ private:
+  bool better(double value) const;
+
+  const ValidationOptions* options_ = nullptr;
+  int64_t period_ = 0;
+  std::optional<ValidationBest> best_;
+  std::vector<std::pair<Value, Tensor>> states_;  // of the best, where they are kept
+  Cursor cursor_;                                 // likewise
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_VALIDATION_RUN_H

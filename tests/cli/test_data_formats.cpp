@@ -1,0 +1,114 @@
+// What --data takes beside MNIST's files: CIFAR-10's and tables, trained, saved, evaluated.
+#include <doctest/doctest.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+using nlohmann::json;
+
+// Records that are red in odd classes and green in even ones: a set that is quick to learn.
+std::string cifar_records(int count) {
+  const auto plane = [](int value) { return std::string(1024, static_cast<char>(value)); };
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    const int label = i % 2;
+    bytes += static_cast<char>(label);
+    bytes += plane(label == 1 ? 200 : 10) + plane(label == 1 ? 10 : 200) + plane(i % 16);
+  }
+  return bytes;
+}
+
+std::string table(int rows) {
+  std::string text = "length,width,kind\n";
+  for (int i = 0; i < rows; ++i) {
+    const int kind = i % 3;
+    text += std::to_string(kind) + "." + std::to_string(i % 7) + "," + std::to_string(2 - kind) +
+            ".25," + std::to_string(kind) + "\n";
+  }
+  return text;
+}
+
+json train(const Words& words, const TempFolder& files) {
+  Words all = {"train", "--summary", files.file("summary"), "--save", files.file("states")};
+  all.insert(all.end(), words.begin(), words.end());
+  const ToolResult result = run_tool(all);
+  CAPTURE(join(all));
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  return read_json(files.file("summary"));
+}
+
+}  // namespace
+
+TEST_CASE("data formats: cifar10 trains with every model and is evaluated") {
+  const TempFolder data, files;
+  data.write("data_batch_1.bin", cifar_records(40));
+  data.write("test_batch.bin", cifar_records(20));
+  for (const std::string model : {"lenet", "resnet", "transformer", "lstm", "mlp", "softmax"}) {
+    CAPTURE(model);
+    const json s =
+        train({"--data", data.path(), "--model", model, "--steps", "2", "--batch", "10"}, files);
+    CHECK(s.at("data").get<std::string>().find("CIFAR-10") != std::string::npos);
+    const ToolResult result =
+        run_tool({"eval", "--load", files.file("states"), "--json", files.file("j")});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(read_json(files.file("j")).at("accuracy") == s.at("test_accuracy"));
+  }
+  CHECK(train({"--data", data.path(), "--epochs", "10", "--batch", "10", "--lr", "0.05"}, files)
+            .at("test_accuracy") == 1);
+  // Weights of colour images and grey ones.
+  const ToolResult grey = run_tool({"eval", "--load", files.file("states"), "--data", "digits"});
+  CHECK(grey.exit_code == 1);
+  CHECK(grey.err.find("32x32x3") != std::string::npos);
+  CHECK(grey.err.find("28x28x1") != std::string::npos);
+  data.write("data_batch_1.bin", cifar_records(40).substr(1));
+  const ToolResult cut = run_tool({"train", "--data", data.path(), "--steps", "1"});
+  CHECK(cut.exit_code == 1);
+  CHECK(cut.err.find("data_batch_1.bin") != std::string::npos);
+}
+
+TEST_CASE("data formats: a table trains resumes and is evaluated") {
+  const TempFolder files;
+  const std::string path = files.write("t.csv", table(60));
+  const Words base = {"--data", path, "--label", "kind", "--batch", "12", "--lr", "0.5"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), base.begin(), base.end());
+    return more;
+  };
+  const json s = train(with({"--epochs", "200"}), files);
+  CHECK(s.at("test_accuracy") == 1);
+  CHECK(s.at("steps") == 800);  // 48 rows, 12 for the test
+  CHECK(s.at("top_k") == 3);
+  ToolResult result = run_tool({"eval", "--load", files.file("states"), "--json", files.file("j")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(read_json(files.file("j")).at("images") == 12);
+  result = run_tool({"predict", "--load", files.file("states"), "--index", "3"});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+  result = run_tool({"train", "--resume", files.file("states"), "--epochs", "201"});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+}
+
+TEST_CASE("data formats: tables that cannot be are refused") {
+  const TempFolder files;
+  const std::string path = files.write("t.csv", table(30));
+  const auto refused = [&](Words words, int code, const std::string& part) {
+    words.insert(words.begin(), {"train", "--steps", "1", "--batch", "5"});
+    const ToolResult result = run_tool(words);
+    CAPTURE(join(words));
+    CHECK(result.exit_code == code);
+    CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err);
+  };
+  refused({"--data", path}, 2, "--label");
+  refused({"--data", path, "--label", "knd"}, 1, "kind");
+  refused({"--data", files.file("none.csv"), "--label", "kind"}, 1, "none.csv");
+  refused({"--data", "digits", "--label", "kind"}, 2, "--label");
+  refused({"--data", files.write("big.csv", "x,kind\n1,2\n3,256\n"), "--label", "kind"}, 1, "256");
+  refused({"--data", path, "--label", "kind", "--model", "lenet"}, 1, "4x4");
+  refused({"--data", path, "--label", "kind", "--save", path}, 2, "--save");
+}
+
+TEST_SUITE_END();

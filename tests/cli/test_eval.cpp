@@ -1,0 +1,327 @@
+// keel eval, predict and inspect: what they print of saved weights, against weights that are made
+// here, and what they refuse.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#ifdef KEEL_TEST_PNG
+#include <png.h>
+#endif
+
+#include <doctest/doctest.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+#include "support/safetensors_bytes.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+using nlohmann::json;
+
+void check_error(const ToolResult& result, int exit_code, const Words& parts) {
+  CHECK(result.exit_code == exit_code);
+  REQUIRE_MESSAGE(lines_of(result.err).size() == 1, result.err);
+  for (const std::string& part : parts)
+    CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err << " lacks " << part);
+}
+
+// A file of softmax weights as another program writes it: no metadata, no checksums.
+std::string softmax_file(const std::vector<float>& w, const std::vector<float>& b) {
+  json header;
+  header["b"] = {{"dtype", "F32"}, {"shape", {b.size()}}, {"data_offsets", {0, b.size() * 4}}};
+  header["w"] = {{"dtype", "F32"},
+                 {"shape", {w.size() / b.size(), b.size()}},
+                 {"data_offsets", {b.size() * 4, (b.size() + w.size()) * 4}}};
+  std::string data(reinterpret_cast<const char*>(b.data()), b.size() * 4);
+  data.append(reinterpret_cast<const char*>(w.data()), w.size() * 4);
+  return safetensors_bytes(header.dump(), data);
+}
+
+// Logit c of an image is its first pixel / 255 times c: all ones where it is black.
+std::vector<float> ramp_weights() {
+  std::vector<float> w(7840, 0.0f);
+  for (size_t c = 0; c < 10; ++c) w[c] = static_cast<float>(c);
+  return w;
+}
+
+// Four test images: two black ones of classes 0 and 3, two with a white first pixel, 9 and 2.
+struct FourImages : TempFolder {
+  FourImages() {
+    std::string pixels(4 * 784, '\0');
+    pixels[2 * 784] = pixels[3 * 784] = static_cast<char>(255);
+    const std::string classes("\x00\x03\x09\x02", 4);
+    for (const auto& [images, labels] :
+         {std::pair(kTrainImages, kTrainLabels), std::pair(kTestImages, kTestLabels)}) {
+      write(images, idx_bytes({4, 28, 28}, pixels));
+      write(labels, idx_bytes({4}, classes));
+    }
+  }
+};
+
+// A training of one model on a small set, with its states.
+struct Trained {
+  explicit Trained(const std::string& model, const Words& more = {}) {
+    DataSet(60, 30).write_to(data);
+    Words words = {"train",   "--data", data.path(), "--model", model,       "--batch",      "20",
+                   "--steps", "3",      "--save",    file("s"), "--summary", file("summary")};
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolResult result = run_tool(words);
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    summary = read_json(file("summary"));
+  }
+  std::string file(const std::string& name) const { return files.file(name); }
+  TempFolder data, files;
+  json summary;
+};
+
+}  // namespace
+
+TEST_CASE("eval: accuracy loss and confusion of weights known beforehand") {
+  const FourImages data;
+  const TempFolder files;
+  const std::string weights =
+      files.write("w", softmax_file(ramp_weights(), std::vector<float>(10, 0.0f)));
+  for (const std::string backend : {"ref", "cpu", "npu"}) {
+    CAPTURE(backend);
+    const ToolResult result =
+        run_tool({"eval", "--model", "softmax", "--load", weights, "--data", data.path(),
+                  "--backend", backend, "--batch", "3", "--top-k", "8", "--json", files.file("j")});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(result.out.find("accuracy 0.5000 (2 of 4)") != std::string::npos);
+    const json j = read_json(files.file("j"));
+    CHECK(j.at("images") == 4);
+    CHECK(j.at("correct") == 2);
+    CHECK(j.at("accuracy") == 0.5);
+    // Black images: ten equal logits, the first counts; white ones: 9, 8, ..., 2 are the first
+    // eight.
+    CHECK(j.at("confusion")[0][0] == 1);
+    CHECK(j.at("confusion")[3][0] == 1);
+    CHECK(j.at("confusion")[9][9] == 1);
+    CHECK(j.at("confusion")[2][9] == 1);
+    CHECK(j.at("top_k_accuracy") == 1.0);
+    double sum = 0;
+    for (int c = 0; c < 10; ++c) sum += std::exp(c);
+    const double loss = (2 * std::log(10.0) + 2 * std::log(sum) - 9 - 2) / 4;
+    CHECK(j.at("loss").get<double>() == doctest::Approx(loss).epsilon(1e-5));
+    CHECK(j.at("classes")[0].at("recall") == 1);
+    CHECK(j.at("classes")[0].at("precision") == 0.5);
+    CHECK(j.at("classes")[1].at("recall").is_null());
+  }
+}
+
+TEST_CASE("eval: what the training measured for every model on every backend") {
+  for (const std::string model : {"softmax", "mlp", "lenet", "resnet", "transformer", "lstm"}) {
+    CAPTURE(model);
+    const Trained trained(model);
+    for (const std::string backend : {"cpu", "npu"}) {
+      const ToolResult result = run_tool(
+          {"eval", "--load", trained.file("s"), "--backend", backend, "--json", trained.file("j")});
+      REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+      const json j = read_json(trained.file("j"));
+      CHECK(j.at("model") == model);
+      CHECK(j.at("images") == 30);
+      CHECK(j.at("loss").get<double>() ==
+            doctest::Approx(trained.summary.at("test_loss").get<double>()).epsilon(1e-3));
+      if (backend == "npu") {
+        CHECK(j.at("accuracy") == trained.summary.at("test_accuracy"));
+        CHECK(j.at("top_k_accuracy") == trained.summary.at("test_top_k_accuracy"));
+      }
+    }
+    const ToolResult one = run_tool({"predict", "--load", trained.file("s"), "--index", "7"});
+    CHECK_MESSAGE(one.exit_code == 0, one.err);
+  }
+}
+
+TEST_CASE("eval: splits are those of the training") {
+  const Trained trained("softmax", {"--validation", "20"});
+  const auto images = [&](const char* split) {
+    const ToolResult result = run_tool(
+        {"eval", "--load", trained.file("s"), "--split", split, "--json", trained.file("j")});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return read_json(trained.file("j"));
+  };
+  CHECK(images("train").at("images") == 40);
+  CHECK(images("all").at("images") == 90);
+  const json validation = images("validation");
+  CHECK(validation.at("images") == 20);
+  CHECK(validation.at("accuracy") == trained.summary.at("history").back().at("accuracy"));
+  const Trained plain("softmax");
+  check_error(run_tool({"eval", "--load", plain.file("s"), "--split", "validation"}), 1,
+              {"--split", "--validation"});
+}
+
+TEST_CASE("eval: files and flags that do not fit are refused and nothing is written") {
+  const Trained trained("softmax");
+  const TempFolder out;
+  const auto refused = [&](Words words, int code, const Words& parts) {
+    words.insert(words.begin(), "eval");
+    words.insert(words.end(), {"--json", out.file("j")});
+    CAPTURE(join(words));
+    check_error(run_tool(words), code, parts);
+    CHECK(out.empty());
+  };
+  const std::string states = trained.file("s");
+  refused({}, 2, {"--load", "missing"});
+  refused({"--load", trained.file("none")}, 1, {"none"});
+  refused({"--load", states, "--model", "mlp"}, 1, {"--model", "softmax", "mlp"});
+  refused({"--load", states, "--model", "sotfmax"}, 2, {"--model", "softmax"});
+  refused({"--load", states, "--data", trained.file("nowhere")}, 1, {"nowhere"});
+  refused({"--load", states, "--label", "y", "--data", "digits"}, 2, {"--label"});
+  refused({"--load", states, "--split", "tset"}, 2, {"--split", "test"});
+  const std::string bytes = read_text(states);
+  for (const size_t size : {size_t{0}, size_t{7}, bytes.size() / 2, bytes.size() - 1}) {
+    CAPTURE(size);
+    refused({"--load", trained.files.write("cut", bytes.substr(0, size))}, 1, {"cut"});
+  }
+  const std::string other =
+      trained.files.write("other", softmax_file(ramp_weights(), std::vector<float>(10, 0.0f)));
+  refused({"--load", other, "--data", "digits"}, 2, {"--model"});
+  refused({"--load", other, "--model", "mlp", "--data", trained.data.path()}, 1,
+          {"missing in the file", "left aside"});
+  auto bad = ramp_weights();
+  bad[17] = NAN;
+  refused({"--load", trained.files.write("nan", softmax_file(bad, std::vector<float>(10, 0.0f))),
+           "--model", "softmax", "--data", trained.data.path()},
+          1, {"NaN", "17", "keel inspect"});
+  // The output may not be what is read.
+  check_error(run_tool({"eval", "--load", states, "--json", states}), 2, {"--json", "--load"});
+  CHECK(read_text(states) == bytes);
+}
+
+TEST_CASE("inspect: shapes norms and what is no number") {
+  const TempFolder files;
+  std::vector<float> w(20, 0.0f);
+  w[0] = 3;
+  w[1] = -4;
+  w[2] = NAN;
+  w[3] = INFINITY;
+  w[4] = -INFINITY;
+  const std::string path = files.write("w", softmax_file(w, {1, 2}));
+  const ToolResult result = run_tool({"inspect", path, "--json", files.file("j")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.out.find("f32[10, 2]") != std::string::npos);
+  CHECK(result.out.find("1 NaN and 2 infinite") != std::string::npos);
+  CHECK(result.out.find("another program") != std::string::npos);
+  const json j = read_json(files.file("j"));
+  CHECK(j.at("checksums") == false);
+  CHECK(j.at("elements") == 22);
+  REQUIRE(j.at("tensors").size() == 2);
+  const json& of_w = j.at("tensors")[1];
+  CHECK(of_w.at("name") == "w");
+  CHECK(of_w.at("dtype") == "f32");
+  CHECK(of_w.at("shape") == json({10, 2}));
+  CHECK(of_w.at("norm") == 5);
+  CHECK(of_w.at("min") == -4);
+  CHECK(of_w.at("max") == 3);
+  CHECK(of_w.at("nan") == 1);
+  CHECK(of_w.at("inf") == 2);
+  CHECK(j.at("tensors")[0].at("mean") == 1.5);
+
+  check_error(run_tool({"inspect"}), 2, {"file is missing"});
+  check_error(run_tool({"inspect", files.file("none")}), 1, {"none"});
+  check_error(run_tool({"inspect", path, "--json", path}), 2, {"--json"});
+  const std::string cut = files.write("cut", read_text(path).substr(0, 40));
+  check_error(run_tool({"inspect", cut, "--json", files.file("never")}), 1, {"cut"});
+  CHECK_FALSE(std::filesystem::exists(files.file("never")));
+}
+
+TEST_CASE("predict: probabilities and a picture of images and of files") {
+  const FourImages data;
+  const TempFolder files;
+  const std::string weights =
+      files.write("w", softmax_file(ramp_weights(), std::vector<float>(10, 0.0f)));
+  const Words words = {"predict", "--load", weights, "--model", "softmax"};
+  const auto predict = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    more.insert(more.end(), {"--json", files.file("j")});
+    const ToolResult result = run_tool(more);
+    CAPTURE(join(more));
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    json j = read_json(files.file("j"));
+    j["out"] = result.out;
+    return j;
+  };
+  double sum = 0;
+  for (int c = 0; c < 10; ++c) sum += std::exp(c);
+  const json of_set = predict({"--data", data.path(), "--index", "2"});
+  CHECK(of_set.at("predicted") == 9);
+  CHECK(of_set.at("label") == 9);
+  CHECK(of_set.at("probabilities")[9].get<double>() ==
+        doctest::Approx(std::exp(9) / sum).epsilon(1e-5));
+  CHECK(of_set.at("out").get<std::string>().find("<- its class") != std::string::npos);
+
+  // The same image as text, as bytes, with 16 bits, and inverted.
+  std::string text = "P2\n# white in the corner\n28 28 15\n15", binary = "P5 28 28 255\n",
+              deep = "P5\n28 28\n65535\n", dark = "P5 28 28 255\n";
+  for (int i = 0; i < 784; ++i) {
+    if (i > 0) text += " 0";
+    binary += static_cast<char>(i == 0 ? 255 : 0);
+    deep += std::string(2, static_cast<char>(i == 0 ? 255 : 0));
+    dark += static_cast<char>(i == 0 ? 0 : 255);
+  }
+  for (const std::string& bytes : {text, binary, deep}) {
+    const json j = predict({"--image", files.write("p.pgm", bytes)});
+    CHECK(j.at("probabilities") == of_set.at("probabilities"));
+    CHECK_FALSE(j.contains("label"));
+  }
+  const json inverted = predict({"--image", files.write("d.pgm", dark), "--invert"});
+  CHECK(inverted.at("probabilities") == of_set.at("probabilities"));
+  // Twice as large: each pixel covers four.
+  std::string large = "P5 56 56 255\n" + std::string(56 * 56, '\0');
+  for (const size_t at : {0, 1, 56, 57}) large[13 + at] = static_cast<char>(255);
+  const json resized = predict({"--image", files.write("l.pgm", large)});
+  CHECK(resized.at("probabilities") == of_set.at("probabilities"));
+  CHECK(resized.at("out").get<std::string>().find("resized from 56x56 to 28x28") !=
+        std::string::npos);
+#ifdef KEEL_TEST_PNG
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = image.height = 28;
+  image.format = PNG_FORMAT_GRAY;
+  REQUIRE(png_image_write_to_file(&image, files.file("p.png").c_str(), 0, binary.data() + 13, 0,
+                                  nullptr) != 0);
+  CHECK(predict({"--image", files.file("p.png")}).at("probabilities") ==
+        of_set.at("probabilities"));
+  const std::string png = read_text(files.file("p.png"));
+  const std::string cut = files.write("cut.png", png.substr(0, png.size() / 2));
+  check_error(run_tool({"predict", "--load", weights, "--model", "softmax", "--image", cut}), 1,
+              {"cut.png", "PNG"});
+#endif
+}
+
+TEST_CASE("predict: what is no image is refused") {
+  const FourImages data;
+  const TempFolder files, out;
+  const std::string weights =
+      files.write("w", softmax_file(ramp_weights(), std::vector<float>(10, 0.0f)));
+  const auto refused = [&](Words more, int code, const Words& parts) {
+    more.insert(more.begin(), {"predict", "--load", weights, "--model", "softmax"});
+    more.insert(more.end(), {"--json", out.file("j")});
+    CAPTURE(join(more));
+    check_error(run_tool(more), code, parts);
+    CHECK(out.empty());
+  };
+  refused({}, 2, {"--index", "--image"});
+  refused({"--index", "0", "--image", "x"}, 2, {"--index"});
+  refused({"--index", "4", "--data", data.path()}, 1, {"--index", "0 to 3"});
+  refused({"--index", "-1", "--data", data.path()}, 2, {"--index"});
+  refused({"--image", "x.pgm", "--data", data.path()}, 2, {"--data"});
+  refused({"--image", files.file("none.pgm")}, 1, {"none.pgm"});
+  const auto bad = [&](const std::string& bytes, const char* part) {
+    refused({"--image", files.write("b.pgm", bytes)}, 1, {"b.pgm", part});
+  };
+  bad("hello", "PNG");
+  bad("P5 28 28 255\n" + std::string(783, 'a'), "truncated");
+  bad("P5 0 28 255\n", "28");
+  bad("P5 65536 65536 255\n", "65536");
+  bad("P5 99999999999999999999 1 255\n", "width");
+  bad("P5 28 28 70000\n", "largest");
+  bad("P5 1 1 7\nz", "122");
+  bad("P2 2 1 255\n1 x", "value 1");
+  bad("P2 ", "width");
+}
+
+TEST_SUITE_END();
