@@ -25,7 +25,7 @@ struct KernelRow {
 
 // Returns a row for each kind, by file. The first that matches counts.
 std::span<const KernelRow> vector_rows();     // element-wise work, as tile programs
-std::span<const KernelRow> product_rows();    // matmul of any number dtype, by Eigen on tiles
+std::span<const KernelRow> product_rows();    // matmul and convolutions, by Eigen on tiles
 std::span<const KernelRow> reduction_rows();  // sum, prod, max, min
 std::span<const KernelRow> softmax_rows();
 
