@@ -6,6 +6,8 @@ namespace keel_cli {
 namespace {
 
 constexpr int64_t kBatch = 500;
+// The same for all sets: a program belongs to a queue of that name.
+constexpr const char* kQueue = "evaluation";
 
 }  // namespace
 
@@ -24,11 +26,12 @@ Evaluation::Evaluation(keel::Graph& graph, const keel_examples::Classifier& mode
   loss_ = sum(select(mask_, losses, 0.0f));
 }
 
-Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& images, int64_t batch,
-                               const std::string& name) const {
+Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& images,
+                               int64_t batch) const {
   const int64_t count = images.size().value();
-  const auto feeder = keel::feed(images.batch(batch, keel::Tail::kPad),
-                                 session.spec({model_.image, model_.label, mask_}), {.name = name});
+  const auto feeder =
+      keel::feed(images.batch(batch, keel::Tail::kPad),
+                 session.spec({model_.image, model_.label, mask_}), {.name = kQueue});
   return Set(std::make_unique<keel::Evaluator>(
       session, keel::EvaluatorOptions{.sums = {correct_, among_first_, loss_},
                                       .source = feeder,

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <utility>
 
 #include <keel/keel.h>
 
@@ -38,8 +38,7 @@ class Evaluation {
     std::unique_ptr<keel::Evaluator> evaluator_;
   };
   // Of images as Dataset::from_images gives them, in batches of `batch`.
-  Set on(keel::Session& session, const keel::Dataset& images, int64_t batch,
-         const std::string& name) const;
+  Set on(keel::Session& session, const keel::Dataset& images, int64_t batch) const;
 
   int64_t top_k() const noexcept { return top_k_; }
 

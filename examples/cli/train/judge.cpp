@@ -33,13 +33,11 @@ Judge::Judge(const JudgingFlags& flags, const Evaluation& evaluation, keel::Sess
       images_(flags.validation > 0 ? "validation" : "test"),
       top_k_(evaluation.top_k()),
       test_(evaluation.on(session, keel::Dataset::from_images(data.test),
-                          evaluation_batch(std::max(data.test.count(), flags.validation)),
-                          "test")) {
+                          evaluation_batch(std::max(data.test.count(), flags.validation)))) {
   if (flags.validation == 0) return;
   const auto parts = keel::Dataset::from_images(data.train).split(flags.validation);
-  validation_ =
-      evaluation.on(session, parts.second,
-                    evaluation_batch(std::max(data.test.count(), flags.validation)), "validation");
+  validation_ = evaluation.on(session, parts.second,
+                              evaluation_batch(std::max(data.test.count(), flags.validation)));
 }
 
 keel::ValidationOptions Judge::validation_options(const keel::Trainer& trainer,
