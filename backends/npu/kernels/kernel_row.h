@@ -14,7 +14,7 @@
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/npu/cost/work.h"
-#include "keel/backends/npu/planned/planned_row.h"
+#include "keel/backends/npu/kernels/planned_row.h"
 
 namespace keel::npu {
 

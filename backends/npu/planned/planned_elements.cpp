@@ -7,8 +7,8 @@
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/element_work.h"
+#include "keel/backends/npu/kernels/planned_row.h"
 #include "keel/backends/npu/planned/element_walk.h"
-#include "keel/backends/npu/planned/planned_row.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 
 namespace keel::npu {

@@ -12,9 +12,9 @@
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/element_work.h"
+#include "keel/backends/npu/kernels/planned_row.h"
 #include "keel/backends/npu/kernels/weight_copies.h"
 #include "keel/backends/npu/planned/brought_program.h"
-#include "keel/backends/npu/planned/planned_row.h"
 #include "keel/backends/npu/planned/product_operand.h"
 #include "keel/backends/npu/planned/row_epilogue.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
@@ -389,6 +389,8 @@ TilePlan tiles(const PlannedRequest& request) {
 }
 
 std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
+  const bool empty = request.anchored.anchor().type().shape.num_elements() == 0;
+  if (empty && !request.anchored.rows().empty()) return nullptr;
   auto run = std::make_shared<PlannedProduct>(request, std::move(plan));
   if (!run->fits()) return nullptr;
   return run;

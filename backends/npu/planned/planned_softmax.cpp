@@ -9,7 +9,7 @@
 
 #include "keel/backends/common/row_op.h"
 #include "keel/backends/npu/kernels/kernels.h"
-#include "keel/backends/npu/planned/planned_row.h"
+#include "keel/backends/npu/kernels/planned_row.h"
 #include "keel/backends/npu/planned/written_once.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 

@@ -1,8 +1,8 @@
 // What a kernel's row gives for strict mode: the tiles of a launch, spelled out, and what carries
 // them out on modelled cores, with the same instructions as the kernel. Rows that have none are
 // reported by name (ops_not_run_as_planned). Pure; any thread.
-#ifndef KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROW_H
-#define KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROW_H
+#ifndef KEEL_BACKENDS_NPU_KERNELS_PLANNED_ROW_H
+#define KEEL_BACKENDS_NPU_KERNELS_PLANNED_ROW_H
 
 #include <memory>
 #include <optional>
@@ -33,7 +33,7 @@ struct PlannedRow {
   std::shared_ptr<const PlannedRun> (*run)(const PlannedRequest&, TilePlan) = nullptr;
 };
 
-// Of the rows of vector and cube kernels.
+// Of element-wise work, reductions, products on the cube and softmax; they are in planned/.
 extern const PlannedRow kPlannedElements;
 extern const PlannedRow kPlannedReduction;
 extern const PlannedRow kPlannedProduct;
@@ -41,4 +41,4 @@ extern const PlannedRow kPlannedSoftmax;
 
 }  // namespace keel::npu
 
-#endif  // KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROW_H
+#endif  // KEEL_BACKENDS_NPU_KERNELS_PLANNED_ROW_H
