@@ -58,7 +58,7 @@ void add_result(const TrainOutcome& outcome, keel::Json& summary) {
   summary["data"] = outcome.data;
   summary["feed"] = outcome.feed;
   summary["train_loss"] = outcome.loss;
-  summary["test_accuracy"] = outcome.accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
+  if (outcome.accuracy) summary["test_accuracy"] = *outcome.accuracy;
   if (outcome.first_non_finite_step)
     summary["first_non_finite_step"] = *outcome.first_non_finite_step;
   if (outcome.non_finite_state) summary["non_finite_state"] = *outcome.non_finite_state;

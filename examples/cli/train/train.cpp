@@ -157,6 +157,7 @@ class TrainRun {
       stop_if_unseen();
     };
     options.on_epoch_end = [&](int64_t epoch) {
+      if (signals.signal() != 0) return;  // the test set may take longer than the training
       evaluate(evaluation, session);
       progress.line(fmt::format("epoch {}  loss {:.4f}  test accuracy {:.4f}", epoch, outcome_.loss,
                                 outcome_.accuracy.value_or(0)));
@@ -191,7 +192,10 @@ class TrainRun {
     }
     if (!flags_.save.empty()) notices_.attempt([&] { save(trainer); });
     if (!flags_.profile.empty()) notices_.attempt([&] { write_profile(trainer); });
-    if (evaluated_at_ != session.step()) notices_.attempt([&] { evaluate(evaluation, session); });
+    const bool measured = evaluated_at_ == session.step();
+    if (!measured) outcome_.accuracy.reset();  // of an epoch before
+    if (!measured && !outcome_.report.cancelled)
+      notices_.attempt([&] { evaluate(evaluation, session); });
     print_result(progress);
     if (!flags_.summary.empty()) {
       outcome_.errors = notices_.errors();
@@ -233,10 +237,10 @@ class TrainRun {
   void print_result(Progress& progress) const {
     const keel::TrainReport& report = outcome_.report;
     progress.line(fmt::format(
-        "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} images/s), test accuracy "
-        "{:.4f}",
+        "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} images/s), test accuracy {}",
         report.cancelled ? "interrupted" : "done", report.steps, report.seconds, outcome_.step_us(),
-        outcome_.images_per_second(flags_.batch), outcome_.accuracy.value_or(0)));
+        outcome_.images_per_second(flags_.batch),
+        outcome_.accuracy ? fmt::format("{:.4f}", *outcome_.accuracy) : "not measured"));
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
     if (flags_.loop_tuner) {
       progress.line(
