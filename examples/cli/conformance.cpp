@@ -8,6 +8,7 @@
 #include <keel/core/base/json.h>
 #include <keel/core/base/printable.h>
 #include <keel/keel.h>
+#include <keel/ops/conformance/cases.h>
 #include <keel/ops/conformance/scorecard.h>
 #include <nlohmann/json.hpp>
 
@@ -113,9 +114,7 @@ int run_conformance(const std::vector<std::string>& words) {
   const std::string backend = read_backend(line);
   const int cases = static_cast<int>(line.integer("cases", 1, 1000000).value_or(50));
   std::vector<std::string> names;
-  for (const keel::OpDef* op : keel::builtin_ops().all()) {
-    if (op->sample) names.push_back(op->name);
-  }
+  for (const keel::OpDef* op : keel::conformance::computing_ops()) names.push_back(op->name);
   const std::vector<std::string> ops = line.choices("ops", names, {});
   const std::string file = line.text("json").value_or("");
   require_distinct({{"--json", file}}, {});

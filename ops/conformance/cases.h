@@ -60,7 +60,7 @@ std::string check_all_dtypes(const OpDef& op, int count, const Property& propert
 std::vector<DType> sampled_dtypes(const OpDef& op);
 
 // Built-in ops that compute something: all but sources, control and effects.
-std::vector<const OpDef*> computing_ops();
+KEEL_API std::vector<const OpDef*> computing_ops();
 
 }  // namespace keel::conformance
 

@@ -94,6 +94,13 @@ TEST_CASE("every command takes a plugin and lists its backend") {
 
 TEST_CASE("conformance refuses what it does not know") {
   CHECK(run_tool({"conformance", "--ops", "addd"}).exit_code == 2);
+  // Ops that compute nothing by themselves, before anything is printed.
+  for (const char* op : {"cond", "while_loop", "state"}) {
+    const ToolResult result = run_tool({"conformance", "--ops", op});
+    CHECK(result.exit_code == 2);
+    CHECK_MESSAGE(result.out.empty(), result.out);
+    CHECK(result.err.find(op) != std::string::npos);
+  }
   CHECK(run_tool({"conformance", "--backend", "none"}).exit_code == 2);
   CHECK(run_tool({"conformance", "--cases", "0"}).exit_code == 2);
   CHECK(run_tool({"conformance", "--ops", "add", "--json", "/no/such/file"}).exit_code == 1);

@@ -93,7 +93,6 @@ TEST_CASE("lasting: states that cannot be saved leave a summary") {
   CHECK_MESSAGE(result.err.find("gone/states: cannot write") != std::string::npos, result.err);
   const auto summary = read_json(files.file("summary"));
   CHECK(summary.at("steps") > 0);
-  CHECK(summary.at("test_accuracy").is_number());
   CHECK(summary.at("errors").size() == 1);
 }
 
@@ -130,6 +129,17 @@ TEST_CASE("lasting: SIGTERM and SIGHUP save as Ctrl-C does") {
     CHECK(saved_step(files.file("states")) == steps);
     CHECK(read_json_lines(metrics).size() == static_cast<size_t>(steps));
   }
+}
+
+TEST_CASE("lasting: a signalled training leaves the test set out and says so") {
+  const TempFolder files;
+  const std::string metrics = files.file("metrics");
+  const ToolResult result = run_tool_until(
+      train({"--steps", "1000000000", "--metrics", metrics, "--summary", files.file("summary")}),
+      [&] { return has_content(metrics); });
+  CHECK(result.exit_code == 128 + SIGINT);
+  CHECK_MESSAGE(result.out.find("test accuracy not measured") != std::string::npos, result.out);
+  CHECK(read_json(files.file("summary")).at("test_accuracy").is_null());
 }
 
 TEST_CASE("lasting: a second signal of any kind ends it at once") {

@@ -251,7 +251,8 @@ class TrainRun {
     }
     if (!flags_.save.empty()) notices_.attempt([&] { save(trainer); });
     if (!flags_.profile.empty()) notices_.attempt([&] { write_profile(trainer); });
-    notices_.attempt([&] { outcome_.test = judge.test_scores(); });
+    // The test set may take longer than the training: whoever stops it does not want to wait.
+    if (!outcome_.report.cancelled) notices_.attempt([&] { outcome_.test = judge.test_scores(); });
     outcome_.top_k = judge.top_k();
     outcome_.history = judge.history();
     print_result(progress);
@@ -309,10 +310,10 @@ class TrainRun {
   void print_result(Progress& progress) const {
     const keel::TrainReport& report = outcome_.report;
     progress.line(fmt::format(
-        "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} images/s), test accuracy "
-        "{:.4f}",
+        "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} images/s), test accuracy {}",
         report.cancelled ? "interrupted" : "done", report.steps, report.seconds, outcome_.step_us(),
-        outcome_.images_per_second(flags_.batch), outcome_.test ? outcome_.test->accuracy : 0));
+        outcome_.images_per_second(flags_.batch),
+        outcome_.test ? fmt::format("{:.4f}", outcome_.test->accuracy) : "not measured"));
     print_judgement(progress);
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
     if (flags_.loop_tuner) {
