@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "keel/backends/npu/options.h"
 #include "keel/backends/npu/npu_program.h"
+#include "keel/backends/npu/options.h"
 #include "keel/backends/npu/profile/csv.h"
 #include "keel/backends/npu/profile/profile.h"
 #include "keel/backends/registry.h"
