@@ -64,6 +64,23 @@ Packed packed_parts(const AnchoredNode& product, const StateLayouts& layouts) {
   return packed;
 }
 
+// The same decision with a remark.
+std::shared_ptr<const Launch> with_variant(const Launch& launch, const std::string& text) {
+  auto told = std::make_shared<Launch>(launch);
+  told->variant += (told->variant.empty() ? "" : "; ") + text;
+  return told;
+}
+
+// What carries the launch out as planned; null where nothing does.
+std::shared_ptr<const PlannedRun> plan_run(PlannedRequest request, const KernelRow& row,
+                                           const KernelPlan& plan) {
+  if (row.planned == nullptr) return nullptr;
+  const Node& node = request.anchored.node();
+  const size_t behind = node.inputs().size() + node.types().size();
+  if (plan.float_status) request.status_argument = behind + (plan.workspace_bytes != 0 ? 1 : 0);
+  return row.planned->run(request, row.planned->tiles(request));
+}
+
 }  // namespace
 
 Support NpuLibrary::supports(const Node& node) const {
@@ -91,23 +108,18 @@ KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const
   const Packed packed = anchored.is_product() ? packed_parts(anchored, layouts) : Packed();
   std::shared_ptr<const Launch> launch =
       cache_.launch(*preset_, anchored, options_, packed.packing);
-  if (!packed.text.empty()) {
-    auto told = std::make_shared<Launch>(*launch);
-    told->variant += (told->variant.empty() ? "" : "; ") + packed.text;
-    launch = std::move(told);
-  }
+  if (!packed.text.empty()) launch = with_variant(*launch, packed.text);
   const KernelRow& row = *find_row(anchored);
   const bool saturate = preset_->saturate_f16;
   KernelPlan plan = row.plan(anchored, {layouts, saturate});
   const bool unbounded = row.saturates_behind != nullptr && row.saturates_behind(anchored);
   const bool saturates_behind = saturate && unbounded && node.type().dtype == f16;
   if (saturates_behind) plan = saturate_results(std::move(plan), node);
-  if (strict_ && row.planned != nullptr) {
-    PlannedRequest request{preset_, anchored, *launch, layouts, std::nullopt, saturates_behind};
-    const size_t behind = node.inputs().size() + node.types().size();
-    if (plan.float_status) request.status_argument = behind + (plan.workspace_bytes != 0 ? 1 : 0);
-    if (auto run = row.planned->run(request, row.planned->tiles(request)))
-      planned_runs_[plan.kernel.get()] = std::move(run);
+  if (strict_) {
+    auto run =
+        plan_run({preset_, anchored, *launch, layouts, std::nullopt, saturates_behind}, row, plan);
+    if (run == nullptr) launch = with_variant(*launch, "strict runs do not go by the plan");
+    if (run != nullptr) planned_runs_[plan.kernel.get()] = std::move(run);
   }
   return price(std::move(plan), std::move(launch));
 }
