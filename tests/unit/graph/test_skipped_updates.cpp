@@ -245,7 +245,9 @@ TEST_CASE("a training that skips nothing saves no count whatever its optimizer")
       .run(9);
   REQUIRE(skipping.updates_applied() < 9);
   skipping.save(path);
-  CHECK(contains(error_of([&] { other.load(path); }), "'keel/updates' is not in the graph"));
+  other.load(path);
+  CHECK(other.step() == 9);
+  CHECK(other.updates_applied() == 9);  // it knows of none that was skipped
   Safetensors file = read_safetensors(path);
   for (const int64_t wrong : {int64_t{-5}, int64_t{10}, std::numeric_limits<int64_t>::max()}) {
     CAPTURE(wrong);
