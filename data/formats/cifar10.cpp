@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
+#include "keel/core/base/read_budget.h"
 #include "keel/data/formats/byte_source.h"
-#include "keel/data/formats/memory_budget.h"
 
 namespace keel {
 namespace {
@@ -53,14 +53,14 @@ struct Records {
 
 void read_records(const std::string& path, int64_t max_bytes, Records& records) {
   ByteSource source(path);
-  const auto budget = static_cast<uint64_t>(memory_budget(source.file_bytes(), max_bytes));
+  const auto budget = static_cast<uint64_t>(read_limit(source.file_bytes(), max_bytes));
   std::array<uint8_t, kRecord> record{};
   const size_t before = records.classes.size();
   while (!source.ended()) {
     const size_t number = records.classes.size() - before;
     if ((number + 1) * kRecord > budget) {
       throw source.error("more than the " + std::to_string(budget) + " bytes that it may take",
-                         source.offset(), raise_memory_budget());
+                         source.offset(), raise_read_limit());
     }
     source.read(record.data(), kRecord, "record " + std::to_string(number));
     if (record[0] >= kClasses) {

@@ -28,7 +28,8 @@ void* row_zero(void* at, int64_t first, size_t row_bytes) {
 
 RowEpilogue::RowEpilogue(const AnchoredNode& product, const Preset& preset, int64_t tile_rows,
                          bool gathers)
-    : epilogue_(product, lookup(preset.saturate_f16), make_row_op),
+    : epilogue_(product, lookup(preset.saturate_f16), make_row_op,
+                product.anchor().type().shape.back()),
       c_(product.anchor().type().shape),
       value_row_bytes_(static_cast<size_t>(c_.back()) * size_of(product.anchor().type().dtype)),
       outputs_at_(product.node().inputs().size()),
