@@ -77,7 +77,7 @@ Value ParameterStep::bias_correction(double beta) const {
 }
 
 Optimizer::Optimizer(std::string name, Schedule rate, Rule rule, CallSite site)
-    : name_(std::move(name)), rate_(rate), rule_(std::move(rule)) {
+    : name_(std::move(name)), rate_(std::move(rate)), rule_(std::move(rule)) {
   if (rule_ != nullptr) return;
   throw Error({.op = name_,
                .argument = "rule",
@@ -206,7 +206,7 @@ Optimizer sgd(Schedule rate, SgdOptions options, CallSite site) {
   require_not_negative(options.weight_decay, "sgd", "weight_decay", site);
   require_option(!options.nesterov || options.momentum > 0, "sgd", "nesterov",
                  "a momentum above 0 beside it", options.momentum, site);
-  return Optimizer("sgd", rate, [options](ParameterStep& p) {
+  return Optimizer("sgd", std::move(rate), [options](ParameterStep& p) {
     const CallSite line = p.site();
     Value step = p.gradient();
     if (options.weight_decay != 0)
@@ -224,14 +224,14 @@ Optimizer sgd(Schedule rate, SgdOptions options, CallSite site) {
 Optimizer adam(Schedule rate, AdamOptions options, CallSite site) {
   const AdamwOptions all{options.beta1, options.beta2, options.epsilon, 0};
   require_adam(all, "adam", site);
-  return Optimizer("adam", rate, [all](ParameterStep& p) {
+  return Optimizer("adam", std::move(rate), [all](ParameterStep& p) {
     return sub(p.state(), adam_step(p, p.rate(), all, "adam"), p.site());
   });
 }
 
 Optimizer adamw(Schedule rate, AdamwOptions options, CallSite site) {
   require_adam(options, "adamw", site);
-  return Optimizer("adamw", rate, [options](ParameterStep& p) {
+  return Optimizer("adamw", std::move(rate), [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value kept = sub(Operand(1, line), mul(p.rate(), options.weight_decay, line), line);
     return sub(mul(p.state(), kept, line), adam_step(p, p.rate(), options, "adamw"), line);
@@ -242,7 +242,7 @@ Optimizer rmsprop(Schedule rate, RmspropOptions options, CallSite site) {
   require_fraction(options.decay, "rmsprop", "decay", site);
   require_fraction(options.momentum, "rmsprop", "momentum", site);
   require_positive(options.epsilon, "rmsprop", "epsilon", site);
-  return Optimizer("rmsprop", rate, [options](ParameterStep& p) {
+  return Optimizer("rmsprop", std::move(rate), [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value mean_square = p.slot("rmsprop_v");
     const Value next = blend(mean_square, square(p.gradient(), line), options.decay, line);
@@ -262,7 +262,7 @@ Optimizer lion(Schedule rate, LionOptions options, CallSite site) {
   require_fraction(options.beta1, "lion", "beta1", site);
   require_fraction(options.beta2, "lion", "beta2", site);
   require_not_negative(options.weight_decay, "lion", "weight_decay", site);
-  return Optimizer("lion", rate, [options](ParameterStep& p) {
+  return Optimizer("lion", std::move(rate), [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value m = p.slot("lion_m");
     Value step = sign(blend(m, p.gradient(), options.beta1, line), line);
@@ -276,7 +276,7 @@ Optimizer lion(Schedule rate, LionOptions options, CallSite site) {
 Optimizer adagrad(Schedule rate, AdagradOptions options, CallSite site) {
   require_positive(options.epsilon, "adagrad", "epsilon", site);
   require_not_negative(options.weight_decay, "adagrad", "weight_decay", site);
-  return Optimizer("adagrad", rate, [options](ParameterStep& p) {
+  return Optimizer("adagrad", std::move(rate), [options](ParameterStep& p) {
     const CallSite line = p.site();
     Value gradient = p.gradient();
     if (options.weight_decay != 0)
@@ -292,7 +292,7 @@ Optimizer adagrad(Schedule rate, AdagradOptions options, CallSite site) {
 Optimizer lamb(Schedule rate, LambOptions options, CallSite site) {
   const AdamwOptions adam{options.beta1, options.beta2, options.epsilon, options.weight_decay};
   require_adam(adam, "lamb", site);
-  return Optimizer("lamb", rate, [adam](ParameterStep& p) {
+  return Optimizer("lamb", std::move(rate), [adam](ParameterStep& p) {
     const CallSite line = p.site();
     const Value one = p.state().graph().constant(Tensor::full(p.state().dtype(), {}, 1), line);
     Value step = adam_step(p, one, adam, "lamb");

@@ -218,7 +218,9 @@ Schedule reduce_on_plateau(double initial, PlateauOptions options, CallSite site
   require_fraction(options.threshold, who, "threshold", site);
   require_option(options.final_rate >= 0 && options.final_rate <= initial, who, "final_rate",
                  "a number from 0 to the initial rate", options.final_rate, site);
-  return Schedule([=](ScheduleStep& step) { return plateau_rate(step, initial, options); });
+  return Schedule([initial, o = std::move(options)](ScheduleStep& step) {
+    return plateau_rate(step, initial, o);
+  });
 }
 
 }  // namespace keel
