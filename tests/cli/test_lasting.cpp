@@ -134,8 +134,9 @@ TEST_CASE("lasting: SIGTERM and SIGHUP save as Ctrl-C does") {
 TEST_CASE("lasting: a signalled training leaves the test set out and says so") {
   const TempFolder files;
   const std::string metrics = files.file("metrics");
+  // Of the oracle on the built-in digits an epoch takes far longer than the signal needs.
   const ToolResult result = run_tool_until(
-      train({"--steps", "1000000000", "--metrics", metrics, "--summary", files.file("summary")}),
+      {"train", "--backend", "ref", "--metrics", metrics, "--summary", files.file("summary")},
       [&] { return has_content(metrics); });
   CHECK(result.exit_code == 128 + SIGINT);
   CHECK_MESSAGE(result.out.find("test accuracy not measured") != std::string::npos, result.out);
