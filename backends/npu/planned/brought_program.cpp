@@ -18,8 +18,8 @@ BroughtProgram::BroughtProgram(TileProgram program, const Shape& shape,
     widest = std::max(widest, size_of(o.type.dtype));
     const int64_t own = o.type.shape.num_elements();
     Source& source = sources_.emplace_back();
-    source.scalar = own == 1;
-    if (own != 1 && own != elements_) {
+    source.scalar = own <= 1;
+    if (own > 1 && own != elements_) {
       source.reader.emplace(o.type.shape, shape, size_of(o.type.dtype));
     }
   }

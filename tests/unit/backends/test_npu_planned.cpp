@@ -178,9 +178,12 @@ Shape random_shape(int64_t most_elements) {
   int64_t left = most_elements;
   const int64_t rank = pick(0, 3);
   for (int64_t i = 0; i < rank && left > 0; ++i) {
-    const int64_t dim = pick(1, 12) == 12 ? pick(1, left) : pick(1, std::min<int64_t>(left, 40));
+    if (pick(0, 40) == 0) left = 0;
+    const int64_t dim = left == 0           ? 0
+                        : pick(1, 12) == 12 ? pick(1, left)
+                                            : pick(1, std::min<int64_t>(left, 40));
     shape.push_back(dim);
-    left /= dim;
+    if (dim > 0) left /= dim;
   }
   return shape;
 }
