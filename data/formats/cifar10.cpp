@@ -9,6 +9,7 @@
 
 #include "keel/core/base/read_budget.h"
 #include "keel/data/formats/byte_source.h"
+#include "keel/data/formats/lazy_tensor.h"
 
 namespace keel {
 namespace {
