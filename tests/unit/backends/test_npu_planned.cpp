@@ -213,7 +213,8 @@ void draw_reduction(Graph& g, const Preset& preset) {
   }
   Value x = g.input("x", dtype, shape);
   if (coin()) x = random_elementwise(x, random_partner(g, shape, dtype, "y"));
-  const int64_t op = pick(0, 5);
+  // Nothing has no extremes.
+  const int64_t op = shape.num_elements() == 0 ? 5 : pick(0, 5);
   Value r = op == 0   ? max(x, axes)
             : op == 1 ? min(x, axes)
             : op == 2 ? prod(x, axes)
