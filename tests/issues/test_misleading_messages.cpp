@@ -88,7 +88,8 @@ TEST_CASE("an empty tensor makes no state") {
   check_message(__LINE__, state, [&] { g.state("w", hand_made); });
   const Initializer unknown{.kind = "ortho", .type = {f32, {}}};
   const std::string kind =
-      "initializer: kind: expected constant, normal, uniform or value, got 'ortho'";
+      "initializer: kind: expected constant, normal, trunc_normal, uniform, orthogonal or value, "
+      "got 'ortho'";
   check_message(__LINE__, kind, [&] { g.state("w", unknown); });
   const std::string dtype = "initializer: dtype: expected a float dtype for normal, got i32";
   check_message(__LINE__, dtype, [&] { g.state("w", normal({2}, 0, 1, i32)); });

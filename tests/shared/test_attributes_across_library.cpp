@@ -88,6 +88,7 @@ TEST_CASE("every attribute struct of the library is the program's") {
   CHECK(shared<OneHotAttributes>("one_hot"));
   CHECK(shared<IotaAttributes>("iota"));
   CHECK(shared<ShapeAttributes>("reshape"));
+  CHECK(shared<SameDimsAttributes>("same_dims"));
   CHECK(shared<AxesAttributes>("squeeze"));
   CHECK(shared<TransposeAttributes>("transpose"));
   CHECK(shared<SliceAttributes>("slice"));
@@ -123,6 +124,7 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<OneHotAttributes>(),
                                      &attributes_schema<IotaAttributes>(),
                                      &attributes_schema<ShapeAttributes>(),
+                                     &attributes_schema<SameDimsAttributes>(),
                                      &attributes_schema<AxesAttributes>(),
                                      &attributes_schema<TransposeAttributes>(),
                                      &attributes_schema<SliceAttributes>(),

@@ -235,12 +235,12 @@ TEST_CASE("windows: any part of the matrix is that of plain loops") {
   }
 }
 
-TEST_CASE("convolution products: corners agree with ref, fused and not") {
+TEST_CASE("convolution products: corners agree with ref both fused and unfused") {
   Draws draws(1);
   for (const Conv& conv : corners()) check_everywhere(conv, draws);
 }
 
-TEST_CASE("convolution products: random shapes agree with ref, fused and not") {
+TEST_CASE("convolution products: random shapes agree with ref both fused and unfused") {
   Draws draws(2);
   for (int i = 0; i < 60; ++i) {
     CAPTURE(i);
@@ -300,7 +300,7 @@ TEST_CASE("convolution products: operands of 16 bits") {
   }
 }
 
-TEST_CASE("convolution products: one task with bias and activation, no matrix of windows") {
+TEST_CASE("convolution products: one task with bias and activation and no matrix of windows") {
   for (const char* layout : {kChannelsLast, kChannelsFirst}) {
     CAPTURE(std::string(layout));
     const Conv conv = conv_of({16, 16}, {5, 5}, 8, 16, 32, {.padding = "same", .layout = layout});

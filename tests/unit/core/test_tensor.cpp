@@ -67,7 +67,8 @@ TEST_CASE("a wrong element type or index is an error") {
         }).find("tensor: element type: expected f32, got f64") == 0);
   CHECK_THROWS_AS(tensor.item<float>(), Error);
   CHECK_THROWS_AS(Tensor::scalar(1.0f).item<int32_t>(), Error);
-  CHECK(error_of([&] { tensor.at(2); }) == "tensor: index: expected 0 to 1, got 2 in f32[2]");
+  CHECK(error_of([&] { tensor.at(2); }).find("tensor: index: expected 0 to 1, got 2 in f32[2] (") ==
+        0);
   CHECK_THROWS_AS(tensor.at(-1), Error);
   CHECK_THROWS_AS(tensor.set(2, 1.0), Error);
   const Tensor none;

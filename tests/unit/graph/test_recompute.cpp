@@ -163,7 +163,7 @@ TEST_CASE("scopes inside scopes keep the bits and gradients of gradients all but
   }
 }
 
-TEST_CASE("a scope without a gradient changes nothing but labels, which text keeps") {
+TEST_CASE("a scope without a gradient changes nothing but labels that text keeps") {
   std::vector<int64_t> tasks;
   for (const bool scoped : {false, true}) {
     Graph g;
