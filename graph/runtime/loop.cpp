@@ -155,8 +155,10 @@ void Loop::State::note_float_status(LoopReport& report) {
     const uint32_t fresh = raised & ~warned_of;
     if (fresh == 0) continue;
     warned_of |= fresh;
-    log_warn("loop on " + session->device.name() + ", step " + std::to_string(step) + ": " +
-             describe_float_status(fresh));
+    // Steps of an evaluation are counted from its beginning, not from the training's.
+    const bool evaluates = executable->key().update.empty();
+    log_warn((evaluates ? "evaluation on " : "loop on ") + session->device.name() + ", step " +
+             std::to_string(step) + ": " + describe_float_status(fresh));
   }
 }
 

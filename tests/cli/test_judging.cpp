@@ -184,7 +184,8 @@ TEST_CASE("judging: weights to begin with are matched and the rest is told") {
         run_tool({"inspect", trainings.file(name), "--json", trainings.file("json")}).exit_code ==
         0);
     std::map<std::string, double> found;
-    for (const json& entry : read_json(trainings.file("json")).at("tensors"))
+    const json inspected = read_json(trainings.file("json"));
+    for (const json& entry : inspected.at("tensors"))
       found[entry.at("name")] = entry.at("norm");
     return found;
   };
