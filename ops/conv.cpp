@@ -24,7 +24,7 @@ namespace {
 
 // ---- inference
 
-// What all three ops ask of their operands and attributes.
+// Checks what all three ops ask of their operands and attributes.
 void require_convolution(const InferContext& c, const Conv2dAttributes& a) {
   c.require_same_dtype();
   require_dtypes(c, 0, kNumbers);

@@ -34,9 +34,9 @@ struct ReduceUnit {
 void round_accumulators(const void* accumulators, DType accumulator, void* to, DType out,
                         int64_t count);
 
-// Whether the lookup has an instruction for each op of a reduction's prologue and epilogue, and
-// whether the reduction keeps as many of at most `most_blocks` blocks busy as the prologue would by
-// itself, where `work_of_a_block` elements times instructions are worth one.
+// Says whether the lookup has an instruction for each op of a reduction's prologue and epilogue,
+// and whether the reduction keeps as many of at most `most_blocks` blocks busy as the prologue
+// would by itself, where `work_of_a_block` elements times instructions are worth one.
 Support supports_reduce(const AnchoredNode& node, const InstructionLookup& lookup,
                         int64_t work_of_a_block, int most_blocks);
 

@@ -21,7 +21,7 @@ inline constexpr int64_t kReduceChunk = 32768;
 // reduced (width 1), else a row of `width` elements. A long run is cut into `pieces` units.
 class ReducePlan {
  public:
-  // Of a sum, prod, max or min.
+  // Plans a sum, prod, max or min.
   explicit ReducePlan(const Node& reduction);
 
   int64_t elements() const noexcept { return elements_; }
@@ -34,7 +34,7 @@ class ReducePlan {
   bool last_reduced() const noexcept { return last_reduced_; }
   // Steps that follow each other in memory, `width` elements apart.
   int64_t neighbouring_steps() const noexcept { return steps_.empty() ? 1 : steps_.back().dim; }
-  // Whether units and output rows in their order are the elements in the order of memory.
+  // Says whether units and output rows in their order are the elements in the order of memory.
   bool ascends() const noexcept { return ascends_; }
 
   // Units [first_unit(chunk), first_unit(chunk + 1)) are chunk `chunk` of each output row.

@@ -46,7 +46,7 @@ const NpuOptions& own_options(const DeviceOptions* options) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-// What strict mode does, and to which ops it does not do all of it.
+// Says what strict mode does, and to which ops it does not do all of it.
 std::string strict_text() {
   std::string text =
       "on: KEEL_NPU_STRICT=1, every copy is real and checked, launches run as planned";
@@ -57,7 +57,7 @@ std::string strict_text() {
   return others.empty() ? text : text + " but those of " + others;
 }
 
-// What belongs to one of the devices.
+// Holds what belongs to one of the devices.
 struct NpuDevice {
   std::shared_ptr<DeviceMemory> memory;
   std::shared_ptr<std::atomic<uint32_t>> float_status = std::make_shared<std::atomic<uint32_t>>(0);

@@ -23,7 +23,7 @@ class ByteSource {
   // Exactly `count` bytes, or an Error naming file, offset and reason; `what` is what they are
   // ("the header").
   void read(void* bytes, size_t count, const std::string& what);
-  // Whether the content ends here; then finish() has been done.
+  // Says whether the content ends here; then finish() has been done.
   bool ended();
   // The content must end here, and for gzip checksum and length must be right.
   void finish();

@@ -13,7 +13,7 @@
 
 namespace keel {
 
-// Whether the folder has a file of one of those names.
+// Says whether the folder has a file of one of those names.
 KEEL_API bool holds_cifar10(const std::string& folder);
 
 // 32 x 32 images of three channels in ten classes; the training batches from 1 on that are there,

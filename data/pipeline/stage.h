@@ -90,7 +90,7 @@ class Stage {
   const ItemLayout& layout() const noexcept { return layout_; }
   // Items of one pass, where known.
   virtual std::optional<int64_t> size() const = 0;
-  // Whether open_indexed may be called.
+  // Says whether open_indexed may be called.
   virtual bool indexed() const { return false; }
   virtual std::unique_ptr<IndexedReader> open_indexed(const PassContext& pass) const;
   virtual std::unique_ptr<Reader> open(const PassContext& pass) const { return open_indexed(pass); }
@@ -100,7 +100,7 @@ class Stage {
   // How many items of the stage before the outermost batch make one of this.
   virtual int64_t items_per_element() const { return 1; }
   virtual std::optional<int64_t> dropped_items() const { return 0; }
-  // Whether all items are in memory, as tensors.
+  // Says whether all items are in memory, as tensors.
   virtual bool in_memory() const { return false; }
 
  private:

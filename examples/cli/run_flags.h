@@ -14,7 +14,7 @@ namespace keel_cli {
 
 inline constexpr const char* kDigits = "digits";  // the value of --data for the built-in set
 
-// Whether a command's --data may be a CSV file, which --label goes with.
+// Says whether a command's --data may be a CSV file, which --label goes with.
 enum class Tables { kRefused, kTaken };
 // --data, the built-in digits without it.
 void declare_data_flag(CommandLine& line, Tables tables = Tables::kRefused);
@@ -31,7 +31,7 @@ std::string read_precision(const CommandLine& line);
 // --label, the column of a CSV file that holds the classes; empty without it. Throws keel::Error
 // where it does not go with that data.
 std::string read_label(const CommandLine& line, const std::string& data);
-// Whether a value of --data names a CSV file.
+// Says whether a value of --data names a CSV file.
 bool is_csv(const std::string& data);
 // The built-in digits, the MNIST or CIFAR-10 files of a folder, or a CSV file with its classes in
 // the column `label`.

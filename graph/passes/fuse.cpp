@@ -239,7 +239,7 @@ class Fuser {
     return missing;
   }
 
-  // Whether others than the group are still to read a state.
+  // Says whether others than the group are still to read a state.
   bool is_still_read(const Value& v, uint32_t group) const {
     if (!v.node().is(OpRole::kState)) return false;
     const auto users = units_.users().of(v);

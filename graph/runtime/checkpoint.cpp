@@ -116,7 +116,7 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
     }
   }
   for (const auto& [name, tensor] : file.tensors) {
-    // Of a training that skipped some; a graph that skips none counts steps alone.
+    // A training that skipped some wrote it; a graph that skips none counts steps alone.
     if (name == kUpdatesState) continue;
     if (!store.states().contains(name)) problems.push_back("'" + name + "' is not in the graph");
   }

@@ -32,7 +32,7 @@ struct SessionState {
   std::atomic<bool> stop{false};              // what the device looks at during a call
   std::atomic<const void*> running{nullptr};  // the loop whose run() is under way
 
-  // Whether the call that is under way is this party.
+  // Says whether the call that is under way is this party.
   bool is_party(const LoopAgreement* agreement);
 
   // The call that is under way, and the party that it is, if any: changed together by SessionGuard.

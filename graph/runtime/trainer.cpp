@@ -136,7 +136,7 @@ void Trainer::cancel() noexcept {
   loop_->request_stop();
 }
 
-// Of a fit that failed: 0 where the failure lost the count itself.
+// Counts for a fit that failed: 0 where the failure lost the count itself.
 int64_t Trainer::applied_since(int64_t before) const {
   try {
     return session_.updates_applied() - before;

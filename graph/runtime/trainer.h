@@ -132,7 +132,7 @@ class KEEL_API Trainer {
   // as they were and the feeder is open where the training was.
   std::map<std::string, std::string> resume(const std::string& path,
                                             CallSite site = CallSite::here());
-  // Of the last element consumed, or where the feeder was opened.
+  // Returns the cursor of the last element consumed, or where the feeder was opened.
   const Cursor& cursor() const noexcept { return cursor_; }
 
   // fit() returns after the step that runs; where none runs, the next one returns at once.
@@ -149,7 +149,7 @@ class KEEL_API Trainer {
   const Program& program() const noexcept { return loop_->program(); }
   // The sunk step: where it loops and why, what the compiler inserted.
   const Loop& loop() const noexcept { return *loop_; }
-  // What the last fit() that threw had done until then.
+  // Returns what the last fit() that threw had done until then.
   const TrainReport& failed_report() const noexcept { return failed_; }
   // For hooks: what the fit() that runs has done until now; nothing where none does.
   const TrainReport* running_report() const noexcept { return running_; }
@@ -170,7 +170,7 @@ class KEEL_API Trainer {
   Values metrics_;                  // the rank-0 fetches
   std::vector<double> epoch_sums_;  // of theirs, in the epoch that runs
   std::shared_ptr<LoopAgreement> agreement_;
-  // Whether the agreement's other parties know that this fit has ended.
+  // Says whether the agreement's other parties know that this fit has ended.
   bool others_know_ = false;
   std::unique_ptr<Loop> loop_;
   TrainReport failed_;

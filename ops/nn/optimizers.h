@@ -28,7 +28,7 @@
 
 namespace keel {
 
-// What an optimizer's rule sees of one state in one step.
+// Holds what an optimizer's rule sees of one state in one step.
 class KEEL_API ParameterStep {
  public:
   ParameterStep(Value state, Value gradient, Value rate, CallSite site, Update& update)

@@ -14,7 +14,8 @@
 
 namespace keel {
 
-// What a schedule sees of one step. Made by the optimizer; valid while that builds its update.
+// Holds what a schedule sees of one step. Made by the optimizer; valid while that builds its
+// update.
 class KEEL_API ScheduleStep {
  public:
   // `loss` may be invalid. What set() gets is added to `update`, which must outlive this.

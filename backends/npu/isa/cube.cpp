@@ -42,7 +42,7 @@ SkinnyKernel skinny_kernel(const CubePlan& plan) {
   return p.m <= kSkinnyColumns && !p.transpose_b ? plan.kernels->flat_rows : nullptr;
 }
 
-// Whether B is packed column by column, not in panels.
+// Says whether B is packed column by column, not in panels.
 bool packs_columns(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   return p.n <= kSkinnyColumns && !p.transpose_a && skinny_kernel(plan) != nullptr;
@@ -86,10 +86,11 @@ struct Scratch {
   }
 };
 
-// Whether blocks of rows are finished one after the other; else each is added to panel by panel.
+// Says whether blocks of rows are finished one after the other; else each is added to panel by
+// panel.
 bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
 
-// Whether the kernel can read rows of A that are not packed.
+// Says whether the kernel can read rows of A that are not packed.
 bool multiplies_stored(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   const bool rounds = p.a == f32 && p.round_to != f32;
@@ -97,7 +98,7 @@ bool multiplies_stored(const CubePlan& plan) {
          size_of(p.a) == plan.kernels->packed_size && !rounds;
 }
 
-// Whether the kernel had better read A where it is.
+// Says whether the kernel had better read A where it is.
 bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
   const CubeProblem& p = plan.problem;
   return multiplies_stored(plan) && !p.a_windows && args.a_rows == nullptr &&

@@ -93,11 +93,11 @@ size_t cube_k_panel(size_t k) noexcept;
 // Resolves the kernels for the host ISA in use. Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
 
-// Whether C has more than 16 rows and columns.
+// Says whether C has more than 16 rows and columns.
 bool cube_is_wide(const CubeProblem& problem) noexcept;
 
-// Whether B of a product of this shape may be packed beforehand: one copy then serves all products
-// with this k and n that may, on every host ISA.
+// Says whether B of a product of this shape may be packed beforehand: one copy then serves all
+// products with this k and n that may, on every host ISA.
 bool cube_takes_packed(const CubeProblem& problem) noexcept;
 
 // A packed copy of the whole of B, for the plan's kernels. Its bytes; what k and n of its parts

@@ -213,7 +213,7 @@ class CubeKernel final : public Kernel {
     scratch_ = cube_scratch_ + sums_ + rounded_ + rows_of_piece_ + starts_;
   }
 
-  // Of the side that is cut, in whole steps of the kernel.
+  // Counts rows or columns of the side that is cut, in whole steps of the kernel.
   int64_t steps() const { return (side_ + step_ - 1) / step_; }
 
   // Where band `i` begins: at the step nearest to an even cut, the later one of two, since the

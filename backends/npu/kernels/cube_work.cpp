@@ -24,7 +24,8 @@ void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
   }
 }
 
-// What is fused to a product: the passes of its instructions and what moves beside its operands.
+// Returns what is fused to a product: the passes of its instructions and what moves beside its
+// operands.
 void add_fused(const Preset& preset, const AnchoredNode& fused, const ProductMatrices& matrices,
                CubeWork& work) {
   const Node& node = fused.node();

@@ -65,7 +65,8 @@ const KernelRow* find_row(const AnchoredNode& anchored);
 // matmul" where another row of the op is carried out.
 std::vector<std::string> ops_not_run_as_planned();
 
-// What the node asks of the device. Throws like KernelRow::work, and for a node without a row.
+// Returns what the node asks of the device. Throws like KernelRow::work, and for a node without a
+// row.
 NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});
 
 // Returns the passes of a vector instruction or of a row. Throws Error where the op has no price.

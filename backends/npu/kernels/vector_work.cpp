@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kBlockBytes = 32;  // of unified buffer
 
-// What comes before a reduction, with its one result of `type`.
+// Returns what comes before a reduction, with its one result of `type`.
 VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused, const Type& type) {
   const std::vector<Type> inputs = types_of(fused.node(), fused.prologue_inputs());
   return element_work(preset, instructions_of(fused.prologue()), inputs, std::array{type},

@@ -77,7 +77,7 @@ class PlannedProduct final : public PlannedRun {
     }
   }
 
-  // Whether row-wise ops behind the product have room beside it.
+  // Says whether row-wise ops behind the product have room beside it.
   bool fits() const { return !rows_ || rows_->fits(); }
 
   void run(void* const* args) const override {

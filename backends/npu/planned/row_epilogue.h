@@ -17,7 +17,7 @@ class RowEpilogue {
   // columns of its rows wait in unified buffer for the last.
   RowEpilogue(const AnchoredNode& product, const Preset& preset, int64_t tile_rows, bool gathers);
 
-  // Whether unified buffer holds at least one row with all that belongs to it, twice.
+  // Says whether unified buffer holds at least one row with all that belongs to it, twice.
   bool fits() const noexcept { return rows_ > 0; }
   std::vector<Claim> claims() const;
 

@@ -11,7 +11,7 @@ namespace keel_cli {
 // it is not known here how to reach the peak.
 double run_fma_chains();   // f32
 double run_bf16_chains();  // of bf16 pairs, summed in f32; 0 without instructions for them
-// Whether products of 16-bit floats have a unit here whose peak the loops above do not reach.
+// Says whether products of 16-bit floats have a unit here whose peak the loops above do not reach.
 bool has_matrix_unit() noexcept;
 
 // Arrays of n floats aligned to 64 bytes; n is a multiple of 64. `past_caches`: with stores that

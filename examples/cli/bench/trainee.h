@@ -31,7 +31,7 @@ class Trainee {
 
   const Workload& work() const noexcept { return work_; }
   const std::string& feed() const noexcept { return feed_.kind; }
-  // Of the last train().
+  // Belongs to the last train().
   int64_t steps() const noexcept { return steps_; }
   double queue_wait_us() const noexcept { return queue_wait_us_; }
   const keel::ProgramInfo& program() const { return trainer_->program().info(); }

@@ -23,7 +23,7 @@ Picture read_picture(const std::string& path);
 
 // Each pixel the mean of the area that it covers.
 Picture resized(const Picture& picture, int64_t height, int64_t width);
-// Of 1 or 3 channels: grey as (299 red + 587 green + 114 blue) / 1000 (ITU-R BT.601).
+// Takes 1 or 3 channels: grey as (299 red + 587 green + 114 blue) / 1000 (ITU-R BT.601).
 Picture with_channels(const Picture& picture, int64_t channels);
 Picture inverted(const Picture& picture);
 

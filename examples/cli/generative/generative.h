@@ -33,7 +33,7 @@ GenerativeTask make_charlm_task(keel::Graph& graph, const std::string& data);
 // added for each byte that occurs there.
 double bigram_loss(const std::string& seen, const std::string& text);
 
-// Whether the words of `keel train` have a --model of these.
+// Says whether the words of `keel train` have a --model of these.
 bool names_generative_model(const std::vector<std::string>& words);
 // `keel train` for them.
 int run_train_generative(const std::vector<std::string>& words);

@@ -37,7 +37,7 @@ class Evaluation {
     explicit Set(std::unique_ptr<keel::Evaluator> evaluator) : evaluator_(std::move(evaluator)) {}
     std::unique_ptr<keel::Evaluator> evaluator_;
   };
-  // Of images as Dataset::from_images gives them, in batches of `batch`.
+  // Takes images as Dataset::from_images gives them, in batches of `batch`.
   Set on(keel::Session& session, const keel::Dataset& images, int64_t batch) const;
 
   int64_t top_k() const noexcept { return top_k_; }

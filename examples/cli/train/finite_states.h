@@ -1,5 +1,5 @@
-// Whether a training's states, or those in a saved file, are numbers: NaN and infinities never go
-// away again, so a file that holds them is of little use, and one without them is worth keeping.
+// Says whether a training's states, or those in a saved file, are numbers: NaN and infinities never
+// go away again, so a file that holds them is of little use, and one without them is worth keeping.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_FINITE_STATES_H
 #define KEEL_EXAMPLES_CLI_TRAIN_FINITE_STATES_H
 

@@ -24,7 +24,7 @@ struct JudgingFlags {
   std::string save_best;  // empty: not written
 
   bool larger_is_better() const { return metric != "loss"; }
-  // Whether the training goes by its judgement, and not only tells of it.
+  // Says whether the training goes by its judgement, and not only tells of it.
   bool decides() const { return patience > 0 || target || keep_best || !save_best.empty(); }
   double of(const Scores& scores) const;
 };

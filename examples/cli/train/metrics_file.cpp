@@ -36,7 +36,7 @@ auto retry(Call call) {
   return result;
 }
 
-// Whether the file's last line lacks its end, as after a power failure.
+// Says whether the file's last line lacks its end, as after a power failure.
 bool ends_within_line(const std::string& path, off_t size) {
   if (size == 0) return false;
   const int file = retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });

@@ -18,8 +18,8 @@ class Progress {
   void step(int64_t done, double loss);
   // A line of its own, above the one that renews itself.
   void line(const std::string& text);
-  // Whether the reader of standard output went away (`| head -1`). What is printed after that is
-  // thrown away.
+  // Says whether the reader of standard output went away (`| head -1`). What is printed after that
+  // is thrown away.
   bool reader_gone() const noexcept { return reader_gone_; }
 
  private:

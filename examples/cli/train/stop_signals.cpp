@@ -9,7 +9,7 @@
 namespace keel_cli {
 namespace {
 
-// What the handler needs: a signal carries no pointer of ours.
+// The handler reads these, since a signal carries no pointer of ours.
 std::atomic<keel::Trainer*> watched_trainer{nullptr};
 std::atomic<int> first_signal{0};
 

@@ -15,7 +15,7 @@
 
 namespace keel_cli {
 
-// What a training came to.
+// Holds what a training came to.
 struct TrainOutcome {
   std::string data;  // where the images came from
   std::string feed;
@@ -34,7 +34,7 @@ struct TrainOutcome {
   // Wall time of a step, and images a second; 0 without a step.
   double step_us() const;
   double images_per_second(int64_t batch) const;
-  // What bounded the training (feeding_doctor.h).
+  // Says what bounded the training (feeding_doctor.h).
   std::string feeding() const;
 };
 
