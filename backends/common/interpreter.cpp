@@ -247,7 +247,6 @@ bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
   LaunchReport& report = args.report;
   switch (task.jump) {
     case Jump::kAlways:
-      return true;
     case Jump::kNextTurn:
       return true;
     case Jump::kIfFalse:
