@@ -13,13 +13,20 @@ namespace {
 
 constexpr const char* kAgain = " again";  // behind the scope: a copy
 
-// Unlike those of other scopes of the graph which hold nodes: each begins at another node.
-std::string next_scope(const Graph& graph) {
-  return std::to_string(graph.depth()) + "." + std::to_string(graph.size());
-}
-
 bool is_attribute(const std::pair<std::string, std::string>& entry) {
   return entry.first == kRecomputeAttribute;
+}
+
+// Scopes of a graph that hold nodes begin at different ones; a scope that is opened where another
+// one begins is told from that by its mark.
+std::string next_scope(const Graph& graph) {
+  std::string scope = std::to_string(graph.depth()) + "." + std::to_string(graph.size());
+  if (graph.label() == nullptr) return scope;
+  const auto& around = graph.label()->attributes;
+  const auto mark = std::find_if(around.begin(), around.end(), is_attribute);
+  if (mark == around.end()) return scope;
+  while (mark->second.starts_with(scope)) scope += " inside";
+  return scope;
 }
 
 bool is_in(const Node& node, const std::string& scope) {

@@ -1,6 +1,7 @@
 // RecomputeScope: blocks of a model whose values are not kept for their gradients but computed
 // again from what entered the block when the gradients reach it. Same bits, less memory, one more
-// forward pass of the block; gradients of gradients are the same but for rounding. A local variable on the thread that builds; the graph must outlive it.
+// forward pass of the block; gradients of gradients are the same but for rounding. A local variable
+// on the thread that builds; the graph must outlive it.
 //
 //   for (const auto& block : blocks) {
 //     const RecomputeScope again(x.graph());
@@ -23,7 +24,7 @@
 
 namespace keel {
 
-// The scoped attribute behind it; each scope of a graph has another value.
+// The scoped attribute behind it. Scopes of a graph that hold nodes differ in its value.
 inline constexpr const char* kRecomputeAttribute = "recompute";
 
 class KEEL_API RecomputeScope {
@@ -40,8 +41,8 @@ class Recomputation {
  public:
   explicit Recomputation(Graph& graph) : graph_(graph) {}
 
-  // What stands for `values` in the gradient of `reader`, an input or output of which each is: the
-  // copies, which are added now, of those that were made in its scope.
+  // Returns what stands for `values`, inputs or outputs of `reader`, in the gradient of `reader`:
+  // for those that were made in its scope, copies, which are added now.
   Values operator()(std::span<const Value> values, const Node& reader);
 
  private:

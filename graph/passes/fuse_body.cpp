@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/passes/fuse_clusters.h"
 
@@ -48,8 +49,13 @@ class BodyMaker {
     const Node& copy = made_.body->add(node.op(), inputs, node.attributes(), node.site());
     labels_.resize(copy.id());
     labels_.push_back(node.shared_label());
-    if (const ScopedAttributes& marks = node.label().attributes; !marks.empty())
-      made_.body->relabel(copy, std::make_shared<const NodeLabel>(NodeLabel{{}, {}, marks, {}}));
+    // Each recomputed block has a mark of its own, which would keep equal blocks from sharing
+    // bodies.
+    const NodeLabelPtr shared = without_recompute(node.shared_label());
+    if (shared != nullptr && !shared->attributes.empty()) {
+      made_.body->relabel(
+          copy, std::make_shared<const NodeLabel>(NodeLabel{{}, {}, shared->attributes, {}}));
+    }
     for (uint32_t i = 0; i < node.types().size(); ++i) made[node.output(i)] = copy.output(i);
   }
 
@@ -64,8 +70,10 @@ class BodyMaker {
     for (const Node& node : made_.body->nodes()) {
       if (node.has(kSource)) continue;
       std::erase_if(all.attributes, [&](const auto& mark) {
-        const std::string* own = scoped_attribute(node, mark.first);
-        return own == nullptr || *own != mark.second;
+        const NodeLabelPtr& label = labels_[node.id()];
+        if (label == nullptr) return true;
+        const auto& own = label->attributes;
+        return std::find(own.begin(), own.end(), mark) == own.end();
       });
     }
     all.members = std::move(labels_);

@@ -1,4 +1,5 @@
 // Blocks that are computed again for their gradients: the same bits as without, in less memory.
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "keel/keel.h"
 
 #include "support/error_of.h"
+#include "support/fusing.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -161,6 +163,51 @@ TEST_CASE("scopes inside scopes keep the bits and gradients of gradients all but
     CHECK(session.state_sha256() == expected);
     CHECK(norm == doctest::Approx(expected_norm).epsilon(1e-5));
   }
+}
+
+TEST_CASE("a scope that begins where another one does is a block of its own") {
+  Graph g;
+  const Value w = g.state("w", ones({4}));
+  const RecomputeScope outer(g);
+  Value first, second;
+  {
+    const RecomputeScope inner(g);
+    const RecomputeScope innermost(g);
+    first = exp(w);
+  }
+  {
+    const RecomputeScope inner(g);
+    second = exp(first);
+  }
+  const Value third = exp(second);
+  const auto mark = [](const Value& v) { return *scoped_attribute(v.node(), kRecomputeAttribute); };
+  CHECK(mark(first) != mark(second));
+  CHECK(mark(second) != mark(third));
+  CHECK(mark(first) != mark(third));
+}
+
+TEST_CASE("equal blocks share their fused bodies though each is computed again by itself") {
+  Graph g;
+  const Value w = g.input("w", f32, {8, 8});
+  Value y = g.input("x", f32, {8, 8});
+  for (int block = 0; block < 4; ++block) {
+    const RecomputeScope scope(g);
+    y = tanh(matmul(y, w) + y);
+  }
+  g.set_outputs({y});
+  const auto fused = fuse(g, keel_test::everything);
+  std::vector<const Graph*> bodies;
+  std::vector<std::string> marks;
+  for (const Node& node : fused->nodes()) {
+    if (!is_fused_node(node)) continue;
+    bodies.push_back(node.bodies()[0].get());
+    REQUIRE(scoped_attribute(node, kRecomputeAttribute) != nullptr);
+    marks.push_back(*scoped_attribute(node, kRecomputeAttribute));
+  }
+  REQUIRE(bodies.size() == 4);
+  // The first one reads an input, made at another line.
+  CHECK(std::count(bodies.begin(), bodies.end(), bodies[1]) == 3);
+  CHECK(std::count(marks.begin(), marks.end(), marks[0]) == 1);
 }
 
 TEST_CASE("a scope without a gradient changes nothing but labels that text keeps") {
