@@ -278,7 +278,7 @@ Values gradient_weight_gradient(const BuildContext& c) {
 const std::vector<int64_t> kImageToLast = {0, 2, 3, 1}, kImageToFirst = {0, 3, 1, 2};
 const std::vector<int64_t> kWeightToLast = {2, 3, 1, 0}, kWeightToFirst = {3, 2, 0, 1};
 
-// What has no elements, or sums nothing, without a graph of empty tensors.
+// Returns the result where it has no elements, or sums nothing: no graph of empty tensors is made.
 std::optional<Value> trivial(const BuildContext& c, DType dtype, const Shape& shape) {
   const bool sums_nothing = std::any_of(c.inputs.begin(), c.inputs.end(), [](const Value& v) {
     return v.shape().num_elements() == 0;

@@ -47,7 +47,7 @@ struct Conv2dAttributes {
   }
 };
 
-// Of the gradients: the attributes of the convolution, and what cannot be told from the operands.
+// The gradients have the attributes of their convolution, and what the operands cannot tell.
 struct Conv2dGradientAttributes : Conv2dAttributes {
   // Height and width of the result: of the images, or of the weights.
   std::vector<int64_t> size = {};

@@ -1,6 +1,6 @@
-// What a convolution with known dimensions is made of: where its elements lie and which of them are
-// multiplied. Shared by the references of conv2d and of its gradients, by what they decompose into,
-// and by kernels. Pure functions; any thread.
+// These rules say where the elements of a convolution with known dimensions lie and which of them
+// are multiplied. The references of conv2d and of its gradients use them, and so do what these
+// decompose into and kernels. Pure functions; any thread.
 #ifndef KEEL_OPS_CONV_RULES_H
 #define KEEL_OPS_CONV_RULES_H
 

@@ -106,7 +106,7 @@ void reference_matmul(const ReferenceContext& ctx) {
 }
 
 // With C = A B: dA = G B^T and dB = A^T G, written for the stored (perhaps transposed) operands.
-// Of a wide product both are wide as well, G rounded to the operands' dtype.
+// Where the product is wide, both are wide as well, and G is rounded to the operands' dtype.
 Values matmul_gradient(const BuildContext& ctx) {
   const MatmulAttributes own = ctx.as<MatmulAttributes>();
   const bool ta = own.transpose_a, tb = own.transpose_b;

@@ -20,7 +20,7 @@ Value widened_for_norm(Value x, CallSite site) {
 }
 
 Centred centred(Value x, const std::vector<int64_t>& axes, double epsilon, CallSite site) {
-  // Of elements that are far from 0 the mean may be off by more than they are apart, so the
+  // Where elements are far from 0, their mean may be off by more than they are apart. So the
   // distances are centred once more: their own mean is small, and so is its error.
   const Value first = mean(x, axes, true, site);
   const Value rough = sub(x, first, site);

@@ -1,4 +1,4 @@
-// What a device does as it loads windows: copies a part of a matrix of windows (ops/products/
+// Loads windows as a device does: copies a part of a matrix of windows (ops/products/
 // window_rows.h) to where it is multiplied, zeros for padding included. Neither allocates nor
 // throws; any thread.
 #ifndef KEEL_BACKENDS_COMMON_WINDOW_COPY_H

@@ -13,7 +13,7 @@
 #include "keel/backends/npu/device/memory.h"
 #include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/kernels/kernel_row.h"
-#include "keel/backends/npu/kernels/weight_copies.h"
+#include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/npu_program.h"
 #include "keel/backends/npu/options.h"
 #include "keel/core/base/environment.h"
@@ -135,7 +135,7 @@ class NpuBackend final : public Backend {
   }
   void convert_layout(const Type& type, const Layout&, const void* source, const Layout& to,
                       void* destination) const override {
-    std::optional<WeightCopies> copies;
+    std::optional<PrepackedWeight> copies;
     if (!to.empty()) copies.emplace(type, to);
     const size_t bytes = type.shape.num_bytes(type.dtype);
     if (bytes != 0) std::memcpy(destination, source, bytes);

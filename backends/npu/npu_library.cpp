@@ -52,7 +52,7 @@ Packed packed_parts(const AnchoredNode& product, const StateLayouts& layouts) {
   for (size_t i = 0; i < node.types().size(); ++i) {
     const auto it = layouts.find(node.output(i));
     if (it == layouts.end()) continue;
-    const WeightCopies copies(node.type(i), it->second.layout);
+    const PrepackedWeight copies(node.type(i), it->second.layout);
     for (size_t copy = 0; copy < copies.count(); ++copy) {
       const DType dtype = copies.use(copy).round_to;
       packed.packing.copies += static_cast<int64_t>(size_of(dtype));
@@ -71,7 +71,7 @@ std::shared_ptr<const Launch> with_variant(const Launch& launch, const std::stri
   return told;
 }
 
-// What carries the launch out as planned; null where nothing does.
+// Returns what carries the launch out as planned; null where nothing does.
 std::shared_ptr<const PlannedRun> plan_run(PlannedRequest request, const KernelRow& row,
                                            const KernelPlan& plan) {
   if (row.planned == nullptr) return nullptr;

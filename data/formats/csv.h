@@ -24,7 +24,7 @@ struct CsvField {
 struct CsvOptions {
   char separator = ',';
   bool header = true;  // the first record names the columns; without one they are "0", "1", ...
-  // Of the tensors together; 0: 256 MiB, or 16 times the file's size where that is more.
+  // Bounds the tensors together; 0: 256 MiB, or 16 times the file's size where that is more.
   int64_t max_bytes = 0;
 };
 

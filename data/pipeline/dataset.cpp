@@ -89,7 +89,7 @@ class TensorFunctionElement final : public ElementFunction {
   Dataset::TensorFunction function_;
 };
 
-// What the function makes of the first item.
+// Returns the spec of what the function makes of the first item.
 ElementSpec try_on_first_item(const Stage& from, const Dataset::TensorFunction& function,
                               const std::string& name) {
   const std::string op = "map '" + name + "'";

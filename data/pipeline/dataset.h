@@ -34,7 +34,7 @@ namespace keel {
 
 class Stage;
 
-// What batch does with items left over at the end of a pass.
+// Says what batch does with items left over at the end of a pass.
 enum class Tail {
   kDrop,
   // The last batch is filled up with zeros, and every batch gets one more field: mask, bool [size],

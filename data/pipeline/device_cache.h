@@ -1,5 +1,5 @@
-// What a feeder does with a Dataset whose items a device keeps: it sends their rows there instead
-// of the items. Internal to data.
+// DeviceCached: items of a Dataset that a device keeps. A feeder sends the numbers of their rows
+// there instead of the items. Internal to data.
 #ifndef KEEL_DATA_PIPELINE_DEVICE_CACHE_H
 #define KEEL_DATA_PIPELINE_DEVICE_CACHE_H
 

@@ -22,7 +22,7 @@ struct ImageAugmentation {
   // own shape does not say it, as for rows of height * width bytes; the result has the field's
   // shape, unless `crop` changes it.
   Shape image{};
-  // What pixels get that come from outside of the image, and those that cutout erases; before
+  // The value of pixels from outside of the image, and of those that cutout erases; before
   // `mean` and `deviation`.
   double fill = 0;
 

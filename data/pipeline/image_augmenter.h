@@ -23,7 +23,7 @@ class ImageAugmenter {
   void apply(const ItemView& in, const ItemSlot& out, uint64_t key) const;
 
  private:
-  // What one image gets: the pixel (y, x) of the result is (y + top, x + left) of the image, or
+  // The change of one image: pixel (y, x) of the result is (y + top, x + left) of the image, or
   // counted from the right where it is mirrored.
   struct Draw {
     int64_t top = 0, left = 0;
@@ -46,7 +46,7 @@ class ImageAugmenter {
   int64_t cutout_ = 0;
   bool normalises_ = false;
   float fill_ = 0;
-  // Of each channel: a pixel x becomes x * scale + offset.
+  // One each for a channel: a pixel x becomes x * scale + offset.
   std::vector<float> scale_, offset_;
 };
 

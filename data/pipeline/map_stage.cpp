@@ -5,8 +5,8 @@
 #include "keel/core/base/gather_rows.h"
 #include "keel/core/base/random.h"
 #include "keel/data/pipeline/block.h"
-#include "keel/data/pipeline/crew.h"
 #include "keel/data/pipeline/stages.h"
+#include "keel/data/pipeline/thread_pool.h"
 #include "keel/data/pipeline/user_call.h"
 
 namespace keel {
@@ -35,8 +35,8 @@ class MapStage final : public DerivedStage {
   std::unique_ptr<Reader> open(const PassContext& pass) const override;
 
   const ItemLayout& input() const { return from()->layout(); }
-  std::unique_ptr<Crew> make_crew() const {
-    return threads_ > 1 ? std::make_unique<Crew>(threads_) : nullptr;
+  std::unique_ptr<ThreadPool> make_pool() const {
+    return threads_ > 1 ? std::make_unique<ThreadPool>(threads_) : nullptr;
   }
   uint64_t pass_key(const PassContext& pass) const { return fold_key(seed_, pass.round); }
   // item_at(i) is where item i of these `count` lies, item_number(i) its number in the pass.
@@ -64,16 +64,16 @@ class MapStage final : public DerivedStage {
   CallSite site_;
 };
 
-// Calls share(begin, count) for the parts of [0, count), by the crew's threads where there is one.
+// Calls share(begin, count) for the parts of [0, count), by the pool's threads where there is one.
 template <class Share>
-void share_out(Crew* crew, int64_t count, Share share) {
+void share_out(ThreadPool* pool, int64_t count, Share share) {
   const int64_t parts = (count + kShare - 1) / kShare;
-  if (crew == nullptr || parts < 2) {
+  if (pool == nullptr || parts < 2) {
     for (int64_t begin = 0; begin < count; begin += kShare)
       share(begin, std::min(kShare, count - begin));
     return;
   }
-  crew->run(static_cast<uint32_t>(parts), [&](uint32_t part) {
+  pool->run(static_cast<uint32_t>(parts), [&](uint32_t part) {
     const int64_t begin = part * kShare;
     share(begin, std::min(kShare, count - begin));
   });
@@ -85,7 +85,7 @@ class MappedReader final : public Reader {
       : stage_(stage),
         key_(stage.pass_key(pass)),
         from_(stage.from()->open(pass)),
-        crew_(stage.make_crew()) {}
+        pool_(stage.make_pool()) {}
 
   int64_t read(int64_t count, const FieldAddresses& out) override {
     const CompleteFields fields(stage_.layout(), out, count);
@@ -95,7 +95,7 @@ class MappedReader final : public Reader {
       if (block_.items() < asked) block_ = ItemBlock(stage_.input(), asked);
       const int64_t got = from_->read(asked, block_.item(0));
       const FieldAddresses to = fields.all().advanced(stage_.layout(), done);
-      share_out(crew_.get(), got, [&](int64_t begin, int64_t part) {
+      share_out(pool_.get(), got, [&](int64_t begin, int64_t part) {
         stage_.apply(
             part, [&](int64_t i) { return block_.item(begin + i); },
             to.advanced(stage_.layout(), begin), [&](int64_t i) { return seen_ + begin + i; },
@@ -117,7 +117,7 @@ class MappedReader final : public Reader {
   const MapStage& stage_;
   uint64_t key_;
   std::unique_ptr<Reader> from_;
-  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<ThreadPool> pool_;
   ItemBlock block_;
   int64_t seen_ = 0;
 };
@@ -128,12 +128,12 @@ class MappedIndexedReader final : public IndexedReader {
       : stage_(stage),
         key_(stage.pass_key(pass)),
         from_(stage.from()->open_indexed(pass)),
-        crew_(stage.make_crew()) {}
+        pool_(stage.make_pool()) {}
   int64_t size() const override { return from_->size(); }
   void gather(std::span<const int64_t> items, const FieldAddresses& out) const override {
     const auto count = static_cast<int64_t>(items.size());
     const CompleteFields fields(stage_.layout(), out, count);
-    share_out(crew_.get(), count, [&](int64_t begin, int64_t part) {
+    share_out(pool_.get(), count, [&](int64_t begin, int64_t part) {
       const FieldAddresses to = fields.all().advanced(stage_.layout(), begin);
       const auto mine = items.subspan(static_cast<size_t>(begin), static_cast<size_t>(part));
       const auto number = [&](int64_t i) { return mine[static_cast<size_t>(i)]; };
@@ -168,7 +168,7 @@ class MappedIndexedReader final : public IndexedReader {
   const MapStage& stage_;
   uint64_t key_;
   std::unique_ptr<IndexedReader> from_;
-  std::unique_ptr<Crew> crew_;
+  std::unique_ptr<ThreadPool> pool_;
 };
 
 std::unique_ptr<IndexedReader> MapStage::open_indexed(const PassContext& pass) const {

@@ -75,7 +75,7 @@ class ConcatenatedReader final : public Reader {
   bool in_first_ = true;
 };
 
-// What sequences have in common.
+// Holds what all stages made of several others have in common.
 class SequenceStage : public Stage {
  public:
   explicit SequenceStage(std::vector<StagePtr> parts)

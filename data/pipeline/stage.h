@@ -31,7 +31,7 @@ class FieldAddresses {
   std::span<void* const> all() const& noexcept { return {at_.data(), count_}; }
   std::span<void* const> all() const&& = delete;
   void push_back(void* address) noexcept { at_[count_++] = address; }
-  // Those of item `item` behind these, for items of this layout.
+  // Returns the addresses for the item that is `item` behind these, for items of this layout.
   FieldAddresses advanced(const ItemLayout& layout, int64_t item) const noexcept {
     FieldAddresses moved;
     for (size_t f = 0; f < count_; ++f) {

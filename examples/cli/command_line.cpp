@@ -30,7 +30,7 @@ void check_length(const std::string& word) {
                  std::to_string(kLongest) + " are taken");
 }
 
-// What stands between the commas of a flag's value, each once.
+// Returns the words between the commas of a flag's value, each once.
 std::vector<std::string> split(const std::string& flag, const std::string& text) {
   std::vector<std::string> words;
   std::istringstream in(text + ",");

@@ -1,4 +1,4 @@
-// What bounds a training, from what was measured of it and of its feed, and what to try: one line.
+// Says in one line what bounds a training, by measurements of it and of its feed, and what to try.
 // The training itself says who waited for whom; what the feed took by itself only says why. Pure;
 // any thread.
 #ifndef KEEL_EXAMPLES_CLI_FEEDING_DOCTOR_H

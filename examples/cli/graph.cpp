@@ -9,7 +9,7 @@
 namespace keel_cli {
 namespace {
 
-// What --compiled compiles for.
+// The backend and the options that --compiled compiles for.
 struct Target {
   std::string backend;
   int64_t batch;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// Of a tensor's elements; those that are no numbers are counted and left out of the rest.
+// Describes a tensor's elements. Those that are no numbers are counted and left out of the rest.
 struct Statistics {
   explicit Statistics(const keel::Tensor& tensor) {
     double squares = 0;

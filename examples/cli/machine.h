@@ -1,4 +1,4 @@
-// What a measurement ran on, for people who read it later, and what this process took of it.
+// Says what a measurement ran on, for people who read it later, and what this process took of it.
 #ifndef KEEL_EXAMPLES_CLI_MACHINE_H
 #define KEEL_EXAMPLES_CLI_MACHINE_H
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a write to `path` would create, where its last part is a link to nothing.
+// Returns the file that a write to `path` would create, where its last part is a link to nothing.
 fs::path follow_links(fs::path path) {
   constexpr int kMostLinks = 40;  // as the kernel
   std::error_code unknown;

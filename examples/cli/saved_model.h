@@ -37,12 +37,12 @@ class SavedModel {
   // The file's values for all these states. Throws keel::Error that lists what is missing or of
   // another shape or dtype; then nothing has changed.
   void load_all(keel::Session& session, const keel::Values& states) const;
-  // Those that match; throws keel::Error where none does.
+  // Loads the values of the states that match; throws keel::Error where none does.
   keel::WeightsMatch load_matching(keel::Session& session, const keel::Values& states) const;
   // Throws keel::Error naming the first state that holds NaN or an infinity.
   void require_finite(const std::string& fix) const;
 
-  // What format() reads.
+  // Writes what format() reads.
   static void add_format(const keel_examples::ImageFormat& format,
                          std::map<std::string, std::string>& metadata);
 

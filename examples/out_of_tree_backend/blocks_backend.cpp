@@ -20,8 +20,8 @@ using keel::Node;
 // every number of threads.
 constexpr int64_t kBlock = 16384;
 
-// What one of our ops makes of an element of each operand; the second is not looked at by ops of
-// one operand.
+// Returns what one of our ops makes of an element of each operand. Ops of one operand do not look
+// at the second.
 template <class T>
 using Function = T (*)(T a, T b);
 

@@ -23,8 +23,8 @@
 // or "%9: %4 <- %5 observing %6", see Graph::attach_update). Numbers are the shortest that give the
 // same bits back; a NaN other than the default one is nan(0x7fc00001).
 //
-// What a parsed graph lacks: bodies have no parent (captures are inputs like others, paired with
-// the node's), so nothing can be added to them. Random ops that are added to the graph itself draw
+// Bodies of a parsed graph have no parent (captures are inputs like others, paired with the
+// node's), so nothing can be added to them. Random ops that are added to the graph itself draw
 // numbers of their own, though not those that they would have drawn in the original.
 #ifndef KEEL_GRAPH_IR_TEXT_H
 #define KEEL_GRAPH_IR_TEXT_H

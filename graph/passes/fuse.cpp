@@ -157,7 +157,7 @@ class Fuser {
     return true;
   }
 
-  // What the group reads and the order has later is brought forward.
+  // It brings forward what the group reads and the order has later.
   void place_product(uint32_t group) {
     std::vector<uint32_t> open = groups_.units(group);
     for (const uint32_t unit : open) placed_[unit] = true;
@@ -210,8 +210,8 @@ class Fuser {
     });
   }
 
-  // What is still to be computed for a group, where that is scalars alone (a learning rate); none
-  // where it is more, or where others are still to read a state that the group reads.
+  // Returns what is still to be computed for a group, where that is scalars alone (learning rates);
+  // nothing where it is more, or where others are still to read a state that the group reads.
   std::optional<std::set<uint32_t>> scalars_missing_for(uint32_t group) const {
     std::set<uint32_t> missing;
     std::vector<uint32_t> open = groups_.units(group);

@@ -38,8 +38,8 @@ Number number_in(const std::map<std::string, std::string>& metadata, const char*
   return number;
 }
 
-// What the reserved state `name` says and what the metadata say under `key`, which older programs
-// and other ones may lack, must be the same.
+// Throws Error unless the reserved state `name` and the metadata's `key` say the same. Files of
+// older and of other programs may lack either.
 void require_same(const Safetensors& file, const std::string& path, const char* name,
                   const char* key, int64_t least) {
   const auto tensor = file.tensors.find(name);

@@ -83,8 +83,8 @@ struct TrainReport {
   // By epoch, where steps_per_epoch is given and something is fetched.
   std::vector<EpochMeans> epoch_means{};
 
-  // Of the validation: what was measured, the best (that before this fit among them), why it
-  // stopped, and whether the states are no longer the last ones but the best.
+  // These are of the validation: what was measured, the best (that before this fit among them), why
+  // it stopped, and whether the states are no longer the last ones but the best.
   std::vector<ValidationResult> validations{};
   std::optional<ValidationBest> best{};
   bool target_reached = false;

@@ -87,7 +87,7 @@ void require_always_applied(const char* who, const Update& update, const Value& 
   }
 }
 
-// What is added up over micro-batches, and made 0 for the next update behind the last of them.
+// States that add up over micro-batches, and become 0 for the next update behind the last of them.
 class MicroBatches {
  public:
   MicroBatches(Graph& graph, int64_t count, Accumulated& result, CallSite site)

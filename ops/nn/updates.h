@@ -1,5 +1,5 @@
-// What can be done with updates beside making them: finding what they are to change, skipping them,
-// making one of several micro-batches, and keeping running means of the weights. Compositions of
+// This does with updates all but making them: it finds what they are to change, skips them, makes
+// one of several micro-batches, and keeps running means of the weights. All are compositions of
 // ops. Building: one thread per graph.
 //
 //   auto states = trainable_states(loss);

@@ -55,9 +55,9 @@ ProductMatrices of_matmul(const Node& node) {
 
 // ---- convolutions
 //
-// Of NHWC, a row of C is a pixel and K are taps and channels; of NCHW, a column is a pixel, and
-// each image is a product of its own. Either way what lies side by side in C and in the images is
-// one dimension. The gradient of the weights sums over all pixels.
+// In NHWC, a row of C is a pixel, and k runs over taps and channels. In NCHW, a column is a pixel,
+// and each image is a product of its own. Either way what lies side by side in C and in the images
+// is one dimension. The gradient of the weights sums over all pixels.
 
 using Axis = WindowRows::Axis;
 
@@ -71,8 +71,8 @@ Axis windows_over_images(const WindowAxis& w, int64_t pitch) {
           .tap_step = w.dilation,
           .pitch = pitch};
 }
-// What pixel y of the images has to do with tap a of the results: it is result y + low - a *
-// dilation, where the stride is 1. The taps come from the last to the first, so that those of one
+// With stride 1, pixel y of the images meets tap a of the weights in result y + low - a *
+// dilation. The taps come from the last to the first, so that those of one
 // window lie side by side.
 Axis turned_windows_over_results(const WindowAxis& w, int64_t pitch) {
   return {.windows = w.in,

@@ -21,10 +21,10 @@ struct ProductMatrices {
     size_t input = 0;         // of the node
     bool transposed = false;  // A is stored [k, m], B is stored [n, k]
     int64_t stride = 0;       // elements from a row as stored to the next
-    // What the rows as stored are, where they are windows.
+    // Set where the rows as stored are windows.
     std::optional<WindowRows> windows;
   };
-  // Of one product of the batch: the elements that its matrices begin with.
+  // The elements that the matrices of one product of the batch begin with.
   struct Starts {
     int64_t a = 0, b = 0, c = 0;
   };

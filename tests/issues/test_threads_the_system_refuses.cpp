@@ -13,7 +13,7 @@
 #include "keel/core/base/log.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/data/data.h"
-#include "keel/data/pipeline/crew.h"
+#include "keel/data/pipeline/thread_pool.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
@@ -92,13 +92,13 @@ TEST_CASE("parallel_for runs every chunk whichever of its threads the system ref
   }
 }
 
-TEST_CASE("a crew works with the threads that there are") {
+TEST_CASE("a pool works with the threads that there are") {
   for (int refused = 1; refused <= 4; ++refused) {
     const Warnings warnings;
     const RefusedThreads system(refused, true);
-    Crew crew(4);
+    ThreadPool pool(4);
     std::atomic<int64_t> sum{0};
-    crew.run(100, [&](uint32_t part) { sum += part; });
+    pool.run(100, [&](uint32_t part) { sum += part; });
     CHECK(sum == 4950);
     const std::string said = "map goes on with " + std::to_string(refused) + " of 4 threads";
     CHECK(contains(warnings.lines(), said) == (refused < 4));

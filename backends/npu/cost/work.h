@@ -31,8 +31,8 @@ struct Split {
   VectorWork work;
   Limit limit = Limit::kAlignment;
   std::string reason;  // for when the pieces run out
-  // Of a reduction: neighbouring results of a piece, and whether a piece is one chunk of the numeric
-  // plan, so that the partial results of several cores are merged.
+  // A reduction says how many neighbouring results a piece has, and whether a piece is one chunk of
+  // the numeric plan, so that the partial results of several cores are merged.
   int64_t results_of_a_unit = 0;
   bool merges = false;
 };

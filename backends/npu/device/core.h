@@ -38,7 +38,7 @@ class Core {
   int64_t block() const noexcept { return block_; }
   int64_t tile() const noexcept { return tile_; }
 
-  // What claim i got, aligned to 64 bytes.
+  // Returns the memory of claim i, aligned to 64 bytes.
   char* at(size_t i) noexcept { return memory_.block(i); }
   size_t bytes(size_t i) const noexcept { return claims_[i].bytes; }
   // The same, after a check that so many bytes fit; all of it is made poison before.

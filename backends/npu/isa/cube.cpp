@@ -30,22 +30,22 @@ size_t column_block(const CubeKernels& kernels) { return round_up(kColumnBlock, 
 
 bool has_windows(const CubeProblem& p) { return p.a_windows || p.b_windows; }
 
-using SkinnyKernel = void (*)(const SkinnyCall&);
+using TallSkinnyKernel = void (*)(const TallSkinnyCall&);
 
 // The kernel for products with few columns or rows, where there is one for the shape; else nullptr.
-SkinnyKernel skinny_kernel(const CubePlan& plan) {
+TallSkinnyKernel tall_skinny_kernel(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
-  if (p.k == 0 || p.k > kSkinnyMaxK || has_windows(p)) return nullptr;
-  if (p.n <= kSkinnyColumns) {
-    return p.transpose_a ? plan.kernels->skinny_columns : plan.kernels->skinny_rows;
+  if (p.k == 0 || p.k > kTallSkinnyMaxK || has_windows(p)) return nullptr;
+  if (p.n <= kNarrowColumns) {
+    return p.transpose_a ? plan.kernels->tall_skinny_columns : plan.kernels->tall_skinny_rows;
   }
-  return p.m <= kSkinnyColumns && !p.transpose_b ? plan.kernels->flat_rows : nullptr;
+  return p.m <= kNarrowColumns && !p.transpose_b ? plan.kernels->flat_rows : nullptr;
 }
 
 // Says whether B is packed column by column, not in panels.
 bool packs_columns(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
-  return p.n <= kSkinnyColumns && !p.transpose_a && skinny_kernel(plan) != nullptr;
+  return p.n <= kNarrowColumns && !p.transpose_a && tall_skinny_kernel(plan) != nullptr;
 }
 
 // Bytes from one packed column to the next.
@@ -132,9 +132,9 @@ void pack_columns(const CubePlan& plan, PackCall pack, void* to) {
   plan.kernels->pack_columns(pack, column_bytes(plan) / sizeof(float));
 }
 
-void run_skinny(SkinnyKernel kernel, const CubePlan& plan, const CubeArgs& args,
-                const CubeRange& range, void* scratch) {
-  SkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
+void run_tall_skinny(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs& args,
+                     const CubeRange& range, void* scratch) {
+  TallSkinnyCall call{args, plan.problem, range, plan.k_panel, static_cast<float*>(scratch)};
   if (packs_columns(plan)) {
     call.column_stride = column_bytes(plan) / sizeof(float);
     if (plan.problem.packed_b) {
@@ -241,8 +241,8 @@ class BlockWalk {
     }
   }
 
-  // What a pack is to read, of windows: made of the images in a buffer, whose rows have room for
-  // `columns`. The pack then reads that.
+  // Copies the windows that a pack is to read from the images into a buffer, whose rows have room
+  // for `columns`, and returns a pack that reads that.
   PackCall from_windows(PackCall pack, const WindowRows& windows, size_t columns) const {
     const size_t stride = window_stride(columns, size_of(pack.dtype));
     const auto first = static_cast<int64_t>(pack.first), count = static_cast<int64_t>(pack.count);
@@ -426,13 +426,14 @@ CubePlan plan_cube(const CubeProblem& problem) {
 }
 
 bool cube_is_wide(const CubeProblem& p) noexcept {
-  return p.m > kSkinnyColumns && p.n > kSkinnyColumns;
+  return p.m > kNarrowColumns && p.n > kNarrowColumns;
 }
 
 bool cube_takes_packed(const CubeProblem& p) noexcept {
   if (p.b_windows) return false;
   if (cube_is_wide(p)) return p.k > 0;
-  return !p.a_windows && p.n <= kSkinnyColumns && !p.transpose_a && p.k > 0 && p.k <= kSkinnyMaxK;
+  return !p.a_windows && p.n <= kNarrowColumns && !p.transpose_a && p.k > 0 &&
+         p.k <= kTallSkinnyMaxK;
 }
 
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {
@@ -486,25 +487,25 @@ void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64
 }
 
 CubeStep cube_step(const CubePlan& plan) noexcept {
-  if (skinny_kernel(plan) == nullptr) return {plan.kernels->rows, plan.kernels->cols};
-  // A skinny product is cut along its long side only.
-  const bool along_k = plan.problem.n <= kSkinnyColumns && !plan.problem.transpose_a;
-  return along_k ? CubeStep{4, kSkinnyColumns} : CubeStep{32, 32};
+  if (tall_skinny_kernel(plan) == nullptr) return {plan.kernels->rows, plan.kernels->cols};
+  // A tall-skinny product is cut along its long side only.
+  const bool along_k = plan.problem.n <= kNarrowColumns && !plan.problem.transpose_a;
+  return along_k ? CubeStep{4, kNarrowColumns} : CubeStep{32, 32};
 }
 
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept {
-  if (skinny_kernel(plan) != nullptr) {
+  if (tall_skinny_kernel(plan) != nullptr) {
     const bool packs_b = !(plan.problem.packed_b && packs_columns(plan));
-    return skinny_scratch_floats(plan.problem.k, plan.k_panel, packs_b) * sizeof(float);
+    return tall_skinny_scratch_floats(plan.problem.k, plan.k_panel, packs_b) * sizeof(float);
   }
   return Scratch(plan, rows, cols).total;
 }
 
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch) {
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
-  const SkinnyKernel skinny = skinny_kernel(plan);
-  if (skinny == nullptr) return BlockWalk(plan, args, range, scratch).run(nullptr);
-  run_skinny(skinny, plan, args, range, scratch);
+  const TallSkinnyKernel tall_skinny = tall_skinny_kernel(plan);
+  if (tall_skinny == nullptr) return BlockWalk(plan, args, range, scratch).run(nullptr);
+  run_tall_skinny(tall_skinny, plan, args, range, scratch);
 }
 
 void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch,
@@ -512,7 +513,7 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
   CubeArgs to_sums = args;
   to_sums.c = sums;
-  if (skinny_kernel(plan) == nullptr) {
+  if (tall_skinny_kernel(plan) == nullptr) {
     return BlockWalk(plan, to_sums, range, scratch).run(&finished);
   }
   to_sums.c_stride = range.n1 - range.n0;
@@ -523,13 +524,13 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
 }
 
 size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexcept {
-  if (skinny_kernel(plan) != nullptr) return rows * cols;
+  if (tall_skinny_kernel(plan) != nullptr) return rows * cols;
   const size_t most = one_panel(plan) ? row_block(*plan.kernels) : rows;
   return std::min(rows, most) * std::min(cols, column_block(*plan.kernels));
 }
 
 size_t cube_widest_piece(const CubePlan& plan) noexcept {
-  return skinny_kernel(plan) != nullptr ? plan.problem.n : kColumnBlock;
+  return tall_skinny_kernel(plan) != nullptr ? plan.problem.n : kColumnBlock;
 }
 
 }  // namespace keel::npu

@@ -74,7 +74,7 @@ struct CubeArgs {
 struct CubeRange {
   size_t m0 = 0, m1 = 0, n0 = 0, n1 = 0;
 };
-// Of B, [k, n].
+// A part of B, which is [k, n].
 struct CubePart {
   size_t k0 = 0, k1 = 0, n0 = 0, n1 = 0;
 };

@@ -19,8 +19,8 @@
 
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_pairs-inl.h"
-#include "keel/backends/npu/isa/cube_skinny_columns-inl.h"
-#include "keel/backends/npu/isa/cube_skinny_rows-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny_columns-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny_rows-inl.h"
 
 #if HWY_TARGET == HWY_AVX3
 HWY_BEFORE_NAMESPACE();
@@ -218,8 +218,8 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
   kernels.pack_a = &pack_tiles<false, RoundByBits>;
   kernels.pack_b = &pack_tiles<true, RoundByBits>;
   kernels.pack_columns = nullptr;
-  kernels.skinny_rows = nullptr;
-  kernels.skinny_columns = nullptr;
+  kernels.tall_skinny_rows = nullptr;
+  kernels.tall_skinny_columns = nullptr;
   kernels.flat_rows = nullptr;
   switch (kind) {
     case PairsOfBf16::kTiles:
@@ -234,8 +234,8 @@ void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
       kernels.pack_b = &pack_tiles<true, RoundByInstruction>;
       kernels.pack_columns = &PairOperands::pack_columns;
       kernels.column_multiple = kTileDepth;
-      kernels.skinny_rows = &skinny_rows<PairOperands>;
-      kernels.skinny_columns = &skinny_columns<PairOperands>;
+      kernels.tall_skinny_rows = &tall_skinny_rows<PairOperands>;
+      kernels.tall_skinny_columns = &tall_skinny_columns<PairOperands>;
       kernels.flat_rows = &flat_rows<PairOperands>;
       return;
     case PairsOfBf16::kLoops:

@@ -1,5 +1,5 @@
-// What one host ISA contributes to the cube: packing into panels, the product of two panels, and
-// the step that brings a finished tile to C. Internal to this folder.
+// CubeKernels: the part of the cube that each host ISA has its own of. It packs into panels,
+// multiplies two panels, and brings a finished tile to C. Internal to this folder.
 #ifndef KEEL_BACKENDS_NPU_ISA_CUBE_KERNELS_H
 #define KEEL_BACKENDS_NPU_ISA_CUBE_KERNELS_H
 
@@ -13,15 +13,15 @@ namespace keel::npu {
 // Floats that a pack may write beyond its last panel.
 inline constexpr size_t kPackSlack = 64;
 
-// The skinny kernels take products with so few columns or rows of C and this much k.
-inline constexpr size_t kSkinnyColumns = 16;
-inline constexpr size_t kSkinnyMaxK = 8192;
-constexpr size_t skinny_padded_k(size_t k) noexcept { return (k + 15) / 16 * 16; }
+// The tall-skinny kernels take products with so few columns or rows of C and this much k.
+inline constexpr size_t kNarrowColumns = 16;
+inline constexpr size_t kTallSkinnyMaxK = 8192;
+constexpr size_t tall_skinny_padded_k(size_t k) noexcept { return (k + 15) / 16 * 16; }
 // Floats of scratch that they need: B where it is packed there, and a few rows or one panel of A
 // widened.
-constexpr size_t skinny_scratch_floats(size_t k, size_t k_panel, bool packs_b) noexcept {
-  const size_t rows = 4 * skinny_padded_k(k), panel = 32 * k_panel;
-  const size_t b = packs_b ? kSkinnyColumns * skinny_padded_k(k) : 0;
+constexpr size_t tall_skinny_scratch_floats(size_t k, size_t k_panel, bool packs_b) noexcept {
+  const size_t rows = 4 * tall_skinny_padded_k(k), panel = 32 * k_panel;
+  const size_t b = packs_b ? kNarrowColumns * tall_skinny_padded_k(k) : 0;
   return b + (rows > panel ? rows : panel) + 2 * kPackSlack;
 }
 
@@ -65,14 +65,14 @@ struct StoredRows {
   const void* rest = nullptr;
 };
 
-// A product with m or n at most kSkinnyColumns, in which the other operand is not packed.
-struct SkinnyCall {
+// A product with m or n at most kNarrowColumns, in which the other operand is not packed.
+struct TallSkinnyCall {
   CubeArgs args;
   CubeProblem problem;
   CubeRange range;
   size_t k_panel = 0;
   float* scratch = nullptr;
-  // skinny_rows: B's columns from range.n0 on, as pack_columns packs them.
+  // tall_skinny_rows: B's columns from range.n0 on, as pack_columns packs them.
   const float* columns = nullptr;
   size_t column_stride = 0;  // floats from one to the next
 };
@@ -98,17 +98,17 @@ struct CubeKernels {
   // floats apart. `width` of the call is not used.
   void (*pack_columns)(const PackCall&, size_t stride) = nullptr;
   size_t column_multiple = 1;
-  void (*skinny_rows)(const SkinnyCall&) = nullptr;     // A stored [m, k]
-  void (*skinny_columns)(const SkinnyCall&) = nullptr;  // A stored [k, m]
-  void (*flat_rows)(const SkinnyCall&) = nullptr;       // m <= 16, B stored [k, n]
+  void (*tall_skinny_rows)(const TallSkinnyCall&) = nullptr;     // A stored [m, k]
+  void (*tall_skinny_columns)(const TallSkinnyCall&) = nullptr;  // A stored [k, m]
+  void (*flat_rows)(const TallSkinnyCall&) = nullptr;            // m <= 16, B stored [k, n]
 };
 
 // For the host ISA in use.
 const CubeKernels& vector_cube_kernels();
 
-// Those for products of bf16, which multiply pairs along k: on AMX tiles, with AVX512_BF16, or by
-// plain loops over the same packing, which tests can run on any processor with AVX-512. nullptr
-// where the build has none. REQUIRES that AVX-512 is in use.
+// Returns the kernels for products of bf16, which multiply pairs along k: on AMX tiles, with
+// AVX512_BF16, or by plain loops over the same packing, which tests can run on any processor with
+// AVX-512. nullptr where the build has none. REQUIRES that AVX-512 is in use.
 enum class PairsOfBf16 : uint8_t { kTiles, kVectors, kLoops };
 const CubeKernels* bf16_cube_kernels(PairsOfBf16 kind);
 

@@ -1,12 +1,12 @@
-// What the lanes of a vector hold in the kernels for few columns or rows: an element along k each
+// In the kernels for tall-skinny products each lane of a vector holds one element along k
 // (FloatLanes), or two (PairLanes, cube_pairs-inl.h). Included once per Highway target.
 //
 // Lanes have
 //   Element, kDepth     how operands are stored; how many elements along k a lane holds
 //   kConverts           whether loading is work, so that it should not be done twice
-//   along(from)         kSkinnyLanes * kDepth elements of k, of one row or column
+//   along(from)         kFloatLanes * kDepth elements of k, of one row or column
 //   along_part(from, n) the first n of them, the others zero; n > 0
-//   across(from, next)  kSkinnyLanes rows or columns side by side at one k, and at the next if
+//   across(from, next)  kFloatLanes rows or columns side by side at one k, and at the next if
 //   kDepth
 //                       is 2
 //   across_last(from)   the same where there is no next
@@ -29,10 +29,10 @@ HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using SkinnyTag = hn::ScalableTag<float>;
-using SkinnyVec = hn::Vec<SkinnyTag>;  // of 32-bit lanes, whatever they hold
-constexpr size_t kSkinnyLanes = hn::MaxLanes(SkinnyTag());
-constexpr size_t kSkinnyStride = kSkinnyColumns;  // of the tiles handed to finish_tile
+using FloatTag = hn::ScalableTag<float>;
+using LaneVec = hn::Vec<FloatTag>;  // of 32-bit lanes, whatever they hold
+constexpr size_t kFloatLanes = hn::MaxLanes(FloatTag());
+constexpr size_t kNarrowStride = kNarrowColumns;  // of the tiles handed to finish_tile
 
 template <class Loader>
 struct FloatLanes {
@@ -40,13 +40,13 @@ struct FloatLanes {
   static constexpr size_t kDepth = 1;
   static constexpr bool kConverts = !std::is_same_v<Loader, FloatLoader>;
 
-  HWY_INLINE SkinnyVec along(const Element* from) const { return loader.load(SkinnyTag(), from); }
-  HWY_INLINE SkinnyVec along_part(const Element* from, size_t count) const {
-    return load_part(loader, SkinnyTag(), from, count);
+  HWY_INLINE LaneVec along(const Element* from) const { return loader.load(FloatTag(), from); }
+  HWY_INLINE LaneVec along_part(const Element* from, size_t count) const {
+    return load_part(loader, FloatTag(), from, count);
   }
-  HWY_INLINE SkinnyVec across(const Element* from, const Element*) const { return along(from); }
-  HWY_INLINE SkinnyVec across_last(const Element* from) const { return along(from); }
-  static HWY_INLINE SkinnyVec multiply_add(SkinnyVec a, SkinnyVec b, SkinnyVec sum) {
+  HWY_INLINE LaneVec across(const Element* from, const Element*) const { return along(from); }
+  HWY_INLINE LaneVec across_last(const Element* from) const { return along(from); }
+  static HWY_INLINE LaneVec multiply_add(LaneVec a, LaneVec b, LaneVec sum) {
     return hn::MulAdd(a, b, sum);
   }
 

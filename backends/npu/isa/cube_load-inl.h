@@ -68,7 +68,7 @@ struct ByteLoader {
   ByteInverse inverse_;
 };
 
-// What another loader gives, rounded to bf16.
+// Rounds to bf16 what another loader gives.
 template <class Loader>
 struct RoundedLoader {
   using Element = typename Loader::Element;

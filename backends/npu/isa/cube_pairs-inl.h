@@ -15,7 +15,7 @@
 
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_load-inl.h"
-#include "keel/backends/npu/isa/cube_skinny-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny-inl.h"
 #include "keel/backends/npu/isa/transpose-inl.h"
 
 #if HWY_TARGET == HWY_AVX3
@@ -41,31 +41,31 @@ HWY_INLINE __m512i paired(__m512i in_line) {
 // Rounding by integer arithmetic, on any processor with AVX-512.
 struct RoundByBits {
   // The 16 of `low`, then the 16 of `high`.
-  static HWY_INLINE __m512i in_line(SkinnyVec low, SkinnyVec high) {
+  static HWY_INLINE __m512i in_line(LaneVec low, LaneVec high) {
     const __m512i first = _mm512_castsi256_si512(_mm512_cvtepi32_epi16(halves(low)));
     return _mm512_inserti64x4(first, _mm512_cvtepi32_epi16(halves(high)), 1);
   }
   // Pairs: each of `even` with that of `odd`.
-  static HWY_INLINE __m512i in_pairs(SkinnyVec even, SkinnyVec odd) {
+  static HWY_INLINE __m512i in_pairs(LaneVec even, LaneVec odd) {
     return _mm512_or_si512(halves(even), _mm512_slli_epi32(halves(odd), 16));
   }
 
  private:
   // In the lower half of each lane.
-  static HWY_INLINE __m512i halves(SkinnyVec v) {
-    return _mm512_srli_epi32(BFloat16Codec::rounded_bits(SkinnyTag(), v).raw, 16);
+  static HWY_INLINE __m512i halves(LaneVec v) {
+    return _mm512_srli_epi32(BFloat16Codec::rounded_bits(FloatTag(), v).raw, 16);
   }
 };
 
 // The same by the instruction of AVX512_BF16, which takes subnormals for zero, as the products do.
 // In assembly, because the intrinsics want a target of their own.
 struct RoundByInstruction {
-  static HWY_INLINE __m512i in_line(SkinnyVec low, SkinnyVec high) {
+  static HWY_INLINE __m512i in_line(LaneVec low, LaneVec high) {
     __m512i both;
     asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(high.raw), "v"(low.raw));
     return both;
   }
-  static HWY_INLINE __m512i in_pairs(SkinnyVec even, SkinnyVec odd) {
+  static HWY_INLINE __m512i in_pairs(LaneVec even, LaneVec odd) {
     return paired(in_line(even, odd));
   }
 };
@@ -96,22 +96,21 @@ template <class Loader, class Round>
 struct RoundedPairs {
   using Element = typename Loader::Element;
   HWY_INLINE __m512i along(const Element* from, size_t depth) const {
-    const SkinnyVec low = part(from, std::min<size_t>(depth, 16));
-    return Round::in_line(low, depth > 16 ? part(from + 16, depth - 16) : hn::Zero(SkinnyTag()));
+    const LaneVec low = part(from, std::min<size_t>(depth, 16));
+    return Round::in_line(low, depth > 16 ? part(from + 16, depth - 16) : hn::Zero(FloatTag()));
   }
   HWY_INLINE __m512i across(const Element* first, const Element* second, size_t count) const {
     return Round::in_pairs(part(first, count), part(second, count));
   }
   HWY_INLINE __m512i across_last(const Element* from, size_t count) const {
-    return Round::in_pairs(part(from, count), hn::Zero(SkinnyTag()));
+    return Round::in_pairs(part(from, count), hn::Zero(FloatTag()));
   }
 
   Loader loader;
 
  private:
-  HWY_INLINE SkinnyVec part(const Element* from, size_t count) const {
-    return count >= 16 ? loader.load(SkinnyTag(), from)
-                       : load_part(loader, SkinnyTag(), from, count);
+  HWY_INLINE LaneVec part(const Element* from, size_t count) const {
+    return count >= 16 ? loader.load(FloatTag(), from) : load_part(loader, FloatTag(), from, count);
   }
 };
 
@@ -238,17 +237,17 @@ struct PairLanes {
   static constexpr size_t kDepth = 2;
   static constexpr bool kConverts = !std::is_same_v<Pairs, StoredPairs>;
 
-  HWY_INLINE SkinnyVec along(const Element* from) const { return along_part(from, kTileDepth); }
-  HWY_INLINE SkinnyVec along_part(const Element* from, size_t count) const {
-    return SkinnyVec{_mm512_castsi512_ps(pairs.along(from, count))};
+  HWY_INLINE LaneVec along(const Element* from) const { return along_part(from, kTileDepth); }
+  HWY_INLINE LaneVec along_part(const Element* from, size_t count) const {
+    return LaneVec{_mm512_castsi512_ps(pairs.along(from, count))};
   }
-  HWY_INLINE SkinnyVec across(const Element* from, const Element* next) const {
-    return SkinnyVec{_mm512_castsi512_ps(pairs.across(from, next, kTileRows))};
+  HWY_INLINE LaneVec across(const Element* from, const Element* next) const {
+    return LaneVec{_mm512_castsi512_ps(pairs.across(from, next, kTileRows))};
   }
-  HWY_INLINE SkinnyVec across_last(const Element* from) const {
-    return SkinnyVec{_mm512_castsi512_ps(pairs.across_last(from, kTileRows))};
+  HWY_INLINE LaneVec across_last(const Element* from) const {
+    return LaneVec{_mm512_castsi512_ps(pairs.across_last(from, kTileRows))};
   }
-  static HWY_INLINE SkinnyVec multiply_add(SkinnyVec a, SkinnyVec b, SkinnyVec sum) {
+  static HWY_INLINE LaneVec multiply_add(LaneVec a, LaneVec b, LaneVec sum) {
     add_pairs(sum.raw, _mm512_castps_si512(a.raw), _mm512_castps_si512(b.raw));
     return sum;
   }
@@ -273,7 +272,7 @@ struct PairOperands {
     with_pairs<RoundByInstruction>(columns.dtype, nullptr, PackRows{columns, stride});
   }
 
-  static void pack_slim(const PackCall& pack) { pack_tiles<true, RoundByInstruction>(pack); }
+  static void pack_narrow(const PackCall& pack) { pack_tiles<true, RoundByInstruction>(pack); }
 
   template <class F>
   static bool in_registers(const PackCall& operand, const F& f) {

@@ -11,9 +11,9 @@
 
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_pack-inl.h"
-#include "keel/backends/npu/isa/cube_skinny_columns-inl.h"
-#include "keel/backends/npu/isa/cube_skinny_floats-inl.h"
-#include "keel/backends/npu/isa/cube_skinny_rows-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny_columns-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny_floats-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny_rows-inl.h"
 #include "keel/backends/npu/isa/cube_tile-inl.h"
 #include "keel/backends/npu/isa/host_isa.h"
 
@@ -104,9 +104,9 @@ void fill_cube_kernels(CubeKernels& kernels) {
   kernels.multiply_stored = &multiply_stored;
   kernels.finish = &finish_tile;
   kernels.pack_columns = &FloatOperands::pack_columns;
-  kernels.column_multiple = kSkinnyLanes;
-  kernels.skinny_rows = &skinny_rows<FloatOperands>;
-  kernels.skinny_columns = &skinny_columns<FloatOperands>;
+  kernels.column_multiple = kFloatLanes;
+  kernels.tall_skinny_rows = &tall_skinny_rows<FloatOperands>;
+  kernels.tall_skinny_columns = &tall_skinny_columns<FloatOperands>;
   kernels.flat_rows = &flat_rows<FloatOperands>;
 }
 

@@ -14,7 +14,7 @@
 #include "keel/backends/npu/kernels/cube_work.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/backends/npu/kernels/operand_load.h"
-#include "keel/backends/npu/kernels/weight_copies.h"
+#include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/parallel_for.h"
 
@@ -88,7 +88,7 @@ class CubeKernel final : public Kernel {
   // Results that are a state's next value, with copies of it in their buffer.
   struct Kept {
     size_t argument = 0;
-    WeightCopies copies;
+    PrepackedWeight copies;
     std::vector<bool> by_piece;  // of each copy, whether pieces of the result are packed
   };
 
@@ -98,7 +98,7 @@ class CubeKernel final : public Kernel {
     if (!use) return;
     const Value right = fused.stored(1);
     problem.packed_b = true;
-    packed_at_ = WeightCopies(right.type(), layout_of(layouts, right)->layout).offset(*use);
+    packed_at_ = PrepackedWeight(right.type(), layout_of(layouts, right)->layout).offset(*use);
   }
 
   // Row bands would each pack all of the right operand.
@@ -124,7 +124,7 @@ class CubeKernel final : public Kernel {
     for (size_t i = 0; i < node.types().size(); ++i) {
       const auto it = layouts.find(node.output(i));
       if (it == layouts.end()) continue;
-      Kept kept{outputs_at_ + i, WeightCopies(node.type(i), it->second.layout), {}};
+      Kept kept{outputs_at_ + i, PrepackedWeight(node.type(i), it->second.layout), {}};
       for (size_t copy = 0; copy < kept.copies.count(); ++copy) {
         kept.by_piece.push_back(kept.copies.takes_pieces(copy, cube_step(plan_)));
         packs_last_ = packs_last_ || !kept.by_piece.back();
@@ -318,7 +318,7 @@ class CubeKernel final : public Kernel {
   int64_t side_ = 0, step_ = 1;  // what is cut, and the kernel's step along it
   int64_t bands_ = 1;
   int blocks_ = 1;
-  // Of operand a where they are gathered: the argument with their numbers, of a table of rows.
+  // Set where the rows of operand a are gathered from a table: the argument with their numbers.
   std::optional<size_t> rows_;
   DType rows_dtype_ = i32;
   int64_t row_count_ = 0, table_rows_ = 0;

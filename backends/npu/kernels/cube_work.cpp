@@ -11,7 +11,7 @@
 namespace keel::npu {
 namespace {
 
-// What row-wise ops read one of for each row.
+// Adds the inputs of row-wise ops that hold one element for each row.
 void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
   std::unordered_set<Value, ValueHash> inputs;
   for (const Node* row : fused.rows()) {

@@ -16,8 +16,8 @@ namespace keel::npu {
 // float status where it overflows.
 Support supports_load(const AnchoredNode& product, size_t operand);
 
-// What loads that are supported ask of the cube: CubeProblem::round_to, and what bytes of operand a
-// count as; nothing where it has none.
+// Return what supported loads ask of the cube: CubeProblem::round_to, and the floats that bytes of
+// operand a stand for; nothing where it has no bytes.
 DType rounded_to(const AnchoredNode& product);
 std::optional<ByteMap> bytes_of(const AnchoredNode& product);
 

@@ -1,6 +1,6 @@
-// What a kernel's row gives for strict mode: the tiles of a launch, spelled out, and what carries
-// them out on modelled cores, with the same instructions as the kernel. Rows that have none are
-// reported by name (ops_not_run_as_planned). Pure; any thread.
+// PlannedRow: the part of a kernel's row that serves strict mode. It spells out the tiles of a
+// launch, and carries them out on modelled cores with the same instructions as the kernel. Rows
+// that have none are reported by name (ops_not_run_as_planned). Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_PLANNED_ROW_H
 #define KEEL_BACKENDS_NPU_KERNELS_PLANNED_ROW_H
 
@@ -33,7 +33,7 @@ struct PlannedRow {
   std::shared_ptr<const PlannedRun> (*run)(const PlannedRequest&, TilePlan) = nullptr;
 };
 
-// Of element-wise work, reductions, products on the cube and softmax; they are in planned/.
+// They stand in planned/, with the work that each is named after.
 extern const PlannedRow kPlannedElements;
 extern const PlannedRow kPlannedReduction;
 extern const PlannedRow kPlannedProduct;

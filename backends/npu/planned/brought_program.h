@@ -54,7 +54,7 @@ class BroughtProgram {
   void take_out(const Place& place, void* const* args, int64_t begin, int64_t count, int64_t at,
                 std::vector<WrittenOnce>& written) const;
 
-  // What the core holds of an operand or of a result.
+  // Return where the core holds its part of an operand or of a result.
   char* input(const Place& place, size_t i) const;
   char* output(const Place& place, size_t i) const;
   std::vector<WrittenOnce> nothing_written() const;

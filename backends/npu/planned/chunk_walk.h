@@ -20,7 +20,7 @@ struct ReducedOperand {
   ReducePlan numeric;
   std::string op;
   DType dtype;
-  // What the reduction reads: an argument, or what a program makes of several.
+  // The reduction reads an argument, or what a program makes of several.
   size_t argument = 0;
   std::optional<BroughtProgram> prologue;
   int64_t tile_elements = 0;

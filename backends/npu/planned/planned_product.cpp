@@ -13,7 +13,7 @@
 #include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/planned_row.h"
-#include "keel/backends/npu/kernels/weight_copies.h"
+#include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/planned/brought_program.h"
 #include "keel/backends/npu/planned/product_operand.h"
 #include "keel/backends/npu/planned/row_epilogue.h"
@@ -73,7 +73,7 @@ class PlannedProduct final : public PlannedRun {
     for (size_t i = 0; i < node.types().size(); ++i) {
       const auto it = request.layouts.find(node.output(i));
       if (it == request.layouts.end()) continue;
-      copies_.push_back({outputs_at_ + i, WeightCopies(node.type(i), it->second.layout)});
+      copies_.push_back({outputs_at_ + i, PrepackedWeight(node.type(i), it->second.layout)});
     }
   }
 
@@ -102,7 +102,7 @@ class PlannedProduct final : public PlannedRun {
   // An output that is a state's next value, with packed copies of it behind.
   struct Kept {
     size_t argument;
-    WeightCopies copies;
+    PrepackedWeight copies;
   };
   struct Walk {
     Core& core;

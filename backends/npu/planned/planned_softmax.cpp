@@ -29,7 +29,7 @@ struct Rows {
     inputs = bytes.size();
     for (const Type& type : node.types()) add(type);
   }
-  // Of all operands and results, once.
+  // Returns the bytes of all operands and results, each once.
   int64_t all_bytes() const {
     size_t all = 0;
     for (const size_t b : bytes) all += b;

@@ -21,7 +21,7 @@ class RowEpilogue {
   bool fits() const noexcept { return rows_ > 0; }
   std::vector<Claim> claims() const;
 
-  // Of claims from number `first` on.
+  // Where the epilogue's claims stand: on `core`, from number `first` on.
   struct Place {
     Core& core;
     size_t first = 0;

@@ -68,7 +68,7 @@ struct Spread {
   double share = 0;
 };
 Spread spread_of(std::vector<double> values);
-// Of a part of what each round measured.
+// Returns the spread of one part of what each round measured.
 template <class Round>
 Spread spread_of(const std::vector<Round>& rounds, double Round::*part) {
   std::vector<double> values;

@@ -30,12 +30,12 @@ double seconds_on(int threads, const std::function<void(int)>& run) {
   }
   std::atomic<int> ready{0};
   std::atomic<bool> go{false};
-  std::vector<std::thread> crew;
+  std::vector<std::thread> workers;
   std::atomic<bool> abandoned{false};
-  crew.reserve(static_cast<size_t>(threads));
+  workers.reserve(static_cast<size_t>(threads));
   try {
     for (int i = 0; i < threads; ++i) {
-      crew.push_back(keel::start_thread("a measuring thread", [&, i] {
+      workers.push_back(keel::start_thread("a measuring thread", [&, i] {
         ready.fetch_add(1);
         while (!go.load()) std::this_thread::yield();
         if (!abandoned.load()) run(i);
@@ -44,13 +44,13 @@ double seconds_on(int threads, const std::function<void(int)>& run) {
   } catch (const keel::Error&) {
     abandoned.store(true);
     go.store(true);
-    for (std::thread& thread : crew) thread.join();
+    for (std::thread& thread : workers) thread.join();
     throw;
   }
   while (ready.load() < threads) std::this_thread::yield();
   const auto start = Clock::now();
   go.store(true);
-  for (std::thread& thread : crew) thread.join();
+  for (std::thread& thread : workers) thread.join();
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 

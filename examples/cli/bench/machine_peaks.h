@@ -11,7 +11,7 @@
 
 namespace keel_cli {
 
-// What a kernel does with memory: one array read, read and written, three read and one written.
+// Says what a kernel does with memory: reads an array, copies one, or reads three, writes a fourth.
 enum class Traffic { kRead, kCopy, kTriad };
 const char* name_of(Traffic traffic) noexcept;
 

@@ -31,7 +31,7 @@ Look look_of(const Json& row) {
   return {mode == 0 ? backend : kOthers[(mode - 1 + 2 * (backend - 1)) % 5], shape};
 }
 
-// What a row is called by the keys whose values differ within the table.
+// Names a row by the keys whose values differ within the table.
 std::string label_of(const Json& row, const std::vector<const char*>& keys) {
   std::string label = row["backend"];
   for (const char* key : keys) {
@@ -76,7 +76,7 @@ std::vector<Series> series_over(const std::vector<Json>& rows, const char* along
   return all;
 }
 
-// What a table of the suite says of a row, and how it is shown.
+// A number that a table of the suite gives for a row, and how it is shown.
 struct Measure {
   const char* key;
   const char* spread;  // its key; "" where there is none

@@ -15,7 +15,7 @@ struct Axis {
   bool log = false;   // positive values only
 };
 
-// What tells one series from the others: a colour from 1 to 8 and a shape from 0 to 3.
+// A series is told from the others by a colour from 1 to 8 and a shape from 0 to 3.
 struct Look {
   int colour = 1;
   int shape = 0;

@@ -74,7 +74,7 @@ class TrainBench {
     return flags_.batches.empty() ? std::vector<int64_t>{usual_batch(model)} : flags_.batches;
   }
 
-  // Those who do the same work take turns.
+  // Trainees that do the same work take turns.
   void contest(const keel_examples::Model& model, int64_t batch) {
     std::vector<std::unique_ptr<Trainee>> trainees;
     for (const std::string& backend : flags_.backends) {

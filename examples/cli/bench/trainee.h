@@ -14,7 +14,7 @@
 
 namespace keel_cli {
 
-// What is trained: all but the loop size, which any training can change.
+// The training that is measured, but for its loop size, which any training can change.
 struct Workload {
   const keel_examples::Model* model = nullptr;
   std::string backend, precision;

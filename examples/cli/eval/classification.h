@@ -15,7 +15,7 @@ namespace keel_cli {
 
 class Classification {
  public:
-  // Of fewer classes than `top_k`, all count.
+  // Where there are fewer classes than `top_k`, all count.
   Classification(int64_t classes, int64_t top_k);
 
   // One image: its logits, and its class. Of equal logits the first is the largest.
@@ -27,8 +27,8 @@ class Classification {
   double top_k_accuracy() const { return share(among_first_); }
   double loss() const { return loss_ / static_cast<double>(images_); }  // mean cross entropy
   int64_t count(int64_t label, int64_t predicted) const;
-  // Of the images of a class those that were found; of those that were called it those that are.
-  // NaN where there is none.
+  // Return the share of a class's images that were found, and the share that is right of the images
+  // that were called it. NaN where there is none.
   double recall(int64_t label) const;
   double precision(int64_t predicted) const;
 

@@ -19,7 +19,7 @@ Evaluation::Evaluation(keel::Graph& graph, const keel_examples::Classifier& mode
   const auto label = cast(model.label, keel::i64);
   const auto hit = equal(argmax(model.logits), label);
   correct_ = sum(cast(logical_and(hit, mask_), keel::f32));
-  // Of k indices at most one is the label.
+  // At most one of the k indices is the label.
   const auto hits = equal(keel::top_k(model.logits, top_k_).indices, expand_dims(label, {1}));
   among_first_ = sum(cast(logical_and(hits, expand_dims(mask_, {1})), keel::f32));
   const auto losses = softmax_cross_entropy(model.logits, model.label);

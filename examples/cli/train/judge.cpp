@@ -15,7 +15,7 @@ constexpr const char* kValue = "best_value";
 constexpr const char* kStep = "best_step";
 constexpr const char* kSince = "best_since";
 
-// What the best is the best of.
+// Names what the best is the best of: the measure, and the data.
 std::string judged_by(const JudgingFlags& flags) {
   return fmt::format("{} {}",
                      flags.validation > 0 ? fmt::format("validation {}", flags.validation) : "test",

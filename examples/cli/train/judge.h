@@ -51,8 +51,8 @@ class Judge {
   // "accuracy 0.9123, top-5 0.9951, loss 0.3021".
   std::string describe(const Scores& scores) const;
 
-  // What resuming needs to go on judging, as metadata of a saved file, and back; nothing where the
-  // file was judged by something else.
+  // Write into the metadata of a saved file what resuming needs to go on judging, and read it back;
+  // nothing is read where the file was judged by something else.
   static void add_best(const JudgingFlags& flags, const std::optional<keel::ValidationBest>& best,
                        std::map<std::string, std::string>& metadata);
   void resume_best(const std::map<std::string, std::string>& metadata, const std::string& path);

@@ -1,5 +1,5 @@
-// What `keel train` was asked to do: flags and environment, checked as far as they can be without
-// data.
+// TrainOptions: the flags and the environment of `keel train`, checked as far as is possible before
+// data are read.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_OPTIONS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_OPTIONS_H
 

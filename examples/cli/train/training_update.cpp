@@ -47,7 +47,7 @@ class FlagReader {
   }
 
  private:
-  // What the flag says and what the file says, which must be the same where both do.
+  // Returns what the flag or the file says, which must be the same where both do.
   template <class T, class Parse>
   std::optional<T> read(const std::string& name, Parse parse) const {
     std::optional<T> given, saved;

@@ -33,8 +33,8 @@ struct UpdateFlags {
 void declare_update_flags(CommandLine& line);
 // Throws keel::Error for flags that contradict one another or `resume`.
 UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume);
-// What the file of a training of that many steps keeps of them, for read_update_flags; nothing of
-// those that were not given.
+// Returns what the file of a training of that many steps keeps of the flags, for read_update_flags;
+// nothing of those that were not given.
 std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t steps);
 
 struct TrainingLength {

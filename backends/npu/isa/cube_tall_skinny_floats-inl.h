@@ -1,16 +1,16 @@
 // The operands of products with few columns or rows in f32 lanes, whatever their dtype is as
 // stored. Included once per Highway target.
-#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H
-#undef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_FLOATS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_FLOATS_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_FLOATS_INL_H
 #else
-#define KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H
+#define KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_FLOATS_INL_H
 #endif
 
 #include "hwy/highway.h"
 
 #include "keel/backends/npu/isa/cube_pack-inl.h"
-#include "keel/backends/npu/isa/cube_skinny-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
@@ -24,12 +24,12 @@ struct WidenRows {
   size_t stride;
   template <class Loader>
   HWY_INLINE void operator()(const Loader& loader) const {
-    const SkinnyTag d;
+    const FloatTag d;
     for (size_t r = 0; r < rows; ++r) {
       const auto* from = static_cast<const typename Loader::Element*>(src) + r * src_stride;
       float* row = to + r * stride;
       size_t p = 0;
-      for (; p + kSkinnyLanes <= k; p += kSkinnyLanes) {
+      for (; p + kFloatLanes <= k; p += kFloatLanes) {
         hn::StoreU(loader.load(d, from + p), d, row + p);
       }
       if (p < k) hn::StoreU(load_part(loader, d, from + p, k - p), d, row + p);
@@ -65,12 +65,12 @@ struct FloatOperands {
     pack.count = columns.length;
     pack.k0 = columns.first;
     pack.length = columns.count;
-    pack.width = (columns.length + kSkinnyLanes - 1) / kSkinnyLanes * kSkinnyLanes;
+    pack.width = (columns.length + kFloatLanes - 1) / kFloatLanes * kFloatLanes;
     pack.dst_stride = stride;
     pack_panels(pack);
   }
 
-  static void pack_slim(const PackCall& pack) { pack_panels(pack); }
+  static void pack_narrow(const PackCall& pack) { pack_panels(pack); }
 
   // Calls f(lanes) where the operand can be loaded straight into registers; whether it did. Bytes
   // are mapped there where all columns fit and the map is a matter of a few operations.
@@ -113,4 +113,4 @@ struct FloatOperands {
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_FLOATS_INL_H
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_FLOATS_INL_H

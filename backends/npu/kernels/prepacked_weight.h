@@ -1,12 +1,12 @@
-// WeightCopies: prepacked weights. The buffer of a weight holds behind the plain value copies that
-// are packed as the cube wants a right operand. The product that updates the weight renews them, so
-// that products that read it need not pack it. The layout's word says which there are:
+// PrepackedWeight: prepacked weights. The buffer of a weight holds behind the plain value copies
+// that are packed as the cube wants a right operand. The product that updates the weight renews
+// them, so that products that read it need not pack it. The layout's word says which there are:
 // "plain+kn:bf16@avx512_bf16" is the value, then for that host ISA's cube the weight as stored
 // ([k, n]) rounded to bf16; "nk" is one that is multiplied transposed. A layout follows from the
 // word and the weight's type alone.
 // Immutable; any thread.
-#ifndef KEEL_BACKENDS_NPU_KERNELS_WEIGHT_COPIES_H
-#define KEEL_BACKENDS_NPU_KERNELS_WEIGHT_COPIES_H
+#ifndef KEEL_BACKENDS_NPU_KERNELS_PREPACKED_WEIGHT_H
+#define KEEL_BACKENDS_NPU_KERNELS_PREPACKED_WEIGHT_H
 
 #include <optional>
 #include <string>
@@ -27,12 +27,12 @@ struct WeightUse {
   friend bool operator==(const WeightUse&, const WeightUse&) = default;
 };
 
-class WeightCopies {
+class PrepackedWeight {
  public:
   // Packs for the host ISA in use. REQUIRES an f32 matrix that is not empty.
-  WeightCopies(const Type& type, std::vector<WeightUse> uses);
+  PrepackedWeight(const Type& type, std::vector<WeightUse> uses);
   // Throws Error for a word that is not of this host ISA.
-  WeightCopies(const Type& type, const Layout& layout);
+  PrepackedWeight(const Type& type, const Layout& layout);
 
   Layout layout() const;
   size_t bytes() const noexcept { return bytes_; }
@@ -88,4 +88,4 @@ StateLayouts choose_weight_layouts(const Graph& step);
 
 }  // namespace keel::npu
 
-#endif  // KEEL_BACKENDS_NPU_KERNELS_WEIGHT_COPIES_H
+#endif  // KEEL_BACKENDS_NPU_KERNELS_PREPACKED_WEIGHT_H

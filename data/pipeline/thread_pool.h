@@ -1,8 +1,8 @@
-// Crew: a few plain threads that share the work of one reader; the caller works along. Owned by a
-// reader. run() may be called from several threads; while one call is at work another does its work
-// alone. Idle threads sleep.
-#ifndef KEEL_DATA_PIPELINE_CREW_H
-#define KEEL_DATA_PIPELINE_CREW_H
+// ThreadPool: a few plain threads that share the work of one reader; the caller works along. Owned
+// by a reader. run() may be called from several threads; while one call is at work another does its
+// work alone. Idle threads sleep.
+#ifndef KEEL_DATA_PIPELINE_THREAD_POOL_H
+#define KEEL_DATA_PIPELINE_THREAD_POOL_H
 
 #include <atomic>
 #include <cstdint>
@@ -16,26 +16,26 @@
 
 namespace keel {
 
-class Crew {
+class ThreadPool {
  public:
   // `threads` counts the caller. Where the system refuses some, a warning is logged and those
   // that there are do the work.
-  explicit Crew(int threads);
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   // Calls work(0) to work(count - 1), each once. Where some throw, the exception of the lowest
   // number that did is rethrown when all that were begun are done.
   void run(uint32_t count, FunctionRef<void(uint32_t)> work);
 
  private:
-  void dismiss();
-  void help();
+  void stop();
+  void take_parts();
   bool do_next_part();
   void keep(uint32_t part, std::exception_ptr failure);
 
-  std::vector<std::thread> helpers_;
+  std::vector<std::thread> threads_;
   std::mutex one_run_;
   std::mutex failure_lock_;
   std::exception_ptr failure_;
@@ -52,4 +52,4 @@ class Crew {
 
 }  // namespace keel
 
-#endif  // KEEL_DATA_PIPELINE_CREW_H
+#endif  // KEEL_DATA_PIPELINE_THREAD_POOL_H

@@ -1,13 +1,14 @@
-// What products with few columns or rows of C (at most 16) share: there a register tile of the
-// general kernel would be mostly padding, and the other operand is read where it lies. Which way a
-// product goes follows from how A is stored: cube_skinny_rows-inl.h, cube_skinny_columns-inl.h.
-// Both are written for any lanes (cube_lanes-inl.h); what depends on them is a struct of Operands.
-// Included once per Highway target.
-#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
-#undef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
+// The kernels for tall-skinny products, with few columns or rows of C (at most 16), share this.
+// A register tile of the general kernel would be mostly padding there, and the other operand is
+// read where it lies. How A is stored decides which kernel a product takes:
+// cube_tall_skinny_rows-inl.h, cube_tall_skinny_columns-inl.h. Both are written for any lanes
+// (cube_lanes-inl.h); what depends on them is a struct of Operands. Included once per Highway
+// target.
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_INL_H
 #else
-#define KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
+#define KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_INL_H
 #endif
 
 #include "hwy/highway.h"
@@ -32,7 +33,7 @@ inline const void* element_at(const void* data, DType dtype, size_t index) {
 }
 
 // One part of C, whose sums are tile [rows, tile_stride].
-inline void finish_part(const SkinnyCall& call, const CubeRange& part, const float* tile,
+inline void finish_part(const TallSkinnyCall& call, const CubeRange& part, const float* tile,
                         size_t tile_stride) {
   TileCall finish;
   finish.tile = tile;
@@ -48,4 +49,4 @@ inline void finish_part(const SkinnyCall& call, const CubeRange& part, const flo
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_INL_H
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_INL_H

@@ -10,7 +10,7 @@
 #include <keel/keel.h>
 
 #include "keel/backends/npu/isa/cube_kernels.h"
-#include "keel/backends/npu/kernels/weight_copies.h"
+#include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/core/base/parallel_for.h"
 
 #include "npu_isa_for_tests.h"
@@ -135,8 +135,8 @@ TEST_CASE("weight copies: a packed right operand gives the bits of one packed an
         };
         const Type type{f32, {rows, columns}};
         const npu::WeightUse use{problem.transpose_b, problem.round_to};
-        const npu::WeightCopies copies(type, std::vector{use});
-        CHECK(npu::WeightCopies(type, copies.layout()).bytes() == copies.bytes());
+        const npu::PrepackedWeight copies(type, std::vector{use});
+        CHECK(npu::PrepackedWeight(type, copies.layout()).bytes() == copies.bytes());
         // Whole; in shares; in pieces as a product hands them over. Nothing is written behind it.
         std::vector<std::shared_ptr<Buffer>> buffers;
         for (int way = 0; way < 3; ++way) {
@@ -173,7 +173,7 @@ TEST_CASE("weight copies: a packed right operand gives the bits of one packed an
 
 TEST_CASE("weight copies: a layout's word says which copies and for which instruction set") {
   const Type type{f32, {70, 40}};
-  const npu::WeightCopies copies(type, std::vector<npu::WeightUse>{{true, bf16}, {false, bf16}});
+  const npu::PrepackedWeight copies(type, std::vector<npu::WeightUse>{{true, bf16}, {false, bf16}});
   const std::string isa = npu::name_of(npu::host_isa());
   CHECK(copies.layout() == "plain+kn:bf16@" + isa + "+nk:bf16@" + isa);
   CHECK(copies.bytes() >= 70 * 40 * 4 + 2 * 70 * 40 * 2);
@@ -183,7 +183,7 @@ TEST_CASE("weight copies: a layout's word says which copies and for which instru
         "plain+kn:bf16@" + isa + "+kn:bf16@" + isa, "plain+kn:bf16@" + isa + "+",
         "+kn:bf16@" + isa}) {
     CAPTURE(word);
-    CHECK_THROWS_AS(npu::WeightCopies(type, Layout(word)), Error);
+    CHECK_THROWS_AS(npu::PrepackedWeight(type, Layout(word)), Error);
   }
   const Tensor value = noise({70, 40}, 1);
   std::vector<char> buffer(copies.bytes(), 0x5a);

@@ -2,18 +2,18 @@
 // vectors of B's columns, which are packed as rows (pack_columns); each element of C has one
 // accumulator vector, whose lanes are added at the end. A is read in place, or widened row by row.
 // Included once per Highway target.
-#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_ROWS_INL_H
-#undef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_ROWS_INL_H
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_ROWS_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_ROWS_INL_H
 #else
-#define KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_ROWS_INL_H
+#define KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_ROWS_INL_H
 #endif
 
 #include <algorithm>
 
 #include "hwy/highway.h"
 
-#include "keel/backends/npu/isa/cube_skinny-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny-inl.h"
 #include "keel/core/base/gather_rows.h"
 #include "keel/ops/product_bound.h"
 
@@ -30,11 +30,11 @@ struct DotTile {
 };
 
 template <class Lanes, size_t kRows, size_t kColumns>
-HWY_INLINE void dot_step(SkinnyVec (&sums)[kRows][kColumns], const SkinnyVec (&a)[kRows],
+HWY_INLINE void dot_step(LaneVec (&sums)[kRows][kColumns], const LaneVec (&a)[kRows],
                          const float* b, size_t b_stride) {
 #pragma GCC unroll 16
   for (size_t c = 0; c < kColumns; ++c) {
-    const auto right = hn::LoadU(SkinnyTag(), b + c * b_stride);
+    const auto right = hn::LoadU(FloatTag(), b + c * b_stride);
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
       sums[r][c] = Lanes::multiply_add(a[r], right, sums[r][c]);
@@ -44,7 +44,7 @@ HWY_INLINE void dot_step(SkinnyVec (&sums)[kRows][kColumns], const SkinnyVec (&a
 
 // The lanes of up to 16 vectors, added in the order of SumOfLanes, as one vector.
 template <size_t kCount>
-HWY_INLINE SkinnyVec sums_of_lanes(const SkinnyVec* v) {
+HWY_INLINE LaneVec sums_of_lanes(const LaneVec* v) {
 #if HWY_TARGET == HWY_AVX3
   const auto at = [&](size_t i) HWY_ATTR { return i < kCount ? v[i].raw : _mm512_setzero_ps(); };
   __m512 eighths[8], quarters[4], halves[2];
@@ -67,10 +67,10 @@ HWY_INLINE SkinnyVec sums_of_lanes(const SkinnyVec* v) {
                                     _mm512_shuffle_ps(halves[0], halves[1], 0xdd));
   // In blocks of 4 lanes: vectors 0 2 1 3, 8 10 9 11, 4 6 5 7, 12 14 13 15.
   const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
-  return SkinnyVec{_mm512_permutexvar_ps(order, sums)};
+  return LaneVec{_mm512_permutexvar_ps(order, sums)};
 #else
-  const SkinnyTag d;
-  HWY_ALIGN float sums[hn::MaxLanes(SkinnyTag())] = {};
+  const FloatTag d;
+  HWY_ALIGN float sums[hn::MaxLanes(FloatTag())] = {};
   for (size_t i = 0; i < kCount; ++i) sums[i] = hn::GetLane(hn::SumOfLanes(d, v[i]));
   return hn::Load(d, sums);
 #endif
@@ -80,17 +80,17 @@ HWY_INLINE SkinnyVec sums_of_lanes(const SkinnyVec* v) {
 template <size_t kRows, size_t kColumns, class Lanes>
 HWY_INLINE void dot_run(const Lanes& lanes, const typename Lanes::Element* const* a, const float* b,
                         size_t b_stride, size_t p, size_t k, float* tile) {
-  const SkinnyTag d;
-  SkinnyVec sums[kRows][kColumns];
+  const FloatTag d;
+  LaneVec sums[kRows][kColumns];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
     for (size_t c = 0; c < kColumns; ++c) sums[r][c] = hn::Zero(d);
   }
-  constexpr size_t kStep = kSkinnyLanes * Lanes::kDepth;
-  SkinnyVec left[kRows];
+  constexpr size_t kStep = kFloatLanes * Lanes::kDepth;
+  LaneVec left[kRows];
   b += p / Lanes::kDepth;
-  for (; p + kStep <= k; p += kStep, b += kSkinnyLanes) {
+  for (; p + kStep <= k; p += kStep, b += kFloatLanes) {
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) left[r] = lanes.along(a[r] + p);
     dot_step<Lanes>(sums, left, b, b_stride);
@@ -102,13 +102,13 @@ HWY_INLINE void dot_run(const Lanes& lanes, const typename Lanes::Element* const
   }
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
-    if constexpr (kSkinnyLanes >= kSkinnyColumns) {
+    if constexpr (kFloatLanes >= kNarrowColumns) {
       hn::BlendedStore(sums_of_lanes<kColumns>(sums[r]), hn::FirstN(d, kColumns), d,
-                       tile + r * kSkinnyStride);
+                       tile + r * kNarrowStride);
     } else {
 #pragma GCC unroll 16
       for (size_t c = 0; c < kColumns; ++c) {
-        tile[r * kSkinnyStride + c] = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
+        tile[r * kNarrowStride + c] = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
       }
     }
   }
@@ -119,17 +119,17 @@ HWY_INLINE void dot_run(const Lanes& lanes, const typename Lanes::Element* const
 template <size_t kRows, size_t kColumns, class Lanes>
 HWY_INLINE void dot_tile(const Lanes& lanes, const typename Lanes::Element* const* a,
                          const float* b, size_t b_stride, size_t k, float* tile) {
-  constexpr size_t kRun = kSkinnyLanes * Lanes::kDepth * kLongestProductPanel;
-  if constexpr (kRun >= kSkinnyMaxK) {
+  constexpr size_t kRun = kFloatLanes * Lanes::kDepth * kLongestProductPanel;
+  if constexpr (kRun >= kTallSkinnyMaxK) {
     dot_run<kRows, kColumns>(lanes, a, b, b_stride, 0, k, tile);
   } else {
     dot_run<kRows, kColumns>(lanes, a, b, b_stride, 0, std::min(k, kRun), tile);
     for (size_t p = kRun; p < k; p += kRun) {
-      HWY_ALIGN float next[kRows * kSkinnyStride];
+      HWY_ALIGN float next[kRows * kNarrowStride];
       dot_run<kRows, kColumns>(lanes, a, b, b_stride, p, std::min(k, p + kRun), next);
       for (size_t r = 0; r < kRows; ++r) {
         for (size_t c = 0; c < kColumns; ++c) {
-          tile[r * kSkinnyStride + c] += next[r * kSkinnyStride + c];
+          tile[r * kNarrowStride + c] += next[r * kNarrowStride + c];
         }
       }
     }
@@ -162,7 +162,7 @@ HWY_INLINE void dot_rows(const Lanes& lanes, const typename Lanes::Element* cons
     }
     for (size_t r = 0; r < rows; ++r) {
       dot_columns<1, kColumns>(c1 - c0, lanes, a + r, right, b_stride, k,
-                               tile + r * kSkinnyStride + c0);
+                               tile + r * kNarrowStride + c0);
     }
   }
 }
@@ -171,7 +171,7 @@ HWY_INLINE void dot_rows(const Lanes& lanes, const typename Lanes::Element* cons
 // asked for. Always inlined, as calls of what only prefetches are dropped.
 constexpr size_t kGatheredAhead = 8;
 
-HWY_INLINE void prefetch_gathered(const SkinnyCall& call, size_t begin, size_t count) {
+HWY_INLINE void prefetch_gathered(const TallSkinnyCall& call, size_t begin, size_t count) {
   const size_t bytes = call.problem.k * size_of(call.problem.a);
   const size_t end = std::min(begin + count, call.range.m1);
   for (size_t i = begin; i < end; ++i) {
@@ -183,24 +183,24 @@ HWY_INLINE void prefetch_gathered(const SkinnyCall& call, size_t begin, size_t c
 
 // All rows of the range, kRows at a time.
 template <size_t kRows, class F>
-HWY_INLINE void for_row_groups(const SkinnyCall& call, const F& f) {
+HWY_INLINE void for_row_groups(const TallSkinnyCall& call, const F& f) {
   if (call.args.a_rows != nullptr) prefetch_gathered(call, call.range.m0, kGatheredAhead);
   for (size_t i = call.range.m0; i < call.range.m1; i += kRows) {
     const size_t rows = std::min(kRows, call.range.m1 - i);
     if (call.args.a_rows != nullptr) prefetch_gathered(call, i + kGatheredAhead, rows);
-    HWY_ALIGN float tile[kRows * kSkinnyStride];
+    HWY_ALIGN float tile[kRows * kNarrowStride];
     f(i, rows, tile);
-    finish_part(call, {i, i + rows, call.range.n0, call.range.n1}, tile, kSkinnyStride);
+    finish_part(call, {i, i + rows, call.range.n0, call.range.n1}, tile, kNarrowStride);
   }
 }
 
-inline size_t row_start(const SkinnyCall& call, size_t i) {
+inline size_t row_start(const TallSkinnyCall& call, size_t i) {
   return call.args.a_rows == nullptr ? i * call.args.a_stride : call.args.a_rows[i];
 }
 
 // All rows of the range with B's columns.
 struct DotRows {
-  const SkinnyCall& call;
+  const TallSkinnyCall& call;
 
   const void* stored(size_t i) const {
     return element_at(call.args.a, call.problem.a, row_start(call, i));
@@ -227,7 +227,7 @@ struct DotRows {
 };
 
 template <class Operands>
-void skinny_rows(const SkinnyCall& call) {
+void tall_skinny_rows(const TallSkinnyCall& call) {
   PackCall left;
   left.dtype = call.problem.a;
   left.round_to = call.problem.round_to;
@@ -238,4 +238,4 @@ void skinny_rows(const SkinnyCall& call) {
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_ROWS_INL_H
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_ROWS_INL_H

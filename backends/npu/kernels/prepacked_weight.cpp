@@ -1,4 +1,4 @@
-#include "keel/backends/npu/kernels/weight_copies.h"
+#include "keel/backends/npu/kernels/prepacked_weight.h"
 
 #include <algorithm>
 #include <cstring>
@@ -59,7 +59,7 @@ std::vector<WeightUse> parse(const Layout& layout) {
 
 }  // namespace
 
-WeightCopies::WeightCopies(const Type& type, std::vector<WeightUse> uses)
+PrepackedWeight::PrepackedWeight(const Type& type, std::vector<WeightUse> uses)
     : rows_(static_cast<size_t>(type.shape[0])),
       columns_(static_cast<size_t>(type.shape[1])),
       plain_bytes_(type.shape.num_bytes(type.dtype)),
@@ -78,32 +78,32 @@ WeightCopies::WeightCopies(const Type& type, std::vector<WeightUse> uses)
   }
 }
 
-WeightCopies::WeightCopies(const Type& type, const Layout& layout)
-    : WeightCopies(type, parse(layout)) {}
+PrepackedWeight::PrepackedWeight(const Type& type, const Layout& layout)
+    : PrepackedWeight(type, parse(layout)) {}
 
-Layout WeightCopies::layout() const {
+Layout PrepackedWeight::layout() const {
   Layout word(kPlain);
   for (const Copy& copy : copies_) word += "+" + text_of(copy.use) + "@" + name_of(host_isa());
   return word;
 }
 
-bool WeightCopies::keeps(const WeightUse& use) const {
+bool PrepackedWeight::keeps(const WeightUse& use) const {
   return std::any_of(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.use == use; });
 }
 
-size_t WeightCopies::offset(const WeightUse& use) const {
+size_t PrepackedWeight::offset(const WeightUse& use) const {
   return std::find_if(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.use == use; })
       ->offset;
 }
 
-bool WeightCopies::takes_pieces(size_t copy, const CubeStep& step) const {
+bool PrepackedWeight::takes_pieces(size_t copy, const CubeStep& step) const {
   const CubePackStep unit = cube_pack_step(copies_[copy].plan);
   const bool transposed = copies_[copy].use.transposed;
   return step.rows % (transposed ? unit.n : unit.k) == 0 &&
          step.columns % (transposed ? unit.k : unit.n) == 0;
 }
 
-void WeightCopies::pack_piece(size_t copy, char* buffer, const TileRectangle& piece) const {
+void PrepackedWeight::pack_piece(size_t copy, char* buffer, const TileRectangle& piece) const {
   const Copy& c = copies_[copy];
   const auto row = static_cast<size_t>(piece.row), column = static_cast<size_t>(piece.column);
   const size_t rows = row + static_cast<size_t>(piece.rows);
@@ -113,12 +113,12 @@ void WeightCopies::pack_piece(size_t copy, char* buffer, const TileRectangle& pi
   cube_pack(c.plan, buffer, columns_, part, buffer + c.offset);
 }
 
-void WeightCopies::pack_share(size_t copy, char* buffer, int64_t share, int64_t shares) const {
+void PrepackedWeight::pack_share(size_t copy, char* buffer, int64_t share, int64_t shares) const {
   const Copy& c = copies_[copy];
   cube_pack_share(c.plan, buffer, columns_, share, shares, buffer + c.offset);
 }
 
-void WeightCopies::fill_gaps(char* buffer) const {
+void PrepackedWeight::fill_gaps(char* buffer) const {
   size_t end = plain_bytes_;
   for (const Copy& c : copies_) {
     std::memset(buffer + end, 0, c.offset - end);
@@ -126,12 +126,12 @@ void WeightCopies::fill_gaps(char* buffer) const {
   }
 }
 
-void WeightCopies::pack(char* buffer) const {
+void PrepackedWeight::pack(char* buffer) const {
   fill_gaps(buffer);
   for (size_t i = 0; i < copies_.size(); ++i) pack_share(i, buffer, 0, 1);
 }
 
-std::string WeightCopies::description() const {
+std::string PrepackedWeight::description() const {
   std::string text;
   for (const Copy& c : copies_) {
     text += (text.empty() ? "" : " and ") + std::string(c.use.transposed ? "[n, k]" : "[k, n]") +
@@ -168,7 +168,7 @@ std::optional<WeightUse> copy_read_by(const AnchoredNode& product, const StateLa
   const StateLayout* layout = layout_of(layouts, right);
   if (layout == nullptr || right.type() != root_of(right).type()) return std::nullopt;
   const auto use = weight_use(product);
-  if (!use || !WeightCopies(right.type(), layout->layout).keeps(*use)) return std::nullopt;
+  if (!use || !PrepackedWeight(right.type(), layout->layout).keeps(*use)) return std::nullopt;
   return use;
 }
 
@@ -202,7 +202,7 @@ StateLayouts choose_weight_layouts(const Graph& step) {
   }
   StateLayouts layouts;
   for (auto& [weight, found] : uses) {
-    const WeightCopies copies(weight.type(), std::move(found));
+    const PrepackedWeight copies(weight.type(), std::move(found));
     const StateLayout layout{name_of(weight.node()), copies.layout(), copies.bytes()};
     layouts[weight] = layout;
     layouts[next_of.at(weight)] = layout;

@@ -2,11 +2,11 @@
 // computed transposed from A in place; k goes in the panels of the numeric plan. flat_rows (few
 // rows of C, B stored [k, n]) is the same with A and B changing places. Included once per Highway
 // target.
-#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H
-#undef KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H
+#if defined(KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_COLUMNS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_COLUMNS_INL_H
+#undef KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_COLUMNS_INL_H
 #else
-#define KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H
+#define KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_COLUMNS_INL_H
 #endif
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 #include "hwy/highway.h"
 
-#include "keel/backends/npu/isa/cube_skinny-inl.h"
+#include "keel/backends/npu/isa/cube_tall_skinny-inl.h"
 #include "keel/backends/npu/isa/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,7 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr size_t kOuterVectors = 2;
 constexpr size_t kOuterColumns = kManyRegisters ? 12 : 5;
-constexpr size_t kOuterRows = kOuterVectors * kSkinnyLanes;  // rows of C in a tile
+constexpr size_t kOuterRows = kOuterVectors * kFloatLanes;  // rows of C in a tile
 
 // The lanes of a wide operand, row by row along k.
 template <class Element>
@@ -40,19 +40,19 @@ struct WideRows {
 // last: a row's part of the tile that comes next, or of the next line.
 template <size_t kVectors, class Element>
 HWY_INLINE void prefetch_next_tile(const Element* row) {
-  constexpr size_t kLine = 64, kTile = kVectors * kSkinnyLanes * sizeof(Element);
+  constexpr size_t kLine = 64, kTile = kVectors * kFloatLanes * sizeof(Element);
   const char* next = reinterpret_cast<const char*>(row) + std::max(kTile, kLine);
 #pragma GCC unroll 8
   for (size_t b = 0; b < kTile; b += kLine) __builtin_prefetch(next + b);
 }
 
-// One step of k: a lane of each wide vector with each of the slim columns.
+// One step of k: a lane of each wide vector with each of the narrow columns.
 template <class Lanes, size_t kColumns, size_t kVectors>
-HWY_INLINE void outer_step(SkinnyVec (&sums)[kColumns][kVectors], const SkinnyVec (&left)[kVectors],
+HWY_INLINE void outer_step(LaneVec (&sums)[kColumns][kVectors], const LaneVec (&left)[kVectors],
                            const float* b) {
 #pragma GCC unroll 12
   for (size_t c = 0; c < kColumns; ++c) {
-    const auto right = hn::Set(SkinnyTag(), b[c]);
+    const auto right = hn::Set(FloatTag(), b[c]);
 #pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) {
       sums[c][v] = Lanes::multiply_add(left[v], right, sums[c][v]);
@@ -65,9 +65,9 @@ HWY_INLINE void outer_step(SkinnyVec (&sums)[kColumns][kVectors], const SkinnyVe
 template <size_t kColumns, size_t kVectors, class Lanes>
 HWY_INLINE void outer_tile(const Lanes& lanes, const WideRows<typename Lanes::Element>& a,
                            const float* b, size_t b_stride, size_t length, bool first, float* to) {
-  const SkinnyTag d;
-  constexpr size_t kRows = kVectors * kSkinnyLanes;
-  SkinnyVec sums[kColumns][kVectors], left[kVectors];
+  const FloatTag d;
+  constexpr size_t kRows = kVectors * kFloatLanes;
+  LaneVec sums[kColumns][kVectors], left[kVectors];
 #pragma GCC unroll 12
   for (size_t c = 0; c < kColumns; ++c) {
 #pragma GCC unroll 8
@@ -79,7 +79,7 @@ HWY_INLINE void outer_tile(const Lanes& lanes, const WideRows<typename Lanes::El
     const auto* next = a.at(k + Lanes::kDepth - 1);
 #pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) {
-      left[v] = lanes.across(row + v * kSkinnyLanes, next + v * kSkinnyLanes);
+      left[v] = lanes.across(row + v * kFloatLanes, next + v * kFloatLanes);
     }
     prefetch_next_tile<kVectors>(row);
     if constexpr (Lanes::kDepth > 1) prefetch_next_tile<kVectors>(next);
@@ -88,14 +88,14 @@ HWY_INLINE void outer_tile(const Lanes& lanes, const WideRows<typename Lanes::El
   if (k < length) {
     const auto* row = a.at(k);
 #pragma GCC unroll 8
-    for (size_t v = 0; v < kVectors; ++v) left[v] = lanes.across_last(row + v * kSkinnyLanes);
+    for (size_t v = 0; v < kVectors; ++v) left[v] = lanes.across_last(row + v * kFloatLanes);
     outer_step<Lanes>(sums, left, b);
   }
 #pragma GCC unroll 12
   for (size_t c = 0; c < kColumns; ++c) {
 #pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) {
-      float* at = to + c * kRows + v * kSkinnyLanes;
+      float* at = to + c * kRows + v * kFloatLanes;
       hn::Store(first ? sums[c][v] : hn::Load(d, at) + sums[c][v], d, at);
     }
   }
@@ -113,31 +113,31 @@ HWY_INLINE void outer_columns(size_t columns, const Lanes& lanes,
   }
 }
 
-// from [kSkinnyStride, kOuterRows] to tile [kOuterRows, kSkinnyStride].
+// from [kNarrowStride, kOuterRows] to tile [kOuterRows, kNarrowStride].
 HWY_INLINE void transpose_tile(const float* from, float* tile) {
   const BlockTag d;
   hn::Vec<BlockTag> block[kBlockSide];
-  for (size_t c = 0; c < kSkinnyStride; c += kBlockSide) {
+  for (size_t c = 0; c < kNarrowStride; c += kBlockSide) {
     for (size_t i = 0; i < kOuterRows; i += kBlockSide) {
       for (size_t r = 0; r < kBlockSide; ++r) {
         block[r] = hn::LoadU(d, from + (c + r) * kOuterRows + i);
       }
       transpose_block(block);
       for (size_t r = 0; r < kBlockSide; ++r) {
-        hn::StoreU(block[r], d, tile + (i + r) * kSkinnyStride + c);
+        hn::StoreU(block[r], d, tile + (i + r) * kNarrowStride + c);
       }
     }
   }
 }
 
 // The two operands of a product with m or n in the lanes: the wide one is stored [k, lanes], of the
-// slim one at most kSkinnyColumns rows or columns are multiplied with it.
+// narrow one at most kNarrowColumns rows or columns are multiplied with it.
 struct OuterSides {
-  const SkinnyCall& call;
+  const TallSkinnyCall& call;
   bool swapped;  // the wide operand is B
 
   PackCall wide() const { return side(swapped); }
-  PackCall slim() const { return side(!swapped); }
+  PackCall narrow() const { return side(!swapped); }
   size_t wide_begin() const { return swapped ? call.range.n0 : call.range.m0; }
   size_t wide_end() const { return swapped ? call.range.n1 : call.range.m1; }
 
@@ -157,25 +157,25 @@ struct OuterSides {
   }
 };
 
-// One panel of k of the wide operand and all slim columns, in groups as equal as they can be.
+// One panel of k of the wide operand and all narrow columns, in groups as equal as they can be.
 struct OuterPanel {
-  const float* slim;  // [length / kDepth, kSkinnyStride] lanes
-  size_t slim_count, length;
+  const float* narrow;  // [length / kDepth, kNarrowStride] lanes
+  size_t narrow_count, length;
   bool first;
   float* sums;
 
   template <class Lanes>
   HWY_INLINE void add(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide) const {
-    const size_t groups = (slim_count + kOuterColumns - 1) / kOuterColumns;
+    const size_t groups = (narrow_count + kOuterColumns - 1) / kOuterColumns;
     for (size_t g = 0; g < groups; ++g) {
-      const size_t c0 = slim_count * g / groups, c1 = slim_count * (g + 1) / groups;
-      outer_columns<kOuterColumns, kOuterVectors>(c1 - c0, lanes, wide, slim + c0, kSkinnyStride,
+      const size_t c0 = narrow_count * g / groups, c1 = narrow_count * (g + 1) / groups;
+      outer_columns<kOuterColumns, kOuterVectors>(c1 - c0, lanes, wide, narrow + c0, kNarrowStride,
                                                   length, first, sums + c0 * kOuterRows);
     }
   }
 };
 
-// Those from k0 on where they lie.
+// Returns the rows from k0 on, where they are stored.
 template <class Element>
 HWY_INLINE WideRows<Element> stored_rows(const PackCall& wide, const Element* src, size_t k0) {
   if (wide.rows != nullptr) return {src, 0, wide.rows + k0};
@@ -211,9 +211,9 @@ struct OuterLanes {
   }
 };
 
-// sums[c][i]: the product of lane i and slim c, over all panels of k in order.
+// sums[c][i]: the product of lane i and narrow c, over all panels of k in order.
 template <class Operands>
-void outer_sums(const OuterSides& sides, const float* slim, size_t slim_count, size_t first,
+void outer_sums(const OuterSides& sides, const float* narrow, size_t narrow_count, size_t first,
                 size_t count, void* buffer, float* sums) {
   const size_t k = sides.call.problem.k;
   PackCall wide = sides.wide();
@@ -224,25 +224,25 @@ void outer_sums(const OuterSides& sides, const float* slim, size_t slim_count, s
   for (size_t k0 = 0; k0 < k; k0 += sides.call.k_panel) {
     wide.k0 = k0;
     wide.length = std::min(sides.call.k_panel, k - k0);
-    const OuterPanel panel{slim + k0 / Operands::kDepth * kSkinnyStride, slim_count, wide.length,
-                           k0 == 0, sums};
+    const OuterPanel panel{narrow + k0 / Operands::kDepth * kNarrowStride, narrow_count,
+                           wide.length, k0 == 0, sums};
     Operands::add_panel(wide, OuterLanes{panel, wide, buffer});
   }
 }
 
-// One or two slim columns leave the registers idle and each sum waiting for the one before: then
+// One or two narrow columns leave the registers idle and each sum waiting for the one before: then
 // tiles are as many vectors wide as there are registers. Element by element it is the same sum.
 constexpr size_t kFewColumns = 2;
 constexpr size_t kFewVectors = kManyRegisters ? 8 : 4;
-constexpr size_t kFewRows = kFewVectors * kSkinnyLanes;
+constexpr size_t kFewRows = kFewVectors * kFloatLanes;
 
 // As many lanes from `begin` on as fill such tiles.
 template <bool kSwapped>
 struct FewOuter {
   const OuterSides& sides;
   const PackCall& wide;
-  const float* slim;
-  size_t slim_count;
+  const float* narrow;
+  size_t narrow_count;
   size_t& begin;
 
   template <class Lanes>
@@ -257,24 +257,24 @@ struct FewOuter {
  private:
   template <class Lanes>
   HWY_INLINE void add_panels(const Lanes& lanes, float* sums) const {
-    const SkinnyCall& call = sides.call;
+    const TallSkinnyCall& call = sides.call;
     const auto* src = static_cast<const typename Lanes::Element*>(wide.src) + begin;
     for (size_t k0 = 0; k0 < call.problem.k; k0 += call.k_panel) {
       const size_t length = std::min(call.k_panel, call.problem.k - k0);
-      outer_columns<kFewColumns, kFewVectors>(slim_count, lanes, stored_rows(wide, src, k0),
-                                              slim + k0 / Lanes::kDepth * kSkinnyStride,
-                                              kSkinnyStride, length, k0 == 0, sums);
+      outer_columns<kFewColumns, kFewVectors>(narrow_count, lanes, stored_rows(wide, src, k0),
+                                              narrow + k0 / Lanes::kDepth * kNarrowStride,
+                                              kNarrowStride, length, k0 == 0, sums);
     }
   }
 
   void finish(const float* sums) const {
-    const SkinnyCall& call = sides.call;
+    const TallSkinnyCall& call = sides.call;
     const size_t end = begin + kFewRows;
     if (kSwapped) {
       return finish_part(call, {call.range.m0, call.range.m1, begin, end}, sums, kFewRows);
     }
     HWY_ALIGN float tile[kFewRows * kFewColumns];
-    for (size_t c = 0; c < slim_count; ++c) {
+    for (size_t c = 0; c < narrow_count; ++c) {
       for (size_t r = 0; r < kFewRows; ++r) tile[r * kFewColumns + c] = sums[c * kFewRows + r];
     }
     finish_part(call, {begin, end, call.range.n0, call.range.n1}, tile, kFewColumns);
@@ -282,45 +282,45 @@ struct FewOuter {
 };
 
 template <class Operands, bool kSwapped>
-void skinny_outer(const SkinnyCall& call) {
+void tall_skinny_outer(const TallSkinnyCall& call) {
   const OuterSides sides{call, kSwapped};
-  PackCall pack = sides.slim();
+  PackCall pack = sides.narrow();
   pack.length = call.problem.k;
-  pack.width = kSkinnyStride;
-  float* slim = call.scratch;
-  float* buffer = slim + skinny_padded_k(call.problem.k) * kSkinnyStride + kPackSlack;
-  pack.dst = slim;
-  Operands::pack_slim(pack);
+  pack.width = kNarrowStride;
+  float* narrow = call.scratch;
+  float* buffer = narrow + tall_skinny_padded_k(call.problem.k) * kNarrowStride + kPackSlack;
+  pack.dst = narrow;
+  Operands::pack_narrow(pack);
   size_t i = sides.wide_begin();
   if (pack.count <= kFewColumns) {
     const PackCall wide = sides.wide();
-    Operands::in_registers(wide, FewOuter<kSwapped>{sides, wide, slim, pack.count, i});
+    Operands::in_registers(wide, FewOuter<kSwapped>{sides, wide, narrow, pack.count, i});
   }
-  HWY_ALIGN float sums[kSkinnyStride * kOuterRows] = {};
-  HWY_ALIGN float tile[kOuterRows * kSkinnyStride];
+  HWY_ALIGN float sums[kNarrowStride * kOuterRows] = {};
+  HWY_ALIGN float tile[kOuterRows * kNarrowStride];
   for (; i < sides.wide_end(); i += kOuterRows) {
     const size_t count = std::min(kOuterRows, sides.wide_end() - i);
-    outer_sums<Operands>(sides, slim, pack.count, i, count, buffer, sums);
+    outer_sums<Operands>(sides, narrow, pack.count, i, count, buffer, sums);
     if (kSwapped) {
       finish_part(call, {call.range.m0, call.range.m1, i, i + count}, sums, kOuterRows);
     } else {
       transpose_tile(sums, tile);
-      finish_part(call, {i, i + count, call.range.n0, call.range.n1}, tile, kSkinnyStride);
+      finish_part(call, {i, i + count, call.range.n0, call.range.n1}, tile, kNarrowStride);
     }
   }
 }
 
 template <class Operands>
-void skinny_columns(const SkinnyCall& call) {
-  skinny_outer<Operands, false>(call);
+void tall_skinny_columns(const TallSkinnyCall& call) {
+  tall_skinny_outer<Operands, false>(call);
 }
 
 template <class Operands>
-void flat_rows(const SkinnyCall& call) {
-  skinny_outer<Operands, true>(call);
+void flat_rows(const TallSkinnyCall& call) {
+  tall_skinny_outer<Operands, true>(call);
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_SKINNY_COLUMNS_INL_H
+#endif  // KEEL_BACKENDS_NPU_ISA_CUBE_TALL_SKINNY_COLUMNS_INL_H

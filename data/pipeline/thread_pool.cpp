@@ -1,4 +1,4 @@
-#include "keel/data/pipeline/crew.h"
+#include "keel/data/pipeline/thread_pool.h"
 
 #include <algorithm>
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace keel {
 
-Crew::Crew(int threads) {
-  helpers_.reserve(static_cast<size_t>(std::max(threads, 1)));
+ThreadPool::ThreadPool(int threads) {
+  threads_.reserve(static_cast<size_t>(std::max(threads, 1)));
   try {
     for (int i = 1; i < threads; ++i) {
-      helpers_.push_back(start_thread("a thread of map", [this] { help(); }));
+      threads_.push_back(start_thread("a thread of map", [this] { take_parts(); }));
     }
   } catch (const Error& refused) {
     log_warn(std::string(refused.what()) + "; map goes on with " +
-             std::to_string(helpers_.size() + 1) + " of " + std::to_string(threads) + " threads");
+             std::to_string(threads_.size() + 1) + " of " + std::to_string(threads) + " threads");
   } catch (...) {
-    dismiss();
+    stop();
     throw;
   }
 }
 
-void Crew::help() {
+void ThreadPool::take_parts() {
   while (true) {
     const uint32_t seen = begun_.load();
     if (quit_.load(std::memory_order_acquire)) return;
@@ -35,17 +35,17 @@ void Crew::help() {
   }
 }
 
-Crew::~Crew() { dismiss(); }
+ThreadPool::~ThreadPool() { stop(); }
 
-void Crew::dismiss() {
+void ThreadPool::stop() {
   quit_.store(true, std::memory_order_release);
   begun_.bump();
-  for (std::thread& helper : helpers_) helper.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 // A part is taken only if the ticket has not moved since work and count were read: so they belong
 // to its run.
-bool Crew::do_next_part() {
+bool ThreadPool::do_next_part() {
   uint64_t ticket = ticket_.load(std::memory_order_acquire);
   while (true) {
     const auto* work = work_.load(std::memory_order_acquire);
@@ -63,16 +63,16 @@ bool Crew::do_next_part() {
   }
 }
 
-void Crew::keep(uint32_t part, std::exception_ptr failure) {
+void ThreadPool::keep(uint32_t part, std::exception_ptr failure) {
   const std::lock_guard<std::mutex> guard(failure_lock_);
   if (failure_ && failed_part_ < part) return;
   failure_ = std::move(failure);
   failed_part_ = part;
 }
 
-void Crew::run(uint32_t count, FunctionRef<void(uint32_t)> work) {
+void ThreadPool::run(uint32_t count, FunctionRef<void(uint32_t)> work) {
   std::unique_lock<std::mutex> mine(one_run_, std::try_to_lock);
-  if (!mine.owns_lock() || helpers_.empty() || count < 2) {
+  if (!mine.owns_lock() || threads_.empty() || count < 2) {
     for (uint32_t part = 0; part < count; ++part) work(part);
     return;
   }
