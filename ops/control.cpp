@@ -56,6 +56,8 @@ void require_no_updates(const InferContext& c, const char* name, const Graph& gr
   }
 }
 
+std::vector<Type> infer_token(const InferContext&) { return {{DType::kToken, {}}}; }
+
 std::vector<Type> infer_while(const InferContext& c) {
   const auto& a = c.as<WhileAttributes>();
   if (a.trip_count < -1)
@@ -327,6 +329,12 @@ void register_control(OpTable& table) {
              .infer = infer_fused,
              .traits = kControl,
              .role = OpRole::kFused});
+  table.add({.name = "token",
+             .summary = "what the first effect of a graph waits for: nothing; it holds no element",
+             .infer = infer_token,
+             .not_differentiable = "it has no value",
+             .traits = kSource,
+             .role = OpRole::kToken});
   table.add({.name = "step_end",
              .summary = "with is_step_boundary: where a step ends; its input true ends the launch",
              .input_names = {"stop"},

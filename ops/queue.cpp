@@ -40,7 +40,7 @@ Values dequeue(Graph& graph, const std::string& queue, const ElementSpec& spec, 
   }
   const Node& node = graph.add("dequeue", {}, Attributes::of(std::move(attributes)), site);
   Values values;
-  for (size_t i = 0; i < node.types().size(); ++i) values.push_back(node.output(i));
+  for (size_t i = 0; i < node.data_types().size(); ++i) values.push_back(node.output(i));
   return values;
 }
 

@@ -43,10 +43,10 @@ class KEEL_API Kernel {
     static_cast<void>(phase);
     return 1;
   }
-  // args: addresses of the node's inputs, outputs, then the workspace and the status word where the
-  // plan asks for them. Throws Error for what only the data shows, which its op announces
-  // (OpDef::checked_indices); before it has written anything in place, unless the op is row-wise.
-  // Called from any thread, for each block of each phase once.
+  // args: addresses of the node's inputs and outputs (data_inputs(), data_types()), then the
+  // workspace and the status word where the plan asks for them. Throws Error for what only the data
+  // shows, which its op announces (OpDef::checked_indices); before it has written anything in
+  // place, unless the op is row-wise. Called from any thread, for each block of each phase once.
   virtual void run(void* const* args, int phase, int block) const = 0;
   // Returns whether it waits for something outside the device, as kernels of ops with kEffect may.
   // Then it has one block, and is run by this instead: false where it gave up because `abort` said
@@ -105,8 +105,9 @@ class KEEL_API KernelLibrary {
   virtual int64_t control_ns(TaskKind kind) const = 0;
 };
 
-// Returns what Backend::supports answers for any node: sources, views and effects are the
-// interpreter's; control ops and fused nodes are supported when their bodies' nodes are.
+// Returns what Backend::supports answers for any node: sources, views, dequeue and
+// step_end are the interpreter's; control ops and fused nodes are supported when their bodies'
+// nodes are.
 KEEL_API Support supports_in_task_list(const KernelLibrary& library, const Node& node);
 
 }  // namespace keel

@@ -178,7 +178,10 @@ void Lowering::lower_graph(const Graph& graph, bool root, const std::vector<uint
 }
 
 void Lowering::lower_node(const Node& node, Scope& scope) {
-  if (node.has(kView) || node.is(OpRole::kInput) || node.is(OpRole::kState)) return;
+  if (node.has(kView) || node.is(OpRole::kInput) || node.is(OpRole::kState) ||
+      node.is(OpRole::kToken)) {
+    return;
+  }
   if (node.is(OpRole::kConstant))
     lower_constant(node);
   else if (node.is(OpRole::kDequeue))
@@ -203,7 +206,7 @@ void Lowering::lower_constant(const Node& node) {
 
 void Lowering::lower_dequeue(const Node& node) {
   std::vector<uint32_t> fields;
-  for (size_t i = 0; i < node.types().size(); ++i) {
+  for (size_t i = 0; i < node.data_types().size(); ++i) {
     fields.push_back(
         new_storage(Space::kSlot, static_cast<uint32_t>(i), 0, bytes_of(node.type(i))));
     put(node.output(i), fields.back());
@@ -216,31 +219,31 @@ void Lowering::lower_dequeue(const Node& node) {
 void Lowering::lower_kernel(const Node& node, Scope& scope) {
   KernelPlan plan = library_.plan(node, layouts_);
   std::vector<uint32_t> arguments;
-  for (const Value& v : node.inputs()) arguments.push_back(storage_of(v));
-  for (size_t i = 0; i < node.types().size(); ++i) {
+  for (const Value& v : node.data_inputs()) arguments.push_back(storage_of(v));
+  for (size_t i = 0; i < node.data_types().size(); ++i) {
     arguments.push_back(output_storage(node, i, plan, arguments, scope));
   }
   std::vector<size_t> changed;
   for (const auto& pair : plan.in_place) {
     if (pair.required) changed.push_back(pair.output);
     const uint32_t from = arguments[pair.input];
-    const uint32_t to = arguments[node.inputs().size() + pair.output];
+    const uint32_t to = arguments[node.data_inputs().size() + pair.output];
     if (pair.required && from != to) emit_copy(from, to, "before " + node.op_name(), node.site());
   }
   if (plan.workspace_bytes != 0) arguments.push_back(new_scratch(plan.workspace_bytes, false));
   if (plan.float_status) arguments.push_back(float_status());
   std::vector<DType> outputs;
-  for (const Type& t : node.types()) outputs.push_back(t.dtype);
+  for (const Type& t : node.data_types()) outputs.push_back(t.dtype);
   emit_kernel(std::move(plan), arguments,
               {.name = display_name(node),
                .op = op_text(node),
                .types = types_text(node),
                .site = node.site(),
-               .inputs = static_cast<uint32_t>(node.inputs().size()),
+               .inputs = static_cast<uint32_t>(node.data_inputs().size()),
                .outputs = std::move(outputs),
                .changed = std::move(changed)});
-  for (size_t i = 0; i < node.types().size(); ++i) {
-    put(node.output(i), arguments[node.inputs().size() + i]);
+  for (size_t i = 0; i < node.data_types().size(); ++i) {
+    put(node.output(i), arguments[node.data_inputs().size() + i]);
   }
 }
 

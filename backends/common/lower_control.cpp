@@ -15,7 +15,7 @@ void Lowering::lower_while(const Node& node, Scope& scope) {
   const Graph& body = *node.bodies()[1];
   const size_t variables = body.outputs().size();
   std::vector<uint32_t> inputs;
-  for (const Value& v : node.inputs()) inputs.push_back(storage_of(v));
+  for (const Value& v : node.data_inputs()) inputs.push_back(storage_of(v));
   for (size_t i = 0; i < variables; ++i) {
     if (!may_take_over(node, i, scope)) {
       const uint32_t carry = new_scratch(bytes_of(node.type(i)), true);
@@ -65,9 +65,10 @@ bool Lowering::may_take_over(const Node& node, size_t i, Scope& scope) {
 
 void Lowering::lower_cond(const Node& node) {
   std::vector<uint32_t> inputs;
-  for (size_t i = 1; i < node.inputs().size(); ++i) inputs.push_back(storage_of(node.input(i)));
+  const NodeList<Value> given = node.data_inputs();
+  for (size_t i = 1; i < given.size(); ++i) inputs.push_back(storage_of(given[i]));
   std::vector<uint32_t> results;
-  for (const Type& type : node.types()) results.push_back(new_scratch(bytes_of(type), false));
+  for (const Type& type : node.data_types()) results.push_back(new_scratch(bytes_of(type), false));
   emit_control(TaskKind::kLoopSwitch, {storage_of(node.input(0))}, "cond", node.site()).jump =
       Jump::kIfFalse;
   const size_t choose = list_.tasks.size() - 1;
@@ -126,7 +127,7 @@ void Lowering::keep_alive_through(int64_t begin, int64_t end) {
 }
 
 void Lowering::lower_step_end(const Node& node) {
-  if (&node != boundary_ || node.inputs().empty()) return;
+  if (&node != boundary_ || node.data_inputs().empty()) return;
   stop_value_ = storage_of(node.input(0));
   const Space space = list_.table[stop_value_].space;
   if (space == Space::kScratch || space == Space::kOutput || space == Space::kConstant) return;

@@ -16,8 +16,8 @@ class BorrowedBuffer final : public Buffer {
 class ReferenceKernel final : public Kernel {
  public:
   explicit ReferenceKernel(const Node& node)
-      : op_(node.op()), attributes_(node.attributes()), outputs_(node.types().to_vector()) {
-    for (const Value& v : node.inputs()) inputs_.push_back(v.type());
+      : op_(node.op()), attributes_(node.attributes()), outputs_(node.data_types().to_vector()) {
+    for (const Value& v : node.data_inputs()) inputs_.push_back(v.type());
   }
 
   void run(void* const* args, int, int) const override {

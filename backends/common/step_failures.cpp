@@ -19,7 +19,7 @@ class Walk {
   Ending ending_of(const Node& node) {
     if (node.is(OpRole::kWhile)) return Ending::kBeforeWriting;
     // What takes part in the world outside may wait for it in vain.
-    if (node.has(kEffect) && !node.types().empty()) return Ending::kBeforeWriting;
+    if (node.has(kEffect) && !node.data_types().empty()) return Ending::kBeforeWriting;
     const bool branches = node.is(OpRole::kCond);
     branches_ += branches;
     Ending ending = check_of(node);

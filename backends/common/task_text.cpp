@@ -35,9 +35,10 @@ std::string title_of(const TaskInfo& info) {
 
 std::string types_text(const Node& node) {
   std::string text;
-  for (const Value& v : node.inputs()) text += (text.empty() ? "" : ", ") + to_string(v.type());
+  for (const Value& v : node.data_inputs())
+    text += (text.empty() ? "" : ", ") + to_string(v.type());
   std::string outputs;
-  for (const Type& t : node.types()) outputs += (outputs.empty() ? "" : ", ") + to_string(t);
+  for (const Type& t : node.data_types()) outputs += (outputs.empty() ? "" : ", ") + to_string(t);
   return text + " -> " + outputs;
 }
 

@@ -18,10 +18,10 @@ std::vector<bool> mask_of(std::span<const Value> values, const ValueSet& set) {
 
 // Returns the outputs of a node that change with the inputs marked.
 std::vector<bool> outputs_reached(const Node& node, const std::vector<bool>& inputs) {
-  std::vector<bool> outputs(node.types().size(), !node.is(OpRole::kStopGradient));
+  std::vector<bool> outputs(node.data_types().size(), !node.is(OpRole::kStopGradient));
   if (node.is(OpRole::kWhile)) {
     outputs = varied_in_loop(*node.bodies()[1], inputs);
-    outputs.resize(node.types().size());
+    outputs.resize(node.data_types().size());
   } else if (node.is(OpRole::kCond)) {
     outputs.assign(outputs.size(), false);
     const std::vector<bool> operands(inputs.begin() + 1, inputs.end());
@@ -36,7 +36,7 @@ std::vector<bool> outputs_reached(const Node& node, const std::vector<bool>& inp
 
 // Returns the inputs of a node that the outputs marked are computed from.
 std::vector<bool> inputs_leading(const Node& node, const std::vector<bool>& outputs) {
-  std::vector<bool> inputs(node.inputs().size(), !node.is(OpRole::kStopGradient));
+  std::vector<bool> inputs(node.data_inputs().size(), !node.is(OpRole::kStopGradient));
   if (node.is(OpRole::kWhile)) {
     const Graph& body = *node.bodies()[1];
     const std::vector<bool> useful = useful_in_loop(body, outputs);
@@ -68,7 +68,7 @@ ValueSet dependents_of(const Graph& graph, const Values& xs) {
   ValueSet set(xs.begin(), xs.end());
   if (xs.empty()) return set;
   for (const Node& node : graph.nodes()) {
-    const std::vector<bool> inputs = mask_of(node.inputs(), set);
+    const std::vector<bool> inputs = mask_of(node.data_inputs(), set);
     if (!any(inputs)) continue;
     const std::vector<bool> outputs = outputs_reached(node, inputs);
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -85,7 +85,7 @@ ValueSet sources_of(const Graph& graph, const Values& ys) {
   for (uint32_t id = end; id-- > 0;) {
     const Node& node = graph.node(id);
     std::vector<bool> outputs;
-    for (size_t i = 0; i < node.types().size(); ++i)
+    for (size_t i = 0; i < node.data_types().size(); ++i)
       outputs.push_back(set.contains(node.output(i)));
     if (!any(outputs)) continue;
     const std::vector<bool> inputs = inputs_leading(node, outputs);

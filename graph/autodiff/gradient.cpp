@@ -52,6 +52,12 @@ void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite
                       : node.op().not_differentiable,
                   site);
     }
+    if (node.ordered() && node.has(kControl)) {
+      no_gradient(node,
+                  "has effects in its body, and the way back would compute the body again, effects "
+                  "included",
+                  "take the effects out of the body, or cut the path with stop_gradient", site);
+    }
     Values outputs;
     for (size_t i = 0; i < node.types().size(); ++i) outputs.push_back(node.output(i));
     if (node.is(OpRole::kWhile)) {
@@ -64,14 +70,14 @@ void check_path(const Graph& graph, const Values& ys, const Values& xs, CallSite
                     site);
       }
       const Graph& body = *node.bodies()[1];
-      const auto inner_xs = varied_in_loop(body, mask_of(node.inputs(), varied));
+      const auto inner_xs = varied_in_loop(body, mask_of(node.data_inputs(), varied));
       const auto inner_ys = useful_in_loop(body, mask_of(outputs, useful));
       check_path(body, select_floats(body.outputs(), inner_ys),
                  select_floats(body.inputs(), inner_xs), site);
     } else if (node.is(OpRole::kCond)) {
       for (const auto& body : node.bodies()) {
         check_path(*body, select_floats(body->outputs(), mask_of(outputs, useful)),
-                   select_floats(body->inputs(), mask_of(node.inputs(), varied, 1)), site);
+                   select_floats(body->inputs(), mask_of(node.data_inputs(), varied, 1)), site);
       }
     }
   }
@@ -161,15 +167,15 @@ Values expand_gradients(const Values& ys, const Values& xs, const Values& seeds,
   for (uint32_t id = end; id-- > 0;) {
     if (partial[id].empty()) continue;
     const Node& node = graph.node(id);
-    const std::vector<bool> wanted = mask_of(node.inputs(), depends);
+    const std::vector<bool> wanted = mask_of(node.data_inputs(), depends);
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) continue;
     if (node.op().gradient == nullptr) {
       if (is_float(node.type().dtype)) check_path(graph, ys, xs, site);
       continue;
     }
     Values outputs;
-    for (size_t i = 0; i < node.types().size(); ++i) outputs.push_back(node.output(i));
-    const Values inputs = recomputed(node.inputs(), node);
+    for (size_t i = 0; i < node.data_types().size(); ++i) outputs.push_back(node.output(i));
+    const Values inputs = recomputed(node.data_inputs(), node);
     const Values results = recomputed(outputs, node);
     const LabelScope label(graph, labels.of(node));
     Values output_gradients;

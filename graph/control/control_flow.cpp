@@ -71,7 +71,7 @@ Values unify_captures(Graph& first, Graph& second) {
 
 Values outputs_from(const Node& node, size_t first) {
   Values outputs;
-  for (size_t i = first; i < node.types().size(); ++i) outputs.push_back(node.output(i));
+  for (size_t i = first; i < node.data_types().size(); ++i) outputs.push_back(node.output(i));
   return outputs;
 }
 

@@ -33,8 +33,9 @@ const Node& require_step_boundary(const Graph& graph, const char* op, CallSite s
 
 StepDescription described_step(const Graph& graph, const char* op, CallSite site) {
   const Node& boundary = require_step_boundary(graph, op, site);
-  return {
-      {graph.updates()}, graph.outputs(), boundary.inputs().empty() ? Value() : boundary.input(0)};
+  return {{graph.updates()},
+          graph.outputs(),
+          boundary.data_inputs().empty() ? Value() : boundary.input(0)};
 }
 
 const Node& add_step_boundary(Graph& graph, Value stop, CallSite site) {

@@ -60,8 +60,9 @@ class DotWriter {
     line("}");
     // A node's last inputs are those of its bodies (a condition's predicate comes before them).
     const Values& inputs = body.inputs();
-    if (inputs.size() > node.inputs().size()) return;
-    const size_t first = node.inputs().size() - inputs.size();
+    const size_t given = node.data_inputs().size();
+    if (inputs.size() > given) return;
+    const size_t first = given - inputs.size();
     for (size_t i = 0; i < inputs.size(); ++i) {
       edge(node.input(first + i), prefix, node_name(inner, inputs[i]), " [style=dashed]");
     }

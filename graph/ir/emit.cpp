@@ -78,7 +78,7 @@ Values emit_all(std::string_view op, const std::vector<Operand>& operands, Attri
                 CallSite site) {
   const Node& node = emit_node(op, operands, std::move(attributes), site);
   Values outputs;
-  for (size_t i = 0; i < node.types().size(); ++i) outputs.push_back(node.output(i));
+  for (size_t i = 0; i < node.data_types().size(); ++i) outputs.push_back(node.output(i));
   return outputs;
 }
 

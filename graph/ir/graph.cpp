@@ -36,6 +36,19 @@ namespace {
                .site = site});
 }
 
+bool any_has_effects(const std::vector<std::shared_ptr<Graph>>& bodies) {
+  return std::any_of(bodies.begin(), bodies.end(),
+                     [](const auto& body) { return body != nullptr && body->has_effects(); });
+}
+
+[[noreturn]] void refuse_second_token(const OpDef& op, CallSite site) {
+  throw Error({.op = op.name,
+               .expected = "one beginning of the graph's effects, before the first of them",
+               .got = "another one",
+               .fix = "leave it out: the graph makes it for its first effect",
+               .site = site});
+}
+
 // Returns the name of an op's input for a message.
 std::string argument_name(const OpDef& op, size_t index) {
   return index < op.input_names.size() ? op.input_names[index] : "input " + std::to_string(index);
@@ -130,29 +143,36 @@ const Node& Graph::add(const OpDef& op, Values inputs, Attributes attributes, Ca
 const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                           std::vector<std::shared_ptr<Graph>> bodies) {
   require_unfrozen(op.name, site);
-  check_arity(op, inputs.size(), bodies.size(), site);
+  const bool ordered = op.has(kEffect) || any_has_effects(bodies);
+  if (ordered) thread_token(op, inputs, site);
+  const size_t data = inputs.size() - (ordered ? 1 : 0);
+  check_arity(op, data, bodies.size(), site);
   if (op.attributes != nullptr && attributes.empty()) attributes = op.attributes->parse({});
   if (!same_struct(attributes.schema(), op.attributes)) {
     throw Error({.op = op.name, .message = "attributes of another op were given", .site = site});
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (owns(inputs[i])) continue;
-    require_within_reach(inputs[i], op.name, argument_name(op, i), site);
-    inputs[i] = capture(inputs[i]);
+  for (size_t i = 0; i < data; ++i) {
+    if (!owns(inputs[i])) {
+      require_within_reach(inputs[i], op.name, argument_name(op, i), site);
+      inputs[i] = capture(inputs[i]);
+    }
+    require_data(inputs[i], op.name, argument_name(op, i), site);
   }
 
   std::vector<Type> types;
   types.reserve(inputs.size());
-  for (const Value& v : inputs) types.push_back(v.type(site));
+  for (size_t i = 0; i < data; ++i) types.push_back(inputs[i].type());
   try {
     types = op.infer(InferContext(op, types, attributes, bodies, site));
   } catch (const Error& error) {
     const std::string scope = label() == nullptr ? "" : label()->scope;
     throw scope.empty() ? error.with_site(site) : error.with_site(site).with_context(scope);
   }
+  if (ordered) types.push_back({DType::kToken, {}});
   const int height = height_with(bodies, op, site);
   const bool is_input = op.role == OpRole::kInput;
   const bool is_state = op.role == OpRole::kState;
+  if (op.role == OpRole::kToken && token_.valid()) refuse_second_token(op, site);
   if (is_input) require_name(attributes.as<InputAttributes>().name, op, site);
   if (is_state) require_name(attributes.as<StateAttributes>().name, op, site);
   if (is_state) require_new_state(attributes.as<StateAttributes>().name, site);
@@ -170,11 +190,46 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
   node.site_ = site;
   node.label_ = label();
   height_ = height;
+  if (ordered || op.role == OpRole::kToken)
+    token_ = node.output(static_cast<uint32_t>(own_types.size()) - 1);
   if (is_input || is_state) {
     (is_input ? inputs_ : states_).push_back(node.output());
     (is_input ? input_names_ : state_names_).insert_or_assign(name_of(node), node.output());
   }
   return node;
+}
+
+bool Graph::has_effects() const noexcept {
+  return token_.valid() && !nodes_[token_.node_id()].is(OpRole::kToken);
+}
+
+Value Graph::token() {
+  if (!token_.valid()) insert(table_->at("token"), {}, {}, {});
+  return token_;
+}
+
+// Passes and users give no token; text gives the one it was printed with.
+void Graph::thread_token(const OpDef& op, Values& inputs, CallSite site) {
+  const bool given =
+      !inputs.empty() && owns(inputs.back()) && inputs.back().type(site).dtype == DType::kToken;
+  if (!given) inputs.push_back(token());
+  if (inputs.back() == token_) return;
+  throw Error({.op = op.name,
+               .argument = "token",
+               .expected = "the one behind the effect before it",
+               .got = "the one of " + described(inputs.back()) + made_at(inputs.back()),
+               .fix = "leave the token out: the graph threads it through its effects",
+               .site = site});
+}
+
+void Graph::require_data(const Value& value, const std::string& op, const std::string& argument,
+                         CallSite site) const {
+  if (value.type(site).dtype != DType::kToken) return;
+  throw Error({.op = op,
+               .argument = argument,
+               .expected = "a value with elements",
+               .got = "a token, which orders effects and holds nothing",
+               .site = site});
 }
 
 int Graph::height_with(const std::vector<std::shared_ptr<Graph>>& bodies, const OpDef& op,
@@ -444,8 +499,11 @@ void Graph::order_inputs(Values order) {
 
 void Graph::set_outputs(Values outputs, CallSite site) {
   require_unfrozen("set_outputs", site);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    require_own(outputs[i], "set_outputs", "output " + std::to_string(i), site);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string argument = "output " + std::to_string(i);
+    require_own(outputs[i], "set_outputs", argument, site);
+    require_data(outputs[i], "set_outputs", argument, site);
+  }
   outputs_ = std::move(outputs);
 }
 
@@ -490,7 +548,7 @@ Value Graph::find(std::string_view name, CallSite site) const {
   const auto number = std::from_chars(name.data() + colon + 1, end, output);
   if (number.ec != std::errc() || number.ptr != end) return {};
   const Value first = find_node(name.substr(0, colon), site);
-  if (!first.valid() || output >= first.node().types().size()) return {};
+  if (!first.valid() || output >= first.node().data_types().size()) return {};
   return first.node().output(output);
 }
 
@@ -510,8 +568,9 @@ Value Graph::find_node(std::string_view name, CallSite site) const {
   Values found;
   for (const Node& node : nodes_) {
     const NodeLabel& label = node.label();
-    if (!name.ends_with(node.op_name()) || !label.name.empty() || node.types().empty()) continue;
-    if (node.is(OpRole::kInput) || node.is(OpRole::kState)) continue;
+    if (!name.ends_with(node.op_name()) || !label.name.empty() || node.data_types().empty())
+      continue;
+    if (node.is(OpRole::kInput) || node.is(OpRole::kState) || node.is(OpRole::kToken)) continue;
     if (full_name(node) == name) found.push_back(node.output());
   }
   if (found.size() > 1) refuse_ambiguous(name, found, site);

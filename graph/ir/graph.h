@@ -104,12 +104,19 @@ class KEEL_API Graph {
   Value seed();
 
   // Adds a node. Values of ancestor graphs among `inputs` are captured; others
-  // of foreign graphs are refused, naming both lines. Throws what inference throws, and Error for
-  // a wrong arity, wrong attributes, and bodies that would nest deeper than kMaxNesting.
+  // of foreign graphs are refused, naming both lines. An effect, or a control op with effects in
+  // its bodies, gets token() as its last input and a token as its last output, so that effects are
+  // one chain. Throws what inference throws, and Error for a wrong arity, wrong attributes, a
+  // token in any other place, and bodies that would nest deeper than kMaxNesting.
   const Node& add(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                   std::vector<std::shared_ptr<Graph>> bodies = {});
   const Node& add(std::string_view op, Values inputs, Attributes attributes, CallSite site,
                   std::vector<std::shared_ptr<Graph>> bodies = {});
+
+  // Returns the token behind the last effect of this graph, which the next one takes. Where there
+  // is no effect yet, that is the result of the `token` op, which the first call adds.
+  Value token();
+  bool has_effects() const noexcept;
 
   // This graph's stand-in for `outer`, a value of an ancestor: a new input, or
   // the one made before. Throws Error for a value of no ancestor.
@@ -217,6 +224,9 @@ class KEEL_API Graph {
   Graph& root() noexcept;
   const Graph& root() const noexcept { return const_cast<Graph*>(this)->root(); }
   Value find_node(std::string_view name, CallSite site) const;
+  void thread_token(const OpDef& op, Values& inputs, CallSite site);
+  void require_data(const Value& value, const std::string& op, const std::string& argument,
+                    CallSite site) const;
   const Node& insert(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                      std::vector<std::shared_ptr<Graph>> bodies = {});
   bool owns(const Value& value) const noexcept {
@@ -248,6 +258,7 @@ class KEEL_API Graph {
   CallSite closed_at_;
   int64_t salts_ = 0;
   Value iteration_;
+  Value token_;                                // behind the last effect
   std::pmr::monotonic_buffer_resource arena_;  // of what follows up to the names
   std::pmr::deque<Node> nodes_{&arena_};
   Values inputs_;

@@ -48,6 +48,19 @@ class Node {
   const Value& input(size_t i) const { return inputs_.at(i); }
   const NodeList<Type>& types() const noexcept { return types_; }
   const Type& type(size_t output = 0) const { return types_.at(output); }
+  // Returns whether it has its place in the chain of its graph's effects, as effects have and
+  // control ops with effects in their bodies. Such a node takes the token of the effect before it
+  // as its last input, and its last output is the token for the next one.
+  bool ordered() const noexcept {
+    return !types_.empty() && types_.back().dtype == DType::kToken && !is(OpRole::kToken);
+  }
+  // Return what its op was given and gives: its inputs and types without the tokens.
+  NodeList<Value> data_inputs() const noexcept {
+    return {inputs_.data(), inputs_.size() - (ordered() ? 1 : 0)};
+  }
+  NodeList<Type> data_types() const noexcept {
+    return {types_.data(), types_.size() - (ordered() ? 1 : 0)};
+  }
   const Attributes& attributes() const noexcept { return attributes_; }
   template <class S>
   const S& as() const {

@@ -35,7 +35,8 @@ enum Trait : uint32_t {
   kProduct = 1u << 2,      // matrix product or convolution
   kView = 1u << 3,         // output 0 is the bytes of input 0 under another shape
   kMovement = 1u << 4,     // moves elements without changing them
-  kEffect = 1u << 5,       // not pure: ordered by tokens, never merged, moved or dropped
+  kEffect = 1u << 5,       // not pure: ordered by tokens, which Graph::add threads through; never
+                           // merged, moved or dropped
   kRandom = 1u << 6,       // takes a key; pure in it
   kSource = 1u << 7,       // input, state, constant: no computation
   kControl = 1u << 8,      // has bodies
@@ -56,6 +57,7 @@ enum class OpRole : uint8_t {
   kInput,
   kState,
   kConstant,
+  kToken,  // the token before the first effect of a graph
   kFused,
   kWhile,
   kCond,

@@ -29,15 +29,24 @@ const Node& Rewriter::clone(const Node& node, std::vector<std::shared_ptr<Graph>
 
 const Node& Rewriter::clone(const Node& node, Attributes attributes,
                             std::vector<std::shared_ptr<Graph>> bodies) {
-  return clone(node, (*this)(node.inputs()), std::move(attributes), std::move(bodies));
+  return clone(node, (*this)(node.data_inputs()), std::move(attributes), std::move(bodies));
 }
 
 const Node& Rewriter::clone(const Node& node, Values inputs, Attributes attributes,
                             std::vector<std::shared_ptr<Graph>> bodies) {
+  if (node.is(OpRole::kToken)) {
+    map(node.output(), to_.token());
+    return to_.token().node();
+  }
+  // The copy takes the token that is the last one there: behind what a pass has put before it, and
+  // none where its bodies have lost their effects.
+  const size_t results = node.data_types().size();
+  inputs.resize(node.data_inputs().size());
   const Node& copy =
       to_.add(node.op(), std::move(inputs), std::move(attributes), node.site(), std::move(bodies));
   to_.relabel(copy, node.shared_label());
-  for (size_t i = 0; i < copy.types().size(); ++i) map(node.output(i), copy.output(i));
+  for (size_t i = 0; i < results; ++i) map(node.output(i), copy.output(i));
+  if (node.ordered()) map(node.output(results), to_.token());
   return copy;
 }
 
@@ -62,7 +71,7 @@ std::vector<bool> live_nodes(const Graph& graph) {
   }
   for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
     const Node& node = graph.node(id);
-    if (node.has(kEffect)) live[id] = true;
+    if (node.ordered()) live[id] = true;
     if (!live[id]) continue;
     for (const Value& input : node.inputs()) live[input.node_id()] = true;
   }

@@ -25,7 +25,8 @@ class Rewriter {
   // shared. Maps its outputs.
   const Node& clone(const Node& node);
   // Does the same with other bodies, with other attributes, and with inputs of the new graph. Every
-  // copy has the node's line and label.
+  // copy has the node's line and label. Copies of effects stand in the order in which they were
+  // cloned.
   const Node& clone(const Node& node, std::vector<std::shared_ptr<Graph>> bodies);
   const Node& clone(const Node& node, Attributes attributes,
                     std::vector<std::shared_ptr<Graph>> bodies);

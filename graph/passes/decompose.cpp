@@ -14,7 +14,7 @@ constexpr int kMostRounds = 32;
 
 std::string describe(const Node& node, const std::string& reason) {
   std::string text =
-      display_name(node) + " " + (node.types().empty() ? "" : to_string(node.type()));
+      display_name(node) + " " + (node.data_types().empty() ? "" : to_string(node.type()));
   if (!reason.empty()) text += ": " + reason;
   return text + " (" + to_string(node.site()) + ")";
 }
@@ -77,10 +77,10 @@ class Decomposer {
   void replace(const Node& node, Rewriter& rewriter, Graph& to) {
     changed_ = true;
     const LabelScope label(to, node);
-    const Values inputs = rewriter(node.inputs());
+    const Values inputs = rewriter(node.data_inputs());
     const Values outputs = node.op().decompose(
         BuildContext{node.op(), node.attributes(), inputs, {}, {}, node.bodies(), to, node.site()});
-    for (size_t i = 0; i < node.types().size(); ++i) {
+    for (size_t i = 0; i < node.data_types().size(); ++i) {
       if (i >= outputs.size() || outputs[i].type() != node.type(i)) {
         throw Error({.op = node.op_name(),
                      .argument = "decomposition",
@@ -90,6 +90,7 @@ class Decomposer {
       }
       rewriter.map(node.output(i), outputs[i]);
     }
+    if (node.ordered()) rewriter.map(node.output(node.data_types().size()), to.token());
   }
 
   [[noreturn]] void fail() const {

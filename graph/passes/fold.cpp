@@ -83,7 +83,7 @@ class Folder {
     const LabelScope label(to_, node);
     Values inputs = rewriter_(node.inputs());
     if (evaluate(node, inputs)) return;
-    Value same = node.types().size() == 1 ? simplified(node, inputs) : Value();
+    Value same = node.data_types().size() == 1 ? simplified(node, inputs) : Value();
     if (same.valid()) {
       rewriter_.map(node.output(), same);
       return;

@@ -47,7 +47,7 @@ void specialise_node(const Node& node, Rewriter& rewriter, Graph& to) {
                  .got = "one",
                  .site = node.site()});
   }
-  const Values inputs = rewriter(node.inputs());
+  const Values inputs = rewriter(node.data_inputs());
   std::vector<std::shared_ptr<Graph>> bodies;
   for (const auto& body : node.bodies()) {
     bodies.push_back(specialise_body(*body, body_input_types(node, inputs)));
@@ -86,7 +86,8 @@ std::vector<bool> reached(const SpecialiseRequest& request) {
   }
   for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
     if (!reach[id]) continue;
-    for (const Value& input : graph.node(id).inputs()) reach[input.node_id()] = true;
+    // A program has those of a model's effects whose results it uses.
+    for (const Value& input : graph.node(id).data_inputs()) reach[input.node_id()] = true;
   }
   return reach;
 }

@@ -21,6 +21,7 @@ class Verifier {
     if (!done_.insert(&graph).second) return;
     open_.push_back(&graph);
     for (uint32_t id = 0; id < graph.nodes_.size(); ++id) verify_node(graph, graph.nodes_[id], id);
+    verify_chain(graph);
     verify_signature(graph);
     verify_captures(graph);
     open_.pop_back();
@@ -97,7 +98,7 @@ class Verifier {
   }
 
   void verify_op(const Graph& graph, const Node& node) {
-    graph.check_arity(*node.op_, node.inputs_.size(), node.bodies_.size(), node.site_);
+    graph.check_arity(*node.op_, node.data_inputs().size(), node.bodies_.size(), node.site_);
     if (!same_struct(node.attributes_.schema(), node.op_->attributes)) {
       fail(node, "attributes", "those of " + node.op_->name, "those of another op");
     }
@@ -111,7 +112,7 @@ class Verifier {
       verify_pairing(graph, node, *body);
     }
     std::vector<Type> inputs;
-    for (const Value& v : node.inputs_)
+    for (const Value& v : node.data_inputs())
       inputs.push_back(graph.nodes_[v.node_id()].types_[v.output()]);
     std::vector<Type> types;
     try {
@@ -120,17 +121,40 @@ class Verifier {
     } catch (const Error& error) {
       throw error.with_site(node.site_).with_context("verify: %" + std::to_string(node.id_));
     }
+    if (node.ordered()) types.push_back({DType::kToken, {}});
     if (node.types_ != types) fail(node, "types", joined(types), joined(node.types_));
+  }
+
+  // Checks that effects, and control ops with effects in their bodies, are one chain of tokens.
+  static void verify_chain(const Graph& graph) {
+    Value last;
+    for (const Node& node : graph.nodes_) {
+      const auto& bodies = node.bodies_;
+      const bool effect =
+          node.has(kEffect) ||
+          std::any_of(bodies.begin(), bodies.end(), [](auto& body) { return body->has_effects(); });
+      if (node.ordered() != effect)
+        fail(node, "token", effect ? "one, as an effect has" : "none", effect ? "none" : "one");
+      if (effect && (node.inputs_.empty() || node.inputs_.back() != last))
+        fail(node, "token", "the one behind the effect before it", "another one");
+      if (effect || node.is(OpRole::kToken))
+        last = node.output(static_cast<uint32_t>(node.types_.size()) - 1);
+    }
+    if (graph.token_ != last)
+      throw Error({.op = "verify",
+                   .argument = "token",
+                   .expected = "the one behind the last effect",
+                   .got = "another one"});
   }
 
   // Checks that what a body of `graph` captured is what the node passes for it.
   static void verify_pairing(const Graph& graph, const Node& node, const Graph& body) {
     if (body.parent_ != &graph) return;
+    const NodeList<Value> inputs = node.data_inputs();
     for (const auto& [outer, inner] : body.captures_) {
       const auto it = std::find(body.inputs_.begin(), body.inputs_.end(), inner);
       const auto from_end = static_cast<size_t>(body.inputs_.end() - it);
-      if (from_end == 0 || from_end > node.inputs_.size() ||
-          node.inputs_[node.inputs_.size() - from_end] != outer) {
+      if (from_end == 0 || from_end > inputs.size() || inputs[inputs.size() - from_end] != outer) {
         fail(node, "body", "inputs that pass on what its body captures", "an orphan capture");
       }
     }

@@ -157,6 +157,7 @@ std::unique_ptr<Graph> feed_fields(const Graph& step, const std::vector<FieldSpe
       const auto& [name, type] = fields[i];
       rewriter.map(node.output(i), result->input(name, type.dtype, type.shape, node.site()));
     }
+    rewriter.map(node.output(fields.size()), result->token());
   }
   rewriter.finish();
   return result;
