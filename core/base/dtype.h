@@ -25,7 +25,7 @@ inline constexpr DType u8 = DType::kU8;
 inline constexpr DType boolean = DType::kBool;
 inline constexpr DType kDTypes[] = {f64, f32, f16, bf16, i64, i32, u8, boolean};
 
-// Returns bytes of one element; 0 for kToken.
+// Returns how many bytes one element takes; 0 for kToken.
 constexpr size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::kF64:

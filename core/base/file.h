@@ -57,7 +57,7 @@ class KEEL_API InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::string& path() const noexcept { return path_; }
-  // Returns bytes when it was opened.
+  // Returns the file's length in bytes, as it was when the file was opened.
   uint64_t size() const noexcept { return size_; }
   // Exactly `count` bytes from `offset` on; throws where the file is shorter.
   void read_at(uint64_t offset, void* bytes, size_t count) const;

@@ -1,14 +1,11 @@
 #include "keel/data/formats/cifar10.h"
 
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <filesystem>
-#include <optional>
 #include <span>
 
 #include "keel/core/base/read_budget.h"
 #include "keel/data/formats/byte_source.h"
+#include "keel/data/formats/data_folder.h"
 #include "keel/data/formats/lazy_tensor.h"
 
 namespace keel {
@@ -23,44 +20,24 @@ constexpr const char* kTest = "test_batch.bin";
 
 std::string batch_name(int batch) { return "data_batch_" + std::to_string(batch) + ".bin"; }
 
-std::optional<std::string> find_file(const std::string& folder, const std::string& name) {
-  const std::string plain = (std::filesystem::path(folder) / name).string();
-  std::error_code unknown;
-  for (const std::string& path : {plain, plain + ".gz"}) {
-    if (std::filesystem::exists(path, unknown)) return path;
-  }
-  return std::nullopt;
-}
+using Record = std::array<uint8_t, kRecord>;
 
-Error missing(const std::string& folder, const std::string& name) {
-  return Error({.op = folder, .message = "neither " + name + " nor " + name + ".gz is there"});
-}
-
-// Records as they are read, the planes of colours woven into pixels.
-struct Records {
-  std::vector<uint8_t> classes;
-  std::vector<uint8_t> pixels;
-
-  void add(const std::array<uint8_t, kRecord>& record) {
-    classes.push_back(record[0]);
-    const size_t at = pixels.size();
-    pixels.resize(at + kPixels);
-    for (size_t c = 0; c < kChannels; ++c) {
-      for (size_t i = 0; i < kPlane; ++i)
-        pixels[at + i * kChannels + c] = record[1 + c * kPlane + i];
-    }
-  }
+// What the contents of all files together may take, and what those that were read take.
+struct Budget {
+  uint64_t bytes;
+  uint64_t taken = 0;
 };
 
-void read_records(const std::string& path, int64_t max_bytes, Records& records) {
+// Calls use(record) for the records of a file, one after another.
+template <class Use>
+void for_each_record(const std::string& path, Budget& budget, Use use) {
   ByteSource source(path);
-  const auto budget = static_cast<uint64_t>(read_limit(source.file_bytes(), max_bytes));
-  std::array<uint8_t, kRecord> record{};
-  const size_t before = records.classes.size();
-  while (!source.ended()) {
-    const size_t number = records.classes.size() - before;
-    if ((number + 1) * kRecord > budget) {
-      throw source.error("more than the " + std::to_string(budget) + " bytes that it may take",
+  Record record{};
+  for (int64_t number = 0; !source.ended(); ++number) {
+    budget.taken += kRecord;
+    if (budget.taken > budget.bytes) {
+      throw source.error("the files of this set take more than the " +
+                             std::to_string(budget.bytes) + " bytes that they may take together",
                          source.offset(), raise_read_limit());
     }
     source.read(record.data(), kRecord, "record " + std::to_string(number));
@@ -69,17 +46,42 @@ void read_records(const std::string& path, int64_t max_bytes, Records& records) 
                              std::to_string(kClasses - 1) + ", got " + std::to_string(record[0]),
                          source.offset() - kRecord);
     }
-    records.add(record);
+    use(record);
   }
-  if (records.classes.size() == before) throw source.error("there are no records in it", 0);
+  if (source.offset() == 0) throw source.error("there are no records in it", 0);
 }
 
-LabelledImages images_of(const Records& records) {
-  const auto count = static_cast<int64_t>(records.classes.size());
+// How many records the files hold. They are read for that, and then again, so that the tensors are
+// made once, at their size: what a compressed file says about its own is not trusted.
+int64_t count_records(const std::vector<std::string>& paths, Budget& budget) {
+  int64_t count = 0;
+  for (const std::string& path : paths)
+    for_each_record(path, budget, [&](const Record&) { ++count; });
+  return count;
+}
+
+// The planes of colours are woven into pixels.
+LabelledImages read_records(const std::vector<std::string>& paths, int64_t count) {
   Tensor images = tensor_filled_later(u8, {count, static_cast<int64_t>(kPixels)});
-  std::memcpy(images.raw(), records.pixels.data(), records.pixels.size());
+  Tensor labels(u8, {count});
+  const std::span<uint8_t> classes = labels.data<uint8_t>();
+  auto* pixels = static_cast<uint8_t*>(images.raw());
+  Budget known{static_cast<uint64_t>(count) * kRecord};
+  size_t at = 0;
+  for (const std::string& path : paths) {
+    for_each_record(path, known, [&](const Record& record) {
+      classes[at] = record[0];
+      uint8_t* image = pixels + at * kPixels;
+      for (size_t c = 0; c < kChannels; ++c) {
+        for (size_t i = 0; i < kPlane; ++i) image[i * kChannels + c] = record[1 + c * kPlane + i];
+      }
+      ++at;
+    });
+  }
+  if (known.taken != known.bytes)
+    throw Error({.op = paths.back(), .message = "the files changed while they were read"});
   return {.images = std::move(images),
-          .labels = Tensor::of<uint8_t>({count}, std::span<const uint8_t>(records.classes)),
+          .labels = std::move(labels),
           .height = kSide,
           .width = kSide,
           .channels = kChannels,
@@ -88,41 +90,34 @@ LabelledImages images_of(const Records& records) {
 
 }  // namespace
 
-bool holds_cifar10(const std::string& folder) {
-  const std::vector<std::string> files = cifar10_files(folder);
-  std::error_code unknown;
-  return std::any_of(files.begin(), files.end(), [&](const std::string& path) {
-    return std::filesystem::exists(path, unknown);
-  });
-}
+bool holds_cifar10(const std::string& folder) { return any_exists(cifar10_files(folder)); }
 
 LabelledSplits load_cifar10(const std::string& folder, int64_t max_bytes) {
   std::vector<std::string> batches;
   for (int batch = kBatches; batch >= 1; --batch) {
-    const auto path = find_file(folder, batch_name(batch));
+    const auto path = find_in_folder(folder, batch_name(batch));
     if (path) batches.insert(batches.begin(), *path);
-    if (!path && (!batches.empty() || batch == 1)) throw missing(folder, batch_name(batch));
+    if (!path && (!batches.empty() || batch == 1))
+      throw missing_in_folder(folder, batch_name(batch));
   }
-  const auto test = find_file(folder, kTest);
-  if (!test) throw missing(folder, kTest);
-  Records of_training, of_test;
-  for (const std::string& path : batches) read_records(path, max_bytes, of_training);
-  read_records(*test, max_bytes, of_test);
-  return {.train = images_of(of_training),
-          .test = images_of(of_test),
+  const auto test = find_in_folder(folder, kTest);
+  if (!test) throw missing_in_folder(folder, kTest);
+  uint64_t file_bytes = ByteSource(*test).file_bytes();
+  for (const std::string& path : batches) file_bytes += ByteSource(path).file_bytes();
+  Budget budget{static_cast<uint64_t>(read_limit(file_bytes, max_bytes))};
+  const int64_t of_training = count_records(batches, budget);
+  const int64_t of_test = count_records({*test}, budget);
+  return {.train = read_records(batches, of_training),
+          .test = read_records({*test}, of_test),
           .origin = "CIFAR-10 files in " + folder + ", " + std::to_string(batches.size()) + " of " +
                     std::to_string(kBatches) + " training batches"};
 }
 
 std::vector<std::string> cifar10_files(const std::string& folder) {
-  std::vector<std::string> files;
-  const auto add = [&](const std::string& name) {
-    files.push_back((std::filesystem::path(folder) / name).string());
-    files.push_back(files.back() + ".gz");
-  };
-  for (int batch = 1; batch <= kBatches; ++batch) add(batch_name(batch));
-  add(kTest);
-  return files;
+  std::vector<std::string> names;
+  for (int batch = 1; batch <= kBatches; ++batch) names.push_back(batch_name(batch));
+  names.emplace_back(kTest);
+  return paths_in_folder(folder, names);
 }
 
 }  // namespace keel

@@ -19,7 +19,7 @@ KEEL_API bool holds_cifar10(const std::string& folder);
 // 32 x 32 images of three channels in ten classes; the training batches from 1 on that are there,
 // at least one. Throws Error naming the file, offset and reason: one that is missing before
 // another or beside the rest, a size that is no whole number of records, a class above 9, more than
-// max_bytes (0: 256 MiB, or 16 times the file's size where that is more).
+// max_bytes in all of them together (0: 256 MiB, or 16 times their size where that is more).
 KEEL_API LabelledSplits load_cifar10(const std::string& folder, int64_t max_bytes = 0);
 
 // The paths that load_cifar10 tries in this folder, whether they exist or not.

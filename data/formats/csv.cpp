@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -187,8 +189,20 @@ std::optional<T> parse_cell(std::string_view text) {
   } else {
     const auto value = parse_whole<double>(text);
     if (!value) return std::nullopt;
-    return convert_element<T>(*value);
+    const T converted = convert_element<T>(*value);
+    // A number is never taken for infinity because it is too large.
+    if (std::isfinite(*value) && !std::isfinite(convert_element<double>(converted)))
+      return std::nullopt;
+    return converted;
   }
+}
+
+template <class T>
+bool is_finite(T value) {
+  if constexpr (std::is_integral_v<T>)
+    return true;
+  else
+    return std::isfinite(convert_element<double>(value));
 }
 
 // The numbers of one field, row by row.
@@ -212,16 +226,42 @@ struct Column {
     visit_dtype(field.dtype, [&]<class T>() {
       for (const size_t place : places) {
         const auto value = parse_cell<T>(trimmed(cells[place]));
-        if (!value) {
-          throw scanner.error("column '" + names[place] + "': expected " + name_of(field.dtype) +
-                              ", got '" + printable(cells[place], 40) + "'");
-        }
+        if (!value || (field.finite && !is_finite(*value)))
+          throw scanner.error("column '" + names[place] + "': " + refusal(cells[place]));
         std::memcpy(next, &*value, sizeof(T));
         next += sizeof(T);
       }
     });
   }
+  std::string refusal(std::string_view cell) const {
+    const auto number = parse_whole<double>(trimmed(cell));
+    const bool too_large = is_float(field.dtype) && number && std::isfinite(*number);
+    return std::string("expected ") + (field.finite ? "a finite " : "") + name_of(field.dtype) +
+           ", got '" + printable(cell, 40) + (too_large ? "', which is too large for it" : "'");
+  }
 };
+
+// Names the columns by the first record, which `cells` then hold.
+std::vector<std::string> read_names(CsvScanner& scanner, Record& cells, const std::string& path,
+                                    const CsvOptions& options) {
+  if (!scanner.next(cells)) throw Error({.op = path, .message = "the file is empty"});
+  std::vector<std::string> names;
+  for (size_t place = 0; place < cells.size(); ++place) {
+    names.push_back(options.header ? std::string(trimmed(cells[place])) : std::to_string(place));
+  }
+  std::map<std::string_view, size_t> places;
+  for (size_t place = 0; place < names.size(); ++place) {
+    const auto [first, is_new] = places.emplace(names[place], place);
+    if (is_new) continue;
+    throw Error({.op = path,
+                 .argument = "header",
+                 .message = "columns " + std::to_string(first->second + 1) + " and " +
+                            std::to_string(place + 1) + " are both named '" +
+                            printable(names[place], 40) + "'",
+                 .fix = "give every column a name of its own"});
+  }
+  return names;
+}
 
 std::vector<Column> assign_columns(const std::vector<CsvField>& fields,
                                    const std::vector<std::string>& names, const std::string& path) {
@@ -288,6 +328,13 @@ void allocate(std::vector<Column>& columns, int64_t rows, const InputFile& file,
 
 }  // namespace
 
+std::vector<std::string> csv_columns(const std::string& path, const CsvOptions& options) {
+  const InputFile file(path);
+  CsvScanner scanner(file, options.separator);
+  Record cells;
+  return read_names(scanner, cells, path, options);
+}
+
 // The file is read twice, so that the tensors are made once, at their size.
 std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
                                                      const std::vector<CsvField>& fields,
@@ -297,13 +344,8 @@ std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
   const InputFile file(path);
   CsvScanner scanner(file, options.separator);
   Record cells;
-  bool there = scanner.next(cells);
-  if (!there) throw Error({.op = path, .message = "the file is empty"});
-  std::vector<std::string> names;
-  for (size_t place = 0; place < cells.size(); ++place) {
-    names.push_back(options.header ? std::string(trimmed(cells[place])) : std::to_string(place));
-  }
-  if (options.header) there = scanner.next(cells);
+  const std::vector<std::string> names = read_names(scanner, cells, path, options);
+  bool there = !options.header || scanner.next(cells);
   std::vector<Column> columns = assign_columns(fields, names, path);
   const int64_t rows = count_records(file, options) - (options.header ? 1 : 0);
   allocate(columns, rows, file, options);

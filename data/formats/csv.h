@@ -19,6 +19,7 @@ struct CsvField {
   std::string name;
   DType dtype = f32;
   std::vector<std::string> columns;
+  bool finite = false;  // NaN and infinities are refused
 };
 
 struct CsvOptions {
@@ -28,9 +29,15 @@ struct CsvOptions {
   int64_t max_bytes = 0;
 };
 
-// One tensor a field. Floats are decimal numbers, nan and inf; integers must fit their dtype; bool
-// is 0, 1, true or false. Throws Error naming file, line and column: what is no such number,
-// records of another length, columns that are not there, a field of more than 64 KiB.
+// The columns' names, in order. Throws Error for an empty file and for a header that names a column
+// twice.
+KEEL_API std::vector<std::string> csv_columns(const std::string& path,
+                                              const CsvOptions& options = {});
+
+// One tensor a field. Floats are decimal numbers, nan and inf; numbers must fit their dtype; bool
+// is 0, 1, true or false. Throws what csv_columns throws, and Error naming file, line and column:
+// what is no such number, records of another length, columns that are not there, a field of more
+// than 64 KiB.
 KEEL_API std::vector<std::pair<std::string, Tensor>> read_csv(const std::string& path,
                                                               const std::vector<CsvField>& fields,
                                                               const CsvOptions& options = {});

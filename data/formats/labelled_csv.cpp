@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "keel/core/base/random.h"
-#include "keel/core/tensor/finite.h"
 #include "keel/data/formats/csv.h"
 
 namespace keel {
@@ -40,24 +39,19 @@ Tensor classes_of(const Tensor& column, const std::string& path, const std::stri
 bool is_byte(float value) { return value >= 0 && value <= 255 && value == std::floor(value); }
 
 // Bytes where all are, else as they are.
-Tensor numbers_of(const Tensor& table, const std::string& path) {
-  if (const auto at = first_non_finite(table)) {
-    throw row_error(
-        path, *at / table.shape()[1],
-        "number " + std::to_string(*at % table.shape()[1] + 1) + " beside the class is not finite");
-  }
+Tensor numbers_of(const Tensor& table) {
   const auto values = table.data<float>();
   return std::all_of(values.begin(), values.end(), is_byte) ? table.cast(u8) : table;
 }
 
-Tensor rows_of(const Tensor& table, std::span<const uint32_t> rows) {
+Tensor rows_of(const Tensor& table, std::span<const size_t> rows) {
   Shape shape{static_cast<int64_t>(rows.size())};
   for (size_t axis = 1; axis < table.shape().rank(); ++axis) shape.push_back(table.shape()[axis]);
   Tensor part(table.dtype(), shape);
   const size_t bytes = part.num_bytes() / rows.size();
   auto* out = static_cast<std::byte*>(part.raw());
   const auto* in = static_cast<const std::byte*>(table.raw());
-  for (const uint32_t row : rows) {
+  for (const size_t row : rows) {
     std::memcpy(out, in + row * bytes, bytes);
     out += bytes;
   }
@@ -68,9 +62,15 @@ Tensor rows_of(const Tensor& table, std::span<const uint32_t> rows) {
 
 LabelledSplits load_labelled_csv(const std::string& path, const std::string& label,
                                  int64_t max_bytes) {
+  if (csv_columns(path) == std::vector<std::string>{label}) {
+    throw Error(
+        {.op = path,
+         .expected = "columns beside '" + label + "', with the numbers to tell its classes by",
+         .got = "none"});
+  }
   const auto fields = read_csv(path,
                                {{.name = "label", .dtype = i64, .columns = {label}},
-                                {.name = "numbers", .dtype = f32, .columns = {}}},
+                                {.name = "numbers", .dtype = f32, .columns = {}, .finite = true}},
                                {.max_bytes = max_bytes});
   const Tensor classes = classes_of(fields[0].second, path, label);
   const int64_t count = classes.num_elements();
@@ -79,19 +79,20 @@ LabelledSplits load_labelled_csv(const std::string& path, const std::string& lab
                  .expected = "at least 2 rows, one to train on and one for the test",
                  .got = std::to_string(count)});
   }
-  const Tensor numbers = numbers_of(fields[1].second, path);
+  const Tensor numbers = numbers_of(fields[1].second);
   const int64_t width = numbers.shape()[1];
   const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(width))));
   const bool square = numbers.dtype() == u8 && side > 1 && side * side == width;
   const auto labels = classes.data<uint8_t>();
   const int64_t largest = *std::max_element(labels.begin(), labels.end());
 
-  std::vector<uint32_t> order = shuffled_indices(static_cast<uint32_t>(count), kTestKey);
+  const Permutation drawn(static_cast<uint64_t>(count), kTestKey);
+  std::vector<size_t> order(static_cast<size_t>(count));
+  for (size_t i = 0; i < order.size(); ++i) order[i] = drawn[i];
   const int64_t of_test = std::max<int64_t>(1, count / kTestShare);
   const auto border = order.begin() + (count - of_test);
-  std::sort(order.begin(), border);
   std::sort(border, order.end());
-  const auto part = [&](std::span<const uint32_t> rows) {
+  const auto part = [&](std::span<const size_t> rows) {
     return LabelledImages{.images = rows_of(numbers, rows),
                           .labels = rows_of(classes, rows),
                           .height = square ? side : 1,

@@ -6,6 +6,7 @@
 
 #include "keel/core/base/log.h"
 #include "keel/core/base/thread.h"
+#include "keel/data/formats/data_folder.h"
 #include "keel/data/formats/idx.h"
 
 namespace keel {
@@ -17,18 +18,16 @@ constexpr const char* kTrainLabels = "train-labels-idx1-ubyte";
 constexpr const char* kTestImages = "t10k-images-idx3-ubyte";
 constexpr const char* kTestLabels = "t10k-labels-idx1-ubyte";
 
-std::string find_file(const std::string& folder, const std::string& name) {
+std::string file_in(const std::string& folder, const std::string& name) {
   std::error_code failure;
   if (!std::filesystem::is_directory(folder, failure)) {
     throw Error({.op = folder,
                  .message = failure ? failure.message() : "is not a folder",
                  .fix = "give the folder that holds the four MNIST files"});
   }
-  const std::string plain = (std::filesystem::path(folder) / name).string();
-  for (const std::string& path : {plain, plain + ".gz"}) {
-    if (std::filesystem::exists(path, failure)) return path;
-  }
-  throw Error({.op = folder, .message = "neither " + name + " nor " + name + ".gz is there"});
+  const auto path = find_in_folder(folder, name);
+  if (!path) throw missing_in_folder(folder, name);
+  return *path;
 }
 
 LabelledImages load_part(const std::string& images_path, const std::string& labels_path,
@@ -41,10 +40,10 @@ LabelledImages load_part(const std::string& images_path, const std::string& labe
 }  // namespace
 
 LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes) {
-  const std::string train_images = find_file(folder, kTrainImages);
-  const std::string train_labels = find_file(folder, kTrainLabels);
-  const std::string test_images = find_file(folder, kTestImages);
-  const std::string test_labels = find_file(folder, kTestLabels);
+  const std::string train_images = file_in(folder, kTrainImages);
+  const std::string train_labels = file_in(folder, kTrainLabels);
+  const std::string test_images = file_in(folder, kTestImages);
+  const std::string test_labels = file_in(folder, kTestLabels);
 
   LabelledSplits splits;
   splits.origin = "MNIST files in " + folder;
@@ -86,13 +85,9 @@ LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes) {
 }
 
 std::vector<std::string> mnist_files(const std::string& folder) {
-  std::vector<std::string> files;
-  for (const char* name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels}) {
-    const std::string plain = (std::filesystem::path(folder) / name).string();
-    files.push_back(plain);
-    files.push_back(plain + ".gz");
-  }
-  return files;
+  return paths_in_folder(folder, {kTrainImages, kTrainLabels, kTestImages, kTestLabels});
 }
+
+bool holds_mnist(const std::string& folder) { return any_exists(mnist_files(folder)); }
 
 }  // namespace keel

@@ -12,6 +12,9 @@
 
 namespace keel {
 
+// Says whether the folder has a file of one of those names.
+KEEL_API bool holds_mnist(const std::string& folder);
+
 // Ten classes. Throws Error naming the file, offset and reason; where a file is missing, both names
 // that were tried. `max_bytes` as in read_idx.
 KEEL_API LabelledSplits load_mnist(const std::string& folder, int64_t max_bytes = 0);

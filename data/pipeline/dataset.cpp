@@ -1,6 +1,7 @@
 #include "keel/data/pipeline/dataset.h"
 
 #include <cstring>
+#include <type_traits>
 
 #include "keel/core/base/checked.h"
 #include "keel/core/tensor/npy.h"
@@ -31,22 +32,38 @@ void require_count(const char* op, const char* argument, int64_t value, int64_t 
                .kind = ErrorKind::kInvalidArgument});
 }
 
+// Function is a Dataset::ItemFunction or a Dataset::RandomItemFunction.
+template <class Function>
 class ItemFunctionElement final : public ElementFunction {
  public:
-  ItemFunctionElement(ElementSpec input, ElementSpec output, Dataset::RandomItemFunction function)
+  ItemFunctionElement(ElementSpec input, ElementSpec output, Function function)
       : input_(std::move(input)), output_(std::move(output)), function_(std::move(function)) {}
   const ElementSpec& input() const override { return input_.spec; }
   const ElementSpec& output() const override { return output_.spec; }
+  bool draws() const override { return kDraws; }
   void apply(std::span<const void* const> in, std::span<void* const> out,
-             uint64_t key) const override {
-    function_(ItemView(input_, in), ItemSlot(output_, out), key);
+             [[maybe_unused]] uint64_t key) const override {
+    if constexpr (kDraws)
+      function_(ItemView(input_, in), ItemSlot(output_, out), key);
+    else
+      function_(ItemView(input_, in), ItemSlot(output_, out));
   }
 
  private:
+  static constexpr bool kDraws = std::is_same_v<Function, Dataset::RandomItemFunction>;
+
   ItemLayout input_;
   ItemLayout output_;
-  Dataset::RandomItemFunction function_;
+  Function function_;
 };
+
+template <class Function>
+std::shared_ptr<const ElementFunction> item_element(const ElementSpec& input, ElementSpec output,
+                                                    Function function) {
+  if (!function) throw Error({.op = "map", .argument = "function", .message = "is empty"});
+  return std::make_shared<ItemFunctionElement<Function>>(input, std::move(output),
+                                                         std::move(function));
+}
 
 std::vector<Tensor> tensors_from(const ElementSpec& spec, std::span<const void* const> in) {
   std::vector<Tensor> tensors;
@@ -64,6 +81,7 @@ class TensorFunctionElement final : public ElementFunction {
       : input_(std::move(input)), output_(std::move(output)), function_(std::move(function)) {}
   const ElementSpec& input() const override { return input_; }
   const ElementSpec& output() const override { return output_; }
+  bool draws() const override { return false; }
   void apply(std::span<const void* const> in, std::span<void* const> out,
              uint64_t /*key*/) const override {
     const auto results = function_(tensors_from(input_, in));
@@ -258,22 +276,17 @@ Dataset Dataset::map(std::shared_ptr<const ElementFunction> function, MapOptions
 
 Dataset Dataset::map(ElementSpec output, ItemFunction function, MapOptions options,
                      CallSite site) const {
-  RandomItemFunction any_key;
-  if (function) {
-    any_key = [function = std::move(function)](const ItemView& in, const ItemSlot& out, uint64_t) {
-      function(in, out);
-    };
-  }
-  return map_random(std::move(output), std::move(any_key), 0, std::move(options), site);
+  return at_site(site, [&] {
+    return map_elements(stage_, item_element(spec(), std::move(output), std::move(function)), 0,
+                        options, site);
+  });
 }
 
 Dataset Dataset::map_random(ElementSpec output, RandomItemFunction function, uint64_t seed,
                             MapOptions options, CallSite site) const {
   return at_site(site, [&] {
-    if (!function) throw Error({.op = "map", .argument = "function", .message = "is empty"});
-    auto element =
-        std::make_shared<ItemFunctionElement>(spec(), std::move(output), std::move(function));
-    return map_elements(stage_, std::move(element), seed, options, site);
+    return map_elements(stage_, item_element(spec(), std::move(output), std::move(function)), seed,
+                        options, site);
   });
 }
 
@@ -282,12 +295,12 @@ Dataset Dataset::augment(const ImageAugmentation& changes, uint64_t seed, MapOpt
   return at_site(site, [&] {
     ImageAugmenter augmenter(spec(), changes);
     ElementSpec output = augmenter.output();
-    auto element = std::make_shared<ItemFunctionElement>(
-        spec(), std::move(output),
-        [augmenter = std::move(augmenter)](const ItemView& in, const ItemSlot& out, uint64_t key) {
-          augmenter.apply(in, out, key);
-        });
-    return map_elements(stage_, std::move(element), seed, options, site);
+    RandomItemFunction change = [augmenter = std::move(augmenter)](
+                                    const ItemView& in, const ItemSlot& out, uint64_t key) {
+      augmenter.apply(in, out, key);
+    };
+    return map_elements(stage_, item_element(spec(), std::move(output), std::move(change)), seed,
+                        options, site);
   });
 }
 

@@ -2,8 +2,8 @@
 // cheap copyable handle to something immutable: every method returns a new Dataset and any number
 // of iterators and feeders may work on one.
 //
-//   auto train = Dataset::from_tensors({{"image", images}, {"y",
-//   labels}}).shuffle(seed).batch(100).repeat();
+//   auto items = Dataset::from_tensors({{"image", images}, {"y", labels}});
+//   auto train = items.shuffle(seed).batch(100).repeat();
 //
 // An item has one or more named fields of fixed types. What an iterator yields depends on the
 // description alone, not on the number of threads. A pass over the data is an epoch; shuffles are
@@ -63,7 +63,7 @@ class KEEL_API Dataset {
   // copied.
   static Dataset from_tensors(const std::vector<std::pair<std::string, Tensor>>& fields,
                               CallSite site = CallSite::here());
-  // Fields image u8 [height * width] and label u8 [].
+  // Fields image [height * width * channels], u8 or f32 as the set's, and label u8 [].
   static Dataset from_images(const LabelledImages& set);
   // Rows of a CSV file, read into memory; see CsvField for which columns become which field.
   static Dataset from_csv(const std::string& path, const std::vector<CsvField>& fields,

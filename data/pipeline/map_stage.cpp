@@ -25,6 +25,7 @@ class MapStage final : public DerivedStage {
            const MapOptions& options, CallSite site)
       : DerivedStage(function->output(), std::move(from)),
         function_(std::move(function)),
+        draws_(function_->draws()),
         seed_(seed),
         name_("map '" + options.name + "'"),
         threads_(options.threads),
@@ -50,14 +51,15 @@ class MapStage final : public DerivedStage {
       for (size_t f = 0; f < from_item.size(); ++f) addresses[f] = from_item[f];
       const int64_t number = item_number(i);
       call_user(name_, number, site_, [&] {
-        function_->apply({addresses.data(), from_item.size()}, to_item.all(),
-                         fold_key(pass_key, static_cast<uint64_t>(number)));
+        const uint64_t key = draws_ ? fold_key(pass_key, static_cast<uint64_t>(number)) : 0;
+        function_->apply({addresses.data(), from_item.size()}, to_item.all(), key);
       });
     }
   }
 
  private:
   std::shared_ptr<const ElementFunction> function_;
+  bool draws_;
   uint64_t seed_;
   std::string name_;
   int threads_;

@@ -3,9 +3,63 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <system_error>
 #include <thread>
+#include <vector>
+
+#include <keel/core/base/printable.h>
 
 namespace keel_cli {
+namespace {
+
+// A table may have thousands of columns; the first ones show what kind of names they have.
+constexpr size_t kMostColumnsListed = 20;
+
+void require_column(const std::string& path, const std::string& label) {
+  const std::vector<std::string> columns = keel::csv_columns(path);
+  if (std::find(columns.begin(), columns.end(), label) != columns.end()) return;
+  std::string list;
+  for (size_t i = 0; i < std::min(columns.size(), kMostColumnsListed); ++i)
+    list += (i == 0 ? "'" : ", '") + columns[i] + "'";
+  if (columns.size() > kMostColumnsListed)
+    list += " and " + std::to_string(columns.size() - kMostColumnsListed) + " more";
+  throw keel::Error({.op = "--label",
+                     .expected = "a column of " + path + ": " + list,
+                     .got = "'" + label + "'",
+                     .fix = keel::did_you_mean(label, columns)});
+}
+
+// Loads a folder with the files of one of the sets.
+keel::LabelledSplits load_folder(const std::string& folder) {
+  const bool cifar10 = keel::holds_cifar10(folder);
+  const bool mnist = keel::holds_mnist(folder);
+  if (cifar10 && mnist) {
+    throw keel::Error({.op = folder,
+                       .message = "holds files of MNIST and of CIFAR-10",
+                       .fix = "keep each set in a folder of its own"});
+  }
+  if (cifar10) return keel::load_cifar10(folder);
+  if (mnist) return keel::load_mnist(folder);
+  std::error_code failure;
+  const bool is_folder = std::filesystem::is_directory(folder, failure);
+  throw keel::Error(
+      {.op = folder,
+       .message = failure     ? failure.message()
+                  : is_folder ? "holds no file of MNIST or CIFAR-10"
+                              : "is not a folder, and no table, whose name ends in .csv",
+       .fix = "give a folder with the files of MNIST or CIFAR-10, a table FILE.csv, or digits"});
+}
+
+void require_text(const char* flag, const std::string& text) {
+  if (keel::printable(text) == text) return;
+  throw keel::Error({.op = flag,
+                     .expected = "UTF-8 text without control characters, as saved files hold",
+                     .got = "'" + text + "'",
+                     .fix = "rename it, or train without saving",
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
 
 void declare_data_flag(CommandLine& line, Tables tables) {
   if (tables == Tables::kRefused) {
@@ -60,10 +114,11 @@ std::string read_precision(const CommandLine& line) {
 
 std::string read_label(const CommandLine& line, const std::string& data) {
   if (line.has("label") && !is_csv(data)) {
-    throw keel::Error({.op = "--label",
-                       .message = "is about a table, and --data is " + data,
-                       .fix = "drop it, or use --data FILE.csv",
-                       .kind = keel::ErrorKind::kInvalidArgument});
+    throw keel::Error(
+        {.op = "--label",
+         .message = "is about a table, a file whose name ends in .csv, and --data is " + data,
+         .fix = "drop it, or use --data FILE.csv, not compressed",
+         .kind = keel::ErrorKind::kInvalidArgument});
   }
   return line.text("label").value_or("");
 }
@@ -85,9 +140,18 @@ keel::LabelledSplits load_data(const std::string& data, const std::string& label
                          .fix = "add --label COLUMN",
                          .kind = keel::ErrorKind::kInvalidArgument});
     }
+    require_column(data, label);
     return keel::load_labelled_csv(data, label);
   }
-  return keel::holds_cifar10(data) ? keel::load_cifar10(data) : keel::load_mnist(data);
+  return load_folder(data);
+}
+
+std::string data_to_save(const std::string& data, const std::string& label) {
+  require_text("--label", label);
+  if (data == kDigits) return data;
+  std::string path = std::filesystem::absolute(data).string();
+  require_text("--data", path);
+  return path;
 }
 
 keel_examples::ImageFormat format_of(const keel::LabelledImages& set) {

@@ -119,6 +119,7 @@ class GraphFunction final : public ElementFunction {
 
   const ElementSpec& input() const override { return input_; }
   const ElementSpec& output() const override { return output_; }
+  bool draws() const override { return false; }
   void apply(std::span<const void* const> in, std::span<void* const> out,
              uint64_t /*key*/) const override {
     std::unique_ptr<Instance> instance = take();

@@ -1,4 +1,7 @@
 // What --data takes beside MNIST's files: CIFAR-10's and tables, trained, saved, evaluated.
+#include <filesystem>
+#include <string>
+
 #include <doctest/doctest.h>
 
 #include "cli/data_set.h"
@@ -103,12 +106,75 @@ TEST_CASE("data formats: tables that cannot be are refused") {
     CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err);
   };
   refused({"--data", path}, 2, "--label");
-  refused({"--data", path, "--label", "knd"}, 1, "kind");
+  refused({"--data", path, "--label", "knd"}, 1,
+          "--label: expected a column of " + path +
+              ": 'length', 'width', 'kind', got 'knd'; did you mean 'kind'?");
   refused({"--data", files.file("none.csv"), "--label", "kind"}, 1, "none.csv");
   refused({"--data", "digits", "--label", "kind"}, 2, "--label");
   refused({"--data", files.write("big.csv", "x,kind\n1,2\n3,256\n"), "--label", "kind"}, 1, "256");
   refused({"--data", path, "--label", "kind", "--model", "lenet"}, 1, "4x4");
   refused({"--data", path, "--label", "kind", "--save", path}, 2, "--save");
+}
+
+TEST_CASE("data formats: what is no data set is told from what is one") {
+  const TempFolder files, both, nothing;
+  const auto refused = [&](Words words, int code, const Words& parts) {
+    words.insert(words.begin(), {"train", "--steps", "1", "--batch", "5"});
+    const ToolResult result = run_tool(words);
+    CAPTURE(join(words));
+    CHECK(result.exit_code == code);
+    for (const std::string& part : parts)
+      CHECK_MESSAGE(result.err.find(part) != std::string::npos, result.err);
+  };
+  for (const std::string name : {"t.csv.gz", "t.txt"}) {
+    refused({"--data", files.write(name, table(30)), "--label", "kind"}, 2,
+            {"--label", name, "a file whose name ends in .csv"});
+    refused({"--data", files.file(name)}, 1, {name, "is not a folder", "FILE.csv"});
+  }
+  refused({"--data", files.file("gone")}, 1, {"No such file", "MNIST", "CIFAR-10", "FILE.csv"});
+  refused({"--data", nothing.path()}, 1, {"holds no file of MNIST or CIFAR-10", "FILE.csv"});
+  std::filesystem::create_directory(files.file("f.csv"));
+  refused({"--data", files.file("f.csv")}, 1, {"f.csv: holds no file of MNIST or CIFAR-10"});
+  DataSet(10, 5).write_to(both);
+  both.write("test_batch.bin", cifar_records(2));
+  refused({"--data", both.path()}, 1, {"holds files of MNIST and of CIFAR-10"});
+}
+
+TEST_CASE("data formats: a path that a saved file cannot hold is refused before the training") {
+  const TempFolder files;
+  const std::string path = files.write("t\xff.csv", table(30));
+  const Words words = {"train", "--data", path, "--label", "kind", "--batch", "5", "--steps", "1"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return run_tool(more);
+  };
+  CHECK(with({}).exit_code == 0);
+  for (const std::string flag : {"--save", "--save-best"}) {
+    const ToolResult result = with({flag, files.file("states")});
+    CHECK(result.exit_code == 2);
+    CHECK_MESSAGE(result.err.find("--data: expected UTF-8 text") != std::string::npos, result.err);
+    CHECK(result.err.find("t\\xff.csv") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(files.file("states")));
+  }
+}
+
+TEST_CASE("data formats: validation rows of a sorted table are of all its classes") {
+  const TempFolder files;
+  std::string text = "x,kind\n";
+  for (int row = 0; row < 120; ++row)
+    text += std::to_string(row) + ".5," + std::to_string(row / 40) + "\n";
+  train({"--data", files.write("t.csv", text), "--label", "kind", "--batch", "10", "--steps", "1",
+         "--validation", "30"},
+        files);
+  const ToolResult result = run_tool(
+      {"eval", "--load", files.file("states"), "--split", "validation", "--json", files.file("j")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  const json confusion = read_json(files.file("j")).at("confusion");
+  for (const json& row : confusion) {
+    int count = 0;
+    for (const json& cell : row) count += cell.get<int>();
+    CHECK(count >= 4);
+  }
 }
 
 TEST_SUITE_END();

@@ -69,6 +69,8 @@ class TrainRun {
     }
     total_steps_ =
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
+    if (!flags.save.empty() || !flags.judging.save_best.empty())
+      saved_data_ = data_to_save(flags.data, flags.label);
     if (flags.resume || !flags.save.empty() || !flags.judging.save_best.empty())
       data_sha256_ = data_sha256(data_.train);
     if (flags.resume) check_resume(*flags.resume);
@@ -287,18 +289,16 @@ class TrainRun {
 
   std::map<std::string, std::string> metadata(
       keel::Trainer& trainer, const std::optional<keel::ValidationBest>& best) const {
-    const bool built_in = flags_.data == kDigits;
     auto metadata = saved_form(flags_.update, total_steps_);
-    metadata.merge(std::map<std::string, std::string>{
-        {"model", flags_.model->name},
-        {"optimizer", flags_.optimizer},
-        {"lr", fmt::format("{}", flags_.rate)},
-        {"batch", std::to_string(flags_.batch)},
-        {"precision", flags_.precision},
-        {"data", built_in ? flags_.data : std::filesystem::absolute(flags_.data).string()},
-        {"data_sha256", data_sha256_},
-        {"backend", flags_.backend},
-        {"isa", isa_of(trainer.session().device())}});
+    metadata.merge(std::map<std::string, std::string>{{"model", flags_.model->name},
+                                                      {"optimizer", flags_.optimizer},
+                                                      {"lr", fmt::format("{}", flags_.rate)},
+                                                      {"batch", std::to_string(flags_.batch)},
+                                                      {"precision", flags_.precision},
+                                                      {"data", saved_data_},
+                                                      {"data_sha256", data_sha256_},
+                                                      {"backend", flags_.backend},
+                                                      {"isa", isa_of(trainer.session().device())}});
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
     if (!flags_.label.empty()) metadata["label"] = flags_.label;
@@ -355,6 +355,7 @@ class TrainRun {
   std::shared_ptr<const keel::DeviceOptions> device_options_;
   std::optional<SavedModel> init_;
   keel::LabelledSplits data_;
+  std::string saved_data_;   // what saved files say about where the data is
   std::string data_sha256_;  // of all training images, where a file is saved or resumed
   int64_t images_ = 0;       // that are trained on
   int64_t steps_per_epoch_ = 0;

@@ -70,6 +70,13 @@ TEST_CASE("csv: a field without columns takes the rest") {
   CHECK(to_string(dataset.spec()) == "(big: i64[])");
 }
 
+TEST_CASE("csv: columns are named by the header or by their numbers") {
+  const CsvFile file("a, b ,\"c,d\"\n1,2,3\n");
+  CHECK(keel::csv_columns(file.path()) == std::vector<std::string>{"a", "b", "c,d"});
+  CHECK(keel::csv_columns(file.path(), {.header = false}) ==
+        std::vector<std::string>{"0", "1", "2"});
+}
+
 TEST_CASE("csv: a header alone gives no rows") {
   const CsvFile file("a,b\n");
   CHECK(keel::read_csv(file.path(), {{"x", keel::f32, {}}})[0].second.shape() == keel::Shape{0, 2});
@@ -91,6 +98,11 @@ TEST_CASE("csv: errors name line and column") {
   check_fails("alpha\n1\n", {{"x", keel::f32, {"alhpa"}}}, "there is no column 'alhpa'");
   check_fails("a\n1\n", {{"x", keel::f32, {"a"}}, {"y", keel::f32, {}}}, "no column is left");
   check_fails("", {{"x", keel::f32, {}}}, "the file is empty");
+  check_fails("a\n1e39\n", {{"x", keel::f32, {}}},
+              "line 2: column 'a': expected f32, got '1e39', which is too large for it");
+  check_fails("a\n-65520\n", {{"x", keel::f16, {}}}, "got '-65520', which is too large for it");
+  check_fails("a,b\n1,nan\n", {{"x", keel::f64, {}, true}},
+              "line 2: column 'b': expected a finite f64, got 'nan'");
   check_fails("a\n1\n", {}, "at least one");
   CHECK_THROWS_AS(keel::read_csv("/nowhere/there/is.csv", {{"x", keel::f32, {}}}), Error);
 }

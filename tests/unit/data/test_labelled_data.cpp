@@ -119,6 +119,22 @@ TEST_CASE("cifar10: what is missing truncated or of no class is named") {
   CHECK(contains(error_of([&] { load_cifar10(folder.path(), 4000); }), "4000"));
 }
 
+TEST_CASE("cifar10: the budget holds for all files together") {
+  constexpr int64_t kRecord = 3073;
+  const TempFolder folder;
+  for (int batch = 1; batch <= 5; ++batch) {
+    folder.write("data_batch_" + std::to_string(batch) + ".bin",
+                 cifar_record(batch, 0) + cifar_record(batch, 1));
+  }
+  folder.write("test_batch.bin", cifar_record(0, 0));
+  // 11 records; no file has more than 2.
+  CHECK(load_cifar10(folder.path(), 11 * kRecord).train.count() == 10);
+  const std::string refusal = error_of([&] { load_cifar10(folder.path(), 11 * kRecord - 1); });
+  CHECK(contains(refusal, "test_batch.bin"));
+  CHECK(contains(refusal, "more than the 33802 bytes that they may take together"));
+  CHECK(contains(error_of([&] { load_cifar10(folder.path(), 5 * kRecord); }), "data_batch_3.bin"));
+}
+
 TEST_CASE("labelled csv: bytes make images and floats make rows") {
   const TempFolder folder;
   std::string bytes = "class,a,b,c,d\n";
@@ -160,11 +176,13 @@ TEST_CASE("labelled csv: classes beyond a byte numbers that are none and too few
   };
   refused("y,x\n1,2\n256,3\n", "row 2");
   refused("y,x\n-1,2\n0,3\n", "got -1");
-  refused("y,x\n1,2\n0,nan\n", "not finite");
+  refused("y,x\n1,2\n0,nan\n", "line 3: column 'x': expected a finite f32, got 'nan'");
+  refused("y,x\n1,2\n\n0,-inf\n", "line 4: column 'x': expected a finite f32, got '-inf'");
+  refused("y,x\n1,1e39\n", "got '1e39', which is too large for it");
   refused("y,x\n1,2\n", "at least 2 rows");
   refused("z,x\n1,2\n0,1\n", "'y'");
   refused("y,x\n1.5,2\n0,1\n", "1.5");
-  refused("y\n1\n0\n", "no column is left");
+  refused("y\n1\n0\n", "expected columns beside 'y', with the numbers to tell its classes by");
 }
 
 TEST_SUITE_END();
