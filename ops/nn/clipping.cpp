@@ -19,8 +19,8 @@ namespace {
 
 // Where squares of a dtype are exact enough: the sum of as many as fit into memory is off by less
 // than its last bit through those that are subnormal. A sum outside is computed anew of elements
-// times 2^scale, or 2^-scale, of which none that matters is outside; a power of two rounds nothing
-// differently.
+// times 2^scale, or 2^-scale, where it is inside, and so is what the gradient of the norm
+// multiplies on its way. A power of two rounds nothing differently.
 struct SquareRange {
   double least;
   double most;
@@ -29,7 +29,7 @@ struct SquareRange {
 
 SquareRange square_range(DType dtype) {
   if (dtype == f64) return {std::ldexp(1.0, -900), std::numeric_limits<double>::max(), 600};
-  return {std::ldexp(1.0, -80), std::numeric_limits<float>::max(), 100};
+  return {std::ldexp(1.0, -80), std::numeric_limits<float>::max(), 80};
 }
 
 // The sum of squares, times factor^2 where `factor` is valid.
