@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -91,11 +92,12 @@ Value ParameterStep::bias_correction(double beta) {
 struct Optimizer::Application {
   Application(Value first, const std::string& who, Value loss, Update& to, CallSite site)
       : update(to),
-        count(first.graph(), name_of(first.node()) + "/" + who, to, site),
+        count(std::make_shared<UpdateCount>(first.graph(), name_of(first.node()) + "/" + who, to,
+                                            site)),
         schedule(first.graph(), loss, to, count, site) {}
 
   Update& update;
-  UpdateCount count;
+  std::shared_ptr<UpdateCount> count;
   ScheduleStep schedule;
 };
 
@@ -228,7 +230,7 @@ void Optimizer::apply_in(Application& application, const Values& states,
     if (!rate.valid()) rate = rate_.at(application.schedule, dtype);
     const LabelScope of_state(graph, with_inner_scope(graph.label(), name_of(states[i].node())));
     ParameterStep step(name_, states[i], gradients[i], rate, site, application.update,
-                       application.count);
+                       *application.count);
     const Value next = rule_(step);
     application.update.assignments.push_back({states[i], cast(next, states[i].dtype(), site)});
   }

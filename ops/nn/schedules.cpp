@@ -51,8 +51,16 @@ Value progress_between(Value updates, double from, double to, CallSite site) {
 
 }  // namespace
 
+ScheduleStep::ScheduleStep(Graph& graph, Value loss, Update& update, CallSite site)
+    : ScheduleStep(graph, loss, update,
+                   std::make_shared<UpdateCount>(graph, "schedule", update, site), site) {}
+
+ScheduleStep::ScheduleStep(Graph& graph, Value loss, Update& update,
+                           std::shared_ptr<UpdateCount> count, CallSite site)
+    : graph_(graph), loss_(loss), update_(update), count_(std::move(count)), site_(site) {}
+
 Value ScheduleStep::updates() {
-  if (!updates_.valid()) updates_ = cast(Operand(count_.applied(), site_), f32, site_);
+  if (!updates_.valid()) updates_ = cast(Operand(count_->applied(), site_), f32, site_);
   return updates_;
 }
 

@@ -23,10 +23,11 @@ class UpdateCount;
 // update.
 class KEEL_API ScheduleStep {
  public:
-  // `loss` may be invalid. What set() gets is added to `update`, whose applications `count` counts;
-  // both must outlive this.
-  ScheduleStep(Graph& graph, Value loss, Update& update, UpdateCount& count, CallSite site)
-      : graph_(graph), loss_(loss), update_(update), count_(count), site_(site) {}
+  // `loss` may be invalid. What set() gets is added to `update`, which must outlive this.
+  ScheduleStep(Graph& graph, Value loss, Update& update, CallSite site);
+  // For optimizers, which share the count of their updates with their schedules.
+  ScheduleStep(Graph& graph, Value loss, Update& update, std::shared_ptr<UpdateCount> count,
+               CallSite site);
 
   // The number of updates that the optimizer has applied so far: f32 scalar, 0 in its first step.
   Value updates();
@@ -44,7 +45,7 @@ class KEEL_API ScheduleStep {
   Graph& graph_;
   Value loss_;
   Update& update_;
-  UpdateCount& count_;
+  std::shared_ptr<UpdateCount> count_;
   CallSite site_;
   Value updates_;
   // By schedule: made once for states of all dtypes and groups.
