@@ -84,6 +84,21 @@ TEST_CASE("the norm of f64 gradients whose squares underflow is theirs") {
   }
 }
 
+TEST_CASE("a norm within the range of its dtype reads each gradient once") {
+  Graph g;
+  const Value x = g.input("x", f32, {64, 64}), y = g.input("y", f32, {64, 64});
+  Session session(g, device("cpu"));
+  const Tensor ones = Tensor::full(f32, {64, 64}, 1);
+  const std::string tasks = session.describe({}, {global_norm({x, y})}, {{x, ones}, {y, ones}});
+  // What is scaled comes behind the branch.
+  const std::string usual = tasks.substr(0, tasks.find("LOOP_SWITCH"));
+  CHECK(usual.size() < tasks.size());
+  size_t sums = 0;
+  for (size_t at = usual.find("sum"); at != std::string::npos; at = usual.find("sum", at + 1))
+    ++sums;
+  CHECK(sums == 2);
+}
+
 TEST_CASE("the trust of LAMB in tiny weights is their norm") {
   for (const char* name : {"ref", "cpu", "npu"}) {
     CAPTURE(name);

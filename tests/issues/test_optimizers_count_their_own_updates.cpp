@@ -3,6 +3,7 @@
 // ran too fast, and what began behind other training began in the middle.
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -168,6 +169,17 @@ TEST_CASE("counts of one's own updates are saved where steps were skipped and re
   session.sink({.update = update}).run(3);
   session.save(folder.file("states"));
   CHECK(read_safetensors(folder.file("states")).tensors.size() == 5);  // w, m, v, step, seed
+}
+
+TEST_CASE("a step that skips nothing counts in one task") {
+  Graph graph;
+  const Value w = graph.state("w", zeros({}));
+  const Update update = adam_on(w);
+  Session session(graph, device("cpu"));
+  const std::string tasks = session.describe(update, {});
+  const size_t first = tasks.find("keel/add");
+  CHECK(first != std::string::npos);
+  CHECK(tasks.find("keel/add", first + 1) == std::string::npos);
 }
 
 TEST_CASE("files that count updates alone load into optimizers that count their own") {
