@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
+#include "keel/graph/ir/skipped_steps.h"
 #include "keel/graph/passes/passes.h"
 
 namespace keel {
@@ -74,6 +76,20 @@ std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type
   return result;
 }
 
+// Returns the counts of skipped steps of what the update leaves out.
+Values counts_of_others(const SpecialiseRequest& request) {
+  Values counts;
+  const auto& assignments = request.update.assignments;
+  if (assignments.empty()) return counts;
+  for (const Value& state : request.graph->states()) {
+    const auto assigned = [&](const Assignment& a) { return a.state == state; };
+    if (counts_skipped_steps(state) &&
+        std::none_of(assignments.begin(), assignments.end(), assigned))
+      counts.push_back(state);
+  }
+  return counts;
+}
+
 std::vector<bool> reached(const SpecialiseRequest& request) {
   const Graph& graph = *request.graph;
   std::vector<bool> reach(graph.size(), false);
@@ -84,6 +100,7 @@ std::vector<bool> reached(const SpecialiseRequest& request) {
     reach[a.state.node_id()] = true;
     reach[a.next.node_id()] = true;
   }
+  for (const Value& count : counts_of_others(request)) reach[count.node_id()] = true;
   for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
     if (!reach[id]) continue;
     // A program has those of a model's effects whose results it uses.
@@ -145,6 +162,8 @@ void map_input(const Node& node, const SpecialiseRequest& request, Rewriter& rew
 void add_updates(const SpecialiseRequest& request, const Rewriter& rewriter, Graph& to) {
   if (request.update.empty()) return;
   for (const Assignment& a : request.update.assignments) {
+    // It says that the step skips nothing of what this counts.
+    if (a.next == a.state && counts_skipped_steps(a.state)) continue;
     const Value next = rewriter(a.next);
     if (next.type() != a.state.type()) {
       throw Error({.op = "update",
@@ -161,6 +180,7 @@ void add_updates(const SpecialiseRequest& request, const Rewriter& rewriter, Gra
                   emit("add", {Operand(counter, CallSite{}), Operand(1, CallSite{})}, CallSite{}));
   };
   count(to.step());
+  for (const Value& skipped : counts_of_others(request)) count(rewriter(skipped));
   // An update that may be skipped counts itself.
   const Value applied = request.graph->find_state(kUpdatesState);
   const auto& assignments = request.update.assignments;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/graph/ir/skipped_steps.h"
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/version.h"
 
@@ -60,17 +61,37 @@ void require_same(const Safetensors& file, const std::string& path, const char* 
     fail("'" + entry->second + "', as '" + key + "' in the metadata says");
 }
 
-// No more updates were applied than steps executed.
+bool counts_some_steps(const std::string& name) {
+  return name == kUpdatesState || counts_skipped_steps(name);
+}
+
+// No more updates were applied, and no more steps skipped, than steps executed.
 void require_counted(const Safetensors& file, const std::string& path) {
-  const auto updates = file.tensors.find(kUpdatesState);
-  if (updates == file.tensors.end()) return;
-  const int64_t applied = updates->second.item<int64_t>();
   const int64_t steps = file.tensors.at(kStepState).item<int64_t>();
-  if (applied >= 0 && applied <= steps) return;
-  throw Error({.op = "load",
-               .argument = path + ", tensor '" + kUpdatesState + "'",
-               .expected = "0 to the " + std::to_string(steps) + " of " + kStepState,
-               .got = std::to_string(applied)});
+  for (const auto& [name, tensor] : file.tensors) {
+    if (!counts_some_steps(name)) continue;
+    if (tensor.type() != Type{i64, {}}) {
+      throw Error({.op = "load",
+                   .argument = path + ", tensor '" + name + "'",
+                   .expected = to_string(Type{i64, {}}),
+                   .got = to_string(tensor.type())});
+    }
+    const auto count = tensor.item<int64_t>();
+    if (count >= 0 && count <= steps) continue;
+    throw Error({.op = "load",
+                 .argument = path + ", tensor '" + name + "'",
+                 .expected = "0 to the " + std::to_string(steps) + " of " + kStepState,
+                 .got = std::to_string(count)});
+  }
+}
+
+// What the file does not count: where it says how many updates were applied, that counts for all,
+// otherwise every step did.
+void count_the_rest(const Safetensors& file, StateStore& store) {
+  const auto updates = file.tensors.find(kUpdatesState);
+  const Tensor& applied =
+      updates == file.tensors.end() ? file.tensors.at(kStepState) : updates->second;
+  store.count_from(applied.item<int64_t>());
 }
 
 }  // namespace
@@ -107,7 +128,7 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   std::vector<std::string> problems;
   for (const auto& [name, state] : store.states()) {
     const auto it = file.tensors.find(name);
-    if (it == file.tensors.end() && name == kUpdatesState) continue;  // it skipped none
+    if (it == file.tensors.end() && counts_some_steps(name)) continue;  // it skipped none
     if (it == file.tensors.end()) {
       problems.push_back("'" + name + "' is missing");
     } else if (it->second.type() != state.type) {
@@ -117,7 +138,7 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   }
   for (const auto& [name, tensor] : file.tensors) {
     // A training that skipped some wrote it; a graph that skips none counts steps alone.
-    if (name == kUpdatesState) continue;
+    if (counts_some_steps(name)) continue;
     if (!store.states().contains(name)) problems.push_back("'" + name + "' is not in the graph");
   }
   if (!problems.empty()) {
@@ -131,11 +152,11 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   require_counted(file, path);
+  store.write(store.state(kStepState), file.tensors.at(kStepState));
+  count_the_rest(file, store);
   for (const auto& [name, tensor] : file.tensors) {
     if (store.states().contains(name)) store.write(store.state(name), tensor);
   }
-  if (store.states().contains(kUpdatesState) && !file.tensors.contains(kUpdatesState))
-    store.write(store.state(kUpdatesState), file.tensors.at(kStepState));
   return file.metadata;
 }
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "keel/graph/ir/skipped_steps.h"
+
 namespace keel {
 
 bool operator==(const ProgramKey& a, const ProgramKey& b) {
@@ -77,10 +79,23 @@ int64_t Executable::take_back(StateStore& store, bool failed) {
   const int64_t steps = report.steps;
   if (key_.update.empty()) return steps;
   store.advance_step(counted ? std::optional(steps) : std::nullopt);
-  // Compiled before there was that count: it skips none.
-  const auto counts = [](const StateInfo& state) { return state.name == kUpdatesState; };
-  if (std::none_of(info().states.begin(), info().states.end(), counts)) store.count_updates(steps);
+  count_for_newer_states(store, steps);
   return steps;
+}
+
+void Executable::count_for_newer_states(StateStore& store, int64_t steps) {
+  const auto knows = [&](const std::string& name) {
+    const auto& states = info().states;
+    const auto& assignments = key_.update.assignments;
+    return std::any_of(states.begin(), states.end(),
+                       [&](const StateInfo& state) { return state.name == name; }) ||
+           std::any_of(assignments.begin(), assignments.end(),
+                       [&](const Assignment& a) { return name_of(a.state.node()) == name; });
+  };
+  if (!knows(kUpdatesState)) store.count_updates(steps);
+  for (const auto& [name, state] : store.states()) {
+    if (counts_skipped_steps(name) && !knows(name)) store.count_skipped(store.state(name), steps);
+  }
 }
 
 std::shared_ptr<Executable> ProgramCache::find(const ProgramKey& key) {

@@ -50,6 +50,10 @@ class Executable {
   int64_t take_back(StateStore& store, bool failed);
 
  private:
+  // Moves the counts of updates and of skipped steps that were made after this was compiled: it
+  // applied its own update in each step, and none of what they count.
+  void count_for_newer_states(StateStore& store, int64_t steps);
+
   ProgramKey key_;
   Compiled compiled_;
   std::vector<StateStore::State*> states_;

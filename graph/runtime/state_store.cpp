@@ -6,6 +6,7 @@
 #include "keel/core/base/random.h"
 #include "keel/core/base/sha256.h"
 #include "keel/core/tensor/canonical_nan.h"
+#include "keel/graph/ir/skipped_steps.h"
 
 namespace keel {
 namespace {
@@ -33,7 +34,8 @@ void StateStore::add_states(const Graph& graph) {
     const Node& node = states[graph_states_].node();
     const std::string& name = name_of(node);
     if (states_.contains(name)) continue;
-    if (name == kUpdatesState) {  // until now none was skipped
+    // Until now no update was skipped, and what is new took part in none.
+    if (name == kUpdatesState || counts_skipped_steps(name)) {
       add(name, Tensor::scalar<int64_t>(step()));
       continue;
     }
@@ -110,11 +112,12 @@ void StateStore::write(State& state, const Tensor& value) {
 }
 
 void StateStore::write_by_hand(State& state, const Tensor& value) {
-  const bool counts = state.name == kStepState || state.name == kUpdatesState;
+  const bool counts_some = state.name == kUpdatesState || counts_skipped_steps(state.name);
+  const bool counts = state.name == kStepState || counts_some;
   const bool fits = !value.empty() && value.type() == state.type;
   if (counts && fits) {
     const auto count = value.item<int64_t>();
-    const bool bounded = state.name == kUpdatesState && this->state(kStepState).valid;
+    const bool bounded = counts_some && this->state(kStepState).valid;
     if (count < 0 || (bounded && count > step())) {
       throw Error({.op = "write",
                    .argument = "state '" + state.name + "'",
@@ -125,8 +128,14 @@ void StateStore::write_by_hand(State& state, const Tensor& value) {
     }
   }
   write(state, value);
-  const auto updates = states_.find(kUpdatesState);
-  if (state.name == kStepState && updates != states_.end()) write(updates->second, value);
+  if (state.name == kStepState) count_from(value.item<int64_t>());
+}
+
+void StateStore::count_from(int64_t updates) {
+  for (auto& [name, state] : states_) {
+    if (name == kUpdatesState) write(state, Tensor::scalar(updates));
+    if (counts_skipped_steps(name)) write(state, Tensor::scalar(step() - updates));
+  }
 }
 
 void StateStore::prepare(State& state, const StateInfo& wanted) {
@@ -168,6 +177,11 @@ void StateStore::count_updates(int64_t more) {
   write(it->second, Tensor::scalar<int64_t>(updates_applied() + more));
 }
 
+void StateStore::count_skipped(State& skipped, int64_t more) {
+  if (!skipped.valid || more == 0) return;
+  write(skipped, Tensor::scalar(read(skipped).item<int64_t>() + more));
+}
+
 void StateStore::advance_step(std::optional<int64_t> steps) {
   if (step_ && steps)
     *step_ += *steps;
@@ -176,7 +190,9 @@ void StateStore::advance_step(std::optional<int64_t> steps) {
 }
 
 bool StateStore::counts_nothing(const State& state) {
-  return state.name == kUpdatesState && state.valid && updates_applied() == step();
+  if (!state.valid) return false;
+  if (counts_skipped_steps(state.name)) return read(state).item<int64_t>() == 0;
+  return state.name == kUpdatesState && updates_applied() == step();
 }
 
 std::string StateStore::sha256() {

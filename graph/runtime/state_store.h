@@ -44,9 +44,9 @@ class StateStore {
   Tensor read(const State& state) const;
   // Replaces the value, which makes the state valid. Throws Error for another dtype or shape.
   void write(State& state, const Tensor& value);
-  // The same by the user's hand, for states that load() will take: keel/step takes keel/updates
-  // along, since counting begins anew there. Throws Error for a negative count too, and for more
-  // updates than steps.
+  // The same by the user's hand, for states that load() will take: keel/step takes keel/updates and
+  // the counts of skipped steps along, since counting begins anew there. Throws Error for a
+  // negative count too, and for more updates or skipped steps than steps.
   void write_by_hand(State& state, const Tensor& value);
   // Arranges the state as a program wants it; one that wants it plain and only reads takes it as it
   // is. Throws Error where it is not valid; then, and where memory runs out, nothing is lost.
@@ -61,11 +61,17 @@ class StateStore {
   int64_t updates_applied();
   // Adds to keel/updates, where there is one.
   void count_updates(int64_t more);
+  // Adds to a count of skipped steps.
+  void count_skipped(State& skipped, int64_t more);
+  // Says that of the steps done `updates` were applied: to keel/updates and the counts of skipped
+  // steps.
+  void count_from(int64_t updates);
   // `steps` more updates took place on the device; nullopt: it is not known how many.
   void advance_step(std::optional<int64_t> steps);
 
-  // Returns whether it is keel/updates of a training that skipped none: then keel/step says it all,
-  // and saved files and hashes are those of a graph without it.
+  // Returns whether it is keel/updates of a training that skipped none, or a count of skipped steps
+  // that is 0: then keel/step says it all, and saved files and hashes are those of a graph without
+  // it.
   bool counts_nothing(const State& state);
   // SHA-256 over all states but such a count, in name order: for each its name, a newline, its type
   // as text, a newline, and its bytes in plain order.

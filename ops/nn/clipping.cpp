@@ -4,41 +4,98 @@
 #include <limits>
 #include <string>
 
+#include "keel/core/base/half.h"
+#include "keel/core/base/json.h"
+#include "keel/core/tensor/tensor.h"
+#include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/operand.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
+#include "keel/ops/nn/remembered.h"
 #include "keel/ops/reduce.h"
 
 namespace keel {
+namespace {
+
+// Where squares of a dtype are exact enough: the sum of as many as fit into memory is off by less
+// than its last bit through those that are subnormal. A sum outside is computed anew of elements
+// times 2^scale, or 2^-scale, where it is inside, and so is what the gradient of the norm
+// multiplies on its way. A power of two rounds nothing differently.
+struct SquareRange {
+  double least;
+  double most;
+  int scale;
+};
+
+SquareRange square_range(DType dtype) {
+  if (dtype == f64) return {std::ldexp(1.0, -900), std::numeric_limits<double>::max(), 600};
+  return {std::ldexp(1.0, -80), std::numeric_limits<float>::max(), 80};
+}
+
+// The sum of squares, times factor^2 where `factor` is valid.
+Value sum_of_squares(const Values& gradients, DType dtype, const Value& factor, CallSite site) {
+  Value total;
+  for (const Value& g : gradients) {
+    Value wide = cast(Operand(g, site), dtype, site);
+    if (factor.valid()) wide = mul(wide, factor, site);
+    const Value squares = sum(square(wide, site), {}, false, site);
+    total = total.valid() ? add(total, squares, site) : squares;
+  }
+  return total;
+}
+
+Value norm_in(DType dtype, const Values& gradients, CallSite site) {
+  const SquareRange range = square_range(dtype);
+  const Value plain = sum_of_squares(gradients, dtype, {}, site);
+  // Not so for NaN, which the other branch keeps.
+  const Value exact = logical_and(greater_equal(plain, range.least, site),
+                                  less_equal(plain, range.most, site), site);
+  const auto root = [site](const Values& sums) { return Values{sqrt(sums[0], site)}; };
+  const auto scaled_root = [&](const Values& sums) {
+    const auto power = [&](int exponent) {
+      return sums[0].graph().constant(Tensor::full(dtype, {}, std::ldexp(1.0, exponent)), site);
+    };
+    const Value up = power(range.scale), down = power(-range.scale);
+    const Value small = less(sums[0], 1, site);
+    const Value sum = sum_of_squares(gradients, dtype, select(small, up, down, site), site);
+    return Values{mul(sqrt(sum, site), select(small, down, up, site), site)};
+  };
+  return cond(exact, {Operand(plain, site)}, root, scaled_root, site)[0];
+}
+
+double largest_of(DType dtype) {
+  if (dtype == f16) return Half::from_bits(0x7bff);
+  if (dtype == bf16) return BFloat16::from_bits(0x7f7f);
+  return dtype == f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+}
+
+// The limit as elements of that dtype can have it.
+double limit_in(DType dtype, double limit, CallSite site) {
+  const double rounded = Tensor::full(dtype, {}, limit, site).at(0);
+  if (rounded == 0) {
+    throw Error({.op = "clip_by_value",
+                 .argument = "limit",
+                 .expected = std::string("a number that is not 0 in ") + name_of(dtype),
+                 .got = format_double(limit),
+                 .fix = "give a larger limit, or cast the gradients to f32",
+                 .site = site});
+  }
+  return std::isinf(rounded) ? largest_of(dtype) : limit;
+}
+
+}  // namespace
 
 Value global_norm(const Values& gradients, CallSite site) {
   DType dtype = f32;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const std::string argument = "gradient " + std::to_string(i);
-    if (require_value(Operand(gradients[i], site), "global_norm", argument.c_str()).dtype() == f64)
-      dtype = f64;
+    const Value g = require_value(Operand(gradients[i], site), "global_norm", argument.c_str());
+    if (g.dtype() == f64) dtype = f64;
   }
   if (gradients.empty())
     throw Error(
         {.op = "global_norm", .expected = "at least one gradient", .got = "none", .site = site});
-  const auto root_of_squares = [&](double scale) {
-    Value total;
-    for (const Value& g : gradients) {
-      Value wide = cast(Operand(g, site), dtype, site);
-      if (scale != 1) wide = mul(wide, scale, site);
-      const Value squares = sum(square(wide, site), {}, false, site);
-      total = total.valid() ? add(total, squares, site) : squares;
-    }
-    return sqrt(total, site);
-  };
-  // Squares of large elements are infinite. Scaled down by a power of two they are not, nor is the
-  // sum of as many as fit into memory; where nothing overflows, nothing is rounded differently.
-  const int down = dtype == f64 ? 600 : 80;
-  const double largest =
-      dtype == f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-  const Value plain = root_of_squares(1);
-  const Value scaled = mul(root_of_squares(std::ldexp(1.0, -down)), std::ldexp(1.0, down), site);
-  return select(greater(plain, largest, site), scaled, plain, site);
+  return norm_in(dtype, gradients, site);
 }
 
 Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite site) {
@@ -46,14 +103,22 @@ Values clip_by_global_norm(const Values& gradients, double max_norm, CallSite si
   const Value norm = global_norm(gradients, site);
   const Value scale = div(Operand(max_norm, site), maximum(norm, max_norm, site), site);
   Values clipped;
-  for (const Value& g : gradients) clipped.push_back(mul(g, cast(scale, g.dtype(), site), site));
+  for (const Value& g : gradients) {
+    // A small scale would be 0, or inexact, in 16 bits.
+    const Value wide = cast(Operand(g, site), norm.dtype(), site);
+    clipped.push_back(cast(mul(wide, scale, site), g.dtype(), site));
+  }
   return clipped;
 }
 
 Values clip_by_value(const Values& gradients, double limit, CallSite site) {
   require_positive(limit, "clip_by_value", "limit", site);
   Values clipped;
-  for (const Value& g : gradients) clipped.push_back(clamp(Operand(g, site), -limit, limit, site));
+  for (const Value& g : gradients) {
+    const DType dtype = require_value(Operand(g, site), "clip_by_value", "gradient").dtype();
+    const double most = limit_in(dtype, limit, site);
+    clipped.push_back(clamp(Operand(g, site), -most, most, site));
+  }
   return clipped;
 }
 

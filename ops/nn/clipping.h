@@ -12,13 +12,17 @@
 namespace keel {
 
 // sqrt(sum of the squares of all elements), in f32 (f64 where one of them is f64). Squares that
-// are too large for it do no harm; a norm that is too large itself is infinite, and clips to 0.
+// are too large or too small for it do no harm; a norm that is too large itself is infinite, and
+// clips to 0.
 KEEL_API Value global_norm(const Values& gradients, CallSite site = CallSite::here());
-// All scaled by the same factor so that their global norm is at most max_norm; unchanged where it
-// is.
+// All scaled by the same factor so that their global norm is at most max_norm, but for the rounding
+// of elements to their dtype; unchanged where it is. An infinite gradient has no direction left: it
+// becomes NaN, and all others 0; a NaN makes all of them NaN. apply_if(less(norm, infinity), ...)
+// skips such steps.
 KEEL_API Values clip_by_global_norm(const Values& gradients, double max_norm,
                                     CallSite site = CallSite::here());
-// Each element moved into [-limit, limit]; NaN stays NaN.
+// Each element moved into [-limit, limit], infinities too; NaN stays NaN. A limit beyond a dtype's
+// largest number is that number. Throws Error for one that is 0 in the dtype of a gradient.
 KEEL_API Values clip_by_value(const Values& gradients, double limit,
                               CallSite site = CallSite::here());
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/initializers.h"
+#include "keel/ops/nn/remembered.h"
 #include "keel/ops/reduce.h"
 
 namespace keel {
@@ -60,21 +62,44 @@ void require_adam(const AdamwOptions& o, const char* optimizer, CallSite site) {
 
 }  // namespace
 
+ParameterStep::ParameterStep(const std::string& optimizer, Value state, Value gradient, Value rate,
+                             CallSite site, Update& update, UpdateCount& count)
+    : optimizer_(optimizer),
+      state_(state),
+      value_(cast(Operand(state, site), memory_dtype(state.dtype()), site)),
+      gradient_(cast(Operand(gradient, site), memory_dtype(state.dtype()), site)),
+      rate_(rate),
+      site_(site),
+      update_(update),
+      count_(count) {}
+
 Value ParameterStep::slot(const std::string& name) {
-  const std::string full = name_of(state_.node()) + "/" + name;
-  return state_.graph().state(full, zeros(state_.shape(), state_.dtype()), {.trainable = false},
-                              site_);
+  return remembered(state_.graph(), optimizer_, name_of(state_.node()) + "/" + name,
+                    zeros(value_.shape(), value_.dtype()),
+                    "apply an optimizer that remembers to each state once", site_);
 }
 
 void ParameterStep::set(Value slot, Value next) { update_.assignments.push_back({slot, next}); }
 
-Value ParameterStep::bias_correction(double beta) const {
-  const DType dtype = state_.dtype() == f64 ? f64 : f32;
-  if (beta == 0) return state_.graph().constant(Tensor::full(state_.dtype(), {}, 1), site_);
-  const Value steps =
-      add(cast(Operand(state_.graph().updates_applied(), site_), dtype, site_), 1, site_);
-  return cast(neg(expm1(mul(steps, std::log(beta), site_), site_), site_), state_.dtype(), site_);
+Value ParameterStep::bias_correction(double beta) {
+  const DType dtype = value_.dtype();
+  if (beta == 0) return state_.graph().constant(Tensor::full(dtype, {}, 1), site_);
+  const Value steps = add(cast(Operand(count_.applied(), site_), dtype, site_), 1, site_);
+  return neg(expm1(mul(steps, std::log(beta), site_), site_), site_);
 }
+
+// One update of states that are always applied together, and what it is made with.
+struct Optimizer::Application {
+  Application(Value first, const std::string& who, Value loss, Update& to, CallSite site)
+      : update(to),
+        count(std::make_shared<UpdateCount>(first.graph(), name_of(first.node()) + "/" + who, to,
+                                            site)),
+        schedule(first.graph(), loss, to, count, site) {}
+
+  Update& update;
+  std::shared_ptr<UpdateCount> count;
+  ScheduleStep schedule;
+};
 
 Optimizer::Optimizer(std::string name, Schedule rate, Rule rule, CallSite site)
     : name_(std::move(name)), rate_(std::move(rate)), rule_(std::move(rule)) {
@@ -160,12 +185,12 @@ Update minimize(Operand loss, const std::vector<ParameterGroup>& groups, CallSit
   }
   const Values all = gradients(value, trained, line);
   Update update;
+  Optimizer::Application application(trained[0], "minimize", value, update, line);
   auto gradient = all.begin();
   for (const ParameterGroup& group : groups) {
     if (!group.optimizer) continue;
     const auto end = gradient + static_cast<std::ptrdiff_t>(group.parameters.size());
-    update +=
-        group.optimizer->apply(group.parameters, Values(gradient, end), Operand(value, line), line);
+    group.optimizer->apply_in(application, group.parameters, Values(gradient, end));
     gradient = end;
   }
   update += attached_updates(Operand(value, line));
@@ -186,19 +211,29 @@ Update Optimizer::apply_with(const Values& states, const Values& gradients, Valu
   require_gradients(name_, states, gradients, site);
   if (states.empty()) return {};
   Update update;
+  Application application(states[0], name_, loss, update, site);
+  apply_in(application, states, gradients);
+  return update;
+}
+
+void Optimizer::apply_in(Application& application, const Values& states,
+                         const Values& gradients) const {
+  const CallSite site = application.schedule.site();
+  require_gradients(name_, states, gradients, site);
+  if (states.empty()) return;
   std::map<DType, Value> rates;
   Graph& graph = states[0].graph();
-  ScheduleStep schedule_step(graph, loss, update, site);
   const LabelScope here(graph, with_inner_scope(graph.label(), name_));
   for (size_t i = 0; i < states.size(); ++i) {
-    Value& rate = rates[states[i].dtype()];
-    if (!rate.valid()) rate = rate_.at(schedule_step, states[i].dtype());
+    const DType dtype = memory_dtype(states[i].dtype());
+    Value& rate = rates[dtype];
+    if (!rate.valid()) rate = rate_.at(application.schedule, dtype);
     const LabelScope of_state(graph, with_inner_scope(graph.label(), name_of(states[i].node())));
-    ParameterStep step(states[i], gradients[i], rate, site, update);
+    ParameterStep step(name_, states[i], gradients[i], rate, site, application.update,
+                       *application.count);
     const Value next = rule_(step);
-    update.assignments.push_back({states[i], next});
+    application.update.assignments.push_back({states[i], cast(next, states[i].dtype(), site)});
   }
-  return update;
 }
 
 Optimizer sgd(Schedule rate, SgdOptions options, CallSite site) {

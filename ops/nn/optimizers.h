@@ -1,7 +1,10 @@
 // Optimizers: from a loss, or from gradients, to the next value of every state they touch.
 // Compositions of ops: the update runs on the device as part of the step. What they remember of a
 // state "w" are states beside it ("w/momentum", "w/adam_m" ...), not trainable, saved and loaded
-// like all others. Plain values; building: one thread per graph.
+// like all others. Each application of an optimizer counts its own updates, so Adam's bias
+// correction and schedules begin where it begins, whatever ran before or runs beside it; what it
+// counts, where it is asked, is the steps that it had no part in ("keel/skipped/w/adam"), which is
+// not saved where there are none. Plain values; building: one thread per graph.
 //
 //   auto train = keel::adam(0.001).minimize(loss);
 //
@@ -28,36 +31,46 @@
 
 namespace keel {
 
-// Holds what an optimizer's rule sees of one state in one step.
+// Holds what an optimizer's rule sees of one state in one step. All in f32, of f64 states in f64:
+// what 16-bit states remember and how far they move would be lost in their own dtype, to which the
+// next value alone is rounded.
 class KEEL_API ParameterStep {
  public:
-  ParameterStep(Value state, Value gradient, Value rate, CallSite site, Update& update)
-      : state_(state), gradient_(gradient), rate_(rate), site_(site), update_(update) {}
+  // `rate` is a scalar of that dtype. What set() gets is added to `update`, whose applications
+  // `count` counts; both must outlive this.
+  ParameterStep(const std::string& optimizer, Value state, Value gradient, Value rate,
+                CallSite site, Update& update, UpdateCount& count);
 
-  Value state() const { return state_; }
+  Value state() const { return value_; }
   Value gradient() const { return gradient_; }
-  // The learning rate, a scalar of the state's dtype.
+  // The learning rate, a scalar.
   Value rate() const { return rate_; }
   CallSite site() const { return site_; }
-  // The state "<state>/<name>" of the same type, zero at first.
+  // The state "<state>/<name>" of the same shape, zero at first. Throws Error where the graph has
+  // it.
   Value slot(const std::string& name);
   // The next value of a slot.
   void set(Value slot, Value next);
-  // 1 - beta^(updates + 1), of the updates applied so far: a scalar of the state's dtype, without
+  // 1 - beta^(updates + 1), of the updates that the optimizer has applied so far: a scalar, without
   // the cancellation of that formula.
-  Value bias_correction(double beta) const;
+  Value bias_correction(double beta);
 
  private:
+  const std::string& optimizer_;
   Value state_;
+  Value value_;
   Value gradient_;
   Value rate_;
   CallSite site_;
   Update& update_;
+  UpdateCount& count_;
 };
+
+struct ParameterGroup;
 
 class KEEL_API Optimizer {
  public:
-  // The next value of the state.
+  // The next value of the state, of the dtype of ParameterStep::state().
   using Rule = std::function<Value(ParameterStep&)>;
   // Throws Error where there is no rule.
   Optimizer(std::string name, Schedule rate, Rule rule, CallSite site = CallSite::here());
@@ -79,7 +92,12 @@ class KEEL_API Optimizer {
                CallSite site = CallSite::here()) const;
 
  private:
+  // Each group's assignments: an application of its own, or a part of minimize()'s.
+  struct Application;
+  friend KEEL_API Update minimize(Operand loss, const std::vector<ParameterGroup>& groups,
+                                  CallSite site);
   Update apply_with(const Values& states, const Values& gradients, Value loss, CallSite site) const;
+  void apply_in(Application& application, const Values& states, const Values& gradients) const;
 
   std::string name_;
   Schedule rate_;

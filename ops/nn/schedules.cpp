@@ -8,6 +8,7 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/initializers.h"
+#include "keel/ops/nn/remembered.h"
 
 namespace keel {
 namespace {
@@ -50,8 +51,16 @@ Value progress_between(Value updates, double from, double to, CallSite site) {
 
 }  // namespace
 
+ScheduleStep::ScheduleStep(Graph& graph, Value loss, Update& update, CallSite site)
+    : ScheduleStep(graph, loss, update,
+                   std::make_shared<UpdateCount>(graph, "schedule", update, site), site) {}
+
+ScheduleStep::ScheduleStep(Graph& graph, Value loss, Update& update,
+                           std::shared_ptr<UpdateCount> count, CallSite site)
+    : graph_(graph), loss_(loss), update_(update), count_(std::move(count)), site_(site) {}
+
 Value ScheduleStep::updates() {
-  if (!updates_.valid()) updates_ = cast(Operand(graph_.updates_applied(), site_), f32, site_);
+  if (!updates_.valid()) updates_ = cast(Operand(count_->applied(), site_), f32, site_);
   return updates_;
 }
 
@@ -75,20 +84,22 @@ Schedule::Schedule(double rate, CallSite site) : rate_(rate) {
 
 Schedule::Schedule(Function function, CallSite site) {
   require_function(function != nullptr, site);
-  function_ = [f = std::move(function)](ScheduleStep& step) {
-    return f(step.updates(), step.site());
-  };
+  function_ = std::make_shared<StepFunction>(
+      [f = std::move(function)](ScheduleStep& step) { return f(step.updates(), step.site()); });
 }
 
-Schedule::Schedule(StepFunction function, CallSite site) : function_(std::move(function)) {
-  require_function(function_ != nullptr, site);
+Schedule::Schedule(StepFunction function, CallSite site) {
+  require_function(function != nullptr, site);
+  function_ = std::make_shared<StepFunction>(std::move(function));
 }
 
 Value Schedule::at(ScheduleStep& step, DType dtype) const {
   const CallSite site = step.site();
   if (function_ == nullptr) return step.graph().constant(Tensor::full(dtype, {}, rate_), site);
-  if (!step.rate_.valid()) {
-    const Value rate = require_value(Operand(function_(step), site), "learning rate", "schedule");
+  // What the schedule itself asks of the step comes before its entry is made.
+  if (!step.rates_.contains(function_.get())) {
+    const Value rate =
+        require_value(Operand((*function_)(step), site), "learning rate", "schedule");
     if (rate.type() != Type{f32, {}}) {
       throw Error({.op = "learning rate",
                    .argument = "schedule",
@@ -96,9 +107,9 @@ Value Schedule::at(ScheduleStep& step, DType dtype) const {
                    .got = to_string(rate.type()),
                    .site = site});
     }
-    step.rate_ = rate;
+    step.rates_.emplace(function_.get(), rate);
   }
-  return cast(step.rate_, dtype, site);
+  return cast(step.rates_.at(function_.get()), dtype, site);
 }
 
 Schedule step_decay(double initial, int64_t every, double factor, CallSite site) {
@@ -164,6 +175,15 @@ Schedule one_cycle(double peak, int64_t steps, OneCycleOptions options, CallSite
 
 namespace {
 
+Value plateau_state(ScheduleStep& step, const PlateauOptions& o, const char* name,
+                    const Initializer& init) {
+  return remembered(
+      step.graph(), "reduce_on_plateau", o.name + "/" + name, init,
+      "give each PlateauOptions a name of its own; groups of one minimize() may share "
+      "a schedule",
+      step.site());
+}
+
 // A look at the loss: whether there is one in this step, and the mean that it sees.
 struct Look {
   Value now;  // bool; invalid: in every step
@@ -174,8 +194,8 @@ Look look_at_loss(ScheduleStep& step, const PlateauOptions& o) {
   const Value loss = step.loss();
   if (o.every == 1) return {{}, loss};
   const CallSite line = step.site();
-  const Value sum_before = step.state(o.name + "/loss_sum", zeros({}));
-  const Value count_before = step.state(o.name + "/losses", zeros({}, i64));
+  const Value sum_before = plateau_state(step, o, "loss_sum", zeros({}));
+  const Value count_before = plateau_state(step, o, "losses", zeros({}, i64));
   const Value sum = add(sum_before, loss, line);
   const Value count = add(count_before, 1, line);
   const Value now = greater_equal(count, o.every, line);
@@ -189,9 +209,10 @@ Value plateau_rate(ScheduleStep& step, double initial, const PlateauOptions& o) 
   const CallSite line = step.site();
   Graph& graph = step.graph();
   const Look look = look_at_loss(step, o);
-  const Value best = step.state(o.name + "/best", constant({}, std::numeric_limits<float>::max()));
-  const Value waited = step.state(o.name + "/waited", zeros({}, i64));
-  const Value scale = step.state(o.name + "/scale", ones({}));
+  const Value best =
+      plateau_state(step, o, "best", constant({}, std::numeric_limits<float>::max()));
+  const Value waited = plateau_state(step, o, "waited", zeros({}, i64));
+  const Value scale = plateau_state(step, o, "scale", ones({}));
   const Value bar = sub(best, mul(abs(best, line), o.threshold, line), line);
   const Value better = less(look.loss, bar, line);
   const Value none = graph.constant(Tensor::scalar(int64_t{0}), line);

@@ -1,12 +1,15 @@
-// Schedules: the learning rate as a function of the updates applied so far, which are the steps
-// done unless apply_if skips some, or of the losses seen. It is part of the graph, so it is
-// evaluated on the device and needs no host between steps; computed in f32. Plain values.
+// Schedules: the learning rate as a function of the updates that its optimizer has applied so far,
+// or of the losses seen. Steps that apply_if skips, or that run another update, do not count. It is
+// part of the graph, so it is evaluated on the device and needs no host between steps; computed in
+// f32. Plain values.
 #ifndef KEEL_OPS_NN_SCHEDULES_H
 #define KEEL_OPS_NN_SCHEDULES_H
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/graph.h"
@@ -14,15 +17,19 @@
 
 namespace keel {
 
+class UpdateCount;
+
 // Holds what a schedule sees of one step. Made by the optimizer; valid while that builds its
 // update.
 class KEEL_API ScheduleStep {
  public:
   // `loss` may be invalid. What set() gets is added to `update`, which must outlive this.
-  ScheduleStep(Graph& graph, Value loss, Update& update, CallSite site)
-      : graph_(graph), loss_(loss), update_(update), site_(site) {}
+  ScheduleStep(Graph& graph, Value loss, Update& update, CallSite site);
+  // For optimizers, which share the count of their updates with their schedules.
+  ScheduleStep(Graph& graph, Value loss, Update& update, std::shared_ptr<UpdateCount> count,
+               CallSite site);
 
-  // The number of updates applied so far: f32 scalar, 0 in the first step.
+  // The number of updates that the optimizer has applied so far: f32 scalar, 0 in its first step.
   Value updates();
   // The loss of this step, f32 scalar. Throws Error where the optimizer was given none.
   Value loss() const;
@@ -38,14 +45,17 @@ class KEEL_API ScheduleStep {
   Graph& graph_;
   Value loss_;
   Update& update_;
+  std::shared_ptr<UpdateCount> count_;
   CallSite site_;
   Value updates_;
-  Value rate_;  // made once for states of all dtypes
+  // By schedule: made once for states of all dtypes and groups.
+  std::unordered_map<const void*, Value> rates_;
 };
 
 class KEEL_API Schedule {
  public:
-  // From the number of updates applied (f32 scalar; 0 in the first step) to the rate (f32 scalar).
+  // From the number of updates that the optimizer has applied (f32 scalar; 0 in its first step) to
+  // the rate (f32 scalar).
   using Function = std::function<Value(Value updates, CallSite site)>;
   // From whatever else a step knows, and what the schedule remembers, to the rate (f32 scalar).
   using StepFunction = std::function<Value(ScheduleStep&)>;
@@ -64,7 +74,7 @@ class KEEL_API Schedule {
 
  private:
   double rate_ = 0;
-  StepFunction function_;
+  std::shared_ptr<const StepFunction> function_;  // of all copies: by it they are one schedule
 };
 
 // initial * factor^floor(updates / every).
@@ -106,7 +116,8 @@ struct PlateauOptions {
   int64_t every = 1;             // updates from look to look, which sees the mean of their losses
   double threshold = 1e-4;       // an improvement is a loss below best - threshold * |best|
   double final_rate = 0;         // the rate does not fall below
-  std::string name = "plateau";  // of its states; two schedules in one graph need two names
+  std::string name = "plateau";  // of its states; two schedules in one graph need two names, but
+                                 // groups of one minimize() may share one
 };
 // The rate falls where the training loss does not: after `patience` + 1 looks in a row without an
 // improvement, and then counts anew. A loss that is NaN is no improvement. It is looked at within

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -10,9 +11,11 @@
 #include <vector>
 
 #include "keel/graph/ir/scopes.h"
+#include "keel/graph/ir/skipped_steps.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/initializers.h"
+#include "keel/ops/nn/remembered.h"
 
 namespace keel {
 namespace {
@@ -74,10 +77,11 @@ bool is_trainable(const Value& state) {
 }
 
 // Throws Error for an update that apply_if made.
-void require_always_applied(const char* who, const Update& update, const Value& applied,
+void require_always_applied(const char* who, const Update& update, const Graph& graph,
                             const char* fix, CallSite site) {
+  const Value applied = graph.find_state(kUpdatesState);
   for (const Assignment& a : update.assignments) {
-    if (a.state != applied) continue;
+    if (!applied.valid() || a.state != applied) continue;
     throw Error({.op = who,
                  .argument = "update",
                  .expected = "an update that is always applied",
@@ -90,25 +94,36 @@ void require_always_applied(const char* who, const Update& update, const Value& 
 // States that add up over micro-batches, and become 0 for the next update behind the last of them.
 class MicroBatches {
  public:
-  MicroBatches(Graph& graph, int64_t count, Accumulated& result, CallSite site)
-      : graph_(graph), count_(static_cast<double>(count)), result_(result), site_(site) {
-    const Value before = state("accumulated/micro_batches", {i64, {}});
+  MicroBatches(Graph& graph, int64_t count, const AccumulateOptions& options, Accumulated& result,
+               CallSite site)
+      : graph_(graph),
+        count_(static_cast<double>(count)),
+        prefix_(options.name.empty() ? "" : options.name + "/"),
+        result_(result),
+        site_(site) {
+    const Value before = state(prefix_ + "accumulated/micro_batches", {i64, {}});
     const Value now = add(before, 1, site);
     result.complete = greater_equal(now, count, site);
     keep(before, now);
   }
 
-  // The mean of `value` in the step that completes the update.
-  Value mean_of(Value value, const std::string& name) {
-    const Value before = state(name, value.type());
-    const Value now = add(before, value, site_);
-    keep(before, now);
-    return div(now, count_, site_);
+  Value mean_of_gradient(Value gradient, const Value& state) {
+    return mean_of(gradient, name_of(state.node()) + "/" + prefix_ + "gradient_sum");
   }
+  Value mean_of_loss(Value loss) { return mean_of(loss, prefix_ + "accumulated/loss"); }
 
  private:
+  // The mean of `value` in the step that completes the update.
+  Value mean_of(Value value, const std::string& name) {
+    const DType dtype = memory_dtype(value.dtype());
+    const Value before = state(name, {dtype, value.shape()});
+    const Value now = add(before, cast(Operand(value, site_), dtype, site_), site_);
+    keep(before, now);
+    return cast(div(now, count_, site_), value.dtype(), site_);
+  }
   Value state(const std::string& name, const Type& type) {
-    return graph_.state(name, zeros(type.shape, type.dtype), {.trainable = false}, site_);
+    return remembered(graph_, "accumulate_gradients", name, zeros(type.shape, type.dtype),
+                      "give each of them an AccumulateOptions::name of its own", site_);
   }
   void keep(Value before, Value now) {
     const Value zero = graph_.constant(Tensor::full(now.dtype(), {}, 0), site_);
@@ -117,12 +132,13 @@ class MicroBatches {
 
   Graph& graph_;
   double count_;
+  std::string prefix_;
   Accumulated& result_;
   CallSite site_;
 };
 
 Accumulated accumulated(const Values& states, const Values& gradients, Value loss,
-                        int64_t micro_batches, CallSite site) {
+                        int64_t micro_batches, const AccumulateOptions& options, CallSite site) {
   require_option(micro_batches >= 1, "accumulate_gradients", "micro_batches", "at least 1",
                  static_cast<double>(micro_batches), site);
   require_gradients("accumulate_gradients", states, gradients, site);
@@ -130,16 +146,25 @@ Accumulated accumulated(const Values& states, const Values& gradients, Value los
   Graph& graph = states[0].graph();
   const LabelScope label(graph, with_inner_scope(graph.label(), "accumulate"));
   Accumulated result;
-  MicroBatches batches(graph, micro_batches, result, site);
-  for (size_t i = 0; i < states.size(); ++i) {
-    const std::string& name = name_of(states[i].node());
-    result.means.push_back(batches.mean_of(gradients[i], name + "/gradient_sum"));
-  }
-  if (loss.valid()) result.loss = batches.mean_of(cast(loss, f32, site), "accumulated/loss");
+  MicroBatches batches(graph, micro_batches, options, result, site);
+  for (size_t i = 0; i < states.size(); ++i)
+    result.means.push_back(batches.mean_of_gradient(gradients[i], states[i]));
+  if (loss.valid()) result.loss = batches.mean_of_loss(cast(Operand(loss, site), f32, site));
   return result;
 }
 
 std::string average_name(const Value& state) { return name_of(state.node()) + "/average"; }
+
+// The count of the update that the average is part of: average_weights makes it, and behind it one
+// average after the other, so it is the last one before. Invalid for a state of the user's.
+Value count_of_average(const Value& average) {
+  Value count;
+  for (const Value& state : average.graph().states()) {
+    if (state == average) break;
+    if (counts_skipped_steps(state)) count = state;
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -187,7 +212,7 @@ Update attached_updates(Operand value) {
 
 Update apply_if(Operand predicate, const Update& update, CallSite site) {
   const CallSite line = site.known() ? site : predicate.site();
-  const Value when = require_value(predicate, "apply_if", "predicate", line);
+  const Value when = require_root_value(predicate, "apply_if", "predicate", line);
   if (when.type() != Type{boolean, {}}) {
     throw Error({.op = "apply_if",
                  .argument = "predicate",
@@ -195,26 +220,31 @@ Update apply_if(Operand predicate, const Update& update, CallSite site) {
                  .got = to_string(when.type()),
                  .site = line});
   }
+  require_always_applied("apply_if", update, when.graph(), "join the predicates with logical_and",
+                         line);
   const Value applied = when.graph().updates_applied();
-  require_always_applied("apply_if", update, applied, "join the predicates with logical_and", line);
   Update result;
   for (const Assignment& a : update.assignments) {
-    result.assignments.push_back({a.state, select(when, a.next, a.state, line)});
+    const Value otherwise =
+        counts_skipped_steps(a.state) ? add(Operand(a.state, line), 1, line) : a.state;
+    result.assignments.push_back({a.state, select(when, a.next, otherwise, line)});
   }
   result.assignments.push_back({applied, add(applied, cast(when, i64, line), line)});
   return result;
 }
 
 Accumulated accumulate_gradients(const Values& states, const Values& gradients,
-                                 int64_t micro_batches, CallSite site) {
-  return accumulated(states, gradients, {}, micro_batches, site);
+                                 int64_t micro_batches, const AccumulateOptions& options,
+                                 CallSite site) {
+  return accumulated(states, gradients, {}, micro_batches, options, site);
 }
 
 Accumulated accumulate_gradients(const Values& states, const Values& gradients, Operand loss,
-                                 int64_t micro_batches, CallSite site) {
+                                 int64_t micro_batches, const AccumulateOptions& options,
+                                 CallSite site) {
   const Value value = require_root_value(loss, "accumulate_gradients", "loss", site);
   if (is_float(value.dtype()) && value.shape().rank() == 0)
-    return accumulated(states, gradients, value, micro_batches, site);
+    return accumulated(states, gradients, value, micro_batches, options, site);
   throw Error({.op = "accumulate_gradients",
                .argument = "loss",
                .expected = "a float scalar",
@@ -226,22 +256,22 @@ Update average_weights(const Update& update, double decay, CallSite site) {
   require_fraction(decay, "average_weights", "decay", site);
   std::map<DType, Value> decays;
   Update result = update;
+  std::optional<UpdateCount> count;
   for (const Assignment& a : update.assignments) {
     if (!a.state.valid() || !a.state.node().is(OpRole::kState) || !is_trainable(a.state)) continue;
     Graph& graph = a.state.graph();
-    const Value applied = graph.updates_applied();
-    require_always_applied("average_weights", update, applied, "average first, then apply_if",
-                           site);
+    require_always_applied("average_weights", update, graph, "average first, then apply_if", site);
     const LabelScope label(graph, with_inner_scope(graph.label(), "average"));
-    // The small shares of new weights would be lost in 16 bits.
-    const DType dtype = a.state.dtype() == f64 ? f64 : f32;
+    if (!count) count.emplace(graph, average_name(a.state), result, site);
+    const DType dtype = memory_dtype(a.state.dtype());
     Value& kept = decays[dtype];
     if (!kept.valid()) {
-      const Value n = cast(applied, dtype, site);
+      const Value n = cast(Operand(count->applied(), site), dtype, site);
       kept = minimum(div(n, add(n, 9, site), site), decay, site);
     }
-    const Value average = graph.state(average_name(a.state), zeros(a.state.shape(), dtype),
-                                      {.trainable = false}, site);
+    const Value average =
+        remembered(graph, "average_weights", average_name(a.state), zeros(a.state.shape(), dtype),
+                   "average the updates of a state once", site);
     const Value change = sub(cast(a.next, dtype, site), average, site);
     const Value next = add(average, mul(change, sub(Operand(1, site), kept, site), site), site);
     result.assignments.push_back({average, next});
@@ -262,8 +292,10 @@ Value with_averaged_weights(Operand value) {
   for (const Value& state : trainable_states(value)) {
     const Value average = graph.find_state(average_name(state));
     if (!average.valid()) continue;
+    const Value count = count_of_average(average);
+    if (!count.valid()) continue;
     const LabelScope label(graph, with_inner_scope(graph.label(), "average"));
-    const Value none_yet = equal(graph.updates_applied(), 0, site);
+    const Value none_yet = equal(applied_by(count, site), 0, site);
     averages.emplace(state, select(none_yet, state, cast(average, state.dtype(), site), site));
   }
   if (!averages.empty()) return computed_from(root, std::move(averages));

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/graph/ir/skipped_steps.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/graph/runtime/trainer.h"
@@ -79,13 +80,24 @@ const std::vector<Optimizer>& optimizers() {
   return all;
 }
 
+// All states but the counts of steps and of those skipped.
 std::map<std::string, Tensor> values_of(Session& session) {
   std::map<std::string, Tensor> values;
   for (const Value& state : session.graph().states()) {
     const std::string& name = name_of(state.node());
-    if (name != kStepState) values.emplace(name, session.read(state));
+    if (name != kStepState && !counts_skipped_steps(name))
+      values.emplace(name, session.read(state));
   }
   return values;
+}
+
+// Of how many steps the optimizer knows that it had no part in them; `otherwise` where it does not
+// ask.
+int64_t skipped(Session& session, int64_t otherwise) {
+  for (const Value& state : session.graph().states()) {
+    if (counts_skipped_steps(state)) return session.read(state).item<int64_t>();
+  }
+  return otherwise;
 }
 
 void check_equal(const std::map<std::string, Tensor>& got,
@@ -137,6 +149,7 @@ TEST_CASE("a skipped update leaves every state and counts as a step but not as a
           CHECK(report.updates_applied == good);
           CHECK(session.step() == kSteps);
           CHECK(session.updates_applied() == good);
+          CHECK(skipped(session, kSteps - good) == kSteps - good);
           CHECK(trainer.cursor().position == kSteps);
           check_equal(values_of(session), expected);
         }
@@ -154,6 +167,7 @@ TEST_CASE("a turn that skips its update changes no bit but the step counter") {
     const auto before = values_of(session);
     session.run(m.update, {}, {{m.x, Tensor::full(f32, {4, 3}, kInfinity)}});
     check_equal(values_of(session), before);
+    CHECK(skipped(session, 0) == 1);
     CHECK(session.step() == 2);
     CHECK(session.updates_applied() == 1);
     // Programs with and without the predicate share the counters.
@@ -161,6 +175,7 @@ TEST_CASE("a turn that skips its update changes no bit but the step counter") {
     session.run(always, {});
     CHECK(session.step() == 3);
     CHECK(session.updates_applied() == 2);
+    CHECK(skipped(session, 0) == 2);  // it is another update
   }
 }
 
@@ -248,16 +263,20 @@ TEST_CASE("a training that skips nothing saves no count whatever its optimizer")
   other.load(path);
   CHECK(other.step() == 9);
   CHECK(other.updates_applied() == 9);  // it knows of none that was skipped
-  Safetensors file = read_safetensors(path);
+  const Safetensors file = read_safetensors(path);
   for (const int64_t wrong : {int64_t{-5}, int64_t{10}, std::numeric_limits<int64_t>::max()}) {
     CAPTURE(wrong);
-    file.tensors[kUpdatesState] = Tensor::scalar<int64_t>(wrong);
-    write_safetensors(folder.file("wrong"), file.tensors, {{"step", "9"}});
-    const std::string before = skipping.state_sha256();
-    const std::string error = error_of([&] { skipping.load(folder.file("wrong")); });
-    CHECK(contains(error, "keel/updates"));
-    CHECK(contains(error, std::to_string(wrong)));
-    CHECK(skipping.state_sha256() == before);
+    for (const char* count : {kUpdatesState, "keel/skipped/w/sgd"}) {
+      Safetensors changed = file;
+      REQUIRE(changed.tensors.contains(count));
+      changed.tensors[count] = Tensor::scalar<int64_t>(wrong);
+      write_safetensors(folder.file("wrong"), changed.tensors, {{"step", "9"}});
+      const std::string before = skipping.state_sha256();
+      const std::string error = error_of([&] { skipping.load(folder.file("wrong")); });
+      CHECK(contains(error, count));
+      CHECK(contains(error, std::to_string(wrong)));
+      CHECK(skipping.state_sha256() == before);
+    }
   }
 }
 

@@ -234,9 +234,23 @@ TEST_CASE("averages of 16-bit weights are f32 and leave running statistics out")
   CHECK(averaged.type() == y.type());
   Session session(g, device("cpu"));
   const Tensor ones = Tensor::full(bf16, {2, 4}, 1);
-  // The same masks: before the first update nothing but the name of the weights differs.
-  const auto both = session.run({y, averaged}, {{x, ones}});
-  CHECK(bit_equal(both[0], both[1]));
+  // The same masks: before the first update and behind it nothing but the name of the weights
+  // differs.
+  const auto equal_outputs = [&] {
+    const auto both = session.run({y, averaged}, {{x, ones}});
+    return bit_equal(both[0], both[1]);
+  };
+  CHECK(equal_outputs());
+  session.run(update, {}, {{x, ones}});
+  const Tensor first = session.read(w);
+  CHECK(equal_outputs());
+  session.run(update, {}, {{x, ones}});
+  const Tensor second = session.read(w), average = session.read(g.find_state("w/average"));
+  CHECK_FALSE(bit_equal(first, second));
+  CHECK_FALSE(equal_outputs());
+  // d = 1 / 10 in the second update.
+  for (int64_t i = 0; i < average.num_elements(); ++i)
+    CHECK(average.at(i) == doctest::Approx(0.1 * first.at(i) + 0.9 * second.at(i)).epsilon(1e-5));
 }
 
 TEST_CASE("accumulation and averages refuse what they cannot work with") {
