@@ -87,6 +87,20 @@ Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::
           .key = number_in<uint64_t>(metadata, kCursorKey, path)};
 }
 
+StateValues copy_states(const StateStore& store) {
+  StateValues values;
+  for (const auto& [name, state] : store.states()) values[name] = store.read(state);
+  return values;
+}
+
+void put_states(StateStore& store, const StateValues& values) {
+  for (const auto& [name, value] : values) {
+    if (store.states().contains(name)) store.write(store.state(name), value);
+  }
+  if (store.states().contains(kUpdatesState) && !values.contains(kUpdatesState))
+    store.write(store.state(kUpdatesState), values.at(kStepState));
+}
+
 void save_states(const std::string& path, StateStore& store,
                  const std::map<std::string, std::string>& metadata) {
   std::map<std::string, Tensor> tensors;
@@ -131,11 +145,7 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   require_counted(file, path);
-  for (const auto& [name, tensor] : file.tensors) {
-    if (store.states().contains(name)) store.write(store.state(name), tensor);
-  }
-  if (store.states().contains(kUpdatesState) && !file.tensors.contains(kUpdatesState))
-    store.write(store.state(kUpdatesState), file.tensors.at(kStepState));
+  put_states(store, file.tensors);
   return file.metadata;
 }
 
