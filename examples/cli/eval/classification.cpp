@@ -42,10 +42,17 @@ std::vector<double> softmax_of(std::span<const float> logits) {
 Classification::Classification(int64_t classes, int64_t top_k)
     : classes_(classes),
       top_k_(std::min(top_k, classes)),
+      non_finite_of_(static_cast<size_t>(classes), 0),
       counts_(static_cast<size_t>(classes * classes), 0) {}
 
 void Classification::add(std::span<const float> logits, int64_t label) {
   const auto at = static_cast<size_t>(label);
+  if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+    if (non_finite_++ == 0) first_non_finite_ = images_;
+    ++non_finite_of_[at];
+    ++images_;
+    return;
+  }
   const auto predicted = std::max_element(logits.begin(), logits.end()) - logits.begin();
   int64_t before = 0;  // the label, in descending order
   for (size_t c = 0; c < logits.size(); ++c)
@@ -57,12 +64,18 @@ void Classification::add(std::span<const float> logits, int64_t label) {
   ++counts_[static_cast<size_t>(label * classes_ + predicted)];
 }
 
+double Classification::loss() const {
+  const int64_t finite = images_ - non_finite_;
+  return finite == 0 ? std::numeric_limits<double>::quiet_NaN()
+                     : loss_ / static_cast<double>(finite);
+}
+
 int64_t Classification::count(int64_t label, int64_t predicted) const {
   return counts_[static_cast<size_t>(label * classes_ + predicted)];
 }
 
 int64_t Classification::row_sum(int64_t label) const {
-  int64_t sum = 0;
+  int64_t sum = non_finite_of_[static_cast<size_t>(label)];
   for (int64_t c = 0; c < classes_; ++c) sum += count(label, c);
   return sum;
 }
@@ -87,7 +100,8 @@ std::string Classification::matrix() const {
                        classes_);
   }
   const int64_t most = *std::max_element(counts_.begin(), counts_.end());
-  const auto width = std::max<size_t>(std::to_string(most).size(), 4) + 1;
+  constexpr size_t kPercent = 5;  // "100.0"
+  const auto width = std::max(std::to_string(most).size(), kPercent) + 1;
   std::string text =
       "confusion, rows: the class, columns: what it was taken for\n" + fmt::format("{:>5} ", "");
   for (int64_t c = 0; c < classes_; ++c) text += fmt::format("{:>{}}", c, width);
@@ -113,7 +127,7 @@ std::string Classification::most_confused() const {
       if (c != label && count(label, c) > 0) pairs.emplace_back(-count(label, c), label, c);
     }
   }
-  if (pairs.empty()) return "nothing is confused\n";
+  if (pairs.empty()) return non_finite_ == 0 ? "nothing is confused\n" : "";
   std::sort(pairs.begin(), pairs.end());
   std::string text;
   for (size_t i = 0; i < std::min(pairs.size(), kMostPairs); ++i) {
@@ -134,6 +148,7 @@ keel::Json Classification::json() const {
   keel::Json json;
   json["images"] = images_;
   json["correct"] = correct_;
+  json["non_finite"] = non_finite_;
   json["accuracy"] = accuracy();
   json["top_k"] = top_k_;
   json["top_k_accuracy"] = top_k_accuracy();
