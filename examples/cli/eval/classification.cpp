@@ -14,11 +14,13 @@ namespace {
 constexpr int64_t kMostInATerminal = 20;  // classes of a matrix
 constexpr size_t kMostPairs = 5;
 
-double log_of_sum(std::span<const float> logits) {
+// log(sum of exp(logit)) - logit[at]. The largest logit is left out of the logarithm, which is lost
+// beside it where it is far from 0.
+double cross_entropy(std::span<const float> logits, size_t at) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - largest);
-  return largest + std::log(sum);
+  return std::log(sum) + (largest - logits[at]);
 }
 
 double ratio(int64_t part, int64_t whole) {
@@ -33,9 +35,8 @@ std::string percent(double share) {
 }  // namespace
 
 std::vector<double> softmax_of(std::span<const float> logits) {
-  const double log_sum = log_of_sum(logits);
   std::vector<double> shares;
-  for (const float logit : logits) shares.push_back(std::exp(logit - log_sum));
+  for (size_t c = 0; c < logits.size(); ++c) shares.push_back(std::exp(-cross_entropy(logits, c)));
   return shares;
 }
 
@@ -60,7 +61,7 @@ void Classification::add(std::span<const float> logits, int64_t label) {
   ++images_;
   correct_ += predicted == label;
   among_first_ += before < top_k_;
-  loss_ += log_of_sum(logits) - logits[at];
+  loss_ += cross_entropy(logits, at);
   ++counts_[static_cast<size_t>(label * classes_ + predicted)];
 }
 
