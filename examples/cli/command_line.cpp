@@ -43,6 +43,15 @@ std::vector<std::string> split(const std::string& flag, const std::string& text)
   return words;
 }
 
+// "--quiet=yes", which the parser would complain of without its flag.
+void require_no_value(const std::vector<std::string>& words, const std::string& flag) {
+  for (const std::string& word : words) {
+    if (word.starts_with(flag + "="))
+      fail(flag, "takes no value, got '" + word.substr(flag.size() + 1) + "'",
+           "give it alone, or leave it out");
+  }
+}
+
 }  // namespace
 
 CommandLine::CommandLine(std::string command, std::string summary)
@@ -95,6 +104,9 @@ void CommandLine::parse(const std::vector<std::string>& words) {
   } catch (const keel::Error&) {
     throw;
   } catch (const std::exception& error) {
+    for (const Flag& flag : flags_) {
+      if (flag.value.empty()) require_no_value(words, "--" + flag.name);
+    }
     fail("keel " + command_, error.what(), "see keel " + command_ + " --help");
   }
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <keel/core/base/read_budget.h>
 
 #include "cli/train/finite_states.h"
 
@@ -15,6 +16,7 @@ constexpr const char* kHeight = "image_height";
 constexpr const char* kWidth = "image_width";
 constexpr const char* kChannels = "image_channels";
 constexpr const char* kClasses = "classes";
+constexpr const char* kAverage = "/average";  // behind a state's name, as average_weights() has it
 // Far beyond any image, and far from where products of three of them overflow.
 constexpr int64_t kMostOfADimension = int64_t{1} << 20;
 
@@ -55,14 +57,21 @@ std::optional<keel_examples::ImageFormat> SavedModel::format() const {
   const auto dimension = [&](const char* name, int64_t most) {
     return keel::parse_integer(find(name).value_or(""), name, 1, most);
   };
-  return keel::parse_in_file(flag_ + ": " + path_, [&] {
+  const auto channels = [&]() -> int64_t {
+    return keel::parse_choice(find(kChannels).value_or(""), kChannels, {"1", "3"}) == "1" ? 1 : 3;
+  };
+  const auto own = keel::parse_in_file(flag_ + ": " + path_, [&] {
     const std::string name = keel::parse_choice(*dtype, kDtype, {"u8", "f32"});
     return keel_examples::ImageFormat{.dtype = name == "u8" ? keel::u8 : keel::f32,
                                       .height = dimension(kHeight, kMostOfADimension),
                                       .width = dimension(kWidth, kMostOfADimension),
-                                      .channels = dimension(kChannels, 4),
+                                      .channels = channels(),
                                       .classes = dimension(kClasses, 256)};
   });
+  const auto bytes = static_cast<uint64_t>(own.numbers()) * keel::size_of(own.dtype);
+  if (bytes > keel::read_budget())
+    throw keel::over_read_budget(path_, "an image of " + describe(own), keel::read_budget());
+  return own;
 }
 
 keel_examples::ImageFormat SavedModel::require_format(const keel_examples::ImageFormat& given,
@@ -80,28 +89,52 @@ keel_examples::ImageFormat SavedModel::require_format(const keel_examples::Image
        .got = describe(given)});
 }
 
-void SavedModel::load_all(keel::Session& session, const keel::Values& states) const {
-  const keel::WeightsMatch match = keel::match_weights(states, file_.tensors);
-  if (!match.complete()) {
-    throw keel::Error(
-        {.op = flag_,
-         .argument = path_,
-         .message = "does not hold the states of this model: " + keel::describe(match),
-         .fix = "give the --model that it was trained with"});
+SavedModel::Usable SavedModel::usable(const keel::Values& states) const {
+  Usable weights{.tensors = file_.tensors, .averaged = {}};
+  std::set<std::string> names;
+  for (const keel::Value& state : states) names.insert(keel::name_of(state.node()));
+  for (const std::string& name : names) {
+    const auto average = weights.tensors.find(name + kAverage);
+    if (average == weights.tensors.end() || names.contains(average->first)) continue;
+    weights.tensors[name] = average->second;
+    weights.tensors.erase(average);
+    weights.averaged.insert(name);
   }
-  keel::load_weights(session, states, file_.tensors);
+  return weights;
 }
 
-keel::WeightsMatch SavedModel::load_matching(keel::Session& session,
-                                             const keel::Values& states) const {
-  keel::WeightsMatch match = keel::match_weights(states, file_.tensors);
+void SavedModel::require_states(const keel::Values& states) const {
+  const keel::WeightsMatch match = keel::match_weights(states, usable(states).tensors);
+  if (match.complete()) return;
+  throw keel::Error({.op = flag_,
+                     .argument = path_,
+                     .message = "does not hold the states of this model: " + keel::describe(match),
+                     .fix = "give the --model that it was trained with"});
+}
+
+LoadedWeights SavedModel::load(keel::Session& session, const keel::Values& states,
+                               const Usable& weights) const {
+  LoadedWeights loaded{.match = keel::load_weights(session, states, weights.tensors)};
+  for (const std::string& name : loaded.match.matched)
+    loaded.averaged += weights.averaged.contains(name) ? 1 : 0;
+  return loaded;
+}
+
+LoadedWeights SavedModel::load_all(keel::Session& session, const keel::Values& states) const {
+  require_states(states);
+  return load(session, states, usable(states));
+}
+
+LoadedWeights SavedModel::load_matching(keel::Session& session, const keel::Values& states) const {
+  const Usable weights = usable(states);
+  const keel::WeightsMatch match = keel::match_weights(states, weights.tensors);
   if (match.matched.empty()) {
     throw keel::Error({.op = flag_,
                        .argument = path_,
                        .message = "holds no state of this model: " + keel::describe(match),
                        .fix = "give a file of the same model"});
   }
-  return keel::load_weights(session, states, file_.tensors);
+  return load(session, states, weights);
 }
 
 void SavedModel::require_finite(const std::string& fix) const {
@@ -122,6 +155,12 @@ void SavedModel::add_format(const keel_examples::ImageFormat& format,
 std::string describe(const keel_examples::ImageFormat& format) {
   return fmt::format("{}x{}x{} {}, {} classes", format.height, format.width, format.channels,
                      keel::name_of(format.dtype), format.classes);
+}
+
+std::string describe(const LoadedWeights& weights) {
+  const std::string text = keel::describe(weights.match);
+  if (weights.averaged == 0) return text;
+  return fmt::format("{}; {} taken as averages over the training", text, weights.averaged);
 }
 
 }  // namespace keel_cli

@@ -1,12 +1,13 @@
 // SavedModel: a file of saved states as `keel eval`, `keel predict` and `keel train --init` see it:
-// the weights of a model, and what it says of itself. Files of other programs say nothing. Plain
-// value.
+// the weights of a model, and what it says of itself. Whoever loads weights for use loads them
+// here. Files of other programs say nothing of themselves. Plain value.
 #ifndef KEEL_EXAMPLES_CLI_SAVED_MODEL_H
 #define KEEL_EXAMPLES_CLI_SAVED_MODEL_H
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <keel/keel.h>
@@ -15,6 +16,13 @@
 
 namespace keel_cli {
 
+// What was taken from a file. A training with --average measures itself by averages of its weights,
+// so they are what is used where the file has them.
+struct LoadedWeights {
+  keel::WeightsMatch match;
+  int64_t averaged = 0;  // states among the matched ones that have their average
+};
+
 class SavedModel {
  public:
   // `flag` is the one that names the file, for errors. Throws keel::Error for a file that is
@@ -22,7 +30,6 @@ class SavedModel {
   SavedModel(std::string flag, std::string path);
 
   const std::string& path() const noexcept { return path_; }
-  const std::map<std::string, keel::Tensor>& tensors() const noexcept { return file_.tensors; }
   std::optional<std::string> find(const std::string& name) const;
 
   // The model of --model, or the file's own. Throws keel::Error where the two contradict each
@@ -34,11 +41,14 @@ class SavedModel {
   keel_examples::ImageFormat require_format(const keel_examples::ImageFormat& given,
                                             const std::string& data) const;
 
-  // The file's values for all these states. Throws keel::Error that lists what is missing or of
-  // another shape or dtype; then nothing has changed.
-  void load_all(keel::Session& session, const keel::Values& states) const;
+  // Throws keel::Error that lists which of these states are missing or of another shape or dtype:
+  // before a session makes memory for states of a size that the file claims.
+  void require_states(const keel::Values& states) const;
+  // The file's values for all these states. Throws what require_states throws; then nothing has
+  // changed.
+  LoadedWeights load_all(keel::Session& session, const keel::Values& states) const;
   // Loads the values of the states that match; throws keel::Error where none does.
-  keel::WeightsMatch load_matching(keel::Session& session, const keel::Values& states) const;
+  LoadedWeights load_matching(keel::Session& session, const keel::Values& states) const;
   // Throws keel::Error naming the first state that holds NaN or an infinity.
   void require_finite(const std::string& fix) const;
 
@@ -47,6 +57,15 @@ class SavedModel {
                          std::map<std::string, std::string>& metadata);
 
  private:
+  // The file's tensors with averages in the place of the states that have one.
+  struct Usable {
+    std::map<std::string, keel::Tensor> tensors;
+    std::set<std::string> averaged;
+  };
+  Usable usable(const keel::Values& states) const;
+  LoadedWeights load(keel::Session& session, const keel::Values& states,
+                     const Usable& weights) const;
+
   std::string flag_;
   std::string path_;
   keel::Safetensors file_;
@@ -54,6 +73,8 @@ class SavedModel {
 
 // "28x28x1 u8, 10 classes".
 std::string describe(const keel_examples::ImageFormat& format);
+// "6 states match; left aside in the file: ...; 4 taken as averages over the training".
+std::string describe(const LoadedWeights& weights);
 
 }  // namespace keel_cli
 

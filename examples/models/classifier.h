@@ -27,9 +27,9 @@ struct Classifier {
   keel::Value loss;    // f32, mean cross entropy, as in training
 };
 
-// Softmax regression: 784-10.
+// Softmax regression: one dense layer.
 Classifier build_softmax(keel::Graph& graph, const ImageFormat& format = {});
-// 784-512-512-10 with ReLU.
+// Two hidden layers of 512 with ReLU.
 Classifier build_mlp(keel::Graph& graph, const ImageFormat& format = {});
 
 // Two convolutions with pooling, two dense layers; for images of at least 4x4.

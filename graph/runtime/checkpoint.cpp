@@ -85,15 +85,6 @@ void require_counted(const Safetensors& file, const std::string& path) {
   }
 }
 
-// What the file does not count: where it says how many updates were applied, that counts for all,
-// otherwise every step did.
-void count_the_rest(const Safetensors& file, StateStore& store) {
-  const auto updates = file.tensors.find(kUpdatesState);
-  const Tensor& applied =
-      updates == file.tensors.end() ? file.tensors.at(kStepState) : updates->second;
-  store.count_from(applied.item<int64_t>());
-}
-
 }  // namespace
 
 void add_cursor(std::map<std::string, std::string>& metadata, const Cursor& cursor) {
@@ -106,6 +97,24 @@ Cursor cursor_in(const std::map<std::string, std::string>& metadata, const std::
   return {.epoch = number_in<int64_t>(metadata, kCursorEpoch, path),
           .position = number_in<int64_t>(metadata, kCursorPosition, path),
           .key = number_in<uint64_t>(metadata, kCursorKey, path)};
+}
+
+StateValues copy_states(const StateStore& store) {
+  StateValues values;
+  for (const auto& [name, state] : store.states()) values[name] = store.read(state);
+  return values;
+}
+
+void put_states(StateStore& store, const StateValues& values) {
+  const Tensor& step = values.at(kStepState);
+  store.write(store.state(kStepState), step);
+  // This is for counts that the values lack: where they say how many updates were applied, that
+  // counts for all, otherwise every step did.
+  const auto updates = values.find(kUpdatesState);
+  store.count_from((updates == values.end() ? step : updates->second).item<int64_t>());
+  for (const auto& [name, value] : values) {
+    if (store.states().contains(name)) store.write(store.state(name), value);
+  }
 }
 
 void save_states(const std::string& path, StateStore& store,
@@ -152,11 +161,7 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   require_counted(file, path);
-  store.write(store.state(kStepState), file.tensors.at(kStepState));
-  count_the_rest(file, store);
-  for (const auto& [name, tensor] : file.tensors) {
-    if (store.states().contains(name)) store.write(store.state(name), tensor);
-  }
+  put_states(store, file.tensors);
   return file.metadata;
 }
 

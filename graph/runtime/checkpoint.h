@@ -1,5 +1,5 @@
-// Checkpoints: all states of a session as one safetensors file, and in its metadata the place in
-// the data. Internal to graph/runtime; users call Session::save and load, or Trainer::save and
+// Checkpoints: all states of a session as one set, in memory or as a safetensors file with the place
+// in the data in its metadata. Internal to graph/runtime; users call Session::save and load, or Trainer::save and
 // resume.
 #ifndef KEEL_GRAPH_RUNTIME_CHECKPOINT_H
 #define KEEL_GRAPH_RUNTIME_CHECKPOINT_H
@@ -11,6 +11,16 @@
 #include "keel/graph/runtime/state_store.h"
 
 namespace keel {
+
+// The plain values of all states, counters among them, by name.
+using StateValues = std::map<std::string, Tensor>;
+
+// Throws Error where a state is not valid.
+StateValues copy_states(const StateStore& store);
+// Takes them as one set, the counters as they stand there: without keel/updates among them every
+// step made an update. States of the store that are not among them stay. REQUIRES that dtypes and
+// shapes are those of the states.
+void put_states(StateStore& store, const StateValues& values);
 
 // Throws Error where a state is not valid or the file cannot be written.
 void save_states(const std::string& path, StateStore& store,

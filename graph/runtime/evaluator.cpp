@@ -40,7 +40,8 @@ Evaluator::Evaluator(Session& session, const EvaluatorOptions& options, CallSite
                    .site = site});
     }
   }
-  if (options_.source->queue() == nullptr) options_.source->open(Cursor{});
+  at_beginning_ = options_.source->queue() == nullptr;
+  if (at_beginning_) options_.source->open(Cursor{});
   loop_ = std::make_unique<Loop>(
       session.sink({.fetches = options_.sums, .source = options_.source}, site));
 }

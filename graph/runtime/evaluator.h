@@ -16,7 +16,7 @@ struct EvaluatorOptions {
   Values sums = {};                     // rank 0: over the real items of a batch, padding left out
   std::shared_ptr<Feeder> source = {};  // of a set that ends, batched with Tail::kPad
   int64_t batches = 0;                  // of a pass
-  int64_t items = 0;                    // real ones among them
+  int64_t items = 0;                    // real ones among them, by which the sums are divided
 };
 
 class KEEL_API Evaluator {

@@ -165,9 +165,11 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
     if (options.resume_from) open(*options.resume_from);
+    SessionState& session = session_.state("fit", site);
+    validation.begin(session, cursor_);
     train(options, site, validation, report);
     report.updates_applied = session_.updates_applied() - *applied_before;
-    if (const auto cursor = validation.restore_best(session_)) {
+    if (const auto cursor = validation.restore_best(session)) {
       open(*cursor);
       report.kept_best = true;
     }
@@ -192,12 +194,13 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
                              ? checked_add(step, *options.steps, "steps")
                              : checked_mul(*options.epochs, options.steps_per_epoch, "steps");
   std::optional<LoopTuner> tuner = options.loop_tuner;
+  SessionState& session = session_.state("fit", site);
   while (true) {
     const bool asked = report.cancelled || report.stopped_early || cancelled_.load();
     const LoopVote own = asked || report.end_of_data ? LoopVote::kStop
                          : step >= target            ? LoopVote::kStepsDone
                                                      : LoopVote::kGoOn;
-    if (ends_together(own, report)) return;
+    if (ends_together(own, report)) break;
     report.loop_size = tuner ? tuner->next() : session_.loop_size().use();
     const int64_t stop = validation.next(step, next_stop(options, step, target));
     const int64_t steps = std::min(stop - step, report.loop_size);
@@ -210,12 +213,14 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     if (options.steps_per_epoch > 0)
       report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
     if (done > 0) {
-      if (validation.due(step, target) && validation.measure(session_, cursor_, report))
+      if (validation.due(step, target) && validation.measure(session, cursor_, report))
         report.stopped_early = true;
       run_hooks(options, step, report);
     }
-    if (others_know_) return;
+    if (others_know_) break;
   }
+  // What asks for the end behind the last step takes nothing from the training.
+  if (step >= target) report.stopped_early = false;
 }
 
 // Before each launch and at the end: parties have hooks, targets and loop sizes of their own.

@@ -77,7 +77,7 @@ struct TrainReport {
   bool end_of_data = false;          // before what was asked for was done
   bool cancelled = false;
   bool left_with_others = false;       // another party of the agreement ended it before its time
-  bool stopped_early = false;          // by a hook, the step's stop_when or the validation
+  bool stopped_early = false;          // with steps left: a hook, stop_when, the validation
   std::optional<int64_t> stop_step{};  // the step whose stop_when was true
 
   // By epoch, where steps_per_epoch is given and something is fetched.

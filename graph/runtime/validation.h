@@ -42,7 +42,7 @@ struct ValidationOptions {
   // fit() ends with the states and the place in the data that the best was measured with, as after
   // resuming from a file that was saved there. Takes memory for one copy of the states.
   bool keep_best = false;
-  // Holds the best of the training before this fit, which has to be beaten.
+  // The best before this fit, to be beaten. Where fit() begins at its step, keep_best can keep it.
   std::optional<ValidationBest> best_before{};
   // After each; LoopControl::kStop ends the training.
   Hook<const ValidationResult&> on_result = {};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "keel/core/base/checked.h"
+#include "keel/graph/runtime/session_state.h"
 
 namespace keel {
 namespace {
@@ -21,7 +22,8 @@ namespace {
 }  // namespace
 
 ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
-                             int64_t steps_per_epoch, CallSite site) {
+                             int64_t steps_per_epoch, CallSite site)
+    : site_(site) {
   if (!options) return;
   options_ = &*options;
   if (!options->measure) complain("measure", "a function", "none", site);
@@ -36,6 +38,19 @@ ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
   if (period_ < 1)
     complain("every_n_steps", "at least 1, or steps_per_epoch", "neither of the two", site);
   best_ = options->best_before;
+  if (best_) since_ = best_->since;
+}
+
+void ValidationRun::begin(SessionState& session, const Cursor& cursor) {
+  if (options_ == nullptr || !options_->keep_best) return;
+  if (best_ && best_->step == session.store.step()) keep(session, cursor);
+}
+
+void ValidationRun::keep(SessionState& session, const Cursor& cursor) {
+  const SessionGuard guard(session, "Trainer::fit", site_);
+  session.store.add_states(*session.graph);
+  states_ = copy_states(session.store);
+  cursor_ = cursor;
 }
 
 int64_t ValidationRun::next(int64_t step, int64_t target) const {
@@ -54,20 +69,15 @@ bool ValidationRun::better(double value) const {
   return gain > options_->min_gain;
 }
 
-bool ValidationRun::measure(Session& session, const Cursor& cursor, TrainReport& report) {
-  ValidationResult result{.step = session.step(), .value = options_->measure()};
+bool ValidationRun::measure(SessionState& session, const Cursor& cursor, TrainReport& report) {
+  ValidationResult result{.step = session.store.step(), .value = options_->measure()};
   result.best = better(result.value);
   if (result.best) {
     best_ = ValidationBest{.value = result.value, .step = result.step};
-    if (options_->keep_best) {
-      states_.clear();
-      for (const Value& state : session.graph().states())
-        states_.emplace_back(state, session.read(state));
-      cursor_ = cursor;
-    }
-  } else if (best_) {
-    ++best_->since;
+    if (options_->keep_best) keep(session, cursor);
   }
+  since_ = result.best ? 0 : since_ + 1;
+  if (best_) best_->since = since_;
   report.validations.push_back(result);
   report.best = best_;
   const bool asked = options_->on_result(result) == LoopControl::kStop;
@@ -75,13 +85,14 @@ bool ValidationRun::measure(Session& session, const Cursor& cursor, TrainReport&
     return options_->larger_is_better ? result.value >= target : result.value <= target;
   };
   report.target_reached = options_->target && reaches(*options_->target);
-  report.out_of_patience = options_->patience > 0 && best_ && best_->since >= options_->patience;
+  report.out_of_patience = options_->patience > 0 && since_ >= options_->patience;
   return asked || report.target_reached || report.out_of_patience;
 }
 
-std::optional<Cursor> ValidationRun::restore_best(Session& session) {
-  if (states_.empty() || best_->step == session.step()) return std::nullopt;
-  for (const auto& [state, value] : states_) session.write(state, value);
+std::optional<Cursor> ValidationRun::restore_best(SessionState& session) {
+  if (states_.empty() || best_->step == session.store.step()) return std::nullopt;
+  const SessionGuard guard(session, "Trainer::fit", site_);
+  put_states(session.store, states_);
   return cursor_;
 }
 

@@ -6,9 +6,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
-#include <vector>
 
+#include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/trainer.h"
 
 namespace keel {
@@ -19,23 +18,29 @@ class ValidationRun {
   ValidationRun(const std::optional<ValidationOptions>& options, int64_t steps_per_epoch,
                 CallSite site);
 
+  // Keeps the states as they are before the first step, where the best before was measured with
+  // them.
+  void begin(SessionState& session, const Cursor& cursor);
   // The first step behind `step` after which it is due; `target` where there is none before.
   int64_t next(int64_t step, int64_t target) const;
   bool due(int64_t step, int64_t target) const;
   // Measures; what came of it goes to the report. Whether the training ends.
-  bool measure(Session& session, const Cursor& cursor, TrainReport& report);
+  bool measure(SessionState& session, const Cursor& cursor, TrainReport& report);
   // Writes the states of the best where those of the session are later ones; the cursor that
   // belongs to them.
-  std::optional<Cursor> restore_best(Session& session);
+  std::optional<Cursor> restore_best(SessionState& session);
 
  private:
   bool better(double value) const;
+  void keep(SessionState& session, const Cursor& cursor);
 
   const ValidationOptions* options_ = nullptr;
   int64_t period_ = 0;
   std::optional<ValidationBest> best_;
-  std::vector<std::pair<Value, Tensor>> states_;  // of the best, where they are kept
-  Cursor cursor_;                                 // likewise
+  int64_t since_ = 0;   // measurements behind the best, or all where none was one
+  StateValues states_;  // of the best, where they are kept
+  Cursor cursor_;       // likewise
+  CallSite site_;
 };
 
 }  // namespace keel

@@ -9,6 +9,7 @@
 #endif
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
@@ -29,8 +30,10 @@ void check_error(const ToolResult& result, int exit_code, const Words& parts) {
 }
 
 // A file of softmax weights as another program writes it: no metadata, no checksums.
-std::string softmax_file(const std::vector<float>& w, const std::vector<float>& b) {
+std::string softmax_file(const std::vector<float>& w, const std::vector<float>& b,
+                         const json& metadata = {}) {
   json header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   header["b"] = {{"dtype", "F32"}, {"shape", {b.size()}}, {"data_offsets", {0, b.size() * 4}}};
   header["w"] = {{"dtype", "F32"},
                  {"shape", {w.size() / b.size(), b.size()}},
@@ -189,6 +192,149 @@ TEST_CASE("eval: files and flags that do not fit are refused and nothing is writ
   // The output may not be what is read.
   check_error(run_tool({"eval", "--load", states, "--json", states}), 2, {"--json", "--load"});
   CHECK(read_text(states) == bytes);
+}
+
+TEST_CASE("eval: a training that averages its weights is measured by the averages") {
+  const Trained trained("mlp", {"--average", "0.9", "--lr", "0.5"});
+  const ToolResult result =
+      run_tool({"eval", "--load", trained.file("s"), "--json", trained.file("j")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.out.find("averaged weights") != std::string::npos);
+  const json j = read_json(trained.file("j"));
+  CHECK(j.at("weights") == "averaged");
+  CHECK(j.at("accuracy") == trained.summary.at("test_accuracy"));
+  CHECK(j.at("loss").get<double>() ==
+        doctest::Approx(trained.summary.at("test_loss").get<double>()).epsilon(1e-6));
+  const ToolResult one = run_tool(
+      {"predict", "--load", trained.file("s"), "--index", "7", "--json", trained.file("p")});
+  REQUIRE_MESSAGE(one.exit_code == 0, one.err);
+  CHECK(read_json(trained.file("p")).at("weights") == "averaged");
+  // A training that begins with them begins where the other one ended.
+  const ToolResult init = run_tool({"train", "--data", trained.data.path(), "--model", "mlp",
+                                    "--batch", "20", "--steps", "1", "--lr", "0", "--init",
+                                    trained.file("s"), "--summary", trained.file("init")});
+  REQUIRE_MESSAGE(init.exit_code == 0, init.err);
+  CHECK(init.out.find("6 taken as averages") != std::string::npos);
+  const json begun = read_json(trained.file("init"));
+  CHECK(begun.at("test_loss").get<double>() ==
+        doctest::Approx(trained.summary.at("test_loss").get<double>()).epsilon(1e-6));
+  CHECK(begun.at("init").at("averaged") == 6);
+
+  const Trained plain("softmax");
+  const ToolResult last = run_tool({"eval", "--load", plain.file("s"), "--json", plain.file("j")});
+  REQUIRE_MESSAGE(last.exit_code == 0, last.err);
+  CHECK(read_json(plain.file("j")).at("weights") == "last");
+}
+
+TEST_CASE("eval: logits that are no numbers are counted apart and predict names the image") {
+  const FourImages data;
+  const TempFolder files;
+  std::vector<float> w(7840, 0.0f);
+  for (size_t c = 0; c < 10; ++c) w[c] = 3e38f;
+  // Black: ten equal logits; white: infinity.
+  const std::string weights = files.write("w", softmax_file(w, std::vector<float>(10, 3e38f)));
+  const Words words = {"--model", "softmax", "--load", weights, "--data", data.path()};
+  Words eval = {"eval", "--json", files.file("j")};
+  eval.insert(eval.end(), words.begin(), words.end());
+  const ToolResult result = run_tool(eval);
+  CHECK(result.exit_code == 0);
+  CHECK_MESSAGE(result.err.find("2 of 4 images") != std::string::npos, result.err);
+  CHECK(result.err.find("image 2") != std::string::npos);
+  const json j = read_json(files.file("j"));
+  CHECK(j.at("non_finite") == 2);
+  CHECK(j.at("images") == 4);
+  CHECK(j.at("correct") == 1);
+  CHECK(j.at("loss").get<double>() == doctest::Approx(std::log(10.0)).epsilon(1e-5));
+  for (const size_t label : {size_t{9}, size_t{2}}) {
+    CHECK(j.at("classes")[label].at("images") == 1);
+    CHECK(j.at("classes")[label].at("recall") == 0);
+    for (const json& count : j.at("confusion")[label]) CHECK(count == 0);
+  }
+  Words predict = {"predict", "--index", "2", "--json", files.file("p")};
+  predict.insert(predict.end(), words.begin(), words.end());
+  const ToolResult one = run_tool(predict);
+  check_error(one, 1, {"image 2", "infinity"});
+  CHECK(one.out.empty());
+  CHECK_FALSE(std::filesystem::exists(files.file("p")));
+}
+
+TEST_CASE("eval: images kept aside are those of the data that was trained on") {
+  const Trained trained("softmax", {"--validation", "20"});
+  const DataFolder other(80, 30);
+  const Words words = {"eval", "--load", trained.file("s"), "--data", other.path(), "--split"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return run_tool(more);
+  };
+  check_error(with({"validation"}), 1, {"--split", "another training set"});
+  const ToolResult all = with({"train", "--json", trained.file("j")});
+  REQUIRE_MESSAGE(all.exit_code == 0, all.err);
+  CHECK(read_json(trained.file("j")).at("images") == 80);
+}
+
+TEST_CASE("eval: data that moved and flags about other data are told by their flags") {
+  const Trained trained("softmax");
+  check_error(run_tool({"eval", "--load", trained.file("s"), "--label", "y"}), 2,
+              {"--label", "table", trained.data.path()});
+  std::filesystem::remove_all(trained.data.path());
+  check_error(run_tool({"eval", "--load", trained.file("s")}), 1,
+              {trained.file("s"), trained.data.path(), "--data"});
+}
+
+TEST_CASE("eval: whole numbers are floats to a model that was trained on floats") {
+  const TempFolder files;
+  std::string floats = "a,b,y\n", whole = floats;
+  for (int i = 0; i < 40; ++i) {
+    floats += fmt::format("{}.5,{},{}\n", i % 7, i % 3, i % 2);
+    whole += fmt::format("{},{},{}\n", i % 7, i % 3, i % 2);
+  }
+  const std::string data = files.write("floats.csv", floats);
+  const ToolResult train = run_tool({"train", "--data", data, "--label", "y", "--batch", "10",
+                                     "--steps", "2", "--save", files.file("s")});
+  REQUIRE_MESSAGE(train.exit_code == 0, train.err);
+  const ToolResult result =
+      run_tool({"eval", "--load", files.file("s"), "--data", files.write("whole.csv", whole)});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+}
+
+TEST_CASE("eval: the confusion of classes that are all right keeps its columns apart") {
+  TempFolder data;
+  std::string pixels(10 * 784, '\0'), classes;
+  for (size_t c = 0; c < 10; ++c) {
+    pixels[c * 784 + c] = static_cast<char>(255);
+    classes += static_cast<char>(c);
+  }
+  for (const auto& [images, labels] :
+       {std::pair(kTrainImages, kTrainLabels), std::pair(kTestImages, kTestLabels)}) {
+    data.write(images, idx_bytes({10, 28, 28}, pixels));
+    data.write(labels, idx_bytes({10}, classes));
+  }
+  std::vector<float> w(7840, 0.0f);
+  for (size_t c = 0; c < 10; ++c) w[c * 10 + c] = 9;
+  const std::string weights = data.write("w", softmax_file(w, std::vector<float>(10, 0.0f)));
+  const ToolResult result =
+      run_tool({"eval", "--model", "softmax", "--load", weights, "--data", data.path()});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.out.find(" 100.0 100.0") != std::string::npos);
+  CHECK(result.out.find("0100.0") == std::string::npos);
+}
+
+TEST_CASE("predict: a size that a file claims is held against its states first") {
+  const TempFolder files;
+  const std::string image = files.write("image", "P2 2 1 255 0 255");
+  const auto claims = [&](const std::string& side, const std::string& channels) {
+    const json metadata = {{"model", "softmax"},   {"image_dtype", "u8"},
+                           {"image_height", side}, {"image_width", side},
+                           {"classes", "10"},      {"image_channels", channels}};
+    const std::string file =
+        files.write("w", softmax_file(ramp_weights(), std::vector<float>(10, 0.0f), metadata));
+    return run_tool({"predict", "--load", file, "--image", image});
+  };
+  check_error(claims("4000", "1"), 1, {"states of this model", "f32[16000000, 10]"});
+  check_error(claims("100000", "1"), 1, {"100000x100000", "MiB"});
+  check_error(claims("28", "2"), 1, {"image_channels", "2"});
+  const ToolResult fits = claims("28", "1");
+  CHECK_MESSAGE(fits.exit_code == 0, fits.err);
 }
 
 TEST_CASE("inspect: shapes norms and what is no number") {

@@ -170,6 +170,56 @@ TEST_CASE("judging: a resumed training goes on with its validation images and it
       1, {"--validation", "40", "20"});
 }
 
+TEST_CASE(
+    "judging: a resumed training ends with the best that it began with or says where that is") {
+  const Trainings trainings;
+  const Words judged = {"--validation", "40", "--metric", "loss", "--keep-best"};
+  const auto with = [&](Words words) {
+    words.insert(words.end(), judged.begin(), judged.end());
+    return words;
+  };
+  const auto tensors = [&](const char* name) {
+    const ToolResult result =
+        run_tool({"inspect", trainings.file(name), "--json", trainings.file("json")});
+    REQUIRE(result.exit_code == 0);
+    return read_json(trainings.file("json")).at("tensors");
+  };
+  trainings.train(with({"--epochs", "1", "--save", trainings.file("best")}));
+  // A rate that makes everything worse.
+  const json kept =
+      trainings.train(with({"--epochs", "3", "--lr", "1000", "--resume", trainings.file("best"),
+                            "--save", trainings.file("kept")}));
+  CHECK(kept.at("best_step") == 10);
+  CHECK(kept.at("kept_best") == true);
+  CHECK(tensors("kept") == tensors("best"));
+
+  // A rate of 0: the first judgement stays the best, and the file is of the third.
+  trainings.train({"--epochs", "3", "--lr", "0", "--validation", "40", "--metric", "loss",
+                   "--patience", "9", "--save", trainings.file("third")});
+  const ToolResult elsewhere =
+      trainings.run(with({"--epochs", "4", "--resume", trainings.file("third")}));
+  CHECK(elsewhere.exit_code == 0);
+  check_error(elsewhere, 0, {"--keep-best", "step 10", "step 30", "another file"});
+}
+
+TEST_CASE("judging: a training with all its steps done was not stopped") {
+  const Trainings trainings;
+  const json done = trainings.train({"--epochs", "3", "--lr", "0", "--patience", "2"});
+  CHECK(done.at("steps") == 36);
+  CHECK_FALSE(done.contains("stopped_by"));
+}
+
+TEST_CASE("judging: a best by another metric is forgotten aloud") {
+  const Trainings trainings;
+  trainings.train({"--epochs", "1", "--patience", "3", "--save", trainings.file("states")});
+  const ToolResult other = trainings.run({"--epochs", "2", "--patience", "3", "--metric", "loss",
+                                          "--resume", trainings.file("states")});
+  check_error(other, 0, {"cannot be compared", "test accuracy", "test loss", "step 12"});
+  const ToolResult same =
+      trainings.run({"--epochs", "2", "--patience", "3", "--resume", trainings.file("states")});
+  CHECK(same.err.empty());
+}
+
 TEST_CASE("judging: weights to begin with are matched and the rest is told") {
   const Trainings trainings;
   trainings.train(
@@ -185,8 +235,7 @@ TEST_CASE("judging: weights to begin with are matched and the rest is told") {
         0);
     std::map<std::string, double> found;
     const json inspected = read_json(trainings.file("json"));
-    for (const json& entry : inspected.at("tensors"))
-      found[entry.at("name")] = entry.at("norm");
+    for (const json& entry : inspected.at("tensors")) found[entry.at("name")] = entry.at("norm");
     return found;
   };
   const auto before = norms("mlp"), after = norms("again");
@@ -217,7 +266,8 @@ TEST_CASE("judging: bad flags are refused and nothing is written") {
     CHECK(out.empty());
   };
   refused({"--validation", "240"}, 1, {"--validation", "240"});
-  refused({"--validation", "230"}, 1, {"--batch", "10"});
+  refused({"--validation", "230"}, 1, {"--batch", "10", "--validation 230"});
+  refused({"--keep-best=yes"}, 2, {"--keep-best", "no value"});
   refused({"--validation", "-1"}, 2, {"--validation"});
   refused({"--patience", "0"}, 2, {"--patience"});
   refused({"--eval-every", "0"}, 2, {"--eval-every"});

@@ -122,6 +122,28 @@ TEST_CASE("resume: a training that Ctrl-C ended goes on as if it had not been") 
         read_json(files.file("whole.json")).at("state_sha256"));
 }
 
+TEST_CASE("resume: metrics go on behind the step of the file and a torn line goes") {
+  const TempFolder files;
+  const Words base = {"--data", small_data().path(), "--batch", "16"};
+  REQUIRE(train(files, "whole", with(base, {"--steps", "30"})).exit_code == 0);
+  REQUIRE(
+      train(files, "first", with(base, {"--steps", "10", "--save", files.file("s")})).exit_code ==
+      0);
+  const std::string metrics = files.file("first.metrics");
+  const std::string first = read_text(metrics);
+  const auto check = [&](const std::string& before) {
+    files.write("first.metrics", before);
+    REQUIRE(
+        train(files, "second", with(base, {"--resume", files.file("s"), "--steps", "30"}), "first")
+            .exit_code == 0);
+    CHECK(read_text(metrics) == read_text(files.file("whole.metrics")));
+  };
+  check(first);
+  check(read_text(metrics));  // the file of all 30 steps
+  check(first + "{\"step\":11,\"epoch\":1,\"lo");
+  check(first.substr(0, first.size() - 1));  // whole, but for its end
+}
+
 TEST_CASE("resume: flags that contradict the file are refused naming both") {
   const TempFolder files;
   const std::string file = files.file("states");

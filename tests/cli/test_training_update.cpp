@@ -85,6 +85,33 @@ TEST_CASE("keel train resumes schedules and averages between micro-batches") {
   }
 }
 
+TEST_CASE("keel train says what makes its update and what does not fill one") {
+  const TempFolder files;
+  const ToolResult result =
+      run_tool({"train", "--data", small_data().path(), "--batch", "20", "--steps", "11",
+                "--accumulate", "4", "--schedule", "cosine", "--clip-norm", "2", "--average", "0.5",
+                "--summary", files.file("j")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.out.find("the last 3 steps do not fill an update") != std::string::npos);
+  const auto summary = read_json(files.file("j"));
+  CHECK(summary.at("schedule") == "cosine");
+  CHECK(summary.at("schedule_steps") == 11);
+  CHECK(summary.at("warmup") == 0);
+  CHECK(summary.at("accumulate") == 4);
+  CHECK(summary.at("clip_norm") == 2);
+  CHECK(summary.at("average") == 0.5);
+  CHECK_FALSE(summary.contains("clip_value"));
+  CHECK(summary.at("updates_applied") == 2);
+}
+
+TEST_CASE("keel train takes flags that repeat what is usual when it resumes") {
+  const TempFolder files;
+  REQUIRE(train({"--steps", "4", "--save", files.file("s")}).exit_code == 0);
+  const ToolResult result = train({"--resume", files.file("s"), "--steps", "6", "--accumulate", "1",
+                                   "--schedule", "constant", "--warmup", "0"});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+}
+
 TEST_CASE("keel train refuses updates that cannot be") {
   const std::vector<std::pair<Words, std::string>> usage = {
       {{"--optimizer", "foo"}, "expected one of sgd, momentum, adam, adamw, rmsprop, lion"},
@@ -103,11 +130,14 @@ TEST_CASE("keel train refuses updates that cannot be") {
     CHECK(result.err.find(message) != std::string::npos);
   }
   const ToolResult warmup = train({"--steps", "9", "--schedule", "linear", "--warmup", "9"});
-  CHECK(warmup.exit_code == 1);
+  CHECK(warmup.exit_code == 2);
   CHECK(warmup.err.find("fewer than the 9 steps") != std::string::npos);
   const ToolResult cycle = train({"--steps", "3", "--schedule", "one-cycle"});
-  CHECK(cycle.exit_code == 1);
+  CHECK(cycle.exit_code == 2);
   CHECK(cycle.err.find("at least 4 updates") != std::string::npos);
+  const ToolResult none = train({"--steps", "9", "--accumulate", "10"});
+  CHECK(none.exit_code == 2);
+  CHECK(none.err.find("--accumulate: expected at most the 9 steps") != std::string::npos);
 }
 
 }  // namespace

@@ -14,11 +14,13 @@ namespace {
 constexpr int64_t kMostInATerminal = 20;  // classes of a matrix
 constexpr size_t kMostPairs = 5;
 
-double log_of_sum(std::span<const float> logits) {
+// log(sum of exp(logit)) - logit[at]. The largest logit is left out of the logarithm, which is lost
+// beside it where it is far from 0.
+double cross_entropy(std::span<const float> logits, size_t at) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - largest);
-  return largest + std::log(sum);
+  return std::log(sum) + (largest - logits[at]);
 }
 
 double ratio(int64_t part, int64_t whole) {
@@ -33,19 +35,25 @@ std::string percent(double share) {
 }  // namespace
 
 std::vector<double> softmax_of(std::span<const float> logits) {
-  const double log_sum = log_of_sum(logits);
   std::vector<double> shares;
-  for (const float logit : logits) shares.push_back(std::exp(logit - log_sum));
+  for (size_t c = 0; c < logits.size(); ++c) shares.push_back(std::exp(-cross_entropy(logits, c)));
   return shares;
 }
 
 Classification::Classification(int64_t classes, int64_t top_k)
     : classes_(classes),
       top_k_(std::min(top_k, classes)),
+      non_finite_of_(static_cast<size_t>(classes), 0),
       counts_(static_cast<size_t>(classes * classes), 0) {}
 
 void Classification::add(std::span<const float> logits, int64_t label) {
   const auto at = static_cast<size_t>(label);
+  if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+    if (non_finite_++ == 0) first_non_finite_ = images_;
+    ++non_finite_of_[at];
+    ++images_;
+    return;
+  }
   const auto predicted = std::max_element(logits.begin(), logits.end()) - logits.begin();
   int64_t before = 0;  // the label, in descending order
   for (size_t c = 0; c < logits.size(); ++c)
@@ -53,8 +61,14 @@ void Classification::add(std::span<const float> logits, int64_t label) {
   ++images_;
   correct_ += predicted == label;
   among_first_ += before < top_k_;
-  loss_ += log_of_sum(logits) - logits[at];
+  loss_ += cross_entropy(logits, at);
   ++counts_[static_cast<size_t>(label * classes_ + predicted)];
+}
+
+double Classification::loss() const {
+  const int64_t finite = images_ - non_finite_;
+  return finite == 0 ? std::numeric_limits<double>::quiet_NaN()
+                     : loss_ / static_cast<double>(finite);
 }
 
 int64_t Classification::count(int64_t label, int64_t predicted) const {
@@ -62,7 +76,7 @@ int64_t Classification::count(int64_t label, int64_t predicted) const {
 }
 
 int64_t Classification::row_sum(int64_t label) const {
-  int64_t sum = 0;
+  int64_t sum = non_finite_of_[static_cast<size_t>(label)];
   for (int64_t c = 0; c < classes_; ++c) sum += count(label, c);
   return sum;
 }
@@ -87,7 +101,8 @@ std::string Classification::matrix() const {
                        classes_);
   }
   const int64_t most = *std::max_element(counts_.begin(), counts_.end());
-  const auto width = std::max<size_t>(std::to_string(most).size(), 4) + 1;
+  constexpr size_t kPercent = 5;  // "100.0"
+  const auto width = std::max(std::to_string(most).size(), kPercent) + 1;
   std::string text =
       "confusion, rows: the class, columns: what it was taken for\n" + fmt::format("{:>5} ", "");
   for (int64_t c = 0; c < classes_; ++c) text += fmt::format("{:>{}}", c, width);
@@ -113,7 +128,7 @@ std::string Classification::most_confused() const {
       if (c != label && count(label, c) > 0) pairs.emplace_back(-count(label, c), label, c);
     }
   }
-  if (pairs.empty()) return "nothing is confused\n";
+  if (pairs.empty()) return non_finite_ == 0 ? "nothing is confused\n" : "";
   std::sort(pairs.begin(), pairs.end());
   std::string text;
   for (size_t i = 0; i < std::min(pairs.size(), kMostPairs); ++i) {
@@ -134,6 +149,7 @@ keel::Json Classification::json() const {
   keel::Json json;
   json["images"] = images_;
   json["correct"] = correct_;
+  json["non_finite"] = non_finite_;
   json["accuracy"] = accuracy();
   json["top_k"] = top_k_;
   json["top_k_accuracy"] = top_k_accuracy();

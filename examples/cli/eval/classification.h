@@ -18,14 +18,20 @@ class Classification {
   // Where there are fewer classes than `top_k`, all count.
   Classification(int64_t classes, int64_t top_k);
 
-  // One image: its logits, and its class. Of equal logits the first is the largest.
+  // One image: its logits, and its class. Of equal logits the first is the largest. An image with
+  // a logit that is no finite number is found in no class: it is wrong, and left out of the loss
+  // and of the confusion.
   void add(std::span<const float> logits, int64_t label);
 
   int64_t images() const noexcept { return images_; }
   int64_t correct() const noexcept { return correct_; }
   double accuracy() const { return share(correct_); }
   double top_k_accuracy() const { return share(among_first_); }
-  double loss() const { return loss_ / static_cast<double>(images_); }  // mean cross entropy
+  // Mean cross entropy; NaN where every image is non-finite.
+  double loss() const;
+  int64_t non_finite() const noexcept { return non_finite_; }
+  // The first of those, counted from 0; REQUIRES that there is one.
+  int64_t first_non_finite() const noexcept { return first_non_finite_; }
   int64_t count(int64_t label, int64_t predicted) const;
   // Return the share of a class's images that were found, and the share that is right of the images
   // that were called it. NaN where there is none.
@@ -34,8 +40,8 @@ class Classification {
 
   // Accuracy and loss, the confusion matrix where it fits a terminal, and what is confused most.
   std::string text() const;
-  // accuracy, correct, images, loss, top_k, top_k_accuracy, confusion[label][predicted],
-  // classes[].{class, images, precision, recall}.
+  // accuracy, correct, images, loss, non_finite, top_k, top_k_accuracy,
+  // confusion[label][predicted], classes[].{class, images, precision, recall}.
   keel::Json json() const;
 
  private:
@@ -50,6 +56,8 @@ class Classification {
   int64_t classes_;
   int64_t top_k_;
   int64_t images_ = 0, correct_ = 0, among_first_ = 0;
+  int64_t non_finite_ = 0, first_non_finite_ = 0;
+  std::vector<int64_t> non_finite_of_;  // by label
   double loss_ = 0;
   std::vector<int64_t> counts_;  // [label, predicted]
 };

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/errors.h"
 #include "cli/eval/classification.h"
 #include "cli/eval/predictor.h"
 #include "cli/output_files.h"
@@ -67,11 +68,18 @@ int evaluate(const EvalFlags& flags) {
                            flags.predictor.split);
   const Classification result = classify(predictor, images, format.classes, flags);
   std::cout << result.text();
+  if (result.non_finite() > 0) {
+    print_warning(fmt::format(
+        "{} of {} images have logits that are NaN or infinite, the first one image {}: they count "
+        "as wrong, and not in loss and confusion",
+        result.non_finite(), result.images(), result.first_non_finite()));
+  }
   if (flags.json.empty()) return kExitDone;
   keel::Json json = result.json();
   json["keel_version"] = KEEL_VERSION;
   json["model"] = predictor.model();
   json["load"] = flags.predictor.load;
+  json["weights"] = predictor.weights();
   json["data"] = images.origin;
   json["split"] = flags.predictor.split;
   json["backend"] = flags.predictor.backend;

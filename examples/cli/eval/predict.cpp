@@ -16,6 +16,7 @@
 #include "cli/eval/predictor.h"
 #include "cli/output_files.h"
 #include "cli/run_flags.h"
+#include "cli/train/finite_states.h"
 
 namespace keel_cli {
 namespace {
@@ -33,7 +34,6 @@ struct PredictFlags {
 // An image as the model takes it, and what is known of it.
 struct Subject {
   std::string origin;
-  keel_examples::ImageFormat format;
   keel::Tensor numbers;  // [1, numbers]
   std::optional<int64_t> label;
 };
@@ -61,8 +61,7 @@ PredictFlags read_flags(const CommandLine& line) {
   return flags;
 }
 
-Subject subject_of_set(const PredictFlags& flags, const SavedModel& saved) {
-  const ChosenImages images = choose_images(flags.predictor, saved);
+Subject subject_of_set(const PredictFlags& flags, const ChosenImages& images) {
   if (*flags.index >= images.count) {
     throw keel::Error({.op = "--index",
                        .expected = fmt::format("0 to {}, of the {} images ({})", images.count - 1,
@@ -73,12 +72,11 @@ Subject subject_of_set(const PredictFlags& flags, const SavedModel& saved) {
   const auto fields = one.next();
   return {.origin = fmt::format("image {} of {} ({})", *flags.index, images.origin,
                                 flags.predictor.split),
-          .format = saved.require_format(format_of(images.set), images.data),
           .numbers = fields->at(0),
           .label = fields->at(1).data<uint8_t>()[0]};
 }
 
-Subject subject_of_file(const PredictFlags& flags, const SavedModel& saved) {
+keel_examples::ImageFormat format_for_file(const PredictFlags& flags, const SavedModel& saved) {
   const keel_examples::ImageFormat format = saved.format().value_or(keel_examples::ImageFormat{});
   if (format.dtype != keel::u8) {
     throw keel::Error({.op = "--image",
@@ -87,6 +85,10 @@ Subject subject_of_file(const PredictFlags& flags, const SavedModel& saved) {
                                   " was trained on rows of numbers: " + describe(format),
                        .fix = "use --index with --data FILE.csv"});
   }
+  return format;
+}
+
+Subject subject_of_file(const PredictFlags& flags, const keel_examples::ImageFormat& format) {
   const Picture read = read_picture(flags.image);
   Picture picture = resized(with_channels(read, format.channels), format.height, format.width);
   if (flags.invert) picture = inverted(picture);
@@ -97,21 +99,27 @@ Subject subject_of_file(const PredictFlags& flags, const SavedModel& saved) {
     origin += fmt::format(", resized from {}x{} to {}x{}", read.height, read.width, format.height,
                           format.width);
   }
-  return {.origin = std::move(origin),
-          .format = format,
-          .numbers = std::move(numbers),
-          .label = std::nullopt};
+  return {.origin = std::move(origin), .numbers = std::move(numbers), .label = std::nullopt};
 }
 
 // Nothing where the numbers are no image.
-std::string picture_of(const Subject& subject) {
-  const keel_examples::ImageFormat& format = subject.format;
+std::string picture_of(const Subject& subject, const keel_examples::ImageFormat& format) {
   if (format.dtype != keel::u8 || format.height < 2) return "";
   const auto pixels = subject.numbers.data<uint8_t>();
   return drawn({.height = format.height,
                 .width = format.width,
                 .channels = format.channels,
                 .pixels = {pixels.begin(), pixels.end()}});
+}
+
+void require_finite(const keel::Tensor& logits, const Subject& subject) {
+  const auto at = keel::first_non_finite(logits);
+  if (!at) return;
+  throw keel::Error({.op = "keel predict",
+                     .argument = subject.origin,
+                     .message = fmt::format("the logit of class {} is {}", *at,
+                                            name_of_non_finite(logits.at(*at))),
+                     .fix = "look at the weights with keel inspect, and take an older file"});
 }
 
 std::string bars(const std::vector<double>& probabilities, const std::vector<size_t>& order,
@@ -137,10 +145,15 @@ int predict(const PredictFlags& flags) {
   require_distinct({{"--json", flags.json}}, inputs);
   require_writable("--json", flags.json);
   saved.model(flags.predictor.model);
-  const Subject subject =
-      flags.index ? subject_of_set(flags, saved) : subject_of_file(flags, saved);
-  Predictor predictor(flags.predictor, saved, subject.format);
+  std::optional<ChosenImages> images;
+  if (flags.index) images = choose_images(flags.predictor, saved);
+  const auto format = images ? saved.require_format(format_of(images->set), images->data)
+                             : format_for_file(flags, saved);
+  Predictor predictor(flags.predictor, saved, format);
+  // Behind the states, which show whether images of that size are the model's.
+  const Subject subject = images ? subject_of_set(flags, *images) : subject_of_file(flags, format);
   const keel::Tensor logits = predictor.logits(subject.numbers);
+  require_finite(logits, subject);
   const std::vector<double> probabilities = softmax_of(logits.data<float>());
   std::vector<size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -148,12 +161,13 @@ int predict(const PredictFlags& flags) {
                    [&](size_t a, size_t b) { return probabilities[a] > probabilities[b]; });
   std::cout << predictor.describe() << "\n"
             << subject.origin << "\n"
-            << picture_of(subject) << bars(probabilities, order, subject.label);
+            << picture_of(subject, format) << bars(probabilities, order, subject.label);
   if (flags.json.empty()) return kExitDone;
   keel::Json json;
   json["keel_version"] = KEEL_VERSION;
   json["model"] = predictor.model();
   json["load"] = flags.predictor.load;
+  json["weights"] = predictor.weights();
   json["image"] = subject.origin;
   json["predicted"] = order[0];
   json["probabilities"] = probabilities;

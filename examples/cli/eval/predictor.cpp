@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "cli/run_flags.h"
+#include "cli/train/saved_run.h"
 
 namespace keel_cli {
 namespace {
@@ -18,15 +19,50 @@ std::string precision_of(const PredictorFlags& flags, const SavedModel& saved) {
   });
 }
 
-std::string label_of(const PredictorFlags& flags, const SavedModel& saved) {
-  return flags.label.empty() ? saved.find("label").value_or("") : flags.label;
+std::string label_of(const PredictorFlags& flags, const SavedModel& saved,
+                     const std::string& data) {
+  if (flags.label.empty()) return saved.find("label").value_or("");
+  if (is_csv(data)) return flags.label;
+  throw keel::Error({.op = "--label",
+                     .message = "is about a table, and " + saved.path() + " was trained on " + data,
+                     .fix = "drop it, or give --data FILE.csv",
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
-int64_t validation_of(const SavedModel& saved, int64_t count) {
+keel::LabelledSplits load_chosen(const PredictorFlags& flags, const SavedModel& saved,
+                                 const std::string& data) {
+  const std::string label = label_of(flags, saved, data);
+  if (flags.data) return load_data(data, label);
+  try {
+    return load_data(data, label);
+  } catch (const keel::Error& error) {
+    throw keel::Error(
+        {.op = "--load",
+         .argument = saved.path(),
+         .message = std::string("was trained on data that are not read: ") + error.what(),
+         .fix = "say with --data where they are now",
+         .kind = error.info().kind});
+  }
+}
+
+// Whole numbers in a table are bytes to its reader; a model that was trained on floats takes them
+// as such.
+void take_dtype_of(const SavedModel& saved, const std::string& data, keel::LabelledSplits& splits) {
+  const auto own = saved.format();
+  if (!own || own->dtype != keel::f32 || !is_csv(data)) return;
+  for (keel::LabelledImages* set : {&splits.train, &splits.test}) {
+    if (set->images.dtype() != own->dtype) set->images = set->images.cast(own->dtype);
+  }
+}
+
+// Of the training images those that the training kept aside: none of another set, which it has not
+// seen.
+int64_t validation_of(const SavedModel& saved, const keel::LabelledImages& train) {
   const auto own = saved.find("validation");
-  if (!own) return 0;
-  return keel::parse_in_file("--load: " + saved.path(),
-                             [&] { return keel::parse_integer(*own, "validation", 0, count - 1); });
+  if (!own || saved.find("data_sha256") != data_sha256(train)) return 0;
+  return keel::parse_in_file("--load: " + saved.path(), [&] {
+    return keel::parse_integer(*own, "validation", 0, train.count() - 1);
+  });
 }
 
 keel::Dataset split_of(const std::string& split, const keel::LabelledSplits& data,
@@ -35,12 +71,14 @@ keel::Dataset split_of(const std::string& split, const keel::LabelledSplits& dat
   const auto test = keel::Dataset::from_images(data.test);
   if (split == "test") return test;
   if (split == "all") return train.concatenate(test);
-  const int64_t aside = validation_of(saved, data.train.count());
+  const int64_t aside = validation_of(saved, data.train);
   if (split == "train") return aside == 0 ? train : train.split(aside).first;
   if (aside == 0) {
     throw keel::Error(
         {.op = "--split",
-         .expected = "test, train or all: " + saved.path() + " was trained without --validation",
+         .expected = "test, train or all: " + saved.path() +
+                     (saved.find("validation") ? " kept images of another training set aside"
+                                               : " was trained without --validation"),
          .got = split});
   }
   return train.split(aside).second;
@@ -86,7 +124,8 @@ std::string data_of(const PredictorFlags& flags, const SavedModel& saved) {
 
 ChosenImages choose_images(const PredictorFlags& flags, const SavedModel& saved) {
   std::string data = data_of(flags, saved);
-  keel::LabelledSplits splits = load_data(data, label_of(flags, saved));
+  keel::LabelledSplits splits = load_chosen(flags, saved, data);
+  take_dtype_of(saved, data, splits);
   keel::Dataset items = split_of(flags.split, splits, saved);
   const int64_t count = items.size().value();
   keel::LabelledImages& set = flags.split == "test" ? splits.test : splits.train;
@@ -102,12 +141,13 @@ Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
     : model_(&saved.model(flags.model)),
       precision_(precision_of(flags, saved)),
       threads_(flags.threads) {
-  saved.require_finite("look at it with keel inspect, and take an older file");
   classifier_ = model_->build(graph_, format);
   const keel::Values states = graph_.states();
+  saved.require_states(states);
+  saved.require_finite("look at it with keel inspect, and take an older file");
   session_.emplace(graph_, keel::device(flags.backend + ":0"),
                    keel::SessionOptions{.precision = precision_});
-  saved.load_all(*session_, states);
+  averaged_ = saved.load_all(*session_, states).averaged > 0;
   origin_ = saved.path();
   if (const auto step = saved.find("step")) origin_ += ", step " + *step;
 }
@@ -117,8 +157,8 @@ keel::Tensor Predictor::logits(const keel::Tensor& images) {
 }
 
 std::string Predictor::describe() const {
-  return fmt::format("{} from {}, on {} in {}", model_->name, origin_, session_->device().name(),
-                     precision_);
+  return fmt::format("{} from {}{}, on {} in {}", model_->name, origin_,
+                     averaged_ ? ", averaged weights" : "", session_->device().name(), precision_);
 }
 
 }  // namespace keel_cli

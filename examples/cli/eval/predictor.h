@@ -37,7 +37,7 @@ struct ChosenImages {
   std::string data;    // the value of --data, given or the file's
   std::string origin;  // in words
   keel::LabelledImages set;
-  keel::Dataset items;  // of Dataset::from_images, those of the split
+  keel::Dataset items;  // of Dataset::from_images, those of the split, in the dtype of the model
   int64_t count;        // of them
 };
 ChosenImages choose_images(const PredictorFlags& flags, const SavedModel& saved);
@@ -46,20 +46,24 @@ std::string data_of(const PredictorFlags& flags, const SavedModel& saved);
 
 class Predictor {
  public:
-  // Throws keel::Error where the file is not of that model, or holds NaN or infinities.
+  // Throws keel::Error where the file is not of that model, or holds NaN or infinities, before it
+  // takes memory of the size that the file claims.
   Predictor(const PredictorFlags& flags, const SavedModel& saved,
             const keel_examples::ImageFormat& format);
 
   // The logits [count, classes] of images [count, numbers]; a program is compiled for each count.
   keel::Tensor logits(const keel::Tensor& images);
 
-  // "lenet from FILE, step 1650, on npu:0 in fp32".
+  // "lenet from FILE, step 1650, averaged weights, on npu:0 in fp32".
   std::string describe() const;
   const std::string& model() const noexcept { return model_->name; }
   const std::string& precision() const noexcept { return precision_; }
+  // "averaged" where the training averaged its weights (--average), else "last".
+  const char* weights() const noexcept { return averaged_ ? "averaged" : "last"; }
 
  private:
   std::string origin_;
+  bool averaged_ = false;
   const keel_examples::Model* model_;
   std::string precision_;
   keel::ComputeThreads threads_;

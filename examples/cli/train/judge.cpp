@@ -93,14 +93,18 @@ void Judge::add_best(const JudgingFlags& flags, const std::optional<keel::Valida
   metadata[kSince] = std::to_string(best->since);
 }
 
-void Judge::resume_best(const std::map<std::string, std::string>& metadata,
-                        const std::string& path) {
+std::string Judge::resume_best(const std::map<std::string, std::string>& metadata,
+                               const std::string& path) {
   const auto metric = metadata.find(kMetric);
-  if (metric == metadata.end() || metric->second != judged_by(flags_)) return;
+  if (metric == metadata.end()) return "";
   const auto text = [&](const char* name) {
     const auto found = metadata.find(name);
     return found == metadata.end() ? std::string() : found->second;
   };
+  if (metric->second != judged_by(flags_)) {
+    return fmt::format("step {}, {} {}, and this training goes by {}", text(kStep), metric->second,
+                       text(kValue), judged_by(flags_));
+  }
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   keel::parse_in_file("--resume: " + path, [&] {
     best_before_ = {.value = keel::parse_number(text(kValue), kValue),
@@ -108,6 +112,7 @@ void Judge::resume_best(const std::map<std::string, std::string>& metadata,
                     .since = keel::parse_integer(text(kSince), kSince, 0, kMost)};
     return 0;
   });
+  return "";
 }
 
 }  // namespace keel_cli

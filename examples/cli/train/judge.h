@@ -46,16 +46,17 @@ class Judge {
   const std::string& images() const noexcept { return images_; }
   const std::vector<Judgement>& history() const noexcept { return history_; }
   int64_t top_k() const noexcept { return top_k_; }
-  const Evaluation& evaluation() const noexcept { return evaluation_; }
 
   // "accuracy 0.9123, top-5 0.9951, loss 0.3021".
   std::string describe(const Scores& scores) const;
 
-  // Write into the metadata of a saved file what resuming needs to go on judging, and read it back;
-  // nothing is read where the file was judged by something else.
+  // Write into the metadata of a saved file what resuming needs to go on judging, and read it back.
+  // Where the file was judged by something else, its best cannot be compared and is forgotten: then
+  // resume_best returns which it was, in words, and else nothing.
   static void add_best(const JudgingFlags& flags, const std::optional<keel::ValidationBest>& best,
                        std::map<std::string, std::string>& metadata);
-  void resume_best(const std::map<std::string, std::string>& metadata, const std::string& path);
+  std::string resume_best(const std::map<std::string, std::string>& metadata,
+                          const std::string& path);
 
  private:
   double measure(const keel::Trainer& trainer, int64_t steps_per_epoch);

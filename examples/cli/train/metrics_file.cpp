@@ -3,12 +3,14 @@
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
+#include <fstream>
 #include <poll.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
 
 #include <keel/core/base/json.h>
+#include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -36,24 +38,69 @@ auto retry(Call call) {
   return result;
 }
 
-// Says whether the file's last line lacks its end, as after a power failure.
-bool ends_within_line(const std::string& path, off_t size) {
-  if (size == 0) return false;
-  const int file = retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-  if (file < 0) return false;
-  char last = '\n';
-  const ssize_t got = retry([&] { return ::pread(file, &last, 1, size - 1); });
-  ::close(file);
-  return got == 1 && last != '\n';
+// What of a file's lines stays: those before the first of a step behind `steps_done`. A last line
+// without its end is what a power failure leaves: it stays only where it is whole but for that.
+struct KeptLines {
+  off_t bytes = 0;
+  int64_t taken_out = 0;
+  bool lacks_end = false;
+};
+
+// The object of a line; null where it is none.
+keel::Json object_in(const std::string& line, const std::string& path) {
+  try {
+    keel::Json value = keel::parse_json(line, path);
+    return value.is_object() ? value : keel::Json();
+  } catch (const keel::Error&) {
+    return {};
+  }
+}
+
+bool is_behind(const keel::Json& object, int64_t steps_done) {
+  const auto step = object.is_object() ? object.find("step") : object.end();
+  return step != object.end() && step->is_number_integer() && step->get<int64_t>() > steps_done;
+}
+
+KeptLines kept_lines(const std::string& path, int64_t steps_done) {
+  // Longer ones are no lines of metrics, and need not be held.
+  constexpr size_t kMostOfLine = 4096;
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw metrics_error(path, "cannot be read, so that nobody knows where to go on in it",
+                        "make it readable, or give another file");
+  KeptLines kept;
+  std::string line;
+  off_t at = 0;
+  const auto end_line = [&](bool whole) {
+    const keel::Json object = line.size() < kMostOfLine ? object_in(line, path) : keel::Json();
+    const bool torn = !whole && !object.is_object();
+    if (kept.taken_out > 0 || is_behind(object, steps_done)) {
+      ++kept.taken_out;
+    } else if (!torn) {
+      kept.bytes = at;
+      kept.lacks_end = !whole;
+    }
+    line.clear();
+  };
+  for (int c = file.rdbuf()->sbumpc(); c != std::char_traits<char>::eof();
+       c = file.rdbuf()->sbumpc()) {
+    ++at;
+    if (c == '\n')
+      end_line(/*whole=*/true);
+    else if (line.size() < kMostOfLine)
+      line += static_cast<char>(c);
+  }
+  if (!line.empty()) end_line(/*whole=*/false);
+  return kept;
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::string& path, bool append, MetricsFileEvents events)
+MetricsFile::MetricsFile(const std::string& path, int64_t steps_done, MetricsFileEvents events)
     : path_(path), events_(std::move(events)) {
   if (path_.empty()) return;
   try {
-    open(append);
+    open(steps_done);
     writer_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
     ::close(descriptor_);
@@ -66,7 +113,7 @@ MetricsFile::MetricsFile(const std::string& path, bool append, MetricsFileEvents
 
 MetricsFile::~MetricsFile() { close(); }
 
-void MetricsFile::open(bool append) {
+void MetricsFile::open(int64_t steps_done) {
   // Opening a pipe without O_NONBLOCK would wait for its reader.
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   descriptor_ = retry([&] { return ::open(path_.c_str(), kFlags, 0666); });
@@ -79,9 +126,15 @@ void MetricsFile::open(bool append) {
   regular_ = S_ISREG(status.st_mode);
   if (!regular_) return;
   lock();
-  if (!append && retry([&] { return ::ftruncate(descriptor_, 0); }) != 0)
-    throw metrics_error(path_, "cannot be emptied: " + reason(errno));
-  if (append && ends_within_line(path_, status.st_size)) lines_ = "\n";
+  cut_behind(steps_done);
+}
+
+void MetricsFile::cut_behind(int64_t steps_done) {
+  const KeptLines kept = steps_done > 0 ? kept_lines(path_, steps_done) : KeptLines{};
+  if (retry([&] { return ::ftruncate(descriptor_, kept.bytes); }) != 0)
+    throw metrics_error(path_, "cannot be cut: " + reason(errno));
+  if (kept.lacks_end) lines_ = "\n";
+  lines_taken_out_ = kept.taken_out;
 }
 
 void MetricsFile::lock() const {

@@ -25,20 +25,25 @@ struct MetricsFileEvents {
 
 class MetricsFile {
  public:
-  // No path: nothing is written. A file that is there is emptied, or gone on with where `append`.
-  // Throws keel::Error where it cannot be opened, where another process writes it, and for a pipe
-  // that nobody reads.
-  MetricsFile(const std::string& path, bool append, MetricsFileEvents events);
+  // No path: nothing is written. A file that is there keeps its lines up to the first of a step
+  // behind `steps_done`, and loses the rest: 0 empties it, and a training that is resumed goes on
+  // in it as if it had been saved there at that step. Throws keel::Error where it cannot be opened,
+  // where another process writes it, and for a pipe that nobody reads.
+  MetricsFile(const std::string& path, int64_t steps_done, MetricsFileEvents events);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
+
+  // Lines of later steps that a resumed training has taken out.
+  int64_t lines_taken_out() const noexcept { return lines_taken_out_; }
 
   void write(int64_t step, int64_t epoch, double loss, uint32_t float_status);
   // Returns when every line is written, or writing has failed.
   void close();
 
  private:
-  void open(bool append);
+  void open(int64_t steps_done);
+  void cut_behind(int64_t steps_done);
   void lock() const;
   void run();
   bool write_whole(const std::string& lines);
@@ -49,6 +54,7 @@ class MetricsFile {
   const MetricsFileEvents events_;
   int descriptor_ = -1;
   bool regular_ = false;
+  int64_t lines_taken_out_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

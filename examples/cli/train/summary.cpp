@@ -20,6 +20,20 @@ std::string property_of(const keel::Device& device, const std::string& wanted) {
   return "";
 }
 
+// What makes an update of a loss beside the optimizer and its rate.
+void add_update(const UpdateFlags& update, int64_t total_steps, keel::Json& summary) {
+  summary["schedule"] = update.schedule;
+  summary["warmup"] = update.warmup;
+  summary["schedule_steps"] = update.schedule_steps > 0 ? update.schedule_steps : total_steps;
+  summary["accumulate"] = update.accumulate;
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (value) summary[name] = *value;
+  };
+  add("clip_norm", update.clip_norm);
+  add("clip_value", update.clip_value);
+  add("average", update.average);
+}
+
 void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["backend"] = flags.backend;
   summary["model"] = flags.model->name;
@@ -98,19 +112,21 @@ void add_judging(const TrainFlags& flags, const TrainOutcome& outcome, keel::Jso
     summary["best_step"] = report.best->step;
   }
   summary["kept_best"] = report.kept_best;
-  if (report.target_reached) summary["stopped_by"] = "stop-at";
-  if (report.out_of_patience) summary["stopped_by"] = "patience";
+  if (report.stopped_early && report.target_reached) summary["stopped_by"] = "stop-at";
+  if (report.stopped_early && report.out_of_patience) summary["stopped_by"] = "patience";
 }
 
 void add_init(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json& summary) {
   if (!outcome.init) return;
   keel::Json init;
   init["file"] = flags.init;
-  init["matched"] = outcome.init->matched;
-  init["missing"] = outcome.init->missing;
-  init["left_aside"] = outcome.init->left_aside;
+  const keel::WeightsMatch& match = outcome.init->match;
+  init["matched"] = match.matched;
+  init["averaged"] = outcome.init->averaged;
+  init["missing"] = match.missing;
+  init["left_aside"] = match.left_aside;
   init["mismatched"] = keel::Json::array();
-  for (const auto& [name, wanted, saved] : outcome.init->mismatched) {
+  for (const auto& [name, wanted, saved] : match.mismatched) {
     init["mismatched"].push_back(
         {{"name", name}, {"wanted", to_string(wanted)}, {"saved", to_string(saved)}});
   }
@@ -150,6 +166,7 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
   summary["loop_size"] = loop_size_of(flags, outcome.report);
   summary["compiles"] = session.compiles();
   add_flags(flags, summary);
+  add_update(flags.update, outcome.total_steps, summary);
   add_loop(trainer.loop(), outcome.report, summary);
   add_result(outcome, summary);
   add_judging(flags, outcome, summary);

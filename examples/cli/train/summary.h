@@ -10,6 +10,7 @@
 
 #include <keel/keel.h>
 
+#include "cli/saved_model.h"
 #include "cli/train/judge.h"
 #include "cli/train/train_options.h"
 
@@ -19,12 +20,13 @@ namespace keel_cli {
 struct TrainOutcome {
   std::string data;  // where the images came from
   std::string feed;
+  int64_t total_steps = 0;  // that were asked for, with those before a resumed file
   keel::TrainReport report;
   double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step
   std::optional<Scores> test;                              // with the states at the end
   int64_t top_k = 0;
   std::vector<Judgement> history;
-  std::optional<keel::WeightsMatch> init;        // what --init found
+  std::optional<LoadedWeights> init;             // what --init found
   std::optional<int64_t> first_non_finite_step;  // whose loss was NaN or infinite
   std::optional<std::string> non_finite_state;   // at the end
   std::optional<int64_t> step_device_ns;

@@ -63,14 +63,16 @@ class TrainRun {
     images_ = data_.train.count() - aside;
     steps_per_epoch_ = images_ / flags.batch;
     if (steps_per_epoch_ == 0) {
+      const std::string left = aside == 0 ? "" : fmt::format(" that --validation {} leaves", aside);
       throw keel::Error({.op = "--batch",
-                         .expected = "at most the " + std::to_string(images_) + " training images",
+                         .expected = fmt::format("at most the {} training images{}", images_, left),
                          .got = std::to_string(flags.batch)});
     }
     total_steps_ =
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
     if (!flags.save.empty() || !flags.judging.save_best.empty())
       saved_data_ = data_to_save(flags.data, flags.label);
+    outcome_.total_steps = total_steps_;
     if (flags.resume || !flags.save.empty() || !flags.judging.save_best.empty())
       data_sha256_ = data_sha256(data_.train);
     if (flags.resume) check_resume(*flags.resume);
@@ -105,7 +107,7 @@ class TrainRun {
     keel::Trainer trainer(session,
                           {.update = update, .fetches = {model_.loss}, .source = feed.feeder});
     if (flags_.resume) trainer.resume(flags_.resume->path());
-    MetricsFile metrics(flags_.metrics, /*append=*/flags_.resume.has_value(),
+    MetricsFile metrics(flags_.metrics, /*steps_done=*/session.step(),
                         {.on_failure = [&](const keel::Error& error) { notices_.report(error); },
                          .on_closed_pipe =
                              [&] {
@@ -119,8 +121,20 @@ class TrainRun {
     Judge judge(flags_.judging, evaluation, session, data_,
                 {.on_judgement = [&](const Judgement& j) { tell(j, judge, progress); },
                  .save_best = [&] { save_best(trainer); }});
-    if (flags_.resume) judge.resume_best(flags_.resume->metadata(), flags_.resume->path());
+    std::string forgotten;
+    if (flags_.resume)
+      forgotten = judge.resume_best(flags_.resume->metadata(), flags_.resume->path());
     announce(progress, session);
+    if (!forgotten.empty() && flags_.judging.decides()) {
+      notices_.warn(
+          fmt::format("the best of {} cannot be compared, so the first judgement is the "
+                      "best: it was {}",
+                      flags_.resume->path(), forgotten));
+    }
+    if (metrics.lines_taken_out() > 0) {
+      progress.line(fmt::format("metrics: {} lines behind step {} are taken out of {}",
+                                metrics.lines_taken_out(), session.step(), flags_.metrics));
+    }
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     if (!flags_.profile.empty()) write_profile(trainer);
 
@@ -161,8 +175,7 @@ class TrainRun {
         flags_.model->name, flags_.backend, flags_.precision, total_steps_, flags_.batch,
         flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
         flags_.threads, flags_.threads == 1 ? "" : "s"));
-    if (outcome_.init)
-      progress.line("init: " + flags_.init + ": " + keel::describe(*outcome_.init));
+    if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
     const JudgingFlags& judging = flags_.judging;
     if (judging.validation > 0) {
       progress.line(fmt::format("judged on the last {} training images; {} are trained on",
@@ -177,6 +190,11 @@ class TrainRun {
       progress.line(fmt::format(
           "the last {} images of each epoch's order do not fill a batch and are left out",
           left_out));
+    }
+    if (const int64_t rest = total_steps_ % flags_.update.accumulate; rest != 0) {
+      progress.line(fmt::format(
+          "the last {} steps do not fill an update of --accumulate {} and change no weights", rest,
+          flags_.update.accumulate));
     }
   }
 
@@ -251,6 +269,7 @@ class TrainRun {
     if (outcome_.non_finite_state && !outcome_.first_non_finite_step) {
       notices_.warn(fmt::format("step {}: {}", session.step(), *outcome_.non_finite_state));
     }
+    warn_of_a_best_elsewhere();
     if (!flags_.save.empty()) notices_.attempt([&] { save(trainer); });
     if (!flags_.profile.empty()) notices_.attempt([&] { write_profile(trainer); });
     // The test set may take longer than the training: whoever stops it does not want to wait.
@@ -263,6 +282,17 @@ class TrainRun {
       outcome_.warnings = notices_.warnings();
       notices_.attempt([&] { write_summary(flags_, outcome_, trainer); });
     }
+  }
+
+  // A resumed training whose best lies before its file has those states nowhere.
+  void warn_of_a_best_elsewhere() {
+    const keel::TrainReport& report = outcome_.report;
+    if (!flags_.resume || !flags_.judging.keep_best || !report.best) return;
+    if (report.best->step >= flags_.resume->step()) return;
+    notices_.warn(fmt::format(
+        "--keep-best: the best was step {}, and {} is of step {}: its states are those of another "
+        "file, and the last ones stay",
+        report.best->step, flags_.resume->path(), flags_.resume->step()));
   }
 
   // Before the training, so that a wrong folder is known early, and after it with its wall time.
@@ -337,14 +367,18 @@ class TrainRun {
   void print_judgement(Progress& progress) const {
     const JudgingFlags& judging = flags_.judging;
     const keel::TrainReport& report = outcome_.report;
-    if (!report.best || !judging.decides()) return;
-    if (report.target_reached) {
+    if (!judging.decides()) return;
+    if (report.stopped_early && report.target_reached) {
       progress.line(fmt::format("stopped by --stop-at: {} {:.4f}", judging.metric,
                                 report.validations.back().value));
-    } else if (report.out_of_patience) {
-      progress.line(
-          fmt::format("stopped by --patience: {} judgements since the best", report.best->since));
+    } else if (report.stopped_early && report.out_of_patience) {
+      progress.line(report.best ? fmt::format("stopped by --patience: {} judgements since the best",
+                                              report.best->since)
+                                : fmt::format("stopped by --patience: {} judgements, and no {} "
+                                              "among them is a number",
+                                              report.validations.size(), judging.metric));
     }
+    if (!report.best) return;
     progress.line(fmt::format("best: step {}, {} {:.4f}{}", report.best->step, judging.metric,
                               report.best->value,
                               report.kept_best ? "; its states are the ones at the end" : ""));

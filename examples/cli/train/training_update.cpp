@@ -27,18 +27,20 @@ class FlagReader {
 
   std::string choice(const std::string& name, const std::vector<std::string>& choices,
                      const std::string& usual) const {
-    return read<std::string>(name,
-                             [&](const std::string& text, const std::string& from) {
-                               return keel::parse_choice(text, from, choices);
-                             })
-        .value_or(usual);
+    return *read<std::string>(
+        name,
+        [&](const std::string& text, const std::string& from) {
+          return keel::parse_choice(text, from, choices);
+        },
+        usual);
   }
   int64_t integer(const std::string& name, int64_t min, int64_t usual) const {
-    return read<int64_t>(name,
-                         [&](const std::string& text, const std::string& from) {
-                           return keel::parse_integer(text, from, min, kMost);
-                         })
-        .value_or(usual);
+    return *read<int64_t>(
+        name,
+        [&](const std::string& text, const std::string& from) {
+          return keel::parse_integer(text, from, min, kMost);
+        },
+        usual);
   }
   std::optional<double> number(const std::string& name, double min, double max) const {
     return read<double>(name, [&](const std::string& text, const std::string& from) {
@@ -47,12 +49,14 @@ class FlagReader {
   }
 
  private:
-  // Returns what the flag or the file says, which must be the same where both do.
+  // Returns what the flag says, or the file, or what is usual: a file says nothing of that. The flag
+  // must be the same as the file.
   template <class T, class Parse>
-  std::optional<T> read(const std::string& name, Parse parse) const {
-    std::optional<T> given, saved;
+  std::optional<T> read(const std::string& name, Parse parse,
+                        const std::optional<T>& usual = std::nullopt) const {
+    std::optional<T> given, saved = usual;
     if (const auto text = line_.text(name)) given = parse(*text, "--" + name);
-    if (!resume_) return given;
+    if (!resume_) return given ? given : usual;
     if (const auto text = resume_->find(name)) {
       saved =
           keel::parse_in_file("--resume: " + resume_->path(), [&] { return parse(*text, name); });
@@ -87,7 +91,8 @@ keel::Schedule make_schedule(double rate, const UpdateFlags& flags, const Traini
   if (flags.warmup > 0 && flags.warmup >= steps) {
     throw keel::Error({.op = "--warmup",
                        .expected = fmt::format("fewer than the {} steps of the schedule", steps),
-                       .got = std::to_string(flags.warmup)});
+                       .got = std::to_string(flags.warmup),
+                       .kind = keel::ErrorKind::kInvalidArgument});
   }
   // Schedules count updates.
   const int64_t updates = divided_up(steps, flags.accumulate);
@@ -103,7 +108,8 @@ keel::Schedule make_schedule(double rate, const UpdateFlags& flags, const Traini
     if (updates >= kFewest) return keel::one_cycle(rate, updates);
     throw keel::Error({.op = "--schedule",
                        .expected = fmt::format("at least {} updates for one-cycle", kFewest),
-                       .got = std::to_string(updates)});
+                       .got = std::to_string(updates),
+                       .kind = keel::ErrorKind::kInvalidArgument});
   }
   if (flags.schedule == "plateau") {
     const int64_t epoch = divided_up(length.steps_per_epoch, flags.accumulate);
@@ -191,6 +197,14 @@ std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t 
 
 keel::Update make_update(keel::Value loss, const std::string& optimizer, double rate,
                          const UpdateFlags& flags, const TrainingLength& length) {
+  if (flags.accumulate > length.steps) {
+    throw keel::Error({.op = "--accumulate",
+                       .expected = fmt::format("at most the {} steps of the training: with more "
+                                               "there is no update",
+                                               length.steps),
+                       .got = std::to_string(flags.accumulate),
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
   const keel::Optimizer chosen = make_optimizer(optimizer, make_schedule(rate, flags, length));
   const keel::Values states = keel::trainable_states(loss);
   const keel::Values gradients = keel::gradients(loss, states);

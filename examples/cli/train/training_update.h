@@ -43,7 +43,7 @@ struct TrainingLength {
 };
 
 // The update of every state under the loss. Throws keel::Error for a schedule that does not fit
-// into the steps.
+// into the steps, and for more micro-batches an update than steps.
 keel::Update make_update(keel::Value loss, const std::string& optimizer, double rate,
                          const UpdateFlags& flags, const TrainingLength& length);
 
