@@ -18,7 +18,7 @@
 #include "keel/ops/ops.h"
 
 #include "support/random_graph.h"
-#include "unit/npu_isa_for_tests.h"
+#include "unit/vector_for_tests.h"
 
 namespace keel {
 namespace {
@@ -112,7 +112,7 @@ std::string first_difference(const Tensor& got, const Tensor& expected) {
 template <class F>
 void on_every_backend(F f) {
   f("cpu");
-  npu_isa_test::on_every_isa([&] { f("npu"); });
+  vector_test::on_every_isa([&] { f("npu"); });
 }
 
 // Pairs in the lanes of rows of 2 and of 150 elements; the others are the identity.

@@ -19,7 +19,7 @@ Support supports_load(const AnchoredNode& product, size_t operand);
 // What loads that are supported ask of the cube: CubeProblem::round_to, and what bytes of operand a
 // count as; nothing where it has none.
 DType rounded_to(const AnchoredNode& product);
-std::optional<ByteMap> bytes_of(const AnchoredNode& product);
+std::optional<vector::ByteMap> bytes_of(const AnchoredNode& product);
 
 }  // namespace keel::npu
 
