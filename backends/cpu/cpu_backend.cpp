@@ -1,13 +1,15 @@
-// cpu: computes in host memory: Eigen for products, oneTBB behind parallel_for, element-wise
-// clusters as tile programs.
+// cpu: computes in host memory: Eigen for products, the vector library for the rest, oneTBB behind
+// parallel_for.
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/shared_kernels.h"
+#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/cpu/kernels.h"
 
 namespace keel {
@@ -42,11 +44,28 @@ class CpuLibrary final : public KernelLibrary {
   int64_t control_ns(TaskKind) const override { return 0; }
 };
 
+class CpuBackend final : public HostBackend {
+ public:
+  // A KEEL_ISA that is wrong is reported here, not when a program is compiled.
+  CpuBackend()
+      : HostBackend("cpu", "the host's processor: Eigen products, oneTBB threads",
+                    std::make_unique<CpuLibrary>()) {
+    static_cast<void>(vector::host_isa());
+  }
+
+  std::vector<DeviceInfo> devices() const override {
+    std::vector<DeviceInfo> infos = HostBackend::devices();
+    infos.at(0).properties = {{"isa", vector::name_of(vector::host_isa())},
+                              {"available isas", vector::available_host_isa_names()}};
+    return infos;
+  }
+};
+
 }  // namespace
 
 const KernelRow* find_row(const AnchoredNode& anchored) {
   const std::string_view op = anchored.anchor().op_name();
-  for (const auto family : {vector_rows(), product_rows(), reduction_rows(), softmax_rows()}) {
+  for (const auto family : {vector_rows(), product_rows()}) {
     for (const KernelRow& row : family) {
       const bool named =
           row.ops.empty() || std::find(row.ops.begin(), row.ops.end(), op) != row.ops.end();
@@ -58,10 +77,6 @@ const KernelRow* find_row(const AnchoredNode& anchored) {
 
 }  // namespace cpu
 
-std::unique_ptr<Backend> make_cpu_backend() {
-  return std::make_unique<HostBackend>("cpu",
-                                       "the host's processor: Eigen products, oneTBB threads",
-                                       std::make_unique<cpu::CpuLibrary>());
-}
+std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<cpu::CpuBackend>(); }
 
 }  // namespace keel

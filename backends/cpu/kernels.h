@@ -3,14 +3,12 @@
 #ifndef KEEL_BACKENDS_CPU_KERNELS_H
 #define KEEL_BACKENDS_CPU_KERNELS_H
 
-#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
-#include "keel/backends/common/row_op.h"
 
 namespace keel::cpu {
 
@@ -24,17 +22,11 @@ struct KernelRow {
 };
 
 // Returns a row for each kind, by file. The first that matches counts.
-std::span<const KernelRow> vector_rows();     // element-wise work, as tile programs
-std::span<const KernelRow> product_rows();    // matmul and convolutions, by Eigen on tiles
-std::span<const KernelRow> reduction_rows();  // sum, prod, max, min
-std::span<const KernelRow> softmax_rows();
+std::span<const KernelRow> vector_rows();   // element-wise work, reductions, softmax
+std::span<const KernelRow> product_rows();  // matmul and convolutions, by Eigen on tiles
 
 // Null where no row matches.
 const KernelRow* find_row(const AnchoredNode& anchored);
-
-// softmax, log_softmax, softmax_cross_entropy and its gradient, in f32 and f64 with class ids as
-// targets, on rows that a product leaves: a RowOpFactory.
-std::unique_ptr<RowOp> make_row_op(std::span<const Node* const> nodes);
 
 }  // namespace keel::cpu
 

@@ -12,8 +12,10 @@
 #include <Eigen/Core>
 
 #include "keel/backends/common/product_epilogue.h"
+#include "keel/backends/common/vector/element_kernels.h"
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/window_copy.h"
-#include "keel/backends/cpu/instructions.h"
 #include "keel/backends/cpu/kernels.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/tensor/buffer.h"
@@ -230,12 +232,16 @@ class ProductKernel final : public Kernel {
         cut_(p_),
         dtype_(fused.anchor().input(0).dtype()),
         half_(size_of(dtype_) == 2),
+        widen_(vector::find_instruction("cast", dtype_, f32)),
+        round_(vector::find_instruction("cast", f32, dtype_)),
         a_at_(fused.source(p_.a.input).value()),
         b_at_(fused.source(p_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()) {
     const Node& node = fused.anchor();
-    if (fused.has_epilogue()) epilogue_.emplace(fused, find_instruction, make_row_op, p_.c_stride);
+    if (fused.has_epilogue())
+      epilogue_.emplace(fused, vector::instruction_lookup(), vector::make_softmax_rows,
+                        p_.c_stride);
     count_ = static_cast<int64_t>(p_.batch.size());
     const int64_t worth = p_.m * p_.n * std::max<int64_t>(1, p_.k) * count_ / kLeastWork;
     blocks_ = static_cast<int>(
@@ -271,10 +277,10 @@ class ProductKernel final : public Kernel {
       return;
     }
     if (phase == 0) {
-      cast_share(args[a_at_], dtype_, parts[0], f32, 0, phase, block);
-      cast_share(args[b_at_], dtype_, parts[1], f32, 1, phase, block);
+      cast_share(args[a_at_], parts[0], 0, phase, block);
+      cast_share(args[b_at_], parts[1], 1, phase, block);
     } else {
-      cast_share(parts[2], f32, args[outputs_at_], dtype_, 2, phase, block);
+      cast_share(parts[2], args[outputs_at_], 2, phase, block);
     }
   }
 
@@ -315,16 +321,17 @@ class ProductKernel final : public Kernel {
     return static_cast<int>(std::clamp<int64_t>(elements / kWorthABlock, 1, 64));
   }
 
-  // The block's share of the elements of a, b or c (part 0, 1 or 2) from one dtype to another.
-  void cast_share(const void* from, DType from_dtype, void* to, DType to_dtype, int part, int phase,
-                  int block) const {
+  // Widens the block's share of the elements of a or b (part 0 or 1), or rounds that of c (2).
+  void cast_share(const void* from, void* to, int part, int phase, int block) const {
     const int64_t begin = counts_[part] * block / blocks(phase);
     const int64_t end = counts_[part] * (block + 1) / blocks(phase);
+    const size_t from_bytes = part == 2 ? sizeof(float) : size_of(dtype_);
+    const size_t to_bytes = part == 2 ? size_of(dtype_) : sizeof(float);
     VectorCall call;
-    call.dst = static_cast<char*>(to) + static_cast<size_t>(begin) * size_of(to_dtype);
-    call.src[0] = static_cast<const char*>(from) + static_cast<size_t>(begin) * size_of(from_dtype);
+    call.dst = static_cast<char*>(to) + static_cast<size_t>(begin) * to_bytes;
+    call.src[0] = static_cast<const char*>(from) + static_cast<size_t>(begin) * from_bytes;
     call.n = static_cast<size_t>(end - begin);
-    find_cast(from_dtype, to_dtype)(call);
+    (part == 2 ? round_ : widen_)(call);
   }
 
   // left, right and result: the operands as multiplied, and C where there is no epilogue.
@@ -384,6 +391,7 @@ class ProductKernel final : public Kernel {
   Cut cut_;
   DType dtype_;
   bool half_;
+  VectorInstruction widen_, round_;                 // of a half product's operands and result
   size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
   std::optional<ProductEpilogue> epilogue_;
   int64_t count_ = 1;
@@ -415,7 +423,7 @@ Support supports_product(const AnchoredNode& fused) {
   if (!fused.rows().empty() && cut.along_n && cut.tiles > 1) {
     return {false, "a product of " + to_string(result.shape) + " is computed by columns"};
   }
-  return supports_epilogue(fused, find_instruction, make_row_op);
+  return supports_epilogue(fused, vector::instruction_lookup(), vector::make_softmax_rows);
 }
 
 KernelPlan plan_product(const AnchoredNode& node) {

@@ -1,5 +1,4 @@
-# What backends/npu alone needs. No processor flags here: Highway dispatches at run time, and
-# -march=native would leave it one target only.
+# What backends/npu alone needs. No processor flags here either (backends/common/build.cmake).
 target_link_libraries(${room_target} PRIVATE hwy::hwy)
 
 # The device presets travel inside the library, so they are found in the build tree and after install.

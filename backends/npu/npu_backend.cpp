@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "keel/backends/common/task_list.h"
+#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
-#include "keel/backends/npu/isa/host_isa.h"
 #include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/npu_program.h"
@@ -72,7 +72,7 @@ class NpuBackend final : public Backend {
       devices_.push_back({std::make_shared<DeviceMemory>(static_cast<size_t>(mib * kMiB))});
     strict_ = environment_choice("KEEL_NPU_STRICT", {"0", "1"}).value_or("0") == "1";
     // A KEEL_ISA that is wrong is reported here, not at the first launch.
-    static_cast<void>(host_isa());
+    static_cast<void>(vector::host_isa());
   }
 
   std::string name() const override { return "npu"; }
@@ -80,15 +80,16 @@ class NpuBackend final : public Backend {
     const Preset& preset = *default_preset();
     std::vector<DeviceInfo> infos;
     for (const NpuDevice& device : devices_) {
-      infos.push_back({"npu:" + std::to_string(infos.size()),
-                       "simulated Ascend-like accelerator",
-                       device.memory->capacity(),
-                       {{"preset", preset.name + ": " + preset.description},
-                        {"isa", name_of(host_isa())},
-                        {"available isas", available_host_isa_names()},
-                        {"AMX", (amx_status().available ? "available: " : "not available: ") +
-                                    amx_status().reason},
-                        {"strict", strict_ ? strict_text() : "off"}}});
+      infos.push_back(
+          {"npu:" + std::to_string(infos.size()),
+           "simulated Ascend-like accelerator",
+           device.memory->capacity(),
+           {{"preset", preset.name + ": " + preset.description},
+            {"isa", vector::name_of(vector::host_isa())},
+            {"available isas", vector::available_host_isa_names()},
+            {"AMX", (vector::amx_status().available ? "available: " : "not available: ") +
+                        vector::amx_status().reason},
+            {"strict", strict_ ? strict_text() : "off"}}});
     }
     return infos;
   }

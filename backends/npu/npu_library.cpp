@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "keel/backends/common/host_backend.h"
+#include "keel/backends/common/vector/saturation.h"
 #include "keel/backends/npu/kernels/kernel_row.h"
-#include "keel/backends/npu/kernels/kernels.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 #include "keel/graph/ir/graph.h"
 
@@ -114,7 +114,7 @@ KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const
   KernelPlan plan = row.plan(anchored, {layouts, saturate});
   const bool unbounded = row.saturates_behind != nullptr && row.saturates_behind(anchored);
   const bool saturates_behind = saturate && unbounded && node.type().dtype == f16;
-  if (saturates_behind) plan = saturate_results(std::move(plan), node);
+  if (saturates_behind) plan = vector::saturate_results(std::move(plan), node);
   if (strict_) {
     auto run =
         plan_run({preset_, anchored, *launch, layouts, std::nullopt, saturates_behind}, row, plan);

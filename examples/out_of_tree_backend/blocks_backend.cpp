@@ -1,14 +1,17 @@
-// `blocks`: a backend from outside of Keel's tree. It has kernels of its own for a few element-wise
-// ops, cut into blocks that run on several threads; every other op runs by its reference function.
-// Memory, streams, compilation and the sunk loop are Keel's: HostBackend makes a task list of the
-// kernels that the library below chooses, and the interpreter runs it.
+// `blocks`: a backend from outside of Keel's tree. It has a kernel of its own for a few
+// element-wise ops, cut into blocks that run on several threads, which computes with the
+// instructions of Keel's vector library; every other op runs by its reference function. Memory,
+// streams, compilation and the sunk loop are Keel's: HostBackend makes a task list of the kernels
+// that the library below chooses, and the interpreter runs it.
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <keel/backends/common/host_backend.h>
 #include <keel/backends/common/reference_kernel.h>
+#include <keel/backends/common/vector/instructions.h>
 #include <keel/backends/plugin.h>
 #include <keel/keel.h>
 
@@ -20,69 +23,54 @@ using keel::Node;
 // every number of threads.
 constexpr int64_t kBlock = 16384;
 
-// Returns what one of our ops makes of an element of each operand. Ops of one operand do not look
-// at the second.
-template <class T>
-using Function = T (*)(T a, T b);
+constexpr std::string_view kOwnOps[] = {"add", "sub", "mul", "neg", "square", "sqrt"};
 
-template <class T>
-struct OwnOp {
-  const char* name;
-  size_t operands;
-  Function<T> function;
-};
-
-template <class T>
-constexpr OwnOp<T> kOwnOps[] = {
-    {"add", 2, [](T a, T b) { return a + b; }},  {"sub", 2, [](T a, T b) { return a - b; }},
-    {"mul", 2, [](T a, T b) { return a * b; }},  {"neg", 1, [](T a, T) { return -a; }},
-    {"square", 1, [](T a, T) { return a * a; }}, {"sqrt", 1, [](T a, T) { return std::sqrt(a); }},
-};
-
-// The function for a node that we have a kernel for: floats, every operand of the output's shape.
-template <class T>
-Function<T> find_function(const Node& node) {
-  for (const OwnOp<T>& op : kOwnOps<T>) {
-    if (node.op_name() != op.name || node.inputs().size() != op.operands) continue;
-    const bool fits = std::all_of(node.inputs().begin(), node.inputs().end(), [&](keel::Value v) {
-      return v.type() == keel::Type{keel::dtype_of<T>, node.type().shape};
-    });
-    return fits ? op.function : nullptr;
-  }
-  return nullptr;
+// The instruction for a node that we have a kernel for, of which every operand has the output's
+// type; null for other nodes, and where the library has none for the dtype.
+keel::VectorInstruction find_instruction(const Node& node) {
+  const auto* const op = std::find(std::begin(kOwnOps), std::end(kOwnOps), node.op_name());
+  if (op == std::end(kOwnOps)) return nullptr;
+  const bool fits = std::all_of(node.inputs().begin(), node.inputs().end(),
+                                [&](keel::Value v) { return v.type() == node.type(); });
+  const keel::DType dtype = node.type().dtype;
+  return fits ? keel::vector::find_instruction(*op, dtype, dtype) : nullptr;
 }
 
-template <class T>
 class ElementKernel final : public keel::Kernel {
  public:
-  ElementKernel(Function<T> function, size_t operands, int64_t elements)
-      : function_(function), operands_(operands), elements_(elements) {}
+  explicit ElementKernel(const Node& node)
+      : instruction_(find_instruction(node)),
+        operands_(node.inputs().size()),
+        element_size_(static_cast<int64_t>(keel::size_of(node.type().dtype))),
+        elements_(node.type().shape.num_elements()) {}
 
   int blocks(int) const override {
     return static_cast<int>(std::max<int64_t>(1, (elements_ + kBlock - 1) / kBlock));
   }
-  // The arguments are the node's inputs, then its outputs.
+  // The arguments are the node's inputs, then its output.
   void run(void* const* args, int, int block) const override {
-    const auto* a = static_cast<const T*>(args[0]);
-    const auto* b = static_cast<const T*>(args[operands_ - 1]);
-    auto* out = static_cast<T*>(args[operands_]);
     const int64_t begin = block * kBlock;
     const int64_t end = std::min(elements_, begin + kBlock);
-    for (int64_t i = begin; i < end; ++i) out[i] = function_(a[i], b[i]);
+    const auto place = [&](size_t argument) {
+      return static_cast<char*>(args[argument]) + begin * element_size_;
+    };
+    keel::VectorCall call;
+    for (size_t i = 0; i < operands_; ++i) call.src[i] = place(i);
+    call.dst = place(operands_);
+    call.n = static_cast<size_t>(end - begin);
+    instruction_(call);
   }
 
  private:
-  Function<T> function_;
+  keel::VectorInstruction instruction_;
   size_t operands_;
+  int64_t element_size_;
   int64_t elements_;
 };
 
-template <class T>
 keel::KernelPlan plan_elements(const Node& node) {
-  const int64_t elements = node.type().shape.num_elements();
   keel::KernelPlan plan;
-  auto kernel =
-      std::make_unique<ElementKernel<T>>(find_function<T>(node), node.inputs().size(), elements);
+  auto kernel = std::make_unique<ElementKernel>(node);
   plan.block_dim = kernel->blocks(0);
   plan.kernel = std::move(kernel);
   plan.kind = keel::TaskKind::kAiVectorCore;
@@ -95,13 +83,11 @@ keel::KernelPlan plan_elements(const Node& node) {
 class BlocksLibrary final : public keel::KernelLibrary {
  public:
   keel::Support supports(const Node& node) const override {
-    if (find_function<float>(node) != nullptr || find_function<double>(node) != nullptr)
-      return {true, ""};
+    if (find_instruction(node) != nullptr) return {true, ""};
     return keel::supports_reference(node);
   }
   keel::KernelPlan plan(const Node& node, const keel::StateLayouts&) const override {
-    if (find_function<float>(node) != nullptr) return plan_elements<float>(node);
-    if (find_function<double>(node) != nullptr) return plan_elements<double>(node);
+    if (find_instruction(node) != nullptr) return plan_elements(node);
     return keel::plan_reference(node);
   }
   keel::KernelPlan plan_copy(size_t bytes) const override {

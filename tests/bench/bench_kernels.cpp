@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "keel/backends/common/vector/host_isa.h"
+#include "keel/backends/common/vector/softmax.h"
 #include "keel/backends/npu/isa/cube.h"
-#include "keel/backends/npu/isa/host_isa.h"
-#include "keel/backends/npu/isa/softmax.h"
 #include "keel/backends/npu/kernels/kernel_row.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/half.h"
@@ -86,7 +86,7 @@ void products(int rounds) {
                             {784, 128, 512, true},     {37, 129, 53, false},
                             {1, 784, 512, false},      {512, 784, 1, false}};
   const double fma = run_fma_chains();
-  std::printf("f32 products, one thread, host isa %s\n", npu::name_of(npu::host_isa()));
+  std::printf("f32 products, one thread, host isa %s\n", vector::name_of(vector::host_isa()));
   for (const Product& p : shapes) {
     const Floats a(p.m * p.k), b(p.k * p.n), c(p.m * p.n);
     std::vector<Contestant> all;
@@ -197,7 +197,7 @@ void vector_op(const char* name, VectorOp op, size_t n, int rounds) {
 
 void vectors(int rounds) {
   std::printf("element-wise ops and sums in f32, one thread, host isa %s\n",
-              npu::name_of(npu::host_isa()));
+              vector::name_of(vector::host_isa()));
   for (const size_t n : {size_t{64} << 20, size_t{64} << 10}) {
     vector_op("a*b+c", VectorOp::kMultiplyAdd, n, rounds);
     vector_op("relu", VectorOp::kRelu, n, rounds);
@@ -207,15 +207,16 @@ void vectors(int rounds) {
 }
 
 void softmax_rows(int rounds) {
-  std::printf("softmax over rows, f32, one thread, host isa %s\n", npu::name_of(npu::host_isa()));
+  std::printf("softmax over rows, f32, one thread, host isa %s\n",
+              vector::name_of(vector::host_isa()));
   struct {
     size_t rows, cols;
   } constexpr kShapes[] = {{100, 10}, {128, 512}, {4096, 1024}};
   for (const auto& s : kShapes) {
     const Floats from(s.rows * s.cols), to(s.rows * s.cols);
     std::vector<Contestant> all = onednn_softmax(from.data(), to.data(), s.rows, s.cols);
-    const npu::SoftmaxInstruction run = npu::find_softmax();
-    const npu::SoftmaxCall call{from.data(), s.cols, to.data(), s.cols, s.rows, s.cols};
+    const vector::SoftmaxInstruction run = vector::find_softmax(f32);
+    const vector::SoftmaxCall call{from.data(), s.cols, to.data(), s.cols, s.rows, s.cols};
     all.push_back({"keel", [=] { run(call); }});
     append(all, torch_softmax(from.data(), to.data(), s.rows, s.cols));
     const double bytes = 2.0 * static_cast<double>(s.rows * s.cols) * sizeof(float);

@@ -114,8 +114,10 @@ TEST_CASE("bad input: NPU_LOOP_SIZE must be a count even where the flag is given
 }
 
 TEST_CASE("bad input: KEEL_ISA that does not exist") {
-  check_refused({"--steps", "1", "--backend", "npu"}, kWrongArgument, {"KEEL_ISA", "'mmx'"},
-                {{"KEEL_ISA", "mmx"}});
+  for (const char* backend : {"cpu", "npu"}) {
+    check_refused({"--steps", "1", "--backend", backend}, kWrongArgument, {"KEEL_ISA", "'mmx'"},
+                  {{"KEEL_ISA", "mmx"}});
+  }
 }
 
 TEST_CASE("bad input: KEEL_LOG that names no level") {

@@ -13,7 +13,7 @@
 #include "keel/ops/ops.h"
 #include "keel/ops/product_bound.h"
 
-#include "unit/npu_isa_for_tests.h"
+#include "unit/vector_for_tests.h"
 
 namespace keel {
 namespace {
@@ -130,7 +130,7 @@ TEST_CASE("long products of positive numbers stay in their bound on npu") {
                                 {f16, {.wide = true}, false},
                                 {bf16, {.wide = true}, true},
                                 {bf16, {}, false}};
-  check_forms("npu", forms, [](const auto& f) { npu_isa_test::on_every_isa(f); });
+  check_forms("npu", forms, [](const auto& f) { vector_test::on_every_isa(f); });
 }
 
 // ops/README.md: where a host multiplies bf16 by AVX512_BF16 or AMX, numbers below 2^-126 count as
@@ -150,9 +150,9 @@ TEST_CASE("subnormal bf16 operands count as themselves or as 0 as documented") {
     CHECK(product(where, subnormal, 0x1p127) == 0x1p-6);
     CHECK(product(where, subnormal, infinity) == infinity);
   }
-  npu_isa_test::on_every_isa([&] {
-    const npu::HostIsa isa = npu::host_isa();
-    const bool flushes = isa == npu::HostIsa::kAvx512Bf16 || isa == npu::HostIsa::kAmx;
+  vector_test::on_every_isa([&] {
+    const vector::HostIsa isa = vector::host_isa();
+    const bool flushes = isa == vector::HostIsa::kAvx512Bf16 || isa == vector::HostIsa::kAmx;
     CHECK(product("npu", subnormal, 0x1p127) == (flushes ? 0 : 0x1p-6));
     CHECK(std::isnan(product("npu", subnormal, infinity)) == flushes);
     // Normal numbers whose product is subnormal.

@@ -18,7 +18,7 @@
 #include "keel/ops/ops.h"
 
 #include "support/random_graph.h"
-#include "unit/npu_isa_for_tests.h"
+#include "unit/vector_for_tests.h"
 
 namespace keel {
 namespace {
@@ -108,11 +108,13 @@ std::string first_difference(const Tensor& got, const Tensor& expected) {
   return "";
 }
 
-// f(backend) for `cpu`, and for `npu` with every instruction set of the host.
+// f(backend) for `cpu` and `npu` with every instruction set of the host.
 template <class F>
 void on_every_backend(F f) {
-  f("cpu");
-  npu_isa_test::on_every_isa([&] { f("npu"); });
+  vector_test::on_every_isa([&] {
+    f("cpu");
+    f("npu");
+  });
 }
 
 // Pairs in the lanes of rows of 2 and of 150 elements; the others are the identity.

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <string>
 
+#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/common/window_copy.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
-#include "keel/backends/npu/isa/host_isa.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/ops/product_bound.h"
@@ -400,8 +400,9 @@ DType multiplied(DType stored, DType round_to) {
 }
 
 const CubeKernels* kernels_of_pairs() {
-  if (host_isa() == HostIsa::kAmx) return bf16_cube_kernels(PairsOfBf16::kTiles);
-  if (host_isa() == HostIsa::kAvx512Bf16) return bf16_cube_kernels(PairsOfBf16::kVectors);
+  if (vector::host_isa() == vector::HostIsa::kAmx) return bf16_cube_kernels(PairsOfBf16::kTiles);
+  if (vector::host_isa() == vector::HostIsa::kAvx512Bf16)
+    return bf16_cube_kernels(PairsOfBf16::kVectors);
   return nullptr;
 }
 

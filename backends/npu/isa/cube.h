@@ -15,36 +15,16 @@
 #include <cstdint>
 #include <optional>
 
+#include "keel/backends/common/vector/byte_map.h"
 #include "keel/core/base/dtype.h"
 #include "keel/core/base/function_ref.h"
 #include "keel/ops/products/window_rows.h"
 
 namespace keel::npu {
 
-// What is applied to bytes as they are loaded: byte x counts as table[x]. Fill the table by running
-// the ops that the load replaces over 0..255, then call make_byte_map, which recognises the shapes
-// that can be computed instead of looked up, with the table's very bits once they are rounded to
-// `round_to` (CubeProblem).
-struct ByteMap {
-  enum class Form : uint8_t { kTable, kScale, kAffine, kDivide };
-  float table[256] = {};
-  Form form = Form::kTable;
-  // kScale: x * scale; kAffine: x * scale, rounded, + shift; kDivide: x / scale.
-  float scale = 1.0f, shift = 0.0f;
-};
-ByteMap make_byte_map(const float* table, DType round_to);
-// 1 / divisor to twice the precision of f32: x * high + x * low, in one rounding behind the second
-// product's, is the quotient of every byte for the divisors that make_byte_map takes.
-struct ByteInverse {
-  explicit ByteInverse(float divisor)
-      : high(1.0f / divisor),
-        low(static_cast<float>(1.0 / static_cast<double>(divisor) - static_cast<double>(high))) {}
-  float high, low;
-};
-
 struct CubeProblem {
   size_t m = 0, n = 0, k = 0;
-  // As stored: f32, f16 or bf16; or a is u8, and the product has a ByteMap.
+  // As stored: f32, f16 or bf16; or a is u8, and the product has a byte map.
   DType a = f32, b = f32;
   // bf16: operands that are stored in f32, or as bytes, are rounded to it as they are loaded. Both
   // operands are multiplied in one dtype.
@@ -68,7 +48,7 @@ struct CubeArgs {
   float* c = nullptr;  // C[c_row, c_column], the only part of C that is there where these are not 0
   size_t c_stride = 0;
   size_t c_row = 0, c_column = 0;
-  const ByteMap* bytes = nullptr;  // for a = u8
+  const vector::ByteMap* bytes = nullptr;  // for a = u8
 };
 
 struct CubeRange {

@@ -40,7 +40,7 @@ struct PackCall {
   size_t width = 0;
   // pack_panels of one panel with k_contiguous: floats from one k to the next, where not `width`.
   size_t dst_stride = 0;
-  const ByteMap* bytes = nullptr;
+  const vector::ByteMap* bytes = nullptr;
   void* dst = nullptr;
 
   // Where row `r` as stored begins, in elements.

@@ -22,12 +22,13 @@
 
 #include "hwy/highway.h"
 
+#include "keel/backends/common/vector/loaders-inl.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
-#include "keel/backends/npu/isa/cube_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace hv = vector::HWY_NAMESPACE;
 
 using FloatTag = hn::ScalableTag<float>;
 using LaneVec = hn::Vec<FloatTag>;  // of 32-bit lanes, whatever they hold
@@ -38,11 +39,11 @@ template <class Loader>
 struct FloatLanes {
   using Element = typename Loader::Element;
   static constexpr size_t kDepth = 1;
-  static constexpr bool kConverts = !std::is_same_v<Loader, FloatLoader>;
+  static constexpr bool kConverts = !std::is_same_v<Loader, hv::FloatLoader>;
 
   HWY_INLINE LaneVec along(const Element* from) const { return loader.load(FloatTag(), from); }
   HWY_INLINE LaneVec along_part(const Element* from, size_t count) const {
-    return load_part(loader, FloatTag(), from, count);
+    return hv::load_part(loader, FloatTag(), from, count);
   }
   HWY_INLINE LaneVec across(const Element* from, const Element*) const { return along(from); }
   HWY_INLINE LaneVec across_last(const Element* from) const { return along(from); }
@@ -53,7 +54,7 @@ struct FloatLanes {
   Loader loader;
 };
 
-inline FloatLanes<FloatLoader> plain_floats() { return {FloatLoader(nullptr)}; }
+inline FloatLanes<hv::FloatLoader> plain_floats() { return {hv::FloatLoader(nullptr)}; }
 
 }  // namespace keel::npu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

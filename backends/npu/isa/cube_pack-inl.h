@@ -10,13 +10,14 @@
 
 #include "hwy/highway.h"
 
+#include "keel/backends/common/vector/loaders-inl.h"
+#include "keel/backends/common/vector/transpose-inl.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
-#include "keel/backends/npu/isa/cube_load-inl.h"
-#include "keel/backends/npu/isa/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace hv = vector::HWY_NAMESPACE;
 
 // How early operands are called for: neither order is one that processors foresee.
 constexpr size_t kRowsAhead = 12, kBytesAhead = 256;
@@ -40,7 +41,7 @@ HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t b
     size_t j = 0;
     for (; j + lanes <= count; j += lanes) hn::StoreU(loader.load(d, from + j), d, row + j);
     if (j < count) {
-      hn::StoreU(load_part(loader, d, from + j, count - j), d, row + j);
+      hn::StoreU(hv::load_part(loader, d, from + j, count - j), d, row + j);
       j += lanes;
     }
     for (; j < call.width; j += lanes) hn::StoreU(hn::Zero(d), d, row + j);
@@ -52,23 +53,24 @@ HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t b
 template <class Loader>
 HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t begin, size_t count,
                            float* to) {
-  const BlockTag d;
+  const hv::BlockTag d;
   const auto* src = static_cast<const typename Loader::Element*>(call.src) + call.k0;
   const size_t stride = call.dst_stride == 0 ? call.width : call.dst_stride;
-  hn::Vec<BlockTag> block[kBlockSide];
-  for (size_t k = 0; k < call.length; k += kBlockSide) {
-    const size_t depth = std::min(kBlockSide, call.length - k);
-    for (size_t j = 0; j < call.width; j += kBlockSide) {
-      for (size_t i = 0; i < kBlockSide; ++i) {
+  hn::Vec<hv::BlockTag> block[hv::kBlockSide];
+  for (size_t k = 0; k < call.length; k += hv::kBlockSide) {
+    const size_t depth = std::min(hv::kBlockSide, call.length - k);
+    for (size_t j = 0; j < call.width; j += hv::kBlockSide) {
+      for (size_t i = 0; i < hv::kBlockSide; ++i) {
         if (j + i >= count) {
           block[i] = hn::Zero(d);
         } else {
           const auto* from = src + call.row_at(begin + j + i) + k;
           __builtin_prefetch(reinterpret_cast<const char*>(from) + kBytesAhead);
-          block[i] = depth == kBlockSide ? loader.load(d, from) : load_part(loader, d, from, depth);
+          block[i] = depth == hv::kBlockSide ? loader.load(d, from)
+                                             : hv::load_part(loader, d, from, depth);
         }
       }
-      transpose_block(block);
+      hv::transpose_block(block);
       // Descending j would lose the spilled lanes; ascending k and j overwrite them.
       for (size_t i = 0; i < depth; ++i) hn::StoreU(block[i], d, to + (k + i) * stride + j);
     }
@@ -98,7 +100,7 @@ struct PackWith {
 };
 
 inline void pack_panels(const PackCall& call) {
-  with_loader(call.dtype, call.round_to, call.bytes, PackWith{call});
+  hv::with_loader(call.dtype, call.round_to, call.bytes, PackWith{call});
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE

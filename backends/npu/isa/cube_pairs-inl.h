@@ -13,15 +13,16 @@
 
 #include "hwy/highway.h"
 
+#include "keel/backends/common/vector/loaders-inl.h"
+#include "keel/backends/common/vector/transpose-inl.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
-#include "keel/backends/npu/isa/cube_load-inl.h"
 #include "keel/backends/npu/isa/cube_tall_skinny-inl.h"
-#include "keel/backends/npu/isa/transpose-inl.h"
 
 #if HWY_TARGET == HWY_AVX3
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace hv = vector::HWY_NAMESPACE;
 
 constexpr size_t kTileRows = 16, kTileDepth = 32, kTileElements = kTileRows * kTileDepth;
 constexpr size_t kTileBytesAhead = 256;  // how early rows are called for
@@ -53,7 +54,7 @@ struct RoundByBits {
  private:
   // In the lower half of each lane.
   static HWY_INLINE __m512i halves(LaneVec v) {
-    return _mm512_srli_epi32(BFloat16Codec::rounded_bits(FloatTag(), v).raw, 16);
+    return _mm512_srli_epi32(hv::BFloat16Codec::rounded_bits(FloatTag(), v).raw, 16);
   }
 };
 
@@ -110,7 +111,8 @@ struct RoundedPairs {
 
  private:
   HWY_INLINE LaneVec part(const Element* from, size_t count) const {
-    return count >= 16 ? loader.load(FloatTag(), from) : load_part(loader, FloatTag(), from, count);
+    return count >= 16 ? loader.load(FloatTag(), from)
+                       : hv::load_part(loader, FloatTag(), from, count);
   }
 };
 
@@ -125,18 +127,18 @@ struct WithRoundedPairs {
 
 // Calls f(pairs) for operands as stored. REQUIRES bf16, f32, or u8 with a map.
 template <class Round, class F>
-HWY_INLINE void with_pairs(DType dtype, const ByteMap* bytes, const F& f) {
+HWY_INLINE void with_pairs(DType dtype, const vector::ByteMap* bytes, const F& f) {
   if (dtype == bf16) return f(StoredPairs{});
   const WithRoundedPairs<Round, F> rounded{f};
-  if (dtype == f32) return rounded(FloatLoader(nullptr));
-  with_bytes(bytes, rounded);
+  if (dtype == f32) return rounded(hv::FloatLoader(nullptr));
+  hv::with_bytes(bytes, rounded);
 }
 
 // The vectors of a whole tile. row_at(i): where row i of the operand as stored begins, those from
 // the tile's first on.
 template <class Pairs, class RowAt>
 HWY_INLINE void load_whole_tile(const Pairs& pairs, bool k_contiguous, const RowAt& row_at,
-                                hn::Vec<BlockTag>* tile) {
+                                hn::Vec<hv::BlockTag>* tile) {
   if (k_contiguous) {
 #pragma GCC unroll 16
     for (size_t i = 0; i < kTileRows; ++i) {
@@ -155,7 +157,7 @@ HWY_INLINE void load_whole_tile(const Pairs& pairs, bool k_contiguous, const Row
 // A tile's 16 vectors: along k, one per row or column; across, one per pair of k.
 template <class Pairs>
 HWY_INLINE void load_tile(const Pairs& pairs, const PackCall& call, size_t first, size_t count,
-                          size_t k, size_t depth, hn::Vec<BlockTag>* tile) {
+                          size_t k, size_t depth, hn::Vec<hv::BlockTag>* tile) {
   const auto* src = static_cast<const typename Pairs::Element*>(call.src);
   if (count == kTileRows && depth == kTileDepth) {
     const size_t row = call.k_contiguous ? first : k;
@@ -189,14 +191,14 @@ struct PackTiles {
   template <class Pairs>
   HWY_INLINE void operator()(const Pairs& pairs) const {
     auto* to = static_cast<float*>(call.dst);
-    hn::Vec<BlockTag> tile[kTileRows];
+    hn::Vec<hv::BlockTag> tile[kTileRows];
     for (size_t i = 0; i < call.count; i += call.width) {
       for (size_t k = 0; k < call.length; k += kTileDepth) {
         const size_t depth = std::min(kTileDepth, call.length - k);
         for (size_t begin = i; begin < i + call.width; begin += kTileRows) {
           const size_t count = begin < call.count ? std::min(kTileRows, call.count - begin) : 0;
           load_tile(pairs, call, call.first + begin, count, call.k0 + k, depth, tile);
-          if (call.k_contiguous == kByPair) transpose_block(tile);
+          if (call.k_contiguous == kByPair) hv::transpose_block(tile);
           for (size_t r = 0; r < kTileRows; ++r, to += 16) _mm512_storeu_ps(to, tile[r].raw);
         }
       }
@@ -215,11 +217,11 @@ struct PackRows {
   size_t stride;
   template <class Pairs>
   HWY_INLINE void operator()(const Pairs& pairs) const {
-    hn::Vec<BlockTag> tile[kTileRows];
+    hn::Vec<hv::BlockTag> tile[kTileRows];
     for (size_t k = 0; k < call.length; k += kTileDepth) {
       const size_t depth = std::min(kTileDepth, call.length - k);
       load_tile(pairs, call, call.first, call.count, call.k0 + k, depth, tile);
-      if (!call.k_contiguous) transpose_block(tile);
+      if (!call.k_contiguous) hv::transpose_block(tile);
       float* to = static_cast<float*>(call.dst) + k / 2;
       for (size_t r = 0; r < call.count; ++r) _mm512_storeu_ps(to + r * stride, tile[r].raw);
     }

@@ -14,12 +14,13 @@
 
 #include "hwy/highway.h"
 
+#include "keel/backends/common/vector/transpose-inl.h"
 #include "keel/backends/npu/isa/cube_tall_skinny-inl.h"
-#include "keel/backends/npu/isa/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace hv = vector::HWY_NAMESPACE;
 
 constexpr size_t kOuterVectors = 2;
 constexpr size_t kOuterColumns = kManyRegisters ? 12 : 5;
@@ -115,15 +116,15 @@ HWY_INLINE void outer_columns(size_t columns, const Lanes& lanes,
 
 // from [kNarrowStride, kOuterRows] to tile [kOuterRows, kNarrowStride].
 HWY_INLINE void transpose_tile(const float* from, float* tile) {
-  const BlockTag d;
-  hn::Vec<BlockTag> block[kBlockSide];
-  for (size_t c = 0; c < kNarrowStride; c += kBlockSide) {
-    for (size_t i = 0; i < kOuterRows; i += kBlockSide) {
-      for (size_t r = 0; r < kBlockSide; ++r) {
+  const hv::BlockTag d;
+  hn::Vec<hv::BlockTag> block[hv::kBlockSide];
+  for (size_t c = 0; c < kNarrowStride; c += hv::kBlockSide) {
+    for (size_t i = 0; i < kOuterRows; i += hv::kBlockSide) {
+      for (size_t r = 0; r < hv::kBlockSide; ++r) {
         block[r] = hn::LoadU(d, from + (c + r) * kOuterRows + i);
       }
-      transpose_block(block);
-      for (size_t r = 0; r < kBlockSide; ++r) {
+      hv::transpose_block(block);
+      for (size_t r = 0; r < hv::kBlockSide; ++r) {
         hn::StoreU(block[r], d, tile + (i + r) * kNarrowStride + c);
       }
     }

@@ -15,6 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace hv = vector::HWY_NAMESPACE;
 
 // Rows of `k` elements widened to f32, each padded with zeros to `stride`.
 struct WidenRows {
@@ -32,7 +33,7 @@ struct WidenRows {
       for (; p + kFloatLanes <= k; p += kFloatLanes) {
         hn::StoreU(loader.load(d, from + p), d, row + p);
       }
-      if (p < k) hn::StoreU(load_part(loader, d, from + p, k - p), d, row + p);
+      if (p < k) hn::StoreU(hv::load_part(loader, d, from + p, k - p), d, row + p);
     }
   }
 };
@@ -54,9 +55,9 @@ struct FloatOperands {
     if (columns.k_contiguous) {
       const void* first =
           element_at(columns.src, columns.dtype, columns.first * columns.stride + columns.k0);
-      return with_loader(columns.dtype, columns.round_to, nullptr,
-                         WidenRows{first, columns.stride, columns.count, columns.length,
-                                   static_cast<float*>(columns.dst), stride});
+      return hv::with_loader(columns.dtype, columns.round_to, nullptr,
+                             WidenRows{first, columns.stride, columns.count, columns.length,
+                                       static_cast<float*>(columns.dst), stride});
     }
     // A panel of "rows" k0 .. with the columns along them: the packing transposes.
     PackCall pack = columns;
@@ -81,9 +82,10 @@ struct FloatOperands {
       f(plain_floats());
       return true;
     }
-    const bool computed = operand.dtype == u8 && operand.bytes->form != ByteMap::Form::kTable;
+    const bool computed =
+        operand.dtype == u8 && operand.bytes->form != vector::ByteMap::Form::kTable;
     if constexpr (kManyRegisters) {
-      if (computed) with_computed_bytes(operand.bytes, WithFloatLanes<F>{f});
+      if (computed) hv::with_computed_bytes(operand.bytes, WithFloatLanes<F>{f});
       return computed;
     }
     return false;
@@ -95,8 +97,8 @@ struct FloatOperands {
     if (in_registers(left, rows)) return;
     rows.run(plain_floats(), [&](size_t i, size_t r) HWY_ATTR {
       float* to = scratch + r * stride;
-      with_loader(left.dtype, left.round_to, left.bytes,
-                  WidenRows{rows.stored(i), 0, 1, rows.call.problem.k, to, stride});
+      hv::with_loader(left.dtype, left.round_to, left.bytes,
+                      WidenRows{rows.stored(i), 0, 1, rows.call.problem.k, to, stride});
       return static_cast<const float*>(to);
     });
   }

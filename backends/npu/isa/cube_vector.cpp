@@ -9,13 +9,13 @@
 
 #include "hwy/highway.h"
 
+#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_pack-inl.h"
 #include "keel/backends/npu/isa/cube_tall_skinny_columns-inl.h"
 #include "keel/backends/npu/isa/cube_tall_skinny_floats-inl.h"
 #include "keel/backends/npu/isa/cube_tall_skinny_rows-inl.h"
 #include "keel/backends/npu/isa/cube_tile-inl.h"
-#include "keel/backends/npu/isa/host_isa.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace keel::npu::HWY_NAMESPACE {
@@ -31,8 +31,8 @@ constexpr size_t kRows = 14, kVectors = 2;
 constexpr size_t kRows = 4, kVectors = 3;
 #endif
 constexpr size_t kCols = kVectors * hn::MaxLanes(Tag());
-static_assert(kRows <= kBlockSide || kRows % kBlockSide == 0);
-static_assert(kCols % kBlockSide == 0);
+static_assert(kRows <= hv::kBlockSide || kRows % hv::kBlockSide == 0);
+static_assert(kCols % hv::kBlockSide == 0);
 
 struct Row {
   Lanes sum[kVectors];
@@ -119,10 +119,10 @@ namespace keel::npu {
 HWY_EXPORT(fill_cube_kernels);
 
 const CubeKernels& vector_cube_kernels() {
-  constexpr size_t kIsas = static_cast<size_t>(HostIsa::kAmx) + 1;
+  constexpr size_t kIsas = static_cast<size_t>(vector::HostIsa::kAmx) + 1;
   static CubeKernels of_isa[kIsas];
   static std::once_flag filled[kIsas];
-  const auto isa = static_cast<size_t>(host_isa());
+  const auto isa = static_cast<size_t>(vector::host_isa());
   // Once: other threads multiply by them.
   std::call_once(filled[isa], [&] { HWY_DYNAMIC_DISPATCH(fill_cube_kernels)(of_isa[isa]); });
   return of_isa[isa];

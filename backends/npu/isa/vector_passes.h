@@ -1,5 +1,5 @@
 // The price of a vector instruction on the modelled device: how often it goes through the vector
-// unit's lanes for each element. Beside the tables of instructions, which a test compares it with.
+// unit's lanes for each element. A test compares it with the vector library's instructions.
 // Any thread.
 #ifndef KEEL_BACKENDS_NPU_ISA_VECTOR_PASSES_H
 #define KEEL_BACKENDS_NPU_ISA_VECTOR_PASSES_H

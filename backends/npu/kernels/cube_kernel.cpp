@@ -9,8 +9,10 @@
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/indices.h"
 #include "keel/backends/common/product_epilogue.h"
+#include "keel/backends/common/vector/element_kernels.h"
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/npu/isa/cube.h"
-#include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/kernels/cube_work.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/backends/npu/kernels/operand_load.h"
@@ -25,12 +27,6 @@ namespace {
 // over.
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
 constexpr int64_t kMostBlocks = 32;
-
-InstructionLookup lookup(bool saturate_f16) {
-  return [saturate_f16](std::string_view op, DType in, DType out) {
-    return find_vector_instruction(op, in, out, saturate_f16);
-  };
-}
 
 // Splits C of each product in the batch into row or column bands. Where it is rounded or goes
 // through an epilogue, a band is computed piece by piece in the block's workspace. A phase before
@@ -51,12 +47,13 @@ class CubeKernel final : public Kernel {
     plan_ = plan_cube(problem);
     count_ = static_cast<int64_t>(matrices_.batch.size());
     results_ = static_cast<size_t>(fused.anchor().type().shape.num_elements());
-    if (result_ != f32) round_ = find_vector_instruction("cast", f32, result_, saturate_f16);
+    if (result_ != f32) round_ = vector::find_instruction("cast", f32, result_, saturate_f16);
     if (fused.has_epilogue()) {
-      epilogue_.emplace(fused, lookup(saturate_f16), make_row_op, matrices_.c_stride);
+      epilogue_.emplace(fused, vector::instruction_lookup(saturate_f16), vector::make_softmax_rows,
+                        matrices_.c_stride);
     }
     whole_rows_ = !fused.rows().empty();
-    reports_status_ = saturate_f16 && results_ != 0 && computes_f16(fused.node());
+    reports_status_ = saturate_f16 && results_ != 0 && vector::computes_f16(fused.node());
     cut_bands();
     share_right_operand(problem);
     find_kept_copies(fused.node(), layouts);
@@ -305,7 +302,7 @@ class CubeKernel final : public Kernel {
   size_t a_at_, b_at_, outputs_at_, arguments_;  // numbers of arguments
   DType result_;  // of the product: f32 as accumulated, or the operands'
   VectorInstruction round_ = nullptr;
-  std::optional<ByteMap> bytes_;  // of operand a
+  std::optional<vector::ByteMap> bytes_;  // of operand a
   std::optional<ProductEpilogue> epilogue_;
   bool reports_status_ = false;
   size_t packed_at_ = 0;  // bytes from operand b to the copy of it that is multiplied
@@ -368,7 +365,7 @@ Support supports_cube(const AnchoredNode& fused) {
     if (Support s = supports_load(fused, i); !s.supported) return s;
   }
   if (Support s = supports_rows(fused); !s.supported) return s;
-  return supports_epilogue(fused, lookup(false), make_row_op);
+  return supports_epilogue(fused, vector::instruction_lookup(), vector::make_softmax_rows);
 }
 
 KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request) {

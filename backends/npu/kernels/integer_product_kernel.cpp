@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "keel/backends/npu/isa/integer_product.h"
+#include "keel/backends/common/vector/integer_product.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/products/product_matrices.h"
@@ -18,7 +18,7 @@ constexpr int64_t kMostBlocks = 32;
 class IntegerProductKernel final : public Kernel {
  public:
   explicit IntegerProductKernel(const Node& node)
-      : multiply_(find_integer_multiply(node.type().dtype)),
+      : multiply_(vector::find_integer_multiply(node.type().dtype)),
         element_size_(size_of(node.type().dtype)) {
     const ProductMatrices matrices = product_matrices(node);
     product_ = {.m = static_cast<size_t>(matrices.m),
@@ -37,7 +37,7 @@ class IntegerProductKernel final : public Kernel {
         std::clamp<int64_t>(wanted / std::max<int64_t>(1, count), 1, std::max<int64_t>(1, side_));
     blocks_ =
         static_cast<int>(std::clamp<int64_t>(std::min(bands_ * count, wanted), 1, kMostBlocks));
-    scratch_ = align_up(std::max<size_t>(1, integer_product_scratch(product_)), 64);
+    scratch_ = align_up(std::max<size_t>(1, vector::integer_product_scratch(product_)), 64);
   }
 
   size_t workspace_bytes() const { return scratch_ * static_cast<size_t>(blocks_); }
@@ -53,7 +53,7 @@ class IntegerProductKernel final : public Kernel {
 
  private:
   void multiply_band(void* const* args, size_t batch, int64_t band, char* scratch) const {
-    IntegerProductCall call;
+    vector::IntegerProductCall call;
     const auto matrix = [&](size_t arg, int64_t start) {
       return static_cast<char*>(args[arg]) + static_cast<size_t>(start) * element_size_;
     };
@@ -70,9 +70,9 @@ class IntegerProductKernel final : public Kernel {
     multiply_(product_, call);
   }
 
-  IntegerMultiply multiply_;
+  vector::IntegerMultiply multiply_;
   size_t element_size_;
-  IntegerProduct product_;
+  vector::IntegerProduct product_;
   std::vector<ProductMatrices::Starts> batch_;
   bool by_columns_ = false;
   int64_t side_ = 0, bands_ = 1;

@@ -46,7 +46,7 @@ struct KernelRow {
   // of their own; empty where it has no such part. Null: fusing always pays.
   std::vector<Split> (*apart)(const Preset&, const AnchoredNode&, size_t part) = nullptr;
   // Says whether f16 results have to be stopped at +-65504 once the kernel has run
-  // (saturate_results); null: never, the kernel does it itself.
+  // (vector::saturate_results); null: never, the kernel does it itself.
   bool (*saturates_behind)(const AnchoredNode&) = nullptr;
   // How strict runs carry out the launch as it is planned; null: they do not.
   const PlannedRow* planned = nullptr;

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "keel/backends/common/tile_program.h"
-#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/common/vector/element_kernels.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/products/product_matrices.h"
 
@@ -15,10 +15,6 @@ namespace keel::npu {
 namespace {
 
 constexpr int64_t kBytes = 256;
-
-VectorInstruction look_up(std::string_view op, DType in, DType out) {
-  return find_vector_instruction(op, in, out);
-}
 
 // Where the prologue of `operand` ends: before a last cast to bf16, which the cube does as it
 // packs.
@@ -60,16 +56,16 @@ std::unique_ptr<Graph> ops_on_all_bytes(const AnchoredNode& product, size_t oper
   return graph;
 }
 
-ByteMap byte_map_of(const AnchoredNode& product, size_t operand) {
+vector::ByteMap byte_map_of(const AnchoredNode& product, size_t operand) {
   const std::unique_ptr<Graph> ops = ops_on_all_bytes(product, operand);
-  const TileProgram program(*ops, look_up);
+  const TileProgram program(*ops, vector::instruction_lookup());
   std::array<uint8_t, kBytes> bytes;
   std::iota(bytes.begin(), bytes.end(), uint8_t{0});
   std::array<float, kBytes> values{};
   void* args[] = {bytes.data(), values.data()};
   program.run(args, 0, kBytes);
   const bool rounds = product.anchor().input(operand).dtype() == bf16;
-  return make_byte_map(values.data(), rounds ? bf16 : f32);
+  return vector::make_byte_map(values.data(), rounds ? bf16 : f32);
 }
 
 }  // namespace
@@ -97,14 +93,15 @@ Support supports_load(const AnchoredNode& product, size_t operand) {
   if (multiplied != f32 && multiplied != bf16) {
     return {false, std::string("bytes are not multiplied in ") + name_of(multiplied)};
   }
-  Support support = keel::supports_tiles(*ops_on_all_bytes(product, operand), look_up);
+  Support support =
+      keel::supports_tiles(*ops_on_all_bytes(product, operand), vector::instruction_lookup());
   const auto& windows = matrices.a.windows;
   if (!support.supported || !windows || !windows->has_padding()) return support;
   if (byte_map_of(product, operand).table[0] == 0.0f) return support;
   return {false, "byte 0 does not count as the zeros that images are padded with"};
 }
 
-std::optional<ByteMap> bytes_of(const AnchoredNode& product) {
+std::optional<vector::ByteMap> bytes_of(const AnchoredNode& product) {
   const size_t left = product_matrices(product.anchor()).a.input;
   if (!product.has_prologue(left) || product.stored(left).dtype() != u8) return std::nullopt;
   return byte_map_of(product, left);

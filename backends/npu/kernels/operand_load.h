@@ -19,7 +19,7 @@ Support supports_load(const AnchoredNode& product, size_t operand);
 // Return what supported loads ask of the cube: CubeProblem::round_to, and the floats that bytes of
 // operand a stand for; nothing where it has no bytes.
 DType rounded_to(const AnchoredNode& product);
-std::optional<ByteMap> bytes_of(const AnchoredNode& product);
+std::optional<vector::ByteMap> bytes_of(const AnchoredNode& product);
 
 }  // namespace keel::npu
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "keel/backends/common/uses.h"
-#include "keel/backends/npu/isa/host_isa.h"
+#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/kernels/operand_load.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -34,7 +34,7 @@ bool comes_before(const WeightUse& a, const WeightUse& b) {
 }
 
 std::vector<WeightUse> parse(const Layout& layout) {
-  const char* const isa = name_of(host_isa());
+  const char* const isa = vector::name_of(vector::host_isa());
   std::vector<WeightUse> uses;
   std::string_view rest = layout;
   bool known = drop_prefix(rest, kPlain);
@@ -53,7 +53,8 @@ std::vector<WeightUse> parse(const Layout& layout) {
   if (known) return uses;
   throw Error({.op = "npu",
                .argument = "layout",
-               .expected = "copies for the host ISA in use, " + std::string(name_of(host_isa())),
+               .expected = "copies for the host ISA in use, " +
+                           std::string(vector::name_of(vector::host_isa())),
                .got = "'" + layout + "'"});
 }
 
@@ -83,7 +84,8 @@ PrepackedWeight::PrepackedWeight(const Type& type, const Layout& layout)
 
 Layout PrepackedWeight::layout() const {
   Layout word(kPlain);
-  for (const Copy& copy : copies_) word += "+" + text_of(copy.use) + "@" + name_of(host_isa());
+  for (const Copy& copy : copies_)
+    word += "+" + text_of(copy.use) + "@" + vector::name_of(vector::host_isa());
   return word;
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "keel/backends/npu/isa/vector_reduce.h"
+#include "keel/backends/common/vector/reductions.h"
 
 namespace keel::npu {
 
@@ -13,14 +13,13 @@ ChunkWalk::ChunkWalk(const ReducedOperand& operand, Core& core, void* const* arg
       core_(core),
       args_(args),
       accumulator_(accumulator_of(operand.dtype)),
-      instructions_{find_reduce_rows(operand.op, operand.dtype),
-                    find_reduce_columns(operand.op, operand.dtype),
-                    find_reduce_columns(operand.op, accumulator_), reduce_identity},
-      accumulator_rows_(find_reduce_rows(operand.op, accumulator_)) {}
+      instructions_(vector::find_reduction(operand.op, operand.dtype)),
+      accumulator_rows_(vector::find_reduction(operand.op, accumulator_).rows) {}
 
 int64_t ChunkWalk::run_width() const {
-  return operand_.numeric.last_reduced() ? static_cast<int64_t>(reduce_run_width(operand_.dtype))
-                                         : 0;
+  return operand_.numeric.last_reduced()
+             ? static_cast<int64_t>(vector::reduce_run_width(operand_.dtype))
+             : 0;
 }
 
 // The prices give accumulators four bytes for each element of a tile. Behind a prologue they give

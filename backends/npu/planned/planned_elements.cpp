@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "keel/backends/common/float_status.h"
-#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/planned_row.h"
 #include "keel/backends/npu/planned/element_walk.h"
@@ -52,10 +52,7 @@ TilePlan tiles(const PlannedRequest& request) {
 
 std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
-  const bool saturate = request.preset->saturate_f16;
-  TileProgram program(node, [saturate](std::string_view op, DType in, DType out) {
-    return find_vector_instruction(op, in, out, saturate);
-  });
+  TileProgram program(node, vector::instruction_lookup(request.preset->saturate_f16));
   std::vector<BroughtOperand> inputs, outputs;
   for (size_t i = 0; i < node.inputs().size(); ++i) inputs.push_back({i, node.input(i).type()});
   for (size_t i = 0; i < node.types().size(); ++i) {

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "keel/backends/common/float_status.h"
-#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/common/vector/element_kernels.h"
+#include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/planned_row.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
@@ -61,7 +62,7 @@ class PlannedProduct final : public PlannedRun {
         status_argument_(request.status_argument) {
     const bool saturate = preset_->saturate_f16;
     if (result_.dtype != f32) {
-      round_ = find_vector_instruction("cast", f32, result_.dtype, saturate);
+      round_ = vector::find_instruction("cast", f32, result_.dtype, saturate);
     }
     if (!request.anchored.rows().empty()) {
       gathers_ = tiling_.bn < result_.shape.back();
@@ -117,10 +118,7 @@ class PlannedProduct final : public PlannedRun {
   void make_epilogue(const AnchoredNode& fused) {
     const Node& node = fused.node();
     const EpilogueGraph graph(fused);
-    const bool saturate = preset_->saturate_f16;
-    TileProgram program(*graph.graph, [saturate](std::string_view op, DType in, DType out) {
-      return find_vector_instruction(op, in, out, saturate);
-    });
+    TileProgram program(*graph.graph, vector::instruction_lookup(preset_->saturate_f16));
     std::vector<BroughtOperand> inputs = {{std::nullopt, result_}}, outputs;
     for (const size_t i : fused.epilogue_inputs()) {
       inputs.push_back({i, node.bodies()[0]->inputs()[i].type()});

@@ -9,9 +9,9 @@
 
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/reduce_kernel.h"
-#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/common/vector/element_kernels.h"
+#include "keel/backends/common/vector/saturation.h"
 #include "keel/backends/npu/kernels/element_work.h"
-#include "keel/backends/npu/kernels/kernels.h"
 #include "keel/backends/npu/kernels/planned_row.h"
 #include "keel/backends/npu/planned/chunk_walk.h"
 #include "keel/backends/npu/planned/element_walk.h"
@@ -55,10 +55,7 @@ class PlannedReduction final : public PlannedRun {
   void make_epilogue(const AnchoredNode& fused) {
     const Node& node = fused.node();
     const EpilogueGraph graph(fused);
-    const bool saturate = preset_->saturate_f16;
-    TileProgram program(*graph.graph, [saturate](std::string_view op, DType in, DType out) {
-      return find_vector_instruction(op, in, out, saturate);
-    });
+    TileProgram program(*graph.graph, vector::instruction_lookup(preset_->saturate_f16));
     // The reduction's results come from memory, behind the kernel's arguments, or are there.
     std::vector<BroughtOperand> inputs = {
         {split_.merges ? std::optional(arguments_) : std::nullopt, result_}};
@@ -121,7 +118,8 @@ class PlannedReduction final : public PlannedRun {
                             uint32_t* status) const {
     std::vector<char> results(static_cast<size_t>(count) * size_of(result_.dtype));
     round_accumulators(sums, accumulator, results.data(), result_.dtype, count);
-    if (saturates_) *status |= stop_at_largest(reinterpret_cast<uint16_t*>(results.data()), count);
+    if (saturates_)
+      *status |= vector::stop_at_largest(reinterpret_cast<uint16_t*>(results.data()), count);
     return results;
   }
 
@@ -252,11 +250,8 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
   if (!fused.has_prologue(0)) {
     operand.argument = fused.source(0).value();
   } else {
-    const bool saturate = request.preset->saturate_f16;
     const std::unique_ptr<Graph> graph = fused.prologue_graph();
-    TileProgram program(*graph, [saturate](std::string_view op, DType in, DType out) {
-      return find_vector_instruction(op, in, out, saturate);
-    });
+    TileProgram program(*graph, vector::instruction_lookup(request.preset->saturate_f16));
     std::vector<BroughtOperand> inputs;
     for (const size_t i : fused.prologue_inputs())
       inputs.push_back({i, fused.node().input(i).type()});

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "keel/backends/common/row_op.h"
-#include "keel/backends/npu/kernels/kernels.h"
+#include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/npu/kernels/planned_row.h"
 #include "keel/backends/npu/planned/written_once.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
@@ -162,8 +162,8 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
   Rows rows(node);
   // A longer row is read twice, as the prices say, which these instructions do not do.
   if (rows.all_bytes() > request.preset->ub_bytes) return nullptr;
-  return std::make_shared<PlannedSoftmax>(request, std::move(plan), make_row_op(nodes),
-                                          std::move(rows));
+  return std::make_shared<PlannedSoftmax>(request, std::move(plan),
+                                          vector::make_softmax_rows(nodes), std::move(rows));
 }
 
 }  // namespace

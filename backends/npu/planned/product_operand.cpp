@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "keel/backends/common/indices.h"
-#include "keel/backends/npu/isa/vector_unit.h"
+#include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/kernels/operand_load.h"
 #include "keel/ops/products/product_matrices.h"
 
@@ -18,7 +18,7 @@ ProductOperand::ProductOperand(const AnchoredNode& product, size_t operand, DTyp
   for (const ProductMatrices::Starts& starts : product_matrices(product.anchor()).batch)
     starts_.push_back(operand == 0 ? starts.a : starts.b);
   if (stored_ == u8) bytes_ = bytes_of(product);
-  if (dtype_ != f32 && stored_ != dtype_) round_ = find_vector_instruction("cast", f32, dtype_);
+  if (dtype_ != f32 && stored_ != dtype_) round_ = vector::find_instruction("cast", f32, dtype_);
   numbers_ = product.rows_of(operand);
   if (!numbers_) return;
   table_rows_ = product.stored(operand).shape()[0];
@@ -39,8 +39,8 @@ std::vector<int64_t> ProductOperand::lines(void* const* args) const {
 void ProductOperand::read(void* const* args, const std::vector<int64_t>& lines, size_t batch,
                           const OperandPart& part, void* to) const {
   const size_t size = size_of(stored_);
-  const char* matrix = static_cast<const char*>(args[argument_]) +
-                       static_cast<size_t>(starts_[batch]) * size;
+  const char* matrix =
+      static_cast<const char*>(args[argument_]) + static_cast<size_t>(starts_[batch]) * size;
   char* at = static_cast<char*>(to);
   const auto count = static_cast<size_t>(part.count);
   for (int64_t i = part.line; i < part.line + part.lines; ++i, at += count * size_of(dtype_)) {

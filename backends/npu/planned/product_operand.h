@@ -38,7 +38,7 @@ class ProductOperand {
   DType stored_, dtype_;
   int64_t line_elements_;
   std::vector<int64_t> starts_;  // elements, of the operand's matrix for each of the batch
-  std::optional<ByteMap> bytes_;
+  std::optional<vector::ByteMap> bytes_;
   VectorInstruction round_ = nullptr;
   // Gathered rows: the argument with their numbers.
   std::optional<size_t> numbers_;

@@ -4,17 +4,11 @@
 #include <cstring>
 #include <string>
 
-#include "keel/backends/npu/isa/vector_unit.h"
-#include "keel/backends/npu/kernels/kernels.h"
+#include "keel/backends/common/vector/element_kernels.h"
+#include "keel/backends/common/vector/softmax_rows.h"
 
 namespace keel::npu {
 namespace {
-
-InstructionLookup lookup(bool saturate_f16) {
-  return [saturate_f16](std::string_view op, DType in, DType out) {
-    return find_vector_instruction(op, in, out, saturate_f16);
-  };
-}
 
 // Where row 0 would be of rows that begin with row `first`. An address before the memory is no
 // pointer that arithmetic may make, so it is computed as a number.
@@ -28,7 +22,7 @@ void* row_zero(void* at, int64_t first, size_t row_bytes) {
 
 RowEpilogue::RowEpilogue(const AnchoredNode& product, const Preset& preset, int64_t tile_rows,
                          bool gathers)
-    : epilogue_(product, lookup(preset.saturate_f16), make_row_op,
+    : epilogue_(product, vector::instruction_lookup(preset.saturate_f16), vector::make_softmax_rows,
                 product.anchor().type().shape.back()),
       c_(product.anchor().type().shape),
       value_row_bytes_(static_cast<size_t>(c_.back()) * size_of(product.anchor().type().dtype)),

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/backends/cpu/instructions.h"
+#include "keel/backends/common/vector/instructions.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/ops/matmul.h"
 
@@ -25,7 +25,7 @@ std::vector<To> cast_all(const std::vector<From>& from, size_t begin = 0) {
   call.src[0] = from.data() + begin;
   call.dst = to.data();
   call.n = to.size();
-  cpu::find_cast(dtype_of<From>, dtype_of<To>)(call);
+  vector::find_instruction("cast", dtype_of<From>, dtype_of<To>)(call);
   return to;
 }
 

@@ -12,13 +12,13 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
-#include "keel/backends/npu/isa/host_isa.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/half.h"
 
-#include "npu_isa_for_tests.h"
+#include "vector_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -26,9 +26,10 @@ namespace {
 
 using namespace keel;
 using namespace keel::npu;
+using namespace keel::vector;
 
-using npu_isa_test::Numbers;
-using npu_isa_test::on_every_isa;
+using vector_test::Numbers;
+using vector_test::on_every_isa;
 
 // A matrix in its dtype, rows `stride` apart with NaN between them, and the values it stands for.
 struct Matrix {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/isa/vector_passes.h"
-#include "keel/backends/npu/isa/vector_unit.h"
 #include "keel/backends/npu/npu_program.h"
 #include "keel/backends/npu/options.h"
 #include "keel/backends/registry.h"
@@ -208,7 +208,7 @@ TEST_CASE("npu scheduler: every vector instruction has a price") {
   for (const OpDef* op : builtin_ops().all()) {
     for (const DType in : kDTypes) {
       for (const DType out : kDTypes) {
-        if (find_vector_instruction(op->name, in, out) == nullptr) continue;
+        if (vector::find_instruction(op->name, in, out) == nullptr) continue;
         CAPTURE(op->name);
         CHECK(vector_passes(op->name) > 0);
       }

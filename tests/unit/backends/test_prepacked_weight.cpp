@@ -13,17 +13,17 @@
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/core/base/parallel_for.h"
 
-#include "npu_isa_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/temp_folder.h"
+#include "vector_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
 
 namespace {
 
 using namespace keel;
-using npu_isa_test::on_every_isa;
 using testing::contains;
+using vector_test::on_every_isa;
 
 Tensor noise(const Shape& shape, uint32_t seed) {
   Tensor t(f32, shape);
@@ -164,7 +164,7 @@ TEST_CASE("weight copies: a packed right operand gives the bits of one packed an
         for (const auto& buffer : buffers) {
           const auto* at = static_cast<const char*>(buffer->address());
           CHECK(std::memcmp(at, buffers[0]->address(), copies.bytes()) == 0);
-          CHECK(npu_isa_test::same_bits(expected, multiply(at + copies.offset(use), true)));
+          CHECK(vector_test::same_bits(expected, multiply(at + copies.offset(use), true)));
         }
       }
     }
@@ -174,7 +174,7 @@ TEST_CASE("weight copies: a packed right operand gives the bits of one packed an
 TEST_CASE("weight copies: a layout's word says which copies and for which instruction set") {
   const Type type{f32, {70, 40}};
   const npu::PrepackedWeight copies(type, std::vector<npu::WeightUse>{{true, bf16}, {false, bf16}});
-  const std::string isa = npu::name_of(npu::host_isa());
+  const std::string isa = vector::name_of(vector::host_isa());
   CHECK(copies.layout() == "plain+kn:bf16@" + isa + "+nk:bf16@" + isa);
   CHECK(copies.bytes() >= 70 * 40 * 4 + 2 * 70 * 40 * 2);
   for (const std::string& word :

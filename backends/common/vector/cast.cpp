@@ -1,0 +1,211 @@
+// Vector instructions: casts between every two dtypes.
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "keel/backends/common/vector/cast.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+
+#include "keel/backends/common/vector/element_loop-inl.h"
+#include "keel/backends/common/vector/half_codec-inl.h"
+#include "keel/backends/common/vector/instruction_table.h"
+#include "keel/backends/common/vector/integer_arithmetic.h"
+#include "keel/core/base/half.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::vector::HWY_NAMESPACE {
+namespace {
+
+// Returns the f32 whose rounding to 8 or 11 bits is that of the integer itself: bits that f32 has
+// no room for leave their trace in the last place ("round to odd").
+HWY_INLINE float odd_rounded(int64_t value) {
+  const bool negative = value < 0;
+  uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  float scale = 1.0f;
+  while (magnitude >= (uint64_t{1} << 24)) {
+    magnitude = (magnitude >> 1) | (magnitude & 1);
+    scale *= 2.0f;
+  }
+  const float rounded = static_cast<float>(magnitude) * scale;
+  return negative ? -rounded : rounded;
+}
+
+struct Bool {};  // stands for bool elements, which are bytes
+
+template <class T>
+using Stored = std::conditional_t<std::is_same_v<T, Bool>, uint8_t, T>;
+
+template <class From, class To>
+HWY_INLINE Stored<To> convert(Stored<From> value) {
+  if constexpr (std::is_same_v<To, Bool>) {
+    return value != 0 ? 1 : 0;
+  } else if constexpr (std::is_same_v<From, Bool>) {
+    return static_cast<To>(value != 0 ? 1 : 0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return saturating_cast<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <class From, class To>
+void plain(const VectorCall& call) {
+  run_unary<Stored<From>, Stored<To>>(
+      call, [](Stored<From> value) HWY_ATTR { return convert<From, To>(value); });
+}
+
+constexpr size_t kBlock = 512;
+
+// f16 or bf16 to To, by way of f32.
+template <class Codec, class To>
+void from_half(const VectorCall& call) {
+  alignas(64) float wide[kBlock];
+  const auto* src = static_cast<const uint16_t*>(call.src[0]);
+  VectorCall inner;
+  inner.src[0] = wide;
+  inner.scalar[0] = call.scalar[0];
+  if (call.scalar[0] && call.n > 0) Codec::widen(src, 1, wide);
+  for (size_t i = 0; i < call.n; i += kBlock) {
+    inner.n = std::min(kBlock, call.n - i);
+    if (!call.scalar[0]) Codec::widen(src + i, inner.n, wide);
+    inner.dst = static_cast<Stored<To>*>(call.dst) + i;
+    plain<float, To>(inner);
+  }
+}
+
+template <class From>
+HWY_INLINE float widen_for_half(Stored<From> value) {
+  if constexpr (std::is_same_v<From, int64_t> || std::is_same_v<From, int32_t>) {
+    return odd_rounded(value);
+  } else if constexpr (std::is_same_v<From, double>) {
+    return round_double_to_odd_float(value);
+  } else {
+    return convert<From, float>(value);
+  }
+}
+
+template <class From, class Codec, bool kSaturate>
+void to_half(const VectorCall& call) {
+  alignas(64) float wide[kBlock];
+  auto* dst = static_cast<uint16_t*>(call.dst);
+  const auto* src = static_cast<const Stored<From>*>(call.src[0]);
+  for (size_t i = 0; i < call.n; i += kBlock) {
+    const size_t n = std::min(kBlock, call.n - i);
+    for (size_t j = 0; j < n; ++j) wide[j] = widen_for_half<From>(src[call.scalar[0] ? 0 : i + j]);
+    const uint32_t status = Codec::template narrow<kSaturate>(wide, n, dst + i);
+    if (kSaturate && call.status != nullptr) *call.status |= status;
+  }
+}
+
+template <class FromCodec, class ToCodec, bool kSaturate>
+void half_to_half(const VectorCall& call) {
+  alignas(64) float wide[kBlock];
+  auto* dst = static_cast<uint16_t*>(call.dst);
+  const auto* src = static_cast<const uint16_t*>(call.src[0]);
+  for (size_t i = 0; i < call.n; i += kBlock) {
+    const size_t n = std::min(kBlock, call.n - i);
+    if (call.scalar[0]) {
+      FromCodec::widen(src, 1, wide);
+      std::fill(wide, wide + n, wide[0]);
+    } else {
+      FromCodec::widen(src + i, n, wide);
+    }
+    const uint32_t status = ToCodec::template narrow<kSaturate>(wide, n, dst + i);
+    if (kSaturate && call.status != nullptr) *call.status |= status;
+  }
+}
+
+// f32 to an integer, a vector at a time where the whole range fits the conversion.
+void f32_to_i32(const VectorCall& call) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const size_t lanes = hn::Lanes(d);
+  const auto* src = static_cast<const float*>(call.src[0]);
+  auto* dst = static_cast<int32_t*>(call.dst);
+  if (call.scalar[0]) return plain<float, int32_t>(call);
+  size_t i = 0;
+  for (; i + lanes <= call.n; i += lanes) {
+    const auto v = hn::LoadU(d, src + i);
+    const auto inside = hn::And(v >= hn::Set(d, -0x1p31f), v < hn::Set(d, 0x1p31f));
+    const auto low = hn::ConvertTo(di, hn::IfThenElseZero(inside, v));
+    const auto over = hn::RebindMask(di, v >= hn::Set(d, 0x1p31f));
+    const auto under = hn::RebindMask(di, v < hn::Set(d, -0x1p31f));
+    const auto capped = hn::IfThenElse(over, hn::Set(di, INT32_MAX), low);
+    hn::StoreU(hn::IfThenElse(under, hn::Set(di, INT32_MIN), capped), di, dst + i);
+  }
+  for (; i < call.n; ++i) dst[i] = saturating_cast<int32_t>(src[i]);
+}
+
+void f32_to_u8(const VectorCall& call) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const size_t lanes = hn::Lanes(d);
+  const auto* src = static_cast<const float*>(call.src[0]);
+  auto* dst = static_cast<uint8_t*>(call.dst);
+  if (call.scalar[0]) return plain<float, uint8_t>(call);
+  size_t i = 0;
+  for (; i + lanes <= call.n; i += lanes) {
+    const auto v = hn::LoadU(d, src + i);
+    const auto positive = hn::IfThenElseZero(v > hn::Zero(d), v);
+    const auto bounded = hn::Min(positive, hn::Set(d, 255.0f));
+    hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, bounded)), d8, dst + i);
+  }
+  for (; i < call.n; ++i) dst[i] = saturating_cast<uint8_t>(src[i]);
+}
+
+#define KEEL_CASTS_FROM(dtype, From)                                 \
+  {"cast", dtype, f64, false, &plain<From, double>},                 \
+      {"cast", dtype, i64, false, &plain<From, int64_t>},            \
+      {"cast", dtype, boolean, false, &plain<From, Bool>},           \
+      {"cast", dtype, f16, false, &to_half<From, HalfCodec, false>}, \
+      {"cast", dtype, f16, true, &to_half<From, HalfCodec, true>}, { \
+    "cast", dtype, bf16, false, &to_half<From, BFloat16Codec, false> \
+  }
+#define KEEL_PLAIN_CASTS_FROM(dtype, From)                                        \
+  KEEL_CASTS_FROM(dtype, From), {"cast", dtype, f32, false, &plain<From, float>}, \
+      {"cast", dtype, i32, false, &plain<From, int32_t>}, {                       \
+    "cast", dtype, u8, false, &plain<From, uint8_t>                               \
+  }
+#define KEEL_HALF_CASTS_FROM(dtype, Codec)                                 \
+  {"cast", dtype, f32, false, &from_half<Codec, float>},                   \
+      {"cast", dtype, f64, false, &from_half<Codec, double>},              \
+      {"cast", dtype, i64, false, &from_half<Codec, int64_t>},             \
+      {"cast", dtype, i32, false, &from_half<Codec, int32_t>},             \
+      {"cast", dtype, u8, false, &from_half<Codec, uint8_t>},              \
+      {"cast", dtype, boolean, false, &from_half<Codec, Bool>},            \
+      {"cast", dtype, f16, false, &half_to_half<Codec, HalfCodec, false>}, \
+      {"cast", dtype, f16, true, &half_to_half<Codec, HalfCodec, true>}, { \
+    "cast", dtype, bf16, false, &half_to_half<Codec, BFloat16Codec, false> \
+  }
+
+constexpr InstructionRow kRows[] = {
+    KEEL_CASTS_FROM(f32, float),
+    {"cast", f32, f32, false, &plain<float, float>},
+    {"cast", f32, i32, false, &f32_to_i32},
+    {"cast", f32, u8, false, &f32_to_u8},
+    KEEL_PLAIN_CASTS_FROM(f64, double),
+    KEEL_PLAIN_CASTS_FROM(i64, int64_t),
+    KEEL_PLAIN_CASTS_FROM(i32, int32_t),
+    KEEL_PLAIN_CASTS_FROM(u8, uint8_t),
+    KEEL_PLAIN_CASTS_FROM(boolean, Bool),
+    KEEL_HALF_CASTS_FROM(f16, HalfCodec),
+    KEEL_HALF_CASTS_FROM(bf16, BFloat16Codec),
+};
+
+}  // namespace
+
+InstructionTable cast_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+
+}  // namespace keel::vector::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace keel::vector {
+HWY_EXPORT(cast_rows);
+InstructionTable cast_table() { return HWY_DYNAMIC_DISPATCH(cast_rows)(); }
+}  // namespace keel::vector
+#endif

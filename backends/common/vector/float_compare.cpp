@@ -1,0 +1,49 @@
+// Vector instructions: comparisons of floats.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "keel/backends/common/vector/float_compare.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+
+#include "keel/backends/common/vector/float_loop-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::vector::HWY_NAMESPACE {
+namespace {
+
+#define KEEL_COMPARISON(Name, expression)   \
+  struct Name {                             \
+    template <class V>                      \
+    static HWY_INLINE auto test(V a, V b) { \
+      return expression;                    \
+    }                                       \
+  }
+
+KEEL_COMPARISON(EqualOp, a == b);
+KEEL_COMPARISON(NotEqualOp, hn::Not(a == b));
+KEEL_COMPARISON(LessOp, a < b);
+KEEL_COMPARISON(LessEqualOp, a <= b);
+KEEL_COMPARISON(GreaterOp, a > b);
+KEEL_COMPARISON(GreaterEqualOp, a >= b);
+
+#undef KEEL_COMPARISON
+
+constexpr InstructionRow kRows[] = {
+    KEEL_FLOAT_TEST("equal", EqualOp),     KEEL_FLOAT_TEST("not_equal", NotEqualOp),
+    KEEL_FLOAT_TEST("less", LessOp),       KEEL_FLOAT_TEST("less_equal", LessEqualOp),
+    KEEL_FLOAT_TEST("greater", GreaterOp), KEEL_FLOAT_TEST("greater_equal", GreaterEqualOp),
+};
+
+}  // namespace
+
+InstructionTable float_compare_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+
+}  // namespace keel::vector::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace keel::vector {
+HWY_EXPORT(float_compare_rows);
+InstructionTable float_compare_table() { return HWY_DYNAMIC_DISPATCH(float_compare_rows)(); }
+}  // namespace keel::vector
+#endif

@@ -1,0 +1,60 @@
+// Vector instructions: elementary functions of floats.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "keel/backends/common/vector/float_math.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+
+#include "keel/backends/common/vector/double_math-inl.h"
+#include "keel/backends/common/vector/float_loop-inl.h"
+#include "keel/backends/common/vector/math-inl.h"
+#include "keel/backends/common/vector/trig-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::vector::HWY_NAMESPACE {
+namespace {
+
+#define KEEL_UNARY(Name, function)         \
+  struct Name : NoImmediate {              \
+    using NoImmediate::NoImmediate;        \
+    static constexpr int kSources = 1;     \
+    template <class V>                     \
+    HWY_INLINE V operator()(V a) const {   \
+      return function(hn::DFromV<V>(), a); \
+    }                                      \
+  }
+
+KEEL_UNARY(ExpOp, exp);
+KEEL_UNARY(Expm1Op, expm1);
+KEEL_UNARY(LogOp, log);
+KEEL_UNARY(Log1pOp, log1p);
+KEEL_UNARY(TanhOp, tanh);
+KEEL_UNARY(SigmoidOp, sigmoid);
+KEEL_UNARY(ErfOp, erf);
+KEEL_UNARY(GeluOp, gelu);
+KEEL_UNARY(SinOp, sin);
+KEEL_UNARY(CosOp, cos);
+
+#undef KEEL_UNARY
+
+constexpr InstructionRow kRows[] = {
+    KEEL_FLOAT_INSTRUCTION("exp", ExpOp),   KEEL_FLOAT_INSTRUCTION("expm1", Expm1Op),
+    KEEL_FLOAT_INSTRUCTION("log", LogOp),   KEEL_FLOAT_INSTRUCTION("log1p", Log1pOp),
+    KEEL_FLOAT_INSTRUCTION("tanh", TanhOp), KEEL_FLOAT_INSTRUCTION("sigmoid", SigmoidOp),
+    KEEL_FLOAT_INSTRUCTION("erf", ErfOp),   KEEL_FLOAT_INSTRUCTION("gelu", GeluOp),
+    KEEL_FLOAT_INSTRUCTION("sin", SinOp),   KEEL_FLOAT_INSTRUCTION("cos", CosOp),
+};
+
+}  // namespace
+
+InstructionTable float_math_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+
+}  // namespace keel::vector::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace keel::vector {
+HWY_EXPORT(float_math_rows);
+InstructionTable float_math_table() { return HWY_DYNAMIC_DISPATCH(float_math_rows)(); }
+}  // namespace keel::vector
+#endif

@@ -1,0 +1,45 @@
+// The tables in which each family of vector instructions lists what it has, and the search through
+// one. Internal to this folder.
+#ifndef KEEL_BACKENDS_COMMON_VECTOR_INSTRUCTION_TABLE_H
+#define KEEL_BACKENDS_COMMON_VECTOR_INSTRUCTION_TABLE_H
+
+#include <cstddef>
+#include <string_view>
+
+#include "keel/backends/common/vector/instructions.h"
+
+namespace keel::vector {
+
+struct InstructionRow {
+  const char* op;
+  DType in, out;
+  bool saturate_f16;
+  VectorInstruction run;
+};
+
+struct InstructionTable {
+  const InstructionRow* rows;
+  size_t count;
+
+  VectorInstruction find(std::string_view op, DType in, DType out, bool saturate_f16) const {
+    for (size_t i = 0; i < count; ++i) {
+      const InstructionRow& row = rows[i];
+      if (row.in == in && row.out == out && row.saturate_f16 == saturate_f16 && op == row.op) {
+        return row.run;
+      }
+    }
+    return nullptr;
+  }
+};
+
+// One per family, for the host ISA in use.
+InstructionTable float_arithmetic_table();
+InstructionTable float_math_table();
+InstructionTable float_compare_table();
+InstructionTable integer_table();
+InstructionTable logic_table();
+InstructionTable cast_table();
+
+}  // namespace keel::vector
+
+#endif  // KEEL_BACKENDS_COMMON_VECTOR_INSTRUCTION_TABLE_H

@@ -1,0 +1,142 @@
+// Vector instructions: arithmetic and comparisons of i64, i32 and u8.
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "keel/backends/common/vector/integer.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/highway.h"
+
+#include "keel/backends/common/vector/element_loop-inl.h"
+#include "keel/backends/common/vector/instruction_table.h"
+#include "keel/backends/common/vector/integer_arithmetic.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::vector::HWY_NAMESPACE {
+namespace {
+
+// Each operation is a type with a static function, so that the loop is compiled around its body.
+#define KEEL_INTEGER_UNARY(Name, expression) \
+  struct Name {                              \
+    template <class T>                       \
+    static HWY_INLINE T of(T a) {            \
+      return static_cast<T>(expression);     \
+    }                                        \
+  }
+#define KEEL_INTEGER_BINARY(Name, expression) \
+  struct Name {                               \
+    template <class T>                        \
+    static HWY_INLINE T of(T a, T b) {        \
+      return static_cast<T>(expression);      \
+    }                                         \
+  }
+#define KEEL_INTEGER_TEST(Name, expression)    \
+  struct Name {                                \
+    template <class T>                         \
+    static HWY_INLINE uint8_t of(T a, T b) {   \
+      return static_cast<uint8_t>(expression); \
+    }                                          \
+  }
+
+KEEL_INTEGER_UNARY(Neg, wrap_neg(a));
+KEEL_INTEGER_UNARY(Abs, a < 0 ? wrap_neg(a) : a);
+KEEL_INTEGER_UNARY(Sign, (a > 0) - (a < 0));
+KEEL_INTEGER_UNARY(Square, wrap_mul(a, a));
+KEEL_INTEGER_UNARY(Relu, a < 0 ? T(0) : a);
+KEEL_INTEGER_UNARY(Whole, a);
+
+KEEL_INTEGER_BINARY(Add, wrap_add(a, b));
+KEEL_INTEGER_BINARY(Sub, wrap_sub(a, b));
+KEEL_INTEGER_BINARY(Mul, wrap_mul(a, b));
+KEEL_INTEGER_BINARY(Div, truncating_div(a, b));
+KEEL_INTEGER_BINARY(Mod, flooring_mod(a, b));
+KEEL_INTEGER_BINARY(Pow, wrapping_pow(a, b));
+KEEL_INTEGER_BINARY(Maximum, a > b ? a : b);
+KEEL_INTEGER_BINARY(Minimum, a < b ? a : b);
+
+KEEL_INTEGER_TEST(Equal, a == b);
+KEEL_INTEGER_TEST(NotEqual, a != b);
+KEEL_INTEGER_TEST(Less, a < b);
+KEEL_INTEGER_TEST(LessEqual, a <= b);
+KEEL_INTEGER_TEST(Greater, a > b);
+KEEL_INTEGER_TEST(GreaterEqual, a >= b);
+
+#undef KEEL_INTEGER_UNARY
+#undef KEEL_INTEGER_BINARY
+#undef KEEL_INTEGER_TEST
+
+template <class T, class Op>
+void unary(const VectorCall& call) {
+  run_unary<T, T>(call, [](T a) HWY_ATTR { return Op::of(a); });
+}
+template <class T, class Op>
+void binary(const VectorCall& call) {
+  run_binary<T, T>(call, [](T a, T b) HWY_ATTR { return Op::of(a, b); });
+}
+template <class T, class Op>
+void test(const VectorCall& call) {
+  run_binary<T, uint8_t>(call, [](T a, T b) HWY_ATTR { return Op::of(a, b); });
+}
+
+template <class T>
+void clamp(const VectorCall& call) {
+  const T low = saturating_cast<T>(call.imm[0]), high = saturating_cast<T>(call.imm[1]);
+  run_unary<T, T>(call, [low, high](T a) HWY_ATTR {
+    const T raised = a < low ? low : a;
+    return raised > high ? high : raised;
+  });
+}
+
+#define KEEL_INTEGERS(kind, name, Op)                                                         \
+  {name, i64, i64, false, &kind<int64_t, Op>}, {name, i32, i32, false, &kind<int32_t, Op>}, { \
+    name, u8, u8, false, &kind<uint8_t, Op>                                                   \
+  }
+#define KEEL_INTEGER_TESTS(name, Op)                     \
+  {name, i64, boolean, false, &test<int64_t, Op>},       \
+      {name, i32, boolean, false, &test<int32_t, Op>}, { \
+    name, u8, boolean, false, &test<uint8_t, Op>         \
+  }
+#define KEEL_INTEGERS_IMMEDIATE(name, function)                                               \
+  {name, i64, i64, false, &function<int64_t>}, {name, i32, i32, false, &function<int32_t>}, { \
+    name, u8, u8, false, &function<uint8_t>                                                   \
+  }
+
+constexpr InstructionRow kRows[] = {
+    KEEL_INTEGERS(binary, "add", Add),
+    KEEL_INTEGERS(binary, "sub", Sub),
+    KEEL_INTEGERS(binary, "mul", Mul),
+    KEEL_INTEGERS(binary, "div", Div),
+    KEEL_INTEGERS(binary, "mod", Mod),
+    KEEL_INTEGERS(binary, "pow", Pow),
+    KEEL_INTEGERS(binary, "maximum", Maximum),
+    KEEL_INTEGERS(binary, "minimum", Minimum),
+    KEEL_INTEGERS(unary, "neg", Neg),
+    KEEL_INTEGERS(unary, "abs", Abs),
+    KEEL_INTEGERS(unary, "sign", Sign),
+    KEEL_INTEGERS(unary, "square", Square),
+    KEEL_INTEGERS(unary, "relu", Relu),
+    KEEL_INTEGERS(unary, "floor", Whole),
+    KEEL_INTEGERS(unary, "ceil", Whole),
+    KEEL_INTEGERS(unary, "round", Whole),
+    KEEL_INTEGERS_IMMEDIATE("clamp", clamp),
+    KEEL_INTEGER_TESTS("equal", Equal),
+    KEEL_INTEGER_TESTS("not_equal", NotEqual),
+    KEEL_INTEGER_TESTS("less", Less),
+    KEEL_INTEGER_TESTS("less_equal", LessEqual),
+    KEEL_INTEGER_TESTS("greater", Greater),
+    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
+};
+
+}  // namespace
+
+InstructionTable integer_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+
+}  // namespace keel::vector::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace keel::vector {
+HWY_EXPORT(integer_rows);
+InstructionTable integer_table() { return HWY_DYNAMIC_DISPATCH(integer_rows)(); }
+}  // namespace keel::vector
+#endif

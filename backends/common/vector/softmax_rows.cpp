@@ -1,0 +1,200 @@
+#include "keel/backends/common/vector/softmax_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/common/vector/softmax.h"
+#include "keel/core/base/error.h"
+#include "keel/graph/ir/graph.h"
+#include "keel/ops/loss.h"
+
+namespace keel::vector {
+namespace {
+
+constexpr int64_t kElementsOfABlock = 16384;
+constexpr int64_t kMostBlocks = 32;
+
+enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kLoss, kGradient };
+
+// The names stand in the order of the kinds.
+constexpr std::string_view kOps[] = {"softmax", "log_softmax", "softmax_cross_entropy",
+                                     "softmax_cross_entropy_grad"};
+
+std::optional<Kind> find_kind(const Node& node) {
+  const auto op = std::find(std::begin(kOps), std::end(kOps), node.op_name());
+  if (op == std::end(kOps)) return std::nullopt;
+  return static_cast<Kind>(op - std::begin(kOps));
+}
+
+// REQUIRES one of them.
+Kind kind_of(const Node& node) { return find_kind(node).value(); }
+
+class SoftmaxRows final : public RowOp {
+ public:
+  explicit SoftmaxRows(const Node& node)
+      : columns_(node.input(0).shape().back()),
+        row_bytes_(columns_ * static_cast<int64_t>(size_of(node.type().dtype))),
+        instruction_(kind_of(node) == Kind::kSoftmax ? find_softmax(node.type().dtype)
+                                                     : find_log_softmax(node.type().dtype)) {}
+
+  void run(void* const* args, int64_t begin, int64_t end) const override {
+    SoftmaxCall call;
+    call.src = static_cast<const char*>(args[0]) + begin * row_bytes_;
+    call.dst = static_cast<char*>(args[1]) + begin * row_bytes_;
+    call.stride = call.dst_stride = call.cols = static_cast<size_t>(columns_);
+    call.rows = static_cast<size_t>(end - begin);
+    instruction_(call);
+  }
+
+ private:
+  int64_t columns_, row_bytes_;
+  SoftmaxInstruction instruction_;
+};
+
+bool is_gradient(const Node& node) { return kind_of(node) == Kind::kGradient; }
+
+// The loss of each row, its gradient, or both from one pass over the logits.
+class CrossEntropyRows final : public RowOp {
+ public:
+  explicit CrossEntropyRows(std::span<const Node* const> nodes)
+      : columns_(nodes[0]->input(0).shape().back()),
+        dtype_(nodes[0]->type().dtype),
+        labels_(nodes[0]->input(1).dtype()),
+        smoothing_(nodes[0]->as<CrossEntropyOptions>().label_smoothing),
+        instruction_(find_softmax_cross_entropy(dtype_)),
+        multiply_(find_instruction("mul", dtype_, dtype_)) {
+    size_t inputs = 0;
+    for (const Node* node : nodes) {
+      if (is_gradient(*node)) upstream_at_ = inputs + 2;
+      inputs += node->inputs().size();
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      (is_gradient(*nodes[i]) ? gradient_at_ : loss_at_) = inputs + i;
+    }
+  }
+
+  void run(void* const* args, int64_t begin, int64_t end) const override {
+    dtype_ == f64 ? run_rows<double>(args, begin, end) : run_rows<float>(args, begin, end);
+  }
+
+ private:
+  template <class T>
+  void run_rows(void* const* args, int64_t begin, int64_t end) const {
+    CrossEntropyCall call;
+    call.rows = static_cast<size_t>(end - begin);
+    call.logits = static_cast<const T*>(args[0]) + begin * columns_;
+    call.stride = call.cols = call.gradient_stride = static_cast<size_t>(columns_);
+    call.labels =
+        static_cast<const char*>(args[1]) + begin * static_cast<int64_t>(size_of(labels_));
+    call.label_dtype = labels_;
+    call.smoothing = smoothing_;
+    if (loss_at_ != 0) call.loss = static_cast<T*>(args[loss_at_]) + begin;
+    if (gradient_at_ == 0) return check(instruction_(call), call.labels, begin);
+    T* gradient = static_cast<T*>(args[gradient_at_]) + begin * columns_;
+    call.gradient = gradient;
+    // The mean of a batch gives all rows one factor, which the instruction applies; 1 changes no
+    // bit.
+    const T* upstream = static_cast<const T*>(args[upstream_at_]) + begin;
+    const bool one_factor = std::all_of(upstream, upstream + call.rows, [&](T factor) {
+      return std::memcmp(&factor, upstream, sizeof(T)) == 0;
+    });
+    if (one_factor) call.scale = static_cast<double>(upstream[0]);
+    check(instruction_(call), call.labels, begin);
+    if (!one_factor) scale_rows(call, gradient, upstream);
+  }
+
+  template <class T>
+  void scale_rows(const CrossEntropyCall& call, T* gradient, const T* upstream) const {
+    for (size_t row = 0; row < call.rows; ++row) {
+      VectorCall scale;
+      scale.dst = gradient + row * call.cols;
+      scale.src[0] = scale.dst;
+      scale.src[1] = upstream + row;
+      scale.scalar[1] = true;
+      scale.n = call.cols;
+      multiply_(scale);
+    }
+  }
+
+  // `wrong`: of the rows from `begin`, whose labels are given, the one whose label is none; or -1.
+  void check(int64_t wrong, const void* labels, int64_t begin) const {
+    if (wrong < 0) return;
+    int64_t id = 0;
+    if (labels_ == i64)
+      id = static_cast<const int64_t*>(labels)[wrong];
+    else if (labels_ == i32)
+      id = static_cast<const int32_t*>(labels)[wrong];
+    else
+      id = static_cast<const uint8_t*>(labels)[wrong];
+    throw Error({.op = "softmax_cross_entropy",
+                 .argument = "targets",
+                 .expected = "class ids from 0 to " + std::to_string(columns_ - 1),
+                 .got = std::to_string(id) + " in row " + std::to_string(begin + wrong)});
+  }
+
+  int64_t columns_;
+  DType dtype_, labels_;
+  double smoothing_;
+  CrossEntropyInstruction instruction_;
+  VectorInstruction multiply_;
+  size_t upstream_at_ = 0, loss_at_ = 0, gradient_at_ = 0;  // arguments; 0: none
+};
+
+// Returns whether a node and another are the loss of some rows and its gradient.
+bool belong_together(const Node& a, const Node& b) {
+  return a.input(1) == b.input(1) && is_gradient(a) != is_gradient(b) &&
+         a.as<CrossEntropyOptions>().label_smoothing == b.as<CrossEntropyOptions>().label_smoothing;
+}
+
+// Multiples of 16, which is what the instructions work on at once.
+int64_t rows_of_block(const Shape& logits) {
+  const int64_t columns = std::max<int64_t>(1, logits.back());
+  const int64_t rows = logits.num_elements() / columns;
+  const int64_t blocks = std::clamp<int64_t>(rows * columns / kElementsOfABlock, 1, kMostBlocks);
+  return std::max<int64_t>(16, ((rows + blocks - 1) / blocks + 15) / 16 * 16);
+}
+
+}  // namespace
+
+Support supports_softmax(const Node& node) {
+  if (!find_kind(node)) return {false, "no kernel for it"};
+  const DType dtype = node.type().dtype;
+  if (dtype != f32 && dtype != f64) return {false, std::string("no kernel for ") + name_of(dtype)};
+  if (node.inputs().size() > 1 && !is_integer(node.input(1).dtype())) {
+    return {false, "no kernel for weights as targets"};
+  }
+  return {true, ""};
+}
+
+KernelPlan plan_softmax(const Node& node) {
+  const Node* const nodes[] = {&node};
+  KernelPlan plan;
+  plan.kernel =
+      make_row_kernel(node, make_softmax_rows(nodes), rows_of_block(node.input(0).shape()));
+  plan.block_dim = plan.kernel->blocks(0);
+  plan.kind = TaskKind::kAiVectorCore;
+  return plan;
+}
+
+std::span<const std::string_view> softmax_ops() { return kOps; }
+
+std::unique_ptr<RowOp> make_softmax_rows(std::span<const Node* const> nodes) {
+  for (const Node* node : nodes) {
+    if (!supports_softmax(*node).supported) return nullptr;
+  }
+  const bool plain = nodes[0]->inputs().size() == 1;
+  if (nodes.size() == 1 && plain) return std::make_unique<SoftmaxRows>(*nodes[0]);
+  if (plain || nodes.size() > 2) return nullptr;
+  if (nodes.size() == 2 && nodes[1]->inputs().size() == 1) return nullptr;
+  if (nodes.size() == 2 && !belong_together(*nodes[0], *nodes[1])) return nullptr;
+  return std::make_unique<CrossEntropyRows>(nodes);
+}
+
+}  // namespace keel::vector

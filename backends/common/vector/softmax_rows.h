@@ -1,0 +1,28 @@
+// Softmax and its family as kernels: softmax, log_softmax, softmax_cross_entropy and its gradient,
+// in f32 and f64 with class ids as targets, as tasks of their own or on the rows that another
+// kernel makes. Any thread.
+#ifndef KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
+#define KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "keel/backends/common/kernel.h"
+#include "keel/backends/common/row_op.h"
+
+namespace keel::vector {
+
+// Returns the names of the ops, for the rows of backends.
+KEEL_API std::span<const std::string_view> softmax_ops();
+
+KEEL_API Support supports_softmax(const Node& node);
+// REQUIRES supports_softmax.
+KEEL_API KernelPlan plan_softmax(const Node& node);
+
+// A RowOpFactory. A loss and its gradient go together.
+KEEL_API std::unique_ptr<RowOp> make_softmax_rows(std::span<const Node* const> nodes);
+
+}  // namespace keel::vector
+
+#endif  // KEEL_BACKENDS_COMMON_VECTOR_SOFTMAX_ROWS_H

@@ -1,0 +1,99 @@
+// The vector library's kernels in backends: cpu and npu compute with the same ones, so outside of
+// products their bits are equal on each of the host's instruction sets, fused or not.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "ops_for_tests.h"
+#include "vector_for_tests.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using namespace keel;
+
+Tensor randoms(DType dtype, const Shape& shape) {
+  vector_test::Numbers numbers(static_cast<uint64_t>(shape.num_elements()));
+  Tensor t(dtype, shape);
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    t.set(i, 4 * static_cast<double>(numbers.uniform()));
+  }
+  return t;
+}
+
+// Element-wise functions, reductions over both axes and softmax of [rows, columns], with what fuses
+// to them.
+Values build(Graph& g, const Value& x, const Value& labels) {
+  const Value y = tanh(x * 0.5f) + exp(x - 3.0f);
+  const Value losses = softmax_cross_entropy(x, labels, {.label_smoothing = 0.1});
+  g.set_outputs({y, sum(square(x), {1}), sum(y, {0}), max(x, {0}), softmax(x), log_softmax(x),
+                 losses, softmax_cross_entropy_grad(x, labels, losses * 0.25f)});
+  return g.outputs();
+}
+
+std::vector<Tensor> compute(const std::string& backend, DType dtype, int64_t columns, bool fuse) {
+  constexpr int64_t kRows = 37;
+  Graph g;
+  const Value x = g.input("x", dtype, {kRows, columns});
+  const Value labels = g.input("labels", i32, {kRows});
+  const Values outputs = build(g, x, labels);
+  Tensor classes(i32, {kRows});
+  for (int64_t i = 0; i < kRows; ++i) classes.set(i, static_cast<double>(i % columns));
+  Session session(g, device(backend), {.fuse = fuse});
+  return session.run(outputs, {{x, randoms(dtype, {kRows, columns})}, {labels, classes}});
+}
+
+bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), bit_equal);
+}
+
+}  // namespace
+
+TEST_CASE("vector kernels: cpu and npu compute the same bits outside of products") {
+  vector_test::on_every_isa([] {
+    for (const int64_t columns : {10, 300}) {
+      const auto on_cpu = compute("cpu", f32, columns, true);
+      CHECK(equal(on_cpu, compute("npu", f32, columns, true)));
+      CHECK(equal(on_cpu, compute("cpu", f32, columns, false)));
+    }
+  });
+}
+
+TEST_CASE("vector kernels: f64 on cpu agrees with ref on every host ISA and npu has none") {
+  for (const int64_t columns : {10, 300}) {
+    const auto expected = compute("ref", f64, columns, true);
+    vector_test::on_every_isa([&] {
+      const auto got = compute("cpu", f64, columns, true);
+      CHECK(equal(got, compute("cpu", f64, columns, false)));
+      REQUIRE(got.size() == expected.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        double worst = 0;
+        for (int64_t j = 0; j < got[i].num_elements(); ++j) {
+          const double right = expected[i].at(j);
+          worst = std::max(worst, std::fabs(got[i].at(j) - right) / (1 + std::fabs(right)));
+        }
+        CAPTURE(i);
+        CHECK(worst <= 1e-14);
+      }
+    });
+  }
+  CHECK(testing::contains(testing::error_of([] { compute("npu", f64, 10, true); }), "f64"));
+}
+
+TEST_CASE("vector kernels: cpu and npu name the instruction set that they compute with") {
+  vector_test::on_every_isa([] {
+    for (const char* backend : {"cpu", "npu"}) {
+      const auto properties = device(backend).backend().devices().at(0).properties;
+      const std::pair<std::string, std::string> isa{"isa", vector::name_of(vector::host_isa())};
+      const bool named = std::find(properties.begin(), properties.end(), isa) != properties.end();
+      CHECK_MESSAGE(named, backend);
+    }
+  });
+}
+
+TEST_SUITE_END();
