@@ -37,17 +37,26 @@ constexpr int64_t kMostBlocks = 64,
 constexpr int64_t kWork = int64_t{4} << 20, kLeastWork = kWork / 16;  // multiply-adds of a tile
 
 // Tiles of about 4 million multiply-adds, smaller products in two; cut along the longer side in
-// steps of the kernel, which takes few of C's rows and many of its columns at once.
+// steps of the kernel, which takes few of C's rows and many of its columns at once. Each tile loads
+// the windows that it multiplies, so where one operand has windows its side is cut: along the
+// other one every tile would load all of them.
 struct Cut {
-  explicit Cut(const ProductMatrices& p) : along_n(p.n >= p.m) {
+  explicit Cut(const ProductMatrices& p) : along_n(cuts_columns(p)) {
     const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
     const int64_t wanted =
         std::clamp<int64_t>(std::max(work / kWork, std::min<int64_t>(2, work / kLeastWork)), 1, 64);
     const int64_t side = along_n ? p.n : p.m;
-    const int64_t step = along_n ? 16 : 4;
+    const int64_t step = along_n ? kColumns : kRows;
     tile = std::max(step, ((side + wanted - 1) / wanted + step - 1) / step * step);
     tiles = std::max<int64_t>(1, (side + tile - 1) / tile);
   }
+  static bool cuts_columns(const ProductMatrices& p) {
+    const bool windows_a = p.a.windows.has_value(), windows_b = p.b.windows.has_value();
+    // A side of few steps would leave threads without work.
+    const bool enough = windows_b ? p.n >= 4 * kColumns : p.m >= 4 * kRows;
+    return windows_a != windows_b && enough ? windows_b : p.n >= p.m;
+  }
+  static constexpr int64_t kRows = 4, kColumns = 16;  // that the kernel takes at once
   bool along_n;
   int64_t tile = 0, tiles = 1;
 };
@@ -184,9 +193,8 @@ Part<T> part_of(const ProductMatrices::Operand& operand, bool along_k, const T* 
 
 // `buffer`: room for what Loads says.
 template <class T>
-void float_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_t c_stride,
-                const Tile& t, T* buffer) {
-  const Loads loads(p);
+void float_tile(const ProductMatrices& p, const Loads& loads, const T* a, const T* b, T* c,
+                int64_t c_stride, const Tile& t, T* buffer) {
   for (int64_t n0 = t.n0; n0 < t.n1; n0 += loads.columns) {
     const int64_t columns = std::min(loads.columns, t.n1 - n0);
     int64_t k0 = 0;
@@ -230,6 +238,7 @@ class ProductKernel final : public Kernel {
   explicit ProductKernel(const AnchoredNode& fused)
       : p_(product_matrices(fused.anchor())),
         cut_(p_),
+        loads_(p_),
         dtype_(fused.anchor().input(0).dtype()),
         half_(size_of(dtype_) == 2),
         widen_(vector::find_instruction("cast", dtype_, f32)),
@@ -306,8 +315,7 @@ class ProductKernel final : public Kernel {
   // Windows as they are multiplied, a piece of C, and what row-wise ops need beside it.
   size_t block_bytes() const { return loaded_bytes() + piece_bytes() + rows_bytes(); }
   size_t loaded_bytes() const {
-    const Loads loads(p_);
-    return align_up(static_cast<size_t>(loads.left + loads.right) * size_of(half_ ? f32 : dtype_),
+    return align_up(static_cast<size_t>(loads_.left + loads_.right) * size_of(half_ ? f32 : dtype_),
                     Buffer::kAlignment);
   }
   size_t rows_bytes() const {
@@ -382,13 +390,14 @@ class ProductKernel final : public Kernel {
   void multiply_tile(const T* a, const T* b, T* c, int64_t c_stride, const Tile& t,
                      T* loaded) const {
     if constexpr (std::is_floating_point_v<T>)
-      float_tile(p_, a, b, c, c_stride, t, loaded);
+      float_tile(p_, loads_, a, b, c, c_stride, t, loaded);
     else
       integer_tile(p_, a, b, c, c_stride, t);
   }
 
   ProductMatrices p_;
   Cut cut_;
+  Loads loads_;
   DType dtype_;
   bool half_;
   VectorInstruction widen_, round_;                 // of a half product's operands and result
