@@ -45,6 +45,12 @@ std::vector<std::string> split(const std::string& flag, const std::string& text)
 
 }  // namespace
 
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "|") + name;
+  return text;
+}
+
 CommandLine::CommandLine(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   add("help", "", "print this");

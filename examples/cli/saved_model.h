@@ -26,7 +26,7 @@ class SavedModel {
   std::optional<std::string> find(const std::string& name) const;
 
   // The model of --model, or the file's own. Throws keel::Error where the two contradict each
-  // other, and where there is none.
+  // other, where there is none, and where it is no classifier.
   const keel_examples::Model& model(const std::optional<std::string>& given) const;
   // The format of the images that it was trained on, where the file tells.
   std::optional<keel_examples::ImageFormat> format() const;
@@ -47,6 +47,8 @@ class SavedModel {
                          std::map<std::string, std::string>& metadata);
 
  private:
+  void require_labelled(const std::string& model) const;
+
   std::string flag_;
   std::string path_;
   keel::Safetensors file_;

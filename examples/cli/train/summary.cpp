@@ -22,7 +22,7 @@ std::string property_of(const keel::Device& device, const std::string& wanted) {
 
 void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["backend"] = flags.backend;
-  summary["model"] = flags.model->name;
+  summary["model"] = flags.task->name;
   summary["dtype"] = "f32";  // of the states
   summary["precision"] = flags.precision;
   summary["optimizer"] = flags.optimizer;

@@ -8,7 +8,6 @@
 namespace keel_cli {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 40;
 constexpr double kMostNorm = 1e30;
 const std::vector<std::string> kSchedules = {"constant",   "cosine",    "linear",
                                              "polynomial", "one-cycle", "plateau"};
@@ -36,7 +35,7 @@ class FlagReader {
   int64_t integer(const std::string& name, int64_t min, int64_t usual) const {
     return read<int64_t>(name,
                          [&](const std::string& text, const std::string& from) {
-                           return keel::parse_integer(text, from, min, kMost);
+                           return keel::parse_integer(text, from, min, kMostCount);
                          })
         .value_or(usual);
   }
