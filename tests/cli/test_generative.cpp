@@ -123,7 +123,9 @@ std::vector<Training> trainings(const TempFolder& files) {
 
 TEST_CASE("a vae and a charlm that are resumed end as one training does") {
   const TempFolder files;
-  for (const auto& [name, words] : trainings(files)) {
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
     CAPTURE(name);
     const Words metrics = {"--metrics", files.file("metrics")};
     const auto whole = train(files, with(with(words, metrics), {"--steps", "14"}));
@@ -144,7 +146,9 @@ TEST_CASE("a vae and a charlm that are resumed end as one training does") {
 
 TEST_CASE("a vae and a charlm are kept on the device and train the same when streamed") {
   const TempFolder files;
-  for (const auto& [name, words] : trainings(files)) {
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
     CAPTURE(name);
     const auto cached = train(files, with(words, {"--steps", "12"}));
     const auto streamed = train(files, with(words, {"--steps", "12", "--no-cache"}));
@@ -156,7 +160,9 @@ TEST_CASE("a vae and a charlm are kept on the device and train the same when str
 
 TEST_CASE("a vae and a charlm whose states are no numbers do not replace a file of finite ones") {
   const TempFolder files;
-  for (const auto& [name, words] : trainings(files)) {
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
     CAPTURE(name);
     const std::string states = files.file(name);
     const Words saving = with(words, {"--steps", "8", "--save", states});
@@ -180,7 +186,9 @@ TEST_CASE("a vae and a charlm whose states are no numbers do not replace a file 
 
 TEST_CASE("a vae and a charlm report what their averaged weights are worth") {
   const TempFolder files;
-  for (const auto& [name, words] : trainings(files)) {
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
     CAPTURE(name);
     const Words some = with(words, {"--steps", "8"});
     const auto raw = train(files, some);
@@ -196,7 +204,9 @@ TEST_CASE("a vae and a charlm report what their averaged weights are worth") {
 
 TEST_CASE("a vae and a charlm are judged by their loss") {
   const TempFolder files;
-  for (const auto& [name, words] : trainings(files)) {
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
     CAPTURE(name);
     // No later loss is less by so much, so the first judgement stays the best.
     const Words judged =

@@ -56,7 +56,8 @@ class TrainRun {
     outcome_.data = task_->origin();
     const keel::Dataset items = task_->training_items();
     const int64_t aside = flags.judging.validation;
-    const int64_t most = items.size().value() - (aside > 0 ? task_->overlap() : 0);
+    const int64_t overlap = aside > 0 ? task_->overlap() : 0;
+    const int64_t most = std::max<int64_t>(items.size().value() - overlap, 0);
     if (aside >= most) {
       throw keel::Error(
           {.op = "--validation",
@@ -66,10 +67,10 @@ class TrainRun {
     items_ = most - aside;
     steps_per_epoch_ = items_ / flags.batch;
     if (steps_per_epoch_ == 0) {
+      const std::string left = aside == 0 ? "" : fmt::format(" that --validation {} leaves", aside);
       throw keel::Error(
           {.op = "--batch",
-           .expected = fmt::format("at most the {} training {}{}", items_, task_->items(),
-                                   aside > 0 ? " that --validation leaves" : ""),
+           .expected = fmt::format("at most the {} training {}{}", items_, task_->items(), left),
            .got = std::to_string(flags.batch)});
     }
     total_steps_ =
