@@ -54,6 +54,12 @@ void require_no_value(const std::vector<std::string>& words, const std::string& 
 
 }  // namespace
 
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "|") + name;
+  return text;
+}
+
 CommandLine::CommandLine(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   add("help", "", "print this");

@@ -13,6 +13,12 @@
 
 namespace keel_cli {
 
+// For counts that users give: beyond all that can be done, and far from where products overflow.
+inline constexpr int64_t kMostCount = int64_t{1} << 40;
+
+// "a|b|c", for help texts.
+std::string alternatives(const std::vector<std::string>& names);
+
 class CommandLine {
  public:
   CommandLine(std::string command, std::string summary);

@@ -44,11 +44,10 @@ void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value 
 int run_graph(const std::vector<std::string>& words) {
   CommandLine line("graph", "prints a model's training step as text");
   line.add("model", keel_examples::model_names(), "which model (softmax)");
-  line.add("optimizer", "sgd|momentum|adam|adamw|rmsprop|lion|adagrad|lamb",
-           "whose update to show (sgd)");
+  line.add("optimizer", alternatives(optimizer_names()), "whose update to show (sgd)");
   line.add("dot", "", "for Graphviz: keel graph --dot | dot -Tsvg");
   line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");
-  line.add("backend", "ref|cpu|npu", "for --compiled (npu)");
+  declare_backend_flag(line, "for --compiled");
   line.add("batch", "N", "for --compiled (100)");
   declare_precision_flag(line);
   line.parse(words);

@@ -93,7 +93,8 @@ void require_distinct(const std::vector<NamedFile>& outputs, const std::vector<N
 std::vector<NamedFile> data_files(const std::string& data) {
   std::vector<NamedFile> files;
   if (data == kDigits) return files;
-  if (is_csv(data)) return {{"--data", data}};
+  std::error_code unknown;
+  if (is_csv(data) || fs::is_regular_file(data, unknown)) return {{"--data", data}};
   for (const std::string& path : keel::cifar10_files(data)) files.push_back({"--data", path});
   for (const std::string& path : keel::mnist_files(data)) files.push_back({"--data", path});
   return files;

@@ -61,32 +61,26 @@ void require_text(const char* flag, const std::string& text) {
 
 }  // namespace
 
-void declare_data_flag(CommandLine& line, Tables tables) {
-  if (tables == Tables::kRefused) {
-    line.add("data", "digits|DIR",
-             "the built-in digits, or a folder with the files of MNIST or CIFAR-10 (digits)");
-    return;
-  }
-  line.add("data", "digits|DIR|FILE.csv",
-           "built-in digits, a folder with the files of MNIST or CIFAR-10, a table (digits)");
-  line.add("label", "COLUMN", "of a table: the column with the classes");
+void declare_data_flag(CommandLine& line) {
+  line.add("data", "digits|DIR",
+           "the built-in digits, or a folder with the files of MNIST or CIFAR-10 (digits)");
 }
 
-std::string read_data(const CommandLine& line, Tables tables) {
+std::string read_data(const CommandLine& line) {
   std::string data = line.text("data").value_or(kDigits);
-  if (tables == Tables::kRefused && is_csv(data)) {
-    throw keel::Error({.op = "--data",
-                       .argument = data,
-                       .message = "is a table, and this command takes images",
-                       .kind = keel::ErrorKind::kInvalidArgument});
-  }
-  return data;
+  if (!is_csv(data)) return data;
+  throw keel::Error({.op = "--data",
+                     .argument = data,
+                     .message = "is a table, and this command takes images",
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
-void declare_run_flags(CommandLine& line, Tables tables) {
-  line.add("model", keel_examples::model_names(), "what to train (softmax)");
-  declare_data_flag(line, tables);
-  line.add("backend", "ref|cpu|npu", "where to train (npu)");
+void declare_backend_flag(CommandLine& line, const std::string& purpose) {
+  line.add("backend", "ref|cpu|npu", purpose + " (npu)");
+}
+
+void declare_place_flags(CommandLine& line, const std::string& purpose) {
+  declare_backend_flag(line, purpose);
   line.add("threads", "N", "compute threads, the device's included (all)");
 }
 
@@ -100,10 +94,7 @@ int read_threads(const CommandLine& line) {
 }
 
 void declare_precision_flag(CommandLine& line) {
-  std::string names;
-  for (const std::string& name : keel::precision_names())
-    names += (names.empty() ? "" : "|") + name;
-  line.add("precision", names,
+  line.add("precision", alternatives(keel::precision_names()),
            "mixed: products of 16-bit operands with f32 sums, all else f32 (" +
                std::string(keel::kDefaultPrecision) + ")");
 }

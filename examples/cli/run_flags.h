@@ -14,16 +14,14 @@ namespace keel_cli {
 
 inline constexpr const char* kDigits = "digits";  // the value of --data for the built-in set
 
-// Says whether a command's --data may be a CSV file, which --label goes with.
-enum class Tables { kRefused, kTaken };
-// --data, the built-in digits without it.
-void declare_data_flag(CommandLine& line, Tables tables = Tables::kRefused);
-std::string read_data(const CommandLine& line, Tables tables = Tables::kRefused);
-// --model, --data, --backend and --threads.
-void declare_run_flags(CommandLine& line, Tables tables = Tables::kRefused);
-// --backend, npu without it.
+// --data, images: the built-in digits without it.
+void declare_data_flag(CommandLine& line);
+std::string read_data(const CommandLine& line);
+// --backend, npu without it; `purpose` for its help: "where to train".
+void declare_backend_flag(CommandLine& line, const std::string& purpose);
 std::string read_backend(const CommandLine& line);
-// --threads, as many as there are cores without it.
+// --backend, and --threads, as many as there are cores without it.
+void declare_place_flags(CommandLine& line, const std::string& purpose);
 int read_threads(const CommandLine& line);
 // --precision, fp32 without it: a name of keel::precision_modes().
 void declare_precision_flag(CommandLine& line);

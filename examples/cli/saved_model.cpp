@@ -7,6 +7,7 @@
 #include <keel/core/base/read_budget.h>
 
 #include "cli/train/finite_states.h"
+#include "cli/train/task.h"
 
 namespace keel_cli {
 namespace {
@@ -47,8 +48,20 @@ const keel_examples::Model& SavedModel::model(const std::optional<std::string>& 
                        .fix = "add --model " + keel_examples::model_names(),
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
+  require_labelled(*own);
   return *keel::parse_in_file(flag_ + ": " + path_,
                               [&] { return &keel_examples::find_model(*own); });
+}
+
+void SavedModel::require_labelled(const std::string& model) const {
+  for (const TaskKind& kind : task_kinds()) {
+    if (kind.name != model || kind.labelled) continue;
+    throw keel::Error({.op = flag_,
+                       .argument = path_,
+                       .message = "is of the model " + model + ", which has no classes",
+                       .fix = "give a file of a classifier; keel train measures a " + model +
+                              ", and keel sample writes what a charlm draws"});
+  }
 }
 
 std::optional<keel_examples::ImageFormat> SavedModel::format() const {

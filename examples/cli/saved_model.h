@@ -33,7 +33,7 @@ class SavedModel {
   std::optional<std::string> find(const std::string& name) const;
 
   // The model of --model, or the file's own. Throws keel::Error where the two contradict each
-  // other, and where there is none.
+  // other, where there is none, and where it is no classifier.
   const keel_examples::Model& model(const std::optional<std::string>& given) const;
   // The format of the images that it was trained on, where the file tells.
   std::optional<keel_examples::ImageFormat> format() const;
@@ -65,6 +65,7 @@ class SavedModel {
   Usable usable(const keel::Values& states) const;
   LoadedWeights load(keel::Session& session, const keel::Values& states,
                      const Usable& weights) const;
+  void require_labelled(const std::string& model) const;
 
   std::string flag_;
   std::string path_;

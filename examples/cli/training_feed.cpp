@@ -32,20 +32,23 @@ std::string refusal(const keel::Device& device, size_t bytes, bool cache) {
   return "";
 }
 
+size_t bytes_of(const keel::Dataset& items) {
+  size_t of_an_item = 0;
+  for (const keel::FieldSpec& field : items.spec().fields)
+    of_an_item += field.type.shape.num_bytes(field.type.dtype);
+  return of_an_item * static_cast<size_t>(items.size().value());
+}
+
 keel::Dataset batches(const keel::Dataset& items, const TrainingFeedOptions& options) {
   return items.shuffle(options.seed).batch(options.batch).repeat();
 }
 
 }  // namespace
 
-TrainingFeed feed_training(const keel::LabelledImages& set, const keel::FeedSpec& spec,
+TrainingFeed feed_training(const keel::Dataset& items, const keel::FeedSpec& spec,
                            const TrainingFeedOptions& options) {
-  const keel::Dataset all = keel::Dataset::from_images(set);
-  const keel::Dataset items = options.aside > 0 ? all.split(options.aside).first : all;
   const keel::FeedOptions named{.name = "train"};
-  const auto count = static_cast<size_t>(set.count());
-  const size_t of_an_image = (set.images.num_bytes() + set.labels.num_bytes()) / count;
-  const size_t bytes = of_an_image * (count - static_cast<size_t>(options.aside));
+  const size_t bytes = bytes_of(items);
   std::string why = refusal(spec.device, bytes, options.cache);
   if (why.empty()) {
     try {

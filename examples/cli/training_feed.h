@@ -20,11 +20,10 @@ struct TrainingFeedOptions {
   uint64_t seed = 0;  // of the shuffle
   int64_t batch = 100;
   bool cache = true;  // where the set is up to 256 MiB and the device has room
-  int64_t aside = 0;  // images at the end of the set that are not fed
 };
 
-// An endless feed of shuffled batches.
-TrainingFeed feed_training(const keel::LabelledImages& set, const keel::FeedSpec& spec,
+// An endless feed of shuffled batches of items that can be reached in any order.
+TrainingFeed feed_training(const keel::Dataset& items, const keel::FeedSpec& spec,
                            const TrainingFeedOptions& options);
 
 }  // namespace keel_cli

@@ -43,6 +43,7 @@ CharLm build_charlm(keel::Graph& graph) {
   const auto losses =
       softmax_cross_entropy(reshape(lm.logits, {-1, kSymbols}), reshape(next, {-1}));
   lm.loss = named(mean(losses), "loss");
+  lm.losses = mean(reshape(losses, {-1, kWindow}), {1});
   return lm;
 }
 

@@ -9,7 +9,8 @@ namespace keel_examples {
 // A variational autoencoder of 28x28 grey images.
 struct Vae {
   keel::Value image;    // u8 [batch, 784], an input
-  keel::Value loss;     // f32, nats an image: minus the bound on the images' log likelihood
+  keel::Value losses;   // f32 [batch], nats: minus the bound on each image's log likelihood
+  keel::Value loss;     // f32, their mean
   keel::Value samples;  // f32 [16, 784] in 0 .. 1, drawn anew in each step
 };
 Vae build_vae(keel::Graph& graph);
@@ -20,7 +21,8 @@ inline constexpr int64_t kSymbols = 256;
 struct CharLm {
   keel::Value text;    // u8 [batch, kWindow + 1], an input
   keel::Value logits;  // f32 [batch, kWindow, kSymbols]: for the character behind each
-  keel::Value loss;    // f32, mean nats a character
+  keel::Value losses;  // f32 [batch], mean nats a character of each window
+  keel::Value loss;    // f32, their mean
 };
 CharLm build_charlm(keel::Graph& graph);
 

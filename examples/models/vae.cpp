@@ -43,7 +43,8 @@ Vae build_vae(keel::Graph& graph) {
   // How badly the image is described, and what its distribution costs beside N(0, 1), in nats.
   const auto described = sum(sigmoid_cross_entropy(logits, x), {1});
   const auto cost = 0.5f * sum(square(mean) + exp(log_variance) - log_variance - 1.0f, {1});
-  vae.loss = named(keel::mean(described + cost), "loss");
+  vae.losses = described + cost;
+  vae.loss = named(keel::mean(vae.losses), "loss");
   vae.samples = sigmoid(model.decode(keel::normal(graph, {kSamples, kLatent})));
   return vae;
 }

@@ -1,6 +1,9 @@
 // `keel train --model vae|charlm` and `keel sample`.
 #include <cmath>
+#include <cstdlib>
+#include <fcntl.h>
 #include <fstream>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -50,6 +53,7 @@ TEST_CASE("keel train raises the bound of a vae whatever the loop size and shows
   const ToolResult result = run_tool(shown);
   CHECK(result.exit_code == 0);
   CHECK(result.out.find("test bound -") != std::string::npos);
+  CHECK(result.out.find("nats an image, over 20 images\n") != std::string::npos);
   CHECK(lines_of(result.out).size() > 14);
 }
 
@@ -70,6 +74,8 @@ TEST_CASE("a charlm learns an alphabet and keel sample writes it") {
   saved.insert(saved.end(), words.begin(), words.end());
   const ToolResult result = run_tool(saved);
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  // Of 320 characters held out 256 are predicted, in 4 windows.
+  CHECK(result.out.find("nats a character, over 256 of them\n") != std::string::npos);
   // Of 2,880 characters seen each is followed 360 times by the same one: log(368 / 361).
   CHECK(result.out.find("a bigram model needs 0.0192 nats") != std::string::npos);
   const auto sample = [&](const Words& more) {
@@ -83,9 +89,217 @@ TEST_CASE("a charlm learns an alphabet and keel sample writes it") {
   CHECK(sample({"--seed", "2", "--temperature", "30"}).out != drawn);
 }
 
+// The alphabet's first letters, again and again.
+std::string letters(const TempFolder& files) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "abcdefgh";
+  return files.write("letters", text);
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// The summary of a training that must go well.
+nlohmann::json train(const TempFolder& files, const Words& words) {
+  const ToolResult result =
+      run_tool(with({"train", "--quiet", "--summary", files.file("summary")}, words));
+  CAPTURE(join(words));
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  return read_json(files.file("summary"));
+}
+
+struct Training {
+  std::string name;
+  Words words;
+};
+
+// 10 steps an epoch, and 11.
+std::vector<Training> trainings(const TempFolder& files) {
+  return {{"vae", {"--model", "vae", "--data", small_data().path(), "--batch", "20"}},
+          {"charlm", {"--model", "charlm", "--data", letters(files), "--batch", "16"}}};
+}
+
+TEST_CASE("a vae and a charlm that are resumed end as one training does") {
+  const TempFolder files;
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
+    CAPTURE(name);
+    const Words metrics = {"--metrics", files.file("metrics")};
+    const auto whole = train(files, with(with(words, metrics), {"--steps", "14"}));
+    const std::string expected = read_text(files.file("metrics"));
+    for (const char* stop : {"4", "10", "13"}) {
+      CAPTURE(stop);
+      const std::string states = files.file("states");
+      train(files, with(with(words, metrics), {"--steps", stop, "--save", states}));
+      const auto rest = train(files, with(metrics, {"--resume", states, "--steps", "14"}));
+      CHECK(rest.at("state_sha256") == whole.at("state_sha256"));
+      CHECK(rest.at("test_loss") == whole.at("test_loss"));
+      CHECK(rest.at("test_accuracy").is_null());
+      CHECK(rest.at("model") == name);
+      CHECK(read_text(files.file("metrics")) == expected);
+    }
+  }
+}
+
+TEST_CASE("a vae and a charlm are kept on the device and train the same when streamed") {
+  const TempFolder files;
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
+    CAPTURE(name);
+    const auto cached = train(files, with(words, {"--steps", "12"}));
+    const auto streamed = train(files, with(words, {"--steps", "12", "--no-cache"}));
+    CHECK(cached.at("feed").get<std::string>().starts_with("device cache, 0."));
+    CHECK(streamed.at("feed") == "streamed");
+    CHECK(cached.at("state_sha256") == streamed.at("state_sha256"));
+  }
+}
+
+TEST_CASE("a vae and a charlm whose states are no numbers do not replace a file of finite ones") {
+  const TempFolder files;
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
+    CAPTURE(name);
+    const std::string states = files.file(name);
+    const Words saving = with(words, {"--steps", "8", "--save", states});
+    train(files, saving);
+    const std::string good = read_text(states);
+    const Words wild = with(with({"train", "--summary", files.file("summary")}, saving),
+                            {"--optimizer", "sgd", "--lr", "1e6"});
+    const ToolResult result = run_tool(wild);
+    CHECK(result.exit_code == 1);
+    CHECK_MESSAGE(result.err.find("state '") != std::string::npos, result.err);
+    CHECK(read_text(states) == good);
+    CHECK(read_json(files.file("summary")).at("first_non_finite_step").get<int>() <= 8);
+    CHECK(run_tool(with(wild, {"--allow-non-finite"})).exit_code == 0);
+    CHECK(read_text(states) != good);
+  }
+  const ToolResult sample = run_tool({"sample", "--load", files.file("charlm")});
+  CHECK(sample.exit_code == 1);
+  CHECK(sample.out.empty());
+  CHECK(sample.err.find("keel inspect") != std::string::npos);
+}
+
+TEST_CASE("a vae and a charlm report what their averaged weights are worth") {
+  const TempFolder files;
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
+    CAPTURE(name);
+    const Words some = with(words, {"--steps", "8"});
+    const auto raw = train(files, some);
+    const auto newest = train(files, with(some, {"--average", "0"}));
+    const auto average = train(files, with(some, {"--average", "0.9999"}));
+    CHECK(average.at("train_loss") == raw.at("train_loss"));
+    CHECK(loss_of({{"loss", newest.at("test_loss")}}) ==
+          doctest::Approx(raw.at("test_loss").get<double>()).epsilon(1e-4));
+    // Earlier weights are worse.
+    CHECK(average.at("test_loss").get<double>() > 1.01 * raw.at("test_loss").get<double>());
+  }
+}
+
+TEST_CASE("a vae and a charlm are judged by their loss") {
+  const TempFolder files;
+  for (const Training& training : trainings(files)) {
+    const std::string& name = training.name;
+    const Words& words = training.words;
+    CAPTURE(name);
+    // No later loss is less by so much, so the first judgement stays the best.
+    const Words judged =
+        with(words, {"--validation", "20", "--steps", "40", "--eval-every", "2", "--patience", "2",
+                     "--min-gain", "1000", "--keep-best", "--save", files.file("kept")});
+    const auto summary = train(files, judged);
+    CHECK(summary.at("metric") == "loss");
+    CHECK(summary.at("judged_on") == "validation");
+    CHECK(summary.at("stopped_by") == "patience");
+    REQUIRE(summary.at("history").size() == 3);
+    CHECK(summary.at("best_step") == 2);
+    CHECK(summary.at("best_value") == summary.at("history").at(0).at("loss"));
+    CHECK(summary.at("history").at(0).at("accuracy").is_null());
+    const auto again =
+        train(files, with(words, {"--init", files.file("kept"), "--lr", "0", "--steps", "1"}));
+    CHECK(again.at("init").at("missing").empty());
+    if (name == "charlm") CHECK(again.at("test_loss") == summary.at("test_loss"));
+  }
+}
+
+TEST_CASE("keel sample draws no byte that the text has not") {
+  const TempFolder files;
+  const std::string states = files.file("states");
+  train(files, {"--model", "charlm", "--data", letters(files), "--steps", "1", "--save", states});
+  const ToolResult drawn = run_tool(
+      {"sample", "--load", states, "--temperature", "100", "--chars", "60", "--prompt", "a"});
+  REQUIRE_MESSAGE(drawn.exit_code == 0, drawn.err);
+  CHECK(drawn.out.size() == 62);
+  CHECK_MESSAGE(drawn.out.find_first_not_of("abcdefgh") == 61, drawn.out);
+  // One digit of the metadata, of the same length.
+  std::string bytes = read_text(states);
+  const std::string key = "\"symbols\":\"";
+  const size_t at = bytes.find(key);
+  REQUIRE(at != std::string::npos);
+  bytes[at + key.size()] = 'x';
+  const ToolResult damaged =
+      run_tool({"sample", "--load", files.write("damaged", bytes), "--chars", "1"});
+  CHECK(damaged.exit_code == 1);
+}
+
+TEST_CASE("keel sample shows control characters on a terminal and does not obey them") {
+  const TempFolder files;
+  std::string text;
+  while (text.size() < 2000) text += "\x1b[2Jab\n";
+  const std::string states = files.file("states");
+  train(files, {"--model", "charlm", "--data", files.write("text", text), "--steps", "1", "--save",
+                states});
+  const Words words = {"sample", "--load", states, "--temperature", "100", "--chars", "80"};
+  const std::string plain = run_tool(words).out;
+  REQUIRE(plain.find('\x1b') != std::string::npos);
+  const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(master >= 0);
+  REQUIRE(grantpt(master) == 0);
+  REQUIRE(unlockpt(master) == 0);
+  const std::string terminal = ptsname(master);
+  // Held open, so that what was written can be read afterwards.
+  const int slave = open(terminal.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  REQUIRE(slave >= 0);
+  CHECK(run_bash(R"("$0" "$@" > )" + terminal, words).exit_code == 0);
+  std::string shown(4096, '\0');
+  const ssize_t size = read(master, shown.data(), shown.size());
+  close(slave);
+  close(master);
+  REQUIRE(size > 0);
+  shown.resize(static_cast<size_t>(size));
+  CHECK(shown.find('\x1b') == std::string::npos);
+  CHECK(shown.find("\\x1b") != std::string::npos);
+}
+
+TEST_CASE("the flags of keel train are the same whatever it trains") {
+  const std::string help = run_tool({"train", "--help"}).out;
+  for (const char* model : {"vae", "charlm", "mlp"})
+    CHECK(run_tool({"train", "--model", model, "--help"}).out == help);
+  CHECK(help.find("|lstm|vae|charlm") != std::string::npos);
+  // One list of optimizers, in all commands.
+  const std::string optimizers = "--optimizer sgd|momentum|adam|adamw|rmsprop|lion|adagrad|lamb";
+  CHECK(help.find(optimizers) != std::string::npos);
+  CHECK(run_tool({"graph", "--help"}).out.find(optimizers) != std::string::npos);
+}
+
+TEST_CASE("a closed standard output ends a training of a charlm that saves nothing") {
+  const TempFolder files;
+  const ToolResult result =
+      run_bash(R"("$0" "$@" | head -1 > /dev/null; exit ${PIPESTATUS[0]})",
+               {"train", "--model", "charlm", "--data", letters(files), "--epochs", "100000"});
+  CHECK(result.exit_code == 128 + SIGPIPE);
+}
+
 TEST_CASE("generative models refuse what they are not about") {
   const TempFolder files;
-  std::ofstream(files.file("short")) << "too short";
+  const std::string text = letters(files);
+  files.write("short", "too short");
+  files.write("table.csv", "a,y\n1,0\n2,1\n");
   const auto check = [](const Words& words, int exit_code, const std::string& message) {
     CAPTURE(join(words));
     const ToolResult result = run_tool(words);
@@ -93,22 +307,54 @@ TEST_CASE("generative models refuse what they are not about") {
     CAPTURE(result.err);
     CHECK(result.err.find(message) != std::string::npos);
   };
+  const Words vae = {"train", "--model", "vae", "--steps", "1"};
+  const Words charlm = {"train", "--model", "charlm", "--data", text, "--steps", "1"};
   check({"train", "--model", "charlm"}, 2, "--data: expected a text file for charlm");
   check({"train", "--model", "charlm", "--data", files.file("short")}, 1,
         "a text of at least 1280 bytes");
   check({"train", "--model", "charlm", "--data", files.file("none")}, 1, "cannot open");
-  check({"train", "--model", "vae", "--steps", "1", "--epochs", "1"}, 2, "--epochs is given");
-  check({"train", "--model", "vae", "--resume", "x"}, 2, "--resume");
-  check({"train", "--model", "vae", "--data", small_data().path(), "--batch", "201"}, 1,
-        "at most the 200 items");
+  check({"train", "--model", "charlmm"}, 2, "'charlm'?");
+  check(with(vae, {"--epochs", "1"}), 2, "--epochs is given");
+  check(with(vae, {"--data", small_data().path(), "--batch", "201"}), 1,
+        "at most the 200 training images");
+  check(with(vae, {"--data", files.file("table.csv")}), 2, "is a table, and vae takes images");
+  for (const char* name : {"data_batch_1.bin", "test_batch.bin"})
+    files.write(name, std::string(3073, '\1'));
+  check(with(vae, {"--data", files.path(), "--batch", "1"}), 1,
+        files.path() + ": expected grey images of 28x28 for vae, got images of 32x32x3");
+  check(with(vae, {"--metric", "accuracy", "--keep-best"}), 2,
+        "--metric: accuracy is about classes, and vae has none");
+  check(with(charlm, {"--top-k", "3"}), 2, "--top-k: is about classes, and charlm has none");
+  check(with(charlm, {"--label", "y"}), 2, "--label: is about the classes of a table");
+  check(with(charlm, {"--save", text}), 2, "--save");
+  check(with(charlm, {"--validation", "200"}), 1, "training windows");
   check({"sample"}, 2, "--load: expected a file of a trained charlm");
   check({"sample", "--load", files.file("none")}, 1, "cannot open");
   const std::string states = files.file("states");
-  const ToolResult vae =
-      run_tool({"train", "--model", "vae", "--data", small_data().path(), "--backend", "cpu",
-                "--quiet", "--steps", "1", "--save", states});
-  REQUIRE_MESSAGE(vae.exit_code == 0, vae.err);
+  train(files,
+        with({vae.begin() + 1, vae.end()}, {"--data", small_data().path(), "--save", states}));
   check({"sample", "--load", states}, 1, "one of the model vae");
+  check({"eval", "--load", states}, 1, "is of the model vae, which has no classes");
+  check({"train", "--resume", states, "--model", "charlm"}, 1, "--model: expected vae");
+}
+
+TEST_CASE("a word that is the value of another flag chooses no model") {
+  const TempFolder files;
+  const ToolResult result = run_bash(
+      "cd " + files.path() + R"( && "$0" "$@")",
+      {"train", "--data", small_data().path(), "--steps", "1", "--metrics", "--model=vae"});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.out.find("training softmax") != std::string::npos);
+  CHECK(read_json_lines(files.file("--model=vae")).size() == 1);
+}
+
+TEST_CASE("a text beyond the read budget is refused before it is read") {
+  const TempFolder files;
+  const std::string text = files.write("text", std::string(size_t{3} << 19, 'a'));
+  const ToolResult result =
+      run_tool({"train", "--model", "charlm", "--data", text, "--read-budget", "1"});
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(result.err.find("the text of 1572864 bytes") != std::string::npos, result.err);
 }
 
 }  // namespace

@@ -86,7 +86,9 @@ keel::Json measure(const Suite& suite, const std::vector<std::string>& words) {
 }
 
 void declare_bench_flags(CommandLine& line) {
-  declare_run_flags(line);
+  line.add("model", keel_examples::model_names(), "what to train (softmax)");
+  declare_data_flag(line);
+  declare_place_flags(line, "where to train");
   line.add("batch", "N", "images a step (softmax 100, mlp 128)");
   declare_seconds(line, "each row", "1");
 }

@@ -40,8 +40,8 @@ class LoopBench {
     const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
     session_.emplace(graph_, keel::device(flags.backend + ":0"),
                      keel::SessionOptions{.threads = flags.threads});
-    feed_ = feed_training(data_.train, session_->spec({model_.image, model_.label}),
-                          {.batch = flags.batch});
+    feed_ = feed_training(keel::Dataset::from_images(data_.train),
+                          session_->spec({model_.image, model_.label}), {.batch = flags.batch});
     trainer_.emplace(
         *session_,
         keel::SinkOptions{.update = update, .fetches = {model_.loss}, .source = feed_.feeder});

@@ -15,8 +15,8 @@ Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : wor
   const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
   session_.emplace(graph_, keel::device(work.backend + ":0"),
                    keel::SessionOptions{.precision = work.precision, .threads = work.threads});
-  feed_ =
-      feed_training(images, session_->spec({model_.image, model_.label}), {.batch = work.batch});
+  feed_ = feed_training(keel::Dataset::from_images(images),
+                        session_->spec({model_.image, model_.label}), {.batch = work.batch});
   trainer_.emplace(
       *session_,
       keel::SinkOptions{.update = update, .fetches = {model_.loss}, .source = feed_.feeder});

@@ -18,7 +18,6 @@
 namespace keel_cli {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 40;
 
 struct EvalFlags {
   PredictorFlags predictor;
@@ -29,8 +28,8 @@ struct EvalFlags {
 
 EvalFlags read_flags(const CommandLine& line) {
   return {.predictor = read_predictor_flags(line),
-          .batch = line.integer("batch", 1, kMost).value_or(500),
-          .top_k = line.integer("top-k", 1, kMost).value_or(kUsualTopK),
+          .batch = line.integer("batch", 1, kMostCount).value_or(500),
+          .top_k = line.integer("top-k", 1, kMostCount).value_or(kUsualTopK),
           .json = line.text("json").value_or("")};
 }
 

@@ -204,11 +204,10 @@ Picture inverted(const Picture& picture) {
   return result;
 }
 
-std::string drawn(const Picture& picture) {
+std::string drawn(const Picture& picture, int64_t most_columns) {
   constexpr std::string_view kInk = " .:-=+*#%@";
-  constexpr int64_t kMostColumns = 64;
   const Picture grey = with_channels(picture, 1);
-  const int64_t columns = std::min(grey.width, kMostColumns);
+  const int64_t columns = std::min(grey.width, most_columns);
   const int64_t lines = std::max<int64_t>(1, grey.height * columns / grey.width / 2);
   const Picture small = resized(grey, lines, columns);
   std::string text;

@@ -27,8 +27,8 @@ Picture resized(const Picture& picture, int64_t height, int64_t width);
 Picture with_channels(const Picture& picture, int64_t channels);
 Picture inverted(const Picture& picture);
 
-// In characters, from dark to bright, at most 64 columns, one line for two rows of pixels.
-std::string drawn(const Picture& picture);
+// In characters, from dark to bright, one line for two rows of pixels.
+std::string drawn(const Picture& picture, int64_t most_columns = 64);
 
 }  // namespace keel_cli
 

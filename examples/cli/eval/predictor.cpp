@@ -92,8 +92,7 @@ void declare_predictor_flags(CommandLine& line) {
   line.add("data", "digits|DIR|FILE.csv", "as for keel train (what the file says)");
   line.add("label", "COLUMN", "of a table: the column with the classes (what the file says)");
   line.add("split", "test|train|validation|all", "which images; validation: kept aside (test)");
-  line.add("backend", "ref|cpu|npu", "where to compute (npu)");
-  line.add("threads", "N", "compute threads, the device's included (all)");
+  declare_place_flags(line, "where to compute");
   declare_precision_flag(line);
 }
 

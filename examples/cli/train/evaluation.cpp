@@ -11,29 +11,35 @@ constexpr const char* kQueue = "evaluation";
 
 }  // namespace
 
-int64_t evaluation_batch(int64_t images) { return std::clamp<int64_t>(images, 1, kBatch); }
+int64_t evaluation_batch(int64_t items) { return std::clamp<int64_t>(items, 1, kBatch); }
 
-Evaluation::Evaluation(keel::Graph& graph, const keel_examples::Classifier& model, int64_t top_k)
-    : model_(model), top_k_(std::min(top_k, model.logits.shape()[1])) {
+Evaluation::Evaluation(keel::Graph& graph, Measured model, int64_t top_k)
+    : model_(std::move(model)) {
   mask_ = graph.input("mask", keel::boolean, {-1});
-  const auto label = cast(model.label, keel::i64);
-  const auto hit = equal(argmax(model.logits), label);
-  correct_ = sum(cast(logical_and(hit, mask_), keel::f32));
-  // At most one of the k indices is the label.
-  const auto hits = equal(keel::top_k(model.logits, top_k_).indices, expand_dims(label, {1}));
-  among_first_ = sum(cast(logical_and(hits, expand_dims(mask_, {1})), keel::f32));
-  const auto losses = softmax_cross_entropy(model.logits, model.label);
-  loss_ = sum(select(mask_, losses, 0.0f));
+  keel::Value losses = model_.output;
+  if (model_.label) {
+    const keel::Value logits = model_.output;
+    top_k_ = std::min(top_k, logits.shape()[1]);
+    const auto label = cast(*model_.label, keel::i64);
+    const auto hit = equal(argmax(logits), label);
+    sums_.push_back(sum(cast(logical_and(hit, mask_), keel::f32)));
+    // At most one of the k indices is the label.
+    const auto hits = equal(keel::top_k(logits, top_k_).indices, expand_dims(label, {1}));
+    sums_.push_back(sum(cast(logical_and(hits, expand_dims(mask_, {1})), keel::f32)));
+    losses = softmax_cross_entropy(logits, *model_.label);
+  }
+  sums_.push_back(sum(select(mask_, losses, 0.0f)));
 }
 
-Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& images,
+Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& items,
                                int64_t batch) const {
-  const int64_t count = images.size().value();
+  const int64_t count = items.size().value();
+  keel::Values inputs = model_.inputs;
+  inputs.push_back(mask_);
   const auto feeder =
-      keel::feed(images.batch(batch, keel::Tail::kPad),
-                 session.spec({model_.image, model_.label, mask_}), {.name = kQueue});
+      keel::feed(items.batch(batch, keel::Tail::kPad), session.spec(inputs), {.name = kQueue});
   return Set(std::make_unique<keel::Evaluator>(
-      session, keel::EvaluatorOptions{.sums = {correct_, among_first_, loss_},
+      session, keel::EvaluatorOptions{.sums = sums_,
                                       .source = feeder,
                                       .batches = (count + batch - 1) / batch,
                                       .items = count}));
@@ -41,6 +47,7 @@ Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& imag
 
 Scores Evaluation::Set::scores() {
   const std::vector<double> means = evaluator_->means();
+  if (means.size() == 1) return {.loss = means[0]};
   return {.accuracy = means[0], .top_k = means[1], .loss = means[2]};
 }
 

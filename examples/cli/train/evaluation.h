@@ -1,31 +1,40 @@
-// Evaluation: how good a classifier is on sets of images, on the session's device: batches in
-// order, the last one padded with a mask, one launch for a whole set, and one compiled step for all
-// sets. The session must outlive it.
+// Evaluation: how good a model is on sets of items, on the session's device: batches in order, the
+// last one padded with a mask, one launch for a whole set, and one compiled step for all sets. The
+// session must outlive it.
 #ifndef KEEL_EXAMPLES_CLI_EVALUATION_H
 #define KEEL_EXAMPLES_CLI_EVALUATION_H
 
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <keel/keel.h>
-
-#include "models/classifier.h"
 
 namespace keel_cli {
 
 inline constexpr int64_t kUsualTopK = 5;
 
+// Of a model, what it is measured by, as in evaluation.
+struct Measured {
+  keel::Values inputs;
+  keel::Value output;  // f32: logits [batch, classes], or without labels the losses [batch]
+  std::optional<keel::Value> label;  // u8 [batch], one of the inputs
+};
+
 struct Scores {
-  double accuracy = 0;  // share of the images whose largest logit is at their label
-  double top_k = 0;     // whose label is among the k largest
-  double loss = 0;      // mean cross entropy, in evaluation mode
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  double accuracy = kNone;  // share of the items whose largest logit is at their label
+  double top_k = kNone;     // whose label is among the k largest
+  double loss = kNone;      // mean; of logits the cross entropy
 };
 
 class Evaluation {
  public:
-  // Adds what it needs to the model's graph. Of fewer classes than `top_k`, all count.
-  Evaluation(keel::Graph& graph, const keel_examples::Classifier& model, int64_t top_k);
+  // Adds what it needs to the graph. Of fewer classes than `top_k`, all count; without labels it
+  // is 0.
+  Evaluation(keel::Graph& graph, Measured model, int64_t top_k);
 
   // A set that is measured again and again. All sets of an Evaluation have the same batch size.
   class Set {
@@ -37,20 +46,21 @@ class Evaluation {
     explicit Set(std::unique_ptr<keel::Evaluator> evaluator) : evaluator_(std::move(evaluator)) {}
     std::unique_ptr<keel::Evaluator> evaluator_;
   };
-  // Takes images as Dataset::from_images gives them, in batches of `batch`.
-  Set on(keel::Session& session, const keel::Dataset& images, int64_t batch) const;
+  // Takes items that have the model's inputs as fields, in batches of `batch`.
+  Set on(keel::Session& session, const keel::Dataset& items, int64_t batch) const;
 
   int64_t top_k() const noexcept { return top_k_; }
 
  private:
-  keel_examples::Classifier model_;
-  int64_t top_k_;
+  Measured model_;
+  int64_t top_k_ = 0;
   keel::Value mask_;
-  keel::Value correct_, among_first_, loss_;  // sums over the real images of a batch
+  keel::Values sums_;  // over the real items of a batch: correct and among the first, where there
+                       // are labels, and the losses
 };
 
-// For sets of so many images, the largest of them.
-int64_t evaluation_batch(int64_t images);
+// For sets of up to so many items.
+int64_t evaluation_batch(int64_t items);
 
 }  // namespace keel_cli
 

@@ -22,22 +22,24 @@ std::string judged_by(const JudgingFlags& flags) {
                      flags.metric == "top-k" ? fmt::format("top-{}", flags.top_k) : flags.metric);
 }
 
+// One for both sets.
+int64_t batch_for(const JudgingFlags& flags, const TrainTask& task) {
+  return evaluation_batch(std::max(task.test_items().size().value(), flags.validation));
+}
+
 }  // namespace
 
 Judge::Judge(const JudgingFlags& flags, const Evaluation& evaluation, keel::Session& session,
-             const keel::LabelledSplits& data, Events events)
+             const TrainTask& task, Events events)
     : flags_(flags),
-      evaluation_(evaluation),
       session_(session),
       events_(std::move(events)),
-      images_(flags.validation > 0 ? "validation" : "test"),
+      task_(task),
       top_k_(evaluation.top_k()),
-      test_(evaluation.on(session, keel::Dataset::from_images(data.test),
-                          evaluation_batch(std::max(data.test.count(), flags.validation)))) {
+      test_(evaluation.on(session, task.test_items(), batch_for(flags, task))) {
   if (flags.validation == 0) return;
-  const auto parts = keel::Dataset::from_images(data.train).split(flags.validation);
-  validation_ = evaluation.on(session, parts.second,
-                              evaluation_batch(std::max(data.test.count(), flags.validation)));
+  const auto parts = task.training_items().split(flags.validation);
+  validation_ = evaluation.on(session, parts.second, batch_for(flags, task));
 }
 
 keel::ValidationOptions Judge::validation_options(const keel::Trainer& trainer,
@@ -80,8 +82,7 @@ const Scores& Judge::test_scores() {
 }
 
 std::string Judge::describe(const Scores& scores) const {
-  return fmt::format("accuracy {:.4f}, top-{} {:.4f}, loss {:.4f}", scores.accuracy, top_k_,
-                     scores.top_k, scores.loss);
+  return (validation_ ? "validation" : task_.test_name()) + " " + task_.describe(scores, top_k_);
 }
 
 void Judge::add_best(const JudgingFlags& flags, const std::optional<keel::ValidationBest>& best,

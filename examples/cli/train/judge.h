@@ -1,5 +1,5 @@
 // Judge: measures a training while it goes on and tells of it: after each epoch, or every so many
-// steps, on validation or test images; what the Trainer does about it stands in
+// steps, on validation or test items; what the Trainer does about it stands in
 // validation_options(). Keeps the history for the summary, and writes the file of --save-best. On
 // the training thread; the session and the data must outlive it.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_JUDGE_H
@@ -15,6 +15,7 @@
 #include <keel/keel.h>
 
 #include "cli/train/judging_flags.h"
+#include "cli/train/task.h"
 
 namespace keel_cli {
 
@@ -35,19 +36,17 @@ class Judge {
   };
 
   Judge(const JudgingFlags& flags, const Evaluation& evaluation, keel::Session& session,
-        const keel::LabelledSplits& data, Events events);
+        const TrainTask& task, Events events);
 
   // `trainer` is the one that fits with them.
   keel::ValidationOptions validation_options(const keel::Trainer& trainer, int64_t steps_per_epoch);
-  // The scores of the test images with the states as they are; measured anew where the last ones
+  // The scores of the test items with the states as they are; measured anew where the last ones
   // were of another step.
   const Scores& test_scores();
-  // "validation" or "test": what the judgements are of.
-  const std::string& images() const noexcept { return images_; }
   const std::vector<Judgement>& history() const noexcept { return history_; }
   int64_t top_k() const noexcept { return top_k_; }
 
-  // "accuracy 0.9123, top-5 0.9951, loss 0.3021".
+  // "test accuracy 0.9123, top-5 0.9951, loss 0.3021".
   std::string describe(const Scores& scores) const;
 
   // Write into the metadata of a saved file what resuming needs to go on judging, and read it back.
@@ -62,10 +61,9 @@ class Judge {
   double measure(const keel::Trainer& trainer, int64_t steps_per_epoch);
 
   const JudgingFlags& flags_;
-  const Evaluation& evaluation_;
   keel::Session& session_;
   Events events_;
-  std::string images_;
+  const TrainTask& task_;
   int64_t top_k_;
   Evaluation::Set test_;
   std::optional<Evaluation::Set> validation_;

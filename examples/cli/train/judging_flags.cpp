@@ -3,11 +3,16 @@
 namespace keel_cli {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 40;
-
 [[noreturn]] void refuse(const char* flag, const std::string& message, const std::string& fix) {
   throw keel::Error(
       {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// A model of the data themselves has one measure, its loss.
+void refuse_labels(const CommandLine& line, const JudgingFlags& flags, const TaskKind& task) {
+  const std::string message = "is about classes, and " + task.name + " has none";
+  if (line.has("top-k")) refuse("--top-k", message, "drop it");
+  if (flags.metric != "loss") refuse("--metric", flags.metric + " " + message, "use loss");
 }
 
 }  // namespace
@@ -18,10 +23,9 @@ double JudgingFlags::of(const Scores& scores) const {
 }
 
 void declare_judging_flags(CommandLine& line) {
-  line.add("validation", "N",
-           "keep the last N training images aside to judge by (0: the test set)");
+  line.add("validation", "N", "keep the last N training items aside to judge by (0: the test set)");
   line.add("eval-every", "N", "judge after every N steps (at the end of each epoch)");
-  line.add("metric", "accuracy|top-k|loss", "judge by this (accuracy)");
+  line.add("metric", "accuracy|top-k|loss", "judge by this (accuracy; vae and charlm: loss)");
   line.add("top-k", "K", "count a label that is among the K largest logits (5)");
   line.add("patience", "N", "stop when N judgements in a row were not the best");
   line.add("min-gain", "D", "the best has to be better by more than D (0)");
@@ -30,13 +34,15 @@ void declare_judging_flags(CommandLine& line) {
   line.add("keep-best", "", "end with the best states: what --save writes and the test measures");
 }
 
-JudgingFlags read_judging_flags(const CommandLine& line) {
+JudgingFlags read_judging_flags(const CommandLine& line, const TaskKind& task) {
   JudgingFlags flags;
-  flags.validation = line.integer("validation", 0, kMost).value_or(0);
-  flags.every_n_steps = line.integer("eval-every", 1, kMost).value_or(0);
-  flags.metric = line.choice("metric", {"accuracy", "top-k", "loss"}).value_or(flags.metric);
-  flags.top_k = line.integer("top-k", 1, kMost).value_or(flags.top_k);
-  flags.patience = line.integer("patience", 1, kMost).value_or(0);
+  flags.validation = line.integer("validation", 0, kMostCount).value_or(0);
+  flags.every_n_steps = line.integer("eval-every", 1, kMostCount).value_or(0);
+  flags.metric = line.choice("metric", {"accuracy", "top-k", "loss"})
+                     .value_or(task.labelled ? "accuracy" : "loss");
+  if (!task.labelled) refuse_labels(line, flags, task);
+  flags.top_k = line.integer("top-k", 1, kMostCount).value_or(flags.top_k);
+  flags.patience = line.integer("patience", 1, kMostCount).value_or(0);
   flags.min_gain = line.number("min-gain", 0, 1e300).value_or(0);
   const bool share = flags.larger_is_better();
   flags.target = line.number("stop-at", 0, share ? 1 : 1e300);

@@ -1,4 +1,4 @@
-// How `keel train` judges a training while it goes on: on which images, how often, by what, and
+// How `keel train` judges a training while it goes on: on which items, how often, by what, and
 // what follows from it. Plain value.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_JUDGING_FLAGS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_JUDGING_FLAGS_H
@@ -9,11 +9,12 @@
 
 #include "cli/command_line.h"
 #include "cli/train/evaluation.h"
+#include "cli/train/task.h"
 
 namespace keel_cli {
 
 struct JudgingFlags {
-  int64_t validation = 0;     // training images kept aside for it; 0: the test images are used
+  int64_t validation = 0;     // training items kept aside for it; 0: those of the test are used
   int64_t every_n_steps = 0;  // 0: at the end of each epoch
   std::string metric = "accuracy";
   int64_t top_k = kUsualTopK;
@@ -30,7 +31,8 @@ struct JudgingFlags {
 };
 
 void declare_judging_flags(CommandLine& line);
-JudgingFlags read_judging_flags(const CommandLine& line);
+// Throws keel::Error for flags that are wrong, or that make no sense for such a task.
+JudgingFlags read_judging_flags(const CommandLine& line, const TaskKind& task);
 
 }  // namespace keel_cli
 

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <poll.h>
 #include <unistd.h>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -16,9 +17,10 @@ constexpr auto kPlainPeriod = std::chrono::seconds(3);
 
 }  // namespace
 
-Progress::Progress(int64_t total_steps, int64_t batch, bool quiet, int64_t done)
+Progress::Progress(int64_t total_steps, int64_t batch, std::string items, bool quiet, int64_t done)
     : total_(total_steps),
       batch_(batch),
+      items_(std::move(items)),
       quiet_(quiet),
       before_(done),
       terminal_(isatty(STDOUT_FILENO) == 1),
@@ -38,8 +40,8 @@ void Progress::print(int64_t done, double loss, double seconds) {
   const double rate = static_cast<double>(done - before_) / seconds;
   const double left = static_cast<double>(total_ - done) / rate;
   const std::string text =
-      fmt::format("step {}/{}  loss {:.4f}  {:.0f} images/s  {:.0f} s left", done, total_, loss,
-                  rate * static_cast<double>(batch_), left);
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s  {:.0f} s left", done, total_, loss,
+                  rate * static_cast<double>(batch_), items_, left);
   if (!terminal_) {
     std::cout << text << "\n";
   } else {

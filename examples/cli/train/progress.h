@@ -11,8 +11,9 @@ namespace keel_cli {
 
 class Progress {
  public:
-  // `quiet` prints nothing at all. `done`: steps that were done before.
-  Progress(int64_t total_steps, int64_t batch, bool quiet, int64_t done = 0);
+  // `items`: what a batch is of, "images". `quiet` prints nothing at all. `done`: steps that were
+  // done before.
+  Progress(int64_t total_steps, int64_t batch, std::string items, bool quiet, int64_t done = 0);
 
   // After each step; prints when it is time to.
   void step(int64_t done, double loss);
@@ -30,6 +31,7 @@ class Progress {
 
   int64_t total_;
   int64_t batch_;
+  std::string items_;
   bool quiet_;
   int64_t before_;
   bool terminal_;

@@ -36,7 +36,7 @@ void add_update(const UpdateFlags& update, int64_t total_steps, keel::Json& summ
 
 void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["backend"] = flags.backend;
-  summary["model"] = flags.model->name;
+  summary["model"] = flags.task->name;
   summary["dtype"] = "f32";  // of the states
   summary["precision"] = flags.precision;
   summary["optimizer"] = flags.optimizer;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +18,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/generative/generative.h"
 #include "cli/output_files.h"
 #include "cli/saved_model.h"
 #include "cli/train/evaluation.h"
@@ -28,6 +28,7 @@
 #include "cli/train/progress.h"
 #include "cli/train/stop_signals.h"
 #include "cli/train/summary.h"
+#include "cli/train/task.h"
 #include "cli/train/train_options.h"
 #include "cli/training_feed.h"
 
@@ -51,22 +52,26 @@ class TrainRun {
     if (!flags.init.empty()) init_.emplace("--init", flags.init);
     if (init_ && !flags.allow_non_finite)
       init_->require_finite("take an older file, or add --allow-non-finite");
-    data_ = load_data(flags.data, flags.label);
-    outcome_.data = data_.origin;
+    task_ = flags.task->make(flags.data, flags.label);
+    outcome_.data = task_->origin();
+    const keel::Dataset items = task_->training_items();
     const int64_t aside = flags.judging.validation;
-    if (aside >= data_.train.count()) {
+    const int64_t overlap = aside > 0 ? task_->overlap() : 0;
+    const int64_t most = std::max<int64_t>(items.size().value() - overlap, 0);
+    if (aside >= most) {
       throw keel::Error(
           {.op = "--validation",
-           .expected = "fewer than the " + std::to_string(data_.train.count()) + " training images",
+           .expected = fmt::format("fewer than the {} training {}", most, task_->items()),
            .got = std::to_string(aside)});
     }
-    images_ = data_.train.count() - aside;
-    steps_per_epoch_ = images_ / flags.batch;
+    items_ = most - aside;
+    steps_per_epoch_ = items_ / flags.batch;
     if (steps_per_epoch_ == 0) {
       const std::string left = aside == 0 ? "" : fmt::format(" that --validation {} leaves", aside);
-      throw keel::Error({.op = "--batch",
-                         .expected = fmt::format("at most the {} training images{}", images_, left),
-                         .got = std::to_string(flags.batch)});
+      throw keel::Error(
+          {.op = "--batch",
+           .expected = fmt::format("at most the {} training {}{}", items_, task_->items(), left),
+           .got = std::to_string(flags.batch)});
     }
     total_steps_ =
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
@@ -74,7 +79,7 @@ class TrainRun {
       saved_data_ = data_to_save(flags.data, flags.label);
     outcome_.total_steps = total_steps_;
     if (flags.resume || !flags.save.empty() || !flags.judging.save_best.empty())
-      data_sha256_ = data_sha256(data_.train);
+      data_sha256_ = task_->data_sha256();
     if (flags.resume) check_resume(*flags.resume);
   }
 
@@ -86,23 +91,21 @@ class TrainRun {
                          .kind = keel::ErrorKind::kInvalidArgument});
     }
     StopSignals signals;
-    model_ = flags_.model->build(graph_, format_of(data_.train));
+    model_ = task_->build(graph_);
     const keel::Values weights = graph_.states();
     const keel::Update update =
         make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
                     {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
-    if (flags_.update.average) model_.logits = keel::with_averaged_weights(model_.logits);
-    const Evaluation evaluation(graph_, model_, flags_.judging.top_k);
+    if (flags_.update.average) average_weights();
+    const Evaluation evaluation(graph_, model_.measured, flags_.judging.top_k);
     keel::Session session(
         graph_, keel::device(flags_.backend + ":0"),
         {.seed = flags_.seed, .precision = flags_.precision, .device_options = device_options_});
     session.loop_size() = flags_.loop_size;
     if (init_) outcome_.init = init_->load_matching(session, weights);
-    const TrainingFeed feed = feed_training(data_.train, session.spec({model_.image, model_.label}),
-                                            {.seed = flags_.seed,
-                                             .batch = flags_.batch,
-                                             .cache = flags_.cache,
-                                             .aside = flags_.judging.validation});
+    const TrainingFeed feed =
+        feed_training(items_trained_on(), session.spec(model_.measured.inputs),
+                      {.seed = flags_.seed, .batch = flags_.batch, .cache = flags_.cache});
     outcome_.feed = feed.kind;
     keel::Trainer trainer(session,
                           {.update = update, .fetches = {model_.loss}, .source = feed.feeder});
@@ -115,10 +118,10 @@ class TrainRun {
                                signals.stop(SIGPIPE);
                              },
                          .stopping = [&] { return signals.signal() != 0; }});
-    Progress progress(total_steps_, flags_.batch, flags_.quiet, session.step());
+    Progress progress(total_steps_, flags_.batch, task_->items(), flags_.quiet, session.step());
     outcome_.step_device_ns = trainer.program().info().step_device_ns;
     outcome_.modelled_device = trainer.program().info().modelled_device;
-    Judge judge(flags_.judging, evaluation, session, data_,
+    Judge judge(flags_.judging, evaluation, session, *task_,
                 {.on_judgement = [&](const Judgement& j) { tell(j, judge, progress); },
                  .save_best = [&] { save_best(trainer); }});
     std::string forgotten;
@@ -147,6 +150,17 @@ class TrainRun {
   }
 
  private:
+  keel::Dataset items_trained_on() const {
+    const keel::Dataset all = task_->training_items();
+    return flags_.judging.validation == 0 ? all : all.take(items_);
+  }
+
+  // What is measured and shown is then the model of the averages.
+  void average_weights() {
+    model_.measured.output = keel::with_averaged_weights(model_.measured.output);
+    if (model_.made.valid()) model_.made = keel::with_averaged_weights(model_.made);
+  }
+
   void check_resume(const SavedRun& saved) const {
     saved.require_same_data(flags_.data, data_sha256_);
     saved.require_place(steps_per_epoch_, flags_.batch);
@@ -161,7 +175,7 @@ class TrainRun {
   }
 
   void announce(Progress& progress, const keel::Session& session) const {
-    progress.line("data: " + data_.origin);
+    progress.line("data: " + outcome_.data);
     if (const auto& saved = flags_.resume) {
       progress.line(fmt::format("resuming {} at step {}", saved->path(), saved->step()));
       if (saved->at("backend") != flags_.backend || saved->at("isa") != isa_of(session.device())) {
@@ -170,26 +184,28 @@ class TrainRun {
                         saved->at("backend"), saved->at("isa")));
       }
     }
-    progress.line(fmt::format(
-        "training {} on {}:0 in {}, {} steps of {} images, loop size {}, {} thread{}",
-        flags_.model->name, flags_.backend, flags_.precision, total_steps_, flags_.batch,
-        flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
-        flags_.threads, flags_.threads == 1 ? "" : "s"));
+    progress.line(
+        fmt::format("training {} on {}:0 in {}, {} steps of {} {}, loop size {}, {} thread{}",
+                    flags_.task->name, flags_.backend, flags_.precision, total_steps_, flags_.batch,
+                    task_->items(),
+                    flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
+                    flags_.threads, flags_.threads == 1 ? "" : "s"));
     if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
     const JudgingFlags& judging = flags_.judging;
     if (judging.validation > 0) {
-      progress.line(fmt::format("judged on the last {} training images; {} are trained on",
-                                judging.validation, images_));
+      progress.line(fmt::format("judged on the last {} training {}; {} are trained on",
+                                judging.validation, task_->items(), items_));
     } else if (judging.decides()) {
-      progress.line(
-          "judged on the test images: --validation N keeps training images aside for it, so that "
-          "the test stays one");
-    }
-    const int64_t left_out = images_ % flags_.batch;
-    if (left_out != 0) {
       progress.line(fmt::format(
-          "the last {} images of each epoch's order do not fill a batch and are left out",
-          left_out));
+          "judged on the test {0}: --validation N keeps training {0} aside for it, so that the "
+          "test stays one",
+          task_->items()));
+    }
+    const int64_t left_out = items_ % flags_.batch;
+    if (left_out != 0) {
+      progress.line(
+          fmt::format("the last {} {} of each epoch's order do not fill a batch and are left out",
+                      left_out, task_->items()));
     }
     if (const int64_t rest = total_steps_ % flags_.update.accumulate; rest != 0) {
       progress.line(fmt::format(
@@ -246,7 +262,7 @@ class TrainRun {
     std::string text =
         whole ? fmt::format("epoch {}", judgement.epoch) : fmt::format("step {}", judgement.step);
     if (judgement.epoch_loss) text += fmt::format("  mean loss {:.4f}", *judgement.epoch_loss);
-    text += "  " + judge.images() + " " + judge.describe(judgement.scores);
+    text += "  " + judge.describe(judgement.scores);
     if (flags_.judging.decides() && judgement.best) text += "  best so far";
     progress.line(text);
   }
@@ -277,6 +293,9 @@ class TrainRun {
     outcome_.top_k = judge.top_k();
     outcome_.history = judge.history();
     print_result(progress);
+    if (model_.made.valid() && !flags_.quiet && !outcome_.report.cancelled) {
+      notices_.attempt([&] { progress.line(task_->picture(session.run({model_.made})[0])); });
+    }
     if (!flags_.summary.empty()) {
       outcome_.errors = notices_.errors();
       outcome_.warnings = notices_.warnings();
@@ -320,7 +339,7 @@ class TrainRun {
   std::map<std::string, std::string> metadata(
       keel::Trainer& trainer, const std::optional<keel::ValidationBest>& best) const {
     auto metadata = saved_form(flags_.update, total_steps_);
-    metadata.merge(std::map<std::string, std::string>{{"model", flags_.model->name},
+    metadata.merge(std::map<std::string, std::string>{{"model", flags_.task->name},
                                                       {"optimizer", flags_.optimizer},
                                                       {"lr", fmt::format("{}", flags_.rate)},
                                                       {"batch", std::to_string(flags_.batch)},
@@ -332,7 +351,7 @@ class TrainRun {
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
     if (!flags_.label.empty()) metadata["label"] = flags_.label;
-    SavedModel::add_format(format_of(data_.train), metadata);
+    task_->add_metadata(metadata);
     Judge::add_best(flags_.judging, best, metadata);
     return metadata;
   }
@@ -340,10 +359,9 @@ class TrainRun {
   void print_result(Progress& progress) const {
     const keel::TrainReport& report = outcome_.report;
     progress.line(fmt::format(
-        "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} images/s), test accuracy {}",
+        "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} {}/s), {}",
         report.cancelled ? "interrupted" : "done", report.steps, report.seconds, outcome_.step_us(),
-        outcome_.images_per_second(flags_.batch),
-        outcome_.test ? fmt::format("{:.4f}", outcome_.test->accuracy) : "not measured"));
+        outcome_.images_per_second(flags_.batch), task_->items(), task_->result(outcome_.test)));
     print_judgement(progress);
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
     if (flags_.loop_tuner) {
@@ -388,14 +406,14 @@ class TrainRun {
   const keel::ComputeThreads threads_;
   std::shared_ptr<const keel::DeviceOptions> device_options_;
   std::optional<SavedModel> init_;
-  keel::LabelledSplits data_;
+  std::unique_ptr<TrainTask> task_;
   std::string saved_data_;   // what saved files say about where the data is
-  std::string data_sha256_;  // of all training images, where a file is saved or resumed
-  int64_t images_ = 0;       // that are trained on
+  std::string data_sha256_;  // of all training items, where a file is saved or resumed
+  int64_t items_ = 0;        // that are trained on
   int64_t steps_per_epoch_ = 0;
   int64_t total_steps_ = 0;
   keel::Graph graph_;
-  keel_examples::Classifier model_;
+  TrainedModel model_;
   Notices notices_;
   TrainOutcome outcome_;
 };
@@ -403,10 +421,7 @@ class TrainRun {
 }  // namespace
 
 int run_train(const std::vector<std::string>& words) {
-  if (names_generative_model(words)) return run_train_generative(words);
-  CommandLine line("train",
-                   "trains a model and prints its accuracy on the test set; --model vae|charlm "
-                   "--help: models without labels");
+  CommandLine line("train", "trains a model and prints what it is worth on the test set");
   declare_train_flags(line);
   line.parse(words);
   if (line.wants_help()) {

@@ -12,7 +12,6 @@
 namespace keel_cli {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 40;
 constexpr double kMostRate = 1e6;
 
 void require_npu(const CommandLine& line, const TrainFlags& flags, const std::string& flag) {
@@ -23,55 +22,93 @@ void require_npu(const CommandLine& line, const TrainFlags& flags, const std::st
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
+[[noreturn]] void refuse_data(const std::string& flag, const std::string& argument,
+                              const std::string& message, const std::string& fix) {
+  throw keel::Error({.op = flag,
+                     .argument = argument,
+                     .message = message,
+                     .fix = fix,
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// Of a resumed file where there is one: a flag may only say the same.
+const TaskKind& read_task(const CommandLine& line, const std::optional<SavedRun>& resume) {
+  const TaskKind& given = find_task_kind(line.text("model").value_or("softmax"));
+  if (!resume) return given;
+  resume->require_same("model", line.has("model") ? std::optional(given.name) : std::nullopt);
+  return find_task_kind(resume->choice("model", task_names()));
+}
+
+// --data and --label, as they go with the task.
+void read_task_data(const CommandLine& line, TrainFlags& flags) {
+  const TaskKind& task = *flags.task;
+  if (const auto data = line.text("data")) {
+    flags.data = *data;
+  } else if (flags.resume) {
+    flags.data = flags.resume->at("data");
+  } else if (task.data == TaskData::kText) {
+    throw keel::Error({.op = "--data",
+                       .expected = "a text file for " + task.name,
+                       .got = "none",
+                       .fix = "give --data FILE",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  // The name of the built-in images is that of an ordinary file, where a text is read.
+  if (task.data == TaskData::kText && flags.data == kDigits)
+    flags.data = std::string("./") + kDigits;
+  if (task.data == TaskData::kImagesOrTable) {
+    flags.label = read_label(line, flags.data);
+    if (flags.label.empty() && flags.resume && is_csv(flags.data))
+      flags.label = flags.resume->find("label").value_or("");
+    return;
+  }
+  if (line.has("label")) {
+    refuse_data("--label", "", "is about the classes of a table, and " + task.name + " has none",
+                "drop it");
+  }
+  if (task.data == TaskData::kImages && is_csv(flags.data))
+    refuse_data("--data", flags.data, "is a table, and " + task.name + " takes images", "");
+}
+
 // What makes a training this one and no other. A file that is resumed decides where no flag does,
 // and only the learning rate may differ from it.
 void read_identity(const CommandLine& line, TrainFlags& flags) {
-  std::string model = line.text("model").value_or("softmax");
-  const std::string usual = keel_examples::find_model(model).optimizer;
-  flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(usual);
-  flags.batch = line.integer("batch", 1, kMost).value_or(flags.batch);
+  const TaskKind& task = *flags.task;
+  flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(task.optimizer);
+  flags.batch = line.integer("batch", 1, kMostCount).value_or(task.batch);
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
-  flags.data = read_data(line, Tables::kTaken);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
   if (const auto& saved = flags.resume) {
     const auto given = [&](const char* flag, const std::string& value) {
       return line.has(flag) ? std::optional(value) : std::nullopt;
     };
-    saved->require_same("model", given("model", model));
     saved->require_same("optimizer", given("optimizer", flags.optimizer));
     saved->require_same("batch", given("batch", std::to_string(flags.batch)));
     saved->require_same("seed", given("seed", std::to_string(seed)));
     saved->require_same("precision", given("precision", flags.precision));
-    std::vector<std::string> models;
-    for (const auto& known : keel_examples::models()) models.push_back(known.name);
-    model = saved->choice("model", models);
     flags.optimizer = saved->choice("optimizer", optimizer_names());
-    flags.batch = saved->integer("batch", 1, kMost);
+    flags.batch = saved->integer("batch", 1, kMostCount);
     flags.precision = saved->choice("precision", keel::precision_names());
     seed = saved->integer("seed", 0, std::numeric_limits<int64_t>::max());
-    if (!line.has("data")) flags.data = saved->at("data");
     const std::string held_out = std::to_string(flags.judging.validation);
     saved->require_same("validation", given("validation", held_out), "0");
-    flags.judging.validation = saved->integer("validation", 0, kMost, "0");
+    flags.judging.validation = saved->integer("validation", 0, kMostCount, "0");
     if (!rate) rate = saved->number("lr", 0, kMostRate);
   }
-  flags.label = read_label(line, flags.data);
-  if (flags.label.empty() && flags.resume && is_csv(flags.data))
-    flags.label = flags.resume->find("label").value_or("");
-  flags.model = &keel_examples::find_model(model);
   flags.seed = static_cast<uint64_t>(seed);
-  flags.rate = rate.value_or(usual_rate(flags.optimizer, flags.model->sgd_rate));
+  const double usual = task.rate ? *task.rate : usual_rate(flags.optimizer, task.sgd_rate);
+  flags.rate = rate.value_or(usual);
 }
 
 // "A-B" or "A".
 void read_steps(const std::string& text, TrainFlags& flags) {
   const size_t dash = text.find('-');
-  flags.profile_first = keel::parse_integer(text.substr(0, dash), "--profile-steps", 1, kMost);
+  flags.profile_first = keel::parse_integer(text.substr(0, dash), "--profile-steps", 1, kMostCount);
   flags.profile_last = flags.profile_first;
   if (dash != std::string::npos) {
-    flags.profile_last =
-        keel::parse_integer(text.substr(dash + 1), "--profile-steps", flags.profile_first, kMost);
+    flags.profile_last = keel::parse_integer(text.substr(dash + 1), "--profile-steps",
+                                             flags.profile_first, kMostCount);
   }
 }
 
@@ -94,7 +131,7 @@ void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
     require_npu(line, flags, flag);
   }
   flags.preset = line.text("preset").value_or("");
-  flags.block_dim = line.integer("block-dim", 1, kMost);
+  flags.block_dim = line.integer("block-dim", 1, kMostCount);
   flags.profile = line.text("profile").value_or("");
   if (const auto steps = line.text("profile-steps")) {
     if (flags.profile.empty()) {
@@ -127,7 +164,7 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   }
   std::vector<NamedFile> outputs = {{"--metrics", flags.metrics},
                                     {"--summary", flags.summary},
-                                    {"--save-best", flags.judging.save_best}};
+                                    {"--save-best", line.text("save-best").value_or("")}};
   if (!profile.empty()) {
     for (const std::string& path : keel::npu::profile_files(profile))
       outputs.push_back({"--profile", path});
@@ -145,16 +182,22 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
 }  // namespace
 
 void declare_train_flags(CommandLine& line) {
-  declare_run_flags(line, Tables::kTaken);
+  line.add("model", alternatives(task_names()), "what to train (softmax)");
+  line.add(
+      "data", "digits|DIR|FILE",
+      "built-in digits, a folder with the files of MNIST or CIFAR-10, a table FILE.csv (digits); "
+      "charlm: any text");
+  line.add("label", "COLUMN", "of a table: the column with the classes");
+  declare_place_flags(line, "where to train");
   declare_precision_flag(line);
-  line.add("batch", "N", "images a step (100)");
+  line.add("batch", "N", "images, or windows of text, a step (100; charlm 32)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");
   line.add(
       "lr", "RATE",
       "learning rate (lion 0.0002, adagrad 0.01, lamb 0.005, adam, adamw and rmsprop 0.001; sgd "
-      "and momentum by model: softmax 0.5, mlp 0.1 ...)");
-  line.add("optimizer", "sgd|momentum|adam|adamw|rmsprop|lion|adagrad|lamb",
+      "and momentum by model: softmax 0.5, mlp 0.1 ...; vae 0.001, charlm 0.003)");
+  line.add("optimizer", alternatives(optimizer_names()),
            "momentum is 0.9 (softmax and mlp sgd, other models adam)");
   declare_update_flags(line);
   line.add(
@@ -189,19 +232,21 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.summary = line.text("summary").value_or("");
   flags.save = line.text("save").value_or("");
   flags.init = line.text("init").value_or("");
-  flags.judging = read_judging_flags(line);
   require_own_files(line, flags, line.text("data").value_or(kDigits));
-  if (const auto mib = line.integer("read-budget", 1, kMost))
+  if (const auto mib = line.integer("read-budget", 1, kMostCount))
     keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
   keel::read_budget();  // a wrong environment variable is an error before anything is done
   if (const auto resume = line.text("resume")) flags.resume.emplace(*resume);
+  flags.task = &read_task(line, flags.resume);
+  flags.judging = read_judging_flags(line, *flags.task);
+  read_task_data(line, flags);
   read_identity(line, flags);
   flags.update = read_update_flags(line, flags.resume);
   // Once more with the data that the resumed file names.
   require_own_files(line, flags, flags.data);
   flags.backend = read_backend(line);
-  flags.epochs = line.integer("epochs", 1, kMost);
-  flags.steps = line.integer("steps", 1, kMost);
+  flags.epochs = line.integer("epochs", 1, kMostCount);
+  flags.steps = line.integer("steps", 1, kMostCount);
   if (flags.epochs && flags.steps) {
     throw keel::Error({.op = "--steps",
                        .message = "--epochs is given as well",

@@ -10,13 +10,13 @@
 #include "cli/run_flags.h"
 #include "cli/train/judging_flags.h"
 #include "cli/train/saved_run.h"
+#include "cli/train/task.h"
 #include "cli/train/training_update.h"
-#include "models/classifier.h"
 
 namespace keel_cli {
 
 struct TrainFlags {
-  const keel_examples::Model* model = nullptr;
+  const TaskKind* task = nullptr;
   std::string data = kDigits;
   std::string label;  // of a table: the column with the classes
   std::string backend = "npu";

@@ -8,7 +8,6 @@
 namespace keel_cli {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 40;
 constexpr double kMostNorm = 1e30;
 const std::vector<std::string> kSchedules = {"constant",   "cosine",    "linear",
                                              "polynomial", "one-cycle", "plateau"};
@@ -38,7 +37,7 @@ class FlagReader {
     return *read<int64_t>(
         name,
         [&](const std::string& text, const std::string& from) {
-          return keel::parse_integer(text, from, min, kMost);
+          return keel::parse_integer(text, from, min, kMostCount);
         },
         usual);
   }
@@ -49,8 +48,8 @@ class FlagReader {
   }
 
  private:
-  // Returns what the flag says, or the file, or what is usual: a file says nothing of that. The flag
-  // must be the same as the file.
+  // Returns what the flag says, or the file, or what is usual: a file says nothing of that. The
+  // flag must be the same as the file.
   template <class T, class Parse>
   std::optional<T> read(const std::string& name, Parse parse,
                         const std::optional<T>& usual = std::nullopt) const {

@@ -1,14 +1,20 @@
+#include <cctype>
 #include <cmath>
 #include <iostream>
+#include <span>
 #include <string>
+#include <string_view>
+#include <unistd.h>
 #include <vector>
 
+#include <keel/core/base/printable.h>
 #include <keel/core/base/random.h>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/generative/generative.h"
 #include "cli/run_flags.h"
+#include "cli/saved_model.h"
+#include "cli/symbols.h"
 #include "models/generative.h"
 
 namespace keel_cli {
@@ -17,44 +23,50 @@ namespace {
 using keel_examples::kSymbols;
 using keel_examples::kWindow;
 
-// The states of the file, or their averages where it has some.
-void load_weights(keel::Session& session, const std::string& path) {
-  const keel::Safetensors file = keel::read_safetensors(path);
-  const auto model = file.metadata.find("model");
-  if (model == file.metadata.end() || model->second != "charlm") {
+SavedModel read_charlm(const std::string& path) {
+  SavedModel saved("--load", path);
+  const auto model = saved.find("model");
+  if (model != "charlm") {
     throw keel::Error({.op = "--load",
                        .argument = path,
                        .expected = "a file of `keel train --model charlm --save`",
-                       .got = model == file.metadata.end() ? "one of no model"
-                                                           : "one of the model " + model->second});
+                       .got = model ? "one of the model " + *model : "one of no model"});
   }
-  for (const keel::Value& state : session.graph().states()) {
-    const std::string& name = keel::name_of(state.node());
-    if (name.starts_with("keel/")) continue;
-    auto tensor = file.tensors.find(name + "/average");
-    if (tensor == file.tensors.end()) tensor = file.tensors.find(name);
-    if (tensor == file.tensors.end()) {
-      throw keel::Error({.op = "--load",
-                         .argument = path,
-                         .expected = "a state '" + name + "'",
-                         .got = "none of that name"});
-    }
-    session.write(state, tensor->second);
-  }
+  saved.require_finite("look at it with keel inspect, and take an older file");
+  return saved;
 }
 
-// An index drawn with probabilities that go with exp(logit / temperature); 0: the largest.
-size_t draw(const float* logits, double temperature, double uniform) {
-  size_t best = 0;
-  for (size_t i = 1; i < static_cast<size_t>(kSymbols); ++i)
-    if (logits[i] > logits[best]) best = i;
+Symbols symbols_of(const SavedModel& saved) {
+  const auto text = saved.find("symbols");
+  if (!text) return Symbols().set();  // of a file that another program wrote
+  return parse_symbols(*text, "--load: " + saved.path() + ", symbols");
+}
+
+// On a terminal, control characters of the text are shown and not obeyed.
+void print(char c, bool terminal) {
+  const bool control = std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\n' && c != '\t';
+  if (terminal && control)
+    std::cout << keel::printable(std::string_view(&c, 1));
+  else
+    std::cout << c;
+}
+
+// One of the symbols, drawn with probabilities that go with exp(logit / temperature); 0: the one of
+// the largest logit.
+size_t draw(std::span<const float> logits, const Symbols& symbols, double temperature,
+            double uniform) {
+  size_t best = logits.size();
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (symbols.test(i) && (best == logits.size() || logits[i] > logits[best])) best = i;
   if (temperature == 0) return best;
   std::vector<double> sums;
   double sum = 0;
-  for (size_t i = 0; i < static_cast<size_t>(kSymbols); ++i)
-    sums.push_back(sum += std::exp((logits[i] - logits[best]) / temperature));
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (symbols.test(i)) sum += std::exp((logits[i] - logits[best]) / temperature);
+    sums.push_back(sum);
+  }
   for (size_t i = 0; i < sums.size(); ++i)
-    if (uniform * sum < sums[i]) return i;
+    if (symbols.test(i) && uniform * sum < sums[i]) return i;
   return best;
 }
 
@@ -67,8 +79,7 @@ int run_sample(const std::vector<std::string>& words) {
   line.add("chars", "N", "characters to draw (400)");
   line.add("temperature", "T", "1 draws as the model says, 0 always takes the likeliest (0.8)");
   line.add("seed", "N", "of the draws (0)");
-  line.add("backend", "ref|cpu|npu", "where to compute (npu)");
-  line.add("threads", "N", "compute threads, the device's included (all)");
+  declare_place_flags(line, "where to compute");
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
@@ -90,12 +101,16 @@ int run_sample(const std::vector<std::string>& words) {
   const std::string backend = read_backend(line);
   const keel::ComputeThreads threads(read_threads(line));
 
+  const SavedModel saved = read_charlm(*path);
+  const Symbols symbols = symbols_of(saved);
   keel::Graph graph;
   const keel_examples::CharLm lm = keel_examples::build_charlm(graph);
+  const keel::Values weights = graph.states();
   keel::Session session(graph, keel::device(backend + ":0"));
-  load_weights(session, *path);
+  saved.load_all(session, weights);
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
   keel::Tensor window(keel::u8, {1, kWindow + 1});
-  std::cout << text;
+  for (const char c : text) print(c, terminal);
   for (int64_t i = 0; i < chars; ++i) {
     // The attention looks back alone, so what lies behind the text does not matter.
     const size_t shown = std::min(text.size(), static_cast<size_t>(kWindow));
@@ -103,9 +118,11 @@ int run_sample(const std::vector<std::string>& words) {
       window.data<uint8_t>()[k] = static_cast<uint8_t>(text[text.size() - shown + k]);
     const keel::Tensor logits = session.run({lm.logits}, {{lm.text, window}})[0];
     const double uniform = keel::uniform_float(keel::random_bits(seed, static_cast<uint64_t>(i)));
-    const float* last = logits.data<float>().data() + (shown - 1) * kSymbols;
-    text += static_cast<char>(draw(last, temperature, uniform));
-    std::cout << text.back() << std::flush;
+    constexpr auto kLogits = static_cast<size_t>(kSymbols);
+    const auto last = logits.data<float>().subspan((shown - 1) * kLogits, kLogits);
+    text += static_cast<char>(draw(last, symbols, temperature, uniform));
+    print(text.back(), terminal);
+    if (!std::cout.flush()) return kExitFailed;  // which is told of when the command ends
   }
   std::cout << "\n";
   return kExitDone;
