@@ -99,7 +99,7 @@ HWY_INLINE hn::Vec<D> load_part(const Loader& loader, D d, const typename Loader
                                 size_t count) {
   if constexpr (hn::MaxLanes(D()) == 1) return loader.load(d, from);
 #if HWY_TARGET <= HWY_AVX2
-  if constexpr (std::is_same_v<typename Loader::Element, typename Loader::Lane>) {
+  if constexpr (std::is_same_v<Loader, PlainLoader<typename Loader::Element>>) {
     return hn::MaskedLoad(hn::FirstN(d, count), d, from);
   }
 #endif
