@@ -175,7 +175,7 @@ TEST_CASE("passes keep the order of effects") {
   CHECK(written_by(g, {y}) == std::vector<double>{4, 1});
 }
 
-TEST_CASE("tokens are printed, and read again as they were") {
+TEST_CASE("tokens are printed and read again as they were") {
   Graph g(ops_with_effect());
   const Value a = write_down(scalar(g, 1));
   const Value b = write_down(scalar(g, 2));
