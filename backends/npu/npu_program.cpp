@@ -21,13 +21,47 @@ Range step_range(const TaskList& list) {
   return range;
 }
 
-// Time of a range of tasks, loops by their trip count; nothing where data decides.
+// The two branches of the cond that task `at` begins; nothing where that is no cond but a while,
+// which jumps back at its end.
+struct Branches {
+  Range first, second;
+};
+std::optional<Branches> branches_at(const TaskList& list, size_t at) {
+  const Task& choice = list.tasks[at];
+  if (choice.jump != Jump::kIfFalse) return std::nullopt;
+  const Task& leave = list.tasks[choice.target - 1];
+  if (leave.jump != Jump::kAlways) return std::nullopt;
+  return Branches{{at + 1, choice.target}, {choice.target, leave.target}};
+}
+
+std::optional<int64_t> range_ns(const TaskList& list, Range range);
+
+// The branch that takes longer, and its time; nothing where data decides that.
+struct Branch {
+  Range range;
+  int64_t ns = 0;
+};
+std::optional<Branch> longer_branch(const TaskList& list, const Branches& branches) {
+  const auto first = range_ns(list, branches.first), second = range_ns(list, branches.second);
+  if (!first || !second) return std::nullopt;
+  return *first >= *second ? Branch{branches.first, *first} : Branch{branches.second, *second};
+}
+
+// Time of a range of tasks, loops by their trip count and conds by their longer branch; nothing
+// where data decides how often a loop turns.
 std::optional<int64_t> range_ns(const TaskList& list, Range range) {
   int64_t total = 0;
   for (size_t i = range.begin; i < range.end; ++i) {
     const Task& task = list.tasks[i];
     total = checked_add(total, task.device_ns, "device time");
-    if (task.jump == Jump::kIfFalse) return std::nullopt;
+    if (task.jump == Jump::kIfFalse) {
+      const auto branches = branches_at(list, i);
+      const auto longer = branches ? longer_branch(list, *branches) : std::nullopt;
+      if (!longer) return std::nullopt;
+      total = checked_add(total, longer->ns, "device time");
+      i = branches->second.end - 1;
+      continue;
+    }
     if (task.jump != Jump::kIfReached) continue;
     const auto body = range_ns(list, {i + 1, task.target});
     if (!body) return std::nullopt;
@@ -46,6 +80,12 @@ void unroll(const TaskList& list, Range range, size_t most, StepTrace& trace) {
     }
     const Task& task = list.tasks[i];
     trace.tasks.push_back(static_cast<uint32_t>(i));
+    if (const auto branches = branches_at(list, i)) {
+      if (const auto longer = longer_branch(list, *branches))
+        unroll(list, longer->range, most, trace);
+      i = branches->second.end - 1;
+      continue;
+    }
     if (task.jump != Jump::kIfReached) continue;
     for (int64_t trip = 0; trip < task.limit && trace.whole; ++trip) {
       unroll(list, {i + 1, task.target}, most, trace);

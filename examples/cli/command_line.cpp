@@ -105,6 +105,11 @@ void CommandLine::parse(const std::vector<std::string>& words) {
     }
     // Before any flag is read: --backend may name what they bring.
     for (const auto& given : result.arguments()) {
+      const auto flag = std::find_if(flags_.begin(), flags_.end(),
+                                     [&](const Flag& f) { return f.name == given.key(); });
+      if (flag != flags_.end() && flag->value.empty() && given.value() != "true")
+        fail("--" + flag->name, "takes no value, got '" + given.value() + "'",
+             "give it alone, or leave it out");
       if (given.key() == kPlugin) keel::load_backend_plugin(given.value(), {});
     }
   } catch (const keel::Error&) {

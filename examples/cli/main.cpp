@@ -20,7 +20,8 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"train", "train a model on MNIST, CIFAR-10, a table or the built-in digits", run_train},
+    {"train", "train a model on MNIST, CIFAR-10, a table, a text or the built-in digits",
+     run_train},
     {"sample", "text that a trained charlm writes", run_sample},
     {"eval", "measure saved weights: accuracy, loss, confusion", run_eval},
     {"predict", "what saved weights make of one image", run_predict},

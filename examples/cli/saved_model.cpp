@@ -104,6 +104,11 @@ keel_examples::ImageFormat SavedModel::require_format(const keel_examples::Image
 
 SavedModel::Usable SavedModel::usable(const keel::Values& states) const {
   Usable weights{.tensors = file_.tensors, .averaged = {}};
+  // Before the first update averages are 0, and a training measures the weights themselves.
+  const auto updates = weights.tensors.find(keel::kUpdatesState);
+  const auto step = weights.tensors.find(keel::kStepState);
+  const auto applied = updates != weights.tensors.end() ? updates : step;
+  if (applied != weights.tensors.end() && applied->second.item<int64_t>() == 0) return weights;
   std::set<std::string> names;
   for (const keel::Value& state : states) names.insert(keel::name_of(state.node()));
   for (const std::string& name : names) {

@@ -30,7 +30,7 @@ std::string next_scope(const Graph& graph) {
 }
 
 bool is_in(const Node& node, const std::string& scope) {
-  if (node.has(kSource | kEffect)) return false;
+  if (node.has(kSource) || node.ordered()) return false;
   const std::string* own = scoped_attribute(node, kRecomputeAttribute);
   return own != nullptr && *own == scope;
 }

@@ -154,7 +154,7 @@ bool AnchorGroups::stands_beside(const Node& row, uint32_t last, uint32_t group)
     if (seen.size() > kMostSeen) return false;
     const uint32_t unit = open.back();
     open.pop_back();
-    if (unit == group || units_.first(unit).has(kEffect)) return false;
+    if (unit == group || units_.first(unit).ordered()) return false;
     const uint32_t with = group_of_[unit];
     for (const uint32_t one : with == kNone ? std::vector{unit} : members(with)) {
       for (const uint32_t id : units_.nodes(one)) {

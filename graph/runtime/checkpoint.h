@@ -1,6 +1,6 @@
-// Checkpoints: all states of a session as one set, in memory or as a safetensors file with the place
-// in the data in its metadata. Internal to graph/runtime; users call Session::save and load, or Trainer::save and
-// resume.
+// Checkpoints: all states of a session as one set, in memory or as a safetensors file with the
+// place in the data in its metadata. Internal to graph/runtime; users call Session::save and load,
+// or Trainer::save and resume.
 #ifndef KEEL_GRAPH_RUNTIME_CHECKPOINT_H
 #define KEEL_GRAPH_RUNTIME_CHECKPOINT_H
 

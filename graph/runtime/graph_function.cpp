@@ -38,7 +38,7 @@ std::vector<bool> needed_by(const Values& values, const Graph& graph, CallSite s
     if (!needed[id]) continue;
     const Node& node = graph.node(id);
     if (node.is(OpRole::kState)) refuse_state(described(node.output()), node.site(), site);
-    for (const Value& input : node.inputs()) needed[input.node_id()] = true;
+    for (const Value& input : node.data_inputs()) needed[input.node_id()] = true;
   }
   return needed;
 }

@@ -191,8 +191,11 @@ void StateStore::advance_step(std::optional<int64_t> steps) {
 
 bool StateStore::counts_nothing(const State& state) {
   if (!state.valid) return false;
-  if (counts_skipped_steps(state.name)) return read(state).item<int64_t>() == 0;
-  return state.name == kUpdatesState && updates_applied() == step();
+  // A file that counts updates must say of all counts what they are: loading takes those that are
+  // missing for the steps without one.
+  if (counts_skipped_steps(state.name) && read(state).item<int64_t>() != 0) return false;
+  return (counts_skipped_steps(state.name) || state.name == kUpdatesState) &&
+         updates_applied() == step();
 }
 
 std::string StateStore::sha256() {

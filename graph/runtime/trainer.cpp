@@ -166,7 +166,7 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
     applied_before = session_.updates_applied();
     if (options.resume_from) open(*options.resume_from);
     SessionState& session = session_.state("fit", site);
-    validation.begin(session, cursor_);
+    validation.begin(session, cursor_, report);
     train(options, site, validation, report);
     report.updates_applied = session_.updates_applied() - *applied_before;
     if (const auto cursor = validation.restore_best(session)) {

@@ -41,7 +41,9 @@ ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
   if (best_) since_ = best_->since;
 }
 
-void ValidationRun::begin(SessionState& session, const Cursor& cursor) {
+void ValidationRun::begin(SessionState& session, const Cursor& cursor, TrainReport& report) {
+  // A run that ends before its first measurement knows of this one alone.
+  report.best = best_;
   if (options_ == nullptr || !options_->keep_best) return;
   if (best_ && best_->step == session.store.step()) keep(session, cursor);
 }

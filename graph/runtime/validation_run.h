@@ -18,9 +18,9 @@ class ValidationRun {
   ValidationRun(const std::optional<ValidationOptions>& options, int64_t steps_per_epoch,
                 CallSite site);
 
-  // Keeps the states as they are before the first step, where the best before was measured with
-  // them.
-  void begin(SessionState& session, const Cursor& cursor);
+  // Puts the best before into the report, and keeps the states as they are before the first step
+  // where it was measured with them.
+  void begin(SessionState& session, const Cursor& cursor, TrainReport& report);
   // The first step behind `step` after which it is due; `target` where there is none before.
   int64_t next(int64_t step, int64_t target) const;
   bool due(int64_t step, int64_t target) const;

@@ -141,9 +141,8 @@ struct NamedDenseOptions {
   InitializerFunction weights = glorot_uniform;
   InitializerFunction bias = zeros;
 };
-// Makes a Dense made for x, of its features and dtype, and called once. Its states are "<name>/w"
-// and
-// "<name>/b". Throws Error where the number of features is not known or a name is taken.
+// Makes a Dense for the features and the dtype of x, and calls it once. Its states are "<name>/w"
+// and "<name>/b". Throws Error where the number of features is not known or a name is taken.
 KEEL_API Value dense(Operand x, int64_t units, const NamedDenseOptions& options = {},
                      CallSite site = {});
 

@@ -27,7 +27,7 @@ std::vector<bool> nodes_under(Value value) {
   under[value.node_id()] = true;
   for (uint32_t id = value.node_id() + 1; id-- > 0;) {
     if (!under[id]) continue;
-    for (const Value& input : graph.node(id).inputs()) under[input.node_id()] = true;
+    for (const Value& input : graph.node(id).data_inputs()) under[input.node_id()] = true;
   }
   return under;
 }
@@ -50,12 +50,13 @@ Value computed_from(Value value, Replacements replaced, const std::vector<bool>&
     if (v.node_id() <= first || !seen.insert(v.node_id()).second) continue;
     if (v.node_id() < kept.size() && kept[v.node_id()]) continue;
     between.push_back(v.node_id());
-    open.insert(open.end(), v.node().inputs().begin(), v.node().inputs().end());
+    const NodeList<Value> inputs = v.node().data_inputs();
+    open.insert(open.end(), inputs.begin(), inputs.end());
   }
   std::sort(between.begin(), between.end());
   for (const uint32_t id : between) {
     const Node& node = graph.node(id);
-    Values inputs = node.inputs().to_vector();
+    Values inputs = node.data_inputs().to_vector();
     bool changed = false;
     for (Value& input : inputs) {
       const auto other = replaced.find(input);
@@ -63,6 +64,13 @@ Value computed_from(Value value, Replacements replaced, const std::vector<bool>&
       if (other != replaced.end()) input = other->second;
     }
     if (!changed) continue;
+    if (node.ordered()) {
+      throw Error(
+          {.op = node.op_name(),
+           .message = "depends on a weight that is replaced, and its effect would happen twice",
+           .fix = "take what it gives out of what the replaced weights are for",
+           .site = node.site()});
+    }
     const LabelScope label(graph, node);
     const Node& copy = graph.add(node.op(), inputs, node.attributes(), node.site(), node.bodies());
     for (uint32_t i = 0; i < node.types().size(); ++i)

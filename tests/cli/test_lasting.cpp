@@ -107,9 +107,8 @@ TEST_CASE("lasting: a resumed training goes on in its metrics file behind a cut 
                       "--metrics", metrics};
   REQUIRE(run_tool(more).exit_code == 0);
   const auto lines = lines_of(read_text(metrics));
-  REQUIRE(lines.size() == 9);
-  CHECK(lines[5] == "{\"step\":6,\"ep");
-  CHECK(nlohmann::json::parse(lines[6]).at("step") == 6);
+  REQUIRE(lines.size() == 8);
+  CHECK(nlohmann::json::parse(lines[5]).at("step") == 6);
   // A training from the beginning begins its file anew.
   REQUIRE(run_tool(train({"--steps", "2", "--metrics", metrics})).exit_code == 0);
   CHECK(read_json_lines(metrics).size() == 2);

@@ -187,6 +187,10 @@ HostIsa host_isa() {
   return first;
 }
 
-std::string available_host_isa_names() { return join_names(available_host_isas()); }
+std::string available_host_isa_names() {
+  // Asking what is there changes Highway's choice for a moment, so it is done once.
+  static const std::string kNames = join_names(available_host_isas());
+  return kNames;
+}
 
 }  // namespace keel::vector

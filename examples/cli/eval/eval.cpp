@@ -18,7 +18,6 @@
 namespace keel_cli {
 namespace {
 
-
 struct EvalFlags {
   PredictorFlags predictor;
   int64_t batch = 500;

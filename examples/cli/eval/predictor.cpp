@@ -52,6 +52,11 @@ void take_dtype_of(const SavedModel& saved, const std::string& data, keel::Label
   if (!own || own->dtype != keel::f32 || !is_csv(data)) return;
   for (keel::LabelledImages* set : {&splits.train, &splits.test}) {
     if (set->images.dtype() != own->dtype) set->images = set->images.cast(own->dtype);
+    // A square number of bytes reads as an image.
+    if (set->height * set->width * set->channels != own->numbers()) continue;
+    set->height = own->height;
+    set->width = own->width;
+    set->channels = own->channels;
   }
 }
 

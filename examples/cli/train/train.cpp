@@ -110,14 +110,6 @@ class TrainRun {
     keel::Trainer trainer(session,
                           {.update = update, .fetches = {model_.loss}, .source = feed.feeder});
     if (flags_.resume) trainer.resume(flags_.resume->path());
-    MetricsFile metrics(flags_.metrics, /*steps_done=*/session.step(),
-                        {.on_failure = [&](const keel::Error& error) { notices_.report(error); },
-                         .on_closed_pipe =
-                             [&] {
-                               notices_.warn("the reader of --metrics went away");
-                               signals.stop(SIGPIPE);
-                             },
-                         .stopping = [&] { return signals.signal() != 0; }});
     Progress progress(total_steps_, flags_.batch, task_->items(), flags_.quiet, session.step());
     outcome_.step_device_ns = trainer.program().info().step_device_ns;
     outcome_.modelled_device = trainer.program().info().modelled_device;
@@ -127,6 +119,15 @@ class TrainRun {
     std::string forgotten;
     if (flags_.resume)
       forgotten = judge.resume_best(flags_.resume->metadata(), flags_.resume->path());
+    // It cuts what is in the file, so all that may fail before the first step comes first.
+    MetricsFile metrics(flags_.metrics, /*steps_done=*/session.step(),
+                        {.on_failure = [&](const keel::Error& error) { notices_.report(error); },
+                         .on_closed_pipe =
+                             [&] {
+                               notices_.warn("the reader of --metrics went away");
+                               signals.stop(SIGPIPE);
+                             },
+                         .stopping = [&] { return signals.signal() != 0; }});
     announce(progress, session);
     if (!forgotten.empty() && flags_.judging.decides()) {
       notices_.warn(

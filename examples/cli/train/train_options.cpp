@@ -216,7 +216,8 @@ void declare_train_flags(CommandLine& line) {
   line.add("replace", "", "--save may name the file of --resume, which stays whole until then");
   declare_judging_flags(line);
   line.add("allow-non-finite", "",
-           "let states that hold NaN replace a file of finite ones, or be resumed");
+           "let states that hold NaN replace a file of finite ones, be resumed or begin a training "
+           "(--init)");
   line.add("read-budget", "MIB",
            "memory that a file may take beyond its data (KEEL_READ_BUDGET_MIB, else 256)");
   line.add("preset", "NAME|FILE", "the NPU to model (KEEL_NPU_PRESET, else ascend910b1)");

@@ -178,15 +178,18 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
   return flags;
 }
 
+std::optional<int64_t> schedule_steps_of(const UpdateFlags& flags, int64_t steps) {
+  if (!is_one_of(flags.schedule, kWithSteps)) return std::nullopt;
+  return flags.schedule_steps > 0 ? flags.schedule_steps : steps;
+}
+
 std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t steps) {
   const UpdateFlags usual;
   std::map<std::string, std::string> saved;
   if (flags.schedule != usual.schedule) saved["schedule"] = flags.schedule;
   if (flags.warmup != usual.warmup) saved["warmup"] = std::to_string(flags.warmup);
-  if (is_one_of(flags.schedule, kWithSteps)) {
-    saved["schedule-steps"] =
-        std::to_string(flags.schedule_steps > 0 ? flags.schedule_steps : steps);
-  }
+  if (const auto own = schedule_steps_of(flags, steps))
+    saved["schedule-steps"] = std::to_string(*own);
   if (flags.accumulate != usual.accumulate) saved["accumulate"] = std::to_string(flags.accumulate);
   if (flags.clip_norm) saved["clip-norm"] = fmt::format("{}", *flags.clip_norm);
   if (flags.clip_value) saved["clip-value"] = fmt::format("{}", *flags.clip_value);

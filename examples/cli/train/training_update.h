@@ -33,6 +33,9 @@ struct UpdateFlags {
 void declare_update_flags(CommandLine& line);
 // Throws keel::Error for flags that contradict one another or `resume`.
 UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume);
+// Returns over how many steps of a training of `steps` the schedule goes; nothing for one that goes
+// on as long as the training does.
+std::optional<int64_t> schedule_steps_of(const UpdateFlags& flags, int64_t steps);
 // Returns what the file of a training of that many steps keeps of the flags, for read_update_flags;
 // nothing of those that were not given.
 std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t steps);
