@@ -42,8 +42,8 @@ class NpuProgram final : public TaskProgram {
   std::shared_ptr<DeviceMemory> memory_;
 };
 
-// Sets the list's modelled times of a step and of a launch. A step whose control flow depends on
-// data gets none.
+// Sets the list's modelled times of a step and of a launch. A cond counts as its longer branch; a
+// step with a loop that turns as often as data say gets none.
 void set_device_times(TaskList& list, const Preset& preset);
 
 }  // namespace keel::npu

@@ -194,6 +194,22 @@ TEST_CASE("eval: files and flags that do not fit are refused and nothing is writ
   CHECK(read_text(states) == bytes);
 }
 
+TEST_CASE("eval: averages of which there are none yet are not used") {
+  const TempFolder files;
+  const std::string best = files.file("best");
+  // The first judgement is the best with a rate of 0, and comes before the first update.
+  const Trained trained(
+      "mlp", {"--accumulate", "3", "--average", "0.99", "--lr", "0", "--validation", "20",
+              "--eval-every", "1", "--metric", "loss", "--save-best", best});
+  REQUIRE(trained.summary.at("best_step") == 1);
+  const ToolResult result =
+      run_tool({"eval", "--load", best, "--split", "validation", "--json", files.file("j")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  const json j = read_json(files.file("j"));
+  CHECK(j.at("loss").get<double>() ==
+        doctest::Approx(trained.summary.at("best_value").get<double>()).epsilon(1e-6));
+}
+
 TEST_CASE("eval: a training that averages its weights is measured by the averages") {
   const Trained trained("mlp", {"--average", "0.9", "--lr", "0.5"});
   const ToolResult result =

@@ -70,7 +70,9 @@ std::string untimed(const NpuProgram& program) {
   if (program.info().step_device_ns) return "";
   const TaskList& list = program.list();
   for (size_t i = 0; i < list.tasks.size(); ++i) {
-    if (list.tasks[i].jump != Jump::kIfFalse) continue;
+    const Task& task = list.tasks[i];
+    // A cond leaves its first branch; of a while data say how often it turns.
+    if (task.jump != Jump::kIfFalse || list.tasks[task.target - 1].jump == Jump::kAlways) continue;
     const CallSite site = list.infos[i].site;
     return "the step has no modelled time before it runs: data decides at task " +
            std::to_string(i) + " (" + printable(list.infos[i].name) +
