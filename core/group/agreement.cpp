@@ -27,7 +27,7 @@ class Table {
       ++owed_[party];
       return LoopVote::kFailed;
     }
-    // Of a launch in which somebody failed the others still have to hear it.
+    // Where somebody failed in a launch, the others still have to hear it.
     changed_.wait(lock, [&] { return gone_ || !left_[party]; });
     if (own == LoopVote::kFailed) broken_.store(true);
     if (broken_.load()) return leave(party);

@@ -33,7 +33,7 @@ class KEEL_API ScheduleStep {
   Value updates();
   // The loss of this step, f32 scalar. Throws Error where the optimizer was given none.
   Value loss() const;
-  // What the schedule remembers between steps: not trainable, saved and loaded like all states.
+  // Makes a state that the schedule remembers: not trainable, saved and loaded like all states.
   Value state(const std::string& name, const Initializer& init);
   // The next value of such a state.
   void set(Value state, Value next) { update_.assignments.push_back({state, next}); }

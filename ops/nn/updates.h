@@ -49,7 +49,7 @@ struct Accumulated {
   Update update;
 };
 struct AccumulateOptions {
-  // Of its states, where a graph accumulates twice (two losses, the two sides of a GAN):
+  // Names its states, where a graph accumulates twice (two losses, the two sides of a GAN):
   // "<name>/accumulated/micro_batches", "<name>/accumulated/loss", "<state>/<name>/gradient_sum".
   std::string name;
 };

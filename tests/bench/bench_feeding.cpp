@@ -33,7 +33,7 @@ Dataset images() {
   return Dataset::from_tensors({{"image", pixels}, {"label", Tensor(u8, {kImages})}});
 }
 
-// What a user writes.
+// It is written as a user would write it.
 void normalise(const ItemView& in, const ItemSlot& out) {
   const uint8_t* from = in.data<uint8_t>(0).data();
   float* to = out.data<float>(0).data();

@@ -64,8 +64,8 @@ int distance(const Colour& a, const Colour& b) {
   return std::max({std::abs(a[0] - b[0]), std::abs(a[1] - b[1]), std::abs(a[2] - b[2])});
 }
 
-// Whether a pixel inside the mark is close to the colour. Labels, whiskers and other marks may lie
-// on parts of it.
+// Says whether a pixel inside the mark is close to the colour. Labels, whiskers and other marks may
+// lie on parts of it.
 bool shows(const Picture& picture, const LaidOutMark& mark, const Colour& colour) {
   constexpr int kNear = 12, kSteps = 7;
   for (int i = 1; i < kSteps; ++i) {

@@ -134,7 +134,7 @@ TEST_CASE("lasting: SIGTERM and SIGHUP save as Ctrl-C does") {
 TEST_CASE("lasting: a signalled training leaves the test set out and says so") {
   const TempFolder files;
   const std::string metrics = files.file("metrics");
-  // Of the oracle on the built-in digits an epoch takes far longer than the signal needs.
+  // An epoch of the oracle on the built-in digits takes far longer than the signal needs.
   const ToolResult result = run_tool_until(
       {"train", "--backend", "ref", "--metrics", metrics, "--summary", files.file("summary")},
       [&] { return has_content(metrics); });

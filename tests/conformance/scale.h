@@ -7,7 +7,7 @@
 
 namespace keel::conformance {
 
-// Of each op: 50, or 1000 with KEEL_TEST_SCALE=long.
+// Returns how many cases of each op: 50, or 1000 with KEEL_TEST_SCALE=long.
 inline int cases_for_each_op() {
   const char* scale = std::getenv("KEEL_TEST_SCALE");
   return scale != nullptr && std::string(scale) == "long" ? 1000 : 50;

@@ -94,7 +94,7 @@ std::string check_first_order(const Case& c) {
   return has_gradient(c) ? check_gradient(c, weighted_sum(c)) : "";
 }
 
-// Whether the gradient of any float input is more than a constant 0.
+// Says whether the gradient of any float input is more than a constant 0.
 bool passes_gradient(const Case& c) {
   const Value y = weighted_sum(c);
   Values xs;

@@ -15,7 +15,7 @@
 namespace keel {
 namespace {
 
-// Of each kind.
+// So many graphs of each kind are drawn.
 uint64_t graphs_to_run() {
   const char* scale = std::getenv("KEEL_TEST_SCALE");
   return scale != nullptr && std::string(scale) == "long" ? 5000 : 75;

@@ -18,7 +18,7 @@ std::atomic<int> calls{0};
 std::atomic<int> first{kNever};
 std::atomic<int> last{kNever};
 
-// What the environment asks for, before the first call.
+// Reads what the environment asks for, before the first call.
 bool read_environment() {
   const char* wish = std::getenv(keel_test::kRefuseThread);
   if (wish == nullptr) return false;

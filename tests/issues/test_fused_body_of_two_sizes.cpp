@@ -54,7 +54,7 @@ TEST_CASE("a fused body has one iteration and small constants") {
                    return Values{x * b.constant(Tensor::of<float>({4}, {1, 2, 3, 4}))};
                  })),
                  "constants of one element"));
-  // What leads to a sum, and what follows it.
+  // The work that leads to a sum, and the work that follows it.
   CHECK(contains(error_around(body_of([](Graph& b) {
                    const Value x = b.input("x", f32, {10, 4});
                    return Values{sum(x + exp(b.input("y", f32, {4})), {0})};

@@ -15,7 +15,7 @@ namespace {
 
 using namespace keel;
 
-// Of ones, what is left by two dropouts of which one lies in a body.
+// Returns what two dropouts, one of them in a body, leave of ones.
 struct Dropped {
   explicit Dropped(bool in_body) {
     const Value x = g.input("x", f32, {64});

@@ -36,7 +36,7 @@ struct LikeOwnAttributes {
   }
 };
 
-// Whether op `name` has attributes of this program's S, both ways.
+// Says whether op `name` has attributes of this program's S, both ways.
 template <class S>
 bool shared(const char* name) {
   const keel::AttributesSchema* library = keel::builtin_ops().at(name).attributes;

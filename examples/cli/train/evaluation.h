@@ -16,7 +16,7 @@ namespace keel_cli {
 
 inline constexpr int64_t kUsualTopK = 5;
 
-// Of a model, what it is measured by, as in evaluation.
+// The values of a model that it is measured by, as in evaluation.
 struct Measured {
   keel::Values inputs;
   keel::Value output;  // f32: logits [batch, classes], or without labels the losses [batch]

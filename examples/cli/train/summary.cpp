@@ -20,7 +20,7 @@ std::string property_of(const keel::Device& device, const std::string& wanted) {
   return "";
 }
 
-// What makes an update of a loss beside the optimizer and its rate.
+// Adds what makes an update of a loss beside the optimizer and its rate.
 void add_update(const UpdateFlags& update, int64_t total_steps, keel::Json& summary) {
   summary["schedule"] = update.schedule;
   summary["warmup"] = update.warmup;

@@ -44,7 +44,7 @@ class TrainTask {
   virtual std::string data_sha256() const = 0;
 
   virtual TrainedModel build(keel::Graph& graph) const = 0;
-  // What a saved file keeps of the data, for the commands that load it.
+  // Returns what a saved file keeps of the data, for the commands that load it.
   virtual void add_metadata(std::map<std::string, std::string>& metadata) const = 0;
 
   // What the scores of the test are called: "test".

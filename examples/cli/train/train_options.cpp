@@ -31,7 +31,7 @@ void require_npu(const CommandLine& line, const TrainFlags& flags, const std::st
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
-// Of a resumed file where there is one: a flag may only say the same.
+// A resumed file decides where there is one: a flag may only say the same.
 const TaskKind& read_task(const CommandLine& line, const std::optional<SavedRun>& resume) {
   const TaskKind& given = find_task_kind(line.text("model").value_or("softmax"));
   if (!resume) return given;

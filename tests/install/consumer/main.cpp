@@ -18,7 +18,7 @@ bool attributes_cross_the_library() {
   return options.transpose_b && again.attributes() == c.node().attributes();
 }
 
-// Whether `call` throws an Error of Keel that says `part`.
+// Says whether `call` throws an Error of Keel that says `part`.
 template <class Call>
 bool refused(Call call, const std::string& part) {
   try {

@@ -98,7 +98,7 @@ void run_kernel(const Kernel& kernel, void* const* args) {
   }
 }
 
-// What is wrong with a node's launch as planned; empty: nothing. Counts the launches.
+// Returns what is wrong with a node's launch as planned; empty: nothing. Counts the launches.
 std::string compare(const std::shared_ptr<const Preset>& preset, const BlockDimOptions& options,
                     const Node& node, uint64_t seed, int* launches) {
   const AnchoredNode anchored(node);
