@@ -18,7 +18,7 @@ class Walk {
  public:
   Ending ending_of(const Node& node) {
     if (node.is(OpRole::kWhile)) return Ending::kBeforeWriting;
-    // What takes part in the world outside may wait for it in vain.
+    // An effect may wait in vain for the world outside.
     if (node.has(kEffect) && !node.data_types().empty()) return Ending::kBeforeWriting;
     const bool branches = node.is(OpRole::kCond);
     branches_ += branches;

@@ -361,7 +361,7 @@ TileProgram::TileProgram(const Graph& body, const InstructionLookup& lookup) {
 
 namespace {
 
-// What hands the result to other threads does not order streamed stores; a read-modify-write does.
+// Handing results to other threads does not order streamed stores; a read-modify-write does.
 // (A fence would as well, but ThreadSanitizer knows none.)
 void order_streamed_stores() {
   std::atomic<int> word{0};

@@ -224,7 +224,7 @@ class Team {
       return false;
     }
   }
-  // What an arena has in hand when starting its thread fails is not to be used again: the next call
+  // An arena whose thread cannot be started keeps a slot that must not be used again: the next call
   // may wait for the end of the one that failed. So that worker counts as busy for ever.
   void lose(Worker& worker, const char* reason) noexcept {
     if (worker.state.exchange(WorkerState::kLost) == WorkerState::kAway) present_.fetch_add(1);
@@ -245,7 +245,7 @@ class Team {
       idle_.fetch_add(1, std::memory_order_seq_cst);
       const bool more = forks_.wait_while(seen, kLooksOn, kLooksOn);
       idle_.fetch_sub(1, std::memory_order_seq_cst);
-      // What was offered before this was no longer counted is seen here.
+      // Work that was offered before this was no longer counted is seen here.
       if (!more && !run_any()) break;
     }
     WorkerState present = WorkerState::kPresent;

@@ -57,7 +57,7 @@ void remove_if_unlocked(int folder, const char* name) {
   ::close(file);
 }
 
-// What cannot be looked at or removed stays.
+// Leaves files there that cannot be looked at or removed.
 void remove_abandoned_files(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
   if (entries == nullptr) return;

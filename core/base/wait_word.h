@@ -27,7 +27,7 @@ class KEEL_API WaitWord {
   WaitWord(const WaitWord&) = delete;
   WaitWord& operator=(const WaitWord&) = delete;
 
-  // What was written before the store or bump whose value this sees is visible after it.
+  // Writes made before the store or bump whose value this sees are visible after it.
   uint32_t load() const noexcept { return word_.load(std::memory_order_acquire); }
   // Sets the word and wakes all who wait.
   void store(uint32_t value) noexcept;

@@ -199,7 +199,7 @@ DeviceQueue::Slot* DeviceQueue::reserve(const std::atomic<bool>* stop) {
   }
   Slot* slot = &s.place(s.enqueued.load(std::memory_order_relaxed)).host;
   if (refused()) return nullptr;
-  // What is reserved stays so, though an element that is put back may leave no room for another.
+  // A reservation stays, though an element that is put back may leave no room for another.
   if (s.reserved || s.has_room()) {
     s.reserved = true;
     return slot;

@@ -22,7 +22,7 @@ std::string batch_name(int batch) { return "data_batch_" + std::to_string(batch)
 
 using Record = std::array<uint8_t, kRecord>;
 
-// What the contents of all files together may take, and what those that were read take.
+// Holds what the contents of all files together may take, and what those that were read take.
 struct Budget {
   uint64_t bytes;
   uint64_t taken = 0;

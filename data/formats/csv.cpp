@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-// What one record may hold. A file of numbers stays far below; a quote that is not closed, or a
-// file that is no CSV, goes beyond.
+// Bounds what one record may hold. A file of numbers stays far below; a quote that is not closed,
+// or a file that is no CSV, goes beyond.
 constexpr size_t kMostOfCell = size_t{1} << 16;
 constexpr size_t kMostOfRecord = size_t{1} << 25;
 constexpr size_t kMostColumns = size_t{1} << 20;

@@ -32,8 +32,8 @@ size_t field_named(const ElementSpec& items, const std::string& name) {
   return static_cast<size_t>(found - names.begin());
 }
 
-// What a picture has at most: grey, colour, and one more. More are taken where the user says so, as
-// [100, 28, 28] is more likely a batch of images than one with 28 channels.
+// The most channels that a picture has: grey, colour, and one more. More are taken where the user
+// says so, as [100, 28, 28] is more likely a batch of images than one with 28 channels.
 constexpr int64_t kMostChannels = 4;
 
 // [height, width] or [height, width, channels] of the images in a field of this type.

@@ -1,4 +1,4 @@
-// What functions of a pipeline see of an item: ItemView to read one, ItemSlot to write one. Both
+// An item as functions of a pipeline see it: ItemView to read one, ItemSlot to write one. Both
 // refer to memory of the pipeline and are valid during the call only.
 #ifndef KEEL_DATA_PIPELINE_ITEM_H
 #define KEEL_DATA_PIPELINE_ITEM_H

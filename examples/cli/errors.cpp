@@ -8,7 +8,7 @@
 namespace keel_cli {
 namespace {
 
-// What other libraries say may be of any size, and hold anything.
+// Texts of other libraries may be of any size, and hold anything.
 constexpr size_t kMostOfMessage = 8000;
 
 void print_line(const char* kind, const std::string& text) {

@@ -11,7 +11,7 @@ namespace {
 
 // A device that waits less than this share of the time is not held up by its feed.
 constexpr double kNoticed = 0.05;
-// What rounds to 1.0 times as fast is no faster.
+// A rate that rounds to 1.0 times as fast is no faster.
 constexpr double kFaster = 1.05;
 // Nothing is divided by a step of no time.
 constexpr double kShortestStepUs = 1e-3;

@@ -17,7 +17,8 @@ struct NamedFile {
 // Throws keel::Error (kInvalidArgument) naming both flags and the file.
 void require_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
-// What a command with these values of --data and --preset reads. The preset may be empty.
+// Returns the files that a command with these values of --data and --preset reads. The preset may
+// be empty.
 std::vector<NamedFile> data_files(const std::string& data);
 std::vector<NamedFile> preset_files(const std::string& preset);
 

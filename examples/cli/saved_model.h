@@ -16,8 +16,8 @@
 
 namespace keel_cli {
 
-// What was taken from a file. A training with --average measures itself by averages of its weights,
-// so they are what is used where the file has them.
+// The weights taken from a file. A training with --average measures itself by averages of its
+// weights, so they are what is used where the file has them.
 struct LoadedWeights {
   keel::WeightsMatch match;
   int64_t averaged = 0;  // states among the matched ones that have their average

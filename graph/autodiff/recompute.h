@@ -35,7 +35,7 @@ class KEEL_API RecomputeScope {
   AttributeScope scope_;
 };
 
-// What gradients are computed from while a graph's are expanded: values, or their copies. For
+// The values, or their copies, that gradients are computed from while they are expanded. For
 // expand_gradients alone.
 class Recomputation {
  public:

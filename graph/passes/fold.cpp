@@ -124,7 +124,7 @@ class Folder {
     } catch (const Error&) {
       return false;  // it may stand in a branch that is never taken: the run decides
     }
-    // What an f16 overflow becomes is the device's to say.
+    // The device says what an f16 overflow becomes.
     if (std::any_of(results.begin(), results.end(), overflows_f16) &&
         std::none_of(arguments.begin(), arguments.end(), overflows_f16)) {
       return false;

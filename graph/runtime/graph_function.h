@@ -7,7 +7,7 @@
 //   });
 //   auto dataset = items.map(scaled, {.name = "scale", .threads = 2}).batch(100);
 //
-// What it writes depends on what it reads alone: it may use its inputs and constants, no states.
+// Its results depend on what it reads alone: it may use its inputs and constants, no states.
 // The result is immutable and shared; any thread.
 #ifndef KEEL_GRAPH_RUNTIME_GRAPH_FUNCTION_H
 #define KEEL_GRAPH_RUNTIME_GRAPH_FUNCTION_H

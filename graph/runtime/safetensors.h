@@ -3,8 +3,8 @@
 // tensors must tile the data exactly, checksums must be right. Pure functions but for the file; any
 // thread.
 //
-// What Keel writes carries its checksums in three entries of the metadata, so that readers that
-// know nothing of them read the file as any other:
+// A file that Keel writes carries its checksums in three entries of the metadata, so that readers
+// that know nothing of them read the file as any other:
 //   keel_format         "1"
 //   keel_tensor_sha256  one digest of 64 hexadecimal digits for each tensor, in the order of their
 //                       bytes in the file

@@ -219,7 +219,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     }
     if (others_know_) break;
   }
-  // What asks for the end behind the last step takes nothing from the training.
+  // A request to end that comes behind the last step takes nothing from the training.
   if (step >= target) report.stopped_early = false;
 }
 

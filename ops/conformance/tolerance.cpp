@@ -91,7 +91,7 @@ Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inpu
     std::vector<Tensor> positive;
     for (const Tensor& input : inputs) positive.push_back(magnitudes(input));
     Tensor scale = evaluate_node(node, positive).at(output).cast(f64);
-    // What is composed of other ops may subtract numbers as large as its inputs on the way.
+    // An op composed of others may subtract numbers as large as its inputs on the way.
     const double least = node.op().decompose == nullptr ? 0 : largest_of(inputs);
     for (int64_t i = 0; i < scale.num_elements(); ++i) {
       scale.set(i, std::fmax(std::fabs(scale.at(i)), least));

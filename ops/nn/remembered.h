@@ -1,4 +1,4 @@
-// What optimizers, schedules, sums of gradients and averages remember from step to step: states
+// The memory of optimizers, schedules, sums of gradients and averages from step to step: states
 // beside the model's, not trainable, saved and loaded like all others; and how many of their own
 // updates were applied. Internal to ops/nn. Building: one thread per graph.
 #ifndef KEEL_OPS_NN_REMEMBERED_H

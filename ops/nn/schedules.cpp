@@ -96,7 +96,7 @@ Schedule::Schedule(StepFunction function, CallSite site) {
 Value Schedule::at(ScheduleStep& step, DType dtype) const {
   const CallSite site = step.site();
   if (function_ == nullptr) return step.graph().constant(Tensor::full(dtype, {}, rate_), site);
-  // What the schedule itself asks of the step comes before its entry is made.
+  // The schedule itself asks the step first, before its entry is made.
   if (!step.rates_.contains(function_.get())) {
     const Value rate =
         require_value(Operand((*function_)(step), site), "learning rate", "schedule");

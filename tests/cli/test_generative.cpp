@@ -74,9 +74,9 @@ TEST_CASE("a charlm learns an alphabet and keel sample writes it") {
   saved.insert(saved.end(), words.begin(), words.end());
   const ToolResult result = run_tool(saved);
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
-  // Of 320 characters held out 256 are predicted, in 4 windows.
+  // 256 of the 320 characters held out are predicted, in 4 windows.
   CHECK(result.out.find("nats a character, over 256 of them\n") != std::string::npos);
-  // Of 2,880 characters seen each is followed 360 times by the same one: log(368 / 361).
+  // Each of 2,880 characters seen is followed 360 times by the same one: log(368 / 361).
   CHECK(result.out.find("a bigram model needs 0.0192 nats") != std::string::npos);
   const auto sample = [&](const Words& more) {
     Words all = {"sample", "--load", states, "--backend", "cpu", "--chars", "20"};

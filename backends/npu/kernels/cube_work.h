@@ -1,4 +1,4 @@
-// What products ask of the modelled device: of the cube, or of integers of the vector unit. Pure;
+// CubeWork: a product's work on the modelled device's cube, or on its vector unit (integers). Pure;
 // any thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_CUBE_WORK_H
 #define KEEL_BACKENDS_NPU_KERNELS_CUBE_WORK_H

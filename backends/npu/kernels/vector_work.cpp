@@ -48,7 +48,7 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());
   if (!fused.has_prologue(0)) return work;
-  // What the operand is computed from comes in its place; the operand stays on the core.
+  // The operand stays on the core; in its place comes what it is computed from.
   const VectorWork prologue = prologue_work(preset, fused, node.input(0).type());
   work.bytes_in = prologue.bytes_in;
   work.loads = prologue.loads;

@@ -29,8 +29,8 @@ class BroughtProgram {
   BroughtProgram(TileProgram program, const Shape& shape, std::vector<BroughtOperand> inputs,
                  std::vector<BroughtOperand> outputs, int64_t priced_instructions);
 
-  // What tiles of so many elements claim of unified buffer, in `buffers` buffers each. What stays
-  // on the core has one.
+  // Returns what tiles of so many elements claim of unified buffer, in `buffers` buffers each. What
+  // stays on the core has one.
   std::vector<Claim> claims(int64_t tile_elements, int buffers) const;
 
   // In the following, `first` is the number of the first of these claims on the core, and `buffer`

@@ -1,4 +1,4 @@
-// What the suites of `keel bench` share. A suite declares its flags, measures, prints a table and
+// Shared by the suites of `keel bench`. A suite declares its flags, measures, prints a table and
 // returns the same as JSON; `--json` writes that, and `--html` a page made of that and nothing
 // else. One thread.
 #ifndef KEEL_EXAMPLES_CLI_BENCH_BENCH_H

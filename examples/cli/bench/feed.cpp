@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What a user's map would do: bytes to floats in 0 .. 1.
+// Does what a user's map would do: bytes to floats in 0 .. 1.
 void normalise(const keel::ItemView& in, const keel::ItemSlot& out) {
   const auto from = in.data<uint8_t>(0);
   const auto to = out.data<float>(0);

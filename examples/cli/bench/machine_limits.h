@@ -1,5 +1,5 @@
-// What this processor can do at this moment on one thread: loops that do nothing else. Compiled for
-// the machine they run on where KEEL_NATIVE is on, and with what every processor has otherwise.
+// Measures what one thread of this processor can do now, by loops that do nothing else. Compiled
+// for the machine they run on where KEEL_NATIVE is on, and with what every processor has otherwise.
 #ifndef KEEL_EXAMPLES_CLI_BENCH_MACHINE_LIMITS_H
 #define KEEL_EXAMPLES_CLI_BENCH_MACHINE_LIMITS_H
 

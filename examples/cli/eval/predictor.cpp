@@ -60,7 +60,7 @@ void take_dtype_of(const SavedModel& saved, const std::string& data, keel::Label
   }
 }
 
-// Of the training images those that the training kept aside: none of another set, which it has not
+// Returns how many training images the training kept aside: none of another set, which it has not
 // seen.
 int64_t validation_of(const SavedModel& saved, const keel::LabelledImages& train) {
   const auto own = saved.find("validation");

@@ -38,7 +38,7 @@ auto retry(Call call) {
   return result;
 }
 
-// What of a file's lines stays: those before the first of a step behind `steps_done`. A last line
+// Returns the lines that stay: those before the first of a step behind `steps_done`. A last line
 // without its end is what a power failure leaves: it stays only where it is whole but for that.
 struct KeptLines {
   off_t bytes = 0;

@@ -33,7 +33,7 @@ class TrainTask {
 
   // Which data these are, in words.
   virtual std::string origin() const = 0;
-  // What they are called: "images".
+  // Returns the word for several of them: "images".
   virtual std::string items() const = 0;
   // All of them, in order; those that --validation keeps aside are the last.
   virtual keel::Dataset training_items() const = 0;
@@ -47,7 +47,7 @@ class TrainTask {
   // Returns what a saved file keeps of the data, for the commands that load it.
   virtual void add_metadata(std::map<std::string, std::string>& metadata) const = 0;
 
-  // What the scores of the test are called: "test".
+  // Returns the word before the scores of the test: "test".
   virtual std::string test_name() const { return "test"; }
   // "accuracy 0.9123, top-5 0.9951, loss 0.3021".
   virtual std::string describe(const Scores& scores, int64_t top_k) const = 0;

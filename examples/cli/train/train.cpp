@@ -156,7 +156,7 @@ class TrainRun {
     return flags_.judging.validation == 0 ? all : all.take(items_);
   }
 
-  // What is measured and shown is then the model of the averages.
+  // The model of the averages is then the one that is measured and shown.
   void average_weights() {
     model_.measured.output = keel::with_averaged_weights(model_.measured.output);
     if (model_.made.valid()) model_.made = keel::with_averaged_weights(model_.made);

@@ -70,8 +70,8 @@ void read_task_data(const CommandLine& line, TrainFlags& flags) {
     refuse_data("--data", flags.data, "is a table, and " + task.name + " takes images", "");
 }
 
-// What makes a training this one and no other. A file that is resumed decides where no flag does,
-// and only the learning rate may differ from it.
+// Reads what makes a training this one and no other. A file that is resumed decides where no flag
+// does, and only the learning rate may differ from it.
 void read_identity(const CommandLine& line, TrainFlags& flags) {
   const TaskKind& task = *flags.task;
   flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(task.optimizer);

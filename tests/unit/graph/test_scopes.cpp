@@ -281,7 +281,7 @@ TEST_CASE("what passes make for a named node lies in its scope") {
   const auto folded = fold(*specialised(h, {z}));
   CHECK(folded->outputs()[0].node().op_name() == "constant");
   CHECK(folded->outputs()[0].node().label().scope == "c");
-  // Of two equal nodes the name that one has stays.
+  // Where two nodes are equal, the name that one has stays.
   Graph k;
   const Value a = k.input("a", f32, {3});
   const Value first = exp(a), second = named(exp(a), "e");

@@ -91,8 +91,8 @@ std::map<std::string, Tensor> values_of(Session& session) {
   return values;
 }
 
-// Of how many steps the optimizer knows that it had no part in them; `otherwise` where it does not
-// ask.
+// Returns of how many steps the optimizer knows that it had no part in them; `otherwise` where it
+// does not ask.
 int64_t skipped(Session& session, int64_t otherwise) {
   for (const Value& state : session.graph().states()) {
     if (counts_skipped_steps(state)) return session.read(state).item<int64_t>();

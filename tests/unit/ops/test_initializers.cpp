@@ -102,7 +102,7 @@ TEST_CASE("orthogonal gives orthonormal columns or rows") {
   CHECK(initial_value(orthogonal({0, 4}), 5).num_elements() == 0);
 }
 
-// Of rotations that favour no direction the first element is as often positive as not.
+// In rotations that favour no direction the first element is as often positive as not.
 TEST_CASE("orthogonal favours no direction") {
   int positive = 0;
   double square = 0;
