@@ -139,6 +139,11 @@ class Slot {
     before_ = finished_.load();
     ticket_.store(static_cast<uint64_t>(n) << kCountAt, std::memory_order_seq_cst);
   }
+  // Says whether there is a chunk that nobody has taken yet.
+  bool offers() const {
+    const uint64_t ticket = ticket_.load(std::memory_order_seq_cst);
+    return static_cast<uint32_t>(ticket) != ticket >> kCountAt;
+  }
   // Runs a chunk that nobody has taken yet; whether there was one.
   bool run_one() {
     uint64_t ticket = ticket_.load(std::memory_order_seq_cst);
@@ -239,6 +244,11 @@ class Team {
 
   // Runs a worker from being summoned until nothing has come for a while.
   void work(Worker& worker) {
+    do {
+      serve();
+    } while (!leave(worker));
+  }
+  void serve() {
     while (true) {
       const uint32_t seen = forks_.load();
       while (run_any()) continue;
@@ -246,11 +256,22 @@ class Team {
       const bool more = forks_.wait_while(seen, kLooksOn, kLooksOn);
       idle_.fetch_sub(1, std::memory_order_seq_cst);
       // Work that was offered before this was no longer counted is seen here.
-      if (!more && !run_any()) break;
+      if (!more && !run_any()) return;
     }
+  }
+  // False where the worker has to come back: a caller that still found it present has summoned
+  // nobody, and what it offered is seen here.
+  bool leave(Worker& worker) {
     WorkerState present = WorkerState::kPresent;
-    if (worker.state.compare_exchange_strong(present, WorkerState::kAway))
-      present_.fetch_sub(1, std::memory_order_seq_cst);
+    if (!worker.state.compare_exchange_strong(present, WorkerState::kAway)) return true;
+    present_.fetch_sub(1, std::memory_order_seq_cst);
+    const auto offers = [](const Slot& slot) { return slot.offers(); };
+    if (std::none_of(slots_.begin(), slots_.end(), offers)) return true;
+    // Somebody else may have summoned it anew.
+    WorkerState away = WorkerState::kAway;
+    if (!worker.state.compare_exchange_strong(away, WorkerState::kPresent)) return true;
+    present_.fetch_add(1, std::memory_order_seq_cst);
+    return false;
   }
   bool run_any() {
     return std::any_of(slots_.begin(), slots_.end(), [](Slot& slot) { return slot.run_one(); });
