@@ -279,7 +279,8 @@ class ProductKernel final : public Kernel {
       multiply_block(args, args[a_at_], args[b_at_], args[outputs_at_], block);
       return;
     }
-    auto* a = static_cast<float*>(args[workspace_at_]);
+    // Nothing to widen needs no workspace.
+    auto* a = widened_bytes() == 0 ? nullptr : static_cast<float*>(args[workspace_at_]);
     float* parts[3] = {a, a + counts_[0], a + counts_[0] + counts_[1]};
     if (phase == 1) {
       multiply_block(args, parts[0], parts[1], p_.wide ? args[outputs_at_] : parts[2], block);

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/tool.h"
+#include "support/sanitizer.h"
 #include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("cli");
@@ -14,14 +15,6 @@ namespace {
 
 using namespace keel_test;
 using nlohmann::json;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 bool long_scale() {
   const char* scale = std::getenv("KEEL_TEST_SCALE");
