@@ -26,49 +26,76 @@ int64_t product(const Shape& shape, size_t begin, size_t end) {
   return n;
 }
 
-// Phase 0 checks the indices, phase 1 moves the slices, each block its share of the indices.
-class GatherKernel final : public Kernel {
+int64_t blocks_worth(const Type& type, int most_blocks) {
+  return std::min<int64_t>(type.shape.num_elements() / kElementsWorthABlock, most_blocks);
+}
+
+// A range of elements may begin and end inside a slice.
+class GatherKernel final : public RangeKernel {
  public:
-  GatherKernel(const Node& node, int most_blocks) {
+  GatherKernel(const Node& node, int most_blocks)
+      : RangeKernel(node, node.type().shape.num_elements(), blocks_worth(node.type(), most_blocks)),
+        axis_(node.as<GatherAttributes>().axis),
+        element_size_(size_of(node.type().dtype)),
+        count_(node.input(1).shape().num_elements()),
+        index_dtype_(node.input(1).dtype()) {
     const Shape& x = node.input(0).shape();
-    axis_ = node.as<GatherAttributes>().axis;
     const auto axis = static_cast<size_t>(axis_);
     size_ = x[axis];
-    outer_ = product(x, 0, axis);
-    inner_bytes_ = static_cast<size_t>(product(x, axis + 1, x.rank())) * size_of(node.type().dtype);
-    count_ = node.input(1).shape().num_elements();
-    index_dtype_ = node.input(1).dtype();
-    const int64_t worth = node.type().shape.num_elements() / kElementsWorthABlock;
-    blocks_ = static_cast<int>(std::clamp<int64_t>(worth, 1, most_blocks));
+    inner_ = product(x, axis + 1, x.rank());
   }
-  int phases() const override { return 2; }
-  int blocks(int phase) const override { return phase == 0 ? 1 : blocks_; }
-  void run(void* const* args, int phase, int block) const override {
+  bool checks() const override { return true; }
+  void check(void* const* args) const override {
     with_indices(index_dtype_, args[1], [&](const auto* indices) {
-      if (phase == 0) {
-        check_indices(indices, count_, size_, "gather", axis_);
-        return;
+      check_indices(indices, count_, size_, "gather", axis_);
+    });
+  }
+  void make(void* const* args, int64_t begin, int64_t end, void*) const override {
+    if (begin == end) return;
+    with_indices(index_dtype_, args[1], [&](const auto* indices) {
+      if (begin % inner_ != 0) {
+        const int64_t to = std::min(end, (begin / inner_ + 1) * inner_);
+        copy_part(args, indices, begin, to);
+        begin = to;
       }
-      const auto* x = static_cast<const std::byte*>(args[0]);
-      auto* out = static_cast<std::byte*>(args[2]);
-      const int64_t all = outer_ * count_;
-      const int64_t end = all * (block + 1) / blocks_;
-      for (int64_t i = all * block / blocks_; i < end;) {
-        const int64_t first = i % count_;
-        const int64_t run = std::min(count_ - first, end - i);
-        gather_rows(x + static_cast<size_t>(i / count_ * size_) * inner_bytes_, inner_bytes_,
-                    std::span(indices + first, static_cast<size_t>(run)),
-                    out + static_cast<size_t>(i) * inner_bytes_);
-        i += run;
-      }
+      const int64_t whole = end / inner_ * inner_;
+      if (begin < whole) copy_slices(args, indices, begin / inner_, whole / inner_);
+      if (begin < end && whole < end) copy_part(args, indices, std::max(begin, whole), end);
     });
   }
 
  private:
-  int64_t axis_, size_, outer_, count_;
-  size_t inner_bytes_;
+  template <class Index>
+  void copy_slices(void* const* args, const Index* indices, int64_t begin, int64_t end) const {
+    const auto* x = static_cast<const std::byte*>(args[0]);
+    auto* out = static_cast<std::byte*>(args[2]);
+    const size_t bytes = static_cast<size_t>(inner_) * element_size_;
+    for (int64_t i = begin; i < end;) {
+      const int64_t first = i % count_;
+      const int64_t run = std::min(count_ - first, end - i);
+      gather_rows(x + static_cast<size_t>(i / count_ * size_) * bytes, bytes,
+                  std::span(indices + first, static_cast<size_t>(run)),
+                  out + static_cast<size_t>(i) * bytes);
+      i += run;
+    }
+  }
+
+  // Elements of one slice.
+  template <class Index>
+  void copy_part(void* const* args, const Index* indices, int64_t begin, int64_t end) const {
+    const int64_t slice = begin / inner_;
+    const int64_t row = slice / count_ * size_ + static_cast<int64_t>(indices[slice % count_]);
+    std::memcpy(static_cast<char*>(args[2]) + static_cast<size_t>(begin) * element_size_,
+                static_cast<const char*>(args[0]) +
+                    static_cast<size_t>(row * inner_ + begin % inner_) * element_size_,
+                static_cast<size_t>(end - begin) * element_size_);
+  }
+
+  int64_t axis_;
+  size_t element_size_;
+  int64_t count_;
   DType index_dtype_;
-  int blocks_;
+  int64_t size_ = 0, inner_ = 1;
 };
 
 // One block. Rows that meet are added in ascending order of their position: floats in double,
@@ -167,21 +194,29 @@ class ScatterAddKernel final : public Kernel {
   int64_t row_, count_, slots_;
 };
 
-class OneHotKernel final : public Kernel {
+class OneHotKernel final : public RangeKernel {
  public:
-  OneHotKernel(const Node& node, int)
-      : out_(node.type()),
+  OneHotKernel(const Node& node, int most_blocks)
+      : RangeKernel(node, node.type().shape.num_elements(), blocks_worth(node.type(), most_blocks)),
+        out_(node.type()),
         index_dtype_(node.input(0).dtype()),
         count_(node.input(0).shape().num_elements()) {}
-  void run(void* const* args, int, int) const override {
+  bool checks() const override { return true; }
+  void check(void* const* args) const override {
+    with_indices(index_dtype_, args[0], [&](const auto* ids) {
+      check_indices(ids, count_, out_.shape.back(), "one_hot");
+    });
+  }
+  void make(void* const* args, int64_t begin, int64_t end, void*) const override {
+    if (begin == end) return;
     const int64_t depth = out_.shape.back();
     with_indices(index_dtype_, args[0], [&](const auto* ids) {
-      check_indices(ids, count_, depth, "one_hot");
       visit_dtype(out_.dtype, [&]<class T>() {
         auto* out = static_cast<T*>(args[1]);
-        std::fill_n(out, count_ * depth, convert_element<T>(0.0));
-        for (int64_t i = 0; i < count_; ++i) {
-          out[i * depth + static_cast<int64_t>(ids[i])] = convert_element<T>(1.0);
+        std::fill(out + begin, out + end, convert_element<T>(0.0));
+        for (int64_t i = begin / depth; i * depth < end; ++i) {
+          const int64_t one = i * depth + static_cast<int64_t>(ids[i]);
+          if (one >= begin && one < end) out[one] = convert_element<T>(1.0);
         }
       });
     });
@@ -193,43 +228,46 @@ class OneHotKernel final : public Kernel {
   int64_t count_;
 };
 
-class IotaKernel final : public Kernel {
+class IotaKernel final : public RangeKernel {
  public:
-  IotaKernel(const Node& node, int) : out_(node.type()) {
+  IotaKernel(const Node& node, int most_blocks)
+      : RangeKernel(node, node.type().shape.num_elements(), blocks_worth(node.type(), most_blocks)),
+        dtype_(node.type().dtype) {
+    const Shape& shape = node.type().shape;
     const auto axis = static_cast<size_t>(node.as<IotaAttributes>().axis);
-    size_ = out_.shape[axis];
-    inner_ = product(out_.shape, axis + 1, out_.shape.rank());
+    size_ = shape[axis];
+    inner_ = product(shape, axis + 1, shape.rank());
   }
-  void run(void* const* args, int, int) const override {
-    visit_dtype(out_.dtype, [&]<class T>() {
+  void make(void* const* args, int64_t begin, int64_t end, void*) const override {
+    visit_dtype(dtype_, [&]<class T>() {
       auto* out = static_cast<T*>(args[0]);
-      const int64_t count = out_.shape.num_elements();
-      for (int64_t i = 0; i < count; ++i) out[i] = convert_element<T>(i / inner_ % size_);
+      for (int64_t i = begin; i < end; ++i) out[i] = convert_element<T>(i / inner_ % size_);
     });
   }
 
  private:
-  Type out_;
-  int64_t size_, inner_;
+  DType dtype_;
+  int64_t size_ = 0, inner_ = 1;
 };
 
-class ArgmaxKernel final : public Kernel {
+class ArgmaxKernel final : public RangeKernel {
  public:
-  ArgmaxKernel(const Node& node, int most_blocks) : dtype_(node.input(0).dtype()) {
+  ArgmaxKernel(const Node& node, int most_blocks)
+      : RangeKernel(node, node.type().shape.num_elements(),
+                    blocks_worth(node.input(0).type(), most_blocks)),
+        dtype_(node.input(0).dtype()) {
     const Shape& x = node.input(0).shape();
     const auto axis = static_cast<size_t>(node.as<ArgmaxAttributes>().axis);
     count_ = x[axis];
     inner_ = product(x, axis + 1, x.rank());
-    results_ = node.type().shape.num_elements();
-    blocks_ = static_cast<int>(
-        std::clamp<int64_t>(x.num_elements() / kElementsWorthABlock, 1, most_blocks));
   }
-  int blocks(int) const override { return blocks_; }
-  void run(void* const* args, int, int block) const override {
+  int64_t line() const override { return count_; }
+  int64_t line_step() const override { return inner_; }
+  void make(void* const* args, int64_t begin, int64_t end, void*) const override {
     visit_dtype(dtype_, [&]<class T>() {
       const auto* x = static_cast<const T*>(args[0]);
       auto* out = static_cast<int64_t*>(args[1]);
-      for (int64_t r = results_ * block / blocks_; r < results_ * (block + 1) / blocks_; ++r) {
+      for (int64_t r = begin; r < end; ++r) {
         out[r] = first_largest(x + r / inner_ * inner_ * count_ + r % inner_);
       }
     });
@@ -263,17 +301,12 @@ class ArgmaxKernel final : public Kernel {
       return false;
   }
   DType dtype_;
-  int64_t count_, inner_, results_;
-  int blocks_;
+  int64_t count_ = 0, inner_ = 1;
 };
 
 template <class IndexKernel>
-KernelPlan plan_index(const Node& node, int most_blocks) {
-  KernelPlan plan;
-  plan.kernel = std::make_unique<IndexKernel>(node, most_blocks);
-  plan.block_dim = plan.kernel->blocks(plan.kernel->phases() - 1);
-  plan.kind = TaskKind::kAiVectorCore;
-  return plan;
+std::unique_ptr<RangeKernel> make_index(const Node& node, int most_blocks) {
+  return std::make_unique<IndexKernel>(node, most_blocks);
 }
 
 KernelPlan plan_scatter_add(const Node& node, int) {
@@ -287,11 +320,11 @@ KernelPlan plan_scatter_add(const Node& node, int) {
   return plan;
 }
 
-constexpr SharedKernel kRows[] = {{"gather", plan_index<GatherKernel>},
+constexpr SharedKernel kRows[] = {made_in_ranges<make_index<GatherKernel>>("gather"),
                                   {"scatter_add", plan_scatter_add},
-                                  {"one_hot", plan_index<OneHotKernel>},
-                                  {"iota", plan_index<IotaKernel>},
-                                  {"argmax", plan_index<ArgmaxKernel>}};
+                                  made_in_ranges<make_index<OneHotKernel>>("one_hot"),
+                                  made_in_ranges<make_index<IotaKernel>>("iota"),
+                                  made_in_ranges<make_index<ArgmaxKernel>>("argmax")};
 
 }  // namespace
 

@@ -117,30 +117,66 @@ void copy_box(const void* source, void* destination, const Box& box, size_t elem
   }
 }
 
-// Cuts a box along its outermost axis, for several blocks.
-Box part_of(Box box, int block, int blocks) {
-  const int64_t begin = box.dims[0] * block / blocks;
-  const int64_t end = box.dims[0] * (block + 1) / blocks;
-  box.src_offset += begin * box.src[0];
-  box.dst_offset += begin * box.dst[0];
-  box.dims[0] = end - begin;
+// Indices [first, last) of the outermost axis.
+Box slab(Box box, int64_t first, int64_t last) {
+  box.src_offset += first * box.src[0];
+  box.dst_offset += first * box.dst[0];
+  box.dims[0] = last - first;
   return box;
+}
+
+// Index `i` of the outermost axis, without this axis.
+Box inner(const Box& box, int64_t i) {
+  Box rest = slab(box, i, i + 1);
+  --rest.rank;
+  for (size_t axis = 0; axis < rest.rank; ++axis) {
+    rest.dims[axis] = box.dims[axis + 1];
+    rest.src[axis] = box.src[axis + 1];
+    rest.dst[axis] = box.dst[axis + 1];
+  }
+  return rest;
+}
+
+int64_t divide_down(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+// Copies what of a box goes to elements [begin, end) of the destination. Destinations ascend along
+// a box, so that of each axis some indices are inside as a whole and at most two in part.
+void copy_range(const void* source, void* destination, const Box& box, size_t element_size,
+                int64_t begin, int64_t end) {
+  if (box.count() == 0) return;
+  const int64_t pitch = box.dst[0], dim = box.dims[0];
+  int64_t behind = 0;  // from the first element of an index to its last
+  for (size_t i = 1; i < box.rank; ++i) behind += (box.dims[i] - 1) * box.dst[i];
+  const auto indices_up_to = [&](int64_t element) {  // that begin at `element` or before
+    return std::clamp<int64_t>(divide_down(element - box.dst_offset, pitch) + 1, 0, dim);
+  };
+  const int64_t touched = indices_up_to(begin - behind - 1), touched_end = indices_up_to(end - 1);
+  int64_t whole = indices_up_to(begin - 1), whole_end = indices_up_to(end - 1 - behind);
+  if (whole >= whole_end) whole = whole_end = touched_end;
+  for (int64_t i = touched; i < touched_end; ++i) {
+    if (i == whole && whole < whole_end) {
+      copy_box(source, destination, slab(box, whole, whole_end), element_size);
+      i = whole_end - 1;
+    } else {
+      copy_range(source, destination, inner(box, i), element_size, begin, end);
+    }
+  }
 }
 
 constexpr int64_t kElementsWorthABlock = 32768;
 
-// Where there is a fill, all elements get it in a phase before the boxes are copied.
-class MovementKernel final : public Kernel {
+// Where there is a fill, a range gets it before the boxes are copied.
+class MovementKernel final : public RangeKernel {
  public:
   // `fill`: what the elements have that no box reaches.
   MovementKernel(std::vector<Box> boxes, const Node& node, int most_blocks,
                  std::optional<double> fill)
-      : boxes_(std::move(boxes)),
+      : RangeKernel(node, node.type().shape.num_elements(),
+                    std::min<int64_t>(node.type().shape.num_elements() / kElementsWorthABlock,
+                                      most_blocks)),
+        boxes_(std::move(boxes)),
         element_size_(size_of(node.type().dtype)),
-        inputs_(node.inputs().size()),
-        elements_(node.type().shape.num_elements()) {
-    const int64_t worth = std::max<int64_t>(1, elements_ / kElementsWorthABlock);
-    blocks_ = static_cast<int>(std::min<int64_t>(worth, most_blocks));
+        inputs_(node.inputs().size()) {
     if (fill) {
       fill_.resize(element_size_);
       visit_dtype(node.type().dtype, [&]<class T>() {
@@ -149,28 +185,23 @@ class MovementKernel final : public Kernel {
       });
     }
   }
-  int phases() const override { return fill_.empty() ? 1 : 2; }
-  int blocks(int) const override { return blocks_; }
-  void run(void* const* args, int phase, int block) const override {
+  void make(void* const* args, int64_t begin, int64_t end, void*) const override {
     void* out = args[inputs_];
-    if (!fill_.empty() && phase == 0) return fill(out, block);
+    if (!fill_.empty()) {
+      Box all;
+      all.dst_offset = begin;
+      all.add(end - begin, 0, 1);
+      copy_box(fill_.data(), out, all, element_size_);
+    }
     for (const Box& box : boxes_) {
-      copy_box(args[box.source], out, part_of(box, block, blocks_), element_size_);
+      copy_range(args[box.source], out, box, element_size_, begin, end);
     }
   }
 
  private:
-  void fill(void* out, int block) const {
-    Box all;
-    all.add(elements_, 0, 1);
-    copy_box(fill_.data(), out, part_of(all, block, blocks_), element_size_);
-  }
-
   std::vector<Box> boxes_;
   size_t element_size_;
   size_t inputs_;
-  int64_t elements_;
-  int blocks_ = 1;
   std::vector<char> fill_;
 };
 
@@ -245,37 +276,32 @@ std::vector<Box> concat_boxes(const Node& node) {
   return boxes;
 }
 
-KernelPlan plan_boxes(std::vector<Box> boxes, const Node& node, int most_blocks,
-                      std::optional<double> fill = {}) {
+std::unique_ptr<RangeKernel> make_boxes(std::vector<Box> boxes, const Node& node, int most_blocks,
+                                        std::optional<double> fill = {}) {
   for (Box& box : boxes) {
     if (box.rank == 0) box.add(1, 1, 1);
   }
-  auto kernel = std::make_unique<MovementKernel>(std::move(boxes), node, most_blocks, fill);
-  KernelPlan plan;
-  plan.block_dim = kernel->blocks(0);
-  plan.kind = TaskKind::kAiVectorCore;
-  plan.kernel = std::move(kernel);
-  return plan;
+  return std::make_unique<MovementKernel>(std::move(boxes), node, most_blocks, fill);
 }
 
 template <Box (*kBoxOf)(const Node&)>
-KernelPlan plan_box(const Node& node, int most_blocks) {
-  return plan_boxes({kBoxOf(node)}, node, most_blocks);
+std::unique_ptr<RangeKernel> make_box(const Node& node, int most_blocks) {
+  return make_boxes({kBoxOf(node)}, node, most_blocks);
 }
 
-KernelPlan plan_pad(const Node& node, int most_blocks) {
-  return plan_boxes({pad_box(node)}, node, most_blocks, node.as<PadAttributes>().value);
+std::unique_ptr<RangeKernel> make_pad(const Node& node, int most_blocks) {
+  return make_boxes({pad_box(node)}, node, most_blocks, node.as<PadAttributes>().value);
 }
 
-KernelPlan plan_concat(const Node& node, int most_blocks) {
-  return plan_boxes(concat_boxes(node), node, most_blocks);
+std::unique_ptr<RangeKernel> make_concat(const Node& node, int most_blocks) {
+  return make_boxes(concat_boxes(node), node, most_blocks);
 }
 
-constexpr SharedKernel kRows[] = {{"transpose", plan_box<transpose_box>},
-                                  {"broadcast_to", plan_box<broadcast_box>},
-                                  {"slice", plan_box<slice_box>},
-                                  {"pad", plan_pad},
-                                  {"concat", plan_concat}};
+constexpr SharedKernel kRows[] = {made_in_ranges<make_box<transpose_box>>("transpose"),
+                                  made_in_ranges<make_box<broadcast_box>>("broadcast_to"),
+                                  made_in_ranges<make_box<slice_box>>("slice"),
+                                  made_in_ranges<make_pad>("pad"),
+                                  made_in_ranges<make_concat>("concat")};
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <utility>
 
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/core/base/random.h"
@@ -18,9 +17,11 @@ uint64_t read_key(const void* address) {
   return key;
 }
 
-class FoldKeyKernel final : public Kernel {
+class FoldKeyKernel final : public RangeKernel {
  public:
-  void run(void* const* args, int, int) const override {
+  explicit FoldKeyKernel(const Node& node) : RangeKernel(node, 1, 1) {}
+  void make(void* const* args, int64_t begin, int64_t end, void*) const override {
+    if (begin == end) return;
     const uint64_t folded = fold_key(read_key(args[0]), read_key(args[1]));
     std::memcpy(args[2], &folded, sizeof folded);
   }
@@ -42,52 +43,39 @@ void fill_uniforms(const RandomAttributes& a, void* out, size_t count, uint64_t 
   fill_uniform_elements(a.dtype, out, count, key, first, a.a, a.b);
 }
 
-// Elements are functions of the key and their index, so blocks need nothing of one another.
-class RandomKernel final : public Kernel {
+// Elements are functions of the key and their index.
+class RandomKernel final : public RangeKernel {
  public:
   RandomKernel(const Node& node, FillFunction fill, int most_blocks)
-      : fill_(fill),
-        attributes_(node.as<RandomAttributes>()),
-        count_(node.type().shape.num_elements()),
-        blocks_(static_cast<int>(std::clamp<int64_t>(count_ / kElementsPerBlock, 1, most_blocks))) {
-  }
-  int blocks(int) const override { return blocks_; }
-  void run(void* const* args, int, int block) const override {
-    const int64_t begin = count_ * block / blocks_;
-    const auto count = static_cast<size_t>(count_ * (block + 1) / blocks_ - begin);
+      : RangeKernel(
+            node, node.type().shape.num_elements(),
+            std::min<int64_t>(node.type().shape.num_elements() / kElementsPerBlock, most_blocks)),
+        fill_(fill),
+        attributes_(node.as<RandomAttributes>()) {}
+  void make(void* const* args, int64_t begin, int64_t end, void*) const override {
     const auto first = static_cast<uint64_t>(begin);
     char* out = static_cast<char*>(args[1]) + first * size_of(attributes_.dtype);
-    fill_(attributes_, out, count, read_key(args[0]), first);
+    fill_(attributes_, out, static_cast<size_t>(end - begin), read_key(args[0]), first);
   }
 
  private:
   FillFunction fill_;
   RandomAttributes attributes_;
-  int64_t count_;
-  int blocks_;
 };
 
-KernelPlan plan_of(std::unique_ptr<Kernel> kernel, TaskKind kind) {
-  KernelPlan plan;
-  plan.block_dim = kernel->blocks(0);
-  plan.kind = kind;
-  plan.kernel = std::move(kernel);
-  return plan;
-}
-
 template <FillFunction kFill>
-KernelPlan plan_random(const Node& node, int most_blocks) {
-  return plan_of(std::make_unique<RandomKernel>(node, kFill, most_blocks), TaskKind::kAiVectorCore);
+std::unique_ptr<RangeKernel> make_random(const Node& node, int most_blocks) {
+  return std::make_unique<RandomKernel>(node, kFill, most_blocks);
 }
 
-KernelPlan plan_fold_key(const Node&, int) {
-  return plan_of(std::make_unique<FoldKeyKernel>(), TaskKind::kAiCpu);
+std::unique_ptr<RangeKernel> make_fold_key(const Node& node, int) {
+  return std::make_unique<FoldKeyKernel>(node);
 }
 
-constexpr SharedKernel kRows[] = {{"fold_key", plan_fold_key},
-                                  {"uniform", plan_random<fill_uniforms>},
-                                  {"normal", plan_random<fill_normals>},
-                                  {"bernoulli", plan_random<fill_bools>}};
+constexpr SharedKernel kRows[] = {made_in_ranges<make_fold_key, TaskKind::kAiCpu>("fold_key"),
+                                  made_in_ranges<make_random<fill_uniforms>>("uniform"),
+                                  made_in_ranges<make_random<fill_normals>>("normal"),
+                                  made_in_ranges<make_random<fill_bools>>("bernoulli")};
 
 }  // namespace
 

@@ -4,18 +4,31 @@
 #ifndef KEEL_BACKENDS_COMMON_SHARED_KERNELS_H
 #define KEEL_BACKENDS_COMMON_SHARED_KERNELS_H
 
+#include <memory>
 #include <span>
 #include <string_view>
 
-#include "keel/backends/common/kernel.h"
+#include "keel/backends/common/range_kernel.h"
 
 namespace keel {
 
+// `most_blocks` caps the blocks of a phase.
 struct SharedKernel {
   std::string_view op;
-  KernelPlan (*plan)(const Node& node,
-                     int most_blocks);  // `most_blocks` caps the blocks of a phase
+  KernelPlan (*plan)(const Node& node, int most_blocks);
+  // Null where the results are not made range by range.
+  std::unique_ptr<RangeKernel> (*ranges)(const Node& node, int most_blocks) = nullptr;
 };
+
+// Returns the row of an op whose results are made range by range.
+template <std::unique_ptr<RangeKernel> (*kMake)(const Node&, int),
+          TaskKind kKind = TaskKind::kAiVectorCore>
+constexpr SharedKernel made_in_ranges(std::string_view op) {
+  const auto plan = [](const Node& node, int most_blocks) {
+    return plan_ranges(kMake(node, most_blocks), kKind);
+  };
+  return {op, plan, kMake};
+}
 
 std::span<const SharedKernel> movement_kernels();  // transpose, slice, pad ...
 std::span<const SharedKernel> index_kernels();     // gather, scatter_add, argmax ...

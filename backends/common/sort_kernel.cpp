@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <utility>
 
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/core/tensor/convert.h"
@@ -12,39 +11,40 @@ namespace {
 
 constexpr int64_t kElementsWorthABlock = 8192;
 
-// sort and top_k: each block orders the indices of its lines in a part of the workspace. That the
-// index decides between equal elements makes the order stable and the result of a sort that needs
-// no memory of its own the only one possible.
-class SortKernel final : public Kernel {
+// sort and top_k: the indices of a line are ordered in the scratch. That the index decides between
+// equal elements makes the order stable and the result of a sort that needs no memory of its own
+// the only one possible.
+class SortKernel final : public RangeKernel {
  public:
   SortKernel(const Node& node, int64_t axis, bool descending, int most_blocks)
-      : dtype_(node.input(0).dtype()), descending_(descending) {
-    const Shape& x = node.input(0).shape();
-    const auto at = static_cast<size_t>(axis);
-    count_ = x[at];
-    kept_ = node.type(0).shape[at];
-    stride_ = x.strides()[at];
-    lines_ = kept_ == 0 ? 0 : node.type(0).shape.num_elements() / kept_;
-    const int64_t worth = x.num_elements() / kElementsWorthABlock;
-    blocks_ = static_cast<int>(
-        std::clamp<int64_t>(std::min(worth, lines_), 1, static_cast<int64_t>(most_blocks)));
-  }
-  int blocks(int) const override { return blocks_; }
-  size_t workspace_bytes() const {
-    return static_cast<size_t>(blocks_) * static_cast<size_t>(count_) * sizeof(int64_t);
-  }
-  void run(void* const* args, int, int block) const override {
-    if (lines_ == 0) return;
-    int64_t* order = static_cast<int64_t*>(args[3]) + block * count_;
+      : RangeKernel(node, lines_of(node, axis), blocks_for(node, axis, most_blocks)),
+        dtype_(node.input(0).dtype()),
+        descending_(descending),
+        count_(node.input(0).shape()[static_cast<size_t>(axis)]),
+        kept_(node.type(0).shape[static_cast<size_t>(axis)]),
+        stride_(node.input(0).shape().strides()[static_cast<size_t>(axis)]) {}
+  int64_t line() const override { return count_; }
+  int64_t line_step() const override { return stride_; }
+  size_t scratch_bytes() const override { return static_cast<size_t>(count_) * sizeof(int64_t); }
+  void make(void* const* args, int64_t begin, int64_t end, void* scratch) const override {
     visit_dtype(dtype_, [&]<class T>() {
-      for (int64_t line = lines_ * block / blocks_; line < lines_ * (block + 1) / blocks_; ++line) {
+      for (int64_t line = begin; line < end; ++line) {
         order_line(static_cast<const T*>(args[0]), static_cast<T*>(args[1]),
-                   static_cast<int64_t*>(args[2]), line, order);
+                   static_cast<int64_t*>(args[2]), line, static_cast<int64_t*>(scratch));
       }
     });
   }
 
  private:
+  static int64_t lines_of(const Node& node, int64_t axis) {
+    const int64_t kept = node.type(0).shape[static_cast<size_t>(axis)];
+    return kept == 0 ? 0 : node.type(0).shape.num_elements() / kept;
+  }
+  static int64_t blocks_for(const Node& node, int64_t axis, int most_blocks) {
+    const int64_t worth = node.input(0).shape().num_elements() / kElementsWorthABlock;
+    return std::min<int64_t>({worth, lines_of(node, axis), most_blocks});
+  }
+
   template <class T>
   void order_line(const T* x, T* values, int64_t* indices, int64_t line, int64_t* order) const {
     const int64_t outer = line / stride_, inner = line % stride_;
@@ -73,30 +73,21 @@ class SortKernel final : public Kernel {
 
   DType dtype_;
   bool descending_;
-  int64_t count_, kept_, stride_, lines_;
-  int blocks_;
+  int64_t count_, kept_, stride_;
 };
 
-KernelPlan plan_of(std::unique_ptr<SortKernel> kernel) {
-  KernelPlan plan;
-  plan.block_dim = kernel->blocks(0);
-  plan.workspace_bytes = kernel->workspace_bytes();
-  plan.kind = TaskKind::kAiVectorCore;
-  plan.kernel = std::move(kernel);
-  return plan;
-}
-
-KernelPlan plan_sort(const Node& node, int most_blocks) {
+std::unique_ptr<RangeKernel> make_sort(const Node& node, int most_blocks) {
   const auto& a = node.as<SortAttributes>();
-  return plan_of(std::make_unique<SortKernel>(node, a.axis, a.descending, most_blocks));
+  return std::make_unique<SortKernel>(node, a.axis, a.descending, most_blocks);
 }
 
-KernelPlan plan_top_k(const Node& node, int most_blocks) {
+std::unique_ptr<RangeKernel> make_top_k(const Node& node, int most_blocks) {
   const int64_t axis = node.as<TopKAttributes>().axis;
-  return plan_of(std::make_unique<SortKernel>(node, axis, /*descending=*/true, most_blocks));
+  return std::make_unique<SortKernel>(node, axis, /*descending=*/true, most_blocks);
 }
 
-constexpr SharedKernel kRows[] = {{"sort", plan_sort}, {"top_k", plan_top_k}};
+constexpr SharedKernel kRows[] = {made_in_ranges<make_sort>("sort"),
+                                  made_in_ranges<make_top_k>("top_k")};
 
 }  // namespace
 

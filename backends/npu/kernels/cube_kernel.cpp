@@ -388,15 +388,11 @@ std::span<const KernelRow> product_rows() {
        .supports = supports_integer_product,
        .plan = plan_integers,
        .work = integer_product_work},
-      {.ops = {"matmul"},
+      {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
        .supports = supports_cube,
        .plan = plan_cube_kernel,
        .work = product_work,
-       .planned = &kPlannedProduct},
-      {.ops = {"conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
-       .supports = supports_cube,
-       .plan = plan_cube_kernel,
-       .work = product_work}};
+       .planned = &kPlannedProduct}};
   return rows;
 }
 

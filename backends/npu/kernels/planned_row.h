@@ -35,6 +35,7 @@ struct PlannedRow {
 
 // They stand in planned/, with the work that each is named after.
 extern const PlannedRow kPlannedElements;
+extern const PlannedRow kPlannedRanges;
 extern const PlannedRow kPlannedReduction;
 extern const PlannedRow kPlannedProduct;
 extern const PlannedRow kPlannedSoftmax;

@@ -140,13 +140,21 @@ KernelRow moving(std::vector<std::string_view> ops, NodeWork (*work)(const WorkR
           .supports = supports_shared,
           .plan = plan_shared,
           .work = work,
-          .passes = passes};
+          .passes = passes,
+          .planned = &kPlannedRanges};
 }
 
 // Their kernels compute results, without an instruction that saturates.
 KernelRow computing(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
   KernelRow row = moving({op}, work, passes);
   row.saturates_behind = always;
+  return row;
+}
+
+// What it adds to may be any row, and is not made in ranges.
+KernelRow adding(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
+  KernelRow row = computing(op, work, passes);
+  row.planned = nullptr;
   return row;
 }
 
@@ -160,7 +168,7 @@ std::span<const KernelRow> shared_rows() {
       moving({"concat"}, concat_work),
       moving({"broadcast_to"}, broadcast_work),
       moving({"gather"}, gather_work),
-      computing("scatter_add", scatter_add_work, 2),
+      adding("scatter_add", scatter_add_work, 2),
       computing("one_hot", making_work, 2),
       computing("iota", making_work, 2),
       computing("argmax", argmax_work, 3),

@@ -38,9 +38,26 @@ const void* element_zero(const void* at, int64_t first, size_t size) {
 // operand in L1.
 enum Buffers : size_t { kL1A = 0, kL1B = 2, kL0A = 4, kL0B = 6, kL0C = 8, kUnified = 9 };
 
+// A matrix whose rows are there as they are, told as windows over them: what the cube takes of
+// windows is then multiplied by the same instructions.
+WindowRows plain_windows(size_t rows, size_t columns, size_t pitch) {
+  const auto count = static_cast<int64_t>(rows);
+  WindowRows windows;
+  windows.axes[0] = {.windows = count, .size = count, .pitch = static_cast<int64_t>(pitch)};
+  windows.channels = static_cast<int64_t>(columns);
+  return windows;
+}
+
+std::vector<int64_t> starts_of(const ProductMatrices& matrices,
+                               int64_t ProductMatrices::Starts::*operand) {
+  std::vector<int64_t> starts;
+  for (const ProductMatrices::Starts& matrix : matrices.batch) starts.push_back(matrix.*operand);
+  return starts;
+}
+
 // The problem with operands as the cube multiplies them.
-CubeProblem as_multiplied(const AnchoredNode& product) {
-  CubeProblem problem = cube_problem(product, product_matrices(product.anchor()));
+CubeProblem as_multiplied(const AnchoredNode& product, const ProductMatrices& matrices) {
+  CubeProblem problem = cube_problem(product, matrices);
   const DType dtype = product.anchor().input(0).dtype();
   problem.a = problem.b = dtype;
   problem.round_to = f32;
@@ -54,9 +71,12 @@ class PlannedProduct final : public PlannedRun {
         op_(request.launch.op),
         plan_(std::move(plan)),
         tiling_(request.launch.tiling),
-        cube_(plan_cube(as_multiplied(request.anchored))),
-        a_(request.anchored, 0, cube_.problem.a),
-        b_(request.anchored, 1, cube_.problem.b),
+        matrices_(product_matrices(request.anchored.anchor())),
+        cube_(plan_cube(as_multiplied(request.anchored, matrices_))),
+        a_(request.anchored, matrices_.a, starts_of(matrices_, &ProductMatrices::Starts::a),
+           cube_.problem.a),
+        b_(request.anchored, matrices_.b, starts_of(matrices_, &ProductMatrices::Starts::b),
+           cube_.problem.b),
         result_(request.anchored.anchor().type()),
         outputs_at_(request.anchored.node().inputs().size()),
         status_argument_(request.status_argument) {
@@ -269,10 +289,18 @@ class PlannedProduct final : public PlannedRun {
     cube.c_stride = columns;
     cube.c_row = static_cast<size_t>(tile.row);
     cube.c_column = static_cast<size_t>(tile.column);
-    const size_t scratch = cube_scratch_bytes(cube_, rows, columns);
+    CubePlan plan = cube_;
+    const auto laid_out = [&](std::optional<WindowRows>& windows, bool k_is_line, size_t extent,
+                              size_t stride) {
+      if (windows)
+        windows = plain_windows(k_is_line ? p.k : extent, k_is_line ? extent : p.k, stride);
+    };
+    laid_out(plan.problem.a_windows, p.transpose_a, p.m, cube.a_stride);
+    laid_out(plan.problem.b_windows, !p.transpose_b, p.n, cube.b_stride);
+    const size_t scratch = cube_scratch_bytes(plan, rows, columns);
     walk.scratch.resize(scratch + 64);
     const CubeRange range{cube.c_row, cube.c_row + rows, cube.c_column, cube.c_column + columns};
-    cube_block(cube_, cube, range, aligned(walk.scratch));
+    cube_block(plan, cube, range, aligned(walk.scratch));
     walk.core.end_tile();
   }
 
@@ -308,9 +336,13 @@ class PlannedProduct final : public PlannedRun {
     }
   }
 
+  // The element of the result that the tile's matrix begins with.
+  int64_t start_of(const PlannedTile& tile) const {
+    return matrices_.batch[static_cast<size_t>(tile.batch)].c;
+  }
+
   int64_t element_of(const PlannedTile& tile, int64_t row, int64_t column) const {
-    const auto m = static_cast<int64_t>(cube_.problem.m), n = static_cast<int64_t>(cube_.problem.n);
-    return (tile.batch * m + tile.row + row) * n + tile.column + column;
+    return start_of(tile) + (tile.row + row) * matrices_.c_stride + tile.column + column;
   }
 
   // The epilogue, in pieces of the tile that unified buffer holds twice.
@@ -338,7 +370,7 @@ class PlannedProduct final : public PlannedRun {
   void follow_rows(Walk& walk, const PlannedTile& tile, const char* values) const {
     const RowEpilogue::Place place{walk.core, kUnified};
     const auto n = static_cast<int64_t>(cube_.problem.n);
-    const int64_t row = tile.batch * static_cast<int64_t>(cube_.problem.m) + tile.row;
+    const int64_t row = start_of(tile) / matrices_.c_stride + tile.row;
     if (gathers_) {
       const size_t size = size_of(result_.dtype);
       char* gathered = rows_->gathered(place);
@@ -369,6 +401,7 @@ class PlannedProduct final : public PlannedRun {
   std::string op_;
   TilePlan plan_;
   CubeTiling tiling_;
+  ProductMatrices matrices_;
   CubePlan cube_;
   ProductOperand a_, b_;
   Type result_;  // of the product, rounded

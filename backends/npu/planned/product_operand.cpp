@@ -1,27 +1,28 @@
 #include "keel/backends/npu/planned/product_operand.h"
 
 #include <cstring>
+#include <utility>
 
 #include "keel/backends/common/indices.h"
 #include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/common/window_copy.h"
 #include "keel/backends/npu/kernels/operand_load.h"
-#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 
-ProductOperand::ProductOperand(const AnchoredNode& product, size_t operand, DType dtype)
-    : argument_(product.source(operand).value()),
-      stored_(product.stored(operand).dtype()),
-      dtype_(dtype) {
-  const Shape& shape = product.anchor().input(operand).shape();
-  line_elements_ = shape.back();
-  for (const ProductMatrices::Starts& starts : product_matrices(product.anchor()).batch)
-    starts_.push_back(operand == 0 ? starts.a : starts.b);
+ProductOperand::ProductOperand(const AnchoredNode& product, const ProductMatrices::Operand& operand,
+                               std::vector<int64_t> starts, DType dtype)
+    : argument_(product.source(operand.input).value()),
+      stored_(product.stored(operand.input).dtype()),
+      dtype_(dtype),
+      line_pitch_(operand.stride),
+      windows_(operand.windows),
+      starts_(std::move(starts)) {
   if (stored_ == u8) bytes_ = bytes_of(product);
   if (dtype_ != f32 && stored_ != dtype_) round_ = vector::find_instruction("cast", f32, dtype_);
-  numbers_ = product.rows_of(operand);
+  numbers_ = product.rows_of(operand.input);
   if (!numbers_) return;
-  table_rows_ = product.stored(operand).shape()[0];
+  table_rows_ = product.stored(operand.input).shape()[0];
   numbers_dtype_ = product.node().input(*numbers_).dtype();
   count_ = product.node().input(*numbers_).shape().num_elements();
 }
@@ -43,9 +44,16 @@ void ProductOperand::read(void* const* args, const std::vector<int64_t>& lines, 
       static_cast<const char*>(args[argument_]) + static_cast<size_t>(starts_[batch]) * size;
   char* at = static_cast<char*>(to);
   const auto count = static_cast<size_t>(part.count);
+  if (windows_) {
+    const MatrixPart of_windows{part.line, part.lines, part.begin, part.count};
+    const size_t elements = static_cast<size_t>(part.lines) * count;
+    std::vector<char> laid_out(elements * size);
+    copy_windows(*windows_, matrix, size, of_windows, laid_out.data(), count);
+    return convert(laid_out.data(), at, elements);
+  }
   for (int64_t i = part.line; i < part.line + part.lines; ++i, at += count * size_of(dtype_)) {
     const int64_t line = lines.empty() ? i : lines[static_cast<size_t>(i)];
-    convert(matrix + static_cast<size_t>(line * line_elements_ + part.begin) * size, at, count);
+    convert(matrix + static_cast<size_t>(line * line_pitch_ + part.begin) * size, at, count);
   }
 }
 

@@ -1,5 +1,6 @@
-// ProductOperand: an operand of a product on its way to the cube: parts of it as stored, rows
-// gathered and elements converted as the cube multiplies them. Immutable; any thread.
+// ProductOperand: an operand of a product on its way to the cube: parts of it as stored, windows
+// laid out, rows gathered and elements converted as the cube multiplies them. Immutable; any
+// thread.
 #ifndef KEEL_BACKENDS_NPU_PLANNED_PRODUCT_OPERAND_H
 #define KEEL_BACKENDS_NPU_PLANNED_PRODUCT_OPERAND_H
 
@@ -9,6 +10,7 @@
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/vector_call.h"
 #include "keel/backends/npu/isa/cube.h"
+#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 
@@ -20,8 +22,10 @@ struct OperandPart {
 
 class ProductOperand {
  public:
-  // Operand `operand` of the product, as it is multiplied: in `dtype`.
-  ProductOperand(const AnchoredNode& product, size_t operand, DType dtype);
+  // One of the two operands as it is multiplied: in `dtype`. `starts`: the element that each matrix
+  // of the batch begins with.
+  ProductOperand(const AnchoredNode& product, const ProductMatrices::Operand& operand,
+                 std::vector<int64_t> starts, DType dtype);
 
   // Which lines are gathered, by the number of the line; empty where they follow each other. Throws
   // Error for a row that the table does not have.
@@ -36,8 +40,9 @@ class ProductOperand {
 
   size_t argument_;
   DType stored_, dtype_;
-  int64_t line_elements_;
-  std::vector<int64_t> starts_;  // elements, of the operand's matrix for each of the batch
+  int64_t line_pitch_;  // elements from a line to the next
+  std::optional<WindowRows> windows_;
+  std::vector<int64_t> starts_;
   std::optional<vector::ByteMap> bytes_;
   VectorInstruction round_ = nullptr;
   // Gathered rows: the argument with their numbers.

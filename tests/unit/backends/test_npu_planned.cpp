@@ -1,10 +1,12 @@
 // Launches carried out as planned, core by core and tile by tile: the bits are those of the kernels
 // for random ops, shapes, presets and numbers of blocks, and a plan that is wrong is an error that
 // says where.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +49,9 @@ class Arguments {
     }
     for (const Type& type : node.types()) {
       add(type.shape.num_bytes(type.dtype));
-      std::memset(buffers_.back()->address(), 0x7f, buffers_.back()->size());
+      const std::span bytes(static_cast<char*>(buffers_.back()->address()),
+                            buffers_.back()->size());
+      std::fill(bytes.begin(), bytes.end(), char{0x7f});
     }
     outputs_at_ = node.inputs().size();
     outputs_ = node.types().size();
@@ -272,8 +276,149 @@ void draw_rows(Graph& g) {
   g.set_outputs({softmax_cross_entropy(wide, labels)});
 }
 
+// Parts of a shape: where each axis begins and ends.
+Value random_part(const Value& x) {
+  std::vector<int64_t> begin, end, strides;
+  for (const int64_t dim : x.shape().dims()) {
+    const int64_t first = pick(0, dim / 2);
+    begin.push_back(first);
+    end.push_back(pick(std::min(dim, first + 1), dim));
+    strides.push_back(pick(1, 3));
+  }
+  return slice(x, begin, end, strides);
+}
+
+Value random_padding(const Value& x) {
+  std::vector<int64_t> low, high, interior;
+  for (size_t i = 0; i < x.shape().rank(); ++i) {
+    low.push_back(pick(0, 3));
+    high.push_back(pick(0, 3));
+    interior.push_back(pick(0, 4) == 0 ? pick(1, 2) : 0);
+  }
+  return pad_interior(x, low, high, interior, 2);
+}
+
+Value random_order(const Value& x) {
+  std::vector<int64_t> perm(x.shape().rank());
+  for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
+  for (size_t i = perm.size(); i > 1; --i)
+    std::swap(perm[i - 1], perm[static_cast<size_t>(pick(0, static_cast<int64_t>(i) - 1))]);
+  return transpose(x, perm);
+}
+
+void draw_movement(Graph& g, const Preset& preset) {
+  const DType dtype = random_dtype(preset);
+  Shape shape = random_shape(30000);
+  shape.push_back(pick(1, 60));
+  const Value x = g.input("x", dtype, shape);
+  switch (pick(0, 4)) {
+    case 0:
+      return g.set_outputs({random_order(x)});
+    case 1:
+      return g.set_outputs({random_part(x)});
+    case 2:
+      return g.set_outputs({random_padding(x)});
+    case 3:
+      return g.set_outputs({concat({x, g.input("y", dtype, shape), x}, pick(0, 1) == 0 ? 0 : -1)});
+    default: {
+      Shape wide{pick(1, 5)};
+      for (const int64_t dim : shape.dims()) wide.push_back(dim);
+      return g.set_outputs({broadcast_to(x, wide)});
+    }
+  }
+}
+
+// Indices are below 4.
+void draw_indexed(Graph& g, const Preset& preset) {
+  const DType dtype = random_dtype(preset);
+  const Value numbers = g.input("numbers", coin() ? i32 : i64, {pick(0, 300)});
+  switch (pick(0, 3)) {
+    case 0:
+      return g.set_outputs({one_hot(numbers, pick(4, 200), dtype)});
+    case 1:
+      return g.set_outputs({iota(g, dtype, {pick(1, 40), pick(1, 300)}, pick(0, 1))});
+    case 2:
+      return g.set_outputs(
+          {gather(g.input("x", dtype, {pick(1, 9), pick(4, 30), pick(1, 20)}), numbers, 1)});
+    default:
+      return g.set_outputs({gather(g.input("x", dtype, {pick(4, 50), pick(1, 70)}), numbers)});
+  }
+}
+
+void draw_ordered(Graph& g, const Preset& preset) {
+  const Shape shape{pick(1, 60), pick(1, 3) == 3 ? pick(1, 3000) : pick(1, 60)};
+  const Value x = g.input("x", random_dtype(preset), shape);
+  switch (pick(0, 3)) {
+    case 0:
+      return g.set_outputs({sort(x, pick(0, 1), coin()).values});
+    case 1:
+      return g.set_outputs({top_k(x, pick(1, shape[1])).indices});
+    default:
+      return g.set_outputs({argmax(x, pick(0, 1))});
+  }
+}
+
+void draw_random_numbers(Graph& g, const Preset& preset) {
+  const Shape shape = random_shape(30000);
+  const Value key = g.input("key", i64, {}), like = g.input("like", f32, shape);
+  const DType dtype = preset.bf16 && coin() ? bf16 : coin() ? f16 : f32;
+  switch (pick(0, 3)) {
+    case 0:
+      return g.set_outputs({uniform_like(key, like, -1, 70000, dtype)});
+    case 1:
+      return g.set_outputs({normal_like(key, like, 0, coin() ? 1 : 60000, dtype)});
+    case 2:
+      return g.set_outputs({bernoulli_like(fold_key(key, g.input("data", i64, {})), like, 0.3)});
+    default:
+      return g.set_outputs({fold_key(key, g.input("data", i64, {}))});
+  }
+}
+
+Conv2dAttributes random_windows(int64_t groups) {
+  Conv2dAttributes options;
+  options.stride = {pick(1, 3), pick(1, 3)};
+  options.dilation = {pick(1, 2), pick(1, 2)};
+  options.groups = groups;
+  constexpr const char* kPaddings[] = {"valid", "same", "explicit"};
+  options.padding = kPaddings[pick(0, 2)];
+  if (options.padding == "explicit")
+    options.pads = {pick(0, 2), pick(0, 3), pick(0, 1), pick(0, 2)};
+  options.layout = coin() ? "NHWC" : "NCHW";
+  return options;
+}
+
+void draw_convolution(Graph& g, const Preset& preset) {
+  constexpr DType kDrawn[] = {f32, f16, bf16};
+  const DType dtype = kDrawn[pick(0, preset.bf16 ? 2 : 1)];
+  const int64_t groups = pick(0, 3) == 0 ? 2 : 1, channels = groups * pick(1, 8);
+  const int64_t filters = groups * pick(1, 20), height = pick(6, 14), width = pick(6, 14);
+  const Conv2dAttributes options = random_windows(groups);
+  const bool last = options.layout == "NHWC";
+  const Shape images = last ? Shape{pick(1, 4), height, width, channels}
+                            : Shape{pick(1, 4), channels, height, width};
+  const int64_t down = pick(1, 3), across = pick(1, 3);
+  const Shape kernel = last ? Shape{down, across, channels / groups, filters}
+                            : Shape{filters, channels / groups, down, across};
+  const bool bytes = dtype == f32 && pick(0, 3) == 0;
+  const Value x =
+      bytes ? cast(g.input("bytes", u8, images), f32) / 255.0f : g.input("x", dtype, images);
+  const Value weights = g.input("weights", dtype, kernel);
+  const Value y = conv2d(x, weights, options);
+  const Value dy = g.input("dy", dtype, y.shape());
+  switch (pick(0, 3)) {
+    case 0:
+      return g.set_outputs({conv2d_weight_gradient(x, dy, {down, across}, options)});
+    case 1:
+      return g.set_outputs({conv2d_input_gradient(dy, weights, options, {height, width})});
+    case 2:
+      return g.set_outputs({relu(y + dy)});
+    default:
+      return g.set_outputs({y});
+  }
+}
+
 void draw_node(Graph& g, const Preset& preset) {
-  switch (pick(0, 6)) {
+  switch (pick(0, 13)) {
     case 0:
     case 1:
       return draw_elementwise(g, preset);
@@ -282,6 +427,18 @@ void draw_node(Graph& g, const Preset& preset) {
       return draw_reduction(g, preset);
     case 4:
       return draw_rows(g);
+    case 5:
+    case 6:
+      return draw_movement(g, preset);
+    case 7:
+      return draw_indexed(g, preset);
+    case 8:
+      return draw_ordered(g, preset);
+    case 9:
+      return draw_random_numbers(g, preset);
+    case 10:
+    case 11:
+      return draw_convolution(g, preset);
     default:
       return draw_product(g, preset);
   }

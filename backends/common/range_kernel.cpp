@@ -1,0 +1,35 @@
+#include "keel/backends/common/range_kernel.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace keel {
+
+RangeKernel::RangeKernel(const Node& node, int64_t units, int64_t blocks)
+    : units_(units),
+      blocks_(static_cast<int>(std::max<int64_t>(1, blocks))),
+      workspace_(node.inputs().size() + node.types().size()) {}
+
+size_t RangeKernel::workspace_bytes() const {
+  return static_cast<size_t>(blocks_) * scratch_bytes();
+}
+
+void RangeKernel::run(void* const* args, int phase, int block) const {
+  if (phase + 1 < phases()) return check(args);
+  const size_t each = scratch_bytes();
+  char* scratch = each == 0
+                      ? nullptr
+                      : static_cast<char*>(args[workspace_]) + static_cast<size_t>(block) * each;
+  make(args, units_ * block / blocks_, units_ * (block + 1) / blocks_, scratch);
+}
+
+KernelPlan plan_ranges(std::unique_ptr<RangeKernel> kernel, TaskKind kind) {
+  KernelPlan plan;
+  plan.block_dim = kernel->blocks(kernel->phases() - 1);
+  plan.workspace_bytes = kernel->workspace_bytes();
+  plan.kind = kind;
+  plan.kernel = std::move(kernel);
+  return plan;
+}
+
+}  // namespace keel

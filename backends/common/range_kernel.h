@@ -1,0 +1,52 @@
+// RangeKernel: a kernel whose results are units that need nothing of one another (elements, slices,
+// lines), so that any range of them can be made by itself: the share of a host's block, or a tile
+// of a planned launch. Immutable; ranges may be made on any number of threads at once.
+#ifndef KEEL_BACKENDS_COMMON_RANGE_KERNEL_H
+#define KEEL_BACKENDS_COMMON_RANGE_KERNEL_H
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "keel/backends/common/kernel.h"
+
+namespace keel {
+
+class RangeKernel : public Kernel {
+ public:
+  // `units` of each result of the node, dealt to at most `blocks` blocks, at least to one.
+  RangeKernel(const Node& node, int64_t units, int64_t blocks);
+
+  int64_t units() const noexcept { return units_; }
+  // A line of input 0 that a unit is made of: its elements, and how far they lie apart. 0 elements
+  // where a unit may read anything.
+  virtual int64_t line() const { return 0; }
+  virtual int64_t line_step() const { return 1; }
+  // Bytes of memory that a range needs while it is made.
+  virtual size_t scratch_bytes() const { return 0; }
+
+  // Says whether there is something that only the data shows; then check() is called before any
+  // range is made, and throws Error where it is wrong.
+  virtual bool checks() const { return false; }
+  virtual void check(void* const* args) const { static_cast<void>(args); }
+  // Makes units [begin, end). args as run() gets them; of results, and of an input that is read in
+  // lines of step 1, only those units need to be there, at their distance from the address.
+  virtual void make(void* const* args, int64_t begin, int64_t end, void* scratch) const = 0;
+
+  size_t workspace_bytes() const;
+  int phases() const final { return checks() ? 2 : 1; }
+  int blocks(int phase) const final { return phase + 1 == phases() ? blocks_ : 1; }
+  void run(void* const* args, int phase, int block) const final;
+
+ private:
+  int64_t units_;
+  int blocks_;
+  size_t workspace_;  // the number of its argument
+};
+
+KernelPlan plan_ranges(std::unique_ptr<RangeKernel> kernel,
+                       TaskKind kind = TaskKind::kAiVectorCore);
+
+}  // namespace keel
+
+#endif  // KEEL_BACKENDS_COMMON_RANGE_KERNEL_H

@@ -1,0 +1,181 @@
+#include "keel/backends/npu/planned/planned_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "keel/backends/common/float_status.h"
+#include "keel/backends/common/vector/saturation.h"
+#include "keel/backends/npu/planned/written_once.h"
+
+namespace keel::npu {
+namespace {
+
+// Where row 0 would be of rows that begin with row `first`; see element_zero in
+// planned_product.cpp.
+void* row_zero(void* at, int64_t first, size_t row_bytes) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each tile, and never read at row 0.
+  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) -
+                                 static_cast<size_t>(first) * row_bytes);
+}
+
+class PlannedRows final : public PlannedRun {
+ public:
+  PlannedRows(const PlannedRequest& request, TilePlan plan, RowLayout rows,
+              RowInstructions instructions, std::function<void(void* const*)> check)
+      : preset_(request.preset),
+        name_(request.launch.op),
+        plan_(std::move(plan)),
+        rows_(std::move(rows)),
+        instructions_(std::move(instructions)),
+        check_(std::move(check)),
+        stops_at_largest_(request.saturates_behind),
+        status_argument_(request.status_argument) {
+    for (const auto& tiles : plan_.cores) {
+      for (const PlannedTile& tile : tiles) most_rows_ = std::max(most_rows_, tile.rows);
+    }
+    buffers_ = 2 * most_rows_ * rows_.bytes_on_core() <= preset_->ub_bytes ? 2 : 1;
+  }
+
+  void run(void* const* args) const override {
+    if (check_) check_(args);
+    Core core(*preset_, name_);
+    Walk walk{core, args, {}, 0};
+    for (size_t i = rows_.inputs; i < rows_.bytes.size(); ++i) {
+      walk.written.emplace_back("output " + std::to_string(i - rows_.inputs),
+                                rows_.count * rows_.elements[i]);
+    }
+    for (size_t block = 0; block < plan_.cores.size(); ++block) {
+      core.begin_block(static_cast<int64_t>(block), claims());
+      const std::vector<PlannedTile>& tiles = plan_.cores[block];
+      const size_t ahead = buffers_ == 2 ? 1 : 0;
+      for (size_t t = 0; t < tiles.size() + ahead; ++t) {
+        if (t < tiles.size()) bring(walk, t, tiles[t]);
+        if (t < ahead) continue;
+        compute(walk, t - ahead, tiles[t - ahead]);
+        take_out(walk, t - ahead, tiles[t - ahead]);
+      }
+    }
+    for (const WrittenOnce& output : walk.written) output.require_all(core);
+    if (status_argument_) raise_float_status(args[*status_argument_], walk.status);
+  }
+
+ private:
+  struct Walk {
+    Core& core;
+    void* const* args;
+    std::vector<WrittenOnce> written;
+    uint32_t status;
+  };
+
+  bool is_on_core(size_t operand) const { return operand >= rows_.inputs || rows_.brings_inputs; }
+
+  // Two for each operand, of no bytes where there is nothing of it on the core.
+  std::vector<Claim> claims() const {
+    std::vector<Claim> claims;
+    for (size_t i = 0; i < rows_.bytes.size(); ++i) {
+      const bool in = i < rows_.inputs;
+      const std::string name =
+          (in ? "input " : "output ") + std::to_string(in ? i : i - rows_.inputs) + ", buffer ";
+      const size_t bytes = is_on_core(i) ? static_cast<size_t>(most_rows_) * rows_.bytes[i] : 0;
+      for (int b = 0; b < buffers_; ++b) {
+        claims.push_back({CoreBuffer::kUnified, bytes, name + std::to_string(b)});
+      }
+    }
+    return claims;
+  }
+
+  size_t claim_of(size_t operand, size_t tile) const {
+    const auto buffers = static_cast<size_t>(buffers_);
+    return operand * buffers + tile % buffers;
+  }
+
+  void bring(const Walk& walk, size_t number, const PlannedTile& tile) const {
+    walk.core.begin_tile(static_cast<int64_t>(number));
+    for (size_t i = 0; i < rows_.bytes.size(); ++i) {
+      if (!is_on_core(i)) continue;
+      const size_t bytes = static_cast<size_t>(tile.rows) * rows_.bytes[i];
+      char* to = walk.core.refill(claim_of(i, number), bytes);
+      if (i >= rows_.inputs || bytes == 0) continue;
+      std::memcpy(
+          to,
+          static_cast<const char*>(walk.args[i]) + static_cast<size_t>(tile.row) * rows_.bytes[i],
+          bytes);
+    }
+  }
+
+  void compute(Walk& walk, size_t number, const PlannedTile& tile) const {
+    walk.core.begin_tile(static_cast<int64_t>(number));
+    std::vector<void*> at;
+    for (size_t i = 0; i < rows_.bytes.size(); ++i) {
+      at.push_back(is_on_core(i)
+                       ? row_zero(walk.core.at(claim_of(i, number)), tile.row, rows_.bytes[i])
+                       : walk.args[i]);
+    }
+    instructions_(at.data(), tile.row, tile.end());
+    if (stops_at_largest_) {
+      walk.status |= vector::stop_at_largest(
+          reinterpret_cast<uint16_t*>(walk.core.at(claim_of(rows_.inputs, number))),
+          tile.rows * rows_.elements[rows_.inputs]);
+    }
+    walk.core.end_tile();
+  }
+
+  void take_out(Walk& walk, size_t number, const PlannedTile& tile) const {
+    for (size_t i = rows_.inputs; i < rows_.bytes.size(); ++i) {
+      const size_t bytes = static_cast<size_t>(tile.rows) * rows_.bytes[i];
+      if (bytes == 0) continue;
+      walk.written[i - rows_.inputs].write(walk.core, tile.row * rows_.elements[i],
+                                           tile.rows * rows_.elements[i]);
+      std::memcpy(static_cast<char*>(walk.args[i]) + static_cast<size_t>(tile.row) * rows_.bytes[i],
+                  walk.core.at(claim_of(i, number)), bytes);
+    }
+  }
+
+  std::shared_ptr<const Preset> preset_;
+  std::string name_;
+  TilePlan plan_;
+  RowLayout rows_;
+  RowInstructions instructions_;
+  std::function<void(void* const*)> check_;
+  bool stops_at_largest_;
+  std::optional<size_t> status_argument_;
+  int64_t most_rows_ = 0;
+  int buffers_ = 2;
+};
+
+}  // namespace
+
+RowLayout::RowLayout(const Node& node, int64_t rows, bool brings)
+    : count(rows), inputs(node.inputs().size()), brings_inputs(brings) {
+  const auto add = [&](const Type& type) {
+    elements.push_back(count == 0 ? 0 : type.shape.num_elements() / count);
+    bytes.push_back(static_cast<size_t>(elements.back()) * size_of(type.dtype));
+  };
+  for (const Value& v : node.inputs()) add(v.type());
+  for (const Type& type : node.types()) add(type);
+}
+
+int64_t RowLayout::bytes_on_core() const {
+  size_t all = 0;
+  for (size_t i = brings_inputs ? 0 : inputs; i < bytes.size(); ++i) all += bytes[i];
+  return static_cast<int64_t>(all);
+}
+
+TilePlan plan_whole_rows(const PlannedRequest& request, const RowLayout& rows, int64_t columns) {
+  VectorWork work = request.launch.split.work;
+  const int64_t fit = request.preset->ub_bytes / std::max<int64_t>(1, 2 * rows.bytes_on_core());
+  work.tile_elements = std::min(work.tile_elements, std::max<int64_t>(1, fit) * columns);
+  return plan_rows(work, request.launch.price.block_dim, rows.count, columns);
+}
+
+std::shared_ptr<const PlannedRun> make_planned_rows(const PlannedRequest& request, TilePlan plan,
+                                                    RowLayout rows, RowInstructions instructions,
+                                                    std::function<void(void* const*)> check) {
+  if (rows.bytes_on_core() > request.preset->ub_bytes) return nullptr;
+  return std::make_shared<PlannedRows>(request, std::move(plan), std::move(rows),
+                                       std::move(instructions), std::move(check));
+}
+
+}  // namespace keel::npu

@@ -1,0 +1,49 @@
+// Planned rows: launches whose results are rows (or elements) that need nothing of one another:
+// each core takes its tiles through unified buffer, some rows at a time, in two buffers where they
+// fit twice. What is done to a tile is the caller's. Any thread.
+#ifndef KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROWS_H
+#define KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROWS_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "keel/backends/npu/kernels/planned_row.h"
+#include "keel/backends/npu/scheduler/tile_plan.h"
+
+namespace keel::npu {
+
+// What of a node's operands and results belongs to each of `count` rows, by the number of the
+// argument.
+struct RowLayout {
+  // `brings_inputs`: they come to unified buffer; otherwise they are read where they lie, as
+  // transfers read what they scatter.
+  RowLayout(const Node& node, int64_t count, bool brings_inputs);
+  // Bytes of a row of all that is in unified buffer, each once.
+  int64_t bytes_on_core() const;
+
+  int64_t count;
+  size_t inputs;
+  bool brings_inputs;
+  std::vector<int64_t> elements;
+  std::vector<size_t> bytes;
+};
+
+// Computes rows [begin, end). `at` has for each argument where its row 0 is or would be.
+using RowInstructions = std::function<void(void* const* at, int64_t begin, int64_t end)>;
+
+// As many whole rows of `columns` elements as the prices' tile has room for, where unified buffer
+// also has room for what comes with each row twice.
+TilePlan plan_whole_rows(const PlannedRequest& request, const RowLayout& rows, int64_t columns);
+
+// Null where not even one row fits in unified buffer: the prices read a longer row twice, which
+// these instructions do not do. `check`, if it is set, looks at the arguments before the first tile
+// and throws Error.
+std::shared_ptr<const PlannedRun> make_planned_rows(const PlannedRequest& request, TilePlan plan,
+                                                    RowLayout rows, RowInstructions instructions,
+                                                    std::function<void(void* const*)> check = {});
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_PLANNED_PLANNED_ROWS_H
