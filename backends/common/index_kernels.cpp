@@ -26,15 +26,13 @@ int64_t product(const Shape& shape, size_t begin, size_t end) {
   return n;
 }
 
-int64_t blocks_worth(const Type& type, int most_blocks) {
-  return std::min<int64_t>(type.shape.num_elements() / kElementsWorthABlock, most_blocks);
-}
-
 // A range of elements may begin and end inside a slice.
 class GatherKernel final : public RangeKernel {
  public:
   GatherKernel(const Node& node, int most_blocks)
-      : RangeKernel(node, node.type().shape.num_elements(), blocks_worth(node.type(), most_blocks)),
+      : RangeKernel(
+            node, node.type().shape.num_elements(),
+            blocks_worth(node.type().shape.num_elements(), kElementsWorthABlock, most_blocks)),
         axis_(node.as<GatherAttributes>().axis),
         element_size_(size_of(node.type().dtype)),
         count_(node.input(1).shape().num_elements()),
@@ -197,7 +195,9 @@ class ScatterAddKernel final : public Kernel {
 class OneHotKernel final : public RangeKernel {
  public:
   OneHotKernel(const Node& node, int most_blocks)
-      : RangeKernel(node, node.type().shape.num_elements(), blocks_worth(node.type(), most_blocks)),
+      : RangeKernel(
+            node, node.type().shape.num_elements(),
+            blocks_worth(node.type().shape.num_elements(), kElementsWorthABlock, most_blocks)),
         out_(node.type()),
         index_dtype_(node.input(0).dtype()),
         count_(node.input(0).shape().num_elements()) {}
@@ -231,7 +231,9 @@ class OneHotKernel final : public RangeKernel {
 class IotaKernel final : public RangeKernel {
  public:
   IotaKernel(const Node& node, int most_blocks)
-      : RangeKernel(node, node.type().shape.num_elements(), blocks_worth(node.type(), most_blocks)),
+      : RangeKernel(
+            node, node.type().shape.num_elements(),
+            blocks_worth(node.type().shape.num_elements(), kElementsWorthABlock, most_blocks)),
         dtype_(node.type().dtype) {
     const Shape& shape = node.type().shape;
     const auto axis = static_cast<size_t>(node.as<IotaAttributes>().axis);
@@ -253,8 +255,9 @@ class IotaKernel final : public RangeKernel {
 class ArgmaxKernel final : public RangeKernel {
  public:
   ArgmaxKernel(const Node& node, int most_blocks)
-      : RangeKernel(node, node.type().shape.num_elements(),
-                    blocks_worth(node.input(0).type(), most_blocks)),
+      : RangeKernel(
+            node, node.type().shape.num_elements(),
+            blocks_worth(node.input(0).shape().num_elements(), kElementsWorthABlock, most_blocks)),
         dtype_(node.input(0).dtype()) {
     const Shape& x = node.input(0).shape();
     const auto axis = static_cast<size_t>(node.as<ArgmaxAttributes>().axis);

@@ -17,7 +17,8 @@ namespace {
 using Dims = std::array<int64_t, Shape::kMaxRank>;
 
 // A box of elements: element (i0, i1, ...) goes from src_offset + sum(i * src) to dst_offset +
-// sum(i * dst), strides in elements. Source strides may be 0 or negative.
+// sum(i * dst), strides in elements. Source strides may be 0 or negative; an index of an axis goes
+// behind all elements of the one before.
 struct Box {
   size_t rank = 0;
   Dims dims{};
@@ -117,7 +118,7 @@ void copy_box(const void* source, void* destination, const Box& box, size_t elem
   }
 }
 
-// Indices [first, last) of the outermost axis.
+// Returns indices [first, last) of the outermost axis.
 Box slab(Box box, int64_t first, int64_t last) {
   box.src_offset += first * box.src[0];
   box.dst_offset += first * box.dst[0];
@@ -125,7 +126,7 @@ Box slab(Box box, int64_t first, int64_t last) {
   return box;
 }
 
-// Index `i` of the outermost axis, without this axis.
+// Returns index `i` of the outermost axis, without this axis.
 Box inner(const Box& box, int64_t i) {
   Box rest = slab(box, i, i + 1);
   --rest.rank;
@@ -139,8 +140,9 @@ Box inner(const Box& box, int64_t i) {
 
 int64_t divide_down(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-// Copies what of a box goes to elements [begin, end) of the destination. Destinations ascend along
-// a box, so that of each axis some indices are inside as a whole and at most two in part.
+// Copies the part of a box that goes to elements [begin, end) of the destination. Destinations
+// ascend along a box, so that of each axis some indices are inside as a whole and at most two in
+// part.
 void copy_range(const void* source, void* destination, const Box& box, size_t element_size,
                 int64_t begin, int64_t end) {
   if (box.count() == 0) return;
@@ -151,8 +153,7 @@ void copy_range(const void* source, void* destination, const Box& box, size_t el
     return std::clamp<int64_t>(divide_down(element - box.dst_offset, pitch) + 1, 0, dim);
   };
   const int64_t touched = indices_up_to(begin - behind - 1), touched_end = indices_up_to(end - 1);
-  int64_t whole = indices_up_to(begin - 1), whole_end = indices_up_to(end - 1 - behind);
-  if (whole >= whole_end) whole = whole_end = touched_end;
+  const int64_t whole = indices_up_to(begin - 1), whole_end = indices_up_to(end - 1 - behind);
   for (int64_t i = touched; i < touched_end; ++i) {
     if (i == whole && whole < whole_end) {
       copy_box(source, destination, slab(box, whole, whole_end), element_size);
@@ -171,9 +172,9 @@ class MovementKernel final : public RangeKernel {
   // `fill`: what the elements have that no box reaches.
   MovementKernel(std::vector<Box> boxes, const Node& node, int most_blocks,
                  std::optional<double> fill)
-      : RangeKernel(node, node.type().shape.num_elements(),
-                    std::min<int64_t>(node.type().shape.num_elements() / kElementsWorthABlock,
-                                      most_blocks)),
+      : RangeKernel(
+            node, node.type().shape.num_elements(),
+            blocks_worth(node.type().shape.num_elements(), kElementsWorthABlock, most_blocks)),
         boxes_(std::move(boxes)),
         element_size_(size_of(node.type().dtype)),
         inputs_(node.inputs().size()) {

@@ -47,9 +47,8 @@ void fill_uniforms(const RandomAttributes& a, void* out, size_t count, uint64_t 
 class RandomKernel final : public RangeKernel {
  public:
   RandomKernel(const Node& node, FillFunction fill, int most_blocks)
-      : RangeKernel(
-            node, node.type().shape.num_elements(),
-            std::min<int64_t>(node.type().shape.num_elements() / kElementsPerBlock, most_blocks)),
+      : RangeKernel(node, node.type().shape.num_elements(),
+                    blocks_worth(node.type().shape.num_elements(), kElementsPerBlock, most_blocks)),
         fill_(fill),
         attributes_(node.as<RandomAttributes>()) {}
   void make(void* const* args, int64_t begin, int64_t end, void*) const override {

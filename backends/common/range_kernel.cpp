@@ -7,8 +7,8 @@ namespace keel {
 
 RangeKernel::RangeKernel(const Node& node, int64_t units, int64_t blocks)
     : units_(units),
-      blocks_(static_cast<int>(std::max<int64_t>(1, blocks))),
-      workspace_(node.inputs().size() + node.types().size()) {}
+      blocks_(static_cast<int>(std::clamp<int64_t>(blocks, 1, std::max<int64_t>(1, units)))),
+      workspace_at_(node.inputs().size() + node.types().size()) {}
 
 size_t RangeKernel::workspace_bytes() const {
   return static_cast<size_t>(blocks_) * scratch_bytes();
@@ -19,8 +19,12 @@ void RangeKernel::run(void* const* args, int phase, int block) const {
   const size_t each = scratch_bytes();
   char* scratch = each == 0
                       ? nullptr
-                      : static_cast<char*>(args[workspace_]) + static_cast<size_t>(block) * each;
+                      : static_cast<char*>(args[workspace_at_]) + static_cast<size_t>(block) * each;
   make(args, units_ * block / blocks_, units_ * (block + 1) / blocks_, scratch);
+}
+
+int64_t blocks_worth(int64_t elements, int64_t elements_of_a_block, int most) {
+  return std::min<int64_t>(elements / elements_of_a_block, most);
 }
 
 KernelPlan plan_ranges(std::unique_ptr<RangeKernel> kernel, TaskKind kind) {

@@ -14,12 +14,12 @@ namespace keel {
 
 class RangeKernel : public Kernel {
  public:
-  // `units` of each result of the node, dealt to at most `blocks` blocks, at least to one.
+  // `units` of each result of the node, dealt to `blocks` blocks, or to as many as there are units.
   RangeKernel(const Node& node, int64_t units, int64_t blocks);
 
   int64_t units() const noexcept { return units_; }
-  // A line of input 0 that a unit is made of: its elements, and how far they lie apart. 0 elements
-  // where a unit may read anything.
+  // A unit may be made of a line of input 0: these are its elements, and how far they lie apart. 0
+  // elements say that a unit may read anything, or that there is no unit.
   virtual int64_t line() const { return 0; }
   virtual int64_t line_step() const { return 1; }
   // Bytes of memory that a range needs while it is made.
@@ -41,8 +41,11 @@ class RangeKernel : public Kernel {
  private:
   int64_t units_;
   int blocks_;
-  size_t workspace_;  // the number of its argument
+  size_t workspace_at_;  // the number of its argument
 };
+
+// Returns how many blocks so many elements are worth, `most` at most.
+int64_t blocks_worth(int64_t elements, int64_t elements_of_a_block, int most);
 
 KernelPlan plan_ranges(std::unique_ptr<RangeKernel> kernel,
                        TaskKind kind = TaskKind::kAiVectorCore);

@@ -17,7 +17,9 @@ constexpr int64_t kElementsWorthABlock = 8192;
 class SortKernel final : public RangeKernel {
  public:
   SortKernel(const Node& node, int64_t axis, bool descending, int most_blocks)
-      : RangeKernel(node, lines_of(node, axis), blocks_for(node, axis, most_blocks)),
+      : RangeKernel(
+            node, lines_of(node, axis),
+            blocks_worth(node.input(0).shape().num_elements(), kElementsWorthABlock, most_blocks)),
         dtype_(node.input(0).dtype()),
         descending_(descending),
         count_(node.input(0).shape()[static_cast<size_t>(axis)]),
@@ -40,11 +42,6 @@ class SortKernel final : public RangeKernel {
     const int64_t kept = node.type(0).shape[static_cast<size_t>(axis)];
     return kept == 0 ? 0 : node.type(0).shape.num_elements() / kept;
   }
-  static int64_t blocks_for(const Node& node, int64_t axis, int most_blocks) {
-    const int64_t worth = node.input(0).shape().num_elements() / kElementsWorthABlock;
-    return std::min<int64_t>({worth, lines_of(node, axis), most_blocks});
-  }
-
   template <class T>
   void order_line(const T* x, T* values, int64_t* indices, int64_t line, int64_t* order) const {
     const int64_t outer = line / stride_, inner = line % stride_;

@@ -61,8 +61,8 @@ std::span<const KernelRow> softmax_rows();
 // Null where no row matches.
 const KernelRow* find_row(const AnchoredNode& anchored);
 
-// The ops whose launches strict runs do not carry out as planned, for reports: "gather"; "some of
-// matmul" where another row of the op is carried out.
+// The ops whose launches strict runs do not carry out as planned, for reports: "scatter_add"; "some
+// of matmul" where another row of the op is carried out.
 std::vector<std::string> ops_not_run_as_planned();
 
 // Returns what the node asks of the device. Throws like KernelRow::work, and for a node without a

@@ -35,7 +35,7 @@ struct PlannedRow {
 
 // They stand in planned/, with the work that each is named after.
 extern const PlannedRow kPlannedElements;
-extern const PlannedRow kPlannedRanges;
+extern const PlannedRow kPlannedRanges;  // of ops whose shared kernel is a RangeKernel
 extern const PlannedRow kPlannedReduction;
 extern const PlannedRow kPlannedProduct;
 extern const PlannedRow kPlannedSoftmax;

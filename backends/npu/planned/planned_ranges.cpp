@@ -11,6 +11,7 @@
 namespace keel::npu {
 namespace {
 
+// REQUIRES that the op's results are made range by range.
 std::unique_ptr<RangeKernel> kernel_of(const PlannedRequest& request) {
   const Node& node = request.anchored.node();
   return find_shared_kernel(node)->ranges(node, /*most_blocks=*/1);
@@ -32,8 +33,8 @@ TilePlan tiles(const PlannedRequest& request) {
 
 std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
   const std::shared_ptr<const RangeKernel> kernel = kernel_of(request);
-  // Lines are brought whose elements lie together.
-  if (kernel->line() != 0 && kernel->line_step() != 1) return nullptr;
+  // A line is brought only where its elements lie together.
+  if (kernel->line() > 1 && kernel->line_step() != 1) return nullptr;
   const auto check = [kernel](void* const* args) {
     if (kernel->checks()) kernel->check(args);
   };

@@ -114,7 +114,7 @@ class PlannedRows final : public PlannedRun {
                        : walk.args[i]);
     }
     instructions_(at.data(), tile.row, tile.end());
-    if (stops_at_largest_) {
+    if (stops_at_largest_) {  // ops that are stopped behind their kernel have one result
       walk.status |= vector::stop_at_largest(
           reinterpret_cast<uint16_t*>(walk.core.at(claim_of(rows_.inputs, number))),
           tile.rows * rows_.elements[rows_.inputs]);

@@ -14,13 +14,13 @@
 
 namespace keel::npu {
 
-// What of a node's operands and results belongs to each of `count` rows, by the number of the
-// argument.
+// The parts of a node's operands and results that belong to each of `count` rows, by the number of
+// the argument.
 struct RowLayout {
-  // `brings_inputs`: they come to unified buffer; otherwise they are read where they lie, as
-  // transfers read what they scatter.
-  RowLayout(const Node& node, int64_t count, bool brings_inputs);
-  // Bytes of a row of all that is in unified buffer, each once.
+  // `rows` of them. `brings`: the inputs come to unified buffer; otherwise they are read where they
+  // lie, as transfers read what they scatter.
+  RowLayout(const Node& node, int64_t rows, bool brings);
+  // Returns the bytes of a row of all that is in unified buffer, each once.
   int64_t bytes_on_core() const;
 
   int64_t count;

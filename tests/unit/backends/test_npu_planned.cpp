@@ -276,14 +276,15 @@ void draw_rows(Graph& g) {
   g.set_outputs({softmax_cross_entropy(wide, labels)});
 }
 
-// Parts of a shape: where each axis begins and ends.
+// Returns a random slice, some axes of it backwards.
 Value random_part(const Value& x) {
   std::vector<int64_t> begin, end, strides;
   for (const int64_t dim : x.shape().dims()) {
-    const int64_t first = pick(0, dim / 2);
-    begin.push_back(first);
-    end.push_back(pick(std::min(dim, first + 1), dim));
-    strides.push_back(pick(1, 3));
+    const int64_t first = pick(0, dim / 2), last = pick(std::min(dim, first + 1), dim);
+    const bool backwards = dim > 0 && coin();
+    begin.push_back(backwards ? last - 1 : first);
+    end.push_back(!backwards ? last : first == 0 ? kToStart : first - 1);
+    strides.push_back(pick(1, 3) * (backwards ? -1 : 1));
   }
   return slice(x, begin, end, strides);
 }
@@ -321,9 +322,12 @@ void draw_movement(Graph& g, const Preset& preset) {
     case 3:
       return g.set_outputs({concat({x, g.input("y", dtype, shape), x}, pick(0, 1) == 0 ? 0 : -1)});
     default: {
-      Shape wide{pick(1, 5)};
-      for (const int64_t dim : shape.dims()) wide.push_back(dim);
-      return g.set_outputs({broadcast_to(x, wide)});
+      Shape narrow, wide{pick(1, 5)};
+      for (const int64_t dim : shape.dims()) {
+        narrow.push_back(dim == 0 || coin() ? dim : 1);
+        wide.push_back(dim);
+      }
+      return g.set_outputs({broadcast_to(g.input("narrow", dtype, narrow), wide)});
     }
   }
 }
@@ -392,26 +396,30 @@ void draw_convolution(Graph& g, const Preset& preset) {
   const DType dtype = kDrawn[pick(0, preset.bf16 ? 2 : 1)];
   const int64_t groups = pick(0, 3) == 0 ? 2 : 1, channels = groups * pick(1, 8);
   const int64_t filters = groups * pick(1, 20), height = pick(6, 14), width = pick(6, 14);
-  const Conv2dAttributes options = random_windows(groups);
+  Conv2dAttributes options = random_windows(groups);
   const bool last = options.layout == "NHWC";
   const Shape images = last ? Shape{pick(1, 4), height, width, channels}
                             : Shape{pick(1, 4), channels, height, width};
   const int64_t down = pick(1, 3), across = pick(1, 3);
   const Shape kernel = last ? Shape{down, across, channels / groups, filters}
                             : Shape{filters, channels / groups, down, across};
-  const bool bytes = dtype == f32 && pick(0, 3) == 0;
-  const Value x =
-      bytes ? cast(g.input("bytes", u8, images), f32) / 255.0f : g.input("x", dtype, images);
+  const bool bytes = dtype != f16 && pick(0, 3) == 0, rounds = dtype == bf16 && coin();
+  Value x = bytes ? cast(g.input("bytes", u8, images), f32) / 255.0f
+                  : g.input("x", rounds ? f32 : dtype, images);
+  if (x.dtype() != dtype) x = cast(x, dtype);
+  options.wide = dtype != f32 && coin();
   const Value weights = g.input("weights", dtype, kernel);
   const Value y = conv2d(x, weights, options);
   const Value dy = g.input("dy", dtype, y.shape());
-  switch (pick(0, 3)) {
+  switch (pick(0, 4)) {
+    case 4:
+      return g.set_outputs({y + random_partner(g, y.shape(), y.dtype(), "bias")});
     case 0:
       return g.set_outputs({conv2d_weight_gradient(x, dy, {down, across}, options)});
     case 1:
       return g.set_outputs({conv2d_input_gradient(dy, weights, options, {height, width})});
     case 2:
-      return g.set_outputs({relu(y + dy)});
+      return g.set_outputs({relu(y + cast(dy, y.dtype()))});
     default:
       return g.set_outputs({y});
   }
@@ -485,8 +493,8 @@ TEST_CASE("npu planned: random launches give the bits of their kernels") {
     draw_node(graph, *preset);
     const uint64_t seed = static_cast<uint64_t>(pick(0, 1 << 20));
     const NpuLibrary library(preset);
-    const auto supports = [&](const Node& node) { return library.supports(node); };
-    const std::unique_ptr<Graph> fused = fuse(graph, supports);
+    const auto supports = [&](const Node& node) { return supports_in_task_list(library, node); };
+    const std::unique_ptr<Graph> fused = fuse(*decompose(graph, supports), supports);
     for (const Node& node : fused->nodes()) {
       if (node.has(kSource | kView)) continue;
       const std::string wrong = compare(preset, options, node, seed, &launches);
@@ -496,6 +504,79 @@ TEST_CASE("npu planned: random launches give the bits of their kernels") {
   }));
   // Of nearly every drawn graph at least one node is carried out as planned.
   CHECK(launches > launches_to_draw() / 2);
+}
+
+TEST_CASE("npu planned: which ops are carried out") {
+  struct Case {
+    const char* name;
+    Value (*make)(Graph&);
+  };
+  static constexpr auto input = [](Graph& g) { return g.input("x", f32, {20, 6}); };
+  static constexpr auto key = [](Graph& g) { return g.input("key", i64, {}); };
+  static constexpr auto numbers = [](Graph& g) { return g.input("numbers", i32, {9}); };
+  static constexpr auto images = [](Graph& g) { return g.input("images", f32, {2, 6, 6, 3}); };
+  static constexpr auto weights = [](Graph& g) { return g.input("weights", f32, {3, 3, 3, 4}); };
+  static constexpr auto results = [](Graph& g) { return g.input("dy", f32, {2, 4, 4, 4}); };
+  const Case cases[] = {
+      {"add", [](Graph& g) { return input(g) + 1.0f; }},
+      {"sum", [](Graph& g) { return sum(input(g), {0}); }},
+      {"softmax", [](Graph& g) { return softmax(input(g)); }},
+      {"matmul",
+       [](Graph& g) {
+         return matmul(input(g), g.input("y", f32, {6, 5}));
+       }},
+      {"transpose", [](Graph& g) { return transpose(input(g)); }},
+      {"slice",
+       [](Graph& g) {
+         return slice(input(g), {1, 1}, {9, 5});
+       }},
+      {"pad",
+       [](Graph& g) {
+         return pad(input(g), {1, 0}, {0, 2});
+       }},
+      {"concat",
+       [](Graph& g) {
+         return concat({input(g), g.input("y", f32, {20, 6})});
+       }},
+      {"broadcast_to",
+       [](Graph& g) {
+         return broadcast_to(input(g), {3, 20, 6});
+       }},
+      {"gather", [](Graph& g) { return gather(input(g), numbers(g)); }},
+      {"one_hot", [](Graph& g) { return one_hot(numbers(g), 5); }},
+      {"iota",
+       [](Graph& g) {
+         return iota(g, f32, {7, 9}, 1);
+       }},
+      {"argmax", [](Graph& g) { return argmax(input(g)); }},
+      {"sort", [](Graph& g) { return sort(input(g)).values; }},
+      {"top_k", [](Graph& g) { return top_k(input(g), 2).values; }},
+      {"fold_key", [](Graph& g) { return fold_key(key(g), g.input("data", i64, {})); }},
+      {"uniform", [](Graph& g) { return uniform_like(key(g), input(g), 0, 1, f32); }},
+      {"normal", [](Graph& g) { return normal_like(key(g), input(g), 0, 1, f32); }},
+      {"bernoulli", [](Graph& g) { return bernoulli_like(key(g), input(g), 0.5); }},
+      {"conv2d", [](Graph& g) { return conv2d(images(g), weights(g)); }},
+      {"conv2d_input_gradient",
+       [](Graph& g) { return conv2d_input_gradient(results(g), weights(g)); }},
+      {"conv2d_weight_gradient",
+       [](Graph& g) {
+         return conv2d_weight_gradient(images(g), results(g), {3, 3});
+       }},
+  };
+  const auto preset = std::make_shared<const Preset>(load_preset("ascend910b1"));
+  const NpuLibrary library(preset);
+  for (const Case& each : cases) {
+    CAPTURE(each.name);
+    Graph graph;
+    graph.set_outputs({each.make(graph)});
+    const auto supports = [&](const Node& node) { return supports_in_task_list(library, node); };
+    const std::unique_ptr<Graph> fused = fuse(*decompose(graph, supports), supports);
+    int launches = 0;
+    for (const Node& node : fused->nodes()) {
+      if (!node.has(kSource | kView)) CHECK(compare(preset, {}, node, 3, &launches).empty());
+    }
+    CHECK(launches == 1);
+  }
 }
 
 TEST_CASE("npu planned: a tile that is too large for its buffer is found") {
@@ -547,6 +628,13 @@ TEST_CASE("npu planned: tiles that overlap or leave a gap are found") {
   CHECK(contains(gap, "add: output 0"));
   CHECK(contains(gap, "a gap between the tiles of the plan"));
   CHECK(contains(gap, "behind what core"));
+
+  Planned moved;
+  moved.graph.set_outputs({transpose(moved.graph.input("x", f32, {300, 400}))});
+  moved.schedule_output();
+  CHECK(moved.error_with(unchanged).empty());
+  CHECK(contains(moved.error_with([](TilePlan& plan) { plan.cores[1][0].row -= 3; }), "overlap"));
+  CHECK(contains(moved.error_with([](TilePlan& plan) { plan.cores[1].pop_back(); }), "a gap"));
 
   Planned product;
   product.graph.set_outputs(
