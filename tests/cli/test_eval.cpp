@@ -433,7 +433,7 @@ TEST_CASE("predict: probabilities and a picture of images and of files") {
   CHECK(inverted.at("probabilities") == of_set.at("probabilities"));
   // Twice as large: each pixel covers four.
   std::string large = "P5 56 56 255\n" + std::string(56 * 56, '\0');
-  for (const size_t at : {0, 1, 56, 57}) large[13 + at] = static_cast<char>(255);
+  for (const size_t at : {0u, 1u, 56u, 57u}) large[13 + at] = static_cast<char>(255);
   const json resized = predict({"--image", files.write("l.pgm", large)});
   CHECK(resized.at("probabilities") == of_set.at("probabilities"));
   CHECK(resized.at("out").get<std::string>().find("resized from 56x56 to 28x28") !=

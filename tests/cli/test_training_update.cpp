@@ -123,11 +123,11 @@ TEST_CASE("keel train refuses updates that cannot be") {
       {{"--clip-norm", "0"}, "--clip-norm: expected a number"},
       {{"--clip-value", "nan"}, "--clip-value: expected a number"},
       {{"--average", "1"}, "--average: expected a number"}};
-  for (const auto& [words, message] : usage) {
-    CAPTURE(join(words));
-    const ToolResult result = train(with(words, {"--steps", "9"}));
+  for (const auto& wrong : usage) {
+    CAPTURE(join(wrong.first));
+    const ToolResult result = train(with(wrong.first, {"--steps", "9"}));
     CHECK(result.exit_code == 2);
-    CHECK(result.err.find(message) != std::string::npos);
+    CHECK(result.err.find(wrong.second) != std::string::npos);
   }
   const ToolResult warmup = train({"--steps", "9", "--schedule", "linear", "--warmup", "9"});
   CHECK(warmup.exit_code == 2);

@@ -105,8 +105,9 @@ TEST_CASE("a fetch that does not exist says what there is") {
   const std::string outputs =
       "value: expected one of the 1 outputs of mul, got output 7, made at " + at(__LINE__ - 4) +
       "; count them from 0";
-  CHECK(error_of([&] { session.run({Value(&g, y.node_id(), 7)}, feeds); }) ==
-        outputs + " (" + at(__LINE__ - 1) + ")");
+  const Value seventh(&g, y.node_id(), 7);
+  const std::string error = error_of([&] { session.run({seventh}, feeds); });
+  CHECK(error == outputs + " (" + at(__LINE__ - 1) + ")");
   const std::string nodes =
       "value: expected one of the graph's 5 nodes, got node 99; take values "
       "from where they were made";
@@ -137,8 +138,8 @@ TEST_CASE("reading and writing a state name the user's line") {
 
 TEST_CASE("what a session is made of names the user's line") {
   Graph g;
-  CHECK(contains(error_of([&] { Session(g, device("cpu"), {.cached_programs = 0}); }),
-                 "(" + at(__LINE__ - 1) + ")"));
+  const auto none = [&] { Session(g, device("cpu"), {.cached_programs = 0}); };
+  CHECK(contains(error_of(none), "(" + at(__LINE__ - 1) + ")"));
   const auto wrong = [&] { Session(g, device("cpu"), {.precision = "fp8"}); };
   CHECK(contains(error_of(wrong), "(" + at(__LINE__ - 1) + ")"));
   Session session(g, device("cpu"));

@@ -16,10 +16,15 @@ namespace {
 // Which operand the processor's maximum gives where they are equal, or one is NaN, follows from
 // their order alone: taken both ways round, both are there. The bits of 0 and -0 together are those
 // of 0 (and) or -0 (or); of a NaN and a number, or makes a NaN.
+// Lanes that are emulated one by one (clang's scalar target) give the number beside a NaN instead.
 template <class V>
 HWY_INLINE V ordered_max(V a, V b) {
 #if HWY_TARGET == HWY_SCALAR
   return V(scalar::maximum(a.raw, b.raw));
+#elif HWY_TARGET == HWY_EMU128
+  for (size_t i = 0; i < hn::MaxLanes(hn::DFromV<V>()); ++i)
+    a.raw[i] = scalar::maximum(a.raw[i], b.raw[i]);
+  return a;
 #else
   const V first = hn::Max(a, b), second = hn::Max(b, a);
   const V either = hn::Or(first, second);
@@ -30,6 +35,10 @@ template <class V>
 HWY_INLINE V ordered_min(V a, V b) {
 #if HWY_TARGET == HWY_SCALAR
   return V(scalar::minimum(a.raw, b.raw));
+#elif HWY_TARGET == HWY_EMU128
+  for (size_t i = 0; i < hn::MaxLanes(hn::DFromV<V>()); ++i)
+    a.raw[i] = scalar::minimum(a.raw[i], b.raw[i]);
+  return a;
 #else
   return hn::Or(hn::Min(a, b), hn::Min(b, a));
 #endif
