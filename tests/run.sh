@@ -21,7 +21,7 @@ case "${1:-}" in
     ;;
 esac
 
-case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy gcovr) ;; esac
+case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy llvm) ;; esac
 install_packages "${keel_packages[@]}" "${keel_test_packages[@]}"
 failed=()
 for preset in "${presets[@]}"; do

@@ -150,7 +150,7 @@ uint64_t ByteSource::content_limit() const noexcept {
   const uint64_t size = state_->file.size();
   if (!state_->gzip) return size;
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
-  return size > kMost / kMaxExpansion ? kMost : size * kMaxExpansion;
+  return std::min(size, kMost / kMaxExpansion) * kMaxExpansion;
 }
 
 uint64_t ByteSource::file_bytes() const noexcept { return state_->file.size(); }

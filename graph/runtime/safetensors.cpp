@@ -204,10 +204,11 @@ const char* format_name(DType dtype) {
   return "";
 }
 
+// Behind the metadata, which are always there.
 void append_entry(std::string& header, const std::string& name, const Tensor& tensor,
                   uint64_t begin) {
-  header += (header.size() > 1 ? "," : "") + quote_json(name) + ":{\"dtype\":\"" +
-            format_name(tensor.dtype()) + "\",\"shape\":[";
+  header +=
+      "," + quote_json(name) + ":{\"dtype\":\"" + format_name(tensor.dtype()) + "\",\"shape\":[";
   for (size_t axis = 0; axis < tensor.shape().rank(); ++axis)
     header += (axis > 0 ? "," : "") + std::to_string(tensor.shape()[axis]);
   header += "],\"data_offsets\":[" + std::to_string(begin) + "," +

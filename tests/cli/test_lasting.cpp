@@ -1,5 +1,6 @@
 // What a training survives: errors of its outputs, signals, readers that go away, states that are
 // no numbers. Whatever can be saved is saved, and the exit code says what happened.
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -44,6 +45,12 @@ std::string strace() {
   return run_program("/usr/bin/strace", {"-o", "/dev/null", "/bin/true"}).exit_code == 0
              ? "/usr/bin/strace"
              : "";
+}
+
+// AddressSanitizer's search for leaks would trace a process, too.
+Variables no_leaks() {
+  const char* asan = std::getenv("ASAN_OPTIONS");
+  return {{"ASAN_OPTIONS", (asan == nullptr ? "" : std::string(asan) + ":") + "detect_leaks=0"}};
 }
 
 }  // namespace
@@ -309,8 +316,7 @@ TEST_CASE(
     for (const std::string& word :
          train({"--quiet", "--steps", "2", "--save", files.file("states")}))
       words.push_back(word);
-    // The search for leaks would trace the process, too.
-    return run_program(tracer, words, {{"ASAN_OPTIONS", "detect_leaks=0"}});
+    return run_program(tracer, words, no_leaks());
   };
   // The file's own sync comes first, then its folder's.
   ToolResult result = traced("error=EIO:when=2");
@@ -348,6 +354,50 @@ TEST_CASE("lasting: a save that was killed leaves nothing behind the next one") 
   CHECK(run_tool(save).exit_code == 0);
   CHECK(count() == 1);
   CHECK(fs::exists(files.file("states")));
+}
+
+TEST_CASE("lasting: each system call of a file that fails is told of and loses nothing") {
+  const std::string tracer = strace();
+  if (tracer.empty()) {
+    MESSAGE("keel test skipped: no strace that may trace");
+    return;
+  }
+  const TempFolder files;
+  const std::string states = files.file("states");
+  const Words save = train({"--quiet", "--steps", "2", "--save", states});
+  const Words inspect = {"inspect", states};
+  CHECK(run_tool(save).exit_code == 0);
+  const std::string good = read_text(states);
+  struct Case {
+    Words command;
+    const char* fault;
+    std::string path;  // of the calls that may fail; "": of all
+    int exit_code;
+    const char* message;
+  };
+  const Case cases[] = {
+      {inspect, "openat:error=EMFILE", states, 1, "cannot open: Too many open files"},
+      {inspect, "newfstatat:error=EIO:when=4", states, 1, "cannot read: Input/output error"},
+      {inspect, "pread64:error=EIO", states, 1, "cannot read: Input/output error"},
+      {inspect, "pread64:error=EINTR:when=1", states, 0, ""},
+      {inspect, "pread64:retval=0:when=1", states, 1, "a file that shrank"},
+      {save, "fchmod:error=EPERM", "", 1, "cannot keep the permissions"},
+      {save, "fsync:error=EIO:when=1", "", 1, "cannot write: Input/output error"},
+      {save, "rename:error=EROFS", "", 1, "cannot replace the file: Read-only file system"},
+      {save, "openat:error=EACCES", files.path(), 0, ""},  // a folder that cannot be read
+      {save, "openat:error=EMFILE", files.path(), 1, "its folder cannot be synced"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.fault);
+    Words words = {"-f", "-qq", "-o", "/dev/null", "-e", std::string("inject=") + each.fault};
+    if (!each.path.empty()) words.insert(words.end(), {"-P", each.path});
+    words.push_back(KEEL_TOOL);
+    words.insert(words.end(), each.command.begin(), each.command.end());
+    const ToolResult result = run_program(tracer, words, no_leaks());
+    CHECK_MESSAGE(result.exit_code == each.exit_code, result.err);
+    CHECK_MESSAGE(result.err.find(each.message) != std::string::npos, result.err);
+    CHECK((read_text(states) == good));
+  }
 }
 
 TEST_SUITE_END();

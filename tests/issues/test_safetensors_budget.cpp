@@ -106,4 +106,20 @@ TEST_CASE("safetensors: the budget can be raised and its error says how") {
   CHECK(keel::parse_safetensors(bytes, "many").tensors.size() > 10000);
 }
 
+TEST_CASE("safetensors: whatever the budget is a file is read or refused by its name") {
+  const std::string bytes = safetensors_bytes(many_tensors(100'000), "");
+  const uint64_t before = keel::read_budget();
+  int refused = 0, read = 0;
+  for (uint64_t budget = 1000; budget < (uint64_t{16} << 20); budget += budget / 3) {
+    CAPTURE(budget);
+    keel::set_read_budget(budget);
+    const std::string error = error_of([&] { keel::parse_safetensors(bytes, "many"); });
+    if (!error.empty()) CHECK(contains(error, "KEEL_READ_BUDGET_MIB"));
+    ++(error.empty() ? read : refused);
+  }
+  keel::set_read_budget(before);
+  CHECK(refused > 0);
+  CHECK(read > 0);
+}
+
 TEST_SUITE_END();

@@ -12,6 +12,7 @@
 #include "keel/core/base/file.h"
 #include "keel/data/data.h"
 #include "keel/graph/graph.h"
+#include "keel/graph/runtime/checkpoint.h"
 #include "keel/ops/ops.h"
 
 #include "support/error_of.h"
@@ -161,6 +162,41 @@ TEST_CASE("load: a step or a seed that is not the metadata's is refused and chan
   const std::string other =
       with_right_checksums(replaced(seeded, "\"seed\":\"7\"", "\"seed\":\"8\""));
   CHECK(contains(s.error_with(other), "keel/seed"));
+}
+
+TEST_CASE("load: counters of another type and files without a seed") {
+  OneState s;
+  const std::string path = s.folder.file("counted");
+  s.session->save(path);
+  Safetensors file = read_safetensors(path);
+  for (const char* name : {"keel_format", "keel_sha256", "keel_tensor_sha256"})
+    file.metadata.erase(name);
+  file.tensors["keel/updates"] = Tensor::scalar<float>(1);
+  write_safetensors(path, file.tensors, file.metadata);
+  CHECK(contains(error_of([&] { s.session->load(path); }), "keel/updates"));
+  file.tensors.erase("keel/updates");
+  file.tensors.erase("keel/seed");
+  write_safetensors(path, file.tensors, file.metadata);
+  CHECK(contains(error_of([&] { s.session->load(path); }), "keel/seed"));
+}
+
+TEST_CASE("resume: a place in the data that is none is refused") {
+  const Cursor place{.epoch = 3, .position = 41, .key = std::numeric_limits<uint64_t>::max()};
+  std::map<std::string, std::string> metadata;
+  add_cursor(metadata, place);
+  CHECK(cursor_in(metadata, "file") == place);
+  for (const auto& entry : metadata) {
+    CAPTURE(entry.first);
+    auto changed = metadata;
+    for (const char* wrong : {"", "-1", "x", "1 ", "99999999999999999999"}) {
+      changed[entry.first] = wrong;
+      const std::string error = error_of([&] { cursor_in(changed, "file"); });
+      CHECK_MESSAGE(contains(error, "file, " + entry.first), error);
+      CHECK_MESSAGE(contains(error, "got '" + std::string(wrong) + "'"), error);
+    }
+    changed.erase(entry.first);
+    CHECK(contains(error_of([&] { cursor_in(changed, "file"); }), "no " + entry.first));
+  }
 }
 
 TEST_CASE("save: metadata of the caller that contradict the states do not make a file useless") {

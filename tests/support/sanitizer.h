@@ -1,5 +1,5 @@
-// Whether the tests run under a sanitizer that keeps memory of its own, so that what a test
-// measures of the process would be the sanitizer's.
+// kSanitized says whether the tests run under a sanitizer that keeps memory of its own, so that
+// what a test measures of the process would be the sanitizer's.
 #ifndef KEEL_TESTS_SUPPORT_SANITIZER_H
 #define KEEL_TESTS_SUPPORT_SANITIZER_H
 

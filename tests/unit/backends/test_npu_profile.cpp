@@ -321,6 +321,12 @@ TEST_CASE("npu profile: csv fields come back as they were") {
   CHECK(rows[1] == row);
   CHECK(parse_csv("", "x.csv").empty());
   CHECK(parse_csv("a,b\r\n1,\r\n", "x.csv")[1] == CsvRow{"1", ""});
+  CHECK(parse_csv("a,b\n1,", "x.csv")[1] == CsvRow{"1", ""});
+  CHECK(parse_csv("a,b\r\n1,2", "x.csv")[1] == CsvRow{"1", "2"});
+  CHECK(parse_csv("\"a\",\"\"\"b\"\"\"", "x.csv") == std::vector<CsvRow>{{"a", "\"b\""}});
+  CHECK(parse_csv("a\r", "x.csv") == std::vector<CsvRow>{{"a"}});
+  CHECK(contains(error_of([] { parse_csv("a\rb", "x.csv"); }), "x.csv"));
+  CHECK(contains(error_of([] { parse_csv(std::string(3 << 20, ','), "x.csv"); }), "at most"));
   CHECK(contains(error_of([] { parse_csv("a,b\n1\n", "x.csv"); }), "x.csv"));
   CHECK(contains(error_of([] { parse_csv("\"a", "x.csv"); }), "closing quote"));
   CHECK(contains(error_of([] { parse_csv("\"a\"b\n", "x.csv"); }), "x.csv"));

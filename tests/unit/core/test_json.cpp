@@ -217,4 +217,21 @@ TEST_CASE("json documents that take too much memory are refused before they take
   }
 }
 
+TEST_CASE("json views say where they are and which range they wanted") {
+  const Json document = parse_json("[[7], {\"a\": 0.5}]", "x.json");
+  const JsonView view(document, "x.json");
+  CHECK(view[0][0].where() == "x.json: [0][0]");
+  CHECK(view[1]["a"].where() == "x.json: [1].a");
+  CHECK(error_of([&] { view.find("a"); }).find("expected an object") != std::string::npos);
+  CHECK(error_of([&] { view[0][0].integer(INT64_MIN, 6); }).find("an integer <= 6, got 7") !=
+        std::string::npos);
+  CHECK(error_of([&] { view[0][0].integer(8); }).find("an integer >= 8, got 7") !=
+        std::string::npos);
+  CHECK(error_of([&] { view[0][0].integer(0, 6); }).find("an integer >= 0 and <= 6") !=
+        std::string::npos);
+  const double lowest = std::numeric_limits<double>::lowest();
+  CHECK(error_of([&] { view[1]["a"].number(lowest, 0.25); }).find("a number <= 0.25, got 0.5") !=
+        std::string::npos);
+}
+
 TEST_SUITE_END();

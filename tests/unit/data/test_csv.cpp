@@ -107,4 +107,57 @@ TEST_CASE("csv: errors name line and column") {
   CHECK_THROWS_AS(keel::read_csv("/nowhere/there/is.csv", {{"x", keel::f32, {}}}), Error);
 }
 
+TEST_CASE("csv: line ends quotes and cells at the end of a file") {
+  const auto numbers = [](const std::string& text) {
+    const CsvFile file(text);
+    const auto fields = keel::read_csv(file.path(), {{"x", keel::f64, {"a"}}});
+    std::vector<double> values;
+    for (int64_t i = 0; i < fields[0].second.num_elements(); ++i)
+      values.push_back(fields[0].second.at(i));
+    return values;
+  };
+  const std::vector<double> both = {1, 3};
+  CHECK(numbers("a,b\r1,2\r3,4\r") == both);
+  CHECK(numbers("a,b\r1,2\r3,4") == both);
+  CHECK(numbers("b,a\n2,\"1\"\n4,\"3\"") == both);
+  CHECK(numbers("a\n\t1 \t\n 3\t") == both);
+  CHECK(numbers("\"a\"\n\"1\"\r\"3\"\r") == both);
+  const CsvFile quoted("a,\"the \"\"best\"\"\nof all\"\n1,2\n");
+  CHECK(keel::csv_columns(quoted.path()) == std::vector<std::string>{"a", "the \"best\"\nof all"});
+  check_fails("a,b\n1,", {{"x", keel::f32, {"b"}}}, "line 2");
+  check_fails("a\n\"1\"2\n", {{"x", keel::f32, {"a"}}}, "text behind a closing quote");
+  check_fails("a\n\"1", {{"x", keel::f32, {"a"}}}, "a quote is not closed");
+}
+
+TEST_CASE("csv: numbers that no dtype holds") {
+  const auto refused = [](keel::DType dtype, const std::string& cell) {
+    INFO(std::string(keel::name_of(dtype)), " ", cell);
+    check_fails("a\n" + cell + "\n", {{"x", dtype, {"a"}}}, "line 2: column 'a'");
+  };
+  for (const char* cell : {"300", "-1", "+", "1x", "\"\"", "1.5"}) refused(keel::u8, cell);
+  for (const char* cell : {"3000000000", "\"\"", "+-1", "0x1"}) refused(keel::i32, cell);
+  for (const char* cell : {"9223372036854775808", "1e3"}) refused(keel::i64, cell);
+  for (const char* cell : {"2", "True", "\"\""}) refused(keel::boolean, cell);
+  for (const keel::DType dtype : {keel::f16, keel::bf16, keel::f32, keel::f64}) {
+    for (const char* cell : {"one", "1e400", "1 2", "+"}) refused(dtype, cell);
+  }
+  refused(keel::f16, "70000");
+  refused(keel::f32, "1e39");
+  refused(keel::bf16, "1e39");
+  const CsvFile file("a,b\n+7,true\n-8,false\n");
+  const auto fields = keel::read_csv(
+      file.path(), {{"x", keel::i32, {"a"}}, {"y", keel::f16, {"a"}}, {"z", keel::boolean, {"b"}}});
+  CHECK(keel::bit_equal(fields[0].second, Tensor::of<int32_t>({2}, {7, -8})));
+  CHECK(fields[1].second.at(1) == -8);
+  CHECK(fields[2].second.at(0) == 1);
+  CHECK(fields[2].second.at(1) == 0);
+}
+
+TEST_CASE("csv: a record that never ends is given up") {
+  // Each cell is short enough.
+  std::string text = "a\n";
+  for (int i = 0; i < 600; ++i) text += std::string(65000, '1') + ",";
+  check_fails(text, {{"x", keel::f32, {"a"}}}, "or a record of more than");
+}
+
 TEST_SUITE_END();

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/data/formats/byte_source.h"
 #include "keel/data/formats/idx.h"
 #include "keel/data/formats/mnist.h"
 
@@ -208,6 +209,35 @@ TEST_CASE("mnist: sets that do not fit together") {
   temp.write("t10k-labels-idx1-ubyte", idx_bytes({0}, ""));
   fails_with("there are no images");
   CHECK_THROWS_AS(keel::load_mnist(temp.file("missing")), Error);
+}
+
+TEST_CASE("mnist: images of another width and a folder that cannot be looked at") {
+  const TempFolder temp;
+  temp.write("train-images-idx3-ubyte", idx_bytes({3, 2, 2}, counting(12)));
+  temp.write("train-labels-idx1-ubyte", idx_bytes({3}, std::string{0, 9, 4}));
+  temp.write("t10k-images-idx3-ubyte", idx_bytes({1, 2, 3}, counting(6)));
+  temp.write("t10k-labels-idx1-ubyte", idx_bytes({1}, std::string{7}));
+  CHECK_THROWS_WITH_AS(keel::load_mnist(temp.path()), doctest::Contains("images of 2 x 2"), Error);
+  CHECK_THROWS_WITH_AS(keel::load_mnist(temp.file("t10k-labels-idx1-ubyte")),
+                       doctest::Contains("is not a folder"), Error);
+  CHECK_THROWS_WITH_AS(keel::load_mnist(std::string(5000, 'x')),
+                       doctest::Contains("File name too long"), Error);
+}
+
+TEST_CASE("a byte source that was asked whether it has ended reads on") {
+  const TempFolder temp;
+  keel::ByteSource source(temp.write("three.gz", gzip("abc")));
+  char bytes[3] = {};
+  CHECK_FALSE(source.ended());
+  CHECK_FALSE(source.ended());
+  source.read(bytes, 0, "nothing");
+  source.read(bytes, 2, "two");
+  CHECK(std::string(bytes, 2) == "ab");
+  CHECK_FALSE(source.ended());
+  source.read(bytes, 1, "one");
+  CHECK(bytes[0] == 'c');
+  CHECK(source.ended());
+  source.finish();
 }
 
 TEST_SUITE_END();

@@ -10,6 +10,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/ir/verify.h"
+#include "keel/ops/ops.h"
 
 #include "support/random_graph.h"
 
@@ -327,6 +328,42 @@ TEST_CASE("DOT has a box for each node and a cluster for each body") {
   CHECK(has(dot, "while_loop body 1"));
   CHECK(has(dot, "[style=dashed]"));
   CHECK(std::count(dot.begin(), dot.end(), '{') == std::count(dot.begin(), dot.end(), '}'));
+}
+
+TEST_CASE("text: escapes line ends and what a printed text left out") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {1, 4, 4, 1});
+  const Value w = g.input("w", keel::f32, {2, 2, 1, 1});
+  g.set_outputs({keel::conv2d(x, w, {.padding = "same"}) * 2.5f});
+  const std::string text = print_graph(g);
+  const std::string name = "\"same\"";
+  REQUIRE(has(text, name));
+  const auto with = [&](const std::string& quoted) {
+    std::string changed = text;
+    return changed.replace(changed.find(name), name.size(), quoted);
+  };
+  CHECK(same_graph(*parse_graph(with("\"s\\x61me\"")), g));
+  CHECK(same_graph(*parse_graph(with("\"sa\\x6de\"")), g));
+  for (const char* wrong : {"\"s\\xG1me\"", "\"s\\xg1me\"", "\"s\\x6", "\"s\\", "\"s\\q\""})
+    CHECK_MESSAGE(has(error_of(with(wrong)), "after the backslash"), wrong);
+  const std::string cut = text.substr(0, text.find(name));
+  CHECK(has(error_of(cut + "\"s\\"), "after the backslash"));
+  CHECK(has(error_of(cut + "\"s\\x6"), "after the backslash"));
+
+  std::string lines = text;
+  for (size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 2)
+    lines.replace(at, 1, "\r\n");
+  CHECK(same_graph(*parse_graph(lines), g));
+
+  const auto number = [&](const std::string& digits) {
+    std::string changed = text;
+    const size_t at = changed.find("2.5");
+    REQUIRE(at != std::string::npos);
+    return changed.replace(at, 3, digits);
+  };
+  CHECK(same_graph(*parse_graph(number("25e-1")), g));
+  CHECK(has(error_of(number("2-5")), "expected ')', got '-5'"));
+  CHECK(has(error_of(number("...")), "all elements of the constant"));
 }
 
 TEST_SUITE_END();
