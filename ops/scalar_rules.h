@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace keel::scalar {
@@ -122,6 +123,7 @@ constexpr T maximum(T a, T b) {
     using Bits = FloatBits<T>;
     const T second = b < a ? a : b;
     const T larger = std::bit_cast<T>(std::bit_cast<Bits>(first) & std::bit_cast<Bits>(second));
+    // NOLINTNEXTLINE(misc-redundant-expression): a call of isnan would keep it from lanes.
     return a != a || b != b ? a + b : larger;
   }
 }
@@ -183,7 +185,7 @@ inline double softplus(double a) { return (a > 0 ? a : 0) + std::log1p(std::exp(
 
 // x * Phi(x), with erfc so that the negative tail keeps its digits.
 inline double gelu(double a) {
-  if (a == -INFINITY) return -0.0;
+  if (a == -std::numeric_limits<double>::infinity()) return -0.0;
   return 0.5 * a * std::erfc(-a * 0.70710678118654752440);
 }
 

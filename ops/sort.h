@@ -8,8 +8,10 @@
 #ifndef KEEL_OPS_SORT_H
 #define KEEL_OPS_SORT_H
 
+#include <cmath>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
@@ -49,9 +51,11 @@ KEEL_API Sorted top_k(Operand x, int64_t k, int64_t axis = -1, CallSite site = {
 // Compares which of two elements comes first, for the reference and for kernels: less than 0 where
 // a does, greater where b does, 0 where their indices decide.
 template <class T>
-constexpr int ascending_order(T a, T b) {
-  const bool a_is_nan = a != a, b_is_nan = b != b;
-  if (a_is_nan || b_is_nan) return (a_is_nan ? 1 : 0) - (b_is_nan ? 1 : 0);
+int ascending_order(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const bool a_is_nan = std::isnan(a), b_is_nan = std::isnan(b);
+    if (a_is_nan || b_is_nan) return (a_is_nan ? 1 : 0) - (b_is_nan ? 1 : 0);
+  }
   return a < b ? -1 : b < a ? 1 : 0;
 }
 

@@ -31,10 +31,13 @@
 // Debian's oneTBB is not built for ThreadSanitizer, so it cannot see the order that oneTBB keeps:
 // what its headers write when a worker is summoned is not looked at. (What chunks share is ordered
 // by the slots, which it sees.) The symbols exist only where the program is built with it.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): ThreadSanitizer names
+// them.
 extern "C" {
 __attribute__((weak)) void __tsan_ignore_thread_begin();
 __attribute__((weak)) void __tsan_ignore_thread_end();
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace keel {
 namespace {

@@ -124,6 +124,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
     const size_t from_end = rank - i;
     const int64_t x = from_end <= a.rank() ? a[a.rank() - from_end] : 1;
     const int64_t y = from_end <= b.rank() ? b[b.rank() - from_end] : 1;
+    // NOLINTBEGIN(bugprone-branch-clone): one rule after the other.
     if (x == y)
       dims[i] = x;
     else if (x == 1)
@@ -136,6 +137,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
       dims[i] = x;
     else
       return std::nullopt;
+    // NOLINTEND(bugprone-branch-clone)
   }
   return Shape(dims);
 }

@@ -248,10 +248,10 @@ void DeviceQueue::finish() {
   if (s.token.load(std::memory_order_relaxed) == Token::kNone) s.publish_token(Token::kEnd);
 }
 
-void DeviceQueue::fail(Error error) {
+void DeviceQueue::fail(const Error& error) {
   State& s = *state_;
   if (s.token.load(std::memory_order_relaxed) != Token::kNone) return;
-  s.failure = std::move(error);
+  s.failure = error;
   s.publish_token(Token::kFailure);
 }
 

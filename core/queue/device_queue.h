@@ -115,7 +115,7 @@ class KEEL_API DeviceQueue {
   // Publish the end-of-data and failure tokens; the first of them counts. After one there are no
   // more elements.
   void finish();
-  void fail(Error error);
+  void fail(const Error& error);
 
   // Waits for the next element and writes its fields' device addresses to `fields` (as many as the
   // spec has). Slots are released in the order they were dequeued.

@@ -31,7 +31,7 @@ double as_double(DType dtype, const Cell& cell) {
     T value{};
     std::memcpy(&value, cell.bytes, sizeof(T));
     const auto number = convert_element<double>(value);
-    return number == number ? number : std::numeric_limits<double>::quiet_NaN();
+    return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
   });
 }
 

@@ -53,7 +53,7 @@ Decimal shortest(T value) {
   if constexpr (is_half_type<T>) {
     const auto wide = static_cast<float>(value);
     for (int precision = 0;; ++precision) {
-      const Decimal decimal = parse_scientific(wide, precision);
+      Decimal decimal = parse_scientific(wide, precision);
       const double back =
           std::stod("0." + decimal.digits + "0e" + std::to_string(decimal.exponent));
       if (T(back).bits == value.bits || precision == 9) return decimal;

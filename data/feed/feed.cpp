@@ -57,9 +57,9 @@ Dataset fitted(const Dataset& dataset, const ElementSpec& wanted, CallSite site)
 
 class PipelineFeeder final : public Feeder {
  public:
-  PipelineFeeder(Dataset dataset, FeedSpec spec, FeedOptions options,
+  PipelineFeeder(const Dataset& dataset, FeedSpec spec, FeedOptions options,
                  std::vector<ResidentField> resident)
-      : dataset_(std::move(dataset)),
+      : dataset_(dataset),
         spec_(std::move(spec)),
         options_(std::move(options)),
         resident_(std::move(resident)) {
@@ -145,7 +145,7 @@ class PipelineFeeder final : public Feeder {
 };
 
 // Feeds rows of what the device keeps. `fitted`: the dataset, its fields paired with the model's.
-std::shared_ptr<Feeder> feed_rows(DeviceCached cached, const ElementSpec& fitted,
+std::shared_ptr<Feeder> feed_rows(const DeviceCached& cached, const ElementSpec& fitted,
                                   const FeedSpec& spec, const FeedOptions& options, CallSite site) {
   if (cached.device != spec.device) {
     throw Error({.op = "feed",
@@ -167,7 +167,7 @@ std::shared_ptr<Feeder> feed_rows(DeviceCached cached, const ElementSpec& fitted
       resident.back().field.name = asked;
     }
   }
-  return std::make_shared<PipelineFeeder>(std::move(cached.rows), std::move(rows), options,
+  return std::make_shared<PipelineFeeder>(cached.rows, std::move(rows), options,
                                           std::move(resident));
 }
 
@@ -175,7 +175,7 @@ std::shared_ptr<Feeder> make_feeder(const Dataset& dataset, const FeedSpec& spec
                                     const FeedOptions& options, CallSite site) {
   Dataset data = fitted(dataset, spec.element, site);
   std::optional<DeviceCached> cached = find_device_cache(dataset.stage());
-  if (cached) return feed_rows(*std::move(cached), data.spec(), spec, options, site);
+  if (cached) return feed_rows(*cached, data.spec(), spec, options, site);
   // Dimensions that the model leaves open are the dataset's to say.
   FeedSpec concrete = spec;
   for (size_t f = 0; f < concrete.element.fields.size(); ++f)

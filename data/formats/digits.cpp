@@ -150,7 +150,7 @@ void draw_segment(Canvas& canvas, Point a, Point b, float radius) {
       const float ey = py - along * dy;
       const float distance2 = ex * ex + ey * ey;
       if (distance2 >= reach * reach) continue;
-      float& ink = canvas[static_cast<size_t>(y * kSide + x)];
+      float& ink = canvas[static_cast<size_t>(y) * kSide + static_cast<size_t>(x)];
       ink = std::max(ink, std::min(1.0f, reach - std::sqrt(distance2)));
     }
   }

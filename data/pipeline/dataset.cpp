@@ -271,7 +271,7 @@ Dataset Dataset::filter(Predicate keep, std::string name, CallSite site) const {
 
 Dataset Dataset::map(std::shared_ptr<const ElementFunction> function, MapOptions options,
                      CallSite site) const {
-  return at_site(site, [&] { return map_elements(stage_, std::move(function), 0, options, site); });
+  return at_site(site, [&] { return map_elements(stage_, function, 0, options, site); });
 }
 
 Dataset Dataset::map(ElementSpec output, ItemFunction function, MapOptions options,

@@ -20,8 +20,8 @@ Error cursor_error(const std::string& argument, const std::string& expected,
 }  // namespace
 
 struct DatasetIterator::State {
-  State(Dataset dataset_in, const std::atomic<bool>* stop_in)
-      : dataset(std::move(dataset_in)), stop(stop_in) {
+  State(const Dataset& dataset_in, const std::atomic<bool>* stop_in)
+      : dataset(dataset_in), stop(stop_in) {
     const Repetition repetition = outermost_repetition(dataset.stage());
     stage = repetition.from;
     epochs = repetition.times.value_or(std::numeric_limits<int64_t>::max());
@@ -64,8 +64,8 @@ struct DatasetIterator::State {
   int64_t done = 0;  // elements of this epoch behind us
 };
 
-DatasetIterator::DatasetIterator(Dataset dataset, const std::atomic<bool>* stop)
-    : state_(std::make_unique<State>(std::move(dataset), stop)) {}
+DatasetIterator::DatasetIterator(const Dataset& dataset, const std::atomic<bool>* stop)
+    : state_(std::make_unique<State>(dataset, stop)) {}
 DatasetIterator::~DatasetIterator() = default;
 DatasetIterator::DatasetIterator(DatasetIterator&&) noexcept = default;
 DatasetIterator& DatasetIterator::operator=(DatasetIterator&&) noexcept = default;

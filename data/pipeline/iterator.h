@@ -21,7 +21,7 @@ namespace keel {
 class KEEL_API DatasetIterator {
  public:
   // `stop`, where given, ends the iteration soon after it is raised.
-  explicit DatasetIterator(Dataset dataset, const std::atomic<bool>* stop = nullptr);
+  explicit DatasetIterator(const Dataset& dataset, const std::atomic<bool>* stop = nullptr);
   ~DatasetIterator();
   DatasetIterator(DatasetIterator&&) noexcept;
   DatasetIterator& operator=(DatasetIterator&&) noexcept;

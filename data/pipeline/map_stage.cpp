@@ -185,7 +185,7 @@ std::unique_ptr<Reader> MapStage::open(const PassContext& pass) const {
 }  // namespace
 
 StagePtr make_map_stage(StagePtr from, std::shared_ptr<const ElementFunction> function,
-                        uint64_t seed, MapOptions options, CallSite site) {
+                        uint64_t seed, const MapOptions& options, CallSite site) {
   if (function == nullptr)
     throw Error({.op = "map", .argument = "function", .message = "is empty"});
   if (options.threads < 1 || options.threads > kMaxThreads) {

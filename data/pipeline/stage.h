@@ -118,6 +118,7 @@ class DerivedStage : public Stage {
   const StagePtr& from() const noexcept { return from_; }
   // The same stage behind another one, whose items may be of other types; nullptr where it looks at
   // the items or changes them.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): stages that have one take it over.
   virtual StagePtr on(StagePtr) const { return nullptr; }
   std::optional<int64_t> size() const override { return from_->size(); }
   uint64_t order_key(uint64_t round) const override { return from_->order_key(round); }

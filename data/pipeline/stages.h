@@ -29,7 +29,7 @@ StagePtr make_interleave_stage(std::vector<StagePtr> parts, int64_t block);
 StagePtr make_filter_stage(StagePtr from, Dataset::Predicate keep, std::string name, CallSite site);
 // The key of item i in pass p is fold_key(fold_key(seed, p), i).
 StagePtr make_map_stage(StagePtr from, std::shared_ptr<const ElementFunction> function,
-                        uint64_t seed, MapOptions options, CallSite site);
+                        uint64_t seed, const MapOptions& options, CallSite site);
 StagePtr make_select_stage(StagePtr from, const std::vector<std::string>& fields);
 StagePtr make_batch_stage(StagePtr from, int64_t size, Tail tail);
 StagePtr make_cache_stage(StagePtr from);

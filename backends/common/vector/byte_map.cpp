@@ -1,6 +1,7 @@
 // Recognises what a table of 256 values computes.
 #include "keel/backends/common/vector/byte_map.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -9,7 +10,9 @@
 namespace keel::vector {
 namespace {
 
-bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof(float)) == 0; }
+bool same_bits(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
 
 // Returns whether value(x) counts as table[x] for every byte x, once both are rounded.
 template <class F>

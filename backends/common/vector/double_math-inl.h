@@ -116,9 +116,11 @@ HWY_INLINE V double_by_lanes(D d, V x) {
   return hn::Load(d, lanes);
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions and types are no expressions.
 #define KEEL_DOUBLE_BY_LANES(name, function) \
   template <class D, class V = hn::Vec<D>>   \
   requires DoubleLanes<D> HWY_INLINE V name(D d, V x) { return double_by_lanes<&function>(d, x); }
+// NOLINTEND(bugprone-macro-parentheses)
 
 KEEL_DOUBLE_BY_LANES(expm1, ::expm1)
 KEEL_DOUBLE_BY_LANES(log1p, ::log1p)

@@ -87,6 +87,7 @@ void clamp(const VectorCall& call) {
   });
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions and types are no expressions.
 #define KEEL_INTEGERS(kind, name, Op)                                                         \
   {name, i64, i64, false, &kind<int64_t, Op>}, {name, i32, i32, false, &kind<int32_t, Op>}, { \
     name, u8, u8, false, &kind<uint8_t, Op>                                                   \
@@ -100,6 +101,7 @@ void clamp(const VectorCall& call) {
   {name, i64, i64, false, &function<int64_t>}, {name, i32, i32, false, &function<int32_t>}, { \
     name, u8, u8, false, &function<uint8_t>                                                   \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 constexpr InstructionRow kRows[] = {
     KEEL_INTEGERS(binary, "add", Add),

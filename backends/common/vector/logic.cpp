@@ -74,6 +74,7 @@ void select(const VectorCall& call) {
   }
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions and types are no expressions.
 #define KEEL_BY_SIZE(name, function)                                                              \
   {name, f32, f32, false, &function<uint32_t>}, {name, i32, i32, false, &function<uint32_t>},     \
       {name, f16, f16, false, &function<uint16_t>},                                               \
@@ -82,6 +83,7 @@ void select(const VectorCall& call) {
       {name, u8, u8, false, &function<uint8_t>}, {                                                \
     name, boolean, boolean, false, &function<uint8_t>                                             \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 constexpr InstructionRow kRows[] = {
     {"logical_and", boolean, boolean, false, &bool_binary<LogicalAnd>},

@@ -1,7 +1,7 @@
 #include "keel/backends/common/vector/softmax_rows.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -14,6 +14,7 @@
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/ops/loss.h"
+#include "keel/ops/scalar_rules.h"
 
 namespace keel::vector {
 namespace {
@@ -102,9 +103,9 @@ class CrossEntropyRows final : public RowOp {
     // The mean of a batch gives all rows one factor, which the instruction applies; 1 changes no
     // bit.
     const T* upstream = static_cast<const T*>(args[upstream_at_]) + begin;
-    const bool one_factor = std::all_of(upstream, upstream + call.rows, [&](T factor) {
-      return std::memcmp(&factor, upstream, sizeof(T)) == 0;
-    });
+    const auto bits = [](T factor) { return std::bit_cast<scalar::FloatBits<T>>(factor); };
+    const bool one_factor = std::all_of(upstream, upstream + call.rows,
+                                        [&](T factor) { return bits(factor) == bits(*upstream); });
     if (one_factor) call.scale = static_cast<double>(upstream[0]);
     check(instruction_(call), call.labels, begin);
     if (!one_factor) scale_rows(call, gradient, upstream);

@@ -1,6 +1,6 @@
 // Element-wise work and reductions on the vector unit.
+#include <initializer_list>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "keel/backends/common/vector/element_kernels.h"
@@ -40,8 +40,8 @@ std::vector<Split> apart(const Preset& preset, const AnchoredNode& fused, size_t
 
 // `kAddsUp`: partial results are merged by adding them.
 template <bool kAddsUp>
-KernelRow reduction(std::vector<std::string_view> ops) {
-  return {.ops = std::move(ops),
+KernelRow reduction(std::initializer_list<std::string_view> ops) {
+  return {.ops = ops,
           .supports = vector::supports_reduction,
           .plan = plan_reduction,
           .work = reductions_work<kAddsUp>,

@@ -27,6 +27,7 @@ int64_t ChunkWalk::run_width() const {
 int64_t ChunkWalk::most_results() const {
   const auto each = static_cast<int64_t>(accumulator_size());
   const int64_t share = operand_.prologue ? static_cast<int64_t>(size_of(operand_.dtype)) : 4;
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): launches do not compute on tokens.
   return std::max<int64_t>(1, (operand_.tile_elements * share - run_width() * each) / (2 * each));
 }
 
@@ -200,6 +201,7 @@ void ChunkWalk::add_run(const Segment& segment, const char* elements) {
   char* along = core_.at(sums_at_ + 2);
   if (segment.run_offset == 0) set_identity(along, width);
   for (int64_t done = 0; done < segment.count;) {
+    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): only runs come here, and they have a width.
     const int64_t at = (segment.run_offset + done) % width, left = segment.count - done;
     const int64_t rows = at == 0 && left >= width ? left / width : 1;
     const auto columns = static_cast<size_t>(std::min(width - at, left));

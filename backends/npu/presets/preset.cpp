@@ -152,10 +152,12 @@ double multiply_adds_per_ns(const Preset& p) {
 double Preset::cube_f16_tflops() const { return 2e-3 * multiply_adds_per_ns(*this); }
 double Preset::cube_f32_tflops() const { return cube_f16_tflops() / cube_passes(*this, f32); }
 double Preset::vector_f16_gflops() const {
-  return static_cast<double>(vector_bytes_per_cycle / 2 * vector_cores) * clock_ghz();
+  const int64_t lanes = vector_bytes_per_cycle / 2;
+  return static_cast<double>(lanes * vector_cores) * clock_ghz();
 }
 double Preset::vector_f32_gflops() const {
-  return static_cast<double>(vector_bytes_per_cycle / 4 * vector_cores) * clock_ghz();
+  const int64_t lanes = vector_bytes_per_cycle / 4;
+  return static_cast<double>(lanes * vector_cores) * clock_ghz();
 }
 bool Preset::has_atomic_add(DType dtype) const {
   return std::find(atomic_add_dtypes.begin(), atomic_add_dtypes.end(), dtype) !=

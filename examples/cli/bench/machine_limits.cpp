@@ -17,6 +17,7 @@ constexpr size_t kLanes = 8;
 #else
 constexpr size_t kLanes = 4;
 #endif
+// NOLINTNEXTLINE(modernize-use-using): attributes of a vector stand on a typedef.
 typedef float Vector __attribute__((vector_size(kLanes * sizeof(float)), may_alias));
 
 Vector load(const float* from) { return *reinterpret_cast<const Vector*>(from); }

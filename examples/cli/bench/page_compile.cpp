@@ -58,7 +58,7 @@ Figure growth_figure(const Json& json) {
   for (const Json& row : json["rows"]) {
     const std::string graph = row["graph"], backend = row["backend"];
     const Look look{colour_of_backend(backend), graph == "chain" ? 0 : 2};
-    series_named(all, graph + " on " + backend, look)
+    series_named(all, fmt::format("{} on {}", graph, backend), look)
         .marks.push_back({row["nodes"].get<double>(), row["total_us"].get<double>() * 1e-3,
                           row["total_spread"]});
   }
