@@ -64,7 +64,7 @@ std::unique_ptr<Graph> differentiate_body(const Graph& body, const std::vector<s
   return place_checkpointed_forwards(graph);
 }
 
-Value emit_op(const char* op, const std::vector<Operand>& operands, AttributeList attributes,
+Value emit_op(const char* op, const std::vector<Operand>& operands, const AttributeList& attributes,
               CallSite site) {
   if (attributes.empty()) return emit(op, operands, site);
   const Graph& graph = innermost_graph(operands, op);

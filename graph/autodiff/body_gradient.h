@@ -24,7 +24,7 @@ std::unique_ptr<Graph> differentiate_body(const Graph& body, const std::vector<s
                                           const std::vector<size_t>& xs, CallSite site);
 
 // Returns the new node's only output; attributes left out have their defaults.
-Value emit_op(const char* op, const std::vector<Operand>& operands, AttributeList attributes,
+Value emit_op(const char* op, const std::vector<Operand>& operands, const AttributeList& attributes,
               CallSite site);
 // Makes a value of this type with one number everywhere.
 Value filled(Graph& graph, const Type& type, double number, CallSite site);

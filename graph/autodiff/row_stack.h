@@ -38,10 +38,10 @@ class RowStack {
  private:
   // -0 + x has the bits of x, where 0 + -0 does not have those of -0.
   double neutral() const { return is_float(stored_.dtype) ? -0.0 : 0.0; }
-  Value call(const char* op, const Values& inputs, AttributeList attributes) const {
+  Value call(const char* op, const Values& inputs, const AttributeList& attributes) const {
     std::vector<Operand> operands;
     for (const Value& v : inputs) operands.emplace_back(v, site_);
-    return emit_op(op, operands, std::move(attributes), site_);
+    return emit_op(op, operands, attributes, site_);
   }
 
   Type type_;

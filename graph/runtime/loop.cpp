@@ -323,7 +323,7 @@ LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite sit
   report.wall_ns = ns_since(begin);
   if (!error && outcome.thrown == nullptr) return report;
   s.failed = std::move(report);
-  if (error) throw *error;
+  if (error) throw Error(*error);
   std::rethrow_exception(outcome.thrown);
 }
 

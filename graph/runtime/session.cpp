@@ -356,7 +356,7 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
     const Error error = current_error("run on " + s.device.name(), site);
     quiesce(*s.stream);
     if (launched) executable->take_back(s.store, true);
-    throw error;
+    throw Error(error);
   }
   executable->take_back(s.store, false);
   if (args.report.step_given_up) throw_stopped(s, site);
