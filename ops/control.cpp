@@ -88,7 +88,7 @@ std::vector<Type> infer_while(const InferContext& c) {
   }
   require_output_type(c, "condition", kFlag, condition.outputs()[0].type(),
                       "compare something, e.g. with less()");
-  const std::vector<Type> next = types_of(step.outputs());
+  std::vector<Type> next = types_of(step.outputs());
   if (next.empty() || next.size() > c.inputs.size()) {
     c.fail("body",
            "the next count and at most " + std::to_string(c.inputs.size() - 1) + " loop variables",
@@ -110,7 +110,7 @@ std::vector<Type> infer_cond(const InferContext& c) {
   require_inputs(c, "else_body", else_body, 1);
   require_no_updates(c, "then_body", then_body);
   require_no_updates(c, "else_body", else_body);
-  const std::vector<Type> then_types = types_of(then_body.outputs());
+  std::vector<Type> then_types = types_of(then_body.outputs());
   const std::vector<Type> else_types = types_of(else_body.outputs());
   if (then_types.size() != else_types.size()) {
     c.fail("else_body", std::to_string(then_types.size()) + " values like then_body",

@@ -201,10 +201,10 @@ void reference_convolution(const ReferenceContext& c, const ConvGeometry& geomet
       const auto store_all = [&](auto* out) {
         for (size_t i = 0; i < sums.size(); ++i) store(out, static_cast<int64_t>(i), sums[i]);
       };
-      if (c.outputs[0].dtype() == c.inputs[0].dtype())
-        store_all(c.outputs[0].data<T>().data());
-      else
-        store_all(c.outputs[0].data<float>().data());
+      if constexpr (!std::is_same_v<T, float>) {
+        if (c.outputs[0].dtype() == f32) return store_all(c.outputs[0].data<float>().data());
+      }
+      store_all(c.outputs[0].data<T>().data());
     }
   });
 }
@@ -478,17 +478,17 @@ void register_conv(OpTable& table) {
   table.add(std::move(op));
 }
 
-Value conv2d(Operand x, Operand weights, Conv2dAttributes options, CallSite site) {
-  return emit("conv2d", {x, weights}, Attributes::of(completed(std::move(options))), site);
+Value conv2d(Operand x, Operand weights, const Conv2dAttributes& options, CallSite site) {
+  return emit("conv2d", {x, weights}, Attributes::of(completed(options)), site);
 }
 
-Value conv2d_input_gradient(Operand dy, Operand weights, Conv2dAttributes options,
+Value conv2d_input_gradient(Operand dy, Operand weights, const Conv2dAttributes& options,
                             const std::vector<int64_t>& size, CallSite site) {
   return emit("conv2d_input_gradient", {dy, weights}, gradient_attributes(options, size), site);
 }
 
 Value conv2d_weight_gradient(Operand x, Operand dy, const std::vector<int64_t>& size,
-                             Conv2dAttributes options, CallSite site) {
+                             const Conv2dAttributes& options, CallSite site) {
   return emit("conv2d_weight_gradient", {x, dy}, gradient_attributes(options, size), site);
 }
 

@@ -60,16 +60,17 @@ struct Conv2dGradientAttributes : Conv2dAttributes {
 // y[n, i, j, o] = sum over a, b, c of x[n, i * stride + a * dilation - top, ..., c] *
 // weights[a, b, c, o], x being 0 where it is padded. Throws Error for operands of another rank or
 // dtypes that differ, channels that the groups do not divide, and a window that does not fit.
-KEEL_API Value conv2d(Operand x, Operand weights, Conv2dAttributes options = {},
+KEEL_API Value conv2d(Operand x, Operand weights, const Conv2dAttributes& options = {},
                       CallSite site = {});
 
 // The gradient of sum(conv2d(x, weights) * dy) for x, whose height and width are `size`. Without
 // one it is the smallest that gives dy's height and width, with "same" dy's times the stride.
-KEEL_API Value conv2d_input_gradient(Operand dy, Operand weights, Conv2dAttributes options = {},
+KEEL_API Value conv2d_input_gradient(Operand dy, Operand weights,
+                                     const Conv2dAttributes& options = {},
                                      const std::vector<int64_t>& size = {}, CallSite site = {});
 // The same for weights, whose height and width are `size`.
 KEEL_API Value conv2d_weight_gradient(Operand x, Operand dy, const std::vector<int64_t>& size,
-                                      Conv2dAttributes options = {}, CallSite site = {});
+                                      const Conv2dAttributes& options = {}, CallSite site = {});
 
 }  // namespace keel
 

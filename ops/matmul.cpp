@@ -97,10 +97,10 @@ void reference_matmul(const ReferenceContext& ctx) {
                                          right, out + i * left.rows * right.columns);
                               });
       };
-      if (options.wide)
-        multiply_all(ctx.outputs[0].data<float>().data());
-      else
-        multiply_all(ctx.outputs[0].data<T>().data());
+      if constexpr (!std::is_same_v<T, float>) {
+        if (options.wide) return multiply_all(ctx.outputs[0].data<float>().data());
+      }
+      multiply_all(ctx.outputs[0].data<T>().data());
     }
   });
 }

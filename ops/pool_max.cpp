@@ -40,8 +40,7 @@ template <class T>
 int64_t first_largest(const T* x, const std::vector<int64_t>& window) {
   int64_t best = window[0];
   for (const int64_t i : window) {
-    const auto candidate = load(x, i), held = load(x, best);
-    if (held == held && (candidate > held || candidate != candidate)) best = i;
+    if (takes_over(load(x, i), load(x, best))) best = i;
   }
   return best;
 }

@@ -123,7 +123,7 @@ void reference_logsumexp(const ReferenceContext& ctx) {
       const T* x = ctx.inputs[0].data<T>().data();
       const auto& axes = ctx.as<ReduceAttributes>().axes;
       const auto results = static_cast<size_t>(ctx.outputs[0].num_elements());
-      std::vector<double> largest(results, -INFINITY);
+      std::vector<double> largest(results, -std::numeric_limits<double>::infinity());
       std::vector<double> total(results, 0);
       for_each_reduced(ctx.inputs[0].shape(), axes, [&](int64_t i, int64_t to) {
         auto& m = largest[static_cast<size_t>(to)];
@@ -154,10 +154,7 @@ void reference_argmax(const ReferenceContext& ctx) {
       const int64_t first = r / stride * stride * count + r % stride;
       int64_t best = 0;
       for (int64_t i = 1; i < count; ++i) {
-        const auto candidate = load(x, first + i * stride);
-        const auto held = load(x, first + best * stride);
-        const bool held_is_nan = held != held;
-        if (!held_is_nan && (candidate > held || candidate != candidate)) best = i;
+        if (takes_over(load(x, first + i * stride), load(x, first + best * stride))) best = i;
       }
       out[r] = best;
     }
@@ -267,7 +264,7 @@ std::vector<int64_t> random_axes(SampleSource& source, size_t rank) {
 using DrawTensor = std::function<Tensor(SampleSource&, const Shape&)>;
 
 std::function<Sample(SampleSource&)> reduce_sample(const std::string& name, unsigned allowed,
-                                                   bool needs_elements, DrawTensor draw) {
+                                                   bool needs_elements, const DrawTensor& draw) {
   return [name, allowed, needs_elements, draw](SampleSource& source) -> Sample {
     if (!contains(allowed, source.dtype())) return {};
     const Shape shape = needs_elements ? source.nonempty_shape(0, 4) : source.shape(0, 4);
@@ -309,7 +306,7 @@ Sample sample_argmax(SampleSource& source) {
 }
 
 OpDef make_reduction(const std::string& name, const std::string& summary, unsigned allowed,
-                     bool needs_elements, DrawTensor draw) {
+                     bool needs_elements, const DrawTensor& draw) {
   OpDef op;
   op.name = name;
   op.summary = summary;

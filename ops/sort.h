@@ -52,6 +52,7 @@ KEEL_API Sorted top_k(Operand x, int64_t k, int64_t axis = -1, CallSite site = {
 // a does, greater where b does, 0 where their indices decide.
 template <class T>
 int ascending_order(T a, T b) {
+  static_assert(std::is_arithmetic_v<T>, "halves are compared as what they are widened to");
   if constexpr (std::is_floating_point_v<T>) {
     const bool a_is_nan = std::isnan(a), b_is_nan = std::isnan(b);
     if (a_is_nan || b_is_nan) return (a_is_nan ? 1 : 0) - (b_is_nan ? 1 : 0);

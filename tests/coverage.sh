@@ -51,9 +51,9 @@ of_file() {
     part[1] == "BRH" { branches_run += part[2] }
     part[1] == "BRDA" && wanted != "" && (part[5] == "0" || part[5] == "-") { lacking[part[2]]++; order[++lacks] = part[2] }
     END {
-      if (lines == 0) { print "coverage: no line of " wanted " was counted"; exit 1 }
+      if (lines == 0 || branches == 0) { print "coverage: nothing of " wanted " was counted"; exit 1 }
       of_lines = 100 * lines_run / lines
-      of_branches = branches ? 100 * branches_run / branches : 100
+      of_branches = 100 * branches_run / branches
       printf "coverage: %-34s lines %5.1f %% of %d, branches %5.1f %% of %d\n", wanted == "" ? "all" : wanted,
         of_lines, lines, of_branches, branches
       if (of_lines >= least_lines && of_branches >= least_branches) exit 0

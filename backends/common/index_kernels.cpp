@@ -30,9 +30,7 @@ int64_t product(const Shape& shape, size_t begin, size_t end) {
 class GatherKernel final : public RangeKernel {
  public:
   GatherKernel(const Node& node, int most_blocks)
-      : RangeKernel(
-            node, node.type().shape.num_elements(),
-            blocks_worth(node.type().shape.num_elements(), kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
         axis_(node.as<GatherAttributes>().axis),
         element_size_(size_of(node.type().dtype)),
         count_(node.input(1).shape().num_elements()),
@@ -195,9 +193,7 @@ class ScatterAddKernel final : public Kernel {
 class OneHotKernel final : public RangeKernel {
  public:
   OneHotKernel(const Node& node, int most_blocks)
-      : RangeKernel(
-            node, node.type().shape.num_elements(),
-            blocks_worth(node.type().shape.num_elements(), kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
         out_(node.type()),
         index_dtype_(node.input(0).dtype()),
         count_(node.input(0).shape().num_elements()) {}
@@ -231,9 +227,7 @@ class OneHotKernel final : public RangeKernel {
 class IotaKernel final : public RangeKernel {
  public:
   IotaKernel(const Node& node, int most_blocks)
-      : RangeKernel(
-            node, node.type().shape.num_elements(),
-            blocks_worth(node.type().shape.num_elements(), kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
         dtype_(node.type().dtype) {
     const Shape& shape = node.type().shape;
     const auto axis = static_cast<size_t>(node.as<IotaAttributes>().axis);
@@ -255,9 +249,9 @@ class IotaKernel final : public RangeKernel {
 class ArgmaxKernel final : public RangeKernel {
  public:
   ArgmaxKernel(const Node& node, int most_blocks)
-      : RangeKernel(
-            node, node.type().shape.num_elements(),
-            blocks_worth(node.input(0).shape().num_elements(), kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, {node.type().shape.num_elements(),
+                           blocks_worth(node.input(0).shape().num_elements(), kElementsWorthABlock,
+                                        most_blocks)}),
         dtype_(node.input(0).dtype()) {
     const Shape& x = node.input(0).shape();
     const auto axis = static_cast<size_t>(node.as<ArgmaxAttributes>().axis);
@@ -323,14 +317,14 @@ KernelPlan plan_scatter_add(const Node& node, int) {
   return plan;
 }
 
-constexpr SharedKernel kRows[] = {made_in_ranges<make_index<GatherKernel>>("gather"),
-                                  {"scatter_add", plan_scatter_add},
-                                  made_in_ranges<make_index<OneHotKernel>>("one_hot"),
-                                  made_in_ranges<make_index<IotaKernel>>("iota"),
-                                  made_in_ranges<make_index<ArgmaxKernel>>("argmax")};
+constexpr SharedKernel kKernels[] = {made_in_ranges<make_index<GatherKernel>>("gather"),
+                                     {"scatter_add", plan_scatter_add},
+                                     made_in_ranges<make_index<OneHotKernel>>("one_hot"),
+                                     made_in_ranges<make_index<IotaKernel>>("iota"),
+                                     made_in_ranges<make_index<ArgmaxKernel>>("argmax")};
 
 }  // namespace
 
-std::span<const SharedKernel> index_kernels() { return kRows; }
+std::span<const SharedKernel> index_kernels() { return kKernels; }
 
 }  // namespace keel

@@ -41,7 +41,8 @@ void Lowering::lower_while(const Node& node, Scope& scope) {
   bind_inputs(body, inputs);
   lower_graph(body, false, &inputs);
   copy_together(body, inputs, node.site());
-  // The next iteration reads what the body captures as well.
+  // The next iteration reads the captured values again: storage_of throws if the body has
+  // overwritten one.
   for (size_t i = variables; i < inputs.size(); ++i) storage_of(body.inputs()[i]);
   for (size_t i = 0; i < variables; ++i) put(node.output(i), inputs[i]);
   Task& back = emit_control(TaskKind::kLoopActive, {}, "while next", node.site());
@@ -86,7 +87,8 @@ void Lowering::lower_cond(const Node& node) {
     list_.tasks[choose].target = static_cast<uint32_t>(list_.tasks.size());
   }
   list_.tasks[leave].target = static_cast<uint32_t>(list_.tasks.size());
-  // A wait in one branch is passed only behind both.
+  // If the step may be given up inside a branch, that counts as the end of both branches: the task
+  // that releases the queue's slot goes behind last_wait_ and must run whichever branch does.
   if (last_wait_ > static_cast<int64_t>(choose))
     last_wait_ = static_cast<int64_t>(list_.tasks.size()) - 1;
   for (size_t i = 0; i < results.size(); ++i) put(node.output(i), results[i]);

@@ -172,9 +172,7 @@ class MovementKernel final : public RangeKernel {
   // `fill`: what the elements have that no box reaches.
   MovementKernel(std::vector<Box> boxes, const Node& node, int most_blocks,
                  std::optional<double> fill)
-      : RangeKernel(
-            node, node.type().shape.num_elements(),
-            blocks_worth(node.type().shape.num_elements(), kElementsWorthABlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
         boxes_(std::move(boxes)),
         element_size_(size_of(node.type().dtype)),
         inputs_(node.inputs().size()) {
@@ -298,14 +296,14 @@ std::unique_ptr<RangeKernel> make_concat(const Node& node, int most_blocks) {
   return make_boxes(concat_boxes(node), node, most_blocks);
 }
 
-constexpr SharedKernel kRows[] = {made_in_ranges<make_box<transpose_box>>("transpose"),
-                                  made_in_ranges<make_box<broadcast_box>>("broadcast_to"),
-                                  made_in_ranges<make_box<slice_box>>("slice"),
-                                  made_in_ranges<make_pad>("pad"),
-                                  made_in_ranges<make_concat>("concat")};
+constexpr SharedKernel kKernels[] = {made_in_ranges<make_box<transpose_box>>("transpose"),
+                                     made_in_ranges<make_box<broadcast_box>>("broadcast_to"),
+                                     made_in_ranges<make_box<slice_box>>("slice"),
+                                     made_in_ranges<make_pad>("pad"),
+                                     made_in_ranges<make_concat>("concat")};
 
 }  // namespace
 
-std::span<const SharedKernel> movement_kernels() { return kRows; }
+std::span<const SharedKernel> movement_kernels() { return kKernels; }
 
 }  // namespace keel

@@ -5,20 +5,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "keel/backends/common/origin.h"
 #include "keel/core/base/checked.h"
 
 namespace keel {
 namespace {
 
 constexpr size_t kAlignment = 64;
-
-// Returns where row 0 would be of rows that begin at `at` with row `first`. An address before the
-// piece of memory is no pointer that arithmetic may make, so it is computed as a number.
-void* row_zero(void* at, int64_t first, size_t row_bytes) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each piece, and never read at row 0.
-  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) -
-                                 static_cast<size_t>(first) * row_bytes);
-}
 
 size_t row_bytes_of(const Type& type) {
   return static_cast<size_t>(type.shape.back()) * size_of(type.dtype);
@@ -131,7 +124,7 @@ uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectang
     if (place.argument) {
       at[i] = args[*place.argument];
     } else {
-      at[i] = row_zero(free, piece.row, place.row_bytes);
+      at[i] = origin_of(free, piece.row, place.row_bytes);
       free += align_up(static_cast<size_t>(piece.rows) * place.row_bytes, kAlignment);
     }
   }
@@ -140,7 +133,7 @@ uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectang
     status =
         columns_are_rows_ ? program_->run_piece(at, piece, stride) : run_rows(at, piece, stride);
   }
-  at[0] = row_zero(values, piece.row, product_row_bytes_);
+  at[0] = origin_of(values, piece.row, product_row_bytes_);
   for (const Rows& rows : rows_) {
     void* arguments[kMostEpilogueArguments];
     for (size_t i = 0; i < rows.arguments.size(); ++i) arguments[i] = at[rows.arguments[i]];

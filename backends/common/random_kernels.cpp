@@ -19,7 +19,7 @@ uint64_t read_key(const void* address) {
 
 class FoldKeyKernel final : public RangeKernel {
  public:
-  explicit FoldKeyKernel(const Node& node) : RangeKernel(node, 1, 1) {}
+  explicit FoldKeyKernel(const Node& node) : RangeKernel(node, {}) {}
   void make(void* const* args, int64_t begin, int64_t end, void*) const override {
     if (begin == end) return;
     const uint64_t folded = fold_key(read_key(args[0]), read_key(args[1]));
@@ -47,8 +47,7 @@ void fill_uniforms(const RandomAttributes& a, void* out, size_t count, uint64_t 
 class RandomKernel final : public RangeKernel {
  public:
   RandomKernel(const Node& node, FillFunction fill, int most_blocks)
-      : RangeKernel(node, node.type().shape.num_elements(),
-                    blocks_worth(node.type().shape.num_elements(), kElementsPerBlock, most_blocks)),
+      : RangeKernel(node, units_of_elements(node, kElementsPerBlock, most_blocks)),
         fill_(fill),
         attributes_(node.as<RandomAttributes>()) {}
   void make(void* const* args, int64_t begin, int64_t end, void*) const override {
@@ -71,13 +70,13 @@ std::unique_ptr<RangeKernel> make_fold_key(const Node& node, int) {
   return std::make_unique<FoldKeyKernel>(node);
 }
 
-constexpr SharedKernel kRows[] = {made_in_ranges<make_fold_key, TaskKind::kAiCpu>("fold_key"),
-                                  made_in_ranges<make_random<fill_uniforms>>("uniform"),
-                                  made_in_ranges<make_random<fill_normals>>("normal"),
-                                  made_in_ranges<make_random<fill_bools>>("bernoulli")};
+constexpr SharedKernel kKernels[] = {made_in_ranges<make_fold_key, TaskKind::kAiCpu>("fold_key"),
+                                     made_in_ranges<make_random<fill_uniforms>>("uniform"),
+                                     made_in_ranges<make_random<fill_normals>>("normal"),
+                                     made_in_ranges<make_random<fill_bools>>("bernoulli")};
 
 }  // namespace
 
-std::span<const SharedKernel> random_kernels() { return kRows; }
+std::span<const SharedKernel> random_kernels() { return kKernels; }
 
 }  // namespace keel

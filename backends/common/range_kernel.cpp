@@ -5,9 +5,10 @@
 
 namespace keel {
 
-RangeKernel::RangeKernel(const Node& node, int64_t units, int64_t blocks)
-    : units_(units),
-      blocks_(static_cast<int>(std::clamp<int64_t>(blocks, 1, std::max<int64_t>(1, units)))),
+RangeKernel::RangeKernel(const Node& node, RangeUnits units)
+    : units_(units.units),
+      blocks_(static_cast<int>(
+          std::clamp<int64_t>(units.blocks, 1, std::max<int64_t>(1, units.units)))),
       workspace_at_(node.inputs().size() + node.types().size()) {}
 
 size_t RangeKernel::workspace_bytes() const {
@@ -25,6 +26,11 @@ void RangeKernel::run(void* const* args, int phase, int block) const {
 
 int64_t blocks_worth(int64_t elements, int64_t elements_of_a_block, int most) {
   return std::min<int64_t>(elements / elements_of_a_block, most);
+}
+
+RangeUnits units_of_elements(const Node& node, int64_t elements_of_a_block, int most_blocks) {
+  const int64_t elements = node.type().shape.num_elements();
+  return {elements, blocks_worth(elements, elements_of_a_block, most_blocks)};
 }
 
 KernelPlan plan_ranges(std::unique_ptr<RangeKernel> kernel, TaskKind kind) {

@@ -12,10 +12,15 @@
 
 namespace keel {
 
+// Units of each result of a node, dealt to so many blocks, or to as many as there are units.
+struct RangeUnits {
+  int64_t units = 1;
+  int64_t blocks = 1;
+};
+
 class RangeKernel : public Kernel {
  public:
-  // `units` of each result of the node, dealt to `blocks` blocks, or to as many as there are units.
-  RangeKernel(const Node& node, int64_t units, int64_t blocks);
+  RangeKernel(const Node& node, RangeUnits units);
 
   int64_t units() const noexcept { return units_; }
   // A unit may be made of a line of input 0: these are its elements, and how far they lie apart. 0
@@ -46,6 +51,8 @@ class RangeKernel : public Kernel {
 
 // Returns how many blocks so many elements are worth, `most` at most.
 int64_t blocks_worth(int64_t elements, int64_t elements_of_a_block, int most);
+// Units that are the elements of the node's result.
+RangeUnits units_of_elements(const Node& node, int64_t elements_of_a_block, int most_blocks);
 
 KernelPlan plan_ranges(std::unique_ptr<RangeKernel> kernel,
                        TaskKind kind = TaskKind::kAiVectorCore);

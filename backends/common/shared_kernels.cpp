@@ -3,9 +3,10 @@
 namespace keel {
 
 const SharedKernel* find_shared_kernel(const Node& node) {
-  for (const auto family : {movement_kernels(), index_kernels(), random_kernels(), sort_kernels()}) {
-    for (const SharedKernel& row : family) {
-      if (row.op == node.op_name()) return &row;
+  for (const auto family :
+       {movement_kernels(), index_kernels(), random_kernels(), sort_kernels()}) {
+    for (const SharedKernel& kernel : family) {
+      if (kernel.op == node.op_name()) return &kernel;
     }
   }
   return nullptr;

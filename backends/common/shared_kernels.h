@@ -1,6 +1,6 @@
 // Kernels that move, index or draw elements without computing with them: the same on every backend
-// that works in the host's address space. A row for each op, in the file of its kernel. Results do
-// not depend on the number of blocks. Any thread.
+// that works in the host's address space. An entry for each op, in the file of its kernel. Results
+// do not depend on the number of blocks. Any thread.
 #ifndef KEEL_BACKENDS_COMMON_SHARED_KERNELS_H
 #define KEEL_BACKENDS_COMMON_SHARED_KERNELS_H
 
@@ -20,7 +20,7 @@ struct SharedKernel {
   std::unique_ptr<RangeKernel> (*ranges)(const Node& node, int most_blocks) = nullptr;
 };
 
-// Returns the row of an op whose results are made range by range.
+// Returns the entry of an op whose results are made range by range.
 template <std::unique_ptr<RangeKernel> (*kMake)(const Node&, int),
           TaskKind kKind = TaskKind::kAiVectorCore>
 constexpr SharedKernel made_in_ranges(std::string_view op) {

@@ -18,7 +18,8 @@ class Walk {
  public:
   Ending ending_of(const Node& node) {
     if (node.is(OpRole::kWhile)) return Ending::kBeforeWriting;
-    // An effect may wait in vain for the world outside.
+    // An op with effects that returns values, such as dequeue, may wait in vain for data from
+    // outside; then the step ends before the op has written anything.
     if (node.has(kEffect) && !node.data_types().empty()) return Ending::kBeforeWriting;
     const bool branches = node.is(OpRole::kCond);
     branches_ += branches;

@@ -361,7 +361,8 @@ TileProgram::TileProgram(const Graph& body, const InstructionLookup& lookup) {
 
 namespace {
 
-// Handing results to other threads does not order streamed stores; a read-modify-write does.
+// Makes streamed (non-temporal) stores visible before whatever the caller stores next. The release
+// store that hands results to other threads does not order them; a read-modify-write does.
 // (A fence would as well, but ThreadSanitizer knows none.)
 void order_streamed_stores() {
   std::atomic<int> word{0};

@@ -23,15 +23,15 @@ class CpuLibrary final : public KernelLibrary {
   Support supports(const Node& node) const override {
     if (find_shared_kernel(node) != nullptr) return {true, ""};
     const AnchoredNode anchored(node);
-    const KernelRow* row = find_row(anchored);
-    return row == nullptr ? Support{false, "no kernel for it"} : row->supports(anchored);
+    const KernelEntry* entry = find_entry(anchored);
+    return entry == nullptr ? Support{false, "no kernel for it"} : entry->supports(anchored);
   }
 
   KernelPlan plan(const Node& node, const StateLayouts&) const override {
     if (const SharedKernel* shared = find_shared_kernel(node))
       return shared->plan(node, kMostBlocks);
     const AnchoredNode anchored(node);
-    return find_row(anchored)->plan(anchored);
+    return find_entry(anchored)->plan(anchored);
   }
 
   KernelPlan plan_copy(size_t bytes) const override {
@@ -63,13 +63,13 @@ class CpuBackend final : public HostBackend {
 
 }  // namespace
 
-const KernelRow* find_row(const AnchoredNode& anchored) {
+const KernelEntry* find_entry(const AnchoredNode& anchored) {
   const std::string_view op = anchored.anchor().op_name();
-  for (const auto family : {vector_rows(), product_rows()}) {
-    for (const KernelRow& row : family) {
+  for (const auto family : {vector_entries(), product_entries()}) {
+    for (const KernelEntry& entry : family) {
       const bool named =
-          row.ops.empty() || std::find(row.ops.begin(), row.ops.end(), op) != row.ops.end();
-      if (named && (row.matches == nullptr || row.matches(anchored))) return &row;
+          entry.ops.empty() || std::find(entry.ops.begin(), entry.ops.end(), op) != entry.ops.end();
+      if (named && (entry.matches == nullptr || entry.matches(anchored))) return &entry;
     }
   }
   return nullptr;

@@ -1,5 +1,5 @@
-// KernelRow: everything that the cpu backend knows of one kind of node: whether it runs it and with
-// which kernel. The rows stand in the files of their kernels. Immutable; any thread.
+// KernelEntry: everything that the cpu backend knows of one kind of node: whether it runs it and
+// with which kernel. The entries stand in the files of their kernels. Immutable; any thread.
 #ifndef KEEL_BACKENDS_CPU_KERNELS_H
 #define KEEL_BACKENDS_CPU_KERNELS_H
 
@@ -12,21 +12,21 @@
 
 namespace keel::cpu {
 
-struct KernelRow {
+struct KernelEntry {
   std::vector<std::string_view> ops;  // of the anchor; none: `matches` says it all
   bool (*matches)(const AnchoredNode&) = nullptr;
-  // Says whether the kernel takes a node that the row matches.
+  // Says whether the kernel takes a node that the entry matches.
   Support (*supports)(const AnchoredNode&) = nullptr;
   // REQUIRES that it is supported.
   KernelPlan (*plan)(const AnchoredNode&) = nullptr;
 };
 
-// Returns a row for each kind, by file. The first that matches counts.
-std::span<const KernelRow> vector_rows();   // element-wise work, reductions, softmax
-std::span<const KernelRow> product_rows();  // matmul and convolutions, by Eigen on tiles
+// Returns an entry for each kind, by file. The first that matches counts.
+std::span<const KernelEntry> vector_entries();   // element-wise work, reductions, softmax
+std::span<const KernelEntry> product_entries();  // matmul and convolutions, by Eigen on tiles
 
-// Null where no row matches.
-const KernelRow* find_row(const AnchoredNode& anchored);
+// Null where no entry matches.
+const KernelEntry* find_entry(const AnchoredNode& anchored);
 
 }  // namespace keel::cpu
 

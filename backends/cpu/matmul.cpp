@@ -450,12 +450,12 @@ KernelPlan plan_product(const AnchoredNode& node) {
 
 // The size of the tiles follows from the shape alone, so that the result does not depend on the
 // number of threads.
-std::span<const KernelRow> product_rows() {
-  static const KernelRow rows[] = {
+std::span<const KernelEntry> product_entries() {
+  static const KernelEntry entries[] = {
       {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
        .supports = supports_product,
        .plan = plan_product}};
-  return rows;
+  return entries;
 }
 
 }  // namespace keel::cpu

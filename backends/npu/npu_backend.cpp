@@ -12,7 +12,7 @@
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/npu_program.h"
 #include "keel/backends/npu/options.h"

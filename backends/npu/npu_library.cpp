@@ -6,7 +6,7 @@
 
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/vector/saturation.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 #include "keel/graph/ir/graph.h"
 
@@ -72,13 +72,13 @@ std::shared_ptr<const Launch> with_variant(const Launch& launch, const std::stri
 }
 
 // Returns what carries the launch out as planned; null where nothing does.
-std::shared_ptr<const PlannedRun> plan_run(PlannedRequest request, const KernelRow& row,
+std::shared_ptr<const PlannedRun> plan_run(PlannedRequest request, const KernelEntry& entry,
                                            const KernelPlan& plan) {
-  if (row.planned == nullptr) return nullptr;
+  if (entry.planned == nullptr) return nullptr;
   const Node& node = request.anchored.node();
   const size_t behind = node.inputs().size() + node.types().size();
   if (plan.float_status) request.status_argument = behind + (plan.workspace_bytes != 0 ? 1 : 0);
-  return row.planned->run(request, row.planned->tiles(request));
+  return entry.planned->run(request, entry.planned->tiles(request));
 }
 
 }  // namespace
@@ -89,10 +89,10 @@ Support NpuLibrary::supports(const Node& node) const {
     return {false, preset_->name + " has no bf16; presets that have it: " + presets_with_bf16()};
   }
   const AnchoredNode anchored(node);
-  const KernelRow* row = find_row(anchored);
-  if (row == nullptr) return {false, "no kernel for it"};
-  const Support support = row->supports(anchored);
-  return support.supported && anchored.is_fused() ? pays(*preset_, anchored, *row) : support;
+  const KernelEntry* entry = find_entry(anchored);
+  if (entry == nullptr) return {false, "no kernel for it"};
+  const Support support = entry->supports(anchored);
+  return support.supported && anchored.is_fused() ? pays(*preset_, anchored, *entry) : support;
 }
 
 KernelPlan NpuLibrary::price(KernelPlan plan, std::shared_ptr<const Launch> launch) const {
@@ -109,15 +109,15 @@ KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const
   std::shared_ptr<const Launch> launch =
       cache_.launch(*preset_, anchored, options_, packed.packing);
   if (!packed.text.empty()) launch = with_variant(*launch, packed.text);
-  const KernelRow& row = *find_row(anchored);
+  const KernelEntry& entry = *find_entry(anchored);
   const bool saturate = preset_->saturate_f16;
-  KernelPlan plan = row.plan(anchored, {layouts, saturate});
-  const bool unbounded = row.saturates_behind != nullptr && row.saturates_behind(anchored);
+  KernelPlan plan = entry.plan(anchored, {layouts, saturate});
+  const bool unbounded = entry.saturates_behind != nullptr && entry.saturates_behind(anchored);
   const bool saturates_behind = saturate && unbounded && node.type().dtype == f16;
   if (saturates_behind) plan = vector::saturate_results(std::move(plan), node);
   if (strict_) {
-    auto run =
-        plan_run({preset_, anchored, *launch, layouts, std::nullopt, saturates_behind}, row, plan);
+    auto run = plan_run({preset_, anchored, *launch, layouts, std::nullopt, saturates_behind},
+                        entry, plan);
     if (run == nullptr) launch = with_variant(*launch, "strict runs do not go by the plan");
     if (run != nullptr) planned_runs_[plan.kernel.get()] = std::move(run);
   }

@@ -232,8 +232,9 @@ class Team {
       return false;
     }
   }
-  // An arena whose thread cannot be started keeps a slot that must not be used again: the next call
-  // may wait for the end of the one that failed. So that worker counts as busy for ever.
+  // An arena in which starting a thread failed must not be used again: oneTBB lets summonses of an
+  // arena take turns, and the one that threw never ends its turn, so the next may wait for ever.
+  // The worker is therefore kept in kLost, which nobody summons and which counts as present.
   void lose(Worker& worker, const char* reason) noexcept {
     if (worker.state.exchange(WorkerState::kLost) == WorkerState::kAway) present_.fetch_add(1);
     if (warned_.exchange(true)) return;
@@ -258,7 +259,8 @@ class Team {
       idle_.fetch_add(1, std::memory_order_seq_cst);
       const bool more = forks_.wait_while(seen, kLooksOn, kLooksOn);
       idle_.fetch_sub(1, std::memory_order_seq_cst);
-      // Work that was offered before this was no longer counted is seen here.
+      // A caller that still counted this worker as idle woke no other one for its chunks, so the
+      // worker looks once more before it gives up.
       if (!more && !run_any()) return;
     }
   }

@@ -70,7 +70,8 @@ bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0)
 
 std::string printable(std::string_view text, size_t most) {
   if (text.size() <= most) return escaped(text, false);
-  // The fault mostly stands at an end of the text. Characters are not cut.
+  // A long text keeps its beginning and its end, where the cause of an error mostly stands. It is
+  // cut between characters, not inside one.
   size_t head = most - most / 4;
   size_t end = text.size() - most / 4;
   while (head > 0 && continues_character(text[head])) --head;

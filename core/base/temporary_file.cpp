@@ -57,7 +57,8 @@ void remove_if_unlocked(int folder, const char* name) {
   ::close(file);
 }
 
-// Leaves files there that cannot be looked at or removed.
+// Removes the temporary files that processes which are gone left in this folder. It is done as far
+// as it can be: a file that cannot be opened, locked or removed stays.
 void remove_abandoned_files(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
   if (entries == nullptr) return;

@@ -27,7 +27,8 @@ class Table {
       ++owed_[party];
       return LoopVote::kFailed;
     }
-    // Where somebody failed in a launch, the others still have to hear it.
+    // A party that has left a failed launch joins the next one only when all others have left it
+    // too; until then the table still tells them of the failure.
     changed_.wait(lock, [&] { return gone_ || !left_[party]; });
     if (own == LoopVote::kFailed) broken_.store(true);
     if (broken_.load()) return leave(party);

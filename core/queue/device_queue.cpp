@@ -199,7 +199,8 @@ DeviceQueue::Slot* DeviceQueue::reserve(const std::atomic<bool>* stop) {
   }
   Slot* slot = &s.place(s.enqueued.load(std::memory_order_relaxed)).host;
   if (refused()) return nullptr;
-  // A reservation stays, though an element that is put back may leave no room for another.
+  // A slot that is reserved already is handed out again without asking has_room(): the consumer may
+  // have put an element back since, and then has_room() can be false for this very slot.
   if (s.reserved || s.has_room()) {
     s.reserved = true;
     return slot;

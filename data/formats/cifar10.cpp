@@ -22,7 +22,8 @@ std::string batch_name(int batch) { return "data_batch_" + std::to_string(batch)
 
 using Record = std::array<uint8_t, kRecord>;
 
-// Holds what the contents of all files together may take, and what those that were read take.
+// Counts bytes of decompressed records over all files: how many there may be, and how many were
+// read.
 struct Budget {
   uint64_t bytes;
   uint64_t taken = 0;

@@ -32,8 +32,9 @@ size_t field_named(const ElementSpec& items, const std::string& name) {
   return static_cast<size_t>(found - names.begin());
 }
 
-// The most channels that a picture has: grey, colour, and one more. More are taken where the user
-// says so, as [100, 28, 28] is more likely a batch of images than one with 28 channels.
+// A field's own shape counts as one image up to this many channels (colour and alpha), since
+// [100, 28, 28] is more likely a batch of images than one image with 28 channels. A user who has
+// more channels gives the image's shape (ImageAugmentation::image).
 constexpr int64_t kMostChannels = 4;
 
 // [height, width] or [height, width, channels] of the images in a field of this type.

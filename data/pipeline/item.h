@@ -1,5 +1,6 @@
-// An item as functions of a pipeline see it: ItemView to read one, ItemSlot to write one. Both
-// refer to memory of the pipeline and are valid during the call only.
+// ItemView, ItemSlot: an item of a pipeline, to be read or to be written by a user's function.
+// Both refer to memory that the pipeline owns, are valid during the call only, and belong to the
+// thread that makes it. ItemLayout: an element spec with its sizes worked out once.
 #ifndef KEEL_DATA_PIPELINE_ITEM_H
 #define KEEL_DATA_PIPELINE_ITEM_H
 
@@ -12,7 +13,6 @@
 
 namespace keel {
 
-// An element spec with its sizes worked out once.
 struct ItemLayout {
   ItemLayout() = default;
   // Throws Error for unknown dimensions, sizes that overflow, and more than kMaxFields fields.

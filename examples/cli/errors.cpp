@@ -8,7 +8,7 @@
 namespace keel_cli {
 namespace {
 
-// Texts of other libraries may be of any size, and hold anything.
+// Messages of other libraries may be of any length. Of a longer one the middle is left out.
 constexpr size_t kMostOfMessage = 8000;
 
 void print_line(const char* kind, const std::string& text) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/core.h>
@@ -73,7 +74,7 @@ std::string occupancy_histogram(const std::vector<int64_t>& occupancy) {
     const double share =
         all == 0 ? 0 : static_cast<double>(bucket.count) / static_cast<double>(all);
     text += fmt::format("  {:<10} {:>5.1f} %  {}\n", bucket.name, share * 100,
-                        std::string(static_cast<size_t>(share * 50 + 0.5), '#'));
+                        std::string(static_cast<size_t>(std::lround(share * 50)), '#'));
   }
   return text;
 }

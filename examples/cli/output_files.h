@@ -17,8 +17,9 @@ struct NamedFile {
 // Throws keel::Error (kInvalidArgument) naming both flags and the file.
 void require_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
-// Returns the files that a command with these values of --data and --preset reads. The preset may
-// be empty.
+// Return the files that a command with this value of --data or --preset reads; none for built-in
+// data and presets. `preset_files` adds the file that KEEL_NPU_PRESET names. `preset` is empty
+// without the flag.
 std::vector<NamedFile> data_files(const std::string& data);
 std::vector<NamedFile> preset_files(const std::string& preset);
 

@@ -31,8 +31,8 @@ std::string read_precision(const CommandLine& line);
 std::string read_label(const CommandLine& line, const std::string& data);
 // Says whether a value of --data names a CSV file.
 bool is_csv(const std::string& data);
-// Returns where a saved file says that its data is: the absolute path. Throws keel::Error where
-// path or label is no text that such a file can hold.
+// Returns what a file of saved states notes as its --data: the absolute path, or kDigits for the
+// built-in set. Throws keel::Error if the path or the label is no text that such a file can hold.
 std::string data_to_save(const std::string& data, const std::string& label);
 // The built-in digits, the MNIST or CIFAR-10 files of a folder, or a CSV file with its classes in
 // the column `label`.

@@ -176,7 +176,7 @@ std::string describe(const keel_examples::ImageFormat& format) {
 }
 
 std::string describe(const LoadedWeights& weights) {
-  const std::string text = keel::describe(weights.match);
+  std::string text = keel::describe(weights.match);
   if (weights.averaged == 0) return text;
   return fmt::format("{}; {} taken as averages over the training", text, weights.averaged);
 }

@@ -16,8 +16,8 @@
 
 namespace keel_cli {
 
-// The weights taken from a file. A training with --average measures itself by averages of its
-// weights, so they are what is used where the file has them.
+// Reports which states were loaded from a file. Averages are loaded in place of the weights where
+// the file has them, since a training with --average measures itself by its averages.
 struct LoadedWeights {
   keel::WeightsMatch match;
   int64_t averaged = 0;  // states among the matched ones that have their average

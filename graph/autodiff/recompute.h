@@ -35,8 +35,8 @@ class KEEL_API RecomputeScope {
   AttributeScope scope_;
 };
 
-// The values, or their copies, that gradients are computed from while they are expanded. For
-// expand_gradients alone.
+// Adds the copies of a scope's nodes from which gradients are computed, each once, and finds them
+// again. A local of expand_gradients; on the thread that builds the graph.
 class Recomputation {
  public:
   explicit Recomputation(Graph& graph) : graph_(graph) {}

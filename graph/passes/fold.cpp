@@ -124,7 +124,7 @@ class Folder {
     } catch (const Error&) {
       return false;  // it may stand in a branch that is never taken: the run decides
     }
-    // The device says what an f16 overflow becomes.
+    // Not folded: the device decides whether an f16 overflow becomes infinite or stops at 65504.
     if (std::any_of(results.begin(), results.end(), overflows_f16) &&
         std::none_of(arguments.begin(), arguments.end(), overflows_f16)) {
       return false;

@@ -112,24 +112,24 @@ class PrecisionPass {
 
   // ---- what the table says
 
-  const PrecisionRow* row_of(const Node& node) const {
-    for (const PrecisionRow& row : mode_.rows) {
-      if (!row.op.empty() && row.op != node.op_name()) continue;
-      if (row.traits == 0 || node.has(row.traits)) return &row;
+  const PrecisionEntry* entry_of(const Node& node) const {
+    for (const PrecisionEntry& entry : mode_.entries) {
+      if (!entry.op.empty() && entry.op != node.op_name()) continue;
+      if (entry.traits == 0 || node.has(entry.traits)) return &entry;
     }
     return nullptr;
   }
 
   Choice choose(const Node& node, const Copy& copy) const {
     if (is_kept(node)) return {false, std::string("attribute ") + kPrecisionAttribute + ": keep"};
-    const PrecisionRow* row = row_of(node);
-    if (row == nullptr) return {false, "no rule: keep"};
-    const std::string rule = row->what + ": " + name_of(row->rule);
-    if (row->rule == PrecisionRule::kKeep) return {false, rule};
+    const PrecisionEntry* entry = entry_of(node);
+    if (entry == nullptr) return {false, "no rule: keep"};
+    const std::string rule = entry->what + ": " + name_of(entry->rule);
+    if (entry->rule == PrecisionRule::kKeep) return {false, rule};
     const bool reads_f32 = std::any_of(node.inputs().begin(), node.inputs().end(),
                                        [](const Value& v) { return v.dtype() == f32; });
     if (!reads_f32) return {false, rule + " (no f32 operand)"};
-    if (row->rule == PrecisionRule::kFollow && !reads_low(node, copy))
+    if (entry->rule == PrecisionRule::kFollow && !reads_low(node, copy))
       return {false, rule + " (an operand is f32)"};
     if (!node.has(kProduct)) return {true, rule};
     if (!can_be_wide(node)) return {false, rule + " (" + node.op_name() + " has no wide form)"};

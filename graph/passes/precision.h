@@ -24,7 +24,7 @@ enum class PrecisionRule {
   kFollow,  // low where every f32 operand is there in the low dtype already, else kept
 };
 
-struct PrecisionRow {
+struct PrecisionEntry {
   std::string what;     // of which nodes, in words
   std::string op;       // a name; empty: of any op
   uint32_t traits = 0;  // at least one of them; 0: any
@@ -33,9 +33,9 @@ struct PrecisionRow {
 
 struct PrecisionMode {
   std::string name;
-  std::string summary;             // one line for users
-  std::optional<DType> low;        // none: the graph is left as it is
-  std::vector<PrecisionRow> rows;  // nodes that no row names are kept
+  std::string summary;                  // one line for users
+  std::optional<DType> low;             // none: the graph is left as it is
+  std::vector<PrecisionEntry> entries;  // nodes that no entry names are kept
 };
 
 inline constexpr const char* kDefaultPrecision = "fp32";
@@ -58,7 +58,7 @@ struct PrecisionDecision {
   std::string name;    // with its scope, "hidden1/matmul"
   CallSite site;       // the user's line
   DType dtype = f32;   // of its f32 operands now
-  std::string rule;    // "products: low (f32 sums)": the row that decided, and what it came to
+  std::string rule;    // "products: low (f32 sums)": the entry that decided, and what it came to
   std::string inside;  // "while_loop body 1" of nodes in bodies; else empty
 };
 // "hidden1/matmul: bf16 by products: low (f32 sums), model.cpp:12".

@@ -6,7 +6,7 @@
 namespace keel {
 namespace {
 
-std::vector<PrecisionRow> mixed_rows() {
+std::vector<PrecisionEntry> mixed_entries() {
   return {{.what = "products", .traits = kProduct, .rule = PrecisionRule::kLow},
           {.what = "everything else", .rule = PrecisionRule::kKeep}};
 }
@@ -18,16 +18,16 @@ const std::vector<PrecisionMode>& precision_modes() {
       {.name = kDefaultPrecision,
        .summary = "every node in the dtype the graph gives it",
        .low = std::nullopt,
-       .rows = {}},
+       .entries = {}},
       {.name = "mixed_bf16",
        .summary = "products of bf16 operands with f32 sums, everything else and the states f32",
        .low = bf16,
-       .rows = mixed_rows()},
+       .entries = mixed_entries()},
       {.name = "mixed_fp16",
        .summary = "products of f16 operands with f32 sums, everything else and the states f32; no "
                   "loss scaling",
        .low = f16,
-       .rows = mixed_rows()},
+       .entries = mixed_entries()},
   };
   return modes;
 }

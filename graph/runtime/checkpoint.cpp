@@ -126,7 +126,8 @@ void save_states(const std::string& path, StateStore& store,
   std::map<std::string, std::string> all = metadata;
   all["keel_version"] = KEEL_VERSION;
   all["step"] = std::to_string(store.step());
-  // The states decide: a file that contradicts itself would never load.
+  // The seed of the states replaces one in `metadata`, since loading refuses a file in which the
+  // two differ.
   if (const auto seed = tensors.find(kSeedState); seed != tensors.end() && all.contains("seed"))
     all["seed"] = std::to_string(static_cast<uint64_t>(seed->second.item<int64_t>()));
   write_safetensors(path, tensors, all);

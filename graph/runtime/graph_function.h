@@ -7,8 +7,9 @@
 //   });
 //   auto dataset = items.map(scaled, {.name = "scale", .threads = 2}).batch(100);
 //
-// Its results depend on what it reads alone: it may use its inputs and constants, no states.
-// The result is immutable and shared; any thread.
+// The function that `build` describes may use its inputs and constants but no states, so that the
+// same item always gives the same result. The ElementFunction returned is immutable and shared; any
+// thread may call it.
 #ifndef KEEL_GRAPH_RUNTIME_GRAPH_FUNCTION_H
 #define KEEL_GRAPH_RUNTIME_GRAPH_FUNCTION_H
 

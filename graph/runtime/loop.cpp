@@ -279,16 +279,22 @@ const CompileReport& Loop::compile_report(CallSite site) const {
 }
 
 LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {
-  return run(state("run", site).session->loop_size.use(), callbacks, site);
+  return run_steps(std::nullopt, callbacks, site);
 }
 
 LoopReport Loop::run(int64_t steps, const LoopCallbacks& callbacks, CallSite site) {
+  return run_steps(steps, callbacks, site);
+}
+
+LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& callbacks,
+                           CallSite site) {
   State& s = state("run", site);
   SessionState& session = *s.session;
   const SessionGuard guard(session, "Loop::run", site, s.agreement.get());
   s.failed = LoopReport();
   // Until the device, or drive(), votes for this party.
   FailureToTell untold(s.agreement.get());
+  const int64_t steps = asked ? *asked : session.loop_size.use();
   if (steps < 1) {
     throw Error({.op = "loop",
                  .argument = "steps",

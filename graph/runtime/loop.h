@@ -166,6 +166,8 @@ class KEEL_API Loop {
   explicit Loop(std::unique_ptr<State> state);
   State& state(const char* call, CallSite site) const;
   struct Outcome;
+  // Without a number it asks for the session's loop size.
+  LoopReport run_steps(std::optional<int64_t> asked, const LoopCallbacks& callbacks, CallSite site);
   void launch(LaunchArgs& args, int64_t steps, const LoopCallbacks& callbacks,
               FailureToTell& untold, LoopReport& report, Outcome& outcome);
   void drain(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);

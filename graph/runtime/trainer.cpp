@@ -219,7 +219,8 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     }
     if (others_know_) break;
   }
-  // A request to end that comes behind the last step takes nothing from the training.
+  // A request to stop that comes with or after the last step cut nothing short, so the training did
+  // not stop early.
   if (step >= target) report.stopped_early = false;
 }
 

@@ -8,9 +8,9 @@
 
 namespace keel {
 
-Value conv_transpose2d(Operand x, Operand weights, Conv2dAttributes options,
+Value conv_transpose2d(Operand x, Operand weights, const Conv2dAttributes& options,
                        const std::vector<int64_t>& size, CallSite site) {
-  return conv2d_input_gradient(x, weights, std::move(options), size, site);
+  return conv2d_input_gradient(x, weights, options, size, site);
 }
 
 Value conv1d(Operand x, Operand weights, Conv1dOptions options, CallSite site) {
@@ -38,7 +38,7 @@ Value conv1d(Operand x, Operand weights, Conv1dOptions options, CallSite site) {
   if (padded) a.pads.insert(a.pads.begin(), {0, 0});
   const int64_t row = first ? 2 : 1;
   const Value y = conv2d(expand_dims(sequences, {row}, line),
-                         expand_dims(kernels, {first ? 2 : 0}, line), std::move(a), line);
+                         expand_dims(kernels, {first ? 2 : 0}, line), a, line);
   return squeeze(y, {row}, line);
 }
 

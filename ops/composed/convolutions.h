@@ -15,7 +15,7 @@ namespace keel {
 // Returns the transposed convolution: what conv2d with these weights and options makes of an image,
 // the other way round. Its weights are those of that conv2d, so `out` counts x's channels and `in`
 // the result's (of a group). `size` is the result's height and width, where several give x's.
-KEEL_API Value conv_transpose2d(Operand x, Operand weights, Conv2dAttributes options = {},
+KEEL_API Value conv_transpose2d(Operand x, Operand weights, const Conv2dAttributes& options = {},
                                 const std::vector<int64_t>& size = {}, CallSite site = {});
 
 struct Conv1dOptions {

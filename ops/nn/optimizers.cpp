@@ -101,8 +101,8 @@ struct Optimizer::Application {
   ScheduleStep schedule;
 };
 
-Optimizer::Optimizer(std::string name, Schedule rate, Rule rule, CallSite site)
-    : name_(std::move(name)), rate_(std::move(rate)), rule_(std::move(rule)) {
+Optimizer::Optimizer(std::string name, const Schedule& rate, Rule rule, CallSite site)
+    : name_(std::move(name)), rate_(rate), rule_(std::move(rule)) {
   if (rule_ != nullptr) return;
   throw Error({.op = name_,
                .argument = "rule",
@@ -236,12 +236,12 @@ void Optimizer::apply_in(Application& application, const Values& states,
   }
 }
 
-Optimizer sgd(Schedule rate, SgdOptions options, CallSite site) {
+Optimizer sgd(const Schedule& rate, SgdOptions options, CallSite site) {
   require_fraction(options.momentum, "sgd", "momentum", site);
   require_not_negative(options.weight_decay, "sgd", "weight_decay", site);
   require_option(!options.nesterov || options.momentum > 0, "sgd", "nesterov",
                  "a momentum above 0 beside it", options.momentum, site);
-  return Optimizer("sgd", std::move(rate), [options](ParameterStep& p) {
+  return Optimizer("sgd", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     Value step = p.gradient();
     if (options.weight_decay != 0)
@@ -256,28 +256,28 @@ Optimizer sgd(Schedule rate, SgdOptions options, CallSite site) {
   });
 }
 
-Optimizer adam(Schedule rate, AdamOptions options, CallSite site) {
+Optimizer adam(const Schedule& rate, AdamOptions options, CallSite site) {
   const AdamwOptions all{options.beta1, options.beta2, options.epsilon, 0};
   require_adam(all, "adam", site);
-  return Optimizer("adam", std::move(rate), [all](ParameterStep& p) {
+  return Optimizer("adam", rate, [all](ParameterStep& p) {
     return sub(p.state(), adam_step(p, p.rate(), all, "adam"), p.site());
   });
 }
 
-Optimizer adamw(Schedule rate, AdamwOptions options, CallSite site) {
+Optimizer adamw(const Schedule& rate, AdamwOptions options, CallSite site) {
   require_adam(options, "adamw", site);
-  return Optimizer("adamw", std::move(rate), [options](ParameterStep& p) {
+  return Optimizer("adamw", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value kept = sub(Operand(1, line), mul(p.rate(), options.weight_decay, line), line);
     return sub(mul(p.state(), kept, line), adam_step(p, p.rate(), options, "adamw"), line);
   });
 }
 
-Optimizer rmsprop(Schedule rate, RmspropOptions options, CallSite site) {
+Optimizer rmsprop(const Schedule& rate, RmspropOptions options, CallSite site) {
   require_fraction(options.decay, "rmsprop", "decay", site);
   require_fraction(options.momentum, "rmsprop", "momentum", site);
   require_positive(options.epsilon, "rmsprop", "epsilon", site);
-  return Optimizer("rmsprop", std::move(rate), [options](ParameterStep& p) {
+  return Optimizer("rmsprop", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value mean_square = p.slot("rmsprop_v");
     const Value next = blend(mean_square, square(p.gradient(), line), options.decay, line);
@@ -293,11 +293,11 @@ Optimizer rmsprop(Schedule rate, RmspropOptions options, CallSite site) {
   });
 }
 
-Optimizer lion(Schedule rate, LionOptions options, CallSite site) {
+Optimizer lion(const Schedule& rate, LionOptions options, CallSite site) {
   require_fraction(options.beta1, "lion", "beta1", site);
   require_fraction(options.beta2, "lion", "beta2", site);
   require_not_negative(options.weight_decay, "lion", "weight_decay", site);
-  return Optimizer("lion", std::move(rate), [options](ParameterStep& p) {
+  return Optimizer("lion", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     const Value m = p.slot("lion_m");
     Value step = sign(blend(m, p.gradient(), options.beta1, line), line);
@@ -308,10 +308,10 @@ Optimizer lion(Schedule rate, LionOptions options, CallSite site) {
   });
 }
 
-Optimizer adagrad(Schedule rate, AdagradOptions options, CallSite site) {
+Optimizer adagrad(const Schedule& rate, AdagradOptions options, CallSite site) {
   require_positive(options.epsilon, "adagrad", "epsilon", site);
   require_not_negative(options.weight_decay, "adagrad", "weight_decay", site);
-  return Optimizer("adagrad", std::move(rate), [options](ParameterStep& p) {
+  return Optimizer("adagrad", rate, [options](ParameterStep& p) {
     const CallSite line = p.site();
     Value gradient = p.gradient();
     if (options.weight_decay != 0)
@@ -324,10 +324,10 @@ Optimizer adagrad(Schedule rate, AdagradOptions options, CallSite site) {
   });
 }
 
-Optimizer lamb(Schedule rate, LambOptions options, CallSite site) {
+Optimizer lamb(const Schedule& rate, LambOptions options, CallSite site) {
   const AdamwOptions adam{options.beta1, options.beta2, options.epsilon, options.weight_decay};
   require_adam(adam, "lamb", site);
-  return Optimizer("lamb", std::move(rate), [adam](ParameterStep& p) {
+  return Optimizer("lamb", rate, [adam](ParameterStep& p) {
     const CallSite line = p.site();
     const Value one = p.state().graph().constant(Tensor::full(p.state().dtype(), {}, 1), line);
     Value step = adam_step(p, one, adam, "lamb");

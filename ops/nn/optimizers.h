@@ -73,7 +73,7 @@ class KEEL_API Optimizer {
   // The next value of the state, of the dtype of ParameterStep::state().
   using Rule = std::function<Value(ParameterStep&)>;
   // Throws Error where there is no rule.
-  Optimizer(std::string name, Schedule rate, Rule rule, CallSite site = CallSite::here());
+  Optimizer(std::string name, const Schedule& rate, Rule rule, CallSite site = CallSite::here());
   // Moving copies, so that an optimizer that was moved from is still the one it was.
   Optimizer(const Optimizer&) = default;
   Optimizer& operator=(const Optimizer&) = default;
@@ -125,14 +125,16 @@ struct SgdOptions {
   bool nesterov = false;    // w -= rate * (g + momentum * v)
   double weight_decay = 0;  // added to the gradient: g += weight_decay * w
 };
-KEEL_API Optimizer sgd(Schedule rate, SgdOptions options = {}, CallSite site = CallSite::here());
+KEEL_API Optimizer sgd(const Schedule& rate, SgdOptions options = {},
+                       CallSite site = CallSite::here());
 
 struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;  // beside the root, after bias correction
 };
-KEEL_API Optimizer adam(Schedule rate, AdamOptions options = {}, CallSite site = CallSite::here());
+KEEL_API Optimizer adam(const Schedule& rate, AdamOptions options = {},
+                        CallSite site = CallSite::here());
 
 struct AdamwOptions {
   double beta1 = 0.9;
@@ -140,7 +142,7 @@ struct AdamwOptions {
   double epsilon = 1e-8;
   double weight_decay = 0.01;  // decoupled: w -= rate * weight_decay * w
 };
-KEEL_API Optimizer adamw(Schedule rate, AdamwOptions options = {},
+KEEL_API Optimizer adamw(const Schedule& rate, AdamwOptions options = {},
                          CallSite site = CallSite::here());
 
 struct RmspropOptions {
@@ -148,7 +150,7 @@ struct RmspropOptions {
   double momentum = 0;    // of the scaled gradients
   double epsilon = 1e-8;  // beside the root
 };
-KEEL_API Optimizer rmsprop(Schedule rate, RmspropOptions options = {},
+KEEL_API Optimizer rmsprop(const Schedule& rate, RmspropOptions options = {},
                            CallSite site = CallSite::here());
 
 // Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023). Rates are 3 to 10 times
@@ -158,7 +160,8 @@ struct LionOptions {
   double beta2 = 0.99;      // of what is kept: m = beta2 * m + (1 - beta2) * g
   double weight_decay = 0;  // decoupled: w -= rate * (sign(c) + weight_decay * w)
 };
-KEEL_API Optimizer lion(Schedule rate, LionOptions options = {}, CallSite site = CallSite::here());
+KEEL_API Optimizer lion(const Schedule& rate, LionOptions options = {},
+                        CallSite site = CallSite::here());
 
 // Duchi et al., "Adaptive Subgradient Methods" (2011): s += g * g; w -= rate * g / (sqrt(s) +
 // epsilon).
@@ -166,7 +169,7 @@ struct AdagradOptions {
   double epsilon = 1e-10;   // beside the root
   double weight_decay = 0;  // added to the gradient: g += weight_decay * w
 };
-KEEL_API Optimizer adagrad(Schedule rate, AdagradOptions options = {},
+KEEL_API Optimizer adagrad(const Schedule& rate, AdagradOptions options = {},
                            CallSite site = CallSite::here());
 
 // You et al., "Large Batch Optimization for Deep Learning" (2019): the step u of adamw, times
@@ -178,7 +181,8 @@ struct LambOptions {
   double epsilon = 1e-6;  // beside the root, after bias correction
   double weight_decay = 0.01;
 };
-KEEL_API Optimizer lamb(Schedule rate, LambOptions options = {}, CallSite site = CallSite::here());
+KEEL_API Optimizer lamb(const Schedule& rate, LambOptions options = {},
+                        CallSite site = CallSite::here());
 
 }  // namespace keel
 

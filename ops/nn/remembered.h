@@ -1,6 +1,7 @@
-// The memory of optimizers, schedules, sums of gradients and averages from step to step: states
-// beside the model's, not trainable, saved and loaded like all others; and how many of their own
-// updates were applied. Internal to ops/nn. Building: one thread per graph.
+// remembered, UpdateCount: states that optimizers, schedules, sums of gradients and averages keep
+// from step to step, and the number of updates that each of them has applied. These states are not
+// trainable, and are saved and loaded like all others. Internal to ops/nn. One thread builds a
+// graph.
 #ifndef KEEL_OPS_NN_REMEMBERED_H
 #define KEEL_OPS_NN_REMEMBERED_H
 

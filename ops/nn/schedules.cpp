@@ -96,7 +96,8 @@ Schedule::Schedule(StepFunction function, CallSite site) {
 Value Schedule::at(ScheduleStep& step, DType dtype) const {
   const CallSite site = step.site();
   if (function_ == nullptr) return step.graph().constant(Tensor::full(dtype, {}, rate_), site);
-  // The schedule itself asks the step first, before its entry is made.
+  // The function is called before the entry is made: it may ask other schedules for their rates in
+  // this step, and these add entries to rates_ themselves.
   if (!step.rates_.contains(function_.get())) {
     const Value rate =
         require_value(Operand((*function_)(step), site), "learning rate", "schedule");

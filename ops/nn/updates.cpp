@@ -46,7 +46,7 @@ Value computed_from(Value value, Replacements replaced, const std::vector<bool>&
   while (!open.empty()) {
     const Value v = open.back();
     open.pop_back();
-    // A value made before the states cannot depend on them.
+    // A value that was made before the first replaced state depends on none of them.
     if (v.node_id() <= first || !seen.insert(v.node_id()).second) continue;
     if (v.node_id() < kept.size() && kept[v.node_id()]) continue;
     between.push_back(v.node_id());

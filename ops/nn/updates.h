@@ -49,8 +49,9 @@ struct Accumulated {
   Update update;
 };
 struct AccumulateOptions {
-  // Names its states, where a graph accumulates twice (two losses, the two sides of a GAN):
+  // Keeps the states of two accumulations in one graph apart (two losses, the two sides of a GAN):
   // "<name>/accumulated/micro_batches", "<name>/accumulated/loss", "<state>/<name>/gradient_sum".
+  // Empty: the states have the names below.
   std::string name;
 };
 // Keeps the sum of each gradient in a state "<state>/gradient_sum" of f32 (of f64 gradients, f64),

@@ -33,7 +33,7 @@ Dataset images() {
   return Dataset::from_tensors({{"image", pixels}, {"label", Tensor(u8, {kImages})}});
 }
 
-// It is written as a user would write it.
+// Normalises one image, in plain code as a user would write it.
 void normalise(const ItemView& in, const ItemSlot& out) {
   const uint8_t* from = in.data<uint8_t>(0).data();
   float* to = out.data<float>(0).data();

@@ -12,7 +12,7 @@
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/common/vector/softmax.h"
 #include "keel/backends/npu/isa/cube.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/half.h"
 #include "keel/core/tensor/buffer.h"
@@ -113,9 +113,9 @@ class Task {
  public:
   explicit Task(Graph& graph, Value result) {
     graph.set_outputs({result});
-    graph_ = fuse(graph, [](const Node& node) { return npu::find_row(node)->supports(node); });
+    graph_ = fuse(graph, [](const Node& node) { return npu::find_entry(node)->supports(node); });
     const Node& node = graph_->outputs()[0].node();
-    KernelPlan plan = npu::find_row(node)->plan(node, {StateLayouts()});
+    KernelPlan plan = npu::find_entry(node)->plan(node, {StateLayouts()});
     workspace_ = allocate_host_buffer(plan.workspace_bytes);
     kernel_ = std::move(plan.kernel);
   }

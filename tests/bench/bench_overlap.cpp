@@ -1,7 +1,8 @@
-// Says whether feeding hides behind computing: a producer that takes p ms a batch (it sleeps)
-// beside a step of s ms (products). The wall time of a step should be max(p, s), not p + s; a batch
-// that takes five steps' time should not be noticed where the queue holds more than five. Usage:
-// bench_overlap [STEPS]
+// Measures whether feeding hides behind computing: a producer that takes p ms a batch (it sleeps)
+// runs beside a step of s ms (products). The wall time of a step should be max(p, s), not p + s; a
+// batch that takes five steps' time should not be noticed if the queue holds more than five.
+//
+// Usage: bench_overlap [STEPS]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -15,7 +15,7 @@
 namespace keel {
 namespace {
 
-// So many graphs of each kind are drawn.
+// Returns how many graphs a test draws: 75, or 5000 with KEEL_TEST_SCALE=long.
 uint64_t graphs_to_run() {
   const char* scale = std::getenv("KEEL_TEST_SCALE");
   return scale != nullptr && std::string(scale) == "long" ? 5000 : 75;

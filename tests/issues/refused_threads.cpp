@@ -18,7 +18,8 @@ std::atomic<int> calls{0};
 std::atomic<int> first{kNever};
 std::atomic<int> last{kNever};
 
-// Reads what the environment asks for, before the first call.
+// Reads from the environment which calls to refuse; returns whether it asks for any. Must run
+// before the first call is counted.
 bool read_environment() {
   const char* wish = std::getenv(keel_test::kRefuseThread);
   if (wish == nullptr) return false;

@@ -54,7 +54,7 @@ TEST_CASE("a fused body has one iteration and small constants") {
                    return Values{x * b.constant(Tensor::of<float>({4}, {1, 2, 3, 4}))};
                  })),
                  "constants of one element"));
-  // The work that leads to a sum, and the work that follows it.
+  // The same holds for the ops before a sum and for the ops after it.
   CHECK(contains(error_around(body_of([](Graph& b) {
                    const Value x = b.input("x", f32, {10, 4});
                    return Values{sum(x + exp(b.input("y", f32, {4})), {0})};

@@ -15,7 +15,7 @@ namespace {
 
 using namespace keel;
 
-// Returns what two dropouts, one of them in a body, leave of ones.
+// A graph with a single dropout: in the body of a loop of one turn, or in the graph itself.
 struct Dropped {
   explicit Dropped(bool in_body) {
     const Value x = g.input("x", f32, {64});

@@ -2,6 +2,7 @@
 // its party had failed, while that party's loop went on: the loop waited for the others for ever.
 // Likewise a second thread's call, and a Trainer's fit inside its own fit.
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/core/group/agreement.h"
+#include "keel/graph/runtime/loop_size.h"
 #include "keel/graph/runtime/trainer.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/ops.h"
@@ -130,6 +132,17 @@ TEST_CASE("a refused call of a party is told to the others where no loop of its 
   other.join();
   CHECK(contains(refusal, "a loop of this session is running"));
   CHECK(contains(heard, "another party of it failed"));
+}
+
+TEST_CASE("a party whose NPU_LOOP_SIZE is no number tells the others") {
+  const auto agreements = make_local_agreements(2);
+  Party a(device("cpu"), agreements[0], 1), b(device("cpu"), agreements[1], 1);
+  Loop party = a.loop(), other_party = b.loop();
+  setenv(kLoopSizeVariable, "many", 1);
+  const std::string refusal = error_of([&] { party.run(); });
+  unsetenv(kLoopSizeVariable);
+  CHECK(contains(refusal, "NPU_LOOP_SIZE"));
+  CHECK(contains(error_of([&] { other_party.run(5); }), "another party of it failed"));
 }
 
 namespace {

@@ -36,7 +36,8 @@ struct LikeOwnAttributes {
   }
 };
 
-// Says whether op `name` has attributes of this program's S, both ways.
+// Returns true if the library's attributes of op `name` and this program's S are the same struct:
+// each side reads and compares as equal what the other made.
 template <class S>
 bool shared(const char* name) {
   const keel::AttributesSchema* library = keel::builtin_ops().at(name).attributes;

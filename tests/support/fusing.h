@@ -70,7 +70,7 @@ inline const keel::Node& only_node(const keel::Graph& graph, const std::string& 
   return *found;
 }
 
-// Says whether one of the lines says so.
+// Returns true if a line of the report contains `part`.
 inline bool reports(const keel::FuseReport& report, const std::string& part) {
   return std::any_of(report.lines.begin(), report.lines.end(),
                      [&](const std::string& line) { return contains(line, part); });

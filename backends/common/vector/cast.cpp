@@ -182,7 +182,7 @@ void f32_to_u8(const VectorCall& call) {
     "cast", dtype, bf16, false, &half_to_half<Codec, BFloat16Codec, false> \
   }
 
-constexpr InstructionRow kRows[] = {
+constexpr InstructionEntry kEntries[] = {
     KEEL_CASTS_FROM(f32, float),
     {"cast", f32, f32, false, &plain<float, float>},
     {"cast", f32, i32, false, &f32_to_i32},
@@ -198,14 +198,14 @@ constexpr InstructionRow kRows[] = {
 
 }  // namespace
 
-InstructionTable cast_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+InstructionTable cast_entries() { return {kEntries, sizeof(kEntries) / sizeof(kEntries[0])}; }
 
 }  // namespace keel::vector::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace keel::vector {
-HWY_EXPORT(cast_rows);
-InstructionTable cast_table() { return HWY_DYNAMIC_DISPATCH(cast_rows)(); }
+HWY_EXPORT(cast_entries);
+InstructionTable cast_table() { return HWY_DYNAMIC_DISPATCH(cast_entries)(); }
 }  // namespace keel::vector
 #endif

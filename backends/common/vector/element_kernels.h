@@ -1,4 +1,4 @@
-// The vector library's kernels of element-wise work and reductions, for the rows of backends: tile
+// The vector library's kernels of element-wise work and reductions, for the entries of backends: tile
 // programs and the reduction kernel with the library's instructions. `saturate_f16`: f16 results
 // stop at +-65504 and raise the float status. Any thread.
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_ELEMENT_KERNELS_H

@@ -132,7 +132,7 @@ struct ClampOp {
   double low, high;
 };
 
-constexpr InstructionRow kRows[] = {
+constexpr InstructionEntry kEntries[] = {
     KEEL_FLOAT_INSTRUCTION("add", AddOp),
     KEEL_FLOAT_INSTRUCTION("sub", SubOp),
     KEEL_FLOAT_INSTRUCTION("mul", MulOp),
@@ -163,14 +163,18 @@ constexpr InstructionRow kRows[] = {
 
 }  // namespace
 
-InstructionTable float_arithmetic_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+InstructionTable float_arithmetic_entries() {
+  return {kEntries, sizeof(kEntries) / sizeof(kEntries[0])};
+}
 
 }  // namespace keel::vector::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace keel::vector {
-HWY_EXPORT(float_arithmetic_rows);
-InstructionTable float_arithmetic_table() { return HWY_DYNAMIC_DISPATCH(float_arithmetic_rows)(); }
+HWY_EXPORT(float_arithmetic_entries);
+InstructionTable float_arithmetic_table() {
+  return HWY_DYNAMIC_DISPATCH(float_arithmetic_entries)();
+}
 }  // namespace keel::vector
 #endif

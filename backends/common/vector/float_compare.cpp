@@ -28,7 +28,7 @@ KEEL_COMPARISON(GreaterEqualOp, a >= b);
 
 #undef KEEL_COMPARISON
 
-constexpr InstructionRow kRows[] = {
+constexpr InstructionEntry kEntries[] = {
     KEEL_FLOAT_TEST("equal", EqualOp),     KEEL_FLOAT_TEST("not_equal", NotEqualOp),
     KEEL_FLOAT_TEST("less", LessOp),       KEEL_FLOAT_TEST("less_equal", LessEqualOp),
     KEEL_FLOAT_TEST("greater", GreaterOp), KEEL_FLOAT_TEST("greater_equal", GreaterEqualOp),
@@ -36,14 +36,16 @@ constexpr InstructionRow kRows[] = {
 
 }  // namespace
 
-InstructionTable float_compare_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+InstructionTable float_compare_entries() {
+  return {kEntries, sizeof(kEntries) / sizeof(kEntries[0])};
+}
 
 }  // namespace keel::vector::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace keel::vector {
-HWY_EXPORT(float_compare_rows);
-InstructionTable float_compare_table() { return HWY_DYNAMIC_DISPATCH(float_compare_rows)(); }
+HWY_EXPORT(float_compare_entries);
+InstructionTable float_compare_table() { return HWY_DYNAMIC_DISPATCH(float_compare_entries)(); }
 }  // namespace keel::vector
 #endif

@@ -191,7 +191,7 @@ void run_half(const VectorCall& call) {
   }
 }
 
-// The table rows of one floating-point instruction: f64, f32, f16, f16 saturating, bf16.
+// The table entries of one floating-point instruction: f64, f32, f16, f16 saturating, bf16.
 #define KEEL_FLOAT_INSTRUCTION(name, Op)                                                           \
   {name, f64, f64, false, &run_lanes<double, Op>}, {name, f32, f32, false, &run_lanes<float, Op>}, \
       {name, f16, f16, false, &run_half<&run_lanes<float, Op>, HalfCodec, false, false>},          \

@@ -37,7 +37,7 @@ KEEL_UNARY(CosOp, cos);
 
 #undef KEEL_UNARY
 
-constexpr InstructionRow kRows[] = {
+constexpr InstructionEntry kEntries[] = {
     KEEL_FLOAT_INSTRUCTION("exp", ExpOp),   KEEL_FLOAT_INSTRUCTION("expm1", Expm1Op),
     KEEL_FLOAT_INSTRUCTION("log", LogOp),   KEEL_FLOAT_INSTRUCTION("log1p", Log1pOp),
     KEEL_FLOAT_INSTRUCTION("tanh", TanhOp), KEEL_FLOAT_INSTRUCTION("sigmoid", SigmoidOp),
@@ -47,14 +47,14 @@ constexpr InstructionRow kRows[] = {
 
 }  // namespace
 
-InstructionTable float_math_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+InstructionTable float_math_entries() { return {kEntries, sizeof(kEntries) / sizeof(kEntries[0])}; }
 
 }  // namespace keel::vector::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace keel::vector {
-HWY_EXPORT(float_math_rows);
-InstructionTable float_math_table() { return HWY_DYNAMIC_DISPATCH(float_math_rows)(); }
+HWY_EXPORT(float_math_entries);
+InstructionTable float_math_table() { return HWY_DYNAMIC_DISPATCH(float_math_entries)(); }
 }  // namespace keel::vector
 #endif

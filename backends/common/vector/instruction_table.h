@@ -10,7 +10,7 @@
 
 namespace keel::vector {
 
-struct InstructionRow {
+struct InstructionEntry {
   const char* op;
   DType in, out;
   bool saturate_f16;
@@ -18,14 +18,15 @@ struct InstructionRow {
 };
 
 struct InstructionTable {
-  const InstructionRow* rows;
+  const InstructionEntry* entries;
   size_t count;
 
   VectorInstruction find(std::string_view op, DType in, DType out, bool saturate_f16) const {
     for (size_t i = 0; i < count; ++i) {
-      const InstructionRow& row = rows[i];
-      if (row.in == in && row.out == out && row.saturate_f16 == saturate_f16 && op == row.op) {
-        return row.run;
+      const InstructionEntry& entry = entries[i];
+      if (entry.in == in && entry.out == out && entry.saturate_f16 == saturate_f16 &&
+          op == entry.op) {
+        return entry.run;
       }
     }
     return nullptr;

@@ -103,7 +103,7 @@ void clamp(const VectorCall& call) {
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
-constexpr InstructionRow kRows[] = {
+constexpr InstructionEntry kEntries[] = {
     KEEL_INTEGERS(binary, "add", Add),
     KEEL_INTEGERS(binary, "sub", Sub),
     KEEL_INTEGERS(binary, "mul", Mul),
@@ -131,14 +131,14 @@ constexpr InstructionRow kRows[] = {
 
 }  // namespace
 
-InstructionTable integer_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+InstructionTable integer_entries() { return {kEntries, sizeof(kEntries) / sizeof(kEntries[0])}; }
 
 }  // namespace keel::vector::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace keel::vector {
-HWY_EXPORT(integer_rows);
-InstructionTable integer_table() { return HWY_DYNAMIC_DISPATCH(integer_rows)(); }
+HWY_EXPORT(integer_entries);
+InstructionTable integer_table() { return HWY_DYNAMIC_DISPATCH(integer_entries)(); }
 }  // namespace keel::vector
 #endif

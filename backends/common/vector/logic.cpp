@@ -85,7 +85,7 @@ void select(const VectorCall& call) {
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
-constexpr InstructionRow kRows[] = {
+constexpr InstructionEntry kEntries[] = {
     {"logical_and", boolean, boolean, false, &bool_binary<LogicalAnd>},
     {"logical_or", boolean, boolean, false, &bool_binary<LogicalOr>},
     {"logical_xor", boolean, boolean, false, &bool_binary<LogicalXor>},
@@ -100,14 +100,14 @@ constexpr InstructionRow kRows[] = {
 
 }  // namespace
 
-InstructionTable logic_rows() { return {kRows, sizeof(kRows) / sizeof(kRows[0])}; }
+InstructionTable logic_entries() { return {kEntries, sizeof(kEntries) / sizeof(kEntries[0])}; }
 
 }  // namespace keel::vector::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace keel::vector {
-HWY_EXPORT(logic_rows);
-InstructionTable logic_table() { return HWY_DYNAMIC_DISPATCH(logic_rows)(); }
+HWY_EXPORT(logic_entries);
+InstructionTable logic_table() { return HWY_DYNAMIC_DISPATCH(logic_entries)(); }
 }  // namespace keel::vector
 #endif

@@ -142,7 +142,7 @@ void integer_columns(const ReduceCall& call) {
   }
 }
 
-struct Row {
+struct Entry {
   const char* op;
   DType dtype;
   ReduceInstruction rows, columns;
@@ -162,16 +162,16 @@ struct Row {
       KEEL_INTEGER_REDUCTION(name, u8, IntegerOp, uint8_t),                 \
       KEEL_INTEGER_REDUCTION(name, boolean, IntegerOp, uint8_t)
 
-constexpr Row kRows[] = {
+constexpr Entry kEntries[] = {
     KEEL_REDUCTIONS("sum", SumLanes, IntegerSum),
     KEEL_REDUCTIONS("prod", ProdLanes, IntegerProd),
     KEEL_REDUCTIONS("max", MaxLanesOp, IntegerMax),
     KEEL_REDUCTIONS("min", MinLanesOp, IntegerMin),
 };
 
-const Row* find_row(std::string_view op, DType dtype) {
-  for (const Row& row : kRows) {
-    if (row.dtype == dtype && op == row.op) return &row;
+const Entry* find_entry(std::string_view op, DType dtype) {
+  for (const Entry& entry : kEntries) {
+    if (entry.dtype == dtype && op == entry.op) return &entry;
   }
   return nullptr;
 }
@@ -179,10 +179,10 @@ const Row* find_row(std::string_view op, DType dtype) {
 }  // namespace
 
 ReduceInstructions find_reduction_here(std::string_view op, DType dtype) {
-  const Row* row = find_row(op, dtype);
-  const Row* merge = find_row(op, accumulator_of(dtype));
-  if (row == nullptr || merge == nullptr) return {};
-  return {row->rows, row->columns, merge->columns, nullptr};
+  const Entry* entry = find_entry(op, dtype);
+  const Entry* merge = find_entry(op, accumulator_of(dtype));
+  if (entry == nullptr || merge == nullptr) return {};
+  return {entry->rows, entry->columns, merge->columns, nullptr};
 }
 
 // Four accumulator vectors, see RunSums.

@@ -13,7 +13,7 @@
 
 namespace keel::vector {
 
-// Returns the names of the ops, for the rows of backends.
+// Returns the names of the ops, for the entries of backends.
 KEEL_API std::span<const std::string_view> softmax_ops();
 
 KEEL_API Support supports_softmax(const Node& node);

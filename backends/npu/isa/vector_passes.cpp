@@ -67,8 +67,8 @@ constexpr Passes kPasses[] = {
 }  // namespace
 
 int64_t vector_passes(std::string_view op) noexcept {
-  for (const Passes& row : kPasses) {
-    if (op == row.op) return row.count;
+  for (const Passes& passes : kPasses) {
+    if (op == passes.op) return passes.count;
   }
   return 0;
 }

@@ -382,8 +382,8 @@ KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request
 
 }  // namespace
 
-std::span<const KernelRow> product_rows() {
-  static const KernelRow rows[] = {
+std::span<const KernelEntry> product_entries() {
+  static const KernelEntry entries[] = {
       {.ops = {"matmul"},
        .matches = is_integer_product,
        .supports = supports_integer_product,
@@ -394,7 +394,7 @@ std::span<const KernelRow> product_rows() {
        .plan = plan_cube_kernel,
        .work = product_work,
        .planned = &kPlannedProduct}};
-  return rows;
+  return entries;
 }
 
 }  // namespace keel::npu

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "keel/backends/npu/isa/vector_passes.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
 
 namespace keel::npu {

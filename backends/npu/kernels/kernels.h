@@ -1,5 +1,5 @@
-// Kernels that several rows of the NPU share (kernel_row.h). Each is bound to shapes when a program
-// is compiled.
+// Kernels that several entries of the NPU share (kernel_entry.h). Each is bound to shapes when a
+// program is compiled.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
 #define KEEL_BACKENDS_NPU_KERNELS_KERNELS_H
 

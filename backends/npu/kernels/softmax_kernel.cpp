@@ -6,7 +6,7 @@
 
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/npu/kernels/element_work.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 
 namespace keel::npu {
 namespace {
@@ -25,7 +25,7 @@ NodeWork softmax_work(const WorkRequest& request) {
   return {{}, {row_work(request.preset, node, type, last_dim(type))}};
 }
 
-KernelRow softmax_row(std::string_view op, int64_t passes) {
+KernelEntry softmax_entry(std::string_view op, int64_t passes) {
   return {.ops = {op},
           .supports = supports_softmax,
           .plan = plan_softmax,
@@ -37,11 +37,11 @@ KernelRow softmax_row(std::string_view op, int64_t passes) {
 }  // namespace
 
 // Passes are those of max, sub, exp, sum and div.
-std::span<const KernelRow> softmax_rows() {
-  static const KernelRow rows[] = {softmax_row("softmax", 19), softmax_row("log_softmax", 16),
-                                   softmax_row("softmax_cross_entropy", 16),
-                                   softmax_row("softmax_cross_entropy_grad", 22)};
-  return rows;
+std::span<const KernelEntry> softmax_entries() {
+  static const KernelEntry entries[] = {
+      softmax_entry("softmax", 19), softmax_entry("log_softmax", 16),
+      softmax_entry("softmax_cross_entropy", 16), softmax_entry("softmax_cross_entropy_grad", 22)};
+  return entries;
 }
 
 }  // namespace keel::npu

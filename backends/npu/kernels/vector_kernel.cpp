@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "keel/backends/common/vector/element_kernels.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/backends/npu/kernels/vector_work.h"
 
 namespace keel::npu {
@@ -40,7 +40,7 @@ std::vector<Split> apart(const Preset& preset, const AnchoredNode& fused, size_t
 
 // `kAddsUp`: partial results are merged by adding them.
 template <bool kAddsUp>
-KernelRow reduction(std::initializer_list<std::string_view> ops) {
+KernelEntry reduction(std::initializer_list<std::string_view> ops) {
   return {.ops = ops,
           .supports = vector::supports_reduction,
           .plan = plan_reduction,
@@ -52,15 +52,15 @@ KernelRow reduction(std::initializer_list<std::string_view> ops) {
 
 }  // namespace
 
-std::span<const KernelRow> vector_rows() {
-  static const KernelRow rows[] = {{.matches = is_elementwise,
-                                    .supports = vector::supports_elements,
-                                    .plan = plan_elements,
-                                    .work = elements_work,
-                                    .planned = &kPlannedElements},
-                                   reduction<true>({"sum"}),
-                                   reduction<false>({"prod", "max", "min"})};
-  return rows;
+std::span<const KernelEntry> vector_entries() {
+  static const KernelEntry entries[] = {{.matches = is_elementwise,
+                                         .supports = vector::supports_elements,
+                                         .plan = plan_elements,
+                                         .work = elements_work,
+                                         .planned = &kPlannedElements},
+                                        reduction<true>({"sum"}),
+                                        reduction<false>({"prod", "max", "min"})};
+  return entries;
 }
 
 }  // namespace keel::npu

@@ -7,7 +7,7 @@
 #include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/backends/npu/kernels/element_work.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 
 namespace keel::npu {
 namespace {
@@ -48,7 +48,7 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());
   if (!fused.has_prologue(0)) return work;
-  // The operand stays on the core; in its place comes what it is computed from.
+  // The prologue computes the operand on the core, so its inputs are loaded instead of the operand.
   const VectorWork prologue = prologue_work(preset, fused, node.input(0).type());
   work.bytes_in = prologue.bytes_in;
   work.loads = prologue.loads;

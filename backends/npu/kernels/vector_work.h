@@ -15,7 +15,7 @@ Split tile_work(const Preset& preset, const AnchoredNode& anchored);
 // `adds_up`: partial results are merged by adding them.
 std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fused, bool adds_up);
 
-// Returns what a fused reduction would be as tasks of their own (KernelRow::apart).
+// Returns what a fused reduction would be as tasks of their own (KernelEntry::apart).
 std::vector<Split> reduction_apart(const Preset& preset, const AnchoredNode& fused, size_t part,
                                    bool adds_up);
 

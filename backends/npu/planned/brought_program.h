@@ -29,12 +29,13 @@ class BroughtProgram {
   BroughtProgram(TileProgram program, const Shape& shape, std::vector<BroughtOperand> inputs,
                  std::vector<BroughtOperand> outputs, int64_t priced_instructions);
 
-  // Returns what tiles of so many elements claim of unified buffer, in `buffers` buffers each. What
-  // stays on the core has one.
+  // Returns the claims on unified buffer for tiles of `tile_elements`, in this order: for each
+  // input, then each output, `buffers` claims (one if it stays on the core; none for an input of a
+  // single element from outside); then one for the values between instructions.
   std::vector<Claim> claims(int64_t tile_elements, int buffers) const;
 
   // In the following, `first` is the number of the first of these claims on the core, and `buffer`
-  // the one of the two that a tile goes through.
+  // the one of place.buffers that a tile goes through.
   struct Place {
     Core& core;
     size_t first = 0;

@@ -7,7 +7,7 @@
 #include "keel/backends/common/float_status.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/npu/kernels/element_work.h"
-#include "keel/backends/npu/kernels/planned_row.h"
+#include "keel/backends/npu/kernels/planned_entry.h"
 #include "keel/backends/npu/planned/element_walk.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 
@@ -66,6 +66,6 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
 
 }  // namespace
 
-const PlannedRow kPlannedElements{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedElements{.tiles = tiles, .run = make_run};
 
 }  // namespace keel::npu

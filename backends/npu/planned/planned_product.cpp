@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "keel/backends/common/float_status.h"
+#include "keel/backends/common/origin.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/kernels/element_work.h"
-#include "keel/backends/npu/kernels/planned_row.h"
+#include "keel/backends/npu/kernels/planned_entry.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/planned/brought_program.h"
 #include "keel/backends/npu/planned/product_operand.h"
@@ -25,14 +26,6 @@ namespace keel::npu {
 namespace {
 
 constexpr int64_t kTileStep = 64;  // elements of an epilogue's tile
-
-// Where element 0 would be of memory that begins with element `first`. An address before the memory
-// is no pointer that arithmetic may make, so it is computed as a number.
-const void* element_zero(const void* at, int64_t first, size_t size) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each tile, and never read at element 0.
-  return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) -
-                                       static_cast<size_t>(first) * size);
-}
 
 // Numbers of a core's claims, in this order; L1, L0A and L0B have two buffers each, one for either
 // operand in L1.
@@ -281,10 +274,10 @@ class PlannedProduct final : public PlannedRun {
     CubeArgs cube;
     cube.a_stride = p.transpose_a ? rows : p.k;
     cube.b_stride = p.transpose_b ? p.k : columns;
-    cube.a = element_zero(walk.a.data(), tile.row * (p.transpose_a ? 1 : static_cast<int64_t>(p.k)),
-                          size);
-    cube.b = element_zero(walk.b.data(),
-                          tile.column * (p.transpose_b ? static_cast<int64_t>(p.k) : 1), size);
+    cube.a =
+        origin_of(walk.a.data(), tile.row * (p.transpose_a ? 1 : static_cast<int64_t>(p.k)), size);
+    cube.b = origin_of(walk.b.data(), tile.column * (p.transpose_b ? static_cast<int64_t>(p.k) : 1),
+                       size);
     cube.c = reinterpret_cast<float*>(walk.core.refill(kL0C, rows * columns * sizeof(float)));
     cube.c_stride = columns;
     cube.c_row = static_cast<size_t>(tile.row);
@@ -429,6 +422,6 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
 
 }  // namespace
 
-const PlannedRow kPlannedProduct{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedProduct{.tiles = tiles, .run = make_run};
 
 }  // namespace keel::npu

@@ -47,6 +47,6 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
 
 }  // namespace
 
-const PlannedRow kPlannedRanges{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedRanges{.tiles = tiles, .run = make_run};
 
 }  // namespace keel::npu

@@ -12,7 +12,7 @@
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/saturation.h"
 #include "keel/backends/npu/kernels/element_work.h"
-#include "keel/backends/npu/kernels/planned_row.h"
+#include "keel/backends/npu/kernels/planned_entry.h"
 #include "keel/backends/npu/planned/chunk_walk.h"
 #include "keel/backends/npu/planned/element_walk.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
@@ -265,6 +265,6 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
 
 }  // namespace
 
-const PlannedRow kPlannedReduction{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedReduction{.tiles = tiles, .run = make_run};
 
 }  // namespace keel::npu

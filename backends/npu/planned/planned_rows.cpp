@@ -6,19 +6,12 @@
 #include <utility>
 
 #include "keel/backends/common/float_status.h"
+#include "keel/backends/common/origin.h"
 #include "keel/backends/common/vector/saturation.h"
 #include "keel/backends/npu/planned/written_once.h"
 
 namespace keel::npu {
 namespace {
-
-// Where row 0 would be of rows that begin with row `first`; see element_zero in
-// planned_product.cpp.
-void* row_zero(void* at, int64_t first, size_t row_bytes) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each tile, and never read at row 0.
-  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) -
-                                 static_cast<size_t>(first) * row_bytes);
-}
 
 class PlannedRows final : public PlannedRun {
  public:
@@ -110,7 +103,7 @@ class PlannedRows final : public PlannedRun {
     std::vector<void*> at;
     for (size_t i = 0; i < rows_.bytes.size(); ++i) {
       at.push_back(is_on_core(i)
-                       ? row_zero(walk.core.at(claim_of(i, number)), tile.row, rows_.bytes[i])
+                       ? origin_of(walk.core.at(claim_of(i, number)), tile.row, rows_.bytes[i])
                        : walk.args[i]);
     }
     instructions_(at.data(), tile.row, tile.end());

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "keel/backends/npu/kernels/planned_row.h"
+#include "keel/backends/npu/kernels/planned_entry.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 
 namespace keel::npu {

@@ -33,6 +33,6 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
 
 }  // namespace
 
-const PlannedRow kPlannedSoftmax{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedSoftmax{.tiles = tiles, .run = make_run};
 
 }  // namespace keel::npu

@@ -4,22 +4,11 @@
 #include <cstring>
 #include <string>
 
+#include "keel/backends/common/origin.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 
 namespace keel::npu {
-namespace {
-
-// Where row 0 would be of rows that begin with row `first`. An address before the memory is no
-// pointer that arithmetic may make, so it is computed as a number.
-void* row_zero(void* at, int64_t first, size_t row_bytes) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): once for each tile, and never read at row 0.
-  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) -
-                                 static_cast<size_t>(first) * row_bytes);
-}
-
-}  // namespace
-
 RowEpilogue::RowEpilogue(const AnchoredNode& product, const Preset& preset, int64_t tile_rows,
                          bool gathers)
     : epilogue_(product, vector::instruction_lookup(preset.saturate_f16), vector::make_softmax_rows,
@@ -107,7 +96,7 @@ void RowEpilogue::run_rows(const Place& place, void* const* args, const char* va
     if (!o.result) {
       std::memcpy(to, static_cast<const char*>(args[o.argument]) + first * o.row_bytes, bytes);
     }
-    at[o.argument] = row_zero(to, row, o.row_bytes);
+    at[o.argument] = origin_of(to, row, o.row_bytes);
   }
   place.core.refill(place.first + 1, epilogue_.scratch_bytes(count));
   char* product =

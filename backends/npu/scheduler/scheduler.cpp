@@ -203,15 +203,15 @@ void advise_vector(const Preset& preset, const Node& node, const Split& split, L
 
 }  // namespace
 
-Support pays(const Preset& preset, const AnchoredNode& fused, const KernelRow& row) {
-  if (row.apart == nullptr) return {true, ""};
+Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry& entry) {
+  if (entry.apart == nullptr) return {true, ""};
   const auto total_ns = [&](const std::vector<Split>& splits) {
     return choose_vector(preset, splits, preset.vector_cores).price.total_ns;
   };
-  const int64_t together = total_ns(row.work({preset, fused, {}}).splits);
+  const int64_t together = total_ns(entry.work({preset, fused, {}}).splits);
   int64_t separate = 0;
   for (size_t part = 0; part < 3; ++part) {
-    const std::vector<Split> splits = row.apart(preset, fused, part);
+    const std::vector<Split> splits = entry.apart(preset, fused, part);
     if (!splits.empty()) separate += total_ns(splits);
   }
   if (together <= separate) return {true, ""};

@@ -13,7 +13,7 @@
 
 #include "keel/backends/npu/cost/price.h"
 #include "keel/backends/npu/cost/work.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/export.h"
 #include "keel/core/device/backend.h"
 
@@ -57,10 +57,10 @@ Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int
                      bool forced = false);
 Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, bool forced = false);
 
-// Returns whether the device takes a fused node of the row in no more time than its parts one after
-// the other: a reduction that few cores can share would keep what is computed before it from the
-// others.
-Support pays(const Preset& preset, const AnchoredNode& fused, const KernelRow& row);
+// Returns whether the device takes a fused node of the entry in no more time than its parts one
+// after the other: a reduction that few cores can share would keep what is computed before it from
+// the others.
+Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry& entry);
 
 // Throws Error naming the buffer and its size where the tiling asks for more than the preset has.
 void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype);

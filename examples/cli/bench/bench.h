@@ -1,6 +1,6 @@
-// Shared by the suites of `keel bench`. A suite declares its flags, measures, prints a table and
-// returns the same as JSON; `--json` writes that, and `--html` a page made of that and nothing
-// else. One thread.
+// Suite: one measurement of `keel bench`, and what all suites share. A suite declares its flags,
+// measures, prints a table and returns the same as JSON; `--json` writes that JSON, and `--html` a
+// page made of it and nothing else. One thread.
 #ifndef KEEL_EXAMPLES_CLI_BENCH_BENCH_H
 #define KEEL_EXAMPLES_CLI_BENCH_BENCH_H
 

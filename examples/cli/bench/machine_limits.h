@@ -1,5 +1,6 @@
-// Measures what one thread of this processor can do now, by loops that do nothing else. Compiled
-// for the machine they run on where KEEL_NATIVE is on, and with what every processor has otherwise.
+// Loops that keep one thread at a limit of the processor: multiply-adds, or reading and writing
+// memory. The caller times them (machine_peaks.cpp). They are compiled for the building machine's
+// processor if KEEL_NATIVE is on, otherwise for the portable instruction set. Any thread.
 #ifndef KEEL_EXAMPLES_CLI_BENCH_MACHINE_LIMITS_H
 #define KEEL_EXAMPLES_CLI_BENCH_MACHINE_LIMITS_H
 

@@ -28,7 +28,7 @@ Look look_of(const Json& row) {
   const auto mode = std::find(names.begin(), names.end(), row["precision"]) - names.begin();
   const int64_t threads = row.value("threads", int64_t{1});
   const int shape = threads == 1 ? 1 : threads == 2 ? 0 : threads == 4 ? 2 : 3;
-  return {mode == 0 ? backend : kOthers[(mode - 1 + 2 * (backend - 1)) % 5], shape};
+  return {mode == 0 ? backend : kOthers[(mode - 1 + 2L * (backend - 1)) % 5], shape};
 }
 
 // Names a row by the keys whose values differ within the table.

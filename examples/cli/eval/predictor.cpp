@@ -60,8 +60,8 @@ void take_dtype_of(const SavedModel& saved, const std::string& data, keel::Label
   }
 }
 
-// Returns how many training images the training kept aside: none of another set, which it has not
-// seen.
+// Returns how many of these training images the training kept aside with --validation: 0 if it had
+// none, or if these images are another set than the one it was trained on.
 int64_t validation_of(const SavedModel& saved, const keel::LabelledImages& train) {
   const auto own = saved.find("validation");
   if (!own || saved.find("data_sha256") != data_sha256(train)) return 0;
@@ -136,7 +136,7 @@ ChosenImages choose_images(const PredictorFlags& flags, const SavedModel& saved)
   return {.data = std::move(data),
           .origin = std::move(splits.origin),
           .set = std::move(set),
-          .items = std::move(items),
+          .items = items,
           .count = count};
 }
 

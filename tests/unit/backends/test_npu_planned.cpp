@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "keel/backends/common/kernel.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/backends/npu/npu_library.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 #include "keel/core/tensor/buffer.h"
@@ -101,7 +101,8 @@ void run_kernel(const Kernel& kernel, void* const* args) {
   }
 }
 
-// Returns what is wrong with a node's launch as planned; empty: nothing. Counts the launches.
+// Runs a node's kernel and its planned run on the same data, and returns how the results differ;
+// empty if they do not. Counts this in `launches`. Nodes without a planned run are passed over.
 std::string compare(const std::shared_ptr<const Preset>& preset, const BlockDimOptions& options,
                     const Node& node, uint64_t seed, int* launches) {
   const AnchoredNode anchored(node);
@@ -143,11 +144,11 @@ struct Planned {
   std::string error_with(const std::function<void(TilePlan&)>& change) const {
     const AnchoredNode anchored(*node);
     const PlannedRequest request{preset, anchored, launch, layouts};
-    const PlannedRow& row = *find_row(anchored)->planned;
-    TilePlan plan = row.tiles(request);
+    const PlannedEntry& entry = *find_entry(anchored)->planned;
+    TilePlan plan = entry.tiles(request);
     change(plan);
     const Arguments args(anchored, 0, 7);
-    return error_of([&] { row.run(request, std::move(plan))->run(args.data()); });
+    return error_of([&] { entry.run(request, std::move(plan))->run(args.data()); });
   }
 };
 

@@ -43,9 +43,9 @@ const PrecisionDecision& decision_of(const PrecisionReport& report, const std::s
 
 Value twos(Graph& g, const std::string& name) { return g.input(name, f32, {2, 2}); }
 
-// A mode of tests: the named rows, bf16.
-PrecisionMode table(std::vector<PrecisionRow> rows) {
-  return {.name = "test", .summary = "", .low = bf16, .rows = std::move(rows)};
+// A mode of tests: the named entries, bf16.
+PrecisionMode table(std::vector<PrecisionEntry> entries) {
+  return {.name = "test", .summary = "", .low = bf16, .entries = std::move(entries)};
 }
 
 }  // namespace

@@ -91,8 +91,8 @@ std::map<std::string, Tensor> values_of(Session& session) {
   return values;
 }
 
-// Returns of how many steps the optimizer knows that it had no part in them; `otherwise` where it
-// does not ask.
+// Returns how many steps the session's count of skipped steps has counted; `otherwise` if the graph
+// has no such count, as with an optimizer that does not ask how many updates it applied.
 int64_t skipped(Session& session, int64_t otherwise) {
   for (const Value& state : session.graph().states()) {
     if (counts_skipped_steps(state)) return session.read(state).item<int64_t>();

@@ -102,7 +102,8 @@ TEST_CASE("orthogonal gives orthonormal columns or rows") {
   CHECK(initial_value(orthogonal({0, 4}), 5).num_elements() == 0);
 }
 
-// In rotations that favour no direction the first element is as often positive as not.
+// If no direction is favoured, an element (here that of row 1 and column 1) is positive half the
+// time, and its square is a quarter on average.
 TEST_CASE("orthogonal favours no direction") {
   int positive = 0;
   double square = 0;

@@ -1,12 +1,12 @@
-// The rows of what moves, indexes and draws: kernels that all backends share, and what they would
-// take on the modelled device.
+// The entries of what moves, indexes and draws: kernels that all backends share, and what they
+// would take on the modelled device.
 #include <algorithm>
 #include <utility>
 
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/backends/npu/isa/vector_passes.h"
 #include "keel/backends/npu/kernels/element_work.h"
-#include "keel/backends/npu/kernels/kernel_row.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/slice.h"
@@ -134,34 +134,40 @@ KernelPlan plan_shared(const AnchoredNode& anchored, const PlanRequest&) {
 
 bool always(const AnchoredNode&) { return true; }
 
-KernelRow moving(std::vector<std::string_view> ops, NodeWork (*work)(const WorkRequest&),
-                 int64_t passes = 0) {
+KernelEntry shared(std::vector<std::string_view> ops, NodeWork (*work)(const WorkRequest&),
+                   int64_t passes) {
   return {.ops = std::move(ops),
           .supports = supports_shared,
           .plan = plan_shared,
           .work = work,
-          .passes = passes,
-          .planned = &kPlannedRanges};
+          .passes = passes};
 }
 
-// Their kernels compute results, without an instruction that saturates.
-KernelRow computing(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
-  KernelRow row = moving({op}, work, passes);
-  row.saturates_behind = always;
-  return row;
+KernelEntry moving(std::vector<std::string_view> ops, NodeWork (*work)(const WorkRequest&),
+                   int64_t passes = 0) {
+  KernelEntry entry = shared(std::move(ops), work, passes);
+  entry.planned = &kPlannedRanges;
+  return entry;
 }
 
-// What it adds to may be any row, and is not made in ranges.
-KernelRow adding(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
-  KernelRow row = computing(op, work, passes);
-  row.planned = nullptr;
-  return row;
+// Shared kernels that compute results do it without an instruction that saturates.
+KernelEntry computing(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
+  KernelEntry entry = moving({op}, work, passes);
+  entry.saturates_behind = always;
+  return entry;
+}
+
+// What it adds to may be any row, so that no range of the result can be made by itself.
+KernelEntry adding(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
+  KernelEntry entry = shared({op}, work, passes);
+  entry.saturates_behind = always;
+  return entry;
 }
 
 }  // namespace
 
-std::span<const KernelRow> shared_rows() {
-  static const KernelRow rows[] = {
+std::span<const KernelEntry> shared_entries() {
+  static const KernelEntry entries[] = {
       moving({"transpose"}, transpose_work, 2),
       moving({"slice"}, slice_work),
       moving({"pad"}, pad_work),
@@ -180,7 +186,7 @@ std::span<const KernelRow> shared_rows() {
       computing("bernoulli", making_work, 42),
       computing("normal", making_work, 100),
   };
-  return rows;
+  return entries;
 }
 
 }  // namespace keel::npu

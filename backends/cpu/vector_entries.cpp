@@ -22,9 +22,9 @@ KernelPlan plan_softmax(const AnchoredNode& anchored) {
 
 }  // namespace
 
-std::span<const KernelRow> vector_rows() {
+std::span<const KernelEntry> vector_entries() {
   const auto softmax = vector::softmax_ops();
-  static const KernelRow rows[] = {
+  static const KernelEntry entries[] = {
       {.matches = is_elementwise, .supports = vector::supports_elements, .plan = plan_elements},
       {.ops = {"sum", "prod", "max", "min"},
        .supports = vector::supports_reduction,
@@ -32,7 +32,7 @@ std::span<const KernelRow> vector_rows() {
       {.ops = {softmax.begin(), softmax.end()},
        .supports = supports_softmax,
        .plan = plan_softmax}};
-  return rows;
+  return entries;
 }
 
 }  // namespace keel::cpu

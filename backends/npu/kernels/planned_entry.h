@@ -1,8 +1,8 @@
-// PlannedRow: the part of a kernel's row that serves strict mode. It spells out the tiles of a
-// launch, and carries them out on modelled cores with the same instructions as the kernel. Rows
+// PlannedEntry: the part of a kernel's entry that serves strict mode. It spells out the tiles of a
+// launch, and carries them out on modelled cores with the same instructions as the kernel. Entries
 // that have none are reported by name (ops_not_run_as_planned). Pure; any thread.
-#ifndef KEEL_BACKENDS_NPU_KERNELS_PLANNED_ROW_H
-#define KEEL_BACKENDS_NPU_KERNELS_PLANNED_ROW_H
+#ifndef KEEL_BACKENDS_NPU_KERNELS_PLANNED_ENTRY_H
+#define KEEL_BACKENDS_NPU_KERNELS_PLANNED_ENTRY_H
 
 #include <memory>
 #include <optional>
@@ -22,24 +22,24 @@ struct PlannedRequest {
   const Launch& launch;
   const StateLayouts& layouts;
   // The kernel's plan: the argument with the status word, where it raises float status, and whether
-  // f16 results stop at +-65504 once all else is done (KernelRow::saturates_behind).
+  // f16 results stop at +-65504 once all else is done (KernelEntry::saturates_behind).
   std::optional<size_t> status_argument = {};
   bool saturates_behind = false;
 };
 
-struct PlannedRow {
+struct PlannedEntry {
   TilePlan (*tiles)(const PlannedRequest&) = nullptr;
   // Null where the node is of a kind that is not carried out.
   std::shared_ptr<const PlannedRun> (*run)(const PlannedRequest&, TilePlan) = nullptr;
 };
 
 // They stand in planned/, with the work that each is named after.
-extern const PlannedRow kPlannedElements;
-extern const PlannedRow kPlannedRanges;  // of ops whose shared kernel is a RangeKernel
-extern const PlannedRow kPlannedReduction;
-extern const PlannedRow kPlannedProduct;
-extern const PlannedRow kPlannedSoftmax;
+extern const PlannedEntry kPlannedElements;
+extern const PlannedEntry kPlannedRanges;  // of ops whose shared kernel is a RangeKernel
+extern const PlannedEntry kPlannedReduction;
+extern const PlannedEntry kPlannedProduct;
+extern const PlannedEntry kPlannedSoftmax;
 
 }  // namespace keel::npu
 
-#endif  // KEEL_BACKENDS_NPU_KERNELS_PLANNED_ROW_H
+#endif  // KEEL_BACKENDS_NPU_KERNELS_PLANNED_ENTRY_H

@@ -1,9 +1,9 @@
-// KernelRow: everything that the NPU knows of one kind of node: whether it runs it, with which
-// kernel, and what the work asks of the modelled device. The rows stand in the files of their
+// KernelEntry: everything that the NPU knows of one kind of node: whether it runs it, with which
+// kernel, and what the work asks of the modelled device. The entries stand in the files of their
 // kernels; the library, the scheduler and the passes behind them look nothing else up. Immutable;
 // any thread.
-#ifndef KEEL_BACKENDS_NPU_KERNELS_KERNEL_ROW_H
-#define KEEL_BACKENDS_NPU_KERNELS_KERNEL_ROW_H
+#ifndef KEEL_BACKENDS_NPU_KERNELS_KERNEL_ENTRY_H
+#define KEEL_BACKENDS_NPU_KERNELS_KERNEL_ENTRY_H
 
 #include <cstdint>
 #include <span>
@@ -14,7 +14,7 @@
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/npu/cost/work.h"
-#include "keel/backends/npu/kernels/planned_row.h"
+#include "keel/backends/npu/kernels/planned_entry.h"
 
 namespace keel::npu {
 
@@ -29,10 +29,10 @@ struct WorkRequest {
   const Packing& packing;
 };
 
-struct KernelRow {
+struct KernelEntry {
   std::vector<std::string_view> ops;  // of the anchor; none: `matches` says it all
   bool (*matches)(const AnchoredNode&) = nullptr;
-  // Says whether the kernel takes a node that the row matches.
+  // Says whether the kernel takes a node that the entry matches.
   Support (*supports)(const AnchoredNode&) = nullptr;
   // REQUIRES that it is supported, here and below.
   KernelPlan (*plan)(const AnchoredNode&, const PlanRequest&) = nullptr;
@@ -49,29 +49,30 @@ struct KernelRow {
   // (vector::saturate_results); null: never, the kernel does it itself.
   bool (*saturates_behind)(const AnchoredNode&) = nullptr;
   // How strict runs carry out the launch as it is planned; null: they do not.
-  const PlannedRow* planned = nullptr;
+  const PlannedEntry* planned = nullptr;
 };
 
-// Returns a row for each kind, by file. The first that matches counts.
-std::span<const KernelRow> shared_rows();   // what moves, indexes and draws
-std::span<const KernelRow> vector_rows();   // element-wise work and reductions
-std::span<const KernelRow> product_rows();  // on the cube, and of integers on the vector unit
-std::span<const KernelRow> softmax_rows();
+// Returns an entry for each kind, by file. The first that matches counts.
+std::span<const KernelEntry> shared_entries();   // what moves, indexes and draws
+std::span<const KernelEntry> vector_entries();   // element-wise work and reductions
+std::span<const KernelEntry> product_entries();  // on the cube, and of integers on the vector unit
+std::span<const KernelEntry> softmax_entries();
 
-// Null where no row matches.
-const KernelRow* find_row(const AnchoredNode& anchored);
+// Null where no entry matches.
+const KernelEntry* find_entry(const AnchoredNode& anchored);
 
 // The ops whose launches strict runs do not carry out as planned, for reports: "scatter_add"; "some
-// of matmul" where another row of the op is carried out.
+// of matmul" where another entry of the op is carried out.
 std::vector<std::string> ops_not_run_as_planned();
 
-// Returns what the node asks of the device. Throws like KernelRow::work, and for a node without a
-// row.
+// Returns what the node asks of the device. Throws like KernelEntry::work, and for a node without
+// an entry.
 NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing = {});
 
-// Returns the passes of a vector instruction or of a row. Throws Error where the op has no price.
+// Returns the passes of a vector instruction or of an entry. Throws Error where the op has no
+// price.
 int64_t passes_of(const Node& node);
 
 }  // namespace keel::npu
 
-#endif  // KEEL_BACKENDS_NPU_KERNELS_KERNEL_ROW_H
+#endif  // KEEL_BACKENDS_NPU_KERNELS_KERNEL_ENTRY_H

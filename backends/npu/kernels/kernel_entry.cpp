@@ -1,0 +1,75 @@
+#include "keel/backends/npu/kernels/kernel_entry.h"
+
+#include <algorithm>
+#include <set>
+
+#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/core/base/error.h"
+
+namespace keel::npu {
+namespace {
+
+using Family = std::span<const KernelEntry> (*)();
+constexpr Family kFamilies[] = {shared_entries, vector_entries, product_entries, softmax_entries};
+
+bool has_op(const KernelEntry& entry, std::string_view op) {
+  return std::find(entry.ops.begin(), entry.ops.end(), op) != entry.ops.end();
+}
+
+[[noreturn]] void unpriced(const Node& node) {
+  throw Error({.op = node.op_name(),
+               .message = "has no price on the NPU",
+               .fix = "give it passes in its kernel's entry, or its instruction in "
+                      "backends/npu/isa/vector_passes.cpp",
+               .site = node.site()});
+}
+
+}  // namespace
+
+const KernelEntry* find_entry(const AnchoredNode& anchored) {
+  const std::string_view op = anchored.anchor().op_name();
+  for (const Family family : kFamilies) {
+    for (const KernelEntry& entry : family()) {
+      const bool named = entry.ops.empty() || has_op(entry, op);
+      if (named && (entry.matches == nullptr || entry.matches(anchored))) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> ops_not_run_as_planned() {
+  std::set<std::string_view> planned;
+  for (const Family family : kFamilies) {
+    for (const KernelEntry& entry : family()) {
+      if (entry.planned != nullptr) planned.insert(entry.ops.begin(), entry.ops.end());
+    }
+  }
+  std::vector<std::string> ops;
+  for (const Family family : kFamilies) {
+    for (const KernelEntry& entry : family()) {
+      if (entry.planned != nullptr) continue;
+      for (const std::string_view op : entry.ops) {
+        ops.push_back((planned.contains(op) ? "some of " : "") + std::string(op));
+      }
+    }
+  }
+  return ops;
+}
+
+NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing) {
+  const KernelEntry* entry = find_entry(anchored);
+  if (entry == nullptr) unpriced(anchored.node());
+  return entry->work({preset, anchored, packing});
+}
+
+int64_t passes_of(const Node& node) {
+  if (const int64_t passes = vector_passes(node.op_name()); passes != 0) return passes;
+  for (const Family family : kFamilies) {
+    for (const KernelEntry& entry : family()) {
+      if (entry.passes != 0 && has_op(entry, node.op_name())) return entry.passes;
+    }
+  }
+  unpriced(node);
+}
+
+}  // namespace keel::npu
