@@ -14,8 +14,9 @@ std::string in_mb(size_t bytes) {
 }
 
 // Why a set of that size is not kept on the device; empty where it is.
-std::string refusal(const keel::Device& device, size_t bytes, bool cache) {
-  if (!cache) return "--no-cache";
+std::string refusal(const keel::Device& device, size_t bytes, const TrainingFeedOptions& options) {
+  if (!options.cache) return "--no-cache";
+  if (options.augmentation) return "images are changed anew in each epoch";
   if (bytes > kMostCached)
     return in_mb(bytes) + " are more than the " + in_mb(kMostCached) + " that are cached";
   const auto devices = device.backend().devices();
@@ -40,7 +41,9 @@ size_t bytes_of(const keel::Dataset& items) {
 }
 
 keel::Dataset batches(const keel::Dataset& items, const TrainingFeedOptions& options) {
-  return items.shuffle(options.seed).batch(options.batch).repeat();
+  keel::Dataset order = items.shuffle(options.seed);
+  if (options.augmentation) order = order.augment(*options.augmentation, options.seed);
+  return order.batch(options.batch).repeat();
 }
 
 }  // namespace
@@ -49,7 +52,7 @@ TrainingFeed feed_training(const keel::Dataset& items, const keel::FeedSpec& spe
                            const TrainingFeedOptions& options) {
   const keel::FeedOptions named{.name = "train"};
   const size_t bytes = bytes_of(items);
-  std::string why = refusal(spec.device, bytes, options.cache);
+  std::string why = refusal(spec.device, bytes, options);
   if (why.empty()) {
     try {
       return {keel::feed(batches(items.cache(spec.device), options), spec, named),

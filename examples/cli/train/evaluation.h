@@ -16,7 +16,8 @@ namespace keel_cli {
 
 inline constexpr int64_t kUsualTopK = 5;
 
-// The values of a model that it is measured by, as in evaluation.
+// Holds the values by which a model is measured. They are built for evaluation, not for training:
+// without dropout, for instance.
 struct Measured {
   keel::Values inputs;
   keel::Value output;  // f32: logits [batch, classes], or without labels the losses [batch]

@@ -38,12 +38,13 @@ auto retry(Call call) {
   return result;
 }
 
-// Returns the lines that stay: those before the first of a step behind `steps_done`. A last line
-// without its end is what a power failure leaves: it stays only where it is whole but for that.
+// Says how much of a metrics file is kept when a training goes on after `steps_done` steps: all
+// before the first line of a later step. A power failure may leave a last line without its newline;
+// that line is kept only if it is a whole JSON object.
 struct KeptLines {
-  off_t bytes = 0;
-  int64_t taken_out = 0;
-  bool lacks_end = false;
+  off_t bytes = 0;         // the length of the part that is kept
+  int64_t taken_out = 0;   // the number of lines from the first of a later step on
+  bool lacks_end = false;  // whether its last line has no newline yet
 };
 
 // The object of a line; null where it is none.

@@ -20,7 +20,8 @@ std::string property_of(const keel::Device& device, const std::string& wanted) {
   return "";
 }
 
-// Adds what makes an update of a loss beside the optimizer and its rate.
+// Adds the flags that shape an update: schedule, accumulation, clipping and averaging. The
+// optimizer and its rate are in add_flags.
 void add_update(const UpdateFlags& update, int64_t total_steps, keel::Json& summary) {
   summary["schedule"] = update.schedule;
   summary["warmup"] = update.warmup;
@@ -44,6 +45,9 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["seed"] = flags.seed;
   summary["threads"] = flags.threads;
   summary["batch"] = flags.batch;
+  summary["shift"] = flags.augmentation.shift;
+  summary["flip"] = flags.augmentation.flip;
+  summary["cutout"] = flags.augmentation.cutout;
   if (flags.resume) summary["resumed_at_step"] = flags.resume->step();
 }
 

@@ -33,21 +33,23 @@ class TrainTask {
 
   // Which data these are, in words.
   virtual std::string origin() const = 0;
-  // Returns the word for several of them: "images".
+  // Returns what the items are called in messages, in the plural: "images".
   virtual std::string items() const = 0;
   // All of them, in order; those that --validation keeps aside are the last.
   virtual keel::Dataset training_items() const = 0;
   virtual keel::Dataset test_items() const = 0;
   // How many training items before those kept aside share data with them, and are left out.
   virtual int64_t overlap() const { return 0; }
+  // [height, width, channels] of the images that the items are; rank 0 where they are none.
+  virtual keel::Shape image_shape() const { return {}; }
   // SHA-256 of the data of all training items.
   virtual std::string data_sha256() const = 0;
 
   virtual TrainedModel build(keel::Graph& graph) const = 0;
-  // Returns what a saved file keeps of the data, for the commands that load it.
+  // Adds to `metadata` what a saved file says of the data, for the commands that load it.
   virtual void add_metadata(std::map<std::string, std::string>& metadata) const = 0;
 
-  // Returns the word before the scores of the test: "test".
+  // Returns what the scores of the test are introduced by when they are printed: "test".
   virtual std::string test_name() const { return "test"; }
   // "accuracy 0.9123, top-5 0.9951, loss 0.3021".
   virtual std::string describe(const Scores& scores, int64_t top_k) const = 0;

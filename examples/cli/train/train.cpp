@@ -77,6 +77,8 @@ class TrainRun {
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
     if (!flags.save.empty() || !flags.judging.save_best.empty())
       saved_data_ = data_to_save(flags.data, flags.label);
+    if (flags.augmentation.changes())
+      augmentation_ = flags.augmentation.of_images(task_->image_shape());
     outcome_.total_steps = total_steps_;
     if (flags.resume || !flags.save.empty() || !flags.judging.save_best.empty())
       data_sha256_ = task_->data_sha256();
@@ -105,7 +107,10 @@ class TrainRun {
     if (init_) outcome_.init = init_->load_matching(session, weights);
     const TrainingFeed feed =
         feed_training(items_trained_on(), session.spec(model_.measured.inputs),
-                      {.seed = flags_.seed, .batch = flags_.batch, .cache = flags_.cache});
+                      {.seed = flags_.seed,
+                       .batch = flags_.batch,
+                       .cache = flags_.cache,
+                       .augmentation = augmentation_});
     outcome_.feed = feed.kind;
     keel::Trainer trainer(session,
                           {.update = update, .fetches = {model_.loss}, .source = feed.feeder});
@@ -156,7 +161,8 @@ class TrainRun {
     return flags_.judging.validation == 0 ? all : all.take(items_);
   }
 
-  // The model of the averages is then the one that is measured and shown.
+  // Makes evaluation and the picture use the averages of the weights; the loss that is trained on
+  // stays as it is.
   void average_weights() {
     model_.measured.output = keel::with_averaged_weights(model_.measured.output);
     if (model_.made.valid()) model_.made = keel::with_averaged_weights(model_.made);
@@ -192,6 +198,8 @@ class TrainRun {
                     flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
                     flags_.threads, flags_.threads == 1 ? "" : "s"));
     if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
+    if (augmentation_)
+      progress.line("each training image is changed anew: " + flags_.augmentation.describe());
     const JudgingFlags& judging = flags_.judging;
     if (judging.validation > 0) {
       progress.line(fmt::format("judged on the last {} training {}; {} are trained on",
@@ -340,6 +348,7 @@ class TrainRun {
   std::map<std::string, std::string> metadata(
       keel::Trainer& trainer, const std::optional<keel::ValidationBest>& best) const {
     auto metadata = saved_form(flags_.update, total_steps_);
+    metadata.merge(saved_form(flags_.augmentation));
     metadata.merge(std::map<std::string, std::string>{{"model", flags_.task->name},
                                                       {"optimizer", flags_.optimizer},
                                                       {"lr", fmt::format("{}", flags_.rate)},
@@ -408,6 +417,7 @@ class TrainRun {
   std::shared_ptr<const keel::DeviceOptions> device_options_;
   std::optional<SavedModel> init_;
   std::unique_ptr<TrainTask> task_;
+  std::optional<keel::ImageAugmentation> augmentation_;
   std::string saved_data_;   // what saved files say about where the data is
   std::string data_sha256_;  // of all training items, where a file is saved or resumed
   int64_t items_ = 0;        // that are trained on

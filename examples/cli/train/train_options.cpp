@@ -70,8 +70,8 @@ void read_task_data(const CommandLine& line, TrainFlags& flags) {
     refuse_data("--data", flags.data, "is a table, and " + task.name + " takes images", "");
 }
 
-// Reads what makes a training this one and no other. A file that is resumed decides where no flag
-// does, and only the learning rate may differ from it.
+// Reads the flags that a resumed training must share with the one that was saved. The file's values
+// hold; a flag that is given must agree with them, except --lr, which may change the rate.
 void read_identity(const CommandLine& line, TrainFlags& flags) {
   const TaskKind& task = *flags.task;
   flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(task.optimizer);
@@ -214,6 +214,7 @@ void declare_train_flags(CommandLine& line) {
   line.add("init", "FILE",
            "begin with the weights in a file of saved states, as far as they match");
   line.add("replace", "", "--save may name the file of --resume, which stays whole until then");
+  declare_augmentation_flags(line);
   declare_judging_flags(line);
   line.add("allow-non-finite", "",
            "let states that hold NaN replace a file of finite ones, be resumed or begin a training "
@@ -243,6 +244,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   read_task_data(line, flags);
   read_identity(line, flags);
   flags.update = read_update_flags(line, flags.resume);
+  flags.augmentation = read_augmentation_flags(line, flags.resume);
   // Once more with the data that the resumed file names.
   require_own_files(line, flags, flags.data);
   flags.backend = read_backend(line);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/run_flags.h"
+#include "cli/train/augmentation_flags.h"
 #include "cli/train/judging_flags.h"
 #include "cli/train/saved_run.h"
 #include "cli/train/task.h"
@@ -37,6 +38,7 @@ struct TrainFlags {
   std::optional<SavedRun> resume;  // what the training goes on from
   std::string init;                // file whose weights it begins with; empty: initial values
   JudgingFlags judging;
+  AugmentationFlags augmentation;
   bool allow_non_finite = false;  // save over finite states, resume from others
   bool cache = true;              // whether a small training set is kept on the device
   bool quiet = false;

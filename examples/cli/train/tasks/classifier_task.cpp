@@ -18,6 +18,11 @@ class ClassifierTask final : public TrainTask {
   std::string items() const override { return "images"; }
   keel::Dataset training_items() const override { return keel::Dataset::from_images(data_.train); }
   keel::Dataset test_items() const override { return keel::Dataset::from_images(data_.test); }
+  // A table has rows of numbers.
+  keel::Shape image_shape() const override {
+    const keel::LabelledImages& set = data_.train;
+    return set.height > 1 ? keel::Shape{set.height, set.width, set.channels} : keel::Shape{};
+  }
   std::string data_sha256() const override { return keel_cli::data_sha256(data_.train); }
 
   TrainedModel build(keel::Graph& graph) const override {

@@ -22,6 +22,7 @@ class VaeTask final : public TrainTask {
   std::string items() const override { return "images"; }
   keel::Dataset training_items() const override { return images_of(data_.train); }
   keel::Dataset test_items() const override { return images_of(data_.test); }
+  keel::Shape image_shape() const override { return {kSide, kSide, 1}; }
   std::string data_sha256() const override { return keel_cli::data_sha256(data_.train); }
 
   TrainedModel build(keel::Graph& graph) const override {
