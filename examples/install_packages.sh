@@ -7,8 +7,8 @@ keel_packages=(
   nlohmann-json3-dev libfmt-dev libspdlog-dev zlib1g-dev libssl-dev
   doctest-dev librapidcheck-dev
 )
-# The tests that open a page in a browser; without these they are skipped.
-keel_test_packages=(chromium libpng-dev)
+# The tests that open a page in a browser, and those that let system calls fail; without these they are skipped.
+keel_test_packages=(chromium libpng-dev strace)
 
 install_packages() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

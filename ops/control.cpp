@@ -149,7 +149,7 @@ void require_parts(const InferContext& c, const Graph& graph, const FusedBody& p
   }
   if (anchors == 0) {
     require_traits(c, parts.epilogue, kElementwise, "element-wise ops only, or an anchor");
-    require_traits(c, parts.rows, 0, "row-wise ops behind a product only");
+    require_traits(c, parts.row_wise, 0, "row-wise ops behind a product only");
     return;
   }
   if (parts.anchor->has(kProduct)) {
@@ -166,7 +166,7 @@ void require_parts(const InferContext& c, const Graph& graph, const FusedBody& p
                  "element-wise ops and views before the reduction");
   require_traits(c, parts.epilogue, kElementwise | kView,
                  "element-wise ops and views behind the reduction");
-  require_traits(c, parts.rows, 0, "row-wise ops behind a product only");
+  require_traits(c, parts.row_wise, 0, "row-wise ops behind a product only");
 }
 
 // Who may read the values of each part.
@@ -174,15 +174,15 @@ void require_flow(const InferContext& c, const Graph& graph, const FusedBody& pa
   using Part = FusedBody::Part;
   for (const Node& node : graph.nodes()) {
     const Part own = parts.part[node.id()];
-    const auto reader = [&] { return "one that '" + node.op_name() + "' reads"; };
+    const auto user = [&] { return "one that '" + node.op_name() + "' reads"; };
     for (const Value& v : node.inputs()) {
       const Part read = parts.part_of(v);
-      if (read == Part::kRows) c.fail("body", "row-wise ops whose results leave", reader());
+      if (read == Part::kRowWise) c.fail("body", "row-wise ops whose results leave", user());
       if (read == Part::kPrologue && own != Part::kPrologue && own != Part::kAnchor) {
-        c.fail("body", "a prologue that the anchor alone reads", reader());
+        c.fail("body", "a prologue that the anchor alone reads", user());
       }
-      if (own == Part::kRows && v.node().is(OpRole::kConstant)) {
-        c.fail("body", "row-wise ops that read no constants of the body", reader());
+      if (own == Part::kRowWise && v.node().is(OpRole::kConstant)) {
+        c.fail("body", "row-wise ops that read no constants of the body", user());
       }
     }
   }

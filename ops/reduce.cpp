@@ -314,7 +314,7 @@ OpDef make_reduction(const std::string& name, const std::string& summary, unsign
   op.attributes = &attributes_schema<ReduceAttributes>();
   op.infer = reduce_infer(allowed, needs_elements);
   op.traits = kReduction;
-  op.sample = reduce_sample(name, allowed, needs_elements, std::move(draw));
+  op.sample = reduce_sample(name, allowed, needs_elements, draw);
   return op;
 }
 

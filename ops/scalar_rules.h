@@ -183,7 +183,7 @@ inline double sigmoid(double a) {
 // log(1 + exp(a)) without overflow, and with all digits where exp(a) is small.
 inline double softplus(double a) { return (a > 0 ? a : 0) + std::log1p(std::exp(-std::fabs(a))); }
 
-// x * Phi(x), with erfc so that the negative tail keeps its digits.
+// x * Phi(x), with erfc so that results near 0 keep their digits.
 inline double gelu(double a) {
   if (a == -std::numeric_limits<double>::infinity()) return -0.0;
   return 0.5 * a * std::erfc(-a * 0.70710678118654752440);

@@ -40,7 +40,7 @@ AnchoredNode::AnchoredNode(const Node& node) : node_(node), anchor_(&node) {
   if (parts_.anchor == nullptr) return;
   anchor_ = parts_.anchor;
   const Values& outputs = body().outputs();
-  has_epilogue_ = !parts_.epilogue.empty() || !parts_.rows.empty() || outputs.size() != 1 ||
+  has_epilogue_ = !parts_.epilogue.empty() || !parts_.row_wise.empty() || outputs.size() != 1 ||
                   outputs[0] != anchor_->output();
   for (const Value& v : anchor_->inputs()) sources_.push_back(source_of(v));
   find_inputs();
@@ -54,8 +54,8 @@ std::optional<size_t> AnchoredNode::source(size_t operand) const {
   return is_fused() ? sources_.at(operand).stored : operand;
 }
 
-std::optional<size_t> AnchoredNode::rows_of(size_t operand) const {
-  return is_fused() ? sources_.at(operand).rows : std::nullopt;
+std::optional<size_t> AnchoredNode::row_numbers_of(size_t operand) const {
+  return is_fused() ? sources_.at(operand).row_numbers : std::nullopt;
 }
 
 bool AnchoredNode::has_prologue(size_t operand) const {
@@ -72,7 +72,7 @@ std::optional<size_t> AnchoredNode::output_number(const Value& inner) const {
 
 AnchoredNode::Source AnchoredNode::source_of(const Value& operand) const {
   std::vector<bool> seen(body().size(), false);
-  std::vector<Value> open{operand}, stored, rows;
+  std::vector<Value> open{operand}, stored, numbers;
   bool known = true;
   while (!open.empty()) {
     const Node& node = open.back().node();
@@ -85,13 +85,13 @@ AnchoredNode::Source AnchoredNode::source_of(const Value& operand) const {
     } else if (is_gather(node)) {
       known = known && gathers_rows(node) && node.input(1).node().is(OpRole::kInput);
       open.push_back(node.input(0));
-      rows.push_back(node.input(1));
+      numbers.push_back(node.input(1));
     } else {
       open.insert(open.end(), node.inputs().begin(), node.inputs().end());
     }
   }
-  if (!known || stored.size() != 1 || rows.size() > 1) return {};
-  return {input_number(stored[0]), rows.empty() ? std::nullopt : input_number(rows[0])};
+  if (!known || stored.size() != 1 || numbers.size() > 1) return {};
+  return {input_number(stored[0]), numbers.empty() ? std::nullopt : input_number(numbers[0])};
 }
 
 void AnchoredNode::find_inputs() {
@@ -122,10 +122,10 @@ EpilogueGraph::EpilogueGraph(const AnchoredNode& node) {
   const Graph& body = *node.node().bodies()[0];
   for (size_t i = 0; i < body.outputs().size(); ++i) {
     const Value& v = body.outputs()[i];
-    if (node.part_of(v) != Part::kRows) outputs.push_back({v, i});
+    if (node.part_of(v) != Part::kRowWise) outputs.push_back({v, i});
   }
-  for (const Node* row : node.rows()) {
-    for (const Value& v : row->inputs()) {
+  for (const Node* op : node.row_wise()) {
+    for (const Value& v : op->inputs()) {
       const bool known = std::any_of(outputs.begin(), outputs.end(),
                                      [&](const Output& output) { return output.inner == v; });
       if (!known && node.part_of(v) == Part::kEpilogue) outputs.push_back({v, std::nullopt});

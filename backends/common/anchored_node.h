@@ -12,7 +12,7 @@
 
 namespace keel {
 
-class AnchoredNode {
+class KEEL_API AnchoredNode {
  public:
   AnchoredNode(const Node& node);  // NOLINT(google-explicit-constructor): every node is one
 
@@ -42,7 +42,7 @@ class AnchoredNode {
   Value stored(size_t operand) const { return node_.input(source(operand).value()); }
   // Returns the node's input with the numbers of the rows that make operand i, where they are
   // gathered.
-  std::optional<size_t> rows_of(size_t operand) const;
+  std::optional<size_t> row_numbers_of(size_t operand) const;
   // Returns what computes a reduction's operand, as a graph: from the prologue's inputs to one
   // output with as many elements, in the same order, as the anchor reads. REQUIRES has_prologue(0).
   std::unique_ptr<Graph> prologue_graph() const;
@@ -53,7 +53,7 @@ class AnchoredNode {
   bool has_epilogue() const noexcept { return has_epilogue_; }
   // Element-wise nodes and views of the body, then row-wise ones.
   const std::vector<const Node*>& epilogue() const noexcept { return parts_.epilogue; }
-  const std::vector<const Node*>& rows() const noexcept { return parts_.rows; }
+  const std::vector<const Node*>& row_wise() const noexcept { return parts_.row_wise; }
   // Returns the numbers of the node's inputs that the epilogue reads, rising.
   const std::vector<size_t>& epilogue_inputs() const noexcept { return epilogue_inputs_; }
 
@@ -63,7 +63,7 @@ class AnchoredNode {
 
  private:
   struct Source {
-    std::optional<size_t> stored, rows;
+    std::optional<size_t> stored, row_numbers;
   };
 
   const Graph& body() const { return *node_.bodies()[0]; }

@@ -24,14 +24,14 @@ Support supports_epilogue(const AnchoredNode& product, const InstructionLookup& 
   if (!product.has_epilogue()) return {true, ""};
   const EpilogueGraph elementwise(product);
   size_t arguments = 1 + product.epilogue_inputs().size() + elementwise.outputs.size();
-  for (const Node* row : product.rows()) arguments += row->inputs().size() + 1;
+  for (const Node* op : product.row_wise()) arguments += op->inputs().size() + 1;
   if (arguments > kMostEpilogueArguments) {
     return {false, std::to_string(arguments) + " inputs and outputs, more than " +
                        std::to_string(kMostEpilogueArguments)};
   }
-  for (const Node* row : product.rows()) {
-    if (make_row_op({&row, 1}) == nullptr) {
-      return {false, "no " + row->op_name() + " of these types on rows that a product leaves"};
+  for (const Node* op : product.row_wise()) {
+    if (make_row_op({&op, 1}) == nullptr) {
+      return {false, "no " + op->op_name() + " of these types on rows that a product leaves"};
     }
   }
   return elementwise.graph == nullptr ? Support{true, ""}
@@ -60,13 +60,13 @@ ProductEpilogue::ProductEpilogue(const AnchoredNode& product, const InstructionL
   for (const auto& [inner, output] : elementwise.outputs) {
     number(inner, place_behind(inner, output));
   }
-  for (const Node* row : product.rows()) {
-    number(row->output(), place_behind(row->output(), product.output_number(row->output())));
+  for (const Node* op : product.row_wise()) {
+    number(op->output(), place_behind(op->output(), product.output_number(op->output())));
   }
   product_row_bytes_ = row_bytes_of(result.type());
   if (elementwise.graph != nullptr) program_.emplace(*elementwise.graph, lookup);
-  add_rows(product.rows(), numbers, make_row_op);
-  if (product.rows().empty()) find_in_place(product);
+  add_rows(product.row_wise(), numbers, make_row_op);
+  if (product.row_wise().empty()) find_in_place(product);
 }
 
 // Groups those with the same operand, which are done together as far as the backend has that.
@@ -84,10 +84,10 @@ void ProductEpilogue::add_rows(const std::vector<const Node*>& nodes, const Numb
     if (together.size() == 1) rows_.emplace_back();
     rows_.back() = {std::move(op), {}};
     std::vector<size_t>& arguments = rows_.back().arguments;
-    for (const Node* row : together) {
-      for (const Value& v : row->inputs()) arguments.push_back(numbers.at(v));
+    for (const Node* member : together) {
+      for (const Value& v : member->inputs()) arguments.push_back(numbers.at(v));
     }
-    for (const Node* row : together) arguments.push_back(numbers.at(row->output()));
+    for (const Node* member : together) arguments.push_back(numbers.at(member->output()));
   }
 }
 

@@ -25,8 +25,9 @@ class Source {
  public:
   Source(const void* stored, size_t element_size)
       : stored_(static_cast<const char*>(stored)), element_size_(element_size) {}
-  // Computes into `scratch`, which has room for what one instruction takes and for kPiece elements;
-  // where elements are taken in their order, more than asked for, but none from `end` on.
+  // Computes into `scratch`, which has room for what one instruction takes and for kPiece elements.
+  // When elements are reduced in storage order, the prologue may compute past the requested count,
+  // but never past `end`.
   Source(const TileProgram& prologue, void* const* args, const std::vector<size_t>& inputs,
          char* scratch, size_t element_size, int64_t end)
       : prologue_(&prologue), scratch_(scratch), element_size_(element_size), end_(end) {

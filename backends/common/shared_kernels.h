@@ -36,7 +36,7 @@ std::span<const SharedKernel> random_kernels();    // uniform, fold_key ...
 std::span<const SharedKernel> sort_kernels();      // sort, top_k
 
 // Returns the one for the node's op; null where there is none.
-const SharedKernel* find_shared_kernel(const Node& node);
+KEEL_API const SharedKernel* find_shared_kernel(const Node& node);
 
 }  // namespace keel
 

@@ -26,8 +26,6 @@ bool is_instruction(const Node& node) { return !node.has(kSource | kView) && !is
 
 VectorInstruction find(const Node& node, const InstructionLookup& lookup) {
   if (node.types().size() != 1 || node.inputs().empty() || node.inputs().size() > 3) return nullptr;
-  // The instruction of this name takes its limits as immediates, the op as operands: it decomposes.
-  if (node.op_name() == "clamp") return nullptr;
   return lookup(node.op_name(), node.inputs().back().dtype(), node.type().dtype);
 }
 
@@ -239,12 +237,6 @@ class TileProgram::Builder {
     instruction.sources = static_cast<uint32_t>(named.inputs.size());
     for (size_t s = 0; s < named.inputs.size(); ++s) {
       instruction.src[s] = operand(named.inputs[s], at);
-    }
-    size_t real = 0;
-    for (const auto& [name, value] : named.node->attributes().list()) {
-      if (const double* number = std::get_if<double>(&value); number != nullptr && real < 2) {
-        instruction.imm[real++] = *number;
-      }
     }
     Operand dst;
     dst.element_size = size_of(named.result.dtype());
@@ -515,8 +507,6 @@ void TileProgram::run_window(void* const* args, const Window& window, char* regi
     }
     call.n = static_cast<size_t>(window.count);
     call.streams = window.results_begin < 0 && window.brought_at < 0 && streams(args, instruction);
-    call.imm[0] = instruction.imm[0];
-    call.imm[1] = instruction.imm[1];
     call.status = status;
     for (size_t row = 0; row < static_cast<size_t>(window.rows); ++row) {
       call.dst = dst.at + row * dst.step;

@@ -84,7 +84,6 @@ class TileProgram {
     Operand dst;
     Operand src[3];
     uint32_t sources = 0;
-    double imm[2] = {0, 0};
     bool leaves = false;  // the result goes to an output and is not read again here
   };
   struct Load {  // of a broadcast input into a register, before the instruction `before`

@@ -17,7 +17,6 @@ struct VectorCall {
   const void* src[3] = {nullptr, nullptr, nullptr};
   bool scalar[3] = {false, false, false};  // the source is one element, used for all
   size_t n = 0;
-  double imm[2] = {0.0, 0.0};
   // The result is larger than the caches: stores may pass them by. The caller orders such stores
   // before handing the result on (a sequentially consistent fence does).
   bool streams = false;

@@ -427,10 +427,10 @@ Support supports_product(const AnchoredNode& fused) {
   }
   const ProductMatrices matrices = product_matrices(fused.anchor());
   const Cut cut(matrices);
-  if (!fused.rows().empty() && matrices.n != result.shape.back()) {
+  if (!fused.row_wise().empty() && matrices.n != result.shape.back()) {
     return {false, "a row of " + to_string(result.shape) + " is no row of a product"};
   }
-  if (!fused.rows().empty() && cut.along_n && cut.tiles > 1) {
+  if (!fused.row_wise().empty() && cut.along_n && cut.tiles > 1) {
     return {false, "a product of " + to_string(result.shape) + " is computed by columns"};
   }
   return supports_epilogue(fused, vector::instruction_lookup(), vector::make_softmax_rows);

@@ -22,7 +22,7 @@ struct FeedOptions {
   int64_t depth = 0;
   // How long a step may wait for an element; zero for ever.
   std::chrono::milliseconds getnext_timeout{0};
-  // Where to begin: right behind the element that carried this cursor.
+  // The place to begin at: right behind the element that carried this cursor.
   Cursor start = {};
 };
 

@@ -16,7 +16,7 @@ class ItemBlock {
   ItemBlock(const ItemLayout& layout, int64_t items);
 
   int64_t items() const noexcept { return items_; }
-  // Where item `item` lies.
+  // Returns the address of an item.
   FieldAddresses item(int64_t item) const noexcept { return addresses_.advanced(*layout_, item); }
 
  private:

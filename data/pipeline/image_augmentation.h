@@ -31,7 +31,7 @@ struct ImageAugmentation {
   // [height, width] of a window anywhere in the image. An image crops to [height, width] or
   // [height, width, channels].
   Shape crop{};
-  // Mirrors left and right of every second image, drawn at random.
+  // Mirrors left and right, or not, each as likely.
   bool flip = false;
   // Erases a square with this side around a random pixel; what lies beyond an edge is cut off.
   int64_t cutout = 0;

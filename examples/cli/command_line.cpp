@@ -12,6 +12,7 @@ namespace keel_cli {
 namespace {
 
 constexpr const char* kPlugin = "plugin";
+constexpr const char* kReadBudget = "read-budget";
 
 [[noreturn]] void fail(const std::string& flag, const std::string& message,
                        const std::string& fix = "") {
@@ -64,6 +65,8 @@ CommandLine::CommandLine(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   add("help", "", "print this");
   add(kPlugin, "FILE.so", "a backend from outside of Keel; may be given several times");
+  add(kReadBudget, "MIB",
+      "memory that a file may take beyond its data (KEEL_READ_BUDGET_MIB, else 256)");
 }
 
 void CommandLine::add(const std::string& name, const std::string& value, const std::string& help) {
@@ -103,6 +106,9 @@ void CommandLine::parse(const std::vector<std::string>& words) {
       }
       given_.emplace_back(flag.name, value);
     }
+    if (const auto mib = integer(kReadBudget, 1, kMostCount))
+      keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
+    keel::read_budget();  // a wrong environment variable is an error before anything is done
     // Before any flag is read: --backend may name what they bring.
     for (const auto& given : result.arguments()) {
       const auto flag = std::find_if(flags_.begin(), flags_.end(),

@@ -1,6 +1,7 @@
 // The command-line style of the `keel` tool: flags are declared once with their help, values are
 // parsed strictly, an unknown flag suggests the nearest. Errors in what was typed are keel::Error
-// of kind kInvalidArgument. Every command has --help and --plugin; parsing loads the plugins.
+// of kind kInvalidArgument. Every command has --help, --plugin and --read-budget; parsing loads the
+// plugins and sets the budget.
 #ifndef KEEL_EXAMPLES_CLI_COMMAND_LINE_H
 #define KEEL_EXAMPLES_CLI_COMMAND_LINE_H
 

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <keel/backends/npu/presets/preset.h>
 #include <keel/core/base/json.h>
+#include <keel/core/base/printable.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
@@ -138,7 +139,7 @@ int run_info(const std::vector<std::string>& words) {
     return kExitDone;
   }
   if (const auto preset = line.text("preset")) {
-    std::cout << keel::npu::describe_preset(keel::npu::load_preset(*preset));
+    std::cout << keel::printable_lines(keel::npu::describe_preset(keel::npu::load_preset(*preset)));
     return kExitDone;
   }
   const std::vector<std::string> backends = keel::backend_names();

@@ -152,7 +152,7 @@ int run_inspect(const std::vector<std::string>& words) {
   require_distinct({{"--json", json}}, {{"keel inspect", words[0]}});
   require_writable("--json", json);
   const Inspection inspection(words[0]);
-  std::cout << inspection.text();
+  std::cout << keel::printable_lines(inspection.text());
   if (!json.empty())
     keel::write_file_atomically(json, keel::write_json(inspection.json(), 2) + "\n");
   return kExitDone;

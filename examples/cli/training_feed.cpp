@@ -42,7 +42,9 @@ size_t bytes_of(const keel::Dataset& items) {
 
 keel::Dataset batches(const keel::Dataset& items, const TrainingFeedOptions& options) {
   keel::Dataset order = items.shuffle(options.seed);
-  if (options.augmentation) order = order.augment(*options.augmentation, options.seed);
+  // Random ops of the graph draw from keys of the seed, too; these are of their own.
+  if (options.augmentation)
+    order = order.augment(*options.augmentation, keel::fold_key(options.seed, "augmentation"));
   return order.batch(options.batch).repeat();
 }
 

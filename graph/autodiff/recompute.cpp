@@ -48,9 +48,9 @@ NodeLabelPtr label_of_copy(const Node& node) {
 RecomputeScope::RecomputeScope(Graph& graph, CallSite site)
     : scope_(graph, kRecomputeAttribute, next_scope(graph), site) {}
 
-Values Recomputation::operator()(std::span<const Value> values, const Node& reader) {
+Values Recomputation::operator()(std::span<const Value> values, const Node& user) {
   Values result(values.begin(), values.end());
-  const std::string* scope = scoped_attribute(reader, kRecomputeAttribute);
+  const std::string* scope = scoped_attribute(user, kRecomputeAttribute);
   if (scope == nullptr) return result;
   for (Value& value : result) {
     if (is_in(value.node(), *scope)) value = again(value, *scope);

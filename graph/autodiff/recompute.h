@@ -41,9 +41,9 @@ class Recomputation {
  public:
   explicit Recomputation(Graph& graph) : graph_(graph) {}
 
-  // Returns what stands for `values`, inputs or outputs of `reader`, in the gradient of `reader`:
+  // Returns what stands for `values`, inputs or outputs of `user`, in the gradient of `user`:
   // for those that were made in its scope, copies, which are added now.
-  Values operator()(std::span<const Value> values, const Node& reader);
+  Values operator()(std::span<const Value> values, const Node& user);
 
  private:
   Value again(Value value, const std::string& scope);

@@ -24,7 +24,7 @@ FusedBody::FusedBody(const Graph& body) : part(body.size(), Part::kEpilogue) {
   for (const Node& node : body.nodes()) {
     if (is_anchor(node) && anchor == nullptr) anchor = &node;
     if (node.has(kSource)) part[node.id()] = Part::kSource;
-    if (node.has(kRowWise)) part[node.id()] = Part::kRows;
+    if (node.has(kRowWise)) part[node.id()] = Part::kRowWise;
   }
   if (anchor != nullptr) {
     part[anchor->id()] = Part::kAnchor;
@@ -38,7 +38,7 @@ FusedBody::FusedBody(const Graph& body) : part(body.size(), Part::kEpilogue) {
   for (const Node& node : body.nodes()) {
     if (part[node.id()] == Part::kPrologue) prologue.push_back(&node);
     if (part[node.id()] == Part::kEpilogue) epilogue.push_back(&node);
-    if (part[node.id()] == Part::kRows) rows.push_back(&node);
+    if (part[node.id()] == Part::kRowWise) row_wise.push_back(&node);
   }
 }
 

@@ -24,7 +24,7 @@ KEEL_API bool is_anchor(const Node& node);
 KEEL_API bool gathers_rows(const Node& node);
 
 struct KEEL_API FusedBody {
-  enum class Part : uint8_t { kSource, kPrologue, kAnchor, kEpilogue, kRows };
+  enum class Part : uint8_t { kSource, kPrologue, kAnchor, kEpilogue, kRowWise };
 
   FusedBody() = default;  // no parts
   // The first anchor counts where a body has several, which inference refuses.
@@ -35,7 +35,7 @@ struct KEEL_API FusedBody {
   const Node* anchor = nullptr;
   std::vector<const Node*> prologue;
   std::vector<const Node*> epilogue;  // without an anchor: all there is
-  std::vector<const Node*> rows;      // row-wise ops, whose results leave
+  std::vector<const Node*> row_wise;  // row-wise ops, whose results leave
   std::vector<Part> part;             // by node id
 };
 

@@ -31,13 +31,13 @@ AnchorGroups::AnchorGroups(const FuseUnits& units, SharedBodies& bodies, FuseRep
   }
   for (auto product = products_.rbegin(); product != products_.rend(); ++product) {
     const std::string why = find_epilogue(*product);
-    if (find_rows(*product) || why.empty()) continue;
+    if (find_row_wise(*product) || why.empty()) continue;
     const Value result = anchor(*product).output();
     tell(anchor(*product), units_.user(units_.users().of(result)[0], result), why);
   }
   find_loads();
   for (const uint32_t product : products_) decide_product(product);
-  tell_rows_apart();
+  tell_row_wise_apart();
   for (auto reduction = reductions_.rbegin(); reduction != reductions_.rend(); ++reduction) {
     find_epilogue(*reduction);
   }
@@ -57,7 +57,7 @@ std::vector<uint32_t> AnchorGroups::members(uint32_t group) const {
   const Group& g = it->second;
   units.insert(units.end(), g.views_behind.begin(), g.views_behind.end());
   if (g.epilogue != kNone) units.push_back(g.epilogue);
-  units.insert(units.end(), g.rows.begin(), g.rows.end());
+  units.insert(units.end(), g.row_wise.begin(), g.row_wise.end());
   return units;
 }
 
@@ -114,7 +114,7 @@ std::string AnchorGroups::find_epilogue(uint32_t group) {
 
 // Takes row-wise nodes on the product's result, or on what its epilogue makes of it. Returns true
 // if there are any.
-bool AnchorGroups::find_rows(uint32_t group) {
+bool AnchorGroups::find_row_wise(uint32_t group) {
   const auto it = groups_.find(group);
   const uint32_t last = it == groups_.end() ? group : it->second.epilogue;
   std::set<uint32_t> users;
@@ -124,31 +124,31 @@ bool AnchorGroups::find_rows(uint32_t group) {
   }
   bool any = false;
   for (const uint32_t user : users) {
-    const Node& row = units_.first(user);
-    if (!row.has(kRowWise) || group_of_[user] != kNone) continue;
-    if (!stands_beside(row, last, group)) {
-      tell(units_.last(last), row, "what else it reads may follow from these rows");
+    const Node& op = units_.first(user);
+    if (!op.has(kRowWise) || group_of_[user] != kNone) continue;
+    if (!stands_beside(op, last, group)) {
+      tell(units_.last(last), op, "what else it reads may follow from these rows");
       continue;
     }
-    groups_[group].rows.push_back(user);
+    groups_[group].row_wise.push_back(user);
     group_of_[group] = group_of_[user] = group;
     any = true;
   }
   return any;
 }
 
-// Returns true if every other input of the row op can be computed before the product. Gives up, and
-// returns false, after a bounded number of units. Groups of later products are known already and
-// count as one; no unit before the product follows from it.
-bool AnchorGroups::stands_beside(const Node& row, uint32_t last, uint32_t group) const {
+// Returns true if every other input of the row-wise op can be computed before the product. Gives
+// up, and returns false, after a bounded number of units. Groups of later products are known
+// already and count as one; no unit before the product follows from it.
+bool AnchorGroups::stands_beside(const Node& op, uint32_t last, uint32_t group) const {
   std::unordered_set<uint32_t> seen;
   std::vector<uint32_t> open;
   const auto visit = [&](const Value& v) {
     const uint32_t unit = units_.of(v);
     if (unit != kNone && unit >= group && seen.insert(unit).second) open.push_back(unit);
   };
-  for (size_t i = 0; i < row.inputs().size(); ++i) {
-    if (i != 0 || units_.of(row.input(0)) != last) visit(row.input(i));
+  for (size_t i = 0; i < op.inputs().size(); ++i) {
+    if (i != 0 || units_.of(op.input(0)) != last) visit(op.input(i));
   }
   while (!open.empty()) {
     if (seen.size() > kMostSeen) return false;
@@ -370,11 +370,12 @@ void AnchorGroups::decide_product(uint32_t group) {
   const auto it = groups_.find(group);
   if (it == groups_.end()) return;
   Group& g = it->second;
-  if (!g.rows.empty()) {
+  if (!g.row_wise.empty()) {
     const Support& support = ask(group);
     if (support.supported) return;
-    tell(anchor(group), units_.first(g.rows.front()), "the backend declines: " + support.reason);
-    drop_rows(group);
+    tell(anchor(group), units_.first(g.row_wise.front()),
+         "the backend declines: " + support.reason);
+    drop_row_wise(group);
   }
   if (g.epilogue != kNone) {
     const Support& support = ask(group);
@@ -422,10 +423,10 @@ void AnchorGroups::decide_reduction(uint32_t group) {
   for (const uint32_t view : g.views_before) group_of_[view] = group;
 }
 
-void AnchorGroups::drop_rows(uint32_t group) {
+void AnchorGroups::drop_row_wise(uint32_t group) {
   Group& g = groups_.at(group);
-  for (const uint32_t row : g.rows) group_of_[row] = kNone;
-  g.rows.clear();
+  for (const uint32_t unit : g.row_wise) group_of_[unit] = kNone;
+  g.row_wise.clear();
 }
 
 void AnchorGroups::drop_epilogue(uint32_t group) {
@@ -442,15 +443,15 @@ void AnchorGroups::tell(const Node& producer, const Node& consumer, const std::s
   report_->add(described(producer) + " -> " + described(consumer) + ": " + why, line_of(consumer));
 }
 
-// Reports why row ops behind element-wise units stay separate. Row ops directly behind a product
+// Reports why row-wise ops behind element-wise units stay separate. Those directly behind a product
 // were reported when they were matched.
-void AnchorGroups::tell_rows_apart() const {
+void AnchorGroups::tell_row_wise_apart() const {
   for (uint32_t unit = 0; unit < units_.count(); ++unit) {
-    const Node& row = units_.first(unit);
-    if (!row.has(kRowWise) || group_of_[unit] != kNone) continue;
-    const uint32_t maker = units_.of(row.input(0));
+    const Node& op = units_.first(unit);
+    if (!op.has(kRowWise) || group_of_[unit] != kNone) continue;
+    const uint32_t maker = units_.of(op.input(0));
     if (maker == kNone || !units_.is_elementwise(maker) || group_of_[maker] != kNone) continue;
-    tell(row.input(0).node(), row, "no product makes these rows");
+    tell(op.input(0).node(), op, "no product makes these rows");
   }
 }
 

@@ -52,7 +52,7 @@ class AnchorGroups {
     std::vector<uint32_t> views_before;  // between that and the reduction
     std::vector<uint32_t> views_behind;  // between the reduction and its epilogue
     uint32_t epilogue = kNone;
-    std::vector<uint32_t> rows;
+    std::vector<uint32_t> row_wise;
     FusedNode fused;  // what the backend was asked last
   };
   // Says how a product computes an operand from `source`.
@@ -68,8 +68,8 @@ class AnchorGroups {
   bool is_anchor(uint32_t unit) const;
 
   std::string find_epilogue(uint32_t group);
-  bool find_rows(uint32_t group);
-  bool stands_beside(const Node& row, uint32_t last, uint32_t group) const;
+  bool find_row_wise(uint32_t group);
+  bool stands_beside(const Node& op, uint32_t last, uint32_t group) const;
   void find_prologue(uint32_t group);
 
   void find_loads();
@@ -85,10 +85,10 @@ class AnchorGroups {
   void decide_product(uint32_t group);
   void decide_reduction(uint32_t group);
   void drop_epilogue(uint32_t group);
-  void drop_rows(uint32_t group);
+  void drop_row_wise(uint32_t group);
 
   void tell(const Node& producer, const Node& consumer, const std::string& why) const;
-  void tell_rows_apart() const;
+  void tell_row_wise_apart() const;
 
   const FuseUnits& units_;
   SharedBodies& bodies_;

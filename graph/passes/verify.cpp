@@ -203,7 +203,7 @@ class Verifier {
     require_own(graph, state, "updated state");
     require_own(graph, next, "next value");
     const Node& node = graph.nodes_[state.node_id()];
-    if (node.op_->name != "state")
+    if (!node.is(OpRole::kState))
       fail(node, "update", "a state", "the result of " + node.op_->name);
     const Type& expected = state.type();
     const Type& got = next.type();

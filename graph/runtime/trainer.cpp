@@ -43,7 +43,7 @@ void check(const TrainOptions& options, CallSite site) {
 // The first multiple of `n` behind `step`.
 int64_t next_multiple(int64_t step, int64_t n) { return checked_mul(step / n + 1, n, "steps"); }
 
-// Where the next launch has to end at the latest.
+// Returns the step at which the next launch has to end at the latest.
 int64_t next_stop(const TrainOptions& options, int64_t step, int64_t target) {
   int64_t stop = target;
   if (options.on_epoch_end || options.epochs)

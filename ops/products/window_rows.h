@@ -36,9 +36,8 @@ struct WindowRows {
   int64_t repeat_pitch = 0;  // elements from a repeat to the next
   int64_t channels = 1;
 
-  // Columns of one line of taps, and of all lines.
+  // Columns of one line of taps.
   int64_t line() const { return axes[1].taps * channels; }
-  int64_t columns_of_repeat() const { return axes[0].taps * line(); }
   bool has_padding() const { return axes[0].reaches_outside() || axes[1].reaches_outside(); }
 };
 

@@ -28,9 +28,9 @@ TEST_SUITE_BEGIN("cli");
 TEST_CASE("conformance of the built-in backends passes and says what is composed") {
   for (const std::string backend : {"ref", "cpu", "npu"}) {
     const TempFolder temp;
-    const ToolResult result =
-        run_tool({"conformance", "--backend", backend, "--ops", "add,matmul,exp,sigmoid,sum",
-                  "--cases", "10", "--json", temp.file("card")});
+    const ToolResult result = run_tool({"conformance", "--backend", backend, "--ops",
+                                        "add,matmul,exp,sigmoid,sum,softplus", "--cases", "10",
+                                        "--json", temp.file("card")});
     CAPTURE(result.out + result.err);
     CHECK(result.exit_code == 0);
     CHECK(contains(result.out, ", 0 fail"));
@@ -41,6 +41,9 @@ TEST_CASE("conformance of the built-in backends passes and says what is composed
     CHECK(score_of(card, "add", "f32").at("verdict") == "pass");
     CHECK(score_of(card, "add", "f32").at("cases").get<int>() >= 10);
     CHECK(score_of(card, "exp", "i64").at("verdict") == "");
+    // Nobody but ref has a kernel for it.
+    CHECK(score_of(card, "softplus", "f32").at("verdict") ==
+          (backend == "ref" ? "pass" : "composed"));
     int64_t counted = 0;
     for (const auto& [verdict, count] : card.at("counts").items()) counted += count.get<int64_t>();
     CHECK(counted == static_cast<int64_t>(card.at("scores").size()));
@@ -75,10 +78,12 @@ TEST_CASE("every command takes a plugin and lists its backend") {
   CHECK(info.exit_code == 0);
   CHECK(contains(info.out, "wrong:0  for tests"));
   for (const Words& words : {Words{"train"}, Words{"info"}, Words{"graph"}, Words{"profile"},
-                             Words{"calibrate"}, Words{"conformance"}, Words{"bench", "kernels"}}) {
+                             Words{"calibrate"}, Words{"conformance"}, Words{"bench", "kernels"},
+                             Words{"eval"}, Words{"predict"}, Words{"inspect"}, Words{"sample"}}) {
     Words help = words;
     help.push_back("--help");
     CHECK(contains(run_tool(help).out, "--plugin FILE.so"));
+    CHECK(contains(run_tool(help).out, "--read-budget MIB"));
     Words missing = words;
     missing.insert(missing.end(), {"--plugin", "/no/such.so"});
     const ToolResult result = run_tool(missing);

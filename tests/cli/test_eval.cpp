@@ -454,6 +454,23 @@ TEST_CASE("predict: probabilities and a picture of images and of files") {
 #endif
 }
 
+TEST_CASE("predict: a large image is read where --read-budget says so") {
+  const FourImages data;
+  const TempFolder files;
+  const std::string states =
+      files.write("states", softmax_file(ramp_weights(), std::vector<float>(10, 0.0f)));
+  const std::string large =
+      files.write("l.pgm", "P5 1200 1200 255\n" + std::string(1200 * 1200, '\0'));
+  Words words = {"predict", "--load", states, "--model", "softmax", "--image", large};
+  CHECK(run_tool(words).exit_code == 0);
+  words.insert(words.end(), {"--read-budget", "1"});
+  check_error(run_tool(words), 1, {"l.pgm"});
+  words.back() = "2";
+  CHECK(run_tool(words).exit_code == 0);
+  words.back() = "0";
+  check_error(run_tool(words), 2, {"--read-budget"});
+}
+
 TEST_CASE("predict: what is no image is refused") {
   const FourImages data;
   const TempFolder files, out;

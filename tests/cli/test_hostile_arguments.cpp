@@ -1,8 +1,10 @@
 // Arguments as nobody types them: too long for the parser, with control characters.
+#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
 
+#include "cli/data_set.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 
@@ -40,6 +42,37 @@ TEST_CASE("control characters of arguments do not reach the terminal") {
     CHECK_FALSE(contains(result.out + result.err, "\x1b"));
     CHECK_FALSE(contains(result.out + result.err, "\x07"));
     CHECK(contains(result.err, "\\x1b[31m\\x07"));
+  }
+}
+
+TEST_CASE("control characters of files that are read do not reach the terminal") {
+  const TempFolder files;
+  const std::string red = "\x1b[31m\x07";
+  const std::string data = files.file(red), states = files.file("states" + red);
+  std::filesystem::create_directory(data);
+  const DataFolder set(40, 10);
+  std::filesystem::copy(set.path(), data);
+  std::string preset =
+      read_text(std::string(KEEL_SOURCE_DIR) + "/backends/npu/presets/ascend910b1.json");
+  const std::string key = "\"description\": \"";
+  preset.insert(preset.find(key) + key.size(), "\\u001b[31m\\u0007");
+  // A saved file may have such a name, but not name such data.
+  REQUIRE(
+      run_tool({"train", "--data", set.path(), "--batch", "20", "--steps", "2", "--save", states})
+          .exit_code == 0);
+  for (const Words& words :
+       {Words{"train", "--data", data, "--batch", "20", "--steps", "2"},
+        Words{"train", "--resume", states, "--steps", "3"},
+        Words{"train", "--data", data, "--init", states, "--batch", "20", "--steps", "1"},
+        Words{"eval", "--load", states, "--data", data},
+        Words{"predict", "--load", states, "--data", data, "--index", "1"},
+        Words{"inspect", states}, Words{"info", "--preset", files.write("p.json", preset)}}) {
+    CAPTURE(words[0]);
+    const ToolResult result = run_tool(words);
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+    CHECK_FALSE(contains(result.out + result.err, "\x1b"));
+    CHECK_FALSE(contains(result.out + result.err, "\x07"));
+    CHECK(contains(result.out, "\\x1b[31m\\x07"));
   }
 }
 

@@ -43,8 +43,8 @@ TEST_CASE("info: a preset prints peaks and the source of each parameter") {
 
 TEST_CASE("train: a profile is written and shown as a table") {
   const std::string folder = folder_of("profile");
-  const ToolResult trained = run_tool({"train", "--steps", "4", "--preset", "ascend910",
-                                       "--profile", folder, "--profile-steps", "2-3"});
+  const ToolResult trained = run_tool({"train", "--model", "mlp", "--steps", "4", "--preset",
+                                       "ascend910", "--profile", folder, "--profile-steps", "2-3"});
   CHECK_MESSAGE(trained.exit_code == 0, trained.err);
   CHECK(contains(trained.out, "device clock"));
   for (const char* file :
@@ -54,7 +54,10 @@ TEST_CASE("train: a profile is written and shown as a table") {
   }
   const ToolResult shown = run_tool({"profile", folder});
   CHECK_MESSAGE(shown.exit_code == 0, shown.err);
-  CHECK(contains(shown.out, "matmul"));
+  // A launch has the names of its nodes, and the scopes of the layers that made them.
+  CHECK(contains(shown.out, "hidden2/matmul + add + relu"));
+  CHECK(contains(shown.out, "loss/sum + div"));
+  CHECK(contains(read_text(folder + "/op_summary.csv"), "hidden2/matmul + add + relu"));
   CHECK(contains(shown.out, "step 2"));
   CHECK(contains(shown.out, "bound by"));
   std::filesystem::remove_all(folder);

@@ -110,6 +110,15 @@ TEST_CASE("output files: the training set is never overwritten") {
   }
 }
 
+TEST_CASE("output files: the file of --init is never overwritten") {
+  Inputs inputs;
+  for (const std::string& flag : kOutputs) {
+    for (const std::string& name : inputs.names_of(inputs.states))
+      inputs.check_refused({"--data", inputs.data.path(), "--init", inputs.states, flag, name},
+                           {flag, "--init"});
+  }
+}
+
 TEST_CASE("output files: a preset file is never overwritten") {
   Inputs inputs;
   for (const std::string& flag : kOutputs) {

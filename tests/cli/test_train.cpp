@@ -403,6 +403,10 @@ TEST_CASE("train: a loss that is no number is null in both files and warned of")
   const auto bad = std::find_if(rows.begin(), rows.end(),
                                 [](const json& row) { return row.at("loss").is_null(); });
   CHECK(summary.at("first_non_finite_step") == bad->at("step"));
+  CHECK(summary.at("float_status") == "fetched numbers were infinite or NaN");
+  CHECK(summary.at("float_status_step") == bad->at("step"));
+  CHECK(bad->at("float_status") == summary.at("float_status"));
+  CHECK_FALSE(rows.front().contains("float_status"));
   CHECK(summary.at("warnings").size() == 1);
   CHECK(contains(result.err, "step " + bad->at("step").dump() + ": fetched numbers were"));
   CHECK(contains(result.out, "first in step " + bad->at("step").dump()));

@@ -51,8 +51,8 @@ inline bool same_bits(const std::vector<float>& x, const std::vector<float>& y) 
 
 // dst[i] = op(sources...), on arrays of one type each; a source of one element counts as a scalar.
 template <class Out, class... In>
-std::vector<Out> run(const char* op, keel::DType in, keel::DType out, size_t n, double imm0,
-                     double imm1, const std::vector<In>&... sources) {
+std::vector<Out> run(const char* op, keel::DType in, keel::DType out, size_t n,
+                     const std::vector<In>&... sources) {
   const keel::VectorInstruction instruction = keel::vector::find_instruction(op, in, out);
   CAPTURE(std::string(op));
   CAPTURE(std::string(keel::name_of(in)));
@@ -64,8 +64,6 @@ std::vector<Out> run(const char* op, keel::DType in, keel::DType out, size_t n, 
   keel::VectorCall call;
   call.dst = dst.data() + kGuard;
   call.n = n;
-  call.imm[0] = imm0;
-  call.imm[1] = imm1;
   int s = 0;
   ((call.src[s] = sources.data(), call.scalar[s] = sources.size() == 1 && n != 1, ++s), ...);
   instruction(call);

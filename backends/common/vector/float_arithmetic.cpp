@@ -84,8 +84,7 @@ HWY_INLINE V sign_of(V a) {
 }
 
 #define KEEL_FLOAT_OP(Name, sources, parameters, expression) \
-  struct Name : NoImmediate {                                \
-    using NoImmediate::NoImmediate;                          \
+  struct Name {                                              \
     static constexpr int kSources = sources;                 \
     template <class V>                                       \
     HWY_INLINE V operator() parameters const {               \
@@ -120,18 +119,6 @@ KEEL_FLOAT_OP(SubMulOp, 3, (V a, V b, V c), c - hn::Mul(a, b));
 
 #undef KEEL_FLOAT_OP
 
-struct ClampOp {
-  static constexpr int kSources = 1;
-  explicit ClampOp(const VectorCall& call) : low(call.imm[0]), high(call.imm[1]) {}
-  template <class V>
-  HWY_INLINE V operator()(V a) const {
-    const V lower = constant_like(a, low), upper = constant_like(a, high);
-    const V raised = hn::IfThenElse(a < lower, lower, a);
-    return hn::IfThenElse(raised > upper, upper, raised);
-  }
-  double low, high;
-};
-
 constexpr InstructionEntry kEntries[] = {
     KEEL_FLOAT_INSTRUCTION("add", AddOp),
     KEEL_FLOAT_INSTRUCTION("sub", SubOp),
@@ -152,7 +139,6 @@ constexpr InstructionEntry kEntries[] = {
     KEEL_FLOAT_INSTRUCTION("ceil", CeilOp),
     KEEL_FLOAT_INSTRUCTION("round", RoundOp),
     KEEL_FLOAT_INSTRUCTION("relu", ReluOp),
-    KEEL_FLOAT_INSTRUCTION("clamp", ClampOp),
     {"mul_add", f64, f64, false, &run_lanes<double, MulAddOp>},
     {"mul_add", f32, f32, false, &run_lanes<float, MulAddOp>},
     {"mul_sub", f64, f64, false, &run_lanes<double, MulSubOp>},

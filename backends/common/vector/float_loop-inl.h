@@ -23,11 +23,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 using LanesOf = hn::Vec<hn::ScalableTag<T>>;
 
-// Base of operations without immediates.
-struct NoImmediate {
-  explicit NoImmediate(const VectorCall&) {}
-};
-
 // The sources of a call as streams of vectors; a scalar source is a stream that stands still.
 template <class T, int kSources>
 class LaneSources {
@@ -111,7 +106,7 @@ HWY_INLINE size_t stream_lanes(const Op& op, const LaneSources<T, kSources>& fro
 template <class T, class Op>
 void run_lanes(const VectorCall& call) {
   const hn::ScalableTag<T> d;
-  const Op op(call);
+  const Op op;
   const LaneSources<T, Op::kSources> from(call);
   auto* dst = static_cast<T*>(call.dst);
   const size_t n = call.n, lanes = hn::Lanes(d);
@@ -167,8 +162,6 @@ void run_half(const VectorCall& call) {
   alignas(64) float in[3][kBlock];
   alignas(64) float out[kBlock];
   VectorCall inner;
-  inner.imm[0] = call.imm[0];
-  inner.imm[1] = call.imm[1];
   for (int s = 0; s < 3; ++s) {
     if (call.src[s] == nullptr) continue;
     inner.src[s] = in[s];

@@ -15,8 +15,7 @@ namespace keel::vector::HWY_NAMESPACE {
 namespace {
 
 #define KEEL_UNARY(Name, function)         \
-  struct Name : NoImmediate {              \
-    using NoImmediate::NoImmediate;        \
+  struct Name {                            \
     static constexpr int kSources = 1;     \
     template <class V>                     \
     HWY_INLINE V operator()(V a) const {   \

@@ -4,7 +4,7 @@
 //
 // Ops, by their Keel names.
 // All dtypes but bool: add sub mul div mod pow maximum minimum neg abs sign square relu floor ceil
-// round (half to even), clamp(imm[0], imm[1]), and into bool equal not_equal less less_equal
+// round (half to even), and into bool equal not_equal less less_equal
 // greater greater_equal. f64, f32, f16, bf16 besides: exp log log1p expm1 sqrt rsqrt tanh sigmoid
 // gelu (by erf) sin cos erf reciprocal. f64, f32: mul_add a * b + c, mul_sub a * b - c, sub_mul c -
 // a * b, each step rounded. bool: logical_and logical_or logical_xor logical_not equal not_equal
@@ -12,7 +12,7 @@
 // (any pair), copy.
 //
 // Corners: f16 and bf16 are computed in f32 and rounded to nearest even, as if stored after each
-// instruction. NaN wins in maximum, minimum, relu and clamp. Integers wrap around; x / 0 and x mod
+// instruction. NaN wins in maximum, minimum and relu. Integers wrap around; x / 0 and x mod
 // 0 are 0 in integers; div truncates towards zero; mod takes the sign of the divisor (as NumPy's),
 // in floats too. Integer pow squares repeatedly and wraps; a negative exponent gives 0 except for
 // bases 1 and -1 (and 0 for base 0). Casts of floats to integers truncate and saturate, NaN gives

@@ -78,15 +78,6 @@ void test(const VectorCall& call) {
   run_binary<T, uint8_t>(call, [](T a, T b) HWY_ATTR { return Op::of(a, b); });
 }
 
-template <class T>
-void clamp(const VectorCall& call) {
-  const T low = saturating_cast<T>(call.imm[0]), high = saturating_cast<T>(call.imm[1]);
-  run_unary<T, T>(call, [low, high](T a) HWY_ATTR {
-    const T raised = a < low ? low : a;
-    return raised > high ? high : raised;
-  });
-}
-
 // NOLINTBEGIN(bugprone-macro-parentheses): names of functions and types are no expressions.
 #define KEEL_INTEGERS(kind, name, Op)                                                         \
   {name, i64, i64, false, &kind<int64_t, Op>}, {name, i32, i32, false, &kind<int32_t, Op>}, { \
@@ -97,36 +88,20 @@ void clamp(const VectorCall& call) {
       {name, i32, boolean, false, &test<int32_t, Op>}, { \
     name, u8, boolean, false, &test<uint8_t, Op>         \
   }
-#define KEEL_INTEGERS_IMMEDIATE(name, function)                                               \
-  {name, i64, i64, false, &function<int64_t>}, {name, i32, i32, false, &function<int32_t>}, { \
-    name, u8, u8, false, &function<uint8_t>                                                   \
-  }
 // NOLINTEND(bugprone-macro-parentheses)
 
 constexpr InstructionEntry kEntries[] = {
-    KEEL_INTEGERS(binary, "add", Add),
-    KEEL_INTEGERS(binary, "sub", Sub),
-    KEEL_INTEGERS(binary, "mul", Mul),
-    KEEL_INTEGERS(binary, "div", Div),
-    KEEL_INTEGERS(binary, "mod", Mod),
-    KEEL_INTEGERS(binary, "pow", Pow),
-    KEEL_INTEGERS(binary, "maximum", Maximum),
-    KEEL_INTEGERS(binary, "minimum", Minimum),
-    KEEL_INTEGERS(unary, "neg", Neg),
-    KEEL_INTEGERS(unary, "abs", Abs),
-    KEEL_INTEGERS(unary, "sign", Sign),
-    KEEL_INTEGERS(unary, "square", Square),
-    KEEL_INTEGERS(unary, "relu", Relu),
-    KEEL_INTEGERS(unary, "floor", Whole),
-    KEEL_INTEGERS(unary, "ceil", Whole),
-    KEEL_INTEGERS(unary, "round", Whole),
-    KEEL_INTEGERS_IMMEDIATE("clamp", clamp),
-    KEEL_INTEGER_TESTS("equal", Equal),
-    KEEL_INTEGER_TESTS("not_equal", NotEqual),
-    KEEL_INTEGER_TESTS("less", Less),
-    KEEL_INTEGER_TESTS("less_equal", LessEqual),
-    KEEL_INTEGER_TESTS("greater", Greater),
-    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
+    KEEL_INTEGERS(binary, "add", Add),         KEEL_INTEGERS(binary, "sub", Sub),
+    KEEL_INTEGERS(binary, "mul", Mul),         KEEL_INTEGERS(binary, "div", Div),
+    KEEL_INTEGERS(binary, "mod", Mod),         KEEL_INTEGERS(binary, "pow", Pow),
+    KEEL_INTEGERS(binary, "maximum", Maximum), KEEL_INTEGERS(binary, "minimum", Minimum),
+    KEEL_INTEGERS(unary, "neg", Neg),          KEEL_INTEGERS(unary, "abs", Abs),
+    KEEL_INTEGERS(unary, "sign", Sign),        KEEL_INTEGERS(unary, "square", Square),
+    KEEL_INTEGERS(unary, "relu", Relu),        KEEL_INTEGERS(unary, "floor", Whole),
+    KEEL_INTEGERS(unary, "ceil", Whole),       KEEL_INTEGERS(unary, "round", Whole),
+    KEEL_INTEGER_TESTS("equal", Equal),        KEEL_INTEGER_TESTS("not_equal", NotEqual),
+    KEEL_INTEGER_TESTS("less", Less),          KEEL_INTEGER_TESTS("less_equal", LessEqual),
+    KEEL_INTEGER_TESTS("greater", Greater),    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
 };
 
 }  // namespace

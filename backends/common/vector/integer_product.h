@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "keel/core/base/dtype.h"
+#include "keel/core/base/export.h"
 
 namespace keel::vector {
 
@@ -30,10 +31,10 @@ struct IntegerProductCall {
 using IntegerMultiply = void (*)(const IntegerProduct& product, const IntegerProductCall& call);
 
 // nullptr where the dtype is no integer.
-IntegerMultiply find_integer_multiply(DType dtype);
+KEEL_API IntegerMultiply find_integer_multiply(DType dtype);
 // Returns bytes that a call needs, on any host ISA: a strip of columns of B, as wide as it is
 // multiplied.
-size_t integer_product_scratch(const IntegerProduct& product);
+KEEL_API size_t integer_product_scratch(const IntegerProduct& product);
 
 }  // namespace keel::vector
 

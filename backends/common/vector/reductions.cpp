@@ -198,6 +198,7 @@ HWY_AFTER_NAMESPACE();
 namespace keel::vector {
 namespace {
 
+// The vector library knows reductions by the names of the ops, like its instructions.
 template <class T>
 T identity_of(std::string_view op) {
   using Limits = std::numeric_limits<T>;

@@ -293,8 +293,9 @@ class BlockWalk {
     return stores_rows_ ? count / kernels_.rows * kernels_.rows : 0;
   }
 
-  // A block of rows; of those that stay where they are, only what is short of a multiple of k. It
-  // comes where their panels would begin; the others' are where they are without such rows.
+  // Packs a block of rows. Rows that are multiplied in place need only their last, incomplete group
+  // of k packed; it is written where their panel would start. The other rows' panels lie where they
+  // would without such rows.
   void pack_rows(PackCall pack) const {
     const size_t stored = stored_rows(pack.count), whole = whole_k(pack.length);
     if (stored < pack.count) {

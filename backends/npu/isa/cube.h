@@ -103,8 +103,8 @@ CubeStep cube_step(const CubePlan& plan) noexcept;
 // Bytes of scratch that cube_block wants for a rectangle of at most rows x cols; never zero.
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept;
 
-// Computes C[m0..m1, n0..n1]; of a packed B of a wide product n0 begins a step (cube_pack_step), or
-// is 0. `scratch` is aligned to 64 bytes and used by this call alone.
+// Computes C[m0..m1, n0..n1]. If B is packed and the product is wide, n0 must be a multiple of the
+// columns of cube_pack_step(plan). `scratch` is aligned to 64 bytes and used by this call alone.
 // REQUIRES that C overlaps neither A nor B. Neither allocates nor throws.
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch);
 

@@ -125,7 +125,7 @@ HWY_INLINE void store(const RowSums& sums, float* to, size_t stride) {
   }
 }
 
-// Where row i of a packed slab of A begins.
+// Returns the place in a packed slab of A at which row i begins.
 constexpr size_t packed_row(size_t i) {
   return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
 }

@@ -87,8 +87,9 @@ struct CubeKernels {
   // leave them out.
   void (*multiply)(const void* a, const void* b, size_t rows, size_t length, float* to,
                    size_t stride) = nullptr;
-  // The same bits for all rows, with A where it is stored, as long as its packed elements would be;
-  // null where the kernel wants A packed. `length` is the panel's own.
+  // Multiplies rows of A in place, without packing. Results equal `multiply`'s bit for bit. Null if
+  // the kernel needs packed rows. Elements of A must have the packed size. `length` is the panel's,
+  // not rounded up.
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t length, float* to,
                           size_t stride) = nullptr;
   void (*finish)(const TileCall&) = nullptr;

@@ -37,8 +37,9 @@ struct WideRows {
   }
 };
 
-// No processor foresees a walk down the columns, and half of what it finds another thread has read
-// last: a row's part of the tile that comes next, or of the next line.
+// Requests a row's part of the next tile, or of the next cache line where tiles are smaller.
+// Hardware prefetchers do not follow a column-wise walk, and half the lines are in the other core's
+// cache.
 template <size_t kVectors, class Element>
 HWY_INLINE void prefetch_next_tile(const Element* row) {
   constexpr size_t kLine = 64, kTile = kVectors * kFloatLanes * sizeof(Element);

@@ -23,7 +23,6 @@ constexpr Passes kPasses[] = {
     {"relu", 1},
     {"copy", 1},
     {"cast", 1},
-    {"clamp", 2},
     {"sign", 4},
     {"div", 4},
     {"reciprocal", 4},

@@ -52,11 +52,11 @@ class CubeKernel final : public Kernel {
       epilogue_.emplace(fused, vector::instruction_lookup(saturate_f16), vector::make_softmax_rows,
                         matrices_.c_stride);
     }
-    whole_rows_ = !fused.rows().empty();
+    whole_rows_ = !fused.row_wise().empty();
     reports_status_ = saturate_f16 && results_ != 0 && vector::computes_f16(fused.node());
     cut_bands();
     share_right_operand(problem);
-    find_kept_copies(fused.node(), layouts);
+    find_packed_results(fused.node(), layouts);
   }
 
   size_t workspace_bytes() const { return static_cast<size_t>(blocks_) * scratch_ + shared_; }
@@ -83,7 +83,7 @@ class CubeKernel final : public Kernel {
 
  private:
   // Results that are a state's next value, with copies of it in their buffer.
-  struct Kept {
+  struct PackedResult {
     size_t argument = 0;
     PrepackedWeight copies;
     std::vector<bool> by_piece;  // of each copy, whether pieces of the result are packed
@@ -117,41 +117,41 @@ class CubeKernel final : public Kernel {
     cube_pack_share(plan_, args[b_at_], stride, block, blocks_, shared(args));
   }
 
-  void find_kept_copies(const Node& node, const StateLayouts& layouts) {
+  void find_packed_results(const Node& node, const StateLayouts& layouts) {
     for (size_t i = 0; i < node.types().size(); ++i) {
       const auto it = layouts.find(node.output(i));
       if (it == layouts.end()) continue;
-      Kept kept{outputs_at_ + i, PrepackedWeight(node.type(i), it->second.layout), {}};
-      for (size_t copy = 0; copy < kept.copies.count(); ++copy) {
-        kept.by_piece.push_back(kept.copies.takes_pieces(copy, cube_step(plan_)));
-        packs_last_ = packs_last_ || !kept.by_piece.back();
+      PackedResult packed{outputs_at_ + i, PrepackedWeight(node.type(i), it->second.layout), {}};
+      for (size_t copy = 0; copy < packed.copies.count(); ++copy) {
+        packed.by_piece.push_back(packed.copies.takes_pieces(copy, cube_step(plan_)));
+        packs_last_ = packs_last_ || !packed.by_piece.back();
       }
-      kept_.push_back(std::move(kept));
+      packed_results_.push_back(std::move(packed));
     }
   }
 
   // A piece of the next value, while the caches have it.
   void pack_piece(void* const* args, const TileRectangle& piece) const {
-    for (const Kept& kept : kept_) {
-      auto* home = static_cast<char*>(args[kept.argument]);
-      for (size_t copy = 0; copy < kept.by_piece.size(); ++copy) {
-        if (kept.by_piece[copy]) kept.copies.pack_piece(copy, home, piece);
+    for (const PackedResult& packed : packed_results_) {
+      auto* state_buffer = static_cast<char*>(args[packed.argument]);
+      for (size_t copy = 0; copy < packed.by_piece.size(); ++copy) {
+        if (packed.by_piece[copy]) packed.copies.pack_piece(copy, state_buffer, piece);
       }
-      if (piece.row == 0 && piece.column == 0) kept.copies.fill_gaps(home);
+      if (piece.row == 0 && piece.column == 0) packed.copies.fill_gaps(state_buffer);
     }
   }
 
   void pack_last(void* const* args, int block) const {
-    for (const Kept& kept : kept_) {
-      for (size_t copy = 0; copy < kept.by_piece.size(); ++copy) {
-        if (kept.by_piece[copy]) continue;
-        kept.copies.pack_share(copy, static_cast<char*>(args[kept.argument]), block, blocks_);
+    for (const PackedResult& packed : packed_results_) {
+      for (size_t copy = 0; copy < packed.by_piece.size(); ++copy) {
+        if (packed.by_piece[copy]) continue;
+        packed.copies.pack_share(copy, static_cast<char*>(args[packed.argument]), block, blocks_);
       }
     }
   }
 
   void find_gathered_rows(const AnchoredNode& fused) {
-    rows_ = fused.rows_of(0);
+    rows_ = fused.row_numbers_of(0);
     if (!rows_) return;
     const Shape& table = fused.stored(0).shape();
     rows_dtype_ = fused.node().input(*rows_).dtype();
@@ -307,7 +307,7 @@ class CubeKernel final : public Kernel {
   std::optional<ProductEpilogue> epilogue_;
   bool reports_status_ = false;
   size_t packed_at_ = 0;  // bytes from operand b to the copy of it that is multiplied
-  std::vector<Kept> kept_;
+  std::vector<PackedResult> packed_results_;
   bool packs_last_ = false;
   CubePlan plan_;
   int64_t count_ = 1;
@@ -330,7 +330,7 @@ class CubeKernel final : public Kernel {
 // Rows are at hand whole where they are no wider than a piece, and cost no thread its share where C
 // is cut by rows anyway, or not at all. REQUIRES loads that are supported.
 Support supports_rows(const AnchoredNode& fused) {
-  if (fused.rows().empty()) return {true, ""};
+  if (fused.row_wise().empty()) return {true, ""};
   const ProductMatrices matrices = product_matrices(fused.anchor());
   if (matrices.n != fused.anchor().type().shape.back()) {
     return {false,

@@ -14,9 +14,9 @@ namespace {
 // Adds the inputs of row-wise ops that hold one element for each row.
 void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
   std::unordered_set<Value, ValueHash> inputs;
-  for (const Node* row : fused.rows()) {
-    for (const Value& v : row->inputs()) {
-      const bool is_column = v.shape().rank() + 1 == row->input(0).shape().rank();
+  for (const Node* op : fused.row_wise()) {
+    for (const Value& v : op->inputs()) {
+      const bool is_column = v.shape().rank() + 1 == op->input(0).shape().rank();
       if (is_column && v.node().is(OpRole::kInput) && inputs.insert(v).second) {
         work.row_bytes_in += size_in_bytes(v.dtype());
       }
@@ -36,7 +36,7 @@ void add_fused(const Preset& preset, const AnchoredNode& fused, const ProductMat
   work.load_pass_bytes = load.pass_bytes;
   if (!fused.has_epilogue()) return;
   for (const Node* inner : instructions_of(fused.epilogue())) add_instruction(*inner, epilogue);
-  for (const Node* inner : fused.rows()) add_instruction(*inner, epilogue);
+  for (const Node* inner : fused.row_wise()) add_instruction(*inner, epilogue);
   work.epilogue_pass_bytes = epilogue.pass_bytes;
   work.epilogue_instructions = epilogue.instructions;
   const Type& product = fused.anchor().type();
@@ -50,7 +50,7 @@ void add_fused(const Preset& preset, const AnchoredNode& fused, const ProductMat
     if (type.shape.num_elements() > 1) buffered += 2 * size_in_bytes(type.dtype);
     if (type.shape == product.shape) work.epilogue_bytes_in += size_in_bytes(type.dtype);
   }
-  work.whole_rows = !fused.rows().empty();
+  work.whole_rows = !fused.row_wise().empty();
   add_row_inputs(fused, work);
   tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
 }

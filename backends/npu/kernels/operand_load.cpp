@@ -79,7 +79,7 @@ Support supports_load(const AnchoredNode& product, size_t operand) {
       loaded(product, operand).node().is(OpRole::kInput)) {
     return {true, ""};
   }
-  if (product.rows_of(operand) && product.anchor().type().shape.rank() != 2) {
+  if (product.row_numbers_of(operand) && product.anchor().type().shape.rank() != 2) {
     return {false, "rows are gathered for a product without a batch"};
   }
   if (stored.dtype() != u8) {

@@ -77,7 +77,7 @@ class PlannedProduct final : public PlannedRun {
     if (result_.dtype != f32) {
       round_ = vector::find_instruction("cast", f32, result_.dtype, saturate);
     }
-    if (!request.anchored.rows().empty()) {
+    if (!request.anchored.row_wise().empty()) {
       gathers_ = tiling_.bn < result_.shape.back();
       rows_.emplace(request.anchored, *preset_, tiling_.bm, gathers_);
     } else if (request.anchored.has_epilogue()) {
@@ -87,7 +87,8 @@ class PlannedProduct final : public PlannedRun {
     for (size_t i = 0; i < node.types().size(); ++i) {
       const auto it = request.layouts.find(node.output(i));
       if (it == request.layouts.end()) continue;
-      copies_.push_back({outputs_at_ + i, PrepackedWeight(node.type(i), it->second.layout)});
+      packed_results_.push_back(
+          {outputs_at_ + i, PrepackedWeight(node.type(i), it->second.layout)});
     }
   }
 
@@ -108,13 +109,14 @@ class PlannedProduct final : public PlannedRun {
       }
     }
     for (const WrittenOnce& output : walk.written) output.require_all(core);
-    for (const Kept& kept : copies_) kept.copies.pack(static_cast<char*>(args[kept.argument]));
+    for (const PackedResult& packed : packed_results_)
+      packed.copies.pack(static_cast<char*>(args[packed.argument]));
     if (status_argument_) raise_float_status(args[*status_argument_], walk.status);
   }
 
  private:
   // An output that is a state's next value, with packed copies of it behind.
-  struct Kept {
+  struct PackedResult {
     size_t argument;
     PrepackedWeight copies;
   };
@@ -405,7 +407,7 @@ class PlannedProduct final : public PlannedRun {
   int64_t epilogue_tile_ = 0;
   std::optional<RowEpilogue> rows_;
   bool gathers_ = false;  // a tile has fewer columns than the rows
-  std::vector<Kept> copies_;
+  std::vector<PackedResult> packed_results_;
 };
 
 TilePlan tiles(const PlannedRequest& request) {
@@ -414,7 +416,7 @@ TilePlan tiles(const PlannedRequest& request) {
 
 std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
   const bool empty = request.anchored.anchor().type().shape.num_elements() == 0;
-  if (empty && !request.anchored.rows().empty()) return nullptr;
+  if (empty && !request.anchored.row_wise().empty()) return nullptr;
   auto run = std::make_shared<PlannedProduct>(request, std::move(plan));
   if (!run->fits()) return nullptr;
   return run;

@@ -20,7 +20,7 @@ ProductOperand::ProductOperand(const AnchoredNode& product, const ProductMatrice
       starts_(std::move(starts)) {
   if (stored_ == u8) bytes_ = bytes_of(product);
   if (dtype_ != f32 && stored_ != dtype_) round_ = vector::find_instruction("cast", f32, dtype_);
-  numbers_ = product.rows_of(operand.input);
+  numbers_ = product.row_numbers_of(operand.input);
   if (!numbers_) return;
   table_rows_ = product.stored(operand.input).shape()[0];
   numbers_dtype_ = product.node().input(*numbers_).dtype();

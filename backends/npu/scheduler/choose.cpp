@@ -83,18 +83,6 @@ std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
 
 }  // namespace
 
-void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype) {
-  const Need need = too_small(preset, tiling, static_cast<int64_t>(size_of(dtype)));
-  if (need.buffer == nullptr) return;
-  throw Error({.op = "matmul",
-               .argument = need.buffer,
-               .expected = "at most " + std::to_string(need.size) + " bytes on " + preset.name,
-               .got = std::to_string(need.bytes) + " bytes for a tile of " +
-                      std::to_string(tiling.bm) + "x" + std::to_string(tiling.bn) + "x" +
-                      std::to_string(tiling.bk),
-               .fix = "use a smaller tile"});
-}
-
 double best_blocks(const Preset& preset, double single_core_ns) {
   if (preset.task_per_block_ns == 0) return static_cast<double>(preset.vector_cores);
   return std::sqrt(single_core_ns / static_cast<double>(preset.task_per_block_ns));

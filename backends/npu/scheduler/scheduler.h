@@ -62,9 +62,6 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
 // the others.
 Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry& entry);
 
-// Throws Error naming the buffer and its size where the tiling asks for more than the preset has.
-void require_fits(const Preset& preset, const CubeTiling& tiling, DType dtype);
-
 // Returns the number of blocks that a divisible op of this single-core time wants: sqrt(W / per
 // block).
 double best_blocks(const Preset& preset, double single_core_ns);

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/json.h>
+#include <keel/core/base/printable.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
@@ -62,8 +63,8 @@ int evaluate(const EvalFlags& flags) {
   const auto format = saved.require_format(format_of(images.set), images.data);
   Predictor predictor(flags.predictor, saved, format);
   std::cout << predictor.describe() << "\n"
-            << fmt::format("data: {}, {} images ({})\n", images.origin, images.count,
-                           flags.predictor.split);
+            << fmt::format("data: {}, {} images ({})\n", keel::printable(images.origin),
+                           images.count, flags.predictor.split);
   const Classification result = classify(predictor, images, format.classes, flags);
   std::cout << result.text();
   if (result.non_finite() > 0) {

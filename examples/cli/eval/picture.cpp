@@ -32,7 +32,7 @@ Picture make_picture(const std::string& path, int64_t height, int64_t width, int
   const int64_t bytes = height * width * channels;
   if (static_cast<uint64_t>(bytes) > keel::read_budget())
     fail(path, "the image is " + size + ", more than files may take of memory",
-         "make it smaller, or raise KEEL_READ_BUDGET_MIB");
+         "make it smaller, or raise --read-budget");
   return {.height = height, .width = width, .channels = channels, .pixels = {}};
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/json.h>
+#include <keel/core/base/printable.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
@@ -160,7 +161,7 @@ int predict(const PredictFlags& flags) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return probabilities[a] > probabilities[b]; });
   std::cout << predictor.describe() << "\n"
-            << subject.origin << "\n"
+            << keel::printable(subject.origin) << "\n"
             << picture_of(subject, format) << bars(probabilities, order, subject.label);
   if (flags.json.empty()) return kExitDone;
   keel::Json json;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <keel/core/base/printable.h>
 
 #include "cli/run_flags.h"
 #include "cli/train/saved_run.h"
@@ -161,7 +162,7 @@ keel::Tensor Predictor::logits(const keel::Tensor& images) {
 }
 
 std::string Predictor::describe() const {
-  return fmt::format("{} from {}{}, on {} in {}", model_->name, origin_,
+  return fmt::format("{} from {}{}, on {} in {}", model_->name, keel::printable(origin_),
                      averaged_ ? ", averaged weights" : "", session_->device().name(), precision_);
 }
 

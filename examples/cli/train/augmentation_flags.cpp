@@ -5,22 +5,9 @@
 
 #include <fmt/core.h>
 
+#include "cli/train/flag_reader.h"
+
 namespace keel_cli {
-namespace {
-
-// No image of a file that can be read has a longer side.
-constexpr int64_t kMostPixels = 1 << 20;
-
-// The value of a flag where it is given, else what a resumed file says, else 0.
-int64_t pixels(const std::string& flag, const std::optional<SavedRun>& resume,
-               std::optional<int64_t> given) {
-  if (!resume) return given.value_or(0);
-  resume->require_same(flag, given ? std::optional(std::to_string(*given)) : std::nullopt, "0");
-  return resume->integer(flag, 0, kMostPixels, "0");
-}
-
-}  // namespace
-
 std::string AugmentationFlags::describe() const {
   std::string text;
   const auto add = [&](const std::string& change) { text += (text.empty() ? "" : ", ") + change; };
@@ -35,36 +22,34 @@ keel::ImageAugmentation AugmentationFlags::of_images(const keel::Shape& image) c
     throw keel::Error({.op = shift > 0 ? "--shift"
                              : flip    ? "--flip"
                                        : "--cutout",
-                       .message = "changes images, and the training items are none",
+                       .message = "changes images, and the training items are not images",
                        .fix = "drop it",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
+  // As of Dataset::augment, which would not name the flag.
   const int64_t most = std::max(image[0], image[1]);
   for (const auto& [flag, value] : {std::pair{"--shift", shift}, std::pair{"--cutout", cutout}}) {
     if (value <= most) continue;
     throw keel::Error({.op = flag,
                        .expected = fmt::format("at most {} pixels, as the images are {}x{}", most,
                                                image[0], image[1]),
-                       .got = std::to_string(value),
-                       .kind = keel::ErrorKind::kInvalidArgument});
+                       .got = std::to_string(value)});
   }
   return {.image = image, .shift = shift, .flip = flip, .cutout = cutout};
 }
 
 void declare_augmentation_flags(CommandLine& line) {
-  line.add("shift", "N", "move each training image by up to N pixels each way, drawn anew (0)");
-  line.add("flip", "", "mirror every second training image, drawn at random");
-  line.add("cutout", "N", "erase a square of N pixels' side in each training image (0)");
+  line.add("shift", "N", "move training images by up to N pixels each way, anew in each epoch (0)");
+  line.add("flip", "", "mirror training images left to right or not, drawn anew in each epoch");
+  line.add("cutout", "N", "erase N x N pixels around a random one of each training image (0)");
 }
 
 AugmentationFlags read_augmentation_flags(const CommandLine& line,
                                           const std::optional<SavedRun>& resume) {
-  AugmentationFlags flags;
-  flags.shift = pixels("shift", resume, line.integer("shift", 0, kMostPixels));
-  flags.cutout = pixels("cutout", resume, line.integer("cutout", 0, kMostPixels));
-  const auto flip = line.has("flip") ? std::optional<int64_t>(1) : std::nullopt;
-  flags.flip = pixels("flip", resume, flip) != 0;
-  return flags;
+  const FlagReader read(line, resume);
+  return {.shift = read.integer("shift", 0, 0),
+          .flip = read.on("flip"),
+          .cutout = read.integer("cutout", 0, 0)};
 }
 
 std::map<std::string, std::string> saved_form(const AugmentationFlags& flags) {

@@ -1,5 +1,5 @@
-// AugmentationFlags: the random changes that `keel train` makes to the images it trains on, by
-// flags that a saved file decides where it is resumed. A plain value.
+// AugmentationFlags: the flags by which `keel train` changes the images that it trains on at
+// random. A resumed file holds their values. A plain value.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_AUGMENTATION_FLAGS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_AUGMENTATION_FLAGS_H
 
@@ -24,7 +24,7 @@ struct AugmentationFlags {
   // "shift 2, flip, cutout 8".
   std::string describe() const;
   // Returns the changes of images of that shape, [height, width, channels]; rank 0 says that the
-  // training items are no images. Throws keel::Error where they are none, or smaller than a change.
+  // training items are not images. Throws keel::Error then, and for more pixels than a side has.
   keel::ImageAugmentation of_images(const keel::Shape& image) const;
 };
 
@@ -32,8 +32,8 @@ void declare_augmentation_flags(CommandLine& line);
 // Throws keel::Error for flags that contradict `resume`.
 AugmentationFlags read_augmentation_flags(const CommandLine& line,
                                           const std::optional<SavedRun>& resume);
-// Returns what the file of a training keeps of the flags, for read_augmentation_flags; nothing of
-// changes that are not made.
+// Returns the metadata by which read_augmentation_flags finds the flags again; flags that were not
+// given add none.
 std::map<std::string, std::string> saved_form(const AugmentationFlags& flags);
 
 }  // namespace keel_cli

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <keel/core/base/printable.h>
 
 namespace keel_cli {
 namespace {
@@ -72,7 +73,7 @@ void Progress::clear() {
 void Progress::line(const std::string& text) {
   if (quiet_) return;
   clear();
-  std::cout << text << "\n";
+  std::cout << keel::printable_lines(text) << "\n";
   flush();
 }
 

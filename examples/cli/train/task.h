@@ -40,7 +40,7 @@ class TrainTask {
   virtual keel::Dataset test_items() const = 0;
   // How many training items before those kept aside share data with them, and are left out.
   virtual int64_t overlap() const { return 0; }
-  // [height, width, channels] of the images that the items are; rank 0 where they are none.
+  // [height, width, channels] of the items where they are images; else of rank 0.
   virtual keel::Shape image_shape() const { return {}; }
   // SHA-256 of the data of all training items.
   virtual std::string data_sha256() const = 0;

@@ -198,8 +198,11 @@ class TrainRun {
                     flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
                     flags_.threads, flags_.threads == 1 ? "" : "s"));
     if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
-    if (augmentation_)
-      progress.line("each training image is changed anew: " + flags_.augmentation.describe());
+    if (augmentation_) {
+      progress.line(fmt::format("training images of {}x{} are changed anew in each epoch: {}",
+                                augmentation_->image[0], augmentation_->image[1],
+                                flags_.augmentation.describe()));
+    }
     const JudgingFlags& judging = flags_.judging;
     if (judging.validation > 0) {
       progress.line(fmt::format("judged on the last {} training {}; {} are trained on",

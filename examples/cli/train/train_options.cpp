@@ -203,7 +203,7 @@ void declare_train_flags(CommandLine& line) {
   line.add(
       "loop-size", "N|auto|TIMEms",
       "steps in one launch, found by trying, or as many as take TIME (NPU_LOOP_SIZE, else 100)");
-  line.add("seed", "N", "of initial values and the shuffle (0)");
+  line.add("seed", "N", "of initial values, the shuffle and random changes of images (0)");
   line.add("no-cache", "", "do not keep a training set of up to 256 MiB on the device");
   line.add("metrics", "FILE",
            "JSON lines, one object a step: step, epoch, loss; --resume goes on in it");
@@ -219,8 +219,6 @@ void declare_train_flags(CommandLine& line) {
   line.add("allow-non-finite", "",
            "let states that hold NaN replace a file of finite ones, be resumed or begin a training "
            "(--init)");
-  line.add("read-budget", "MIB",
-           "memory that a file may take beyond its data (KEEL_READ_BUDGET_MIB, else 256)");
   line.add("preset", "NAME|FILE", "the NPU to model (KEEL_NPU_PRESET, else ascend910b1)");
   line.add("block-dim", "N", "most blocks of a launch on the NPU (what the prices favour)");
   line.add("profile", "DIR", "where the modelled NPU's time goes: tables, timeline, advice");
@@ -235,9 +233,6 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.save = line.text("save").value_or("");
   flags.init = line.text("init").value_or("");
   require_own_files(line, flags, line.text("data").value_or(kDigits));
-  if (const auto mib = line.integer("read-budget", 1, kMostCount))
-    keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
-  keel::read_budget();  // a wrong environment variable is an error before anything is done
   if (const auto resume = line.text("resume")) flags.resume.emplace(*resume);
   flags.task = &read_task(line, flags.resume);
   flags.judging = read_judging_flags(line, *flags.task);

@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "cli/train/flag_reader.h"
+
 namespace keel_cli {
 namespace {
 
@@ -17,60 +19,6 @@ const std::vector<std::string> kWithSteps = {"cosine", "linear", "polynomial", "
 bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
-
-// Flags that a resumed file decides where they are not given.
-class FlagReader {
- public:
-  FlagReader(const CommandLine& line, const std::optional<SavedRun>& resume)
-      : line_(line), resume_(resume) {}
-
-  std::string choice(const std::string& name, const std::vector<std::string>& choices,
-                     const std::string& usual) const {
-    return *read<std::string>(
-        name,
-        [&](const std::string& text, const std::string& from) {
-          return keel::parse_choice(text, from, choices);
-        },
-        usual);
-  }
-  int64_t integer(const std::string& name, int64_t min, int64_t usual) const {
-    return *read<int64_t>(
-        name,
-        [&](const std::string& text, const std::string& from) {
-          return keel::parse_integer(text, from, min, kMostCount);
-        },
-        usual);
-  }
-  std::optional<double> number(const std::string& name, double min, double max) const {
-    return read<double>(name, [&](const std::string& text, const std::string& from) {
-      return keel::parse_number(text, from, min, max);
-    });
-  }
-
- private:
-  // Returns what the flag says, or the file, or what is usual: a file says nothing of that. The
-  // flag must be the same as the file.
-  template <class T, class Parse>
-  std::optional<T> read(const std::string& name, Parse parse,
-                        const std::optional<T>& usual = std::nullopt) const {
-    std::optional<T> given, saved = usual;
-    if (const auto text = line_.text(name)) given = parse(*text, "--" + name);
-    if (!resume_) return given ? given : usual;
-    if (const auto text = resume_->find(name)) {
-      saved =
-          keel::parse_in_file("--resume: " + resume_->path(), [&] { return parse(*text, name); });
-    }
-    if (!given || given == saved) return saved;
-    throw keel::Error({.op = "--" + name,
-                       .expected = (saved ? fmt::format("{}", *saved) : "none") + ", as " +
-                                   resume_->path() + " was trained with",
-                       .got = fmt::format("{}", *given),
-                       .fix = "drop the flag, or train from the beginning"});
-  }
-
-  const CommandLine& line_;
-  const std::optional<SavedRun>& resume_;
-};
 
 void require_for(bool given, const std::string& flag, const std::string& schedule,
                  const std::vector<std::string>& schedules) {

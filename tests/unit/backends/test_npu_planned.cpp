@@ -43,7 +43,7 @@ class Arguments {
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       const Type type = node.input(i).type();
       add(type.shape.num_bytes(type.dtype));
-      const bool rows = anchored.is_product() && anchored.rows_of(0) == i;
+      const bool rows = anchored.is_product() && anchored.row_numbers_of(0) == i;
       fill(type, rows ? anchored.stored(0).shape()[0] : 4);
     }
     for (const Type& type : node.types()) {

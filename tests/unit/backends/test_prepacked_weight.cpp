@@ -102,7 +102,7 @@ void three_steps(Net& net, Session& session) { steps(net, session, 50, 0, 3); }
 
 }  // namespace
 
-TEST_CASE("weight copies: a packed right operand gives the bits of one packed anew") {
+TEST_CASE("prepacked weight: a packed right operand gives the bits of one packed anew") {
   constexpr size_t kShapes[][3] = {{40, 77, 300}, {33, 17, 1}, {64, 130, 1100}, {17, 1100, 40},
                                    {50, 10, 784}, {3, 16, 33}, {40, 1, 300},    {20, 5, 8192}};
   on_every_isa([&] {
@@ -171,7 +171,7 @@ TEST_CASE("weight copies: a packed right operand gives the bits of one packed an
   });
 }
 
-TEST_CASE("weight copies: a layout's word says which copies and for which instruction set") {
+TEST_CASE("prepacked weight: a layout's word says which copies and for which instruction set") {
   const Type type{f32, {70, 40}};
   const npu::PrepackedWeight copies(type, std::vector<npu::WeightUse>{{true, bf16}, {false, bf16}});
   const std::string isa = vector::name_of(vector::host_isa());
@@ -194,7 +194,7 @@ TEST_CASE("weight copies: a layout's word says which copies and for which instru
   CHECK(std::memcmp(buffer.data(), value.raw(), value.num_bytes()) == 0);
 }
 
-TEST_CASE("weight copies: trainings have the bits of those without on every instruction set") {
+TEST_CASE("prepacked weight: trainings have the bits of those without on every instruction set") {
   std::string tasks;
   on_every_isa([&] {
     check_script(sgd(0.1), three_steps);
@@ -212,7 +212,7 @@ TEST_CASE("weight copies: trainings have the bits of those without on every inst
   }
 }
 
-TEST_CASE("weight copies: what is kept and what is not is told") {
+TEST_CASE("prepacked weight: what is kept and what is not is told") {
   Net net(sgd(0.1));
   Session session(net.g, device("npu:0"), {.precision = "mixed_bf16"});
   const std::string tasks = session.describe(net.train, {net.loss}, net.feeds(50, 0));
@@ -234,7 +234,7 @@ TEST_CASE("weight copies: what is kept and what is not is told") {
   CHECK_FALSE(contains(in_f32, "w2 packed"));
 }
 
-TEST_CASE("weight copies: writes between steps reach the copies") {
+TEST_CASE("prepacked weight: writes between steps reach the copies") {
   check_script(sgd(0.1), [](Net& net, Session& session) {
     steps(net, session, 50, 0, 2);
     session.write(net.w2, noise({kHidden, kDeep}, 9));
@@ -243,7 +243,7 @@ TEST_CASE("weight copies: writes between steps reach the copies") {
   });
 }
 
-TEST_CASE("weight copies: evaluations and checkpoints between steps see the value") {
+TEST_CASE("prepacked weight: evaluations and checkpoints between steps see the value") {
   check_script(sgd(0.1, {.momentum = 0.9}), [](Net& net, Session& session) {
     const keel_test::TempFolder folder;
     steps(net, session, 50, 0, 2);
@@ -257,7 +257,7 @@ TEST_CASE("weight copies: evaluations and checkpoints between steps see the valu
   });
 }
 
-TEST_CASE("weight copies: programs that update a weight otherwise leave no stale copies") {
+TEST_CASE("prepacked weight: programs that update a weight otherwise leave no stale copies") {
   check_script(sgd(0.1), [](Net& net, Session& session) {
     // By an element-wise op in place, by a step of few rows, as a copy, and from its own product.
     const Update halve{{{net.w2, net.w2 * 0.5f}}};
@@ -273,7 +273,7 @@ TEST_CASE("weight copies: programs that update a weight otherwise leave no stale
   });
 }
 
-TEST_CASE("weight copies: a weight whose old value is fetched has them in both buffers") {
+TEST_CASE("prepacked weight: a weight whose old value is fetched has them in both buffers") {
   check_script(sgd(0.1), [](Net& net, Session& session) {
     for (uint32_t step = 0; step < 4; ++step) {
       const Tensor before = session.read(net.w2);
@@ -284,7 +284,7 @@ TEST_CASE("weight copies: a weight whose old value is fetched has them in both b
   });
 }
 
-TEST_CASE("weight copies: an update that reads its weight as operand and in the epilogue") {
+TEST_CASE("prepacked weight: an update that reads its weight as operand and in the epilogue") {
   struct Right {
     int64_t columns;
     bool transposed;
@@ -312,7 +312,7 @@ TEST_CASE("weight copies: an update that reads its weight as operand and in the 
   }
 }
 
-TEST_CASE("weight copies: gradients that are clipped first leave the weights plain") {
+TEST_CASE("prepacked weight: gradients that are clipped first leave the weights plain") {
   std::vector<std::string> states;
   for (const bool fuse : {true, false}) {
     Net net(sgd(0.1));
@@ -329,7 +329,7 @@ TEST_CASE("weight copies: gradients that are clipped first leave the weights pla
   CHECK(states[0] == states[1]);
 }
 
-TEST_CASE("weight copies: a step that failed before it wrote leaves the weights as they were") {
+TEST_CASE("prepacked weight: a step that failed before it wrote leaves the weights as they were") {
   check_script(sgd(0.1), [](Net& net, Session& session) {
     const Value number = net.g.input("number", i32, {1});
     const Value row = gather(net.w3 * 1.0f, number);

@@ -28,12 +28,12 @@ using namespace vector_test;
 
 template <class T>
 std::vector<T> exps(const std::vector<T>& x) {
-  return run<T>("exp", dtype_of<T>, dtype_of<T>, x.size(), 0, 0, x);
+  return run<T>("exp", dtype_of<T>, dtype_of<T>, x.size(), x);
 }
 
 template <class T>
 std::vector<T> logs(const std::vector<T>& x) {
-  return run<T>("log", dtype_of<T>, dtype_of<T>, x.size(), 0, 0, x);
+  return run<T>("log", dtype_of<T>, dtype_of<T>, x.size(), x);
 }
 
 // In units of the last place of what is right.
@@ -131,8 +131,8 @@ void check_pairs(const char* op, F expected) {
     CAPTURE(std::string(op));
     CAPTURE(b);
     const std::vector<double> right(values.size(), b), one(1, b);
-    const auto both = run<double>(op, f64, f64, values.size(), 0, 0, values, right);
-    const auto scalar = run<double>(op, f64, f64, values.size(), 0, 0, values, one);
+    const auto both = run<double>(op, f64, f64, values.size(), values, right);
+    const auto scalar = run<double>(op, f64, f64, values.size(), values, one);
     size_t wrong = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       const double right_answer = expected(values[i], b);
@@ -145,7 +145,7 @@ void check_pairs(const char* op, F expected) {
 template <class F>
 void check_each(const char* op, F expected) {
   const std::vector<double> values = edges();
-  const auto got = run<double>(op, f64, f64, values.size(), 0, 0, values);
+  const auto got = run<double>(op, f64, f64, values.size(), values);
   for (size_t i = 0; i < values.size(); ++i) {
     CAPTURE(std::string(op));
     CAPTURE(values[i]);
@@ -156,7 +156,7 @@ void check_each(const char* op, F expected) {
 template <class To>
 void check_casts() {
   const std::vector<double> values = edges();
-  const auto got = run<To>("cast", f64, dtype_of<To>, values.size(), 0, 0, values);
+  const auto got = run<To>("cast", f64, dtype_of<To>, values.size(), values);
   size_t wrong = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     const To right = convert_element<To>(values[i]);
@@ -239,10 +239,10 @@ TEST_CASE("vector f64: comparisons") {
     for (const double b : values) {
       const std::vector<double> one(1, b);
       const size_t n = values.size();
-      const auto less = run<uint8_t>("less", f64, boolean, n, 0, 0, values, one);
-      const auto equal = run<uint8_t>("equal", f64, boolean, n, 0, 0, values, one);
-      const auto other = run<uint8_t>("not_equal", f64, boolean, n, 0, 0, values, one);
-      const auto greater = run<uint8_t>("greater_equal", f64, boolean, n, 0, 0, values, one);
+      const auto less = run<uint8_t>("less", f64, boolean, n, values, one);
+      const auto equal = run<uint8_t>("equal", f64, boolean, n, values, one);
+      const auto other = run<uint8_t>("not_equal", f64, boolean, n, values, one);
+      const auto greater = run<uint8_t>("greater_equal", f64, boolean, n, values, one);
       size_t wrong = 0;
       for (size_t i = 0; i < n; ++i) {
         wrong += (less[i] != (values[i] < b)) + (equal[i] != (values[i] == b)) +
@@ -263,11 +263,10 @@ TEST_CASE("vector f64: casts") {
     check_casts<int32_t>();
     check_casts<uint8_t>();
     const std::vector<int64_t> whole = {std::numeric_limits<int64_t>::max(), -3, (1LL << 53) + 1};
-    const auto wide = run<double>("cast", i64, f64, whole.size(), 0, 0, whole);
+    const auto wide = run<double>("cast", i64, f64, whole.size(), whole);
     for (size_t i = 0; i < whole.size(); ++i) CHECK(wide[i] == static_cast<double>(whole[i]));
     const std::vector<Half> halves = {Half(1.5f), Half::from_bits(1), Half(-65504.0f)};
-    CHECK(run<double>("cast", f16, f64, 3, 0, 0, halves) ==
-          std::vector<double>{1.5, 0x1p-24, -65504.0});
+    CHECK(run<double>("cast", f16, f64, 3, halves) == std::vector<double>{1.5, 0x1p-24, -65504.0});
   });
 }
 

@@ -18,7 +18,7 @@ class ClassifierTask final : public TrainTask {
   std::string items() const override { return "images"; }
   keel::Dataset training_items() const override { return keel::Dataset::from_images(data_.train); }
   keel::Dataset test_items() const override { return keel::Dataset::from_images(data_.test); }
-  // A table has rows of numbers.
+  // Rows of a table are images, too, where load_labelled_csv took them for squares of pixels.
   keel::Shape image_shape() const override {
     const keel::LabelledImages& set = data_.train;
     return set.height > 1 ? keel::Shape{set.height, set.width, set.channels} : keel::Shape{};
