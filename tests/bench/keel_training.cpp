@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bench/training_task.h"
+#include "models/classifier.h"
 
 namespace keel_bench {
 namespace {
@@ -22,11 +23,12 @@ class Training {
   Training(const TrainingTask& task, double rate, double momentum, const std::string& backend,
            keel::SessionOptions options)
       : task_(task), seed_(options.seed) {
-    image_ = graph_.input("image", keel::u8, {-1, task.widths.front()});
-    label_ = graph_.input("label", keel::u8, {-1});
-    const keel::Value logits = layers(cast(image_, keel::f32) / 255.0f);
-    hits_ = mean(cast(equal(argmax(logits), cast(label_, keel::i64)), keel::f32));
-    loss_ = mean(softmax_cross_entropy(logits, label_));
+    const keel_examples::Classifier model =
+        task.widths.empty() ? keel_examples::find_model(task.name).build(graph_) : dense_layers();
+    image_ = model.image;
+    label_ = model.label;
+    loss_ = model.loss;
+    hits_ = sum(cast(equal(argmax(model.logits), cast(label_, keel::i64)), keel::f32));
     update_ =
         (task.adam ? keel::adam(rate) : keel::sgd(rate, {.momentum = momentum})).minimize(loss_);
     session_.emplace(graph_, keel::device(backend + ":0"), options);
@@ -48,10 +50,27 @@ class Training {
   }
 
   double accuracy(const keel::LabelledImages& test) {
-    return session_->run({hits_}, {{image_, test.images}, {label_, test.labels}})[0].item<float>();
+    if (!evaluator_) {
+      const int64_t batches = test.count() / kTestBatch;
+      const auto items = keel::Dataset::from_images(test).batch(kTestBatch);
+      evaluator_.emplace(
+          *session_,
+          keel::EvaluatorOptions{.sums = {hits_},
+                                 .source = keel::feed(items, session_->spec({image_, label_})),
+                                 .batches = batches,
+                                 .items = batches * kTestBatch});
+    }
+    return evaluator_->means()[0];
   }
 
  private:
+  keel_examples::Classifier dense_layers() {
+    keel_examples::Classifier model;
+    const auto images = keel_examples::add_inputs(model, graph_, {});
+    model.logits = layers(images);
+    model.loss = mean(softmax_cross_entropy(model.logits, model.label));
+    return model;
+  }
   keel::Value layers(keel::Value x) {
     for (size_t i = 1; i < task_.widths.size(); ++i) {
       const bool last = i + 1 == task_.widths.size();
@@ -71,6 +90,7 @@ class Training {
   keel::Value image_, label_, loss_, hits_;
   keel::Update update_;
   std::optional<keel::Session> session_;
+  std::optional<keel::Evaluator> evaluator_;
 };
 
 void time_steps(const TrainingCommand& command, const std::string& backend,

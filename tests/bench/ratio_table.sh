@@ -2,7 +2,7 @@
 # The ratio table: Keel's trainings (shuffle and scaling included) beside libtorch's, with its batches ready in memory,
 # and beside steps written by hand, all in turns in one run; and what Keel promises about itself. Prints Markdown:
 # medians (least..most) and whether the targets are met.
-# Usage: ratio_table.sh [BUILD] [ROUNDS] [PART...], parts: steps accuracy general costs.
+# Usage: ratio_table.sh [BUILD] [ROUNDS] [PART...], parts: steps models accuracy general costs.
 # Data: KEEL_MNIST_DIR, a folder with the gzipped files, else the built-in digits, without the rows that need the real
 # ones. Nothing else should run meanwhile.
 set -eu
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 build=${1:-build/release}
 rounds=${2:-5}
 parts=" ${*:3} "
-[ "$parts" != "  " ] || parts=" steps accuracy general costs "
+[ "$parts" != "  " ] || parts=" steps models accuracy general costs "
 real=${KEEL_MNIST_DIR:-}
 data=${real:-digits}
 bin=$build/bin
@@ -33,9 +33,10 @@ with_torch=yes with_hand=yes
 # ---- measuring: one number after the other into samples[NAME]
 declare -A samples=() refused=()
 add() { samples[$1]+="$2 "; }
-# collect NAME COMMAND...: the first word that it prints is the number; 77 is a refusal with its reason
+# collect NAME COMMAND...: the first of the words that it prints is the number; 77 is a refusal with its reason
 collect() {
-  local name=$1 words code=0
+  local name=$1 code=0
+  words=
   shift
   [ -z "${refused[$name]:-}" ] || return 0
   words=$("$@") || code=$?
@@ -48,8 +49,10 @@ collect() {
 bound() { # THREADS COMMAND...: for peers on OpenMP
   OMP_NUM_THREADS=$1 OPENBLAS_NUM_THREADS=$1 OMP_PROC_BIND=true OMP_PLACES=cores LD_LIBRARY_PATH=$openblas "${@:2}"
 }
-torch() { # NAME step|accuracy TASK THREADS STEPS|SEED
-  [ -z "$with_torch" ] || collect "$1" bound "$4" "$bin/bench_torch_training" "${@:2}" "$data"
+torch() { # NAME step|accuracy TASK THREADS STEPS|SEED [DATA]: also the memory, which is its last word
+  [ -n "$with_torch" ] || return 0
+  collect "$1" bound "$4" "$bin/bench_torch_training" "${@:2:4}" "${6:-$data}"
+  [ -n "${refused[$1]:-}" ] || add "$1 memory" "${words##* }"
 }
 hand() { # NAME TASK STEPS
   [ -z "$with_hand" ] || collect "$1" bound 2 "$bin/bench_hand_training" "$2" "$3" "$data"
@@ -58,9 +61,9 @@ keel() { # NAME BACKEND PRECISION step|accuracy TASK THREADS STEPS|SEED
   collect "$1" "$bin/bench_keel_training" "${@:2}" "$data"
 }
 field() { sed -n "s/.*\"$1\": *\([0-9.e+-]*\).*/\1/p" "$summary"; }
-tool() { # NAME MODEL BATCH STEPS BACKEND PRECISION THREADS: also the memory
-  "$bin/keel" train --model "$2" --batch "$3" --steps "$4" --backend "$5" --precision "$6" --threads "$7" --lr 0.01 \
-    --data "$data" --quiet --summary "$summary"
+tool() { # NAME MODEL BATCH STEPS BACKEND PRECISION THREADS [LR] [DATA]: also the memory
+  "$bin/keel" train --model "$2" --batch "$3" --steps "$4" --backend "$5" --precision "$6" --threads "$7" \
+    --lr "${8:-0.01}" --data "${9:-$data}" --quiet --summary "$summary"
   add "$1" "$(field step_us)"
   add "$1 memory" "$(awk "BEGIN {print $(field peak_rss_bytes) / 1048576}")"
 }
@@ -85,9 +88,23 @@ measure_steps() {
   tool "npu mlp fp32 alone" mlp 128 468 npu fp32 1
   tool "npu mlp mixed_bf16 alone" mlp 128 468 npu mixed_bf16 1
 }
+# MODEL BATCH STEPS
+models=("lenet 64 60" "resnet 100 40" "transformer 100 60" "lstm 100 60" "charlm 32 60")
+measure_models() {
+  local model batch steps backend text
+  for words in "${models[@]}"; do
+    read -r model batch steps <<< "$words"
+    [ "$model" = charlm ] && text=README.md || text=$data
+    torch "torch $model" step "$model" 2 "$steps" "$text"
+    for backend in npu cpu; do
+      tool "$backend $model fp32" "$model" "$batch" "$steps" $backend fp32 2 0.001 "$text"
+    done
+    tool "npu $model mixed_bf16" "$model" "$batch" "$steps" npu mixed_bf16 2 0.001 "$text"
+  done
+}
 measure_accuracy() { # SEED
   local model precision
-  for model in softmax mlp; do
+  for model in softmax mlp lenet; do
     torch "torch $model accuracy" accuracy $model 2 "$1"
     for precision in fp32 mixed_bf16; do
       keel "$model accuracy $precision" npu $precision accuracy $model 2 "$1"
@@ -170,12 +187,36 @@ print_steps() {
     value_row "peak memory, mlp $precision" "npu mlp $precision memory" MiB "<= 200"
   done
 }
+print_models() {
+  local words model rest target backend
+  for words in "${models[@]}"; do
+    read -r model rest <<< "$words"
+    case $model in
+      lenet) target="<= 0.68" ;;
+      resnet) target="<= 0.75" ;;
+      lstm) target="<= 0.50" ;;
+      *) target="<= 0.70" ;;
+    esac
+    ratio_row "$model fp32, npu : libtorch" "npu $model fp32" "torch $model" us "$target"
+    [ "$model" = lenet ] && target="<= 1.0" || target=-
+    ratio_row "$model fp32, cpu : libtorch" "cpu $model fp32" "torch $model" us "$target"
+    # Where the processor has no tiles for bf16, the products of mixed bf16 are no faster than that.
+    [ "$model" = lenet ] && grep -qw amx_bf16 /proc/cpuinfo && target="<= 0.30" || target=-
+    ratio_row "$model mixed bf16, npu : libtorch fp32" "npu $model mixed_bf16" "torch $model" us "$target"
+    for backend in npu cpu; do
+      ratio_row "peak memory, $model fp32, $backend : libtorch" "$backend $model fp32 memory" "torch $model memory" \
+        MiB "<= 1"
+    done
+  done
+}
 print_accuracy() {
   local best
   best=$(quicker "softmax accuracy fp32" "softmax accuracy mixed_bf16")
   ratio_row "softmax to 0.92, npu ${best##* } : libtorch" "$best" "torch softmax accuracy" s "<= 0.25"
   best=$(quicker "mlp accuracy fp32" "mlp accuracy mixed_bf16")
   ratio_row "mlp to 0.98, npu ${best##* } : libtorch" "$best" "torch mlp accuracy" s "<= 0.25"
+  best=$(quicker "lenet accuracy fp32" "lenet accuracy mixed_bf16")
+  ratio_row "lenet to 0.99, npu ${best##* } : libtorch" "$best" "torch lenet accuracy" s "<= 0.5"
 }
 print_general() {
   local threads backend
@@ -204,6 +245,7 @@ for round in $(seq "$rounds"); do
   echo "round $round of $rounds" >&2
   since=$(busy_ticks) own_since=$(own_ticks) start=$EPOCHREALTIME
   if has steps; then measure_steps; fi
+  if has models; then measure_models; fi
   if has accuracy && [ -n "$real" ]; then measure_accuracy "$round"; fi
   if has general; then measure_general; fi
   if has costs; then measure_costs; fi
@@ -220,6 +262,7 @@ echo
 line "what" Keel peer ratio target met
 line "---" --- --- --- --- ---
 if has steps; then print_steps; fi
+if has models; then print_models; fi
 if has accuracy && [ -n "$real" ]; then print_accuracy; fi
 if has general; then print_general; fi
 if has costs; then print_costs; fi

@@ -1,14 +1,21 @@
 // What libtorch takes for the trainings that Keel is measured by: eager mode, autograd, its own
 // optimizers, a float set that is ready in memory; batches are slices of it where steps are timed,
 // and shuffled anew each epoch where an accuracy is to be reached. Usage: bench_torch_training
-// step TASK THREADS STEPS DATA (prints microseconds a step) | accuracy TASK THREADS SEED DATA
-// (prints seconds of training, steps, accuracy). ratio_table.sh has the environment it wants.
+// step TASK THREADS STEPS DATA (prints microseconds a step, peak MiB) | accuracy TASK THREADS SEED
+// DATA (prints seconds of training, steps, accuracy, peak MiB). ratio_table.sh has the environment
+// it wants.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <string>
 
+#include <sys/resource.h>
 #include <torch/torch.h>
 
+#include "bench/torch_models.h"
 #include "bench/training_task.h"
 
 namespace keel_bench {
@@ -20,27 +27,16 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-struct Net : torch::nn::Module {
-  explicit Net(const TrainingTask& task) : tanh(task.tanh) {
-    for (size_t i = 0; i + 1 < task.widths.size(); ++i) {
-      layers.push_back(register_module("layer" + std::to_string(i),
-                                       torch::nn::Linear(task.widths[i], task.widths[i + 1])));
-    }
-  }
-  torch::Tensor forward(torch::Tensor x) {
-    for (size_t i = 0; i < layers.size(); ++i) {
-      x = layers[i](x);
-      if (i + 1 < layers.size()) x = tanh ? torch::tanh(x) : torch::relu(x);
-    }
-    return x;
-  }
-  bool tanh;
-  std::vector<torch::nn::Linear> layers;
-};
+// Returns the most memory that the process has had in RAM.
+double peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
 
 struct Set {
-  torch::Tensor images;  // f32 [count, 784] in 0 .. 1
-  torch::Tensor labels;  // i64 [count]
+  torch::Tensor items;   // f32 [count, 784] in 0 .. 1; of a text i64 [count, window]
+  torch::Tensor labels;  // i64 [count]; of a text [count, window], the characters behind
 };
 
 Set as_floats(keel::LabelledImages& set) {
@@ -49,53 +45,95 @@ Set as_floats(keel::LabelledImages& set) {
           torch::from_blob(set.labels.raw(), {count}, torch::kUInt8).to(torch::kInt64)};
 }
 
+Set as_windows(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto size = static_cast<int64_t>(text.size());
+  if (size <= kTextWindow)
+    throw keel::Error({.op = path, .expected = "a text of more characters than a window"});
+  const torch::Tensor windows = torch::from_blob(text.data(), {size}, torch::kUInt8)
+                                    .to(torch::kInt64)
+                                    .unfold(0, kTextWindow + 1, 1);
+  return {windows.narrow(1, 0, kTextWindow).contiguous(),
+          windows.narrow(1, 1, kTextWindow).contiguous()};
+}
+
 class Training {
  public:
-  Training(const TrainingTask& task, double rate, double momentum, uint64_t seed)
-      : net_((torch::manual_seed(seed), task)) {
+  Training(const TrainingTask& task, double rate, double momentum, uint64_t seed,
+           bool channels_last)
+      : model_((torch::manual_seed(seed), make_torch_model(task, channels_last))) {
     if (task.adam) {
-      optimizer_ =
-          std::make_unique<torch::optim::Adam>(net_.parameters(), torch::optim::AdamOptions(rate));
+      optimizer_ = std::make_unique<torch::optim::Adam>(model_->parameters(),
+                                                        torch::optim::AdamOptions(rate));
     } else {
       optimizer_ = std::make_unique<torch::optim::SGD>(
-          net_.parameters(), torch::optim::SGDOptions(rate).momentum(momentum));
+          model_->parameters(), torch::optim::SGDOptions(rate).momentum(momentum));
     }
   }
 
   void step(const torch::Tensor& x, const torch::Tensor& y) {
     optimizer_->zero_grad();
-    torch::nn::functional::cross_entropy(net_.forward(x), y).backward();
+    torch::nn::functional::cross_entropy(model_->forward(x), y.reshape({-1})).backward();
     optimizer_->step();
   }
 
   double accuracy(const Set& test) {
     const torch::NoGradGuard no_gradients;
-    const auto hits = net_.forward(test.images).argmax(1).eq(test.labels).sum().item<int64_t>();
-    return static_cast<double>(hits) / static_cast<double>(test.labels.size(0));
+    model_->eval();
+    int64_t hits = 0;
+    const int64_t count = test.labels.size(0);
+    for (int64_t first = 0; first < count; first += kTestBatch) {
+      const int64_t size = std::min(kTestBatch, count - first);
+      const torch::Tensor best = model_->forward(test.items.narrow(0, first, size)).argmax(1);
+      hits += best.eq(test.labels.narrow(0, first, size)).sum().item<int64_t>();
+    }
+    model_->train();
+    return static_cast<double>(hits) / static_cast<double>(count);
   }
 
  private:
-  Net net_;
+  std::shared_ptr<TorchModel> model_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 
-void time_steps(const TrainingCommand& command, const Set& train) {
-  const int64_t batch = command.task.batch, batches = train.labels.size(0) / batch;
-  Training training(command.task, command.task.step_rate, 0, 1);
-  const auto step = [&](int64_t i) {
-    const int64_t first = i % batches * batch;
-    training.step(train.images.narrow(0, first, batch), train.labels.narrow(0, first, batch));
-  };
-  for (int64_t i = 0; i < 20; ++i) step(i);
+// Returns the seconds that steps [first, first + steps) take.
+double timed(Training& training, const TrainingTask& task, const Set& train, int64_t first,
+             int64_t steps) {
+  const int64_t batches = train.labels.size(0) / task.batch;
   const auto start = Clock::now();
-  for (int64_t i = 0; i < command.steps; ++i) step(i);
-  std::printf("%.3f\n", seconds_since(start) * 1e6 / static_cast<double>(command.steps));
+  for (int64_t i = first; i < first + steps; ++i) {
+    const int64_t at = i % batches * task.batch;
+    training.step(train.items.narrow(0, at, task.batch), train.labels.narrow(0, at, task.batch));
+  }
+  return seconds_since(start);
+}
+
+// libtorch at its best: with the layout of images in which a model's convolutions are quicker here.
+bool prefers_channels_last(const TrainingTask& task, const Set& train) {
+  if (task.name != "lenet" && task.name != "resnet") return false;
+  double seconds[2];
+  for (const bool channels_last : {false, true}) {
+    Training training(task, task.step_rate, 0, 1, channels_last);
+    timed(training, task, train, 0, 3);
+    seconds[channels_last ? 1 : 0] = timed(training, task, train, 3, 10);
+  }
+  return seconds[1] < seconds[0];
+}
+
+void time_steps(const TrainingCommand& command, const Set& train) {
+  const TrainingTask& task = command.task;
+  Training training(task, task.step_rate, 0, 1, prefers_channels_last(task, train));
+  timed(training, task, train, 0, 20);
+  const double seconds = timed(training, task, train, 20, command.steps);
+  std::printf("%.3f %.1f\n", seconds * 1e6 / static_cast<double>(command.steps), peak_mib());
 }
 
 void time_to_accuracy(const TrainingCommand& command, const Set& train, const Set& test) {
   const TrainingTask& task = command.task;
   const int64_t count = train.labels.size(0), batches = count / task.batch;
-  Training training(task, task.rate, task.momentum, command.seed);
+  Training training(task, task.rate, task.momentum, command.seed,
+                    prefers_channels_last(task, train));
   torch::Tensor order;
   double seconds = 0, accuracy = 0;
   int64_t steps = 0;
@@ -104,13 +142,14 @@ void time_to_accuracy(const TrainingCommand& command, const Set& train, const Se
     for (int64_t i = 0; i < task.test_every; ++i, ++steps) {
       if (steps % batches == 0) order = torch::randperm(count);
       const auto rows = order.narrow(0, steps % batches * task.batch, task.batch);
-      training.step(train.images.index_select(0, rows), train.labels.index_select(0, rows));
+      training.step(train.items.index_select(0, rows), train.labels.index_select(0, rows));
     }
     seconds += seconds_since(start);
     accuracy = training.accuracy(test);
   }
   require_reached(task, accuracy);
-  std::printf("%.4f %lld %.4f\n", seconds, static_cast<long long>(steps), accuracy);
+  std::printf("%.4f %lld %.4f %.1f\n", seconds, static_cast<long long>(steps), accuracy,
+              peak_mib());
 }
 
 }  // namespace
@@ -120,6 +159,10 @@ int main(int argc, char** argv) {
   try {
     const auto command = keel_bench::parse_training({argv + 1, argv + argc});
     torch::set_num_threads(command.threads);
+    if (command.task.name == "charlm") {
+      keel_bench::time_steps(command, keel_bench::as_windows(command.source));
+      return 0;
+    }
     keel::LabelledSplits data = command.load();
     const keel_bench::Set train = keel_bench::as_floats(data.train);
     if (command.to_accuracy) {

@@ -24,14 +24,27 @@ std::vector<TrainingTask> tasks() {
            .tanh = true,
            .adam = true,
            .batch = 50,
-           .step_rate = 0.001}};
+           .step_rate = 0.001},
+          {.name = "lenet",
+           .adam = true,
+           .batch = 64,
+           .step_rate = 0.001,
+           .rate = 0.001,
+           .accuracy = 0.99,
+           .test_every = 117},
+          {.name = "resnet", .adam = true, .batch = 100, .step_rate = 0.001},
+          {.name = "transformer", .adam = true, .batch = 100, .step_rate = 0.001},
+          {.name = "lstm", .adam = true, .batch = 100, .step_rate = 0.001},
+          {.name = "charlm", .adam = true, .batch = 32, .step_rate = 0.001}};
 }
 
 TrainingTask find_task(const std::string& name) {
+  std::string names;
   for (const TrainingTask& task : tasks()) {
     if (task.name == name) return task;
+    names += (names.empty() ? "" : ", ") + task.name;
   }
-  throw keel::Error({.op = "TASK", .expected = "softmax, mlp or tanh", .got = name});
+  throw keel::Error({.op = "TASK", .expected = "one of " + names, .got = name});
 }
 
 }  // namespace
@@ -61,7 +74,7 @@ TrainingCommand parse_training(const std::vector<std::string>& words) {
   if (command.to_accuracy) {
     command.seed = static_cast<uint64_t>(keel::parse_integer(words[3], "SEED", 0));
     if (command.task.accuracy == 0)
-      throw keel::Error({.op = "TASK", .expected = "softmax or mlp", .got = words[1]});
+      throw keel::Error({.op = "TASK", .expected = "softmax, mlp or lenet", .got = words[1]});
   } else {
     command.steps = keel::parse_integer(words[3], "STEPS", 1);
   }

@@ -14,7 +14,7 @@ namespace keel_bench {
 
 struct TrainingTask {
   std::string name;
-  std::vector<int64_t> widths;  // features, then the units of each layer
+  std::vector<int64_t> widths;  // features, then the units of each layer; none: a model by name
   bool tanh = false;            // between the layers; else ReLU
   bool adam = false;            // else descent
   int64_t batch = 0;
@@ -37,14 +37,18 @@ struct TrainingCommand {
   keel::LabelledSplits load() const;
 };
 
+// Characters that charlm looks back at; examples/models/generative.h has the same number.
+inline constexpr int64_t kTextWindow = 64;
+// Test images that go through a model at once: all of them would take lenet a gigabyte.
+inline constexpr int64_t kTestBatch = 1000;
 // No accuracy that is asked for takes more.
 inline constexpr int64_t kMostEpochs = 30;
 
 // Throws keel::Error where the task's accuracy was not reached: a time without it means nothing.
 void require_reached(const TrainingTask& task, double accuracy);
 
-// "step TASK THREADS STEPS DATA" or "accuracy TASK THREADS SEED DATA", where TASK is softmax, mlp
-// or tanh and DATA a folder or "digits". Throws keel::Error.
+// "step TASK THREADS STEPS DATA" or "accuracy TASK THREADS SEED DATA", where TASK is one of those
+// in training_task.cpp and DATA a folder, "digits", or charlm's text. Throws keel::Error.
 TrainingCommand parse_training(const std::vector<std::string>& words);
 
 }  // namespace keel_bench
