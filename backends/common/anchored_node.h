@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "keel/core/base/export.h"
 #include "keel/graph/ir/fused_body.h"
 
 namespace keel {

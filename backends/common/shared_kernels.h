@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "keel/backends/common/range_kernel.h"
+#include "keel/core/base/export.h"
 
 namespace keel {
 

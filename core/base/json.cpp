@@ -35,7 +35,8 @@ struct Progress {
     throw JsonTooLarge({.op = source,
                         .message = "the document would take more than " +
                                    std::to_string(most_memory) + " bytes of memory",
-                        .fix = "where it can be trusted, set KEEL_READ_BUDGET_MIB to more"});
+                        .fix = "where it can be trusted, raise the limit (KEEL_READ_BUDGET_MIB, or "
+                               "--read-budget of keel's commands)"});
   }
 };
 

@@ -38,7 +38,7 @@ int64_t read_limit(uint64_t file_bytes, int64_t wanted) {
 
 std::string raise_read_limit() {
   return "where the file can be trusted, raise the limit (max_bytes of the reader, "
-         "KEEL_READ_BUDGET_MIB, or --read-budget of keel)";
+         "KEEL_READ_BUDGET_MIB, or --read-budget of keel's commands)";
 }
 
 Error over_read_budget(const std::string& path, const std::string& what, uint64_t budget) {
@@ -47,7 +47,7 @@ Error over_read_budget(const std::string& path, const std::string& what, uint64_
                 .message = "reading it would take more than " + std::to_string(budget / kMiB) +
                            " MiB of memory beyond its data",
                 .fix = "where the file can be trusted, raise the limit (KEEL_READ_BUDGET_MIB, or "
-                       "--read-budget of keel)"});
+                       "--read-budget of keel's commands)"});
 }
 
 }  // namespace keel

@@ -108,7 +108,8 @@ void CommandLine::parse(const std::vector<std::string>& words) {
     }
     if (const auto mib = integer(kReadBudget, 1, kMostCount))
       keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
-    keel::read_budget();  // a wrong environment variable is an error before anything is done
+    if (!wants_help())
+      keel::read_budget();  // a wrong environment variable is an error before anything is done
     // Before any flag is read: --backend may name what they bring.
     for (const auto& given : result.arguments()) {
       const auto flag = std::find_if(flags_.begin(), flags_.end(),

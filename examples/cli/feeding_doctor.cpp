@@ -29,9 +29,13 @@ std::string feeding_verdict(const FeedSigns& signs) {
     const std::string waits = fmt::format("it waits for data {:.0f} % of wall", idle * 100);
     if (feed_us == 0) return "bound by the device: " + waits;
     const double faster = step_us / feed_us;
-    const std::string just = "bound by the device, just: " + waits + "; the feed by itself takes ";
-    if (faster < 1 / kFaster) return just + fmt::format("{:.1f} times as long", 1 / faster);
-    if (faster < kFaster) return just + "as long";
+    if (faster < 1 / kFaster) {
+      return fmt::format(
+          "bound by the device: {}, though the feed by itself takes {:.1f} times as long", waits,
+          1 / faster);
+    }
+    if (faster < kFaster)
+      return "bound by the device, just: " + waits + "; the feed by itself takes as long";
     return fmt::format("bound by the device: {}; the feed by itself is {:.1f} times as fast", waits,
                        faster);
   }

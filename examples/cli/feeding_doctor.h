@@ -28,9 +28,11 @@ struct FeedSigns {
 // for data, and how much of it the feed takes by itself, its stages together.
 //   waits less than 5 %, the feed takes less than the step:
 //     "bound by the device: it waits for data 0 % of wall; the feed by itself is 5.2 times as fast"
-//   waits less than 5 %, the feed takes as long or longer:
-//     "bound by the device, just: it waits for data 2 % of wall; the feed by itself takes as long",
-//     or "... takes 1.2 times as long", as it can on a machine whose load changes
+//   waits less than 5 %, the feed takes as long:
+//     "bound by the device, just: it waits for data 2 % of wall; the feed by itself takes as long"
+//   waits less than 5 %, the feed takes longer, as it can where the machine's load changes:
+//     "bound by the device: it waits for data 0 % of wall, though the feed by itself takes 1.2 times
+//     as long"
 //   waits longer, and the feed takes so much longer than the device that it explains half of that:
 //     "bound by map(normalise): 71 % of wall; device idle 40 %; try --map-threads 2"
 //   waits longer, though the feed by itself does not explain half of it:

@@ -103,12 +103,12 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
   for (const std::string& name : backends) {
     std::vector<std::pair<std::string, std::string>> told;  // once for devices that are alike
     for (const keel::DeviceInfo& device : keel::backend(name).devices()) {
-      std::cout << "  " << device.name << "  " << device.description;
+      std::cout << "  " << device.name << "  " << keel::printable(device.description);
       if (device.memory_bytes != 0) std::cout << ", " << (device.memory_bytes >> 20) << " MiB";
       std::cout << "\n";
       if (device.properties == std::exchange(told, device.properties)) continue;
       for (const auto& [key, value] : device.properties) {
-        std::string indented = value;
+        std::string indented = keel::printable_lines(value);
         for (size_t at = 0; (at = indented.find('\n', at)) != std::string::npos; at += 7) {
           indented.replace(at, 1, "\n      ");
         }
@@ -139,7 +139,7 @@ int run_info(const std::vector<std::string>& words) {
     return kExitDone;
   }
   if (const auto preset = line.text("preset")) {
-    std::cout << keel::printable_lines(keel::npu::describe_preset(keel::npu::load_preset(*preset)));
+    std::cout << keel::npu::describe_preset(keel::npu::load_preset(*preset));
     return kExitDone;
   }
   const std::vector<std::string> backends = keel::backend_names();

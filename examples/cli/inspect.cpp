@@ -76,7 +76,7 @@ class Inspection {
 
   std::string text() const {
     std::string text = fmt::format(
-        "{}: {} tensor{}, {} elements, {} bytes, {}\n", path_, rows_.size(),
+        "{}: {} tensor{}, {} elements, {} bytes, {}\n", keel::printable(path_), rows_.size(),
         rows_.size() == 1 ? "" : "s", elements_, bytes_,
         file_.has_checksums ? "checksums right" : "no checksums: another program wrote it");
     for (const auto& [name, value] : file_.metadata)
@@ -152,7 +152,7 @@ int run_inspect(const std::vector<std::string>& words) {
   require_distinct({{"--json", json}}, {{"keel inspect", words[0]}});
   require_writable("--json", json);
   const Inspection inspection(words[0]);
-  std::cout << keel::printable_lines(inspection.text());
+  std::cout << inspection.text();
   if (!json.empty())
     keel::write_file_atomically(json, keel::write_json(inspection.json(), 2) + "\n");
   return kExitDone;

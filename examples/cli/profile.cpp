@@ -1,7 +1,6 @@
 #include <iostream>
 
 #include <keel/backends/npu/profile/profile.h>
-#include <keel/core/base/printable.h>
 #include <keel/keel.h>
 
 #include "cli/command_line.h"
@@ -23,7 +22,7 @@ int run_profile(const std::vector<std::string>& words) {
                        .fix = "keel train --profile DIR, then keel profile DIR",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  std::cout << keel::printable_lines(keel::npu::profile_table(words[0]));
+  std::cout << keel::npu::profile_table(words[0]);
   return kExitDone;
 }
 

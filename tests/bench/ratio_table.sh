@@ -3,7 +3,7 @@
 # and beside steps written by hand, all in turns in one run; and what Keel promises about itself. Prints Markdown:
 # medians (least..most) and whether the targets are met.
 # Usage: ratio_table.sh [BUILD] [ROUNDS] [PART...], parts: steps models accuracy general costs.
-# Data: KEEL_MNIST_DIR, a folder with the gzipped files, else the built-in digits, without the rows that need the real
+# charlm reads README.md. Data of the others: KEEL_MNIST_DIR, a folder with the gzipped files, else the built-in digits, without the rows that need the real
 # ones. Nothing else should run meanwhile.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -33,7 +33,7 @@ with_torch=yes with_hand=yes
 # ---- measuring: one number after the other into samples[NAME]
 declare -A samples=() refused=()
 add() { samples[$1]+="$2 "; }
-# collect NAME COMMAND...: the first of the words that it prints is the number; 77 is a refusal with its reason
+# collect NAME COMMAND...: the first of the words that it prints is the number, and all of them stay in $words; 77 is a refusal with its reason
 collect() {
   local name=$1 code=0
   words=
@@ -91,9 +91,9 @@ measure_steps() {
 # MODEL BATCH STEPS
 models=("lenet 64 60" "resnet 100 40" "transformer 100 60" "lstm 100 60" "charlm 32 60")
 measure_models() {
-  local model batch steps backend text
-  for words in "${models[@]}"; do
-    read -r model batch steps <<< "$words"
+  local model batch steps backend text shape
+  for shape in "${models[@]}"; do
+    read -r model batch steps <<< "$shape"
     [ "$model" = charlm ] && text=README.md || text=$data
     torch "torch $model" step "$model" 2 "$steps" "$text"
     for backend in npu cpu; do
@@ -188,9 +188,9 @@ print_steps() {
   done
 }
 print_models() {
-  local words model rest target backend
-  for words in "${models[@]}"; do
-    read -r model rest <<< "$words"
+  local shape model rest target backend
+  for shape in "${models[@]}"; do
+    read -r model rest <<< "$shape"
     case $model in
       lenet) target="<= 0.68" ;;
       resnet) target="<= 0.75" ;;
@@ -200,11 +200,11 @@ print_models() {
     ratio_row "$model fp32, npu : libtorch" "npu $model fp32" "torch $model" us "$target"
     [ "$model" = lenet ] && target="<= 1.0" || target=-
     ratio_row "$model fp32, cpu : libtorch" "cpu $model fp32" "torch $model" us "$target"
-    # Where the processor has no tiles for bf16, the products of mixed bf16 are no faster than that.
+    # The target is for processors with AMX.
     [ "$model" = lenet ] && grep -qw amx_bf16 /proc/cpuinfo && target="<= 0.30" || target=-
     ratio_row "$model mixed bf16, npu : libtorch fp32" "npu $model mixed_bf16" "torch $model" us "$target"
     for backend in npu cpu; do
-      ratio_row "peak memory, $model fp32, $backend : libtorch" "$backend $model fp32 memory" "torch $model memory" \
+      ratio_row "peak memory, $model fp32, $backend : libtorch (set as floats)" "$backend $model fp32 memory" "torch $model memory" \
         MiB "<= 1"
     done
   done

@@ -37,7 +37,10 @@ struct ImageModel : TorchModel {
       : format(channels_last ? torch::MemoryFormat::ChannelsLast
                              : torch::MemoryFormat::Contiguous) {}
   Tensor images_of(const Tensor& x) const {
-    return x.view({-1, 1, kSide, kSide}).contiguous(format);
+    // With one channel both layouts are the same bytes, and strides alone tell them apart.
+    return format == torch::MemoryFormat::ChannelsLast
+               ? x.view({-1, kSide, kSide, 1}).permute({0, 3, 1, 2})
+               : x.view({-1, 1, kSide, kSide});
   }
   nn::Conv2d convolution(const std::string& name, int64_t in, int64_t out, int64_t side,
                          int64_t stride, bool bias) {
@@ -181,6 +184,8 @@ std::shared_ptr<TorchModel> make_torch_model(const TrainingTask& task, bool chan
   if (task.name == "transformer") return std::make_shared<Transformer>();
   if (task.name == "lstm") return std::make_shared<RowReader>();
   if (task.name == "charlm") return std::make_shared<CharLm>();
+  if (task.widths.empty())
+    throw keel::Error({.op = task.name, .message = "has no model for libtorch"});
   return std::make_shared<DenseLayers>(task);
 }
 

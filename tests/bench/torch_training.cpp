@@ -45,12 +45,13 @@ Set as_floats(keel::LabelledImages& set) {
           torch::from_blob(set.labels.raw(), {count}, torch::kUInt8).to(torch::kInt64)};
 }
 
-Set as_windows(const std::string& path) {
+Set as_windows(const std::string& path, int64_t batch) {
   std::ifstream file(path, std::ios::binary);
+  if (!file) throw keel::Error({.op = path, .message = "cannot open"});
   std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto size = static_cast<int64_t>(text.size());
-  if (size <= kTextWindow)
-    throw keel::Error({.op = path, .expected = "a text of more characters than a window"});
+  if (size < kTextWindow + batch)
+    throw keel::Error({.op = path, .expected = "a text with a batch of windows"});
   const torch::Tensor windows = torch::from_blob(text.data(), {size}, torch::kUInt8)
                                     .to(torch::kInt64)
                                     .unfold(0, kTextWindow + 1, 1);
@@ -160,7 +161,7 @@ int main(int argc, char** argv) {
     const auto command = keel_bench::parse_training({argv + 1, argv + argc});
     torch::set_num_threads(command.threads);
     if (command.task.name == "charlm") {
-      keel_bench::time_steps(command, keel_bench::as_windows(command.source));
+      keel_bench::time_steps(command, keel_bench::as_windows(command.source, command.task.batch));
       return 0;
     }
     keel::LabelledSplits data = command.load();

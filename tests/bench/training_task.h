@@ -14,9 +14,9 @@ namespace keel_bench {
 
 struct TrainingTask {
   std::string name;
-  std::vector<int64_t> widths;  // features, then the units of each layer; none: a model by name
-  bool tanh = false;            // between the layers; else ReLU
-  bool adam = false;            // else descent
+  std::vector<int64_t> widths{};  // features, then the units of each layer; none: a model by name
+  bool tanh = false;              // between the layers; else ReLU
+  bool adam = false;              // else descent
   int64_t batch = 0;
   double step_rate = 0;  // learning rate where steps are timed
   // Time to an accuracy: the test set is looked at every `test_every` steps, the clock stopped.
@@ -39,7 +39,8 @@ struct TrainingCommand {
 
 // Characters that charlm looks back at; examples/models/generative.h has the same number.
 inline constexpr int64_t kTextWindow = 64;
-// Test images that go through a model at once: all of them would take lenet a gigabyte.
+// Test images that go through a model at once, a divisor of the 10,000 that there are: all of them
+// would take lenet a gigabyte.
 inline constexpr int64_t kTestBatch = 1000;
 // No accuracy that is asked for takes more.
 inline constexpr int64_t kMostEpochs = 30;

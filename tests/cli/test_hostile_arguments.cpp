@@ -47,7 +47,7 @@ TEST_CASE("control characters of arguments do not reach the terminal") {
 
 TEST_CASE("control characters of files that are read do not reach the terminal") {
   const TempFolder files;
-  const std::string red = "\x1b[31m\x07";
+  const std::string red = "\x1b[31m\x07\nbest";
   const std::string data = files.file(red), states = files.file("states" + red);
   std::filesystem::create_directory(data);
   const DataFolder set(40, 10);
@@ -66,12 +66,16 @@ TEST_CASE("control characters of files that are read do not reach the terminal")
         Words{"train", "--data", data, "--init", states, "--batch", "20", "--steps", "1"},
         Words{"eval", "--load", states, "--data", data},
         Words{"predict", "--load", states, "--data", data, "--index", "1"},
-        Words{"inspect", states}, Words{"info", "--preset", files.write("p.json", preset)}}) {
+        Words{"inspect", states},
+        Words{"bench", "train", "--data", data, "--models", "softmax", "--backends", "cpu",
+              "--threads", "1", "--batches", "20", "--loop-sizes", "2", "--seconds", "0.001"},
+        Words{"info", "--preset", files.write("p.json", preset)}}) {
     CAPTURE(words[0]);
     const ToolResult result = run_tool(words);
     CHECK_MESSAGE(result.exit_code == 0, result.err);
     CHECK_FALSE(contains(result.out + result.err, "\x1b"));
     CHECK_FALSE(contains(result.out + result.err, "\x07"));
+    CHECK_FALSE(contains(result.out, "\nbest"));
     CHECK(contains(result.out, "\\x1b[31m\\x07"));
   }
 }

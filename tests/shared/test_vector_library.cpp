@@ -54,7 +54,16 @@ TEST_CASE("a backend outside takes shared kernels and integer products from the 
   REQUIRE(kernel != nullptr);
   run(kernel->plan(turned.node(), 1), {in.data(), out.data()});
   CHECK(out == std::vector<float>{1, 4, 2, 5, 3, 6});
-  CHECK((keel::vector::find_integer_multiply(keel::i32) != nullptr));
+
+  const keel::vector::IntegerProduct product{.m = 2, .n = 1, .k = 3};
+  const keel::vector::IntegerMultiply multiply = keel::vector::find_integer_multiply(keel::i32);
+  REQUIRE((multiply != nullptr));
+  keel::Tensor scratch(keel::u8,
+                       {static_cast<int64_t>(keel::vector::integer_product_scratch(product))});
+  const std::vector<int32_t> a = {1, 2, 3, 4, 5, 6}, b = {7, 8, 9};
+  std::vector<int32_t> c(2);
+  multiply(product, {a.data(), b.data(), c.data(), 0, 2, 0, 1, scratch.raw()});
+  CHECK(c == std::vector<int32_t>{50, 122});
 }
 
 TEST_SUITE_END();

@@ -11,6 +11,7 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/json.h"
+#include "keel/core/base/printable.h"
 
 namespace keel::npu {
 namespace {
@@ -225,7 +226,8 @@ std::shared_ptr<const Preset> default_preset() {
 }
 
 std::string describe_preset(const Preset& p) {
-  std::string text = fmt::format("{}: {}\n\npeaks (computed):\n", p.name, p.description);
+  std::string text =
+      fmt::format("{}: {}\n\npeaks (computed):\n", printable(p.name), printable(p.description));
   text += fmt::format("  cube f16    {:9.1f} TFLOP/s\n", p.cube_f16_tflops());
   text += fmt::format("  cube f32    {:9.1f} TFLOP/s{}\n", p.cube_f32_tflops(),
                       p.cube_fp32_rate > 0 ? "" : " (three f16 passes)");
@@ -234,7 +236,8 @@ std::string describe_preset(const Preset& p) {
   text += fmt::format("  memory      {:9.1f} GB/s\n", p.hbm_gb_per_s);
   text += "\nparameters:\n";
   for (const PresetParameter& parameter : p.parameters) {
-    text += fmt::format("  {:<26} {:<28} {}\n", parameter.name, parameter.value, parameter.source);
+    text += fmt::format("  {:<26} {:<28} {}\n", parameter.name, printable(parameter.value),
+                        printable(parameter.source));
   }
   return text;
 }

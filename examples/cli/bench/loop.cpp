@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 #include <keel/core/base/json.h>
+#include <keel/core/base/printable.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/bench.h"
@@ -127,7 +128,8 @@ class LoopBench {
       std::cout << "\n";
     }
     if (modelled) {
-      std::cout << "device clock: what the modelled " << trainer_->program().info().modelled_device
+      std::cout << "device clock: what the modelled "
+                << keel::printable(trainer_->program().info().modelled_device)
                 << " would take; not to be compared with the wall times\n";
     }
   }

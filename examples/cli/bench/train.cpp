@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <fmt/core.h>
+#include <keel/core/base/printable.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/bench.h"
@@ -60,8 +61,8 @@ class TrainBench {
         "training on {}, medians of {} rounds in turns\nwall time: shuffle, feeding and "
         "normalisation included; rss: most memory of a training in a process of its own\n"
         "{:<8} {:<8} {:<11} {:>7} {:>6} {:>6} {:>11} {:>6} {:>11} {:>9} {:>9} {:>8}\n",
-        data_.origin, kRounds, "model", "backend", "precision", "threads", "batch", "size",
-        "step us", "+-%", "images/s", "wait us", "speed-up", "rss MiB");
+        keel::printable(data_.origin), kRounds, "model", "backend", "precision", "threads", "batch",
+        "size", "step us", "+-%", "images/s", "wait us", "speed-up", "rss MiB");
     for (const keel_examples::Model* model : flags_.models) {
       for (const int64_t batch : batches_of(*model)) contest(*model, batch);
     }
@@ -209,7 +210,8 @@ class TrainBench {
     std::cout << fmt::format(
         "\ndevice clock: what the modelled {} would take; not to be compared with the wall times\n"
         "{:<8} {:<11} {:>6} {:>6} {:>12}\n",
-        json_["npu_preset"].get<std::string>(), "model", "precision", "batch", "size", "device us");
+        keel::printable(json_["npu_preset"].get<std::string>()), "model", "precision", "batch",
+        "size", "device us");
     for (const keel::Json& row : json_["modelled"]) {
       std::cout << fmt::format("{:<8} {:<11} {:>6} {:>6} {:>12.2f}\n",
                                row["model"].get<std::string>(), row["precision"].get<std::string>(),

@@ -8,6 +8,7 @@
 #include "cli/train/flag_reader.h"
 
 namespace keel_cli {
+
 std::string AugmentationFlags::describe() const {
   std::string text;
   const auto add = [&](const std::string& change) { text += (text.empty() ? "" : ", ") + change; };

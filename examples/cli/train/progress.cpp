@@ -70,10 +70,12 @@ void Progress::clear() {
   shown_ = false;
 }
 
-void Progress::line(const std::string& text) {
+void Progress::line(const std::string& text) { lines(keel::printable(text)); }
+
+void Progress::lines(const std::string& text) {
   if (quiet_) return;
   clear();
-  std::cout << keel::printable_lines(text) << "\n";
+  std::cout << text << "\n";
   flush();
 }
 

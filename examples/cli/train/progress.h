@@ -17,8 +17,10 @@ class Progress {
 
   // After each step; prints when it is time to.
   void step(int64_t done, double loss);
-  // A line of its own, above the one that renews itself.
+  // A line of its own, above the one that renews itself. Control characters in it are escaped.
   void line(const std::string& text);
+  // Several lines, printed as they are.
+  void lines(const std::string& text);
   // Says whether the reader of standard output went away (`| head -1`). What is printed after that
   // is thrown away.
   bool reader_gone() const noexcept { return reader_gone_; }

@@ -306,7 +306,7 @@ class TrainRun {
     outcome_.history = judge.history();
     print_result(progress);
     if (model_.made.valid() && !flags_.quiet && !outcome_.report.cancelled) {
-      notices_.attempt([&] { progress.line(task_->picture(session.run({model_.made})[0])); });
+      notices_.attempt([&] { progress.lines(task_->picture(session.run({model_.made})[0])); });
     }
     if (!flags_.summary.empty()) {
       outcome_.errors = notices_.errors();

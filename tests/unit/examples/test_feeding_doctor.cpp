@@ -74,13 +74,12 @@ TEST_CASE("feeding doctor: the verdict contradicts no figure it is made of") {
 
 TEST_CASE("feeding doctor: what the figures of a loaded machine come to") {
   // Measured once: an empty wait, and a feed that took 1.25 steps by itself.
+  const std::string waits =
+      "bound by the device: it waits for data 0 % of wall, though the feed by itself takes ";
   CHECK(feeding_verdict({.step_us = 80, .queue_wait_us = 0, .stages = {stage("copy", 100, "a")}}) ==
-        "bound by the device, just: it waits for data 0 % of wall; the feed by itself takes 1.2 "
-        "times "
-        "as long");
+        waits + "1.2 times as long");
   CHECK(feeding_verdict({.step_us = 10, .queue_wait_us = 0, .stages = {stage("copy", 400, "a")}}) ==
-        "bound by the device, just: it waits for data 0 % of wall; the feed by itself takes 40.0 "
-        "times as long");
+        waits + "40.0 times as long");
   CHECK(
       feeding_verdict({.step_us = 100, .queue_wait_us = 0, .stages = {stage("copy", 98, "a")}}) ==
       "bound by the device, just: it waits for data 0 % of wall; the feed by itself takes as long");
