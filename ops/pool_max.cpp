@@ -9,6 +9,7 @@
 #include "keel/graph/ir/sample.h"
 #include "keel/ops/pool_rules.h"
 #include "keel/ops/scalar_rules.h"
+#include "keel/ops/sort.h"
 
 namespace keel {
 namespace {
@@ -40,7 +41,7 @@ template <class T>
 int64_t first_largest(const T* x, const std::vector<int64_t>& window) {
   int64_t best = window[0];
   for (const int64_t i : window) {
-    if (takes_over(load(x, i), load(x, best))) best = i;
+    if (ascending_order(load(x, i), load(x, best)) > 0) best = i;
   }
   return best;
 }

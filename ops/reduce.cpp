@@ -13,6 +13,7 @@
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
 #include "keel/ops/shape.h"
+#include "keel/ops/sort.h"
 
 namespace keel {
 
@@ -154,7 +155,8 @@ void reference_argmax(const ReferenceContext& ctx) {
       const int64_t first = r / stride * stride * count + r % stride;
       int64_t best = 0;
       for (int64_t i = 1; i < count; ++i) {
-        if (takes_over(load(x, first + i * stride), load(x, first + best * stride))) best = i;
+        if (ascending_order(load(x, first + i * stride), load(x, first + best * stride)) > 0)
+          best = i;
       }
       out[r] = best;
     }

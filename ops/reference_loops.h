@@ -23,18 +23,6 @@ using Strides = std::array<int64_t, Shape::kMaxRank>;
 template <class T>
 using Computed = std::conditional_t<is_float(dtype_of<T>), double, T>;
 
-// Returns whether an element takes the place of the largest before it: NaN counts as the largest,
-// and of those that are equal the first stays.
-template <class T>
-bool takes_over(T candidate, T largest) {
-  static_assert(std::is_arithmetic_v<T>, "halves are compared as what they are widened to");
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(largest)) return false;
-    if (std::isnan(candidate)) return true;
-  }
-  return candidate > largest;
-}
-
 // Strides with which a tensor of `shape` is read while walking `walked`: shapes are aligned at
 // their last axes, and dimensions of 1 repeat. REQUIRES that `shape` broadcasts to `walked` without
 // enlarging it.

@@ -12,10 +12,10 @@
 #include <keel/ops/conformance/scorecard.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/command_line.h"
-#include "cli/commands.h"
-#include "cli/output_files.h"
-#include "cli/run_flags.h"
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
+#include "cli/base/output_files.h"
+#include "cli/base/run_flags.h"
 
 namespace keel_cli {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <keel/keel.h>
 
-#include "cli/command_line.h"
-#include "cli/commands.h"
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
 #include "cli/train/train_options.h"
 
 namespace keel_cli {

@@ -10,8 +10,8 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/command_line.h"
-#include "cli/commands.h"
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
 
 namespace keel_cli {
 namespace {

@@ -10,9 +10,9 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/command_line.h"
-#include "cli/commands.h"
-#include "cli/output_files.h"
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
+#include "cli/base/output_files.h"
 
 namespace keel_cli {
 namespace {

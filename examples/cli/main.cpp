@@ -7,8 +7,8 @@
 
 #include <keel/keel.h>
 
-#include "cli/commands.h"
-#include "cli/errors.h"
+#include "cli/base/commands.h"
+#include "cli/base/errors.h"
 
 namespace keel_cli {
 namespace {

@@ -3,8 +3,8 @@
 #include <keel/backends/npu/profile/profile.h>
 #include <keel/keel.h>
 
-#include "cli/command_line.h"
-#include "cli/commands.h"
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
 
 namespace keel_cli {
 

@@ -10,11 +10,11 @@
 #include <keel/core/base/printable.h>
 #include <keel/core/base/random.h>
 
-#include "cli/command_line.h"
-#include "cli/commands.h"
-#include "cli/run_flags.h"
-#include "cli/saved_model.h"
-#include "cli/symbols.h"
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
+#include "cli/base/run_flags.h"
+#include "cli/model/saved_model.h"
+#include "cli/model/symbols.h"
 #include "models/generative.h"
 
 namespace keel_cli {

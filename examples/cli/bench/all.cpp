@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/machine.h"
 #include "cli/bench/bench.h"
-#include "cli/machine.h"
 
 namespace keel_cli {
 namespace {

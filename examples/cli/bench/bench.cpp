@@ -6,9 +6,9 @@
 #include <keel/core/base/file.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/commands.h"
+#include "cli/base/output_files.h"
 #include "cli/bench/page.h"
-#include "cli/commands.h"
-#include "cli/output_files.h"
 
 namespace keel_cli {
 namespace {

@@ -13,7 +13,7 @@
 #include <keel/core/base/json.h>
 #include <keel/keel.h>
 
-#include "cli/run_flags.h"
+#include "cli/base/run_flags.h"
 #include "models/classifier.h"
 
 namespace keel_cli {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/bench.h"
-#include "cli/feeding_doctor.h"
+#include "cli/train/feeding_doctor.h"
 
 namespace keel_cli {
 namespace {

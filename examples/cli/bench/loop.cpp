@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/bench.h"
-#include "cli/training_feed.h"
+#include "cli/train/training_feed.h"
 
 namespace keel_cli {
 namespace {

@@ -4,9 +4,9 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/machine.h"
 #include "cli/bench/page_style.h"
 #include "cli/bench/plot.h"
-#include "cli/machine.h"
 
 namespace keel_cli {
 namespace {

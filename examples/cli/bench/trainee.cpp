@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "cli/run_flags.h"
+#include "cli/base/run_flags.h"
 
 namespace keel_cli {
 

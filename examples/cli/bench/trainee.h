@@ -9,7 +9,7 @@
 
 #include <keel/keel.h>
 
-#include "cli/training_feed.h"
+#include "cli/train/training_feed.h"
 #include "models/classifier.h"
 
 namespace keel_cli {

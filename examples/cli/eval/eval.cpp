@@ -8,13 +8,13 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands.h"
-#include "cli/errors.h"
+#include "cli/base/commands.h"
+#include "cli/base/errors.h"
+#include "cli/base/output_files.h"
+#include "cli/base/run_flags.h"
 #include "cli/eval/classification.h"
 #include "cli/eval/predictor.h"
-#include "cli/output_files.h"
-#include "cli/run_flags.h"
-#include "cli/train/evaluation.h"
+#include "cli/model/evaluation.h"
 
 namespace keel_cli {
 namespace {

@@ -11,13 +11,13 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands.h"
+#include "cli/base/commands.h"
+#include "cli/base/output_files.h"
+#include "cli/base/run_flags.h"
 #include "cli/eval/classification.h"
-#include "cli/eval/picture.h"
 #include "cli/eval/predictor.h"
-#include "cli/output_files.h"
-#include "cli/run_flags.h"
-#include "cli/train/finite_states.h"
+#include "cli/model/finite_states.h"
+#include "cli/model/picture.h"
 
 namespace keel_cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <fmt/core.h>
 #include <keel/core/base/printable.h>
 
-#include "cli/run_flags.h"
-#include "cli/train/saved_run.h"
+#include "cli/base/run_flags.h"
+#include "cli/model/saved_run.h"
 
 namespace keel_cli {
 namespace {

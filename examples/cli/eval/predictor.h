@@ -10,8 +10,8 @@
 
 #include <keel/keel.h>
 
-#include "cli/command_line.h"
-#include "cli/saved_model.h"
+#include "cli/base/command_line.h"
+#include "cli/model/saved_model.h"
 
 namespace keel_cli {
 

@@ -10,8 +10,8 @@
 
 #include <keel/keel.h>
 
-#include "cli/command_line.h"
-#include "cli/train/saved_run.h"
+#include "cli/base/command_line.h"
+#include "cli/model/saved_run.h"
 
 namespace keel_cli {
 

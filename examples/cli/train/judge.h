@@ -14,8 +14,8 @@
 
 #include <keel/keel.h>
 
+#include "cli/model/task.h"
 #include "cli/train/judging_flags.h"
-#include "cli/train/task.h"
 
 namespace keel_cli {
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "cli/command_line.h"
-#include "cli/train/evaluation.h"
-#include "cli/train/task.h"
+#include "cli/base/command_line.h"
+#include "cli/model/evaluation.h"
+#include "cli/model/task.h"
 
 namespace keel_cli {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/errors.h"
+#include "cli/base/errors.h"
 
 namespace keel_cli {
 

@@ -1,7 +1,7 @@
 // Progress: tells a person how the training goes: a line that renews itself on a terminal, else a
 // plain line every few seconds. Used by the training thread.
-#ifndef KEEL_EXAMPLES_CLI_PROGRESS_H
-#define KEEL_EXAMPLES_CLI_PROGRESS_H
+#ifndef KEEL_EXAMPLES_CLI_TRAIN_PROGRESS_H
+#define KEEL_EXAMPLES_CLI_TRAIN_PROGRESS_H
 
 #include <chrono>
 #include <cstdint>
@@ -46,4 +46,4 @@ class Progress {
 
 }  // namespace keel_cli
 
-#endif  // KEEL_EXAMPLES_CLI_PROGRESS_H
+#endif  // KEEL_EXAMPLES_CLI_TRAIN_PROGRESS_H

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <unistd.h>
 
-#include "cli/commands.h"
+#include "cli/base/commands.h"
 
 namespace keel_cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <keel/core/base/json.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/feeding_doctor.h"
-#include "cli/machine.h"
+#include "cli/base/machine.h"
+#include "cli/train/feeding_doctor.h"
 
 namespace keel_cli {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <keel/keel.h>
 
-#include "cli/saved_model.h"
+#include "cli/model/saved_model.h"
 #include "cli/train/judge.h"
 #include "cli/train/train_options.h"
 

@@ -16,21 +16,21 @@
 #include <keel/backends/npu/profile/profile.h>
 #include <keel/keel.h>
 
-#include "cli/command_line.h"
-#include "cli/commands.h"
-#include "cli/output_files.h"
-#include "cli/saved_model.h"
-#include "cli/train/evaluation.h"
-#include "cli/train/finite_states.h"
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
+#include "cli/base/output_files.h"
+#include "cli/model/evaluation.h"
+#include "cli/model/finite_states.h"
+#include "cli/model/saved_model.h"
+#include "cli/model/task.h"
 #include "cli/train/judge.h"
 #include "cli/train/metrics_file.h"
 #include "cli/train/notices.h"
 #include "cli/train/progress.h"
 #include "cli/train/stop_signals.h"
 #include "cli/train/summary.h"
-#include "cli/train/task.h"
 #include "cli/train/train_options.h"
-#include "cli/training_feed.h"
+#include "cli/train/training_feed.h"
 
 namespace keel_cli {
 namespace {

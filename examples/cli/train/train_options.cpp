@@ -7,7 +7,7 @@
 
 #include <keel/backends/npu/profile/profile.h>
 
-#include "cli/output_files.h"
+#include "cli/base/output_files.h"
 
 namespace keel_cli {
 namespace {

@@ -1,17 +1,17 @@
 // TrainOptions: the flags and the environment of `keel train`, checked as far as is possible before
 // data are read.
-#ifndef KEEL_EXAMPLES_CLI_TRAIN_OPTIONS_H
-#define KEEL_EXAMPLES_CLI_TRAIN_OPTIONS_H
+#ifndef KEEL_EXAMPLES_CLI_TRAIN_TRAIN_OPTIONS_H
+#define KEEL_EXAMPLES_CLI_TRAIN_TRAIN_OPTIONS_H
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "cli/run_flags.h"
+#include "cli/base/run_flags.h"
+#include "cli/model/saved_run.h"
+#include "cli/model/task.h"
 #include "cli/train/augmentation_flags.h"
 #include "cli/train/judging_flags.h"
-#include "cli/train/saved_run.h"
-#include "cli/train/task.h"
 #include "cli/train/training_update.h"
 
 namespace keel_cli {
@@ -53,4 +53,4 @@ TrainFlags read_train_flags(const CommandLine& line);
 
 }  // namespace keel_cli
 
-#endif  // KEEL_EXAMPLES_CLI_TRAIN_OPTIONS_H
+#endif  // KEEL_EXAMPLES_CLI_TRAIN_TRAIN_OPTIONS_H

@@ -1,7 +1,7 @@
 // How `keel train` makes an update of a loss: optimizer, schedule, micro-batches, clipping and
 // averaged weights, by flags that a saved file decides where it is resumed.
-#ifndef KEEL_EXAMPLES_CLI_TRAINING_UPDATE_H
-#define KEEL_EXAMPLES_CLI_TRAINING_UPDATE_H
+#ifndef KEEL_EXAMPLES_CLI_TRAIN_TRAINING_UPDATE_H
+#define KEEL_EXAMPLES_CLI_TRAIN_TRAINING_UPDATE_H
 
 #include <cstdint>
 #include <map>
@@ -11,8 +11,8 @@
 
 #include <keel/keel.h>
 
-#include "cli/command_line.h"
-#include "cli/train/saved_run.h"
+#include "cli/base/command_line.h"
+#include "cli/model/saved_run.h"
 
 namespace keel_cli {
 
@@ -52,4 +52,4 @@ keel::Update make_update(keel::Value loss, const std::string& optimizer, double 
 
 }  // namespace keel_cli
 
-#endif  // KEEL_EXAMPLES_CLI_TRAINING_UPDATE_H
+#endif  // KEEL_EXAMPLES_CLI_TRAIN_TRAINING_UPDATE_H

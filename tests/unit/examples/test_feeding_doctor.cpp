@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/feeding_doctor.h"
+#include "cli/train/feeding_doctor.h"
 
 namespace keel_cli {
 namespace {

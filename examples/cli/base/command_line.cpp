@@ -1,0 +1,192 @@
+#include "cli/base/command_line.h"
+
+#include <algorithm>
+#include <exception>
+#include <sstream>
+#include <utility>
+
+#include <cxxopts.hpp>
+#include <keel/keel.h>
+
+namespace keel_cli {
+namespace {
+
+constexpr const char* kPlugin = "plugin";
+constexpr const char* kReadBudget = "read-budget";
+
+[[noreturn]] void fail(const std::string& flag, const std::string& message,
+                       const std::string& fix = "") {
+  throw keel::Error(
+      {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// The regular expressions of the parser below recurse once a character. Paths, the longest values
+// there are, end at 4,096 bytes.
+void check_length(const std::string& word) {
+  constexpr size_t kLongestName = 64;
+  constexpr size_t kLongest = 4096 + kLongestName;
+  if (word.size() <= kLongest) return;
+  const std::string flag = word.substr(0, std::min(word.find('='), kLongestName));
+  fail(flag, "is given " + std::to_string(word.size()) + " bytes, at most " +
+                 std::to_string(kLongest) + " are taken");
+}
+
+// Returns the words between the commas of a flag's value, each once.
+std::vector<std::string> split(const std::string& flag, const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream in(text + ",");
+  for (std::string word; std::getline(in, word, ',');) {
+    if (word.empty()) fail(flag, "expected values with one comma between them, got '" + text + "'");
+    if (std::find(words.begin(), words.end(), word) != words.end())
+      fail(flag, "lists '" + word + "' twice");
+    words.push_back(word);
+  }
+  return words;
+}
+
+// "--quiet=yes", which the parser would complain of without its flag.
+void require_no_value(const std::vector<std::string>& words, const std::string& flag) {
+  for (const std::string& word : words) {
+    if (word.starts_with(flag + "="))
+      fail(flag, "takes no value, got '" + word.substr(flag.size() + 1) + "'",
+           "give it alone, or leave it out");
+  }
+}
+
+}  // namespace
+
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "|") + name;
+  return text;
+}
+
+CommandLine::CommandLine(std::string command, std::string summary)
+    : command_(std::move(command)), summary_(std::move(summary)) {
+  add("help", "", "print this");
+  add(kPlugin, "FILE.so", "a backend from outside of Keel; may be given several times");
+  add(kReadBudget, "MIB",
+      "memory that a file may take beyond its data (KEEL_READ_BUDGET_MIB, else 256)");
+}
+
+void CommandLine::add(const std::string& name, const std::string& value, const std::string& help) {
+  flags_.push_back({name, value, help});
+}
+
+void CommandLine::parse(const std::vector<std::string>& words) {
+  for (const std::string& word : words) check_length(word);
+  cxxopts::Options options("keel " + command_);
+  std::vector<std::string> names;
+  for (const Flag& flag : flags_) {
+    names.push_back("--" + flag.name);
+    if (flag.value.empty())
+      options.add_options()(flag.name, flag.help);
+    else
+      options.add_options()(flag.name, flag.help, cxxopts::value<std::string>());
+  }
+  options.allow_unrecognised_options();
+  std::vector<const char*> arguments = {"keel"};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  try {
+    const auto result = options.parse(static_cast<int>(arguments.size()), arguments.data());
+    for (const std::string& word : result.unmatched()) {
+      const std::string flag = word.substr(0, word.find('='));
+      if (word.rfind('-', 0) == 0)
+        fail(flag, "there is no such flag", keel::did_you_mean(flag, names));
+      fail("'" + word + "'", "is not a flag; flags begin with --");
+    }
+    for (const Flag& flag : flags_) {
+      if (result.count(flag.name) == 0) continue;
+      std::string value;
+      if (flag.name == kPlugin) continue;
+      if (!flag.value.empty()) {
+        if (result.count(flag.name) > 1) fail("--" + flag.name, "is given more than once");
+        value = result[flag.name].as<std::string>();
+        if (value.empty()) fail("--" + flag.name, "is given without a value");
+      }
+      given_.emplace_back(flag.name, value);
+    }
+    if (const auto mib = integer(kReadBudget, 1, kMostCount))
+      keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
+    if (!wants_help())
+      keel::read_budget();  // a wrong environment variable is an error before anything is done
+    // Before any flag is read: --backend may name what they bring.
+    for (const auto& given : result.arguments()) {
+      const auto flag = std::find_if(flags_.begin(), flags_.end(),
+                                     [&](const Flag& f) { return f.name == given.key(); });
+      if (flag != flags_.end() && flag->value.empty() && given.value() != "true")
+        fail("--" + flag->name, "takes no value, got '" + given.value() + "'",
+             "give it alone, or leave it out");
+      if (given.key() == kPlugin) keel::load_backend_plugin(given.value(), {});
+    }
+  } catch (const keel::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    for (const Flag& flag : flags_) {
+      if (flag.value.empty()) require_no_value(words, "--" + flag.name);
+    }
+    fail("keel " + command_, error.what(), "see keel " + command_ + " --help");
+  }
+}
+
+bool CommandLine::has(const std::string& name) const { return text(name).has_value(); }
+
+std::optional<std::string> CommandLine::text(const std::string& name) const {
+  for (const auto& [given, value] : given_) {
+    if (given == name) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> CommandLine::integer(const std::string& name, int64_t min,
+                                            int64_t max) const {
+  const auto value = text(name);
+  if (!value) return std::nullopt;
+  return keel::parse_integer(*value, "--" + name, min, max);
+}
+
+std::optional<double> CommandLine::number(const std::string& name, double min, double max) const {
+  const auto value = text(name);
+  if (!value) return std::nullopt;
+  return keel::parse_number(*value, "--" + name, min, max);
+}
+
+std::optional<std::string> CommandLine::choice(const std::string& name,
+                                               const std::vector<std::string>& choices) const {
+  const auto value = text(name);
+  if (!value) return std::nullopt;
+  return keel::parse_choice(*value, "--" + name, choices);
+}
+
+std::vector<int64_t> CommandLine::integers(const std::string& name, int64_t min, int64_t max,
+                                           std::vector<int64_t> none) const {
+  const auto value = text(name);
+  if (!value) return none;
+  std::vector<int64_t> numbers;
+  for (const std::string& word : split("--" + name, *value)) {
+    numbers.push_back(keel::parse_integer(word, "--" + name, min, max));
+  }
+  return numbers;
+}
+
+std::vector<std::string> CommandLine::choices(const std::string& name,
+                                              const std::vector<std::string>& choices,
+                                              std::vector<std::string> none) const {
+  const auto value = text(name);
+  if (!value) return none;
+  std::vector<std::string> words = split("--" + name, *value);
+  for (const std::string& word : words) keel::parse_choice(word, "--" + name, choices);
+  return words;
+}
+
+std::string CommandLine::help() const {
+  std::string text = "keel " + command_ + ": " + summary_ + "\n";
+  for (const Flag& flag : flags_) {
+    std::string left = "  --" + flag.name + (flag.value.empty() ? "" : " " + flag.value);
+    left.resize(std::max<size_t>(left.size() + 2, 30), ' ');
+    text += left + flag.help + "\n";
+  }
+  return text;
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,59 @@
+// The command-line style of the `keel` tool: flags are declared once with their help, values are
+// parsed strictly, an unknown flag suggests the nearest. Errors in what was typed are keel::Error
+// of kind kInvalidArgument. Every command has --help, --plugin and --read-budget; parsing loads the
+// plugins and sets the budget.
+#ifndef KEEL_EXAMPLES_CLI_BASE_COMMAND_LINE_H
+#define KEEL_EXAMPLES_CLI_BASE_COMMAND_LINE_H
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace keel_cli {
+
+// For counts that users give: beyond all that can be done, and far from where products overflow.
+inline constexpr int64_t kMostCount = int64_t{1} << 40;
+
+// "a|b|c", for help texts.
+std::string alternatives(const std::vector<std::string>& names);
+
+class CommandLine {
+ public:
+  CommandLine(std::string command, std::string summary);
+
+  // A flag with a value, shown as "--name VALUE"; or a switch, where `value` is empty.
+  void add(const std::string& name, const std::string& value, const std::string& help);
+  // Throws keel::Error for what was not declared, a missing value, or words that are no flags.
+  void parse(const std::vector<std::string>& words);
+
+  bool has(const std::string& name) const;
+  std::optional<std::string> text(const std::string& name) const;
+  std::optional<int64_t> integer(const std::string& name, int64_t min,
+                                 int64_t max = std::numeric_limits<int64_t>::max()) const;
+  std::optional<double> number(const std::string& name, double min, double max) const;
+  std::optional<std::string> choice(const std::string& name,
+                                    const std::vector<std::string>& choices) const;
+  // Several with commas between them, each once; `none` where the flag is not given.
+  std::vector<int64_t> integers(const std::string& name, int64_t min, int64_t max,
+                                std::vector<int64_t> none) const;
+  std::vector<std::string> choices(const std::string& name, const std::vector<std::string>& choices,
+                                   std::vector<std::string> none) const;
+  bool wants_help() const noexcept { return has("help"); }
+  std::string help() const;
+
+ private:
+  struct Flag {
+    std::string name, value, help;
+  };
+  std::string command_;
+  std::string summary_;
+  std::vector<Flag> flags_;
+  std::vector<std::pair<std::string, std::string>> given_;
+};
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_BASE_COMMAND_LINE_H

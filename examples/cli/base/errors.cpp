@@ -1,0 +1,25 @@
+#include "cli/base/errors.h"
+
+#include <iostream>
+#include <mutex>
+
+#include <keel/core/base/printable.h>
+
+namespace keel_cli {
+namespace {
+
+// Messages of other libraries may be of any length. Of a longer one the middle is left out.
+constexpr size_t kMostOfMessage = 8000;
+
+void print_line(const char* kind, const std::string& text) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::cerr << "keel: " << kind << ": " << keel::printable(text, kMostOfMessage) << "\n";
+}
+
+}  // namespace
+
+void print_error(const std::exception& error) { print_line("error", error.what()); }
+void print_warning(const std::string& message) { print_line("warning", message); }
+
+}  // namespace keel_cli

@@ -1,0 +1,124 @@
+#include "cli/base/output_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <keel/backends/npu/presets/preset.h>
+#include <keel/core/base/file.h>
+#include <keel/keel.h>
+#include <sys/stat.h>
+
+#include "cli/base/run_flags.h"
+
+namespace keel_cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Returns the file that a write to `path` would create, where its last part is a link to nothing.
+fs::path follow_links(fs::path path) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  std::error_code unknown;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, unknown); ++i) {
+    const fs::path target = fs::read_symlink(path, unknown);
+    if (unknown) break;
+    path = target.is_absolute() ? target : path.parent_path() / target;
+  }
+  return path;
+}
+
+// One file, whatever it is called. Files that are not there yet have a path only.
+struct Identity {
+  explicit Identity(const std::string& name) {
+    struct stat status {};
+    if (::stat(name.c_str(), &status) == 0) inode.emplace(status.st_dev, status.st_ino);
+    std::error_code unknown;
+    path = fs::weakly_canonical(fs::absolute(follow_links(name), unknown), unknown);
+    if (unknown) path = fs::absolute(name, unknown).lexically_normal();
+  }
+  bool operator==(const Identity& other) const {
+    return (inode && inode == other.inode) || (!path.empty() && path == other.path);
+  }
+
+  std::optional<std::pair<dev_t, ino_t>> inode;
+  fs::path path;
+};
+
+struct Known {
+  NamedFile file;
+  Identity identity;
+};
+
+[[noreturn]] void refuse(const NamedFile& output, const NamedFile& other, bool read) {
+  throw keel::Error(
+      {.op = output.flag,
+       .argument = output.path,
+       .message = read ? "would overwrite the file that " + other.flag + " reads, " + other.path
+                       : "is the file of " + other.flag + ", too",
+       .fix = read && other.flag == "--resume" && output.flag == "--save"
+                  ? "give it a file of its own, or add --replace"
+                  : "give it a file of its own",
+       .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
+void require_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
+  const auto known = [](const std::vector<NamedFile>& files) {
+    std::vector<Known> list;
+    for (const NamedFile& file : files) {
+      if (!file.path.empty()) list.push_back({file, Identity(file.path)});
+    }
+    return list;
+  };
+  std::vector<NamedFile> all_inputs = inputs;
+  for (const std::string& plugin : keel::backend_plugins())
+    all_inputs.push_back({"--plugin", plugin});
+  const std::vector<Known> read = known(all_inputs);
+  std::vector<Known> written;
+  for (const Known& output : known(outputs)) {
+    const auto same = [&](const Known& other) { return other.identity == output.identity; };
+    if (const auto other = std::find_if(written.begin(), written.end(), same);
+        other != written.end())
+      refuse(output.file, other->file, false);
+    if (const auto other = std::find_if(read.begin(), read.end(), same); other != read.end())
+      refuse(output.file, other->file, true);
+    written.push_back(output);
+  }
+}
+
+std::vector<NamedFile> data_files(const std::string& data) {
+  std::vector<NamedFile> files;
+  if (data == kDigits) return files;
+  std::error_code unknown;
+  if (is_csv(data) || fs::is_regular_file(data, unknown)) return {{"--data", data}};
+  for (const std::string& path : keel::cifar10_files(data)) files.push_back({"--data", path});
+  for (const std::string& path : keel::mnist_files(data)) files.push_back({"--data", path});
+  return files;
+}
+
+std::vector<NamedFile> preset_files(const std::string& preset) {
+  const std::vector<std::string> built_in = keel::npu::preset_names();
+  const auto is_name = [&](const std::string& text) {
+    return std::find(built_in.begin(), built_in.end(), text) != built_in.end();
+  };
+  std::vector<NamedFile> files;
+  if (!is_name(preset)) files.push_back({"--preset", preset});
+  const std::string variable = keel::environment_text("KEEL_NPU_PRESET").value_or("");
+  if (!is_name(variable)) files.push_back({"KEEL_NPU_PRESET", variable});
+  return files;
+}
+
+void require_writable(const std::string& flag, const std::string& path) {
+  if (path.empty()) return;
+  try {
+    const keel::AtomicFile never_committed(path);
+  } catch (const keel::Error& error) {
+    throw keel::Error({.op = flag, .message = error.what()});
+  }
+}
+
+}  // namespace keel_cli

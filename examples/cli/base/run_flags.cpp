@@ -1,0 +1,156 @@
+#include "cli/base/run_flags.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <keel/core/base/printable.h>
+
+namespace keel_cli {
+namespace {
+
+// A table may have thousands of columns; the first ones show what kind of names they have.
+constexpr size_t kMostColumnsListed = 20;
+
+void require_column(const std::string& path, const std::string& label) {
+  const std::vector<std::string> columns = keel::csv_columns(path);
+  if (std::find(columns.begin(), columns.end(), label) != columns.end()) return;
+  std::string list;
+  for (size_t i = 0; i < std::min(columns.size(), kMostColumnsListed); ++i)
+    list += (i == 0 ? "'" : ", '") + columns[i] + "'";
+  if (columns.size() > kMostColumnsListed)
+    list += " and " + std::to_string(columns.size() - kMostColumnsListed) + " more";
+  throw keel::Error({.op = "--label",
+                     .expected = "a column of " + path + ": " + list,
+                     .got = "'" + label + "'",
+                     .fix = keel::did_you_mean(label, columns)});
+}
+
+// Loads a folder with the files of one of the sets.
+keel::LabelledSplits load_folder(const std::string& folder) {
+  const bool cifar10 = keel::holds_cifar10(folder);
+  const bool mnist = keel::holds_mnist(folder);
+  if (cifar10 && mnist) {
+    throw keel::Error({.op = folder,
+                       .message = "holds files of MNIST and of CIFAR-10",
+                       .fix = "keep each set in a folder of its own"});
+  }
+  if (cifar10) return keel::load_cifar10(folder);
+  if (mnist) return keel::load_mnist(folder);
+  std::error_code failure;
+  const bool is_folder = std::filesystem::is_directory(folder, failure);
+  throw keel::Error(
+      {.op = folder,
+       .message = failure     ? failure.message()
+                  : is_folder ? "holds no file of MNIST or CIFAR-10"
+                              : "is not a folder, and no table, whose name ends in .csv",
+       .fix = "give a folder with the files of MNIST or CIFAR-10, a table FILE.csv, or digits"});
+}
+
+void require_text(const char* flag, const std::string& text) {
+  if (keel::printable(text) == text) return;
+  throw keel::Error({.op = flag,
+                     .expected = "UTF-8 text without control characters, as saved files hold",
+                     .got = "'" + text + "'",
+                     .fix = "rename it, or train without saving",
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
+void declare_data_flag(CommandLine& line) {
+  line.add("data", "digits|DIR",
+           "the built-in digits, or a folder with the files of MNIST or CIFAR-10 (digits)");
+}
+
+std::string read_data(const CommandLine& line) {
+  std::string data = line.text("data").value_or(kDigits);
+  if (!is_csv(data)) return data;
+  throw keel::Error({.op = "--data",
+                     .argument = data,
+                     .message = "is a table, and this command takes images",
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+void declare_backend_flag(CommandLine& line, const std::string& purpose) {
+  line.add("backend", "ref|cpu|npu", purpose + " (npu)");
+}
+
+void declare_place_flags(CommandLine& line, const std::string& purpose) {
+  declare_backend_flag(line, purpose);
+  line.add("threads", "N", "compute threads, the device's included (all)");
+}
+
+std::string read_backend(const CommandLine& line) {
+  return line.choice("backend", keel::backend_names()).value_or("npu");
+}
+
+int read_threads(const CommandLine& line) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
+}
+
+void declare_precision_flag(CommandLine& line) {
+  line.add("precision", alternatives(keel::precision_names()),
+           "mixed: products of 16-bit operands with f32 sums, all else f32 (" +
+               std::string(keel::kDefaultPrecision) + ")");
+}
+
+std::string read_precision(const CommandLine& line) {
+  return line.choice("precision", keel::precision_names()).value_or(keel::kDefaultPrecision);
+}
+
+std::string read_label(const CommandLine& line, const std::string& data) {
+  if (line.has("label") && !is_csv(data)) {
+    throw keel::Error(
+        {.op = "--label",
+         .message = "is about a table, a file whose name ends in .csv, and --data is " + data,
+         .fix = "drop it, or use --data FILE.csv, not compressed",
+         .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  return line.text("label").value_or("");
+}
+
+bool is_csv(const std::string& data) {
+  std::string ending = std::filesystem::path(data).extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::error_code unknown;
+  return ending == ".csv" && !std::filesystem::is_directory(data, unknown);
+}
+
+keel::LabelledSplits load_data(const std::string& data, const std::string& label) {
+  if (data == kDigits) return keel::make_digits();
+  if (is_csv(data)) {
+    if (label.empty()) {
+      throw keel::Error({.op = "--data",
+                         .argument = data,
+                         .message = "is a table, and nothing says which column holds the classes",
+                         .fix = "add --label COLUMN",
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
+    require_column(data, label);
+    return keel::load_labelled_csv(data, label);
+  }
+  return load_folder(data);
+}
+
+std::string data_to_save(const std::string& data, const std::string& label) {
+  require_text("--label", label);
+  if (data == kDigits) return data;
+  std::string path = std::filesystem::absolute(data).string();
+  require_text("--data", path);
+  return path;
+}
+
+keel_examples::ImageFormat format_of(const keel::LabelledImages& set) {
+  return {.dtype = set.images.dtype(),
+          .height = set.height,
+          .width = set.width,
+          .channels = set.channels,
+          .classes = set.classes};
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,54 @@
+#include "cli/model/evaluation.h"
+
+#include <algorithm>
+
+namespace keel_cli {
+namespace {
+
+constexpr int64_t kBatch = 500;
+// The same for all sets: a program belongs to a queue of that name.
+constexpr const char* kQueue = "evaluation";
+
+}  // namespace
+
+int64_t evaluation_batch(int64_t items) { return std::clamp<int64_t>(items, 1, kBatch); }
+
+Evaluation::Evaluation(keel::Graph& graph, Measured model, int64_t top_k)
+    : model_(std::move(model)) {
+  mask_ = graph.input("mask", keel::boolean, {-1});
+  keel::Value losses = model_.output;
+  if (model_.label) {
+    const keel::Value logits = model_.output;
+    top_k_ = std::min(top_k, logits.shape()[1]);
+    const auto label = cast(*model_.label, keel::i64);
+    const auto hit = equal(argmax(logits), label);
+    sums_.push_back(sum(cast(logical_and(hit, mask_), keel::f32)));
+    // At most one of the k indices is the label.
+    const auto hits = equal(keel::top_k(logits, top_k_).indices, expand_dims(label, {1}));
+    sums_.push_back(sum(cast(logical_and(hits, expand_dims(mask_, {1})), keel::f32)));
+    losses = softmax_cross_entropy(logits, *model_.label);
+  }
+  sums_.push_back(sum(select(mask_, losses, 0.0f)));
+}
+
+Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& items,
+                               int64_t batch) const {
+  const int64_t count = items.size().value();
+  keel::Values inputs = model_.inputs;
+  inputs.push_back(mask_);
+  const auto feeder =
+      keel::feed(items.batch(batch, keel::Tail::kPad), session.spec(inputs), {.name = kQueue});
+  return Set(std::make_unique<keel::Evaluator>(
+      session, keel::EvaluatorOptions{.sums = sums_,
+                                      .source = feeder,
+                                      .batches = (count + batch - 1) / batch,
+                                      .items = count}));
+}
+
+Scores Evaluation::Set::scores() {
+  const std::vector<double> means = evaluator_->means();
+  if (means.size() == 1) return {.loss = means[0]};
+  return {.accuracy = means[0], .top_k = means[1], .loss = means[2]};
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,184 @@
+#include "cli/model/saved_model.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+#include <keel/core/base/read_budget.h>
+
+#include "cli/model/finite_states.h"
+#include "cli/model/task.h"
+
+namespace keel_cli {
+namespace {
+
+constexpr const char* kDtype = "image_dtype";
+constexpr const char* kHeight = "image_height";
+constexpr const char* kWidth = "image_width";
+constexpr const char* kChannels = "image_channels";
+constexpr const char* kClasses = "classes";
+constexpr const char* kAverage = "/average";  // behind a state's name, as average_weights() has it
+// Far beyond any image, and far from where products of three of them overflow.
+constexpr int64_t kMostOfADimension = int64_t{1} << 20;
+
+}  // namespace
+
+SavedModel::SavedModel(std::string flag, std::string path)
+    : flag_(std::move(flag)), path_(std::move(path)), file_(keel::read_safetensors(path_)) {}
+
+std::optional<std::string> SavedModel::find(const std::string& name) const {
+  const auto it = file_.metadata.find(name);
+  return it == file_.metadata.end() ? std::nullopt : std::optional(it->second);
+}
+
+const keel_examples::Model& SavedModel::model(const std::optional<std::string>& given) const {
+  const std::optional<std::string> own = find("model");
+  if (given) {
+    const keel_examples::Model& model = keel_examples::find_model(*given);
+    if (!own || *own == *given) return model;
+    throw keel::Error({.op = "--model",
+                       .expected = *own + ", as " + path_ + " was trained with",
+                       .got = *given,
+                       .fix = "drop the flag, or give another file"});
+  }
+  if (!own) {
+    throw keel::Error({.op = flag_,
+                       .argument = path_,
+                       .message = "does not say which model it is of",
+                       .fix = "add --model " + keel_examples::model_names(),
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  require_labelled(*own);
+  return *keel::parse_in_file(flag_ + ": " + path_,
+                              [&] { return &keel_examples::find_model(*own); });
+}
+
+void SavedModel::require_labelled(const std::string& model) const {
+  for (const TaskKind& kind : task_kinds()) {
+    if (kind.name != model || kind.labelled) continue;
+    throw keel::Error({.op = flag_,
+                       .argument = path_,
+                       .message = "is of the model " + model + ", which has no classes",
+                       .fix = "give a file of a classifier; keel train measures a " + model +
+                              ", and keel sample writes what a charlm draws"});
+  }
+}
+
+std::optional<keel_examples::ImageFormat> SavedModel::format() const {
+  const std::optional<std::string> dtype = find(kDtype);
+  if (!dtype) return std::nullopt;
+  const auto dimension = [&](const char* name, int64_t most) {
+    return keel::parse_integer(find(name).value_or(""), name, 1, most);
+  };
+  const auto channels = [&]() -> int64_t {
+    return keel::parse_choice(find(kChannels).value_or(""), kChannels, {"1", "3"}) == "1" ? 1 : 3;
+  };
+  const auto own = keel::parse_in_file(flag_ + ": " + path_, [&] {
+    const std::string name = keel::parse_choice(*dtype, kDtype, {"u8", "f32"});
+    return keel_examples::ImageFormat{.dtype = name == "u8" ? keel::u8 : keel::f32,
+                                      .height = dimension(kHeight, kMostOfADimension),
+                                      .width = dimension(kWidth, kMostOfADimension),
+                                      .channels = channels(),
+                                      .classes = dimension(kClasses, 256)};
+  });
+  const auto bytes = static_cast<uint64_t>(own.numbers()) * keel::size_of(own.dtype);
+  if (bytes > keel::read_budget())
+    throw keel::over_read_budget(path_, "an image of " + describe(own), keel::read_budget());
+  return own;
+}
+
+keel_examples::ImageFormat SavedModel::require_format(const keel_examples::ImageFormat& given,
+                                                      const std::string& data) const {
+  std::optional<keel_examples::ImageFormat> own = format();
+  if (!own) return given;
+  keel_examples::ImageFormat same = given;
+  // Rows of a table may lack the classes that come last.
+  if (given.classes < own->classes) same.classes = own->classes;
+  if (same == *own) return *own;
+  throw keel::Error(
+      {.op = "--data",
+       .argument = data,
+       .expected = "images of " + describe(*own) + ", as " + path_ + " was trained on",
+       .got = describe(given)});
+}
+
+SavedModel::Usable SavedModel::usable(const keel::Values& states) const {
+  Usable weights{.tensors = file_.tensors, .averaged = {}};
+  // Before the first update averages are 0, and a training measures the weights themselves.
+  const auto updates = weights.tensors.find(keel::kUpdatesState);
+  const auto step = weights.tensors.find(keel::kStepState);
+  const auto applied = updates != weights.tensors.end() ? updates : step;
+  if (applied != weights.tensors.end() && applied->second.item<int64_t>() == 0) return weights;
+  std::set<std::string> names;
+  for (const keel::Value& state : states) names.insert(keel::name_of(state.node()));
+  for (const std::string& name : names) {
+    const auto average = weights.tensors.find(name + kAverage);
+    if (average == weights.tensors.end() || names.contains(average->first)) continue;
+    weights.tensors[name] = average->second;
+    weights.tensors.erase(average);
+    weights.averaged.insert(name);
+  }
+  return weights;
+}
+
+void SavedModel::require_states(const keel::Values& states) const {
+  const keel::WeightsMatch match = keel::match_weights(states, usable(states).tensors);
+  if (match.complete()) return;
+  throw keel::Error({.op = flag_,
+                     .argument = path_,
+                     .message = "does not hold the states of this model: " + keel::describe(match),
+                     .fix = "give the --model that it was trained with"});
+}
+
+LoadedWeights SavedModel::load(keel::Session& session, const keel::Values& states,
+                               const Usable& weights) const {
+  LoadedWeights loaded{.match = keel::load_weights(session, states, weights.tensors)};
+  for (const std::string& name : loaded.match.matched)
+    loaded.averaged += weights.averaged.contains(name) ? 1 : 0;
+  return loaded;
+}
+
+LoadedWeights SavedModel::load_all(keel::Session& session, const keel::Values& states) const {
+  require_states(states);
+  return load(session, states, usable(states));
+}
+
+LoadedWeights SavedModel::load_matching(keel::Session& session, const keel::Values& states) const {
+  const Usable weights = usable(states);
+  const keel::WeightsMatch match = keel::match_weights(states, weights.tensors);
+  if (match.matched.empty()) {
+    throw keel::Error({.op = flag_,
+                       .argument = path_,
+                       .message = "holds no state of this model: " + keel::describe(match),
+                       .fix = "give a file of the same model"});
+  }
+  return load(session, states, weights);
+}
+
+void SavedModel::require_finite(const std::string& fix) const {
+  const auto problem = non_finite_state(file_.tensors);
+  if (!problem) return;
+  throw keel::Error({.op = flag_, .argument = path_, .message = *problem, .fix = fix});
+}
+
+void SavedModel::add_format(const keel_examples::ImageFormat& format,
+                            std::map<std::string, std::string>& metadata) {
+  metadata[kDtype] = keel::name_of(format.dtype);
+  metadata[kHeight] = std::to_string(format.height);
+  metadata[kWidth] = std::to_string(format.width);
+  metadata[kChannels] = std::to_string(format.channels);
+  metadata[kClasses] = std::to_string(format.classes);
+}
+
+std::string describe(const keel_examples::ImageFormat& format) {
+  return fmt::format("{}x{}x{} {}, {} classes", format.height, format.width, format.channels,
+                     keel::name_of(format.dtype), format.classes);
+}
+
+std::string describe(const LoadedWeights& weights) {
+  std::string text = keel::describe(weights.match);
+  if (weights.averaged == 0) return text;
+  return fmt::format("{}; {} taken as averages over the training", text, weights.averaged);
+}
+
+}  // namespace keel_cli

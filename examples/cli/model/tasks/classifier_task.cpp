@@ -1,0 +1,60 @@
+#include <fmt/core.h>
+
+#include "cli/base/run_flags.h"
+#include "cli/model/saved_model.h"
+#include "cli/model/saved_run.h"
+#include "cli/model/task.h"
+
+namespace keel_cli {
+namespace {
+
+// A classifier of images or of the rows of a table.
+class ClassifierTask final : public TrainTask {
+ public:
+  ClassifierTask(const keel_examples::Model& model, keel::LabelledSplits data)
+      : model_(model), data_(std::move(data)) {}
+
+  std::string origin() const override { return data_.origin; }
+  std::string items() const override { return "images"; }
+  keel::Dataset training_items() const override { return keel::Dataset::from_images(data_.train); }
+  keel::Dataset test_items() const override { return keel::Dataset::from_images(data_.test); }
+  // Rows of a table are images, too, where load_labelled_csv took them for squares of pixels.
+  keel::Shape image_shape() const override {
+    const keel::LabelledImages& set = data_.train;
+    return set.height > 1 ? keel::Shape{set.height, set.width, set.channels} : keel::Shape{};
+  }
+  std::string data_sha256() const override { return keel_cli::data_sha256(data_.train); }
+
+  TrainedModel build(keel::Graph& graph) const override {
+    const keel_examples::Classifier classifier = model_.build(graph, format_of(data_.train));
+    return {.loss = classifier.loss,
+            .measured = {.inputs = {classifier.image, classifier.label},
+                         .output = classifier.logits,
+                         .label = classifier.label},
+            .made = {}};
+  }
+  void add_metadata(std::map<std::string, std::string>& metadata) const override {
+    SavedModel::add_format(format_of(data_.train), metadata);
+  }
+
+  std::string describe(const Scores& scores, int64_t top_k) const override {
+    return fmt::format("accuracy {:.4f}, top-{} {:.4f}, loss {:.4f}", scores.accuracy, top_k,
+                       scores.top_k, scores.loss);
+  }
+  std::string result(const std::optional<Scores>& test) const override {
+    return "test accuracy " + (test ? fmt::format("{:.4f}", test->accuracy) : "not measured");
+  }
+
+ private:
+  const keel_examples::Model& model_;
+  keel::LabelledSplits data_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainTask> make_classifier_task(const keel_examples::Model& model,
+                                                const std::string& data, const std::string& label) {
+  return std::make_unique<ClassifierTask>(model, load_data(data, label));
+}
+
+}  // namespace keel_cli
