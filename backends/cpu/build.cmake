@@ -18,4 +18,5 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND product_options -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
-set_source_files_properties(${room_dir}/matmul.cpp PROPERTIES COMPILE_OPTIONS "${product_options}")
+set_source_files_properties(${room_dir}/matmul.cpp PROPERTIES
+  COMPILE_OPTIONS "${product_options}" SKIP_PRECOMPILE_HEADERS ON)

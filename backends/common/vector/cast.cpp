@@ -157,36 +157,36 @@ void f32_to_u8(const VectorCall& call) {
   for (; i < call.n; ++i) dst[i] = saturating_cast<uint8_t>(src[i]);
 }
 
-#define KEEL_CASTS_FROM(dtype, From)                                 \
-  {"cast", dtype, f64, false, &plain<From, double>},                 \
-      {"cast", dtype, i64, false, &plain<From, int64_t>},            \
-      {"cast", dtype, boolean, false, &plain<From, Bool>},           \
-      {"cast", dtype, f16, false, &to_half<From, HalfCodec, false>}, \
-      {"cast", dtype, f16, true, &to_half<From, HalfCodec, true>}, { \
-    "cast", dtype, bf16, false, &to_half<From, BFloat16Codec, false> \
+#define KEEL_CASTS_FROM(dtype, From)                                    \
+  {"cast", 1, dtype, f64, false, &plain<From, double>},                 \
+      {"cast", 1, dtype, i64, false, &plain<From, int64_t>},            \
+      {"cast", 1, dtype, boolean, false, &plain<From, Bool>},           \
+      {"cast", 1, dtype, f16, false, &to_half<From, HalfCodec, false>}, \
+      {"cast", 1, dtype, f16, true, &to_half<From, HalfCodec, true>}, { \
+    "cast", 1, dtype, bf16, false, &to_half<From, BFloat16Codec, false> \
   }
-#define KEEL_PLAIN_CASTS_FROM(dtype, From)                                        \
-  KEEL_CASTS_FROM(dtype, From), {"cast", dtype, f32, false, &plain<From, float>}, \
-      {"cast", dtype, i32, false, &plain<From, int32_t>}, {                       \
-    "cast", dtype, u8, false, &plain<From, uint8_t>                               \
+#define KEEL_PLAIN_CASTS_FROM(dtype, From)                                           \
+  KEEL_CASTS_FROM(dtype, From), {"cast", 1, dtype, f32, false, &plain<From, float>}, \
+      {"cast", 1, dtype, i32, false, &plain<From, int32_t>}, {                       \
+    "cast", 1, dtype, u8, false, &plain<From, uint8_t>                               \
   }
-#define KEEL_HALF_CASTS_FROM(dtype, Codec)                                 \
-  {"cast", dtype, f32, false, &from_half<Codec, float>},                   \
-      {"cast", dtype, f64, false, &from_half<Codec, double>},              \
-      {"cast", dtype, i64, false, &from_half<Codec, int64_t>},             \
-      {"cast", dtype, i32, false, &from_half<Codec, int32_t>},             \
-      {"cast", dtype, u8, false, &from_half<Codec, uint8_t>},              \
-      {"cast", dtype, boolean, false, &from_half<Codec, Bool>},            \
-      {"cast", dtype, f16, false, &half_to_half<Codec, HalfCodec, false>}, \
-      {"cast", dtype, f16, true, &half_to_half<Codec, HalfCodec, true>}, { \
-    "cast", dtype, bf16, false, &half_to_half<Codec, BFloat16Codec, false> \
+#define KEEL_HALF_CASTS_FROM(dtype, Codec)                                    \
+  {"cast", 1, dtype, f32, false, &from_half<Codec, float>},                   \
+      {"cast", 1, dtype, f64, false, &from_half<Codec, double>},              \
+      {"cast", 1, dtype, i64, false, &from_half<Codec, int64_t>},             \
+      {"cast", 1, dtype, i32, false, &from_half<Codec, int32_t>},             \
+      {"cast", 1, dtype, u8, false, &from_half<Codec, uint8_t>},              \
+      {"cast", 1, dtype, boolean, false, &from_half<Codec, Bool>},            \
+      {"cast", 1, dtype, f16, false, &half_to_half<Codec, HalfCodec, false>}, \
+      {"cast", 1, dtype, f16, true, &half_to_half<Codec, HalfCodec, true>}, { \
+    "cast", 1, dtype, bf16, false, &half_to_half<Codec, BFloat16Codec, false> \
   }
 
 constexpr InstructionEntry kEntries[] = {
     KEEL_CASTS_FROM(f32, float),
-    {"cast", f32, f32, false, &plain<float, float>},
-    {"cast", f32, i32, false, &f32_to_i32},
-    {"cast", f32, u8, false, &f32_to_u8},
+    {"cast", 1, f32, f32, false, &plain<float, float>},
+    {"cast", 1, f32, i32, false, &f32_to_i32},
+    {"cast", 1, f32, u8, false, &f32_to_u8},
     KEEL_PLAIN_CASTS_FROM(f64, double),
     KEEL_PLAIN_CASTS_FROM(i64, int64_t),
     KEEL_PLAIN_CASTS_FROM(i32, int32_t),

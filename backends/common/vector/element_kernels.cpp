@@ -17,7 +17,8 @@ namespace {
 // More blocks than threads even out their speeds; fixed, so that a program is the same for any
 // number of threads.
 constexpr int kMostBlocks = 32;
-// Elements times instructions that keep a host thread busy for ten microseconds.
+// Elements times passes, or for a reduction instructions, that keep a host thread busy for ten
+// microseconds.
 constexpr int64_t kWorkOfABlock = 131072;
 
 ReduceInstructions instructions_of(const AnchoredNode& anchored) {
@@ -31,6 +32,15 @@ VectorInstruction look_up(std::string_view op, DType in, DType out) {
 
 VectorInstruction look_up_saturating(std::string_view op, DType in, DType out) {
   return find_instruction(op, in, out, true);
+}
+
+// Returns the passes of all instructions of a node or cluster for one element.
+int64_t passes_of(const AnchoredNode& anchored) {
+  const Node& node = anchored.node();
+  if (node.bodies().empty()) return instruction_passes(node.op_name());
+  int64_t passes = 0;
+  for (const Node* inner : anchored.epilogue()) passes += instruction_passes(inner->op_name());
+  return passes;
 }
 
 }  // namespace
@@ -55,7 +65,7 @@ Support supports_elements(const AnchoredNode& anchored) {
 KernelPlan plan_elements(const AnchoredNode& anchored, bool saturate_f16) {
   const Node& node = anchored.node();
   TileProgram program(node, instruction_lookup(saturate_f16));
-  const int64_t work = program.elements() * static_cast<int64_t>(program.instructions());
+  const int64_t work = program.elements() * passes_of(anchored);
   KernelPlan plan;
   plan.block_dim = static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks));
   plan.in_place = program.in_place();

@@ -185,22 +185,23 @@ void run_half(const VectorCall& call) {
 }
 
 // The table entries of one floating-point instruction: f64, f32, f16, f16 saturating, bf16.
-#define KEEL_FLOAT_INSTRUCTION(name, Op)                                                           \
-  {name, f64, f64, false, &run_lanes<double, Op>}, {name, f32, f32, false, &run_lanes<float, Op>}, \
-      {name, f16, f16, false, &run_half<&run_lanes<float, Op>, HalfCodec, false, false>},          \
-      {name, f16, f16, true, &run_half<&run_lanes<float, Op>, HalfCodec, false, true>}, {          \
-    name, bf16, bf16, false, &run_half<&run_lanes<float, Op>, BFloat16Codec, false, false>         \
+#define KEEL_FLOAT_INSTRUCTION(name, passes, Op)                                                   \
+  {name, passes, f64, f64, false, &run_lanes<double, Op>},                                         \
+      {name, passes, f32, f32, false, &run_lanes<float, Op>},                                      \
+      {name, passes, f16, f16, false, &run_half<&run_lanes<float, Op>, HalfCodec, false, false>},  \
+      {name, passes, f16, f16, true, &run_half<&run_lanes<float, Op>, HalfCodec, false, true>}, {  \
+    name, passes, bf16, bf16, false, &run_half<&run_lanes<float, Op>, BFloat16Codec, false, false> \
   }
 
 // The same for one whose result is bool.
-#define KEEL_FLOAT_TEST(name, Op)                                            \
-  {name, f64, boolean, false, &run_lanes_to_bool<double, Op>},               \
-      {name, f32, boolean, false, &run_lanes_to_bool<float, Op>},            \
-      {name, f16, boolean, false,                                            \
-       &run_half<&run_lanes_to_bool<float, Op>, HalfCodec, true, false>},    \
-  {                                                                          \
-    name, bf16, boolean, false,                                              \
-        &run_half<&run_lanes_to_bool<float, Op>, BFloat16Codec, true, false> \
+#define KEEL_FLOAT_TEST(name, Op)                                                         \
+  {name, 2, f64, boolean, false, &run_lanes_to_bool<double, Op>},                         \
+      {name, 2, f32, boolean, false, &run_lanes_to_bool<float, Op>},                      \
+      {name,    2,     f16,                                                               \
+       boolean, false, &run_half<&run_lanes_to_bool<float, Op>, HalfCodec, true, false>}, \
+  {                                                                                       \
+    name, 2, bf16, boolean, false,                                                        \
+        &run_half<&run_lanes_to_bool<float, Op>, BFloat16Codec, true, false>              \
   }
 
 }  // namespace keel::vector::HWY_NAMESPACE

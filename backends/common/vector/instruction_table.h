@@ -4,6 +4,7 @@
 #define KEEL_BACKENDS_COMMON_VECTOR_INSTRUCTION_TABLE_H
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "keel/backends/common/vector/instructions.h"
@@ -12,6 +13,7 @@ namespace keel::vector {
 
 struct InstructionEntry {
   const char* op;
+  int64_t passes;  // see instruction_passes(); the same in all entries of an op
   DType in, out;
   bool saturate_f16;
   VectorInstruction run;
@@ -30,6 +32,12 @@ struct InstructionTable {
       }
     }
     return nullptr;
+  }
+  int64_t passes(std::string_view op) const {
+    for (size_t i = 0; i < count; ++i) {
+      if (op == entries[i].op) return entries[i].passes;
+    }
+    return 0;
   }
 };
 

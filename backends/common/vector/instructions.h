@@ -22,6 +22,7 @@
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_INSTRUCTIONS_H
 #define KEEL_BACKENDS_COMMON_VECTOR_INSTRUCTIONS_H
 
+#include <cstdint>
 #include <string_view>
 
 #include "keel/backends/common/vector_call.h"
@@ -36,6 +37,12 @@ namespace keel::vector {
 // stays NaN); it changes nothing where the result is not f16.
 KEEL_API VectorInstruction find_instruction(std::string_view op, DType in, DType out,
                                             bool saturate_f16 = false);
+
+// Returns how often the instruction `op` goes through a vector unit's lanes for each element, for
+// prices and to cut work into blocks: once where units have an instruction for it, else for each
+// instruction of the usual polynomial or iteration. Assumed, as no such table is published; the
+// same for every dtype. 0 where there is no such instruction.
+KEEL_API int64_t instruction_passes(std::string_view op);
 
 }  // namespace keel::vector
 

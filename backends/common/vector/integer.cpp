@@ -79,29 +79,41 @@ void test(const VectorCall& call) {
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): names of functions and types are no expressions.
-#define KEEL_INTEGERS(kind, name, Op)                                                         \
-  {name, i64, i64, false, &kind<int64_t, Op>}, {name, i32, i32, false, &kind<int32_t, Op>}, { \
-    name, u8, u8, false, &kind<uint8_t, Op>                                                   \
+#define KEEL_INTEGERS(kind, name, passes, Op)                \
+  {name, passes, i64, i64, false, &kind<int64_t, Op>},       \
+      {name, passes, i32, i32, false, &kind<int32_t, Op>}, { \
+    name, passes, u8, u8, false, &kind<uint8_t, Op>          \
   }
-#define KEEL_INTEGER_TESTS(name, Op)                     \
-  {name, i64, boolean, false, &test<int64_t, Op>},       \
-      {name, i32, boolean, false, &test<int32_t, Op>}, { \
-    name, u8, boolean, false, &test<uint8_t, Op>         \
+#define KEEL_INTEGER_TESTS(name, Op)                        \
+  {name, 2, i64, boolean, false, &test<int64_t, Op>},       \
+      {name, 2, i32, boolean, false, &test<int32_t, Op>}, { \
+    name, 2, u8, boolean, false, &test<uint8_t, Op>         \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
 constexpr InstructionEntry kEntries[] = {
-    KEEL_INTEGERS(binary, "add", Add),         KEEL_INTEGERS(binary, "sub", Sub),
-    KEEL_INTEGERS(binary, "mul", Mul),         KEEL_INTEGERS(binary, "div", Div),
-    KEEL_INTEGERS(binary, "mod", Mod),         KEEL_INTEGERS(binary, "pow", Pow),
-    KEEL_INTEGERS(binary, "maximum", Maximum), KEEL_INTEGERS(binary, "minimum", Minimum),
-    KEEL_INTEGERS(unary, "neg", Neg),          KEEL_INTEGERS(unary, "abs", Abs),
-    KEEL_INTEGERS(unary, "sign", Sign),        KEEL_INTEGERS(unary, "square", Square),
-    KEEL_INTEGERS(unary, "relu", Relu),        KEEL_INTEGERS(unary, "floor", Whole),
-    KEEL_INTEGERS(unary, "ceil", Whole),       KEEL_INTEGERS(unary, "round", Whole),
-    KEEL_INTEGER_TESTS("equal", Equal),        KEEL_INTEGER_TESTS("not_equal", NotEqual),
-    KEEL_INTEGER_TESTS("less", Less),          KEEL_INTEGER_TESTS("less_equal", LessEqual),
-    KEEL_INTEGER_TESTS("greater", Greater),    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
+    KEEL_INTEGERS(binary, "add", 1, Add),
+    KEEL_INTEGERS(binary, "sub", 1, Sub),
+    KEEL_INTEGERS(binary, "mul", 1, Mul),
+    KEEL_INTEGERS(binary, "div", 4, Div),
+    KEEL_INTEGERS(binary, "mod", 8, Mod),
+    KEEL_INTEGERS(binary, "pow", 30, Pow),
+    KEEL_INTEGERS(binary, "maximum", 1, Maximum),
+    KEEL_INTEGERS(binary, "minimum", 1, Minimum),
+    KEEL_INTEGERS(unary, "neg", 1, Neg),
+    KEEL_INTEGERS(unary, "abs", 1, Abs),
+    KEEL_INTEGERS(unary, "sign", 4, Sign),
+    KEEL_INTEGERS(unary, "square", 1, Square),
+    KEEL_INTEGERS(unary, "relu", 1, Relu),
+    KEEL_INTEGERS(unary, "floor", 2, Whole),
+    KEEL_INTEGERS(unary, "ceil", 2, Whole),
+    KEEL_INTEGERS(unary, "round", 2, Whole),
+    KEEL_INTEGER_TESTS("equal", Equal),
+    KEEL_INTEGER_TESTS("not_equal", NotEqual),
+    KEEL_INTEGER_TESTS("less", Less),
+    KEEL_INTEGER_TESTS("less_equal", LessEqual),
+    KEEL_INTEGER_TESTS("greater", Greater),
+    KEEL_INTEGER_TESTS("greater_equal", GreaterEqual),
 };
 
 }  // namespace

@@ -75,27 +75,29 @@ void select(const VectorCall& call) {
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): names of functions and types are no expressions.
-#define KEEL_BY_SIZE(name, function)                                                              \
-  {name, f32, f32, false, &function<uint32_t>}, {name, i32, i32, false, &function<uint32_t>},     \
-      {name, f16, f16, false, &function<uint16_t>},                                               \
-      {name, bf16, bf16, false, &function<uint16_t>},                                             \
-      {name, f64, f64, false, &function<uint64_t>}, {name, i64, i64, false, &function<uint64_t>}, \
-      {name, u8, u8, false, &function<uint8_t>}, {                                                \
-    name, boolean, boolean, false, &function<uint8_t>                                             \
+#define KEEL_BY_SIZE(name, passes, function)                  \
+  {name, passes, f32, f32, false, &function<uint32_t>},       \
+      {name, passes, i32, i32, false, &function<uint32_t>},   \
+      {name, passes, f16, f16, false, &function<uint16_t>},   \
+      {name, passes, bf16, bf16, false, &function<uint16_t>}, \
+      {name, passes, f64, f64, false, &function<uint64_t>},   \
+      {name, passes, i64, i64, false, &function<uint64_t>},   \
+      {name, passes, u8, u8, false, &function<uint8_t>}, {    \
+    name, passes, boolean, boolean, false, &function<uint8_t> \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
 constexpr InstructionEntry kEntries[] = {
-    {"logical_and", boolean, boolean, false, &bool_binary<LogicalAnd>},
-    {"logical_or", boolean, boolean, false, &bool_binary<LogicalOr>},
-    {"logical_xor", boolean, boolean, false, &bool_binary<LogicalXor>},
-    {"logical_not", boolean, boolean, false, &bool_not},
-    {"equal", boolean, boolean, false, &bool_binary<LogicalEqual>},
-    {"not_equal", boolean, boolean, false, &bool_binary<LogicalXor>},
-    {"maximum", boolean, boolean, false, &bool_binary<LogicalOr>},
-    {"minimum", boolean, boolean, false, &bool_binary<LogicalAnd>},
-    KEEL_BY_SIZE("select", select),
-    KEEL_BY_SIZE("copy", copy),
+    {"logical_and", 1, boolean, boolean, false, &bool_binary<LogicalAnd>},
+    {"logical_or", 1, boolean, boolean, false, &bool_binary<LogicalOr>},
+    {"logical_xor", 1, boolean, boolean, false, &bool_binary<LogicalXor>},
+    {"logical_not", 1, boolean, boolean, false, &bool_not},
+    {"equal", 2, boolean, boolean, false, &bool_binary<LogicalEqual>},
+    {"not_equal", 2, boolean, boolean, false, &bool_binary<LogicalXor>},
+    {"maximum", 1, boolean, boolean, false, &bool_binary<LogicalOr>},
+    {"minimum", 1, boolean, boolean, false, &bool_binary<LogicalAnd>},
+    KEEL_BY_SIZE("select", 2, select),
+    KEEL_BY_SIZE("copy", 1, copy),
 };
 
 }  // namespace

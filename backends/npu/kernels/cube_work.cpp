@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/products/product_matrices.h"
@@ -73,7 +74,8 @@ Split integer_product(const Preset& preset, const Node& node) {
       1,
       checked_mul(divide_up(c.shape.num_elements(), std::max<int64_t>(1, n)), divide_up(n, piece)));
   work.elements_per_unit = checked_mul(piece, k);
-  work.pass_bytes = (vector_passes("mul") + vector_passes("add")) * lane_bytes(c.dtype);
+  work.pass_bytes =
+      (vector::instruction_passes("mul") + vector::instruction_passes("add")) * lane_bytes(c.dtype);
   work.instructions = 2;
   work.loads = 2;
   work.bytes_in =
@@ -93,7 +95,8 @@ void add_packing(const Packing& packing, CubeWork& work) {
   }
   if (packing.copies == 0) return;
   work.epilogue_bytes_out += packing.copies;
-  work.epilogue_pass_bytes += packing.roundings * vector_passes("cast") * lane_bytes(f32);
+  work.epilogue_pass_bytes +=
+      packing.roundings * vector::instruction_passes("cast") * lane_bytes(f32);
 }
 
 // How often an element of an operand as stored comes in the matrix that is multiplied.

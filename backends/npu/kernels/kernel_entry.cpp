@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/common/vector/instructions.h"
 #include "keel/core/base/error.h"
 
 namespace keel::npu {
@@ -19,8 +19,8 @@ bool has_op(const KernelEntry& entry, std::string_view op) {
 [[noreturn]] void unpriced(const Node& node) {
   throw Error({.op = node.op_name(),
                .message = "has no price on the NPU",
-               .fix = "give it passes in its kernel's entry, or its instruction in "
-                      "backends/npu/isa/vector_passes.cpp",
+               .fix = "give passes to its kernel's entry, or to its instruction in "
+                      "backends/common/vector",
                .site = node.site()});
 }
 
@@ -63,7 +63,7 @@ NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packi
 }
 
 int64_t passes_of(const Node& node) {
-  if (const int64_t passes = vector_passes(node.op_name()); passes != 0) return passes;
+  if (const int64_t passes = vector::instruction_passes(node.op_name()); passes != 0) return passes;
   for (const Family family : kFamilies) {
     for (const KernelEntry& entry : family()) {
       if (entry.passes != 0 && has_op(entry, node.op_name())) return entry.passes;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "keel/backends/common/shared_kernels.h"
-#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"

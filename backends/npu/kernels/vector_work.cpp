@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "keel/backends/common/reduce_plan.h"
-#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 
@@ -43,7 +44,7 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
   work.pass_bytes = passes_of(node) * lane_bytes(dtype);
   // Halves are accumulated in f32, so they are cast on the way.
   if (dtype == f16 || dtype == bf16)
-    work.pass_bytes = (passes_of(node) + vector_passes("cast")) * 4;
+    work.pass_bytes = (passes_of(node) + vector::instruction_passes("cast")) * 4;
   work.instructions = 1;
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());

@@ -6,7 +6,8 @@
 #include <fmt/core.h>
 
 #include "keel/backends/common/reduce_plan.h"
-#include "keel/backends/npu/isa/vector_passes.h"
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/core/base/error.h"
 
 namespace keel::npu {
@@ -129,7 +130,7 @@ int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& 
   VectorWork cast;
   cast.elements_per_unit = std::min<int64_t>(elements, 64);
   cast.units = std::max<int64_t>(1, (elements + 63) / 64);
-  cast.pass_bytes = vector_passes("cast") * 4;
+  cast.pass_bytes = vector::instruction_passes("cast") * lane_bytes(f32);
   cast.bytes_in = elements * narrow;
   cast.bytes_out = elements * 4;
   cast.tile_elements = tile_that_fits(preset, 2 * (narrow + 4), "cast");
@@ -139,7 +140,7 @@ int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& 
   wide.elements_per_unit = divide_up(elements, wide.units);
   wide.bytes_in = cast.bytes_out;
   wide.bytes_out = wide.bytes_out_per_block = node.type().shape.num_elements() * 4;
-  wide.pass_bytes = vector_passes("sum") * 4;
+  wide.pass_bytes = lane_bytes(f32);  // an addition for each element
   wide.tile_elements = tile_that_fits(preset, 12, "sum");
   return choose_vector(preset, {{cast}}, preset.vector_cores).price.total_ns +
          choose_vector(preset, {{wide}}, preset.vector_cores).price.total_ns;

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/common/vector/instruction_table.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/half.h"
 #include "keel/core/device/float_status.h"
@@ -412,6 +413,30 @@ TEST_CASE("vector: every pair of dtypes casts and every dtype is copied") {
     }
     CHECK((vector::find_instruction("no_such_op", f32, f32) == nullptr));
   });
+}
+
+TEST_CASE("vector: every instruction has passes and the same for each dtype") {
+  using Family = vector::InstructionTable (*)();
+  static constexpr Family families[] = {
+      &vector::float_arithmetic_table, &vector::float_math_table, &vector::float_compare_table,
+      &vector::integer_table,          &vector::logic_table,      &vector::cast_table};
+  size_t seen = 0;
+  on_every_isa([&] {
+    for (const Family family : families) {
+      const vector::InstructionTable table = family();
+      for (size_t i = 0; i < table.count; ++i, ++seen) {
+        CAPTURE(table.entries[i].op);
+        CHECK(table.entries[i].passes > 0);
+        CHECK(table.entries[i].passes == vector::instruction_passes(table.entries[i].op));
+      }
+    }
+  });
+  CHECK(seen > 100);
+  CHECK(vector::instruction_passes("add") == 1);
+  CHECK(vector::instruction_passes("cast") == 1);
+  CHECK(vector::instruction_passes("div") == 4);
+  CHECK(vector::instruction_passes("exp") == 12);
+  CHECK(vector::instruction_passes("no_such_op") == 0);
 }
 
 TEST_CASE("host isa: names are selected or refused with the choices") {

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/common/vector/element_kernels.h"
+
 #include "ops_for_tests.h"
 #include "vector_for_tests.h"
 
@@ -53,6 +55,19 @@ bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 }  // namespace
+
+TEST_CASE("vector kernels: what takes more passes is cut into more blocks") {
+  // 131072 elements of one pass keep a thread busy long enough to be a block.
+  const auto blocks_of = [](auto op) {
+    Graph g;
+    const Value x = g.input("x", f32, {65536});
+    return vector::plan_elements(op(x).node()).block_dim;
+  };
+  CHECK(blocks_of([](const Value& x) { return x + x; }) == 1);
+  CHECK(blocks_of([](const Value& x) { return x / x; }) == 2);
+  CHECK(blocks_of([](const Value& x) { return exp(x); }) == 6);
+  CHECK(blocks_of([](const Value& x) { return pow(x, x); }) == 15);
+}
 
 TEST_CASE("vector kernels: cpu and npu compute the same bits outside of products") {
   vector_test::on_every_isa([] {
