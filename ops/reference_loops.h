@@ -4,7 +4,6 @@
 #define KEEL_OPS_REFERENCE_LOOPS_H
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

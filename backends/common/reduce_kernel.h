@@ -35,8 +35,9 @@ void round_accumulators(const void* accumulators, DType accumulator, void* to, D
                         int64_t count);
 
 // Says whether the lookup has an instruction for each op of a reduction's prologue and epilogue,
-// and whether the reduction keeps as many of at most `most_blocks` blocks busy as the prologue
-// would by itself, where `work_of_a_block` elements times instructions are worth one.
+// and whether the reduction keeps as many of at most `most_blocks` blocks busy as a prologue would
+// whose instructions take one pass each, where `work_of_a_block` elements times passes are worth
+// one.
 Support supports_reduce(const AnchoredNode& node, const InstructionLookup& lookup,
                         int64_t work_of_a_block, int most_blocks);
 

@@ -18,5 +18,6 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND product_options -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
+# The room's precompiled header is compiled without these flags.
 set_source_files_properties(${room_dir}/matmul.cpp PROPERTIES
   COMPILE_OPTIONS "${product_options}" SKIP_PRECOMPILE_HEADERS ON)

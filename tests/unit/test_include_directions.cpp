@@ -165,6 +165,14 @@ TEST_CASE("folders of a room do not include each other in a circle") {
   }
 }
 
+TEST_CASE("the tool includes its own headers by their path from examples") {
+  for (const Include& include : includes_below("examples/cli")) {
+    if (!include.quoted) continue;
+    INFO(where(include));
+    CHECK((starts_with(include.path, "cli/") || starts_with(include.path, "models/")));
+  }
+}
+
 TEST_CASE("graph knows ops by traits and roles and compares no names with words") {
   static const std::regex comparison(
       R"((op_name\(\)|op_->name) *[!=]= *"|"[a-z_0-9]+" *[!=]= *[^;]*(op_name\(\)|op_->name))");

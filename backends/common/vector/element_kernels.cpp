@@ -17,8 +17,8 @@ namespace {
 // More blocks than threads even out their speeds; fixed, so that a program is the same for any
 // number of threads.
 constexpr int kMostBlocks = 32;
-// Elements times passes, or for a reduction instructions, that keep a host thread busy for ten
-// microseconds.
+// Elements times passes that keep a host thread busy for ten microseconds. What is fused to a
+// reduction counts each instruction as one pass (supports_reduce).
 constexpr int64_t kWorkOfABlock = 131072;
 
 ReduceInstructions instructions_of(const AnchoredNode& anchored) {
@@ -34,13 +34,13 @@ VectorInstruction look_up_saturating(std::string_view op, DType in, DType out) {
   return find_instruction(op, in, out, true);
 }
 
-// Returns the passes of all instructions of a node or cluster for one element.
-int64_t passes_of(const AnchoredNode& anchored) {
+// Returns the passes that a node or cluster takes for one element. The program may hold copies that
+// no op asks for, one for each output that nothing computes.
+int64_t passes_of_an_element(const AnchoredNode& anchored, const TileProgram& program) {
   const Node& node = anchored.node();
-  if (node.bodies().empty()) return instruction_passes(node.op_name());
-  int64_t passes = 0;
+  int64_t passes = node.bodies().empty() ? instruction_passes(node.op_name()) : 0;
   for (const Node* inner : anchored.epilogue()) passes += instruction_passes(inner->op_name());
-  return passes;
+  return std::max(passes, static_cast<int64_t>(program.instructions()));
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Support supports_elements(const AnchoredNode& anchored) {
 KernelPlan plan_elements(const AnchoredNode& anchored, bool saturate_f16) {
   const Node& node = anchored.node();
   TileProgram program(node, instruction_lookup(saturate_f16));
-  const int64_t work = program.elements() * passes_of(anchored);
+  const int64_t work = program.elements() * passes_of_an_element(anchored, program);
   KernelPlan plan;
   plan.block_dim = static_cast<int>(std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks));
   plan.in_place = program.in_place();

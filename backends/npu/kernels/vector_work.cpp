@@ -44,7 +44,7 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
   work.pass_bytes = passes_of(node) * lane_bytes(dtype);
   // Halves are accumulated in f32, so they are cast on the way.
   if (dtype == f16 || dtype == bf16)
-    work.pass_bytes = (passes_of(node) + vector::instruction_passes("cast")) * 4;
+    work.pass_bytes = (passes_of(node) + vector::instruction_passes("cast")) * lane_bytes(f32);
   work.instructions = 1;
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());

@@ -2,6 +2,7 @@
 // products their bits are equal on each of the host's instruction sets, fused or not.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +68,22 @@ TEST_CASE("vector kernels: what takes more passes is cut into more blocks") {
   CHECK(blocks_of([](const Value& x) { return x / x; }) == 2);
   CHECK(blocks_of([](const Value& x) { return exp(x); }) == 6);
   CHECK(blocks_of([](const Value& x) { return pow(x, x); }) == 15);
+
+  const auto blocks_of_body = [](const Type& type, auto build) {
+    Graph g;
+    auto body = std::make_shared<Graph>(g.ops());
+    body->set_outputs(build(body->input("v", type.dtype, type.shape)));
+    const Value x = g.input("x", type.dtype, type.shape);
+    return vector::plan_elements(g.add("fused", {x}, {}, CallSite::here(), {body})).block_dim;
+  };
+  // A batch of images: a cast and a division, which take five passes.
+  CHECK(blocks_of_body({u8, {100, 784}},
+                       [](const Value& v) { return Values{cast(v, f32) / 255.0f}; }) == 2);
+  // Two outputs of one value: the second one is copied.
+  CHECK(blocks_of_body({f32, {131072}}, [](const Value& v) {
+          const Value y = v + 1.0f;
+          return Values{y, y};
+        }) == 2);
 }
 
 TEST_CASE("vector kernels: cpu and npu compute the same bits outside of products") {
