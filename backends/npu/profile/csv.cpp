@@ -45,7 +45,7 @@ class Parser {
  private:
   std::string plain_field() {
     const size_t end = std::min(text_.size(), text_.find_first_of(",\r\n", at_));
-    const std::string field(text_.substr(at_, end - at_));
+    std::string field(text_.substr(at_, end - at_));
     at_ = end;
     return field;
   }
