@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "keel/backends/common/indices.h"
+#include "keel/backends/common/row_accumulator.h"
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/core/base/gather_rows.h"
 #include "keel/core/tensor/convert.h"
@@ -94,9 +95,9 @@ class GatherKernel final : public RangeKernel {
   int64_t size_ = 0, inner_ = 1;
 };
 
-// One block. Rows that meet are added in ascending order of their position: floats in double,
-// rounded once, so all updates of a row are taken together; chains through the workspace tell which
-// they are. The output holds x already; an index out of range leaves it so.
+// One block. Rows that meet are added in ascending order of their position and rounded once, so all
+// updates of a row are taken together; chains through the workspace tell which they are. The output
+// holds x already; an index out of range leaves it so.
 class ScatterAddKernel final : public Kernel {
  public:
   explicit ScatterAddKernel(const Node& node)
@@ -106,7 +107,6 @@ class ScatterAddKernel final : public Kernel {
         count_(node.input(1).shape().num_elements()),
         slots_(slots_for(x_.shape[0], count_)) {}
   size_t workspace_bytes() const {
-    if (!is_float(x_.dtype)) return 0;
     return static_cast<size_t>(slots_) * sizeof(Slot) +
            static_cast<size_t>(count_) * sizeof(int64_t);
   }
@@ -117,14 +117,10 @@ class ScatterAddKernel final : public Kernel {
       visit_dtype(x_.dtype, [&]<class T>() {
         const auto* updates = static_cast<const T*>(args[2]);
         auto* out = static_cast<T*>(args[3]);
-        if constexpr (is_float(dtype_of<T>)) {
-          auto* slots = static_cast<Slot*>(args[4]);
-          auto* next = reinterpret_cast<int64_t*>(slots + slots_);
-          chain(indices, slots, next);
-          for (int64_t s = 0; s < slots_; ++s) add_chain(slots[s], next, updates, out);
-        } else {
-          add_each(indices, updates, out);
-        }
+        auto* slots = static_cast<Slot*>(args[4]);
+        auto* next = reinterpret_cast<int64_t*>(slots + slots_);
+        chain(indices, slots, next);
+        for (int64_t s = 0; s < slots_; ++s) add_chain(slots[s], next, updates, out);
       });
     });
   }
@@ -159,29 +155,14 @@ class ScatterAddKernel final : public Kernel {
   template <class T>
   void add_chain(const Slot& slot, const int64_t* next, const T* updates, T* out) const {
     constexpr int64_t kPiece = 512;
-    double totals[kPiece];
+    typename RowAccumulator<T>::Sum totals[kPiece];
     if (slot.first == kNone) return;
     for (int64_t begin = 0; begin < row_; begin += kPiece) {
-      const int64_t n = std::min(kPiece, row_ - begin);
-      T* to = out + slot.row * row_ + begin;
-      for (int64_t k = 0; k < n; ++k) totals[k] = convert_element<double>(to[k]);
-      for (int64_t i = slot.first; i != kNone; i = next[i]) {
-        const T* from = updates + i * row_ + begin;
-        for (int64_t k = 0; k < n; ++k) totals[k] += convert_element<double>(from[k]);
-      }
-      for (int64_t k = 0; k < n; ++k) to[k] = convert_element<T>(totals[k]);
-    }
-  }
-
-  // Integers, whose sums do not depend on the order.
-  template <class Index, class T>
-  void add_each(const Index* indices, const T* updates, T* out) const {
-    for (int64_t i = 0; i < count_; ++i) {
-      T* to = out + static_cast<int64_t>(indices[i]) * row_;
-      for (int64_t k = 0; k < row_; ++k) {
-        to[k] = static_cast<T>(static_cast<uint64_t>(to[k]) +
-                               static_cast<uint64_t>(updates[i * row_ + k]));
-      }
+      RowAccumulator<T> sums(totals, std::min(kPiece, row_ - begin));
+      T* row = out + slot.row * row_ + begin;
+      sums.begin(row);
+      for (int64_t i = slot.first; i != kNone; i = next[i]) sums.add(updates + i * row_ + begin);
+      sums.round(row);
     }
   }
 
@@ -260,6 +241,11 @@ class ArgmaxKernel final : public RangeKernel {
   }
   int64_t line() const override { return count_; }
   int64_t line_step() const override { return inner_; }
+  std::unique_ptr<RangeKernel> of_lines_together() const override {
+    auto kernel = std::make_unique<ArgmaxKernel>(*this);
+    kernel->inner_ = 1;
+    return kernel;
+  }
   void make(void* const* args, int64_t begin, int64_t end, void*) const override {
     visit_dtype(dtype_, [&]<class T>() {
       const auto* x = static_cast<const T*>(args[0]);

@@ -27,6 +27,9 @@ class RangeKernel : public Kernel {
   // elements say that a unit may read anything, or that there is no unit.
   virtual int64_t line() const { return 0; }
   virtual int64_t line_step() const { return 1; }
+  // Returns the same for lines whose elements lie together, and so do those of each result's lines;
+  // null for a kernel that reads no lines.
+  virtual std::unique_ptr<RangeKernel> of_lines_together() const { return nullptr; }
   // Bytes of memory that a range needs while it is made.
   virtual size_t scratch_bytes() const { return 0; }
 

@@ -26,6 +26,11 @@ class SortKernel final : public RangeKernel {
         stride_(node.input(0).shape().strides()[static_cast<size_t>(axis)]) {}
   int64_t line() const override { return count_; }
   int64_t line_step() const override { return stride_; }
+  std::unique_ptr<RangeKernel> of_lines_together() const override {
+    auto kernel = std::make_unique<SortKernel>(*this);
+    kernel->stride_ = 1;
+    return kernel;
+  }
   size_t scratch_bytes() const override { return static_cast<size_t>(count_) * sizeof(int64_t); }
   void make(void* const* args, int64_t begin, int64_t end, void* scratch) const override {
     visit_dtype(dtype_, [&]<class T>() {

@@ -14,6 +14,7 @@
 #include "keel/backends/common/product_epilogue.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/common/vector/integer_product.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/window_copy.h"
 #include "keel/backends/cpu/kernels.h"
@@ -22,7 +23,6 @@
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/product_bound.h"
 #include "keel/ops/products/product_matrices.h"
-#include "keel/ops/scalar_rules.h"
 
 namespace keel::cpu {
 namespace {
@@ -213,20 +213,25 @@ void float_tile(const ProductMatrices& p, const Loads& loads, const T* a, const 
   }
 }
 
+vector::IntegerProduct integer_product_of(const ProductMatrices& p) {
+  return {static_cast<size_t>(p.m), static_cast<size_t>(p.n), static_cast<size_t>(p.k),
+          p.a.transposed, p.b.transposed};
+}
+
 template <class T>
 void integer_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_t c_stride,
-                  const Tile& t) {
-  for (int64_t i = t.m0; i < t.m1; ++i) {
-    T* row = c + (i - t.m0) * c_stride;
-    std::fill_n(row, t.n1 - t.n0, T{0});
-    for (int64_t k = 0; k < p.k; ++k) {
-      const T x = p.a.transposed ? a[k * p.m + i] : a[i * p.k + k];
-      for (int64_t j = t.n0; j < t.n1; ++j) {
-        const T y = p.b.transposed ? b[j * p.k + k] : b[k * p.n + j];
-        row[j - t.n0] = scalar::add(row[j - t.n0], scalar::mul(x, y));
-      }
-    }
-  }
+                  const Tile& t, void* scratch) {
+  vector::IntegerProductCall call;
+  call.a = a;
+  call.b = b;
+  call.c = c;
+  call.c_stride = static_cast<size_t>(c_stride);
+  call.m0 = static_cast<size_t>(t.m0);
+  call.m1 = static_cast<size_t>(t.m1);
+  call.n0 = static_cast<size_t>(t.n0);
+  call.n1 = static_cast<size_t>(t.n1);
+  call.scratch = scratch;
+  vector::find_integer_multiply(dtype_of<T>)(integer_product_of(p), call);
 }
 
 // Halves are widened to f32 in the workspace (phase 0), multiplied (phase 1) and, unless the
@@ -313,9 +318,12 @@ class ProductKernel final : public Kernel {
                     Buffer::kAlignment);
   }
   int64_t piece_rows() const { return cut_.along_n ? p_.m : std::min(p_.m, cut_.tile); }
-  // Windows as they are multiplied, a piece of C, and what row-wise ops need beside it.
+  // What operands are loaded into, a piece of C, and what row-wise ops need beside it.
   size_t block_bytes() const { return loaded_bytes() + piece_bytes() + rows_bytes(); }
   size_t loaded_bytes() const {
+    if (is_integer(dtype_)) {
+      return align_up(vector::integer_product_scratch(integer_product_of(p_)), Buffer::kAlignment);
+    }
     return align_up(static_cast<size_t>(loads_.left + loads_.right) * size_of(half_ ? f32 : dtype_),
                     Buffer::kAlignment);
   }
@@ -393,7 +401,7 @@ class ProductKernel final : public Kernel {
     if constexpr (std::is_floating_point_v<T>)
       float_tile(p_, loads_, a, b, c, c_stride, t, loaded);
     else
-      integer_tile(p_, a, b, c, c_stride, t);
+      integer_tile(p_, a, b, c, c_stride, t, loaded);
   }
 
   ProductMatrices p_;

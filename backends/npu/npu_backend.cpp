@@ -46,16 +46,9 @@ const NpuOptions& own_options(const DeviceOptions* options) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-// Says what strict mode does, and to which ops it does not do all of it.
-std::string strict_text() {
-  std::string text =
-      "on: KEEL_NPU_STRICT=1, every copy is real and checked, launches run as planned";
-  std::string others;
-  for (const std::string& op : ops_not_run_as_planned()) {
-    others += (others.empty() ? "" : ", ") + op;
-  }
-  return others.empty() ? text : text + " but those of " + others;
-}
+constexpr const char* kStrictText =
+    "on: KEEL_NPU_STRICT=1, every copy is real and checked, launches run as planned (keel graph "
+    "--compiled names those that do not, and why)";
 
 // Holds what belongs to one of the devices.
 struct NpuDevice {
@@ -89,7 +82,7 @@ class NpuBackend final : public Backend {
             {"available isas", vector::available_host_isa_names()},
             {"AMX", (vector::amx_status().available ? "available: " : "not available: ") +
                         vector::amx_status().reason},
-            {"strict", strict_ ? strict_text() : "off"}}});
+            {"strict", strict_ ? kStrictText : "off"}}});
     }
     return infos;
   }

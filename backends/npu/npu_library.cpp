@@ -71,10 +71,7 @@ std::shared_ptr<const Launch> with_variant(const Launch& launch, const std::stri
   return told;
 }
 
-// Returns what carries the launch out as planned; null where nothing does.
-std::shared_ptr<const PlannedRun> plan_run(PlannedRequest request, const KernelEntry& entry,
-                                           const KernelPlan& plan) {
-  if (entry.planned == nullptr) return nullptr;
+PlannedLaunch plan_run(PlannedRequest request, const KernelEntry& entry, const KernelPlan& plan) {
   const Node& node = request.anchored.node();
   const size_t behind = node.inputs().size() + node.types().size();
   if (plan.float_status) request.status_argument = behind + (plan.workspace_bytes != 0 ? 1 : 0);
@@ -116,20 +113,36 @@ KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const
   const bool saturates_behind = saturate && unbounded && node.type().dtype == f16;
   if (saturates_behind) plan = vector::saturate_results(std::move(plan), node);
   if (strict_) {
-    auto run = plan_run({preset_, anchored, *launch, layouts, std::nullopt, saturates_behind},
-                        entry, plan);
-    if (run == nullptr) launch = with_variant(*launch, "strict runs do not go by the plan");
-    if (run != nullptr) planned_runs_[plan.kernel.get()] = std::move(run);
+    PlannedLaunch planned = plan_run(
+        {preset_, anchored, *launch, layouts, std::nullopt, saturates_behind}, entry, plan);
+    launch = keep_run(*plan.kernel, std::move(launch), std::move(planned));
   }
   return price(std::move(plan), std::move(launch));
+}
+
+// Returns the decision, with a remark where nothing carries it out as planned.
+std::shared_ptr<const Launch> NpuLibrary::keep_run(const Kernel& kernel,
+                                                   std::shared_ptr<const Launch> launch,
+                                                   PlannedLaunch planned) const {
+  if (planned.run == nullptr) {
+    return with_variant(*launch, "strict runs do not go by the plan: " + planned.why_not);
+  }
+  planned_runs_[&kernel] = std::move(planned.run);
+  return launch;
 }
 
 KernelPlan NpuLibrary::plan_copy(size_t bytes) const {
   KernelPlan plan;
   plan.kernel = make_copy_kernel(bytes);
   plan.kind = TaskKind::kMemcpy;
-  return price(std::move(plan), std::make_shared<Launch>(schedule_copy(
-                                    *preset_, static_cast<int64_t>(bytes), options_)));
+  const auto count = static_cast<int64_t>(bytes);
+  std::shared_ptr<const Launch> launch =
+      std::make_shared<Launch>(schedule_copy(*preset_, count, options_));
+  if (strict_) {
+    PlannedLaunch planned = plan_copy_run(preset_, *launch, count);
+    launch = keep_run(*plan.kernel, std::move(launch), std::move(planned));
+  }
+  return price(std::move(plan), std::move(launch));
 }
 
 }  // namespace keel::npu

@@ -10,6 +10,7 @@
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/planned_run.h"
+#include "keel/backends/npu/kernels/planned_entry.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/scheduler/launch_cache.h"
 
@@ -37,6 +38,8 @@ class NpuLibrary final : public KernelLibrary {
   PlannedRuns take_planned_runs() { return std::move(planned_runs_); }
 
  private:
+  std::shared_ptr<const Launch> keep_run(const Kernel& kernel, std::shared_ptr<const Launch> launch,
+                                         PlannedLaunch planned) const;
   KernelPlan price(KernelPlan plan, std::shared_ptr<const Launch> launch) const;
 
   std::shared_ptr<const Preset> preset_;

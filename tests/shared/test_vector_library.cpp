@@ -62,7 +62,13 @@ TEST_CASE("a backend outside takes shared kernels and integer products from the 
                        {static_cast<int64_t>(keel::vector::integer_product_scratch(product))});
   const std::vector<int32_t> a = {1, 2, 3, 4, 5, 6}, b = {7, 8, 9};
   std::vector<int32_t> c(2);
-  multiply(product, {a.data(), b.data(), c.data(), 0, 2, 0, 1, scratch.raw()});
+  multiply(product, {.a = a.data(),
+                     .b = b.data(),
+                     .c = c.data(),
+                     .c_stride = 1,
+                     .m1 = 2,
+                     .n1 = 1,
+                     .scratch = scratch.raw()});
   CHECK(c == std::vector<int32_t>{50, 122});
 }
 

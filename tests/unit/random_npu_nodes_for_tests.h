@@ -157,6 +157,19 @@ inline void draw_product(Graph& g, const Preset& preset) {
   g.set_outputs({c});
 }
 
+inline void draw_integer_product(Graph& g) {
+  constexpr DType kDrawn[] = {i64, i32, u8};
+  const DType dtype = kDrawn[pick(0, 2)];
+  const auto extent = [] { return pick(0, 3) == 0 ? pick(0, 400) : pick(0, 40); };
+  const int64_t m = extent(), n = extent(), k = extent();
+  const bool left = coin(), right = coin();
+  Shape a = left ? Shape{k, m} : Shape{m, k};
+  if (coin()) a = left ? Shape{3, k, m} : Shape{3, m, k};
+  const Value x = g.input("a", dtype, a);
+  const Value y = g.input("b", dtype, right ? Shape{n, k} : Shape{k, n});
+  g.set_outputs({matmul(x, y, {.transpose_a = left, .transpose_b = right})});
+}
+
 inline void draw_rows(Graph& g) {
   const Shape shape{pick(1, 300), pick(1, 5) == 5 ? pick(1, 3000) : pick(1, 40)};
   const Value x = g.input("x", f32, shape);
@@ -230,7 +243,7 @@ inline void draw_movement(Graph& g, const Preset& preset) {
 inline void draw_indexed(Graph& g, const Preset& preset) {
   const DType dtype = random_dtype(preset);
   const Value numbers = g.input("numbers", coin() ? i32 : i64, {pick(0, 300)});
-  switch (pick(0, 3)) {
+  switch (pick(0, 5)) {
     case 0:
       return g.set_outputs({one_hot(numbers, pick(4, 200), dtype)});
     case 1:
@@ -238,6 +251,14 @@ inline void draw_indexed(Graph& g, const Preset& preset) {
     case 2:
       return g.set_outputs(
           {gather(g.input("x", dtype, {pick(1, 9), pick(4, 30), pick(1, 20)}), numbers, 1)});
+    case 3:
+    case 4: {
+      const Shape row{pick(1, 4) == 4 ? pick(1, 5000) : pick(1, 50)};
+      const DType number = pick(0, 3) == 0 ? i64 : dtype;
+      const Value updates = g.input("updates", number, {numbers.shape()[0], row[0]});
+      return g.set_outputs(
+          {scatter_add(g.input("x", number, {pick(4, 50), row[0]}), numbers, updates)});
+    }
     default:
       return g.set_outputs({gather(g.input("x", dtype, {pick(4, 50), pick(1, 70)}), numbers)});
   }
@@ -251,6 +272,11 @@ inline void draw_ordered(Graph& g, const Preset& preset) {
       return g.set_outputs({sort(x, pick(0, 1), coin()).values});
     case 1:
       return g.set_outputs({top_k(x, pick(1, shape[1])).indices});
+    case 2: {
+      const Value cube = g.input("cube", x.dtype(), {pick(1, 9), pick(1, 30), pick(1, 20)});
+      const int64_t axis = pick(0, 2), most = cube.shape()[static_cast<size_t>(axis)];
+      return g.set_outputs({top_k(cube, pick(1, most), axis).values});
+    }
     default:
       return g.set_outputs({argmax(x, pick(0, 1))});
   }

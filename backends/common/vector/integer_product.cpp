@@ -1,5 +1,5 @@
-// Integer products: a strip of a few vectors of B's columns is laid out row by row, then each group
-// of rows of C is summed up in registers.
+// Integer products: some steps of k of a few vectors of B's columns are laid out row by row, then
+// each group of rows of C is summed up in registers.
 #include "keel/backends/common/vector/integer_product.h"
 
 #include <algorithm>
@@ -21,6 +21,7 @@ namespace keel::vector {
 template <class T>
 using SumOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 inline constexpr size_t kStripVectors = 2, kGroupRows = 4;
+inline constexpr size_t kMostSteps = 2048;  // of k that a strip has
 
 }  // namespace keel::vector
 #endif
@@ -45,10 +46,15 @@ class StripProduct {
   void run() {
     for (size_t n = call_.n0; n < call_.n1; n += kStrip) {
       const size_t columns = std::min(kStrip, call_.n1 - n);
-      pack(n, columns);
-      size_t m = call_.m0;
-      for (; m + kGroupRows <= call_.m1; m += kGroupRows) multiply<kGroupRows>(m, n, columns);
-      for (; m < call_.m1; ++m) multiply<1>(m, n, columns);
+      first_ = 0;
+      do {
+        steps_ = std::min(kMostSteps, p_.k - first_);
+        pack(n, columns);
+        size_t m = call_.m0;
+        for (; m + kGroupRows <= call_.m1; m += kGroupRows) multiply<kGroupRows>(m, n, columns);
+        for (; m < call_.m1; ++m) multiply<1>(m, n, columns);
+        first_ += steps_;
+      } while (first_ < p_.k);
     }
   }
 
@@ -59,9 +65,10 @@ class StripProduct {
   static constexpr size_t kStrip = kStripVectors * hn::MaxLanes(Tag());
 
   void pack(size_t n, size_t columns) {
-    for (size_t k = 0; k < p_.k; ++k) {
+    for (size_t k = 0; k < steps_; ++k) {
       Sum* row = strip_ + k * kStrip;
-      const T* from = p_.transpose_b ? b_ + n * p_.k + k : b_ + k * p_.n + n;
+      const size_t at = first_ + k;
+      const T* from = p_.transpose_b ? b_ + n * p_.k + at : b_ + at * p_.n + n;
       const size_t step = p_.transpose_b ? p_.k : 1;
       for (size_t i = 0; i < columns; ++i) row[i] = static_cast<Sum>(from[i * step]);
       std::fill(row + columns, row + kStrip, Sum{0});
@@ -73,11 +80,11 @@ class StripProduct {
     const Tag d;
     const size_t row_step = p_.transpose_a ? 1 : p_.k;
     const size_t k_step = p_.transpose_a ? p_.m : 1;
-    const T* a = a_ + m * row_step;
+    const T* a = a_ + m * row_step + first_ * k_step;
     Lanes sums[kRows][kStripVectors];
 #pragma GCC unroll 4
     for (size_t r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = hn::Zero(d);
-    for (size_t k = 0; k < p_.k; ++k, a += k_step) {
+    for (size_t k = 0; k < steps_; ++k, a += k_step) {
       const Lanes low = hn::Load(d, strip_ + k * kStrip);
       const Lanes high = hn::Load(d, strip_ + k * kStrip + hn::Lanes(d));
 #pragma GCC unroll 4
@@ -91,8 +98,11 @@ class StripProduct {
     for (size_t r = 0; r < kRows; ++r) {
       hn::Store(sums[r][0], d, row);
       hn::Store(sums[r][1], d, row + hn::Lanes(d));
-      T* to = c_ + (m + r) * p_.n + n;
-      for (size_t i = 0; i < columns; ++i) to[i] = static_cast<T>(row[i]);
+      T* to = c_ + (m + r - call_.m0) * call_.c_stride + (n - call_.n0);
+      for (size_t i = 0; i < columns; ++i) {
+        const Sum before = call_.adds || first_ != 0 ? static_cast<Sum>(to[i]) : Sum{0};
+        to[i] = static_cast<T>(row[i] + before);
+      }
     }
   }
 
@@ -102,6 +112,7 @@ class StripProduct {
   const T* b_;
   T* c_;
   Sum* strip_;
+  size_t first_ = 0, steps_ = 0;  // of k: what the strip has
 };
 
 template <class T>
@@ -139,7 +150,7 @@ IntegerMultiply find_integer_multiply(DType dtype) {
 
 size_t integer_product_scratch(const IntegerProduct& product) {
   constexpr size_t kWidestVector = 64;  // bytes
-  return product.k * kStripVectors * kWidestVector;
+  return std::min(product.k, kMostSteps) * kStripVectors * kWidestVector;
 }
 
 }  // namespace keel::vector

@@ -19,12 +19,15 @@ struct IntegerProduct {
   bool transpose_a = false, transpose_b = false;
 };
 
-// Computes C[m0..m1, n0..n1]. `scratch` is aligned to 64 bytes and used by this call alone.
+// Computes C[m0..m1, n0..n1], from `c` on in rows that lie `c_stride` elements apart. `scratch` is
+// aligned to 64 bytes and used by this call alone.
 struct IntegerProductCall {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
+  size_t c_stride = 0;
   size_t m0 = 0, m1 = 0, n0 = 0, n1 = 0;
+  bool adds = false;  // to what C holds, instead of beginning with 0
   void* scratch = nullptr;
 };
 

@@ -57,31 +57,25 @@ void add_fused(const Preset& preset, const AnchoredNode& fused, const ProductMat
 }
 
 // A product of integers, which the cube does not multiply: on the vector unit, a multiplication and
-// an addition for each element of B and row of A. A block keeps sums of as many rows as half of its
-// unified buffer holds, so that B comes once for each such group of rows.
+// an addition for each element of B and row of A. Each tile gets its rows of A and columns of B.
 Split integer_product(const Preset& preset, const Node& node) {
   const Type &a = node.input(0).type(), &b = node.input(1).type(), &c = node.type();
   const int64_t size = size_in_bytes(c.dtype);
-  const ProductMatrices matrices = product_matrices(node);
-  const int64_t m = matrices.m, n = matrices.n, k = matrices.k;
-  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): launches do not compute on tokens.
-  const int64_t piece = std::max<int64_t>(1, std::min(n, kVectorBytes / size));
-  const int64_t group =
-      std::clamp<int64_t>(preset.ub_bytes / 2 / kVectorBytes, 1, std::max<int64_t>(1, m));
+  const IntegerProductTiles tiles = integer_product_tiles(preset, node);
+  const int64_t k = product_matrices(node).k, n = tiles.n;
+  const int64_t across = divide_up(n, tiles.columns), down = divide_up(tiles.m, tiles.rows);
   Split split;
   VectorWork& work = split.work;
-  work.units = std::max<int64_t>(
-      1,
-      checked_mul(divide_up(c.shape.num_elements(), std::max<int64_t>(1, n)), divide_up(n, piece)));
-  work.elements_per_unit = checked_mul(piece, k);
+  work.units = std::max<int64_t>(1, checked_mul(checked_mul(tiles.batch, tiles.m), across));
+  work.elements_per_unit = checked_mul(tiles.columns, k);
   work.pass_bytes =
       (vector::instruction_passes("mul") + vector::instruction_passes("add")) * lane_bytes(c.dtype);
   work.instructions = 2;
   work.loads = 2;
-  work.bytes_in =
-      checked_add(bytes_of(a), checked_mul(bytes_of(b), std::max<int64_t>(1, divide_up(m, group))));
+  work.bytes_in = checked_add(checked_mul(bytes_of(a), std::max<int64_t>(1, across)),
+                              checked_mul(bytes_of(b), std::max<int64_t>(1, down)));
   work.bytes_out = bytes_of(c);
-  work.tile_elements = checked_mul(tile_that_fits(preset, 4 * size, node.op_name()), group);
+  work.tile_elements = checked_mul(tile_that_fits(preset, 4 * size, node.op_name()), tiles.rows);
   work.aligned = n * size % kRowAlignment == 0 || n * size < kRowAlignment;
   split.reason = pieces_reason(work);
   return split;
@@ -137,6 +131,18 @@ CubeWork product(const Preset& preset, const AnchoredNode& fused, const Packing&
 
 NodeWork product_work(const WorkRequest& request) {
   return {product(request.preset, request.anchored, request.packing), {}};
+}
+
+// Half of unified buffer holds sums, of one instruction's width for each row.
+IntegerProductTiles integer_product_tiles(const Preset& preset, const Node& product) {
+  const ProductMatrices matrices = product_matrices(product);
+  const int64_t size = size_in_bytes(product.type().dtype);
+  IntegerProductTiles tiles{static_cast<int64_t>(matrices.batch.size()), matrices.m, matrices.n};
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): launches do not compute on tokens.
+  tiles.columns = std::clamp<int64_t>(matrices.n, 1, kVectorBytes / size);
+  tiles.rows =
+      std::clamp<int64_t>(preset.ub_bytes / 2 / kVectorBytes, 1, std::max<int64_t>(1, matrices.m));
+  return tiles;
 }
 
 NodeWork integer_product_work(const WorkRequest& request) {

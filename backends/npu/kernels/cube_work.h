@@ -10,6 +10,14 @@ namespace keel::npu {
 NodeWork product_work(const WorkRequest& request);
 NodeWork integer_product_work(const WorkRequest& request);
 
+// How the vector unit multiplies integers: matrices of m x n, of which `rows` x `columns` are
+// summed up at once. A unit of the work is one row of that.
+struct IntegerProductTiles {
+  int64_t batch = 0, m = 0, n = 0;
+  int64_t rows = 1, columns = 1;
+};
+IntegerProductTiles integer_product_tiles(const Preset& preset, const Node& product);
+
 }  // namespace keel::npu
 
 #endif  // KEEL_BACKENDS_NPU_KERNELS_CUBE_WORK_H

@@ -59,13 +59,14 @@ class IntegerProductKernel final : public Kernel {
     };
     call.a = matrix(0, batch_[batch].a);
     call.b = matrix(1, batch_[batch].b);
-    call.c = matrix(2, batch_[batch].c);
     const auto begin = static_cast<size_t>(side_ * band / bands_);
     const auto end = static_cast<size_t>(side_ * (band + 1) / bands_);
     call.m1 = product_.m;
     call.n1 = product_.n;
     (by_columns_ ? call.n0 : call.m0) = begin;
     (by_columns_ ? call.n1 : call.m1) = end;
+    call.c = matrix(2, batch_[batch].c + static_cast<int64_t>(call.m0 * product_.n + call.n0));
+    call.c_stride = product_.n;
     call.scratch = scratch;
     multiply_(product_, call);
   }

@@ -1,7 +1,6 @@
 #include "keel/backends/npu/kernels/kernel_entry.h"
 
 #include <algorithm>
-#include <set>
 
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/core/base/error.h"
@@ -35,25 +34,6 @@ const KernelEntry* find_entry(const AnchoredNode& anchored) {
     }
   }
   return nullptr;
-}
-
-std::vector<std::string> ops_not_run_as_planned() {
-  std::set<std::string_view> planned;
-  for (const Family family : kFamilies) {
-    for (const KernelEntry& entry : family()) {
-      if (entry.planned != nullptr) planned.insert(entry.ops.begin(), entry.ops.end());
-    }
-  }
-  std::vector<std::string> ops;
-  for (const Family family : kFamilies) {
-    for (const KernelEntry& entry : family()) {
-      if (entry.planned != nullptr) continue;
-      for (const std::string_view op : entry.ops) {
-        ops.push_back((planned.contains(op) ? "some of " : "") + std::string(op));
-      }
-    }
-  }
-  return ops;
 }
 
 NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packing& packing) {

@@ -48,7 +48,7 @@ struct KernelEntry {
   // Says whether f16 results have to be stopped at +-65504 once the kernel has run
   // (vector::saturate_results); null: never, the kernel does it itself.
   bool (*saturates_behind)(const AnchoredNode&) = nullptr;
-  // How strict runs carry out the launch as it is planned; null: they do not.
+  // How strict runs carry out the launch as it is planned.
   const PlannedEntry* planned = nullptr;
 };
 
@@ -60,10 +60,6 @@ std::span<const KernelEntry> softmax_entries();
 
 // Null where no entry matches.
 const KernelEntry* find_entry(const AnchoredNode& anchored);
-
-// The ops whose launches strict runs do not carry out as planned, for reports: "scatter_add"; "some
-// of matmul" where another entry of the op is carried out.
-std::vector<std::string> ops_not_run_as_planned();
 
 // Returns what the node asks of the device. Throws like KernelEntry::work, and for a node without
 // an entry.

@@ -1,11 +1,12 @@
 // PlannedEntry: the part of a kernel's entry that serves strict mode. It spells out the tiles of a
-// launch, and carries them out on modelled cores with the same instructions as the kernel. Entries
-// that have none are reported by name (ops_not_run_as_planned). Pure; any thread.
+// launch, and carries them out on modelled cores with the same instructions as the kernel, or says
+// why it does not. Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_PLANNED_ENTRY_H
 #define KEEL_BACKENDS_NPU_KERNELS_PLANNED_ENTRY_H
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/planned_run.h"
@@ -27,10 +28,15 @@ struct PlannedRequest {
   bool saturates_behind = false;
 };
 
+// A launch as planned; or null, and what keeps it from being carried out.
+struct PlannedLaunch {
+  std::shared_ptr<const PlannedRun> run;
+  std::string why_not;
+};
+
 struct PlannedEntry {
   TilePlan (*tiles)(const PlannedRequest&) = nullptr;
-  // Null where the node is of a kind that is not carried out.
-  std::shared_ptr<const PlannedRun> (*run)(const PlannedRequest&, TilePlan) = nullptr;
+  PlannedLaunch (*run)(const PlannedRequest&, TilePlan) = nullptr;
 };
 
 // They stand in planned/, with the work that each is named after.
@@ -38,7 +44,13 @@ extern const PlannedEntry kPlannedElements;
 extern const PlannedEntry kPlannedRanges;  // of ops whose shared kernel is a RangeKernel
 extern const PlannedEntry kPlannedReduction;
 extern const PlannedEntry kPlannedProduct;
+extern const PlannedEntry kPlannedIntegerProduct;
+extern const PlannedEntry kPlannedScatterAdd;
 extern const PlannedEntry kPlannedSoftmax;
+
+// A copy of so many bytes within the device's memory, which `launch` is for.
+PlannedLaunch plan_copy_run(std::shared_ptr<const Preset> preset, const Launch& launch,
+                            int64_t bytes);
 
 }  // namespace keel::npu
 

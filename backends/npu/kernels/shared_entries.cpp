@@ -96,6 +96,9 @@ NodeWork scatter_add_work(const WorkRequest& r) {
   split.work.bytes_out = bytes_of(updates);
   split.work.bytes_in = bytes_of(node.input(1).type()) + 2 * bytes_of(updates);
   split.work.elements_per_unit = updates.shape.num_elements();
+  // Two buffers for what is added and for what it is added to, and the sums, which are wide.
+  const int64_t size = size_in_bytes(updates.dtype);
+  split.work.tile_elements = tile_that_fits(r.preset, 4 * size + size_in_bytes(f64), "scatter_add");
   split.work.units = 1;
   split.limit = Limit::kDependency;
   split.reason = "rows that are named twice are added in order";
@@ -134,20 +137,14 @@ KernelPlan plan_shared(const AnchoredNode& anchored, const PlanRequest&) {
 
 bool always(const AnchoredNode&) { return true; }
 
-KernelEntry shared(std::vector<std::string_view> ops, NodeWork (*work)(const WorkRequest&),
-                   int64_t passes) {
+KernelEntry moving(std::vector<std::string_view> ops, NodeWork (*work)(const WorkRequest&),
+                   int64_t passes = 0) {
   return {.ops = std::move(ops),
           .supports = supports_shared,
           .plan = plan_shared,
           .work = work,
-          .passes = passes};
-}
-
-KernelEntry moving(std::vector<std::string_view> ops, NodeWork (*work)(const WorkRequest&),
-                   int64_t passes = 0) {
-  KernelEntry entry = shared(std::move(ops), work, passes);
-  entry.planned = &kPlannedRanges;
-  return entry;
+          .passes = passes,
+          .planned = &kPlannedRanges};
 }
 
 // Shared kernels that compute results do it without an instruction that saturates.
@@ -157,10 +154,9 @@ KernelEntry computing(std::string_view op, NodeWork (*work)(const WorkRequest&),
   return entry;
 }
 
-// What it adds to may be any row, so that no range of the result can be made by itself.
 KernelEntry adding(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
-  KernelEntry entry = shared({op}, work, passes);
-  entry.saturates_behind = always;
+  KernelEntry entry = computing(op, work, passes);
+  entry.planned = &kPlannedScatterAdd;
   return entry;
 }
 

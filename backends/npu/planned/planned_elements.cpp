@@ -50,7 +50,7 @@ TilePlan tiles(const PlannedRequest& request) {
                        node.type().shape.num_elements());
 }
 
-std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
   TileProgram program(node, vector::instruction_lookup(request.preset->saturate_f16));
   std::vector<BroughtOperand> inputs, outputs;
@@ -58,10 +58,11 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
   for (size_t i = 0; i < node.types().size(); ++i) {
     outputs.push_back({node.inputs().size() + i, node.type(i)});
   }
-  return std::make_shared<PlannedElements>(
-      request, std::move(plan),
-      BroughtProgram(std::move(program), node.type().shape, std::move(inputs), std::move(outputs),
-                     request.launch.split.work.instructions));
+  return {std::make_shared<PlannedElements>(
+              request, std::move(plan),
+              BroughtProgram(std::move(program), node.type().shape, std::move(inputs),
+                             std::move(outputs), request.launch.split.work.instructions)),
+          ""};
 }
 
 }  // namespace

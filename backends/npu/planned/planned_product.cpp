@@ -41,13 +41,6 @@ WindowRows plain_windows(size_t rows, size_t columns, size_t pitch) {
   return windows;
 }
 
-std::vector<int64_t> starts_of(const ProductMatrices& matrices,
-                               int64_t ProductMatrices::Starts::*operand) {
-  std::vector<int64_t> starts;
-  for (const ProductMatrices::Starts& matrix : matrices.batch) starts.push_back(matrix.*operand);
-  return starts;
-}
-
 // The problem with operands as the cube multiplies them.
 CubeProblem as_multiplied(const AnchoredNode& product, const ProductMatrices& matrices) {
   CubeProblem problem = cube_problem(product, matrices);
@@ -66,9 +59,9 @@ class PlannedProduct final : public PlannedRun {
         tiling_(request.launch.tiling),
         matrices_(product_matrices(request.anchored.anchor())),
         cube_(plan_cube(as_multiplied(request.anchored, matrices_))),
-        a_(request.anchored, matrices_.a, starts_of(matrices_, &ProductMatrices::Starts::a),
+        a_(request.anchored, matrices_, &ProductMatrices::a, &ProductMatrices::Starts::a,
            cube_.problem.a),
-        b_(request.anchored, matrices_.b, starts_of(matrices_, &ProductMatrices::Starts::b),
+        b_(request.anchored, matrices_, &ProductMatrices::b, &ProductMatrices::Starts::b,
            cube_.problem.b),
         result_(request.anchored.anchor().type()),
         outputs_at_(request.anchored.node().inputs().size()),
@@ -186,13 +179,6 @@ class PlannedProduct final : public PlannedRun {
     return claims;
   }
 
-  // Steps [k, k + count) of an operand's part: its lines are along k, or k are its lines.
-  static OperandPart part_of(bool k_is_line, int64_t first, int64_t extent, int64_t k,
-                             int64_t count) {
-    if (k_is_line) return {k, count, first, extent};
-    return {first, extent, k, count};
-  }
-
   // Copies part [k, k + count) of a packet whose k begins with 0, or of what the cube got.
   static void copy_steps(bool k_is_line, int64_t extent, const char* from, int64_t from_k,
                          int64_t from_length, char* to, int64_t to_k, int64_t to_length,
@@ -242,10 +228,10 @@ class PlannedProduct final : public PlannedRun {
     const auto batch = static_cast<size_t>(tile.batch);
     const size_t size = size_of(p.a);
     const size_t buffer = buffer_of(number);
-    a_.read(walk.args, walk.lines_a, batch, part_of(p.transpose_a, tile.row, tile.rows, k, length),
+    a_.read(walk.args, walk.lines_a, batch, along_k(p.transpose_a, tile.row, tile.rows, k, length),
             walk.core.refill(kL1A + buffer, static_cast<size_t>(tile.rows * length) * size));
     b_.read(walk.args, walk.lines_b, batch,
-            part_of(!p.transpose_b, tile.column, tile.columns, k, length),
+            along_k(!p.transpose_b, tile.column, tile.columns, k, length),
             walk.core.refill(kL1B + buffer, static_cast<size_t>(tile.columns * length) * size));
   }
 
@@ -414,12 +400,19 @@ TilePlan tiles(const PlannedRequest& request) {
   return plan_product(request.launch.product, request.launch.tiling);
 }
 
-std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const bool empty = request.anchored.anchor().type().shape.num_elements() == 0;
-  if (empty && !request.anchored.row_wise().empty()) return nullptr;
+  if (empty && !request.anchored.row_wise().empty()) {
+    return {nullptr, "the product has no elements"};
+  }
   auto run = std::make_shared<PlannedProduct>(request, std::move(plan));
-  if (!run->fits()) return nullptr;
-  return run;
+  if (!run->fits()) {
+    return {nullptr,
+            "a row of the product, with what belongs to it, does not fit in the unified "
+            "buffer of " +
+                request.preset->name};
+  }
+  return {std::move(run), ""};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Launches as planned whose kernel makes any range of its results (RangeKernel): what moves, draws
 // or finds elements. Transfers bring moved elements to unified buffer from where they lie; a line
-// that is searched or sorted is brought there as a whole.
+// that is searched or sorted is brought there as a whole, its elements together.
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,31 +19,34 @@ std::unique_ptr<RangeKernel> kernel_of(const PlannedRequest& request) {
 }
 
 RowLayout rows_of(const PlannedRequest& request, const RangeKernel& kernel) {
-  return {request.anchored.node(), kernel.units(), kernel.line() != 0};
+  RowLayout rows = rows_of_node(request.anchored.node(), kernel.units(), kernel.line() != 0);
+  if (kernel.line() != 0) rows.step = kernel.line_step();
+  return rows;
 }
 
 TilePlan tiles(const PlannedRequest& request) {
   const std::unique_ptr<RangeKernel> kernel = kernel_of(request);
-  // Without lines a unit is an element of the result.
-  if (kernel->line() == 0) {
-    return plan_elements(request.launch.split.work, request.launch.price.block_dim,
-                         kernel->units());
+  const int64_t elements = request.anchored.node().type().shape.num_elements();
+  if (kernel->line() == 0 && kernel->units() == elements) {
+    return plan_elements(request.launch.split.work, request.launch.price.block_dim, elements);
   }
-  return plan_whole_rows(request, rows_of(request, *kernel), kernel->line());
+  const int64_t of_unit = elements / std::max<int64_t>(1, kernel->units());
+  return plan_whole_rows(request, rows_of(request, *kernel), std::max(kernel->line(), of_unit));
 }
 
-std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
-  const std::shared_ptr<const RangeKernel> kernel = kernel_of(request);
-  // A line is brought only where its elements lie together.
-  if (kernel->line() > 1 && kernel->line_step() != 1) return nullptr;
-  const auto check = [kernel](void* const* args) {
-    if (kernel->checks()) kernel->check(args);
+PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+  const std::shared_ptr<const RangeKernel> checking = kernel_of(request);
+  RowLayout rows = rows_of(request, *checking);
+  std::shared_ptr<const RangeKernel> kernel = checking;
+  if (rows.step != 1) kernel = checking->of_lines_together();
+  const auto check = [checking](void* const* args) {
+    if (checking->checks()) checking->check(args);
   };
   const auto make = [kernel](void* const* at, int64_t begin, int64_t end) {
     std::vector<char> scratch(kernel->scratch_bytes());
     kernel->make(at, begin, end, scratch.data());
   };
-  return make_planned_rows(request, std::move(plan), rows_of(request, *kernel), make, check);
+  return make_planned_rows(rows_launch_of(request), std::move(plan), std::move(rows), make, check);
 }
 
 }  // namespace

@@ -237,7 +237,7 @@ TilePlan tiles(const PlannedRequest& request) {
   return plan_reduction(request.launch, ReducePlan(request.anchored.anchor()));
 }
 
-std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const AnchoredNode& fused = request.anchored;
   const Node& reduction = fused.anchor();
   const VectorWork& work = request.launch.split.work;
@@ -260,7 +260,7 @@ std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePl
                              std::vector<BroughtOperand>{{std::nullopt, made}},
                              static_cast<int64_t>(instructions_of(fused.prologue()).size()));
   }
-  return std::make_shared<PlannedReduction>(request, std::move(plan), std::move(operand));
+  return {std::make_shared<PlannedReduction>(request, std::move(plan), std::move(operand)), ""};
 }
 
 }  // namespace

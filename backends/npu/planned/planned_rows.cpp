@@ -15,25 +15,22 @@ namespace {
 
 class PlannedRows final : public PlannedRun {
  public:
-  PlannedRows(const PlannedRequest& request, TilePlan plan, RowLayout rows,
-              RowInstructions instructions, std::function<void(void* const*)> check)
-      : preset_(request.preset),
-        name_(request.launch.op),
+  PlannedRows(RowsLaunch launch, TilePlan plan, RowLayout rows, RowInstructions instructions,
+              std::function<void(void* const*)> check)
+      : launch_(std::move(launch)),
         plan_(std::move(plan)),
         rows_(std::move(rows)),
         instructions_(std::move(instructions)),
-        check_(std::move(check)),
-        stops_at_largest_(request.saturates_behind),
-        status_argument_(request.status_argument) {
+        check_(std::move(check)) {
     for (const auto& tiles : plan_.cores) {
       for (const PlannedTile& tile : tiles) most_rows_ = std::max(most_rows_, tile.rows);
     }
-    buffers_ = 2 * most_rows_ * rows_.bytes_on_core() <= preset_->ub_bytes ? 2 : 1;
+    buffers_ = 2 * most_rows_ * rows_.bytes_on_core() <= launch_.preset->ub_bytes ? 2 : 1;
   }
 
   void run(void* const* args) const override {
     if (check_) check_(args);
-    Core core(*preset_, name_);
+    Core core(*launch_.preset, launch_.op);
     Walk walk{core, args, {}, 0};
     for (size_t i = rows_.inputs; i < rows_.bytes.size(); ++i) {
       walk.written.emplace_back("output " + std::to_string(i - rows_.inputs),
@@ -51,7 +48,7 @@ class PlannedRows final : public PlannedRun {
       }
     }
     for (const WrittenOnce& output : walk.written) output.require_all(core);
-    if (status_argument_) raise_float_status(args[*status_argument_], walk.status);
+    if (launch_.status_argument) raise_float_status(args[*launch_.status_argument], walk.status);
   }
 
  private:
@@ -90,11 +87,29 @@ class PlannedRows final : public PlannedRun {
       if (!is_on_core(i)) continue;
       const size_t bytes = static_cast<size_t>(tile.rows) * rows_.bytes[i];
       char* to = walk.core.refill(claim_of(i, number), bytes);
-      if (i >= rows_.inputs || bytes == 0) continue;
-      std::memcpy(
-          to,
-          static_cast<const char*>(walk.args[i]) + static_cast<size_t>(tile.row) * rows_.bytes[i],
-          bytes);
+      if (i >= rows_.inputs) continue;
+      const char* from = static_cast<const char*>(walk.args[i]);
+      for_runs(i, tile, [&](int64_t element, int64_t count, int64_t at) {
+        std::memcpy(to + static_cast<size_t>(at) * rows_.sizes[i],
+                    from + static_cast<size_t>(element) * rows_.sizes[i],
+                    static_cast<size_t>(count) * rows_.sizes[i]);
+      });
+    }
+  }
+
+  // Calls f(element of the operand, elements, place in the tile) for what lies together.
+  template <class F>
+  void for_runs(size_t operand, const PlannedTile& tile, const F& f) const {
+    const int64_t each = rows_.elements[operand];
+    if (rows_.step == 1) {
+      if (tile.rows * each != 0) f(tile.row * each, tile.rows * each, int64_t{0});
+      return;
+    }
+    for (int64_t row = tile.row; row < tile.end(); ++row) {
+      const int64_t first = rows_.first_element(operand, row);
+      for (int64_t i = 0; i < each; ++i) {
+        f(first + i * rows_.step, int64_t{1}, (row - tile.row) * each + i);
+      }
     }
   }
 
@@ -107,7 +122,7 @@ class PlannedRows final : public PlannedRun {
                        : walk.args[i]);
     }
     instructions_(at.data(), tile.row, tile.end());
-    if (stops_at_largest_) {  // ops that are stopped behind their kernel have one result
+    if (launch_.saturates_behind) {  // ops that are stopped behind their kernel have one result
       walk.status |= vector::stop_at_largest(
           reinterpret_cast<uint16_t*>(walk.core.at(claim_of(rows_.inputs, number))),
           tile.rows * rows_.elements[rows_.inputs]);
@@ -117,37 +132,44 @@ class PlannedRows final : public PlannedRun {
 
   void take_out(Walk& walk, size_t number, const PlannedTile& tile) const {
     for (size_t i = rows_.inputs; i < rows_.bytes.size(); ++i) {
-      const size_t bytes = static_cast<size_t>(tile.rows) * rows_.bytes[i];
-      if (bytes == 0) continue;
-      walk.written[i - rows_.inputs].write(walk.core, tile.row * rows_.elements[i],
-                                           tile.rows * rows_.elements[i]);
-      std::memcpy(static_cast<char*>(walk.args[i]) + static_cast<size_t>(tile.row) * rows_.bytes[i],
-                  walk.core.at(claim_of(i, number)), bytes);
+      const char* from = walk.core.at(claim_of(i, number));
+      char* to = static_cast<char*>(walk.args[i]);
+      for_runs(i, tile, [&](int64_t element, int64_t count, int64_t at) {
+        walk.written[i - rows_.inputs].write(walk.core, element, count);
+        std::memcpy(to + static_cast<size_t>(element) * rows_.sizes[i],
+                    from + static_cast<size_t>(at) * rows_.sizes[i],
+                    static_cast<size_t>(count) * rows_.sizes[i]);
+      });
     }
   }
 
-  std::shared_ptr<const Preset> preset_;
-  std::string name_;
+  RowsLaunch launch_;
   TilePlan plan_;
   RowLayout rows_;
   RowInstructions instructions_;
   std::function<void(void* const*)> check_;
-  bool stops_at_largest_;
-  std::optional<size_t> status_argument_;
   int64_t most_rows_ = 0;
   int buffers_ = 2;
 };
 
 }  // namespace
 
-RowLayout::RowLayout(const Node& node, int64_t rows, bool brings)
-    : count(rows), inputs(node.inputs().size()), brings_inputs(brings) {
-  const auto add = [&](const Type& type) {
-    elements.push_back(count == 0 ? 0 : type.shape.num_elements() / count);
-    bytes.push_back(static_cast<size_t>(elements.back()) * size_of(type.dtype));
-  };
-  for (const Value& v : node.inputs()) add(v.type());
-  for (const Type& type : node.types()) add(type);
+RowLayout::RowLayout(std::span<const Type> input_types, std::span<const Type> output_types,
+                     int64_t rows, bool brings)
+    : count(rows), inputs(input_types.size()), brings_inputs(brings) {
+  for (const auto types : {input_types, output_types}) {
+    for (const Type& type : types) {
+      elements.push_back(count == 0 ? 0 : type.shape.num_elements() / count);
+      sizes.push_back(size_of(type.dtype));
+      bytes.push_back(static_cast<size_t>(elements.back()) * sizes.back());
+    }
+  }
+}
+
+RowLayout rows_of_node(const Node& node, int64_t rows, bool brings) {
+  std::vector<Type> inputs;
+  for (const Value& v : node.inputs()) inputs.push_back(v.type());
+  return {inputs, node.types(), rows, brings};
 }
 
 int64_t RowLayout::bytes_on_core() const {
@@ -163,12 +185,20 @@ TilePlan plan_whole_rows(const PlannedRequest& request, const RowLayout& rows, i
   return plan_rows(work, request.launch.price.block_dim, rows.count, columns);
 }
 
-std::shared_ptr<const PlannedRun> make_planned_rows(const PlannedRequest& request, TilePlan plan,
-                                                    RowLayout rows, RowInstructions instructions,
-                                                    std::function<void(void* const*)> check) {
-  if (rows.bytes_on_core() > request.preset->ub_bytes) return nullptr;
-  return std::make_shared<PlannedRows>(request, std::move(plan), std::move(rows),
-                                       std::move(instructions), std::move(check));
+RowsLaunch rows_launch_of(const PlannedRequest& request) {
+  return {request.preset, request.launch.op, request.status_argument, request.saturates_behind};
+}
+
+PlannedLaunch make_planned_rows(const RowsLaunch& launch, TilePlan plan, RowLayout rows,
+                                RowInstructions instructions,
+                                std::function<void(void* const*)> check) {
+  if (rows.bytes_on_core() > launch.preset->ub_bytes) {
+    return {nullptr, "a row of " + std::to_string(rows.bytes_on_core()) +
+                         " bytes is longer than the unified buffer of " + launch.preset->name};
+  }
+  return {std::make_shared<PlannedRows>(launch, std::move(plan), std::move(rows),
+                                        std::move(instructions), std::move(check)),
+          ""};
 }
 
 }  // namespace keel::npu

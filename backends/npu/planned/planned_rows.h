@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "keel/backends/npu/kernels/planned_entry.h"
@@ -14,21 +17,39 @@
 
 namespace keel::npu {
 
-// The parts of a node's operands and results that belong to each of `count` rows, by the number of
-// the argument.
+// The parts of a launch's operands and results that belong to each of `count` rows, by the number
+// of the argument.
 struct RowLayout {
   // `rows` of them. `brings`: the inputs come to unified buffer; otherwise they are read where they
   // lie, as transfers read what they scatter.
-  RowLayout(const Node& node, int64_t rows, bool brings);
+  RowLayout(std::span<const Type> inputs, std::span<const Type> outputs, int64_t rows, bool brings);
   // Returns the bytes of a row of all that is in unified buffer, each once.
   int64_t bytes_on_core() const;
+  // Returns the element that the row of an operand begins with; its others follow `step` apart.
+  int64_t first_element(size_t operand, int64_t row) const {
+    return row / step * step * elements[operand] + row % step;
+  }
 
   int64_t count;
   size_t inputs;
   bool brings_inputs;
+  int64_t step = 1;  // where it is more, so many neighbouring rows lie element by element in turn
   std::vector<int64_t> elements;
-  std::vector<size_t> bytes;
+  std::vector<size_t> bytes;  // of a row
+  std::vector<size_t> sizes;  // of an element
 };
+
+// The parts of a node's.
+RowLayout rows_of_node(const Node& node, int64_t rows, bool brings);
+
+// What of a launch its run needs beside the rows (PlannedRequest).
+struct RowsLaunch {
+  std::shared_ptr<const Preset> preset;
+  std::string op;
+  std::optional<size_t> status_argument = {};
+  bool saturates_behind = false;
+};
+RowsLaunch rows_launch_of(const PlannedRequest& request);
 
 // Computes rows [begin, end). `at` has for each argument where its row 0 is or would be.
 using RowInstructions = std::function<void(void* const* at, int64_t begin, int64_t end)>;
@@ -37,12 +58,12 @@ using RowInstructions = std::function<void(void* const* at, int64_t begin, int64
 // also has room for what comes with each row twice.
 TilePlan plan_whole_rows(const PlannedRequest& request, const RowLayout& rows, int64_t columns);
 
-// Null where not even one row fits in unified buffer: the prices read a longer row twice, which
-// these instructions do not do. `check`, if it is set, looks at the arguments before the first tile
-// and throws Error.
-std::shared_ptr<const PlannedRun> make_planned_rows(const PlannedRequest& request, TilePlan plan,
-                                                    RowLayout rows, RowInstructions instructions,
-                                                    std::function<void(void* const*)> check = {});
+// There is no run where not even one row fits in unified buffer: the prices read a longer row
+// twice, which these instructions do not do. `check`, if it is set, looks at the arguments before
+// the first tile and throws Error.
+PlannedLaunch make_planned_rows(const RowsLaunch& launch, TilePlan plan, RowLayout rows,
+                                RowInstructions instructions,
+                                std::function<void(void* const*)> check = {});
 
 }  // namespace keel::npu
 

@@ -14,7 +14,7 @@ int64_t columns_of(const Node& node) { return node.input(0).shape().back(); }
 RowLayout rows_of(const Node& node) {
   const int64_t columns = columns_of(node);
   const int64_t elements = node.input(0).shape().num_elements();
-  return {node, columns == 0 ? 0 : elements / columns, /*brings=*/true};
+  return rows_of_node(node, columns == 0 ? 0 : elements / columns, /*brings=*/true);
 }
 
 TilePlan tiles(const PlannedRequest& request) {
@@ -22,12 +22,12 @@ TilePlan tiles(const PlannedRequest& request) {
   return plan_whole_rows(request, rows_of(node), columns_of(node));
 }
 
-std::shared_ptr<const PlannedRun> make_run(const PlannedRequest& request, TilePlan plan) {
+PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const Node& node = request.anchored.node();
   const Node* const nodes[] = {&node};
   const std::shared_ptr<const RowOp> op = vector::make_softmax_rows(nodes);
   return make_planned_rows(
-      request, std::move(plan), rows_of(node),
+      rows_launch_of(request), std::move(plan), rows_of(node),
       [op](void* const* at, int64_t begin, int64_t end) { op->run(at, begin, end); });
 }
 

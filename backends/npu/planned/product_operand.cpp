@@ -10,19 +10,21 @@
 
 namespace keel::npu {
 
-ProductOperand::ProductOperand(const AnchoredNode& product, const ProductMatrices::Operand& operand,
-                               std::vector<int64_t> starts, DType dtype)
-    : argument_(product.source(operand.input).value()),
-      stored_(product.stored(operand.input).dtype()),
+ProductOperand::ProductOperand(const AnchoredNode& product, const ProductMatrices& matrices,
+                               ProductMatrices::Operand ProductMatrices::*operand,
+                               int64_t ProductMatrices::Starts::*start, DType dtype)
+    : argument_(product.source((matrices.*operand).input).value()),
+      stored_(product.stored((matrices.*operand).input).dtype()),
       dtype_(dtype),
-      line_pitch_(operand.stride),
-      windows_(operand.windows),
-      starts_(std::move(starts)) {
-  if (stored_ == u8) bytes_ = bytes_of(product);
+      line_pitch_((matrices.*operand).stride),
+      windows_((matrices.*operand).windows) {
+  const size_t input = (matrices.*operand).input;
+  for (const ProductMatrices::Starts& matrix : matrices.batch) starts_.push_back(matrix.*start);
+  if (stored_ == u8 && dtype_ != u8) bytes_ = bytes_of(product);
   if (dtype_ != f32 && stored_ != dtype_) round_ = vector::find_instruction("cast", f32, dtype_);
-  numbers_ = product.row_numbers_of(operand.input);
+  numbers_ = product.row_numbers_of(input);
   if (!numbers_) return;
-  table_rows_ = product.stored(operand.input).shape()[0];
+  table_rows_ = product.stored(input).shape()[0];
   numbers_dtype_ = product.node().input(*numbers_).dtype();
   count_ = product.node().input(*numbers_).shape().num_elements();
 }

@@ -20,12 +20,20 @@ struct OperandPart {
   int64_t begin = 0, count = 0;  // elements of each line
 };
 
+// Steps [k, k + count) of rows or columns [first, first + extent), which k's are the lines of, or
+// run along.
+inline OperandPart along_k(bool k_is_line, int64_t first, int64_t extent, int64_t k,
+                           int64_t count) {
+  if (k_is_line) return {k, count, first, extent};
+  return {first, extent, k, count};
+}
+
 class ProductOperand {
  public:
-  // One of the two operands as it is multiplied: in `dtype`. `starts`: the element that each matrix
-  // of the batch begins with.
-  ProductOperand(const AnchoredNode& product, const ProductMatrices::Operand& operand,
-                 std::vector<int64_t> starts, DType dtype);
+  // One of the two operands of `matrices` and where its parts begin; multiplied in `dtype`.
+  ProductOperand(const AnchoredNode& product, const ProductMatrices& matrices,
+                 ProductMatrices::Operand ProductMatrices::*operand,
+                 int64_t ProductMatrices::Starts::*start, DType dtype);
 
   // Which lines are gathered, by the number of the line; empty where they follow each other. Throws
   // Error for a row that the table does not have.

@@ -140,7 +140,7 @@ int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& 
   wide.elements_per_unit = divide_up(elements, wide.units);
   wide.bytes_in = cast.bytes_out;
   wide.bytes_out = wide.bytes_out_per_block = node.type().shape.num_elements() * 4;
-  wide.pass_bytes = vector::instruction_passes("add") * lane_bytes(f32);
+  wide.pass_bytes = passes_of(node) * lane_bytes(f32);
   wide.tile_elements = tile_that_fits(preset, 12, "sum");
   return choose_vector(preset, {{cast}}, preset.vector_cores).price.total_ns +
          choose_vector(preset, {{wide}}, preset.vector_cores).price.total_ns;

@@ -112,6 +112,30 @@ TilePlan plan_reduction(const Launch& launch, const ReducePlan& numeric) {
   return plan;
 }
 
+// Whole rows of the result are taken together; those that a block shares with its neighbours by
+// themselves.
+TilePlan plan_vector_product(const VectorWork& work, int64_t block_dim,
+                             const IntegerProductTiles& t) {
+  TilePlan plan;
+  if (t.batch == 0 || t.m == 0 || t.n == 0) return plan;
+  const int64_t across = divide_up(t.n, t.columns);
+  for (int64_t block = 0; block < block_dim; ++block) {
+    std::vector<PlannedTile>& tiles = plan.cores.emplace_back();
+    const Range units = units_of(work, block_dim, block);
+    for (int64_t u = units.begin; u < units.end;) {
+      const int64_t row = u / across, first = u % across, left = units.end - u;
+      int64_t rows = 1, last = std::min(across, first + left);
+      if (first == 0 && left >= across) rows = std::min({left / across, t.m - row % t.m, t.rows});
+      for (int64_t piece = first; piece < last; ++piece) {
+        const int64_t column = piece * t.columns;
+        tiles.push_back({row / t.m, row % t.m, rows, column, std::min(t.columns, t.n - column)});
+      }
+      u += rows * (last - first);
+    }
+  }
+  return plan;
+}
+
 TilePlan plan_product(const CubeWork& work, const CubeTiling& tiling) {
   TilePlan plan;
   if (work.batch == 0 || work.m == 0 || work.n == 0) return plan;

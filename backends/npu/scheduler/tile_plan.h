@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "keel/backends/common/reduce_plan.h"
+#include "keel/backends/npu/kernels/cube_work.h"
 #include "keel/backends/npu/scheduler/scheduler.h"
 
 namespace keel::npu {
@@ -38,6 +39,9 @@ TilePlan plan_elements(const VectorWork& work, int64_t block_dim, int64_t elemen
 // Work row by row: tiles of whole rows.
 TilePlan plan_rows(const VectorWork& work, int64_t block_dim, int64_t rows, int64_t columns);
 TilePlan plan_reduction(const Launch& launch, const ReducePlan& numeric);
+// A product of integers: units are rows of its tiles.
+TilePlan plan_vector_product(const VectorWork& work, int64_t block_dim,
+                             const IntegerProductTiles& tiles);
 // A product's part for each block, in tiles of bm x bn.
 TilePlan plan_product(const CubeWork& work, const CubeTiling& tiling);
 

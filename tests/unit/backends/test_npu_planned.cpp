@@ -38,6 +38,15 @@ int launches_to_draw() {
 // A kernel's arguments in memory of their own; the same contents for the same seed.
 class Arguments {
  public:
+  // Of a kernel's plan: outputs that it has to write over an input begin with what that holds.
+  Arguments(const AnchoredNode& anchored, const KernelPlan& plan, uint64_t seed)
+      : Arguments(anchored, plan.workspace_bytes, seed) {
+    for (const KernelPlan::InPlace& pair : plan.in_place) {
+      const std::shared_ptr<Buffer>& input = buffers_[pair.input];
+      if (!pair.required || input->size() == 0) continue;
+      std::memcpy(addresses_[outputs_at_ + pair.output], input->address(), input->size());
+    }
+  }
   Arguments(const AnchoredNode& anchored, size_t workspace_bytes, uint64_t seed) : seed_(seed) {
     const Node& node = anchored.node();
     for (size_t i = 0; i < node.inputs().size(); ++i) {
@@ -101,8 +110,11 @@ void run_kernel(const Kernel& kernel, void* const* args) {
   }
 }
 
+constexpr const char* kNotAsPlanned = "strict runs do not go by the plan: ";
+
 // Runs a node's kernel and its planned run on the same data, and returns how the results differ;
-// empty if they do not. Counts this in `launches`. Nodes without a planned run are passed over.
+// empty if they do not. Counts this in `launches`. Nodes that say why they are not carried out are
+// passed over.
 std::string compare(const std::shared_ptr<const Preset>& preset, const BlockDimOptions& options,
                     const Node& node, uint64_t seed, int* launches) {
   const AnchoredNode anchored(node);
@@ -112,10 +124,11 @@ std::string compare(const std::shared_ptr<const Preset>& preset, const BlockDimO
   const KernelPlan plan = library.plan(node, {});
   const PlannedRuns runs = library.take_planned_runs();
   const auto it = runs.find(plan.kernel.get());
-  if (it == runs.end()) return "";
+  if (it == runs.end()) {
+    return contains(plan.reason, kNotAsPlanned) ? "" : "no planned run, and no reason";
+  }
   ++*launches;
-  Arguments kernel(anchored, plan.workspace_bytes, seed),
-      planned(anchored, plan.workspace_bytes, seed);
+  Arguments kernel(anchored, plan, seed), planned(anchored, plan, seed);
   run_kernel(*plan.kernel, kernel.data());
   const std::string what = node.op_name() + " around " + anchored.anchor().op_name() + " of " +
                            std::to_string(plan.block_dim) + " blocks: ";
@@ -148,7 +161,7 @@ struct Planned {
     TilePlan plan = entry.tiles(request);
     change(plan);
     const Arguments args(anchored, 0, 7);
-    return error_of([&] { entry.run(request, std::move(plan))->run(args.data()); });
+    return error_of([&] { entry.run(request, std::move(plan)).run->run(args.data()); });
   }
 };
 
@@ -200,6 +213,10 @@ TEST_CASE("npu planned: which ops are carried out") {
        [](Graph& g) {
          return matmul(input(g), g.input("y", f32, {6, 5}));
        }},
+      {"matmul of integers",
+       [](Graph& g) {
+         return matmul(g.input("x", i64, {20, 6}), g.input("y", i64, {6, 5}));
+       }},
       {"transpose", [](Graph& g) { return transpose(input(g)); }},
       {"slice",
        [](Graph& g) {
@@ -218,12 +235,19 @@ TEST_CASE("npu planned: which ops are carried out") {
          return broadcast_to(input(g), {3, 20, 6});
        }},
       {"gather", [](Graph& g) { return gather(input(g), numbers(g)); }},
+      {"scatter_add",
+       [](Graph& g) {
+         return scatter_add(input(g), numbers(g), g.input("rows", f32, {9, 6}));
+       }},
       {"one_hot", [](Graph& g) { return one_hot(numbers(g), 5); }},
       {"iota",
        [](Graph& g) {
          return iota(g, f32, {7, 9}, 1);
        }},
       {"argmax", [](Graph& g) { return argmax(input(g)); }},
+      {"argmax of columns", [](Graph& g) { return argmax(input(g), 0); }},
+      {"sort of columns", [](Graph& g) { return sort(input(g), 0).values; }},
+      {"top_k of columns", [](Graph& g) { return top_k(input(g), 3, 0).indices; }},
       {"sort", [](Graph& g) { return sort(input(g)).values; }},
       {"top_k", [](Graph& g) { return top_k(input(g), 2).values; }},
       {"fold_key", [](Graph& g) { return fold_key(key(g), g.input("data", i64, {})); }},
@@ -332,6 +356,59 @@ TEST_CASE("npu planned: a missed merge is found") {
   CHECK(total.error_with(unchanged).empty());
   const std::string missed =
       total.error_with([](TilePlan& plan) { plan.merges.erase(plan.merges.begin() + 3); });
+TEST_CASE("npu planned: wrong plans of integer products and of added rows are found") {
+  Planned product;
+  product.graph.set_outputs(
+      {matmul(product.graph.input("a", i32, {300, 40}), product.graph.input("b", i32, {40, 200}))});
+  product.schedule_output();
+  CHECK(product.error_with(unchanged).empty());
+  CHECK(contains(product.error_with([](TilePlan& plan) { plan.cores[1][0].column += 3; }),
+                 "tiles of the plan overlap"));
+  CHECK(
+      contains(product.error_with([](TilePlan& plan) { plan.cores.back().pop_back(); }), "a gap"));
+  CHECK(contains(product.error_with([](TilePlan& plan) { plan.cores[0][0].rows = 300000; }),
+                 "does not fit"));
+
+  Planned added;
+  added.graph.set_outputs(
+      {scatter_add(added.graph.input("x", f32, {20, 70000}), added.graph.input("rows", i32, {9}),
+                   added.graph.input("updates", f32, {9, 70000}))});
+  added.schedule_output();
+  CHECK(added.error_with(unchanged).empty());
+  CHECK(contains(added.error_with([](TilePlan& plan) { plan.cores[0].pop_back(); }),
+                 "a gap between the tiles of the plan: none writes element"));
+  CHECK(contains(added.error_with([](TilePlan& plan) { plan.cores[0][1].row -= 1; }), "overlap"));
+  CHECK(contains(added.error_with([](TilePlan& plan) { plan.cores[0][0].rows = 70000; }),
+                 "does not fit"));
+}
+
+TEST_CASE("npu planned: copies within the device go by their plan") {
+  const auto preset = std::make_shared<const Preset>(load_preset("ascend910b1"));
+  NpuLibrary library(preset, {}, true);
+  const size_t bytes = 3000001;
+  const KernelPlan plan = library.plan_copy(bytes);
+  CHECK(plan.block_dim > 1);
+  const PlannedRuns runs = library.take_planned_runs();
+  REQUIRE(runs.contains(plan.kernel.get()));
+  const auto from = allocate_host_buffer(bytes), to = allocate_host_buffer(bytes);
+  const std::span source(static_cast<uint8_t*>(from->address()), bytes);
+  for (size_t i = 0; i < bytes; ++i) source[i] = static_cast<uint8_t>(i * 7 + i / 251);
+  void* const args[] = {from->address(), to->address()};
+  runs.at(plan.kernel.get())->run(args);
+  CHECK(std::memcmp(from->address(), to->address(), bytes) == 0);
+}
+
+TEST_CASE("npu planned: what is not carried out says why") {
+  const auto preset = std::make_shared<const Preset>(load_preset("ascend910b1"));
+  NpuLibrary library(preset, {}, true);
+  Graph g;
+  const Value long_rows = softmax(g.input("x", f32, {2, 60000}));
+  g.set_outputs({long_rows});
+  CHECK(contains(library.plan(long_rows.node(), {}).reason,
+                 std::string(kNotAsPlanned) +
+                     "a row of 480000 bytes is longer than the unified buffer of ascend910b1"));
+}
+
   CHECK(contains(missed, "sum: output 0"));
   CHECK(contains(missed, "a missed merge: the partial result 0 of chunk 3, which core "));
   CHECK(contains(missed, "is never added"));
