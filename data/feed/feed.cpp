@@ -77,6 +77,8 @@ class PipelineFeeder final : public Feeder {
     // Whatever is wrong with the cursor shows here, not in the thread.
     auto iterator = std::make_unique<DatasetIterator>(dataset_, &stop_);
     iterator->restore(cursor);
+    // First, since its slots are as much memory as the next one's.
+    queue_.reset();
     queue_ = std::make_shared<DeviceQueue>(
         spec_.device, spec_.element,
         DeviceQueueOptions{.name = options_.name,

@@ -144,6 +144,11 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const LoopSource& s
   row.values.resize(columns.size());
   if (blank.kind == LoopKind::kHost) prepare_to_drive(step);
   metrics = std::make_unique<MetricsQueue>(std::move(columns));
+  let_go_of_queue();
+}
+
+void Loop::State::let_go_of_queue() {
+  if (feeder != nullptr) queue.reset();
 }
 
 void Loop::State::note_float_status(LoopReport& report) {
@@ -305,6 +310,10 @@ LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& ca
   }
   const auto begin = Clock::now();
   LoopReport report;
+  const struct HeldQueue {
+    State& of;
+    ~HeldQueue() { of.let_go_of_queue(); }
+  } held{s};
   LaunchArgs& args = s.prepare(steps, report, site);
   report.first_step = args.first_step;
   const StopScope scope(session, &s, &s.requested);

@@ -20,6 +20,9 @@ struct Loop::State {
   // Returns the queue of the next launch: the feeder's current one where there is a feeder. Throws
   // Error where it does not fit the compiled program.
   const std::shared_ptr<DeviceQueue>& current_queue(CallSite site);
+  // A feeder's queue is held while a launch runs: between launches the feeder may open another, and
+  // the slots of both would be in memory.
+  void let_go_of_queue();
   // Returns the report of a launch that begins, with room for its rows.
   LoopReport blank_report(int64_t steps) const;
   // Reports what the launch came to, once the device is at rest.
