@@ -31,6 +31,9 @@ class WindowCopy {
         windows_(windows),
         part_(part),
         line_(windows.line()),
+        first_repeat_(part.column / (down_.taps * line_) * windows.repeat_pitch),
+        first_tap_(part.column % (down_.taps * line_) / line_),
+        first_in_line_(part.column % line_),
         in_line_(across_.tap_step == 1 && across_.pitch == windows.channels) {}
 
   void run(const T* images, T* to, size_t stride) const {
@@ -50,9 +53,8 @@ class WindowCopy {
  private:
   // One window, whose tap 0 lies on (y, x).
   void copy_row(const T* image, int64_t y, int64_t x, T* to) const {
-    const int64_t of_repeat = down_.taps * line_;
-    const T* repeat = image + part_.column / of_repeat * windows_.repeat_pitch;
-    int64_t tap = part_.column % of_repeat / line_, at = part_.column % line_;
+    const T* repeat = image + first_repeat_;
+    int64_t tap = first_tap_, at = first_in_line_;
     for (int64_t left = part_.columns; left > 0;) {
       const int64_t count = std::min(left, line_ - at);
       copy_line(repeat, y + tap * down_.tap_step, x, at, count, to);
@@ -98,6 +100,9 @@ class WindowCopy {
   const WindowRows& windows_;
   const MatrixPart& part_;
   const int64_t line_;
+  // Where the part's first column lies in each window: elements to its repeat, its line of taps,
+  // and the column there.
+  const int64_t first_repeat_, first_tap_, first_in_line_;
   const bool in_line_;  // whether taps across lie side by side
 };
 

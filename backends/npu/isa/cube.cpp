@@ -7,6 +7,7 @@
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/common/window_copy.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/cube_windows.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/ops/product_bound.h"
@@ -53,9 +54,6 @@ size_t column_bytes(const CubePlan& plan) {
   return round_up(plan.problem.k, plan.kernels->column_multiple) * plan.kernels->packed_size;
 }
 
-// Rows so far apart fall into one set of the first cache, which has not room for a tile's.
-constexpr size_t kSameSet = 4096;
-
 // Elements from row to row of windows in their buffer.
 size_t window_stride(size_t columns, size_t element_size) {
   const bool same_set = columns * element_size % kSameSet == 0;
@@ -64,7 +62,7 @@ size_t window_stride(size_t columns, size_t element_size) {
 
 // The pieces of the scratch that a rectangle of rows x cols needs.
 struct Scratch {
-  size_t a = 0, b = 0, tile = 0, windows = 0, total = 0;
+  size_t a = 0, b = 0, tile = 0, windows = 0, places = 0, runs = 0, total = 0;
 
   Scratch(const CubePlan& plan, size_t rows, size_t cols) {
     const CubeKernels& kernels = *plan.kernels;
@@ -82,7 +80,10 @@ struct Scratch {
     };
     const size_t left = p.a_windows ? bytes(a_rows, p.a) : 0;
     const size_t right = p.b_windows ? bytes(kernels.cols, p.b) : 0;
-    total = windows + align_up(std::max(left, right), kAlignment);
+    places = windows + align_up(std::max(left, right), kAlignment);
+    const bool spreads = p.a_windows && kernels.multiply_spread != nullptr;
+    runs = places + align_up(spreads ? a_rows * sizeof(size_t) : 0, kAlignment);
+    total = runs + align_up(spreads ? plan.k_panel * sizeof(CubeRun) : 0, kAlignment);
   }
 };
 
@@ -164,8 +165,11 @@ class BlockWalk {
         range_(range),
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
         scratch_(static_cast<char*>(scratch)),
+        lying_(CubeWindows::of(plan)),
         stores_rows_(is_stored_as_multiplied(plan, args)),
-        stores_windows_(plan.problem.a_windows && multiplies_stored(plan)) {}
+        stores_windows_(plan.problem.a_windows && multiplies_stored(plan)) {
+    if (lying_ && lying_->copied_elements() != 0 && !args.copied_images) lying_.reset();
+  }
 
   // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
   void run(const PieceFinished* finished) {
@@ -212,6 +216,7 @@ class BlockWalk {
       }
     }
 
+    if (lying_) run_count_ = lying_->list_runs(k0, length, runs());
     PackCall pack;
     pack.src = args_.a;
     pack.dtype = p.a;
@@ -229,7 +234,9 @@ class BlockWalk {
       const size_t count = std::min(rows, range_.m1 - i);
       pack.first = i;
       pack.count = count;
-      if (p.a_windows) {
+      if (lying_) {
+        list_rows(i, count);
+      } else if (p.a_windows) {
         load_window_rows(pack);
       } else {
         pack_rows(pack);
@@ -239,6 +246,15 @@ class BlockWalk {
       tiles(i, count, j, cols, k0, length);
       if (is_piece) (*finished_)({i, i + count, j, j + cols});
     }
+  }
+
+  CubeRun* runs() const { return reinterpret_cast<CubeRun*>(scratch_ + parts_.runs); }
+  size_t* places() const { return reinterpret_cast<size_t*>(scratch_ + parts_.places); }
+
+  // Where the windows of a block lie, the last one again up to a whole tile.
+  void list_rows(size_t first, size_t count) const {
+    lying_->list_rows(first, count, places());
+    std::fill(places() + count, places() + round_up(count, kernels_.rows), places()[count - 1]);
   }
 
   // Copies the windows that a pack is to read from the images into a buffer, whose rows have room
@@ -320,6 +336,11 @@ class BlockWalk {
   // Rows i0 + i ... of A, a tile's or its first `count`, times a packed panel of B.
   void multiply(size_t i0, size_t i, size_t count, size_t stored, size_t k0, size_t length,
                 const char* b, float* to, size_t stride) const {
+    if (lying_) {
+      const SpreadRows spread{static_cast<const float*>(args_.a), places() + i, lying_->k_step(),
+                              runs(), run_count_};
+      return kernels_.multiply_spread(spread, b, to, stride);
+    }
     const size_t depth = round_up(length, kernels_.k_multiple);
     if (stores_windows_) {
       StoredRows rows;
@@ -378,8 +399,10 @@ class BlockWalk {
   const CubeRange& range_;
   const Scratch parts_;
   char* scratch_;
-  const bool stores_rows_;     // A, as its kernel can read it
-  const bool stores_windows_;  // the buffer for windows of A, likewise
+  std::optional<CubeWindows> lying_;  // windows of A that are multiplied where they lie
+  size_t run_count_ = 0;              // of theirs, in this panel
+  const bool stores_rows_;            // A, as its kernel can read it
+  const bool stores_windows_;         // the buffer for windows of A, likewise
   const PieceFinished* finished_ = nullptr;
   const char* panels_ = nullptr;  // of B, from the block's first column on
 };
@@ -423,7 +446,11 @@ CubePlan plan_cube(const CubeProblem& problem) {
   plan.problem = problem;
   plan.k_panel = cube_k_panel(problem.k);
   plan.kernels = left == bf16 ? kernels_of_pairs() : nullptr;
-  if (plan.kernels == nullptr) plan.kernels = &vector_cube_kernels();
+  if (plan.kernels != nullptr) return plan;
+  // Products without windows and with few columns have kernels of their own.
+  const VectorCubeKernels& kernels = vector_cube_kernels();
+  const bool narrow = has_windows(problem) && problem.n <= kernels.narrow.cols;
+  plan.kernels = narrow ? &kernels.narrow : &kernels.wide;
   return plan;
 }
 
@@ -436,6 +463,10 @@ bool cube_takes_packed(const CubeProblem& p) noexcept {
   if (cube_is_wide(p)) return p.k > 0;
   return !p.a_windows && p.n <= kNarrowColumns && !p.transpose_a && p.k > 0 &&
          p.k <= kTallSkinnyMaxK;
+}
+
+bool cube_shares_packed(const CubePlan& plan) noexcept {
+  return tall_skinny_kernel(plan) == nullptr && !plan.problem.b_windows && plan.problem.k > 0;
 }
 
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {
@@ -480,12 +511,35 @@ void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubeP
 
 void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64_t share,
                      int64_t shares, void* packed) noexcept {
-  const size_t n = plan.problem.n, step = cube_pack_step(plan).n;
-  const auto steps = static_cast<int64_t>((n + step - 1) / step);
-  const auto edge = [&](int64_t i) {
-    return std::min(n, static_cast<size_t>(steps * i / shares) * step);
+  const CubePackStep step = cube_pack_step(plan);
+  const size_t n = plan.problem.n, k = plan.problem.k;
+  const auto edge = [&](size_t extent, size_t of_step, int64_t i) {
+    const auto steps = static_cast<int64_t>((extent + of_step - 1) / of_step);
+    return std::min(extent, static_cast<size_t>(steps * i / shares) * of_step);
   };
-  cube_pack(plan, b, b_stride, {0, plan.problem.k, edge(share), edge(share + 1)}, packed);
+  CubePart part{0, k, 0, n};
+  if (static_cast<int64_t>(n / step.n) >= shares) {
+    part.n0 = edge(n, step.n, share);
+    part.n1 = edge(n, step.n, share + 1);
+  } else {
+    part.k0 = edge(k, step.k, share);
+    part.k1 = edge(k, step.k, share + 1);
+  }
+  cube_pack(plan, b, b_stride, part, packed);
+}
+
+size_t cube_image_bytes(const CubePlan& plan) {
+  const auto windows = CubeWindows::of(plan);
+  return windows ? windows->copied_elements() * sizeof(float) : 0;
+}
+
+void cube_copy_images(const CubePlan& plan, const void* a, const vector::ByteMap* bytes,
+                      int64_t share, int64_t shares, void* to) {
+  const auto windows = CubeWindows::of(plan);
+  if (!windows) return;
+  const int64_t all = windows->copied_lines();
+  windows->copy_lines(a, bytes, all * share / shares, all * (share + 1) / shares,
+                      static_cast<float*>(to));
 }
 
 CubeStep cube_step(const CubePlan& plan) noexcept {

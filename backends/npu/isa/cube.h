@@ -31,18 +31,21 @@ struct CubeProblem {
   DType round_to = f32;
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
-  bool packed_b = false;     // CubeArgs::b is a copy of B that cube_pack made (cube_takes_packed)
+  // CubeArgs::b is a copy of B that cube_pack made (cube_takes_packed, cube_shares_packed).
+  bool packed_b = false;
   // The rows of an operand as stored, where they are windows over images, zero where these are
-  // padded. They are made of the images as they are loaded, some rows of one panel of k at a time.
+  // padded. Those of A are multiplied where they lie, if the images allow that and the plan's
+  // kernels can; others are copied as they are loaded, some rows of one panel of k at a time.
   std::optional<WindowRows> a_windows, b_windows;
 };
 
 struct CubeArgs {
-  const void* a = nullptr;  // of windows: the first image
+  const void* a = nullptr;  // of windows: the first image, or its copy
   size_t a_stride = 0;      // elements between the rows of A as stored
   // Where each row of A as stored begins, in elements from `a`, where they do not follow each
   // other.
   const size_t* a_rows = nullptr;
+  bool copied_images = false;  // `a` points into what cube_copy_images made
   const void* b = nullptr;
   size_t b_stride = 0;
   float* c = nullptr;  // C[c_row, c_column], the only part of C that is there where these are not 0
@@ -80,6 +83,10 @@ bool cube_is_wide(const CubeProblem& problem) noexcept;
 // products with this k and n that may, on every host ISA.
 bool cube_takes_packed(const CubeProblem& problem) noexcept;
 
+// Says whether all rectangles of this plan's C may take B from one packed copy, whatever other
+// products with this B do.
+bool cube_shares_packed(const CubePlan& plan) noexcept;
+
 // A packed copy of the whole of B, for the plan's kernels. Its bytes; what k and n of its parts
 // have to be multiples of where a part does not end with B; and a part of it written, padding
 // included, from B as stored. Parts may be written by several threads at once.
@@ -94,6 +101,13 @@ void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubeP
 void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64_t share,
                      int64_t shares, void* packed) noexcept;
 
+// Where windows of A reach beyond their images, or the images are not stored as they are
+// multiplied, such windows lie on a copy of the images, in f32 with the padding around each: its
+// bytes, 0 where none is of use; and part `share` of `shares` of it, made of operand A.
+size_t cube_image_bytes(const CubePlan& plan);
+void cube_copy_images(const CubePlan& plan, const void* a, const vector::ByteMap* bytes,
+                      int64_t share, int64_t shares, void* to);
+
 // Rows and columns of C that its kernel computes at once: what rectangles are best made of.
 struct CubeStep {
   size_t rows = 1, columns = 1;
@@ -103,7 +117,7 @@ CubeStep cube_step(const CubePlan& plan) noexcept;
 // Bytes of scratch that cube_block wants for a rectangle of at most rows x cols; never zero.
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept;
 
-// Computes C[m0..m1, n0..n1]. If B is packed and the product is wide, n0 must be a multiple of the
+// Computes C[m0..m1, n0..n1]. If B is packed in panels, n0 must be a multiple of the
 // columns of cube_pack_step(plan). `scratch` is aligned to 64 bytes and used by this call alone.
 // REQUIRES that C overlaps neither A nor B. Neither allocates nor throws.
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch);

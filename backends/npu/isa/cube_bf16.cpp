@@ -209,18 +209,13 @@ void multiply_plain_stored(const StoredRows& a, const void* b, size_t length, fl
 }  // namespace
 
 void fill_bf16_kernels(CubeKernels& kernels, PairsOfBf16 kind) {
-  kernels = vector_cube_kernels();  // for the finishing step
   kernels.rows = kPanel;
   kernels.cols = kPanel;
   kernels.packed_size = sizeof(uint16_t);
   kernels.k_multiple = kTileDepth;
-  kernels.multiply_stored = nullptr;
   kernels.pack_a = &pack_tiles<false, RoundByBits>;
   kernels.pack_b = &pack_tiles<true, RoundByBits>;
-  kernels.pack_columns = nullptr;
-  kernels.tall_skinny_rows = nullptr;
-  kernels.tall_skinny_columns = nullptr;
-  kernels.flat_rows = nullptr;
+  kernels.finish = vector_cube_kernels().wide.finish;
   switch (kind) {
     case PairsOfBf16::kTiles:
       kernels.multiply = &multiply_amx;

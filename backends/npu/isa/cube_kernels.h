@@ -10,6 +10,9 @@
 
 namespace keel::npu {
 
+// Rows so many bytes apart fall into one set of the first cache, which has not room for a tile's.
+inline constexpr size_t kSameSet = 4096;
+
 // Floats that a pack may write beyond its last panel.
 inline constexpr size_t kPackSlack = 64;
 
@@ -65,6 +68,20 @@ struct StoredRows {
   const void* rest = nullptr;
 };
 
+// Elements of A along k that lie k_step apart, from `at` behind a row's beginning on.
+struct CubeRun {
+  size_t at = 0, length = 0;
+};
+
+// A tile's rows of A where they lie in f32, spread over more than a matrix.
+struct SpreadRows {
+  const float* a = nullptr;
+  const size_t* rows = nullptr;  // where each begins, in elements from `a`
+  size_t k_step = 1;
+  const CubeRun* runs = nullptr;
+  size_t run_count = 0;
+};
+
 // A product with m or n at most kNarrowColumns, in which the other operand is not packed.
 struct TallSkinnyCall {
   CubeArgs args;
@@ -92,6 +109,8 @@ struct CubeKernels {
   // not rounded up.
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t length, float* to,
                           size_t stride) = nullptr;
+  // The same with rows that lie anywhere; all of a tile's are there.
+  void (*multiply_spread)(const SpreadRows& a, const void* b, float* to, size_t stride) = nullptr;
   void (*finish)(const TileCall&) = nullptr;
   void (*begin)() = nullptr;  // before the first multiply of a block and after the last, where the
   void (*end)() = nullptr;    // processor wants that
@@ -104,8 +123,12 @@ struct CubeKernels {
   void (*flat_rows)(const TallSkinnyCall&) = nullptr;            // m <= 16, B stored [k, n]
 };
 
-// For the host ISA in use.
-const CubeKernels& vector_cube_kernels();
+// For the host ISA in use. Tiles of `narrow` have fewer columns, and on AVX-512 more rows: for
+// products whose C has no more columns than such a tile.
+struct VectorCubeKernels {
+  CubeKernels wide, narrow;
+};
+const VectorCubeKernels& vector_cube_kernels();
 
 // Returns the kernels for products of bf16, which multiply pairs along k: on AMX tiles, with
 // AVX512_BF16, or by plain loops over the same packing, which tests can run on any processor with

@@ -5,6 +5,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "hwy/highway.h"
@@ -24,90 +25,165 @@ namespace {
 using Tag = hn::ScalableTag<float>;
 using Lanes = hn::Vec<Tag>;
 
-// Accumulators, the vectors of B and one of A fill the registers: 32 of them on AVX-512, else 16.
-#if HWY_TARGET == HWY_AVX3
-constexpr size_t kRows = 14, kVectors = 2;
-#else
-constexpr size_t kRows = 4, kVectors = 3;
-#endif
-constexpr size_t kCols = kVectors * hn::MaxLanes(Tag());
-static_assert(kRows <= hv::kBlockSide || kRows % hv::kBlockSide == 0);
-static_assert(kCols % hv::kBlockSide == 0);
-
-struct Row {
-  Lanes sum[kVectors];
+// Where the rows of a tile begin, in elements from the first or from where all are counted.
+template <class Step>
+struct EvenRows {
+  HWY_INLINE size_t operator()(size_t r) const { return r * step; }
+  Step step;
+};
+struct AnyRows {
+  HWY_INLINE size_t operator()(size_t r) const { return rows[r]; }
+  const size_t* rows;
 };
 
-template <size_t... V>
-HWY_INLINE void add_row(Row& row, Lanes a, const Lanes* b, std::index_sequence<V...>) {
-  ((row.sum[V] = hn::MulAdd(a, b[V], row.sum[V])), ...);
-}
+template <size_t kNumber>
+using Constant = std::integral_constant<size_t, kNumber>;
 
-// One k: the outer product of a column of A and a row of B.
-template <size_t... R, size_t... V>
-HWY_INLINE void add_outer(Row* rows, const float* a, size_t row_step, const float* b,
-                          std::index_sequence<R...>, std::index_sequence<V...> vectors) {
-  const Tag d;
-  const Lanes right[kVectors] = {hn::Load(d, b + V * hn::Lanes(d))...};
-  (add_row(rows[R], hn::Set(d, a[R * row_step]), right, vectors), ...);
-}
-
-template <size_t... V>
-HWY_INLINE void clear_row(Row& row, std::index_sequence<V...>) {
-  ((row.sum[V] = hn::Zero(Tag())), ...);
-}
-
-template <size_t... V>
-HWY_INLINE void store_row(const Row& row, float* to, std::index_sequence<V...>) {
-  (hn::StoreU(row.sum[V], Tag(), to + V * hn::Lanes(Tag())), ...);
-}
-
-// Elements of A lie `row_step` apart from row to row and `k_step` from k to k.
-template <size_t... R>
-HWY_INLINE void multiply_rows(const float* a, size_t row_step, size_t k_step, const float* b,
-                              size_t length, float* to, size_t stride,
-                              std::index_sequence<R...> all) {
-  constexpr std::make_index_sequence<kVectors> kAcross;
-  Row rows[kRows];
-  (clear_row(rows[R], kAcross), ...);
-  size_t k = 0;
-  for (; k + 4 <= length; k += 4) {
-    add_outer(rows, a, row_step, b, all, kAcross);
-    add_outer(rows, a + k_step, row_step, b + kCols, all, kAcross);
-    add_outer(rows, a + 2 * k_step, row_step, b + 2 * kCols, all, kAcross);
-    add_outer(rows, a + 3 * k_step, row_step, b + 3 * kCols, all, kAcross);
-    a += 4 * k_step;
-    b += 4 * kCols;
+// The kernels of a register tile of kRows x kVectors vectors.
+template <size_t kRows, size_t kVectors>
+class Tile {
+ public:
+  static void fill(CubeKernels& kernels) {
+    kernels.rows = kRows;
+    kernels.cols = kCols;
+    kernels.pack_a = &pack_panels;
+    kernels.pack_b = &pack_panels;
+    kernels.multiply = &multiply;
+    kernels.multiply_stored = &multiply_stored;
+    kernels.multiply_spread = &multiply_spread;
+    kernels.finish = &finish_tile;
+    kernels.pack_columns = &FloatOperands::pack_columns;
+    kernels.column_multiple = kFloatLanes;
+    kernels.tall_skinny_rows = &tall_skinny_rows<FloatOperands>;
+    kernels.tall_skinny_columns = &tall_skinny_columns<FloatOperands>;
+    kernels.flat_rows = &flat_rows<FloatOperands>;
   }
-  for (; k < length; ++k, a += k_step, b += kCols) add_outer(rows, a, row_step, b, all, kAcross);
-  (store_row(rows[R], to + R * stride, kAcross), ...);
-}
 
-void multiply(const void* a, const void* b, size_t, size_t length, float* to, size_t stride) {
-  multiply_rows(static_cast<const float*>(a), 1, kRows, static_cast<const float*>(b), length, to,
-                stride, std::make_index_sequence<kRows>());
-}
+ private:
+  static constexpr size_t kCols = kVectors * hn::MaxLanes(Tag());
+  static_assert(kRows <= hv::kBlockSide || kRows % hv::kBlockSide == 0);
+  static_assert(kCols % hv::kBlockSide == 0);
+  using Down = std::make_index_sequence<kRows>;
+  using Across = std::make_index_sequence<kVectors>;
 
-void multiply_stored(const StoredRows& a, const void* b, size_t length, float* to, size_t stride) {
-  multiply_rows(static_cast<const float*>(a.rows), a.stride, 1, static_cast<const float*>(b),
-                length, to, stride, std::make_index_sequence<kRows>());
-}
+  struct Row {
+    Lanes sum[kVectors];
+  };
+
+  template <size_t... V>
+  static HWY_INLINE void add_row(Row& row, Lanes a, const Lanes* b, std::index_sequence<V...>) {
+    ((row.sum[V] = hn::MulAdd(a, b[V], row.sum[V])), ...);
+  }
+
+  // One k: the outer product of a column of A and a row of B.
+  template <class Rows, size_t... R, size_t... V>
+  static HWY_INLINE void add_outer(Row* sums, const float* a, const Rows& rows, const float* b,
+                                   std::index_sequence<R...>, std::index_sequence<V...> across) {
+    const Tag d;
+    const Lanes right[kVectors] = {hn::Load(d, b + V * hn::Lanes(d))...};
+    (add_row(sums[R], hn::Set(d, a[rows(R)]), right, across), ...);
+  }
+
+  template <size_t... V>
+  static HWY_INLINE void clear_row(Row& row, std::index_sequence<V...>) {
+    ((row.sum[V] = hn::Zero(Tag())), ...);
+  }
+  template <size_t... R>
+  static HWY_INLINE void clear(Row* sums, std::index_sequence<R...>) {
+    (clear_row(sums[R], Across()), ...);
+  }
+
+  template <size_t... V>
+  static HWY_INLINE void store_row(const Row& row, float* to, std::index_sequence<V...>) {
+    (hn::StoreU(row.sum[V], Tag(), to + V * hn::Lanes(Tag())), ...);
+  }
+  template <size_t... R>
+  static HWY_INLINE void store(const Row* sums, float* to, size_t stride,
+                               std::index_sequence<R...>) {
+    (store_row(sums[R], to + R * stride, Across()), ...);
+  }
+
+  // Adds `length` k to the sums; elements of A lie `k_step` apart from k to k.
+  template <class Rows, class Step>
+  static HWY_INLINE void add_run(Row* sums, const float* a, const Rows& rows, Step k_step,
+                                 const float* b, size_t length) {
+    size_t k = 0;
+    for (; k + 4 <= length; k += 4) {
+      add_outer(sums, a, rows, b, Down(), Across());
+      add_outer(sums, a + k_step, rows, b + kCols, Down(), Across());
+      add_outer(sums, a + 2 * k_step, rows, b + 2 * kCols, Down(), Across());
+      add_outer(sums, a + 3 * k_step, rows, b + 3 * kCols, Down(), Across());
+      a += 4 * k_step;
+      b += 4 * kCols;
+    }
+    for (; k < length; ++k, a += k_step, b += kCols) {
+      add_outer(sums, a, rows, b, Down(), Across());
+    }
+  }
+
+  template <class Rows, class Step>
+  static HWY_INLINE void multiply_rows(const float* a, const Rows& rows, Step k_step,
+                                       const float* b, size_t length, float* to, size_t stride) {
+    Row sums[kRows];
+    clear(sums, Down());
+    add_run(sums, a, rows, k_step, b, length);
+    store(sums, to, stride, Down());
+  }
+
+  static void multiply(const void* a, const void* b, size_t, size_t length, float* to,
+                       size_t stride) {
+    multiply_rows(static_cast<const float*>(a), EvenRows<Constant<1>>{}, Constant<kRows>(),
+                  static_cast<const float*>(b), length, to, stride);
+  }
+
+  static void multiply_stored(const StoredRows& a, const void* b, size_t length, float* to,
+                              size_t stride) {
+    multiply_rows(static_cast<const float*>(a.rows), EvenRows<size_t>{a.stride}, Constant<1>(),
+                  static_cast<const float*>(b), length, to, stride);
+  }
+
+  template <class Rows, class Step>
+  static void multiply_runs(const SpreadRows& a, size_t origin, const Rows& rows, Step k_step,
+                            const float* b, float* to, size_t stride) {
+    Row sums[kRows];
+    clear(sums, Down());
+    for (size_t i = 0; i < a.run_count; ++i) {
+      add_run(sums, a.a + origin + a.runs[i].at, rows, k_step, b, a.runs[i].length);
+      b += a.runs[i].length * kCols;
+    }
+    store(sums, to, stride, Down());
+  }
+
+  // Rows that lie equally far apart take fewer registers for their addresses.
+  static void multiply_spread(const SpreadRows& a, const void* panel, float* to, size_t stride) {
+    const auto* b = static_cast<const float*>(panel);
+    const size_t first = a.rows[0], step = a.rows[1] - first;
+    bool even = true;
+    for (size_t r = 2; r < kRows; ++r) even = even && a.rows[r] == first + r * step;
+    if (a.k_step == 1) {
+      return even ? multiply_runs(a, first, EvenRows<size_t>{step}, Constant<1>(), b, to, stride)
+                  : multiply_runs(a, 0, AnyRows{a.rows}, Constant<1>(), b, to, stride);
+    }
+    return even && step == 1
+               ? multiply_runs(a, first, EvenRows<Constant<1>>{}, a.k_step, b, to, stride)
+               : multiply_runs(a, 0, AnyRows{a.rows}, a.k_step, b, to, stride);
+  }
+};
+
+// Accumulators, the vectors of B and one of A fill the registers: 32 of them on AVX-512, else 16.
+#if HWY_TARGET == HWY_AVX3
+using WideTile = Tile<14, 2>;
+using NarrowTile = Tile<16, 1>;
+#else
+using WideTile = Tile<4, 3>;
+using NarrowTile = Tile<4, 2>;
+#endif
 
 }  // namespace
 
-void fill_cube_kernels(CubeKernels& kernels) {
-  kernels.rows = kRows;
-  kernels.cols = kCols;
-  kernels.pack_a = &pack_panels;
-  kernels.pack_b = &pack_panels;
-  kernels.multiply = &multiply;
-  kernels.multiply_stored = &multiply_stored;
-  kernels.finish = &finish_tile;
-  kernels.pack_columns = &FloatOperands::pack_columns;
-  kernels.column_multiple = kFloatLanes;
-  kernels.tall_skinny_rows = &tall_skinny_rows<FloatOperands>;
-  kernels.tall_skinny_columns = &tall_skinny_columns<FloatOperands>;
-  kernels.flat_rows = &flat_rows<FloatOperands>;
+void fill_cube_kernels(VectorCubeKernels& kernels) {
+  WideTile::fill(kernels.wide);
+  NarrowTile::fill(kernels.narrow);
 }
 
 }  // namespace keel::npu::HWY_NAMESPACE
@@ -118,9 +194,9 @@ namespace keel::npu {
 
 HWY_EXPORT(fill_cube_kernels);
 
-const CubeKernels& vector_cube_kernels() {
+const VectorCubeKernels& vector_cube_kernels() {
   constexpr size_t kIsas = static_cast<size_t>(vector::HostIsa::kAmx) + 1;
-  static CubeKernels of_isa[kIsas];
+  static VectorCubeKernels of_isa[kIsas];
   static std::once_flag filled[kIsas];
   const auto isa = static_cast<size_t>(vector::host_isa());
   // Once: other threads multiply by them.

@@ -30,7 +30,8 @@ constexpr int64_t kMostBlocks = 32;
 
 // Splits C of each product in the batch into row or column bands. Where it is rounded or goes
 // through an epilogue, a band is computed piece by piece in the block's workspace. A phase before
-// that packs a right operand that all bands read, a phase after it the copies that pieces cannot.
+// that packs a right operand that all bands read, and copies the images that windows of the left
+// one lie on; a phase after it packs the copies that pieces cannot.
 class CubeKernel final : public Kernel {
  public:
   CubeKernel(const AnchoredNode& fused, const StateLayouts& layouts, bool saturate_f16)
@@ -56,20 +57,23 @@ class CubeKernel final : public Kernel {
     reports_status_ = saturate_f16 && results_ != 0 && vector::computes_f16(fused.node());
     cut_bands();
     share_right_operand(problem);
+    image_bytes_ = align_up(cube_image_bytes(plan_), 64);
     find_packed_results(fused.node(), layouts);
   }
 
-  size_t workspace_bytes() const { return static_cast<size_t>(blocks_) * scratch_ + shared_; }
+  size_t workspace_bytes() const {
+    return static_cast<size_t>(blocks_) * scratch_ + shared_ + image_bytes_;
+  }
   // In the word behind the workspace.
   bool reports_status() const { return reports_status_; }
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
-  int phases() const override { return (shared_ != 0 ? 1 : 0) + 1 + (packs_last_ ? 1 : 0); }
+  int phases() const override { return (prepares() ? 1 : 0) + 1 + (packs_last_ ? 1 : 0); }
   int blocks(int) const override { return blocks_; }
 
   void run(void* const* args, int phase, int block) const override {
-    if (shared_ != 0 && phase-- == 0) return pack_shared(args, block);
+    if (prepares() && phase-- == 0) return prepare(args, block);
     if (phase == 1) return pack_last(args, block);
     char* scratch = static_cast<char*>(args[arguments_]) + static_cast<size_t>(block) * scratch_;
     uint32_t status = 0;
@@ -101,7 +105,7 @@ class CubeKernel final : public Kernel {
   // Row bands would each pack all of the right operand.
   void share_right_operand(CubeProblem problem) {
     if (problem.packed_b || by_columns_ || bands_ == 1 || count_ != 1) return;
-    if (!cube_is_wide(problem) || !cube_takes_packed(problem)) return;
+    if (!cube_shares_packed(plan_)) return;
     problem.packed_b = true;
     plan_ = plan_cube(problem);
     cut_bands();
@@ -112,9 +116,16 @@ class CubeKernel final : public Kernel {
     return static_cast<char*>(args[arguments_]) + static_cast<size_t>(blocks_) * scratch_;
   }
 
-  void pack_shared(void* const* args, int block) const {
+  float* images(void* const* args) const {
+    return reinterpret_cast<float*>(static_cast<char*>(shared(args)) + shared_);
+  }
+
+  bool prepares() const { return shared_ + image_bytes_ != 0; }
+  void prepare(void* const* args, int block) const {
     const auto stride = static_cast<size_t>(matrices_.b.stride);
-    cube_pack_share(plan_, args[b_at_], stride, block, blocks_, shared(args));
+    if (shared_ != 0) cube_pack_share(plan_, args[b_at_], stride, block, blocks_, shared(args));
+    if (image_bytes_ == 0) return;
+    cube_copy_images(plan_, args[a_at_], bytes_ ? &*bytes_ : nullptr, block, blocks_, images(args));
   }
 
   void find_packed_results(const Node& node, const StateLayouts& layouts) {
@@ -239,6 +250,10 @@ class CubeKernel final : public Kernel {
     cube.a_stride = static_cast<size_t>(matrices_.a.stride);
     cube.b_stride = static_cast<size_t>(matrices_.b.stride);
     if (shared_ != 0) cube.b = shared(args);
+    if (image_bytes_ != 0) {
+      cube.a = images(args) + at.a;
+      cube.copied_images = true;
+    }
     cube.bytes = bytes_ ? &*bytes_ : nullptr;
     if (rows_) cube.a_rows = reinterpret_cast<const size_t*>(scratch + scratch_ - starts_);
     if (sums_ == 0) {
@@ -323,7 +338,9 @@ class CubeKernel final : public Kernel {
   // Bytes of a block's workspace.
   size_t cube_scratch_ = 0, sums_ = 0, rounded_ = 0, rows_of_piece_ = 0, starts_ = 0;
   size_t scratch_ = 0;
-  size_t shared_ = 0;  // of the right operand, packed for all blocks behind their workspaces; or 0
+  // For all blocks, behind their workspaces: bytes of the right operand, packed, and of images; or
+  // 0.
+  size_t shared_ = 0, image_bytes_ = 0;
   size_t results_ = 0;
 };
 

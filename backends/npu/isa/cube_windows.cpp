@@ -1,0 +1,169 @@
+#include "keel/backends/npu/isa/cube_windows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "keel/backends/common/vector/instructions.h"
+
+namespace keel::npu {
+namespace {
+
+using Axis = WindowRows::Axis;
+
+// The axis over images that have the positions around them to which windows reach.
+Axis padded(const Axis& axis) {
+  const int64_t windows = (axis.windows - 1) * axis.step, taps = (axis.taps - 1) * axis.tap_step;
+  const int64_t lowest = axis.first + std::min<int64_t>(0, taps);
+  const int64_t highest = axis.first + windows + std::max<int64_t>(0, taps);
+  Axis result = axis;
+  const int64_t low = std::max<int64_t>(0, -lowest);
+  result.size += low + std::max<int64_t>(0, highest - (axis.size - 1));
+  result.first += low;
+  return result;
+}
+
+WindowRows padded(const WindowRows& windows) {
+  WindowRows result = windows;
+  result.axes = {padded(windows.axes[0]), padded(windows.axes[1])};
+  result.axes[0].pitch = result.axes[1].size * result.axes[1].pitch;
+  result.image_pitch = result.axes[0].size * result.axes[0].pitch;
+  return result;
+}
+
+// Says whether nothing lies between the images, their lines and their positions.
+bool lie_together(const WindowRows& w) {
+  return w.axes[0].pitch == w.axes[1].size * w.axes[1].pitch &&
+         w.image_pitch == w.axes[0].size * w.axes[0].pitch && w.repeat_pitch == 0;
+}
+
+}  // namespace
+
+CubeWindows::CubeWindows(const CubeProblem& problem, int64_t rows)
+    : stored_(*problem.a_windows),
+      read_(stored_),
+      dtype_(problem.a),
+      transposed_(problem.transpose_a),
+      copies_(stored_.has_padding() || dtype_ != f32),
+      images_(rows / (stored_.axes[0].windows * stored_.axes[1].windows)) {
+  if (copies_) read_ = padded(stored_);
+}
+
+std::optional<CubeWindows> CubeWindows::of(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  if (!p.a_windows || plan.kernels->multiply_spread == nullptr || p.round_to != f32) return {};
+  // Places are counted from a row's beginning on.
+  for (const Axis& axis : p.a_windows->axes) {
+    if (axis.tap_step < 0 || axis.windows == 0) return {};
+  }
+  CubeWindows windows(p, static_cast<int64_t>(p.transpose_a ? p.k : p.m));
+  if (windows.copies_ && !lie_together(windows.stored_)) return {};
+  const Axis& across = windows.read_.axes[1];
+  const auto row_bytes = static_cast<size_t>(across.step * across.pitch) * sizeof(float);
+  if (!p.transpose_a && row_bytes % kSameSet == 0) return {};
+  return windows;
+}
+
+size_t CubeWindows::copied_elements() const {
+  return copies_ ? static_cast<size_t>(images_ * read_.image_pitch) : 0;
+}
+
+int64_t CubeWindows::copied_lines() const { return images_ * read_.axes[0].size; }
+
+void CubeWindows::copy_lines(const void* images, const vector::ByteMap* bytes, int64_t begin,
+                             int64_t end, float* to) const {
+  const auto& [down, across] = stored_.axes;
+  const int64_t above = read_.axes[0].first - down.first;
+  const int64_t left = (read_.axes[1].first - across.first) * across.pitch;
+  const int64_t line = across.size * across.pitch, whole = read_.axes[0].pitch;
+  VectorCall widen;
+  widen.n = static_cast<size_t>(line);
+  const VectorInstruction cast =
+      size_of(dtype_) == 2 ? vector::find_instruction("cast", dtype_, f32) : nullptr;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t image = i / read_.axes[0].size, y = i % read_.axes[0].size - above;
+    float* at = to + i * whole;
+    if (!down.inside(y)) {
+      std::fill_n(at, whole, 0.0f);
+      continue;
+    }
+    std::fill_n(at, left, 0.0f);
+    std::fill_n(at + left + line, whole - left - line, 0.0f);
+    const char* from =
+        static_cast<const char*>(images) +
+        static_cast<size_t>(image * stored_.image_pitch + y * down.pitch) * size_of(dtype_);
+    if (cast != nullptr) {
+      widen.dst = at + left;
+      widen.src[0] = from;
+      cast(widen);
+    } else if (bytes != nullptr) {
+      for (int64_t e = 0; e < line; ++e) at[left + e] = bytes->table[static_cast<uint8_t>(from[e])];
+    } else {
+      std::memcpy(at + left, from, static_cast<size_t>(line) * sizeof(float));
+    }
+  }
+}
+
+void CubeWindows::list_rows(size_t first, size_t count, size_t* places) const {
+  transposed_ ? list_columns(first, count, places) : list_windows(first, count, places);
+}
+
+void CubeWindows::list_windows(size_t first, size_t count, size_t* places) const {
+  const auto& [down, across] = read_.axes;
+  const auto row = static_cast<int64_t>(first);
+  const int64_t of_image = down.windows * across.windows;
+  int64_t image = row / of_image, i = row % of_image / across.windows, j = row % across.windows;
+  for (size_t r = 0; r < count; ++r) {
+    places[r] = static_cast<size_t>(image * read_.image_pitch + down.position(i, 0) * down.pitch +
+                                    across.position(j, 0) * across.pitch);
+    if (++j < across.windows) continue;
+    j = 0;
+    if (++i < down.windows) continue;
+    i = 0;
+    ++image;
+  }
+}
+
+void CubeWindows::list_columns(size_t first, size_t count, size_t* places) const {
+  const auto& [down, across] = read_.axes;
+  const auto column = static_cast<int64_t>(first);
+  const int64_t line = read_.line(), of_repeat = down.taps * line;
+  int64_t repeat = column / of_repeat, tap = column % of_repeat / line;
+  int64_t beside = column % line / read_.channels, channel = column % read_.channels;
+  for (size_t c = 0; c < count; ++c) {
+    places[c] = static_cast<size_t>(repeat * read_.repeat_pitch + tap * down.tap_step * down.pitch +
+                                    beside * across.tap_step * across.pitch + channel);
+    if (++channel < read_.channels) continue;
+    channel = 0;
+    if (++beside < across.taps) continue;
+    beside = 0;
+    if (++tap < down.taps) continue;
+    tap = 0;
+    ++repeat;
+  }
+}
+
+size_t CubeWindows::k_step() const {
+  if (!transposed_) return 1;
+  return static_cast<size_t>(read_.axes[1].step * read_.axes[1].pitch);
+}
+
+size_t CubeWindows::list_runs(size_t k0, size_t length, CubeRun* runs) const {
+  const auto of_run = static_cast<size_t>(transposed_ ? read_.axes[1].windows : read_.channels);
+  const size_t step = k_step();
+  size_t count = 0;
+  for (size_t k = k0; k < k0 + length;) {
+    const size_t run = std::min(of_run - k % of_run, k0 + length - k);
+    size_t place = 0;
+    transposed_ ? list_windows(k, 1, &place) : list_columns(k, 1, &place);
+    CubeRun* last = count == 0 ? nullptr : runs + count - 1;
+    if (last != nullptr && place == last->at + last->length * step) {
+      last->length += run;
+    } else {
+      runs[count++] = {place, run};
+    }
+    k += run;
+  }
+  return count;
+}
+
+}  // namespace keel::npu

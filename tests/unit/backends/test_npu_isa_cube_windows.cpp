@@ -1,0 +1,135 @@
+// Windows of the cube's left operand: multiplied where they lie on the images, or on a padded copy
+// of these, they give the bits of windows that are copied first, on every host ISA.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/npu/isa/cube.h"
+#include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/core/base/half.h"
+#include "keel/core/tensor/buffer.h"
+
+#include "vector_for_tests.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using namespace keel;
+using namespace keel::npu;
+using vector_test::Numbers;
+using vector_test::on_every_isa;
+
+struct Case {
+  CubeProblem problem;
+  std::vector<char> images, b;
+  vector::ByteMap bytes;
+  int64_t start = 0;  // the element of the images that the product's group begins with
+};
+
+WindowRows draw_windows(Numbers& numbers) {
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(numbers.next() % static_cast<uint64_t>(high - low + 1));
+  };
+  WindowRows w;
+  for (auto& axis : w.axes) {
+    axis = {.windows = pick(1, 9), .taps = pick(1, 4), .step = pick(1, 3), .tap_step = pick(1, 2)};
+    const int64_t reached = (axis.windows - 1) * axis.step + (axis.taps - 1) * axis.tap_step + 1;
+    axis.first = -pick(0, 3);
+    axis.size = std::max<int64_t>(1, reached + axis.first - pick(0, 2));
+  }
+  w.channels = pick(1, 20);
+  w.axes[1].pitch = w.channels * pick(1, 2);
+  w.axes[0].pitch = w.axes[1].size * w.axes[1].pitch;
+  w.image_pitch = w.axes[0].size * w.axes[0].pitch;
+  return w;
+}
+
+std::vector<char> draw_elements(Numbers& numbers, size_t count, DType dtype) {
+  std::vector<char> bytes(count * size_of(dtype));
+  for (size_t i = 0; i < count; ++i) {
+    const float value = numbers.uniform();
+    if (dtype == u8) {
+      bytes[i] = static_cast<char>(numbers.next());
+    } else if (dtype == f32) {
+      std::memcpy(bytes.data() + 4 * i, &value, 4);
+    } else {
+      const uint16_t bits = Half(value).bits;
+      std::memcpy(bytes.data() + 2 * i, &bits, 2);
+    }
+  }
+  return bytes;
+}
+
+Case draw_case(Numbers& numbers, DType dtype) {
+  const int64_t images = 1 + static_cast<int64_t>(numbers.next() % 4);
+  const WindowRows w = draw_windows(numbers);
+  const auto rows = static_cast<size_t>(images * w.axes[0].windows * w.axes[1].windows);
+  const auto columns = static_cast<size_t>(w.axes[0].taps * w.line());
+  Case c;
+  c.problem.transpose_a = numbers.next() % 2 == 0;
+  c.problem.m = c.problem.transpose_a ? columns : rows;
+  c.problem.k = c.problem.transpose_a ? rows : columns;
+  c.problem.n = 1 + numbers.next() % 70;
+  c.problem.a = dtype;
+  c.problem.b = dtype == u8 ? f32 : dtype;
+  c.problem.a_windows = w;
+  c.start = w.axes[1].pitch == w.channels ? 0 : w.channels;
+  c.images = draw_elements(numbers, static_cast<size_t>(images * w.image_pitch), dtype);
+  c.b = draw_elements(numbers, c.problem.k * c.problem.n, c.problem.b);
+  float table[256];
+  for (int i = 0; i < 256; ++i) table[i] = static_cast<float>(i) * 0.125f;
+  c.bytes = vector::make_byte_map(table, f32);
+  return c;
+}
+
+std::vector<float> product_of(const Case& c, const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  std::vector<float> result(p.m * p.n, 77.0f);
+  const auto scratch = allocate_host_buffer(cube_scratch_bytes(plan, p.m, p.n));
+  const size_t copied = cube_image_bytes(plan);
+  const auto copies = allocate_host_buffer(copied);
+  CubeArgs args;
+  args.bytes = p.a == u8 ? &c.bytes : nullptr;
+  args.a = c.images.data() + static_cast<size_t>(c.start) * size_of(p.a);
+  if (copied != 0) {
+    for (int64_t share = 0; share < 3; ++share)
+      cube_copy_images(plan, c.images.data(), args.bytes, share, 3, copies->address());
+    args.a = static_cast<const float*>(copies->address()) + c.start;
+    args.copied_images = true;
+  }
+  args.b = c.b.data();
+  args.b_stride = p.n;
+  args.c = result.data();
+  args.c_stride = p.n;
+  cube_block(plan, args, {0, p.m / 2, 0, p.n}, scratch->address());
+  cube_block(plan, args, {p.m / 2, p.m, 0, p.n}, scratch->address());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("npu cube: windows that are multiplied where they lie give the bits of copied ones") {
+  on_every_isa([&] {
+    Numbers numbers(5);
+    int where_they_lie = 0;
+    for (int i = 0; i < 120; ++i) {
+      const DType dtypes[] = {f32, f32, u8, f16};
+      const Case c = draw_case(numbers, dtypes[i % 4]);
+      CubePlan plan = plan_cube(c.problem);
+      const std::vector<float> lying = product_of(c, plan);
+      where_they_lie += cube_image_bytes(plan) != 0;
+      CubeKernels copying = *plan.kernels;
+      copying.multiply_spread = nullptr;
+      plan.kernels = &copying;
+      const std::vector<float> copied = product_of(c, plan);
+      CAPTURE(i);
+      CHECK(std::memcmp(lying.data(), copied.data(), lying.size() * sizeof(float)) == 0);
+    }
+    CHECK(where_they_lie > 50);
+  });
+}
+
+TEST_SUITE_END();
