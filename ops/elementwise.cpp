@@ -180,7 +180,7 @@ void register_elementwise(OpTable& table) {
              .infer = infer_select,
              .reference = reference_select,
              .gradient = select_gradient,
-             .traits = kElementwise,
+             .traits = kElementwise | kCheap,
              .sample = sample_select});
   table.add({.name = "clamp",
              .summary = "minimum(maximum(x, low), high)",

@@ -116,16 +116,22 @@ void register_elementwise_arithmetic(OpTable& table) {
                         .summary = "a + b",
                         .gradient = add_gradient,
                         .commutes = true,
+                        .cheap = true,
                         .neutral = -0.0,  // +0 would turn -0 into 0
                         .role = OpRole::kAdd},
                        [](auto a, auto b) { return scalar::add(a, b); });
-  add_binary<kNumbers>(table,
-                       {.name = "sub", .summary = "a - b", .gradient = sub_gradient, .neutral = 0},
-                       [](auto a, auto b) { return scalar::sub(a, b); });
   add_binary<kNumbers>(
       table,
-      {.name = "mul", .summary = "a * b", .gradient = mul_gradient, .commutes = true, .neutral = 1},
-      [](auto a, auto b) { return scalar::mul(a, b); });
+      {.name = "sub", .summary = "a - b", .gradient = sub_gradient, .cheap = true, .neutral = 0},
+      [](auto a, auto b) { return scalar::sub(a, b); });
+  add_binary<kNumbers>(table,
+                       {.name = "mul",
+                        .summary = "a * b",
+                        .gradient = mul_gradient,
+                        .commutes = true,
+                        .cheap = true,
+                        .neutral = 1},
+                       [](auto a, auto b) { return scalar::mul(a, b); });
   add_binary<kNumbers>(table,
                        {.name = "div",
                         .summary = "a / b; integers truncate towards zero, and by zero give 0",
@@ -146,13 +152,15 @@ void register_elementwise_arithmetic(OpTable& table) {
       table,
       {.name = "maximum",
        .summary = "the larger of a and b; NaN where either is NaN",
-       .gradient = maximum_gradient},
+       .gradient = maximum_gradient,
+       .cheap = true},
       [](auto a, auto b) { return scalar::maximum(a, b); }, separated_sample("maximum"));
   add_binary<kNumbers>(
       table,
       {.name = "minimum",
        .summary = "the smaller of a and b; NaN where either is NaN",
-       .gradient = minimum_gradient},
+       .gradient = minimum_gradient,
+       .cheap = true},
       [](auto a, auto b) { return scalar::minimum(a, b); }, separated_sample("minimum"));
   add_binary<kNumbers>(
       table,

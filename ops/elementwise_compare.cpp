@@ -16,7 +16,9 @@ template <unsigned kAllowed, class Rule>
 void add_comparison(OpTable& table, const std::string& name, const std::string& summary,
                     Rule rule) {
   add_binary<kAllowed>(
-      table, {.name = name, .summary = summary, .draw_a = draw_ties, .draw_b = draw_ties}, rule);
+      table,
+      {.name = name, .summary = summary, .cheap = true, .draw_a = draw_ties, .draw_b = draw_ties},
+      rule);
 }
 
 }  // namespace

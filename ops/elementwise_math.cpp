@@ -49,30 +49,36 @@ Values decompose_softplus(const BuildContext& ctx) {
 
 void register_numbers(OpTable& table) {
   add_unary<kNumbers>(table,
-                      {.name = "neg", .summary = "-x", .gradient = gradient_of([](const Flow& f) {
-                                                         return neg(f.g, f.site);
-                                                       })},
+                      {.name = "neg",
+                       .summary = "-x",
+                       .gradient = gradient_of([](const Flow& f) { return neg(f.g, f.site); }),
+                       .cheap = true},
                       [](auto x) { return scalar::neg(x); });
   add_unary<kNumbers>(
       table,
       {.name = "abs",
        .summary = "|x|",
        .gradient = gradient_of([](const Flow& f) { return f.times(f.g, sign(f.x, f.site)); }),
+       .cheap = true,
        .draw_a = draw_separated()},
       [](auto x) { return scalar::abs(x); });
   add_unary<kNumbers>(table, {.name = "sign", .summary = "-1, 0 or 1", .draw_a = draw_separated()},
                       [](auto x) { return scalar::sign(x); });
   add_unary<kNumbers>(
-      table, {.name = "square", .summary = "x * x", .gradient = gradient_of([](const Flow& f) {
-                                                      return f.times(f.g, f.times(f.x, 2));
-                                                    })},
+      table,
+      {.name = "square",
+       .summary = "x * x",
+       .gradient = gradient_of([](const Flow& f) { return f.times(f.g, f.times(f.x, 2)); }),
+       .cheap = true},
       [](auto x) { return scalar::mul(x, x); });
   add_unary<kNumbers>(table,
                       {.name = "relu",
                        .summary = "the larger of x and 0; NaN stays NaN",
+                       // y says so as well as x, and is kept for others anyway.
                        .gradient = gradient_of([](const Flow& f) {
-                         return select(greater(f.x, 0, f.site), f.g, 0, f.site);
+                         return select(greater(f.y, 0, f.site), f.g, 0, f.site);
                        }),
+                       .cheap = true,
                        .draw_a = draw_separated()},
                       [](auto x) { return scalar::relu(x); });
 }

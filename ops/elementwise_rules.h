@@ -131,12 +131,17 @@ struct ElementwiseSpec {
   std::string summary;
   GradientFunction gradient = no_gradient;
   bool commutes = false;
+  bool cheap = false;                  // kCheap
   std::optional<double> neutral = {};  // OpDef::neutral
   OpRole role = OpRole::kNone;
   ErrorBound bound = {};
   DrawFunction draw_a = draw(-2, 2);
   DrawFunction draw_b = draw(-2, 2);
   std::function<Values(const BuildContext&)> decompose = {};  // empty: a primitive
+
+  uint32_t traits() const {
+    return kElementwise | (commutes ? uint32_t{kCommutes} : 0) | (cheap ? uint32_t{kCheap} : 0);
+  }
 };
 
 // `sample` replaces the one that draw_a makes.
@@ -151,7 +156,7 @@ void add_unary(OpTable& table, ElementwiseSpec spec, Rule rule,
   op.reference = unary_reference<kAllowed>(rule);
   op.gradient = std::move(spec.gradient);
   op.decompose = std::move(spec.decompose);
-  op.traits = kElementwise;
+  op.traits = spec.traits();
   op.bound = spec.bound;
   op.sample = sample != nullptr ? std::move(sample)
                                 : unary_sample(spec.name, kAllowed, std::move(spec.draw_a));
@@ -172,7 +177,7 @@ void add_binary(OpTable& table, ElementwiseSpec spec, Rule rule,
   op.reference = binary_reference<kAllowed>(rule);
   op.gradient = std::move(spec.gradient);
   op.decompose = std::move(spec.decompose);
-  op.traits = spec.commutes ? kElementwise | kCommutes : kElementwise;
+  op.traits = spec.traits();
   op.neutral = spec.neutral;
   op.role = spec.role;
   op.bound = spec.bound;

@@ -48,6 +48,8 @@ enum Trait : uint32_t {
   kConversion = 1u << 12,  // gives the elements of input 0 in another dtype
   kBroadcast = 1u << 13,   // repeats input 0 as element-wise ops do by themselves
   kCommutes = 1u << 14,    // its two inputs may change places
+  kCheap = 1u << 15,       // an instruction or two for each element: computing it again costs less
+                           // than reading it from memory
 };
 
 // The ops that the IR, control flow and the runtime are themselves made of. What else an op is, its

@@ -1,6 +1,6 @@
 // Passes: each takes a graph and gives a new one; none changes its argument.
 // The order that compile() of graph/runtime uses: specialise, decompose, fold,
-// cse (both drop dead nodes), fuse. verify() runs after each in builds with
+// cse (both drop dead nodes), recompute_cheap, fuse. verify() runs after each in builds with
 // KEEL_VERIFY_PASSES.
 #ifndef KEEL_GRAPH_PASSES_PASSES_H
 #define KEEL_GRAPH_PASSES_PASSES_H
@@ -54,6 +54,12 @@ KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
 
 // Merges equal pure nodes and drops dead ones.
 KEEL_API std::unique_ptr<Graph> cse(const Graph& graph);
+
+// Computes values of a few cheap instructions (kCheap) anew for each cluster and reduction that
+// reads them, where the backend takes all of these with such instructions: the values are then not
+// stored. No bit changes. Of use where fuse follows; nothing merges the copies again.
+KEEL_API std::unique_ptr<Graph> recompute_cheap(const Graph& graph,
+                                                const SupportsFunction& supports);
 
 // Reports what fuse left apart and why, one line for each edge between an element-wise node, a
 // product or a reduction and its neighbour: "loss/sum -> loss/add: sum is not element-wise

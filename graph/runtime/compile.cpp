@@ -264,6 +264,8 @@ class Compiler {
     graph = cse(*graph);
     passed(*graph, "cse");
     if (!request_.fuse) return graph;
+    graph = recompute_cheap(*graph, supports_);
+    passed(*graph, "recompute_cheap");
     FuseReport apart;
     graph = fuse(*graph, supports_, &apart);
     apart_ = std::move(apart.lines);
