@@ -21,7 +21,7 @@ constexpr int kMostBlocks = 16;  // of a shared kernel
 class CpuLibrary final : public KernelLibrary {
  public:
   Support supports(const Node& node) const override {
-    if (find_shared_kernel(node) != nullptr) return {true, ""};
+    if (find_shared_kernel(node) != nullptr) return supports_shared_kernel(node);
     const AnchoredNode anchored(node);
     const KernelEntry* entry = find_entry(anchored);
     return entry == nullptr ? Support{false, "no kernel for it"} : entry->supports(anchored);

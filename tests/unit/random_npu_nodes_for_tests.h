@@ -345,8 +345,27 @@ inline void draw_convolution(Graph& g, const Preset& preset) {
   }
 }
 
+inline void draw_pooling(Graph& g, const Preset& preset) {
+  MaxPool2dAttributes options;
+  options.window = {pick(1, 4), pick(1, 4)};
+  options.stride = {pick(1, 4), pick(1, 4)};
+  if (coin()) {
+    options.padding = "explicit";
+    for (const int64_t window : options.window) {
+      options.pads.push_back(pick(0, window - 1));
+      options.pads.push_back(pick(0, window - 1));
+    }
+  }
+  const Shape images{pick(1, 4), pick(4, 30), pick(4, 30), pick(1, 40)};
+  const bool gradient = coin();
+  const Value x = g.input("x", gradient ? f32 : random_dtype(preset), images);
+  const Value y = max_pool2d(x, options);
+  if (!gradient) return g.set_outputs({y});
+  g.set_outputs({max_pool2d_gradient(x, g.input("dy", f32, y.shape()), options)});
+}
+
 inline void draw_node(Graph& g, const Preset& preset) {
-  switch (pick(0, 13)) {
+  switch (pick(0, 15)) {
     case 0:
     case 1:
       return draw_elementwise(g, preset);
@@ -367,6 +386,10 @@ inline void draw_node(Graph& g, const Preset& preset) {
     case 10:
     case 11:
       return draw_convolution(g, preset);
+    case 12:
+      return draw_integer_product(g);
+    case 13:
+      return draw_pooling(g, preset);
     default:
       return draw_product(g, preset);
   }

@@ -1,5 +1,5 @@
-// The entries of what moves, indexes and draws: kernels that all backends share, and what they
-// would take on the modelled device.
+// The entries of what moves, indexes, draws and pools: kernels that all backends share, and what
+// they would take on the modelled device.
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +9,7 @@
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/pool.h"
 #include "keel/ops/slice.h"
 #include "keel/ops/sort.h"
 
@@ -95,10 +96,10 @@ NodeWork scatter_add_work(const WorkRequest& r) {
   const Type updates = node.input(2).type();
   split.work.bytes_out = bytes_of(updates);
   split.work.bytes_in = bytes_of(node.input(1).type()) + 2 * bytes_of(updates);
-  split.work.elements_per_unit = updates.shape.num_elements();
   // Two buffers for what is added and for what it is added to, and the sums, which are wide.
   const int64_t size = size_in_bytes(updates.dtype);
   split.work.tile_elements = tile_that_fits(r.preset, 4 * size + size_in_bytes(f64), "scatter_add");
+  split.work.elements_per_unit = updates.shape.num_elements();
   split.work.units = 1;
   split.limit = Limit::kDependency;
   split.reason = "rows that are named twice are added in order";
@@ -127,8 +128,40 @@ NodeWork ordering_work(const WorkRequest& r) {
   return {{}, {split}};
 }
 
+// A line of the result is made from the lines of x that its windows lie on, and that of a gradient
+// from those of all windows that reach it.
+template <bool kGradient>
+NodeWork max_pool_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  const auto& attributes = node.as<MaxPool2dAttributes>();
+  const std::vector<int64_t>&window = attributes.window, &stride = attributes.stride;
+  const Type& type = node.type();
+  Split split;
+  VectorWork& work = split.work;
+  add_traffic(node, work);
+  const int64_t lines = type.shape[0] * type.shape[1];
+  work.units = std::max<int64_t>(1, lines);
+  work.elements_per_unit = type.shape.num_elements() / work.units;
+  const int64_t taps = checked_mul(window[0], window[1]);
+  work.pass_bytes = checked_mul(passes_of(node), taps) * lane_bytes(type.dtype);
+  work.instructions = passes_of(node);
+  work.tile_elements = tile_that_fits(r.preset, 4 * size_in_bytes(type.dtype), node.op_name());
+  const int64_t windows = kGradient ? divide_up(window[0], stride[0]) : 1;
+  const int64_t lines_in = checked_mul(checked_mul(lines, windows), window[0]);
+  const Shape& x = node.input(0).shape();
+  work.bytes_in = checked_mul(lines_in, checked_mul(x[2] * x[3], size_in_bytes(type.dtype)));
+  if (kGradient) {
+    work.bytes_in =
+        checked_add(work.bytes_in, checked_mul(windows, bytes_of(node.input(1).type())));
+  }
+  split.limit = Limit::kRows;
+  split.reason = std::to_string(lines) + (lines == 1 ? " line" : " lines");
+  return {{}, {split}};
+}
+
 Support supports_shared(const AnchoredNode& anchored) {
-  return anchored.is_fused() ? Support{false, "no kernel for it"} : Support{true, ""};
+  if (anchored.is_fused()) return {false, "no kernel for it"};
+  return supports_shared_kernel(anchored.node());
 }
 
 KernelPlan plan_shared(const AnchoredNode& anchored, const PlanRequest&) {
@@ -177,6 +210,9 @@ std::span<const KernelEntry> shared_entries() {
       // Passes of one round of merging.
       moving({"sort"}, ordering_work<SortAttributes>, 4),
       moving({"top_k"}, ordering_work<TopKAttributes>, 4),
+      // Passes for each tap of a window.
+      computing("max_pool2d", max_pool_work<false>, 1),
+      moving({"max_pool2d_gradient"}, max_pool_work<true>, 4),
       computing("fold_key", making_work, 40),
       computing("uniform", making_work, 40),
       computing("bernoulli", making_work, 42),

@@ -250,6 +250,15 @@ TEST_CASE("npu planned: which ops are carried out") {
       {"top_k of columns", [](Graph& g) { return top_k(input(g), 3, 0).indices; }},
       {"sort", [](Graph& g) { return sort(input(g)).values; }},
       {"top_k", [](Graph& g) { return top_k(input(g), 2).values; }},
+      {"max_pool2d",
+       [](Graph& g) {
+         return max_pool2d(images(g), {.window = {2, 2}});
+       }},
+      {"max_pool2d_gradient",
+       [](Graph& g) {
+         return max_pool2d_gradient(images(g), g.input("dy", f32, {2, 3, 3, 3}),
+                                    {.window = {2, 2}});
+       }},
       {"fold_key", [](Graph& g) { return fold_key(key(g), g.input("data", i64, {})); }},
       {"uniform", [](Graph& g) { return uniform_like(key(g), input(g), 0, 1, f32); }},
       {"normal", [](Graph& g) { return normal_like(key(g), input(g), 0, 1, f32); }},
@@ -347,15 +356,6 @@ TEST_CASE("npu planned: tiles that overlap or leave a gap are found") {
   CHECK(contains(product.error_with([](TilePlan& plan) { plan.cores.pop_back(); }), "a gap"));
 }
 
-TEST_CASE("npu planned: a missed merge is found") {
-  Planned total;
-  total.graph.set_outputs({sum(total.graph.input("x", f32, {400000}))});
-  total.schedule_output();
-  REQUIRE(total.launch.price.block_dim > 1);
-  REQUIRE(total.launch.split.merges);
-  CHECK(total.error_with(unchanged).empty());
-  const std::string missed =
-      total.error_with([](TilePlan& plan) { plan.merges.erase(plan.merges.begin() + 3); });
 TEST_CASE("npu planned: wrong plans of integer products and of added rows are found") {
   Planned product;
   product.graph.set_outputs(
@@ -409,6 +409,15 @@ TEST_CASE("npu planned: what is not carried out says why") {
                      "a row of 480000 bytes is longer than the unified buffer of ascend910b1"));
 }
 
+TEST_CASE("npu planned: a missed merge is found") {
+  Planned total;
+  total.graph.set_outputs({sum(total.graph.input("x", f32, {400000}))});
+  total.schedule_output();
+  REQUIRE(total.launch.price.block_dim > 1);
+  REQUIRE(total.launch.split.merges);
+  CHECK(total.error_with(unchanged).empty());
+  const std::string missed =
+      total.error_with([](TilePlan& plan) { plan.merges.erase(plan.merges.begin() + 3); });
   CHECK(contains(missed, "sum: output 0"));
   CHECK(contains(missed, "a missed merge: the partial result 0 of chunk 3, which core "));
   CHECK(contains(missed, "is never added"));

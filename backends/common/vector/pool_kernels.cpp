@@ -1,0 +1,171 @@
+// Pooling by the largest element, and its gradient, over images with channels last. A unit is a
+// line of the result, so that any number of threads or cores can share an image.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "keel/backends/common/shared_kernels.h"
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/common/vector/pool_gradient.h"
+#include "keel/backends/common/vector_call.h"
+#include "keel/ops/pool_rules.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kElementsWorthABlock = 16384;
+
+Support supports_layout(const std::string& layout) {
+  if (layout == kChannelsLast) return {true, ""};
+  return {false, "images in " + layout + " are pooled by slices"};
+}
+
+RangeUnits lines_of(const Node& node, int most_blocks) {
+  const Shape& shape = node.type().shape;
+  return {shape.num_elements() == 0 ? 0 : shape[0] * shape[1],
+          blocks_worth(node.input(0).shape().num_elements(), kElementsWorthABlock, most_blocks)};
+}
+
+// The largest elements of the lines under a line of windows go to the scratch, then the windows
+// take theirs from there.
+class MaxPoolKernel final : public RangeKernel {
+ public:
+  MaxPoolKernel(const Node& node, int most_blocks)
+      : RangeKernel(node, lines_of(node, most_blocks)),
+        g_(node.as<MaxPool2dAttributes>(), node.input(0).shape()),
+        size_(size_of(node.type().dtype)),
+        maximum_(vector::find_instruction("maximum", node.type().dtype, node.type().dtype)) {}
+
+  size_t scratch_bytes() const override { return line_elements() * size_; }
+
+  void make(void* const* args, int64_t begin, int64_t end, void* scratch) const override {
+    const auto& [down, across] = g_.windows;
+    const size_t line = line_elements() * size_;
+    const auto channels = static_cast<size_t>(g_.channels);
+    const size_t pixel = channels * size_;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t image = unit / down.out, i = unit % down.out;
+      const char* lines =
+          static_cast<const char*>(args[0]) + static_cast<size_t>(image * down.in) * line;
+      join(
+          down, i, line_elements(),
+          [&](int64_t y) { return lines + static_cast<size_t>(y) * line; }, scratch);
+      char* to = static_cast<char*>(args[1]) + static_cast<size_t>(unit * across.out) * pixel;
+      for (int64_t j = 0; j < across.out; ++j, to += pixel) {
+        join(
+            across, j, channels,
+            [&](int64_t x) { return static_cast<char*>(scratch) + static_cast<size_t>(x) * pixel; },
+            to);
+      }
+    }
+  }
+
+ private:
+  size_t line_elements() const { return static_cast<size_t>(g_.windows[1].in * g_.channels); }
+
+  // to = the largest of what the taps of window o lie on, element by element.
+  template <class At>
+  void join(const WindowAxis& axis, int64_t o, size_t count, const At& at, void* to) const {
+    VectorCall call;
+    call.dst = to;
+    call.n = count;
+    for (int64_t tap = 0; tap < axis.taps; ++tap) {
+      const int64_t position = axis.position(o, tap);
+      if (!axis.inside(position)) continue;
+      if (call.src[0] == nullptr) {
+        call.src[0] = at(position);
+        continue;
+      }
+      call.src[1] = at(position);
+      maximum_(call);
+      call.src[0] = to;
+    }
+    if (call.src[0] != to) std::memcpy(to, call.src[0], count * size_);
+  }
+
+  PoolGeometry g_;
+  size_t size_;
+  VectorInstruction maximum_;
+};
+
+// A line of the images gets what the windows over it give back, in their order.
+class MaxPoolGradientKernel final : public RangeKernel {
+ public:
+  MaxPoolGradientKernel(const Node& node, int most_blocks)
+      : RangeKernel(node, lines_of(node, most_blocks)),
+        g_(node.as<MaxPool2dAttributes>(), node.type().shape),
+        give_(vector::find_max_gradient()) {}
+
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(g_.windows[0].taps) * sizeof(const float*);
+  }
+
+  void make(void* const* args, int64_t begin, int64_t end, void* scratch) const override {
+    const auto& [down, across] = g_.windows;
+    const auto* x = static_cast<const float*>(args[0]);
+    const auto* dy = static_cast<const float*>(args[1]);
+    auto* dx = static_cast<float*>(args[2]);
+    const int64_t line = across.in * g_.channels, line_of_dy = across.out * g_.channels;
+    auto* lines = static_cast<const float**>(scratch);
+    vector::MaxGradientCall call{.lines = lines,
+                                 .channels = static_cast<size_t>(g_.channels),
+                                 .windows = across.out,
+                                 .taps = across.taps,
+                                 .stride = across.stride,
+                                 .low = across.low,
+                                 .in = across.in};
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t image = unit / down.in, y = unit % down.in;
+      call.dx = dx + unit * line;
+      std::fill_n(call.dx, line, 0.0f);
+      // The windows whose taps reach line y.
+      const int64_t reach = y + down.low;
+      const int64_t first = std::max<int64_t>(0, (reach - down.taps) / down.stride);
+      for (int64_t i = first; i < down.out && i * down.stride <= reach; ++i) {
+        if (reach - i * down.stride >= down.taps) continue;
+        call.line_count = 0;
+        for (int64_t tap = 0; tap < down.taps; ++tap) {
+          const int64_t position = down.position(i, tap);
+          if (!down.inside(position)) continue;
+          if (position == y) call.given = call.line_count;
+          lines[call.line_count++] = x + (image * down.in + position) * line;
+        }
+        call.dy = dy + (image * down.out + i) * line_of_dy;
+        give_(call);
+      }
+    }
+  }
+
+ private:
+  PoolGeometry g_;
+  vector::MaxGradientInstruction give_;
+};
+
+std::unique_ptr<RangeKernel> make_max_pool(const Node& node, int most_blocks) {
+  return std::make_unique<MaxPoolKernel>(node, most_blocks);
+}
+std::unique_ptr<RangeKernel> make_max_pool_gradient(const Node& node, int most_blocks) {
+  return std::make_unique<MaxPoolGradientKernel>(node, most_blocks);
+}
+
+Support supports_max_pool(const Node& node) {
+  return supports_layout(node.as<MaxPool2dAttributes>().layout);
+}
+Support supports_max_pool_gradient(const Node& node) {
+  if (node.type().dtype != f32) {
+    return {false, std::string("gradients in ") + name_of(node.type().dtype) +
+                       " are put together from slices"};
+  }
+  return supports_max_pool(node);
+}
+
+constexpr SharedKernel kKernels[] = {
+    made_in_ranges<make_max_pool>("max_pool2d", supports_max_pool),
+    made_in_ranges<make_max_pool_gradient>("max_pool2d_gradient", supports_max_pool_gradient)};
+
+}  // namespace
+
+std::span<const SharedKernel> pool_kernels() { return kKernels; }
+
+}  // namespace keel
