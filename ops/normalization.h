@@ -5,7 +5,7 @@
 //
 // Each function adds one node to the innermost graph among its operands. Errors and printed graphs
 // name `site`, or where that is not given the line that made the first operand. What normalises
-// along other axes (batch_norm, group_norm) is composed: ops/composed/channel_norm.h.
+// along other axes is in batch_norm.h and composed/channel_norm.h.
 #ifndef KEEL_OPS_NORMALIZATION_H
 #define KEEL_OPS_NORMALIZATION_H
 

@@ -122,23 +122,6 @@ void require_groups(const ChannelNorm& call, int64_t groups) {
 
 }  // namespace
 
-BatchNormOutput batch_norm(Operand x, Operand scale, Operand offset, ChannelNormOptions options,
-                           CallSite site) {
-  const ChannelNorm call("batch_norm", x, options, site);
-  const CallSite line = call.site();
-  const size_t rank = call.x().shape().rank();
-  std::vector<int64_t> axes;
-  for (size_t i = 0; i < rank; ++i) {
-    if (i != call.axis()) axes.push_back(static_cast<int64_t>(i));
-  }
-  const Centred all = centred(call.wide(), axes, call.epsilon(), line);
-  BatchNormOutput result;
-  result.output = call.scaled(mul(all.distances, all.inverse, line), scale, offset);
-  result.mean = squeeze(all.mean, axes, line);
-  result.variance = squeeze(all.variance, axes, line);
-  return result;
-}
-
 Value batch_norm_inference(Operand x, Operand scale, Operand offset, Operand mean, Operand variance,
                            ChannelNormOptions options, CallSite site) {
   const ChannelNorm call("batch_norm_inference", x, options, site);

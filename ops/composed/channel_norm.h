@@ -1,7 +1,6 @@
-// batch_norm and group_norm: normalisation by channel, of values [batch, ..., channels, ...].
-// Compositions of ops in the graph of x; floats only. 16-bit values are computed in f32 and rounded
-// once; their statistics are f32, so that running averages of them do not stand still. Sources:
-// Ioffe and Szegedy, "Batch Normalization" (2015); Wu and He, "Group Normalization" (2018).
+// Batch norm for inference and group_norm: normalisation by channel, of values [batch, ...,
+// channels, ...]. Compositions of ops in the graph of x; floats only. 16-bit values are computed in
+// f32 and rounded once. Source: Wu and He, "Group Normalization" (2018).
 //
 // `scale` and `offset` are of shape [channels] and x's dtype. Errors name `site`, or where that is
 // not given the line that made x.
@@ -13,30 +12,11 @@
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/operand.h"
 #include "keel/graph/ir/value.h"
+#include "keel/ops/batch_norm.h"
 
 namespace keel {
 
-struct ChannelNormOptions {
-  double epsilon = 1e-5;  // added to the variance; finite, not negative
-  int64_t channel_axis = -1;
-};
-
-struct BatchNormOutput {
-  Value output;  // of x's type
-  // These are the batch's: [channels], f64 for x of f64 and else f32. The variance is that of a
-  // population: over n elements; times n / (n - 1) it estimates that of what the batch was drawn
-  // from.
-  Value mean;
-  Value variance;
-};
-
-// Normalises for training: (x - mean) / sqrt(variance + epsilon) * scale + offset, with the mean
-// and variance over all axes but the channels'. Gradients flow through both. Of an empty batch they
-// are NaN.
-KEEL_API BatchNormOutput batch_norm(Operand x, Operand scale, Operand offset,
-                                    ChannelNormOptions options = {}, CallSite site = {});
-
-// Normalises for inference: the same with statistics kept by training, [channels] each, of the
+// Normalises for inference: batch_norm with statistics kept by training, [channels] each, of the
 // dtype that batch_norm gives. It is (x - mean) * a + offset with a made of channels alone, which a
 // product before it takes as its epilogue.
 KEEL_API Value batch_norm_inference(Operand x, Operand scale, Operand offset, Operand mean,

@@ -101,6 +101,7 @@ TEST_CASE("every attribute struct of the library is the program's") {
   CHECK(shared<VarianceAttributes>("var"));
   CHECK(shared<TriangleAttributes>("tril"));
   CHECK(shared<NormOptions>("layer_norm"));
+  CHECK(shared<ChannelNormOptions>("batch_norm"));
   CHECK(shared<ScanAttributes>("cumsum"));
   CHECK(shared<SortAttributes>("sort"));
   CHECK(shared<TopKAttributes>("top_k"));
@@ -137,6 +138,7 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<VarianceAttributes>(),
                                      &attributes_schema<TriangleAttributes>(),
                                      &attributes_schema<NormOptions>(),
+                                     &attributes_schema<ChannelNormOptions>(),
                                      &attributes_schema<ScanAttributes>(),
                                      &attributes_schema<SortAttributes>(),
                                      &attributes_schema<TopKAttributes>(),
