@@ -27,6 +27,7 @@
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
 #include "keel/ops/sort.h"
+#include "keel/ops/split.h"
 #include "keel/ops/triangle.h"
 #include "keel/ops/variance.h"
 

@@ -12,6 +12,7 @@
 #include "keel/ops/axes.h"
 #include "keel/ops/reference_copy.h"
 #include "keel/ops/shape.h"
+#include "keel/ops/split.h"
 
 namespace keel {
 namespace {
@@ -260,23 +261,6 @@ Sample sample_concat(SampleSource& source) {
   return {parts, [axis](Graph&, const Values& in) { return Values{concat(in, axis)}; }};
 }
 
-// Returns the dimension of `axis` (from the front). Throws Error where `x` has no such axis.
-int64_t split_dim(const char* op, const Operand& x, int64_t axis, CallSite site) {
-  const Shape shape = require_value(x, op, "x", site).shape();
-  if (axis < 0 || axis >= static_cast<int64_t>(shape.rank())) {
-    throw Error({.op = op,
-                 .argument = "axis",
-                 .expected = "an axis of x, which has shape " + to_string(shape),
-                 .got = std::to_string(axis),
-                 .site = site});
-  }
-  return shape[static_cast<size_t>(axis)];
-}
-
-int64_t split_axis(const Operand& x, int64_t axis) {
-  return x.is_literal() ? axis : axis_from_front(axis, x.value().shape().rank());
-}
-
 // Throws Error unless there is a value and all have one type.
 void require_stackable(const Values& values, CallSite site) {
   if (values.empty()) {
@@ -329,52 +313,6 @@ Value slice(Operand x, const std::vector<int64_t>& begin, const std::vector<int6
   return emit("slice", {x}, Attributes::of(std::move(a)), site);
 }
 
-Values split(Operand x, int64_t parts, int64_t axis, CallSite site) {
-  const CallSite line = site.known() ? site : x.site();
-  axis = split_axis(x, axis);
-  const int64_t dim = split_dim("split", x, axis, line);
-  if (parts < 1 || dim < 0 || dim % parts != 0) {
-    throw Error(
-        {.op = "split",
-         .argument = "parts",
-         .expected = dim < 0 ? "an axis of known dimension" : "a divisor of " + std::to_string(dim),
-         .got = std::to_string(parts) + " parts of " + to_string(x.value().shape()),
-         .fix = "use split_sizes",
-         .site = line});
-  }
-  return split_sizes(x, std::vector<int64_t>(static_cast<size_t>(parts), dim / parts), axis, line);
-}
-
-Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis, CallSite site) {
-  const CallSite line = site.known() ? site : x.site();
-  axis = split_axis(x, axis);
-  const int64_t dim = split_dim("split", x, axis, line);
-  int64_t total = 0;
-  bool negative = false;
-  for (const int64_t size : sizes) {
-    negative = negative || size < 0;
-    total = checked_add(total, size, "split");
-  }
-  if (negative || total != dim) {
-    throw Error({.op = "split",
-                 .argument = "sizes",
-                 .expected = dim < 0 ? "an axis of known dimension"
-                                     : "sizes >= 0 that add up to " + std::to_string(dim),
-                 .got = negative ? "a negative size" : "a sum of " + std::to_string(total),
-                 .site = line});
-  }
-  Values parts;
-  const size_t rank = x.value().shape().rank();
-  std::vector<int64_t> begin(rank, 0);
-  std::vector<int64_t> end(rank, kToEnd);
-  for (const int64_t size : sizes) {
-    end[static_cast<size_t>(axis)] = begin[static_cast<size_t>(axis)] + size;
-    parts.push_back(slice(x, begin, end, {}, line));
-    begin[static_cast<size_t>(axis)] += size;
-  }
-  return parts;
-}
-
 Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
           double value, CallSite site) {
   return pad_interior(x, low, high, {}, value, site);
@@ -387,25 +325,6 @@ Value pad_interior(Operand x, const std::vector<int64_t>& low, const std::vector
   const bool none = std::all_of(interior.begin(), interior.end(), [](int64_t n) { return n == 0; });
   if (none && interior.size() == low.size()) a.interior.clear();
   return emit("pad", {x}, Attributes::of(std::move(a)), site);
-}
-
-Values unstack(Operand x, int64_t axis, CallSite site) {
-  const CallSite line = site.known() ? site : x.site();
-  axis = split_axis(x, axis);
-  const int64_t dim = split_dim("unstack", x, axis, line);
-  if (dim < 0) {
-    throw Error({.op = "unstack",
-                 .argument = "axis",
-                 .expected = "an axis of known dimension",
-                 .got = "axis " + std::to_string(axis) + " of " + to_string(x.value().shape()),
-                 .site = line});
-  }
-  Values parts;
-  for (const Value& part :
-       split_sizes(x, std::vector<int64_t>(static_cast<size_t>(dim), 1), axis, line)) {
-    parts.push_back(squeeze(part, {axis}, line));
-  }
-  return parts;
 }
 
 Value concat(const Values& values, int64_t axis, CallSite site) {

@@ -70,12 +70,6 @@ KEEL_API SliceBounds slice_bounds(const SliceAttributes& attributes, size_t axis
 // end = kToStart and stride = -1 reverse an axis.
 KEEL_API Value slice(Operand x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
                      const std::vector<int64_t>& strides = {}, CallSite site = {});
-// x cut into `parts` pieces of equal size along an axis, which must have a known dimension that is
-// a multiple of it.
-KEEL_API Values split(Operand x, int64_t parts, int64_t axis = 0, CallSite site = {});
-// x cut into pieces of these sizes, which add up to the axis; its dimension must be known.
-KEEL_API Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis = 0,
-                            CallSite site = {});
 // x with `low[i]` elements of `value` before and `high[i]` after axis i.
 KEEL_API Value pad(Operand x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
                    double value = 0, CallSite site = {});
@@ -84,10 +78,6 @@ KEEL_API Value pad(Operand x, const std::vector<int64_t>& low, const std::vector
 KEEL_API Value pad_interior(Operand x, const std::vector<int64_t>& low,
                             const std::vector<int64_t>& high, const std::vector<int64_t>& interior,
                             double value = 0, CallSite site = {});
-// Returns the parts of an axis, each without it: x[0], x[1], ... for axis 0. Its dimension must be
-// known.
-KEEL_API Values unstack(Operand x, int64_t axis = 0, CallSite site = {});
-
 // Returns the values one after another along an axis; all other dimensions are equal, and so are
 // the dtypes. Throws Error where there is none.
 KEEL_API Value concat(const Values& values, int64_t axis = 0, CallSite site = CallSite::here());

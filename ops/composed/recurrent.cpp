@@ -11,6 +11,7 @@
 #include "keel/ops/matmul.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
+#include "keel/ops/split.h"
 
 namespace keel {
 namespace {

@@ -93,6 +93,7 @@ TEST_CASE("every attribute struct of the library is the program's") {
   CHECK(shared<AxesAttributes>("squeeze"));
   CHECK(shared<TransposeAttributes>("transpose"));
   CHECK(shared<SliceAttributes>("slice"));
+  CHECK(shared<SplitAttributes>("split"));
   CHECK(shared<PadAttributes>("pad"));
   CHECK(shared<ConcatAttributes>("concat"));
   CHECK(shared<CrossEntropyOptions>("softmax_cross_entropy"));
@@ -130,6 +131,7 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<AxesAttributes>(),
                                      &attributes_schema<TransposeAttributes>(),
                                      &attributes_schema<SliceAttributes>(),
+                                     &attributes_schema<SplitAttributes>(),
                                      &attributes_schema<PadAttributes>(),
                                      &attributes_schema<ConcatAttributes>(),
                                      &attributes_schema<CrossEntropyOptions>(),
