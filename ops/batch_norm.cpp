@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "keel/graph/ir/emit.h"
@@ -13,7 +12,6 @@
 #include "keel/ops/infer_rules.h"
 #include "keel/ops/normalization.h"
 #include "keel/ops/reduce.h"
-#include "keel/ops/reference_loops.h"
 #include "keel/ops/shape.h"
 
 namespace keel {
@@ -53,7 +51,7 @@ void reference_batch_norm(const ReferenceContext& c) {
   const double count = static_cast<double>(x.num_elements()) / static_cast<double>(channels);
   const auto channel = [&](int64_t i) { return static_cast<size_t>(i / stride % channels); };
   const auto all = static_cast<size_t>(channels);
-  // Of nothing the statistics are 0 / 0.
+  // Of nothing the statistics are 0 / 0; samples draw no such batch, for NaN has no differences.
   const double none = x.num_elements() == 0 ? std::nan("") : 0.0;
   std::vector<double> means(all, none), variances(all, none);
   for (int64_t i = 0; i < x.num_elements(); ++i) means[channel(i)] += x.at(i) / count;
@@ -163,10 +161,11 @@ Sample sample_batch_norm(SampleSource& source) {
 
 BatchNormOutput batch_norm(Operand x, Operand scale, Operand offset, ChannelNormOptions options,
                            CallSite site) {
-  const Value value = require_value(x, "batch_norm", "x", site.known() ? site : x.site());
-  options.channel_axis = axis_from_front(options.channel_axis, value.shape().rank());
-  const Node& node = emit("batch_norm", {x, scale, offset}, Attributes::of(options), site).node();
-  return {node.output(0), node.output(1), node.output(2)};
+  const Value value = require_value(x, "batch_norm", "x", site);
+  const int64_t axis = axis_from_front(options.channel_axis, value.shape().rank());
+  if (axis != 0) options.channel_axis = axis;  // inference names the batch's axis as it was given
+  const Values all = emit_all("batch_norm", {x, scale, offset}, Attributes::of(options), site);
+  return {all[0], all[1], all[2]};
 }
 
 void register_batch_norm(OpTable& table) {

@@ -35,8 +35,8 @@ struct BatchNormOutput {
 
 // Normalises x [batch, ..., channels, ...]: (x - mean) / sqrt(variance + epsilon) * scale + offset,
 // with the mean and variance over all axes but the channels'. `scale` and `offset` are of shape
-// [channels] and x's dtype. Gradients flow through the statistics, too; of an empty batch they are
-// NaN. Errors name `site`, or where that is not given the line that made x.
+// [channels] and x's dtype. Gradients flow through the statistics, too. Those of an
+// empty batch are NaN. Errors name `site`, or where that is not given the line that made x.
 KEEL_API BatchNormOutput batch_norm(Operand x, Operand scale, Operand offset,
                                     ChannelNormOptions options = {}, CallSite site = {});
 

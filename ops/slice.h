@@ -1,10 +1,11 @@
-// Ops that cut tensors apart and put them together: slice, split, unstack, pad, concat, stack. Any
-// dtype; unknown dimensions (-1) pass through. Axes may be negative: -1 is the last. What models
-// are mostly written with is indexing (ops/composed/indexing.h), which is made of these.
+// Ops that take parts of tensors and put them together: slice, pad, concat, stack; split is in
+// split.h. Any dtype; unknown dimensions (-1) pass through. Axes may be negative: -1 is the last.
+// What models are mostly written with is indexing (ops/composed/indexing.h), which is made of
+// these.
 //
-// slice, pad and concat are one node each in the graph of their operands; the others are made of
-// them. Errors and printed graphs name `site`, or where that is not given the line that made the
-// first operand.
+// slice, pad and concat are one node each in the graph of their operands; stack is made of concat.
+// Errors and printed graphs name `site`, or where that is not given the line that made the first
+// operand.
 #ifndef KEEL_OPS_SLICE_H
 #define KEEL_OPS_SLICE_H
 

@@ -1,7 +1,6 @@
 #include "keel/ops/split.h"
 
 #include <string>
-#include <utility>
 
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -21,17 +20,18 @@ std::vector<Type> infer_split(const InferContext& c) {
   const auto& a = c.as<SplitAttributes>();
   const Type& x = c.inputs[0];
   const size_t axis = require_axis(c, "axis", a.axis, x.shape.rank());
+  const int64_t dim = x.shape[axis];
+  const std::string expected =
+      dim < 0 ? "sizes >= 0" : "sizes >= 0 that add up to " + std::to_string(dim);
   int64_t total = 0;
   std::vector<Type> parts;
   for (const int64_t size : a.sizes) {
-    if (size < 0) c.fail("sizes", "sizes >= 0", std::to_string(size));
+    if (size < 0) c.fail("sizes", expected, "a negative size");
     total = checked_add(total, size, "split");
     parts.push_back({x.dtype, x.shape.with_dim(axis, size)});
   }
-  if (a.sizes.empty()) c.fail("sizes", "at least one part", "none");
-  if (x.shape[axis] >= 0 && total != x.shape[axis]) {
-    c.fail("sizes", "sizes that add up to " + std::to_string(x.shape[axis]),
-           "a sum of " + std::to_string(total));
+  if (a.sizes.empty() || (dim >= 0 && total != dim)) {
+    c.fail("sizes", expected, a.sizes.empty() ? "none" : "a sum of " + std::to_string(total));
   }
   return parts;
 }
@@ -59,19 +59,37 @@ Values decompose_split(const BuildContext& c) {
   return parts;
 }
 
-// Parts that nothing flows back to get zeros.
+// Parts that nothing flows back to are zeros: around the others, or between them.
 Values gradient_split(const BuildContext& c) {
+  const auto& a = c.as<SplitAttributes>();
+  const auto axis = static_cast<size_t>(a.axis);
+  const Type& x = c.inputs[0].type();
+  const auto zeros = [&](int64_t size) {
+    const Value zero = c.graph.constant(Tensor::full(x.dtype, {}, 0), c.site);
+    return broadcast_to(zero, x.shape.with_dim(axis, size), c.site);
+  };
   Values parts;
-  for (size_t i = 0; i < c.outputs.size(); ++i) {
-    Value part = c.output_gradients[i];
+  std::vector<int64_t> low(x.shape.rank(), 0), high = low;
+  int64_t missing = 0;  // since the last part with a gradient
+  for (size_t i = 0; i < a.sizes.size(); ++i) {
+    if (a.sizes[i] == 0) continue;
+    const Value& part = c.output_gradients[i];
     if (!part.valid()) {
-      const Type& type = c.outputs[i].type();
-      const Value zero = c.graph.constant(Tensor::full(type.dtype, {}, 0), c.site);
-      part = broadcast_to(zero, type.shape, c.site);
+      missing += a.sizes[i];
+      continue;
     }
+    if (parts.empty())
+      low[axis] = missing;
+    else if (missing != 0)
+      parts.push_back(zeros(missing));
     parts.push_back(part);
+    missing = 0;
   }
-  return {concat(parts, c.as<SplitAttributes>().axis, c.site)};
+  if (parts.empty()) return {zeros(x.shape[axis])};
+  high[axis] = missing;
+  const Value joined = parts.size() == 1 ? parts[0] : concat(parts, a.axis, c.site);
+  if (low[axis] == 0 && high[axis] == 0) return {joined};
+  return {pad(joined, low, high, 0, c.site)};
 }
 
 Sample sample_split(SampleSource& source) {
@@ -88,71 +106,54 @@ Sample sample_split(SampleSource& source) {
           [sizes, axis](Graph&, const Values& in) { return split_sizes(in[0], sizes, axis); }};
 }
 
-// Returns the dimension of `axis` (from the front). Throws Error where `x` has no such axis.
-int64_t split_dim(const char* op, const Operand& x, int64_t axis, CallSite site) {
-  const Shape shape = require_value(x, op, "x", site).shape();
-  if (axis < 0 || axis >= static_cast<int64_t>(shape.rank())) {
+// An axis that x is cut along, counted from the front, and its dimension.
+struct CutAxis {
+  int64_t axis = 0, dim = 0;
+};
+
+// Throws Error where x has no such axis.
+CutAxis cut_axis(const char* op, const Operand& x, int64_t axis, CallSite site) {
+  const Shape& shape = require_value(x, op, "x", site).shape();
+  const int64_t at = axis_from_front(axis, shape.rank());
+  if (at < 0 || at >= static_cast<int64_t>(shape.rank())) {
     throw Error({.op = op,
                  .argument = "axis",
                  .expected = "an axis of x, which has shape " + to_string(shape),
                  .got = std::to_string(axis),
                  .site = site});
   }
-  return shape[static_cast<size_t>(axis)];
-}
-
-int64_t split_axis(const Operand& x, int64_t axis) {
-  return x.is_literal() ? axis : axis_from_front(axis, x.value().shape().rank());
+  return {at, shape[static_cast<size_t>(at)]};
 }
 
 }  // namespace
 
 Values split(Operand x, int64_t parts, int64_t axis, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
-  axis = split_axis(x, axis);
-  const int64_t dim = split_dim("split", x, axis, line);
-  if (parts < 1 || dim < 0 || dim % parts != 0) {
-    throw Error(
-        {.op = "split",
-         .argument = "parts",
-         .expected = dim < 0 ? "an axis of known dimension" : "a divisor of " + std::to_string(dim),
-         .got = std::to_string(parts) + " parts of " + to_string(x.value().shape()),
-         .fix = "use split_sizes",
-         .site = line});
+  const CutAxis cut = cut_axis("split", x, axis, line);
+  if (parts < 1 || cut.dim < 0 || cut.dim % parts != 0) {
+    throw Error({.op = "split",
+                 .argument = "parts",
+                 .expected = cut.dim < 0 ? "an axis of known dimension"
+                                         : "a divisor of " + std::to_string(cut.dim),
+                 .got = std::to_string(parts) + " parts of " + to_string(x.value().shape()),
+                 .fix = "use split_sizes",
+                 .site = line});
   }
-  return split_sizes(x, std::vector<int64_t>(static_cast<size_t>(parts), dim / parts), axis, line);
+  const std::vector<int64_t> sizes(static_cast<size_t>(parts), cut.dim / parts);
+  return split_sizes(x, sizes, cut.axis, line);
 }
 
 Values split_sizes(Operand x, const std::vector<int64_t>& sizes, int64_t axis, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
-  axis = split_axis(x, axis);
-  const int64_t dim = split_dim("split", x, axis, line);
-  int64_t total = 0;
-  bool negative = false;
-  for (const int64_t size : sizes) {
-    negative = negative || size < 0;
-    total = checked_add(total, size, "split");
-  }
-  if (negative || total != dim) {
-    throw Error({.op = "split",
-                 .argument = "sizes",
-                 .expected = dim < 0 ? "an axis of known dimension"
-                                     : "sizes >= 0 that add up to " + std::to_string(dim),
-                 .got = negative ? "a negative size" : "a sum of " + std::to_string(total),
-                 .site = line});
-  }
-  if (sizes.empty()) return {};
-  const Node& node = emit("split", {x}, Attributes::of(SplitAttributes{sizes, axis}), line).node();
-  Values parts;
-  for (uint32_t i = 0; i < sizes.size(); ++i) parts.push_back(node.output(i));
-  return parts;
+  const CutAxis cut = cut_axis("split", x, axis, line);
+  if (sizes.empty() && cut.dim == 0) return {};
+  return emit_all("split", {x}, Attributes::of(SplitAttributes{sizes, cut.axis}), line);
 }
 
 Values unstack(Operand x, int64_t axis, CallSite site) {
   const CallSite line = site.known() ? site : x.site();
-  axis = split_axis(x, axis);
-  const int64_t dim = split_dim("unstack", x, axis, line);
-  if (dim < 0) {
+  const CutAxis cut = cut_axis("unstack", x, axis, line);
+  if (cut.dim < 0) {
     throw Error({.op = "unstack",
                  .argument = "axis",
                  .expected = "an axis of known dimension",
@@ -160,9 +161,9 @@ Values unstack(Operand x, int64_t axis, CallSite site) {
                  .site = line});
   }
   Values parts;
-  for (const Value& part :
-       split_sizes(x, std::vector<int64_t>(static_cast<size_t>(dim), 1), axis, line)) {
-    parts.push_back(squeeze(part, {axis}, line));
+  const std::vector<int64_t> ones(static_cast<size_t>(cut.dim), 1);
+  for (const Value& part : split_sizes(x, ones, cut.axis, line)) {
+    parts.push_back(squeeze(part, {cut.axis}, line));
   }
   return parts;
 }

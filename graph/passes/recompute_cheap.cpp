@@ -69,13 +69,33 @@ class CheapValues {
     std::optional<Recipe>& recipe = recipes_[node.id()];
     recipe = recipe_of(node);
     if (!recipe || users_.leaves(node) || !is_stored(recipe->variable, node)) return;
-    bool read_elsewhere = false;
+    // A narrow value costs less to read than a wide variable.
+    if (size_of(node.type().dtype) < size_of(recipe->variable.dtype())) return;
+    const Value v = node.output();
+    std::vector<const Node*> readers;
     for (const uint32_t id : users_.of(node)) {
-      if (clusters_.together(id, node.id())) continue;
-      read_elsewhere = true;
-      if (!takes(graph_.node(id), node.output(), *recipe)) return;
+      if (!clusters_.together(id, node.id())) readers.push_back(&graph_.node(id));
     }
-    recomputed_[node.id()] = read_elsewhere;
+    const auto may_take = [&](const Node* user) {
+      return is_in_cluster(*user, v) || reduces(*user, v);
+    };
+    const auto takes = [&](const Node* user) { return this->takes(*user, v, *recipe); };
+    if (readers.empty() || !std::all_of(readers.begin(), readers.end(), may_take) ||
+        !std::all_of(readers.begin(), readers.end(), takes))
+      return;
+    recomputed_[node.id()] = true;
+    for (const Node* user : readers) {
+      if (!is_in_cluster(*user, v)) continue;
+      promised_[clusters_.cluster_of[user->id()]].insert(recipe->nodes.begin(),
+                                                         recipe->nodes.end());
+    }
+  }
+
+  bool is_in_cluster(const Node& user, const Value& v) const {
+    return clusters_.cluster_of[user.id()] != Clusters::kNone && user.type().shape == v.shape();
+  }
+  static bool reduces(const Node& user, const Value& v) {
+    return user.has(kReduction) && is_anchor(user) && user.input(0) == v;
   }
 
   std::optional<Recipe> recipe_of(const Node& node) const {
@@ -83,7 +103,11 @@ class CheapValues {
     if (!in_cluster || !node.has(kCheap) || node.types().size() != 1) return std::nullopt;
     Recipe recipe{{node.id()}, {}};
     for (const Value& read : node.inputs()) {
-      if (read.shape() != node.type().shape) continue;
+      if (is_updated_in_place(read)) return std::nullopt;
+      if (read.shape() != node.type().shape) {
+        if (read.shape().num_elements() < node.type().shape.num_elements()) continue;
+        return std::nullopt;
+      }
       Value variable = read;
       if (goes_on(node, read)) {
         const std::optional<Recipe>& before = recipes_[read.node_id()];
@@ -99,31 +123,33 @@ class CheapValues {
   }
 
   // Returns whether a variable is stored whatever becomes of the node; what is made for its cluster
-  // alone may become one with it. A state or a loop's variable that is read longer could not be
-  // updated in place.
+  // alone may become one with it.
   bool is_stored(const Value& variable, const Node& node) const {
-    Value root = variable;
-    while (root.node().has(kView)) root = root.node().input(0);
-    if (root.node().is(OpRole::kState) || (turns_ && root.node().is(OpRole::kInput))) return false;
     if (variable.node().has(kSource) || users_.leaves(variable)) return true;
     const auto users = users_.of(variable);
     return std::any_of(users.begin(), users.end(),
                        [&](uint32_t user) { return reader(graph_.node(user)) != reader(node); });
   }
 
-  // Asks the backend for the user with the recipe ahead of it.
+  // Returns whether the value shows a state or a loop's variable, which is updated in place where
+  // nobody reads it later.
+  bool is_updated_in_place(const Value& value) const {
+    Value root = value;
+    while (root.node().has(kView)) root = root.node().input(0);
+    return root.node().is(OpRole::kState) || (turns_ && root.node().is(OpRole::kInput));
+  }
+
+  // Asks the backend for the user with the recipe ahead of it. REQUIRES a user that may take it.
   bool takes(const Node& user, const Value& v, const Recipe& recipe) {
     const std::vector<uint32_t> nodes(recipe.nodes.begin(), recipe.nodes.end());
     FusedParts parts;
-    if (clusters_.cluster_of[user.id()] != Clusters::kNone && user.type().shape == v.shape()) {
+    if (is_in_cluster(user, v)) {
       if (!has_room(clusters_.cluster_of[user.id()], recipe)) return false;
       parts.epilogue = nodes;
       parts.epilogue.push_back(user.id());
-    } else if (user.has(kReduction) && is_anchor(user) && user.input(0) == v) {
+    } else {
       parts.prologue = nodes;
       parts.anchor = &user;
-    } else {
-      return false;
     }
     for (uint32_t i = 0; i < user.types().size(); ++i) parts.outputs.push_back(user.output(i));
     FusedNode fused = make_fused(graph_, parts);
@@ -131,13 +157,13 @@ class CheapValues {
   }
 
   // Returns whether a cluster stays within its limits with a recipe and those that were promised to
-  // it before, and promises it this one, too.
-  bool has_room(uint32_t cluster, const Recipe& recipe) {
+  // it before.
+  bool has_room(uint32_t cluster, const Recipe& recipe) const {
     const std::vector<uint32_t>& members = clusters_.members[cluster];
-    std::set<uint32_t> nodes = promised_[cluster];
-    nodes.insert(recipe.nodes.begin(), recipe.nodes.end());
-    std::set<uint32_t> all = nodes;
+    std::set<uint32_t> all = recipe.nodes;
     all.insert(members.begin(), members.end());
+    if (const auto before = promised_.find(cluster); before != promised_.end())
+      all.insert(before->second.begin(), before->second.end());
     std::unordered_set<Value, ValueHash> operands;
     for (const uint32_t id : all) {
       for (const Value& v : graph_.node(id).inputs()) {
@@ -152,10 +178,7 @@ class CheapValues {
       if (users_.leaves(node)) operands.insert(node.output());
     }
     const FuseLimits limits;
-    if (all.size() > limits.instructions || operands.size() > limits.inputs_and_outputs)
-      return false;
-    promised_[cluster] = std::move(nodes);
-    return true;
+    return all.size() <= limits.instructions && operands.size() <= limits.inputs_and_outputs;
   }
 
   const Graph& graph_;

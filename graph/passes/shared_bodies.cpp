@@ -40,6 +40,7 @@ size_t hash_of(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     mix(std::hash<const OpDef*>()(&node.op()));
     mix(static_cast<size_t>(node.site().line));
+    mix(node.attributes().hash());
     for (const Value& v : node.inputs()) mix(v.node_id());
     for (const int64_t dim : node.type().shape) mix(static_cast<size_t>(dim));
   }

@@ -205,8 +205,8 @@ void Loop::State::complete(LoopReport& report, const Outcome& outcome) {
   note_float_status(report);
 }
 
-const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
-  if (feeder == nullptr) return queue;
+void Loop::State::take_queue(CallSite site) {
+  if (feeder == nullptr) return;
   const std::shared_ptr<DeviceQueue>& now = feeder->queue();
   const QueueSource& compiled = *executable->key().queue;
   const bool fits = now != nullptr && now->device() == session->device &&
@@ -222,12 +222,11 @@ const std::shared_ptr<DeviceQueue>& Loop::State::current_queue(CallSite site) {
          .site = site});
   }
   queue = now;
-  return queue;
 }
 
 LaunchArgs& Loop::State::prepare(int64_t steps, LoopReport& report, CallSite site) {
   report = blank_report(steps);
-  current_queue(site);
+  take_queue(site);
   return executable->bind(session->store, session->cache.scratch(*executable, session->store));
 }
 

@@ -17,9 +17,9 @@ struct Loop::State {
   State(std::shared_ptr<SessionState> session, const LoopSource& source,
         const StepDescription& step, CallSite site, std::shared_ptr<LoopAgreement> agreement = {});
 
-  // Returns the queue of the next launch: the feeder's current one where there is a feeder. Throws
+  // Takes the queue of the next launch: the feeder's current one where there is a feeder. Throws
   // Error where it does not fit the compiled program.
-  const std::shared_ptr<DeviceQueue>& current_queue(CallSite site);
+  void take_queue(CallSite site);
   // A feeder's queue is held while a launch runs: between launches the feeder may open another, and
   // the slots of both would be in memory.
   void let_go_of_queue();

@@ -1,7 +1,6 @@
 // Pooling by the largest element, and its gradient, over images with channels last. A unit is a
 // line of the result, so that any number of threads or cores can share an image.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 
@@ -81,7 +80,8 @@ class MaxPoolKernel final : public RangeKernel {
       maximum_(call);
       call.src[0] = to;
     }
-    if (call.src[0] != to) std::memcpy(to, call.src[0], count * size_);
+    if (call.src[0] == to) return;
+    std::copy_n(static_cast<const char*>(call.src[0]), count * size_, static_cast<char*>(to));
   }
 
   PoolGeometry g_;

@@ -21,8 +21,9 @@ class CubeWindows {
 
   // Elements of the images' copy; 0 where the images are read as they are.
   size_t copied_elements() const;
-  // Makes lines [begin, end) of the copies, of all that the operand's have.
+  // Counts the lines of all copies.
   int64_t copied_lines() const;
+  // Makes lines [begin, end) of them.
   void copy_lines(const void* images, const vector::ByteMap* bytes, int64_t begin, int64_t end,
                   float* to) const;
 

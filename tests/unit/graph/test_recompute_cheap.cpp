@@ -96,6 +96,27 @@ TEST_CASE("recompute_cheap leaves what is stored anyway") {
   CHECK(live_ops(*recompute_cheap(state, everything), "sub") == 1);
 }
 
+TEST_CASE("recompute_cheap leaves narrow values and those of as large operands") {
+  Graph narrow;
+  const Value x = narrow.input("x", keel::f32, {8, 16});
+  const Value positive = greater(x, 0.0f);
+  const Value dear = exp(select(positive, x, 1.0f));
+  narrow.set_outputs({select(positive, x, mean(dear, {0}, true))});
+  CHECK(live_ops(*recompute_cheap(narrow, everything), "greater") == 1);
+
+  Graph wide;
+  const Value a = wide.input("a", keel::f32, {1, 8, 16}), b = wide.input("b", keel::f32, {8, 16});
+  const Value both = a - b;
+  wide.set_outputs({both * mean(both, {1}, true), exp(a)});
+  CHECK(live_ops(*recompute_cheap(wide, everything), "sub") == 1);
+
+  Graph updated;
+  const Value y = updated.input("y", keel::f32, {8, 16});
+  const Value less = y - updated.state("s", keel::zeros({16}));
+  updated.set_outputs({less * mean(less, {0}, true)});
+  CHECK(live_ops(*recompute_cheap(updated, everything), "sub") == 1);
+}
+
 TEST_CASE("recompute_cheap leaves what costs more than it saves") {
   Norm dear([](Value x) { return exp(x); });
   dear.g.set_outputs({dear.distances * dear.inverse});

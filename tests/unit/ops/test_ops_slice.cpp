@@ -172,6 +172,31 @@ TEST_CASE("concat and stack without a list are found without the namespace") {
   CHECK(contains(text, "test_ops_slice.cpp:" + std::to_string(line)));
 }
 
+TEST_CASE("parts of a split that nothing flows back to have zeros as their gradients") {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 6});
+  const Feeds feeds = {{x, counting({2, 6})}};
+  const auto gradient = [&](const std::function<Value(const Values&)>& loss) {
+    const Values parts = split_sizes(x, {1, 2, 0, 1, 2}, 1);
+    return elements(gradients(loss(parts), {x})[0], feeds);
+  };
+  const auto row = [](const Doubles& of_row) {
+    Doubles both = of_row;
+    both.insert(both.end(), of_row.begin(), of_row.end());
+    return both;
+  };
+  CHECK(gradient([](const Values& p) { return sum(p[1]); }) == row({0, 1, 1, 0, 0, 0}));
+  CHECK(gradient([](const Values& p) { return sum(p[0]) + sum(p[1]) * 2.0f; }) ==
+        row({1, 2, 2, 0, 0, 0}));
+  CHECK(gradient([](const Values& p) { return sum(p[4]); }) == row({0, 0, 0, 0, 1, 1}));
+  CHECK(gradient([](const Values& p) { return sum(p[0]) + sum(p[4]) * 3.0f; }) ==
+        row({1, 0, 0, 0, 3, 3}));
+  CHECK(gradient([](const Values& p) { return sum(p[2]); }) == Doubles(12, 0));
+  CHECK(gradient([](const Values& p) {
+          return sum(p[0]) + sum(p[1]) + sum(p[2]) + sum(p[3]) + sum(p[4]);
+        }) == Doubles(12, 1));
+}
+
 TEST_CASE("stack refuses what does not fit and unstack undoes it") {
   Graph g;
   const Value a = g.constant(counting({2, 3}));
