@@ -38,7 +38,7 @@ struct Norm {
   Graph g;
   Value x, distances, inverse;
 
-  explicit Norm(Value (*make)(Value) = [](Value x) { return x; }) {
+  explicit Norm(Value (*make)(Value) = [](Value v) { return v; }) {
     x = make(g.input("x", keel::f32, {8, 16}));
     distances = x - mean(x, {0}, true);
     inverse = rsqrt(mean(square(distances), {0}, true) + 1e-5f);
