@@ -62,6 +62,11 @@ bool AnchoredNode::has_prologue(size_t operand) const {
   return is_fused() && parts_.part_of(root_of(anchor_->input(operand))) == Part::kPrologue;
 }
 
+bool AnchoredNode::is_cast(size_t operand) const {
+  const Node& last = anchor_->input(operand).node();
+  return has_prologue(operand) && last.has(kConversion) && last.input(0).node().is(OpRole::kInput);
+}
+
 std::optional<size_t> AnchoredNode::input_number(const Value& inner) const {
   return number_in(body().inputs(), inner);
 }

@@ -220,7 +220,7 @@ vector::IntegerProduct integer_product_of(const ProductMatrices& p) {
 
 template <class T>
 void integer_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_t c_stride,
-                  const Tile& t, void* scratch) {
+                  const Tile& t, vector::IntegerMultiply multiply, void* scratch) {
   vector::IntegerProductCall call;
   call.a = a;
   call.b = b;
@@ -231,13 +231,13 @@ void integer_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_
   call.n0 = static_cast<size_t>(t.n0);
   call.n1 = static_cast<size_t>(t.n1);
   call.scratch = scratch;
-  vector::find_integer_multiply(dtype_of<T>)(integer_product_of(p), call);
+  multiply(integer_product_of(p), call);
 }
 
-// Halves are widened to f32 in the workspace (phase 0), multiplied (phase 1) and, unless the
-// product is wide, rounded (phase 2). With an epilogue each tile of C is computed in the block's
-// workspace and goes through it there. Operands that are windows are loaded into the workspace a
-// piece at a time.
+// Halves are widened to f32 in the workspace (phase 0), those that are stored as f32 rounded on the
+// way, and multiplied (phase 1). A tile of C that is to be rounded, or has an epilogue, is computed
+// in the block's workspace and goes on from there. Operands that are windows are loaded into the
+// workspace a piece at a time.
 class ProductKernel final : public Kernel {
  public:
   explicit ProductKernel(const AnchoredNode& fused)
@@ -246,8 +246,10 @@ class ProductKernel final : public Kernel {
         loads_(p_),
         dtype_(fused.anchor().input(0).dtype()),
         half_(size_of(dtype_) == 2),
+        rounds_(half_ && !p_.wide),
         widen_(vector::find_instruction("cast", dtype_, f32)),
         round_(vector::find_instruction("cast", f32, dtype_)),
+        multiply_integers_(vector::find_integer_multiply(dtype_)),
         a_at_(fused.source(p_.a.input).value()),
         b_at_(fused.source(p_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
@@ -263,7 +265,8 @@ class ProductKernel final : public Kernel {
                             p_.a.windows || p_.b.windows ? kMostLoading : kMostBlocks));
     counts_[0] = node.input(p_.a.input).shape().num_elements();
     counts_[1] = node.input(p_.b.input).shape().num_elements();
-    counts_[2] = node.type().shape.num_elements();
+    casts_[0] = fused.has_prologue(p_.a.input);
+    casts_[1] = fused.has_prologue(p_.b.input);
   }
 
   size_t workspace_bytes() const {
@@ -272,31 +275,20 @@ class ProductKernel final : public Kernel {
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
-  int phases() const override { return !half_ ? 1 : p_.wide ? 2 : 3; }
+  int phases() const override { return half_ ? 2 : 1; }
   int product_phase() const { return half_ ? 1 : 0; }
   int blocks(int phase) const override {
-    if (!half_ || phase == 1) return blocks_;
-    return blocks_of_cast(phase == 0 ? counts_[0] + counts_[1] : counts_[2]);
+    return phase == product_phase() ? blocks_ : blocks_of_cast(counts_[0] + counts_[1]);
   }
 
   void run(void* const* args, int phase, int block) const override {
-    if (!half_) {
-      multiply_block(args, args[a_at_], args[b_at_], args[outputs_at_], block);
-      return;
-    }
+    if (!half_) return multiply_block(args, args[a_at_], args[b_at_], block);
     // Nothing to widen needs no workspace.
     auto* a = widened_bytes() == 0 ? nullptr : static_cast<float*>(args[workspace_at_]);
-    float* parts[3] = {a, a + counts_[0], a + counts_[0] + counts_[1]};
-    if (phase == 1) {
-      multiply_block(args, parts[0], parts[1], p_.wide ? args[outputs_at_] : parts[2], block);
-      return;
-    }
-    if (phase == 0) {
-      cast_share(args[a_at_], parts[0], 0, phase, block);
-      cast_share(args[b_at_], parts[1], 1, phase, block);
-    } else {
-      cast_share(parts[2], args[outputs_at_], 2, phase, block);
-    }
+    float* b = a + counts_[0];
+    if (phase == product_phase()) return multiply_block(args, a, b, block);
+    widen_share(args[a_at_], casts_[0], a, counts_[0], block);
+    widen_share(args[b_at_], casts_[1], b, counts_[1], block);
   }
 
  private:
@@ -307,19 +299,23 @@ class ProductKernel final : public Kernel {
   }
 
   size_t widened_bytes() const {
-    const int64_t result = p_.wide ? 0 : counts_[2];
-    const auto count = static_cast<size_t>(counts_[0] + counts_[1] + result);
+    const auto count = static_cast<size_t>(counts_[0] + counts_[1]);
     return half_ ? align_up(count * sizeof(float), Buffer::kAlignment) : 0;
   }
-  size_t piece_bytes() const {
-    if (!epilogue_) return 0;
+  // A tile of C in a dtype.
+  size_t tile_bytes(DType dtype) const {
     const int64_t columns = cut_.along_n ? std::min(p_.n, cut_.tile) : p_.n;
-    return align_up(static_cast<size_t>(piece_rows() * columns) * size_of(half_ ? f32 : dtype_),
+    return align_up(static_cast<size_t>(tile_rows() * columns) * size_of(dtype),
                     Buffer::kAlignment);
   }
-  int64_t piece_rows() const { return cut_.along_n ? p_.m : std::min(p_.m, cut_.tile); }
-  // What operands are loaded into, a piece of C, and what row-wise ops need beside it.
-  size_t block_bytes() const { return loaded_bytes() + piece_bytes() + rows_bytes(); }
+  size_t sums_bytes() const { return epilogue_ || rounds_ ? tile_bytes(half_ ? f32 : dtype_) : 0; }
+  size_t rounded_bytes() const { return epilogue_ && rounds_ ? tile_bytes(dtype_) : 0; }
+  int64_t tile_rows() const { return cut_.along_n ? p_.m : std::min(p_.m, cut_.tile); }
+  // What operands are loaded into, a tile of C, the same rounded, and what row-wise ops need beside
+  // it.
+  size_t block_bytes() const {
+    return loaded_bytes() + sums_bytes() + rounded_bytes() + rows_bytes();
+  }
   size_t loaded_bytes() const {
     if (is_integer(dtype_)) {
       return align_up(vector::integer_product_scratch(integer_product_of(p_)), Buffer::kAlignment);
@@ -329,7 +325,7 @@ class ProductKernel final : public Kernel {
   }
   size_t rows_bytes() const {
     if (!epilogue_) return 0;
-    const size_t rows = epilogue_->scratch_bytes(static_cast<size_t>(piece_rows()));
+    const size_t rows = epilogue_->scratch_bytes(static_cast<size_t>(tile_rows()));
     return align_up(rows, Buffer::kAlignment);
   }
 
@@ -338,22 +334,32 @@ class ProductKernel final : public Kernel {
     return static_cast<int>(std::clamp<int64_t>(elements / kWorthABlock, 1, 64));
   }
 
-  // Widens the block's share of the elements of a or b (part 0 or 1), or rounds that of c (2).
-  void cast_share(const void* from, void* to, int part, int phase, int block) const {
-    const int64_t begin = counts_[part] * block / blocks(phase);
-    const int64_t end = counts_[part] * (block + 1) / blocks(phase);
-    const size_t from_bytes = part == 2 ? sizeof(float) : size_of(dtype_);
-    const size_t to_bytes = part == 2 ? size_of(dtype_) : sizeof(float);
-    VectorCall call;
-    call.dst = static_cast<char*>(to) + static_cast<size_t>(begin) * to_bytes;
-    call.src[0] = static_cast<const char*>(from) + static_cast<size_t>(begin) * from_bytes;
-    call.n = static_cast<size_t>(end - begin);
-    (part == 2 ? round_ : widen_)(call);
+  // Widens the block's share of an operand's elements; `casts`: f32, which it rounds first.
+  void widen_share(const void* from, bool casts, float* to, int64_t count, int block) const {
+    const int64_t begin = count * block / blocks(0), end = count * (block + 1) / blocks(0);
+    if (!casts) {
+      const auto* halves = static_cast<const uint16_t*>(from);
+      return cast_elements(widen_, halves + begin, to + begin, end - begin);
+    }
+    constexpr int64_t kPiece = 2048;
+    uint16_t rounded[kPiece];
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t part = std::min(kPiece, end - at);
+      cast_elements(round_, static_cast<const float*>(from) + at, rounded, part);
+      cast_elements(widen_, rounded, to + at, part);
+    }
   }
 
-  // left, right and result: the operands as multiplied, and C where there is no epilogue.
-  void multiply_block(void* const* args, const void* left, const void* right, void* result,
-                      int block) const {
+  static void cast_elements(VectorInstruction cast, const void* from, void* to, int64_t count) {
+    VectorCall call;
+    call.dst = to;
+    call.src[0] = from;
+    call.n = static_cast<size_t>(count);
+    cast(call);
+  }
+
+  // left and right: the operands as multiplied.
+  void multiply_block(void* const* args, const void* left, const void* right, int block) const {
     const int64_t all = cut_.tiles * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
       const auto batch = static_cast<size_t>(i / cut_.tiles);
@@ -365,12 +371,12 @@ class ProductKernel final : public Kernel {
           const T* a = static_cast<const T*>(left) + at.a;
           const T* b = static_cast<const T*>(right) + at.b;
           T* loaded = static_cast<T*>(block_of(args, block));
-          if (epilogue_) {
-            T* piece = static_cast<T*>(piece_of(args, block));
-            multiply_tile(a, b, piece, t.n1 - t.n0, t, loaded);
-            finish(args, piece, at.c, t);
+          if (sums_bytes() != 0) {
+            T* sums = static_cast<T*>(sums_of(args, block));
+            multiply_tile(a, b, sums, t.n1 - t.n0, t, loaded);
+            finish(args, sums, at.c, t);
           } else {
-            T* c = static_cast<T*>(result) + at.c + t.m0 * p_.c_stride + t.n0;
+            T* c = static_cast<T*>(args[outputs_at_]) + at.c + t.m0 * p_.c_stride + t.n0;
             multiply_tile(a, b, c, p_.c_stride, t, loaded);
           }
         }
@@ -383,15 +389,32 @@ class ProductKernel final : public Kernel {
     return static_cast<char*>(args[workspace_at_]) + widened_bytes() +
            static_cast<size_t>(block) * block_bytes();
   }
-  void* piece_of(void* const* args, int block) const {
+  void* sums_of(void* const* args, int block) const {
     return static_cast<char*>(block_of(args, block)) + loaded_bytes();
   }
 
+  // Takes a tile of sums to the output: rounded where the result has 16 bits, then through the
+  // epilogue.
   // `start`: the element of the result that C begins with.
-  void finish(void* const* args, void* piece, int64_t start, const Tile& t) const {
-    const TileRectangle where{start / p_.c_stride + t.m0, t.m1 - t.m0, start % p_.c_stride + t.n0,
-                              t.n1 - t.n0};
-    epilogue_->run(args, piece, where, where.columns, static_cast<char*>(piece) + piece_bytes());
+  void finish(void* const* args, void* sums, int64_t start, const Tile& t) const {
+    const int64_t rows = t.m1 - t.m0, columns = t.n1 - t.n0;
+    if (!epilogue_) return store_rounded(args, static_cast<const float*>(sums), start, t);
+    char* behind = static_cast<char*>(sums) + sums_bytes();
+    if (rounds_) cast_elements(round_, sums, behind, rows * columns);
+    const TileRectangle where{start / p_.c_stride + t.m0, rows, start % p_.c_stride + t.n0,
+                              columns};
+    epilogue_->run(args, rounds_ ? behind : sums, where, columns, behind + rounded_bytes());
+  }
+
+  void store_rounded(void* const* args, const float* sums, int64_t start, const Tile& t) const {
+    const int64_t columns = t.n1 - t.n0;
+    // Whole rows of the result follow each other.
+    const int64_t together = columns == p_.c_stride ? t.m1 - t.m0 : 1;
+    char* out = static_cast<char*>(args[outputs_at_]);
+    for (int64_t row = t.m0; row < t.m1; row += together, sums += columns) {
+      const auto at = static_cast<size_t>(start + row * p_.c_stride + t.n0);
+      cast_elements(round_, sums, out + at * size_of(dtype_), together * columns);
+    }
   }
 
   // c: where the tile begins.
@@ -401,7 +424,7 @@ class ProductKernel final : public Kernel {
     if constexpr (std::is_floating_point_v<T>)
       float_tile(p_, loads_, a, b, c, c_stride, t, loaded);
     else
-      integer_tile(p_, a, b, c, c_stride, t, loaded);
+      integer_tile(p_, a, b, c, c_stride, t, multiply_integers_, loaded);
   }
 
   ProductMatrices p_;
@@ -409,11 +432,14 @@ class ProductKernel final : public Kernel {
   Loads loads_;
   DType dtype_;
   bool half_;
-  VectorInstruction widen_, round_;                 // of a half product's operands and result
+  bool rounds_;                      // the sums, as they leave their tile: the result has 16 bits
+  VectorInstruction widen_, round_;  // of a half product's operands and result
+  vector::IntegerMultiply multiply_integers_;       // null for floats
   size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
   std::optional<ProductEpilogue> epilogue_;
   int64_t count_ = 1;
-  int64_t counts_[3] = {0, 0, 0};
+  int64_t counts_[2] = {0, 0};      // elements of the operands
+  bool casts_[2] = {false, false};  // whether they are stored in f32, and halves as multiplied
   int blocks_ = 1;
 };
 
@@ -425,14 +451,14 @@ Support supports_product(const AnchoredNode& fused) {
     return {false, "windows of integers are not multiplied as they are loaded"};
   }
   for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
-    if (fused.has_prologue(i) || !fused.source(i)) {
-      return {false, "its products read operands as they are"};
+    if (!fused.source(i)) return {false, "an operand is not made of one stored value"};
+    const bool rounds = fused.is_cast(i) && fused.stored(i).dtype() == f32 &&
+                        size_of(fused.anchor().input(i).dtype()) == 2;
+    if (fused.has_prologue(i) && !rounds) {
+      return {false, "its products read operands as they are, or round them to 16 bits"};
     }
   }
   const Type& result = fused.anchor().type();
-  if (fused.has_epilogue() && size_of(result.dtype) == 2) {
-    return {false, std::string("a product of ") + name_of(result.dtype) + " is rounded by itself"};
-  }
   const ProductMatrices matrices = product_matrices(fused.anchor());
   const Cut cut(matrices);
   if (!fused.row_wise().empty() && matrices.n != result.shape.back()) {

@@ -75,10 +75,7 @@ Support supports_load(const AnchoredNode& product, size_t operand) {
   if (!product.has_prologue(operand)) return {true, ""};
   const Value stored = product.stored(operand);
   const DType multiplied = product.anchor().input(operand).dtype();
-  if (stored.dtype() == f32 && multiplied == bf16 &&
-      loaded(product, operand).node().is(OpRole::kInput)) {
-    return {true, ""};
-  }
+  if (product.is_cast(operand) && stored.dtype() == f32 && multiplied == bf16) return {true, ""};
   if (product.row_numbers_of(operand) && product.anchor().type().shape.rank() != 2) {
     return {false, "rows are gathered for a product without a batch"};
   }
