@@ -1,17 +1,14 @@
-#include <algorithm>
-#include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/passes/fuse_anchors.h"
 #include "keel/graph/passes/fuse_clusters.h"
+#include "keel/graph/passes/fuse_order.h"
 #include "keel/graph/passes/fuse_units.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/shared_bodies.h"
@@ -85,15 +82,16 @@ class Fuser {
         bodies_(supports),
         clustered_(from, bodies_, report),
         units_(clustered_.units()),
-        groups_(units_, bodies_, report),
-        placed_(units_.count(), false) {}
+        groups_(units_, bodies_, report) {}
 
   void run() {
     rewriter_.clone_inputs();
     for (const Value& state : from_.states()) rewriter_.clone(state.node());
-    for (uint32_t unit = 0; unit < units_.count(); ++unit) {
-      make_room_for_copies(unit);
-      visit(unit);
+    for (const FusedTask& task : fuse_order(units_, groups_)) {
+      if (task.is_group)
+        emit_fused(groups_.fused(task.number));
+      else
+        emit_unit(task.number);
     }
     bring_sources(from_.outputs());
     for (const Assignment& a : from_.updates()) bring_sources(Values{a.next});
@@ -102,152 +100,6 @@ class Fuser {
   }
 
  private:
-  // ---- order
-
-  bool is_product_group(uint32_t group) const {
-    return group != FuseUnits::kNone && units_.first(group).has(kProduct);
-  }
-
-  void visit(uint32_t unit) {
-    if (placed_[unit] || groups_.is_loaded(unit)) return;
-    const uint32_t group = groups_.group_of(unit);
-    if (group == FuseUnits::kNone) {
-      placed_[unit] = true;
-      return emit_unit(unit);
-    }
-    if (is_product_group(group)) {
-      // It comes where its epilogue begins, or at the product where others may use that before.
-      const Values& outputs = groups_.fused(group).outputs;
-      const Value product = units_.first(group).output();
-      const bool leaves = std::find(outputs.begin(), outputs.end(), product) != outputs.end();
-      if (unit != group || leaves) place_product(group);
-    } else {
-      const std::vector<uint32_t> members = groups_.members(group);
-      if (unit == members.back() || (unit == group && may_come_now(group, members))) place(group);
-    }
-    if (unit == group && !placed_[unit]) waiting_.push_back(group);
-  }
-
-  // Returns whether a reduction's epilogue can be computed where the reduction is. That is where it
-  // is put, since what is reduced is mostly larger than what comes of it and need not live on; but
-  // not where others are still to read a state that it reads: its next value may be what is
-  // computed here.
-  bool may_come_now(uint32_t group, const std::vector<uint32_t>& members) const {
-    const auto is_member = [&](uint32_t unit) {
-      return std::find(members.begin(), members.end(), unit) != members.end();
-    };
-    for (const uint32_t id : units_.nodes(members.back())) {
-      for (const Value& v : from_.node(id).inputs()) {
-        const uint32_t unit = units_.of(v);
-        if (unit != FuseUnits::kNone && !is_member(unit) && !placed_[unit]) return false;
-        if (is_still_read(v, group)) return false;
-      }
-    }
-    return true;
-  }
-
-  // Returns whether all tasks that compute the unit are placed.
-  bool is_done(uint32_t unit) const {
-    if (!groups_.is_loaded(unit)) return placed_[unit];
-    for (const Value& v : units_.outputs(unit)) {
-      for (const uint32_t user : units_.users().of(v)) {
-        if (!is_done(user)) return false;
-      }
-    }
-    return true;
-  }
-
-  // It brings forward what the group reads and the order has later.
-  void place_product(uint32_t group) {
-    std::vector<uint32_t> open = groups_.units(group);
-    for (const uint32_t unit : open) placed_[unit] = true;
-    std::set<uint32_t> missing;
-    while (!open.empty()) {
-      const uint32_t unit = open.back();
-      open.pop_back();
-      for (const uint32_t id : units_.nodes(unit)) {
-        for (const Value& v : from_.node(id).inputs()) {
-          const uint32_t needed = units_.of(v);
-          if (needed == FuseUnits::kNone || needed == unit || placed_[needed]) continue;
-          if (!missing.insert(needed).second) continue;
-          // Another product's group brings forward what it needs itself.
-          if (!is_product_group(groups_.group_of(needed))) open.push_back(needed);
-        }
-      }
-    }
-    for (const uint32_t needed : missing) {
-      const uint32_t other = groups_.group_of(needed);
-      if (!is_product_group(other))
-        visit(needed);
-      else if (!placed_[needed])
-        place_product(other);
-    }
-    emit_fused(groups_.fused(group));
-  }
-
-  void place(uint32_t group) {
-    for (const uint32_t unit : groups_.units(group)) placed_[unit] = true;
-    emit_fused(groups_.fused(group));
-  }
-
-  // A group that waits for its epilogue, mostly an update, keeps alive what its anchor reads.
-  // Before a block is computed again, the groups that can come do, so that what one block kept is
-  // gone when the next one needs the room.
-  void make_room_for_copies(uint32_t unit) {
-    const std::string* block = copied_block(units_.first(unit));
-    if (block == nullptr || *block == copied_block_) return;
-    copied_block_ = *block;
-    std::erase_if(waiting_, [&](uint32_t group) {
-      if (placed_[group]) return true;
-      const std::optional<std::set<uint32_t>> missing = scalars_missing_for(group);
-      if (!missing) return false;
-      for (const uint32_t scalar : *missing) visit(scalar);
-      if (is_product_group(group))
-        place_product(group);
-      else
-        place(group);
-      return true;
-    });
-  }
-
-  // Returns what is still to be computed for a group, where that is scalars alone (learning rates);
-  // nothing where it is more, or where others are still to read a state that the group reads.
-  std::optional<std::set<uint32_t>> scalars_missing_for(uint32_t group) const {
-    std::set<uint32_t> missing;
-    std::vector<uint32_t> open = groups_.units(group);
-    const std::set<uint32_t> members(open.begin(), open.end());
-    while (!open.empty()) {
-      const uint32_t unit = open.back();
-      open.pop_back();
-      for (const uint32_t id : units_.nodes(unit)) {
-        for (const Value& v : from_.node(id).inputs()) {
-          const uint32_t needed = units_.of(v);
-          if (needed == FuseUnits::kNone) {
-            if (members.contains(unit) && is_still_read(v, group)) return std::nullopt;
-            continue;
-          }
-          if (members.contains(needed) || placed_[needed] || !missing.insert(needed).second)
-            continue;
-          if (groups_.group_of(needed) != FuseUnits::kNone || groups_.is_loaded(needed) ||
-              from_.node(units_.nodes(needed).back()).type().shape.rank() != 0) {
-            return std::nullopt;
-          }
-          open.push_back(needed);
-        }
-      }
-    }
-    return missing;
-  }
-
-  // Says whether others than the group are still to read a state.
-  bool is_still_read(const Value& v, uint32_t group) const {
-    if (!v.node().is(OpRole::kState)) return false;
-    const auto users = units_.users().of(v);
-    return std::any_of(users.begin(), users.end(), [&](uint32_t user) {
-      return groups_.group_of(user) != group && !is_done(user);
-    });
-  }
-
   // ---- rewriting
 
   void emit_unit(uint32_t unit) {
@@ -349,9 +201,6 @@ class Fuser {
   ClusteredUnits clustered_;
   const FuseUnits& units_;
   AnchorGroups groups_;
-  std::vector<bool> placed_;       // by unit
-  std::vector<uint32_t> waiting_;  // groups whose anchor was met and whose epilogue was not
-  std::string copied_block_;       // the last one of which copies were met
 };
 
 }  // namespace

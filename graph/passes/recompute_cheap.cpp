@@ -33,10 +33,10 @@ struct Recipe {
 // reduction; the backend takes either with the instructions.
 class CheapValues {
  public:
-  // `turns`: the graph is a body, whose inputs may be the variables of a loop.
-  CheapValues(const Graph& graph, bool turns, SharedBodies& bodies)
+  // `is_body`: the graph's inputs may be the variables of a loop.
+  CheapValues(const Graph& graph, bool is_body, SharedBodies& bodies)
       : graph_(graph),
-        turns_(turns),
+        is_body_(is_body),
         bodies_(bodies),
         live_(live_nodes(graph)),
         users_(graph, live_),
@@ -136,7 +136,7 @@ class CheapValues {
   bool is_updated_in_place(const Value& value) const {
     Value root = value;
     while (root.node().has(kView)) root = root.node().input(0);
-    return root.node().is(OpRole::kState) || (turns_ && root.node().is(OpRole::kInput));
+    return root.node().is(OpRole::kState) || (is_body_ && root.node().is(OpRole::kInput));
   }
 
   // Asks the backend for the user with the recipe ahead of it. REQUIRES a user that may take it.
@@ -182,7 +182,7 @@ class CheapValues {
   }
 
   const Graph& graph_;
-  bool turns_;
+  bool is_body_;
   SharedBodies& bodies_;
   std::vector<bool> live_;
   Users users_;
@@ -195,13 +195,13 @@ class CheapValues {
 // Copies a graph, with copies of cheap values for those who read them.
 class Copier {
  public:
-  Copier(const Graph& from, Graph& to, bool turns, const SupportsFunction& supports)
+  Copier(const Graph& from, Graph& to, bool is_body, const SupportsFunction& supports)
       : from_(from),
         to_(to),
         supports_(supports),
         rewriter_(from, to),
         bodies_(supports),
-        cheap_(from, turns, bodies_) {}
+        cheap_(from, is_body, bodies_) {}
 
   void run() {
     rewriter_.clone_inputs();
@@ -216,7 +216,7 @@ class Copier {
     std::vector<std::shared_ptr<Graph>> bodies;
     for (const auto& body : node.bodies()) {
       bodies.push_back(std::make_shared<Graph>(body->ops()));
-      Copier(*body, *bodies.back(), /*turns=*/true, supports_).run();
+      Copier(*body, *bodies.back(), /*is_body=*/true, supports_).run();
     }
     Values inputs;
     for (const Value& v : node.data_inputs()) {
@@ -253,7 +253,7 @@ class Copier {
 
 std::unique_ptr<Graph> recompute_cheap(const Graph& graph, const SupportsFunction& supports) {
   auto result = std::make_unique<Graph>(graph.ops());
-  Copier(graph, *result, /*turns=*/false, supports).run();
+  Copier(graph, *result, /*is_body=*/false, supports).run();
   return result;
 }
 
