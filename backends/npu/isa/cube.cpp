@@ -81,7 +81,7 @@ struct Scratch {
     const size_t left = p.a_windows ? bytes(a_rows, p.a) : 0;
     const size_t right = p.b_windows ? bytes(kernels.cols, p.b) : 0;
     places = windows + align_up(std::max(left, right), kAlignment);
-    const bool spreads = p.a_windows && kernels.multiply_spread != nullptr;
+    const bool spreads = plan.windows != nullptr;
     runs = places + align_up(spreads ? a_rows * sizeof(size_t) : 0, kAlignment);
     total = runs + align_up(spreads ? plan.k_panel * sizeof(CubeRun) : 0, kAlignment);
   }
@@ -104,6 +104,13 @@ bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
   const CubeProblem& p = plan.problem;
   return multiplies_stored(plan) && !p.a_windows && args.a_rows == nullptr &&
          args.a_stride * size_of(p.a) % kSameSet != 0;
+}
+
+// Null where the kernels copy windows first, and where the copy of the images that these would lie
+// on was not made.
+const CubeWindows* lying_windows(const CubePlan& plan, const CubeArgs& args) {
+  const bool needs_copy = cube_image_bytes(plan) != 0;
+  return needs_copy && !args.copied_images ? nullptr : plan.windows.get();
 }
 
 // B as pack_b wants it, but for what is to be packed.
@@ -165,11 +172,9 @@ class BlockWalk {
         range_(range),
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
         scratch_(static_cast<char*>(scratch)),
-        lying_(CubeWindows::of(plan)),
+        lying_(lying_windows(plan, args)),
         stores_rows_(is_stored_as_multiplied(plan, args)),
-        stores_windows_(plan.problem.a_windows && multiplies_stored(plan)) {
-    if (lying_ && lying_->copied_elements() != 0 && !args.copied_images) lying_.reset();
-  }
+        stores_windows_(plan.problem.a_windows && multiplies_stored(plan)) {}
 
   // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
   void run(const PieceFinished* finished) {
@@ -216,7 +221,7 @@ class BlockWalk {
       }
     }
 
-    if (lying_) run_count_ = lying_->list_runs(k0, length, runs());
+    if (lying_ != nullptr) run_count_ = lying_->list_runs(k0, length, runs());
     PackCall pack;
     pack.src = args_.a;
     pack.dtype = p.a;
@@ -234,7 +239,7 @@ class BlockWalk {
       const size_t count = std::min(rows, range_.m1 - i);
       pack.first = i;
       pack.count = count;
-      if (lying_) {
+      if (lying_ != nullptr) {
         list_rows(i, count);
       } else if (p.a_windows) {
         load_window_rows(pack);
@@ -336,7 +341,7 @@ class BlockWalk {
   // Rows i0 + i ... of A, a tile's or its first `count`, times a packed panel of B.
   void multiply(size_t i0, size_t i, size_t count, size_t stored, size_t k0, size_t length,
                 const char* b, float* to, size_t stride) const {
-    if (lying_) {
+    if (lying_ != nullptr) {
       const SpreadRows spread{static_cast<const float*>(args_.a), places() + i, lying_->k_step(),
                               runs(), run_count_};
       return kernels_.multiply_spread(spread, b, to, stride);
@@ -399,10 +404,10 @@ class BlockWalk {
   const CubeRange& range_;
   const Scratch parts_;
   char* scratch_;
-  std::optional<CubeWindows> lying_;  // windows of A that are multiplied where they lie
-  size_t run_count_ = 0;              // of theirs, in this panel
-  const bool stores_rows_;            // A, as its kernel can read it
-  const bool stores_windows_;         // the buffer for windows of A, likewise
+  const CubeWindows* lying_;   // windows of A that are multiplied where they lie
+  size_t run_count_ = 0;       // of theirs, in this panel
+  const bool stores_rows_;     // A, as its kernel can read it
+  const bool stores_windows_;  // the buffer for windows of A, likewise
   const PieceFinished* finished_ = nullptr;
   const char* panels_ = nullptr;  // of B, from the block's first column on
 };
@@ -451,7 +456,15 @@ CubePlan plan_cube(const CubeProblem& problem) {
   const VectorCubeKernels& kernels = vector_cube_kernels();
   const bool narrow = has_windows(problem) && problem.n <= kernels.narrow.cols;
   plan.kernels = narrow ? &kernels.narrow : &kernels.wide;
+  plan.windows = CubeWindows::of(plan);
   return plan;
+}
+
+CubePlan cube_over(const CubePlan& plan, const CubeProblem& problem) {
+  CubePlan result = plan;
+  result.problem = problem;
+  result.windows = CubeWindows::of(result);
+  return result;
 }
 
 bool cube_is_wide(const CubeProblem& p) noexcept {
@@ -528,18 +541,16 @@ void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64
   cube_pack(plan, b, b_stride, part, packed);
 }
 
-size_t cube_image_bytes(const CubePlan& plan) {
-  const auto windows = CubeWindows::of(plan);
-  return windows ? windows->copied_elements() * sizeof(float) : 0;
+size_t cube_image_bytes(const CubePlan& plan) noexcept {
+  return plan.windows == nullptr ? 0 : plan.windows->copied_elements() * sizeof(float);
 }
 
 void cube_copy_images(const CubePlan& plan, const void* a, const vector::ByteMap* bytes,
-                      int64_t share, int64_t shares, void* to) {
-  const auto windows = CubeWindows::of(plan);
-  if (!windows) return;
-  const int64_t all = windows->copied_lines();
-  windows->copy_lines(a, bytes, all * share / shares, all * (share + 1) / shares,
-                      static_cast<float*>(to));
+                      int64_t share, int64_t shares, void* to) noexcept {
+  if (plan.windows == nullptr) return;
+  const int64_t all = plan.windows->copied_lines();
+  plan.windows->copy_lines(a, bytes, all * share / shares, all * (share + 1) / shares,
+                           static_cast<float*>(to));
 }
 
 CubeStep cube_step(const CubePlan& plan) noexcept {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "keel/backends/common/vector/byte_map.h"
@@ -63,11 +64,14 @@ struct CubePart {
 };
 
 struct CubeKernels;  // of one host ISA
+class CubeWindows;
 
 struct CubePlan {
   CubeProblem problem;
   const CubeKernels* kernels = nullptr;
   size_t k_panel = 0;
+  // Set where windows of A can be multiplied where they lie, or on a copy of the images.
+  std::shared_ptr<const CubeWindows> windows;
 };
 
 // Length of the panels that k is cut into (the last may be shorter).
@@ -75,6 +79,9 @@ size_t cube_k_panel(size_t k) noexcept;
 
 // Resolves the kernels for the host ISA in use. Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
+
+// The same kernels for a problem that differs only in where the windows lie.
+CubePlan cube_over(const CubePlan& plan, const CubeProblem& problem);
 
 // Says whether C has more than 16 rows and columns.
 bool cube_is_wide(const CubeProblem& problem) noexcept;
@@ -104,9 +111,9 @@ void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64
 // Where windows of A reach beyond their images, or the images are not stored as they are
 // multiplied, such windows lie on a copy of the images, in f32 with the padding around each: its
 // bytes, 0 where none is of use; and part `share` of `shares` of it, made of operand A.
-size_t cube_image_bytes(const CubePlan& plan);
+size_t cube_image_bytes(const CubePlan& plan) noexcept;
 void cube_copy_images(const CubePlan& plan, const void* a, const vector::ByteMap* bytes,
-                      int64_t share, int64_t shares, void* to);
+                      int64_t share, int64_t shares, void* to) noexcept;
 
 // Rows and columns of C that its kernel computes at once: what rectangles are best made of.
 struct CubeStep {

@@ -96,8 +96,8 @@ struct RowSums {
 };
 
 // kTileDepth of k; A's rows lie `row_step` elements apart.
-HWY_INLINE void add_slab(RowSums& sums, const uint16_t* left, size_t row_step,
-                         const uint16_t* right) {
+HWY_INLINE void add_steps(RowSums& sums, const uint16_t* left, size_t row_step,
+                          const uint16_t* right) {
   for (size_t pair = 0; pair < kTileDepth / 2; ++pair) {
     const __m512i low = _mm512_loadu_si512(right + pair * kTileDepth);
     const __m512i high = _mm512_loadu_si512(right + kTileElements + pair * kTileDepth);
@@ -125,7 +125,7 @@ HWY_INLINE void store(const RowSums& sums, float* to, size_t stride) {
   }
 }
 
-// Returns the place in a packed slab of A at which row i begins.
+// Returns the place in packed A at which row i begins.
 constexpr size_t packed_row(size_t i) {
   return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
 }
@@ -138,7 +138,7 @@ void multiply_vectors(const void* a, const void* b, size_t rows, size_t length, 
     RowSums sums;
     clear(sums);
     for (size_t k = 0; k < length; k += kTileDepth) {
-      add_slab(sums, left, kTileDepth, right);
+      add_steps(sums, left, kTileDepth, right);
       left += 2 * kTileElements;
       right += 2 * kTileElements;
     }
@@ -155,12 +155,12 @@ void multiply_vectors_stored(const StoredRows& a, const void* b, size_t length, 
     clear(sums);
     size_t k = 0;
     for (; k + kTileDepth <= length; k += kTileDepth) {
-      add_slab(sums, left, a.stride, right);
+      add_steps(sums, left, a.stride, right);
       left += kTileDepth;
       right += 2 * kTileElements;
     }
     if (k < length) {
-      add_slab(sums, static_cast<const uint16_t*>(a.rest) + packed_row(i), kTileDepth, right);
+      add_steps(sums, static_cast<const uint16_t*>(a.rest) + packed_row(i), kTileDepth, right);
     }
     store(sums, to + i * stride, stride);
   }
@@ -177,9 +177,9 @@ void multiply_loops(const A& at_a, const void* b, size_t length, float* to, size
       float& sum = to[i * stride + j];
       sum = 0.0f;
       for (size_t k = 0; k < length; ++k) {
-        const size_t slab = k / kTileDepth * 2 * kTileElements, p = k % kTileDepth;
-        const size_t at_b =
-            slab + j / kTileRows * kTileElements + p / 2 * kTileDepth + j % kTileRows * 2 + p % 2;
+        const size_t step_at = k / kTileDepth * 2 * kTileElements, p = k % kTileDepth;
+        const size_t at_b = step_at + j / kTileRows * kTileElements + p / 2 * kTileDepth +
+                            j % kTileRows * 2 + p % 2;
         sum += widened(at_a(i, k)) * widened(right[at_b]);
       }
     }

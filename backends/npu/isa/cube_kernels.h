@@ -28,7 +28,7 @@ constexpr size_t tall_skinny_scratch_floats(size_t k, size_t k_panel, bool packs
   return b + (rows > panel ? rows : panel) + 2 * kPackSlack;
 }
 
-// A slab of one operand: `count` rows (of A) or columns (of B) from `first`, over k0 .. k0 +
+// A part of one operand: `count` rows (of A) or columns (of B) from `first`, over k0 .. k0 +
 // length. Panels of `width` follow each other; in a panel k is the outer index. What is missing in
 // the last panel is zero.
 struct PackCall {

@@ -10,13 +10,12 @@ namespace {
 
 using Axis = WindowRows::Axis;
 
-// The axis over images that have the positions around them to which windows reach.
+// The axis over images that have the positions around them to which windows reach. REQUIRES taps
+// that follow each other upwards.
 Axis padded(const Axis& axis) {
-  const int64_t windows = (axis.windows - 1) * axis.step, taps = (axis.taps - 1) * axis.tap_step;
-  const int64_t lowest = axis.first + std::min<int64_t>(0, taps);
-  const int64_t highest = axis.first + windows + std::max<int64_t>(0, taps);
+  const int64_t highest = axis.position(axis.windows - 1, axis.taps - 1);
   Axis result = axis;
-  const int64_t low = std::max<int64_t>(0, -lowest);
+  const int64_t low = std::max<int64_t>(0, -axis.first);
   result.size += low + std::max<int64_t>(0, highest - (axis.size - 1));
   result.first += low;
   return result;
@@ -42,25 +41,26 @@ CubeWindows::CubeWindows(const CubeProblem& problem, int64_t rows)
     : stored_(*problem.a_windows),
       read_(stored_),
       dtype_(problem.a),
+      widen_(size_of(dtype_) == 2 ? vector::find_instruction("cast", dtype_, f32) : nullptr),
       transposed_(problem.transpose_a),
       copies_(stored_.has_padding() || dtype_ != f32),
       images_(rows / (stored_.axes[0].windows * stored_.axes[1].windows)) {
   if (copies_) read_ = padded(stored_);
 }
 
-std::optional<CubeWindows> CubeWindows::of(const CubePlan& plan) {
+std::shared_ptr<const CubeWindows> CubeWindows::of(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   if (!p.a_windows || plan.kernels->multiply_spread == nullptr || p.round_to != f32) return {};
   // Places are counted from a row's beginning on.
   for (const Axis& axis : p.a_windows->axes) {
     if (axis.tap_step < 0 || axis.windows == 0) return {};
   }
-  CubeWindows windows(p, static_cast<int64_t>(p.transpose_a ? p.k : p.m));
+  const CubeWindows windows(p, static_cast<int64_t>(p.transpose_a ? p.k : p.m));
   if (windows.copies_ && !lie_together(windows.stored_)) return {};
   const Axis& across = windows.read_.axes[1];
   const auto row_bytes = static_cast<size_t>(across.step * across.pitch) * sizeof(float);
   if (!p.transpose_a && row_bytes % kSameSet == 0) return {};
-  return windows;
+  return std::make_shared<const CubeWindows>(windows);
 }
 
 size_t CubeWindows::copied_elements() const {
@@ -70,15 +70,13 @@ size_t CubeWindows::copied_elements() const {
 int64_t CubeWindows::copied_lines() const { return images_ * read_.axes[0].size; }
 
 void CubeWindows::copy_lines(const void* images, const vector::ByteMap* bytes, int64_t begin,
-                             int64_t end, float* to) const {
+                             int64_t end, float* to) const noexcept {
   const auto& [down, across] = stored_.axes;
   const int64_t above = read_.axes[0].first - down.first;
   const int64_t left = (read_.axes[1].first - across.first) * across.pitch;
   const int64_t line = across.size * across.pitch, whole = read_.axes[0].pitch;
   VectorCall widen;
   widen.n = static_cast<size_t>(line);
-  const VectorInstruction cast =
-      size_of(dtype_) == 2 ? vector::find_instruction("cast", dtype_, f32) : nullptr;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t image = i / read_.axes[0].size, y = i % read_.axes[0].size - above;
     float* at = to + i * whole;
@@ -91,10 +89,10 @@ void CubeWindows::copy_lines(const void* images, const vector::ByteMap* bytes, i
     const char* from =
         static_cast<const char*>(images) +
         static_cast<size_t>(image * stored_.image_pitch + y * down.pitch) * size_of(dtype_);
-    if (cast != nullptr) {
+    if (widen_ != nullptr) {
       widen.dst = at + left;
       widen.src[0] = from;
-      cast(widen);
+      widen_(widen);
     } else if (bytes != nullptr) {
       for (int64_t e = 0; e < line; ++e) at[left + e] = bytes->table[static_cast<uint8_t>(from[e])];
     } else {

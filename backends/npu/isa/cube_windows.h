@@ -7,17 +7,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 
+#include "keel/backends/common/vector_call.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
 
 namespace keel::npu {
 
 class CubeWindows {
  public:
-  // Returns nothing where the plan's kernels copy windows before they multiply them, and where A
+  // Returns null where the plan's kernels copy windows before they multiply them, and where A
   // has none.
-  static std::optional<CubeWindows> of(const CubePlan& plan);
+  static std::shared_ptr<const CubeWindows> of(const CubePlan& plan);
 
   // Elements of the images' copy; 0 where the images are read as they are.
   size_t copied_elements() const;
@@ -25,7 +26,7 @@ class CubeWindows {
   int64_t copied_lines() const;
   // Makes lines [begin, end) of them.
   void copy_lines(const void* images, const vector::ByteMap* bytes, int64_t begin, int64_t end,
-                  float* to) const;
+                  float* to) const noexcept;
 
   // Writes where each of `count` rows of A begins, from row `first` on.
   void list_rows(size_t first, size_t count, size_t* places) const;
@@ -42,7 +43,8 @@ class CubeWindows {
 
   WindowRows stored_, read_;  // over the images as stored, and as they are multiplied
   DType dtype_;
-  bool transposed_;  // the rows of A are columns of the matrix of windows
+  VectorInstruction widen_;  // images of 16 bits; null for others
+  bool transposed_;          // the rows of A are columns of the matrix of windows
   bool copies_;
   int64_t images_;
 };

@@ -25,7 +25,8 @@ PlannedLaunch plan_copy_run(std::shared_ptr<const Preset> preset, const Launch& 
                 static_cast<size_t>((end - begin) * unit));
   };
   RowLayout rows(types, types, bytes / unit, /*brings=*/true);
-  return make_planned_rows({std::move(preset), launch.op}, std::move(plan), std::move(rows), copy);
+  return make_planned_rows({std::move(preset), launch.op, std::move(plan)}, std::move(rows),
+                           {copy});
 }
 
 }  // namespace keel::npu

@@ -4,44 +4,34 @@
 #include <utility>
 #include <vector>
 
-#include "keel/backends/common/float_status.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
+#include "keel/backends/npu/planned/core_run.h"
 #include "keel/backends/npu/planned/element_walk.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 
 namespace keel::npu {
 namespace {
 
-class PlannedElements final : public PlannedRun {
+class PlannedElements final : public CoreRun {
  public:
   PlannedElements(const PlannedRequest& request, TilePlan plan, BroughtProgram program)
-      : preset_(request.preset),
-        op_(request.launch.op),
-        plan_(std::move(plan)),
+      : CoreRun(request, std::move(plan)),
         program_(std::move(program)),
         tile_elements_(request.launch.split.work.tile_elements),
-        buffers_(request.launch.split.work.double_buffer ? 2 : 1),
-        status_argument_(request.status_argument) {}
-
-  void run(void* const* args) const override {
-    Core core(*preset_, op_);
-    std::vector<WrittenOnce> written = program_.nothing_written();
-    const uint32_t status =
-        walk_elements(program_, core, plan_.cores, tile_elements_, buffers_, args, written);
-    for (const WrittenOnce& output : written) output.require_all(core);
-    if (status_argument_) raise_float_status(args[*status_argument_], status);
-  }
+        buffers_(request.launch.split.work.double_buffer ? 2 : 1) {}
 
  private:
-  std::shared_ptr<const Preset> preset_;
-  std::string op_;
-  TilePlan plan_;
+  uint32_t run_blocks(Core& core, void* const* args,
+                      std::vector<WrittenOnce>& written) const override {
+    written = program_.nothing_written();
+    return walk_elements(program_, core, plan().cores, tile_elements_, buffers_, args, written);
+  }
+
   BroughtProgram program_;
   int64_t tile_elements_;
   int buffers_;
-  std::optional<size_t> status_argument_;
 };
 
 TilePlan tiles(const PlannedRequest& request) {

@@ -8,8 +8,8 @@
 
 #include "keel/backends/common/vector/integer_product.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
+#include "keel/backends/npu/planned/core_run.h"
 #include "keel/backends/npu/planned/product_operand.h"
-#include "keel/backends/npu/planned/written_once.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 #include "keel/core/tensor/buffer.h"
 
@@ -19,12 +19,10 @@ namespace {
 // Numbers of a core's claims; the operands have two buffers each.
 enum Buffers : size_t { kSums = 0, kA = 1, kB = 3 };
 
-class PlannedIntegerProduct final : public PlannedRun {
+class PlannedIntegerProduct final : public CoreRun {
  public:
   PlannedIntegerProduct(const PlannedRequest& request, TilePlan plan)
-      : preset_(request.preset),
-        op_(request.launch.op),
-        plan_(std::move(plan)),
+      : CoreRun(request, std::move(plan)),
         matrices_(product_matrices(request.anchored.anchor())),
         result_(request.anchored.anchor().type()),
         a_(request.anchored, matrices_, &ProductMatrices::a, &ProductMatrices::Starts::a,
@@ -32,37 +30,33 @@ class PlannedIntegerProduct final : public PlannedRun {
         b_(request.anchored, matrices_, &ProductMatrices::b, &ProductMatrices::Starts::b,
            result_.dtype),
         multiply_(vector::find_integer_multiply(result_.dtype)),
-        size_(size_of(result_.dtype)) {
-    for (const auto& tiles : plan_.cores) {
-      for (const PlannedTile& tile : tiles) {
-        most_rows_ = std::max(most_rows_, tile.rows);
-        most_columns_ = std::max(most_columns_, tile.columns);
-      }
-    }
+        size_(size_of(result_.dtype)),
+        most_rows_(most_rows()),
+        most_columns_(most_columns()) {
     const auto size = static_cast<int64_t>(size_);
-    const int64_t left = preset_->ub_bytes - most_rows_ * most_columns_ * size;
+    const int64_t left = preset().ub_bytes - most_rows_ * most_columns_ * size;
     const int64_t step = 2 * (most_rows_ + most_columns_) * size;
     steps_ = std::clamp<int64_t>(left / std::max<int64_t>(1, step), 1,
                                  std::max<int64_t>(1, matrices_.k));
   }
 
-  void run(void* const* args) const override {
-    Core core(*preset_, op_);
-    WrittenOnce written("output 0", result_.shape.num_elements());
+ private:
+  uint32_t run_blocks(Core& core, void* const* args,
+                      std::vector<WrittenOnce>& written) const override {
+    written.emplace_back("output 0", result_.shape.num_elements());
     const auto scratch = allocate_host_buffer(vector::integer_product_scratch(part(steps_)));
-    for (size_t block = 0; block < plan_.cores.size(); ++block) {
+    for (size_t block = 0; block < plan().cores.size(); ++block) {
       core.begin_block(static_cast<int64_t>(block), claims());
-      for (size_t t = 0; t < plan_.cores[block].size(); ++t) {
+      for (size_t t = 0; t < plan().cores[block].size(); ++t) {
         core.begin_tile(static_cast<int64_t>(t));
-        const PlannedTile& tile = plan_.cores[block][t];
+        const PlannedTile& tile = plan().cores[block][t];
         sum_up(core, args, tile, scratch->address());
-        take_out(core, args, tile, written);
+        take_out(core, args, tile, written[0]);
       }
     }
-    written.require_all(core);
+    return 0;
   }
 
- private:
   vector::IntegerProduct part(int64_t steps) const {
     return {static_cast<size_t>(most_rows_), static_cast<size_t>(most_columns_),
             static_cast<size_t>(steps), matrices_.a.transposed, matrices_.b.transposed};
@@ -133,16 +127,13 @@ class PlannedIntegerProduct final : public PlannedRun {
     }
   }
 
-  std::shared_ptr<const Preset> preset_;
-  std::string op_;
-  TilePlan plan_;
   ProductMatrices matrices_;
   Type result_;
   ProductOperand a_, b_;
   vector::IntegerMultiply multiply_;
-  size_t size_;                               // of an element
-  int64_t most_rows_ = 0, most_columns_ = 0;  // of a tile
-  int64_t steps_ = 1;                         // of k that are brought at once
+  size_t size_;                       // of an element
+  int64_t most_rows_, most_columns_;  // of a tile
+  int64_t steps_ = 1;                 // of k that are brought at once
 };
 
 TilePlan tiles(const PlannedRequest& request) {

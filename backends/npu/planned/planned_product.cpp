@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "keel/backends/common/float_status.h"
 #include "keel/backends/common/origin.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
@@ -17,6 +16,7 @@
 #include "keel/backends/npu/kernels/planned_entry.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/planned/brought_program.h"
+#include "keel/backends/npu/planned/core_run.h"
 #include "keel/backends/npu/planned/product_operand.h"
 #include "keel/backends/npu/planned/row_epilogue.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
@@ -50,12 +50,10 @@ CubeProblem as_multiplied(const AnchoredNode& product, const ProductMatrices& ma
   return problem;
 }
 
-class PlannedProduct final : public PlannedRun {
+class PlannedProduct final : public CoreRun {
  public:
   PlannedProduct(const PlannedRequest& request, TilePlan plan)
-      : preset_(request.preset),
-        op_(request.launch.op),
-        plan_(std::move(plan)),
+      : CoreRun(request, std::move(plan)),
         tiling_(request.launch.tiling),
         matrices_(product_matrices(request.anchored.anchor())),
         cube_(plan_cube(as_multiplied(request.anchored, matrices_))),
@@ -64,15 +62,14 @@ class PlannedProduct final : public PlannedRun {
         b_(request.anchored, matrices_, &ProductMatrices::b, &ProductMatrices::Starts::b,
            cube_.problem.b),
         result_(request.anchored.anchor().type()),
-        outputs_at_(request.anchored.node().inputs().size()),
-        status_argument_(request.status_argument) {
-    const bool saturate = preset_->saturate_f16;
+        outputs_at_(request.anchored.node().inputs().size()) {
+    const bool saturate = preset().saturate_f16;
     if (result_.dtype != f32) {
       round_ = vector::find_instruction("cast", f32, result_.dtype, saturate);
     }
     if (!request.anchored.row_wise().empty()) {
       gathers_ = tiling_.bn < result_.shape.back();
-      rows_.emplace(request.anchored, *preset_, tiling_.bm, gathers_);
+      rows_.emplace(request.anchored, preset(), tiling_.bm, gathers_);
     } else if (request.anchored.has_epilogue()) {
       make_epilogue(request.anchored);
     }
@@ -88,26 +85,26 @@ class PlannedProduct final : public PlannedRun {
   // Says whether row-wise ops behind the product have room beside it.
   bool fits() const { return !rows_ || rows_->fits(); }
 
-  void run(void* const* args) const override {
-    Core core(*preset_, op_);
-    Walk walk{core, args, a_.lines(args), b_.lines(args), nothing_written(), {}, {}, {}, 0};
-    for (size_t block = 0; block < plan_.cores.size(); ++block) {
+ private:
+  uint32_t run_blocks(Core& core, void* const* args,
+                      std::vector<WrittenOnce>& written) const override {
+    written = nothing_written();
+    Walk walk{core, args, a_.lines(args), b_.lines(args), written, {}, {}, {}, 0};
+    for (size_t block = 0; block < plan().cores.size(); ++block) {
       core.begin_block(static_cast<int64_t>(block), claims());
-      for (size_t t = 0; t < plan_.cores[block].size(); ++t) {
+      for (size_t t = 0; t < plan().cores[block].size(); ++t) {
         core.begin_tile(static_cast<int64_t>(t));
-        const PlannedTile& tile = plan_.cores[block][t];
+        const PlannedTile& tile = plan().cores[block][t];
         bring_operands(walk, tile);
         multiply(walk, tile);
         finish(walk, tile);
       }
     }
-    for (const WrittenOnce& output : walk.written) output.require_all(core);
     for (const PackedResult& packed : packed_results_)
       packed.copies.pack(static_cast<char*>(args[packed.argument]));
-    if (status_argument_) raise_float_status(args[*status_argument_], walk.status);
+    return walk.status;
   }
 
- private:
   // An output that is a state's next value, with packed copies of it behind.
   struct PackedResult {
     size_t argument;
@@ -117,7 +114,7 @@ class PlannedProduct final : public PlannedRun {
     Core& core;
     void* const* args;
     std::vector<int64_t> lines_a, lines_b;
-    std::vector<WrittenOnce> written;
+    std::vector<WrittenOnce>& written;
     std::vector<char> a, b;  // what the cube got of the operands for this tile, all of k
     std::vector<char> scratch;
     uint32_t status;
@@ -126,7 +123,7 @@ class PlannedProduct final : public PlannedRun {
   void make_epilogue(const AnchoredNode& fused) {
     const Node& node = fused.node();
     const EpilogueGraph graph(fused);
-    TileProgram program(*graph.graph, vector::instruction_lookup(preset_->saturate_f16));
+    TileProgram program(*graph.graph, vector::instruction_lookup(preset().saturate_f16));
     std::vector<BroughtOperand> inputs = {{std::nullopt, result_}}, outputs;
     for (const size_t i : fused.epilogue_inputs()) {
       inputs.push_back({i, node.bodies()[0]->inputs()[i].type()});
@@ -138,7 +135,7 @@ class PlannedProduct final : public PlannedRun {
                       static_cast<int64_t>(instructions_of(fused.epilogue()).size()));
     size_t each = 0;
     for (const Claim& claim : epilogue_->claims(1, 2)) each += claim.bytes;
-    const int64_t fits = preset_->ub_bytes / static_cast<int64_t>(each);
+    const int64_t fits = preset().ub_bytes / static_cast<int64_t>(each);
     epilogue_tile_ = std::max<int64_t>(kTileStep, fits / kTileStep * kTileStep);
     epilogue_tile_ = std::min(epilogue_tile_, tiling_.bm * tiling_.bn);
   }
@@ -270,14 +267,15 @@ class PlannedProduct final : public PlannedRun {
     cube.c_stride = columns;
     cube.c_row = static_cast<size_t>(tile.row);
     cube.c_column = static_cast<size_t>(tile.column);
-    CubePlan plan = cube_;
+    CubeProblem problem = p;
     const auto laid_out = [&](std::optional<WindowRows>& windows, bool k_is_line, size_t extent,
                               size_t stride) {
       if (windows)
         windows = plain_windows(k_is_line ? p.k : extent, k_is_line ? extent : p.k, stride);
     };
-    laid_out(plan.problem.a_windows, p.transpose_a, p.m, cube.a_stride);
-    laid_out(plan.problem.b_windows, !p.transpose_b, p.n, cube.b_stride);
+    laid_out(problem.a_windows, p.transpose_a, p.m, cube.a_stride);
+    laid_out(problem.b_windows, !p.transpose_b, p.n, cube.b_stride);
+    const CubePlan plan = cube_over(cube_, problem);
     const size_t scratch = cube_scratch_bytes(plan, rows, columns);
     walk.scratch.resize(scratch + 64);
     const CubeRange range{cube.c_row, cube.c_row + rows, cube.c_column, cube.c_column + columns};
@@ -378,16 +376,12 @@ class PlannedProduct final : public PlannedRun {
     }
   }
 
-  std::shared_ptr<const Preset> preset_;
-  std::string op_;
-  TilePlan plan_;
   CubeTiling tiling_;
   ProductMatrices matrices_;
   CubePlan cube_;
   ProductOperand a_, b_;
   Type result_;  // of the product, rounded
   size_t outputs_at_;
-  std::optional<size_t> status_argument_;
   VectorInstruction round_ = nullptr;
   std::optional<BroughtProgram> epilogue_;
   int64_t epilogue_tile_ = 0;

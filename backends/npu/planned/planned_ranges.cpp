@@ -46,7 +46,7 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
     std::vector<char> scratch(kernel->scratch_bytes());
     kernel->make(at, begin, end, scratch.data());
   };
-  return make_planned_rows(rows_launch_of(request), std::move(plan), std::move(rows), make, check);
+  return make_planned_rows(request, std::move(plan), std::move(rows), {make, check});
 }
 
 }  // namespace

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "keel/backends/common/float_status.h"
 #include "keel/backends/common/reduce_kernel.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/saturation.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
 #include "keel/backends/npu/planned/chunk_walk.h"
+#include "keel/backends/npu/planned/core_run.h"
 #include "keel/backends/npu/planned/element_walk.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 
@@ -25,37 +25,31 @@ namespace {
 constexpr int64_t kEpilogueShare = 8;
 constexpr int64_t kSmallestTile = 64;  // elements; the least that prices let a tile have
 
-class PlannedReduction final : public PlannedRun {
+class PlannedReduction final : public CoreRun {
  public:
   PlannedReduction(const PlannedRequest& request, TilePlan plan, ReducedOperand operand)
-      : preset_(request.preset),
-        op_(request.launch.op),
-        plan_(std::move(plan)),
+      : CoreRun(request, std::move(plan)),
         operand_(std::move(operand)),
         result_(request.anchored.anchor().type()),
         split_(request.launch.split),
         outputs_at_(request.anchored.node().inputs().size()),
         arguments_(outputs_at_ + request.anchored.node().types().size()),
         saturates_(request.preset->saturate_f16 && result_.dtype == f16 &&
-                   operand_.numeric.elements() != 0),
-        status_argument_(request.status_argument) {
+                   operand_.numeric.elements() != 0) {
     if (request.anchored.has_epilogue()) make_epilogue(request.anchored);
   }
 
-  void run(void* const* args) const override {
-    Core core(*preset_, op_);
-    std::vector<WrittenOnce> written = nothing_written();
-    const uint32_t status =
-        split_.merges ? run_chunks(core, args, written) : run_results(core, args, written);
-    for (const WrittenOnce& output : written) output.require_all(core);
-    if (status_argument_) raise_float_status(args[*status_argument_], status);
+ private:
+  uint32_t run_blocks(Core& core, void* const* args,
+                      std::vector<WrittenOnce>& written) const override {
+    written = nothing_written();
+    return split_.merges ? run_chunks(core, args, written) : run_results(core, args, written);
   }
 
- private:
   void make_epilogue(const AnchoredNode& fused) {
     const Node& node = fused.node();
     const EpilogueGraph graph(fused);
-    TileProgram program(*graph.graph, vector::instruction_lookup(preset_->saturate_f16));
+    TileProgram program(*graph.graph, vector::instruction_lookup(preset().saturate_f16));
     // The reduction's results come from memory, behind the kernel's arguments, or are there.
     std::vector<BroughtOperand> inputs = {
         {split_.merges ? std::optional(arguments_) : std::nullopt, result_}};
@@ -90,14 +84,14 @@ class PlannedReduction final : public PlannedRun {
 
   uint32_t run_results(Core& core, void* const* args, std::vector<WrittenOnce>& written) const {
     uint32_t status = 0;
-    for (size_t block = 0; block < plan_.cores.size(); ++block) {
+    for (size_t block = 0; block < plan().cores.size(); ++block) {
       ChunkWalk walk(operand_, core, args);
       int64_t most = walk.most_results();
       if (epilogue_) {
         most = std::min(most,
                         std::max<int64_t>(1, split_.work.epilogue->tile_elements / kEpilogueShare));
       }
-      for (const PlannedTile& tile : plan_.cores[block]) {
+      for (const PlannedTile& tile : plan().cores[block]) {
         for_groups(tile, most, [&](int64_t first, int64_t count) {
           walk.begin_block(static_cast<int64_t>(block), std::min(most, tile.rows));
           const std::vector<char> results =
@@ -165,10 +159,10 @@ class PlannedReduction final : public PlannedRun {
     for (int64_t c = 0; c < chunks; ++c) {
       partials.made.emplace_back("partial results of chunk " + std::to_string(c), results);
     }
-    for (size_t block = 0; block < plan_.cores.size(); ++block) {
+    for (size_t block = 0; block < plan().cores.size(); ++block) {
       ChunkWalk walk(operand_, core, args);
       const int64_t most = walk.most_results();
-      for (const PlannedTile& tile : plan_.cores[block]) {
+      for (const PlannedTile& tile : plan().cores[block]) {
         for_groups(tile, most, [&](int64_t first, int64_t count) {
           walk.begin_block(static_cast<int64_t>(block), std::min(most, tile.rows));
           const char* sums = walk.reduce(tile.batch, first, count);
@@ -190,7 +184,7 @@ class PlannedReduction final : public PlannedRun {
     }
     std::vector<void*> with_results(args, args + arguments_);
     with_results.push_back(const_cast<char*>(reduced.data()));
-    return status | walk_elements(*epilogue_, core, plan_.behind,
+    return status | walk_elements(*epilogue_, core, plan().behind,
                                   split_.work.epilogue->tile_elements, 2, with_results.data(),
                                   written);
   }
@@ -205,7 +199,7 @@ class PlannedReduction final : public PlannedRun {
     for (int64_t c = 0; c < chunks; ++c) {
       merged.emplace_back("merges of chunk " + std::to_string(c), results);
     }
-    for (const PlannedMerge& m : plan_.merges) {
+    for (const PlannedMerge& m : plan().merges) {
       merged[static_cast<size_t>(m.batch)].write(core, m.row, m.rows);
       if (m.batch == 0) continue;
       const size_t at = static_cast<size_t>(m.row) * size;
@@ -221,15 +215,11 @@ class PlannedReduction final : public PlannedRun {
     }
   }
 
-  std::shared_ptr<const Preset> preset_;
-  std::string op_;
-  TilePlan plan_;
   ReducedOperand operand_;
   Type result_;  // of the reduction, rounded
   Split split_;
   size_t outputs_at_, arguments_;  // numbers of arguments: the first output, and of all but others
   bool saturates_;
-  std::optional<size_t> status_argument_;
   std::optional<BroughtProgram> epilogue_;
 };
 

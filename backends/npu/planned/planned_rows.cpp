@@ -5,40 +5,35 @@
 #include <string>
 #include <utility>
 
-#include "keel/backends/common/float_status.h"
 #include "keel/backends/common/origin.h"
 #include "keel/backends/common/vector/saturation.h"
-#include "keel/backends/npu/planned/written_once.h"
 
 namespace keel::npu {
 namespace {
 
-class PlannedRows final : public PlannedRun {
+class PlannedRows final : public CoreRun {
  public:
-  PlannedRows(RowsLaunch launch, TilePlan plan, RowLayout rows, RowInstructions instructions,
-              std::function<void(void* const*)> check)
-      : launch_(std::move(launch)),
-        plan_(std::move(plan)),
+  PlannedRows(CoreLaunch launch, RowLayout rows, RowInstructions instructions,
+              bool saturates_behind)
+      : CoreRun(std::move(launch)),
         rows_(std::move(rows)),
         instructions_(std::move(instructions)),
-        check_(std::move(check)) {
-    for (const auto& tiles : plan_.cores) {
-      for (const PlannedTile& tile : tiles) most_rows_ = std::max(most_rows_, tile.rows);
-    }
-    buffers_ = 2 * most_rows_ * rows_.bytes_on_core() <= launch_.preset->ub_bytes ? 2 : 1;
-  }
+        saturates_behind_(saturates_behind),
+        most_rows_(most_rows()),
+        buffers_(2 * most_rows_ * rows_.bytes_on_core() <= preset().ub_bytes ? 2 : 1) {}
 
-  void run(void* const* args) const override {
-    if (check_) check_(args);
-    Core core(*launch_.preset, launch_.op);
-    Walk walk{core, args, {}, 0};
+ private:
+  uint32_t run_blocks(Core& core, void* const* args,
+                      std::vector<WrittenOnce>& written) const override {
+    if (instructions_.check) instructions_.check(args);
+    Walk walk{core, args, written, 0};
     for (size_t i = rows_.inputs; i < rows_.bytes.size(); ++i) {
-      walk.written.emplace_back("output " + std::to_string(i - rows_.inputs),
-                                rows_.count * rows_.elements[i]);
+      written.emplace_back("output " + std::to_string(i - rows_.inputs),
+                           rows_.count * rows_.elements[i]);
     }
-    for (size_t block = 0; block < plan_.cores.size(); ++block) {
+    for (size_t block = 0; block < plan().cores.size(); ++block) {
       core.begin_block(static_cast<int64_t>(block), claims());
-      const std::vector<PlannedTile>& tiles = plan_.cores[block];
+      const std::vector<PlannedTile>& tiles = plan().cores[block];
       const size_t ahead = buffers_ == 2 ? 1 : 0;
       for (size_t t = 0; t < tiles.size() + ahead; ++t) {
         if (t < tiles.size()) bring(walk, t, tiles[t]);
@@ -47,15 +42,13 @@ class PlannedRows final : public PlannedRun {
         take_out(walk, t - ahead, tiles[t - ahead]);
       }
     }
-    for (const WrittenOnce& output : walk.written) output.require_all(core);
-    if (launch_.status_argument) raise_float_status(args[*launch_.status_argument], walk.status);
+    return walk.status;
   }
 
- private:
   struct Walk {
     Core& core;
     void* const* args;
-    std::vector<WrittenOnce> written;
+    std::vector<WrittenOnce>& written;
     uint32_t status;
   };
 
@@ -121,8 +114,8 @@ class PlannedRows final : public PlannedRun {
                        ? origin_of(walk.core.at(claim_of(i, number)), tile.row, rows_.bytes[i])
                        : walk.args[i]);
     }
-    instructions_(at.data(), tile.row, tile.end());
-    if (launch_.saturates_behind) {  // ops that are stopped behind their kernel have one result
+    instructions_.make(at.data(), tile.row, tile.end());
+    if (saturates_behind_) {  // ops that are stopped behind their kernel have one result
       walk.status |= vector::stop_at_largest(
           reinterpret_cast<uint16_t*>(walk.core.at(claim_of(rows_.inputs, number))),
           tile.rows * rows_.elements[rows_.inputs]);
@@ -143,13 +136,11 @@ class PlannedRows final : public PlannedRun {
     }
   }
 
-  RowsLaunch launch_;
-  TilePlan plan_;
   RowLayout rows_;
   RowInstructions instructions_;
-  std::function<void(void* const*)> check_;
-  int64_t most_rows_ = 0;
-  int buffers_ = 2;
+  bool saturates_behind_;
+  int64_t most_rows_;
+  int buffers_;
 };
 
 }  // namespace
@@ -185,19 +176,21 @@ TilePlan plan_whole_rows(const PlannedRequest& request, const RowLayout& rows, i
   return plan_rows(work, request.launch.price.block_dim, rows.count, columns);
 }
 
-RowsLaunch rows_launch_of(const PlannedRequest& request) {
-  return {request.preset, request.launch.op, request.status_argument, request.saturates_behind};
+PlannedLaunch make_planned_rows(const PlannedRequest& request, TilePlan plan, RowLayout rows,
+                                RowInstructions instructions) {
+  return make_planned_rows(
+      {request.preset, request.launch.op, std::move(plan), request.status_argument},
+      std::move(rows), std::move(instructions), request.saturates_behind);
 }
 
-PlannedLaunch make_planned_rows(const RowsLaunch& launch, TilePlan plan, RowLayout rows,
-                                RowInstructions instructions,
-                                std::function<void(void* const*)> check) {
+PlannedLaunch make_planned_rows(CoreLaunch launch, RowLayout rows, RowInstructions instructions,
+                                bool saturates_behind) {
   if (rows.bytes_on_core() > launch.preset->ub_bytes) {
     return {nullptr, "a row of " + std::to_string(rows.bytes_on_core()) +
                          " bytes is longer than the unified buffer of " + launch.preset->name};
   }
-  return {std::make_shared<PlannedRows>(launch, std::move(plan), std::move(rows),
-                                        std::move(instructions), std::move(check)),
+  return {std::make_shared<PlannedRows>(std::move(launch), std::move(rows), std::move(instructions),
+                                        saturates_behind),
           ""};
 }
 

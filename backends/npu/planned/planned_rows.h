@@ -6,14 +6,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "keel/backends/npu/kernels/planned_entry.h"
-#include "keel/backends/npu/scheduler/tile_plan.h"
+#include "keel/backends/npu/planned/core_run.h"
 
 namespace keel::npu {
 
@@ -42,28 +38,24 @@ struct RowLayout {
 // The parts of a node's.
 RowLayout rows_of_node(const Node& node, int64_t rows, bool brings);
 
-// What of a launch its run needs beside the rows (PlannedRequest).
-struct RowsLaunch {
-  std::shared_ptr<const Preset> preset;
-  std::string op;
-  std::optional<size_t> status_argument = {};
-  bool saturates_behind = false;
+struct RowInstructions {
+  // Computes rows [begin, end). `at` has for each argument where its row 0 is or would be.
+  std::function<void(void* const* at, int64_t begin, int64_t end)> make;
+  // Where it is set, looks at the arguments before the first tile and throws Error.
+  std::function<void(void* const* args)> check = {};
 };
-RowsLaunch rows_launch_of(const PlannedRequest& request);
-
-// Computes rows [begin, end). `at` has for each argument where its row 0 is or would be.
-using RowInstructions = std::function<void(void* const* at, int64_t begin, int64_t end)>;
 
 // As many whole rows of `columns` elements as the prices' tile has room for, where unified buffer
 // also has room for what comes with each row twice.
 TilePlan plan_whole_rows(const PlannedRequest& request, const RowLayout& rows, int64_t columns);
 
 // There is no run where not even one row fits in unified buffer: the prices read a longer row
-// twice, which these instructions do not do. `check`, if it is set, looks at the arguments before
-// the first tile and throws Error.
-PlannedLaunch make_planned_rows(const RowsLaunch& launch, TilePlan plan, RowLayout rows,
-                                RowInstructions instructions,
-                                std::function<void(void* const*)> check = {});
+// twice, which these instructions do not do.
+PlannedLaunch make_planned_rows(const PlannedRequest& request, TilePlan plan, RowLayout rows,
+                                RowInstructions instructions);
+// The same for what is not a node. `saturates_behind`: as in PlannedRequest.
+PlannedLaunch make_planned_rows(CoreLaunch launch, RowLayout rows, RowInstructions instructions,
+                                bool saturates_behind = false);
 
 }  // namespace keel::npu
 

@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "keel/backends/common/float_status.h"
 #include "keel/backends/common/indices.h"
 #include "keel/backends/common/row_accumulator.h"
 #include "keel/backends/common/vector/saturation.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
-#include "keel/backends/npu/planned/written_once.h"
+#include "keel/backends/npu/planned/core_run.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 
 namespace keel::npu {
@@ -28,49 +27,43 @@ struct NamedRow {
   std::vector<int64_t> updates;
 };
 
-class PlannedScatterAdd final : public PlannedRun {
+class PlannedScatterAdd final : public CoreRun {
  public:
   PlannedScatterAdd(const PlannedRequest& request, TilePlan plan, int64_t columns)
-      : preset_(request.preset),
-        op_(request.launch.op),
-        plan_(std::move(plan)),
+      : CoreRun(request, std::move(plan)),
         type_(request.anchored.node().type()),
         indices_(request.anchored.node().input(1).type()),
         columns_(columns),
         tile_elements_(request.launch.split.work.tile_elements),
-        saturates_behind_(request.saturates_behind),
-        status_argument_(request.status_argument) {}
+        saturates_behind_(request.saturates_behind) {}
 
-  void run(void* const* args) const override {
+ private:
+  uint32_t run_blocks(Core& core, void* const* args,
+                      std::vector<WrittenOnce>& written) const override {
     const std::vector<NamedRow> rows = named_rows(args[1]);
-    Core core(*preset_, op_);
     // The elements of the rows that are named, in the order of their names.
-    WrittenOnce written("output 0", static_cast<int64_t>(rows.size()) * columns_);
-    for (size_t block = 0; block < plan_.cores.size(); ++block) {
+    written.emplace_back("output 0", static_cast<int64_t>(rows.size()) * columns_);
+    for (size_t block = 0; block < plan().cores.size(); ++block) {
       core.begin_block(static_cast<int64_t>(block), claims());
-      const std::vector<PlannedTile>& tiles = plan_.cores[block];
+      const std::vector<PlannedTile>& tiles = plan().cores[block];
       for (size_t t = 0; t < tiles.size(); ++t) {
         core.begin_tile(static_cast<int64_t>(t));
         for (size_t i = 0; i < rows.size(); ++i) {
           visit_dtype(type_.dtype, [&]<class T>() { add_up<T>(core, args, rows[i], tiles[t], i); });
-          written.write(core, static_cast<int64_t>(i) * columns_ + tiles[t].row, tiles[t].rows);
+          written[0].write(core, static_cast<int64_t>(i) * columns_ + tiles[t].row, tiles[t].rows);
         }
       }
     }
-    written.require_all(core);
-    if (!saturates_behind_) return;
-    const uint32_t status =
-        vector::stop_at_largest(static_cast<uint16_t*>(args[3]), type_.shape.num_elements());
-    if (status_argument_) raise_float_status(args[*status_argument_], status);
+    if (!saturates_behind_) return 0;
+    return vector::stop_at_largest(static_cast<uint16_t*>(args[3]), type_.shape.num_elements());
   }
 
- private:
   std::vector<NamedRow> named_rows(const void* indices) const {
     std::vector<NamedRow> rows;
     std::unordered_map<int64_t, size_t> place;
     const int64_t count = indices_.shape.num_elements();
     with_indices(indices_.dtype, indices, [&](const auto* names) {
-      check_indices(names, count, type_.shape[0], op_);
+      check_indices(names, count, type_.shape[0], op());
       for (int64_t i = 0; i < count; ++i) {
         const auto row = static_cast<int64_t>(names[i]);
         const auto [it, is_new] = place.emplace(row, rows.size());
@@ -122,14 +115,10 @@ class PlannedScatterAdd final : public PlannedRun {
     std::memcpy(out, row, bytes);
   }
 
-  std::shared_ptr<const Preset> preset_;
-  std::string op_;
-  TilePlan plan_;
   Type type_, indices_;
   int64_t columns_;  // elements of a row
   int64_t tile_elements_;
   bool saturates_behind_;
-  std::optional<size_t> status_argument_;
 };
 
 // Elements of a row of what is added to.

@@ -27,8 +27,8 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   const Node* const nodes[] = {&node};
   const std::shared_ptr<const RowOp> op = vector::make_softmax_rows(nodes);
   return make_planned_rows(
-      rows_launch_of(request), std::move(plan), rows_of(node),
-      [op](void* const* at, int64_t begin, int64_t end) { op->run(at, begin, end); });
+      request, std::move(plan), rows_of(node),
+      {[op](void* const* at, int64_t begin, int64_t end) { op->run(at, begin, end); }});
 }
 
 }  // namespace
