@@ -284,8 +284,7 @@ std::optional<Value> trivial(const BuildContext& c, DType dtype, const Shape& sh
     return v.shape().num_elements() == 0;
   });
   if (shape.num_elements() != 0 && !sums_nothing) return std::nullopt;
-  const Value zero = c.graph.constant(Tensor(dtype, Shape{}), c.site);
-  return broadcast_to(zero, shape, c.site);
+  return zeros_of(c.graph, {dtype, shape}, c.site);
 }
 
 DType result_dtype(const BuildContext& c, const Conv2dAttributes& a) {

@@ -193,7 +193,7 @@ inline Value phased_product_back(const Value& dy, const Value& weights, const Co
       const bool reached = i < rows.taps && j < columns.taps;
       parts[static_cast<size_t>(i)].push_back(
           reached ? phase_back(dy, weights, g, {i, j}, count, back, site)
-                  : broadcast_to(dy.graph().constant(Tensor(dtype, Shape{}), site), part, site));
+                  : zeros_of(dy.graph(), {dtype, part}, site));
     }
   }
   const Value padded = interleaved(parts, image_axes(kChannelsLast), site);

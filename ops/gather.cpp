@@ -94,8 +94,7 @@ Values gradient_gather(const BuildContext& c) {
   for (int64_t i = 0; i < rank; ++i) {
     if (i != axis) rows.push_back(x.shape()[static_cast<size_t>(i)]);
   }
-  const Value zeros =
-      broadcast_to(c.graph.constant(Tensor::full(x.dtype(), {}, 0), c.site), rows, c.site);
+  const Value zeros = zeros_of(c.graph, {x.dtype(), rows}, c.site);
   Value dy = c.output_gradients[0];
   if (axis != 0) dy = transpose(dy, to_front, c.site);
   const Value dx = scatter_add(zeros, indices, dy, c.site);

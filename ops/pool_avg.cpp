@@ -85,7 +85,7 @@ Values decompose_avg(const BuildContext& c) {
   const auto& a = c.as<AvgPool2dAttributes>();
   const PoolGeometry g(a, c.inputs[0].shape());
   const DType dtype = c.inputs[0].dtype();
-  if (g.results.num_elements() == 0) return {nothing(c, {dtype, g.results})};
+  if (g.results.num_elements() == 0) return {zeros_of(c.graph, {dtype, g.results}, c.site)};
   const Value x = widened(c.inputs[0], c.site);
   const Value total =
       join_windows(padded_image(x, g.windows, g.axes, 0, c.site), g, c.site,
@@ -102,7 +102,7 @@ Values decompose_avg_gradient(const BuildContext& c) {
       image_shape(axes, dy.shape()[0], {a.size[0], a.size[1]}, dy.shape()[axes.channel]);
   const PoolGeometry g(a, images);
   if (images.num_elements() == 0 || g.results.num_elements() == 0)
-    return {nothing(c, {dy.dtype(), images})};
+    return {zeros_of(c.graph, {dy.dtype(), images}, c.site)};
   const Value wide = widened(dy, site);
   Value spread = div(wide, divisors(c, a, g, wide.dtype()), site);
   for (const size_t i : {size_t{0}, size_t{1}}) {

@@ -86,7 +86,7 @@ double lowest(DType dtype) {
 Values decompose_max(const BuildContext& c) {
   const PoolGeometry g(c.as<MaxPool2dAttributes>(), c.inputs[0].shape());
   const DType dtype = c.inputs[0].dtype();
-  if (g.results.num_elements() == 0) return {nothing(c, {dtype, g.results})};
+  if (g.results.num_elements() == 0) return {zeros_of(c.graph, {dtype, g.results}, c.site)};
   const Value padded = padded_image(c.inputs[0], g.windows, g.axes, lowest(dtype), c.site);
   return {join_windows(padded, g, c.site,
                        [&](const Value& a, const Value& b) { return maximum(a, b, c.site); })};
@@ -148,7 +148,7 @@ Value added_taps(const BuildContext& c, const PoolGeometry& g, const Value& dy) 
 // Does the same where windows do not overlap: each element of the image gets what one tap gives.
 Value interleaved_taps(const BuildContext& c, const PoolGeometry& g, const Value& dy) {
   const WindowAxis &rows = g.windows[0], &columns = g.windows[1];
-  const Value none = nothing(c, dy.type());
+  const Value none = zeros_of(c.graph, dy.type(), c.site);
   std::vector<Values> parts(static_cast<size_t>(rows.stride),
                             Values(static_cast<size_t>(columns.stride), none));
   for_each_chosen(c, g, [&](Pair tap, const Value& chosen) {
@@ -166,7 +166,7 @@ Value interleaved_taps(const BuildContext& c, const PoolGeometry& g, const Value
 Values decompose_max_gradient(const BuildContext& c) {
   const PoolGeometry g(c.as<MaxPool2dAttributes>(), c.inputs[0].shape());
   const Type type = c.inputs[0].type();
-  if (g.results.num_elements() == 0) return {nothing(c, type)};
+  if (g.results.num_elements() == 0) return {zeros_of(c.graph, type, c.site)};
   const bool overlap = std::any_of(g.windows.begin(), g.windows.end(),
                                    [](const WindowAxis& w) { return w.taps > w.stride; });
   const Value dy = widened(c.inputs[1], c.site);
@@ -186,7 +186,8 @@ Values gradient_max(const BuildContext& c) {
 Values gradient_max_gradient(const BuildContext& c) {
   const CallSite site = c.site;
   const PoolGeometry g(c.as<MaxPool2dAttributes>(), c.inputs[0].shape());
-  if (g.results.num_elements() == 0) return {Value(), nothing(c, {c.inputs[0].dtype(), g.results})};
+  if (g.results.num_elements() == 0)
+    return {Value(), zeros_of(c.graph, {c.inputs[0].dtype(), g.results}, c.site)};
   const Value padded = padded_image(c.output_gradients[0], g.windows, g.axes, 0, site);
   Value result;
   for_each_chosen(c, g, [&](Pair tap, const Value& chosen) {

@@ -149,12 +149,6 @@ inline Value widened(const Value& value, CallSite site) {
   return size_of(value.dtype()) == 2 ? cast(value, f32, site) : value;
 }
 
-// Results of no elements, or a gradient that nothing flows into.
-inline Value nothing(const BuildContext& c, const Type& type) {
-  const Value zero = c.graph.constant(Tensor(type.dtype, Shape{}), c.site);
-  return broadcast_to(zero, type.shape, c.site);
-}
-
 // One axis after the other, so that a window costs height + width slices, not height * width.
 template <class Join>
 Value join_windows(const Value& padded, const PoolGeometry& g, CallSite site, Join join) {

@@ -244,9 +244,8 @@ Value resize_axis_back(const BuildContext& c, const Value& dy, const AxisSources
   const auto added = [&](const Value& sum, const std::vector<int64_t>& indices, const Value& rows) {
     return scatter_add(sum, index_constant(c, indices), transpose(rows, to_front, site), site);
   };
-  const Value zero = c.graph.constant(Tensor(dy.dtype(), Shape{}), site);
-  Shape shape = transpose(dy, to_front, site).shape().with_dim(0, in);
-  Value dx = broadcast_to(zero, shape, site);
+  const Shape shape = transpose(dy, to_front, site).shape().with_dim(0, in);
+  Value dx = zeros_of(c.graph, {dy.dtype(), shape}, site);
   if (has_shares(sources)) {
     const Value share = share_constant(c, dy.dtype(), sources.share, axis);
     const Value none = equal(share, 0, site);

@@ -344,6 +344,10 @@ Value broadcast_to(Operand x, const Shape& shape, CallSite site) {
   return emit("broadcast_to", {x}, Attributes::of(ShapeAttributes{shape}), site);
 }
 
+Value zeros_of(Graph& graph, const Type& type, CallSite site) {
+  return broadcast_to(graph.constant(Tensor(type.dtype, Shape{}), site), type.shape, site);
+}
+
 Value same_dims(const Value& x, const Value& other, SameDimsAttributes attributes, CallSite site) {
   return emit("same_dims", {Operand(x, site), Operand(other, site)},
               Attributes::of(std::move(attributes)), site);

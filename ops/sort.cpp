@@ -100,8 +100,7 @@ Values gradient_order(const BuildContext& c, int64_t axis) {
   };
   const Value start = mul(iota(c.graph, i64, {number, 1}, 0, site), count, site);
   const Value places = add(by_line(c.outputs[1]), start, site);
-  const Value none = broadcast_to(c.graph.constant(Tensor::full(dy.dtype(), {}, 0), site),
-                                  {checked_mul(number, count)}, site);
+  const Value none = zeros_of(c.graph, {dy.dtype(), {checked_mul(number, count)}}, site);
   const Value flat = scatter_add(none, places, by_line(dy), site);
   return {transpose(reshape(flat, lines, site), swapped, site)};
 }

@@ -65,8 +65,7 @@ Values gradient_split(const BuildContext& c) {
   const auto axis = static_cast<size_t>(a.axis);
   const Type& x = c.inputs[0].type();
   const auto zeros = [&](int64_t size) {
-    const Value zero = c.graph.constant(Tensor::full(x.dtype, {}, 0), c.site);
-    return broadcast_to(zero, x.shape.with_dim(axis, size), c.site);
+    return zeros_of(c.graph, {x.dtype, x.shape.with_dim(axis, size)}, c.site);
   };
   Values parts;
   std::vector<int64_t> low(x.shape.rank(), 0), high = low;

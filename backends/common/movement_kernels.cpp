@@ -119,7 +119,7 @@ void copy_box(const void* source, void* destination, const Box& box, size_t elem
 }
 
 // Returns indices [first, last) of the outermost axis.
-Box slab(Box box, int64_t first, int64_t last) {
+Box sliced(Box box, int64_t first, int64_t last) {
   box.src_offset += first * box.src[0];
   box.dst_offset += first * box.dst[0];
   box.dims[0] = last - first;
@@ -128,7 +128,7 @@ Box slab(Box box, int64_t first, int64_t last) {
 
 // Returns index `i` of the outermost axis, without this axis.
 Box inner(const Box& box, int64_t i) {
-  Box rest = slab(box, i, i + 1);
+  Box rest = sliced(box, i, i + 1);
   --rest.rank;
   for (size_t axis = 0; axis < rest.rank; ++axis) {
     rest.dims[axis] = box.dims[axis + 1];
@@ -156,7 +156,7 @@ void copy_range(const void* source, void* destination, const Box& box, size_t el
   const int64_t whole = indices_up_to(begin - 1), whole_end = indices_up_to(end - 1 - behind);
   for (int64_t i = touched; i < touched_end; ++i) {
     if (i == whole && whole < whole_end) {
-      copy_box(source, destination, slab(box, whole, whole_end), element_size);
+      copy_box(source, destination, sliced(box, whole, whole_end), element_size);
       i = whole_end - 1;
     } else {
       copy_range(source, destination, inner(box, i), element_size, begin, end);

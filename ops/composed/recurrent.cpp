@@ -91,8 +91,7 @@ Value filled_like(const Value& like, double number, CallSite line) {
 Value zero_state(const Call& call, const Value& x) {
   const Shape& shape = x.shape();
   if (shape[1] >= 0) {
-    const Value zero = x.graph().constant(Tensor::full(call.dtype, {}, 0), call.line);
-    return broadcast_to(zero, {shape[1], call.units}, call.line);
+    return zeros_of(x.graph(), {call.dtype, {shape[1], call.units}}, call.line);
   }
   if (shape[0] == 0 || shape[2] < 1) {
     call.fail("x", "a known batch, or an initial state", to_string(shape));

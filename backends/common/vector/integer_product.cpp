@@ -20,8 +20,8 @@ namespace keel::vector {
 // Sums are kept in this type: bytes in wider lanes, cut off at the end, which wraps just as well.
 template <class T>
 using SumOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-inline constexpr size_t kStripVectors = 2, kGroupRows = 4;
-inline constexpr size_t kMostSteps = 2048;  // of k that a strip has
+inline constexpr size_t kPanelVectors = 2, kGroupRows = 4;
+inline constexpr size_t kMostSteps = 2048;  // of k that a panel has
 
 }  // namespace keel::vector
 #endif
@@ -33,19 +33,19 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-class StripProduct {
+class PanelProduct {
  public:
-  StripProduct(const IntegerProduct& product, const IntegerProductCall& call)
+  PanelProduct(const IntegerProduct& product, const IntegerProductCall& call)
       : p_(product),
         call_(call),
         a_(static_cast<const T*>(call.a)),
         b_(static_cast<const T*>(call.b)),
         c_(static_cast<T*>(call.c)),
-        strip_(static_cast<Sum*>(call.scratch)) {}
+        panel_(static_cast<Sum*>(call.scratch)) {}
 
   void run() {
-    for (size_t n = call_.n0; n < call_.n1; n += kStrip) {
-      const size_t columns = std::min(kStrip, call_.n1 - n);
+    for (size_t n = call_.n0; n < call_.n1; n += kPanel) {
+      const size_t columns = std::min(kPanel, call_.n1 - n);
       first_ = 0;
       do {
         steps_ = std::min(kMostSteps, p_.k - first_);
@@ -62,16 +62,16 @@ class StripProduct {
   using Sum = SumOf<T>;
   using Tag = hn::ScalableTag<Sum>;
   using Lanes = hn::Vec<Tag>;
-  static constexpr size_t kStrip = kStripVectors * hn::MaxLanes(Tag());
+  static constexpr size_t kPanel = kPanelVectors * hn::MaxLanes(Tag());
 
   void pack(size_t n, size_t columns) {
     for (size_t k = 0; k < steps_; ++k) {
-      Sum* row = strip_ + k * kStrip;
+      Sum* row = panel_ + k * kPanel;
       const size_t at = first_ + k;
       const T* from = p_.transpose_b ? b_ + n * p_.k + at : b_ + at * p_.n + n;
       const size_t step = p_.transpose_b ? p_.k : 1;
       for (size_t i = 0; i < columns; ++i) row[i] = static_cast<Sum>(from[i * step]);
-      std::fill(row + columns, row + kStrip, Sum{0});
+      std::fill(row + columns, row + kPanel, Sum{0});
     }
   }
 
@@ -81,12 +81,12 @@ class StripProduct {
     const size_t row_step = p_.transpose_a ? 1 : p_.k;
     const size_t k_step = p_.transpose_a ? p_.m : 1;
     const T* a = a_ + m * row_step + first_ * k_step;
-    Lanes sums[kRows][kStripVectors];
+    Lanes sums[kRows][kPanelVectors];
 #pragma GCC unroll 4
     for (size_t r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = hn::Zero(d);
     for (size_t k = 0; k < steps_; ++k, a += k_step) {
-      const Lanes low = hn::Load(d, strip_ + k * kStrip);
-      const Lanes high = hn::Load(d, strip_ + k * kStrip + hn::Lanes(d));
+      const Lanes low = hn::Load(d, panel_ + k * kPanel);
+      const Lanes high = hn::Load(d, panel_ + k * kPanel + hn::Lanes(d));
 #pragma GCC unroll 4
       for (size_t r = 0; r < kRows; ++r) {
         const Lanes x = hn::Set(d, static_cast<Sum>(a[r * row_step]));
@@ -94,7 +94,7 @@ class StripProduct {
         sums[r][1] = hn::Add(sums[r][1], hn::Mul(x, high));
       }
     }
-    HWY_ALIGN Sum row[kStrip];
+    HWY_ALIGN Sum row[kPanel];
     for (size_t r = 0; r < kRows; ++r) {
       hn::Store(sums[r][0], d, row);
       hn::Store(sums[r][1], d, row + hn::Lanes(d));
@@ -111,13 +111,13 @@ class StripProduct {
   const T* a_;
   const T* b_;
   T* c_;
-  Sum* strip_;
-  size_t first_ = 0, steps_ = 0;  // of k: what the strip has
+  Sum* panel_;
+  size_t first_ = 0, steps_ = 0;  // of k: what the panel has
 };
 
 template <class T>
 void multiply(const IntegerProduct& product, const IntegerProductCall& call) {
-  StripProduct<T>(product, call).run();
+  PanelProduct<T>(product, call).run();
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ IntegerMultiply find_integer_multiply(DType dtype) {
 
 size_t integer_product_scratch(const IntegerProduct& product) {
   constexpr size_t kWidestVector = 64;  // bytes
-  return std::min(product.k, kMostSteps) * kStripVectors * kWidestVector;
+  return std::min(product.k, kMostSteps) * kPanelVectors * kWidestVector;
 }
 
 }  // namespace keel::vector

@@ -56,8 +56,8 @@ struct ColumnSums {
 
 // kVectors neighbouring vectors of columns over all rows.
 template <class Op, size_t kVectors, class Loader>
-HWY_INLINE void column_strip(const Loader& loader, const ReduceCall& call, size_t column,
-                             typename Loader::Lane* dst) {
+HWY_INLINE void column_vectors(const Loader& loader, const ReduceCall& call, size_t column,
+                               typename Loader::Lane* dst) {
   using Sums = ColumnSums<Op, typename Loader::Lane>;
   const typename Sums::Tag d;
   const auto* src = static_cast<const typename Loader::Element*>(call.src) + column;
@@ -82,9 +82,9 @@ void float_columns(const ReduceCall& call) {
   const size_t lanes = hn::Lanes(d);
   size_t c = 0;
   for (; c + 4 * lanes <= call.cols; c += 4 * lanes) {
-    column_strip<Op, 4>(loader, call, c, dst + c);
+    column_vectors<Op, 4>(loader, call, c, dst + c);
   }
-  for (; c + lanes <= call.cols; c += lanes) column_strip<Op, 1>(loader, call, c, dst + c);
+  for (; c + lanes <= call.cols; c += lanes) column_vectors<Op, 1>(loader, call, c, dst + c);
   if (c == call.cols) return;
   const size_t count = call.cols - c;
   const auto* src = static_cast<const typename Loader::Element*>(call.src) + c;

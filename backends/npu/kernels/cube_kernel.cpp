@@ -28,10 +28,10 @@ namespace {
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
 constexpr int64_t kMostBlocks = 32;
 
-// Splits C of each product in the batch into row or column bands. Where it is rounded or goes
-// through an epilogue, a band is computed piece by piece in the block's workspace. A phase before
-// that packs a right operand that all bands read, and copies the images that windows of the left
-// one lie on; a phase after it packs the copies that pieces cannot.
+// Splits C of each product in the batch into tiles of whole rows or columns. Where it is rounded or
+// goes through an epilogue, a tile is computed piece by piece in the block's workspace. A phase
+// before that packs a right operand that all tiles read, and copies the images that windows of the
+// left one lie on; a phase after it packs the copies that pieces cannot.
 class CubeKernel final : public Kernel {
  public:
   CubeKernel(const AnchoredNode& fused, const StateLayouts& layouts, bool saturate_f16)
@@ -55,7 +55,7 @@ class CubeKernel final : public Kernel {
     }
     whole_rows_ = !fused.row_wise().empty();
     reports_status_ = saturate_f16 && results_ != 0 && vector::computes_f16(fused.node());
-    cut_bands();
+    cut_tiles();
     share_right_operand(problem);
     image_bytes_ = align_up(cube_image_bytes(plan_), 64);
     find_packed_results(fused.node(), layouts);
@@ -78,9 +78,9 @@ class CubeKernel final : public Kernel {
     char* scratch = static_cast<char*>(args[arguments_]) + static_cast<size_t>(block) * scratch_;
     uint32_t status = 0;
     if (rows_) locate_rows(args, reinterpret_cast<size_t*>(scratch + scratch_ - starts_));
-    const int64_t all = bands_ * count_;
+    const int64_t all = tiles_ * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
-      status |= multiply(args, i / bands_, band(i % bands_), scratch);
+      status |= multiply(args, i / tiles_, tile(i % tiles_), scratch);
     }
     if (reports_status_) raise_float_status(args[arguments_ + 1], status);
   }
@@ -102,13 +102,13 @@ class CubeKernel final : public Kernel {
     packed_at_ = PrepackedWeight(right.type(), layout_of(layouts, right)->layout).offset(*use);
   }
 
-  // Row bands would each pack all of the right operand.
+  // Tiles of rows would each pack all of the right operand.
   void share_right_operand(CubeProblem problem) {
-    if (problem.packed_b || by_columns_ || bands_ == 1 || count_ != 1) return;
+    if (problem.packed_b || by_columns_ || tiles_ == 1 || count_ != 1) return;
     if (!cube_shares_packed(plan_)) return;
     problem.packed_b = true;
     plan_ = plan_cube(problem);
-    cut_bands();
+    cut_tiles();
     shared_ = align_up(cube_packed_bytes(plan_), 64);
   }
 
@@ -182,12 +182,12 @@ class CubeKernel final : public Kernel {
     });
   }
 
-  void cut_bands() {
+  void cut_tiles() {
     const auto m = static_cast<int64_t>(plan_.problem.m);
     const auto n = static_cast<int64_t>(plan_.problem.n);
     const int64_t work = m * n * std::max<int64_t>(1, static_cast<int64_t>(plan_.problem.k));
-    // Each band packs the other operand anew: no more of them than the threads can share evenly,
-    // and cut where what is packed again is the smaller one. The bits are the same for any bands.
+    // Each tile packs the other operand anew: no more of them than the threads can share evenly,
+    // and cut where what is packed again is the smaller one. The bits are the same for any tiles.
     const int64_t shares = (compute_threads() + count_ - 1) / std::max<int64_t>(1, count_);
     const int64_t wanted =
         std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
@@ -205,13 +205,13 @@ class CubeKernel final : public Kernel {
     }
     side_ = by_columns_ ? n : m;
     step_ = static_cast<int64_t>(by_columns_ ? step.columns : step.rows);
-    bands_ = std::clamp<int64_t>(steps(), 1, wanted);
+    tiles_ = std::clamp<int64_t>(steps(), 1, wanted);
     const int64_t worth = std::max<int64_t>(1, work * count_ / kWorkOfABlock);
     blocks_ =
-        static_cast<int>(std::clamp<int64_t>(std::min(bands_ * count_, worth), 1, kMostBlocks));
+        static_cast<int>(std::clamp<int64_t>(std::min(tiles_ * count_, worth), 1, kMostBlocks));
     size_t rows = plan_.problem.m, columns = plan_.problem.n;
     int64_t widest = 0;
-    for (int64_t i = 0; i < bands_; ++i) widest = std::max(widest, edge(i + 1) - edge(i));
+    for (int64_t i = 0; i < tiles_; ++i) widest = std::max(widest, edge(i + 1) - edge(i));
     (by_columns_ ? columns : rows) = static_cast<size_t>(widest);
     cube_scratch_ = align_up(cube_scratch_bytes(plan_, rows, columns), 64);
     const size_t piece = cube_piece_elements(plan_, rows, columns);
@@ -224,20 +224,20 @@ class CubeKernel final : public Kernel {
   // Counts rows or columns of the side that is cut, in whole steps of the kernel.
   int64_t steps() const { return (side_ + step_ - 1) / step_; }
 
-  // Where band `i` begins: at the step nearest to an even cut, the later one of two, since the
-  // caller's own band, the first, begins first.
+  // Where tile `i` begins: at the step nearest to an even cut, the later one of two, since the
+  // caller's own tile, the first, begins first.
   int64_t edge(int64_t i) const {
-    return i == bands_ ? side_ : std::min(side_, (side_ * i / bands_ + step_ / 2) / step_ * step_);
+    return i == tiles_ ? side_ : std::min(side_, (side_ * i / tiles_ + step_ / 2) / step_ * step_);
   }
 
-  CubeRange band(int64_t index) const {
+  CubeRange tile(int64_t index) const {
     const auto begin = static_cast<size_t>(edge(index)), end = static_cast<size_t>(edge(index + 1));
     const CubeProblem& p = plan_.problem;
     if (by_columns_) return {0, p.m, begin, end};
     return {begin, end, 0, p.n};
   }
 
-  // One band; `scratch` is the block's. Returns the status bits raised.
+  // One tile; `scratch` is the block's. Returns the status bits raised.
   uint32_t multiply(void* const* args, int64_t batch, const CubeRange& range, char* scratch) const {
     if (range.m1 <= range.m0 || range.n1 <= range.n0) return 0;
     const CubeProblem& p = plan_.problem;
@@ -329,7 +329,7 @@ class CubeKernel final : public Kernel {
   bool whole_rows_ = false;  // what the epilogue wants
   bool by_columns_ = false;
   int64_t side_ = 0, step_ = 1;  // what is cut, and the kernel's step along it
-  int64_t bands_ = 1;
+  int64_t tiles_ = 1;
   int blocks_ = 1;
   // Set where the rows of operand a are gathered from a table: the argument with their numbers.
   std::optional<size_t> rows_;

@@ -33,10 +33,10 @@ class IntegerProductKernel final : public Kernel {
     const int64_t work =
         node.type().shape.num_elements() * static_cast<int64_t>(std::max<size_t>(1, product_.k));
     const int64_t wanted = std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks);
-    bands_ =
+    tiles_ =
         std::clamp<int64_t>(wanted / std::max<int64_t>(1, count), 1, std::max<int64_t>(1, side_));
     blocks_ =
-        static_cast<int>(std::clamp<int64_t>(std::min(bands_ * count, wanted), 1, kMostBlocks));
+        static_cast<int>(std::clamp<int64_t>(std::min(tiles_ * count, wanted), 1, kMostBlocks));
     scratch_ = align_up(std::max<size_t>(1, vector::integer_product_scratch(product_)), 64);
   }
 
@@ -44,23 +44,23 @@ class IntegerProductKernel final : public Kernel {
   int blocks(int) const override { return blocks_; }
 
   void run(void* const* args, int, int block) const override {
-    const int64_t all = bands_ * static_cast<int64_t>(batch_.size());
+    const int64_t all = tiles_ * static_cast<int64_t>(batch_.size());
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
-      multiply_band(args, static_cast<size_t>(i / bands_), i % bands_,
+      multiply_tile(args, static_cast<size_t>(i / tiles_), i % tiles_,
                     static_cast<char*>(args[3]) + scratch_ * static_cast<size_t>(block));
     }
   }
 
  private:
-  void multiply_band(void* const* args, size_t batch, int64_t band, char* scratch) const {
+  void multiply_tile(void* const* args, size_t batch, int64_t tile, char* scratch) const {
     vector::IntegerProductCall call;
     const auto matrix = [&](size_t arg, int64_t start) {
       return static_cast<char*>(args[arg]) + static_cast<size_t>(start) * element_size_;
     };
     call.a = matrix(0, batch_[batch].a);
     call.b = matrix(1, batch_[batch].b);
-    const auto begin = static_cast<size_t>(side_ * band / bands_);
-    const auto end = static_cast<size_t>(side_ * (band + 1) / bands_);
+    const auto begin = static_cast<size_t>(side_ * tile / tiles_);
+    const auto end = static_cast<size_t>(side_ * (tile + 1) / tiles_);
     call.m1 = product_.m;
     call.n1 = product_.n;
     (by_columns_ ? call.n0 : call.m0) = begin;
@@ -76,7 +76,7 @@ class IntegerProductKernel final : public Kernel {
   vector::IntegerProduct product_;
   std::vector<ProductMatrices::Starts> batch_;
   bool by_columns_ = false;
-  int64_t side_ = 0, bands_ = 1;
+  int64_t side_ = 0, tiles_ = 1;
   int blocks_ = 1;
   size_t scratch_ = 0;
 };

@@ -57,8 +57,12 @@ NodeWork slice_work(const WorkRequest& r) {
 
 NodeWork concat_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
-  const int64_t run_in = row_bytes(node.input(0).type());
-  return {{}, {moves(r.preset, node, 0, run_in, row_bytes(node.type()))}};
+  // Along the last axis a row of the result has a run of each part, reckoned as equally long.
+  const bool in_rows =
+      node.as<ConcatAttributes>().axis + 1 == static_cast<int64_t>(node.type().shape.rank());
+  const auto parts = static_cast<int64_t>(in_rows ? node.inputs().size() : 1);
+  const int64_t run = std::max(size_in_bytes(node.type().dtype), row_bytes(node.type()) / parts);
+  return {{}, {moves(r.preset, node, 0, run, run)}};
 }
 
 NodeWork pad_work(const WorkRequest& r) {
