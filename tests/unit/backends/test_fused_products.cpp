@@ -238,10 +238,11 @@ TEST_CASE("fused products: products of halves round before what follows them") {
     int64_t m, n, k;
   };
   // The second is cut into several tiles on both devices.
-  for (const auto& [m, n, k] : {Sides{70, 130, 50}, Sides{300, 260, 410}, Sides{3, 5, 2}}) {
+  for (const Sides& sides : {Sides{70, 130, 50}, Sides{300, 260, 410}, Sides{3, 5, 2}}) {
+    const int64_t m = sides.m, n = sides.n, k = sides.k;
     for (const DType low : {f16, bf16}) {
       for (const bool wide : {false, true}) {
-        const auto make = [=, m = m, n = n, k = k](Graph& g) {
+        const auto make = [=](Graph& g) {
           const Value x = cast(g.input("x", f32, {m, k}), low);
           const Value y = cast(g.input("y", f32, {k, n}), low);
           const Value b = cast(g.input("b", f32, {n}), wide ? f32 : low);
