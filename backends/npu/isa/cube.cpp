@@ -412,17 +412,6 @@ class BlockWalk {
   const char* panels_ = nullptr;  // of B, from the block's first column on
 };
 
-}  // namespace
-
-size_t cube_k_panel(size_t k) noexcept {
-  constexpr size_t kLongest = kLongestProductPanel, kStep = 32;
-  if (k <= kLongest) return std::max(k, size_t{1});
-  const size_t panels = (k + kLongest - 1) / kLongest;
-  return round_up((k + panels - 1) / panels, kStep);
-}
-
-namespace {
-
 // The dtype in which an operand is multiplied.
 DType multiplied(DType stored, DType round_to) {
   return stored == f32 || stored == u8 ? round_to : stored;
@@ -436,6 +425,13 @@ const CubeKernels* kernels_of_pairs() {
 }
 
 }  // namespace
+
+size_t cube_k_panel(size_t k) noexcept {
+  constexpr size_t kLongest = kLongestProductPanel, kStep = 32;
+  if (k <= kLongest) return std::max(k, size_t{1});
+  const size_t panels = (k + kLongest - 1) / kLongest;
+  return round_up((k + panels - 1) / panels, kStep);
+}
 
 CubePlan plan_cube(const CubeProblem& problem) {
   const DType left = multiplied(problem.a, problem.round_to);
