@@ -35,8 +35,8 @@ using IntegerMultiply = void (*)(const IntegerProduct& product, const IntegerPro
 
 // nullptr where the dtype is no integer.
 KEEL_API IntegerMultiply find_integer_multiply(DType dtype);
-// Returns bytes that a call needs, on any host ISA: some steps of k of a few
-// columns of B, in the type that sums are kept in.
+// Returns the bytes of scratch that a call needs, on any host ISA: some steps of k of a few columns
+// of B, in the type that sums are kept in.
 KEEL_API size_t integer_product_scratch(const IntegerProduct& product);
 
 }  // namespace keel::vector
