@@ -1,24 +1,43 @@
 #include "keel/graph/autodiff/body_gradient.h"
 
+#include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "keel/graph/autodiff/control_gradient.h"
 #include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/autodiff/recompute.h"
 #include "keel/graph/ir/emit.h"
-#include "keel/graph/ir/rewriter.h"
+#include "keel/graph/ir/label.h"
 
 namespace keel {
 namespace {
 
-std::vector<bool> nodes_read(const Graph& body, const Values& results) {
+// Says for each node whether the `results` need it where the values in `given` are there.
+std::vector<bool> nodes_read(const Graph& body, const Values& results, const Values& given = {}) {
   std::vector<bool> read(body.size(), false);
-  for (const Value& v : results) read[v.node_id()] = true;
+  const auto mark = [&](const Value& v) {
+    if (std::find(given.begin(), given.end(), v) == given.end()) read[v.node_id()] = true;
+  };
+  for (const Value& v : results) mark(v);
   for (uint32_t id = static_cast<uint32_t>(body.size()); id-- > 0;) {
     if (!read[id]) continue;
-    for (const Value& v : body.node(id).inputs()) read[v.node_id()] = true;
+    for (const Value& v : body.node(id).inputs()) mark(v);
   }
   return read;
+}
+
+// Copies what computes `results`, with `arguments` for the inputs.
+void clone_body(const Graph& body, const Values& results, const Values& arguments,
+                Rewriter& rewriter) {
+  const std::vector<bool> read = nodes_read(body, results);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].valid()) rewriter.map(body.inputs()[i], arguments[i]);
+  }
+  for (const Node& node : body.nodes()) {
+    if (read[node.id()] && !node.is(OpRole::kInput)) rewriter.clone(node);
+  }
 }
 
 }  // namespace
@@ -31,37 +50,87 @@ std::vector<bool> inputs_read(const Graph& body, const Values& results) {
 }
 
 Values inline_body(const Graph& body, const Values& results, const Values& arguments, Graph& to) {
-  const std::vector<bool> read = nodes_read(body, results);
   Rewriter rewriter(body, to);
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].valid()) rewriter.map(body.inputs()[i], arguments[i]);
-  }
-  for (const Node& node : body.nodes()) {
-    if (read[node.id()] && !node.is(OpRole::kInput)) rewriter.clone(node);
-  }
+  clone_body(body, results, arguments, rewriter);
   return rewriter(results);
 }
 
-std::unique_ptr<Graph> differentiate_body(const Graph& body, const std::vector<size_t>& ys,
-                                          const std::vector<size_t>& xs, CallSite site) {
-  Graph graph(body.ops());
+BodyGradient::BodyGradient(const Graph& body, const std::vector<size_t>& ys,
+                           const std::vector<size_t>& xs, CallSite site)
+    : body_(body), whole_(body.ops()), inlined_(body, whole_) {
   Values inputs;
   for (const Value& v : body.inputs()) {
     inputs.push_back(
-        graph.input("x" + std::to_string(inputs.size()), v.dtype(), v.shape(), v.node().site()));
+        whole_.input("x" + std::to_string(inputs.size()), v.dtype(), v.shape(), v.node().site()));
   }
   Values results;
   Values seeds;
   for (const size_t y : ys) {
     const Value v = body.outputs()[y];
     results.push_back(v);
-    seeds.push_back(graph.input("d" + std::to_string(y), v.dtype(), v.shape(), site));
+    seeds.push_back(whole_.input("d" + std::to_string(y), v.dtype(), v.shape(), site));
   }
   Values of;
   for (const size_t x : xs) of.push_back(inputs[x]);
-  results = inline_body(body, results, inputs, graph);
-  graph.set_outputs(expand_gradients(results, of, seeds, site));
-  return place_checkpointed_forwards(graph);
+  clone_body(body, results, inputs, inlined_);
+  first_gradient_ = static_cast<uint32_t>(whole_.size());
+  whole_.set_outputs(expand_gradients(inlined_(results), of, seeds, site));
+}
+
+std::unique_ptr<Graph> BodyGradient::graph(const Values& kept) const {
+  if (kept.empty()) return place_checkpointed_forwards(whole_);
+  Graph cut(body_.ops());
+  Rewriter rewriter(whole_, cut);
+  rewriter.clone_inputs();
+  for (const Value& v : kept) {
+    const std::string name = "k" + std::to_string(cut.inputs().size());
+    rewriter.map(inlined_(v), cut.input(name, v.dtype(), v.shape(), v.node().site()));
+  }
+  const std::vector<bool> read = nodes_read(whole_, whole_.outputs(), inlined_(kept));
+  for (const Node& node : whole_.nodes()) {
+    if (read[node.id()] && !node.is(OpRole::kInput)) rewriter.clone(node);
+  }
+  cut.set_outputs(rewriter(whole_.outputs()));
+  return place_checkpointed_forwards(cut);
+}
+
+Values BodyGradient::made_by_products() const {
+  const std::vector<bool> live = live_nodes(whole_);
+  std::vector<std::vector<uint32_t>> users(whole_.size());
+  for (const Node& node : whole_.nodes()) {
+    if (!live[node.id()]) continue;
+    for (const Value& v : node.inputs()) {
+      std::vector<uint32_t>& of = users[v.node_id()];
+      if (of.empty() || of.back() != node.id()) of.push_back(node.id());
+    }
+  }
+  // The node of the body that alone uses a node, if it is element-wise; null where there is none.
+  const auto next = [&](const Node& node) -> const Node* {
+    if (users[node.id()].size() != 1 || users[node.id()][0] >= first_gradient_) return nullptr;
+    const Node& user = whole_.node(users[node.id()][0]);
+    const bool same = user.has(kElementwise) && user.types().size() == 1 &&
+                      user.type().shape == node.type().shape;
+    return same ? &user : nullptr;
+  };
+  std::unordered_map<Value, Value, ValueHash> in_body;
+  Values found;
+  for (const Node& node : body_.nodes()) {
+    if (!node.bodies().empty()) return {};
+    for (size_t i = 0; i < node.types().size(); ++i) {
+      const Value v = node.output(i);
+      if (inlined_.mapped(v)) in_body[inlined_(v)] = v;
+    }
+  }
+  for (const Node& node : whole_.nodes()) {
+    const bool recomputed = node.id() < first_gradient_ && live[node.id()];
+    if (!recomputed || !node.has(kProduct) || node.types().size() != 1) continue;
+    if (scoped_attribute(node, kRecomputeAttribute) != nullptr) continue;
+    const Node* last = &node;
+    while (const Node* user = next(*last)) last = user;
+    const Value v = in_body.at(last->output());
+    if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+  }
+  return found;
 }
 
 Value emit_op(const char* op, const std::vector<Operand>& operands, const AttributeList& attributes,

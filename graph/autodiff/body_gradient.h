@@ -7,6 +7,7 @@
 
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/operand.h"
+#include "keel/graph/ir/rewriter.h"
 
 namespace keel {
 
@@ -17,11 +18,31 @@ std::vector<bool> inputs_read(const Graph& body, const Values& results);
 // for the inputs, and returns them. Arguments that are not read may be invalid.
 Values inline_body(const Graph& body, const Values& results, const Values& arguments, Graph& to);
 
-// Returns a graph whose inputs are those of `body` and behind them one seed for each of its outputs
-// `ys` (by index), and whose outputs are the gradients of its inputs `xs` (by index). It computes
-// anew what it needs of the body.
-std::unique_ptr<Graph> differentiate_body(const Graph& body, const std::vector<size_t>& ys,
-                                          const std::vector<size_t>& xs, CallSite site);
+// The gradients of a body's inputs `xs` (by index) by seeds for its outputs `ys` (by index). The
+// body must outlive it.
+class BodyGradient {
+ public:
+  BodyGradient(const Graph& body, const std::vector<size_t>& ys, const std::vector<size_t>& xs,
+               CallSite site);
+
+  // Returns a graph whose inputs are those of the body, the seeds and the values of the body in
+  // `kept`, and whose outputs are the gradients. It computes anew what else it needs of the body.
+  // REQUIRES that `kept` is some of made_by_products().
+  std::unique_ptr<Graph> graph(const Values& kept = {}) const;
+
+  // Returns the values of the body that save the most where they are kept: those that the gradients
+  // need products for. A product's value itself, or what element-wise ops of its shape make of it
+  // (a bias and other products added) before anything else needs it, which is no larger. None of
+  // blocks that are marked to be computed again, and none of bodies that hold loops or conds:
+  // checkpointed forwards know their loops by the numbers of nodes, which graph(kept) would change.
+  Values made_by_products() const;
+
+ private:
+  const Graph& body_;
+  Graph whole_;  // what the results need of the body, then the gradients
+  Rewriter inlined_;
+  uint32_t first_gradient_ = 0;
+};
 
 // Returns the new node's only output; attributes left out have their defaults.
 Value emit_op(const char* op, const std::vector<Operand>& operands, const AttributeList& attributes,

@@ -30,7 +30,7 @@ Values gradient_of_cond(const BuildContext& c) {
   for (const size_t y : ys) seeds.emplace_back(c.output_gradients[y], c.site);
   const auto gradient_of = [&](const Graph& body) -> BodyFunction {
     return [&](const Values& own_seeds) {
-      const std::unique_ptr<Graph> back = differentiate_body(body, ys, xs, c.site);
+      const std::unique_ptr<Graph> back = BodyGradient(body, ys, xs, c.site).graph();
       Values arguments(c.inputs.begin() + 1, c.inputs.end());
       arguments.insert(arguments.end(), own_seeds.begin(), own_seeds.end());
       return inline_body(*back, back->outputs(), arguments, own_seeds[0].graph());

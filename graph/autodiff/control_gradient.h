@@ -5,7 +5,8 @@
 // forward's turn began and computes that turn once more, with the same count and so with the same
 // random keys, then its gradient. What it reads is written by a checkpointed forward: a loop with
 // the variables of the forward loop first and stacks of kept values behind them, which
-// `place_checkpointed_forwards` puts in the forward loop's place. With recompute_every k > 1 the
+// `place_checkpointed_forwards` puts in the forward loop's place. Where it keeps every turn it
+// keeps what products made, too (BodyGradient::made_by_products). With recompute_every k > 1 the
 // checkpointed forward keeps every k-th turn, and the way back goes by segments: it runs k turns
 // forwards, keeping each, then those k backwards.
 //

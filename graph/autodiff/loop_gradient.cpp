@@ -44,11 +44,13 @@ class LoopGradient {
     if (trips_.most > 0) {
       std::vector<size_t> xs = carried_;
       xs.insert(xs.end(), captured_.begin(), captured_.end());
-      back_ = differentiate_body(body_, carried_, xs, c_.site);
+      const BodyGradient gradient(body_, carried_, xs, c_.site);
+      back_ = gradient.graph();
       needed_ = variables_read(*back_, back_->outputs());
       rerun_ = variables_to_rerun();
       choose_segments();
-      const Node* checkpointed = needed_.empty() ? nullptr : &record();
+      keep_products(gradient);
+      const Node* checkpointed = needed_.empty() && kept_.empty() ? nullptr : &record();
       if (attributes_.trip_count < 0) {
         trips_.count = checkpointed != nullptr ? checkpointed->output(0) : c_.outputs[0];
       }
@@ -198,6 +200,39 @@ class LoopGradient {
                    : ", or leave recompute_every out so that the best one is chosen"));
   }
 
+  // What products make is kept as well where each turn is kept, the number of turns is known, and
+  // the budget has room.
+  void keep_products(const BodyGradient& gradient) {
+    if (every_ != 1 || attributes_.recompute_every > 1 || attributes_.trip_count < 0) return;
+    Values made = gradient.made_by_products();
+    std::erase_if(made, [&](const Value& v) { return !changes(v); });
+    if (made.empty()) return;
+    std::unique_ptr<Graph> back = gradient.graph(made);
+    // What only led to another product that is kept is not read any more.
+    const std::vector<bool> read = inputs_read(*back, back->outputs());
+    const size_t first = read.size() - made.size();
+    for (size_t i = made.size(); i-- > 0;) {
+      if (!read[first + i]) made.erase(made.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    back = gradient.graph(made);
+    const std::vector<size_t> needed = variables_read(*back, back->outputs());
+    int64_t row = row_bytes(needed);
+    for (const Value& v : made) {
+      row = checked_add(row, static_cast<int64_t>(v.shape().num_bytes(v.dtype())), "kept bytes");
+    }
+    const int64_t budget = attributes_.memory_budget_bytes;
+    if (budget >= 0 && checked_mul(trips_.most, row, "kept bytes") > budget) return;
+    kept_ = std::move(made);
+    back_ = std::move(back);
+    needed_ = needed;
+  }
+  // Returns whether a value of the body may be another one in each turn.
+  bool changes(const Value& v) const {
+    const std::vector<bool> read = inputs_read(body_, {v});
+    return std::find(read.begin(), read.begin() + static_cast<std::ptrdiff_t>(variables_), true) !=
+           read.begin() + static_cast<std::ptrdiff_t>(variables_);
+  }
+
   // ---- loops
 
   Value number(Graph& graph, int64_t n) const {
@@ -244,6 +279,11 @@ class LoopGradient {
     for (const size_t i : variables) stacks.emplace_back(body_.outputs()[i].type(), c_.site);
     return stacks;
   }
+  std::vector<RowStack> stacks_of_kept() const {
+    std::vector<RowStack> stacks;
+    for (const Value& v : kept_) stacks.emplace_back(v.type(), c_.site);
+    return stacks;
+  }
 
   std::vector<size_t> all_variables() const {
     std::vector<size_t> all;
@@ -254,12 +294,14 @@ class LoopGradient {
   // Builds the forward loop again, with stacks of what is kept behind its variables.
   const Node& record() {
     const std::vector<size_t>& kept = every_ == 1 ? needed_ : rerun_;
-    const std::vector<RowStack> stacks = stacks_of(kept);
+    const std::vector<RowStack> stacks = stacks_of(kept), behind = stacks_of_kept();
     const std::vector<size_t> all = all_variables();
     std::vector<Operand> init(c_.inputs.begin() + 1,
                               c_.inputs.begin() + static_cast<std::ptrdiff_t>(variables_));
-    for (const RowStack& s : stacks)
-      init.emplace_back(s.make(c_.graph, divide_up(trips_.most, every_)));
+    for (const auto* list : {&stacks, &behind}) {
+      for (const RowStack& s : *list)
+        init.emplace_back(s.make(c_.graph, divide_up(trips_.most, every_)));
+    }
 
     const auto condition = [&](const Values& v) {
       Graph& graph = v[0].graph();
@@ -280,8 +322,15 @@ class LoopGradient {
       for (size_t i = 0; i < kept.size(); ++i) {
         written.push_back(stacks[i].write(v[all.size() + i], row, v[kept[i] - 1], first));
       }
-      Values next = inline_body(body_, next_of(all), body_arguments(count, all, v), graph);
-      next.insert(next.end(), written.begin(), written.end());
+      Values results = next_of(all);
+      results.insert(results.end(), kept_.begin(), kept_.end());
+      Values next = inline_body(body_, results, body_arguments(count, all, v), graph);
+      for (size_t i = 0; i < behind.size(); ++i) {
+        Value& made = next[all.size() + i];
+        made = behind[i].write(v[all.size() + stacks.size() + i], row, made, first);
+      }
+      next.insert(next.begin() + static_cast<std::ptrdiff_t>(all.size()), written.begin(),
+                  written.end());
       return next;
     };
     WhileAttributes attributes = attributes_;
@@ -293,7 +342,7 @@ class LoopGradient {
   // first. `offset` is the count of the first of these turns; invalid: 0.
   Values run_back(Graph& graph, const Values& gradients, const Values& kept, const Trips& trips,
                   Value offset) const {
-    const std::vector<RowStack> stacks = stacks_of(needed_);
+    const std::vector<RowStack> stacks = stacks_of(needed_), behind = stacks_of_kept();
     const Value count = trips.count.valid() ? trips.count : number(graph, trips.most);
     return repeat(trips, gradients, [&](Graph& own, Value turn, const Values& v) {
       const Value row = compute("sub", compute("sub", count, 1), turn);
@@ -305,6 +354,9 @@ class LoopGradient {
       Values arguments = body_arguments(iteration, needed_, variables);
       arguments.insert(arguments.end(), v.begin(),
                        v.begin() + static_cast<std::ptrdiff_t>(carried_.size()));
+      for (size_t i = 0; i < behind.size(); ++i) {
+        arguments.push_back(behind[i].read(kept[needed_.size() + i], row));
+      }
       Values next = inline_body(*back_, back_->outputs(), arguments, own);
       for (size_t i = carried_.size(); i < next.size(); ++i)
         next[i] = compute("add", v[i], next[i]);
@@ -365,7 +417,8 @@ class LoopGradient {
   std::vector<size_t> carried_;   // variables whose gradients are carried back
   std::vector<size_t> captured_;  // inputs whose gradients are added up
   Trips trips_;
-  std::unique_ptr<Graph> back_;  // body's inputs and seeds -> gradients of carried_ and captured_
+  std::unique_ptr<Graph> back_;  // BodyGradient::graph of carried_ and captured_
+  Values kept_;                  // values of the body that it reads, too
   std::vector<size_t> needed_;   // variables that back_ reads
   std::vector<size_t> rerun_;    // variables that decide the needed ones of later turns
   int64_t every_ = 1;

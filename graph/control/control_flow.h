@@ -38,7 +38,9 @@ struct WhileAttributes {
 // A gradient runs the loop backwards and computes each iteration once more from its variables, so
 // it needs a bound on their number, and the variables at the start of iterations 0, k, 2k ... are
 // kept: ceil(trips / k) + (k > 1 ? k : 0) times their bytes. With k > 1 each iteration is computed
-// once more than with 1.
+// once more than with 1. With k = 1, a known trip_count and room in the budget, what products make
+// is kept as well, trips times its bytes, and only the rest is computed again; a RecomputeScope in
+// the body keeps them out.
 struct WhileOptions {
   std::optional<int64_t> trip_count;  // runs the body exactly that often; the
                                       // condition is not asked
