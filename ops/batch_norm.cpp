@@ -51,7 +51,7 @@ void reference_batch_norm(const ReferenceContext& c) {
   const double count = static_cast<double>(x.num_elements()) / static_cast<double>(channels);
   const auto channel = [&](int64_t i) { return static_cast<size_t>(i / stride % channels); };
   const auto all = static_cast<size_t>(channels);
-  // Of nothing the statistics are 0 / 0; samples draw no such batch, for NaN has no differences.
+  // The statistics of an empty batch are 0 / 0. Samples draw none, as NaN cannot be compared.
   const double none = x.num_elements() == 0 ? std::nan("") : 0.0;
   std::vector<double> means(all, none), variances(all, none);
   for (int64_t i = 0; i < x.num_elements(); ++i) means[channel(i)] += x.at(i) / count;

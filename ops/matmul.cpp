@@ -122,8 +122,17 @@ Values matmul_gradient(const BuildContext& ctx) {
     const Value summed = sum_to_shape(whole, operand.shape(), site);
     return own.wide ? cast(summed, operand.dtype(), site) : summed;
   };
+  // One matrix that meets a whole batch has a gradient that is one product over all of its rows.
+  const bool shared = b.shape().rank() == 2 && a.shape().rank() > 2 && !ta;
+  const auto rows_of = [&](const Value& v) {
+    if (!shared) return v;
+    int64_t rows = 1;
+    for (const int64_t dim : v.shape().dims().first(v.shape().rank() - 1)) rows *= dim;
+    return reshape(v, {rows, v.shape().back()}, site);
+  };
   return {ta ? product(b, tb, g, true, a) : product(g, false, b, !tb, a),
-          tb ? product(g, true, a, ta, b) : product(a, !ta, g, false, b)};
+          tb ? product(rows_of(g), true, rows_of(a), ta, b)
+             : product(rows_of(a), !ta, rows_of(g), false, b)};
 }
 
 Shape with_matrix(Shape batch, int64_t rows, int64_t columns, bool transposed) {

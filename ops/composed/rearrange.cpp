@@ -45,7 +45,8 @@ Value part(const Subject& s, size_t axis, int64_t begin, int64_t end) {
   return slice(s.x, first, last, {}, s.line);
 }
 
-// So many of x one behind the other; of many, repetitions are joined themselves.
+// Returns `times` copies of x, one behind the other along the axis. Where there are many, copies of
+// copies are joined, so that there are few nodes.
 Value joined(const Value& x, size_t axis, int64_t times, CallSite line) {
   constexpr int64_t kAtOnce = 64;
   const auto along = static_cast<int64_t>(axis);

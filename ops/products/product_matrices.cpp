@@ -34,6 +34,21 @@ std::vector<int64_t> matrices_of_batch(const Shape& operand, const Shape& produc
   return numbers;
 }
 
+// Matrices of A that follow one another and meet the same matrix of B are one matrix with more
+// rows: returns how many there are to each such product of the batch.
+size_t rows_together(const std::vector<int64_t>& left, const std::vector<int64_t>& right) {
+  const auto goes_on = [&](size_t i) {
+    return left[i] == left[i - 1] + 1 && right[i] == right[i - 1];
+  };
+  size_t count = 1;
+  while (count < left.size() && goes_on(count)) ++count;
+  if (left.size() % count != 0) return 1;
+  for (size_t i = 1; i < left.size(); ++i) {
+    if (i % count != 0 && !goes_on(i)) return 1;
+  }
+  return count;
+}
+
 ProductMatrices of_matmul(const Node& node) {
   const auto& attributes = node.as<MatmulAttributes>();
   const Shape &a = node.input(0).shape(), &b = node.input(1).shape(), &c = node.type().shape;
@@ -46,10 +61,12 @@ ProductMatrices of_matmul(const Node& node) {
   p.c_stride = p.n;
   p.wide = attributes.wide;
   const auto left = matrices_of_batch(a, c), right = matrices_of_batch(b, c);
-  for (size_t i = 0; i < left.size(); ++i) {
+  const size_t together = attributes.transpose_a ? 1 : rows_together(left, right);
+  for (size_t i = 0; i < left.size(); i += together) {
     p.batch.push_back(
         {left[i] * p.m * p.k, right[i] * p.k * p.n, static_cast<int64_t>(i) * p.m * p.n});
   }
+  p.m *= static_cast<int64_t>(together);
   return p;
 }
 
