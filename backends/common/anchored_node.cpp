@@ -30,9 +30,16 @@ void clone_nodes(const std::vector<const Node*>& nodes, Rewriter& rewriter) {
 }  // namespace
 
 AnchoredNode::AnchoredNode(const Node& node) : node_(node), anchor_(&node) {
-  if (!is_fused_node(node)) {
-    if (!is_anchor(node)) return;
-    prologue_inputs_.resize(node.inputs().size());
+  find_anchor();
+  if (!is_product()) return;
+  why_no_matrices_ = keel::why_no_matrices(*anchor_);
+  if (why_no_matrices_.empty()) matrices_ = product_matrices(*anchor_);
+}
+
+void AnchoredNode::find_anchor() {
+  if (!is_fused_node(node_)) {
+    if (!is_anchor(node_)) return;
+    prologue_inputs_.resize(node_.inputs().size());
     std::iota(prologue_inputs_.begin(), prologue_inputs_.end(), size_t{0});
     return;
   }

@@ -6,10 +6,12 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/fused_body.h"
+#include "keel/ops/products/product_matrices.h"
 
 namespace keel {
 
@@ -24,6 +26,10 @@ class KEEL_API AnchoredNode {
   // Returns whether the node computes each element of its results from those at its place, and does
   // no more: an element-wise op, or a body of such.
   bool is_elementwise() const noexcept;
+  // Returns why a product cannot be computed as matrices; empty where it can.
+  const std::string& why_no_matrices() const noexcept { return why_no_matrices_; }
+  // Returns the matrices that a product multiplies. REQUIRES that there are some.
+  const ProductMatrices& matrices() const { return matrices_.value(); }
   // Returns whether something is fused to a product or reduction.
   bool is_fused() const noexcept { return &node_ != anchor_; }
   FusedBody::Part part_of(const Value& inner) const { return parts_.part_of(inner); }
@@ -70,11 +76,14 @@ class KEEL_API AnchoredNode {
   };
 
   const Graph& body() const { return *node_.bodies()[0]; }
+  void find_anchor();
   Source source_of(const Value& operand) const;
   void find_inputs();
 
   const Node& node_;
   const Node* anchor_;
+  std::string why_no_matrices_;
+  std::optional<ProductMatrices> matrices_;
   FusedBody parts_;
   bool has_epilogue_ = false;
   std::vector<Source> sources_;  // by operand

@@ -25,9 +25,9 @@ Support supports_epilogue(const AnchoredNode& product, const InstructionLookup& 
   const EpilogueGraph elementwise(product);
   size_t arguments = 1 + product.epilogue_inputs().size() + elementwise.outputs.size();
   for (const Node* op : product.row_wise()) arguments += op->inputs().size() + 1;
-  if (arguments > kMostEpilogueArguments) {
+  if (arguments > kMostTileArguments) {
     return {false, std::to_string(arguments) + " inputs and outputs, more than " +
-                       std::to_string(kMostEpilogueArguments)};
+                       std::to_string(kMostTileArguments)};
   }
   for (const Node* op : product.row_wise()) {
     if (make_row_op({&op, 1}) == nullptr) {
@@ -116,7 +116,7 @@ uint32_t ProductEpilogue::run_rows(void** args, const TileRectangle& piece, int6
 
 uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectangle& piece,
                               int64_t stride, void* scratch) const {
-  void* at[kMostEpilogueArguments];
+  void* at[kMostTileArguments];
   at[0] = values;
   char* free = static_cast<char*>(scratch);
   for (size_t i = 1; i < places_.size(); ++i) {
@@ -135,7 +135,7 @@ uint32_t ProductEpilogue::run(void* const* args, void* values, const TileRectang
   }
   at[0] = origin_of(values, piece.row, product_row_bytes_);
   for (const Rows& rows : rows_) {
-    void* arguments[kMostEpilogueArguments];
+    void* arguments[kMostTileArguments];
     for (size_t i = 0; i < rows.arguments.size(); ++i) arguments[i] = at[rows.arguments[i]];
     rows.op->run(arguments, piece.row, piece.row + piece.rows);
   }

@@ -15,10 +15,8 @@
 
 namespace keel {
 
-// More would not fit into what ProductEpilogue::run keeps on the stack.
-inline constexpr size_t kMostEpilogueArguments = 48;
-
-// Returns whether there are instructions for each op of the product's epilogue, if it has one.
+// Returns whether there are instructions for each op of the product's epilogue, if it has one, and
+// no more than kMostTileArguments inputs and outputs.
 Support supports_epilogue(const AnchoredNode& product, const InstructionLookup& lookup,
                           const RowOpFactory& make_row_op);
 

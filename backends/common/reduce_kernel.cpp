@@ -55,7 +55,7 @@ class Source {
  private:
   const char* stored_ = nullptr;
   const TileProgram* prologue_ = nullptr;
-  void* arguments_[kMostReductionArguments];
+  void* arguments_[kMostTileArguments];
   char* scratch_ = nullptr;
   size_t element_size_;
   int64_t first_ = 0, last_ = 0;  // what is in scratch
@@ -291,7 +291,7 @@ class ReduceKernel final : public Kernel {
     }
     if (!stays_) return round_and_follow(args, partials, begin, end);
     uint32_t status = 0;
-    void* arguments[kMostReductionArguments];
+    void* arguments[kMostTileArguments];
     set_epilogue_arguments(args, arguments);
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);
@@ -311,7 +311,7 @@ class ReduceKernel final : public Kernel {
   uint32_t round_and_follow(void* const* args, char* partials, int64_t begin, int64_t end) const {
     uint32_t status = 0;
     alignas(64) char reduced[kPiece * sizeof(int64_t)];
-    void* arguments[kMostReductionArguments];
+    void* arguments[kMostTileArguments];
     set_epilogue_arguments(args, arguments);
     arguments[0] = reduced;
     for (int64_t at = begin; at < end; at += kPiece) {
@@ -368,13 +368,6 @@ class ReduceKernel final : public Kernel {
   int merge_blocks_ = 1;
 };
 
-Support supports_part(const Graph& body, const InstructionLookup& lookup) {
-  const size_t arguments = body.inputs().size() + body.outputs().size();
-  if (arguments <= kMostReductionArguments) return supports_tiles(body, lookup);
-  return {false, std::to_string(arguments) + " inputs and outputs, more than " +
-                     std::to_string(kMostReductionArguments)};
-}
-
 }  // namespace
 
 void round_accumulators(const void* accumulators, DType accumulator, void* to, DType out,
@@ -411,11 +404,11 @@ Support supports_reduce(const AnchoredNode& node, const InstructionLookup& looku
   const Node& reduction = node.anchor();
   if (!node.has_prologue(0) && !node.source(0)) return {false, "what it reduces is a constant"};
   if (node.has_epilogue()) {
-    if (Support s = supports_part(*EpilogueGraph(node).graph, lookup); !s.supported) return s;
+    if (Support s = supports_tiles(*EpilogueGraph(node).graph, lookup); !s.supported) return s;
   }
   if (!node.has_prologue(0)) return {true, ""};
   const std::unique_ptr<Graph> prologue = node.prologue_graph();
-  if (Support s = supports_part(*prologue, lookup); !s.supported) return s;
+  if (Support s = supports_tiles(*prologue, lookup); !s.supported) return s;
   int64_t instructions = 0;
   for (const Node* inner : node.prologue()) {
     if (!inner->has(kView | kMovement)) ++instructions;

@@ -16,10 +16,6 @@
 
 namespace keel {
 
-// Inputs and outputs of a prologue or epilogue: more would not fit into what kernels keep on the
-// stack.
-inline constexpr size_t kMostReductionArguments = 48;
-
 // Holds what a backend computes reductions with.
 struct ReduceUnit {
   ReduceInstructions instructions;

@@ -45,6 +45,11 @@ Support supports_tiles(const Node& node, const InstructionLookup& lookup) {
 }
 
 Support supports_tiles(const Graph& body, const InstructionLookup& lookup) {
+  const size_t arguments = body.inputs().size() + body.outputs().size();
+  if (arguments > kMostTileArguments) {
+    return {false, std::to_string(arguments) + " inputs and outputs, more than " +
+                       std::to_string(kMostTileArguments)};
+  }
   for (const Node& inner : body.nodes()) {
     if (Support s = supports_one(inner, lookup); !s.supported) return s;
   }

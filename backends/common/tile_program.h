@@ -21,8 +21,12 @@ namespace keel {
 using InstructionLookup =
     std::function<VectorInstruction(std::string_view op, DType in, DType out)>;
 
+// Inputs and outputs of a body: pointers to so many are kept on the stack, and a tile of so many
+// fits in the smallest unified buffer that a preset may have. Fusing makes far fewer (FuseLimits).
+inline constexpr size_t kMostTileArguments = 48;
+
 // Returns whether the lookup has an instruction for each op of an element-wise or fused node, or of
-// a cluster's body.
+// a cluster's body, and whether there are at most kMostTileArguments inputs and outputs.
 Support supports_tiles(const Node& node, const InstructionLookup& lookup);
 Support supports_tiles(const Graph& body, const InstructionLookup& lookup);
 

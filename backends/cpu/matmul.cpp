@@ -22,7 +22,6 @@
 #include "keel/core/tensor/buffer.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/product_bound.h"
-#include "keel/ops/products/product_matrices.h"
 
 namespace keel::cpu {
 namespace {
@@ -241,7 +240,7 @@ void integer_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_
 class ProductKernel final : public Kernel {
  public:
   explicit ProductKernel(const AnchoredNode& fused)
-      : p_(product_matrices(fused.anchor())),
+      : p_(fused.matrices()),
         cut_(p_),
         loads_(p_),
         dtype_(fused.anchor().input(0).dtype()),
@@ -444,10 +443,9 @@ class ProductKernel final : public Kernel {
 };
 
 Support supports_product(const AnchoredNode& fused) {
-  if (std::string why = why_no_matrices(fused.anchor()); !why.empty()) return {false, why};
-  const bool windows =
-      product_matrices(fused.anchor()).a.windows || product_matrices(fused.anchor()).b.windows;
-  if (windows && !is_float(fused.anchor().input(0).dtype())) {
+  if (!fused.why_no_matrices().empty()) return {false, fused.why_no_matrices()};
+  const ProductMatrices& matrices = fused.matrices();
+  if ((matrices.a.windows || matrices.b.windows) && !is_float(fused.anchor().input(0).dtype())) {
     return {false, "windows of integers are not multiplied as they are loaded"};
   }
   for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
@@ -459,7 +457,6 @@ Support supports_product(const AnchoredNode& fused) {
     }
   }
   const Type& result = fused.anchor().type();
-  const ProductMatrices matrices = product_matrices(fused.anchor());
   const Cut cut(matrices);
   if (!fused.row_wise().empty() && matrices.n != result.shape.back()) {
     return {false, "a row of " + to_string(result.shape) + " is no row of a product"};

@@ -29,7 +29,7 @@ struct Recipe {
   Value variable;
 };
 
-// Finds which values are computed where they are read. Each of their readers is a cluster, or a
+// Finds which values are computed where they are read. Each of their users is a cluster, or a
 // reduction; the backend takes either with the instructions.
 class CheapValues {
  public:
@@ -58,8 +58,9 @@ class CheapValues {
     return recomputed_[read.node_id()] ||
            (clusters_.together(node.id(), read.node_id()) && read.shape() == node.type().shape);
   }
-  // Says who reads: a cluster or another node.
-  std::pair<bool, uint32_t> reader(const Node& user) const {
+  // What a user is fused into: a cluster, or nothing but itself.
+  using Place = std::pair<bool, uint32_t>;
+  Place place_of(const Node& user) const {
     const uint32_t cluster = clusters_.cluster_of[user.id()];
     return cluster == Clusters::kNone ? std::pair{false, user.id()} : std::pair{true, cluster};
   }
@@ -72,19 +73,19 @@ class CheapValues {
     // A narrow value costs less to read than a wide variable.
     if (size_of(node.type().dtype) < size_of(recipe->variable.dtype())) return;
     const Value v = node.output();
-    std::vector<const Node*> readers;
+    std::vector<const Node*> users;
     for (const uint32_t id : users_.of(node)) {
-      if (!clusters_.together(id, node.id())) readers.push_back(&graph_.node(id));
+      if (!clusters_.together(id, node.id())) users.push_back(&graph_.node(id));
     }
     const auto may_take = [&](const Node* user) {
       return is_in_cluster(*user, v) || reduces(*user, v);
     };
     const auto takes = [&](const Node* user) { return this->takes(*user, v, *recipe); };
-    if (readers.empty() || !std::all_of(readers.begin(), readers.end(), may_take) ||
-        !std::all_of(readers.begin(), readers.end(), takes))
+    if (users.empty() || !std::all_of(users.begin(), users.end(), may_take) ||
+        !std::all_of(users.begin(), users.end(), takes))
       return;
     recomputed_[node.id()] = true;
-    for (const Node* user : readers) {
+    for (const Node* user : users) {
       if (!is_in_cluster(*user, v)) continue;
       promised_[clusters_.cluster_of[user->id()]].insert(recipe->nodes.begin(),
                                                          recipe->nodes.end());
@@ -127,8 +128,9 @@ class CheapValues {
   bool is_stored(const Value& variable, const Node& node) const {
     if (variable.node().has(kSource) || users_.leaves(variable)) return true;
     const auto users = users_.of(variable);
-    return std::any_of(users.begin(), users.end(),
-                       [&](uint32_t user) { return reader(graph_.node(user)) != reader(node); });
+    return std::any_of(users.begin(), users.end(), [&](uint32_t user) {
+      return place_of(graph_.node(user)) != place_of(node);
+    });
   }
 
   // Returns whether the value shows a state or a loop's variable, which is updated in place where
@@ -220,24 +222,24 @@ class Copier {
     }
     Values inputs;
     for (const Value& v : node.data_inputs()) {
-      inputs.push_back(cheap_.recomputes(node, v) ? computed_for(cheap_.reader(node), v)
+      inputs.push_back(cheap_.recomputes(node, v) ? computed_for(cheap_.place_of(node), v)
                                                   : rewriter_(v));
     }
     rewriter_.clone(node, std::move(inputs), node.attributes(), std::move(bodies));
   }
 
-  // The value, computed again for a reader.
-  Value computed_for(const std::pair<bool, uint32_t>& reader, const Value& v) {
-    Value& copy = copies_[{reader, v.node_id()}];
+  // The value, computed again for a user.
+  Value computed_for(const CheapValues::Place& user, const Value& v) {
+    Value& copy = copies_[{user, v.node_id()}];
     if (copy.valid()) return copy;
     const Node& node = v.node();
     Values inputs;
     for (const Value& read : node.inputs()) {
-      inputs.push_back(cheap_.goes_on(node, read) ? computed_for(reader, read) : rewriter_(read));
+      inputs.push_back(cheap_.goes_on(node, read) ? computed_for(user, read) : rewriter_(read));
     }
     const Node& again = to_.add(node.op(), std::move(inputs), node.attributes(), node.site());
     to_.relabel(again, node.shared_label());
-    return copies_[{reader, v.node_id()}] = again.output();
+    return copies_[{user, v.node_id()}] = again.output();
   }
 
   const Graph& from_;
@@ -246,7 +248,7 @@ class Copier {
   Rewriter rewriter_;
   SharedBodies bodies_;
   CheapValues cheap_;
-  std::map<std::pair<std::pair<bool, uint32_t>, uint32_t>, Value> copies_;
+  std::map<std::pair<CheapValues::Place, uint32_t>, Value> copies_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ inline DType random_dtype(const Preset& preset) {
 inline Preset random_preset() {
   Preset preset = load_preset(*rc::gen::elementOf(preset_names()));
   // Smaller buffers than any device's, so that small launches have many tiles.
-  if (coin()) preset.ub_bytes = pick(16, 64) * 1024;
+  if (coin()) preset.ub_bytes = npu::kLeastUnifiedBuffer + pick(0, 64) * 1024;
   if (coin()) preset.l0c_bytes = pick(4, 64) * 1024;
   if (coin()) preset.l0a_bytes = preset.l0b_bytes = pick(8, 32) * 1024;
   // The deepest step of L0 has to fit.
@@ -125,7 +125,8 @@ inline void draw_product(Graph& g, const Preset& preset) {
   constexpr DType kDrawn[] = {f32, f16, bf16};
   const DType dtype = kDrawn[pick(0, preset.bf16 ? 2 : 1)];
   const auto extent = [] { return pick(0, 3) == 0 ? pick(1, 200) : pick(1, 40); };
-  const int64_t m = extent(), n = extent(), k = pick(0, 9) == 0 ? pick(1000, 1200) : extent();
+  const int64_t m = pick(0, 30) == 0 ? 0 : extent(), n = extent();
+  const int64_t k = pick(0, 9) == 0 ? pick(1000, 1200) : extent();
   const bool left = coin(), right = coin();
   Shape a = left ? Shape{k, m} : Shape{m, k}, b = right ? Shape{n, k} : Shape{k, n};
   const int64_t form = pick(0, 4);

@@ -38,7 +38,7 @@ struct TaskPrice {
 // points it follows the octave, below the first it falls with the bytes.
 double hbm_share(const Preset& preset, double bytes);
 
-// Element-wise work, reductions, row-wise ops and copies: `units` indivisible pieces dealt to
+// Element-wise work, reductions, row-wise ops and copies: `units` indivisible parts dealt to
 // blocks, each of which streams its share through unified buffer in tiles.
 struct VectorWork {
   int64_t units = 1;

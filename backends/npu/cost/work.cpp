@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "keel/backends/common/tile_program.h"
 #include "keel/core/base/checked.h"
-#include "keel/core/base/error.h"
 
 namespace keel::npu {
 namespace {
 
 constexpr int64_t kTileStep = 64;  // elements
+static_assert(kTileStep * 2 * static_cast<int64_t>((kMostTileArguments + 1) * sizeof(double)) <=
+              kLeastUnifiedBuffer);  // the operands, and what lies between instructions
 
 }  // namespace
 
@@ -44,30 +46,23 @@ void cut_evenly(VectorWork& work, int64_t total, int64_t widest) {
   if (total < work.elements_per_unit) work.elements_per_unit = total;
 }
 
-std::string pieces_reason(const VectorWork& work) {
-  return std::to_string(work.units) + " aligned piece" + (work.units == 1 ? "" : "s") + " of " +
+std::string units_reason(const VectorWork& work) {
+  return std::to_string(work.units) + " aligned unit" + (work.units == 1 ? "" : "s") + " of " +
          std::to_string(kVectorBytes) + " bytes";
 }
 
-int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element, const std::string& op) {
+int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element) {
   const int64_t fits = preset.ub_bytes / std::max<int64_t>(1, bytes_per_element);
-  const int64_t tile = fits / kTileStep * kTileStep;
-  if (tile > 0) return tile;
-  throw Error(
-      {.op = op,
-       .argument = "unified buffer",
-       .expected = "at most " + std::to_string(preset.ub_bytes) + " bytes on " + preset.name,
-       .got = std::to_string(kTileStep * bytes_per_element) + " bytes for the smallest tile",
-       .fix = "fuse fewer ops, or choose a preset with a larger buffer"});
+  return std::max(kTileStep, fits / kTileStep * kTileStep);
 }
 
 Split copy_split(const Preset& preset, int64_t bytes) {
   Split split;
   VectorWork& work = split.work;
   work.bytes_in = work.bytes_out = bytes;
-  work.tile_elements = tile_that_fits(preset, 2, "copy");
+  work.tile_elements = tile_that_fits(preset, 2);
   cut_evenly(work, bytes, 1);
-  split.reason = pieces_reason(work);
+  split.reason = units_reason(work);
   return split;
 }
 

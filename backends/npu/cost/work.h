@@ -1,5 +1,5 @@
 // NodeWork: what a node asks of the device, in the terms that prices are worked out from, and into
-// how many pieces it can be cut. Pure; any thread.
+// how many units it can be cut. Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_COST_WORK_H
 #define KEEL_BACKENDS_NPU_COST_WORK_H
 
@@ -19,19 +19,19 @@ enum class Limit : uint8_t {
   kBytes,       // too few bytes: another block costs more than it saves
   kReduction,   // the reduced axis is not split
   kAtomicAdd,   // no atomic add for the dtype, so partial sums cannot be merged
-  kAlignment,   // fewer aligned pieces than cores
+  kAlignment,   // fewer aligned units than cores
   kDependency,  // each part needs the one before
   kBandwidth,   // the memory is busy already
   kUserCap,
 };
 const char* name_of(Limit limit) noexcept;
 
-// One way to cut vector work, and what limits the number of its pieces.
+// One way to cut vector work, and what limits the number of its units.
 struct Split {
   VectorWork work;
   Limit limit = Limit::kAlignment;
-  std::string reason;  // for when the pieces run out
-  // A reduction says how many neighbouring results a piece has, and whether a piece is one chunk of
+  std::string reason;  // for when the units run out
+  // A reduction says how many neighbouring results a unit has, and whether a unit is one chunk of
   // the numeric plan, so that the partial results of several cores are merged.
   int64_t results_of_a_unit = 0;
   bool merges = false;
@@ -54,7 +54,7 @@ struct Packing {
 
 // ---- what descriptions of work are put together from
 
-inline constexpr int64_t kVectorBytes = 256;   // one instruction's worth: what pieces are cut into
+inline constexpr int64_t kVectorBytes = 256;   // one instruction's worth: what units are cut into
 inline constexpr int64_t kRowAlignment = 512;  // rows that are multiples of it are copied fastest
 
 inline int64_t size_in_bytes(DType dtype) { return static_cast<int64_t>(size_of(dtype)); }
@@ -66,17 +66,18 @@ inline int64_t last_dim(const Type& type) { return type.shape.rank() == 0 ? 1 : 
 
 // Bytes and transfers of a node's operands.
 void add_traffic(const Node& node, VectorWork& work);
-// Cuts `total` elements into pieces of one instruction's worth.
+// Cuts `total` elements into units of one instruction's worth.
 void cut_evenly(VectorWork& work, int64_t total, int64_t widest);
-// "12 aligned pieces of 256 bytes".
-std::string pieces_reason(const VectorWork& work);
+// "12 aligned units of 256 bytes".
+std::string units_reason(const VectorWork& work);
 
 // Copies of so many contiguous bytes within the device's memory.
 Split copy_split(const Preset& preset, int64_t bytes);
 
 // Returns elements of a tile whose every element takes `bytes_per_element` of unified buffer, in
-// whole groups of 64. Throws Error naming `op` where none fits.
-int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element, const std::string& op);
+// whole groups of 64. One group fits in the smallest that a preset may have (kLeastUnifiedBuffer)
+// with kMostTileArguments operands of the widest dtype in two buffers each.
+int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element);
 
 }  // namespace keel::npu
 

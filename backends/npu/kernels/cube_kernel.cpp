@@ -35,13 +35,13 @@ constexpr int64_t kMostBlocks = 32;
 class CubeKernel final : public Kernel {
  public:
   CubeKernel(const AnchoredNode& fused, const StateLayouts& layouts, bool saturate_f16)
-      : matrices_(product_matrices(fused.anchor())),
+      : matrices_(fused.matrices()),
         a_at_(fused.source(matrices_.a.input).value()),
         b_at_(fused.source(matrices_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         arguments_(outputs_at_ + fused.node().types().size()),
         result_(fused.anchor().type().dtype) {
-    CubeProblem problem = cube_problem(fused, matrices_);
+    CubeProblem problem = cube_problem(fused);
     bytes_ = bytes_of(fused);
     find_packed_operand(fused, layouts, problem);
     find_gathered_rows(fused);
@@ -348,12 +348,12 @@ class CubeKernel final : public Kernel {
 // is cut by rows anyway, or not at all. REQUIRES loads that are supported.
 Support supports_rows(const AnchoredNode& fused) {
   if (fused.row_wise().empty()) return {true, ""};
-  const ProductMatrices matrices = product_matrices(fused.anchor());
+  const ProductMatrices& matrices = fused.matrices();
   if (matrices.n != fused.anchor().type().shape.back()) {
     return {false,
             "a row of " + to_string(fused.anchor().type().shape) + " is no row of a product"};
   }
-  const CubePlan plan = plan_cube(cube_problem(fused, matrices));
+  const CubePlan plan = plan_cube(cube_problem(fused));
   const auto& [m, n, k] = std::tie(plan.problem.m, plan.problem.n, plan.problem.k);
   if (const size_t widest = cube_widest_piece(plan); n > widest) {
     return {false, "rows of " + std::to_string(n) + " columns, more than " +
@@ -369,7 +369,7 @@ bool is_integer_product(const AnchoredNode& fused) {
 }
 
 KernelPlan plan_integers(const AnchoredNode& fused, const PlanRequest&) {
-  return plan_integer_product(fused.node());
+  return plan_integer_product(fused);
 }
 
 Support supports_cube(const AnchoredNode& fused) {
@@ -378,7 +378,7 @@ Support supports_cube(const AnchoredNode& fused) {
     return {false,
             std::string("the cube has no ") + name_of(dtype) + "; it multiplies f32, f16 and bf16"};
   }
-  if (std::string why = why_no_matrices(fused.anchor()); !why.empty()) return {false, why};
+  if (!fused.why_no_matrices().empty()) return {false, fused.why_no_matrices()};
   for (size_t i = 0; i < fused.anchor().inputs().size(); ++i) {
     if (Support s = supports_load(fused, i); !s.supported) return s;
   }

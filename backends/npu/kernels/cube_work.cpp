@@ -7,7 +7,6 @@
 #include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/core/base/checked.h"
-#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 namespace {
@@ -27,11 +26,10 @@ void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
 
 // Returns what is fused to a product: the passes of its instructions and what moves beside its
 // operands.
-void add_fused(const Preset& preset, const AnchoredNode& fused, const ProductMatrices& matrices,
-               CubeWork& work) {
+void add_fused(const AnchoredNode& fused, CubeWork& work) {
   const Node& node = fused.node();
-  work.stored_a = size_in_bytes(fused.stored(matrices.a.input).dtype());
-  work.stored_b = size_in_bytes(fused.stored(matrices.b.input).dtype());
+  work.stored_a = size_in_bytes(fused.stored(fused.matrices().a.input).dtype());
+  work.stored_b = size_in_bytes(fused.stored(fused.matrices().b.input).dtype());
   VectorWork load, epilogue;
   for (const Node* inner : instructions_of(fused.prologue())) add_instruction(*inner, load);
   work.load_pass_bytes = load.pass_bytes;
@@ -46,23 +44,21 @@ void add_fused(const Preset& preset, const AnchoredNode& fused, const ProductMat
     (t.shape == product.shape ? work.epilogue_bytes_out : work.row_bytes_out) +=
         size_in_bytes(t.dtype);
   }
-  int64_t buffered = 2 * size_in_bytes(product.dtype);
   for (const Type& type : types_of(node, fused.epilogue_inputs())) {
-    if (type.shape.num_elements() > 1) buffered += 2 * size_in_bytes(type.dtype);
     if (type.shape == product.shape) work.epilogue_bytes_in += size_in_bytes(type.dtype);
   }
   work.whole_rows = !fused.row_wise().empty();
   add_row_inputs(fused, work);
-  tile_that_fits(preset, buffered + 2 * work.epilogue_bytes_out, node.op_name());
 }
 
 // A product of integers, which the cube does not multiply: on the vector unit, a multiplication and
 // an addition for each element of B and row of A. Each tile gets its rows of A and columns of B.
-Split integer_product(const Preset& preset, const Node& node) {
+Split integer_product(const Preset& preset, const AnchoredNode& product) {
+  const Node& node = product.node();
   const Type &a = node.input(0).type(), &b = node.input(1).type(), &c = node.type();
   const int64_t size = size_in_bytes(c.dtype);
-  const IntegerProductTiles tiles = integer_product_tiles(preset, node);
-  const int64_t k = product_matrices(node).k, n = tiles.n;
+  const IntegerProductTiles tiles = integer_product_tiles(preset, product);
+  const int64_t k = product.matrices().k, n = tiles.n;
   const int64_t across = divide_up(n, tiles.columns), down = divide_up(tiles.m, tiles.rows);
   Split split;
   VectorWork& work = split.work;
@@ -75,9 +71,9 @@ Split integer_product(const Preset& preset, const Node& node) {
   work.bytes_in = checked_add(checked_mul(bytes_of(a), std::max<int64_t>(1, across)),
                               checked_mul(bytes_of(b), std::max<int64_t>(1, down)));
   work.bytes_out = bytes_of(c);
-  work.tile_elements = checked_mul(tile_that_fits(preset, 4 * size, node.op_name()), tiles.rows);
+  work.tile_elements = checked_mul(tile_that_fits(preset, 4 * size), tiles.rows);
   work.aligned = n * size % kRowAlignment == 0 || n * size < kRowAlignment;
-  split.reason = pieces_reason(work);
+  split.reason = units_reason(work);
   return split;
 }
 
@@ -101,8 +97,8 @@ double repeats(const ProductMatrices::Operand& operand, int64_t elements, const 
       1.0, static_cast<double>(elements) / static_cast<double>(std::max<int64_t>(1, distinct)));
 }
 
-CubeWork product(const Preset& preset, const AnchoredNode& fused, const Packing& packing) {
-  const ProductMatrices matrices = product_matrices(fused.anchor());
+CubeWork product(const AnchoredNode& fused, const Packing& packing) {
+  const ProductMatrices& matrices = fused.matrices();
   const auto as_loaded = [&](const ProductMatrices::Operand& operand) {
     // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are
     // read.
@@ -122,7 +118,7 @@ CubeWork product(const Preset& preset, const AnchoredNode& fused, const Packing&
   work.repeats_b = repeats(matrices.b, checked_mul(work.batch, checked_mul(work.k, work.n)), b);
   work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
   work.aligned_b = last_dim(b) * size_in_bytes(b.dtype) % kRowAlignment == 0;
-  if (fused.is_fused()) add_fused(preset, fused, matrices, work);
+  if (fused.is_fused()) add_fused(fused, work);
   add_packing(packing, work);
   return work;
 }
@@ -130,13 +126,13 @@ CubeWork product(const Preset& preset, const AnchoredNode& fused, const Packing&
 }  // namespace
 
 NodeWork product_work(const WorkRequest& request) {
-  return {product(request.preset, request.anchored, request.packing), {}};
+  return {product(request.anchored, request.packing), {}};
 }
 
 // Half of unified buffer holds sums, of one instruction's width for each row.
-IntegerProductTiles integer_product_tiles(const Preset& preset, const Node& product) {
-  const ProductMatrices matrices = product_matrices(product);
-  const int64_t size = size_in_bytes(product.type().dtype);
+IntegerProductTiles integer_product_tiles(const Preset& preset, const AnchoredNode& product) {
+  const ProductMatrices& matrices = product.matrices();
+  const int64_t size = size_in_bytes(product.node().type().dtype);
   IntegerProductTiles tiles{static_cast<int64_t>(matrices.batch.size()), matrices.m, matrices.n};
   // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): launches do not compute on tokens.
   tiles.columns = std::clamp<int64_t>(matrices.n, 1, kVectorBytes / size);
@@ -146,7 +142,7 @@ IntegerProductTiles integer_product_tiles(const Preset& preset, const Node& prod
 }
 
 NodeWork integer_product_work(const WorkRequest& request) {
-  return {{}, {integer_product(request.preset, request.anchored.node())}};
+  return {{}, {integer_product(request.preset, request.anchored)}};
 }
 
 }  // namespace keel::npu

@@ -16,7 +16,7 @@ struct IntegerProductTiles {
   int64_t batch = 0, m = 0, n = 0;
   int64_t rows = 1, columns = 1;
 };
-IntegerProductTiles integer_product_tiles(const Preset& preset, const Node& product);
+IntegerProductTiles integer_product_tiles(const Preset& preset, const AnchoredNode& product);
 
 }  // namespace keel::npu
 

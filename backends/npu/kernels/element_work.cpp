@@ -26,7 +26,7 @@ std::vector<const Node*> instructions_of(const std::vector<const Node*>& nodes) 
 
 VectorWork element_work(const Preset& preset, const std::vector<const Node*>& instructions,
                         std::span<const Type> inputs, std::span<const Type> outputs,
-                        int64_t elements, const std::string& op) {
+                        int64_t elements) {
   VectorWork work;
   work.loads = 0;
   // Two buffers for each operand, and two for what lies between instructions.
@@ -47,7 +47,7 @@ VectorWork element_work(const Preset& preset, const std::vector<const Node*>& in
   }
   for (const Node* instruction : instructions) add_instruction(*instruction, work);
   if (work.instructions > 1) bytes += 2 * widest;
-  work.tile_elements = tile_that_fits(preset, bytes, op);
+  work.tile_elements = tile_that_fits(preset, bytes);
   cut_evenly(work, elements, widest);
   return work;
 }
@@ -60,7 +60,7 @@ std::vector<Type> types_of(const Node& node, const std::vector<size_t>& inputs) 
 
 Split as_tiles(VectorWork work) {
   Split split{.work = std::move(work)};
-  split.reason = pieces_reason(split.work);
+  split.reason = units_reason(split.work);
   return split;
 }
 
@@ -75,7 +75,7 @@ Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t
   work.pass_bytes = passes_of(node) * lane_bytes(wide.dtype);
   work.instructions = passes_of(node);
   const int64_t size = size_in_bytes(wide.dtype);
-  work.tile_elements = tile_that_fits(preset, 5 * size, node.op_name());
+  work.tile_elements = tile_that_fits(preset, 5 * size);
   // A row that does not fit is read a second time.
   if (row_elements > work.tile_elements) work.bytes_in = checked_mul(work.bytes_in, 2);
   work.aligned = row_elements * size % kRowAlignment == 0 || row_elements * size < kRowAlignment;

@@ -21,11 +21,11 @@ std::vector<const Node*> instructions_of(const std::vector<const Node*>& nodes);
 // Element-wise work over `elements`, by the types of what it reads and gives.
 VectorWork element_work(const Preset& preset, const std::vector<const Node*>& instructions,
                         std::span<const Type> inputs, std::span<const Type> outputs,
-                        int64_t elements, const std::string& op);
+                        int64_t elements);
 
 std::vector<Type> types_of(const Node& node, const std::vector<size_t>& inputs);
 
-// Work in evenly cut pieces.
+// Work in evenly cut units.
 Split as_tiles(VectorWork work);
 
 // Returns an op that computes each row of `row_elements` by itself, `wide` being its widest

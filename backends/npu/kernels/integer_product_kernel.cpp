@@ -4,7 +4,6 @@
 #include "keel/backends/common/vector/integer_product.h"
 #include "keel/backends/npu/kernels/kernels.h"
 #include "keel/core/base/checked.h"
-#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 namespace {
@@ -17,10 +16,10 @@ constexpr int64_t kMostBlocks = 32;
 // more: a block packs the columns that it multiplies.
 class IntegerProductKernel final : public Kernel {
  public:
-  explicit IntegerProductKernel(const Node& node)
-      : multiply_(vector::find_integer_multiply(node.type().dtype)),
-        element_size_(size_of(node.type().dtype)) {
-    const ProductMatrices matrices = product_matrices(node);
+  explicit IntegerProductKernel(const AnchoredNode& product)
+      : multiply_(vector::find_integer_multiply(product.node().type().dtype)),
+        element_size_(size_of(product.node().type().dtype)) {
+    const ProductMatrices& matrices = product.matrices();
     product_ = {.m = static_cast<size_t>(matrices.m),
                 .n = static_cast<size_t>(matrices.n),
                 .k = static_cast<size_t>(matrices.k),
@@ -30,8 +29,8 @@ class IntegerProductKernel final : public Kernel {
     const auto count = static_cast<int64_t>(batch_.size());
     by_columns_ = product_.n > product_.m;
     side_ = static_cast<int64_t>(by_columns_ ? product_.n : product_.m);
-    const int64_t work =
-        node.type().shape.num_elements() * static_cast<int64_t>(std::max<size_t>(1, product_.k));
+    const int64_t work = product.node().type().shape.num_elements() *
+                         static_cast<int64_t>(std::max<size_t>(1, product_.k));
     const int64_t wanted = std::clamp<int64_t>(work / kWorkOfABlock, 1, kMostBlocks);
     tiles_ =
         std::clamp<int64_t>(wanted / std::max<int64_t>(1, count), 1, std::max<int64_t>(1, side_));
@@ -88,8 +87,8 @@ Support supports_integer_product(const AnchoredNode& fused) {
   return {false, "an integer product is a task of its own on the vector unit"};
 }
 
-KernelPlan plan_integer_product(const Node& node) {
-  auto kernel = std::make_unique<IntegerProductKernel>(node);
+KernelPlan plan_integer_product(const AnchoredNode& product) {
+  auto kernel = std::make_unique<IntegerProductKernel>(product);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.block_dim = kernel->blocks(0);

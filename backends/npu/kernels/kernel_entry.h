@@ -36,8 +36,7 @@ struct KernelEntry {
   Support (*supports)(const AnchoredNode&) = nullptr;
   // REQUIRES that it is supported, here and below.
   KernelPlan (*plan)(const AnchoredNode&, const PlanRequest&) = nullptr;
-  // Throws Error for an op without a price, and where not even the smallest tile fits in unified
-  // buffer.
+  // Throws Error for an op without a price.
   NodeWork (*work)(const WorkRequest&) = nullptr;
   // Counts how often the op goes through the vector unit's lanes for each element, where no vector
   // instruction of its name says so; assumed, as no such table is published.

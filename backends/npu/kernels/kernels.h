@@ -10,7 +10,7 @@ namespace keel::npu {
 
 // matmul of integers, which the cube does not multiply: on the vector unit.
 Support supports_integer_product(const AnchoredNode& fused);
-KernelPlan plan_integer_product(const Node& node);
+KernelPlan plan_integer_product(const AnchoredNode& product);
 
 }  // namespace keel::npu
 

@@ -83,7 +83,7 @@ Support supports_load(const AnchoredNode& product, size_t operand) {
     return {false, std::string("the cube loads ") + name_of(stored.dtype()) +
                        (multiplied == bf16 ? " as it is or rounded to bf16" : " as it is")};
   }
-  const ProductMatrices matrices = product_matrices(product.anchor());
+  const ProductMatrices& matrices = product.matrices();
   if (operand != matrices.a.input) {
     return {false, "the cube loads bytes as its left operand only"};
   }
@@ -99,7 +99,7 @@ Support supports_load(const AnchoredNode& product, size_t operand) {
 }
 
 std::optional<vector::ByteMap> bytes_of(const AnchoredNode& product) {
-  const size_t left = product_matrices(product.anchor()).a.input;
+  const size_t left = product.matrices().a.input;
   if (!product.has_prologue(left) || product.stored(left).dtype() != u8) return std::nullopt;
   return byte_map_of(product, left);
 }

@@ -142,7 +142,8 @@ std::string PrepackedWeight::description() const {
   return text;
 }
 
-CubeProblem cube_problem(const AnchoredNode& fused, const ProductMatrices& matrices) {
+CubeProblem cube_problem(const AnchoredNode& fused) {
+  const ProductMatrices& matrices = fused.matrices();
   CubeProblem problem;
   problem.m = static_cast<size_t>(matrices.m);
   problem.n = static_cast<size_t>(matrices.n);
@@ -159,7 +160,7 @@ CubeProblem cube_problem(const AnchoredNode& fused, const ProductMatrices& matri
 
 std::optional<WeightUse> weight_use(const AnchoredNode& fused) {
   if (fused.anchor().type().shape.rank() != 2) return std::nullopt;
-  const CubeProblem problem = cube_problem(fused, product_matrices(fused.anchor()));
+  const CubeProblem problem = cube_problem(fused);
   if (problem.b != f32 || !cube_takes_packed(problem)) return std::nullopt;
   if (problem.round_to == f32 && cube_is_wide(problem)) return std::nullopt;
   return WeightUse{problem.transpose_b, problem.round_to};

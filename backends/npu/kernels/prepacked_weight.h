@@ -16,7 +16,6 @@
 #include "keel/backends/common/kernel.h"
 #include "keel/backends/common/tile_program.h"
 #include "keel/backends/npu/isa/cube.h"
-#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 
@@ -69,7 +68,7 @@ class PrepackedWeight {
 };
 
 // Returns what the cube is asked for by a product, without the bytes' map.
-CubeProblem cube_problem(const AnchoredNode& product, const ProductMatrices& matrices);
+CubeProblem cube_problem(const AnchoredNode& product);
 
 // Returns how a product reads its right operand, or nothing if that is no weight that is worth
 // prepacking. A copy of a wide one in f32 would be as many bytes to write and to read as packing it

@@ -27,11 +27,11 @@ Split moves(const Preset& preset, const Node& node, int64_t passes, int64_t run_
   work.pass_bytes = passes * lane_bytes(type.dtype);
   work.instructions = passes == 0 ? 0 : 1;
   const int64_t size = size_in_bytes(type.dtype);
-  work.tile_elements = tile_that_fits(preset, 4 * size, node.op_name());
+  work.tile_elements = tile_that_fits(preset, 4 * size);
   work.run_in = run_in;
   work.run_out = run_out;
   cut_evenly(work, type.shape.num_elements(), size);
-  split.reason = pieces_reason(work);
+  split.reason = units_reason(work);
   return split;
 }
 
@@ -149,7 +149,7 @@ NodeWork max_pool_work(const WorkRequest& r) {
   const int64_t taps = checked_mul(window[0], window[1]);
   work.pass_bytes = checked_mul(passes_of(node), taps) * lane_bytes(type.dtype);
   work.instructions = passes_of(node);
-  work.tile_elements = tile_that_fits(r.preset, 4 * size_in_bytes(type.dtype), node.op_name());
+  work.tile_elements = tile_that_fits(r.preset, 4 * size_in_bytes(type.dtype));
   const int64_t windows = kGradient ? divide_up(window[0], stride[0]) : 1;
   const int64_t lines_in = checked_mul(checked_mul(lines, windows), window[0]);
   const Shape& x = node.input(0).shape();

@@ -19,7 +19,7 @@ constexpr int64_t kBlockBytes = 32;  // of unified buffer
 VectorWork prologue_work(const Preset& preset, const AnchoredNode& fused, const Type& type) {
   const std::vector<Type> inputs = types_of(fused.node(), fused.prologue_inputs());
   return element_work(preset, instructions_of(fused.prologue()), inputs, std::array{type},
-                      fused.anchor().input(0).shape().num_elements(), fused.node().op_name());
+                      fused.anchor().input(0).shape().num_elements());
 }
 
 // Returns what comes behind a reduction, with its results brought from global memory or still at
@@ -30,9 +30,9 @@ std::shared_ptr<const VectorWork> epilogue_work(const Preset& preset, const Anch
   const Node& node = fused.node();
   std::vector<Type> inputs = types_of(node, fused.epilogue_inputs());
   if (brought) inputs.push_back(fused.anchor().type());
-  return std::make_shared<VectorWork>(
-      element_work(preset, instructions_of(fused.epilogue()), inputs, node.types().to_vector(),
-                   node.type().shape.num_elements(), node.op_name()));
+  return std::make_shared<VectorWork>(element_work(preset, instructions_of(fused.epilogue()),
+                                                   inputs, node.types().to_vector(),
+                                                   node.type().shape.num_elements()));
 }
 
 VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
@@ -47,7 +47,7 @@ VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
     work.pass_bytes = (passes_of(node) + vector::instruction_passes("cast")) * lane_bytes(f32);
   work.instructions = 1;
   // The operand twice, and accumulators as wide as f32.
-  work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4, node.op_name());
+  work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4);
   if (!fused.has_prologue(0)) return work;
   // The prologue computes the operand on the core, so its inputs are loaded instead of the operand.
   const VectorWork prologue = prologue_work(preset, fused, node.input(0).type());
@@ -117,7 +117,7 @@ Split tile_work(const Preset& preset, const AnchoredNode& anchored) {
   std::vector<Type> inputs;
   for (const Value& v : node.inputs()) inputs.push_back(v.type());
   return as_tiles(element_work(preset, instructions, inputs, node.types().to_vector(),
-                               node.type().shape.num_elements(), node.op_name()));
+                               node.type().shape.num_elements()));
 }
 
 std::vector<Split> reduction_work(const Preset& preset, const AnchoredNode& fused, bool adds_up) {

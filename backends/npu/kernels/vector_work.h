@@ -1,5 +1,5 @@
 // Vector work: what element-wise nodes and reductions ask of the modelled device, and into how many
-// pieces they can be cut. Pure; any thread.
+// units of work they can be cut. Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_VECTOR_WORK_H
 #define KEEL_BACKENDS_NPU_KERNELS_VECTOR_WORK_H
 

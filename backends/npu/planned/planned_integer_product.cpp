@@ -23,7 +23,7 @@ class PlannedIntegerProduct final : public CoreRun {
  public:
   PlannedIntegerProduct(const PlannedRequest& request, TilePlan plan)
       : CoreRun(request, std::move(plan)),
-        matrices_(product_matrices(request.anchored.anchor())),
+        matrices_(request.anchored.matrices()),
         result_(request.anchored.anchor().type()),
         a_(request.anchored, matrices_, &ProductMatrices::a, &ProductMatrices::Starts::a,
            result_.dtype),
@@ -137,9 +137,8 @@ class PlannedIntegerProduct final : public CoreRun {
 };
 
 TilePlan tiles(const PlannedRequest& request) {
-  const Node& node = request.anchored.node();
   return plan_vector_product(request.launch.split.work, request.launch.price.block_dim,
-                             integer_product_tiles(*request.preset, node));
+                             integer_product_tiles(*request.preset, request.anchored));
 }
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {

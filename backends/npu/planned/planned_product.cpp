@@ -20,7 +20,6 @@
 #include "keel/backends/npu/planned/product_operand.h"
 #include "keel/backends/npu/planned/row_epilogue.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
-#include "keel/ops/products/product_matrices.h"
 
 namespace keel::npu {
 namespace {
@@ -42,8 +41,8 @@ WindowRows plain_windows(size_t rows, size_t columns, size_t pitch) {
 }
 
 // The problem with operands as the cube multiplies them.
-CubeProblem as_multiplied(const AnchoredNode& product, const ProductMatrices& matrices) {
-  CubeProblem problem = cube_problem(product, matrices);
+CubeProblem as_multiplied(const AnchoredNode& product) {
+  CubeProblem problem = cube_problem(product);
   const DType dtype = product.anchor().input(0).dtype();
   problem.a = problem.b = dtype;
   problem.round_to = f32;
@@ -55,8 +54,8 @@ class PlannedProduct final : public CoreRun {
   PlannedProduct(const PlannedRequest& request, TilePlan plan)
       : CoreRun(request, std::move(plan)),
         tiling_(request.launch.tiling),
-        matrices_(product_matrices(request.anchored.anchor())),
-        cube_(plan_cube(as_multiplied(request.anchored, matrices_))),
+        matrices_(request.anchored.matrices()),
+        cube_(plan_cube(as_multiplied(request.anchored))),
         a_(request.anchored, matrices_, &ProductMatrices::a, &ProductMatrices::Starts::a,
            cube_.problem.a),
         b_(request.anchored, matrices_, &ProductMatrices::b, &ProductMatrices::Starts::b,
@@ -67,12 +66,8 @@ class PlannedProduct final : public CoreRun {
     if (result_.dtype != f32) {
       round_ = vector::find_instruction("cast", f32, result_.dtype, saturate);
     }
-    if (!request.anchored.row_wise().empty()) {
-      gathers_ = tiling_.bn < result_.shape.back();
-      rows_.emplace(request.anchored, preset(), tiling_.bm, gathers_);
-    } else if (request.anchored.has_epilogue()) {
-      make_epilogue(request.anchored);
-    }
+    // Without elements there are no tiles for anything to follow.
+    if (result_.shape.num_elements() != 0) make_what_follows(request.anchored);
     const Node& node = request.anchored.node();
     for (size_t i = 0; i < node.types().size(); ++i) {
       const auto it = request.layouts.find(node.output(i));
@@ -119,6 +114,15 @@ class PlannedProduct final : public CoreRun {
     std::vector<char> scratch;
     uint32_t status;
   };
+
+  void make_what_follows(const AnchoredNode& fused) {
+    if (!fused.row_wise().empty()) {
+      gathers_ = tiling_.bn < result_.shape.back();
+      rows_.emplace(fused, preset(), tiling_.bm, gathers_);
+    } else if (fused.has_epilogue()) {
+      make_epilogue(fused);
+    }
+  }
 
   void make_epilogue(const AnchoredNode& fused) {
     const Node& node = fused.node();
@@ -395,10 +399,6 @@ TilePlan tiles(const PlannedRequest& request) {
 }
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
-  const bool empty = request.anchored.anchor().type().shape.num_elements() == 0;
-  if (empty && !request.anchored.row_wise().empty()) {
-    return {nullptr, "the product has no elements"};
-  }
   auto run = std::make_shared<PlannedProduct>(request, std::move(plan));
   if (!run->fits()) {
     return {nullptr,

@@ -113,7 +113,7 @@ void read_cores(Reader& reader, Preset& p) {
 
 void read_memories(Reader& reader, Preset& p) {
   constexpr int64_t kMostKiB = int64_t{1} << 30;
-  p.ub_bytes = reader.integer("ub_kib", 16, kMostKiB) * kKiB;
+  p.ub_bytes = reader.integer("ub_kib", kLeastUnifiedBuffer / kKiB, kMostKiB) * kKiB;
   p.l1_bytes = reader.integer("l1_kib", 16, kMostKiB) * kKiB;
   p.l0a_bytes = reader.integer("l0a_kib", 4, kMostKiB) * kKiB;
   p.l0b_bytes = reader.integer("l0b_kib", 4, kMostKiB) * kKiB;

@@ -18,6 +18,9 @@
 
 namespace keel::npu {
 
+// Bytes; the smallest real one has three times as many. What the prices cut into tiles fits in it.
+inline constexpr int64_t kLeastUnifiedBuffer = int64_t{64} * 1024;
+
 // Share of the peak that transfers of so many contiguous bytes reach.
 struct EfficiencyPoint {
   double bytes = 0;

@@ -92,13 +92,13 @@ Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int
                      bool forced) {
   Choice best;
   bool found = false;
-  int64_t most_pieces = 1;
-  for (const Split& split : splits) most_pieces = std::max(most_pieces, split.work.units);
+  int64_t most_units = 1;
+  for (const Split& split : splits) most_units = std::max(most_units, split.work.units);
   for (size_t s = 0; s < splits.size(); ++s) {
     VectorWork work = splits[s].work;
     const int64_t most = std::min({blocks, preset.vector_cores, work.units});
-    // A forced number is taken from the split that has most pieces.
-    if (forced && work.units < most_pieces) continue;
+    // A forced number is taken from the split that has most units.
+    if (forced && work.units < most_units) continue;
     for (int64_t b = forced ? most : 1; b <= most; ++b) {
       // A lone block writes its results, there is nothing to merge.
       work.bytes_out_per_block = b == 1 ? 0 : splits[s].work.bytes_out_per_block;
@@ -113,15 +113,15 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
   bool found = false;
   const int64_t most = std::min(blocks, preset.cube_cores);
   const int64_t batches = std::max<int64_t>(1, work.batch);
-  const int64_t pieces_m = std::max<int64_t>(1, (work.m + kFractal - 1) / kFractal);
-  const int64_t pieces_n =
+  const int64_t units_m = std::max<int64_t>(1, (work.m + kFractal - 1) / kFractal);
+  const int64_t units_n =
       work.whole_rows ? 1 : std::max<int64_t>(1, (work.n + kFractal - 1) / kFractal);
   int64_t reached = 0;
   for (CubeTiling t : tilings(preset, work)) {
     for (t.grid_batch = 1; t.grid_batch <= std::min(most, batches); ++t.grid_batch) {
       const int64_t rest = most / t.grid_batch;
-      for (t.grid_m = 1; t.grid_m <= std::min(rest, pieces_m); ++t.grid_m) {
-        for (t.grid_n = 1; t.grid_n <= std::min(rest / t.grid_m, pieces_n); ++t.grid_n) {
+      for (t.grid_m = 1; t.grid_m <= std::min(rest, units_m); ++t.grid_m) {
+        for (t.grid_n = 1; t.grid_n <= std::min(rest / t.grid_m, units_n); ++t.grid_n) {
           const Choice candidate{price_cube(preset, work, t), t, 0};
           if (forced && candidate.price.block_dim < reached) continue;
           if (forced && candidate.price.block_dim > reached) found = false;

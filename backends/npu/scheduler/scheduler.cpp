@@ -13,7 +13,7 @@
 namespace keel::npu {
 namespace {
 
-// The decisions about one piece of work, with what a user said about its blocks.
+// The decisions about one node's work, with what a user said about its blocks.
 class Scheduler {
  public:
   Scheduler(const Preset& preset, const NodeWork& work, const std::string& op,
@@ -57,12 +57,12 @@ class Scheduler {
       return;
     }
     if (blocks >= cores_) return;
-    const int64_t pieces = most_pieces();
+    const int64_t units = most_units();
     const double single = static_cast<double>(choose(1, true).price.pipeline_ns);
     const double wanted = best_blocks(preset_, single);
-    if (blocks >= pieces && wanted >= static_cast<double>(pieces) + 1) {
-      launch.limit = pieces_limit();
-      launch.reason = pieces_reason();
+    if (blocks >= units && wanted >= static_cast<double>(units) + 1) {
+      launch.limit = units_limit();
+      launch.reason = units_reason();
       return;
     }
     const bool memory =
@@ -82,7 +82,7 @@ class Scheduler {
         static_cast<double>(preset_.task_per_block_ns) * 1e-3, wanted);
   }
 
-  int64_t most_pieces() const {
+  int64_t most_units() const {
     if (!work_.cube) {
       int64_t most = 1;
       for (const Split& split : work_.splits) most = std::max(most, split.work.units);
@@ -91,17 +91,17 @@ class Scheduler {
     const CubeWork& work = *work_.cube;
     return std::max<int64_t>(1, work.batch * ((work.m + 15) / 16) * ((work.n + 15) / 16));
   }
-  Limit pieces_limit() const {
+  Limit units_limit() const {
     if (!work_.cube) return work_.splits[taken_.split].limit;
     const CubeWork& work = *work_.cube;
     return work.k > std::max(work.m, work.n) ? Limit::kReduction : Limit::kAlignment;
   }
-  std::string pieces_reason() const {
+  std::string units_reason() const {
     if (!work_.cube) return work_.splits[taken_.split].reason;
     const CubeWork& work = *work_.cube;
-    std::string text = fmt::format("{} tile{} of 16x16 in the result", most_pieces(),
-                                   most_pieces() == 1 ? "" : "s");
-    if (pieces_limit() == Limit::kReduction) text += fmt::format("; k = {} is not split", work.k);
+    std::string text =
+        fmt::format("{} tile{} of 16x16 in the result", most_units(), most_units() == 1 ? "" : "s");
+    if (units_limit() == Limit::kReduction) text += fmt::format("; k = {} is not split", work.k);
     return text;
   }
 
@@ -114,7 +114,7 @@ class Scheduler {
   Choice taken_;
 };
 
-// Vector work as it would be with pieces enough for every core.
+// Vector work as it would be with units enough for every core.
 int64_t finer_ns(const Preset& preset, Split split, int64_t element_bytes) {
   VectorWork& work = split.work;
   const int64_t total = work.units * work.elements_per_unit;
@@ -133,7 +133,7 @@ int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& 
   cast.pass_bytes = vector::instruction_passes("cast") * lane_bytes(f32);
   cast.bytes_in = elements * narrow;
   cast.bytes_out = elements * 4;
-  cast.tile_elements = tile_that_fits(preset, 2 * (narrow + 4), "cast");
+  cast.tile_elements = tile_that_fits(preset, 2 * (narrow + 4));
   VectorWork wide = sum;
   const ReducePlan numeric(node);
   wide.units = std::max<int64_t>(1, numeric.outer_count() * numeric.chunks());
@@ -141,7 +141,7 @@ int64_t sum_in_f32_ns(const Preset& preset, const Node& node, const VectorWork& 
   wide.bytes_in = cast.bytes_out;
   wide.bytes_out = wide.bytes_out_per_block = node.type().shape.num_elements() * 4;
   wide.pass_bytes = passes_of(node) * lane_bytes(f32);
-  wide.tile_elements = tile_that_fits(preset, 12, "sum");
+  wide.tile_elements = tile_that_fits(preset, 12);
   return choose_vector(preset, {{cast}}, preset.vector_cores).price.total_ns +
          choose_vector(preset, {{wide}}, preset.vector_cores).price.total_ns;
 }
@@ -223,7 +223,6 @@ Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry&
 
 Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockDimOptions& options,
                 const Packing& packing) {
-  const Node& node = anchored.node();
   const NodeWork work = work_of(preset, anchored, packing);
   const Scheduler scheduler(preset, work, anchored.anchor().op_name(), options);
   Launch launch;

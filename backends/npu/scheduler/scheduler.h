@@ -20,7 +20,7 @@
 namespace keel::npu {
 
 // Holds what a user may say about the number of blocks; at least 1 each. A forced number is taken
-// as far as there are cores and pieces for it.
+// as far as there are cores and units of work for it.
 struct BlockDimOptions {
   std::optional<int64_t> cap{};            // of every launch
   std::map<std::string, int64_t> force{};  // by op name
@@ -47,7 +47,7 @@ Launch schedule(const Preset& preset, const AnchoredNode& anchored,
                 const BlockDimOptions& options = {}, const Packing& packing = {});
 Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options = {});
 
-// The pieces of schedule(), for tests and calibration. `blocks` bounds the number of blocks.
+// The steps of schedule(), for tests and calibration. `blocks` bounds the number of blocks.
 struct Choice {
   TaskPrice price;
   CubeTiling tiling;

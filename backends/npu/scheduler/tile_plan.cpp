@@ -126,8 +126,8 @@ TilePlan plan_vector_product(const VectorWork& work, int64_t block_dim,
       const int64_t row = u / across, first = u % across, left = units.end - u;
       int64_t rows = 1, last = std::min(across, first + left);
       if (first == 0 && left >= across) rows = std::min({left / across, t.m - row % t.m, t.rows});
-      for (int64_t piece = first; piece < last; ++piece) {
-        const int64_t column = piece * t.columns;
+      for (int64_t unit = first; unit < last; ++unit) {
+        const int64_t column = unit * t.columns;
         tiles.push_back({row / t.m, row % t.m, rows, column, std::min(t.columns, t.n - column)});
       }
       u += rows * (last - first);

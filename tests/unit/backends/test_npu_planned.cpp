@@ -112,11 +112,21 @@ void run_kernel(const Kernel& kernel, void* const* args) {
 
 constexpr const char* kNotAsPlanned = "strict runs do not go by the plan: ";
 
-// Runs a node's kernel and its planned run on the same data, and returns how the results differ;
-// empty if they do not. Counts this in `launches`. Nodes that say why they are not carried out are
-// passed over.
+// The only reasons why a launch may have no planned run.
+bool is_longer_than_unified_buffer(const std::string& reason) {
+  return contains(reason, "is longer than the unified buffer of") ||
+         contains(reason, "does not fit in the unified buffer of");
+}
+
+struct Launches {
+  int planned = 0;
+  int too_long = 0;  // a row of them does not fit in unified buffer
+};
+
+// Runs a node's kernel and its planned run on the same data, and returns how the results differ, or
+// why there is no planned run; empty if they do not differ. Counts this in `launches`.
 std::string compare(const std::shared_ptr<const Preset>& preset, const BlockDimOptions& options,
-                    const Node& node, uint64_t seed, int* launches) {
+                    const Node& node, uint64_t seed, Launches* launches) {
   const AnchoredNode anchored(node);
   const NpuLibrary kinds(preset);
   if (!kinds.supports(node).supported) return "";
@@ -125,9 +135,11 @@ std::string compare(const std::shared_ptr<const Preset>& preset, const BlockDimO
   const PlannedRuns runs = library.take_planned_runs();
   const auto it = runs.find(plan.kernel.get());
   if (it == runs.end()) {
-    return contains(plan.reason, kNotAsPlanned) ? "" : "no planned run, and no reason";
+    ++launches->too_long;
+    const bool told = contains(plan.reason, kNotAsPlanned);
+    return told && is_longer_than_unified_buffer(plan.reason) ? "" : "not planned: " + plan.reason;
   }
-  ++*launches;
+  ++launches->planned;
   Arguments kernel(anchored, plan, seed), planned(anchored, plan, seed);
   run_kernel(*plan.kernel, kernel.data());
   const std::string what = node.op_name() + " around " + anchored.anchor().op_name() + " of " +
@@ -172,7 +184,7 @@ void unchanged(TilePlan&) {}
 TEST_SUITE_BEGIN("unit");
 
 TEST_CASE("npu planned: random launches give the bits of their kernels") {
-  int launches = 0;
+  Launches launches;
   CHECK(holds("launches as planned", launches_to_draw(), [&] {
     const auto preset = std::make_shared<const Preset>(random_preset());
     BlockDimOptions options;
@@ -190,8 +202,10 @@ TEST_CASE("npu planned: random launches give the bits of their kernels") {
         RC_FAIL(std::string(preset->name + ": " + wrong + "\n" + print_graph(*fused)));
     }
   }));
-  // Of nearly every drawn graph at least one node is carried out as planned.
-  CHECK(launches > launches_to_draw() / 2);
+  // Of nearly every drawn graph at least one node is carried out as planned; few have rows that are
+  // too long for the small buffers that are drawn.
+  CHECK(launches.planned > launches_to_draw() / 2);
+  CHECK(launches.too_long < launches.planned / 20);
 }
 
 TEST_CASE("npu planned: which ops are carried out") {
@@ -212,6 +226,10 @@ TEST_CASE("npu planned: which ops are carried out") {
       {"matmul",
        [](Graph& g) {
          return matmul(input(g), g.input("y", f32, {6, 5}));
+       }},
+      {"softmax behind a product without rows",
+       [](Graph& g) {
+         return softmax(matmul(g.input("x", f32, {0, 6}), g.input("y", f32, {6, 5})));
        }},
       {"matmul of integers",
        [](Graph& g) {
@@ -279,11 +297,12 @@ TEST_CASE("npu planned: which ops are carried out") {
     graph.set_outputs({each.make(graph)});
     const auto supports = [&](const Node& node) { return supports_in_task_list(library, node); };
     const std::unique_ptr<Graph> fused = fuse(*decompose(graph, supports), supports);
-    int launches = 0;
+    Launches launches;
     for (const Node& node : fused->nodes()) {
       if (!node.has(kSource | kView)) CHECK(compare(preset, {}, node, 3, &launches).empty());
     }
-    CHECK(launches == 1);
+    CHECK(launches.planned == 1);
+    CHECK(launches.too_long == 0);
   }
 }
 
@@ -373,7 +392,10 @@ TEST_CASE("npu planned: wrong plans of integer products and of added rows are fo
   added.graph.set_outputs(
       {scatter_add(added.graph.input("x", f32, {20, 70000}), added.graph.input("rows", i32, {9}),
                    added.graph.input("updates", f32, {9, 70000}))});
-  added.schedule_output();
+  BlockDimOptions options;
+  options.cap = 2;
+  added.schedule_output(options);
+  REQUIRE(added.launch.price.block_dim == 2);
   CHECK(added.error_with(unchanged).empty());
   CHECK(contains(added.error_with([](TilePlan& plan) { plan.cores[0].pop_back(); }),
                  "a gap between the tiles of the plan: none writes element"));

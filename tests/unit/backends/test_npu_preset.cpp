@@ -80,6 +80,7 @@ TEST_CASE("npu preset: errors name the file and the parameter and say what was e
       {"no source", [](Json& p) { p["ub_kib"].erase("source"); }, "source"},
       {"empty source", [](Json& p) { p["ub_kib"]["source"] = ""; }, "assumed"},
       {"extra key", [](Json& p) { p["ub_kib"]["unit"] = "KiB"; }, "unit"},
+      {"a small buffer", [](Json& p) { p["ub_kib"]["value"] = 63; }, "ub_kib.value"},
       {"bare value", [](Json& p) { p["ub_kib"] = 192; }, "ub_kib"},
       {"wrong word", [](Json& p) { p["fp16_overflow"]["value"] = "wrap"; }, "saturate or inf_nan"},
       {"unknown dtype", [](Json& p) { p["atomic_add_dtypes"]["value"][0] = "f8"; }, "dtype"},
