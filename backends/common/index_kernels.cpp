@@ -95,33 +95,44 @@ class GatherKernel final : public RangeKernel {
   int64_t size_ = 0, inner_ = 1;
 };
 
-// One block. Rows that meet are added in ascending order of their position and rounded once, so all
-// updates of a row are taken together; chains through the workspace tell which they are. The output
-// holds x already; an index out of range leaves it so.
+// Rows that meet are added in ascending order of their position and rounded once, so all updates of
+// a row are taken together; chains through the workspace, made in a phase before, tell which they
+// are. Blocks share the columns. The output holds x already; an index out of range leaves it so.
 class ScatterAddKernel final : public Kernel {
  public:
-  explicit ScatterAddKernel(const Node& node)
+  ScatterAddKernel(const Node& node, int most_blocks)
       : x_(node.type()),
         index_dtype_(node.input(1).dtype()),
         row_(product(x_.shape, 1, x_.shape.rank())),
         count_(node.input(1).shape().num_elements()),
-        slots_(slots_for(x_.shape[0], count_)) {}
+        slots_(slots_for(x_.shape[0], count_)),
+        blocks_(static_cast<int>(std::clamp<int64_t>(
+            blocks_worth(node.input(2).shape().num_elements(), kElementsWorthABlock, most_blocks),
+            1, std::max<int64_t>(1, row_ / kPiece)))) {}
   size_t workspace_bytes() const {
     return static_cast<size_t>(slots_) * sizeof(Slot) +
            static_cast<size_t>(count_) * sizeof(int64_t);
   }
-  void run(void* const* args, int, int) const override {
+  int phases() const override { return 2; }
+  int blocks(int phase) const override { return phase == 0 ? 1 : blocks_; }
+  void run(void* const* args, int phase, int block) const override {
     if (count_ == 0) return;
-    with_indices(index_dtype_, args[1], [&](const auto* indices) {
-      check_indices(indices, count_, x_.shape[0], "scatter_add");
-      visit_dtype(x_.dtype, [&]<class T>() {
-        const auto* updates = static_cast<const T*>(args[2]);
-        auto* out = static_cast<T*>(args[3]);
-        auto* slots = static_cast<Slot*>(args[4]);
-        auto* next = reinterpret_cast<int64_t*>(slots + slots_);
+    auto* slots = static_cast<Slot*>(args[4]);
+    auto* next = reinterpret_cast<int64_t*>(slots + slots_);
+    if (phase == 0) {
+      with_indices(index_dtype_, args[1], [&](const auto* indices) {
+        check_indices(indices, count_, x_.shape[0], "scatter_add");
         chain(indices, slots, next);
-        for (int64_t s = 0; s < slots_; ++s) add_chain(slots[s], next, updates, out);
       });
+      return;
+    }
+    const int64_t begin = row_ * block / blocks_, end = row_ * (block + 1) / blocks_;
+    visit_dtype(x_.dtype, [&]<class T>() {
+      for (int64_t s = 0; s < slots_; ++s) {
+        if (slots[s].first == kNone) continue;
+        add_chain(slots[s], next, static_cast<const T*>(args[2]), static_cast<T*>(args[3]), begin,
+                  end);
+      }
     });
   }
 
@@ -132,6 +143,7 @@ class ScatterAddKernel final : public Kernel {
     int64_t first;
   };
   static constexpr int64_t kNone = -1;
+  static constexpr int64_t kPiece = 512;  // elements that are summed at once
 
   // One for each row, or fewer where the rows are many more than the indices: a step that writes
   // one row of a long table must not pass over all of it.
@@ -152,23 +164,28 @@ class ScatterAddKernel final : public Kernel {
     }
   }
 
+  // Columns [begin, end) of the updates of one row.
   template <class T>
-  void add_chain(const Slot& slot, const int64_t* next, const T* updates, T* out) const {
-    constexpr int64_t kPiece = 512;
+  void add_chain(const Slot& slot, const int64_t* next, const T* updates, T* out, int64_t begin,
+                 int64_t end) const {
+    T* row = out + slot.row * row_;
+    if (next[slot.first] == kNone) {
+      const T* only = updates + slot.first * row_;
+      return RowAccumulator<T>::add_one(only + begin, row + begin, end - begin);
+    }
     typename RowAccumulator<T>::Sum totals[kPiece];
-    if (slot.first == kNone) return;
-    for (int64_t begin = 0; begin < row_; begin += kPiece) {
-      RowAccumulator<T> sums(totals, std::min(kPiece, row_ - begin));
-      T* row = out + slot.row * row_ + begin;
-      sums.begin(row);
-      for (int64_t i = slot.first; i != kNone; i = next[i]) sums.add(updates + i * row_ + begin);
-      sums.round(row);
+    for (int64_t at = begin; at < end; at += kPiece) {
+      RowAccumulator<T> sums(totals, std::min(kPiece, end - at));
+      sums.begin(row + at);
+      for (int64_t i = slot.first; i != kNone; i = next[i]) sums.add(updates + i * row_ + at);
+      sums.round(row + at);
     }
   }
 
   Type x_;
   DType index_dtype_;
   int64_t row_, count_, slots_;
+  int blocks_;
 };
 
 class OneHotKernel final : public RangeKernel {
@@ -292,12 +309,13 @@ std::unique_ptr<RangeKernel> make_index(const Node& node, int most_blocks) {
   return std::make_unique<IndexKernel>(node, most_blocks);
 }
 
-KernelPlan plan_scatter_add(const Node& node, int) {
-  auto kernel = std::make_unique<ScatterAddKernel>(node);
+KernelPlan plan_scatter_add(const Node& node, int most_blocks) {
+  auto kernel = std::make_unique<ScatterAddKernel>(node, most_blocks);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.kind = TaskKind::kAiVectorCore;
-  plan.reason = "rows that meet are added in order, by one block";
+  plan.reason = "rows that meet are added in order, blocks share the columns";
+  plan.block_dim = kernel->blocks(1);
   plan.in_place = {{.output = 0, .input = 0, .required = true}};
   plan.kernel = std::move(kernel);
   return plan;

@@ -28,6 +28,16 @@ class RowAccumulator {
   void round(T* row) const {
     for (int64_t i = 0; i < count_; ++i) row[i] = convert_element<T>(sums_[i]);
   }
+  // Adds a single row without room for sums, with the same bits. (A sum of two floats in double,
+  // rounded to float, is their sum in float.)
+  static void add_one(const T* from, T* row, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      if constexpr (std::is_same_v<T, float>)
+        row[i] += from[i];
+      else
+        row[i] = convert_element<T>(widened(row[i]) + widened(from[i]));
+    }
+  }
 
  private:
   static Sum widened(T x) { return convert_element<Sum>(x); }

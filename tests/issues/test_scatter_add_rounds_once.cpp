@@ -87,6 +87,9 @@ TEST_CASE("scatter_add sums in double and rounds once whatever the number of add
       check_sums(where, dtype, 5, 3, 3000);
       check_sums(where, dtype, 3, 700, 40);
       check_sums(where, dtype, 100000, 2, 30);
+      // Blocks share the columns, of rows that are named once or twice.
+      check_sums(where, dtype, 3, 40000, 2);
+      check_sums(where, dtype, 2, 40000, 3);
       check_sums(where, dtype, 4, 2, 0);
     }
   }

@@ -16,6 +16,7 @@
 namespace keel::npu {
 namespace {
 
+constexpr int64_t kBytesOfAnUpdate = 2048;  // that a core takes at once of a row that is added
 constexpr int kMostBlocks = 32;  // of the host's kernels; the device's number is the scheduler's
 
 Split moves(const Preset& preset, const Node& node, int64_t passes, int64_t run_in,
@@ -100,13 +101,20 @@ NodeWork scatter_add_work(const WorkRequest& r) {
   const Type updates = node.input(2).type();
   split.work.bytes_out = bytes_of(updates);
   split.work.bytes_in = bytes_of(node.input(1).type()) + 2 * bytes_of(updates);
-  // Two buffers for what is added and for what it is added to, and the sums, which are wide.
+  // Cores share the columns: a unit is some of them, of all updates, each a transfer of its own.
+  // Two buffers for what is added and for what it is added to, and the sums, which are wide, fit.
   const int64_t size = size_in_bytes(updates.dtype);
-  split.work.tile_elements = tile_that_fits(r.preset, 4 * size + size_in_bytes(f64), "scatter_add");
-  split.work.elements_per_unit = updates.shape.num_elements();
-  split.work.units = 1;
+  const int64_t count = std::max<int64_t>(1, node.input(1).shape().num_elements());
+  const int64_t columns = std::max<int64_t>(1, updates.shape.num_elements() / count);
+  const int64_t together = std::min(columns, kBytesOfAnUpdate / size);
+  split.work.tile_elements = together;
+  split.work.elements_per_unit = checked_mul(together, count);
+  split.work.units = divide_up(columns, together);
+  split.work.run_in = split.work.run_out = together * size;
   split.limit = Limit::kDependency;
-  split.reason = "rows that are named twice are added in order";
+  split.reason = "rows that are named twice are added in order; " +
+                 std::to_string(split.work.units) + (split.work.units == 1 ? " unit" : " units") +
+                 " of " + std::to_string(together) + " columns";
   return {{}, {split}};
 }
 

@@ -1,6 +1,6 @@
-// scatter_add as planned: one core, since rows that are named twice are added in order. It takes
-// its tiles of the columns through unified buffer: there each row that is named meets all that is
-// added to it, one update behind the other, and is rounded once.
+// scatter_add as planned: cores share the columns, since rows that are named twice are added in
+// order. Each takes its tiles of the columns through unified buffer: there each row that is named
+// meets all that is added to it, one update behind the other, and is rounded once.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -129,11 +129,11 @@ int64_t columns_of(const Node& node) {
   return columns;
 }
 
-// One core's, over the columns.
+// Over the columns: a unit of work is a tile's columns of all updates.
 TilePlan tiles(const PlannedRequest& request) {
   VectorWork work = request.launch.split.work;
-  work.elements_per_unit = columns_of(request.anchored.node());
-  return plan_elements(work, request.launch.price.block_dim, work.elements_per_unit);
+  work.elements_per_unit = work.tile_elements;
+  return plan_elements(work, request.launch.price.block_dim, columns_of(request.anchored.node()));
 }
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
