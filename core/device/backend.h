@@ -21,7 +21,7 @@ class Node;
 
 // Raised whenever Backend, Stream, Program or the structs they exchange change; plugins of another
 // version are refused.
-inline constexpr int kBackendApiVersion = 8;
+inline constexpr int kBackendApiVersion = 9;
 
 struct DeviceInfo {
   std::string name;  // "npu:0"
@@ -44,8 +44,6 @@ class KEEL_API DeviceOptions {
 };
 
 struct CompileOptions {
-  bool sink = false;  // wrap the step in the sunk loop: LaunchArgs carries steps, queue and metrics
-  bool fuse = true;
   int threads = 0;  // compute threads of a launch; 0: those of the thread that compiles
   std::shared_ptr<const DeviceOptions> device_options =
       {};  // null: what the backend does without any

@@ -274,11 +274,9 @@ class Compiler {
   }
 
   Compiled finish(std::unique_ptr<Graph> graph, LoopPlacement placement) {
-    auto program = device_.backend().compile(device_.index(), *graph,
-                                             {.sink = request_.sink,
-                                              .fuse = request_.fuse,
-                                              .threads = request_.threads,
-                                              .device_options = request_.device_options});
+    auto program = device_.backend().compile(
+        device_.index(), *graph,
+        {.threads = request_.threads, .device_options = request_.device_options});
     note("backend", program->info().task_count);
     CompileReport report{std::move(placement), program->info().inserted_ops, std::move(passes_),
                          precision_report_, std::move(apart_)};

@@ -438,7 +438,7 @@ TEST_CASE("step boundary: a backend compiles no sunk loop without one and none w
     step->add_update(w, w + 1.0f);
     for (int i = 0; i < boundaries; ++i) add_step_boundary(*step, {}, CallSite::here());
     const auto graph = make_sunk_loop(step);
-    return error_of([&] { on.backend().compile(on.index(), *graph, {.sink = true}); });
+    return error_of([&] { on.backend().compile(on.index(), *graph, {}); });
   };
   CHECK(contains(compiled(0), "NO_STEP_BOUNDARY"));
   CHECK(compiled(1).empty());
