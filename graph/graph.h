@@ -14,6 +14,7 @@
 #include "keel/graph/ir/op_def.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/operand.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/sample.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/text.h"

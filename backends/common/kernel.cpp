@@ -1,6 +1,9 @@
 #include "keel/backends/common/kernel.h"
 
+#include "keel/backends/common/reference_kernel.h"
 #include "keel/backends/common/uses.h"
+#include "keel/graph/ir/fused_body.h"
+#include "keel/graph/ir/placement.h"
 
 namespace keel {
 
@@ -13,6 +16,8 @@ bool Kernel::run_waiting(void* const* args, const AbortContext&) const {
 KernelLibrary::~KernelLibrary() = default;
 
 StateLayouts KernelLibrary::choose_layouts(const Graph&) const { return {}; }
+
+KernelPlan KernelLibrary::plan_on_host(const Node& node) const { return plan_reference(node); }
 
 const StateLayout* layout_of(const StateLayouts& layouts, Value v) {
   const auto it = layouts.find(root_of(v));
@@ -29,6 +34,12 @@ const char* name_of(TaskKind kind) noexcept {
 Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
   const bool boundary = node.is(OpRole::kDequeue) || node.is(OpRole::kStepEnd);
   if (node.has(kSource | kView) || boundary) return {true, ""};
+  if (is_on_host(node)) return supports_reference(node);
+  if (is_fused_node(node)) {
+    for (const Node& inner : node.bodies()[0]->nodes()) {
+      if (is_on_host(inner)) return {false, inner.op_name() + " runs on the host"};
+    }
+  }
   const bool control =
       node.is(OpRole::kWhile) || node.is(OpRole::kCond) || node.is(OpRole::kSunkLoop);
   if (!control) return library.supports(node);

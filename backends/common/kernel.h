@@ -100,6 +100,9 @@ class KEEL_API KernelLibrary {
   // plainly.
   virtual StateLayouts choose_layouts(const Graph& step) const;
   virtual KernelPlan plan(const Node& node, const StateLayouts& layouts) const = 0;
+  // Plans a node that is placed on the host (graph/ir/placement.h): by default its reference
+  // function, whose memory the host may touch.
+  virtual KernelPlan plan_on_host(const Node& node) const;
   virtual KernelPlan plan_copy(size_t bytes) const = 0;
   // Modelled time of a control task.
   virtual int64_t control_ns(TaskKind kind) const = 0;
@@ -107,7 +110,7 @@ class KEEL_API KernelLibrary {
 
 // Returns what Backend::supports answers for any node: sources, views, dequeue and
 // step_end are the interpreter's; control ops and fused nodes are supported when their bodies'
-// nodes are.
+// nodes are; what is placed on the host needs a reference function.
 KEEL_API Support supports_in_task_list(const KernelLibrary& library, const Node& node);
 
 }  // namespace keel

@@ -8,6 +8,7 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/control/step_boundary.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/rewriter.h"
 
 namespace keel {
@@ -217,7 +218,7 @@ void Lowering::lower_dequeue(const Node& node) {
 }
 
 void Lowering::lower_kernel(const Node& node, Scope& scope) {
-  KernelPlan plan = library_.plan(node, layouts_);
+  KernelPlan plan = is_on_host(node) ? library_.plan_on_host(node) : library_.plan(node, layouts_);
   std::vector<uint32_t> arguments;
   for (const Value& v : node.data_inputs()) arguments.push_back(storage_of(v));
   for (size_t i = 0; i < node.data_types().size(); ++i) {

@@ -1,5 +1,6 @@
 #include "keel/backends/npu/npu_library.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -129,6 +130,16 @@ std::shared_ptr<const Launch> NpuLibrary::keep_run(const Kernel& kernel,
   }
   planned_runs_[&kernel] = std::move(planned.run);
   return launch;
+}
+
+KernelPlan NpuLibrary::plan_on_host(const Node& node) const {
+  KernelPlan plan = KernelLibrary::plan_on_host(node);
+  const auto types = node.types().to_vector();
+  const bool halves =
+      std::any_of(types.begin(), types.end(), [](const Type& type) { return type.dtype == f16; });
+  if (preset_->saturate_f16 && halves && !node.has(kMovement))
+    plan = vector::saturate_results(std::move(plan), node);
+  return price(std::move(plan), std::make_shared<Launch>(schedule_on_host(*preset_, node)));
 }
 
 KernelPlan NpuLibrary::plan_copy(size_t bytes) const {

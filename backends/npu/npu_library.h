@@ -29,6 +29,7 @@ class NpuLibrary final : public KernelLibrary {
   }
   // Prices each kernel: throws Error for an op without a price.
   KernelPlan plan(const Node& node, const StateLayouts& layouts) const override;
+  KernelPlan plan_on_host(const Node& node) const override;
   KernelPlan plan_copy(size_t bytes) const override;
   int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }
 

@@ -1,5 +1,7 @@
 #include "keel/graph/ir/fused_body.h"
 
+#include "keel/graph/ir/placement.h"
+
 namespace keel {
 
 bool is_fused_node(const Node& node) { return node.is(OpRole::kFused); }
@@ -7,7 +9,7 @@ bool is_fused_node(const Node& node) { return node.is(OpRole::kFused); }
 bool is_gather(const Node& node) { return node.has(kGather); }
 
 bool is_anchor(const Node& node) {
-  if (node.types().size() != 1) return false;
+  if (node.types().size() != 1 || is_on_host(node)) return false;
   const bool reduces = node.has(kReduction) && !node.has(kRowWise) && node.inputs().size() == 1;
   return node.has(kProduct) || reduces;
 }

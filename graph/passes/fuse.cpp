@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keel/graph/ir/fused_body.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/passes/fuse_anchors.h"
 #include "keel/graph/passes/fuse_clusters.h"
@@ -181,6 +182,7 @@ class Fuser {
     const Clusters& clusters = clustered_.clusters();
     for (const Node* node : {&producer, &consumer}) {
       if (clusters.cluster_of[node->id()] != Clusters::kNone) continue;
+      if (is_on_host(*node)) return node->op_name() + " runs on the host";
       return node->op_name() +
              (is_elementwise(*node) ? " has no known shape" : " is not element-wise");
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "keel/graph/ir/placement.h"
+
 namespace keel {
 namespace {
 
@@ -197,7 +199,7 @@ std::string described(const Node& node) {
 std::string line_of(const Node& node) { return node.site().known() ? to_string(node.site()) : ""; }
 
 bool is_elementwise(const Node& node) {
-  return node.has(kElementwise) && !node.has(kEffect | kSource | kRandom);
+  return node.has(kElementwise) && !node.has(kEffect | kSource | kRandom) && !is_on_host(node);
 }
 
 bool is_scalar_constant(const Value& value) {

@@ -30,8 +30,8 @@ struct FuseLimits {
 std::string described(const Node& node);
 std::string line_of(const Node& node);
 
-// Returns whether a node computes each element of its results from those at its place, and does no
-// more.
+// Returns whether a node computes each element of its results from those at its place, does no
+// more, and is not placed on the host.
 bool is_elementwise(const Node& node);
 
 // Returns whether a scalar constant is copied into the cluster that reads it.

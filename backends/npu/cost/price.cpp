@@ -50,6 +50,17 @@ TaskPrice assemble(const Preset& preset, const PipelineTimes& times, int64_t blo
   return price;
 }
 
+TaskPrice price_ai_cpu(const Preset& preset, int64_t bytes_in, int64_t bytes_out) {
+  TaskPrice price;
+  price.bytes_in = bytes_in;
+  price.bytes_out = bytes_out;
+  const auto bytes = static_cast<double>(checked_add(bytes_in, bytes_out));
+  // The cores have no part in it.
+  price.overhead_ns = preset.ai_cpu_task_ns + round_ns(bytes / preset.ai_cpu_gb_per_s);
+  price.total_ns = price.overhead_ns;
+  return price;
+}
+
 int64_t price_transfer(const Preset& preset, int64_t bytes) {
   return preset.pcie_latency_ns + round_ns(static_cast<double>(bytes) / preset.pcie_gb_per_s);
 }

@@ -100,6 +100,9 @@ struct CubeTiling {
 // are not empty.
 TaskPrice price_cube(const Preset& preset, const CubeWork& work, const CubeTiling& tiling);
 
+// An op that the device's AI CPU computes from so many bytes of operands, to so many of results.
+TaskPrice price_ai_cpu(const Preset& preset, int64_t bytes_in, int64_t bytes_out);
+
 // Copies over the host's link, either way.
 int64_t price_transfer(const Preset& preset, int64_t bytes);
 

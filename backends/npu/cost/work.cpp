@@ -23,7 +23,8 @@ const char* name_of(Limit limit) noexcept {
                                            "tile alignment",
                                            "dependency",
                                            "memory bandwidth",
-                                           "user cap"};
+                                           "user cap",
+                                           "host"};
   return kNames[static_cast<size_t>(limit)];
 }
 

@@ -23,6 +23,7 @@ enum class Limit : uint8_t {
   kDependency,  // each part needs the one before
   kBandwidth,   // the memory is busy already
   kUserCap,
+  kHost,  // the user wants it on the host
 };
 const char* name_of(Limit limit) noexcept;
 

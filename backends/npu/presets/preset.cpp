@@ -139,6 +139,8 @@ void read_costs(Reader& reader, Preset& p) {
   p.task_per_block_ns = reader.integer("task_per_block_ns", 0, 1000000000);
   p.scalar_cycles_per_tile = reader.integer("scalar_cycles_per_tile", 0, 1000000);
   p.control_task_ns = reader.integer("control_task_ns", 0, 1000000000);
+  p.ai_cpu_task_ns = reader.integer("ai_cpu_task_ns", 0, 1000000000);
+  p.ai_cpu_gb_per_s = reader.number("ai_cpu_gb_per_s", 1e-3, 1e6);
   p.launch_sync_ns = reader.integer("launch_sync_ns", 0, 1000000000);
   p.pcie_gb_per_s = reader.number("pcie_gb_per_s", 1e-3, 1e6);
   p.pcie_latency_ns = reader.integer("pcie_latency_ns", 0, 1000000000);

@@ -64,6 +64,8 @@ struct Preset {
   int64_t task_base_ns = 0, task_per_block_ns = 0;
   int64_t scalar_cycles_per_tile = 0;
   int64_t control_task_ns = 0;
+  int64_t ai_cpu_task_ns = 0;  // starting an op on the AI CPU
+  double ai_cpu_gb_per_s = 0;  // what it takes and gives in a second
   int64_t launch_sync_ns = 0;
   double pcie_gb_per_s = 0;
   int64_t pcie_latency_ns = 0;

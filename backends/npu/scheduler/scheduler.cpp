@@ -8,6 +8,7 @@
 #include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/isa/lane_bytes.h"
+#include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 
 namespace keel::npu {
@@ -196,10 +197,19 @@ void advise_vector(const Preset& preset, const Node& node, const Split& split, L
           static_cast<int64_t>(static_cast<double>(launch.price.bytes_out) / preset.hbm_gb_per_s));
       break;
     case Limit::kUserCap:
+    case Limit::kHost:
       break;
   }
   launch.gain_ns = std::clamp<int64_t>(launch.gain_ns, 0, total);
   if (launch.gain_ns == 0) launch.fix.clear();
+}
+
+Launch launch_of(const Node& node) {
+  Launch launch;
+  launch.op = node.op_name();
+  for (const Value& v : node.inputs()) launch.inputs.push_back(v.type());
+  launch.outputs = node.types().to_vector();
+  return launch;
 }
 
 }  // namespace
@@ -225,10 +235,7 @@ Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockD
                 const Packing& packing) {
   const NodeWork work = work_of(preset, anchored, packing);
   const Scheduler scheduler(preset, work, anchored.anchor().op_name(), options);
-  Launch launch;
-  launch.op = node.op_name();
-  for (const Value& v : node.inputs()) launch.inputs.push_back(v.type());
-  launch.outputs = node.types().to_vector();
+  Launch launch = launch_of(anchored.node());
   scheduler.fill(launch);
   if (work.cube && work.cube->dtype == f32 && preset.cube_fp32_rate == 0) {
     launch.variant =
@@ -246,6 +253,17 @@ Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockD
     }
     advise_vector(preset, anchored.anchor(), work.splits[split], launch);
   }
+  return launch;
+}
+
+Launch schedule_on_host(const Preset& preset, const Node& node) {
+  Launch launch = launch_of(node);
+  int64_t bytes_in = 0, bytes_out = 0;
+  for (const Type& type : launch.inputs) bytes_in = checked_add(bytes_in, bytes_of(type));
+  for (const Type& type : launch.outputs) bytes_out = checked_add(bytes_out, bytes_of(type));
+  launch.price = price_ai_cpu(preset, bytes_in, bytes_out);
+  launch.limit = Limit::kHost;
+  launch.reason = "its scope places it there";
   return launch;
 }
 

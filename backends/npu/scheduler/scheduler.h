@@ -46,6 +46,8 @@ struct Launch {
 Launch schedule(const Preset& preset, const AnchoredNode& anchored,
                 const BlockDimOptions& options = {}, const Packing& packing = {});
 Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options = {});
+// A node that the user placed on the host (graph/ir/placement.h).
+Launch schedule_on_host(const Preset& preset, const Node& node);
 
 // The steps of schedule(), for tests and calibration. `blocks` bounds the number of blocks.
 struct Choice {
