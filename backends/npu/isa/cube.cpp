@@ -91,12 +91,13 @@ struct Scratch {
 // panel.
 bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
 
-// Says whether the kernel can read rows of A that are not packed.
+// Says whether the kernel can read A as it is stored.
 bool multiplies_stored(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
+  const CubeKernels& kernels = *plan.kernels;
   const bool rounds = p.a == f32 && p.round_to != f32;
-  return plan.kernels->multiply_stored != nullptr && !p.transpose_a &&
-         size_of(p.a) == plan.kernels->packed_size && !rounds;
+  return kernels.multiply_stored != nullptr && (!p.transpose_a || kernels.takes_stored_columns) &&
+         size_of(p.a) == kernels.packed_size && !rounds;
 }
 
 // Says whether the kernel had better read A where it is.
@@ -174,7 +175,8 @@ class BlockWalk {
         scratch_(static_cast<char*>(scratch)),
         lying_(lying_windows(plan, args)),
         stores_rows_(is_stored_as_multiplied(plan, args)),
-        stores_windows_(plan.problem.a_windows && multiplies_stored(plan)) {}
+        stores_windows_(plan.problem.a_windows && !plan.problem.transpose_a &&
+                        multiplies_stored(plan)) {}
 
   // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
   void run(const PieceFinished* finished) {
@@ -189,11 +191,9 @@ class BlockWalk {
         args_.c_column = j;
         args_.c_row = range_.m0;
       }
-      size_t k0 = 0;
-      do {
+      for (size_t k0 = 0; k0 == 0 || k0 < k; k0 += plan_.k_panel) {
         panel(j, cols, k0, std::min(plan_.k_panel, k - k0));
-        k0 += plan_.k_panel;
-      } while (k0 < k);
+      }
       if (finished_ != nullptr && !one_panel(plan_)) {
         (*finished_)({range_.m0, range_.m1, j, j + cols});
       }
@@ -355,9 +355,10 @@ class BlockWalk {
     }
     if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, count, depth, to, stride);
     StoredRows rows;
-    rows.rows =
-        static_cast<const char*>(args_.a) + ((i0 + i) * args_.a_stride + k0) * kernels_.packed_size;
-    rows.stride = args_.a_stride;
+    rows.stride = plan_.problem.transpose_a ? 1 : args_.a_stride;
+    rows.k_step = plan_.problem.transpose_a ? args_.a_stride : 1;
+    const size_t at = (i0 + i) * rows.stride + k0 * rows.k_step;
+    rows.rows = static_cast<const char*>(args_.a) + at * kernels_.packed_size;
     rows.rest = packed_rows(i, kernels_.k_multiple);
     kernels_.multiply_stored(rows, b, length, to, stride);
   }

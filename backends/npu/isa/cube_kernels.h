@@ -60,10 +60,12 @@ struct TileCall {
   size_t c_stride = 0;
 };
 
-// Rows of A that are stored as they are multiplied, `stride` elements apart, k behind k.
+// Rows of A that are stored as they are multiplied, `stride` elements apart. One of `stride` and
+// k_step, the elements from k to k, is 1.
 struct StoredRows {
   const void* rows = nullptr;
   size_t stride = 0;
+  size_t k_step = 1;
   // The last k of the panel as pack_a packs them, where they are fewer than k_multiple.
   const void* rest = nullptr;
 };
@@ -109,6 +111,7 @@ struct CubeKernels {
   // not rounded up.
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t length, float* to,
                           size_t stride) = nullptr;
+  bool takes_stored_columns = false;  // multiply_stored takes any k_step, so A stored [k, m]
   // The same with rows that lie anywhere; all of a tile's are there.
   void (*multiply_spread)(const SpreadRows& a, const void* b, float* to, size_t stride) = nullptr;
   void (*finish)(const TileCall&) = nullptr;

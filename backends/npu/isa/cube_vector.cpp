@@ -50,6 +50,7 @@ class Tile {
     kernels.pack_b = &pack_panels;
     kernels.multiply = &multiply;
     kernels.multiply_stored = &multiply_stored;
+    kernels.takes_stored_columns = true;
     kernels.multiply_spread = &multiply_spread;
     kernels.finish = &finish_tile;
     kernels.pack_columns = &FloatOperands::pack_columns;
@@ -138,8 +139,12 @@ class Tile {
 
   static void multiply_stored(const StoredRows& a, const void* b, size_t length, float* to,
                               size_t stride) {
-    multiply_rows(static_cast<const float*>(a.rows), EvenRows<size_t>{a.stride}, Constant<1>(),
-                  static_cast<const float*>(b), length, to, stride);
+    const auto* rows = static_cast<const float*>(a.rows);
+    const auto* panel = static_cast<const float*>(b);
+    if (a.k_step != 1) {
+      return multiply_rows(rows, EvenRows<Constant<1>>{}, a.k_step, panel, length, to, stride);
+    }
+    multiply_rows(rows, EvenRows<size_t>{a.stride}, Constant<1>(), panel, length, to, stride);
   }
 
   template <class Rows, class Step>

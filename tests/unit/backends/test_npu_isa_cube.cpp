@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -462,11 +463,13 @@ TEST_CASE("npu cube: the tiles' packing feeds products that agree with plain loo
 TEST_CASE("npu cube: rows of A that are read where they are stored give the bits of packed ones") {
   constexpr size_t kRowShapes[][3] = {
       {64, 40, 32}, {75, 70, 77}, {130, 33, 1090}, {45, 20, 2100}, {66, 20, 2048}};
+  constexpr std::pair<size_t, bool> kStorages[] = {{0, false}, {5, false}, {0, true}, {5, true}};
   on_every_isa([&] {
     for (const auto& shape : kRowShapes) {
       for (const DType dtype : {f32, f16, bf16}) {
-        for (const size_t padding : {0u, 5u}) {
+        for (const auto& [padding, transposed] : kStorages) {
           Product p;
+          p.problem.transpose_a = transposed;
           p.problem.m = shape[0];
           p.problem.n = shape[1];
           p.problem.k = shape[2];
