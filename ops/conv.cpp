@@ -442,6 +442,7 @@ Attributes gradient_attributes(const Conv2dAttributes& options, const std::vecto
 void register_conv(OpTable& table) {
   OpDef op;
   op.traits = kProduct;
+  op.mix_class = MixClass::kWhite;
   op.bound = {.ulps = 1};  // and product_bound.h
 
   op.name = "conv2d";

@@ -144,6 +144,7 @@ void register_elementwise_arithmetic(OpTable& table) {
                        {.name = "pow",
                         .summary = "a to the power of b",
                         .gradient = pow_gradient,
+                        .mix_class = MixClass::kBlack,
                         .bound = {.ulps = 16},
                         .draw_a = draw_base,
                         .draw_b = draw(-3, 3)},

@@ -88,12 +88,14 @@ void register_exponentials(OpTable& table) {
                      {.name = "exp",
                       .summary = "e to the power of x",
                       .gradient = gradient_of([](const Flow& f) { return f.times(f.g, f.y); }),
+                      .mix_class = MixClass::kBlack,
                       .bound = {.ulps = 4}},
                      [](double x) { return std::exp(x); });
   add_unary<kFloats>(table,
                      {.name = "log",
                       .summary = "the natural logarithm",
                       .gradient = gradient_of([](const Flow& f) { return f.over(f.g, f.x); }),
+                      .mix_class = MixClass::kBlack,
                       .bound = {.ulps = 4},
                       .draw_a = draw(0.25, 4)},
                      [](double x) { return std::log(x); });
@@ -102,6 +104,7 @@ void register_exponentials(OpTable& table) {
       {.name = "log1p",
        .summary = "log(1 + x), accurate near 0",
        .gradient = gradient_of([](const Flow& f) { return f.over(f.g, f.plus(f.x, 1)); }),
+       .mix_class = MixClass::kBlack,
        .bound = {.ulps = 4},
        .draw_a = draw(-0.75, 4)},
       [](double x) { return std::log1p(x); });
@@ -110,6 +113,7 @@ void register_exponentials(OpTable& table) {
       {.name = "expm1",
        .summary = "exp(x) - 1, accurate near 0",
        .gradient = gradient_of([](const Flow& f) { return f.times(f.g, exp(f.x, f.site)); }),
+       .mix_class = MixClass::kBlack,
        .bound = {.ulps = 4}},
       [](double x) { return std::expm1(x); });
   add_unary<kFloats>(table,

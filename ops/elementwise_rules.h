@@ -134,6 +134,7 @@ struct ElementwiseSpec {
   bool cheap = false;                  // kCheap
   std::optional<double> neutral = {};  // OpDef::neutral
   OpRole role = OpRole::kNone;
+  MixClass mix_class = MixClass::kGray;
   ErrorBound bound = {};
   DrawFunction draw_a = draw(-2, 2);
   DrawFunction draw_b = draw(-2, 2);
@@ -157,6 +158,7 @@ void add_unary(OpTable& table, ElementwiseSpec spec, Rule rule,
   op.gradient = std::move(spec.gradient);
   op.decompose = std::move(spec.decompose);
   op.traits = spec.traits();
+  op.mix_class = spec.mix_class;
   op.bound = spec.bound;
   op.sample = sample != nullptr ? std::move(sample)
                                 : unary_sample(spec.name, kAllowed, std::move(spec.draw_a));
@@ -178,6 +180,7 @@ void add_binary(OpTable& table, ElementwiseSpec spec, Rule rule,
   op.gradient = std::move(spec.gradient);
   op.decompose = std::move(spec.decompose);
   op.traits = spec.traits();
+  op.mix_class = spec.mix_class;
   op.neutral = spec.neutral;
   op.role = spec.role;
   op.bound = spec.bound;

@@ -385,6 +385,7 @@ void register_loss(OpTable& table) {
              .gradient = gradient_softmax,
              .decompose = decompose_softmax,
              .traits = kRowWise,
+             .mix_class = MixClass::kBlack,
              .bound = {.ulps = 32, .k = 4},
              .sample = [](SampleSource& source) { return sample_softmax(source, softmax); }});
   table.add({.name = "log_softmax",
@@ -396,6 +397,7 @@ void register_loss(OpTable& table) {
              .gradient = gradient_log_softmax,
              .decompose = decompose_log_softmax,
              .traits = kRowWise,
+             .mix_class = MixClass::kBlack,
              .bound = {.ulps = 8, .k = 8},
              .sample = [](SampleSource& source) { return sample_softmax(source, log_softmax); }});
   table.add(
@@ -409,6 +411,7 @@ void register_loss(OpTable& table) {
        .gradient = gradient_cross_entropy,
        .decompose = decompose_cross_entropy,
        .traits = kReduction | kRowWise,
+       .mix_class = MixClass::kBlack,
        .checked_indices = class_ids,
        .bound = {.ulps = 16, .k = 16},
        .sample = sample_cross_entropy});
@@ -421,6 +424,7 @@ void register_loss(OpTable& table) {
              .gradient = gradient_cross_entropy_grad,
              .decompose = decompose_cross_entropy_grad,
              .traits = kRowWise,
+             .mix_class = MixClass::kBlack,
              .checked_indices = class_ids,
              .bound = {.ulps = 32, .k = 16},
              .sample = sample_cross_entropy_grad});

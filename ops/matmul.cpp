@@ -220,6 +220,7 @@ void register_matmul(OpTable& table) {
              .reference = reference_matmul,
              .gradient = matmul_gradient,
              .traits = kProduct,
+             .mix_class = MixClass::kWhite,
              .bound = {.ulps = 1},  // and product_bound.h
              .sample = sample_matmul});
 }

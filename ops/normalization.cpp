@@ -180,6 +180,7 @@ void register_normalization(OpTable& table) {
        .reference = [](const ReferenceContext& c) { reference_norm(c, true); },
        .gradient = [](const BuildContext& c) { return gradient_norm(c, layer_rows(c), true); },
        .decompose = [](const BuildContext& c) { return decompose_norm(c, layer_rows(c)); },
+       .mix_class = MixClass::kBlack,
        .bound = {.ulps = 16, .k = 32},
        .sample = sample_norm("layer_norm", 2)});
   table.add({.name = "rms_norm",
@@ -191,6 +192,7 @@ void register_normalization(OpTable& table) {
              .reference = [](const ReferenceContext& c) { reference_norm(c, false); },
              .gradient = [](const BuildContext& c) { return gradient_norm(c, rms_rows(c), false); },
              .decompose = [](const BuildContext& c) { return decompose_norm(c, rms_rows(c)); },
+             .mix_class = MixClass::kBlack,
              .bound = {.ulps = 16, .k = 8},
              .sample = sample_norm("rms_norm", 1)});
 }

@@ -198,6 +198,7 @@ void register_scan(OpTable& table) {
   op.gradient = gradient_cumsum;
   op.decompose = decompose_cumsum;
   op.traits = kReduction;
+  op.mix_class = MixClass::kBlack;
   op.bound = {.ulps = 1, .k = 4};
   op.sample = [](SampleSource& source) { return sample_scan(source, cumsum, false); };
   table.add(op);

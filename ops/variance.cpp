@@ -162,6 +162,7 @@ void register_variance(OpTable& table) {
   op.gradient = gradient_var;
   op.decompose = [](const BuildContext& c) { return Values{narrowed(c, variance_of(c))}; };
   op.traits = kReduction;
+  op.mix_class = MixClass::kBlack;
   op.bound = {.ulps = 4, .k = 16};
   op.sample = [](SampleSource& source) { return sample_variance(source, var); };
   table.add(op);

@@ -89,6 +89,17 @@ class NpuBackend final : public Backend {
   void require_options(const DeviceOptions* options) const override {
     static_cast<void>(own_options(options));
   }
+  std::string default_precision_mode(const DeviceOptions* options) const override {
+    return own_options(options).preset()->precision_mode;
+  }
+  Support computes_in(const std::string& dtype, const DeviceOptions* options) const override {
+    const Preset& preset = *own_options(options).preset();
+    if (dtype == "bf16" && !preset.bf16) {
+      return {false, preset.name + " has no bf16; presets that have it: " + presets_with_bf16()};
+    }
+    if (dtype != "hif8") return Backend::computes_in(dtype, options);
+    return {false, preset.name + " has no hif8, and no other preset has it"};
+  }
   Support supports(const Node& node, const DeviceOptions* options) const override {
     return supports_in_task_list(NpuLibrary(own_options(options).preset()), node);
   }

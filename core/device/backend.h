@@ -21,7 +21,7 @@ class Node;
 
 // Raised whenever Backend, Stream, Program or the structs they exchange change; plugins of another
 // version are refused.
-inline constexpr int kBackendApiVersion = 9;
+inline constexpr int kBackendApiVersion = 10;
 
 struct DeviceInfo {
   std::string name;  // "npu:0"
@@ -59,6 +59,12 @@ class KEEL_API Backend {
   // Returns whether a specialised node can run here. Composite nodes are decomposed before this
   // matters.
   virtual Support supports(const Node& node, const DeviceOptions* options = nullptr) const = 0;
+  // Returns the precision_mode (graph/precision/precision_mode.h) of sessions that name none;
+  // empty: none, each node computes in the graph's dtypes.
+  virtual std::string default_precision_mode(const DeviceOptions* options = nullptr) const;
+  // Returns whether the device computes in a dtype that a precision mode is about: "bf16", "hif8".
+  virtual Support computes_in(const std::string& dtype,
+                              const DeviceOptions* options = nullptr) const;
   // Device memory, zeroed. Throws Error naming bytes asked, in use and the largest holders when
   // there is not enough. `holder` says whose it is ("state w", "scratch", "queue train").
   virtual std::shared_ptr<Buffer> allocate(int device, size_t bytes, const std::string& holder) = 0;

@@ -19,6 +19,13 @@ void Backend::require_options(const DeviceOptions* options) const {
                .kind = ErrorKind::kInvalidArgument});
 }
 
+std::string Backend::default_precision_mode(const DeviceOptions*) const { return ""; }
+
+Support Backend::computes_in(const std::string& dtype, const DeviceOptions*) const {
+  if (dtype != "hif8") return {true, ""};
+  return {false, name() + " has no hif8"};
+}
+
 Backend& Device::backend() const {
   if (backend_ == nullptr) {
     throw Error({.op = "device",

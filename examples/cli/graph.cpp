@@ -4,6 +4,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/precision_flags.h"
 #include "cli/train/train_options.h"
 
 namespace keel_cli {
@@ -13,7 +14,7 @@ namespace {
 struct Target {
   std::string backend;
   int64_t batch;
-  std::string precision;
+  keel::Precision precision;
 };
 
 void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value loss,
@@ -33,8 +34,9 @@ void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value 
     std::cout << " " << op.type << " " << op.name << ";";
   std::cout << "\nnot fused:\n";
   for (const std::string& reason : report.not_fused) std::cout << "  " << reason << "\n";
-  if (target.precision == keel::kDefaultPrecision) return;
-  std::cout << "precision: " << target.precision << "\n";
+  if (report.precision.decisions.empty()) return;
+  std::cout << "precision: " << report.precision.mode
+            << (report.precision.is_default ? " (the device's default)" : "") << "\n";
   for (const auto& decision : report.precision.decisions)
     std::cout << "  " << keel::to_string(decision) << "\n";
 }
@@ -49,7 +51,7 @@ int run_graph(const std::vector<std::string>& words) {
   line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");
   declare_backend_flag(line, "for --compiled");
   line.add("batch", "N", "for --compiled (100)");
-  declare_precision_flag(line);
+  declare_precision_flags(line);
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
@@ -58,9 +60,9 @@ int run_graph(const std::vector<std::string>& words) {
   const auto& model = keel_examples::find_model(line.text("model").value_or("softmax"));
   const std::string optimizer = line.choice("optimizer", optimizer_names()).value_or("sgd");
   const Target target{read_backend(line), line.integer("batch", 1, int64_t{1} << 32).value_or(100),
-                      read_precision(line)};
-  if (line.has("precision") && !line.has("compiled")) {
-    throw keel::Error({.op = "--precision",
+                      read_precision(line).value};
+  if (has_precision_flag(line) && !line.has("compiled")) {
+    throw keel::Error({.op = "precision",
                        .message = "is decided when the step is compiled",
                        .fix = "add --compiled",
                        .kind = keel::ErrorKind::kInvalidArgument});

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <keel/backends/npu/options.h>
 #include <keel/backends/npu/presets/preset.h>
 #include <keel/core/base/json.h>
 #include <keel/core/base/printable.h>
@@ -12,6 +13,8 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/precision_flags.h"
+#include "cli/base/run_flags.h"
 
 namespace keel_cli {
 namespace {
@@ -127,16 +130,59 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
   }
 }
 
+// What a precision mode makes of each op.
+void print_precision(const CommandLine& line) {
+  const std::string name = read_backend(line);
+  std::shared_ptr<const keel::DeviceOptions> options;
+  if (const auto preset = line.text("preset")) options = keel::npu::options(*preset);
+  const keel::Backend& backend = keel::backend(name);
+  const keel::ResolvedPrecision precision =
+      keel::resolve(read_precision(line).value, backend, options.get());
+  const auto rows = keel::precision_table(
+      precision, [&](const keel::Node& node) { return backend.supports(node, options.get()); });
+  if (line.has("json")) {
+    keel::Json json;
+    json["precision"] = precision.mode->name;
+    json["backend"] = name;
+    for (const keel::PrecisionRow& row : rows)
+      json["ops"][row.op][keel::name_of(row.dtype)] = row.choice;
+    std::cout << keel::write_json(json, 2) << "\n";
+    return;
+  }
+  std::cout << precision.mode->name << ": " << precision.mode->summary << "\n\n";
+  for (const keel::PrecisionRow& row : rows) {
+    std::cout << fmt::format("  {:<26} {:<5} {}\n", row.op, keel::name_of(row.dtype),
+                             keel::printable(row.choice));
+  }
+}
+
 }  // namespace
 
 int run_info(const std::vector<std::string>& words) {
   CommandLine line("info", "version, backends, devices, and which op runs where");
   line.add("json", "", "as one JSON object");
   line.add("preset", "NAME|FILE", "instead: the NPU preset's parameters, their sources, its peaks");
+  line.add("backend", "ref|cpu|npu", "whose ops a precision mode is shown for (npu)");
+  line.add("dump-ops-info", "", "instead: which ops mixed precision computes low, and which never");
+  declare_precision_flags(line);
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
+  }
+  if (line.has("dump-ops-info")) {
+    std::cout << keel::write_ops_info(keel::builtin_ops(), read_precision(line).value.mix_list);
+    return kExitDone;
+  }
+  if (has_precision_flag(line)) {
+    print_precision(line);
+    return kExitDone;
+  }
+  if (line.has("backend")) {
+    throw keel::Error({.op = "--backend",
+                       .message = "is about precision modes, and none is named",
+                       .fix = "add --precision-mode NAME, or drop it",
+                       .kind = keel::ErrorKind::kInvalidArgument});
   }
   if (const auto preset = line.text("preset")) {
     std::cout << keel::npu::describe_preset(keel::npu::load_preset(*preset));

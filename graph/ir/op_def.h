@@ -71,6 +71,10 @@ enum class OpRole : uint8_t {
   kAdd,  // counts the turns of loops
 };
 
+// How mixed precision treats an op whose class nobody changed: computed in the low dtype, never, or
+// where its operands are low already.
+enum class MixClass : uint8_t { kGray, kWhite, kBlack };
+
 // |got - reference| <= ulps * ulp(reference) + k * eps(dtype) * scale, where
 // scale is sum|a||b| for products and sum|x| for reductions (k counts as in k *
 // eps * sum). Both 0: bit-equal.
@@ -172,6 +176,7 @@ struct OpDef {
 
   uint32_t traits = 0;
   OpRole role = OpRole::kNone;
+  MixClass mix_class = MixClass::kGray;
   std::optional<double> neutral;  // what as the second operand leaves the first one's bits
   std::optional<CheckedIndices> checked_indices;
   ErrorBound bound;

@@ -175,12 +175,13 @@ class Compiler {
   Compiler(Device device, CompileRequest request)
       : device_(device),
         request_(std::move(request)),
-        precision_(find_precision_mode(request_.precision)),
+        precision_(resolve(request_.precision, device_.backend(), request_.device_options.get())),
         supports_([this](const Node& node) {
           return device_.backend().supports(node, request_.device_options.get());
         }) {}
 
   Compiled run() {
+    refuse_training_for_inference();
     if (request_.queue) request_.step.input_types = input_types(request_.step, *request_.queue);
     if (!request_.sink) return finish(optimise(step()), {});
     if (!request_.step.boundary) request_.step.boundary.emplace();
@@ -191,6 +192,16 @@ class Compiler {
   }
 
  private:
+  void refuse_training_for_inference() const {
+    if (!precision_.mode->for_inference || request_.step.update.empty()) return;
+    throw Error({.op = "precision " + precision_.mode->name,
+                 .message = std::string(precision_.is_default ? "the device's default, " : "") +
+                            "is for inference, and this step updates states",
+                 .fix = "choose a mode for training, such as must_keep_origin_dtype",
+                 .site = request_.step.update.assignments[0].next.node().site(),
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+
   // Called after each pass.
   void passed(const Graph& graph, const char* pass) {
     note(pass, static_cast<int64_t>(graph.size()));
@@ -251,14 +262,7 @@ class Compiler {
   }
 
   std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) {
-    graph = decompose(*graph, supports_);
-    passed(*graph, "decompose");
-    check_precision_attributes(*graph);
-    precision_report_ = {precision_.name, {}};
-    if (precision_.low) {
-      graph = apply_precision(*graph, precision_, supports_, &precision_report_);
-      passed(*graph, "precision");
-    }
+    graph = computed_in_precision(std::move(graph));
     graph = fold(*graph);
     passed(*graph, "fold");
     graph = cse(*graph);
@@ -270,6 +274,26 @@ class Compiler {
     graph = fuse(*graph, supports_, &apart);
     apart_ = std::move(apart.lines);
     passed(*graph, "fuse");
+    return graph;
+  }
+
+  std::unique_ptr<Graph> computed_in_precision(std::unique_ptr<Graph> graph) {
+    bool some_other_form = false;
+    graph = decompose(*graph, [&](const Node& node) {
+      Support own = supports_(node);
+      if (own.supported) return own;
+      const Support other = supports_in_some_form(node, precision_, supports_);
+      some_other_form |= other.supported;
+      return other.supported ? other : own;
+    });
+    passed(*graph, "decompose");
+    check_precision_attributes(*graph);
+    if (!precision_.mode->low && !some_other_form) {
+      precision_report_ = report_kept_precision(*graph, precision_);
+      return graph;
+    }
+    graph = apply_precision(*graph, precision_, supports_, &precision_report_);
+    passed(*graph, "precision");
     return graph;
   }
 
@@ -285,7 +309,7 @@ class Compiler {
 
   Device device_;
   CompileRequest request_;
-  const PrecisionMode& precision_;
+  ResolvedPrecision precision_;
   PrecisionReport precision_report_;
   std::vector<std::string> apart_;
   SupportsFunction supports_;

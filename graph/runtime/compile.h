@@ -13,6 +13,7 @@
 #include "keel/core/device/device.h"
 #include "keel/core/device/element_spec.h"
 #include "keel/graph/passes/passes.h"
+#include "keel/graph/precision/precision.h"
 #include "keel/graph/runtime/compile_report.h"
 
 namespace keel {
@@ -33,8 +34,8 @@ struct CompileRequest {
   bool sink = false;
   std::optional<QueueSource> queue;
   bool fuse = true;
-  std::string precision = kDefaultPrecision;  // a name of precision_modes()
-  int threads = 0;                            // compute threads of a launch; 0: of this thread
+  Precision precision = {};
+  int threads = 0;  // compute threads of a launch; 0: of this thread
   std::shared_ptr<const DeviceOptions> device_options = {};
 };
 

@@ -11,7 +11,7 @@
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/export.h"
 #include "keel/core/device/program.h"
-#include "keel/graph/passes/precision.h"
+#include "keel/graph/precision/apply_precision.h"
 
 namespace keel {
 

@@ -16,7 +16,7 @@ bool operator==(const ProgramKey& a, const ProgramKey& b) {
   const auto& p = a.update.assignments;
   const auto& q = b.update.assignments;
   return a.sunk == b.sunk && a.stop_when == b.stop_when && a.fetches == b.fetches &&
-         a.feeds == b.feeds && a.queue == b.queue &&
+         a.feeds == b.feeds && a.queue == b.queue && a.precision == b.precision &&
          std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
 }
 

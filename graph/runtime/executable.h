@@ -23,6 +23,7 @@ struct ProgramKey {
   bool sunk = false;
   std::optional<QueueSource> queue;
   Value stop_when = {};  // of a sunk step; invalid where it has none
+  Precision precision = {};
 };
 bool operator==(const ProgramKey& a, const ProgramKey& b);
 

@@ -134,8 +134,11 @@ namespace {
 void tell(const CompileReport& report, const Device& device) {
   for (const InsertedOp& op : report.inserted_ops)
     log_info("Insert op success, name:" + op.name + ", type:" + op.type + ".");
-  for (const PrecisionDecision& decision : report.precision.decisions)
-    log_info("precision " + report.precision.mode + ": " + to_string(decision));
+  if (log_enabled(LogLevel::kInfo)) {
+    for (const PrecisionDecision& decision : report.precision.decisions)
+      log_info("precision " + report.precision.mode + ": " + to_string(decision));
+  }
+  for (const std::string& unused : report.precision.unused) log_warn(unused);
   if (report.loop.kind != LoopKind::kHost) return;
   log_warn("loop on " + device.name() +
            ": driven by the host, a launch and a synchronisation for " + "each step, because " +
@@ -174,7 +177,8 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
                  .got = "0",
                  .kind = ErrorKind::kInvalidArgument});
   }
-  find_precision_mode(options.precision);
+  device.backend().require_options(options.device_options.get());
+  resolve(options.precision, device.backend(), options.device_options.get());
   if (options.threads < 0 || options.threads > kMaxComputeThreads) {
     throw Error({.op = "session",
                  .argument = "threads",
@@ -184,7 +188,6 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
                  .kind = ErrorKind::kInvalidArgument});
   }
   if (options.threads == 0) options.threads = compute_threads();
-  device.backend().require_options(options.device_options.get());
   if (options.loop_size) loop_size.set(*options.loop_size, "SessionOptions::loop_size");
   if (!graph->frozen()) {
     graph->step();
@@ -194,6 +197,7 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
 }
 
 std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite site) {
+  key.precision = options.precision;
   if (auto found = cache.find(key)) return found;
   try {
     CompileRequest request;
@@ -204,7 +208,7 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
     request.queue = key.queue;
     if (key.sunk) request.step.boundary = {key.stop_when, site};
     request.fuse = options.fuse;
-    request.precision = options.precision;
+    request.precision = key.precision;
     request.threads = options.threads;
     request.device_options = options.device_options;
     store.add_states(*graph);

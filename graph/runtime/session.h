@@ -20,6 +20,7 @@
 #include "keel/core/group/agreement.h"
 #include "keel/core/queue/feeder.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/precision/precision.h"
 #include "keel/graph/runtime/loop.h"
 
 namespace keel {
@@ -27,9 +28,9 @@ namespace keel {
 struct SessionOptions {
   uint64_t seed = 0;  // of initial values, dropout and the like
   bool fuse = true;
-  // Every program of the session has this precision: "fp32", or another name of precision_modes()
-  // (products in a 16-bit dtype, states and updates as the graph has them).
-  std::string precision = "fp32";
+  // In which dtypes the session's programs compute: "mixed_bf16", {.mode = ...}. Without any, as
+  // the device's default says. States and updates have the dtypes of the graph under every mode.
+  Precision precision = {};
   // Compute threads of a launch; 0: those of the thread that makes the session (ComputeThreads).
   int threads = 0;
   // Says what the device is asked for, such as npu::options("ascend910"); null: nothing.

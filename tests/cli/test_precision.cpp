@@ -1,8 +1,11 @@
 // `--precision` of `keel train` and `keel graph`: what it changes, what it reports, what it
 // refuses.
 #include <cmath>
+#include <fstream>
 
 #include <doctest/doctest.h>
+
+#include "keel/graph/graph.h"
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
@@ -44,6 +47,10 @@ Trained train(const Words& words) {
   return {read_json(files.file("summary")), read_text(files.file("metrics")), result.out};
 }
 
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
 std::string refusal(const Words& words, int exit_code) {
   const ToolResult result = run_tool(words);
   CAPTURE(join(words));
@@ -59,8 +66,9 @@ TEST_CASE("train: precision is printed and in the summary and trains about as we
     CAPTURE(backend);
     const Words words = {"--backend", backend, "--steps", "40"};
     const Trained full = train(words);
-    CHECK(full.summary.at("precision") == "fp32");
-    CHECK(contains(full.out, "in fp32"));
+    const std::string own = backend == std::string("npu") ? "must_keep_origin_dtype" : "fp32";
+    CHECK(full.summary.at("precision") == own);
+    CHECK(contains(full.out, "in " + own));
     for (const char* mode : {"mixed_bf16", "mixed_fp16"}) {
       Words mixed_words = words;
       mixed_words.insert(mixed_words.end(), {"--precision", mode});
@@ -131,11 +139,10 @@ TEST_CASE("precision: flags that make no sense are refused") {
 TEST_CASE("precision: a preset without bf16 says so and names those that have it") {
   const std::string text = refusal(
       {"train", "--quiet", "--steps", "2", "--preset", "ascend910", "--precision", "mixed_bf16"},
-      1);
-  CHECK(contains(text, "matmul"));
+      2);
+  CHECK(contains(text, "precision mixed_bf16"));
   CHECK(contains(text, "ascend910 has no bf16"));
   CHECK(contains(text, "ascend910b1"));
-  CHECK(contains(text, "softmax.cpp:"));
   const ToolResult fp16 = run_tool(
       {"train", "--quiet", "--steps", "2", "--preset", "ascend910", "--precision", "mixed_fp16"});
   CHECK_MESSAGE(fp16.exit_code == 0, fp16.err);
@@ -160,6 +167,127 @@ TEST_CASE("graph: the decisions follow the compiled step") {
     CHECK(low == 8);  // three layers forward; backward one less, the image has no gradient
     CHECK(kept > 8);
   }
+}
+
+TEST_CASE("train: every legal mode trains about as well or refuses with a reason") {
+  using keel::PrecisionOption;
+  const Trained full = train({"--steps", "40"});
+  for (const PrecisionOption option : {PrecisionOption::kMode, PrecisionOption::kModeV2}) {
+    const std::string flag =
+        option == PrecisionOption::kMode ? "--precision-mode" : "--precision-mode-v2";
+    for (const std::string& mode : keel::precision_names(option)) {
+      CAPTURE(mode);
+      if (mode == "force_fp16" || mode == "fp16") {
+        const std::string text = refusal({"train", "--quiet", "--steps", "2", flag, mode}, 2);
+        CHECK(contains(text, "precision " + mode + ": is for inference"));
+        continue;
+      }
+      if (contains(mode, "hif8")) {
+        const std::string text = refusal({"train", "--quiet", "--steps", "2", flag, mode}, 2);
+        CHECK(contains(text, "no other preset has it"));
+        continue;
+      }
+      const Trained run = train({"--steps", "40", flag, mode});
+      CHECK(run.summary.at("precision") == mode);
+      const double loss = full.summary.at("train_loss"), got = run.summary.at("train_loss");
+      CHECK(std::fabs(got - loss) <= 0.02 * loss);
+      const bool same = mode == "must_keep_origin_dtype" || mode == "origin";
+      CHECK((run.summary.at("state_sha256") == full.summary.at("state_sha256")) == same);
+    }
+  }
+}
+
+TEST_CASE("train: a mix list is read and warned of and kept for a resumed training") {
+  const TempFolder files;
+  const std::string list = files.file("ops_info.json"), states = files.file("states");
+  write_text(list, R"({"white-list": {"to-remove": ["matmul"], "to-add": ["matmull"]}})");
+  const Words mode = {"--precision-mode", "allow_mix_precision"};
+  Words with_list = {"--precision-mode", "allow_mix_precision", "--modify-mixlist", list};
+  const ToolResult warned = run_tool({"train", "--quiet", "--steps", "2", "--precision-mode",
+                                      "allow_mix_precision", "--modify-mixlist", list});
+  CHECK(warned.exit_code == 0);
+  CHECK(contains(warned.err, "no op is called 'matmull'; did you mean 'matmul'?"));
+
+  // Without a white op nothing is low.
+  const auto hash = [](const Words& words) {
+    Words all = words;
+    all.insert(all.end(), {"--steps", "20"});
+    return train(all).summary.at("state_sha256").get<std::string>();
+  };
+  CHECK(hash(with_list) == hash({"--precision", "fp32"}));
+  CHECK(hash(mode) != hash({"--precision", "fp32"}));
+
+  Words first = with_list;
+  first.insert(first.end(), {"--steps", "11", "--save", states});
+  train(first);
+  const TempFolder out;
+  const ToolResult resumed = run_tool(
+      {"train", "--quiet", "--resume", states, "--steps", "20", "--summary", out.file("summary")});
+  REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
+  CHECK(read_json(out.file("summary")).at("precision") == "allow_mix_precision");
+  CHECK(read_json(out.file("summary")).at("state_sha256") == hash(with_list));
+
+  write_text(list, R"({"black-list": {"to-add": ["sum"]}})");
+  CHECK(contains(
+      refusal({"train", "--quiet", "--resume", states, "--steps", "20", "--modify-mixlist", list},
+              1),
+      "--modify-mixlist: expected the same file, as"));
+  write_text(list, "{ // mixed\n}");
+  CHECK(contains(refusal({"train", "--steps", "2", "--precision-mode", "allow_mix_precision",
+                          "--modify-mixlist", list},
+                         1),
+                 "remove the comments"));
+  CHECK(contains(refusal({"train", "--steps", "2", "--precision-mode", "allow_fp32_to_fp16",
+                          "--modify-mixlist", files.file("none")},
+                         1),
+                 "none"));
+}
+
+TEST_CASE("train: customised dtypes decide about single nodes") {
+  const TempFolder files;
+  const std::string rules = files.file("dtypes.cfg");
+  write_text(rules,
+             "OpType::matmul::InputDtype:float32,float32,OutputDtype:float32\n"
+             "nowhere::InputDtype:float32,OutputDtype:float32\n");
+  const ToolResult graph = run_tool({"graph", "--compiled", "--precision-mode",
+                                     "allow_fp32_to_fp16", "--customize-dtypes", rules});
+  CHECK(contains(graph.out, "matmul: f32 by customised dtypes, " + rules + ":1"));
+  CHECK(contains(graph.err, "no node is called 'nowhere'"));
+  write_text(rules, "matmul\n");
+  CHECK(contains(refusal({"train", "--steps", "2", "--customize-dtypes", rules}, 2),
+                 ":1: expected NAME::InputDtype:"));
+}
+
+TEST_CASE("info: the table of a precision mode and the op library") {
+  const ToolResult table =
+      run_tool({"info", "--precision-mode", "allow_mix_precision_bf16", "--preset", "ascend910b4"});
+  REQUIRE_MESSAGE(table.exit_code == 0, table.err);
+  CHECK(contains(table.out, "allow_mix_precision_bf16: ops of the white list in bf16"));
+  CHECK(contains(table.out, "bf16 (white list: low)"));
+  const ToolResult as_json =
+      run_tool({"info", "--json", "--precision-mode-v2", "origin", "--backend", "cpu"});
+  const json rows = json::parse(as_json.out);
+  CHECK(rows.at("precision") == "origin");
+  CHECK(rows.at("ops").at("matmul").at("f32") == "f32 (everything: keep)");
+  CHECK(contains(
+      refusal({"info", "--precision-mode", "allow_fp32_to_bf16", "--preset", "ascend910"}, 2),
+      "presets that have it: ascend910b1, ascend910b4"));
+  CHECK(contains(refusal({"info", "--backend", "cpu"}, 2), "add --precision-mode"));
+
+  const TempFolder files;
+  const std::string file = files.file("ops_info.json");
+  const ToolResult dumped = run_tool({"info", "--dump-ops-info"});
+  REQUIRE(dumped.exit_code == 0);
+  json ops = json::parse(dumped.out);
+  CHECK(ops.at("matmul").at("precision_reduce").at("flag") == "true");
+  CHECK(ops.at("exp").at("precision_reduce").at("flag") == "false");
+  ops["sum"]["precision_reduce"]["flag"] = "false";
+  write_text(file, ops.dump());
+  const ToolResult edited = run_tool(
+      {"info", "--precision-mode", "allow_mix_precision", "--modify-mixlist", file, "--json"});
+  REQUIRE_MESSAGE(edited.exit_code == 0, edited.err);
+  CHECK(json::parse(edited.out).at("ops").at("sum").at("f32") == "f32 (black list: keep)");
+  CHECK(json::parse(run_tool({"info", "--dump-ops-info", "--modify-mixlist", file}).out) == ops);
 }
 
 TEST_SUITE_END();

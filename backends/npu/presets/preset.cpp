@@ -12,6 +12,7 @@
 #include "keel/core/base/file.h"
 #include "keel/core/base/json.h"
 #include "keel/core/base/printable.h"
+#include "keel/graph/precision/precision_mode.h"
 
 namespace keel::npu {
 namespace {
@@ -106,6 +107,11 @@ void read_cores(Reader& reader, Preset& p) {
   p.cube_k = reader.integer("cube_k", 1, 1024);
   p.cube_fp32_rate = reader.number("cube_fp32_rate", 0, 1);
   p.bf16 = reader.boolean("bf16");
+  p.precision_mode = reader.choice("precision_mode", precision_names(PrecisionOption::kMode));
+  std::vector<std::string> names = precision_names(PrecisionOption::kModeV2);
+  names.push_back("none");
+  p.precision_mode_v2 = reader.choice("precision_mode_v2", names);
+  if (p.precision_mode_v2 == "none") p.precision_mode_v2.clear();
   p.saturate_f16 = reader.choice("fp16_overflow", {"saturate", "inf_nan"}) == "saturate";
   p.atomic_add_dtypes = reader.dtypes("atomic_add_dtypes");
   p.vector_bytes_per_cycle = reader.integer("vector_bytes_per_cycle", 8, 1 << 20);

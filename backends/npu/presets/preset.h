@@ -45,7 +45,9 @@ struct Preset {
   int64_t cube_m = 0, cube_n = 0, cube_k = 0;  // multiply-adds of f16 a cycle: their product
   double cube_fp32_rate = 0;                   // of the f16 rate; 0 where the cube has no f32
   bool bf16 = false;
-  bool saturate_f16 = false;             // overflow gives +-65504 and a status bit, else infinity
+  std::string precision_mode;     // of sessions that name none
+  std::string precision_mode_v2;  // the same in the other list; empty where that has no default
+  bool saturate_f16 = false;      // overflow gives +-65504 and a status bit, else infinity
   std::vector<DType> atomic_add_dtypes;  // that several cores can add to global memory
   int64_t vector_bytes_per_cycle = 0;
 

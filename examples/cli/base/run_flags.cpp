@@ -93,16 +93,6 @@ int read_threads(const CommandLine& line) {
   return static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
 }
 
-void declare_precision_flag(CommandLine& line) {
-  line.add("precision", alternatives(keel::precision_names()),
-           "mixed: products of 16-bit operands with f32 sums, all else f32 (" +
-               std::string(keel::kDefaultPrecision) + ")");
-}
-
-std::string read_precision(const CommandLine& line) {
-  return line.choice("precision", keel::precision_names()).value_or(keel::kDefaultPrecision);
-}
-
 std::string read_label(const CommandLine& line, const std::string& data) {
   if (line.has("label") && !is_csv(data)) {
     throw keel::Error(

@@ -23,9 +23,6 @@ std::string read_backend(const CommandLine& line);
 // --backend, and --threads, as many as there are cores without it.
 void declare_place_flags(CommandLine& line, const std::string& purpose);
 int read_threads(const CommandLine& line);
-// --precision, fp32 without it: a name of keel::precision_modes().
-void declare_precision_flag(CommandLine& line);
-std::string read_precision(const CommandLine& line);
 // --label, the column of a CSV file that holds the classes; empty without it. Throws keel::Error
 // where it does not go with that data.
 std::string read_label(const CommandLine& line, const std::string& data);

@@ -11,13 +11,10 @@
 namespace keel_cli {
 namespace {
 
-std::string precision_of(const PredictorFlags& flags, const SavedModel& saved) {
+PrecisionFlags precision_of(const PredictorFlags& flags, const SavedModel& saved) {
   if (flags.precision) return *flags.precision;
-  const auto own = saved.find("precision");
-  if (!own) return keel::kDefaultPrecision;
-  return keel::parse_in_file("--load: " + saved.path(), [&] {
-    return keel::parse_choice(*own, "precision", keel::precision_names());
-  });
+  return saved_precision([&](const std::string& name) { return saved.find(name); },
+                         "--load: " + saved.path());
 }
 
 std::string label_of(const PredictorFlags& flags, const SavedModel& saved,
@@ -99,7 +96,7 @@ void declare_predictor_flags(CommandLine& line) {
   line.add("label", "COLUMN", "of a table: the column with the classes (what the file says)");
   line.add("split", "test|train|validation|all", "which images; validation: kept aside (test)");
   declare_place_flags(line, "where to compute");
-  declare_precision_flag(line);
+  declare_precision_flags(line);
 }
 
 PredictorFlags read_predictor_flags(const CommandLine& line) {
@@ -119,7 +116,7 @@ PredictorFlags read_predictor_flags(const CommandLine& line) {
   flags.split = line.choice("split", {"test", "train", "validation", "all"}).value_or(flags.split);
   flags.backend = read_backend(line);
   flags.threads = read_threads(line);
-  if (line.has("precision")) flags.precision = read_precision(line);
+  if (has_precision_flag(line)) flags.precision = read_precision(line);
   return flags;
 }
 
@@ -143,15 +140,15 @@ ChosenImages choose_images(const PredictorFlags& flags, const SavedModel& saved)
 
 Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
                      const keel_examples::ImageFormat& format)
-    : model_(&saved.model(flags.model)),
-      precision_(precision_of(flags, saved)),
-      threads_(flags.threads) {
+    : model_(&saved.model(flags.model)), threads_(flags.threads) {
   classifier_ = model_->build(graph_, format);
   const keel::Values states = graph_.states();
   saved.require_states(states);
   saved.require_finite("look at it with keel inspect, and take an older file");
+  const PrecisionFlags precision = precision_of(flags, saved);
   session_.emplace(graph_, keel::device(flags.backend + ":0"),
-                   keel::SessionOptions{.precision = precision_});
+                   keel::SessionOptions{.precision = precision.value});
+  precision_ = precision.mode_on(session_->device().backend());
   averaged_ = saved.load_all(*session_, states).averaged > 0;
   origin_ = saved.path();
   if (const auto step = saved.find("step")) origin_ += ", step " + *step;

@@ -11,11 +11,12 @@
 #include <keel/keel.h>
 
 #include "cli/base/command_line.h"
+#include "cli/base/precision_flags.h"
 #include "cli/model/saved_model.h"
 
 namespace keel_cli {
 
-// --load, --model, --data, --label, --split, --backend, --threads and --precision.
+// --load, --model, --data, --label, --split, --backend, --threads, --precision and its kind.
 struct PredictorFlags {
   std::string load;
   std::optional<std::string> model;  // else the file's
@@ -24,7 +25,7 @@ struct PredictorFlags {
   std::string split = "test";
   std::string backend = "npu";
   int threads = 1;
-  std::optional<std::string> precision;  // else the file's
+  std::optional<PrecisionFlags> precision;  // else the file's
 };
 
 void declare_predictor_flags(CommandLine& line);

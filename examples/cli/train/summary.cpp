@@ -39,7 +39,7 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["backend"] = flags.backend;
   summary["model"] = flags.task->name;
   summary["dtype"] = "f32";  // of the states
-  summary["precision"] = flags.precision;
+  summary["precision"] = flags.precision_mode;
   summary["optimizer"] = flags.optimizer;
   summary["lr"] = flags.rate;
   summary["seed"] = flags.seed;

@@ -47,8 +47,7 @@ class TrainRun {
     std::error_code unknown;
     if (!std::filesystem::is_other(flags.metrics, unknown))
       require_writable("--metrics", flags.metrics);
-    if (!flags.preset.empty() || flags.block_dim)
-      device_options_ = keel::npu::options(flags.preset, {.cap = flags.block_dim});
+    device_options_ = device_options(flags);
     if (!flags.init.empty()) init_.emplace("--init", flags.init);
     if (init_ && !flags.allow_non_finite)
       init_->require_finite("take an older file, or add --allow-non-finite");
@@ -100,9 +99,10 @@ class TrainRun {
                     {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
     if (flags_.update.average) average_weights();
     const Evaluation evaluation(graph_, model_.measured, flags_.judging.top_k);
-    keel::Session session(
-        graph_, keel::device(flags_.backend + ":0"),
-        {.seed = flags_.seed, .precision = flags_.precision, .device_options = device_options_});
+    keel::Session session(graph_, keel::device(flags_.backend + ":0"),
+                          {.seed = flags_.seed,
+                           .precision = flags_.precision.value,
+                           .device_options = device_options_});
     session.loop_size() = flags_.loop_size;
     if (init_) outcome_.init = init_->load_matching(session, weights);
     const TrainingFeed feed =
@@ -193,8 +193,8 @@ class TrainRun {
     }
     progress.line(
         fmt::format("training {} on {}:0 in {}, {} steps of {} {}, loop size {}, {} thread{}",
-                    flags_.task->name, flags_.backend, flags_.precision, total_steps_, flags_.batch,
-                    task_->items(),
+                    flags_.task->name, flags_.backend, flags_.precision_mode, total_steps_,
+                    flags_.batch, task_->items(),
                     flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
                     flags_.threads, flags_.threads == 1 ? "" : "s"));
     if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
@@ -352,11 +352,11 @@ class TrainRun {
       keel::Trainer& trainer, const std::optional<keel::ValidationBest>& best) const {
     auto metadata = saved_form(flags_.update, total_steps_);
     metadata.merge(saved_form(flags_.augmentation));
+    metadata.merge(saved_form(flags_.precision, flags_.precision_mode));
     metadata.merge(std::map<std::string, std::string>{{"model", flags_.task->name},
                                                       {"optimizer", flags_.optimizer},
                                                       {"lr", fmt::format("{}", flags_.rate)},
                                                       {"batch", std::to_string(flags_.batch)},
-                                                      {"precision", flags_.precision},
                                                       {"data", saved_data_},
                                                       {"data_sha256", data_sha256_},
                                                       {"backend", flags_.backend},

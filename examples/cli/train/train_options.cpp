@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <keel/backends/npu/options.h>
 #include <keel/backends/npu/profile/profile.h>
 
 #include "cli/base/output_files.h"
@@ -70,6 +71,32 @@ void read_task_data(const CommandLine& line, TrainFlags& flags) {
     refuse_data("--data", flags.data, "is a table, and " + task.name + " takes images", "");
 }
 
+// A mode that is named, or a file that is given, must be what the run was trained with.
+void read_saved_precision(const CommandLine& line, TrainFlags& flags) {
+  const SavedRun& saved = *flags.resume;
+  const PrecisionFlags own = saved_precision(
+      [&](const std::string& name) { return saved.find(name); }, "--resume: " + saved.path());
+  const auto require = [&](const char* flag, const std::string& expected, const std::string& got) {
+    if (!line.has(flag) || expected == got) return;
+    throw keel::Error({.op = std::string("--") + flag,
+                       .expected = expected + ", as " + saved.path() + " was trained with",
+                       .got = got,
+                       .fix = "drop the flag, or train from the beginning"});
+  };
+  const std::string mode = saved.at("precision");
+  require("precision", mode, flags.precision.value.name);
+  require("precision-mode", mode, flags.precision.value.mode);
+  require("precision-mode-v2", mode, flags.precision.value.mode_v2);
+  const auto require_text = [&](const char* flag, const std::string& saved_text,
+                                const std::string& text) {
+    if (saved_text != text)
+      require(flag, saved_text.empty() ? "no such file" : "the same file", "another one");
+  };
+  require_text("modify-mixlist", own.mix_list, flags.precision.mix_list);
+  require_text("customize-dtypes", own.dtypes, flags.precision.dtypes);
+  flags.precision = own;
+}
+
 // Reads the flags that a resumed training must share with the one that was saved. The file's values
 // hold; a flag that is given must agree with them, except --lr, which may change the rate.
 void read_identity(const CommandLine& line, TrainFlags& flags) {
@@ -86,10 +113,9 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
     saved->require_same("optimizer", given("optimizer", flags.optimizer));
     saved->require_same("batch", given("batch", std::to_string(flags.batch)));
     saved->require_same("seed", given("seed", std::to_string(seed)));
-    saved->require_same("precision", given("precision", flags.precision));
+    read_saved_precision(line, flags);
     flags.optimizer = saved->choice("optimizer", optimizer_names());
     flags.batch = saved->integer("batch", 1, kMostCount);
-    flags.precision = saved->choice("precision", keel::precision_names());
     seed = saved->integer("seed", 0, std::numeric_limits<int64_t>::max());
     const std::string held_out = std::to_string(flags.judging.validation);
     saved->require_same("validation", given("validation", held_out), "0");
@@ -175,11 +201,18 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   if (!line.has("replace")) require_distinct(outputs, {{"--resume", resume}});
   std::vector<NamedFile> inputs = data_files(data);
   inputs.push_back({"--init", init});
+  for (const char* flag : {"modify-mixlist", "customize-dtypes"})
+    inputs.push_back({std::string("--") + flag, line.text(flag).value_or("")});
   for (NamedFile& file : preset_files(preset)) inputs.push_back(std::move(file));
   require_distinct(outputs, inputs);
 }
 
 }  // namespace
+
+std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags) {
+  if (flags.preset.empty() && !flags.block_dim) return nullptr;
+  return keel::npu::options(flags.preset, {.cap = flags.block_dim});
+}
 
 void declare_train_flags(CommandLine& line) {
   line.add("model", alternatives(task_names()), "what to train (softmax)");
@@ -189,7 +222,7 @@ void declare_train_flags(CommandLine& line) {
       "charlm: any text");
   line.add("label", "COLUMN", "of a table: the column with the classes");
   declare_place_flags(line, "where to train");
-  declare_precision_flag(line);
+  declare_precision_flags(line);
   line.add("batch", "N", "images, or windows of text, a step (100; charlm 32)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");
@@ -259,6 +292,8 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.cache = !line.has("no-cache");
   flags.quiet = line.has("quiet");
   read_npu_flags(line, flags);
+  const auto options = device_options(flags);
+  flags.precision_mode = flags.precision.mode_on(keel::backend(flags.backend), options.get());
   return flags;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/base/precision_flags.h"
 #include "cli/base/run_flags.h"
 #include "cli/model/saved_run.h"
 #include "cli/model/task.h"
@@ -23,7 +24,8 @@ struct TrainFlags {
   std::string backend = "npu";
   std::string optimizer = "sgd";
   UpdateFlags update;
-  std::string precision = keel::kDefaultPrecision;
+  PrecisionFlags precision;
+  std::string precision_mode;  // the name of the mode that this comes to on the backend
   int64_t batch = 100;
   std::optional<int64_t> epochs;  // exactly one of the two is set
   std::optional<int64_t> steps;
@@ -48,6 +50,8 @@ struct TrainFlags {
   int64_t profile_first = 1, profile_last = 3;
 };
 
+// What the flags ask of the NPU; null: nothing.
+std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags);
 void declare_train_flags(CommandLine& line);
 TrainFlags read_train_flags(const CommandLine& line);
 

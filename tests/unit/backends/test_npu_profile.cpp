@@ -77,7 +77,7 @@ struct Training {
     const Value loss = mean(softmax_cross_entropy(dense(hidden, 10, {.name = "logits"}), label));
     const Update update = sgd(0.1).minimize(loss);
     session.emplace(graph, device(backend + ":0"),
-                    SessionOptions{.fuse = fuse, .device_options = options});
+                    SessionOptions{.fuse = fuse, .precision = "fp32", .device_options = options});
     const ElementSpec element{{{"image", {u8, {100, 784}}}, {"label", {u8, {100}}}}};
     auto queue = std::make_shared<DeviceQueue>(session->device(), element);
     loop.emplace(session->sink({.update = update, .fetches = {loss}, .source = queue}));

@@ -370,7 +370,8 @@ Run run_step(std::shared_ptr<const DeviceOptions> options) {
                               }()));
   const Value y = relu(matmul(x, w));
   const Value total = sum(y);
-  Session session(graph, device("npu:0"), {.device_options = std::move(options)});
+  Session session(graph, device("npu:0"),
+                  {.precision = "fp32", .device_options = std::move(options)});
   Tensor input(f32, {40, 300});
   for (size_t i = 0; i < 12000; ++i) input.data<float>()[i] = static_cast<float>(i % 101) - 50.0f;
   Run run;
@@ -478,7 +479,8 @@ TEST_CASE("npu scheduler: bf16 on a preset without it does not compile") {
   const Value y = x * x;
   const Feeds feeds = {{x, Tensor(bf16, {8, 8})}};
   const auto run_on = [&](const char* preset) {
-    Session(graph, device("npu:0"), {.device_options = options(preset)}).run({y}, feeds);
+    Session(graph, device("npu:0"), {.precision = "fp32", .device_options = options(preset)})
+        .run({y}, feeds);
   };
   CHECK_NOTHROW(run_on("ascend910b1"));
   const std::string error = error_of([&] { run_on("ascend910"); });

@@ -6,7 +6,7 @@
 
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/verify.h"
-#include "keel/graph/passes/precision.h"
+#include "keel/graph/precision/apply_precision.h"
 #include "keel/ops/ops.h"
 
 #include "support/error_of.h"
@@ -24,7 +24,7 @@ using keel_test::error_of;
 using keel_test::everything;
 
 std::unique_ptr<Graph> applied(Graph& g, const PrecisionMode& mode, PrecisionReport* report) {
-  auto result = apply_precision(g, mode, everything, report);
+  auto result = apply_precision(g, {.mode = &mode}, everything, report);
   verify(*result);
   return result;
 }
@@ -120,14 +120,14 @@ TEST_CASE("precision: products of other dtypes stay as they are") {
     const auto graph = applied(g, "mixed_bf16", &report);
     CHECK(graph->size() == g.size());
     CHECK(graph->outputs()[0].dtype() == dtype);
-    CHECK(report.decisions.empty());
+    CHECK(report.decisions.size() == (size_of(dtype) == 2 ? 1 : 0));
   }
   Graph g;
   const Value x = g.input("x", bf16, {2, 2});
   g.set_outputs({matmul(x, x, {.wide = true})});
   PrecisionReport report;
   CHECK(applied(g, "mixed_fp16", &report)->size() == g.size());
-  CHECK(decision_of(report, "matmul").rule == "products: low (no f32 operand)");
+  CHECK(decision_of(report, "matmul").rule == "products: keep");
 }
 
 TEST_CASE("precision: bodies of loops and branches are treated alike") {
@@ -168,9 +168,12 @@ TEST_CASE("precision: rules of a table are looked up from the top and by name or
   PrecisionReport report;
   const auto graph =
       applied(g,
-              table({{.what = "exponentials", .op = "exp"},
-                     {.what = "arithmetic", .traits = kElementwise, .rule = PrecisionRule::kLow},
-                     {.what = "moving", .traits = kMovement, .rule = PrecisionRule::kFollow}}),
+              table({{.what = "exponentials", .op = "exp", .forms = {PrecisionForm::kGraph}},
+                     {.what = "arithmetic", .traits = kElementwise, .forms = {PrecisionForm::kLow}},
+                     {.what = "moving",
+                      .traits = kMovement,
+                      .follows = true,
+                      .forms = {PrecisionForm::kLow}}}),
               &report);
   CHECK(decision_of(report, "exp").dtype == f32);
   CHECK(decision_of(report, "exp").rule == "exponentials: keep");
@@ -179,17 +182,18 @@ TEST_CASE("precision: rules of a table are looked up from the top and by name or
   CHECK(decision_of(report, "sum").rule == "no rule: keep");
   // The first transpose reads what is low already, the second does not.
   CHECK(decision_of(report, "transpose").dtype == bf16);
-  CHECK(decision_of(report, "transpose").rule == "moving: follow");
+  CHECK(decision_of(report, "transpose").rule == "moving: low");
   CHECK(report.decisions.back().op == "transpose");
   CHECK(report.decisions.back().dtype == f32);
-  CHECK(report.decisions.back().rule == "moving: follow (an operand is f32)");
+  CHECK(report.decisions.back().rule == "moving: keep (its operands are not low)");
   // exp and x down, the transposed one up once for the sum and the output.
   CHECK(count_op(*graph, "cast") == 3);
   for (const Value& v : graph->outputs()) CHECK(v.dtype() == f32);
 }
 
 TEST_CASE("precision: what a graph hands out keeps its dtype under any rule") {
-  const PrecisionMode low = table({{.what = "all", .rule = PrecisionRule::kLow}});
+  const PrecisionMode low =
+      table({{.what = "all", .forms = {PrecisionForm::kLow, PrecisionForm::kGraph}}});
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     const auto random = keel_test::random_graph(seed, 40);
@@ -211,22 +215,30 @@ TEST_CASE("precision: what a graph hands out keeps its dtype under any rule") {
   }
 }
 
-TEST_CASE("precision: what the backend declines is an error with its reason and the users line") {
+TEST_CASE("precision: the first form that the backend takes is taken and the report says why") {
   Graph g;
   const Value x = twos(g, "x");
   g.set_outputs({matmul(x, x)});
   const int line = __LINE__ - 1;
   const auto declines = [](const Node& node) -> Support {
-    if (node.input(0).dtype() == bf16) return {false, "toy has no bf16; use a better toy"};
+    const bool has_bf16 = !node.inputs().empty() && node.input(0).dtype() == bf16;
+    if (has_bf16) return {false, "toy has no bf16; use a better toy"};
     return {true, ""};
   };
-  const std::string text =
-      error_of([&] { apply_precision(g, find_precision_mode("mixed_bf16"), declines); });
-  CHECK(contains(text, "matmul: precision mixed_bf16 computes it in bf16"));
-  CHECK(contains(text, "toy has no bf16; use a better toy"));
-  CHECK(contains(text, "use precision fp32"));
+  PrecisionReport report;
+  const PrecisionMode& mixed = find_precision_mode("mixed_bf16");
+  const auto graph = apply_precision(g, {.mode = &mixed}, declines, &report);
+  CHECK(graph->size() == g.size());
+  CHECK(decision_of(report, "matmul").rule ==
+        "products: keep (not low (f32 sums): toy has no bf16; use a better toy)");
+  CHECK(decision_of(report, "matmul").dtype == f32);
+
+  const PrecisionMode low = table({{.what = "products", .forms = {PrecisionForm::kLow}}});
+  const std::string text = error_of([&] { apply_precision(g, {.mode = &low}, declines); });
+  CHECK(contains(text, "matmul: precision test has no form of it that the backend takes"));
+  CHECK(contains(text, "not low: toy has no bf16; use a better toy"));
+  CHECK(contains(text, "choose another precision mode"));
   CHECK(contains(text, "test_precision.cpp:" + std::to_string(line)));
-  CHECK_NOTHROW(apply_precision(g, find_precision_mode("mixed_fp16"), declines));
 }
 
 TEST_CASE("precision: an unknown mode is refused naming the modes") {

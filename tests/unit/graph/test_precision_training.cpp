@@ -63,7 +63,8 @@ Training train(const std::string& backend, const std::string& precision, bool fu
                int64_t loop_size = 40) {
   constexpr int64_t kSteps = 40;
   SmallModel m;
-  Session session(m.graph, device(backend), {.fuse = fuse, .precision = precision});
+  Session session(m.graph, device(backend),
+                  {.fuse = fuse, .precision = Precision::named(precision)});
   const auto feeder = batches(session.device());
   Loop loop = session.sink({.update = m.update, .fetches = {m.loss}, .source = feeder});
   CHECK(loop.compile_report().precision.mode == precision);
@@ -103,7 +104,8 @@ TEST_CASE("precision: losses of a mixed training stay close to those of f32") {
 
 TEST_CASE("precision: no bit depends on loop size or threads or fusion") {
   for (const char* backend : {"cpu", "npu"}) {
-    for (const char* mode : {"mixed_bf16", "mixed_fp16"}) {
+    for (const char* mode : {"mixed_bf16", "mixed_fp16", "allow_fp32_to_fp16", "mixed_float16",
+                             "mixed_bfloat16", "force_fp32"}) {
       CAPTURE(backend);
       CAPTURE(mode);
       const Training expected = train(backend, mode);

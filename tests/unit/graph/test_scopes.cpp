@@ -10,7 +10,7 @@
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/passes/passes.h"
-#include "keel/graph/passes/precision.h"
+#include "keel/graph/precision/apply_precision.h"
 
 #include "ops_for_tests.h"
 #include "support/fusing.h"
@@ -375,7 +375,8 @@ TEST_CASE("nodes marked for it keep their precision under every mode") {
     kept = matmul(x, g.state("w", ones({6, 2})));
   }
   PrecisionReport report;
-  apply_precision(*specialised(g, {kept}), find_precision_mode("mixed_bf16"), everything, &report);
+  apply_precision(*specialised(g, {kept}), {.mode = &find_precision_mode("mixed_bf16")}, everything,
+                  &report);
   REQUIRE(report.decisions.size() == 1);
   CHECK(contains(to_string(report.decisions[0]), "head/matmul: f32 by attribute precision: keep"));
   {
@@ -383,7 +384,8 @@ TEST_CASE("nodes marked for it keep their precision under every mode") {
     wrong = matmul(x, g.state("v", ones({6, 2})));
   }
   const std::string text = error_of([&] {
-    apply_precision(*specialised(g, {wrong}), find_precision_mode("mixed_bf16"), everything);
+    apply_precision(*specialised(g, {wrong}), {.mode = &find_precision_mode("mixed_bf16")},
+                    everything);
   });
   CHECK(contains(text, "matmul: attribute precision: expected 'keep', got 'f64'"));
 }

@@ -1,0 +1,93 @@
+#include "keel/graph/precision/form_choice.h"
+
+#include <optional>
+#include <utility>
+
+#include "keel/core/base/error.h"
+#include "keel/graph/ir/label.h"
+#include "keel/graph/precision/apply_precision.h"
+
+namespace keel {
+namespace {
+
+FormChoice customised(const Node& node, const DtypeRule& rule, const SupportsFunction& supports) {
+  NodeForm form = node_by(node, rule);
+  const Support support = supports_form(node, form, supports);
+  if (support.supported) return {std::move(form), "customised dtypes, " + rule.where, &rule};
+  throw Error({.op = full_name(node),
+               .argument = "dtypes of " + rule.where,
+               .message = "the backend declines it in them: " + support.reason,
+               .fix = "give it other dtypes there, or none",
+               .site = node.site()});
+}
+
+FormChoice first_of(const Node& node, const std::vector<PrecisionForm>& forms,
+                    const std::string& what, const std::string& why,
+                    const ResolvedPrecision& precision, const SupportsFunction& supports) {
+  std::string declined;
+  for (const PrecisionForm form : forms) {
+    std::optional<NodeForm> made = node_in(node, form, precision.mode->low);
+    if (!made) continue;
+    const Support support =
+        form == PrecisionForm::kGraph ? supports(node) : supports_form(node, *made, supports);
+    const std::string name = name_of(form);
+    if (support.supported) {
+      std::string reasons = why;
+      if (!declined.empty()) reasons += (reasons.empty() ? "" : "; ") + declined;
+      return {std::move(*made), what + ": " + name + (reasons.empty() ? "" : " (" + reasons + ")")};
+    }
+    declined += (declined.empty() ? "not " : ", not ") + name + ": " + support.reason;
+  }
+  throw Error({.op = full_name(node),
+               .message = "precision " + precision.mode->name +
+                          " has no form of it that the backend takes: " +
+                          (declined.empty() ? "none is for its dtypes" : declined),
+               .fix = "choose another precision mode, or another device",
+               .site = node.site()});
+}
+
+}  // namespace
+
+bool is_outside_precision(const Node& node) {
+  return node.has(kSource | kControl | kEffect) || !node.bodies().empty();
+}
+
+bool is_kept_in_precision(const Node& node) {
+  const std::string* asked = scoped_attribute(node, kPrecisionAttribute);
+  if (asked == nullptr) return false;
+  if (*asked == kKeepPrecision) return true;
+  throw Error({.op = full_name(node),
+               .argument = std::string("attribute ") + kPrecisionAttribute,
+               .expected = std::string("'") + kKeepPrecision + "'",
+               .got = "'" + *asked + "'",
+               .site = node.site()});
+}
+
+const PrecisionEntry* entry_of(const Node& node, const ResolvedPrecision& precision) {
+  for (const PrecisionEntry& entry : precision.mode->entries) {
+    if (!entry.op.empty() && entry.op != node.op_name()) continue;
+    if (entry.traits != 0 && !node.has(entry.traits)) continue;
+    if (!entry.mix || *entry.mix == precision.mix_list.class_of(node.op())) return &entry;
+  }
+  return nullptr;
+}
+
+FormChoice choose_form(const Node& node, const ResolvedPrecision& precision,
+                       const SupportsFunction& supports, bool operands_are_low) {
+  const auto kept = [&](const std::string& rule) {
+    return FormChoice{*node_in(node, PrecisionForm::kGraph, precision.mode->low), rule};
+  };
+  if (is_kept_in_precision(node))
+    return kept(std::string("attribute ") + kPrecisionAttribute + ": keep");
+  const DtypeRule* rule = precision.mode->low ? precision.dtypes.find(node) : nullptr;
+  if (rule != nullptr) return customised(node, *rule, supports);
+  const PrecisionEntry* entry = entry_of(node, precision);
+  if (entry == nullptr) return kept("no rule: keep");
+  if (!entry->follows || operands_are_low)
+    return first_of(node, entry->forms, entry->what, "", precision, supports);
+  static const std::vector<PrecisionForm> as_it_is = {PrecisionForm::kGraph, PrecisionForm::kF32,
+                                                      PrecisionForm::kHost};
+  return first_of(node, as_it_is, entry->what, "its operands are not low", precision, supports);
+}
+
+}  // namespace keel

@@ -1,0 +1,35 @@
+// FormChoice: which form of a node a precision mode takes, and the rule that decided. Pure
+// functions of precision and backend; any thread.
+#ifndef KEEL_GRAPH_PRECISION_FORM_CHOICE_H
+#define KEEL_GRAPH_PRECISION_FORM_CHOICE_H
+
+#include <string>
+#include <vector>
+
+#include "keel/graph/precision/node_form.h"
+#include "keel/graph/precision/precision.h"
+
+namespace keel {
+
+// Returns whether the node is left as it is under every mode: it has bodies, or it is ordered.
+bool is_outside_precision(const Node& node);
+// Returns true if the user asked for the dtypes of the graph, whatever the mode. Throws Error for
+// a value of the attribute that asks for nothing.
+bool is_kept_in_precision(const Node& node);
+// Returns the first entry that names the node; null where none does.
+const PrecisionEntry* entry_of(const Node& node, const ResolvedPrecision& precision);
+
+struct FormChoice {
+  NodeForm form;
+  std::string rule;                   // "products: low (f32 sums)"
+  const DtypeRule* dtypes = nullptr;  // the rule of customised dtypes that decided, if one did
+};
+
+// Returns how a node computes that has f32, f16 or bf16 operands or results. `operands_are_low`: of
+// a node that follows its operands. Throws Error where the backend declines every form.
+FormChoice choose_form(const Node& node, const ResolvedPrecision& precision,
+                       const SupportsFunction& supports, bool operands_are_low);
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_PRECISION_FORM_CHOICE_H
