@@ -13,6 +13,7 @@
 #include "keel/ops/composed/recurrent.h"
 #include "keel/ops/conv.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/float_status.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/loss.h"
 #include "keel/ops/matmul.h"

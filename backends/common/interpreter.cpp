@@ -78,7 +78,8 @@ Interpreter::Interpreter(const TaskList& list, const Buffer* constants, Interpre
       sticky_status_(std::move(options.float_status)),
       strict_(options.strict ? std::make_unique<StrictRunner>(list, std::move(options.planned))
                              : nullptr),
-      threads_(options.threads > 0 ? options.threads : compute_threads()) {}
+      threads_(options.threads > 0 ? options.threads : compute_threads()),
+      status_words_(list.status_words) {}
 
 Interpreter::~Interpreter() = default;
 
@@ -113,7 +114,7 @@ void Interpreter::fill_table(const LaunchArgs& args) {
         table_[i] = nullptr;
         break;
       case Space::kFloatStatus:
-        table_[i] = &float_status_;
+        table_[i] = &status_words_[ref.index];
         break;
     }
   }
@@ -125,7 +126,8 @@ void Interpreter::launch(LaunchArgs& args) noexcept {
   bool running = false;
   slot_held_ = false;
   party_ = LoopParty(list_.info.sunk ? args.agreement : nullptr);
-  float_status_ = launch_status_ = 0;
+  std::fill(status_words_.begin(), status_words_.end(), 0);
+  launch_status_ = 0;
   for (StateBuffers& buffer : args.states) buffer.lost = false;
   try {
     const ComputeThreads threads(threads_);
@@ -345,7 +347,10 @@ bool Interpreter::dequeue(const Task& task, LaunchArgs& args) {
 }
 
 bool Interpreter::push_metrics(const Task& task, LaunchArgs& args) {
-  if (args.metrics == nullptr) return true;
+  if (args.metrics == nullptr) {
+    take_step_status();
+    return true;
+  }
   for (uint32_t i = 0; i < task.argument_count; ++i) {
     metrics_[i] = table_[list_.arguments[task.first_argument + i]];
   }
@@ -362,8 +367,10 @@ bool Interpreter::push_metrics(const Task& task, LaunchArgs& args) {
 
 // Returns what was raised since it was taken last.
 uint32_t Interpreter::take_step_status() {
-  launch_status_ |= float_status_;
-  return std::exchange(float_status_, 0);
+  uint32_t status = 0;
+  for (uint32_t& word : status_words_) status |= std::exchange(word, 0);
+  launch_status_ |= status;
+  return status;
 }
 
 void Interpreter::commit(const Task& task, LaunchArgs& args) {

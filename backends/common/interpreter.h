@@ -65,10 +65,10 @@ class KEEL_API Interpreter {
   std::shared_ptr<std::atomic<uint32_t>> sticky_status_;
   std::unique_ptr<StrictRunner> strict_;  // null in plain runs
   int threads_;
-  uint32_t float_status_ = 0;   // of the step, where kernels raise it
-  uint32_t launch_status_ = 0;  // of the steps before it
-  size_t current_ = 0;          // task that runs
-  bool slot_held_ = false;      // an element was dequeued and not released yet
+  std::vector<uint32_t> status_words_;  // of the step, one for each task that raises any
+  uint32_t launch_status_ = 0;          // of the steps before it
+  size_t current_ = 0;                  // task that runs
+  bool slot_held_ = false;              // an element was dequeued and not released yet
 };
 
 }  // namespace keel

@@ -1,5 +1,6 @@
 #include "keel/backends/common/kernel.h"
 
+#include "keel/backends/common/float_status_kernel.h"
 #include "keel/backends/common/reference_kernel.h"
 #include "keel/backends/common/uses.h"
 #include "keel/graph/ir/fused_body.h"
@@ -19,6 +20,10 @@ StateLayouts KernelLibrary::choose_layouts(const Graph&) const { return {}; }
 
 KernelPlan KernelLibrary::plan_on_host(const Node& node) const { return plan_reference(node); }
 
+KernelPlan KernelLibrary::plan_status_read(size_t words) const {
+  return keel::plan_status_read(words);
+}
+
 const StateLayout* layout_of(const StateLayouts& layouts, Value v) {
   const auto it = layouts.find(root_of(v));
   return it == layouts.end() ? nullptr : &it->second;
@@ -32,8 +37,9 @@ const char* name_of(TaskKind kind) noexcept {
 }
 
 Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
-  const bool boundary = node.is(OpRole::kDequeue) || node.is(OpRole::kStepEnd);
-  if (node.has(kSource | kView) || boundary) return {true, ""};
+  const bool interpreted =
+      node.is(OpRole::kDequeue) || node.is(OpRole::kStepEnd) || node.is(OpRole::kFloatStatus);
+  if (node.has(kSource | kView) || interpreted) return {true, ""};
   if (is_on_host(node)) return supports_reference(node);
   if (is_fused_node(node)) {
     for (const Node& inner : node.bodies()[0]->nodes()) {

@@ -73,7 +73,8 @@ struct KernelPlan {
   };
   std::vector<InPlace> in_place;
   // The last argument, behind the workspace, is a uint32_t into which the blocks OR the bits of
-  // kFloatStatus... that they raise (raise_float_status); it is the launch's and starts at 0.
+  // kFloatStatus... that they raise (raise_float_status); it is the task's own and 0 when a step
+  // begins.
   bool float_status = false;
   int block_dim = 1;
   std::string reason;     // why no more blocks, or which variant of the kernel
@@ -104,12 +105,14 @@ class KEEL_API KernelLibrary {
   // function, whose memory the host may touch.
   virtual KernelPlan plan_on_host(const Node& node) const;
   virtual KernelPlan plan_copy(size_t bytes) const = 0;
+  // Plans the reading of so many status words into a bool. By default it takes no modelled time.
+  virtual KernelPlan plan_status_read(size_t words) const;
   // Modelled time of a control task.
   virtual int64_t control_ns(TaskKind kind) const = 0;
 };
 
-// Returns what Backend::supports answers for any node: sources, views, dequeue and
-// step_end are the interpreter's; control ops and fused nodes are supported when their bodies'
+// Returns what Backend::supports answers for any node: sources, views, dequeue, step_end and
+// float_status are the interpreter's; control ops and fused nodes are supported when their bodies'
 // nodes are; what is placed on the host needs a reference function.
 KEEL_API Support supports_in_task_list(const KernelLibrary& library, const Node& node);
 

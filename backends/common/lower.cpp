@@ -172,7 +172,9 @@ void Lowering::lower_graph(const Graph& graph, bool root, const std::vector<uint
     scope.next_values[root_of(graph.outputs()[i])].push_back(i);
   for (const Node& node : graph.nodes()) {
     if (!live[node.id()]) continue;
+    const size_t words = status_words_.size();
     lower_node(node, scope);
+    if (status_words_.size() != words) raised_by_[&node] = {words, status_words_.size()};
     if (node.has(kView)) continue;
     for (const Value& v : node.inputs()) --scope.uses[root_of(v)];
   }
@@ -193,6 +195,8 @@ void Lowering::lower_node(const Node& node, Scope& scope) {
     lower_while(node, scope);
   else if (node.is(OpRole::kCond))
     lower_cond(node);
+  else if (node.is(OpRole::kFloatStatus))
+    lower_float_status(node, scope);
   else
     lower_kernel(node, scope);
 }
@@ -232,7 +236,11 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
     if (pair.required && from != to) emit_copy(from, to, "before " + node.op_name(), node.site());
   }
   if (plan.workspace_bytes != 0) arguments.push_back(new_scratch(plan.workspace_bytes, false));
-  if (plan.float_status) arguments.push_back(float_status());
+  if (plan.float_status) {
+    status_words_.push_back(
+        new_storage(Space::kFloatStatus, list_.status_words++, 0, sizeof(uint32_t)));
+    arguments.push_back(status_words_.back());
+  }
   std::vector<DType> outputs;
   for (const Type& t : node.data_types()) outputs.push_back(t.dtype);
   emit_kernel(std::move(plan), arguments,
@@ -248,11 +256,47 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
   }
 }
 
-uint32_t Lowering::float_status() {
-  if (float_status_ == kNoStorage) {
-    float_status_ = new_storage(Space::kFloatStatus, 0, 0, sizeof(uint32_t));
+std::vector<uint32_t> Lowering::status_words_under(const Node& node) const {
+  const Graph& graph = node.output().graph();
+  std::vector<bool> seen(graph.size(), false);
+  std::vector<uint32_t> open, words;
+  const auto visit_inputs = [&](const Node& of) {
+    for (const Value& v : of.inputs()) {
+      if (seen[v.node_id()]) continue;
+      seen[v.node_id()] = true;
+      open.push_back(v.node_id());
+    }
+  };
+  visit_inputs(node);
+  while (!open.empty()) {
+    const Node& under = graph.node(open.back());
+    open.pop_back();
+    const auto raised = raised_by_.find(&under);
+    if (raised != raised_by_.end()) {
+      const auto [first, last] = raised->second;
+      words.insert(words.end(), status_words_.begin() + static_cast<std::ptrdiff_t>(first),
+                   status_words_.begin() + static_cast<std::ptrdiff_t>(last));
+    }
+    visit_inputs(under);
   }
-  return float_status_;
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+void Lowering::lower_float_status(const Node& node, Scope& scope) {
+  std::vector<uint32_t> arguments = status_words_under(node);
+  const size_t words = arguments.size();
+  KernelPlan plan = library_.plan_status_read(words);
+  const uint32_t output = output_storage(node, 0, plan, arguments, scope);
+  arguments.push_back(output);
+  emit_kernel(std::move(plan), arguments,
+              {.name = display_name(node),
+               .op = op_text(node),
+               .types = types_text(node),
+               .site = node.site(),
+               .inputs = static_cast<uint32_t>(words),
+               .outputs = {boolean}});
+  put(node.output(), output);
 }
 
 uint32_t Lowering::output_storage(const Node& node, size_t output, const KernelPlan& plan,

@@ -89,7 +89,9 @@ class Lowering {
   void lower_constant(const Node& node);
   void lower_dequeue(const Node& node);
   void lower_kernel(const Node& node, Scope& scope);
-  uint32_t float_status();
+  // Reads the status words of the tasks that the node's inputs depend on.
+  void lower_float_status(const Node& node, Scope& scope);
+  std::vector<uint32_t> status_words_under(const Node& node) const;
 
   // The four below choose where an output goes. `arguments` names the table entries of the node's
   // inputs and of its outputs before this one.
@@ -156,7 +158,10 @@ class Lowering {
   std::vector<uint32_t> commits_;  // current and second buffer of each state that has two
   std::vector<uint32_t> output_storages_;
   std::vector<uint32_t> slot_storages_;
-  uint32_t float_status_ = kNoStorage;
+  // Table entries of the status words, in the order of their tasks, and for each node the first of
+  // its tasks' and the one behind them. Of nodes without any there is none.
+  std::vector<uint32_t> status_words_;
+  std::unordered_map<const Node*, std::pair<size_t, size_t>> raised_by_;
   int64_t dequeue_task_ = -1;
   int64_t last_wait_ = -1;          // the last task in which the step may be given up
   const Node* boundary_ = nullptr;  // the node that ends the step of a sunk loop

@@ -246,7 +246,7 @@ void StrictRunner::run_kernel(size_t task, const Table& table) {
 // Where the task raises float status, the word it does so in; else null.
 uint32_t* StrictRunner::status_of(size_t task, const Table& table) const {
   const Task& t = list_.tasks[task];
-  for (uint32_t i = 0; i < t.argument_count; ++i) {
+  for (uint32_t i = list_.infos[task].inputs; i < t.argument_count; ++i) {
     const uint32_t entry = list_.arguments[t.first_argument + i];
     if (list_.table[entry].space == Space::kFloatStatus)
       return static_cast<uint32_t*>(table[entry]);

@@ -24,12 +24,12 @@ enum class Space : uint8_t {
   kInput,
   kOutput,
   kSlot,
-  kFloatStatus,  // the launch's status word, see KernelPlan::float_status
+  kFloatStatus,  // a task's status word, see KernelPlan::float_status
 };
 
 struct BufferRef {
   Space space = Space::kScratch;
-  uint32_t index = 0;  // which state, input, output or slot field
+  uint32_t index = 0;  // which state, input, output, slot field or status word
   size_t offset = 0;   // in scratch and constants
   size_t bytes = 0;
 };
@@ -88,6 +88,7 @@ struct TaskList {
   // Constants and where they go in the constant arena.
   std::vector<std::pair<size_t, Tensor>> constants;
   uint32_t most_arguments = 0;
+  uint32_t status_words = 0;
   ProgramInfo info;
 };
 

@@ -142,6 +142,12 @@ KernelPlan NpuLibrary::plan_on_host(const Node& node) const {
   return price(std::move(plan), std::make_shared<Launch>(schedule_on_host(*preset_, node)));
 }
 
+KernelPlan NpuLibrary::plan_status_read(size_t words) const {
+  const auto bytes = static_cast<int64_t>(words * sizeof(uint32_t));
+  return price(KernelLibrary::plan_status_read(words),
+               std::make_shared<Launch>(schedule_copy(*preset_, bytes, options_)));
+}
+
 KernelPlan NpuLibrary::plan_copy(size_t bytes) const {
   KernelPlan plan;
   plan.kernel = make_copy_kernel(bytes);

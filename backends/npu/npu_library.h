@@ -31,6 +31,7 @@ class NpuLibrary final : public KernelLibrary {
   KernelPlan plan(const Node& node, const StateLayouts& layouts) const override;
   KernelPlan plan_on_host(const Node& node) const override;
   KernelPlan plan_copy(size_t bytes) const override;
+  KernelPlan plan_status_read(size_t words) const override;
   int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }
 
   // Holds what was decided for the kernels planned so far.

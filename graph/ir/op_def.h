@@ -68,7 +68,8 @@ enum class OpRole : uint8_t {
   kDequeue,
   kStepEnd,
   kSunkLoop,
-  kAdd,  // counts the turns of loops
+  kFloatStatus,  // tells whether computing its inputs overflowed
+  kAdd,          // counts the turns of loops
 };
 
 // How mixed precision treats an op whose class nobody changed: computed in the low dtype, never, or

@@ -49,7 +49,8 @@ FormChoice first_of(const Node& node, const std::vector<PrecisionForm>& forms,
 }  // namespace
 
 bool is_outside_precision(const Node& node) {
-  return node.has(kSource | kControl | kEffect) || !node.bodies().empty();
+  return node.has(kSource | kControl | kEffect) || node.is(OpRole::kFloatStatus) ||
+         !node.bodies().empty();
 }
 
 bool is_kept_in_precision(const Node& node) {

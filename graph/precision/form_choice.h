@@ -11,7 +11,8 @@
 
 namespace keel {
 
-// Returns whether the node is left as it is under every mode: it has bodies, or it is ordered.
+// Returns whether the node is left as it is under every mode: it has bodies, it is ordered, or it
+// computes nothing of its operands.
 bool is_outside_precision(const Node& node);
 // Returns true if the user asked for the dtypes of the graph, whatever the mode. Throws Error for
 // a value of the attribute that asks for nothing.

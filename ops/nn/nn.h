@@ -6,6 +6,7 @@
 #include "keel/ops/nn/image_layers.h"
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/layers.h"
+#include "keel/ops/nn/loss_scale.h"
 #include "keel/ops/nn/losses.h"
 #include "keel/ops/nn/module.h"
 #include "keel/ops/nn/optimizers.h"

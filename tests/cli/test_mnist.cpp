@@ -90,6 +90,29 @@ TEST_CASE("mnist: mixed precision reaches what f32 does within 0.003") {
   }
 }
 
+TEST_CASE("mnist: every mode for trainings reaches what f32 does within 0.003") {
+  if (!has_mnist()) return;
+  // The long scale has lenet as well, half a minute for each mode.
+  Words models = {"mlp"};
+  if (long_scale()) models.push_back("lenet");
+  for (const std::string& model : models) {
+    CAPTURE(model);
+    const auto accuracy = [&](const Words& precision) -> double {
+      Words words = {"--model", model, "--epochs", "2"};
+      words.insert(words.end(), precision.begin(), precision.end());
+      return train(words).at("test_accuracy");
+    };
+    const double full = accuracy({"--precision", "fp32"});
+    CHECK(full >= 0.96);
+    for (const char* mode :
+         {"force_fp32", "allow_fp32_to_fp16", "allow_fp32_to_bf16", "must_keep_origin_dtype",
+          "allow_mix_precision_fp16", "allow_mix_precision_bf16"}) {
+      CAPTURE(mode);
+      CHECK(accuracy({"--precision-mode", mode}) >= full - 0.003);
+    }
+  }
+}
+
 TEST_CASE("mnist: softmax on ref is as good as on npu after the same few steps") {
   if (!has_mnist()) return;
   const char* steps = long_scale() ? "1200" : "200";

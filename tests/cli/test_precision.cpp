@@ -47,9 +47,7 @@ Trained train(const Words& words) {
   return {read_json(files.file("summary")), read_text(files.file("metrics")), result.out};
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream(path) << text;
-}
+void write_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 std::string refusal(const Words& words, int exit_code) {
   const ToolResult result = run_tool(words);
@@ -288,6 +286,68 @@ TEST_CASE("info: the table of a precision mode and the op library") {
   REQUIRE_MESSAGE(edited.exit_code == 0, edited.err);
   CHECK(json::parse(edited.out).at("ops").at("sum").at("f32") == "f32 (black list: keep)");
   CHECK(json::parse(run_tool({"info", "--dump-ops-info", "--modify-mixlist", file}).out) == ops);
+}
+
+TEST_CASE("train: a scaled loss trains to the same bits in f32 and is reported") {
+  const Trained plain = train({"--model", "mlp", "--steps", "20"});
+  const Trained scaled = train({"--model", "mlp", "--steps", "20", "--loss-scale", "1024"});
+  // Powers of two change no f32 of that size.
+  CHECK(scaled.summary.at("loss_scale") == 1024);
+  CHECK(scaled.summary.at("skipped_steps") == 0);
+  CHECK(scaled.summary.at("train_loss") == plain.summary.at("train_loss"));
+  CHECK(!plain.summary.contains("loss_scale"));
+  CHECK(contains(lines_of(scaled.metrics)[0], "\"loss_scale\":1024"));
+}
+
+TEST_CASE("train: steps that overflow are skipped alike for any loop size and when resumed") {
+  const Words words = {"--model",    "mlp",          "--precision",
+                       "mixed_fp16", "--loss-scale", "exponential,16777216,6,2,2,0.5"};
+  const auto run = [&](const Words& more) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return train(all);
+  };
+  for (const char* preset : {"ascend910", "ascend910b1"}) {
+    CAPTURE(preset);
+    const Trained whole = run({"--preset", preset, "--steps", "40"});
+    const int64_t skipped = whole.summary.at("skipped_steps");
+    CHECK(skipped >= 2);
+    CHECK(whole.summary.at("updates_applied") == 40 - skipped);
+    CHECK(contains(lines_of(whole.metrics)[0], "\"loss_scale\":16777216,\"skipped\":true"));
+    CHECK(contains(whole.out, "of 40 steps skipped"));
+    for (const char* loop_size : {"1", "7"}) {
+      const Trained other = run({"--preset", preset, "--steps", "40", "--loop-size", loop_size});
+      CHECK(other.metrics == whole.metrics);
+      CHECK(other.summary.at("state_sha256") == whole.summary.at("state_sha256"));
+    }
+    const TempFolder files;
+    const std::string file = files.file("states");
+    const Trained first = run({"--preset", preset, "--steps", "17", "--save", file});
+    const ToolResult resumed =
+        run_tool({"train", "--quiet", "--resume", file, "--preset", preset, "--steps", "40",
+                  "--summary", files.file("summary"), "--metrics", files.file("metrics")});
+    REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
+    CHECK(first.metrics + read_text(files.file("metrics")) == whole.metrics);
+    CHECK(read_json(files.file("summary")).at("state_sha256") == whole.summary.at("state_sha256"));
+    CHECK(contains(
+        refusal({"train", "--quiet", "--resume", file, "--steps", "40", "--loss-scale", "none"}, 1),
+        "--loss-scale: expected exponential,16777216"));
+  }
+}
+
+TEST_CASE("train: mixed_fp16 scales by default and with micro batches and others do not") {
+  CHECK(train({"--steps", "4", "--precision", "mixed_fp16"}).summary.at("loss_scale") == 65536);
+  CHECK(!train({"--steps", "4", "--precision", "mixed_bf16"}).summary.contains("loss_scale"));
+  const Trained gathered = train({"--steps", "8", "--accumulate", "4", "--precision", "mixed_fp16",
+                                  "--loss-scale", "exponential,1e30,1,1,2,0.5"});
+  CHECK(gathered.summary.at("skipped_steps") == 2);
+  CHECK(gathered.summary.at("updates_applied") == 0);
+  // Only the step that completes an update counts.
+  CHECK(gathered.summary.at("loss_scale") == doctest::Approx(5e29));
+  CHECK(contains(refusal({"train", "--loss-scale", "0.5"}, 2), "--loss-scale: expected a number"));
+  CHECK(
+      contains(refusal({"train", "--loss-scale", "exponential,1,2,3,4,0.5,6"}, 2), "at most five"));
+  CHECK(contains(refusal({"train", "--loss-scale", "exponential,1,0"}, 2), "--loss-scale"));
 }
 
 TEST_SUITE_END();

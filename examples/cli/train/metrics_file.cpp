@@ -145,10 +145,15 @@ void MetricsFile::lock() const {
   throw metrics_error(path_, "another process writes it", "give each training a file of its own");
 }
 
-void MetricsFile::write(int64_t step, int64_t epoch, double loss, uint32_t float_status) {
+void MetricsFile::write(int64_t step, int64_t epoch, double loss, uint32_t float_status,
+                        const StepScale* scale) {
   if (!writer_.joinable()) return;
   std::string line = "{\"step\":" + std::to_string(step) + ",\"epoch\":" + std::to_string(epoch) +
                      ",\"loss\":" + keel::format_float(static_cast<float>(loss));
+  if (scale != nullptr) {
+    line += ",\"loss_scale\":" + keel::format_float(static_cast<float>(scale->scale));
+    if (scale->skipped) line += ",\"skipped\":true";
+  }
   if (float_status != 0)
     line += ",\"float_status\":\"" + keel::describe_float_status(float_status) + "\"";
   line += "}\n";

@@ -15,6 +15,8 @@
 
 #include <keel/keel.h>
 
+#include "cli/train/loss_scale_flag.h"
+
 namespace keel_cli {
 
 struct MetricsFileEvents {
@@ -37,7 +39,9 @@ class MetricsFile {
   // Lines of later steps that a resumed training has taken out.
   int64_t lines_taken_out() const noexcept { return lines_taken_out_; }
 
-  void write(int64_t step, int64_t epoch, double loss, uint32_t float_status);
+  // `scale`: null where the loss is not scaled.
+  void write(int64_t step, int64_t epoch, double loss, uint32_t float_status,
+             const StepScale* scale);
   // Returns when every line is written, or writing has failed.
   void close();
 

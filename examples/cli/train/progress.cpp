@@ -29,20 +29,23 @@ Progress::Progress(int64_t total_steps, int64_t batch, std::string items, bool q
   next_ = start_ + (terminal_ ? Clock::duration(kTerminalPeriod) : Clock::duration(kPlainPeriod));
 }
 
-void Progress::step(int64_t done, double loss) {
+void Progress::step(int64_t done, double loss, const StepScale* scale) {
   if (quiet_) return;
   const auto now = Clock::now();
   if (now < next_) return;
   next_ = now + (terminal_ ? Clock::duration(kTerminalPeriod) : Clock::duration(kPlainPeriod));
-  print(done, loss, std::chrono::duration<double>(now - start_).count());
+  print(done, loss, scale, std::chrono::duration<double>(now - start_).count());
 }
 
-void Progress::print(int64_t done, double loss, double seconds) {
+void Progress::print(int64_t done, double loss, const StepScale* scale, double seconds) {
   const double rate = static_cast<double>(done - before_) / seconds;
   const double left = static_cast<double>(total_ - done) / rate;
+  std::string scaling;
+  if (scale != nullptr)
+    scaling = fmt::format("scale {:g}, {} skipped  ", scale->scale, scale->skipped_steps);
   const std::string text =
-      fmt::format("step {}/{}  loss {:.4f}  {:.0f} {}/s  {:.0f} s left", done, total_, loss,
-                  rate * static_cast<double>(batch_), items_, left);
+      fmt::format("step {}/{}  loss {:.4f}  {}{:.0f} {}/s  {:.0f} s left", done, total_, loss,
+                  scaling, rate * static_cast<double>(batch_), items_, left);
   if (!terminal_) {
     std::cout << text << "\n";
   } else {

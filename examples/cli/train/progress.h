@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "cli/train/loss_scale_flag.h"
+
 namespace keel_cli {
 
 class Progress {
@@ -16,7 +18,8 @@ class Progress {
   Progress(int64_t total_steps, int64_t batch, std::string items, bool quiet, int64_t done = 0);
 
   // After each step; prints when it is time to.
-  void step(int64_t done, double loss);
+  // `scale`: null where the loss is not scaled.
+  void step(int64_t done, double loss, const StepScale* scale);
   // A line of its own, above the one that renews itself. Control characters in it are escaped.
   void line(const std::string& text);
   // Several lines, printed as they are.
@@ -27,7 +30,7 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void print(int64_t done, double loss, double seconds);
+  void print(int64_t done, double loss, const StepScale* scale, double seconds);
   void clear();
   void flush();
 

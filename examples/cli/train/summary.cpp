@@ -30,6 +30,7 @@ void add_update(const UpdateFlags& update, int64_t total_steps, keel::Json& summ
   const auto add = [&](const char* name, const std::optional<double>& value) {
     if (value) summary[name] = *value;
   };
+  if (update.loss_scale != kNoLossScale) summary["loss_scale_rule"] = update.loss_scale;
   add("clip_norm", update.clip_norm);
   add("clip_value", update.clip_value);
   add("average", update.average);
@@ -76,6 +77,10 @@ void add_result(const TrainOutcome& outcome, keel::Json& summary) {
   summary["data"] = outcome.data;
   summary["feed"] = outcome.feed;
   summary["train_loss"] = outcome.loss;
+  if (outcome.scale) {
+    summary["loss_scale"] = outcome.scale->scale;
+    summary["skipped_steps"] = outcome.scale->skipped_steps;
+  }
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   summary["test_accuracy"] = outcome.test ? outcome.test->accuracy : kNone;
   summary["test_top_k_accuracy"] = outcome.test ? outcome.test->top_k : kNone;

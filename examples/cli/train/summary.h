@@ -23,6 +23,7 @@ struct TrainOutcome {
   int64_t total_steps = 0;  // that were asked for, with those before a resumed file
   keel::TrainReport report;
   double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step
+  std::optional<StepScale> scale;                          // likewise, where the loss is scaled
   std::optional<Scores> test;                              // with the states at the end
   int64_t top_k = 0;
   std::vector<Judgement> history;

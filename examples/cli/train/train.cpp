@@ -94,7 +94,7 @@ class TrainRun {
     StopSignals signals;
     model_ = task_->build(graph_);
     const keel::Values weights = graph_.states();
-    const keel::Update update =
+    const TrainingUpdate update =
         make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
                     {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
     if (flags_.update.average) average_weights();
@@ -112,8 +112,10 @@ class TrainRun {
                        .cache = flags_.cache,
                        .augmentation = augmentation_});
     outcome_.feed = feed.kind;
+    keel::Values fetches = {model_.loss};
+    fetches.insert(fetches.end(), update.scaling.begin(), update.scaling.end());
     keel::Trainer trainer(session,
-                          {.update = update, .fetches = {model_.loss}, .source = feed.feeder});
+                          {.update = update.update, .fetches = fetches, .source = feed.feeder});
     if (flags_.resume) trainer.resume(flags_.resume->path());
     Progress progress(total_steps_, flags_.batch, task_->items(), flags_.quiet, session.step());
     outcome_.step_device_ns = trainer.program().info().step_device_ns;
@@ -239,8 +241,10 @@ class TrainRun {
                                .steps_per_epoch = steps_per_epoch_,
                                .loop_tuner = flags_.loop_tuner};
     options.on_step = [&](int64_t step, std::span<const double> values, uint32_t float_status) {
-      metrics.write(step, (step - 1) / steps_per_epoch_ + 1, values[0], float_status);
-      progress.step(step, values[0]);
+      const StepScale* scale = nullptr;
+      if (values.size() > 1) scale = &note_scale(values[1], values[2] != 0);
+      metrics.write(step, (step - 1) / steps_per_epoch_ + 1, values[0], float_status, scale);
+      progress.step(step, values[0], scale);
       outcome_.loss = values[0];
       if (!std::isfinite(values[0])) note_non_finite(step, values[0]);
       stop_if_unseen();
@@ -260,6 +264,14 @@ class TrainRun {
       if (outcome_.report.steps == 0) throw;
       notices_.report(error);
     }
+  }
+
+  const StepScale& note_scale(double scale, bool skipped) {
+    if (!outcome_.scale) outcome_.scale.emplace();
+    outcome_.scale->scale = scale;
+    outcome_.scale->skipped = skipped;
+    outcome_.scale->skipped_steps += skipped ? 1 : 0;
+    return *outcome_.scale;
   }
 
   void note_non_finite(int64_t step, double loss) {
@@ -376,6 +388,10 @@ class TrainRun {
         report.cancelled ? "interrupted" : "done", report.steps, report.seconds, outcome_.step_us(),
         outcome_.images_per_second(flags_.batch), task_->items(), task_->result(outcome_.test)));
     print_judgement(progress);
+    if (outcome_.scale) {
+      progress.line(fmt::format("loss scale: {:g}, {} of {} steps skipped", outcome_.scale->scale,
+                                outcome_.scale->skipped_steps, report.steps));
+    }
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
     if (flags_.loop_tuner) {
       progress.line(

@@ -271,7 +271,9 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.judging = read_judging_flags(line, *flags.task);
   read_task_data(line, flags);
   read_identity(line, flags);
-  flags.update = read_update_flags(line, flags.resume);
+  const bool scales = flags.precision.value.name == "mixed_fp16";
+  flags.update =
+      read_update_flags(line, flags.resume, scales ? kExponentialLossScale : kNoLossScale);
   flags.augmentation = read_augmentation_flags(line, flags.resume);
   // Once more with the data that the resumed file names.
   require_own_files(line, flags, flags.data);

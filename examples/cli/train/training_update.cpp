@@ -1,6 +1,7 @@
 #include "cli/train/training_update.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/core.h>
@@ -108,10 +109,12 @@ void declare_update_flags(CommandLine& line) {
   line.add("accumulate", "K", "batches whose mean gradient makes one update (1)");
   line.add("clip-norm", "NORM", "most global norm of the gradients");
   line.add("clip-value", "LIMIT", "gradients are moved into -LIMIT to LIMIT");
+  declare_loss_scale_flag(line);
   line.add("average", "DECAY", "evaluate exponentially averaged weights: 0.99, 0.999 ...");
 }
 
-UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume) {
+UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume,
+                              const std::string& usual_loss_scale) {
   const FlagReader reader(line, resume);
   UpdateFlags flags;
   flags.schedule = reader.choice("schedule", kSchedules, flags.schedule);
@@ -121,6 +124,8 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
   flags.clip_norm = reader.number("clip-norm", 1e-30, kMostNorm);
   flags.clip_value = reader.number("clip-value", 1e-30, kMostNorm);
   flags.average = reader.number("average", 0, 1 - 1e-9);
+  flags.loss_scale = reader.text("loss-scale", parse_loss_scale,
+                                 resume ? std::string(kNoLossScale) : usual_loss_scale);
   require_for(flags.warmup > 0, "--warmup", flags.schedule, kWithWarmup);
   require_for(flags.schedule_steps > 0, "--schedule-steps", flags.schedule, kWithSteps);
   return flags;
@@ -139,14 +144,79 @@ std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t 
   if (const auto own = schedule_steps_of(flags, steps))
     saved["schedule-steps"] = std::to_string(*own);
   if (flags.accumulate != usual.accumulate) saved["accumulate"] = std::to_string(flags.accumulate);
+  if (flags.loss_scale != usual.loss_scale) saved["loss-scale"] = flags.loss_scale;
   if (flags.clip_norm) saved["clip-norm"] = fmt::format("{}", *flags.clip_norm);
   if (flags.clip_value) saved["clip-value"] = fmt::format("{}", *flags.clip_value);
   if (flags.average) saved["average"] = fmt::format("{}", *flags.average);
   return saved;
 }
 
-keel::Update make_update(keel::Value loss, const std::string& optimizer, double rate,
-                         const UpdateFlags& flags, const TrainingLength& length) {
+namespace {
+
+// What a step's update is made of: the gradients of the loss, and which steps apply it.
+class UpdateParts {
+ public:
+  UpdateParts(keel::Value loss, const UpdateFlags& flags)
+      : loss_(loss), flags_(flags), states_(keel::trainable_states(loss)) {
+    if (const auto rule = parse_loss_scale(flags.loss_scale, "--loss-scale"))
+      scaler_.emplace(loss.graph(), *rule);
+  }
+
+  TrainingUpdate with(const keel::Optimizer& optimizer) {
+    TrainingUpdate result;
+    keel::Values gradients = unscaled_gradients();
+    const auto averaged = [&](const keel::Update& update) {
+      return flags_.average ? keel::average_weights(update, *flags_.average) : update;
+    };
+    if (flags_.accumulate == 1) {
+      result.update = averaged(optimizer.apply(states_, clipped(gradients, flags_), loss_));
+    } else {
+      const auto gathered =
+          keel::accumulate_gradients(states_, gradients, loss_, flags_.accumulate);
+      complete_ = gathered.complete;
+      if (scaler_) finite_ = keel::all_finite(gathered.means);
+      result.update =
+          averaged(optimizer.apply(states_, clipped(gathered.means, flags_), gathered.loss));
+      result.update = keel::apply_if(applied(), result.update);
+      result.update += gathered.update;
+    }
+    // Running statistics of a step that overflowed are worth as little as its gradients.
+    result.update += keel::attached_updates(loss_);
+    if (!scaler_) return result;
+    if (flags_.accumulate == 1) result.update = keel::apply_if(finite_, result.update);
+    result.update += scaler_->update(finite_, complete_);
+    const keel::Value bad = keel::logical_not(finite_);
+    const keel::Value skipped = complete_.valid() ? keel::logical_and(complete_, bad) : bad;
+    result.scaling = {scaler_->scale(), keel::cast(skipped, keel::f32)};
+    return result;
+  }
+
+ private:
+  // Of micro-batches those that overflowed are NaN, so that their sum is known for bad.
+  keel::Values unscaled_gradients() {
+    if (!scaler_) return keel::gradients(loss_, states_);
+    const keel::Values scaled = keel::gradients(scaler_->scaled(loss_), states_);
+    finite_ = scaler_->finite(scaled);
+    keel::Values gradients = scaler_->unscaled(scaled);
+    if (flags_.accumulate == 1) return gradients;
+    for (keel::Value& g : gradients) g = keel::select(finite_, g, std::nanf(""));
+    return gradients;
+  }
+  keel::Value applied() const {
+    return scaler_ ? keel::logical_and(complete_, finite_) : complete_;
+  }
+
+  keel::Value loss_;
+  const UpdateFlags& flags_;
+  keel::Values states_;
+  std::optional<keel::LossScaler> scaler_;
+  keel::Value finite_, complete_;
+};
+
+}  // namespace
+
+TrainingUpdate make_update(keel::Value loss, const std::string& optimizer, double rate,
+                           const UpdateFlags& flags, const TrainingLength& length) {
   if (flags.accumulate > length.steps) {
     throw keel::Error({.op = "--accumulate",
                        .expected = fmt::format("at most the {} steps of the training: with more "
@@ -155,24 +225,8 @@ keel::Update make_update(keel::Value loss, const std::string& optimizer, double 
                        .got = std::to_string(flags.accumulate),
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  const keel::Optimizer chosen = make_optimizer(optimizer, make_schedule(rate, flags, length));
-  const keel::Values states = keel::trainable_states(loss);
-  const keel::Values gradients = keel::gradients(loss, states);
-  const auto averaged = [&](const keel::Update& update) {
-    return flags.average ? keel::average_weights(update, *flags.average) : update;
-  };
-  keel::Update update;
-  if (flags.accumulate == 1) {
-    update = averaged(chosen.apply(states, clipped(gradients, flags), loss));
-  } else {
-    const auto gathered = keel::accumulate_gradients(states, gradients, loss, flags.accumulate);
-    const auto means = clipped(gathered.means, flags);
-    update =
-        keel::apply_if(gathered.complete, averaged(chosen.apply(states, means, gathered.loss)));
-    update += gathered.update;
-  }
-  update += keel::attached_updates(loss);
-  return update;
+  return UpdateParts(loss, flags)
+      .with(make_optimizer(optimizer, make_schedule(rate, flags, length)));
 }
 
 }  // namespace keel_cli

@@ -13,6 +13,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/model/saved_run.h"
+#include "cli/train/loss_scale_flag.h"
 
 namespace keel_cli {
 
@@ -28,11 +29,14 @@ struct UpdateFlags {
   int64_t schedule_steps = 0;  // 0: those of the training
   int64_t accumulate = 1;      // micro-batches an update
   std::optional<double> clip_norm, clip_value, average;
+  std::string loss_scale = kNoLossScale;  // see parse_loss_scale
 };
 
 void declare_update_flags(CommandLine& line);
-// Throws keel::Error for flags that contradict one another or `resume`.
-UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume);
+// `usual_loss_scale`: of a training that names none and goes on from no file. Throws keel::Error
+// for flags that contradict one another or `resume`.
+UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume,
+                              const std::string& usual_loss_scale);
 // Returns over how many steps of a training of `steps` the schedule goes; nothing for one that goes
 // on as long as the training does.
 std::optional<int64_t> schedule_steps_of(const UpdateFlags& flags, int64_t steps);
@@ -45,10 +49,15 @@ struct TrainingLength {
   int64_t steps_per_epoch = 0;
 };
 
+struct TrainingUpdate {
+  keel::Update update;
+  keel::Values scaling;  // where the loss is scaled: the scale, and 1 in a step that is skipped
+};
+
 // The update of every state under the loss. Throws keel::Error for a schedule that does not fit
 // into the steps, and for more micro-batches an update than steps.
-keel::Update make_update(keel::Value loss, const std::string& optimizer, double rate,
-                         const UpdateFlags& flags, const TrainingLength& length);
+TrainingUpdate make_update(keel::Value loss, const std::string& optimizer, double rate,
+                           const UpdateFlags& flags, const TrainingLength& length);
 
 }  // namespace keel_cli
 

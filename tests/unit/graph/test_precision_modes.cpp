@@ -270,10 +270,11 @@ TEST_CASE("precision modes: gray ops follow their operands and updates do not") 
 
 TEST_CASE("precision modes: a sum on the black list is cut among the cores again") {
   // The 910 adds partial results atomically in f32 only.
-  const auto blocks_of_sum = [](const MixList& list) {
+  const auto blocks_of_sum = [](const MixList& list, bool mean_of) {
     Graph g;
     const Value x = g.input("x", f32, {2048, 64});
-    const Value total = sum(matmul(x, g.state("w", ones({64, 512}))));
+    const Value y = matmul(x, g.state("w", ones({64, 512})));
+    const Value total = mean_of ? mean(y) : sum(y);
     Precision precision = of_mode("allow_mix_precision_fp16");
     precision.mix_list = list;
     Session session(g, device("npu"),
@@ -282,15 +283,18 @@ TEST_CASE("precision modes: a sum on the black list is cut among the cores again
         std::make_shared<DeviceQueue>(session.device(), ElementSpec{{{"x", x.type()}}},
                                       DeviceQueueOptions{.name = "x", .depth = 1});
     const std::string text = session.sink({.fetches = {total}, .source = queue}).describe();
-    const size_t row = text.find(" sum ");
+    const size_t row = text.find(" sum");
     REQUIRE(row != std::string::npos);
     const size_t at = text.find("block_dim ", row);
     return std::stoi(text.substr(at + std::string("block_dim ").size()));
   };
   MixList black;
   black.changed["sum"] = MixClass::kBlack;
-  CHECK(blocks_of_sum({}) == 1);
-  CHECK(blocks_of_sum(black) > 8);
+  for (const bool mean_of : {false, true}) {
+    CAPTURE(mean_of);
+    CHECK(blocks_of_sum({}, mean_of) == 1);
+    CHECK(blocks_of_sum(black, mean_of) > 8);
+  }
 }
 
 TEST_SUITE_END();

@@ -1,0 +1,154 @@
+#include "keel/ops/nn/loss_scale.h"
+
+#include <cmath>
+#include <utility>
+
+#include "keel/core/base/error.h"
+#include "keel/core/tensor/tensor.h"
+#include "keel/graph/ir/scopes.h"
+#include "keel/graph/precision/precision_mode.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/float_status.h"
+#include "keel/ops/nn/argument_checks.h"
+#include "keel/ops/nn/initializers.h"
+#include "keel/ops/nn/remembered.h"
+#include "keel/ops/reduce.h"
+
+namespace keel {
+namespace {
+
+constexpr const char* kWho = "LossScaler";
+constexpr double kMostScale = 3.4e38;  // of the rule; the largest f32 is a little more
+
+// What is built meanwhile lies in this scope, and computes in its own dtypes.
+class OwnScope {
+ public:
+  OwnScope(Graph& graph, CallSite site)
+      : label_(graph, with_inner_scope(graph.label(), "loss_scale")),
+        exact_(graph, kPrecisionAttribute, kKeepPrecision, site) {}
+
+ private:
+  LabelScope label_;
+  AttributeScope exact_;
+};
+
+void check(const FixedLossScale& rule, CallSite site) {
+  require_option(std::isfinite(rule.scale) && rule.scale >= 1, kWho, "scale", "at least 1",
+                 rule.scale, site);
+}
+
+void check(const ExponentialLossScale& rule, CallSite site) {
+  const auto require = [&](bool ok, const char* option, const char* expected, double got) {
+    require_option(ok, kWho, option, expected, got, site);
+  };
+  require(rule.init_loss_scale >= 1 && rule.init_loss_scale <= kMostScale, "init_loss_scale",
+          "1 to 3.4e38", rule.init_loss_scale);
+  require(rule.incr_every_n_steps >= 1, "incr_every_n_steps", "at least 1",
+          static_cast<double>(rule.incr_every_n_steps));
+  require(rule.decr_every_n_nan_or_inf >= 1, "decr_every_n_nan_or_inf", "at least 1",
+          static_cast<double>(rule.decr_every_n_nan_or_inf));
+  require(std::isfinite(rule.incr_ratio) && rule.incr_ratio >= 1, "incr_ratio", "at least 1",
+          rule.incr_ratio);
+  require(rule.decr_ratio > 0 && rule.decr_ratio < 1, "decr_ratio", "between 0 and 1",
+          rule.decr_ratio);
+}
+
+}  // namespace
+
+LossScaler::LossScaler(Graph& graph, const LossScale& scale, std::string name, CallSite site)
+    : graph_(&graph), rule_(scale) {
+  std::visit([&](const auto& rule) { check(rule, site); }, scale);
+  const OwnScope here(graph, site);
+  if (const auto* fixed = std::get_if<FixedLossScale>(&scale)) {
+    scale_ = graph.constant(Tensor::full(f32, {}, fixed->scale), site);
+    return;
+  }
+  const auto& rule = std::get<ExponentialLossScale>(scale);
+  const auto state = [&](const char* what, const Initializer& init) {
+    return remembered(graph, kWho, name + "/" + what, init, "give each scaler a name of its own",
+                      site);
+  };
+  scale_ = state("scale", constant({}, rule.init_loss_scale));
+  good_steps_ = state("good_steps", zeros({}, i64));
+  bad_steps_ = state("bad_steps", zeros({}, i64));
+}
+
+Value LossScaler::scaled(Operand loss, CallSite site) const {
+  const CallSite line = site.known() ? site : loss.site();
+  const Value value = require_root_value(loss, kWho, "loss", line);
+  const OwnScope here(*graph_, line);
+  return mul(value, cast(scale_, value.dtype(), line), line);
+}
+
+Values LossScaler::unscaled(const Values& gradients, CallSite site) const {
+  const OwnScope here(*graph_, site);
+  const Value factor = reciprocal(scale_, site);
+  Values results;
+  for (const Value& g : gradients) {
+    const DType dtype = memory_dtype(g.dtype());
+    const Value wide = mul(cast(Operand(g, site), dtype, site), cast(factor, dtype, site), site);
+    results.push_back(cast(wide, g.dtype(), site));
+  }
+  return results;
+}
+
+Value LossScaler::finite(const Values& gradients, CallSite site) const {
+  const OwnScope here(*graph_, site);
+  const auto* fixed = std::get_if<FixedLossScale>(&rule_);
+  if (fixed != nullptr && !fixed->enable_overflow_check)
+    return graph_->constant(Tensor::full(boolean, {}, 1), site);
+  return logical_and(all_finite(gradients, site), logical_not(float_status(gradients, site), site),
+                     site);
+}
+
+Update LossScaler::update(Value finite, Value when, CallSite site) const {
+  const Value good = require_root_value(Operand(finite, site), kWho, "finite", site);
+  const auto* rule = std::get_if<ExponentialLossScale>(&rule_);
+  if (rule == nullptr) return {};
+  const OwnScope here(*graph_, site);
+  return exponential_update(*rule, good, when, site);
+}
+
+Update LossScaler::exponential_update(const ExponentialLossScale& rule, Value finite, Value when,
+                                      CallSite site) const {
+  const Value bad = logical_not(finite, site);
+  const Value goods = add(good_steps_, 1, site), bads = add(bad_steps_, 1, site);
+  const Value grows =
+      logical_and(finite, greater_equal(goods, rule.incr_every_n_steps, site), site);
+  const Value shrinks =
+      logical_and(bad, greater_equal(bads, rule.decr_every_n_nan_or_inf, site), site);
+  const Value changes = logical_or(grows, shrinks, site);
+  const Value fits = less(scale_, kMostScale / rule.incr_ratio, site);
+  const Value larger = select(fits, mul(scale_, rule.incr_ratio, site), scale_, site);
+  const Value smaller = maximum(mul(scale_, rule.decr_ratio, site), 1, site);
+  const Value zero = graph_->constant(Tensor::full(i64, {}, 0), site);
+  const auto next = [&](Value state, Value value) -> Assignment {
+    return {state, when.valid() ? select(when, value, state, site) : value};
+  };
+  Update update;
+  update.assignments = {
+      next(scale_, select(grows, larger, select(shrinks, smaller, scale_, site), site)),
+      next(good_steps_, select(logical_or(changes, bad, site), zero, goods, site)),
+      next(bad_steps_, select(changes, zero, select(bad, bads, bad_steps_, site), site))};
+  return update;
+}
+
+Value all_finite(const Values& values, CallSite site) {
+  if (values.empty()) {
+    throw Error({.op = "all_finite",
+                 .argument = "values",
+                 .expected = "at least one",
+                 .got = "none",
+                 .site = site});
+  }
+  // What is no finite number times 0 is NaN, and so is every sum with it.
+  Value total;
+  for (const Value& v : values) {
+    const Value wide = cast(Operand(v, site), memory_dtype(v.dtype()), site);
+    const Value nothing = cast(sum(mul(wide, 0, site), {}, false, site), f32, site);
+    total = total.valid() ? add(total, nothing, site) : nothing;
+  }
+  return equal(total, 0, site);
+}
+
+}  // namespace keel
