@@ -202,8 +202,9 @@ Support supports_in_some_form(const Node& node, const ResolvedPrecision& precisi
   if (entry == nullptr) return own;
   for (const PrecisionForm form : entry->forms) {
     const bool lowers = form == PrecisionForm::kLow || form == PrecisionForm::kWide;
-    const bool decomposed_instead = form == PrecisionForm::kHost && node.op().decompose;
-    if (form == PrecisionForm::kGraph || decomposed_instead || (lowers && entry->follows)) continue;
+    if (form == PrecisionForm::kGraph || (lowers && entry->follows)) continue;
+    // A decomposition keeps the dtypes of the graph, so it comes before f32 and the host.
+    if (!lowers && node.op().decompose) continue;
     const auto made = node_in(node, form, precision.mode->low);
     if (made && supports_form(node, *made, supports).supported) return {true, ""};
   }

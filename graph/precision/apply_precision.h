@@ -41,8 +41,8 @@ struct PrecisionReport {
 KEEL_API void check_precision_attributes(const Graph& graph);
 
 // Returns whether a node computes in some form of its entry: what decompose() is to be asked with
-// where a mode has more to offer than the dtypes of the graph. Nodes that have no decomposition may
-// be left to the host processor.
+// where a mode has more to offer than the dtypes of the graph. Only nodes that have no
+// decomposition are left to f32 or the host processor.
 KEEL_API Support supports_in_some_form(const Node& node, const ResolvedPrecision& precision,
                                        const SupportsFunction& supports);
 

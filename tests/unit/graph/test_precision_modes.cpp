@@ -1,4 +1,5 @@
 // Precision modes: what each makes of ops on each preset, the devices' defaults, what is refused.
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -226,6 +227,21 @@ TEST_CASE("precision modes: what a device lacks in the graphs dtypes goes to the
   // In fp32 nothing is tried but the graph's dtypes.
   Session plain(g, device("npu"), {.precision = "fp32", .device_options = options});
   CHECK(contains(error_of([&] { plain.run(y, {{x, Tensor::full(bf16, {4}, 1.0)}}); }), "no bf16"));
+}
+
+TEST_CASE("precision modes: what is composed in a dtype stays in it") {
+  // Softmax has kernels in f32, and is composed of other ops in f16.
+  Graph g;
+  const Value x = g.input("x", f16, {3, 40});
+  const Value y = softmax(x);
+  Tensor values(f16, {3, 40});
+  for (int64_t i = 0; i < 120; ++i) values.set(i, std::sin(0.7 * static_cast<double>(i)) * 3);
+  const auto run = [&](const Precision& precision) {
+    Session session(g, device("npu"), {.precision = precision});
+    return session.run(y, {{x, values}});
+  };
+  const Tensor plain = run("fp32"), kept = run(of_mode("must_keep_origin_dtype"));
+  for (int64_t i = 0; i < 120; ++i) CHECK(kept.at(i) == plain.at(i));
 }
 
 TEST_CASE("precision modes: the default of a device without a flag changes no bit") {
