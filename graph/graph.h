@@ -24,6 +24,7 @@
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/precision/apply_precision.h"
 #include "keel/graph/precision/dtype_overrides.h"
+#include "keel/graph/precision/keep_dtype.h"
 #include "keel/graph/precision/mix_list.h"
 #include "keel/graph/precision/precision.h"
 #include "keel/graph/precision/precision_mode.h"

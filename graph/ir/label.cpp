@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "keel/core/base/error.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/graph.h"
 
@@ -58,6 +59,17 @@ const std::string* scoped_attribute(const Node& node, std::string_view key) {
     if (name == key) return &value;
   }
   return nullptr;
+}
+
+bool is_marked(const Node& node, std::string_view key, std::string_view value) {
+  const std::string* own = scoped_attribute(node, key);
+  if (own == nullptr) return false;
+  if (*own == value) return true;
+  throw Error({.op = full_name(node),
+               .argument = "attribute " + std::string(key),
+               .expected = "'" + std::string(value) + "'",
+               .got = "'" + *own + "'",
+               .site = node.site()});
 }
 
 }  // namespace keel

@@ -48,6 +48,8 @@ KEEL_API std::string full_name(const Node& node);
 KEEL_API std::string display_name(const Node& node);
 // Null where the node has no such attribute.
 KEEL_API const std::string* scoped_attribute(const Node& node, std::string_view key);
+// Returns whether the node has an attribute whose only value this is. Throws Error for another one.
+KEEL_API bool is_marked(const Node& node, std::string_view key, std::string_view value);
 
 }  // namespace keel
 

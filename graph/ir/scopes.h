@@ -8,7 +8,7 @@
 //   auto loss = named(mean(...), "loss");              // "encoder/loss"
 //
 //   {
-//     const AttributeScope exact(g, kPrecisionAttribute, "keep");
+//     const AttributeScope exact(g, "precision", "keep");  // what KeepDtypeScope does
 //     loss = ...;                                        // computed in f32 under every precision
 //   }
 //   g.find("encoder/loss");

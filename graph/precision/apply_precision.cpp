@@ -9,6 +9,7 @@
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/graph/precision/form_choice.h"
+#include "keel/graph/precision/keep_dtype.h"
 
 namespace keel {
 namespace {
@@ -187,7 +188,7 @@ std::string to_string(const PrecisionDecision& decision) {
 
 void check_precision_attributes(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
-    static_cast<void>(is_kept_in_precision(node));
+    static_cast<void>(keeps_dtype(node));
     for (const auto& body : node.bodies()) check_precision_attributes(*body);
   }
 }
@@ -195,8 +196,7 @@ void check_precision_attributes(const Graph& graph) {
 Support supports_in_some_form(const Node& node, const ResolvedPrecision& precision,
                               const SupportsFunction& supports) {
   Support own = supports(node);
-  if (own.supported || is_outside_precision(node) || !has_scaled_float(node) ||
-      is_kept_in_precision(node))
+  if (own.supported || is_outside_precision(node) || !has_scaled_float(node) || keeps_dtype(node))
     return own;
   const PrecisionEntry* entry = entry_of(node, precision);
   if (entry == nullptr) return own;

@@ -6,6 +6,7 @@
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/precision/apply_precision.h"
+#include "keel/graph/precision/keep_dtype.h"
 
 namespace keel {
 namespace {
@@ -53,17 +54,6 @@ bool is_outside_precision(const Node& node) {
          !node.bodies().empty();
 }
 
-bool is_kept_in_precision(const Node& node) {
-  const std::string* asked = scoped_attribute(node, kPrecisionAttribute);
-  if (asked == nullptr) return false;
-  if (*asked == kKeepPrecision) return true;
-  throw Error({.op = full_name(node),
-               .argument = std::string("attribute ") + kPrecisionAttribute,
-               .expected = std::string("'") + kKeepPrecision + "'",
-               .got = "'" + *asked + "'",
-               .site = node.site()});
-}
-
 const PrecisionEntry* entry_of(const Node& node, const ResolvedPrecision& precision) {
   for (const PrecisionEntry& entry : precision.mode->entries) {
     if (!entry.op.empty() && entry.op != node.op_name()) continue;
@@ -78,8 +68,7 @@ FormChoice choose_form(const Node& node, const ResolvedPrecision& precision,
   const auto kept = [&](const std::string& rule) {
     return FormChoice{*node_in(node, PrecisionForm::kGraph, precision.mode->low), rule};
   };
-  if (is_kept_in_precision(node))
-    return kept(std::string("attribute ") + kPrecisionAttribute + ": keep");
+  if (keeps_dtype(node)) return kept(std::string("attribute ") + kPrecisionAttribute + ": keep");
   const DtypeRule* rule = precision.mode->low ? precision.dtypes.find(node) : nullptr;
   if (rule != nullptr) return customised(node, *rule, supports);
   const PrecisionEntry* entry = entry_of(node, precision);

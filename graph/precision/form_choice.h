@@ -14,9 +14,6 @@ namespace keel {
 // Returns whether the node is left as it is under every mode: it has bodies, it is ordered, or it
 // computes nothing of its operands.
 bool is_outside_precision(const Node& node);
-// Returns true if the user asked for the dtypes of the graph, whatever the mode. Throws Error for
-// a value of the attribute that asks for nothing.
-bool is_kept_in_precision(const Node& node);
 // Returns the first entry that names the node; null where none does.
 const PrecisionEntry* entry_of(const Node& node, const ResolvedPrecision& precision);
 

@@ -58,12 +58,6 @@ struct PrecisionMode {
 
 inline constexpr const char* kDefaultPrecision = "fp32";
 
-// The scoped attribute (ir/scopes.h) that exempts nodes from every mode, and its only value: they,
-// and their gradients, compute in the graph's dtypes.
-//   const AttributeScope exact(g, kPrecisionAttribute, kKeepPrecision);
-inline constexpr const char* kPrecisionAttribute = "precision";
-inline constexpr const char* kKeepPrecision = "keep";
-
 // Returns the modes of a list; that of the short names has the default first.
 KEEL_API const std::vector<PrecisionMode>& precision_modes(PrecisionOption option);
 KEEL_API std::vector<std::string> precision_names(PrecisionOption option = PrecisionOption::kShort);

@@ -6,7 +6,7 @@
 #include "keel/core/base/error.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/graph/ir/scopes.h"
-#include "keel/graph/precision/precision_mode.h"
+#include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/float_status.h"
 #include "keel/ops/nn/argument_checks.h"
@@ -24,12 +24,11 @@ constexpr double kMostScale = 3.4e38;  // of the rule; the largest f32 is a litt
 class OwnScope {
  public:
   OwnScope(Graph& graph, CallSite site)
-      : label_(graph, with_inner_scope(graph.label(), "loss_scale")),
-        exact_(graph, kPrecisionAttribute, kKeepPrecision, site) {}
+      : label_(graph, with_inner_scope(graph.label(), "loss_scale")), exact_(graph, site) {}
 
  private:
   LabelScope label_;
-  AttributeScope exact_;
+  KeepDtypeScope exact_;
 };
 
 void check(const FixedLossScale& rule, CallSite site) {

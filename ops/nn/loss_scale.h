@@ -7,9 +7,9 @@
 //
 //   LossScaler scaler(loss.graph(), ExponentialLossScale{});
 //   auto states = trainable_states(loss);
-//   auto scaled = gradients(scaler.scaled(loss), states);
-//   auto finite = scaler.finite(scaled);
-//   auto update = adam(0.001).apply(states, scaler.unscaled(scaled), loss);
+//   auto slopes = scaler.unscaled(gradients(scaler.scaled(loss), states));
+//   auto finite = scaler.finite(slopes);
+//   auto update = adam(0.001).apply(states, slopes, loss);
 //   update += attached_updates(loss);
 //   auto train = apply_if(finite, update);
 //   train += scaler.update(finite);                  // every step
@@ -65,8 +65,8 @@ class KEEL_API LossScaler {
   Value scaled(Operand loss, CallSite site = {}) const;
   // Returns the gradients divided by the scale. Throws Error for gradients that are no floats.
   Values unscaled(const Values& gradients, CallSite site = CallSite::here()) const;
-  // Returns a bool scalar of scaled gradients: all are finite, and nothing they depend on was
-  // stopped at the largest f16 (float_status). Without an overflow check it is always true.
+  // Returns a bool scalar of gradients, scaled or unscaled: all are finite, and nothing they depend
+  // on was stopped at the largest f16 (float_status). Without an overflow check it is always true.
   Value finite(const Values& gradients, CallSite site = CallSite::here()) const;
   // Returns the next values of the scaler's states, which every step needs: `finite` says whether
   // it was a good one. Steps in which `when` (a bool scalar) is false count for nothing, as those

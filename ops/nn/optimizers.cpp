@@ -9,7 +9,7 @@
 
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/graph/ir/scopes.h"
-#include "keel/graph/precision/precision_mode.h"
+#include "keel/graph/precision/keep_dtype.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
 #include "keel/ops/nn/initializers.h"
@@ -226,7 +226,7 @@ void Optimizer::apply_in(Application& application, const Values& states,
   Graph& graph = states[0].graph();
   const LabelScope here(graph, with_inner_scope(graph.label(), name_));
   // What changes a state computes in its dtype under every precision mode: gradients may be low.
-  const AttributeScope exact(graph, kPrecisionAttribute, kKeepPrecision, site);
+  const KeepDtypeScope exact(graph, site);
   for (size_t i = 0; i < states.size(); ++i) {
     const DType dtype = memory_dtype(states[i].dtype());
     Value& rate = rates[dtype];

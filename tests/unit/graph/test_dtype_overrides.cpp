@@ -63,7 +63,7 @@ void build(Graph& g) {
 
 }  // namespace
 
-TEST_CASE("customised dtypes: a name wins over its op") {
+TEST_CASE("customize_dtypes: a name wins over its op") {
   Graph g;
   build(g);
   const Applied by_op = applied(g, "allow_fp32_to_fp16",
@@ -82,7 +82,7 @@ TEST_CASE("customised dtypes: a name wins over its op") {
   CHECK(by_name.report.unused[0] == "dtypes.cfg:1: no node of matmul is left for it");
 }
 
-TEST_CASE("customised dtypes: products keep f32 sums where the result is f32") {
+TEST_CASE("customize_dtypes: products keep f32 sums where the result is f32") {
   Graph g;
   build(g);
   const Applied wide = applied(g, "allow_fp32_to_bf16",
@@ -96,7 +96,7 @@ TEST_CASE("customised dtypes: products keep f32 sums where the result is f32") {
   CHECK(cast.graph->outputs()[0].dtype() == f32);
 }
 
-TEST_CASE("customised dtypes: modes that keep the graphs dtypes do not look at them and say so") {
+TEST_CASE("customize_dtypes: modes that keep the graphs dtypes do not look at them and say so") {
   Graph g;
   build(g);
   const std::string file = "OpType::matmul::InputDtype:f16,f16,OutputDtype:f16";
@@ -106,7 +106,7 @@ TEST_CASE("customised dtypes: modes that keep the graphs dtypes do not look at t
   CHECK(kept.report.unused[0] == "customised dtypes are not looked at by must_keep_origin_dtype");
 }
 
-TEST_CASE("customised dtypes: a rule that names nothing is reported") {
+TEST_CASE("customize_dtypes: a rule that names nothing is reported") {
   Graph g;
   build(g);
   const Applied none =
@@ -115,7 +115,7 @@ TEST_CASE("customised dtypes: a rule that names nothing is reported") {
   CHECK(none.report.unused[0] == "dtypes.cfg:1: no node is called 'tail/matmul'");
 }
 
-TEST_CASE("customised dtypes: rules that do not fit their node are errors with its line") {
+TEST_CASE("customize_dtypes: rules that do not fit their node are errors with its line") {
   Graph g;
   build(g);
   const auto error = [&](const std::string& file) {
@@ -130,7 +130,7 @@ TEST_CASE("customised dtypes: rules that do not fit their node are errors with i
                  "the backend declines it in them"));
 }
 
-TEST_CASE("customised dtypes: lines that are no rules are errors with file and line") {
+TEST_CASE("customize_dtypes: lines that are no rules are errors with file and line") {
   struct Wrong {
     const char* text;
     const char* what;

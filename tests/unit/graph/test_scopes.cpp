@@ -11,6 +11,7 @@
 #include "keel/graph/ir/text.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/precision/apply_precision.h"
+#include "keel/graph/precision/keep_dtype.h"
 
 #include "ops_for_tests.h"
 #include "support/fusing.h"
@@ -342,7 +343,7 @@ TEST_CASE("scoped attributes survive every pass and keep equal nodes apart") {
   CHECK(inside >= 2);
 }
 
-TEST_CASE("nodes marked for it keep their precision under every mode") {
+TEST_CASE("keep_dtype_scope: what is built in it keeps its dtypes under every mode and fused") {
   const auto train = [](bool keep, const char* precision) {
     Graph g;
     const Value x = g.input("x", f32, {8, 6});
@@ -351,7 +352,7 @@ TEST_CASE("nodes marked for it keep their precision under every mode") {
       loss = mean(square(dense(tanh(dense(x, 5, {.name = "a"})), 2, {.name = "b"})));
     };
     if (keep) {
-      const AttributeScope exact(g, kPrecisionAttribute, kKeepPrecision);
+      const KeepDtypeScope exact(g);
       build();
     } else {
       build();
@@ -371,7 +372,7 @@ TEST_CASE("nodes marked for it keep their precision under every mode") {
   Value kept, wrong;
   {
     const NameScope scope(g, "head");
-    const AttributeScope exact(g, kPrecisionAttribute, kKeepPrecision);
+    const KeepDtypeScope exact(g);
     kept = matmul(x, g.state("w", ones({6, 2})));
   }
   PrecisionReport report;
