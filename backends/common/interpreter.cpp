@@ -79,7 +79,7 @@ Interpreter::Interpreter(const TaskList& list, const Buffer* constants, Interpre
       strict_(options.strict ? std::make_unique<StrictRunner>(list, std::move(options.planned))
                              : nullptr),
       threads_(options.threads > 0 ? options.threads : compute_threads()),
-      status_words_(list.status_words) {}
+      status_words_(list.status_tasks.size()) {}
 
 Interpreter::~Interpreter() = default;
 
@@ -146,7 +146,7 @@ void Interpreter::launch(LaunchArgs& args) noexcept {
   }
   args.report.verdict = party_.verdict();
   args.report.left_with_others = party_.left_with_others();
-  take_step_status();
+  take_step_status(args.report);
   args.report.float_status |= launch_status_;
   if (launch_status_ != 0 && sticky_status_ != nullptr) sticky_status_->fetch_or(launch_status_);
   args.report.busy_ns = ns_since(start);
@@ -214,7 +214,7 @@ void Interpreter::run(LaunchArgs& args) {
         ++report.resets;
         break;
       default:
-        if (!run_kernel(task, args)) next = give_up_step(args);
+        if (!run_watched(task, args)) next = give_up_step(args);
         break;
     }
   }
@@ -273,6 +273,34 @@ bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
       break;
   }
   return false;
+}
+
+bool Interpreter::run_watched(const Task& task, LaunchArgs& args) {
+  const TaskInfo& info = list_.infos[current_];
+  const bool watched =
+      args.numerics != nullptr && !args.numerics->first && !info.elements.empty() && !task.waits;
+  if (!watched) return run_kernel(task, args);
+  const auto range = [&](size_t i, DType dtype) {
+    return range_of(table_[list_.arguments[task.first_argument + i]], dtype, info.elements[i]);
+  };
+  NumericsFinding found{.step = args.first_step + args.report.steps,
+                        .name = info.name,
+                        .op = info.op,
+                        .site = info.site};
+  // Before it runs: an output may lie over an input.
+  for (size_t i = 0; i < info.input_dtypes.size(); ++i)
+    found.operands.push_back(range(i, info.input_dtypes[i]));
+  const bool done = run_kernel(task, args);
+  bool finite = true;
+  for (size_t i = 0; i < info.outputs.size(); ++i) {
+    found.results.push_back(range(info.inputs + i, info.outputs[i]));
+    finite = finite && found.results.back().finite();
+  }
+  const auto word = std::find(list_.status_tasks.begin(), list_.status_tasks.end(), current_);
+  if (word != list_.status_tasks.end())
+    found.float_status = status_words_[static_cast<size_t>(word - list_.status_tasks.begin())];
+  if (!finite || found.float_status != 0) args.numerics->first = std::move(found);
+  return done;
 }
 
 // False where it waits for something outside, and gave up.
@@ -348,7 +376,7 @@ bool Interpreter::dequeue(const Task& task, LaunchArgs& args) {
 
 bool Interpreter::push_metrics(const Task& task, LaunchArgs& args) {
   if (args.metrics == nullptr) {
-    take_step_status();
+    take_step_status(args.report);
     return true;
   }
   for (uint32_t i = 0; i < task.argument_count; ++i) {
@@ -358,17 +386,25 @@ bool Interpreter::push_metrics(const Task& task, LaunchArgs& args) {
   const int64_t waited = args.metrics->push_wait_ns();
   // It waits without the stop flag: the row of a step that is completed is not lost, the host
   // drains the ring until the launch ends.
-  const std::optional<uint32_t> status =
-      args.metrics->push(args.first_step + args.report.steps, take_step_status(), row, nullptr);
+  const std::optional<uint32_t> status = args.metrics->push(
+      args.first_step + args.report.steps, take_step_status(args.report), row, nullptr);
   args.report.metrics_wait_ns += args.metrics->push_wait_ns() - waited;
   args.report.float_status |= status.value_or(0);
   return status.has_value();
 }
 
 // Returns what was raised since it was taken last.
-uint32_t Interpreter::take_step_status() {
+uint32_t Interpreter::take_step_status(LaunchReport& report) {
   uint32_t status = 0;
-  for (uint32_t& word : status_words_) status |= std::exchange(word, 0);
+  for (size_t i = 0; i < status_words_.size(); ++i) {
+    const uint32_t raised = std::exchange(status_words_[i], 0);
+    if (raised == 0) continue;
+    status |= raised;
+    if (!report.float_status_by.empty()) continue;
+    const TaskInfo& task = list_.infos[list_.status_tasks[i]];
+    report.float_status_by = task.name;
+    if (task.site.known()) report.float_status_by += " (" + to_string(task.site) + ")";
+  }
   launch_status_ |= status;
   return status;
 }

@@ -44,7 +44,9 @@ class KEEL_API Interpreter {
   bool run_kernel(const Task& task, const LaunchArgs& args);
   bool keeps_element(LaunchArgs& args);
   bool dequeue(const Task& task, LaunchArgs& args);
-  uint32_t take_step_status();
+  // Runs the kernel and notes in args.numerics what it made that is not finite.
+  bool run_watched(const Task& task, LaunchArgs& args);
+  uint32_t take_step_status(LaunchReport& report);
   bool push_metrics(const Task& task, LaunchArgs& args);
   void commit(const Task& task, LaunchArgs& args);
   std::exception_ptr describe_error(const std::exception_ptr& error, size_t task,

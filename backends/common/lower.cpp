@@ -237,12 +237,21 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
   }
   if (plan.workspace_bytes != 0) arguments.push_back(new_scratch(plan.workspace_bytes, false));
   if (plan.float_status) {
-    status_words_.push_back(
-        new_storage(Space::kFloatStatus, list_.status_words++, 0, sizeof(uint32_t)));
+    const auto word = static_cast<uint32_t>(list_.status_tasks.size());
+    list_.status_tasks.push_back(static_cast<uint32_t>(list_.tasks.size()));
+    status_words_.push_back(new_storage(Space::kFloatStatus, word, 0, sizeof(uint32_t)));
     arguments.push_back(status_words_.back());
   }
-  std::vector<DType> outputs;
-  for (const Type& t : node.data_types()) outputs.push_back(t.dtype);
+  std::vector<DType> outputs, input_dtypes;
+  std::vector<int64_t> elements;
+  for (const Value& v : node.data_inputs()) {
+    input_dtypes.push_back(v.dtype());
+    elements.push_back(v.shape().num_elements());
+  }
+  for (const Type& t : node.data_types()) {
+    outputs.push_back(t.dtype);
+    elements.push_back(t.shape.num_elements());
+  }
   emit_kernel(std::move(plan), arguments,
               {.name = display_name(node),
                .op = op_text(node),
@@ -250,6 +259,8 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
                .site = node.site(),
                .inputs = static_cast<uint32_t>(node.data_inputs().size()),
                .outputs = std::move(outputs),
+               .input_dtypes = std::move(input_dtypes),
+               .elements = std::move(elements),
                .changed = std::move(changed)});
   for (size_t i = 0; i < node.data_types().size(); ++i) {
     put(node.output(i), arguments[node.data_inputs().size() + i]);

@@ -69,6 +69,10 @@ struct TaskInfo {
   // Counts a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
   uint32_t inputs = 0;
   std::vector<DType> outputs;
+  // Of inputs and outputs, for people who look for numbers that are not finite: dtypes of the
+  // inputs, elements of both. Empty for tasks that no node stands behind.
+  std::vector<DType> input_dtypes;
+  std::vector<int64_t> elements;
   std::vector<size_t> changed;  // outputs that the kernel finds filled, and changes in part
 };
 
@@ -88,7 +92,7 @@ struct TaskList {
   // Constants and where they go in the constant arena.
   std::vector<std::pair<size_t, Tensor>> constants;
   uint32_t most_arguments = 0;
-  uint32_t status_words = 0;
+  std::vector<uint32_t> status_tasks;  // for each status word the task that raises it
   ProgramInfo info;
 };
 

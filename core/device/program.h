@@ -16,6 +16,7 @@
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/shape.h"
 #include "keel/core/device/element_spec.h"
+#include "keel/core/device/numerics_watch.h"
 #include "keel/core/device/stream.h"
 #include "keel/core/group/agreement.h"
 
@@ -91,6 +92,9 @@ struct LaunchReport {
   // Collects what the arithmetic of the launch raised (float_status.h), all steps together; set for
   // a launch that failed, too. Each completed step's is in its row of the metrics.
   uint32_t float_status = 0;
+  // The first task that raised any, with the user's line: "hidden1/matmul (mlp.cpp:8)". Empty where
+  // none did, as where a fetched number alone shows it.
+  std::string float_status_by;
   int64_t queue_wait_ns = 0;    // wall time in DEQUEUE
   int64_t true_branches = 0;    // LOOP_SWITCH of the sunk loop went on to a next step
   int64_t resets = 0;           // LOOP_RESET of the sunk loop
@@ -118,6 +122,9 @@ struct LaunchArgs {
   const std::atomic<bool>* stop = nullptr;
   LoopAgreement* agreement = nullptr;  // with the other parties of a sunk loop; none: null
   int64_t first_step = 0;  // number that metrics and errors give to the launch's first step
+  // Where there is one, each op is looked at until one made numbers that are not finite, or raised
+  // the float status. Slow.
+  NumericsWatch* numerics = nullptr;
   LaunchReport report;
 };
 

@@ -51,8 +51,7 @@ std::vector<PrecisionMode> short_modes() {
            .entries = wide_products(),
            .needs = "bf16"},
           {.name = "mixed_fp16",
-           .summary = "products of f16 operands with f32 sums, everything else and the states f32; "
-                      "no loss scaling",
+           .summary = "products of f16 operands with f32 sums, everything else and the states f32",
            .low = f16,
            .entries = wide_products()}};
 }

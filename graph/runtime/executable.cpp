@@ -17,7 +17,7 @@ bool operator==(const ProgramKey& a, const ProgramKey& b) {
   const auto& q = b.update.assignments;
   return a.sunk == b.sunk && a.stop_when == b.stop_when && a.fetches == b.fetches &&
          a.feeds == b.feeds && a.queue == b.queue && a.precision == b.precision &&
-         std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
+         a.fuse == b.fuse && std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
 }
 
 Executable::Executable(ProgramKey key, Compiled compiled, Device device, StateStore& store)
@@ -44,6 +44,7 @@ Executable::Executable(ProgramKey key, Compiled compiled, Device device, StateSt
 }
 
 LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
+  args_.numerics = nullptr;
   for (const StateStore::State* state : states_) store.require_valid(*state);
   for (size_t i = 0; i < states_.size(); ++i) {
     const StateInfo& wanted = info().states[i];

@@ -24,6 +24,7 @@ struct ProgramKey {
   std::optional<QueueSource> queue;
   Value stop_when = {};  // of a sunk step; invalid where it has none
   Precision precision = {};
+  bool fuse = true;
 };
 bool operator==(const ProgramKey& a, const ProgramKey& b);
 

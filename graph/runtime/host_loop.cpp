@@ -103,6 +103,7 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
   LaunchArgs& args =
       executable.bind(session.store, session.cache.scratch(executable, session.store));
   args.first_step = number;
+  args.numerics = s.numerics;
   args.stop = &session.stop;
   args.agreement = s.agreement.get();
   bool launched = false;
@@ -141,6 +142,7 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
   done.cursor = s.cursor;
   done.busy_ns += args.report.busy_ns;
   done.device_ns += args.report.device_ns;
+  if (done.float_status_by.empty()) done.float_status_by = args.report.float_status_by;
   done.stopped = s.stop_output && s.results[kCell * *s.stop_output] != 0;
   read_row(number, args.report.float_status);
   return true;

@@ -94,13 +94,12 @@ Alternative source_as(const LoopSource& source) {
 
 }  // namespace
 
-Loop::State::State(std::shared_ptr<SessionState> session_in, const LoopSource& source,
-                   const StepDescription& step, CallSite site,
-                   std::shared_ptr<LoopAgreement> agreement_in)
+Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& options,
+                   const StepDescription& step, CallSite site)
     : session(std::move(session_in)),
-      feeder(source_as<std::shared_ptr<Feeder>>(source)),
-      queue(source_as<std::shared_ptr<DeviceQueue>>(source)),
-      agreement(std::move(agreement_in)) {
+      feeder(source_as<std::shared_ptr<Feeder>>(options.source)),
+      queue(source_as<std::shared_ptr<DeviceQueue>>(options.source)),
+      agreement(options.agreement) {
   const SessionGuard guard(*session, "Session::sink", site);
   require_stop_value(step.stop_when, "sink", site);
   if (feeder != nullptr) queue = feeder->queue();
@@ -109,8 +108,10 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const LoopSource& s
                  .feeds = {},
                  .sunk = true,
                  .queue = {},
-                 .stop_when = step.stop_when};
-  if (!std::holds_alternative<std::monostate>(source) && queue == nullptr) {
+                 .stop_when = step.stop_when,
+                 .precision = options.precision.value_or(session->options.precision),
+                 .fuse = options.fuse.value_or(session->options.fuse)};
+  if (!std::holds_alternative<std::monostate>(options.source) && queue == nullptr) {
     throw Error({.op = "sink",
                  .argument = "source",
                  .expected = "an open queue",
@@ -158,12 +159,13 @@ void Loop::State::note_float_status(LoopReport& report) {
     const int64_t step = report.first_step + static_cast<int64_t>(i);
     if (!report.float_status_step) report.float_status_step = step;
     const uint32_t fresh = raised & ~warned_of;
-    if (fresh == 0) continue;
+    if (fresh == 0 || replays) continue;
     warned_of |= fresh;
     // Steps of an evaluation are counted from its beginning, not from the training's.
     const bool evaluates = executable->key().update.empty();
     log_warn((evaluates ? "evaluation on " : "loop on ") + session->device.name() + ", step " +
-             std::to_string(step) + ": " + describe_float_status(fresh));
+             std::to_string(step) + ": " + describe_float_status(fresh) +
+             (report.float_status_by.empty() ? "" : ", first in " + report.float_status_by));
   }
 }
 
@@ -198,6 +200,7 @@ void Loop::State::complete(LoopReport& report, const Outcome& outcome) {
   report.busy_ns = done.busy_ns;
   report.queue_wait_ns = done.queue_wait_ns;
   report.metrics_wait_ns = done.metrics_wait_ns;
+  report.float_status_by = done.float_status_by;
   // The row of a step that failed behind its METRIC does not count.
   const auto whole = static_cast<size_t>(report.steps);
   for (auto& series : report.series_) series.resize(std::min(series.size(), whole));
@@ -313,7 +316,10 @@ LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& ca
     State& of;
     ~HeldQueue() { of.let_go_of_queue(); }
   } held{s};
+  s.numerics = callbacks.numerics;
+  s.replays = callbacks.replays;
   LaunchArgs& args = s.prepare(steps, report, site);
+  args.numerics = s.numerics;
   report.first_step = args.first_step;
   const StopScope scope(session, &s, &s.requested);
   const int64_t synchronised = session.stream->synchronisations();

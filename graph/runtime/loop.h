@@ -58,6 +58,7 @@ class KEEL_API LoopReport {
   // what the device's own arithmetic raises.
   std::vector<uint32_t> float_status;
   std::optional<int64_t> float_status_step{};
+  std::string float_status_by;  // the first task that raised any, see LaunchReport
 
   // Wall time, in ns: all of run(), and of it on the device from the first task to the last, there
   // waiting for the queue and for room in the metrics ring, and here in callbacks.
@@ -120,6 +121,8 @@ class StepHook : public Hook<int64_t, std::span<const double>, uint32_t> {
 
 struct LoopCallbacks {
   StepHook on_step = {};
+  NumericsWatch* numerics = nullptr;  // see LaunchArgs; must live until run() returns
+  bool replays = false;               // steps that were done before: the log was told of them
 };
 
 class KEEL_API Loop {

@@ -197,7 +197,6 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
 }
 
 std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite site) {
-  key.precision = options.precision;
   if (auto found = cache.find(key)) return found;
   try {
     CompileRequest request;
@@ -207,7 +206,7 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
     request.sink = key.sunk;
     request.queue = key.queue;
     if (key.sunk) request.step.boundary = {key.stop_when, site};
-    request.fuse = options.fuse;
+    request.fuse = key.fuse;
     request.precision = key.precision;
     request.threads = options.threads;
     request.device_options = options.device_options;
@@ -333,8 +332,12 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
   const SessionGuard guard(s, "Session::run", site);
   const StopScope scope(s, nullptr, nullptr);
   const FeedTable fed(*s.graph, feeds, site);
-  const auto executable =
-      s.executable({.fetches = fetches, .update = update, .feeds = fed.types()}, site);
+  const auto executable = s.executable({.fetches = fetches,
+                                        .update = update,
+                                        .feeds = fed.types(),
+                                        .precision = s.options.precision,
+                                        .fuse = s.options.fuse},
+                                       site);
   const ProgramInfo& info = executable->info();
   LaunchArgs& args = executable->bind(s.store, s.cache.scratch(*executable, s.store));
   std::vector<Tensor> results;
@@ -387,8 +390,8 @@ FeedSpec Session::spec(const Values& inputs, CallSite site) const {
 
 Loop Session::sink(const SinkOptions& step, CallSite site) {
   const Graph& graph = *state("sink", site).graph;
-  return Loop(std::make_unique<Loop::State>(state_, step.source, step_of(graph, step, "sink", site),
-                                            site, step.agreement));
+  return Loop(
+      std::make_unique<Loop::State>(state_, step, step_of(graph, step, "sink", site), site));
 }
 
 LoopPlacement Session::loop_placement(const SinkOptions& step, CallSite site) {
@@ -472,7 +475,13 @@ std::string Session::describe(const Update& update, const Values& fetches, const
   SessionState& s = state("describe", site);
   const SessionGuard guard(s, "Session::describe", site);
   const FeedTable fed(*s.graph, feeds, site);
-  return s.executable({.fetches = fetches, .update = update, .feeds = fed.types()}, site)
+  return s
+      .executable({.fetches = fetches,
+                   .update = update,
+                   .feeds = fed.types(),
+                   .precision = s.options.precision,
+                   .fuse = s.options.fuse},
+                  site)
       ->program()
       .describe();
 }

@@ -57,6 +57,10 @@ struct SinkOptions {
   Value stop_when = {};
   // Names with whom the loop leaves: it runs a further step only where all parties do. None: null.
   std::shared_ptr<LoopAgreement> agreement = {};
+  // In which dtypes this loop computes, instead of the session's precision.
+  std::optional<Precision> precision = {};
+  // Whether its ops are fused, instead of what SessionOptions::fuse says; no bit depends on it.
+  std::optional<bool> fuse = {};
 };
 
 using Feeds = std::vector<std::pair<Value, Tensor>>;

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
 #include "keel/core/base/checked.h"
+#include "keel/core/base/log.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/checkpoint.h"
+#include "keel/graph/runtime/numerics_check.h"
 #include "keel/graph/runtime/session_state.h"
 #include "keel/graph/runtime/validation_run.h"
 
@@ -71,9 +75,19 @@ class FitGuard {
   std::atomic<bool>& fitting_;
 };
 
+// Ascend changes where a launch ends, and warns where that is not the step that was meant.
+void tell_of_change(int64_t step, int64_t loop_size) {
+  log_info("accelerate_train_mode: the fast phase ended behind step " + std::to_string(step) +
+           (loop_size == 0 || step % loop_size == 0
+                ? ""
+                : ", where no launch of " + std::to_string(loop_size) +
+                      " steps ends: one was cut short for it"));
+}
+
 }  // namespace
 
-Trainer::Trainer(Session& session, SinkOptions step, CallSite site)
+Trainer::Trainer(Session& session, SinkOptions step, std::optional<AcceleratedTraining> accelerate,
+                 CallSite site)
     : session_(session), agreement_(step.agreement) {
   if (const auto* feeder = std::get_if<std::shared_ptr<Feeder>>(&step.source)) feeder_ = *feeder;
   if (feeder_ == nullptr) {
@@ -100,6 +114,33 @@ Trainer::Trainer(Session& session, SinkOptions step, CallSite site)
   for (const Value& fetch : described.fetches) {
     if (fetch.shape().rank() == 0) metrics_.push_back(fetch);
   }
+  step.update = described.update;
+  step.fetches = described.fetches;
+  step.stop_when = described.stop_when;
+  step_ = std::move(step);
+  if (accelerate) sink_fast_phase(step_, std::move(*accelerate), site);
+}
+
+void Trainer::sink_fast_phase(SinkOptions step, AcceleratedTraining training, CallSite site) {
+  training = with_environment(std::move(training));
+  const SessionState& session = session_.state("trainer", site);
+  step.precision = fast_precision(training.mode, session.options.precision,
+                                  session.device.backend(), session.options.device_options.get());
+  if (training.mode.trigger == AccelerateTrigger::kLoss) {
+    const Value loss = training.tell.loss;
+    if (step.stop_when.valid() || !loss.valid()) {
+      throw Error({.op = "accelerate_train_mode",
+                   .argument = step.stop_when.valid() ? "stop_when" : "loss",
+                   .expected = step.stop_when.valid() ? "none beside the loss trigger"
+                                                      : "the loss that is to end the fast phase",
+                   .got = step.stop_when.valid() ? "one" : "none",
+                   .site = site});
+    }
+    step.stop_when =
+        emit("less_equal", {loss, *training.tell.final_loss * training.mode.ratio}, site);
+  }
+  fast_ = std::make_unique<FastPhase>(
+      FastPhase{session_.sink(step, site), std::move(step), std::move(training)});
 }
 
 void Trainer::open(const Cursor& cursor) {
@@ -134,6 +175,7 @@ std::map<std::string, std::string> Trainer::resume(const std::string& path, Call
 void Trainer::cancel() noexcept {
   cancelled_.store(true);
   loop_->request_stop();
+  if (fast_ != nullptr) fast_->loop.request_stop();
 }
 
 // Counts for a fit that failed: 0 where the failure lost the count itself.
@@ -181,7 +223,8 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
     throw;
   }
   running_ = nullptr;
-  const bool asked = loop_->withdraw_stop();
+  const bool asked_fast = fast_ != nullptr && fast_->loop.withdraw_stop();
+  const bool asked = loop_->withdraw_stop() || asked_fast;
   report.cancelled = cancelled_.exchange(false) || asked || report.cancelled;
   return report;
 }
@@ -195,20 +238,43 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
                              : checked_mul(*options.epochs, options.steps_per_epoch, "steps");
   std::optional<LoopTuner> tuner = options.loop_tuner;
   SessionState& session = session_.state("fit", site);
+  const int64_t last_fast = end_of_fast_phase(start, target);
+  if (options.check_numerics != NumericsMode::kOff && agreement_ != nullptr)
+    complain("check_numerics", "off in a training with an agreement", "on", site);
+  NumericsCheck numerics(options.check_numerics, session, site);
+  numerics.keep(cursor_);
   while (true) {
+    const bool was_fast = fast_ != nullptr && !fast_->training.switched_at;
+    const bool fast = is_fast_at(step, last_fast);
+    if (was_fast && !fast) {
+      // Steps are done again by the loop that did them.
+      numerics.keep(cursor_);
+      tell_of_change(step, report.loop_size);
+    }
+    if (fast_ != nullptr) report.switched_at = fast_->training.switched_at;
     const bool asked = report.cancelled || report.stopped_early || cancelled_.load();
     const LoopVote own = asked || report.end_of_data ? LoopVote::kStop
                          : step >= target            ? LoopVote::kStepsDone
                                                      : LoopVote::kGoOn;
     if (ends_together(own, report)) break;
     report.loop_size = tuner ? tuner->next() : session_.loop_size().use();
-    const int64_t stop = validation.next(step, next_stop(options, step, target));
+    const int64_t stop = validation.next(
+        step, next_stop(options, step, fast ? std::min(target, last_fast) : target));
     const int64_t steps = std::min(stop - step, report.loop_size);
     const int64_t before = report.steps;
     const double seconds_before = report.seconds;
-    launch(options, steps, site, report);
+    Loop& loop_of_phase = fast ? fast_->loop : *loop_;
+    const std::vector<int64_t> flagged = launch(loop_of_phase, options, steps, site, report);
     const int64_t done = report.steps - before;
     step += done;
+    if (numerics.on()) look_into(loop_of_phase, flagged, numerics, report, step >= target, site);
+    if (fast) {
+      report.fast_steps += done;
+      report.fast_seconds += report.seconds - seconds_before;
+      // Its stop value is the loss.
+      if (report.stop_step && ends_by_loss())
+        fast_->training.switched_at = std::exchange(report.stop_step, std::nullopt);
+    }
     if (tuner) tuner->record(done, std::llround((report.seconds - seconds_before) * 1e9));
     if (options.steps_per_epoch > 0)
       report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
@@ -224,6 +290,30 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   if (step >= target) report.stopped_early = false;
 }
 
+void Trainer::look_into(Loop& loop_of_phase, const std::vector<int64_t>& flagged,
+                        NumericsCheck& numerics, TrainReport& report, bool last, CallSite site) {
+  if (flagged.empty()) {
+    if (!last && !numerics.due()) return;
+    if (numerics.states_are_finite()) return numerics.keep(cursor_);
+  }
+  const bool fast = fast_ != nullptr && &loop_of_phase == &fast_->loop;
+  const auto unfused = [&]() -> Loop& {
+    std::unique_ptr<Loop>& loop = fast ? unfused_fast_ : unfused_;
+    if (loop != nullptr) return *loop;
+    SinkOptions step = fast ? fast_->step : step_;
+    step.fuse = false;
+    loop = std::make_unique<Loop>(session_.sink(step, site));
+    return *loop;
+  };
+  const NumericsCheck::Replay replay{loop_of_phase, unfused,
+                                     [&](const Cursor& cursor) { open(cursor); }};
+  for (NumericsFinding& finding : numerics.locate(replay, flagged, cursor_)) {
+    log_warn(to_string(finding));
+    report.numerics.push_back(std::move(finding));
+  }
+  report.cancelled = report.cancelled || numerics.cancelled();
+}
+
 // Before each launch and at the end: parties have hooks, targets and loop sizes of their own.
 bool Trainer::ends_together(LoopVote own, TrainReport& report) {
   LoopParty party(agreement_.get());
@@ -234,9 +324,41 @@ bool Trainer::ends_together(LoopVote own, TrainReport& report) {
   return ends;
 }
 
-void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
-                     TrainReport& report) {
+bool Trainer::ends_by_loss() const {
+  return fast_ != nullptr && fast_->training.mode.trigger == AccelerateTrigger::kLoss;
+}
+
+// Once it has said no it says so for ever.
+bool Trainer::is_fast_at(int64_t step, int64_t last_fast) {
+  if (fast_ == nullptr) return false;
+  std::optional<int64_t>& switched_at = fast_->training.switched_at;
+  if (!switched_at && step >= last_fast) switched_at = step;
+  return !switched_at;
+}
+
+int64_t Trainer::end_of_fast_phase(int64_t start, int64_t target) const {
+  if (fast_ == nullptr) return 0;
+  const AcceleratedTraining& training = fast_->training;
+  if (ends_by_loss()) return std::numeric_limits<int64_t>::max();
+  const TellMeStepOrLoss& tell = training.tell;
+  // A job may count its steps otherwise than keel/step.
+  const int64_t ahead = tell.step_now.value_or(start) - start;
+  const int64_t total = tell.total_step > 0 ? tell.total_step : target + ahead;
+  return last_fast_step(training.mode, total) - ahead;
+}
+
+std::vector<int64_t> Trainer::launch(Loop& loop_of_phase, const TrainOptions& options,
+                                     int64_t steps, CallSite site, TrainReport& report) {
+  std::vector<int64_t> flagged;
   const auto add = [&](const LoopReport& loop) {
+    // The loss that ends the fast phase ends no training.
+    const bool changes =
+        ends_by_loss() && &loop_of_phase == &fast_->loop && loop.stop_step.has_value();
+    for (size_t i = 0; i < loop.float_status.size(); ++i) {
+      const int64_t step = loop.first_step + static_cast<int64_t>(i);
+      const bool stopped = step == loop.stop_step && !changes;
+      if (loop.float_status[i] != 0 || stopped) flagged.push_back(step);
+    }
     report.steps += loop.steps;
     report.launches += loop.launches;
     report.seconds += static_cast<double>(loop.wall_ns) * 1e-9;
@@ -246,10 +368,11 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
     // A launch of fewer steps than this one's ends it as well, but not the fit.
     others_know_ = agreement_ != nullptr && loop.verdict != LoopVote::kStepsDone;
     report.left_with_others = others_know_ && loop.left_with_others;
-    report.stopped_early = report.stopped_early || loop.stopped;
+    report.stopped_early = report.stopped_early || (loop.stopped && !changes);
     report.stop_step = loop.stop_step;
     for (const uint32_t status : loop.float_status) report.float_status |= status;
     if (!report.float_status_step) report.float_status_step = loop.float_status_step;
+    if (report.float_status_by.empty()) report.float_status_by = loop.float_status_by;
     report.true_branches += loop.true_branches;
     report.resets += loop.resets;
     report.host_syncs += loop.host_syncs;
@@ -266,11 +389,12 @@ void Trainer::launch(const TrainOptions& options, int64_t steps, CallSite site,
   };
   others_know_ = true;
   try {
-    add(loop_->run(steps, {.on_step = options.on_step}, site));
+    add(loop_of_phase.run(steps, {.on_step = options.on_step}, site));
+    return flagged;
   } catch (...) {
     // An error of the launch was told by it; of a callback's the others know by the vote that it
     // led to, which in the last step of a launch is none.
-    add(loop_->failed_report());
+    add(loop_of_phase.failed_report());
     throw;
   }
 }

@@ -14,12 +14,15 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/device/numerics_watch.h"
+#include "keel/graph/runtime/accelerate.h"
 #include "keel/graph/runtime/loop_tuner.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/graph/runtime/validation.h"
 
 namespace keel {
 
+class NumericsCheck;
 class ValidationRun;
 
 // Called between launches, with the number of steps done so far (keel/step), or with the number of
@@ -30,6 +33,10 @@ struct EveryNSteps {
   int64_t n = 1;
   TrainHook hook = {};
 };
+
+// Whether a training names the op that made the first number which is infinite, NaN or was stopped
+// at the largest f16 (NumericsFinding): never, for the first step with such, or for each.
+enum class NumericsMode : uint8_t { kOff, kFirst, kEvery };
 
 struct TrainOptions {
   // How much to train, counted from where the states are: exactly one of the two. epochs: until
@@ -52,6 +59,11 @@ struct TrainOptions {
   TrainHook on_epoch_end = {};  // after every steps_per_epoch steps
   std::vector<EveryNSteps> every_n_steps = {};
 
+  // Steps that show trouble, in a number that is fetched, the float status, a state or a stop_when
+  // that was true, are done again op by op, from states that are kept now and then, and the
+  // training goes on as if nothing had happened. Not for a training with an agreement.
+  NumericsMode check_numerics = NumericsMode::kOff;
+
   // Measured before the hooks of its step.
   std::optional<ValidationOptions> validation{};
 };
@@ -63,6 +75,8 @@ struct EpochMeans {
   int64_t steps = 0;
   std::vector<double> means;
 };
+
+inline constexpr size_t kMostFindings = 100;
 
 struct TrainReport {
   int64_t steps = 0;            // of this fit
@@ -91,9 +105,18 @@ struct TrainReport {
   bool out_of_patience = false;
   bool kept_best = false;
 
+  std::vector<NumericsFinding> numerics{};  // at most kMostFindings
+
+  // Of an accelerated training: the steps that this fit did in the fast phase, their seconds, and
+  // the step (keel/step) behind which the phase ended, of this fit or one before.
+  int64_t fast_steps = 0;
+  double fast_seconds = 0;
+  std::optional<int64_t> switched_at{};
+
   // All steps' together, and the first step that raised anything; see LoopReport.
   uint32_t float_status = 0;
   std::optional<int64_t> float_status_step{};
+  std::string float_status_by;
 
   // Summed over the launches; see LoopReport.
   int64_t true_branches = 0;
@@ -112,7 +135,14 @@ class KEEL_API Trainer {
   // Sinks the step (Session::sink); its source is a feeder, which is opened at the beginning where
   // it is not open. Throws Error for another source and for a step without an update, and what
   // Session::sink throws.
-  Trainer(Session& session, SinkOptions step, CallSite site = CallSite::here());
+  Trainer(Session& session, SinkOptions step, CallSite site = CallSite::here())
+      : Trainer(session, std::move(step), std::nullopt, site) {}
+  // The same in two phases, the first in mixed precision (accelerate.h). The loss trigger adds a
+  // comparison to the graph. Throws Error, too, for a precision of the session that it does not go
+  // with, for the loss trigger beside a stop_when, without a loss or without a final one, and for
+  // a graph that is frozen.
+  Trainer(Session& session, SinkOptions step, std::optional<AcceleratedTraining> accelerate,
+          CallSite site = CallSite::here());
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -149,19 +179,39 @@ class KEEL_API Trainer {
   const Program& program() const noexcept { return loop_->program(); }
   // The sunk step: where it loops and why, what the compiler inserted.
   const Loop& loop() const noexcept { return *loop_; }
+  // The sunk step of the fast phase; null where there is none.
+  const Loop* fast_loop() const noexcept { return fast_ == nullptr ? nullptr : &fast_->loop; }
   // Returns what the last fit() that threw had done until then.
   const TrainReport& failed_report() const noexcept { return failed_; }
   // For hooks: what the fit() that runs has done until now; nothing where none does.
   const TrainReport* running_report() const noexcept { return running_; }
 
  private:
+  // The phase in mixed precision, and where it ends.
+  struct FastPhase {
+    Loop loop;
+    SinkOptions step;
+    AcceleratedTraining training;
+  };
+
+  void sink_fast_phase(SinkOptions step, AcceleratedTraining training, CallSite site);
+  // Returns the last step of the fast phase by keel/step; beyond all where a loss ends it.
+  int64_t end_of_fast_phase(int64_t start, int64_t target) const;
+  bool ends_by_loss() const;
+  bool is_fast_at(int64_t step, int64_t last_fast);
   void open(const Cursor& cursor);
   void train(const TrainOptions& options, CallSite site, ValidationRun& validation,
              TrainReport& report);
   void tell_failure() noexcept;
   bool ends_together(LoopVote own, TrainReport& report);
   int64_t applied_since(int64_t before) const;
-  void launch(const TrainOptions& options, int64_t steps, CallSite site, TrainReport& report);
+  // Looks into what the last launch showed in the steps that are flagged, or in the states.
+  // `last`: no further launch will show it.
+  void look_into(Loop& loop_of_phase, const std::vector<int64_t>& flagged, NumericsCheck& numerics,
+                 TrainReport& report, bool last, CallSite site);
+  // Returns the steps that raised the float status, or whose stop value was true.
+  std::vector<int64_t> launch(Loop& loop_of_phase, const TrainOptions& options, int64_t steps,
+                              CallSite site, TrainReport& report);
   void add_to_epochs(const LoopReport& loop, int64_t steps_per_epoch, TrainReport& report);
   void run_hooks(const TrainOptions& options, int64_t step, TrainReport& report);
 
@@ -173,6 +223,10 @@ class KEEL_API Trainer {
   // Says whether the agreement's other parties know that this fit has ended.
   bool others_know_ = false;
   std::unique_ptr<Loop> loop_;
+  std::unique_ptr<FastPhase> fast_;  // null: there is none
+  SinkOptions step_;                 // what was sunk
+  // The same with each op a task of its own, made when first needed.
+  std::unique_ptr<Loop> unfused_, unfused_fast_;
   TrainReport failed_;
   const TrainReport* running_ = nullptr;
   Cursor cursor_;

@@ -350,4 +350,61 @@ TEST_CASE("train: mixed_fp16 scales by default and with micro batches and others
   CHECK(contains(refusal({"train", "--loss-scale", "exponential,1,0"}, 2), "--loss-scale"));
 }
 
+TEST_CASE("train: an accelerated training changes its precision at one step and says so") {
+  const auto run = [&](const Words& more) {
+    Words words = {"--model", "mlp", "--steps", "20", "--accelerate-train-mode", "fast|step|0.5"};
+    words.insert(words.end(), more.begin(), more.end());
+    return train(words);
+  };
+  const Trained whole = run({});
+  CHECK(whole.summary.at("precision") == "must_keep_origin_dtype");
+  CHECK(whole.summary.at("accelerate_train_mode") == "fast|step|0.5");
+  CHECK(whole.summary.at("switched_at_step") == 10);
+  const json& phases = whole.summary.at("phases");
+  REQUIRE(phases.size() == 2);
+  CHECK(phases[0].at("precision") == "allow_mix_precision_fp16");
+  CHECK(phases[0].at("steps") == 10);
+  CHECK(phases[1].at("precision") == "must_keep_origin_dtype");
+  CHECK(phases[1].at("steps") == 10);
+  CHECK(phases[0].at("step_device_us") != phases[1].at("step_device_us"));
+  const auto rows = lines_of(whole.metrics);
+  CHECK(contains(rows[9], "\"precision\":\"allow_mix_precision_fp16\""));
+  CHECK(!contains(rows[10], "precision"));
+  CHECK(contains(whole.out,
+                 "accelerated: 10 of 20 steps in allow_mix_precision_fp16, in "
+                 "must_keep_origin_dtype behind step 10"));
+  for (const char* loop_size : {"1", "7"}) {
+    const Trained other = run({"--loop-size", loop_size});
+    CHECK(other.metrics == whole.metrics);
+    CHECK(other.summary.at("state_sha256") == whole.summary.at("state_sha256"));
+    CHECK(contains(other.out, "behind step 10, for which a launch was cut short") ==
+          (std::string(loop_size) == "7"));
+  }
+  for (const char* steps : {"6", "15"}) {
+    const TempFolder files;
+    const std::string file = files.file("states");
+    const Trained first =
+        train({"--model", "mlp", "--steps", steps, "--accelerate-train-mode",
+               std::string(steps) == "6" ? "fast|step|0.9" : "fast|step|0.5", "--save", file});
+    const ToolResult resumed = run_tool({"train", "--quiet", "--resume", file, "--steps", "20",
+                                         "--summary", files.file("summary")});
+    REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
+    const json summary = read_json(files.file("summary"));
+    // A fit of 6 steps ends its fast phase at 5, one of 15 at 7: a change is never undone.
+    CHECK(summary.at("switched_at_step") == (std::string(steps) == "6" ? 5 : 7));
+    CHECK(summary.at("phases")[0].at("steps") == 0);
+  }
+  const Trained by_loss = train({"--model", "mlp", "--steps", "20", "--accelerate-train-mode",
+                                 "fast1|loss", "--target-loss", "1e6"});
+  CHECK(by_loss.summary.at("switched_at_step") == 1);
+  CHECK(contains(refusal({"train", "--accelerate-train-mode", "fast|step|0.95"}, 2),
+                 "--accelerate-train-mode: expected a number from 0.2 to 0.9"));
+  CHECK(contains(refusal({"train", "--accelerate-train-mode", "fast|loss"}, 2), "TARGET_LOSS"));
+  CHECK(contains(refusal({"train", "--target-loss", "1"}, 2), "--target-loss"));
+  CHECK(contains(refusal({"train", "--quiet", "--precision-mode", "force_fp32",
+                          "--accelerate-train-mode", "fast|step"},
+                         2),
+                 "which the training ends in, got force_fp32"));
+}
+
 TEST_SUITE_END();

@@ -84,10 +84,10 @@ std::string steps_text(const CsvTable& steps) {
   for (size_t i = 0; i < std::min<size_t>(steps.size(), 5); ++i) {
     text += fmt::format(
         "  step {:<8} {:>10.3f} us: forward to backward {:.3f}, update {:.3f}; before it, launch "
-        "and wait for data {:.3f}\n",
+        "{:.3f}, wait for data {:.3f}\n",
         steps.text(i, "Iteration ID"), steps.number(i, "Iteration Time(us)"),
         steps.number(i, "FP to BP Time(us)"), steps.number(i, "Iteration Refresh(us)"),
-        steps.number(i, "Data Aug Bound(us)"));
+        steps.number(i, "Launch(us)"), steps.number(i, "Data Aug Bound(us)"));
   }
   return text;
 }

@@ -209,15 +209,15 @@ std::string op_statistic(const NpuProgram& program, const StepClock& clock) {
 std::string step_trace(const StepClock& clock) {
   std::string text = write_csv_row({"Iteration ID", "FP Start(us)", "BP End(us)",
                                     "Iteration End(us)", "Iteration Time(us)", "FP to BP Time(us)",
-                                    "Iteration Refresh(us)", "Data Aug Bound(us)"});
+                                    "Iteration Refresh(us)", "Data Aug Bound(us)", "Launch(us)"});
   for (const StepTime& step : clock.steps) {
     // Control tasks of the loop count as part of the way from forward to backward.
-    const int64_t bound = step.launch.length() + step.wait.length();
-    const int64_t work = step.span.length() - bound;
+    const int64_t work = step.span.length() - step.launch.length() - step.wait.length();
     const int64_t start = step.span.end_ns - work;
-    text += write_csv_row({std::to_string(step.step), us(start),
-                           us(step.span.end_ns - step.update_ns), us(step.span.end_ns), us(work),
-                           us(work - step.update_ns), us(step.update_ns), us(bound)});
+    text +=
+        write_csv_row({std::to_string(step.step), us(start), us(step.span.end_ns - step.update_ns),
+                       us(step.span.end_ns), us(work), us(work - step.update_ns),
+                       us(step.update_ns), us(step.wait.length()), us(step.launch.length())});
   }
   return text;
 }

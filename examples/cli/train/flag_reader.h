@@ -30,16 +30,10 @@ class FlagReader {
         },
         usual);
   }
-  // Any text that `check` does not throw for.
-  template <class Check>
-  std::string text(const std::string& name, Check check, const std::string& usual) const {
-    return *read<std::string>(
-        name,
-        [&](const std::string& text, const std::string& from) {
-          check(text, from);
-          return text;
-        },
-        usual);
+  // `parse` returns the text in the form that is saved and compared, or throws.
+  template <class Parse>
+  std::string text(const std::string& name, Parse parse, const std::string& usual) const {
+    return *read<std::string>(name, parse, usual);
   }
   int64_t integer(const std::string& name, int64_t min, int64_t usual) const {
     return *read<int64_t>(

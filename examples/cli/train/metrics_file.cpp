@@ -146,10 +146,11 @@ void MetricsFile::lock() const {
 }
 
 void MetricsFile::write(int64_t step, int64_t epoch, double loss, uint32_t float_status,
-                        const StepScale* scale) {
+                        const StepScale* scale, const std::string& precision) {
   if (!writer_.joinable()) return;
   std::string line = "{\"step\":" + std::to_string(step) + ",\"epoch\":" + std::to_string(epoch) +
                      ",\"loss\":" + keel::format_float(static_cast<float>(loss));
+  if (!precision.empty()) line += ",\"precision\":\"" + precision + "\"";
   if (scale != nullptr) {
     line += ",\"loss_scale\":" + keel::format_float(static_cast<float>(scale->scale));
     if (scale->skipped) line += ",\"skipped\":true";

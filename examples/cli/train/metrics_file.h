@@ -39,9 +39,10 @@ class MetricsFile {
   // Lines of later steps that a resumed training has taken out.
   int64_t lines_taken_out() const noexcept { return lines_taken_out_; }
 
-  // `scale`: null where the loss is not scaled.
+  // `scale`: null where the loss is not scaled. `precision`: of the step where it is not the
+  // training's own; else empty.
   void write(int64_t step, int64_t epoch, double loss, uint32_t float_status,
-             const StepScale* scale);
+             const StepScale* scale, const std::string& precision);
   // Returns when every line is written, or writing has failed.
   void close();
 

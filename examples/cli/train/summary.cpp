@@ -52,6 +52,29 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   if (flags.resume) summary["resumed_at_step"] = flags.resume->step();
 }
 
+keel::Json phase(const std::string& precision, int64_t steps, double seconds,
+                 const std::optional<int64_t>& device_ns) {
+  keel::Json entry;
+  entry["precision"] = precision;
+  entry["steps"] = steps;
+  entry["seconds"] = seconds;
+  if (steps > 0) entry["step_us"] = seconds * 1e6 / static_cast<double>(steps);
+  if (device_ns) entry["step_device_us"] = static_cast<double>(*device_ns) * 1e-3;
+  return entry;
+}
+
+// The two phases of an accelerated training.
+void add_acceleration(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json& summary) {
+  if (!flags.accelerate) return;
+  const keel::TrainReport& report = outcome.report;
+  summary["accelerate_train_mode"] = keel::to_string(*flags.accelerate);
+  if (report.switched_at) summary["switched_at_step"] = *report.switched_at;
+  summary["phases"] = {phase(outcome.fast_precision, report.fast_steps, report.fast_seconds,
+                             outcome.fast_step_device_ns),
+                       phase(flags.precision_mode, report.steps - report.fast_steps,
+                             report.seconds - report.fast_seconds, outcome.step_device_ns)};
+}
+
 // Where the steps looped, what the compiler put around them, and what that came to.
 void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Json& summary) {
   summary["loop_kind"] = keel::name_of(loop.kind());
@@ -69,6 +92,16 @@ void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Jso
   summary["updates_applied"] = report.updates_applied;
   summary["float_status"] = keel::describe_float_status(report.float_status);
   if (report.float_status_step) summary["float_status_step"] = *report.float_status_step;
+  if (!report.float_status_by.empty()) summary["float_status_by"] = report.float_status_by;
+  for (const keel::NumericsFinding& finding : report.numerics) {
+    keel::Json entry;
+    entry["step"] = finding.step;
+    entry["name"] = finding.name;
+    entry["op"] = finding.op;
+    if (finding.site.known()) entry["line"] = keel::to_string(finding.site);
+    entry["text"] = keel::to_string(finding);
+    summary["numerics"].push_back(std::move(entry));
+  }
   summary["launches"] = report.launches;
   summary["host_syncs"] = report.host_syncs;
 }
@@ -177,6 +210,7 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
   add_flags(flags, summary);
   add_update(flags.update, outcome.total_steps, summary);
   add_loop(trainer.loop(), outcome.report, summary);
+  add_acceleration(flags, outcome, summary);
   add_result(outcome, summary);
   add_judging(flags, outcome, summary);
   add_init(flags, outcome, summary);

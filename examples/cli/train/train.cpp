@@ -115,7 +115,15 @@ class TrainRun {
     keel::Values fetches = {model_.loss};
     fetches.insert(fetches.end(), update.scaling.begin(), update.scaling.end());
     keel::Trainer trainer(session,
-                          {.update = update.update, .fetches = fetches, .source = feed.feeder});
+                          {.update = update.update,
+                           .fetches = fetches,
+                           .source = feed.feeder,
+                           .stop_when = update.stop_when},
+                          accelerated());
+    if (trainer.fast_loop() != nullptr) {
+      outcome_.fast_precision = trainer.fast_loop()->compile_report().precision.mode;
+      outcome_.fast_step_device_ns = trainer.fast_loop()->program().info().step_device_ns;
+    }
     if (flags_.resume) trainer.resume(flags_.resume->path());
     Progress progress(total_steps_, flags_.batch, task_->items(), flags_.quiet, session.step());
     outcome_.step_device_ns = trainer.program().info().step_device_ns;
@@ -158,6 +166,16 @@ class TrainRun {
   }
 
  private:
+  std::optional<keel::AcceleratedTraining> accelerated() const {
+    if (!flags_.accelerate) return std::nullopt;
+    keel::AcceleratedTraining training{
+        .mode = *flags_.accelerate,
+        .tell = {.loss = model_.loss, .final_loss = flags_.target_loss}};
+    if (flags_.resume && flags_.resume->find("switched_at_step"))
+      training.switched_at = flags_.resume->integer("switched_at_step", 0, kMostCount);
+    return training;
+  }
+
   keel::Dataset items_trained_on() const {
     const keel::Dataset all = task_->training_items();
     return flags_.judging.validation == 0 ? all : all.take(items_);
@@ -239,11 +257,14 @@ class TrainRun {
     stop_if_unseen();
     keel::TrainOptions options{.steps = total_steps_ - session.step(),
                                .steps_per_epoch = steps_per_epoch_,
-                               .loop_tuner = flags_.loop_tuner};
+                               .loop_tuner = flags_.loop_tuner,
+                               .check_numerics = flags_.check_numerics};
     options.on_step = [&](int64_t step, std::span<const double> values, uint32_t float_status) {
       const StepScale* scale = nullptr;
       if (values.size() > 1) scale = &note_scale(values[1], values[2] != 0);
-      metrics.write(step, (step - 1) / steps_per_epoch_ + 1, values[0], float_status, scale);
+      const bool fast = flags_.accelerate && !trainer.running_report()->switched_at;
+      metrics.write(step, (step - 1) / steps_per_epoch_ + 1, values[0], float_status, scale,
+                    fast ? outcome_.fast_precision : "");
       progress.step(step, values[0], scale);
       outcome_.loss = values[0];
       if (!std::isfinite(values[0])) note_non_finite(step, values[0]);
@@ -259,11 +280,22 @@ class TrainRun {
     };
     try {
       outcome_.report = trainer.fit(options);
+      if (flags_.update.fail_on_nan && outcome_.report.stop_step)
+        fail_on_nan(*outcome_.report.stop_step);
     } catch (const std::exception& error) {
       outcome_.report = trainer.failed_report();
       if (outcome_.report.steps == 0) throw;
       notices_.report(error);
     }
+  }
+
+  void fail_on_nan(int64_t step) {
+    notices_.report(keel::Error(
+        {.op = "--fail-on-nan",
+         .message = fmt::format("step {}: the loss or a gradient is infinite or NaN, and the "
+                                "weights are those of the step before",
+                                step),
+         .fix = "take a smaller --lr, or look at the step's data"}));
   }
 
   const StepScale& note_scale(double scale, bool skipped) {
@@ -365,6 +397,7 @@ class TrainRun {
     auto metadata = saved_form(flags_.update, total_steps_);
     metadata.merge(saved_form(flags_.augmentation));
     metadata.merge(saved_form(flags_.precision, flags_.precision_mode));
+    add_acceleration(trainer, metadata);
     metadata.merge(std::map<std::string, std::string>{{"model", flags_.task->name},
                                                       {"optimizer", flags_.optimizer},
                                                       {"lr", fmt::format("{}", flags_.rate)},
@@ -381,6 +414,16 @@ class TrainRun {
     return metadata;
   }
 
+  void add_acceleration(const keel::Trainer& trainer,
+                        std::map<std::string, std::string>& metadata) const {
+    if (!flags_.accelerate) return;
+    metadata["accelerate-train-mode"] = keel::to_string(*flags_.accelerate);
+    if (flags_.target_loss) metadata["target-loss"] = fmt::format("{}", *flags_.target_loss);
+    const keel::TrainReport* running = trainer.running_report();
+    const auto switched = (running != nullptr ? *running : outcome_.report).switched_at;
+    if (switched) metadata["switched_at_step"] = std::to_string(*switched);
+  }
+
   void print_result(Progress& progress) const {
     const keel::TrainReport& report = outcome_.report;
     progress.line(fmt::format(
@@ -391,6 +434,17 @@ class TrainRun {
     if (outcome_.scale) {
       progress.line(fmt::format("loss scale: {:g}, {} of {} steps skipped", outcome_.scale->scale,
                                 outcome_.scale->skipped_steps, report.steps));
+    }
+    if (flags_.accelerate) {
+      progress.line(fmt::format(
+          "accelerated: {} of {} steps in {}, {}", report.fast_steps, report.steps,
+          outcome_.fast_precision,
+          report.switched_at
+              ? fmt::format("in {} behind step {}{}", flags_.precision_mode, *report.switched_at,
+                            report.fast_steps > 0 && *report.switched_at % report.loop_size != 0
+                                ? ", for which a launch was cut short"
+                                : "")
+              : "never in " + flags_.precision_mode));
     }
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
     if (flags_.loop_tuner) {

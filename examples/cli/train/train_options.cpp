@@ -9,6 +9,7 @@
 #include <keel/backends/npu/profile/profile.h>
 
 #include "cli/base/output_files.h"
+#include "cli/train/flag_reader.h"
 
 namespace keel_cli {
 namespace {
@@ -95,6 +96,24 @@ void read_saved_precision(const CommandLine& line, TrainFlags& flags) {
   require_text("modify-mixlist", own.mix_list, flags.precision.mix_list);
   require_text("customize-dtypes", own.dtypes, flags.precision.dtypes);
   flags.precision = own;
+}
+
+void read_accelerate(const CommandLine& line, TrainFlags& flags) {
+  const FlagReader reader(line, flags.resume);
+  const auto canonical = [](const std::string& text, const std::string& from) {
+    return keel::to_string(keel::parse_accelerate_train_mode(text, from));
+  };
+  const std::string mode = reader.text("accelerate-train-mode", canonical, "");
+  if (!mode.empty())
+    flags.accelerate = keel::parse_accelerate_train_mode(mode, "--accelerate-train-mode");
+  flags.target_loss = reader.number("target-loss", -1e30, 1e30);
+  const bool by_loss =
+      flags.accelerate && flags.accelerate->trigger == keel::AccelerateTrigger::kLoss;
+  if (!flags.target_loss || by_loss) return;
+  throw keel::Error({.op = "--target-loss",
+                     .message = "is about a training that is accelerated until a loss",
+                     .fix = "add --accelerate-train-mode 'fast|loss', or drop it",
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 // Reads the flags that a resumed training must share with the one that was saved. The file's values
@@ -223,6 +242,14 @@ void declare_train_flags(CommandLine& line) {
   line.add("label", "COLUMN", "of a table: the column with the classes");
   declare_place_flags(line, "where to train");
   declare_precision_flags(line);
+  line.add(
+      "accelerate-train-mode", "fast|fast1|step|loss[|RATIO]",
+      "'fast|step|0.9': the first 0.9 of the steps in mixed f16 (fast1: bf16); 'fast|loss|1.05': "
+      "until the loss is 1.05 times --target-loss");
+  line.add("check-numerics", "off|first|every",
+           "name the op that made the first infinite, NaN or saturated number, for the first step "
+           "with one or for each (off)");
+  line.add("target-loss", "X", "what the loss is to come to (TARGET_LOSS)");
   line.add("batch", "N", "images, or windows of text, a step (100; charlm 32)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");
@@ -275,6 +302,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.update =
       read_update_flags(line, flags.resume, scales ? kExponentialLossScale : kNoLossScale);
   flags.augmentation = read_augmentation_flags(line, flags.resume);
+  read_accelerate(line, flags);
   // Once more with the data that the resumed file names.
   require_own_files(line, flags, flags.data);
   flags.backend = read_backend(line);
@@ -293,6 +321,10 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.allow_non_finite = line.has("allow-non-finite");
   flags.cache = !line.has("no-cache");
   flags.quiet = line.has("quiet");
+  const auto numerics = line.choice("check-numerics", {"off", "first", "every"}).value_or("off");
+  flags.check_numerics = numerics == "first"   ? keel::NumericsMode::kFirst
+                         : numerics == "every" ? keel::NumericsMode::kEvery
+                                               : keel::NumericsMode::kOff;
   read_npu_flags(line, flags);
   const auto options = device_options(flags);
   flags.precision_mode = flags.precision.mode_on(keel::backend(flags.backend), options.get());

@@ -25,7 +25,9 @@ struct TrainFlags {
   std::string optimizer = "sgd";
   UpdateFlags update;
   PrecisionFlags precision;
-  std::string precision_mode;  // the name of the mode that this comes to on the backend
+  std::optional<keel::AccelerateTrainMode> accelerate;
+  std::optional<double> target_loss;  // that the loss trigger of it is about
+  std::string precision_mode;         // the name of the mode that this comes to on the backend
   int64_t batch = 100;
   std::optional<int64_t> epochs;  // exactly one of the two is set
   std::optional<int64_t> steps;
@@ -42,7 +44,8 @@ struct TrainFlags {
   JudgingFlags judging;
   AugmentationFlags augmentation;
   bool allow_non_finite = false;  // save over finite states, resume from others
-  bool cache = true;              // whether a small training set is kept on the device
+  keel::NumericsMode check_numerics = keel::NumericsMode::kOff;
+  bool cache = true;  // whether a small training set is kept on the device
   bool quiet = false;
   std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1
   std::optional<int64_t> block_dim;  // most blocks of a launch on the NPU

@@ -110,6 +110,9 @@ void declare_update_flags(CommandLine& line) {
   line.add("clip-norm", "NORM", "most global norm of the gradients");
   line.add("clip-value", "LIMIT", "gradients are moved into -LIMIT to LIMIT");
   declare_loss_scale_flag(line);
+  line.add("fail-on-nan", "",
+           "end with an error behind the first step whose loss or gradients are infinite or NaN, "
+           "with the states of the step before");
   line.add("average", "DECAY", "evaluate exponentially averaged weights: 0.99, 0.999 ...");
 }
 
@@ -124,8 +127,20 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
   flags.clip_norm = reader.number("clip-norm", 1e-30, kMostNorm);
   flags.clip_value = reader.number("clip-value", 1e-30, kMostNorm);
   flags.average = reader.number("average", 0, 1 - 1e-9);
-  flags.loss_scale = reader.text("loss-scale", parse_loss_scale,
-                                 resume ? std::string(kNoLossScale) : usual_loss_scale);
+  const auto checked = [](const std::string& text, const std::string& from) {
+    parse_loss_scale(text, from);
+    return text;
+  };
+  flags.loss_scale =
+      reader.text("loss-scale", checked, resume ? std::string(kNoLossScale) : usual_loss_scale);
+  flags.fail_on_nan = reader.on("fail-on-nan");
+  if (flags.fail_on_nan && flags.accumulate > 1) {
+    throw keel::Error({.op = "--fail-on-nan",
+                       .message = "does not go with --accumulate: a sum of gradients shows later "
+                                  "which batch it was",
+                       .fix = "drop one of the two",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
   require_for(flags.warmup > 0, "--warmup", flags.schedule, kWithWarmup);
   require_for(flags.schedule_steps > 0, "--schedule-steps", flags.schedule, kWithSteps);
   return flags;
@@ -145,6 +160,7 @@ std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t 
     saved["schedule-steps"] = std::to_string(*own);
   if (flags.accumulate != usual.accumulate) saved["accumulate"] = std::to_string(flags.accumulate);
   if (flags.loss_scale != usual.loss_scale) saved["loss-scale"] = flags.loss_scale;
+  if (flags.fail_on_nan) saved["fail-on-nan"] = "1";
   if (flags.clip_norm) saved["clip-norm"] = fmt::format("{}", *flags.clip_norm);
   if (flags.clip_value) saved["clip-value"] = fmt::format("{}", *flags.clip_value);
   if (flags.average) saved["average"] = fmt::format("{}", *flags.average);
@@ -182,9 +198,9 @@ class UpdateParts {
     }
     // Running statistics of a step that overflowed are worth as little as its gradients.
     result.update += keel::attached_updates(loss_);
+    if (flags_.accumulate == 1) guard(gradients, result);
     if (!scaler_) return result;
-    if (flags_.accumulate == 1) result.update = keel::apply_if(finite_, result.update);
-    result.update += scaler_->update(finite_, complete_);
+    result.update += scaler_->update(finite_, complete_.valid() ? complete_ : sound_);
     const keel::Value bad = keel::logical_not(finite_);
     const keel::Value skipped = complete_.valid() ? keel::logical_and(complete_, bad) : bad;
     result.scaling = {scaler_->scale(), keel::cast(skipped, keel::f32)};
@@ -195,12 +211,26 @@ class UpdateParts {
   // Of micro-batches those that overflowed are NaN, so that their sum is known for bad.
   keel::Values unscaled_gradients() {
     if (!scaler_) return keel::gradients(loss_, states_);
-    const keel::Values scaled = keel::gradients(scaler_->scaled(loss_), states_);
-    finite_ = scaler_->finite(scaled);
-    keel::Values gradients = scaler_->unscaled(scaled);
+    keel::Values gradients = scaler_->unscaled(keel::gradients(scaler_->scaled(loss_), states_));
+    finite_ = scaler_->finite(gradients);
     if (flags_.accumulate == 1) return gradients;
     for (keel::Value& g : gradients) g = keel::select(finite_, g, std::nanf(""));
     return gradients;
+  }
+
+  // Has the update applied where it is sound.
+  void guard(const keel::Values& gradients, TrainingUpdate& result) {
+    if (flags_.fail_on_nan) {
+      // A scaled loss may overflow in its gradients: such steps are skipped.
+      keel::Values watched = scaler_ ? keel::Values() : gradients;
+      watched.push_back(loss_);
+      sound_ = keel::all_finite(watched);
+      result.stop_when = keel::logical_not(sound_);
+    }
+    const keel::Value& one = finite_.valid() ? finite_ : sound_;
+    if (!one.valid()) return;
+    const bool both = finite_.valid() && sound_.valid();
+    result.update = keel::apply_if(both ? keel::logical_and(finite_, sound_) : one, result.update);
   }
   keel::Value applied() const {
     return scaler_ ? keel::logical_and(complete_, finite_) : complete_;
@@ -210,7 +240,7 @@ class UpdateParts {
   const UpdateFlags& flags_;
   keel::Values states_;
   std::optional<keel::LossScaler> scaler_;
-  keel::Value finite_, complete_;
+  keel::Value finite_, complete_, sound_;
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ struct UpdateFlags {
   int64_t accumulate = 1;      // micro-batches an update
   std::optional<double> clip_norm, clip_value, average;
   std::string loss_scale = kNoLossScale;  // see parse_loss_scale
+  bool fail_on_nan = false;
 };
 
 void declare_update_flags(CommandLine& line);
@@ -52,6 +53,8 @@ struct TrainingLength {
 struct TrainingUpdate {
   keel::Update update;
   keel::Values scaling;  // where the loss is scaled: the scale, and 1 in a step that is skipped
+  // Of --fail-on-nan: whether loss or gradients are not finite, so that the step changes nothing.
+  keel::Value stop_when = {};
 };
 
 // The update of every state under the loss. Throws keel::Error for a schedule that does not fit

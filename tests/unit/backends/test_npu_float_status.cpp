@@ -67,7 +67,7 @@ Tensor halves(const std::vector<double>& values) {
 
 TEST_SUITE_BEGIN("unit");
 
-TEST_CASE("float status: 60000 + 60000 saturates on the 910 and is infinite on the 910B1") {
+TEST_CASE("saturation and INF NaN mode: 60000 + 60000 on the 910 and on the 910B1") {
   const Build twice = [](Value x) { return x + x; };
   const Tensor x = halves({60000, 1, -60000, 32752});
   {
@@ -218,6 +218,8 @@ TEST_CASE("float status: a launch reports what it raised itself") {
     program->launch(*stream, args);
     stream->synchronize();
     CHECK(args.report.float_status == (value > 1 ? kFloatStatusF16Overflow : 0));
+    CHECK(contains(args.report.float_status_by, value > 1 ? "add (" : ""));
+    CHECK(args.report.float_status_by.empty() == (value == 1));
     CHECK(status() == kFloatStatusF16Overflow);
   }
 }

@@ -86,7 +86,7 @@ double value_of(Session& session, const char* state) {
 
 }  // namespace
 
-TEST_CASE("loss scale: the scale follows its rule over scripted overflows for any loop size") {
+TEST_CASE("loss scaling: the scale follows its rule over scripted overflows for any loop size") {
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
     std::string sha;
@@ -109,7 +109,7 @@ TEST_CASE("loss scale: the scale follows its rule over scripted overflows for an
   }
 }
 
-TEST_CASE("loss scale: a skipped step leaves weights and momentum and applied ones are unscaled") {
+TEST_CASE("loss scaling: a skipped step leaves weights and momentum and applied ones are unscaled") {
   Scripted scaled;
   Session session(scaled.graph, device("npu"));
   Loop loop = session.sink({.update = scaled.update, .source = script(session.device())});
@@ -128,7 +128,7 @@ TEST_CASE("loss scale: a skipped step leaves weights and momentum and applied on
   }
 }
 
-TEST_CASE("loss scale: resuming in the middle of a growth interval is exact") {
+TEST_CASE("loss scaling: resuming in the middle of a growth interval is exact") {
   const TempFolder files;
   const std::string file = files.file("states");
   const auto train = [&](int64_t steps, const char* resume) {
@@ -145,7 +145,7 @@ TEST_CASE("loss scale: resuming in the middle of a growth interval is exact") {
   CHECK(train(12, file.c_str()) == whole);
 }
 
-TEST_CASE("loss scale: a fixed scale changes no result and may leave overflows unchecked") {
+TEST_CASE("loss scaling: a fixed scale changes no result and may leave overflows unchecked") {
   Scripted checked(FixedLossScale{.scale = 1024});
   CHECK(checked.scaler.update(checked.finite).empty());
   Session session(checked.graph, device("npu"));
@@ -160,7 +160,7 @@ TEST_CASE("loss scale: a fixed scale changes no result and may leave overflows u
   CHECK(!std::isfinite(other.read(unchecked.w).at(1)));
 }
 
-TEST_CASE("loss scale: gradients that f16 cannot hold train with it and not without") {
+TEST_CASE("loss scaling: gradients that f16 cannot hold train with it and not without") {
   const auto moved = [](bool scaled, const char* preset) {
     Graph g;
     const Value x = g.input("x", f32, {4, 8});
@@ -183,7 +183,7 @@ TEST_CASE("loss scale: gradients that f16 cannot hold train with it and not with
   }
 }
 
-TEST_CASE("loss scale: overflow is seen where the device saturates and where it does not") {
+TEST_CASE("loss scaling: overflow is seen where the device saturates and where it does not") {
   for (const char* preset : {"ascend910", "ascend910b1"}) {
     CAPTURE(preset);
     Graph g;
@@ -210,7 +210,7 @@ TEST_CASE("loss scale: overflow is seen where the device saturates and where it 
   }
 }
 
-TEST_CASE("loss scale: two optimizers tell whose overflow it was") {
+TEST_CASE("loss scaling: two optimizers tell whose overflow it was") {
   const auto options = npu::options("ascend910");
   Graph g;
   const Value x = g.input("x", f32, {1, 2}), y = g.input("y", f32, {1, 2});
@@ -234,7 +234,7 @@ TEST_CASE("loss scale: two optimizers tell whose overflow it was") {
   CHECK(session.read(w).at(0) == 0);
 }
 
-TEST_CASE("loss scale: rules that make no sense are refused") {
+TEST_CASE("loss scaling: rules that make no sense are refused") {
   Graph g;
   const auto error = [&](const LossScale& rule) {
     return error_of([&] { LossScaler(g, rule, "s" + std::to_string(g.size())); });
@@ -250,7 +250,7 @@ TEST_CASE("loss scale: rules that make no sense are refused") {
   CHECK(contains(error_of([&] { all_finite({}); }), "all_finite"));
 }
 
-TEST_CASE("loss scale: it grows to the end of f32 and shrinks to 1 and not further") {
+TEST_CASE("loss scaling: it grows to the end of f32 and shrinks to 1 and not further") {
   Graph g;
   const Value good = g.input("good", boolean, {});
   LossScaler scaler(g, ExponentialLossScale{.init_loss_scale = 2e38,

@@ -33,7 +33,7 @@ MixClass class_after(const std::string& text, const char* op) {
 
 }  // namespace
 
-TEST_CASE("mix list: ops have classes of their own") {
+TEST_CASE("modify_mixlist: ops have classes of their own") {
   const MixList none;
   const auto own = [&](const char* op) { return none.class_of(builtin_ops().at(op)); };
   for (const char* op : {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"})
@@ -45,7 +45,7 @@ TEST_CASE("mix list: ops have classes of their own") {
     CHECK(own(op) == MixClass::kGray);
 }
 
-TEST_CASE("mix list: to-add moves an op from wherever it was") {
+TEST_CASE("modify_mixlist: to-add moves an op from wherever it was") {
   CHECK(class_after(R"({"black-list": {"to-add": ["sum"]}})", "sum") == MixClass::kBlack);
   CHECK(class_after(R"({"black-list": {"to-add": ["matmul"]}})", "matmul") == MixClass::kBlack);
   CHECK(class_after(R"({"white-list": {"to-add": ["sum"]}})", "sum") == MixClass::kWhite);
@@ -53,7 +53,7 @@ TEST_CASE("mix list: to-add moves an op from wherever it was") {
   CHECK(class_after(R"({"white-list": {"to-add": ["matmul"]}})", "matmul") == MixClass::kWhite);
 }
 
-TEST_CASE("mix list: to-remove makes an op gray and nothing else") {
+TEST_CASE("modify_mixlist: to-remove makes an op gray and nothing else") {
   CHECK(class_after(R"({"white-list": {"to-remove": ["matmul"]}})", "matmul") == MixClass::kGray);
   CHECK(class_after(R"({"black-list": {"to-remove": ["exp"]}})", "exp") == MixClass::kGray);
   const Parsed wrong = parsed(R"({"white-list": {"to-remove": ["exp", "sum"]}})");
@@ -66,7 +66,7 @@ TEST_CASE("mix list: to-remove makes an op gray and nothing else") {
                     "matmul") == MixClass::kBlack);
 }
 
-TEST_CASE("mix list: an unknown op is a warning with the nearest name") {
+TEST_CASE("modify_mixlist: an unknown op is a warning with the nearest name") {
   const Parsed result = parsed(R"({"black-list": {"to-add": ["softmx", "sum"]}})");
   CHECK(result.list.class_of(builtin_ops().at("sum")) == MixClass::kBlack);
   REQUIRE(result.warnings.size() == 1);
@@ -74,7 +74,7 @@ TEST_CASE("mix list: an unknown op is a warning with the nearest name") {
   CHECK(contains(result.warnings[0], "did you mean 'softmax'?"));
 }
 
-TEST_CASE("mix list: contradictions and other schemas are errors with their path") {
+TEST_CASE("modify_mixlist: contradictions and other schemas are errors with their path") {
   struct Wrong {
     const char* text;
     const char* where;
@@ -103,7 +103,7 @@ TEST_CASE("mix list: contradictions and other schemas are errors with their path
   }
 }
 
-TEST_CASE("mix list: comments are refused with a hint and slashes in strings are not comments") {
+TEST_CASE("modify_mixlist: comments are refused with a hint and slashes in strings are not comments") {
   const std::string text =
       error_of([] { parsed("{\"black-list\": {  // which ops\n \"to-add\": [\"sum\"]}}"); });
   CHECK(contains(text, "remove the comments: JSON has none"));
@@ -113,7 +113,7 @@ TEST_CASE("mix list: comments are refused with a hint and slashes in strings are
   CHECK(parsed(R"({"black-list": {"to-add": ["a//b"]}})").warnings.size() == 1);
 }
 
-TEST_CASE("mix list: what is written in the form of the op library reads back as it was") {
+TEST_CASE("ops_info.json: what is written edited and loaded again reads back as it was") {
   const std::string own = write_ops_info(builtin_ops());
   CHECK(contains(own, "\"matmul\": {\n    \"precision_reduce\": {\n      \"flag\": \"true\""));
   CHECK(contains(own, "\"exp\": {\n    \"precision_reduce\": {\n      \"flag\": \"false\""));

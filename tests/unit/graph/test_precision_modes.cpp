@@ -1,5 +1,6 @@
 // Precision modes: what each makes of ops on each preset, the devices' defaults, what is refused.
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -88,9 +89,35 @@ void check_golden(const Golden& golden, const Choices& found) {
 constexpr const char* kFollowsF16 = "f16 after operands that are, else f32 (gray: low)";
 constexpr const char* kFollowsBf16 = "bf16 after operands that are, else f32 (gray: low)";
 
+// The launch of the sum of a sunk step, on the device's clock.
+struct SumLaunch {
+  int blocks = 0;
+  int64_t ns = 0;
+};
+
+SumLaunch launch_of_sum(const std::function<Value(const Value&)>& total, DType dtype,
+                        const Precision& precision, const char* preset) {
+  Graph g;
+  const Value x = g.input("x", dtype, {2048, 512});
+  const Value y = total(x);
+  Session session(g, device("npu"),
+                  {.precision = precision, .device_options = npu::options(preset)});
+  const auto queue = std::make_shared<DeviceQueue>(session.device(), ElementSpec{{{"x", x.type()}}},
+                                                   DeviceQueueOptions{.name = "x", .depth = 1});
+  const std::string text = session.sink({.fetches = {y}, .source = queue}).describe();
+  const size_t row = text.find("sum");
+  REQUIRE(row != std::string::npos);
+  const std::string line = text.substr(row, text.find('\n', row) - row);
+  const size_t blocks = line.find("block_dim "), ns = line.rfind(" ns (device)");
+  REQUIRE(blocks != std::string::npos);
+  REQUIRE(ns != std::string::npos);
+  return {std::stoi(line.substr(blocks + 10)),
+          std::stoll(line.substr(line.rfind(' ', ns - 1) + 1))};
+}
+
 }  // namespace
 
-TEST_CASE("precision modes: the golden table of modes presets and ops") {
+TEST_CASE("precision_mode: the golden table of modes presets and ops") {
   constexpr const char* kKept = "f32 (everything else: keep)";
   constexpr const char* kHalfKept = "f16 (everything else: keep)";
   constexpr const char* kRaised = "f32 (everything else: f32)";
@@ -171,7 +198,7 @@ TEST_CASE("precision modes: each preset has its default") {
 }
 
 TEST_CASE(
-    "precision modes: two names and unknown ones and lists without a mixed mode are refused") {
+    "precision_mode_v2: both set and unknown ones and lists without a mixed mode are refused") {
   const Backend& npu = backend("npu");
   Precision both = of_mode("force_fp32");
   both.mode_v2 = "origin";
@@ -285,32 +312,36 @@ TEST_CASE("precision modes: gray ops follow their operands and updates do not") 
   CHECK(decided.at("sgd/w/mul") == Decided{f32, "attribute precision: keep"});
 }
 
-TEST_CASE("precision modes: a sum on the black list is cut among the cores again") {
-  // The 910 adds partial results atomically in f32 only.
-  const auto blocks_of_sum = [](const MixList& list, bool mean_of) {
-    Graph g;
-    const Value x = g.input("x", f32, {2048, 64});
-    const Value y = matmul(x, g.state("w", ones({64, 512})));
-    const Value total = mean_of ? mean(y) : sum(y);
-    Precision precision = of_mode("allow_mix_precision_fp16");
-    precision.mix_list = list;
-    Session session(g, device("npu"),
-                    {.precision = precision, .device_options = npu::options("ascend910")});
-    const auto queue =
-        std::make_shared<DeviceQueue>(session.device(), ElementSpec{{{"x", x.type()}}},
-                                      DeviceQueueOptions{.name = "x", .depth = 1});
-    const std::string text = session.sink({.fetches = {total}, .source = queue}).describe();
-    const size_t row = text.find(" sum");
-    REQUIRE(row != std::string::npos);
-    const size_t at = text.find("block_dim ", row);
-    return std::stoi(text.substr(at + std::string("block_dim ").size()));
-  };
-  MixList black;
-  black.changed["sum"] = MixClass::kBlack;
+TEST_CASE(
+    "ReduceSum fp16 single core: one block on the 910 unless it is f32 or on the black list") {
+  // The 910 adds partial results atomically in f32 only; the 910B also in f16.
   for (const bool mean_of : {false, true}) {
     CAPTURE(mean_of);
-    CHECK(blocks_of_sum({}, mean_of) == 1);
-    CHECK(blocks_of_sum(black, mean_of) > 8);
+    const auto total = [&](const Value& x) { return mean_of ? mean(x) : sum(x); };
+    const auto own = [&](DType dtype, const char* preset) {
+      return launch_of_sum(total, dtype, of_mode("must_keep_origin_dtype"), preset);
+    };
+    const SumLaunch half = own(f16, "ascend910"), full = own(f32, "ascend910");
+    CHECK(full.blocks > 8);
+    if (mean_of) {
+      CHECK(half.blocks > 8);  // a mean of halves sums in f32, so as not to overflow
+    } else {
+      CHECK(half.blocks == 1);
+      CHECK(full.ns < half.ns);
+    }
+    CHECK(own(f16, "ascend910b1").blocks > 8);
+
+    // Behind a product that a mixed mode computes in f16 the gray sum follows.
+    const auto behind_product = [&](const Value& x) {
+      return total(matmul(x, x.graph().state("w", ones({512, 512}))));
+    };
+    Precision mixed = of_mode("allow_mix_precision_fp16");
+    const SumLaunch gray = launch_of_sum(behind_product, f32, mixed, "ascend910");
+    CHECK(gray.blocks == 1);
+    mixed.mix_list.changed["sum"] = MixClass::kBlack;
+    const SumLaunch black = launch_of_sum(behind_product, f32, mixed, "ascend910");
+    CHECK(black.blocks > 8);
+    CHECK(black.ns < gray.ns);
   }
 }
 

@@ -1,0 +1,121 @@
+#include "keel/graph/runtime/accelerate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "keel/core/base/environment.h"
+#include "keel/core/base/error.h"
+#include "keel/core/base/json.h"
+
+namespace keel {
+namespace {
+
+struct Range {
+  double least, most, usual;
+};
+constexpr int64_t kMostSteps = int64_t{1} << 62;
+constexpr Range kOfSteps = {0.2, 0.9, 0.9};
+constexpr Range kOfLoss = {1.01, 1.5, 1.05};
+
+const Range& range_of(AccelerateTrigger trigger) {
+  return trigger == AccelerateTrigger::kStep ? kOfSteps : kOfLoss;
+}
+
+std::vector<std::string> fields_of(const std::string& text) {
+  std::vector<std::string> fields(1);
+  for (const char c : text) {
+    if (c == '|')
+      fields.emplace_back();
+    else
+      fields.back() += c;
+  }
+  return fields;
+}
+
+Error needs(const char* what, const char* variable) {
+  return Error({.op = "accelerate_train_mode",
+                .argument = what,
+                .expected = "a number, or the environment variable " + std::string(variable),
+                .got = "neither",
+                .kind = ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
+AccelerateTrainMode parse_accelerate_train_mode(const std::string& text, const std::string& from) {
+  const std::vector<std::string> fields = fields_of(text);
+  if (fields.size() < 2 || fields.size() > 3) {
+    throw Error({.op = from,
+                 .expected = "<fast|fast1>|<step|loss>[|ratio]",
+                 .got = "'" + text + "'",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  AccelerateTrainMode mode;
+  mode.low = parse_choice(fields[0], from, {"fast", "fast1"}) == "fast" ? f16 : bf16;
+  mode.trigger = parse_choice(fields[1], from, {"step", "loss"}) == "step"
+                     ? AccelerateTrigger::kStep
+                     : AccelerateTrigger::kLoss;
+  const Range& range = range_of(mode.trigger);
+  mode.ratio = fields.size() < 3 || fields[2].empty()
+                   ? range.usual
+                   : parse_number(fields[2], from, range.least, range.most);
+  return mode;
+}
+
+std::string to_string(const AccelerateTrainMode& mode) {
+  return std::string(mode.low == f16 ? "fast" : "fast1") +
+         (mode.trigger == AccelerateTrigger::kStep ? "|step|" : "|loss|") +
+         format_double(mode.ratio);
+}
+
+Precision fast_precision(const AccelerateTrainMode& mode, const Precision& own,
+                         const Backend& backend, const DeviceOptions* options) {
+  static constexpr std::array<const char*, 4> kBases = {"allow_fp32_to_fp16",
+                                                        "must_keep_origin_dtype", "origin", "fp32"};
+  const std::string& base = resolve(own, backend, options).mode->name;
+  if (std::find(kBases.begin(), kBases.end(), base) == kBases.end()) {
+    throw Error({.op = "accelerate_train_mode",
+                 .argument = "precision",
+                 .expected = "allow_fp32_to_fp16, must_keep_origin_dtype, origin, fp32 or none, "
+                             "which the training ends in",
+                 .got = base,
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  Precision fast;
+  fast.mode = mode.low == f16 ? "allow_mix_precision_fp16" : "allow_mix_precision_bf16";
+  fast.dtypes = own.dtypes;
+  resolve(fast, backend, options);
+  return fast;
+}
+
+AcceleratedTraining with_environment(AcceleratedTraining training) {
+  TellMeStepOrLoss& tell = training.tell;
+  if (training.mode.trigger == AccelerateTrigger::kStep) {
+    if (tell.total_step == 0)
+      tell.total_step = environment_integer("TOTAL_STEP", 1, kMostSteps).value_or(0);
+    if (!tell.step_now) tell.step_now = environment_integer("STEP_NOW", 0, kMostSteps);
+    return training;
+  }
+  const auto number = [](const char* name) -> std::optional<double> {
+    const auto text = environment_text(name);
+    if (!text) return std::nullopt;
+    return parse_number(*text, name);
+  };
+  if (!tell.final_loss) tell.final_loss = number("TARGET_LOSS");
+  if (!tell.final_loss) throw needs("final_loss", "TARGET_LOSS");
+  const double now = number("LOSS_NOW").value_or(0);
+  if (now != 0 && ends_fast_part(training, now)) training.switched_at = 0;
+  return training;
+}
+
+int64_t last_fast_step(const AccelerateTrainMode& mode, int64_t total_steps) {
+  return static_cast<int64_t>(std::trunc(static_cast<double>(total_steps) * mode.ratio));
+}
+
+bool ends_fast_part(const AcceleratedTraining& training, double loss) {
+  return loss <= training.tell.final_loss.value_or(0) * training.mode.ratio;
+}
+
+}  // namespace keel

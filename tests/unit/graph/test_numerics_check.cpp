@@ -1,0 +1,196 @@
+// check_numerics: the op that made the first number which is not finite, or was stopped at the
+// largest f16, by step, name, line and operands, for every loop size, and nothing else changed.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/npu/options.h"
+#include "keel/core/device/numerics_watch.h"
+#include "keel/graph/runtime/trainer.h"
+#include "keel/keel.h"
+
+#include "runtime_for_tests.h"
+
+TEST_SUITE_BEGIN("loop");
+
+namespace {
+
+using namespace keel;
+using namespace keel::testing;
+
+constexpr int64_t kSteps = 80;
+
+// Elements of about 1; those of the planted steps, counted from 1, have a number of 1e30.
+std::shared_ptr<NumberFeeder> rows(const Device& on, std::vector<int64_t> planted) {
+  auto feeder = std::make_shared<NumberFeeder>(
+      on, ElementSpec{{{"x", {f32, {4, 6}}}}},
+      [planted](int64_t i, const std::vector<void*>& fields) {
+        auto* x = static_cast<float*>(fields[0]);
+        for (int64_t k = 0; k < 24; ++k)
+          x[k] = static_cast<float>(std::sin(0.3 * static_cast<double>(i * 24 + k)));
+        for (const int64_t step : planted) {
+          if (i + 1 == step) x[7] = 1e30f;
+        }
+        return true;
+      });
+  feeder->open({});
+  return feeder;
+}
+
+struct Model {
+  explicit Model(bool guarded) {
+    {
+      const NameScope head(graph, "head");
+      squares = square(matmul(x, w));
+    }
+    line = __LINE__ - 2;
+    loss = mean(squares);
+    update = sgd(0.01).minimize(loss);
+    if (guarded) update = apply_if(all_finite({loss}), update);
+  }
+  Graph graph;
+  Value x = graph.input("x", f32, {4, 6});
+  Value w = graph.state("w", uniform({6, 3}, -1, 1));
+  Value squares, loss;
+  Update update;
+  int line = 0;
+};
+
+struct Trained {
+  TrainReport report;
+  std::string sha;
+  std::vector<double> losses;
+  int line = 0;
+};
+
+Trained train(const char* backend, NumericsMode mode, int64_t loop_size,
+              std::vector<int64_t> planted, bool guarded = true) {
+  Model m(guarded);
+  Session session(m.graph, device(backend));
+  Trainer trainer(session, {.update = m.update,
+                            .fetches = {m.loss},
+                            .source = rows(session.device(), std::move(planted))});
+  Trained result{.report = {}, .sha = {}, .losses = {}, .line = m.line};
+  result.report = trainer.fit({.steps = kSteps,
+                               .loop_size = loop_size,
+                               .on_step = [&](int64_t, std::span<const double> values,
+                                              uint32_t) { result.losses.push_back(values[0]); },
+                               .check_numerics = mode});
+  result.sha = session.state_sha256();
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("check numerics: an overflow planted at step 57 is named there for every loop size") {
+  for (const char* backend : {"cpu", "npu", "ref"}) {
+    CAPTURE(backend);
+    const Trained plain = train(backend, NumericsMode::kOff, 100, {57});
+    CHECK(plain.report.numerics.empty());
+    for (const int64_t loop_size : {1, 7, 100}) {
+      CAPTURE(loop_size);
+      const Trained run = train(backend, NumericsMode::kFirst, loop_size, {57});
+      REQUIRE(run.report.numerics.size() == 1);
+      const NumericsFinding& finding = run.report.numerics[0];
+      CHECK(finding.step == 57);
+      CHECK(finding.name == "head/square");
+      CHECK(
+          contains(to_string(finding.site), "test_numerics_check.cpp:" + std::to_string(run.line)));
+      REQUIRE(finding.operands.size() == 1);
+      CHECK(finding.operands[0].elements == 12);
+      CHECK(std::max(-finding.operands[0].least, finding.operands[0].most) > 1e28);
+      CHECK(finding.operands[0].finite());
+      REQUIRE(finding.results.size() == 1);
+      CHECK(finding.results[0].infinite == 3);
+      CHECK(contains(to_string(finding), "step 57: head/square: 3 infinite numbers ("));
+      CHECK(contains(to_string(finding), "; input 0 f32[12] from "));
+      // Nothing else is changed.
+      CHECK(run.report.steps == kSteps);
+      CHECK(run.sha == plain.sha);
+      REQUIRE(run.losses.size() == plain.losses.size());
+      for (size_t i = 0; i < run.losses.size(); ++i) {
+        const bool same = run.losses[i] == plain.losses[i] ||
+                          (std::isnan(run.losses[i]) && std::isnan(plain.losses[i]));
+        CHECK(same);
+      }
+    }
+  }
+}
+
+TEST_CASE("check numerics: each step is named where each is asked for") {
+  for (const int64_t loop_size : {1, 7, 100}) {
+    CAPTURE(loop_size);
+    const Trained run = train("npu", NumericsMode::kEvery, loop_size, {5, 6, 41, 57});
+    std::vector<int64_t> steps;
+    for (const NumericsFinding& finding : run.report.numerics) {
+      steps.push_back(finding.step);
+      CHECK(finding.name == "head/square");
+    }
+    CHECK(steps == std::vector<int64_t>{5, 6, 41, 57});
+    CHECK(run.sha == train("npu", NumericsMode::kOff, loop_size, {5, 6, 41, 57}).sha);
+  }
+}
+
+TEST_CASE("check numerics: weights that an update spoiled are named by the op that did") {
+  // The loss shows it one step later only.
+  for (const int64_t loop_size : {1, 7, 100}) {
+    CAPTURE(loop_size);
+    Graph g;
+    const Value x = g.input("x", f32, {4, 6});
+    const Value w = g.state("w", ones({6}));
+    const Value loss = sum(x * w);
+    const Value spoiled = named(w + log(relu(0.0f - sum(abs(x)) + 100.0f)), "next");
+    Session session(g, device("npu"));
+    Trainer trainer(session, {.update = Update{{{w, spoiled}}},
+                              .fetches = {loss},
+                              .source = rows(session.device(), {30})});
+    const TrainReport report =
+        trainer.fit({.steps = 50, .loop_size = loop_size, .check_numerics = NumericsMode::kFirst});
+    REQUIRE(report.numerics.size() == 1);
+    CHECK(report.numerics[0].step == 30);
+    CHECK(report.numerics[0].op == "log");
+    CHECK(report.numerics[0].operands[0].least == 0);
+  }
+}
+
+TEST_CASE("check numerics: what a device stops at the largest f16 is named too") {
+  Graph g;
+  const Value x = g.input("x", f32, {4, 6});
+  const Value w = g.state("w", zeros({}));
+  const Value half = cast(x, f16);
+  const Value loss = sum(cast(half, f32)) * 1e-10f;
+  Session session(g, device("npu"),
+                  {.precision = "fp32", .device_options = npu::options("ascend910")});
+  Trainer trainer(session, {.update = Update{{{w, w + loss}}},
+                            .fetches = {loss},
+                            .source = rows(session.device(), {12})});
+  const TrainReport report =
+      trainer.fit({.steps = 20, .loop_size = 7, .check_numerics = NumericsMode::kFirst});
+  REQUIRE(report.numerics.size() == 1);
+  CHECK(report.numerics[0].step == 12);
+  CHECK(report.numerics[0].op == "cast");
+  CHECK(report.numerics[0].results[0].most == 65504);
+  CHECK(contains(to_string(report.numerics[0]), "f16 results were stopped at +-65504"));
+}
+
+TEST_CASE("check numerics: ranges say what there is") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Tensor t = Tensor::of<float>({5}, {1.5f, infinity, -2, std::nanf(""), -infinity});
+  const NumberRange range = range_of(t.raw(), f32, 5);
+  CHECK(range.least == -2);
+  CHECK(range.most == 1.5);
+  CHECK(range.infinite == 2);
+  CHECK(range.nan == 1);
+  CHECK(to_string(range) == "f32[5] from -2 to 1.5, 2 infinite, 1 NaN");
+  const Tensor none = Tensor::of<float>({1}, {infinity});
+  CHECK(to_string(range_of(none.raw(), f32, 1)) == "f32[1], 1 infinite");
+  const Tensor half = Tensor::full(f16, {2}, 3);
+  CHECK(to_string(range_of(half.raw(), f16, 2)) == "f16[2] from 3 to 3");
+  const Tensor whole = Tensor::full(i32, {2}, 3);
+  CHECK(to_string(range_of(whole.raw(), i32, 2)) == "i32[2]");
+}
+
+TEST_SUITE_END();
