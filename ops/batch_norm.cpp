@@ -71,7 +71,7 @@ void reference_batch_norm(const ReferenceContext& c) {
   }
 }
 
-// What the op and its gradient are built from.
+// The values that the op and its gradient are built from.
 struct Channels {
   explicit Channels(const BuildContext& c)
       : site(c.site), shape(c.inputs[0].shape()), dtype(c.inputs[0].dtype()) {

@@ -1,7 +1,6 @@
 // Ops that take parts of tensors and put them together: slice, pad, concat, stack; split is in
 // split.h. Any dtype; unknown dimensions (-1) pass through. Axes may be negative: -1 is the last.
-// What models are mostly written with is indexing (ops/composed/indexing.h), which is made of
-// these.
+// Models are mostly written with indexing (ops/composed/indexing.h), which is made of these.
 //
 // slice, pad and concat are one node each in the graph of their operands; stack is made of concat.
 // Errors and printed graphs name `site`, or where that is not given the line that made the first

@@ -69,7 +69,7 @@ struct TaskInfo {
   // Counts a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
   uint32_t inputs = 0;
   std::vector<DType> outputs;
-  // Of inputs and outputs, for people who look for numbers that are not finite: dtypes of the
+  // For people who look for numbers that are not finite, of inputs and outputs: dtypes of the
   // inputs, elements of both. Empty for tasks that no node stands behind.
   std::vector<DType> input_dtypes;
   std::vector<int64_t> elements;

@@ -310,8 +310,8 @@ class ProductKernel final : public Kernel {
   size_t sums_bytes() const { return epilogue_ || rounds_ ? tile_bytes(half_ ? f32 : dtype_) : 0; }
   size_t rounded_bytes() const { return epilogue_ && rounds_ ? tile_bytes(dtype_) : 0; }
   int64_t tile_rows() const { return cut_.along_n ? p_.m : std::min(p_.m, cut_.tile); }
-  // What operands are loaded into, a tile of C, the same rounded, and what row-wise ops need beside
-  // it.
+  // Buffers that operands are loaded into, a tile of C, the same rounded, and what row-wise ops
+  // need beside it.
   size_t block_bytes() const {
     return loaded_bytes() + sums_bytes() + rounded_bytes() + rows_bytes();
   }

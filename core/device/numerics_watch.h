@@ -15,7 +15,7 @@
 
 namespace keel {
 
-// What floats an operand has: the least and the largest of the finite ones, and how many are none.
+// The floats of an operand: the least and the largest of the finite ones, and how many are none.
 struct NumberRange {
   DType dtype = f32;
   int64_t elements = 0;

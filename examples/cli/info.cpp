@@ -130,7 +130,7 @@ void print_text(const std::vector<std::string>& backends, const std::vector<Row>
   }
 }
 
-// What a precision mode makes of each op.
+// Prints the form that a precision mode gives each op.
 void print_precision(const CommandLine& line) {
   const std::string name = read_backend(line);
   std::shared_ptr<const keel::DeviceOptions> options;

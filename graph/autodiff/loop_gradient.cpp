@@ -200,7 +200,7 @@ class LoopGradient {
                    : ", or leave recompute_every out so that the best one is chosen"));
   }
 
-  // What products make is kept as well where each turn is kept, the number of turns is known, and
+  // Results of products are kept as well where each turn is kept, the number of turns is known, and
   // the budget has room.
   void keep_products(const BodyGradient& gradient) {
     if (every_ != 1 || attributes_.recompute_every > 1 || attributes_.trip_count < 0) return;
@@ -208,7 +208,7 @@ class LoopGradient {
     std::erase_if(made, [&](const Value& v) { return !changes(v); });
     if (made.empty()) return;
     std::unique_ptr<Graph> back = gradient.graph(made);
-    // What only led to another product that is kept is not read any more.
+    // Values that only led to another product that is kept are not read any more.
     const std::vector<bool> read = inputs_read(*back, back->outputs());
     const size_t first = read.size() - made.size();
     for (size_t i = made.size(); i-- > 0;) {

@@ -58,7 +58,7 @@ class CheapValues {
     return recomputed_[read.node_id()] ||
            (clusters_.together(node.id(), read.node_id()) && read.shape() == node.type().shape);
   }
-  // What a user is fused into: a cluster, or nothing but itself.
+  // The place that a user is fused into: a cluster, or nothing but itself.
   using Place = std::pair<bool, uint32_t>;
   Place place_of(const Node& user) const {
     const uint32_t cluster = clusters_.cluster_of[user.id()];

@@ -31,7 +31,7 @@ struct PrecisionReport {
   std::string mode = kDefaultPrecision;
   bool is_default = false;                   // nobody named it
   std::vector<PrecisionDecision> decisions;  // in the order of the nodes; none in fp32
-  // What had no effect: rules for nodes that there are not, and such as the mode does not look at.
+  // Rules without effect: for nodes that there are not, and such as the mode does not look at.
   std::vector<std::string> unused;
 };
 

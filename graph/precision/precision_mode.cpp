@@ -9,7 +9,7 @@ namespace {
 
 using enum PrecisionForm;
 
-// What is tried where a node cannot be had in the graph's dtypes.
+// Adds the forms that are tried where a node cannot be had in the graph's dtypes.
 std::vector<PrecisionForm> at_first(std::vector<PrecisionForm> forms) {
   for (const PrecisionForm form : {kGraph, kF32, kHost}) {
     if (std::find(forms.begin(), forms.end(), form) == forms.end()) forms.push_back(form);

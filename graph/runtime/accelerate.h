@@ -21,8 +21,8 @@ enum class AccelerateTrigger : uint8_t { kStep, kLoss };
 struct AccelerateTrainMode {
   DType low = f16;  // f16 of "fast", bf16 of "fast1"
   AccelerateTrigger trigger = AccelerateTrigger::kStep;
-  // Of the steps, 0.2 to 0.9: the first trunc(total * ratio) are fast. Of the loss, 1.01 to 1.5:
-  // the fast part ends with the first step whose loss is at most ratio times the final one.
+  // By steps it is 0.2 to 0.9: the first trunc(total * ratio) are fast. By the loss it is 1.01 to
+  // 1.5: the fast part ends with the first step whose loss is at most ratio times the final one.
   double ratio = 0.9;
 };
 
@@ -47,7 +47,7 @@ struct TellMeStepOrLoss {
   std::optional<double> final_loss = {};
 };
 
-// What a Trainer is given for it.
+// The description that a Trainer is given.
 struct AcceleratedTraining {
   AccelerateTrainMode mode = {};
   TellMeStepOrLoss tell = {};

@@ -5,7 +5,7 @@
 namespace keel {
 namespace {
 
-// What keeping the states may cost: one part in so many of the time.
+// Keeping the states may cost one part in so many of the time.
 constexpr int kShare = 200;
 
 bool is_finite(const Tensor& values) {

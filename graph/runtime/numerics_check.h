@@ -22,7 +22,7 @@ namespace keel {
 
 class NumericsCheck {
  public:
-  // What a step is done again with.
+  // The means by which a step is done again.
   struct Replay {
     Loop& loop;                               // the one that did it
     std::function<Loop&()> unfused;           // the same step, each op a task of its own

@@ -59,7 +59,7 @@ struct SinkOptions {
   std::shared_ptr<LoopAgreement> agreement = {};
   // In which dtypes this loop computes, instead of the session's precision.
   std::optional<Precision> precision = {};
-  // Whether its ops are fused, instead of what SessionOptions::fuse says; no bit depends on it.
+  // Fuses its ops or not, instead of what SessionOptions::fuse says; no bit depends on it.
   std::optional<bool> fuse = {};
 };
 

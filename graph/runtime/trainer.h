@@ -34,8 +34,8 @@ struct EveryNSteps {
   TrainHook hook = {};
 };
 
-// Whether a training names the op that made the first number which is infinite, NaN or was stopped
-// at the largest f16 (NumericsFinding): never, for the first step with such, or for each.
+// Says when a training names the op that made the first number which is infinite, NaN or was
+// stopped at the largest f16 (NumericsFinding): never, for the first step with such, or for each.
 enum class NumericsMode : uint8_t { kOff, kFirst, kEvery };
 
 struct TrainOptions {
@@ -107,7 +107,7 @@ struct TrainReport {
 
   std::vector<NumericsFinding> numerics{};  // at most kMostFindings
 
-  // Of an accelerated training: the steps that this fit did in the fast phase, their seconds, and
+  // For an accelerated training: the steps that this fit did in the fast phase, their seconds, and
   // the step (keel/step) behind which the phase ended, of this fit or one before.
   int64_t fast_steps = 0;
   double fast_seconds = 0;

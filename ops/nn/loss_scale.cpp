@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kWho = "LossScaler";
 constexpr double kMostScale = 3.4e38;  // of the rule; the largest f32 is a little more
 
-// What is built meanwhile lies in this scope, and computes in its own dtypes.
+// Nodes that are built meanwhile lie in this scope, and compute in their own dtypes.
 class OwnScope {
  public:
   OwnScope(Graph& graph, CallSite site)
@@ -140,7 +140,7 @@ Value all_finite(const Values& values, CallSite site) {
                  .got = "none",
                  .site = site});
   }
-  // What is no finite number times 0 is NaN, and so is every sum with it.
+  // An infinity or a NaN times 0 is NaN, and so is every sum with it.
   Value total;
   for (const Value& v : values) {
     const Value wide = cast(Operand(v, site), memory_dtype(v.dtype()), site);

@@ -14,7 +14,7 @@
 //   auto train = apply_if(finite, update);
 //   train += scaler.update(finite);                  // every step
 //
-// What is built here computes in its own dtypes under every precision mode.
+// Its nodes compute in their own dtypes under every precision mode.
 #ifndef KEEL_OPS_NN_LOSS_SCALE_H
 #define KEEL_OPS_NN_LOSS_SCALE_H
 

@@ -225,7 +225,7 @@ void Optimizer::apply_in(Application& application, const Values& states,
   std::map<DType, Value> rates;
   Graph& graph = states[0].graph();
   const LabelScope here(graph, with_inner_scope(graph.label(), name_));
-  // What changes a state computes in its dtype under every precision mode: gradients may be low.
+  // Ops that change a state compute in its dtype under every precision mode: gradients may be low.
   const KeepDtypeScope exact(graph, site);
   for (size_t i = 0; i < states.size(); ++i) {
     const DType dtype = memory_dtype(states[i].dtype());

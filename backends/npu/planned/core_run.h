@@ -15,7 +15,7 @@
 
 namespace keel::npu {
 
-// What every run needs of its launch (PlannedRequest).
+// The parts of a launch that every run needs (PlannedRequest).
 struct CoreLaunch {
   std::shared_ptr<const Preset> preset;
   std::string op;

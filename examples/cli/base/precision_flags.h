@@ -30,8 +30,8 @@ bool has_precision_flag(const CommandLine& line);
 // Warns of what the files name in vain.
 PrecisionFlags read_precision(const CommandLine& line);
 
-// What is saved beside the states of a run, and what a run gets from there: `find` looks up an
-// entry, `source` names the file in errors.
+// Entries that are saved beside the states of a run, and read by a run from there: `find` looks up
+// an entry, `source` names the file in errors.
 std::map<std::string, std::string> saved_form(const PrecisionFlags& flags, const std::string& mode);
 using SavedEntry = std::function<std::optional<std::string>(const std::string& name)>;
 PrecisionFlags saved_precision(const SavedEntry& find, const std::string& source);

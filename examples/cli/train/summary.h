@@ -31,7 +31,7 @@ struct TrainOutcome {
   std::optional<int64_t> first_non_finite_step;  // whose loss was NaN or infinite
   std::optional<std::string> non_finite_state;   // at the end
   std::optional<int64_t> step_device_ns;
-  // Of the fast phase of an accelerated training.
+  // These two are of the fast phase of an accelerated training.
   std::string fast_precision;
   std::optional<int64_t> fast_step_device_ns;
   std::string modelled_device;  // whose time that is

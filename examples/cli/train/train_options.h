@@ -53,7 +53,7 @@ struct TrainFlags {
   int64_t profile_first = 1, profile_last = 3;
 };
 
-// What the flags ask of the NPU; null: nothing.
+// Returns the options that the flags ask of the NPU; null: none.
 std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags);
 void declare_train_flags(CommandLine& line);
 TrainFlags read_train_flags(const CommandLine& line);

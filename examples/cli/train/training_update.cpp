@@ -169,7 +169,7 @@ std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t 
 
 namespace {
 
-// What a step's update is made of: the gradients of the loss, and which steps apply it.
+// The parts that a step's update is made of: the gradients of the loss, and which steps apply it.
 class UpdateParts {
  public:
   UpdateParts(keel::Value loss, const UpdateFlags& flags)
@@ -208,7 +208,7 @@ class UpdateParts {
   }
 
  private:
-  // Of micro-batches those that overflowed are NaN, so that their sum is known for bad.
+  // Gradients of a micro-batch that overflowed are NaN, so that their sum is known for bad.
   keel::Values unscaled_gradients() {
     if (!scaler_) return keel::gradients(loss_, states_);
     keel::Values gradients = scaler_->unscaled(keel::gradients(scaler_->scaled(loss_), states_));

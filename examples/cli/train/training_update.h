@@ -53,7 +53,8 @@ struct TrainingLength {
 struct TrainingUpdate {
   keel::Update update;
   keel::Values scaling;  // where the loss is scaled: the scale, and 1 in a step that is skipped
-  // Of --fail-on-nan: whether loss or gradients are not finite, so that the step changes nothing.
+  // For --fail-on-nan: says that loss or gradients are not finite, so that the step changes
+  // nothing.
   keel::Value stop_when = {};
 };
 
