@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/parallel_for.h"
+#include "keel/core/device/op_observer.h"
 #include "keel/core/queue/device_queue.h"
 #include "keel/core/queue/metrics_queue.h"
 
@@ -214,7 +216,8 @@ void Interpreter::run(LaunchArgs& args) {
         ++report.resets;
         break;
       default:
-        if (!run_watched(task, args)) next = give_up_step(args);
+        if (!(args.observer == nullptr ? run_kernel(task, args) : run_shown(task, args)))
+          next = give_up_step(args);
         break;
     }
   }
@@ -275,32 +278,27 @@ bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
   return false;
 }
 
-bool Interpreter::run_watched(const Task& task, LaunchArgs& args) {
+bool Interpreter::run_shown(const Task& task, LaunchArgs& args) {
   const TaskInfo& info = list_.infos[current_];
-  const bool watched =
-      args.numerics != nullptr && !args.numerics->first && !info.elements.empty() && !task.waits;
-  if (!watched) return run_kernel(task, args);
-  const auto range = [&](size_t i, DType dtype) {
-    return range_of(table_[list_.arguments[task.first_argument + i]], dtype, info.elements[i]);
-  };
-  NumericsFinding found{.step = args.first_step + args.report.steps,
-                        .name = info.name,
-                        .op = info.op,
-                        .site = info.site};
-  // Before it runs: an output may lie over an input.
-  for (size_t i = 0; i < info.input_dtypes.size(); ++i)
-    found.operands.push_back(range(i, info.input_dtypes[i]));
-  const bool done = run_kernel(task, args);
-  bool finite = true;
-  for (size_t i = 0; i < info.outputs.size(); ++i) {
-    found.results.push_back(range(info.inputs + i, info.outputs[i]));
-    finite = finite && found.results.back().finite();
-  }
+  if (info.operands.empty()) return run_kernel(task, args);
+  std::vector<OpOperand> operands;
+  for (size_t i = 0; i < info.operands.size(); ++i)
+    operands.push_back({info.operands[i], table_[list_.arguments[task.first_argument + i]]});
+  const std::span<const OpOperand> shown = operands;
+  const OpRun run{.step = args.first_step + args.report.steps,
+                  .name = info.name,
+                  .op = info.op,
+                  .site = info.site,
+                  .inputs = shown.first(info.inputs),
+                  .outputs = shown.subspan(info.inputs)};
+  args.observer->before(run);
+  if (!run_kernel(task, args)) return false;
   const auto word = std::find(list_.status_tasks.begin(), list_.status_tasks.end(), current_);
-  if (word != list_.status_tasks.end())
-    found.float_status = status_words_[static_cast<size_t>(word - list_.status_tasks.begin())];
-  if (!finite || found.float_status != 0) args.numerics->first = std::move(found);
-  return done;
+  args.observer->after(run,
+                       word == list_.status_tasks.end()
+                           ? 0
+                           : status_words_[static_cast<size_t>(word - list_.status_tasks.begin())]);
+  return true;
 }
 
 // False where it waits for something outside, and gave up.

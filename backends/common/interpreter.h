@@ -42,10 +42,10 @@ class KEEL_API Interpreter {
   void require_trips_left(const Task& task) const;
   bool jumps(const Task& task, LaunchArgs& args);
   bool run_kernel(const Task& task, const LaunchArgs& args);
+  // The same where args.observer is shown the ops.
+  bool run_shown(const Task& task, LaunchArgs& args);
   bool keeps_element(LaunchArgs& args);
   bool dequeue(const Task& task, LaunchArgs& args);
-  // Runs the kernel and notes in args.numerics what it made that is not finite.
-  bool run_watched(const Task& task, LaunchArgs& args);
   uint32_t take_step_status(LaunchReport& report);
   bool push_metrics(const Task& task, LaunchArgs& args);
   void commit(const Task& task, LaunchArgs& args);

@@ -242,15 +242,12 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
     status_words_.push_back(new_storage(Space::kFloatStatus, word, 0, sizeof(uint32_t)));
     arguments.push_back(status_words_.back());
   }
-  std::vector<DType> outputs, input_dtypes;
-  std::vector<int64_t> elements;
-  for (const Value& v : node.data_inputs()) {
-    input_dtypes.push_back(v.dtype());
-    elements.push_back(v.shape().num_elements());
-  }
+  std::vector<DType> outputs;
+  std::vector<Type> operands;
+  for (const Value& v : node.data_inputs()) operands.push_back(v.type());
   for (const Type& t : node.data_types()) {
     outputs.push_back(t.dtype);
-    elements.push_back(t.shape.num_elements());
+    operands.push_back(t);
   }
   emit_kernel(std::move(plan), arguments,
               {.name = display_name(node),
@@ -259,8 +256,7 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
                .site = node.site(),
                .inputs = static_cast<uint32_t>(node.data_inputs().size()),
                .outputs = std::move(outputs),
-               .input_dtypes = std::move(input_dtypes),
-               .elements = std::move(elements),
+               .operands = std::move(operands),
                .changed = std::move(changed)});
   for (size_t i = 0; i < node.data_types().size(); ++i) {
     put(node.output(i), arguments[node.data_inputs().size() + i]);

@@ -69,10 +69,9 @@ struct TaskInfo {
   // Counts a kernel's arguments: how many inputs come first, then the outputs, then its workspace.
   uint32_t inputs = 0;
   std::vector<DType> outputs;
-  // For people who look for numbers that are not finite, of inputs and outputs: dtypes of the
-  // inputs, elements of both. Empty for tasks that no node stands behind.
-  std::vector<DType> input_dtypes;
-  std::vector<int64_t> elements;
+  // The inputs, then the outputs, which an OpObserver is shown. Empty for tasks that no node stands
+  // behind.
+  std::vector<Type> operands;
   std::vector<size_t> changed;  // outputs that the kernel finds filled, and changes in part
 };
 

@@ -38,4 +38,12 @@ void TaskProgram::launch(Stream& stream, LaunchArgs& args) {
 
 std::string TaskProgram::describe() const { return keel::describe(list_); }
 
+std::vector<std::string> TaskProgram::op_names() const {
+  std::vector<std::string> names;
+  for (const TaskInfo& info : list_.infos) {
+    if (!info.operands.empty()) names.push_back(info.name);
+  }
+  return names;
+}
+
 }  // namespace keel

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "keel/backends/common/interpreter.h"
 #include "keel/core/device/program.h"
@@ -24,6 +25,7 @@ class KEEL_API TaskProgram : public Program {
   // REQUIRES a kCompute stream of the same backend.
   void launch(Stream& stream, LaunchArgs& args) override;
   std::string describe() const override;
+  std::vector<std::string> op_names() const override;
 
  private:
   const TaskList list_;

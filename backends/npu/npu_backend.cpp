@@ -100,6 +100,15 @@ class NpuBackend final : public Backend {
     if (dtype != "hif8") return Backend::computes_in(dtype, options);
     return {false, preset.name + " has no hif8, and no other preset has it"};
   }
+  Support finds_overflow(const std::string& kind, const DeviceOptions* options) const override {
+    const Preset& preset = *own_options(options).preset();
+    if (kind == "all") return {true, ""};
+    if (preset.series == "910B")
+      return {false, preset.name + " is of series 910B, which has none but all"};
+    return {false, "this model of " + preset.name +
+                       " has one status word for each op, whether its cores overflowed or what "
+                       "they added to memory; it has all"};
+  }
   Support supports(const Node& node, const DeviceOptions* options) const override {
     return supports_in_task_list(NpuLibrary(own_options(options).preset()), node);
   }

@@ -21,7 +21,7 @@ class Node;
 
 // Raised whenever Backend, Stream, Program or the structs they exchange change; plugins of another
 // version are refused.
-inline constexpr int kBackendApiVersion = 11;
+inline constexpr int kBackendApiVersion = 12;
 
 struct DeviceInfo {
   std::string name;  // "npu:0"
@@ -65,6 +65,10 @@ class KEEL_API Backend {
   // Returns whether the device computes in a dtype that a precision mode is about: "bf16", "hif8".
   virtual Support computes_in(const std::string& dtype,
                               const DeviceOptions* options = nullptr) const;
+  // Returns whether it can look for f16 overflow of one kind alone, by Ascend's names of
+  // dump_debug_mode: "aicore_overflow", "atomic_overflow"; "all" is for every backend.
+  virtual Support finds_overflow(const std::string& kind,
+                                 const DeviceOptions* options = nullptr) const;
   // Device memory, zeroed. Throws Error naming bytes asked, in use and the largest holders when
   // there is not enough. `holder` says whose it is ("state w", "scratch", "queue train").
   virtual std::shared_ptr<Buffer> allocate(int device, size_t bytes, const std::string& holder) = 0;

@@ -10,6 +10,8 @@ Program::~Program() = default;
 DeviceOptions::~DeviceOptions() = default;
 Backend::~Backend() = default;
 
+std::vector<std::string> Program::op_names() const { return {}; }
+
 void Backend::require_options(const DeviceOptions* options) const {
   if (options == nullptr) return;
   throw Error({.op = "device options",
@@ -20,6 +22,11 @@ void Backend::require_options(const DeviceOptions* options) const {
 }
 
 std::string Backend::default_precision_mode(const DeviceOptions*) const { return ""; }
+
+Support Backend::finds_overflow(const std::string& kind, const DeviceOptions*) const {
+  if (kind == "all") return {true, ""};
+  return {false, name() + " does not say which part of it overflowed; it has all"};
+}
 
 Support Backend::computes_in(const std::string& dtype, const DeviceOptions*) const {
   if (dtype != "hif8") return {true, ""};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "keel/core/base/half.h"
 #include "keel/core/base/json.h"
@@ -47,14 +48,24 @@ std::string what_is_wrong(const NumericsFinding& finding) {
   return text + " numbers";
 }
 
+std::vector<NumberRange> ranges_of(std::span<const OpOperand> operands) {
+  std::vector<NumberRange> ranges;
+  for (const OpOperand& o : operands)
+    ranges.push_back(range_of(o.elements, o.type.dtype, o.type.shape.num_elements()));
+  return ranges;
+}
+
+std::vector<Tensor> copies_of(std::span<const OpOperand> operands) {
+  std::vector<Tensor> copies;
+  for (const OpOperand& o : operands) copies.push_back(copy_of(o));
+  return copies;
+}
+
 }  // namespace
 
 NumberRange range_of(const void* elements, DType dtype, int64_t count) {
   NumberRange range{.dtype = dtype, .elements = count};
-  if (dtype == f32) scan<float>(elements, range);
-  if (dtype == f64) scan<double>(elements, range);
-  if (dtype == f16) scan<Half>(elements, range);
-  if (dtype == bf16) scan<BFloat16>(elements, range);
+  visit_dtype(dtype, [&]<class T>() { scan<T>(elements, range); });
   return range;
 }
 
@@ -73,6 +84,30 @@ std::string to_string(const NumericsFinding& finding) {
       "step " + std::to_string(finding.step) + ": " + finding.name + ": " + what_is_wrong(finding);
   if (finding.site.known()) text += " (" + to_string(finding.site) + ")";
   return text + described("input", finding.operands) + described("output", finding.results);
+}
+
+NumericsWatch::~NumericsWatch() = default;
+
+void NumericsWatch::before(const OpRun& run) {
+  if (first_) return;
+  ranges_ = ranges_of(run.inputs);
+  if (keeps_values_) operands_ = copies_of(run.inputs);
+}
+
+void NumericsWatch::after(const OpRun& run, uint32_t float_status) {
+  if (first_) return;
+  std::vector<NumberRange> results = ranges_of(run.outputs);
+  const bool finite =
+      std::all_of(results.begin(), results.end(), [](const NumberRange& r) { return r.finite(); });
+  if (finite && float_status == 0) return;
+  if (keeps_values_) results_ = copies_of(run.outputs);
+  first_ = NumericsFinding{.step = run.step,
+                           .name = std::string(run.name),
+                           .op = std::string(run.op),
+                           .site = run.site,
+                           .float_status = float_status,
+                           .operands = std::move(ranges_),
+                           .results = std::move(results)};
 }
 
 }  // namespace keel

@@ -16,7 +16,7 @@
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/shape.h"
 #include "keel/core/device/element_spec.h"
-#include "keel/core/device/numerics_watch.h"
+#include "keel/core/device/op_observer.h"
 #include "keel/core/device/stream.h"
 #include "keel/core/group/agreement.h"
 
@@ -122,9 +122,8 @@ struct LaunchArgs {
   const std::atomic<bool>* stop = nullptr;
   LoopAgreement* agreement = nullptr;  // with the other parties of a sunk loop; none: null
   int64_t first_step = 0;  // number that metrics and errors give to the launch's first step
-  // Where there is one, each op is looked at until one made numbers that are not finite, or raised
-  // the float status. Slow.
-  NumericsWatch* numerics = nullptr;
+  // Where there is one it is shown each op. Slow.
+  OpObserver* observer = nullptr;
   LaunchReport report;
 };
 
@@ -136,6 +135,9 @@ class KEEL_API Program {
   virtual void launch(Stream& stream, LaunchArgs& args) = 0;
   // Returns the task list as text, one task a line: what became one task, where it runs, and why.
   virtual std::string describe() const = 0;
+  // Returns the names of the ops that LaunchArgs::observer is shown, in the order of the tasks; of
+  // a backend that shows none, nothing.
+  virtual std::vector<std::string> op_names() const;
 };
 
 }  // namespace keel

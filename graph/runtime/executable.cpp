@@ -44,7 +44,7 @@ Executable::Executable(ProgramKey key, Compiled compiled, Device device, StateSt
 }
 
 LaunchArgs& Executable::bind(StateStore& store, Buffer& scratch) {
-  args_.numerics = nullptr;
+  args_.observer = nullptr;
   for (const StateStore::State* state : states_) store.require_valid(*state);
   for (size_t i = 0; i < states_.size(); ++i) {
     const StateInfo& wanted = info().states[i];

@@ -103,7 +103,7 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
   LaunchArgs& args =
       executable.bind(session.store, session.cache.scratch(executable, session.store));
   args.first_step = number;
-  args.numerics = s.numerics;
+  args.observer = s.observer;
   args.stop = &session.stop;
   args.agreement = s.agreement.get();
   bool launched = false;

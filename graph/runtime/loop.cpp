@@ -316,10 +316,10 @@ LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& ca
     State& of;
     ~HeldQueue() { of.let_go_of_queue(); }
   } held{s};
-  s.numerics = callbacks.numerics;
+  s.observer = callbacks.observer;
   s.replays = callbacks.replays;
   LaunchArgs& args = s.prepare(steps, report, site);
-  args.numerics = s.numerics;
+  args.observer = s.observer;
   report.first_step = args.first_step;
   const StopScope scope(session, &s, &s.requested);
   const int64_t synchronised = session.stream->synchronisations();

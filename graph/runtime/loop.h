@@ -29,6 +29,7 @@ struct LaunchArgs;
 struct LaunchReport;
 struct SessionState;
 class Executable;
+class OpObserver;
 class Program;
 
 class KEEL_API LoopReport {
@@ -121,8 +122,8 @@ class StepHook : public Hook<int64_t, std::span<const double>, uint32_t> {
 
 struct LoopCallbacks {
   StepHook on_step = {};
-  NumericsWatch* numerics = nullptr;  // see LaunchArgs; must live until run() returns
-  bool replays = false;               // steps that were done before: the log was told of them
+  OpObserver* observer = nullptr;  // see LaunchArgs; must live until run() returns
+  bool replays = false;            // steps that were done before: the log was told of them
 };
 
 class KEEL_API Loop {

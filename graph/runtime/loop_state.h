@@ -44,14 +44,14 @@ struct Loop::State {
   MetricsQueue::Row row;
   std::optional<size_t> stop_output;  // the stop value's, where the host drives the loop
   std::vector<unsigned char>
-      results;                        // rank-0 outputs of a step that the host drives, 8 bytes each
-  std::vector<void*> element;         // and its element's fields
-  Cursor cursor;                      // of that element
-  uint32_t warned_of = 0;             // bits of the float status
-  NumericsWatch* numerics = nullptr;  // of the run() under way
-  bool replays = false;               // likewise
-  LoopReport blank;                   // what every report of this loop begins as
-  LoopReport failed;                  // of the last launch that threw
+      results;                     // rank-0 outputs of a step that the host drives, 8 bytes each
+  std::vector<void*> element;      // and its element's fields
+  Cursor cursor;                   // of that element
+  uint32_t warned_of = 0;          // bits of the float status
+  OpObserver* observer = nullptr;  // of the run() under way
+  bool replays = false;            // likewise
+  LoopReport blank;                // what every report of this loop begins as
+  LoopReport failed;               // of the last launch that threw
   std::atomic<bool> requested{false};  // request_stop() that no launch has reported yet
 };
 

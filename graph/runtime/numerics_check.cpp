@@ -60,8 +60,8 @@ int64_t NumericsCheck::first_bad_step(const Replay& replay, int64_t last) {
   return last;
 }
 
-bool NumericsCheck::run(Loop& loop, int64_t steps, NumericsWatch* watch) {
-  const LoopReport report = loop.run(steps, {.numerics = watch, .replays = true}, site_);
+bool NumericsCheck::run(Loop& loop, int64_t steps, OpObserver* watch) {
+  const LoopReport report = loop.run(steps, {.observer = watch, .replays = true}, site_);
   cancelled_ = cancelled_ || report.cancelled;
   return !cancelled_;
 }
@@ -70,9 +70,10 @@ std::optional<NumericsFinding> NumericsCheck::look_at(const Replay& replay, int6
   restore(states_, cursor_, replay);
   looked_at_ = step;
   if (step - 1 > step_ && !run(replay.loop, step - 1 - step_)) return std::nullopt;
-  NumericsWatch watch;
+  NumericsWatch watch(/*keeps_values=*/replay.found != nullptr);
   run(replay.unfused(), 1, &watch);
-  return watch.first;
+  if (watch.first() && replay.found) replay.found(watch);
+  return watch.first();
 }
 
 std::vector<NumericsFinding> NumericsCheck::locate(const Replay& replay,

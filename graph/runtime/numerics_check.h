@@ -27,6 +27,8 @@ class NumericsCheck {
     Loop& loop;                               // the one that did it
     std::function<Loop&()> unfused;           // the same step, each op a task of its own
     std::function<void(const Cursor&)> open;  // has the feeder go on behind a cursor
+    // Where there is one it is given what was found, with the values. It does not throw.
+    std::function<void(const NumericsWatch&)> found = {};
   };
 
   NumericsCheck(NumericsMode mode, SessionState& session, CallSite site);
@@ -52,7 +54,7 @@ class NumericsCheck {
 
   void restore(const StateValues& states, const Cursor& cursor, const Replay& replay);
   // Does so many steps again; false where a stop was asked for.
-  bool run(Loop& loop, int64_t steps, NumericsWatch* watch = nullptr);
+  bool run(Loop& loop, int64_t steps, OpObserver* watch = nullptr);
   int64_t first_bad_step(const Replay& replay, int64_t last);
   std::optional<NumericsFinding> look_at(const Replay& replay, int64_t step);
 

@@ -12,6 +12,7 @@
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/numerics_check.h"
 #include "keel/graph/runtime/session_state.h"
+#include "keel/graph/runtime/step_dump.h"
 #include "keel/graph/runtime/validation_run.h"
 
 namespace keel {
@@ -202,6 +203,7 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
   running_ = &report;
   try {
     check(options, site);
+    check_dump(options.dump, site);
     ValidationRun validation(options.validation, options.steps_per_epoch, site);
     if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
@@ -241,7 +243,13 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   const int64_t last_fast = end_of_fast_phase(start, target);
   if (options.check_numerics != NumericsMode::kOff && agreement_ != nullptr)
     complain("check_numerics", "off in a training with an agreement", "on", site);
-  NumericsCheck numerics(options.check_numerics, session, site);
+  StepDump dump(options.dump, session.device);
+  if (options.dump.enable_dump && options.dump.steps.next_behind(start) > target)
+    log_warn("dump_step names no step of this training, which are " + std::to_string(start + 1) +
+             " to " + std::to_string(target));
+  NumericsCheck numerics(
+      options.dump.enable_dump_debug ? NumericsMode::kEvery : options.check_numerics, session,
+      site);
   numerics.keep(cursor_);
   while (true) {
     const bool was_fast = fast_ != nullptr && !fast_->training.switched_at;
@@ -260,14 +268,17 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     report.loop_size = tuner ? tuner->next() : session_.loop_size().use();
     const int64_t stop = validation.next(
         step, next_stop(options, step, fast ? std::min(target, last_fast) : target));
-    const int64_t steps = std::min(stop - step, report.loop_size);
+    const int64_t steps = dump.most_steps(step, std::min(stop - step, report.loop_size));
+    const bool dumped = dump.wants(step + 1);
     const int64_t before = report.steps;
     const double seconds_before = report.seconds;
-    Loop& loop_of_phase = fast ? fast_->loop : *loop_;
-    const std::vector<int64_t> flagged = launch(loop_of_phase, options, steps, site, report);
+    const std::vector<int64_t> flagged = launch(fast, dump, options, step, steps, site, report);
     const int64_t done = report.steps - before;
     step += done;
-    if (numerics.on()) look_into(loop_of_phase, flagged, numerics, report, step >= target, site);
+    if (numerics.on()) look_into(fast, flagged, numerics, dump, report, step >= target, site);
+    report.dumped_steps = dump.steps();
+    report.dump_folder = dump.folder();
+    dump.settle();
     if (fast) {
       report.fast_steps += done;
       report.fast_seconds += report.seconds - seconds_before;
@@ -275,7 +286,8 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
       if (report.stop_step && ends_by_loss())
         fast_->training.switched_at = std::exchange(report.stop_step, std::nullopt);
     }
-    if (tuner) tuner->record(done, std::llround((report.seconds - seconds_before) * 1e9));
+    if (tuner && !dumped)
+      tuner->record(done, std::llround((report.seconds - seconds_before) * 1e9));
     if (options.steps_per_epoch > 0)
       report.epochs = step / options.steps_per_epoch - start / options.steps_per_epoch;
     if (done > 0) {
@@ -290,23 +302,46 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   if (step >= target) report.stopped_early = false;
 }
 
-void Trainer::look_into(Loop& loop_of_phase, const std::vector<int64_t>& flagged,
-                        NumericsCheck& numerics, TrainReport& report, bool last, CallSite site) {
+Loop& Trainer::unfused(bool fast, CallSite site) {
+  std::unique_ptr<Loop>& loop = fast ? unfused_fast_ : unfused_;
+  if (loop != nullptr) return *loop;
+  SinkOptions step = fast ? fast_->step : step_;
+  step.fuse = false;
+  loop = std::make_unique<Loop>(session_.sink(step, site));
+  return *loop;
+}
+
+void Trainer::check_dump(const DumpOptions& dump, CallSite site) {
+  if (!dump.on()) return;
+  if (agreement_ != nullptr) complain("dump", "none in a training with an agreement", "one", site);
+  if (dump.overflow.valid() &&
+      std::find(metrics_.begin(), metrics_.end(), dump.overflow) == metrics_.end())
+    complain("dump.overflow", "a fetch of rank 0", "another value", site);
+  const SessionState& session = session_.state("fit", site);
+  try {
+    require_dump(dump, session.device.backend(), session.options.device_options.get());
+    if (!dump.enable_dump) return;
+    std::vector<std::string> names = unfused(false, site).program().op_names();
+    if (fast_ != nullptr) {
+      const std::vector<std::string> more = unfused(true, site).program().op_names();
+      names.insert(names.end(), more.begin(), more.end());
+    }
+    require_dump_layers(dump, names);
+  } catch (const Error& error) {
+    throw error.with_site(site);
+  }
+}
+
+void Trainer::look_into(bool fast, const std::vector<int64_t>& flagged, NumericsCheck& numerics,
+                        StepDump& dump, TrainReport& report, bool last, CallSite site) {
   if (flagged.empty()) {
     if (!last && !numerics.due()) return;
     if (numerics.states_are_finite()) return numerics.keep(cursor_);
   }
-  const bool fast = fast_ != nullptr && &loop_of_phase == &fast_->loop;
-  const auto unfused = [&]() -> Loop& {
-    std::unique_ptr<Loop>& loop = fast ? unfused_fast_ : unfused_;
-    if (loop != nullptr) return *loop;
-    SinkOptions step = fast ? fast_->step : step_;
-    step.fuse = false;
-    loop = std::make_unique<Loop>(session_.sink(step, site));
-    return *loop;
-  };
-  const NumericsCheck::Replay replay{loop_of_phase, unfused,
-                                     [&](const Cursor& cursor) { open(cursor); }};
+  NumericsCheck::Replay replay{phase(fast), [&]() -> Loop& { return unfused(fast, site); },
+                               [&](const Cursor& cursor) { open(cursor); }};
+  if (dump.finds_overflow())
+    replay.found = [&](const NumericsWatch& watch) { dump.write_finding(watch, fast ? 1 : 0); };
   for (NumericsFinding& finding : numerics.locate(replay, flagged, cursor_)) {
     log_warn(to_string(finding));
     report.numerics.push_back(std::move(finding));
@@ -347,17 +382,21 @@ int64_t Trainer::end_of_fast_phase(int64_t start, int64_t target) const {
   return last_fast_step(training.mode, total) - ahead;
 }
 
-std::vector<int64_t> Trainer::launch(Loop& loop_of_phase, const TrainOptions& options,
-                                     int64_t steps, CallSite site, TrainReport& report) {
+std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const TrainOptions& options,
+                                     int64_t step, int64_t steps, CallSite site,
+                                     TrainReport& report) {
   std::vector<int64_t> flagged;
   const auto add = [&](const LoopReport& loop) {
     // The loss that ends the fast phase ends no training.
-    const bool changes =
-        ends_by_loss() && &loop_of_phase == &fast_->loop && loop.stop_step.has_value();
+    const bool changes = fast && ends_by_loss() && loop.stop_step.has_value();
+    std::span<const double> overflow;
+    if (loop.steps > 0 && dump.finds_overflow() && options.dump.overflow.valid())
+      overflow = loop[options.dump.overflow];
     for (size_t i = 0; i < loop.float_status.size(); ++i) {
-      const int64_t step = loop.first_step + static_cast<int64_t>(i);
-      const bool stopped = step == loop.stop_step && !changes;
-      if (loop.float_status[i] != 0 || stopped) flagged.push_back(step);
+      const int64_t number = loop.first_step + static_cast<int64_t>(i);
+      const bool stopped = number == loop.stop_step && !changes;
+      const bool dealt_with = i < overflow.size() && overflow[i] != 0;
+      if (loop.float_status[i] != 0 || stopped || dealt_with) flagged.push_back(number);
     }
     report.steps += loop.steps;
     report.launches += loop.launches;
@@ -387,14 +426,21 @@ std::vector<int64_t> Trainer::launch(Loop& loop_of_phase, const TrainOptions& op
     for (const Value& metric : metrics_) report.last_metrics.push_back(loop[metric].back());
     if (options.steps_per_epoch > 0) add_to_epochs(loop, options.steps_per_epoch, report);
   };
+  const bool dumped = dump.wants(step + 1);
+  Loop& runs = dumped ? unfused(fast, site) : phase(fast);
+  if (dumped) dump.begin(step + 1, fast ? 1 : 0);
   others_know_ = true;
   try {
-    add(loop_of_phase.run(steps, {.on_step = options.on_step}, site));
+    const LoopReport done =
+        runs.run(steps, {.on_step = options.on_step, .observer = dumped ? &dump : nullptr}, site);
+    if (dumped) dump.end(done.steps == steps);
+    add(done);
     return flagged;
   } catch (...) {
+    if (dumped) dump.end(false);
     // An error of the launch was told by it; of a callback's the others know by the vote that it
     // led to, which in the last step of a launch is none.
-    add(loop_of_phase.failed_report());
+    add(runs.failed_report());
     throw;
   }
 }

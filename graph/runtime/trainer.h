@@ -16,6 +16,7 @@
 
 #include "keel/core/device/numerics_watch.h"
 #include "keel/graph/runtime/accelerate.h"
+#include "keel/graph/runtime/dump_options.h"
 #include "keel/graph/runtime/loop_tuner.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/graph/runtime/validation.h"
@@ -23,6 +24,7 @@
 namespace keel {
 
 class NumericsCheck;
+class StepDump;
 class ValidationRun;
 
 // Called between launches, with the number of steps done so far (keel/step), or with the number of
@@ -63,6 +65,10 @@ struct TrainOptions {
   // that was true, are done again op by op, from states that are kept now and then, and the
   // training goes on as if nothing had happened. Not for a training with an agreement.
   NumericsMode check_numerics = NumericsMode::kOff;
+  // Files for people who look for trouble; no bit of the training depends on them. A step that is
+  // dumped is executed op by op, in a launch of its own. enable_dump_debug looks for overflow as
+  // NumericsMode::kEvery does. Not for a training with an agreement, either.
+  DumpOptions dump{};
 
   // Measured before the hooks of its step.
   std::optional<ValidationOptions> validation{};
@@ -106,6 +112,9 @@ struct TrainReport {
   bool kept_best = false;
 
   std::vector<NumericsFinding> numerics{};  // at most kMostFindings
+
+  int64_t dumped_steps = 0;
+  std::string dump_folder{};  // "path/TIME" of DumpOptions; empty where nothing was written
 
   // For an accelerated training: the steps that this fit did in the fast phase, their seconds, and
   // the step (keel/step) behind which the phase ended, of this fit or one before.
@@ -205,13 +214,19 @@ class KEEL_API Trainer {
   void tell_failure() noexcept;
   bool ends_together(LoopVote own, TrainReport& report);
   int64_t applied_since(int64_t before) const;
+  // Returns the sunk step of the phase, or the same with each op a task of its own.
+  Loop& phase(bool fast) { return fast ? fast_->loop : *loop_; }
+  Loop& unfused(bool fast, CallSite site);
+  // Throws Error for a dump that the training cannot have.
+  void check_dump(const DumpOptions& dump, CallSite site);
   // Looks into what the last launch showed in the steps that are flagged, or in the states.
   // `last`: no further launch will show it.
-  void look_into(Loop& loop_of_phase, const std::vector<int64_t>& flagged, NumericsCheck& numerics,
-                 TrainReport& report, bool last, CallSite site);
-  // Returns the steps that raised the float status, or whose stop value was true.
-  std::vector<int64_t> launch(Loop& loop_of_phase, const TrainOptions& options, int64_t steps,
-                              CallSite site, TrainReport& report);
+  void look_into(bool fast, const std::vector<int64_t>& flagged, NumericsCheck& numerics,
+                 StepDump& dump, TrainReport& report, bool last, CallSite site);
+  // Does the steps behind `step`. Returns those that raised the float status, or whose stop value
+  // was true.
+  std::vector<int64_t> launch(bool fast, StepDump& dump, const TrainOptions& options, int64_t step,
+                              int64_t steps, CallSite site, TrainReport& report);
   void add_to_epochs(const LoopReport& loop, int64_t steps_per_epoch, TrainReport& report);
   void run_hooks(const TrainOptions& options, int64_t step, TrainReport& report);
 

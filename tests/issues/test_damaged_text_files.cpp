@@ -10,7 +10,7 @@
 
 #include "keel/backends/npu/presets/preset.h"
 #include "keel/backends/npu/presets/preset_files.h"
-#include "keel/backends/npu/profile/csv.h"
+#include "keel/core/base/csv.h"
 #include "keel/core/base/error.h"
 #include "keel/data/formats/csv.h"
 #include "keel/data/formats/labelled_csv.h"
@@ -77,11 +77,11 @@ TEST_CASE("a damaged table is read or refused with its name") {
 }
 
 TEST_CASE("a damaged profile table is read or refused with its name") {
-  const std::string table = npu::write_csv_row({"name", "time, us", "a \"quoted\" one"}) +
-                            npu::write_csv_row({"x", "1.5", "two\nlines"}) +
-                            npu::write_csv_row({"", "2", "3"});
+  const std::string table = write_csv_row({"name", "time, us", "a \"quoted\" one"}) +
+                            write_csv_row({"x", "1.5", "two\nlines"}) +
+                            write_csv_row({"", "2", "3"});
   check_damage(table, "damaged.csv", 1,
-               [](const std::string& text) { npu::parse_csv(text, "damaged.csv"); });
+               [](const std::string& text) { parse_csv(text, "damaged.csv"); });
 }
 
 TEST_CASE("a damaged preset is read or refused with its name") {

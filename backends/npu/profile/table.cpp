@@ -5,8 +5,8 @@
 
 #include <fmt/core.h>
 
-#include "keel/backends/npu/profile/csv.h"
 #include "keel/backends/npu/profile/profile.h"
+#include "keel/core/base/csv.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/core.h>
 
-#include "keel/backends/npu/profile/csv.h"
+#include "keel/core/base/csv.h"
 
 namespace keel::npu {
 namespace {

@@ -102,6 +102,10 @@ void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Jso
     entry["text"] = keel::to_string(finding);
     summary["numerics"].push_back(std::move(entry));
   }
+  if (report.dumped_steps > 0) {
+    summary["dumped_steps"] = report.dumped_steps;
+    summary["dump_folder"] = report.dump_folder;
+  }
   summary["launches"] = report.launches;
   summary["host_syncs"] = report.host_syncs;
 }

@@ -114,6 +114,7 @@ class TrainRun {
     outcome_.feed = feed.kind;
     keel::Values fetches = {model_.loss};
     fetches.insert(fetches.end(), update.scaling.begin(), update.scaling.end());
+    if (!update.scaling.empty()) skipped_ = update.scaling.back();
     keel::Trainer trainer(session,
                           {.update = update.update,
                            .fetches = fetches,
@@ -258,7 +259,10 @@ class TrainRun {
     keel::TrainOptions options{.steps = total_steps_ - session.step(),
                                .steps_per_epoch = steps_per_epoch_,
                                .loop_tuner = flags_.loop_tuner,
-                               .check_numerics = flags_.check_numerics};
+                               .check_numerics = flags_.check_numerics,
+                               .dump = flags_.dump};
+    options.dump.overflow = skipped_;
+    options.dump.on_failure = [&](const keel::Error& error) { notices_.report(error); };
     options.on_step = [&](int64_t step, std::span<const double> values, uint32_t float_status) {
       const StepScale* scale = nullptr;
       if (values.size() > 1) scale = &note_scale(values[1], values[2] != 0);
@@ -447,6 +451,8 @@ class TrainRun {
               : "never in " + flags_.precision_mode));
     }
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
+    if (report.dumped_steps > 0)
+      progress.line(fmt::format("dump: {} steps in {}", report.dumped_steps, report.dump_folder));
     if (flags_.loop_tuner) {
       progress.line(
           fmt::format("loop size: {} (found by --loop-size)", loop_size_of(flags_, report)));
@@ -498,6 +504,7 @@ class TrainRun {
   int64_t total_steps_ = 0;
   keel::Graph graph_;
   TrainedModel model_;
+  keel::Value skipped_;  // not 0 in steps that the loss scaling skips; invalid: there is none
   Notices notices_;
   TrainOutcome outcome_;
 };

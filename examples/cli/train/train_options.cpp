@@ -249,6 +249,7 @@ void declare_train_flags(CommandLine& line) {
   line.add("check-numerics", "off|first|every",
            "name the op that made the first infinite, NaN or saturated number, for the first step "
            "with one or for each (off)");
+  declare_dump_flags(line);
   line.add("target-loss", "X", "what the loss is to come to (TARGET_LOSS)");
   line.add("batch", "N", "images, or windows of text, a step (100; charlm 32)");
   line.add("epochs", "N", "passes over the training set (10)");
@@ -328,6 +329,9 @@ TrainFlags read_train_flags(const CommandLine& line) {
   read_npu_flags(line, flags);
   const auto options = device_options(flags);
   flags.precision_mode = flags.precision.mode_on(keel::backend(flags.backend), options.get());
+  flags.dump = read_dump_flags(line);
+  flags.dump.model_name = flags.task->name;
+  keel::require_dump(flags.dump, keel::backend(flags.backend), options.get());
   return flags;
 }
 

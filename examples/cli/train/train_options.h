@@ -12,6 +12,7 @@
 #include "cli/model/saved_run.h"
 #include "cli/model/task.h"
 #include "cli/train/augmentation_flags.h"
+#include "cli/train/dump_flags.h"
 #include "cli/train/judging_flags.h"
 #include "cli/train/training_update.h"
 
@@ -45,6 +46,7 @@ struct TrainFlags {
   AugmentationFlags augmentation;
   bool allow_non_finite = false;  // save over finite states, resume from others
   keel::NumericsMode check_numerics = keel::NumericsMode::kOff;
+  keel::DumpOptions dump;
   bool cache = true;  // whether a small training set is kept on the device
   bool quiet = false;
   std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1

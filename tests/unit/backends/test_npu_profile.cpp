@@ -12,9 +12,9 @@
 
 #include "keel/backends/npu/npu_program.h"
 #include "keel/backends/npu/options.h"
-#include "keel/backends/npu/profile/csv.h"
 #include "keel/backends/npu/profile/profile.h"
 #include "keel/backends/registry.h"
+#include "keel/core/base/csv.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/json.h"
 #include "keel/graph/control/control_flow.h"

@@ -1,11 +1,11 @@
-#include "keel/backends/npu/profile/csv.h"
+#include "keel/core/base/csv.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "keel/core/base/error.h"
 
-namespace keel::npu {
+namespace keel {
 namespace {
 
 std::string quoted(const std::string& field) {
@@ -108,4 +108,4 @@ std::vector<CsvRow> parse_csv(std::string_view text, const std::string& source) 
   return Parser(text, source).run();
 }
 
-}  // namespace keel::npu
+}  // namespace keel

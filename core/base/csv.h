@@ -1,13 +1,13 @@
-// Comma-separated values as RFC 4180 has them: what the profile's tables are written in and read
-// back from. Pure; any thread.
-#ifndef KEEL_BACKENDS_NPU_PROFILE_CSV_H
-#define KEEL_BACKENDS_NPU_PROFILE_CSV_H
+// Comma-separated values as RFC 4180 has them: what tables are written in and read back from.
+// Pure; any thread.
+#ifndef KEEL_CORE_BASE_CSV_H
+#define KEEL_CORE_BASE_CSV_H
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace keel::npu {
+namespace keel {
 
 using CsvRow = std::vector<std::string>;
 
@@ -17,6 +17,6 @@ std::string write_csv_row(const CsvRow& row);
 // the first.
 std::vector<CsvRow> parse_csv(std::string_view text, const std::string& source);
 
-}  // namespace keel::npu
+}  // namespace keel
 
-#endif  // KEEL_BACKENDS_NPU_PROFILE_CSV_H
+#endif  // KEEL_CORE_BASE_CSV_H
