@@ -8,6 +8,7 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/control/step_boundary.h"
+#include "keel/graph/ir/member_names.h"
 #include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/rewriter.h"
 
@@ -252,6 +253,7 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
   emit_kernel(std::move(plan), arguments,
               {.name = display_name(node),
                .op = op_text(node),
+               .members = member_names(node),
                .types = types_text(node),
                .site = node.site(),
                .inputs = static_cast<uint32_t>(node.data_inputs().size()),
@@ -299,6 +301,7 @@ void Lowering::lower_float_status(const Node& node, Scope& scope) {
   emit_kernel(std::move(plan), arguments,
               {.name = display_name(node),
                .op = op_text(node),
+               .members = member_names(node),
                .types = types_text(node),
                .site = node.site(),
                .inputs = static_cast<uint32_t>(words),

@@ -60,9 +60,10 @@ struct Task {
 
 // Holds what people read about a task; never touched while it runs.
 struct TaskInfo {
-  std::string name;   // display_name of its node, or what the control task is for
-  std::string op;     // op_text of its node; empty for control tasks
-  std::string types;  // inputs -> outputs
+  std::string name;                  // display_name of its node, or what the control task is for
+  std::string op;                    // op_text of its node; empty for control tasks
+  std::vector<std::string> members;  // names of the nodes it computes; empty for control tasks
+  std::string types;                 // inputs -> outputs
   CallSite site;
   int block_dim = 1;
   std::string reason;

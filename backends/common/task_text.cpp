@@ -1,7 +1,9 @@
 #include "keel/backends/common/task_text.h"
 
+#include <algorithm>
 #include <cctype>
 
+#include "keel/backends/common/vector/instructions.h"
 #include "keel/core/base/printable.h"
 #include "keel/graph/ir/fused_body.h"
 
@@ -10,7 +12,17 @@ namespace keel {
 std::string op_text(const Node& node) {
   if (!is_fused_node(node)) return node.op_name();
   const FusedBody parts(*node.bodies()[0]);
-  return parts.anchor == nullptr ? "elementwise" : parts.anchor->op_name();
+  if (parts.anchor != nullptr) return parts.anchor->op_name();
+  if (!parts.row_wise.empty()) return parts.row_wise.front()->op_name();
+  const Node* longest = nullptr;
+  int64_t most = -1;
+  for (const Node* inner : parts.epilogue) {
+    if (inner->has(kSource | kView)) continue;
+    const int64_t passes = vector::instruction_passes(inner->op_name());
+    if (passes > most) longest = inner;
+    most = std::max(most, passes);
+  }
+  return longest == nullptr ? node.op_name() : longest->op_name();
 }
 
 namespace {

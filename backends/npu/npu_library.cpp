@@ -33,6 +33,10 @@ std::string reason_text(const Launch& launch) {
   std::string text = launch.limit == Limit::kNone ? "" : name_of(launch.limit);
   if (!launch.reason.empty()) text += ": " + launch.reason;
   if (!launch.variant.empty()) text += (text.empty() ? "" : "; ") + launch.variant;
+  if (launch.price.mixed()) {
+    text += (text.empty() ? "" : "; ") + std::string("vector work on ") +
+            std::to_string(launch.price.mix_block_dim) + " vector cores beside the cube's";
+  }
   return text;
 }
 

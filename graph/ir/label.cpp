@@ -5,6 +5,7 @@
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/ir/member_names.h"
 
 namespace keel {
 namespace {
@@ -13,21 +14,38 @@ std::string name_inside_scope(const NodeLabel& label, const Node& node) {
   return label.name.empty() ? node.op_name() : label.name;
 }
 
-std::string names_of_members(const Node& fused) {
-  const std::vector<NodeLabelPtr>& members = fused.label().members;
+// A node of a fused node's body with the label of what it was made from.
+struct Member {
+  const Node* node;
+  const NodeLabel* label;
+};
+
+std::vector<Member> members_of(const Node& fused) {
+  const std::vector<NodeLabelPtr>& labels = fused.label().members;
   static const NodeLabel kNone;
-  std::string text;
-  const std::string* scope = nullptr;
+  std::vector<Member> members;
   for (const Node& inner : fused.bodies()[0]->nodes()) {
     if (inner.has(kSource | kView)) continue;
-    const bool known = inner.id() < members.size() && members[inner.id()] != nullptr;
-    const NodeLabel& label = known ? *members[inner.id()] : kNone;
+    const bool known = inner.id() < labels.size() && labels[inner.id()] != nullptr;
+    members.push_back({&inner, known ? labels[inner.id()].get() : &kNone});
+  }
+  return members;
+}
+
+std::string in_scope(const NodeLabel& label, const std::string& name) {
+  return label.scope.empty() ? name : label.scope + "/" + name;
+}
+
+std::string names_of_members(const Node& fused) {
+  std::string text;
+  const std::string* scope = nullptr;
+  for (const auto& [inner, label] : members_of(fused)) {
     if (!text.empty()) text += " + ";
-    if (!label.scope.empty() && (scope == nullptr || *scope != label.scope)) {
-      text += label.scope + "/";
-      scope = &label.scope;
+    if (!label->scope.empty() && (scope == nullptr || *scope != label->scope)) {
+      text += label->scope + "/";
+      scope = &label->scope;
     }
-    text += name_inside_scope(label, inner);
+    text += name_inside_scope(*label, *inner);
   }
   return text;
 }
@@ -44,14 +62,21 @@ bool same_label(const NodeLabel& a, const NodeLabel& b) {
 
 std::string full_name(const Node& node) {
   if (node.is(OpRole::kInput) || node.is(OpRole::kState)) return name_of(node);
-  const NodeLabel& label = node.label();
-  const std::string name = name_inside_scope(label, node);
-  return label.scope.empty() ? name : label.scope + "/" + name;
+  return in_scope(node.label(), name_inside_scope(node.label(), node));
 }
 
 std::string display_name(const Node& node) {
   const bool has_own = !node.label().name.empty();
   return is_fused_node(node) && !has_own ? names_of_members(node) : full_name(node);
+}
+
+std::vector<std::string> member_names(const Node& node) {
+  if (!is_fused_node(node)) return {full_name(node)};
+  std::vector<std::string> names;
+  for (const auto& [inner, label] : members_of(node)) {
+    names.push_back(in_scope(*label, name_inside_scope(*label, *inner)));
+  }
+  return names;
 }
 
 const std::string* scoped_attribute(const Node& node, std::string_view key) {

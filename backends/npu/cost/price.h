@@ -26,12 +26,19 @@ struct TaskPrice {
   int64_t cycles = 0;                         // of the pipeline
   std::array<int64_t, kUnits> busy_cycles{};  // of the core that has most to do; each <= cycles
   int64_t block_dim = 1;
+  // Where cores are split and a product has vector work fused to it: the vector cores that do it,
+  // and what the one that has most to do needs of its units. busy_cycles is then of a cube core,
+  // whose MTE3 is the fixed pipe.
+  int64_t mix_block_dim = 0;
+  std::array<int64_t, kUnits> mix_busy_cycles{};
   int64_t bytes_in = 0, bytes_out = 0;  // from and to global memory, each byte once
   int64_t flops = 0;
   int64_t compute_roof_ns = 0;  // all cores at their peak
   int64_t memory_roof_ns = 0;   // all bytes at the memory's peak
 
   int64_t busy(Unit unit) const { return busy_cycles[static_cast<size_t>(unit)]; }
+  bool mixed() const { return mix_block_dim > 0; }
+  int64_t mix_busy(Unit unit) const { return mix_busy_cycles[static_cast<size_t>(unit)]; }
 };
 
 // Share of the memory's peak that transfers of so many contiguous bytes reach; between the preset's
@@ -73,10 +80,9 @@ struct CubeWork {
   double repeats_a = 1, repeats_b = 1;
   bool aligned_a = true, aligned_b = true;  // rows are whole multiples of 512 B
   // Describes what is fused to it. Bytes of an operand's element in memory where they are not the
-  // dtype's (0: they are), and for one element of the left one, as it is loaded, passes times lane
-  // bytes.
+  // dtype's (0: they are), and for one element, as it is loaded, passes times lane bytes.
   int64_t stored_a = 0, stored_b = 0;
-  int64_t load_pass_bytes = 0;
+  int64_t load_pass_a = 0, load_pass_b = 0;
   // Costs of one element of C: bytes that come in beside it, bytes of all results (-1: C's own),
   // passes times lane bytes, vector instructions.
   int64_t epilogue_bytes_in = 0, epilogue_bytes_out = -1;

@@ -2,14 +2,18 @@
 #include <utility>
 
 #include "keel/backends/npu/cost/pipeline.h"
+#include "keel/backends/npu/cost/vector_side.h"
 #include "keel/core/base/checked.h"
 
 namespace keel::npu {
 namespace {
 
-// The times of one tile of C, all of k.
+// The times of one tile of C, all of k. Where cores are split, the first four are of the cube core.
 struct TileTimes {
   double in = 0, cube = 0, mte1 = 0, vector = 0, out = 0;
+  VectorShare load;      // of the tile's operands, as if no other tile had brought them
+  VectorShare side;      // of a vector core, operands that stay for several tiles in equal parts
+  VectorShare epilogue;  // of that, what follows the product
 };
 
 class CubePricer {
@@ -25,8 +29,9 @@ class CubePricer {
                       ? static_cast<double>(work.epilogue_bytes_out)
                       : static_cast<double>(size_of(work.wide ? f32 : work.dtype))),
         vector_rate_(static_cast<double>(preset.vector_bytes_per_cycle) * preset.clock_ghz() *
-                     std::max(1.0, static_cast<double>(preset.vector_cores) /
-                                       static_cast<double>(preset.cube_cores))),
+                     vector_units(preset)),
+        side_(preset, work),
+        mixed_(preset.split_cores() && side_.any()),
         steps_(std::max<int64_t>(1, ceil_div(work.k, tiling.bk * tiling.step_k))) {}
 
   TaskPrice run() {
@@ -36,7 +41,7 @@ class CubePricer {
     const double core = core_ns();
     const double chip = chip_ns();
     PipelineTimes times;
-    times.pipeline_ns = std::max({core, chip, scalar_});
+    times.pipeline_ns = std::max({core, chip, scalar_, sum_.side.scalar});
     times.of(Unit::kCube) = sum_.cube;
     times.of(Unit::kVector) = sum_.vector;
     times.of(Unit::kMte1) = sum_.mte1;
@@ -44,11 +49,29 @@ class CubePricer {
     times.of(Unit::kMte3) = std::max(sum_.out, chip_out_);
     times.of(Unit::kScalar) = scalar_;
     TaskPrice price = assemble(preset_, times, blocks_);
+    if (mixed_) add_vector_cores(times, price);
     finish(price);
     return price;
   }
 
  private:
+  static double vector_units(const Preset& preset) {
+    if (preset.split_cores()) return static_cast<double>(preset.vector_cores_of_a_cube());
+    return std::max(
+        1.0, static_cast<double>(preset.vector_cores) / static_cast<double>(preset.cube_cores));
+  }
+
+  void add_vector_cores(const PipelineTimes& cube, TaskPrice& price) const {
+    PipelineTimes times;
+    times.pipeline_ns = cube.pipeline_ns;
+    times.of(Unit::kVector) = sum_.side.compute;
+    times.of(Unit::kMte2) = std::max(sum_.side.in, side_in_);
+    times.of(Unit::kMte3) = std::max(sum_.side.out, side_out_);
+    times.of(Unit::kScalar) = sum_.side.scalar;
+    price.mix_busy_cycles = assemble(preset_, times, blocks_).busy_cycles;
+    price.mix_block_dim = blocks_ * preset_.vector_cores_of_a_cube();
+  }
+
   // Cuts a block's part: rows and columns in whole fractals of 16.
   void cut() {
     const auto part = [](int64_t extent, int64_t grid) {
@@ -60,33 +83,73 @@ class CubePricer {
     blocks_ = ceil_div(work_.m, rows_) * ceil_div(work_.n, cols_) * ceil_div(work_.batch, batches_);
   }
 
+  // Bytes of an operand's element as it is copied to L1, and how much its layout slows that down:
+  // vector cores leave it packed and as it is multiplied.
+  double copied_a() const { return loaded_a() ? size_ / work_.repeats_a : size_a_; }
+  double copied_b() const { return loaded_b() ? size_ / work_.repeats_b : size_b_; }
+  double factor_a() const {
+    return work_.aligned_a || loaded_a() ? 1 : preset_.unaligned_l1_factor;
+  }
+  double factor_b() const {
+    return work_.aligned_b || loaded_b() ? 1 : preset_.unaligned_l1_factor;
+  }
+  bool loaded_a() const { return mixed_ && side_.loads_a(); }
+  bool loaded_b() const { return mixed_ && side_.loads_b(); }
+  bool handed_over() const { return mixed_ && side_.has_epilogue(); }
+
   TileTimes tile(int64_t rows, int64_t cols) const {
     const auto k = static_cast<double>(work_.k);
-    const double a = static_cast<double>(rows) * k * size_;
-    const double b = static_cast<double>(cols) * k * size_;
-    const double factor_a = work_.aligned_a ? 1 : preset_.unaligned_l1_factor;
-    const double factor_b = work_.aligned_b ? 1 : preset_.unaligned_l1_factor;
-    TileTimes t;
+    const double a = static_cast<double>(rows) * k, b = static_cast<double>(cols) * k;
     const double c = static_cast<double>(rows) * static_cast<double>(cols);
-    t.in =
-        2 * static_cast<double>(steps_) * preset_.gm_l1_issue_ns +
-        (a * size_a_ / size_ * factor_a + b * size_b_ / size_ * factor_b) / preset_.gm_l1_gb_per_s +
-        (c * static_cast<double>(work_.epilogue_bytes_in) +
-         static_cast<double>(rows * work_.row_bytes_in)) /
-            preset_.gm_ub_gb_per_s;
+    TileTimes t;
+    t.in = 2 * static_cast<double>(steps_) * preset_.gm_l1_issue_ns +
+           (a * copied_a() * factor_a() + b * copied_b() * factor_b()) / preset_.gm_l1_gb_per_s;
     const int64_t mmads = ceil_div(rows, preset_.cube_m) * ceil_div(cols, preset_.cube_n) *
                           ceil_div(work_.k, preset_.cube_k);
     t.cube = static_cast<double>(mmads) * cube_passes(preset_, work_.dtype) / preset_.clock_ghz();
-    t.mte1 = (a / static_cast<double>(preset_.l1_to_l0a_bytes_per_cycle) +
-              b / static_cast<double>(preset_.l1_to_l0b_bytes_per_cycle)) /
+    t.mte1 = (a * size_ / static_cast<double>(preset_.l1_to_l0a_bytes_per_cycle) +
+              b * size_ / static_cast<double>(preset_.l1_to_l0b_bytes_per_cycle)) /
              preset_.clock_ghz();
-    t.vector = (c * static_cast<double>(work_.epilogue_pass_bytes) +
-                static_cast<double>(rows) * k * static_cast<double>(work_.load_pass_bytes)) /
-               vector_rate_;
-    t.out = std::max(
-        4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) / preset_.clock_ghz(),
-        (c * size_out_ + static_cast<double>(rows * work_.row_bytes_out)) / preset_.gm_l1_gb_per_s);
+    const double from_l0c =
+        4 * c / static_cast<double>(preset_.l0c_out_bytes_per_cycle) / preset_.clock_ghz();
+    double out = c * size_out_ + static_cast<double>(rows * work_.row_bytes_out);
+    if (handed_over()) out = c * side_.handed_size();
+    t.out = std::max(from_l0c, out / preset_.gm_l1_gb_per_s);
+    if (mixed_)
+      add_side(rows, cols, t);
+    else
+      add_vector_unit(rows, cols, t);
     return t;
+  }
+
+  // A core that has both units does the vector work beside its own copies.
+  void add_vector_unit(int64_t rows, int64_t cols, TileTimes& t) const {
+    const auto k = static_cast<double>(work_.k);
+    const double c = static_cast<double>(rows) * static_cast<double>(cols);
+    t.in += (c * static_cast<double>(work_.epilogue_bytes_in) +
+             static_cast<double>(rows * work_.row_bytes_in)) /
+            preset_.gm_ub_gb_per_s;
+    t.vector = (c * static_cast<double>(work_.epilogue_pass_bytes) +
+                static_cast<double>(rows) * k * static_cast<double>(work_.load_pass_a) +
+                static_cast<double>(cols) * k * static_cast<double>(work_.load_pass_b)) /
+               vector_rate_;
+  }
+
+  // What is loaded through the vector cores is there for all tiles of the block that want it.
+  void add_side(int64_t rows, int64_t cols, TileTimes& t) const {
+    const VectorShare a = side_.load_a(rows), b = side_.load_b(cols);
+    t.load.add(a);
+    t.load.add(b);
+    t.epilogue = side_.epilogue(rows, cols);
+    t.side = t.epilogue;
+    t.side.add(a, 1 / tiles_n());
+    t.side.add(b, 1 / tiles_m());
+  }
+
+  // Times that the two kinds of core wait for each other on a tile's way.
+  double handing_over() const {
+    const int times = (side_.loads_a() || side_.loads_b() ? 1 : 0) + (handed_over() ? 1 : 0);
+    return mixed_ ? static_cast<double>(times * preset_.cube_vector_sync_ns) : 0;
   }
 
   void add(int64_t count, int64_t rows, int64_t cols) {
@@ -95,25 +158,45 @@ class CubePricer {
     const auto c = static_cast<double>(count * batches_);
     const auto steps = static_cast<double>(steps_);
     const double compute = std::max({t.cube, t.mte1, t.vector});
+    const double beside =
+        t.side.in + t.side.compute + t.side.out + handing_over();  // where nothing overlaps
     if (!tiling_.double_buffer)
-      repeated_ += c * (t.in + compute + t.out);
+      repeated_ += c * (t.in + compute + t.out + beside);
     else if (!tiling_.overlap_tiles)
       repeated_ += c * (t.in / steps + (steps - 1) / steps * std::max(t.in, compute) +
-                        compute / steps + t.out);
+                        compute / steps + t.out + beside);
     else
-      repeated_ += c * std::max({t.in, compute, t.out});
-    // The first tile's first copy and the last one's last product and way out.
-    fill_ = std::max(fill_, t.in / steps + compute / steps + t.out);
+      repeated_ += c * std::max({t.in, compute, t.out, t.side.longest()});
+    fill_ = std::max(fill_, mixed_ ? mixed_fill(t) : t.in / steps + compute / steps + t.out);
     sum_.in += c * t.in;
     sum_.cube += c * t.cube;
     sum_.mte1 += c * t.mte1;
     sum_.vector += c * t.vector;
     sum_.out += c * t.out;
-    traffic_ += c * (static_cast<double>(rows) * size_a_ + static_cast<double>(cols) * size_b_) *
-                static_cast<double>(work_.k);
+    sum_.side.add(t.side, c);
+    const double a = static_cast<double>(rows) * static_cast<double>(work_.k);
+    const double b = static_cast<double>(cols) * static_cast<double>(work_.k);
+    traffic_ += c * (a * copied_a() + b * copied_b());
+    if (loaded_a()) traffic_ += c * a * (size_a_ + copied_a()) / tiles_n();
+    if (loaded_b()) traffic_ += c * b * (size_b_ + copied_b()) / tiles_m();
     scalar_ +=
         c * steps * static_cast<double>(preset_.scalar_cycles_per_tile) / preset_.clock_ghz();
   }
+
+  // What one tile takes from its first operand to its last result, above the stage that the others
+  // wait for: operands come step by step, the epilogue begins when all of k is summed up.
+  double mixed_fill(const TileTimes& t) const {
+    const auto steps = static_cast<double>(steps_);
+    const double compute = std::max(t.cube, t.mte1);
+    const double load = t.load.in + t.load.compute + t.load.out;
+    const double stage = std::max({t.in, compute, t.load.longest()});
+    const double latency = (load + t.in + compute + (steps - 1) * stage) / steps + t.out +
+                           t.epilogue.latency + handing_over();
+    return latency - std::max({t.in, compute, t.out, t.side.longest()});
+  }
+
+  double tiles_m() const { return static_cast<double>(ceil_div(rows_, tiling_.bm)); }
+  double tiles_n() const { return static_cast<double>(ceil_div(cols_, tiling_.bn)); }
 
   void add_tiles() {
     const int64_t full_m = rows_ / tiling_.bm, rest_m = rows_ % tiling_.bm;
@@ -136,15 +219,25 @@ class CubePricer {
     const int64_t bn = std::min(tiling_.bn, cols_);
     const auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
     // Windows of a tile are whole lines of the image.
-    const double from_memory =
-        reads_a / memory_rate(bm, step, work_.repeats_a > 1 ? step : work_.k, size_a_) +
-        reads_b / memory_rate(step, bn, work_.repeats_b > 1 ? bn : work_.n, size_b_) +
-        epilogue_in() / memory_rate(bm, bn, work_.n, 4);
-    const double traffic =
-        std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_)) + epilogue_in();
-    chip_in_ = std::max(from_memory, traffic / preset_.l2_gb_per_s);
-    chip_out_ = bytes_out() / memory_rate(bm, bn, work_.n, size_out_);
-    return std::max(from_memory + chip_out_, chip_in_);
+    const double a_ns =
+        reads_a / memory_rate(bm, step, work_.repeats_a > 1 ? step : work_.k, size_a_);
+    const double b_ns =
+        reads_b / memory_rate(step, bn, work_.repeats_b > 1 ? bn : work_.n, size_b_);
+    const double epilogue_ns = epilogue_in() / memory_rate(bm, bn, work_.n, 4);
+    // What is handed over is written to L2 and read from there.
+    const double handed = handed_over() ? 2 * elements() * side_.handed_size() : 0;
+    const double traffic = std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_)) +
+                           epilogue_in() + handed;
+    const double from_l2 = traffic / preset_.l2_gb_per_s;
+    const double out_ns = bytes_out() / memory_rate(bm, bn, work_.n, size_out_);
+    if (mixed_) {
+      side_in_ = (loaded_a() ? a_ns : 0) + (loaded_b() ? b_ns : 0) + epilogue_ns;
+      chip_in_ = std::max((loaded_a() ? 0 : a_ns) + (loaded_b() ? 0 : b_ns), from_l2);
+    } else {
+      chip_in_ = std::max(a_ns + b_ns + epilogue_ns, from_l2);
+    }
+    (handed_over() ? side_out_ : chip_out_) = out_ns;
+    return std::max(a_ns + b_ns + epilogue_ns + out_ns, from_l2);
   }
 
   // Returns bytes of both operands that come from memory. Blocks beside each other share panels
@@ -212,12 +305,15 @@ class CubePricer {
   // Bytes of an element: of the operands as multiplied, as they come from memory (each once for all
   // of its repeats), of all results.
   const double size_, size_a_, size_b_, size_out_;
-  const double vector_rate_;  // bytes per ns of a core's vector units
+  const double vector_rate_;  // bytes per ns of the vector units that work with a cube
+  const VectorSide side_;
+  const bool mixed_;  // vector cores have a part in it
   const int64_t steps_;
   int64_t rows_ = 0, cols_ = 0, batches_ = 0, blocks_ = 1;
   TileTimes sum_;
   double repeated_ = 0, fill_ = 0, traffic_ = 0, scalar_ = 0;
-  double chip_in_ = 0, chip_out_ = 0;
+  double chip_in_ = 0, chip_out_ = 0;  // of memory and L2 for what the cores with the cube copy
+  double side_in_ = 0, side_out_ = 0;  // and for what the vector cores do
 };
 
 }  // namespace

@@ -24,15 +24,31 @@ void add_row_inputs(const AnchoredNode& fused, CubeWork& work) {
   }
 }
 
+// Returns passes times lane bytes of what computes an element of the operand as it is loaded.
+int64_t load_passes(const AnchoredNode& fused, size_t operand) {
+  const Value value = fused.anchor().input(operand);
+  std::unordered_set<const Node*> needed = {&value.node()};
+  const std::vector<const Node*>& prologue = fused.prologue();
+  for (auto it = prologue.rbegin(); it != prologue.rend(); ++it) {
+    if (!needed.contains(*it)) continue;
+    for (const Value& v : (*it)->inputs()) needed.insert(&v.node());
+  }
+  VectorWork load;
+  for (const Node* inner : instructions_of(prologue)) {
+    if (needed.contains(inner)) add_instruction(*inner, load);
+  }
+  return load.pass_bytes;
+}
+
 // Returns what is fused to a product: the passes of its instructions and what moves beside its
 // operands.
 void add_fused(const AnchoredNode& fused, CubeWork& work) {
   const Node& node = fused.node();
   work.stored_a = size_in_bytes(fused.stored(fused.matrices().a.input).dtype());
   work.stored_b = size_in_bytes(fused.stored(fused.matrices().b.input).dtype());
-  VectorWork load, epilogue;
-  for (const Node* inner : instructions_of(fused.prologue())) add_instruction(*inner, load);
-  work.load_pass_bytes = load.pass_bytes;
+  VectorWork epilogue;
+  work.load_pass_a = load_passes(fused, fused.matrices().a.input);
+  work.load_pass_b = load_passes(fused, fused.matrices().b.input);
   if (!fused.has_epilogue()) return;
   for (const Node* inner : instructions_of(fused.epilogue())) add_instruction(*inner, epilogue);
   for (const Node* inner : fused.row_wise()) add_instruction(*inner, epilogue);
@@ -82,6 +98,7 @@ void add_packing(const Packing& packing, CubeWork& work) {
     work.stored_b = packing.right;
     work.bytes_b = checked_mul(checked_mul(work.k, work.n), packing.right);
     work.aligned_b = true;
+    work.load_pass_b = 0;
   }
   if (packing.copies == 0) return;
   work.epilogue_bytes_out += packing.copies;

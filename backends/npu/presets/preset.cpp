@@ -144,6 +144,7 @@ void read_costs(Reader& reader, Preset& p) {
   p.task_base_ns = reader.integer("task_base_ns", 0, 1000000000);
   p.task_per_block_ns = reader.integer("task_per_block_ns", 0, 1000000000);
   p.scalar_cycles_per_tile = reader.integer("scalar_cycles_per_tile", 0, 1000000);
+  p.cube_vector_sync_ns = reader.integer("cube_vector_sync_ns", 0, 1000000000);
   p.control_task_ns = reader.integer("control_task_ns", 0, 1000000000);
   p.ai_cpu_task_ns = reader.integer("ai_cpu_task_ns", 0, 1000000000);
   p.ai_cpu_gb_per_s = reader.number("ai_cpu_gb_per_s", 1e-3, 1e6);
@@ -167,6 +168,9 @@ double Preset::vector_f16_gflops() const {
 double Preset::vector_f32_gflops() const {
   const int64_t lanes = vector_bytes_per_cycle / 4;
   return static_cast<double>(lanes * vector_cores) * clock_ghz();
+}
+int64_t Preset::vector_cores_of_a_cube() const {
+  return split_cores() ? std::max<int64_t>(1, vector_cores / cube_cores) : 1;
 }
 bool Preset::has_atomic_add(DType dtype) const {
   return std::find(atomic_add_dtypes.begin(), atomic_add_dtypes.end(), dtype) !=
@@ -193,6 +197,13 @@ Preset parse_preset(const std::string& text, const std::string& name, const std:
   const JsonView parameters = view["parameters"];
   Reader reader(parameters, preset);
   read_cores(reader, preset);
+  if (preset.split_cores() && preset.vector_cores < preset.cube_cores) {
+    throw Error({.op = parameters.where(),
+                 .argument = "vector_cores",
+                 .expected = "at least one for each of the " + std::to_string(preset.cube_cores) +
+                             " cube cores, which have vector cores of their own in series 910B",
+                 .got = std::to_string(preset.vector_cores)});
+  }
   read_memories(reader, preset);
   read_costs(reader, preset);
   reader.finish();

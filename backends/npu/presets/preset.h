@@ -65,6 +65,7 @@ struct Preset {
   double unaligned_ub_factor = 1, unaligned_l1_factor = 1;  // rows that are no multiple of 512 B
   int64_t task_base_ns = 0, task_per_block_ns = 0;
   int64_t scalar_cycles_per_tile = 0;
+  int64_t cube_vector_sync_ns = 0;  // handing over between a cube core and its vector cores
   int64_t control_task_ns = 0;
   int64_t ai_cpu_task_ns = 0;  // starting an op on the AI CPU
   double ai_cpu_gb_per_s = 0;  // what it takes and gives in a second
@@ -74,6 +75,10 @@ struct Preset {
 
   std::vector<PresetParameter> parameters;  // in the order of the table in the file's reader
 
+  // Returns whether cube and vector units are cores of their own, which meet in global memory.
+  bool split_cores() const { return series == "910B"; }
+  // Vector cores that work with a cube core: 1 where the cores are not split.
+  int64_t vector_cores_of_a_cube() const;
   double clock_ghz() const { return static_cast<double>(clock_mhz) * 1e-3; }  // cycles per ns
   double cube_f16_tflops() const;
   double cube_f32_tflops() const;  // as products in f32 are priced, see cube_passes

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "keel/backends/npu/profile/tables.h"
 #include "keel/core/base/error.h"
@@ -11,11 +12,47 @@ namespace keel::npu {
 namespace {
 
 constexpr int64_t kLastStep = 1000000;
-constexpr const char* kOpSummary = "op_summary.csv";
-constexpr const char* kOpStatistic = "op_statistic.csv";
-constexpr const char* kStepTrace = "step_trace.csv";
-constexpr const char* kTimeline = "timeline.json";
-constexpr const char* kAdvice = "advice.txt";
+
+using MakeFile = std::string (*)(const NpuProgram&, const StepClock&, const ProfileOptions&);
+
+bool traces_steps(const ProfilingOptions& p) { return p.training_trace; }
+bool traces_tasks(const ProfilingOptions& p) { return p.task_trace != TaskTrace::kOff; }
+
+bool tells_of_tasks(const ProfilingOptions& p) { return p.task_trace == TaskTrace::kL1; }
+
+// The files that there may be, what switches each of them, and who makes it.
+struct ProfileFile {
+  const char* name;
+  bool (*wanted)(const ProfilingOptions&);
+  MakeFile make;
+};
+constexpr ProfileFile kFiles[] = {
+    {"op_summary.csv", traces_tasks,
+     [](const NpuProgram& program, const StepClock& clock, const ProfileOptions& options) {
+       return op_summary(program, clock, options.profiling);
+     }},
+    {"op_statistic.csv", traces_tasks,
+     [](const NpuProgram& program, const StepClock& clock, const ProfileOptions&) {
+       return op_statistic(program, clock);
+     }},
+    {"step_trace.csv", traces_steps,
+     [](const NpuProgram& program, const StepClock& clock, const ProfileOptions& options) {
+       return step_trace(program, clock, options.profiling);
+     }},
+    {"timeline.json", traces_tasks, timeline},
+    {"advice.txt", tells_of_tasks,
+     [](const NpuProgram& program, const StepClock& clock, const ProfileOptions&) {
+       return advice(program, clock);
+     }},
+    {"aicpu.csv", [](const ProfilingOptions& p) { return p.aicpu; },
+     [](const NpuProgram& program, const StepClock& clock, const ProfileOptions&) {
+       return aicpu(program, clock);
+     }},
+    {"api_statistic.csv", [](const ProfilingOptions& p) { return p.runtime_api; },
+     [](const NpuProgram&, const StepClock& clock, const ProfileOptions&) {
+       return api_statistic(clock);
+     }},
+};
 
 std::string path_in(const std::string& directory, const char* name) {
   return directory + "/" + name;
@@ -53,6 +90,31 @@ void make_folder(const std::string& directory) {
                .message = "the folder cannot be made: " + error.message()});
 }
 
+// A file that this profile does not have would be read as a part of it.
+void refuse_old(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown)) return;
+  throw Error({.op = "profile",
+               .argument = path,
+               .message = "is of another profile, and this one is without it",
+               .fix = "remove it, or choose another folder"});
+}
+
+void require_room(const std::vector<std::pair<std::string, std::string>>& files,
+                  const ProfilingOptions& profiling) {
+  if (!profiling.storage_limit_mb) return;
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  int64_t bytes = 0;
+  for (const auto& [path, text] : files) bytes += static_cast<int64_t>(text.size());
+  if (bytes <= *profiling.storage_limit_mb * kMiB) return;
+  throw Error({.op = "profiling options",
+               .argument = "storage_limit",
+               .expected = "files of at most " + std::to_string(*profiling.storage_limit_mb) + "MB",
+               .got = std::to_string(bytes / kMiB + 1) + "MB",
+               .fix = "profile fewer steps, or raise the limit",
+               .kind = ErrorKind::kInvalidArgument});
+}
+
 }  // namespace
 
 void write_profile(const Program& program, const ProfileOptions& options) {
@@ -66,22 +128,26 @@ void write_profile(const Program& program, const ProfileOptions& options) {
                  .kind = ErrorKind::kInvalidArgument});
   }
   check(options);
-  make_folder(options.directory);
   const StepClock clock = make_step_clock(*npu, options);
-  const auto write = [&](const char* name, const std::string& text) {
-    write_file_atomically(path_in(options.directory, name), text);
-  };
-  write(kOpSummary, op_summary(*npu, clock));
-  write(kOpStatistic, op_statistic(*npu, clock));
-  write(kStepTrace, step_trace(clock));
-  write(kTimeline, timeline(*npu, clock, options));
-  write(kAdvice, advice(*npu, clock));
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const ProfileFile& file : kFiles) {
+    const std::string path = path_in(options.directory, file.name);
+    if (file.wanted(options.profiling))
+      files.push_back({path, file.make(*npu, clock, options)});
+    else
+      refuse_old(path);
+  }
+  require_room(files, options.profiling);
+  make_folder(options.directory);
+  for (const auto& [path, text] : files) write_file_atomically(path, text);
 }
 
-std::vector<std::string> profile_files(const std::string& directory) {
+std::vector<std::string> profile_files(const std::string& directory,
+                                       const ProfilingOptions& profiling) {
   std::vector<std::string> files;
-  for (const char* name : {kOpSummary, kOpStatistic, kStepTrace, kTimeline, kAdvice})
-    files.push_back(path_in(directory, name));
+  for (const ProfileFile& file : kFiles) {
+    if (file.wanted(profiling)) files.push_back(path_in(directory, file.name));
+  }
   return files;
 }
 

@@ -3,13 +3,17 @@
 // clock, but for the spans of wall time that the caller hands in, which keep to a lane of their
 // own.
 //
-//   op_summary.csv    one row for each launch of the chosen steps, in the columns of the real tool
-//   op_statistic.csv  the same by kind of op
-//   step_trace.csv    the steps: iteration, forward to backward, update, wait for data
-//   timeline.json     for chrome://tracing or Perfetto: HOST, H2D, QUEUE, CONTROL, the stream, and
-//                     the units of each core
-//   advice.txt        the launches that lose most, with reason, fix and modelled gain
+//   op_summary.csv     one row for each launch of the chosen steps, in the columns of the real tool
+//                      and a last one with the names of the nodes that it computes
+//   op_statistic.csv   the same by kind of op
+//   step_trace.csv     the steps: iteration, forward to backward, update, wait for data
+//   timeline.json      for chrome://tracing or Perfetto: HOST, H2D, QUEUE, CONTROL, the stream, and
+//                      the units of each core
+//   advice.txt         the launches that lose most, with reason, fix and modelled gain
+//   aicpu.csv          launches on the AI CPU
+//   api_statistic.csv  what the host asks of the device: launches and copies
 //
+// ProfilingOptions say which of them there are; the first five where nobody says anything.
 // Functions may be called from any thread.
 #ifndef KEEL_BACKENDS_NPU_PROFILE_PROFILE_H
 #define KEEL_BACKENDS_NPU_PROFILE_PROFILE_H
@@ -19,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/backends/npu/profile/profiling_options.h"
 #include "keel/core/base/export.h"
 #include "keel/core/device/program.h"
 
@@ -41,16 +46,20 @@ struct ProfileOptions {
   int64_t queue_depth = 2;     // the producer is always ready, and so many batches ahead
   size_t most_events = 50000;  // of the timeline; the cores' lanes are cut first
   std::vector<WallSpan> wall = {};
+  ProfilingOptions profiling = {};  // but for its output, which is `directory`
 };
 
-// Writes the five files. Throws Error for a program of another backend, steps that are out of
-// range, and files that cannot be written.
+// Writes the files, and none where one of them cannot be made. Throws Error for a program of
+// another backend, steps that are out of range, points that no task has, files that take more than
+// the storage limit, a folder with a file of another profile that this one would leave there, and
+// files that cannot be written.
 KEEL_API void write_profile(const Program& program, const ProfileOptions& options);
-// Their paths.
-KEEL_API std::vector<std::string> profile_files(const std::string& directory);
+// The paths of the files that such options ask for.
+KEEL_API std::vector<std::string> profile_files(const std::string& directory,
+                                                const ProfilingOptions& profiling);
 
-// Returns what the files of a folder say, as a table for people. Throws Error for files that are
-// missing or damaged.
+// Returns what the files of a folder say, as a table for people. Throws Error for a folder without
+// a step_trace.csv and an op_summary.csv, and for files that are damaged.
 KEEL_API std::string profile_table(const std::string& directory);
 
 }  // namespace keel::npu

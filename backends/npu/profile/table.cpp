@@ -1,6 +1,7 @@
 #include <algorithm>
-#include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include <fmt/core.h>
@@ -18,6 +19,9 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t{1} << 27;
 constexpr uint64_t kMostAdviceBytes = uint64_t{1} << 20;
 constexpr size_t kMostRows = 40;
+constexpr const char* kSteps = "step_trace.csv";
+constexpr const char* kLaunches = "op_summary.csv";
+constexpr const char* kAdvice = "advice.txt";
 
 // A table whose cells are found by the names in its first row.
 class CsvTable {
@@ -47,7 +51,8 @@ class CsvTable {
   std::map<std::string, size_t> columns_;
 };
 
-// Says what a launch is bound by: its busiest unit, or its own start where that takes longer.
+// Says what a launch is bound by: its busiest unit, or its own start where that takes longer. A
+// table without the units' figures does not say.
 struct Shares {
   double cube = 0, vector = 0, memory = 0;
   std::string bound;
@@ -61,14 +66,17 @@ Shares shares_of(const CsvTable& table, size_t row) {
     s.vector = table.number(row, "vec_ratio");
     s.memory = std::max(table.number(row, "mte2_ratio"), table.number(row, "mte3_ratio"));
     core_us = table.number(row, "aicore_time(us)");
-  } else {
+  } else if (table.has("aic_mac_ratio")) {
     s.cube = table.number(row, "aic_mac_ratio");
     s.vector = table.number(row, "aiv_vec_ratio");
     for (const char* column :
          {"aic_mte2_ratio", "aic_fixpipe_ratio", "aiv_mte2_ratio", "aiv_mte3_ratio"}) {
       s.memory = std::max(s.memory, table.number(row, column));
     }
-    core_us = table.number(row, "aicore_time(us)") + table.number(row, "aiv_time(us)");
+    core_us = std::max(table.number(row, "aicore_time(us)"), table.number(row, "aiv_time(us)"));
+  } else {
+    s.bound = "N/A";
+    return s;
   }
   if (core_us < table.number(row, "Task Duration(us)") / 2)
     s.bound = "start";
@@ -115,19 +123,20 @@ std::string launches_text(const CsvTable& summary) {
     return summary.number(x, "Task Duration(us)") > summary.number(y, "Task Duration(us)");
   });
   std::string text = fmt::format(
-      "\nlaunches of a step ({:.3f} us in {}):\n  {:<48} {:<14} {:>10} "
+      "\nlaunches of a step ({:.3f} us in {}):\n  {:<48} {:<14} {:<14} {:>10} "
       "{:>6} {:>6} {:>6} {:>6} {:>6}  {}\n",
-      total, rows.size(), "name", "op", "us", "%", "blocks", "cube", "vector", "memory",
+      total, rows.size(), "name", "op", "on", "us", "%", "blocks", "cube", "vector", "memory",
       "bound by");
   for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
     const size_t row = rows[i];
     const Shares s = shares_of(summary, row);
     const double us = summary.number(row, "Task Duration(us)");
-    text += fmt::format("  {:<48} {:<14} {:>10.3f} {:>6.1f} {:>6} {:>6.2f} {:>6.2f} {:>6.2f}  {}\n",
-                        shortened(summary.text(row, "Op Name"), 48),
-                        shortened(summary.text(row, "OP Type"), 14), us,
-                        total == 0 ? 0 : 100 * us / total, summary.text(row, "Block Dim"), s.cube,
-                        s.vector, s.memory, s.bound);
+    text += fmt::format(
+        "  {:<48} {:<14} {:<14} {:>10.3f} {:>6.1f} {:>6} {:>6.2f} {:>6.2f} "
+        "{:>6.2f}  {}\n",
+        shortened(summary.text(row, "Op Name"), 48), shortened(summary.text(row, "OP Type"), 14),
+        summary.text(row, "Task Type"), us, total == 0 ? 0 : 100 * us / total,
+        summary.text(row, "Block Dim"), s.cube, s.vector, s.memory, s.bound);
   }
   if (rows.size() > kMostRows) text += fmt::format("  ... {} more\n", rows.size() - kMostRows);
   return text;
@@ -136,10 +145,24 @@ std::string launches_text(const CsvTable& summary) {
 }  // namespace
 
 std::string profile_table(const std::string& directory) {
-  const CsvTable steps(directory + "/step_trace.csv");
-  const CsvTable summary(directory + "/op_summary.csv");
-  return printable_lines(steps_text(steps) + launches_text(summary) + "\n" +
-                         read_file(directory + "/advice.txt", kMostAdviceBytes));
+  const auto path = [&](const char* name) { return directory + "/" + name; };
+  const auto is_there = [&](const char* name) {
+    std::error_code unknown;
+    return std::filesystem::exists(path(name), unknown);
+  };
+  const bool steps = is_there(kSteps), launches = is_there(kLaunches);
+  std::string text;
+  // Where there is neither, reading one of them says so.
+  if (steps || !launches)
+    text += steps_text(CsvTable(path(kSteps)));
+  else
+    text += std::string(kSteps) + ": not written, as training_trace was off\n";
+  if (launches)
+    text += launches_text(CsvTable(path(kLaunches)));
+  else
+    text += "\n" + std::string(kLaunches) + ": not written, as task_trace was off\n";
+  if (is_there(kAdvice)) text += "\n" + read_file(path(kAdvice), kMostAdviceBytes);
+  return printable_lines(text);
 }
 
 }  // namespace keel::npu

@@ -8,186 +8,105 @@
 #include <fmt/core.h>
 
 #include "keel/core/base/csv.h"
+#include "keel/core/base/environment.h"
+#include "keel/core/base/error.h"
 
 namespace keel::npu {
+
+std::string in_us(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) * 1e-3); }
+
+std::string task_type(const Preset& preset, const Task& task, const Launch& launch) {
+  if (launch.price.mixed()) return "MIX_AIC";
+  const bool both = !preset.split_cores() && task.kind == TaskKind::kAiVectorCore;
+  return name_of(both ? TaskKind::kAiCore : task.kind);
+}
+
 namespace {
 
-std::string us(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) * 1e-3); }
+// Count and extremes of times in ns.
+struct Sum {
+  int64_t count = 0, total = 0, least = 0, most = 0;
+  double squares = 0;
 
-const char* real_name_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return "DOUBLE";
-    case DType::kF32:
-      return "FLOAT";
-    case DType::kF16:
-      return "FLOAT16";
-    case DType::kBF16:
-      return "DT_BF16";
-    case DType::kI64:
-      return "INT64";
-    case DType::kI32:
-      return "INT32";
-    case DType::kU8:
-      return "UINT8";
-    case DType::kBool:
-      return "BOOL";
-    case DType::kToken:
-      break;
+  void add(int64_t ns) {
+    least = count == 0 ? ns : std::min(least, ns);
+    most = std::max(most, ns);
+    total += ns;
+    squares += static_cast<double>(ns) * static_cast<double>(ns);
+    ++count;
   }
-  return "N/A";
-}
-
-// Shapes, dtypes and formats of several operands, as the real tool joins them.
-CsvRow operands(const std::vector<Type>& types) {
-  std::string shapes, dtypes, formats;
-  for (size_t i = 0; i < types.size(); ++i) {
-    const char* separator = i == 0 ? "" : ";";
-    std::string shape;
-    for (const int64_t d : types[i].shape.dims()) {
-      shape += (shape.empty() ? "" : ",") + std::to_string(d);
-    }
-    shapes += separator + shape;
-    dtypes += std::string(separator) + real_name_of(types[i].dtype);
-    formats += std::string(separator) + "ND";
+  double variance() const {
+    const double mean = static_cast<double>(total) / static_cast<double>(count);
+    return std::max(0.0, squares / static_cast<double>(count) - mean * mean);
   }
-  return {shapes, dtypes, formats};
-}
-
-// Time and share of a unit, where the launch ran on the kind of core that has it.
-class Units {
- public:
-  Units(const Preset& preset, const TaskPrice& price) : preset_(preset), price_(price) {}
-
-  void add(CsvRow& row, Unit unit, bool here = true) const {
-    const int64_t busy = here ? price_.busy(unit) : 0;
-    const double ratio =
-        price_.cycles == 0 ? 0 : static_cast<double>(busy) / static_cast<double>(price_.cycles);
-    row.push_back(fmt::format("{:.3f}", static_cast<double>(busy) / preset_.clock_ghz() * 1e-3));
-    row.push_back(fmt::format("{:.4f}", ratio));
-  }
-  std::string memory_bound() const {
-    const int64_t compute = std::max(price_.busy(Unit::kCube), price_.busy(Unit::kVector));
-    if (compute == 0) return "N/A";
-    return fmt::format(
-        "{:.4f}", static_cast<double>(price_.busy(Unit::kMte2)) / static_cast<double>(compute));
-  }
-
- private:
-  const Preset& preset_;
-  const TaskPrice& price_;
 };
 
-CsvRow split_words(const std::string& text) {
-  CsvRow row;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    row.push_back(text.substr(at, end - at));
-    at = end + 1;
+// The tasks of a step at which a point lies: all that compute a node of its name.
+std::vector<const TaskTime*> tasks_at(const NpuProgram& program, const StepTime& step,
+                                      const std::string& name) {
+  std::vector<const TaskTime*> found;
+  for (const TaskTime& time : step.tasks) {
+    const TaskInfo& info = program.list().infos[time.task];
+    const auto& members = info.members;
+    const bool is_member = std::find(members.begin(), members.end(), name) != members.end();
+    if (is_member || (!members.empty() && info.name == name)) found.push_back(&time);
   }
-  return row;
+  return found;
 }
 
-CsvRow header_910() {
-  return split_words(
-      "Model ID,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time,Task Duration(us),"
-      "Task Wait Time(us),Block Dim,Input Shapes,Input Data Types,Input Formats,Output Shapes,"
-      "Output Data Types,Output Formats,aicore_time(us),total_cycles,vec_time(us),vec_ratio,"
-      "mac_time(us),mac_ratio,scalar_time(us),scalar_ratio,mte1_time(us),mte1_ratio,mte2_time(us),"
-      "mte2_ratio,mte3_time(us),mte3_ratio,icache_miss_rate,memory_bound");
-}
-CsvRow header_910b() {
-  return split_words(
-      "Model ID,Task ID,Stream ID,Op Name,OP Type,OP State,Task Type,Task Start Time,"
-      "Task Duration(us),Task Wait Time(us),Block Dim,Mix Block Dim,HF32 Eligible,Input Shapes,"
-      "Input Data Types,Input Formats,Output Shapes,Output Data Types,Output Formats,Context ID,"
-      "aicore_time(us),aic_total_cycles,aic_mac_time(us),aic_mac_ratio,aic_scalar_time(us),"
-      "aic_scalar_ratio,aic_mte1_time(us),aic_mte1_ratio,aic_mte2_time(us),aic_mte2_ratio,"
-      "aic_fixpipe_time(us),aic_fixpipe_ratio,aic_icache_miss_rate,aiv_time(us),aiv_total_cycles,"
-      "aiv_vec_time(us),aiv_vec_ratio,aiv_scalar_time(us),aiv_scalar_ratio,aiv_mte2_time(us),"
-      "aiv_mte2_ratio,aiv_mte3_time(us),aiv_mte3_ratio,aiv_icache_miss_rate,cube_utilization(%)");
-}
-
-void append(CsvRow& row, const CsvRow& more) { row.insert(row.end(), more.begin(), more.end()); }
-
-void add_910_units(CsvRow& row, const Preset& preset, const TaskPrice& price) {
-  const Units units(preset, price);
-  append(row, {us(price.pipeline_ns), std::to_string(price.cycles)});
-  for (const Unit unit :
-       {Unit::kVector, Unit::kCube, Unit::kScalar, Unit::kMte1, Unit::kMte2, Unit::kMte3}) {
-    units.add(row, unit);
+[[noreturn]] void no_such_point(const NpuProgram& program, const StepTime& step, const char* key,
+                                const std::string& name) {
+  std::vector<std::string> names;
+  for (const TaskTime& time : step.tasks) {
+    const auto& members = program.list().infos[time.task].members;
+    names.insert(names.end(), members.begin(), members.end());
   }
-  append(row, {"0", units.memory_bound()});
+  const std::string hint = did_you_mean(name, names);
+  throw Error({.op = "profiling options",
+               .argument = key,
+               .expected = "the name of a node that a task of the step computes",
+               .got = name,
+               .fix = hint.empty() ? "names are in op_summary.csv's column Members" : hint,
+               .kind = ErrorKind::kInvalidArgument});
 }
 
-void add_910b_units(CsvRow& row, const Preset& preset, const Launch& launch) {
-  const TaskPrice& price = launch.price;
-  const Units units(preset, price);
-  const auto core = [&](bool here, std::initializer_list<Unit> list) {
-    append(row, {us(here ? price.pipeline_ns : 0), std::to_string(here ? price.cycles : 0)});
-    for (const Unit unit : list) units.add(row, unit, here);
-    row.push_back("0");
-  };
-  row.push_back("N/A");
-  core(launch.cube, {Unit::kCube, Unit::kScalar, Unit::kMte1, Unit::kMte2, Unit::kMte3});
-  core(!launch.cube, {Unit::kVector, Unit::kScalar, Unit::kMte2, Unit::kMte3});
-  const double all = static_cast<double>(price.total_ns) * preset.clock_ghz() *
-                     static_cast<double>(preset.cube_cores);
-  const double busy =
-      static_cast<double>(price.busy(Unit::kCube)) * static_cast<double>(price.block_dim);
-  row.push_back(fmt::format("{:.2f}", all == 0 ? 0 : std::min(100.0, 100 * busy / all)));
-}
-
-// On the 910 a core has both units; later series have cores of two kinds.
-std::string task_type(const Preset& preset, const Task& task) {
-  if (preset.series != "910B" && task.kind == TaskKind::kAiVectorCore) return "AI_CORE";
-  return name_of(task.kind);
+// When a step's forward pass begins and its backward pass ends.
+TimeSpan forward_backward(const NpuProgram& program, const StepTime& step,
+                          const ProfilingOptions& profiling) {
+  // Control tasks of the loop count as part of the way from forward to backward.
+  const int64_t work = step.span.length() - step.launch.length() - step.wait.length();
+  TimeSpan span{step.span.end_ns - work, step.span.end_ns - step.update_ns};
+  if (!profiling.fp_point.empty()) {
+    const auto at = tasks_at(program, step, profiling.fp_point);
+    if (at.empty()) no_such_point(program, step, "fp_point", profiling.fp_point);
+    span.begin_ns = at.front()->span.begin_ns;
+  }
+  if (!profiling.bp_point.empty()) {
+    const auto at = tasks_at(program, step, profiling.bp_point);
+    if (at.empty()) no_such_point(program, step, "bp_point", profiling.bp_point);
+    span.end_ns = at.back()->span.end_ns;
+  }
+  if (span.length() >= 0) return span;
+  throw Error({.op = "profiling options",
+               .argument = "fp_point, bp_point",
+               .expected = "a forward pass that begins before the backward one ends",
+               .got = in_us(span.begin_ns) + " us and " + in_us(span.end_ns) + " us",
+               .kind = ErrorKind::kInvalidArgument});
 }
 
 }  // namespace
 
-std::string op_summary(const NpuProgram& program, const StepClock& clock) {
-  const bool b = program.preset().series == "910B";
-  std::string text = write_csv_row(b ? header_910b() : header_910());
+std::string op_statistic(const NpuProgram& program, const StepClock& clock) {
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  int64_t all = 0;
   for (const StepTime& step : clock.steps) {
     for (const TaskTime& time : step.tasks) {
       const Launch* launch = program.decision(time.task);
       if (launch == nullptr) continue;
       const Task& task = program.list().tasks[time.task];
-      const TaskInfo& info = program.list().infos[time.task];
-      CsvRow row = {"1", std::to_string(time.task), "0", info.name, info.op};
-      if (b) row.push_back("static");
-      append(row, {task_type(program.preset(), task), us(time.span.begin_ns),
-                   us(time.span.length()), us(time.gap_ns), std::to_string(info.block_dim)});
-      if (b) append(row, {"0", "NO"});
-      append(row, operands(launch->inputs));
-      append(row, operands(launch->outputs));
-      if (b)
-        add_910b_units(row, program.preset(), *launch);
-      else
-        add_910_units(row, program.preset(), launch->price);
-      text += write_csv_row(row);
-    }
-  }
-  return text;
-}
-
-std::string op_statistic(const NpuProgram& program, const StepClock& clock) {
-  struct Sum {
-    int64_t count = 0, total = 0, least = 0, most = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Sum> sums;
-  int64_t all = 0;
-  for (const StepTime& step : clock.steps) {
-    for (const TaskTime& time : step.tasks) {
-      if (program.decision(time.task) == nullptr) continue;
-      const Task& task = program.list().tasks[time.task];
-      Sum& sum = sums[{program.list().infos[time.task].op, task_type(program.preset(), task)}];
       const int64_t ns = time.span.length();
-      sum.least = sum.count == 0 ? ns : std::min(sum.least, ns);
-      sum.most = std::max(sum.most, ns);
-      sum.total += ns;
-      ++sum.count;
+      sums[{program.list().infos[time.task].op, task_type(program.preset(), task, *launch)}].add(
+          ns);
       all += ns;
     }
   }
@@ -199,26 +118,63 @@ std::string op_statistic(const NpuProgram& program, const StepClock& clock) {
   for (const auto& [key, sum] : sorted) {
     const double ratio =
         all == 0 ? 0 : 100 * static_cast<double>(sum.total) / static_cast<double>(all);
-    text += write_csv_row({"1", key.first, key.second, std::to_string(sum.count), us(sum.total),
-                           us(sum.least), us(sum.total / sum.count), us(sum.most),
+    text += write_csv_row({"1", key.first, key.second, std::to_string(sum.count), in_us(sum.total),
+                           in_us(sum.least), in_us(sum.total / sum.count), in_us(sum.most),
                            fmt::format("{:.3f}", ratio)});
   }
   return text;
 }
 
-std::string step_trace(const StepClock& clock) {
+std::string step_trace(const NpuProgram& program, const StepClock& clock,
+                       const ProfilingOptions& profiling) {
   std::string text = write_csv_row({"Iteration ID", "FP Start(us)", "BP End(us)",
                                     "Iteration End(us)", "Iteration Time(us)", "FP to BP Time(us)",
                                     "Iteration Refresh(us)", "Data Aug Bound(us)", "Launch(us)"});
   for (const StepTime& step : clock.steps) {
-    // Control tasks of the loop count as part of the way from forward to backward.
-    const int64_t work = step.span.length() - step.launch.length() - step.wait.length();
-    const int64_t start = step.span.end_ns - work;
-    text +=
-        write_csv_row({std::to_string(step.step), us(start), us(step.span.end_ns - step.update_ns),
-                       us(step.span.end_ns), us(work), us(work - step.update_ns),
-                       us(step.update_ns), us(step.wait.length()), us(step.launch.length())});
+    const TimeSpan passes = forward_backward(program, step, profiling);
+    const int64_t end = step.span.end_ns;
+    text += write_csv_row({std::to_string(step.step), in_us(passes.begin_ns), in_us(passes.end_ns),
+                           in_us(end), in_us(end - passes.begin_ns), in_us(passes.length()),
+                           in_us(end - passes.end_ns), in_us(step.wait.length()),
+                           in_us(step.launch.length())});
   }
+  return text;
+}
+
+std::string aicpu(const NpuProgram& program, const StepClock& clock) {
+  std::string text = write_csv_row({"Timestamp(us)", "Node", "Compute_time(us)", "Memcpy_time(us)",
+                                    "Task_time(us)", "Dispatch_time(us)", "Total_time(us)",
+                                    "Stream ID", "Task ID"});
+  const int64_t dispatch = program.preset().ai_cpu_task_ns;
+  for (const StepTime& step : clock.steps) {
+    for (const TaskTime& time : step.tasks) {
+      if (program.list().tasks[time.task].kind != TaskKind::kAiCpu) continue;
+      // Its bytes are priced together with what it computes from them.
+      const int64_t total = time.span.length(), task = total - dispatch;
+      text += write_csv_row({in_us(time.span.begin_ns), program.list().infos[time.task].name,
+                             in_us(task), in_us(0), in_us(task), in_us(dispatch), in_us(total), "0",
+                             std::to_string(time.task)});
+    }
+  }
+  return text;
+}
+
+std::string api_statistic(const StepClock& clock) {
+  Sum launches, copies;
+  for (const StepTime& step : clock.steps) {
+    if (step.launch.length() > 0) launches.add(step.launch.length());
+    if (step.copy.length() > 0) copies.add(step.copy.length());
+  }
+  std::string text = write_csv_row({"Device_id", "Level", "API Name", "Time(us)", "Count",
+                                    "Avg(us)", "Min(us)", "Max(us)", "Variance"});
+  const auto row = [&](const char* name, const Sum& sum) {
+    if (sum.count == 0) return;
+    text += write_csv_row({"0", "runtime", name, in_us(sum.total), std::to_string(sum.count),
+                           in_us(sum.total / sum.count), in_us(sum.least), in_us(sum.most),
+                           fmt::format("{:.3f}", sum.variance() * 1e-6)});
+  };
+  row("launch", launches);
+  row("copy to device", copies);
   return text;
 }
 

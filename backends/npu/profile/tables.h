@@ -8,12 +8,23 @@
 
 namespace keel::npu {
 
-std::string op_summary(const NpuProgram& program, const StepClock& clock);
+std::string op_summary(const NpuProgram& program, const StepClock& clock,
+                       const ProfilingOptions& profiling);
 std::string op_statistic(const NpuProgram& program, const StepClock& clock);
-std::string step_trace(const StepClock& clock);
+// Throws Error (kInvalidArgument) for a point that no task has, and points in the wrong order.
+std::string step_trace(const NpuProgram& program, const StepClock& clock,
+                       const ProfilingOptions& profiling);
+std::string aicpu(const NpuProgram& program, const StepClock& clock);
+std::string api_statistic(const StepClock& clock);
 std::string timeline(const NpuProgram& program, const StepClock& clock,
                      const ProfileOptions& options);
 std::string advice(const NpuProgram& program, const StepClock& clock);
+
+// What the tables share: microseconds as text; what kind of core a launch runs on, by the real
+// tool's names: AI_CORE where cores have both units, MIX_AIC for a product whose vector work is
+// done by vector cores beside those with a cube.
+std::string in_us(int64_t ns);
+std::string task_type(const Preset& preset, const Task& task, const Launch& launch);
 
 }  // namespace keel::npu
 

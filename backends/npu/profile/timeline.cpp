@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -22,8 +24,6 @@ constexpr int kControl = 2;
 constexpr int kStream = 3;
 constexpr int kLanesOfACore = 16;
 
-std::string us(int64_t ns) { return fmt::format("{:.3f}", static_cast<double>(ns) * 1e-3); }
-
 class Trace {
  public:
   explicit Trace(size_t most_events) : most_(most_events) {}
@@ -39,7 +39,7 @@ class Trace {
     ++count_;
     lanes_.emplace(std::pair(process, lane), lane_name);
     add(fmt::format("{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{}{}}}",
-                    process, lane, us(time.begin_ns), us(time.length()), quote_json(name),
+                    process, lane, in_us(time.begin_ns), in_us(time.length()), quote_json(name),
                     arguments.empty() ? "" : ",\"args\":{" + arguments + "}"));
   }
 
@@ -76,7 +76,8 @@ class Trace {
   std::map<std::pair<int, int>, std::string> lanes_;
 };
 
-void add_step(Trace& trace, const NpuProgram& program, const StepTime& step) {
+// `details` says what a launch is made of.
+void add_step(Trace& trace, const NpuProgram& program, const StepTime& step, bool details) {
   const std::string number = "step " + std::to_string(step.step);
   if (step.launch.length() > 0) {
     trace.span(kHost, 0, "HOST", "launch at " + number, step.launch);
@@ -92,34 +93,61 @@ void add_step(Trace& trace, const NpuProgram& program, const StepTime& step) {
       trace.span(kDevice, kControl, "CONTROL", keel::name_of(task.kind), time.span);
       continue;
     }
-    trace.span(kDevice, kStream, "STREAM 0", title_of(info), time.span,
-               fmt::format("\"block_dim\":{},\"types\":{},\"limit\":{}", info.block_dim,
-                           quote_json(info.types), quote_json(info.reason)));
+    const std::string arguments =
+        fmt::format("\"block_dim\":{},\"types\":{},\"limit\":{}", info.block_dim,
+                    quote_json(info.types), quote_json(info.reason));
+    trace.span(kDevice, kStream, "STREAM 0", title_of(info), time.span, details ? arguments : "");
   }
+}
+
+enum class CoreKind { kBoth, kCube, kVector };
+
+// Cores of one kind that a launch runs on.
+struct Cores {
+  CoreKind kind;
+  int64_t count;
+  const std::array<int64_t, kUnits>& busy_cycles;
+};
+
+// "cube core 3 FIXP": what leads out of a core with a cube alone is the fixed pipe.
+std::string lane_name(CoreKind kind, int64_t core, Unit unit) {
+  static constexpr const char* kKinds[] = {"core", "cube core", "vector core"};
+  const bool fixed_pipe = kind == CoreKind::kCube && unit == Unit::kMte3;
+  return fmt::format("{} {} {}", kKinds[static_cast<size_t>(kind)], core,
+                     fixed_pipe ? "FIXP" : npu::name_of(unit));
 }
 
 // Draws each unit from the start of the pipeline for as long as it is busy: how its work is spread
 // within the pipeline is not modelled.
+void add_cores_of(Trace& trace, const Cores& cores, const TimeSpan& pipeline, double ghz,
+                  const std::string& title) {
+  for (int64_t core = 0; core < cores.count; ++core) {
+    for (size_t u = 0; u < kUnits && !trace.full(); ++u) {
+      const auto busy = static_cast<int64_t>(static_cast<double>(cores.busy_cycles[u]) / ghz);
+      if (busy <= 0) continue;
+      const int64_t lane = (core * 2 + (cores.kind == CoreKind::kVector ? 1 : 0)) * kLanesOfACore +
+                           static_cast<int64_t>(u);
+      trace.span(kCores, static_cast<int>(lane), lane_name(cores.kind, core, static_cast<Unit>(u)),
+                 title, {pipeline.begin_ns, std::min(pipeline.begin_ns + busy, pipeline.end_ns)});
+    }
+  }
+}
+
 void add_cores(Trace& trace, const NpuProgram& program, const StepTime& step) {
-  const bool split = program.preset().series == "910B";
+  const bool split = program.preset().split_cores();
   const double ghz = program.preset().clock_ghz();
   for (const TaskTime& time : step.tasks) {
     const Launch* launch = program.decision(time.task);
     if (launch == nullptr) continue;
-    const TaskInfo& info = program.list().infos[time.task];
-    const int64_t begin = time.span.begin_ns + launch->price.overhead_ns;
-    for (int core = 0; core < static_cast<int>(launch->price.block_dim); ++core) {
-      for (size_t u = 0; u < kUnits && !trace.full(); ++u) {
-        const Unit unit = static_cast<Unit>(u);
-        const auto busy = static_cast<int64_t>(static_cast<double>(launch->price.busy(unit)) / ghz);
-        if (busy <= 0) continue;
-        const bool vector = split && !launch->cube;
-        const int lane = (core * 2 + (vector ? 1 : 0)) * kLanesOfACore + static_cast<int>(u);
-        const char* kind = !split ? "core" : vector ? "vector core" : "cube core";
-        trace.span(kCores, lane, fmt::format("{} {} {}", kind, core, npu::name_of(unit)),
-                   title_of(info), {begin, std::min(begin + busy, time.span.end_ns)});
-      }
-    }
+    const TaskPrice& price = launch->price;
+    const std::string title = title_of(program.list().infos[time.task]);
+    const TimeSpan pipeline{time.span.begin_ns + price.overhead_ns, time.span.end_ns};
+    const CoreKind kind = !split         ? CoreKind::kBoth
+                          : launch->cube ? CoreKind::kCube
+                                         : CoreKind::kVector;
+    add_cores_of(trace, {kind, price.block_dim, price.busy_cycles}, pipeline, ghz, title);
+    add_cores_of(trace, {CoreKind::kVector, price.mix_block_dim, price.mix_busy_cycles}, pipeline,
+                 ghz, title);
   }
 }
 
@@ -131,8 +159,11 @@ std::string timeline(const NpuProgram& program, const StepClock& clock,
   for (const WallSpan& wall : options.wall) {
     trace.span(kWall, 0, "HOST (wall)", wall.name, {wall.begin_ns, wall.end_ns});
   }
-  for (const StepTime& step : clock.steps) add_step(trace, program, step);
-  for (const StepTime& step : clock.steps) add_cores(trace, program, step);
+  const bool details = options.profiling.task_trace == TaskTrace::kL1;
+  for (const StepTime& step : clock.steps) add_step(trace, program, step, details);
+  if (details) {
+    for (const StepTime& step : clock.steps) add_cores(trace, program, step);
+  }
   return trace.finish(program.preset().name, clock.whole && !trace.full());
 }
 

@@ -85,10 +85,10 @@ class TrainRun {
   }
 
   int run() {
-    if (!flags_.profile.empty() && flags_.profile_first > total_steps_) {
+    if (!flags_.profile.folder.empty() && flags_.profile.first_step > total_steps_) {
       throw keel::Error({.op = "--profile-steps",
                          .expected = "steps up to " + std::to_string(total_steps_),
-                         .got = std::to_string(flags_.profile_first),
+                         .got = std::to_string(flags_.profile.first_step),
                          .kind = keel::ErrorKind::kInvalidArgument});
     }
     StopSignals signals;
@@ -156,7 +156,8 @@ class TrainRun {
                                 metrics.lines_taken_out(), session.step(), flags_.metrics));
     }
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
-    if (!flags_.profile.empty()) write_profile(trainer);
+    for (const std::string& warning : flags_.profile.options.warnings) notices_.warn(warning);
+    if (!flags_.profile.folder.empty()) write_profile(trainer);
 
     const StopSignals::Watch watch(signals, trainer);
     fit(trainer, judge, metrics, progress, signals);
@@ -347,7 +348,7 @@ class TrainRun {
     }
     warn_of_a_best_elsewhere();
     if (!flags_.save.empty()) notices_.attempt([&] { save(trainer); });
-    if (!flags_.profile.empty()) notices_.attempt([&] { write_profile(trainer); });
+    if (!flags_.profile.folder.empty()) notices_.attempt([&] { write_profile(trainer); });
     // The test set may take longer than the training: whoever stops it does not want to wait.
     if (!outcome_.report.cancelled) notices_.attempt([&] { outcome_.test = judge.test_scores(); });
     outcome_.top_k = judge.top_k();
@@ -377,10 +378,11 @@ class TrainRun {
   // Before the training, so that a wrong folder is known early, and after it with its wall time.
   void write_profile(const keel::Trainer& trainer) const {
     const keel::TrainReport& report = outcome_.report;
-    keel::npu::ProfileOptions options{.directory = flags_.profile,
-                                      .first_step = flags_.profile_first,
-                                      .last_step = std::min(flags_.profile_last, total_steps_),
-                                      .steps_per_launch = loop_size_of(flags_, report)};
+    keel::npu::ProfileOptions options{.directory = flags_.profile.folder,
+                                      .first_step = flags_.profile.first_step,
+                                      .last_step = std::min(flags_.profile.last_step, total_steps_),
+                                      .steps_per_launch = loop_size_of(flags_, report),
+                                      .profiling = flags_.profile.options};
     if (report.steps > 0) {
       const auto ns = static_cast<int64_t>(report.seconds * 1e9);
       options.wall = {{fmt::format("training, {} steps", report.steps), 0, ns}};

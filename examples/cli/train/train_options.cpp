@@ -146,17 +146,6 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   flags.rate = rate.value_or(usual);
 }
 
-// "A-B" or "A".
-void read_steps(const std::string& text, TrainFlags& flags) {
-  const size_t dash = text.find('-');
-  flags.profile_first = keel::parse_integer(text.substr(0, dash), "--profile-steps", 1, kMostCount);
-  flags.profile_last = flags.profile_first;
-  if (dash != std::string::npos) {
-    flags.profile_last = keel::parse_integer(text.substr(dash + 1), "--profile-steps",
-                                             flags.profile_first, kMostCount);
-  }
-}
-
 // "100", "auto", or a wall time: "250ms".
 void read_loop_size(const std::string& text, TrainFlags& flags) {
   constexpr std::string_view kUnit = "ms";
@@ -172,27 +161,14 @@ void read_loop_size(const std::string& text, TrainFlags& flags) {
 }
 
 void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
-  for (const char* flag : {"preset", "block-dim", "profile", "profile-steps"}) {
-    require_npu(line, flags, flag);
-  }
+  for (const char* flag : {"preset", "block-dim"}) require_npu(line, flags, flag);
   flags.preset = line.text("preset").value_or("");
   flags.block_dim = line.integer("block-dim", 1, kMostCount);
-  flags.profile = line.text("profile").value_or("");
-  if (const auto steps = line.text("profile-steps")) {
-    if (flags.profile.empty()) {
-      throw keel::Error({.op = "--profile-steps",
-                         .message = "no profile is asked for",
-                         .fix = "add --profile DIR",
-                         .kind = keel::ErrorKind::kInvalidArgument});
-    }
-    read_steps(*steps, flags);
-  }
 }
 
 // No file that is written may be another one, or one that is read.
 void require_own_files(const CommandLine& line, const TrainFlags& flags, const std::string& data) {
   const auto preset = line.text("preset").value_or("");
-  const auto profile = line.text("profile").value_or("");
   const auto resume = line.text("resume").value_or("");
   const auto init = line.text("init").value_or("");
   if (!init.empty() && !resume.empty()) {
@@ -210,8 +186,9 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   std::vector<NamedFile> outputs = {{"--metrics", flags.metrics},
                                     {"--summary", flags.summary},
                                     {"--save-best", line.text("save-best").value_or("")}};
-  if (!profile.empty()) {
-    for (const std::string& path : keel::npu::profile_files(profile))
+  const ProfileFlags& profile = flags.profile;
+  if (!profile.folder.empty()) {
+    for (const std::string& path : keel::npu::profile_files(profile.folder, profile.options))
       outputs.push_back({"--profile", path});
   }
   // --save replaces its file at once and whole, so the one that is resumed may be meant.
@@ -282,8 +259,7 @@ void declare_train_flags(CommandLine& line) {
            "(--init)");
   line.add("preset", "NAME|FILE", "the NPU to model (KEEL_NPU_PRESET, else ascend910b1)");
   line.add("block-dim", "N", "most blocks of a launch on the NPU (what the prices favour)");
-  line.add("profile", "DIR", "where the modelled NPU's time goes: tables, timeline, advice");
-  line.add("profile-steps", "A-B", "the steps in the profile (1-3)");
+  declare_profile_flags(line);
   line.add("quiet", "", "print nothing but errors and warnings");
 }
 
@@ -293,6 +269,8 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.summary = line.text("summary").value_or("");
   flags.save = line.text("save").value_or("");
   flags.init = line.text("init").value_or("");
+  flags.backend = read_backend(line);
+  flags.profile = read_profile_flags(line, flags.backend);
   require_own_files(line, flags, line.text("data").value_or(kDigits));
   if (const auto resume = line.text("resume")) flags.resume.emplace(*resume);
   flags.task = &read_task(line, flags.resume);
@@ -306,7 +284,6 @@ TrainFlags read_train_flags(const CommandLine& line) {
   read_accelerate(line, flags);
   // Once more with the data that the resumed file names.
   require_own_files(line, flags, flags.data);
-  flags.backend = read_backend(line);
   flags.epochs = line.integer("epochs", 1, kMostCount);
   flags.steps = line.integer("steps", 1, kMostCount);
   if (flags.epochs && flags.steps) {

@@ -14,6 +14,7 @@
 #include "cli/train/augmentation_flags.h"
 #include "cli/train/dump_flags.h"
 #include "cli/train/judging_flags.h"
+#include "cli/train/profile_flags.h"
 #include "cli/train/training_update.h"
 
 namespace keel_cli {
@@ -51,8 +52,7 @@ struct TrainFlags {
   bool quiet = false;
   std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1
   std::optional<int64_t> block_dim;  // most blocks of a launch on the NPU
-  std::string profile;               // folder; empty: not written
-  int64_t profile_first = 1, profile_last = 3;
+  ProfileFlags profile;
 };
 
 // Returns the options that the flags ask of the NPU; null: none.

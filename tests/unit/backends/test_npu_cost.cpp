@@ -56,6 +56,7 @@ Preset random_preset() {
   p.l2_gb_per_s = static_cast<double>(pick(10, 9000));
   p.gm_ub_gb_per_s = static_cast<double>(pick(1, 400));
   p.gm_l1_gb_per_s = static_cast<double>(pick(1, 400));
+  if (p.split_cores()) p.vector_cores = std::max(p.vector_cores, p.cube_cores);
   return p;
 }
 
@@ -95,7 +96,8 @@ CubeWork random_fused_work(int64_t most) {
   w.stored_a = *rc::gen::element<int64_t>(1, 2, 4);
   w.stored_b = pick(0, 1) * static_cast<int64_t>(size_of(w.dtype));
   w.bytes_a = w.batch * w.m * w.k * w.stored_a;
-  w.load_pass_bytes = pick(0, 20);
+  w.load_pass_a = pick(0, 20);
+  w.load_pass_b = pick(0, 1) * pick(0, 20);
   w.epilogue_bytes_in = 4 * pick(0, 3);
   w.epilogue_bytes_out = 2 * pick(1, 4);
   w.epilogue_pass_bytes = pick(0, 80);
@@ -117,6 +119,15 @@ CubeTiling random_tiling(const Preset& preset) {
   return t;
 }
 
+// The same with two vector cores for each cube core.
+Preset split_preset() {
+  Preset p = plain_preset();
+  p.series = "910B";
+  p.vector_cores = 2 * p.cube_cores;
+  p.cube_vector_sync_ns = 70;
+  return p;
+}
+
 void check_price(const TaskPrice& price, int64_t cores) {
   RC_ASSERT(price.block_dim >= 1 && price.block_dim <= cores);
   RC_ASSERT(price.total_ns >= price.compute_roof_ns);
@@ -126,6 +137,8 @@ void check_price(const TaskPrice& price, int64_t cores) {
     const Unit unit = static_cast<Unit>(u);
     RC_ASSERT(price.busy(unit) >= 0);
     RC_ASSERT(price.busy(unit) <= price.cycles);
+    RC_ASSERT(price.mix_busy(unit) >= 0);
+    RC_ASSERT(price.mix_busy(unit) <= (price.mixed() ? price.cycles : 0));
   }
 }
 
@@ -235,7 +248,7 @@ TEST_CASE("npu cost: what is fused to a product moves its own bytes and shares i
   // float.
   work.stored_a = 1;
   work.bytes_a = 64 * 256;
-  work.load_pass_bytes = 4;
+  work.load_pass_a = 4;
   work.epilogue_bytes_in = work.epilogue_bytes_out = 4;
   work.epilogue_pass_bytes = 8;
   work.epilogue_instructions = 2;
@@ -250,6 +263,72 @@ TEST_CASE("npu cost: what is fused to a product moves its own bytes and shares i
   CHECK(price.bytes_in == 16384 + 32768 + 64 * 64 * 4);
   CHECK(price.bytes_out == 64 * 64 * 4);
   CHECK(price.flops == 2 * 64 * 64 * 256 + 2 * 64 * 64);
+}
+
+TEST_CASE("npu cost: split cores hand a product's result over by global memory") {
+  const Preset preset = split_preset();
+  const CubeTiling tiling{.bm = 64, .bn = 64, .bk = 256, .double_buffer = false};
+  CubeWork work = cube_work(64, 64, 256, f16);
+  CHECK_FALSE(price_cube(preset, work, tiling).mixed());
+  work.epilogue_bytes_in = work.epilogue_bytes_out = 4;
+  work.epilogue_pass_bytes = 8;
+  work.epilogue_instructions = 2;
+  const TaskPrice price = price_cube(preset, work, tiling);
+  // The cube core brings its operands, multiplies, and leaves C in f16. Each of two vector cores
+  // then brings half of C and of what is computed with it, in two copies, and leaves half of the
+  // results.
+  const double in = 2 * 50 + 32768 / 20.0 + 1.9 * 32768 / 20.0, fixpipe = 64 * 64 * 2 / 20.0;
+  const double vector_in = 2 * 100 + 2048 * (2 + 4) / 10.0, vector = 2048 * 8 / 256.0;
+  const double vector_out = 100 + 2048 * 4 / 10.0;
+  CHECK(price.pipeline_ns ==
+        std::llround(in + 256 + fixpipe + 70 + vector_in + vector + vector_out));
+  CHECK(price.mixed());
+  CHECK(price.block_dim == 1);
+  CHECK(price.mix_block_dim == 2);
+  CHECK(price.busy(Unit::kCube) == 256);
+  CHECK(price.busy(Unit::kVector) == 0);
+  CHECK(price.busy(Unit::kMte3) == std::llround(fixpipe));
+  CHECK(price.mix_busy(Unit::kVector) == 64);
+  CHECK(price.mix_busy(Unit::kMte2) == std::llround(vector_in));
+  CHECK(price.mix_busy(Unit::kMte3) == std::llround(vector_out));
+  CHECK(price.mix_busy(Unit::kCube) == 0);
+  // Memory sees what is handed over as little as the roof does.
+  CHECK(price.bytes_in == 2 * 32768 + 64 * 64 * 4);
+  CHECK(price.bytes_out == 64 * 64 * 4);
+  // Cores with both units hand nothing over.
+  Preset whole = preset;
+  whole.series = "910";
+  CHECK_FALSE(price_cube(whole, work, tiling).mixed());
+  CHECK(price_cube(whole, work, tiling).total_ns < price.total_ns);
+}
+
+TEST_CASE(
+    "npu cost: split cores load an operand through the vector cores once for a row of tiles") {
+  const Preset preset = split_preset();
+  CubeTiling tiling{.bm = 64, .bn = 64, .bk = 256, .double_buffer = false};
+  CubeWork work = cube_work(64, 64, 256, f16);
+  work.stored_a = 1;
+  work.bytes_a = 64 * 256;
+  work.load_pass_a = 4;
+  // Half of A's bytes for each vector core, which leaves halves; the cube core copies those, and
+  // stores C itself.
+  const double load = (100 + 8192 / 10.0) + 8192 * 4 / 256.0 + (100 + 8192 * 2 / 10.0);
+  const double b = 1.9 * 32768 / 20.0, c = 64 * 64 * 2 / 20.0;
+  const TaskPrice one = price_cube(preset, work, tiling);
+  CHECK(one.pipeline_ns == std::llround(load + 70 + 2 * 50 + 32768 / 20.0 + b + 256 + c));
+  CHECK(one.mix_busy(Unit::kVector) == 128);
+  CHECK(one.busy(Unit::kMte3) == std::llround(c));
+  // Two tiles of columns read the same rows.
+  CubeWork wide = cube_work(64, 128, 256, f16);
+  wide.stored_a = 1;
+  wide.bytes_a = 64 * 256;
+  wide.load_pass_a = 4;
+  const TaskPrice two = price_cube(preset, wide, tiling);
+  CHECK(two.mix_busy(Unit::kVector) == 128);
+  CHECK(two.pipeline_ns == std::llround(load + 2 * (70 + 2 * 50 + 32768 / 20.0 + b + 256 + c)));
+  // Where copies overlap, the longest stage counts, and once what a tile takes beside it.
+  tiling.double_buffer = true;
+  CHECK(price_cube(preset, wide, tiling).pipeline_ns < two.pipeline_ns);
 }
 
 TEST_CASE("npu cost: waves of tiles") {

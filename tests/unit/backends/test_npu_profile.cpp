@@ -18,6 +18,7 @@
 #include "keel/core/base/file.h"
 #include "keel/core/base/json.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
@@ -111,7 +112,7 @@ TEST_CASE("npu profile: op_summary has the real columns and ratios and durations
                   {.directory = folder.path(), .first_step = 2, .last_step = 4});
     const std::string text = folder.read("op_summary.csv");
     CHECK(text.substr(0, text.find('\n')) ==
-          (std::string(preset) == "ascend910" ? kHeader910 : kHeader910B));
+          (std::string(preset) == "ascend910" ? kHeader910 : kHeader910B) + ",Members");
     const Table table(text);
     CHECK(table.rows.size() > 20);
     double total = 0, end = 0;
@@ -131,6 +132,112 @@ TEST_CASE("npu profile: op_summary has the real columns and ratios and durations
       total += table.number(row, "Task Duration(us)");
     }
     CHECK(total <= end - begin + 1e-6);
+  }
+}
+
+TEST_CASE("npu profile: a fused product runs on both kinds of core where they are split") {
+  for (const char* preset : {"ascend910", "ascend910b1"}) {
+    CAPTURE(preset);
+    const bool split = preset == std::string("ascend910b1");
+    const Training training("npu", true, options(preset));
+    const Folder folder("profile_mix");
+    write_profile(training.loop->program(),
+                  {.directory = folder.path(), .first_step = 1, .last_step = 1});
+    const Table table(folder.read("op_summary.csv"));
+    size_t fused = 0, mixed = 0;
+    for (size_t row = 1; row < table.rows.size(); ++row) {
+      const CsvRow& cells = table.rows[row];
+      const std::string type = cells[table.column("OP Type")];
+      const std::string members = cells[table.column("Members")];
+      CHECK(type != "fused");
+      CHECK(type != "elementwise");
+      CHECK(members.find(type) != std::string::npos);
+      mixed += cells[table.column("Task Type")] == "MIX_AIC" ? 1 : 0;
+      if (members != "hidden/matmul;hidden/add;hidden/relu" &&
+          members != "cast;div;hidden/matmul;hidden/add;hidden/relu")
+        continue;
+      ++fused;
+      CHECK(type == "matmul");
+      if (!split) {
+        CHECK(cells[table.column("Task Type")] == "AI_CORE");
+        CHECK(table.number(row, "vec_time(us)") > 0);
+        CHECK(table.number(row, "mac_time(us)") > 0);
+        continue;
+      }
+      CHECK(cells[table.column("Task Type")] == "MIX_AIC");
+      // Two vector cores for each cube core.
+      CHECK(table.number(row, "Mix Block Dim") == 2 * table.number(row, "Block Dim"));
+      CHECK(table.number(row, "aicore_time(us)") == table.number(row, "aiv_time(us)"));
+      for (const char* column :
+           {"aic_mac_time(us)", "aic_mte1_time(us)", "aic_mte2_time(us)", "aic_fixpipe_time(us)",
+            "aiv_vec_time(us)", "aiv_mte2_time(us)", "aiv_mte3_time(us)"}) {
+        CAPTURE(column);
+        CHECK(table.number(row, column) > 0);
+      }
+    }
+    CHECK(fused == 1);
+    CHECK((mixed > 0) == split);
+    // The statistics go by the same names.
+    const Table statistic(folder.read("op_statistic.csv"));
+    bool found = false;
+    for (size_t row = 1; row < statistic.rows.size(); ++row) {
+      const CsvRow& cells = statistic.rows[row];
+      found = found || (cells[statistic.column("OP Type")] == "matmul" &&
+                        cells[statistic.column("Core Type")] == (split ? "MIX_AIC" : "AI_CORE"));
+    }
+    CHECK(found);
+    // Its vector work is drawn where it runs.
+    const Json json = parse_json(folder.read("timeline.json"), "timeline.json");
+    std::map<int, std::string> lanes;
+    for (const Json& event : json["traceEvents"]) {
+      if (event["name"] == "thread_name" && event["pid"] == 2)
+        lanes[event["tid"].get<int>()] = event["args"]["name"].get<std::string>();
+    }
+    bool drawn = false;
+    for (const Json& event : json["traceEvents"]) {
+      if (event["ph"] != "X" || event["pid"] != 2) continue;
+      const bool product = contains(event["name"].get<std::string>(), "hidden/matmul + add + relu");
+      drawn = drawn || (product && lanes[event["tid"].get<int>()] == "vector core 1 VECTOR");
+    }
+    CHECK(drawn == split);
+    CHECK(contains(profile_table(folder.path()), split ? "MIX_AIC" : "AI_CORE"));
+  }
+}
+
+TEST_CASE("npu profile: lists of tasks tell of the vector cores beside the cube's") {
+  const Training split("npu", true, options("ascend910b1"));
+  CHECK(contains(split.loop->program().describe(), "vector cores beside the cube's]"));
+  const Training whole("npu", true, options("ascend910"));
+  CHECK_FALSE(contains(whole.loop->program().describe(), "beside the cube's"));
+}
+
+TEST_CASE("npu profile: Data Aug Bound is the wait for data and not the launch") {
+  // A batch takes longer to copy than the step computes.
+  Graph graph;
+  const Value image = graph.input("image", u8, {20000, 784});
+  const Value total = graph.state("total", zeros({}, f32));
+  Session session(graph, device("npu:0"), {.device_options = options("ascend910b1")});
+  auto queue =
+      std::make_shared<DeviceQueue>(session.device(), ElementSpec{{{"image", {u8, {20000, 784}}}}});
+  const Loop loop = session.sink(
+      {.update = Update{{{total, mean(cast(image, f32))}}}, .fetches = {}, .source = queue});
+  const Folder folder("profile_wait");
+  write_profile(
+      loop.program(),
+      {.directory = folder.path(), .first_step = 1, .last_step = 9, .steps_per_launch = 4});
+  const Table table(folder.read("step_trace.csv"));
+  REQUIRE(table.rows.size() == 10);
+  // 10 us and 24 GB/s of the link, back to back; the launches of steps 5 and 9 hide behind it.
+  const double copy = 10 + 20000 * 784 / 24e3;
+  for (size_t row = 2; row < table.rows.size(); ++row) {
+    CAPTURE(row);
+    const double launch = row % 4 == 1 ? 25 : 0;
+    CHECK(table.number(row, "Launch(us)") == launch);
+    CHECK(table.number(row, "Data Aug Bound(us)") ==
+          doctest::Approx(copy - table.number(row, "Iteration Time(us)") - launch).epsilon(1e-4));
+    CHECK(table.number(row, "Data Aug Bound(us)") > 100);
+    CHECK(table.number(row, "FP Start(us)") - table.number(row - 1, "Iteration End(us)") ==
+          doctest::Approx(table.number(row, "Data Aug Bound(us)") + launch).epsilon(1e-4));
   }
 }
 
@@ -171,8 +278,8 @@ TEST_CASE("npu profile: the timeline is JSON that names its clocks and keeps wit
   }
   for (const char* lane :
        {"HOST", "H2D", "CONTROL", "STREAM 0", "HOST (wall)", "cube core 0 CUBE", "cube core 0 MTE1",
-        "cube core 3 MTE2", "vector core 0 VECTOR", "vector core 1 MTE3", "vector core 0 SCALAR",
-        "host (wall clock)", "npu:0 (device clock)"}) {
+        "cube core 3 MTE2", "cube core 0 FIXP", "vector core 0 VECTOR", "vector core 1 MTE3",
+        "vector core 0 SCALAR", "host (wall clock)", "npu:0 (device clock)"}) {
     CAPTURE(lane);
     CHECK(lanes[lane] == 1);
   }
@@ -312,6 +419,214 @@ TEST_CASE("npu profile: wrong requests are refused and name what was wrong") {
   const Training cpu("cpu");
   CHECK(contains(
       error_of([&] { write_profile(cpu.loop->program(), {.directory = folder.path()}); }), "NPU"));
+}
+
+TEST_CASE("npu profile: points say where passes begin and end") {
+  const Training training("npu", true, options("ascend910b1"));
+  const Program& program = training.loop->program();
+  const Folder folder("profile_points");
+  ProfileOptions options{.directory = folder.path(), .first_step = 2, .last_step = 2};
+  options.profiling.fp_point = "hidden/matmul";
+  options.profiling.bp_point = "logits/matmul";
+  write_profile(program, options);
+  const Table steps(folder.read("step_trace.csv")), tasks(folder.read("op_summary.csv"));
+  double start = -1, end = -1;
+  for (size_t row = 1; row < tasks.rows.size(); ++row) {
+    const std::string& members = tasks.rows[row][tasks.column("Members")];
+    const double begin = tasks.number(row, "Task Start Time");
+    if (contains(members, "hidden/matmul;") && start < 0) start = begin;
+    if (contains(";" + members + ";", ";logits/matmul;"))
+      end = begin + tasks.number(row, "Task Duration(us)");
+  }
+  REQUIRE(start > 0);
+  CHECK(steps.number(1, "FP Start(us)") == doctest::Approx(start));
+  CHECK(steps.number(1, "BP End(us)") == doctest::Approx(end));
+  CHECK(steps.number(1, "FP to BP Time(us)") == doctest::Approx(end - start));
+  CHECK(steps.number(1, "Iteration Time(us)") ==
+        doctest::Approx(steps.number(1, "Iteration End(us)") - start));
+  const auto error = [&] { return error_of([&] { write_profile(program, options); }); };
+  options.profiling.fp_point = "hidden/matmull";
+  CHECK(
+      contains(error(), "fp_point: expected the name of a node that a task of the step computes"));
+  CHECK(contains(error(), "did you mean 'hidden/matmul'?"));
+  options.profiling.fp_point = "logits/matmul";
+  options.profiling.bp_point = "hidden/relu";
+  CHECK(contains(error(), "fp_point, bp_point: expected a forward pass that begins before"));
+}
+
+TEST_CASE("npu profile: files that are switched off are not made and none is left from before") {
+  const Training training;
+  const Program& program = training.loop->program();
+  const Folder folder("profile_switches");
+  ProfileOptions options{.directory = folder.path()};
+  options.profiling.task_trace = TaskTrace::kOff;
+  write_profile(program, options);
+  const auto is_there = [&](const char* name) {
+    return std::filesystem::exists(folder.path() + "/" + name);
+  };
+  CHECK(is_there("step_trace.csv"));
+  for (const char* name : {"op_summary.csv", "op_statistic.csv", "timeline.json", "advice.txt",
+                           "aicpu.csv", "api_statistic.csv"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_there(name));
+  }
+  CHECK(contains(profile_table(folder.path()), "op_summary.csv: not written"));
+  options.profiling.training_trace = false;
+  options.profiling.task_trace = TaskTrace::kL1;
+  CHECK(contains(error_of([&] { write_profile(program, options); }),
+                 "step_trace.csv: is of another"));
+  CHECK_FALSE(is_there("op_summary.csv"));
+  std::filesystem::remove(folder.path() + "/step_trace.csv");
+  write_profile(program, options);
+  CHECK(is_there("op_summary.csv"));
+  CHECK(contains(profile_table(folder.path()), "step_trace.csv: not written"));
+}
+
+TEST_CASE("npu profile: the AI CPU's tasks have a file of their own") {
+  Graph graph;
+  const Value x = graph.state("x", zeros({1000}, f32));
+  Value next;
+  {
+    const HostScope host(graph);
+    next = exp(x);
+  }
+  Session session(graph, device("npu:0"), {.device_options = options("ascend910b1")});
+  const Loop loop = session.sink({.update = Update{{{x, next}}}});
+  const Folder folder("profile_aicpu");
+  ProfileOptions options{.directory = folder.path(), .first_step = 1, .last_step = 2};
+  options.profiling.aicpu = options.profiling.runtime_api = true;
+  write_profile(loop.program(), options);
+  const Table table(folder.read("aicpu.csv"));
+  REQUIRE(table.rows.size() == 3);
+  CHECK(contains(table.rows[1][table.column("Node")], "exp"));
+  // 20 us to start it, and 8000 bytes at 1 GB/s.
+  CHECK(table.number(1, "Dispatch_time(us)") == doctest::Approx(20));
+  CHECK(table.number(1, "Compute_time(us)") == doctest::Approx(8));
+  CHECK(table.number(1, "Total_time(us)") == doctest::Approx(28));
+  // A launch for each step.
+  const Table calls(folder.read("api_statistic.csv"));
+  REQUIRE(calls.rows.size() == 2);
+  CHECK(calls.rows[1][calls.column("API Name")] == "launch");
+  CHECK(calls.number(1, "Count") == 2);
+  CHECK(calls.number(1, "Time(us)") == doctest::Approx(50));
+  CHECK(calls.number(1, "Variance") == 0);
+}
+
+TEST_CASE("npu profile: metrics choose the columns of figures") {
+  const Training training("npu", true, options("ascend910b1"));
+  const Folder folder("profile_metrics");
+  ProfileOptions options{.directory = folder.path(), .first_step = 1, .last_step = 1};
+  const auto summary = [&](AicMetrics metrics) {
+    options.profiling.aic_metrics = metrics;
+    write_profile(training.loop->program(), options);
+    return Table(folder.read("op_summary.csv"));
+  };
+  const Table arithmetic = summary(AicMetrics::kArithmeticUtilization);
+  bool checked = false;
+  for (size_t row = 1; row < arithmetic.rows.size(); ++row) {
+    if (!contains(arithmetic.rows[row][arithmetic.column("Members")], "hidden/relu")) continue;
+    if (arithmetic.rows[row][arithmetic.column("OP Type")] != "matmul") continue;
+    if (arithmetic.number(row, "aic_cube_fops") != 2.0 * 100 * 512 * 784) continue;
+    // A bias and a relu at least for each result.
+    CHECK(arithmetic.number(row, "aiv_vector_fops") >= 2 * 100 * 512);
+    checked = true;
+  }
+  CHECK(checked);
+  const Table memory = summary(AicMetrics::kMemory);
+  CHECK(memory.number(1, "main_mem_read_bw(GB/s)") > 0);
+  CHECK(memory.number(1, "main_mem_read_bw(GB/s)") <= 1800);
+  const Table none = summary(AicMetrics::kL2Cache);
+  const auto& header = none.rows[0];
+  CHECK(std::find(header.begin(), header.end(), "aic_mac_time(us)") == header.end());
+  CHECK(std::find(header.begin(), header.end(), "aiv_time(us)") != header.end());
+  options.profiling.task_trace = TaskTrace::kL0;
+  std::filesystem::remove(folder.path() + "/advice.txt");
+  const Table names = summary(AicMetrics::kPipeUtilization);
+  CHECK(names.rows[1][names.column("OP Type")] == "N/A");
+  CHECK(names.rows[1][names.column("Input Shapes")] == "N/A");
+  CHECK(names.number(1, "Block Dim") == 0);
+  CHECK(names.number(1, "Task Duration(us)") > 0);
+  CHECK(std::find(names.rows[0].begin(), names.rows[0].end(), "aiv_time(us)") ==
+        names.rows[0].end());
+  CHECK_FALSE(contains(folder.read("timeline.json"), "vector core"));
+  CHECK(contains(profile_table(folder.path()), "N/A"));
+}
+
+TEST_CASE("npu profile: a storage limit that is too small for the files is told of") {
+  // 1000 steps of many tasks.
+  const Training training("npu", false);
+  const Folder folder("profile_storage");
+  ProfileOptions options{.directory = folder.path(), .first_step = 1, .last_step = 1000};
+  options.profiling.storage_limit_mb = 1;
+  const std::string error = error_of([&] { write_profile(training.loop->program(), options); });
+  CHECK(contains(error, "storage_limit: expected files of at most 1MB, got "));
+  CHECK_FALSE(std::filesystem::exists(folder.path()));
+  options.profiling.storage_limit_mb = 200;
+  write_profile(training.loop->program(), options);
+  CHECK(std::filesystem::exists(folder.path() + "/op_summary.csv"));
+}
+
+TEST_CASE("npu profile: options are parsed strictly and say what the model does not have") {
+  const auto parse = [](const std::string& text) { return parse_profiling_options(text, "P"); };
+  const ProfilingOptions none = parse("{}");
+  CHECK(none.training_trace);
+  CHECK(none.task_trace == TaskTrace::kL1);
+  CHECK_FALSE(none.aicpu);
+  CHECK_FALSE(none.runtime_api);
+  CHECK(none.aic_metrics == AicMetrics::kPipeUtilization);
+  CHECK(none.warnings.empty());
+  const ProfilingOptions all = parse(
+      R"({"output": "o", "storage_limit": "200MB", "training_trace": "on", "task_trace": "l0",
+          "aicpu": "on", "runtime_api": "on", "hccl": "on", "l2": "on", "fp_point": "a",
+          "bp_point": "b", "aic_metrics": "MemoryUB"})");
+  CHECK(all.output == "o");
+  CHECK(all.storage_limit_mb == 200);
+  CHECK(all.task_trace == TaskTrace::kL0);
+  CHECK(all.aicpu);
+  CHECK(all.runtime_api);
+  CHECK(all.fp_point == "a");
+  CHECK(all.bp_point == "b");
+  REQUIRE(all.warnings.size() == 3);
+  CHECK(contains(all.warnings[0], "MemoryUB"));
+  CHECK(contains(all.warnings[1], "hccl"));
+  CHECK(contains(all.warnings[2], "l2"));
+  CHECK(parse(R"({"storage_limit": "4294967295MB"})").storage_limit_mb == 4294967295);
+  const ProfilingOptions unknown = parse(R"({"trainning_trace": "on", "zzzz": "1"})");
+  REQUIRE(unknown.warnings.size() == 2);
+  CHECK(contains(unknown.warnings[0], "P: no such key 'trainning_trace'"));
+  CHECK(contains(unknown.warnings[0], "did you mean 'training_trace'?"));
+  struct Row {
+    const char* text;
+    const char* part;
+  };
+  const Row rows[] = {
+      {"{", "P"},
+      {"[]", "P: expected an object"},
+      {R"({"aicpu": true})", "P: aicpu"},
+      {R"({"aicpu": "On"})", "P: aicpu: expected one of on, off, got \"On\""},
+      {R"({"task_trace": "l2"})", "P: task_trace: expected one of on, off, l0, l1"},
+      {R"({"training_trace": "off"})", "task_trace: expected off"},
+      {R"({"training_trace": "off", "task_trace": "l0"})", "got l0"},
+      {R"({"training_trace": "off", "task_trace": "off", "fp_point": "x"})", "fp_point"},
+      {R"({"storage_limit": "199MB"})", "storage_limit: expected a size from \"200MB\""},
+      {R"({"storage_limit": "4294967296MB"})", "storage_limit"},
+      {R"({"storage_limit": "200"})", "storage_limit"},
+      {R"({"storage_limit": 200})", "storage_limit"},
+      {R"({"output": ""})", "output: expected the path of a folder"},
+      {R"({"output": "a\nb"})", "output"},
+      {R"({"aic_metrics": "Pipe"})", "aic_metrics: expected one of PipeUtilization, Arith"},
+      {R"({"aicpu": "on", "aicpu": "on"})", "P"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    try {
+      parse(row.text);
+      CHECK(false);
+    } catch (const Error& error) {
+      CHECK_MESSAGE(contains(error.what(), row.part), error.what());
+      CHECK(error.info().kind == ErrorKind::kInvalidArgument);
+    }
+  }
 }
 
 TEST_CASE("npu profile: csv fields come back as they were") {

@@ -255,7 +255,14 @@ TEST_CASE("npu scheduler: a fused product is priced by what it reads and writes"
   CHECK(launch.price.bytes_out == 96 * 128 * 4);
   // The product's, and one for each of add, tanh and mul.
   CHECK(launch.price.flops == 2 * 96 * 128 * 256 + 3 * 96 * 128);
-  CHECK(launch.price.busy(Unit::kVector) > 0);
+  // Its vector work is that of the vector cores, two for each cube core.
+  CHECK(launch.price.mix_block_dim == 2 * launch.price.block_dim);
+  CHECK(launch.price.mix_busy(Unit::kVector) > 0);
+  CHECK(launch.price.busy(Unit::kVector) == 0);
+  const Launch whole =
+      schedule(load_preset("ascend910"), keel_test::only_anchored(*fused, kProduct));
+  CHECK_FALSE(whole.price.mixed());
+  CHECK(whole.price.busy(Unit::kVector) > 0);
 
   const auto apart = [&](const char* op) {
     return schedule(preset, keel_test::only_node(*clusters, op)).price.total_ns;
