@@ -1,10 +1,11 @@
-// The entries of what moves, indexes, draws and pools: kernels that all backends share, and what
-// they would take on the modelled device.
+// The entries of what moves, indexes, draws, pools and attends: kernels that all backends share,
+// and what they would take on the modelled device.
 #include <algorithm>
 #include <utility>
 
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/backends/npu/isa/lane_bytes.h"
+#include "keel/backends/npu/kernels/attention_work.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
@@ -199,6 +200,12 @@ KernelEntry computing(std::string_view op, NodeWork (*work)(const WorkRequest&),
   return entry;
 }
 
+KernelEntry attending(std::string_view op, NodeWork (*work)(const WorkRequest&)) {
+  KernelEntry entry = computing(op, work, 1);
+  entry.planned = &kPlannedAttention;
+  return entry;
+}
+
 KernelEntry adding(std::string_view op, NodeWork (*work)(const WorkRequest&), int64_t passes) {
   KernelEntry entry = computing(op, work, passes);
   entry.planned = &kPlannedScatterAdd;
@@ -225,6 +232,8 @@ std::span<const KernelEntry> shared_entries() {
       // Passes for each tap of a window.
       computing("max_pool2d", max_pool_work<false>, 1),
       moving({"max_pool2d_gradient"}, max_pool_work<true>, 4),
+      attending("attention", attention_work),
+      attending("attention_gradient", attention_gradient_work),
       computing("fold_key", making_work, 40),
       computing("uniform", making_work, 40),
       computing("bernoulli", making_work, 42),

@@ -1,0 +1,157 @@
+// Small products of f32 whose operands lie in the first two cache levels, and transposes into and
+// out of the layout in which queries lie along the lanes. Included once per Highway target.
+#if defined(KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H
+#undef KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H
+#else
+#define KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H
+#endif
+
+#include <algorithm>
+#include <cstddef>
+
+#include "hwy/highway.h"
+
+#include "keel/backends/common/vector/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace keel::vector::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// C[m, n] = A B, or C += A B. Element (i, p) of A lies at a[i * a_row + p * a_step]. Rows of B hold
+// whole vectors, whatever n is.
+struct SmallProduct {
+  const float* a;
+  size_t a_row, a_step;
+  const float* b;
+  size_t b_row;
+  float* c;
+  size_t c_row;
+  size_t m, n, k;
+};
+
+// kRows x kVectors registers of sums, each over k in its order. Stores or adds the sums.
+template <size_t kRows, size_t kVectors, bool kAdd>
+HWY_INLINE void product_tile(const float* HWY_RESTRICT a, size_t a_row, size_t a_step,
+                             const float* HWY_RESTRICT b, size_t b_row, float* c, size_t c_row,
+                             size_t k) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  hn::Vec<decltype(d)> sums[kRows][kVectors];
+#pragma GCC unroll 6
+  for (size_t i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  }
+  for (size_t p = 0; p < k; ++p, a += a_step, b += b_row) {
+    hn::Vec<decltype(d)> right[kVectors];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + v * lanes);
+#pragma GCC unroll 6
+    for (size_t i = 0; i < kRows; ++i) {
+      const auto left = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(left, right[v], sums[i][v]);
+    }
+  }
+#pragma GCC unroll 6
+  for (size_t i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v) {
+      float* to = c + i * c_row + v * lanes;
+      if constexpr (kAdd) sums[i][v] = hn::LoadU(d, to) + sums[i][v];
+      hn::StoreU(sums[i][v], d, to);
+    }
+  }
+}
+
+constexpr size_t kTileRows = 6;
+
+template <size_t kVectors, bool kAdd>
+HWY_INLINE void product_rows(size_t rows, const float* a, size_t a_row, size_t a_step,
+                             const float* b, size_t b_row, float* c, size_t c_row, size_t k) {
+  switch (rows) {
+    case 1:
+      return product_tile<1, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+    case 2:
+      return product_tile<2, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+    case 3:
+      return product_tile<3, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+    case 4:
+      return product_tile<4, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+    case 5:
+      return product_tile<5, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+    default:
+      return product_tile<6, kVectors, kAdd>(a, a_row, a_step, b, b_row, c, c_row, k);
+  }
+}
+
+// Columns [column, n), fewer than a tile's: the sums go through a tile of their own.
+template <bool kAdd>
+void product_rest(const SmallProduct& p, size_t column) {
+  const hn::ScalableTag<float> d;
+  constexpr size_t kMost = 2 * hn::MaxLanes(d);
+  HWY_ALIGN float sums[kTileRows * kMost];
+  const size_t count = p.n - column;
+  for (size_t row = 0; row < p.m; row += kTileRows) {
+    const size_t rows = std::min(kTileRows, p.m - row);
+    const float* a = p.a + row * p.a_row;
+    const float* b = p.b + column;
+    if (count > hn::Lanes(d))
+      product_rows<2, false>(rows, a, p.a_row, p.a_step, b, p.b_row, sums, kMost, p.k);
+    else
+      product_rows<1, false>(rows, a, p.a_row, p.a_step, b, p.b_row, sums, kMost, p.k);
+    for (size_t i = 0; i < rows; ++i) {
+      float* to = p.c + (row + i) * p.c_row + column;
+      for (size_t j = 0; j < count; ++j)
+        to[j] = kAdd ? to[j] + sums[i * kMost + j] : sums[i * kMost + j];
+    }
+  }
+}
+
+// Columns outside, so that a panel of B stays in the first cache level.
+template <bool kAdd>
+void multiply(const SmallProduct& p) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t column = 0;
+  for (; column + lanes <= p.n; column += 2 * lanes) {
+    const bool two = column + 2 * lanes <= p.n;
+    if (!two && column + lanes != p.n) break;
+    for (size_t row = 0; row < p.m; row += kTileRows) {
+      const size_t rows = std::min(kTileRows, p.m - row);
+      const float* a = p.a + row * p.a_row;
+      float* c = p.c + row * p.c_row + column;
+      if (two)
+        product_rows<2, kAdd>(rows, a, p.a_row, p.a_step, p.b + column, p.b_row, c, p.c_row, p.k);
+      else
+        product_rows<1, kAdd>(rows, a, p.a_row, p.a_step, p.b + column, p.b_row, c, p.c_row, p.k);
+    }
+  }
+  if (column < p.n) product_rest<kAdd>(p, column);
+}
+
+// to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns.
+inline void turn(const float* from, size_t from_row, size_t rows, size_t columns, float* to,
+                 size_t to_row) {
+  const BlockTag d;
+  constexpr size_t kSide = kBlockSide;
+  const size_t whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
+  for (size_t i = 0; i < whole_rows; i += kSide) {
+    for (size_t j = 0; j < whole_columns; j += kSide) {
+      hn::Vec<BlockTag> block[kSide];
+      for (size_t r = 0; r < kSide; ++r) block[r] = hn::LoadU(d, from + (i + r) * from_row + j);
+      transpose_block(block);
+      for (size_t r = 0; r < kSide; ++r) hn::StoreU(block[r], d, to + (j + r) * to_row + i);
+    }
+  }
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j)
+      to[j * to_row + i] = from[i * from_row + j];
+  }
+}
+
+}  // namespace keel::vector::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H
