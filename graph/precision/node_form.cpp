@@ -14,7 +14,7 @@ namespace {
 
 bool can_be_wide(const Node& node) {
   const AttributesSchema* schema = node.op().attributes;
-  return node.has(kProduct) && schema != nullptr &&
+  return schema != nullptr &&
          std::find(schema->names.begin(), schema->names.end(), "wide") != schema->names.end();
 }
 
@@ -25,6 +25,23 @@ Attributes with_wide(const Node& node, bool wide) {
     if (name == "wide") value = wide;
   }
   return node.op().attributes->parse(list);
+}
+
+// Returns the lowered operand that inference refuses in the form; nothing where it takes all.
+std::optional<size_t> refused_operand(const Node& node, const NodeForm& form) {
+  std::vector<Type> types;
+  for (size_t i = 0; i < form.inputs.size(); ++i)
+    types.push_back({form.inputs[i], node.input(i).shape()});
+  const InferContext context(node.op(), types, form.attributes, {}, node.site());
+  try {
+    static_cast<void>(node.op().infer(context));
+  } catch (const Error& error) {
+    for (size_t i = 0; i < types.size(); ++i) {
+      const bool lowered = types[i].dtype != node.input(i).dtype();
+      if (lowered && context.input_name(i) == error.info().argument) return i;
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<DType> dtypes_of(const std::span<const Value> values) {
@@ -98,6 +115,9 @@ std::optional<NodeForm> node_in(const Node& node, PrecisionForm form, std::optio
     changes = true;
   }
   if (!changes) return std::nullopt;
+  // Sums and statistics beside 16-bit operands are f32: what must be so by inference stays so.
+  while (const auto refused = refused_operand(node, made))
+    made.inputs[*refused] = node.input(*refused).dtype();
   return made;
 }
 

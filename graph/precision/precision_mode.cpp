@@ -21,19 +21,20 @@ PrecisionEntry everything(std::vector<PrecisionForm> forms, const char* what = "
   return {.what = what, .forms = std::move(forms)};
 }
 
-// Keel's own: products alone are low, and their results are f32.
+// Keel's own: products alone, which the ops of the white list are, are low, and their results are
+// f32.
 std::vector<PrecisionEntry> wide_products() {
-  return {{.what = "products", .traits = kProduct, .forms = {kWide, kGraph}},
+  return {{.what = "products", .mix = MixClass::kWhite, .forms = {kWide, kGraph}},
           everything({kGraph}, "everything else")};
 }
 
 std::vector<PrecisionEntry> low_products() {
-  return {{.what = "products", .traits = kProduct, .forms = at_first({kLow})},
+  return {{.what = "products", .mix = MixClass::kWhite, .forms = at_first({kLow})},
           everything({kGraph, kF32, kLow, kHost}, "everything else")};
 }
 
 std::vector<PrecisionEntry> cube_in_f16() {
-  return {{.what = "products", .traits = kProduct, .forms = {kWide, kF32, kGraph, kLow}},
+  return {{.what = "products", .mix = MixClass::kWhite, .forms = {kWide, kF32, kGraph, kLow}},
           everything(at_first({kF32}), "everything else")};
 }
 
