@@ -37,8 +37,9 @@ void RowEpilogue::add_operand(size_t argument, const Type& type, bool result) {
   const int64_t rows = c_.num_elements() / c_.back(), elements = type.shape.num_elements();
   const size_t bytes = type.shape.num_bytes(type.dtype);
   Operand operand{argument, result};
-  // One of as many columns as C has rows may be either; all of it is no more than a row.
-  if (elements == c_.num_elements() || (elements == rows && rows != c_.back()) || result) {
+  // One whose last axis is C's is read along the columns, however many elements it has.
+  const bool along_columns = type.shape.rank() == 0 || type.shape.back() == c_.back();
+  if (elements == c_.num_elements() || (elements == rows && !along_columns) || result) {
     operand.row_elements = static_cast<size_t>(elements / rows);
     operand.row_bytes = bytes / static_cast<size_t>(rows);
   } else {
