@@ -44,7 +44,7 @@ Operand same_shape(const char* op, const Operand& expected, const char* argument
                .argument = argument,
                .expected = "shape " + to_string(a),
                .got = to_string(b),
-               .fix = "a loss does not broadcast: reshape one side",
+               .fix = "nothing is broadcast here: reshape one side",
                .site = site});
 }
 

@@ -3,22 +3,73 @@
 #include <utility>
 
 #include "keel/ops/composed/channel_norm.h"
-#include "keel/ops/conv.h"
+#include "keel/ops/composed/convolutions.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/layer_errors.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/window_rules.h"
 
 namespace keel {
 namespace {
 
-// Returns the kernel as height and width.
-std::vector<int64_t> both(const Scope& scope, std::vector<int64_t> kernel) {
-  if (kernel.size() == 1) kernel.push_back(kernel[0]);
-  if (kernel.size() != 2) {
-    refuse_argument(layer_title("conv2d", scope), "kernel", "a height and a width",
-                    std::to_string(kernel.size()) + " numbers", scope.site());
+CallSite line_of(const Operand& x, CallSite site) { return site.known() ? site : x.site(); }
+
+// Returns whether the channels lie in front of the other axes of an image or a sequence.
+bool channels_first(const char* layer, const Scope& scope, const std::string& layout,
+                    const std::string& last, const std::string& first) {
+  if (layout != last && layout != first) {
+    refuse_argument(layer_title(layer, scope), "layout", last + " or " + first, '"' + layout + '"',
+                    scope.site());
   }
-  for (const int64_t size : kernel) require_size("conv2d", scope, "kernel", size);
-  return kernel;
+  return layout == first;
+}
+bool images_channels_first(const char* layer, const Scope& scope, const std::string& layout) {
+  return channels_first(layer, scope, layout, kChannelsLast, kChannelsFirst);
+}
+
+// What the constructors of all convolutions refuse.
+void require_channels(const char* layer, const Scope& scope, int64_t in, int64_t out,
+                      int64_t groups, DType dtype) {
+  require_size(layer, scope, "in", in);
+  require_size(layer, scope, "out", out);
+  require_groups(layer, scope, groups, in, out);
+  require_float(layer, scope, dtype);
+}
+
+// The parameter is [window..., in, out] for every layout, which is what initializers go by, and
+// what a file then holds is good for each. Ops want [out, in, window...] beside channels in front.
+Value weights_beside(Value weights, bool first, CallSite line) {
+  if (!first) return weights;
+  const auto rank = static_cast<int64_t>(weights.shape().rank());
+  std::vector<int64_t> perm = {rank - 1, rank - 2};
+  for (int64_t axis = 0; axis < rank - 2; ++axis) perm.push_back(axis);
+  return transpose(Operand(weights, line), perm, line);
+}
+
+// Adds the bias, where there is one, to each channel.
+Value with_bias(Value y, Value bias, bool first, CallSite line) {
+  if (!bias.valid()) return y;
+  if (!first) return add(y, bias, line);
+  std::vector<int64_t> axes;
+  for (size_t axis = 1; axis + 1 < y.shape().rank(); ++axis)
+    axes.push_back(static_cast<int64_t>(axis));
+  return add(y, expand_dims(Operand(bias, line), axes, line), line);
+}
+
+// x with that many channels along an axis that is not the batch's.
+Value require_normed(const std::string& title, const Operand& x, const Value& weight,
+                     int64_t channel_axis, CallSite line) {
+  const Shape& shape = require_value(x, title.c_str(), "x", line).shape();
+  const auto rank = static_cast<int64_t>(shape.rank());
+  const int64_t axis = channel_axis < 0 ? channel_axis + rank : channel_axis;
+  if (axis < 1 || axis >= rank) {
+    refuse_argument(title, "x",
+                    "shape [batch, ..., channels, ...] with the channels along axis " +
+                        std::to_string(channel_axis),
+                    to_string(x.value().type()), line);
+  }
+  return require_input(title, x, weight.dtype(), shape.rank(), channel_axis, weight.shape()[0],
+                       line);
 }
 
 }  // namespace
@@ -26,34 +77,88 @@ std::vector<int64_t> both(const Scope& scope, std::vector<int64_t> kernel) {
 Conv2d::Conv2d(const Scope& scope, int64_t in, int64_t out, std::vector<int64_t> kernel,
                const Conv2dOptions& options)
     : Module(scope), options_(options), in_(in) {
-  require_size("conv2d", scope, "in", in);
-  require_size("conv2d", scope, "out", out);
-  require_size("conv2d", scope, "groups", options.groups);
-  require_float("conv2d", scope, options.dtype);
-  if (in % options.groups != 0 || out % options.groups != 0) {
-    refuse_argument(layer_title("conv2d", scope), "groups",
-                    "a number that divides " + std::to_string(in) + " and " + std::to_string(out),
-                    std::to_string(options.groups), scope.site());
-  }
-  const std::vector<int64_t> window = both(scope, std::move(kernel));
+  require_channels("conv2d", scope, in, out, options.groups, options.dtype);
+  images_channels_first("conv2d", scope, options.layout);
+  const std::vector<int64_t> window =
+      height_and_width("conv2d", scope, "kernel", std::move(kernel));
   weight_ = scope.parameter(
       "weight", options.weights({window[0], window[1], in / options.groups, out}, options.dtype));
   if (options.use_bias) bias_ = scope.parameter("bias", options.bias({out}, options.dtype));
 }
 
 Value Conv2d::operator()(Operand x, CallSite site) const {
-  const CallSite line = site.known() ? site : x.site();
-  const Value input =
-      require_input(layer_title("conv2d", scope()), x, weight_.dtype(), 4, -1, in_, line);
+  const CallSite line = line_of(x, site);
+  const bool first = options_.layout == kChannelsFirst;
+  const Value input = require_input(layer_title("conv2d", scope()), x, weight_.dtype(), 4,
+                                    first ? 1 : -1, in_, line);
   const LabelScope here = open_scope();
-  const Value y = conv2d(Operand(input, line), Operand(weight_, line),
+  const Value y = conv2d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),
                          {.stride = options_.stride,
                           .padding = options_.padding,
                           .pads = options_.pads,
                           .dilation = options_.dilation,
-                          .groups = options_.groups},
+                          .groups = options_.groups,
+                          .layout = options_.layout},
                          line);
-  return bias_.valid() ? add(y, bias_, line) : y;
+  return with_bias(y, bias_, first, line);
+}
+
+ConvTranspose2d::ConvTranspose2d(const Scope& scope, int64_t in, int64_t out,
+                                 std::vector<int64_t> kernel, const ConvTranspose2dOptions& options)
+    : Module(scope), options_(options), in_(in) {
+  require_channels("conv transpose2d", scope, in, out, options.groups, options.dtype);
+  images_channels_first("conv transpose2d", scope, options.layout);
+  const std::vector<int64_t> window =
+      height_and_width("conv transpose2d", scope, "kernel", std::move(kernel));
+  weight_ = scope.parameter(
+      "weight", options.weights({window[0], window[1], out / options.groups, in}, options.dtype));
+  if (options.use_bias) bias_ = scope.parameter("bias", options.bias({out}, options.dtype));
+}
+
+Value ConvTranspose2d::operator()(Operand x, CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const bool first = options_.layout == kChannelsFirst;
+  const Value input = require_input(layer_title("conv transpose2d", scope()), x, weight_.dtype(), 4,
+                                    first ? 1 : -1, in_, line);
+  const LabelScope here = open_scope();
+  const Value y =
+      conv_transpose2d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),
+                       {.stride = options_.stride,
+                        .padding = options_.padding,
+                        .pads = options_.pads,
+                        .dilation = options_.dilation,
+                        .groups = options_.groups,
+                        .layout = options_.layout},
+                       options_.size, line);
+  return with_bias(y, bias_, first, line);
+}
+
+Conv1d::Conv1d(const Scope& scope, int64_t in, int64_t out, int64_t kernel,
+               const Conv1dLayerOptions& options)
+    : Module(scope), options_(options), in_(in) {
+  require_channels("conv1d", scope, in, out, options.groups, options.dtype);
+  channels_first("conv1d", scope, options.layout, "NWC", "NCW");
+  require_size("conv1d", scope, "kernel", kernel);
+  weight_ =
+      scope.parameter("weight", options.weights({kernel, in / options.groups, out}, options.dtype));
+  if (options.use_bias) bias_ = scope.parameter("bias", options.bias({out}, options.dtype));
+}
+
+Value Conv1d::operator()(Operand x, CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const bool first = options_.layout == "NCW";
+  const Value input = require_input(layer_title("conv1d", scope()), x, weight_.dtype(), 3,
+                                    first ? 1 : -1, in_, line);
+  const LabelScope here = open_scope();
+  const Value y = conv1d(Operand(input, line), Operand(weights_beside(weight_, first, line), line),
+                         {.stride = options_.stride,
+                          .padding = options_.padding,
+                          .pads = options_.pads,
+                          .dilation = options_.dilation,
+                          .groups = options_.groups,
+                          .layout = options_.layout},
+                         line);
+  return with_bias(y, bias_, first, line);
 }
 
 BatchNorm::BatchNorm(const Scope& scope, int64_t channels, const BatchNormOptions& options)
@@ -72,18 +177,15 @@ BatchNorm::BatchNorm(const Scope& scope, int64_t channels, const BatchNormOption
 }
 
 Value BatchNorm::operator()(Operand x, Mode mode, CallSite site) const {
-  const CallSite line = site.known() ? site : x.site();
+  const CallSite line = line_of(x, site);
   const std::string title = layer_title("batch norm", scope());
-  const size_t rank = require_value(x, title.c_str(), "x", line).shape().rank();
-  if (rank < 2) {
-    refuse_argument(title, "x", "shape [batch, ..., channels]", to_string(x.value().type()), line);
-  }
-  const Value input = require_input(title, x, weight_.dtype(), rank, -1, weight_.shape()[0], line);
+  const Value input = require_normed(title, x, weight_, options_.channel_axis, line);
   const LabelScope here = open_scope();
   const Operand scale(weight_, line), offset(bias_, line);
+  const ChannelNormOptions norm{.epsilon = options_.epsilon, .channel_axis = options_.channel_axis};
   if (mode == Mode::kEvaluation) {
     return batch_norm_inference(Operand(input, line), scale, offset, Operand(running_mean_, line),
-                                Operand(running_var_, line), {.epsilon = options_.epsilon}, line);
+                                Operand(running_var_, line), norm, line);
   }
   if (input.graph().parent() != nullptr) {
     throw Error({.op = title,
@@ -95,11 +197,29 @@ Value BatchNorm::operator()(Operand x, Mode mode, CallSite site) const {
                         "LayerNorm there",
                  .site = line});
   }
-  const BatchNormOutput result =
-      batch_norm(Operand(input, line), scale, offset, {.epsilon = options_.epsilon}, line);
+  const BatchNormOutput result = batch_norm(Operand(input, line), scale, offset, norm, line);
   attach_running_mean(result.output, running_mean_, result.mean, options_.decay, line);
   attach_running_mean(result.output, running_var_, result.variance, options_.decay, line);
   return result.output;
+}
+
+GroupNorm::GroupNorm(const Scope& scope, int64_t groups, int64_t channels,
+                     const GroupNormOptions& options)
+    : Module(scope), options_(options), groups_(groups) {
+  require_size("group norm", scope, "channels", channels);
+  require_groups("group norm", scope, groups, channels, channels);
+  require_float("group norm", scope, options.dtype);
+  weight_ = scope.parameter("weight", ones({channels}, options.dtype));
+  bias_ = scope.parameter("bias", zeros({channels}, options.dtype));
+}
+
+Value GroupNorm::operator()(Operand x, CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const Value input =
+      require_normed(layer_title("group norm", scope()), x, weight_, options_.channel_axis, line);
+  const LabelScope here = open_scope();
+  return group_norm(Operand(input, line), groups_, Operand(weight_, line), Operand(bias_, line),
+                    {.epsilon = options_.epsilon, .channel_axis = options_.channel_axis}, line);
 }
 
 }  // namespace keel

@@ -23,6 +23,27 @@ void require_float(const char* layer, const Scope& scope, DType dtype) {
                   scope.site());
 }
 
+void require_groups(const char* layer, const Scope& scope, int64_t groups, int64_t in,
+                    int64_t out) {
+  require_size(layer, scope, "groups", groups);
+  if (in % groups == 0 && out % groups == 0) return;
+  const std::string channels =
+      in == out ? std::to_string(in) : std::to_string(in) + " and " + std::to_string(out);
+  refuse_argument(layer_title(layer, scope), "groups", "a number that divides " + channels,
+                  std::to_string(groups), scope.site());
+}
+
+std::vector<int64_t> height_and_width(const char* layer, const Scope& scope, const char* argument,
+                                      std::vector<int64_t> list) {
+  if (list.size() == 1) list.push_back(list[0]);
+  if (list.size() != 2) {
+    refuse_argument(layer_title(layer, scope), argument, "a height and a width",
+                    std::to_string(list.size()) + " numbers", scope.site());
+  }
+  for (const int64_t size : list) require_size(layer, scope, argument, size);
+  return list;
+}
+
 Value require_input(const std::string& layer, const Operand& x, DType dtype, size_t rank,
                     int64_t axis, int64_t size, CallSite site) {
   const Value input = require_value(x, layer.c_str(), "x", site);

@@ -4,6 +4,7 @@
 #define KEEL_OPS_NN_LAYER_ERRORS_H
 
 #include <string>
+#include <vector>
 
 #include "keel/graph/ir/operand.h"
 #include "keel/ops/nn/module.h"
@@ -21,6 +22,13 @@ std::string layer_title(const char* layer, const Scope& scope);
 void require_size(const char* layer, const Scope& scope, const char* argument, int64_t size);
 // Throws Error unless it is a float.
 void require_float(const char* layer, const Scope& scope, DType dtype);
+
+// Throws Error unless the groups divide both numbers of channels.
+void require_groups(const char* layer, const Scope& scope, int64_t groups, int64_t in, int64_t out);
+// The list as height and width, for which one number may stand. Throws Error for another number of
+// them and for sizes < 1.
+std::vector<int64_t> height_and_width(const char* layer, const Scope& scope, const char* argument,
+                                      std::vector<int64_t> list);
 
 // x as a Value of that dtype and rank, whose axis (from the front, or from the end where negative)
 // has that size or is not known. Throws Error naming the layer.

@@ -1,5 +1,6 @@
 #include "keel/ops/nn/layers.h"
 
+#include "keel/ops/composed/losses.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/nn/layer_errors.h"
@@ -76,6 +77,23 @@ Value Sequential::operator()(Operand x, Mode mode, CallSite site) const {
   const LabelScope here = open_scope();
   for (const Layer& layer : layers_) value = layer(value, mode, line);
   return value;
+}
+
+void Residual::set(Layer f, Layer shortcut) {
+  if (f.empty()) refuse_empty_layer(layer_title("residual", scope()), 0, scope().site());
+  f_ = std::move(f);
+  shortcut_ = std::move(shortcut);
+}
+
+Value Residual::operator()(Operand x, Mode mode, CallSite site) const {
+  const CallSite line = site.known() ? site : x.site();
+  const std::string op = layer_title("residual", scope());
+  const Value input = require_value(x, op.c_str(), "x", line);
+  const LabelScope here = open_scope();
+  const Value changed = f_(input, mode, line);
+  const Value kept = shortcut_.empty() ? input : shortcut_(input, mode, line);
+  const Operand around(kept, line);
+  return add(around, same_shape(op.c_str(), around, "f(x)", Operand(changed, line), line), line);
 }
 
 Value dense(Operand x, int64_t units, const NamedDenseOptions& options, CallSite site) {

@@ -134,6 +134,38 @@ class KEEL_API Sequential : public Module {
   std::vector<Layer> layers_;
 };
 
+// x + f(x), the way around a layer; or shortcut(x) + f(x), where f changes the shape. What follows,
+// such as relu, is a layer of its own.
+//
+//   Sequential f(scope / "f");
+//   f.add<Conv2d>(16, 16, kernel).add<BatchNorm>(16).add(relu);
+//   model.add(Residual(scope, f));
+class KEEL_API Residual : public Module {
+ public:
+  // Takes a function, or a layer made elsewhere, whose states it shares. Throws Error for an empty
+  // one, and for a module of another graph.
+  template <class F>
+  requires std::constructible_from<Layer, F> Residual(const Scope& scope, F f)
+      : Residual(scope, std::move(f), nullptr) {}
+  template <class F, class S>
+  requires std::constructible_from<Layer, F> && std::constructible_from<Layer, S> Residual(
+      const Scope& scope, F f, S shortcut)
+      : Module(scope) {
+    if constexpr (std::derived_from<F, Module>) share(f);
+    if constexpr (std::derived_from<S, Module>) share(shortcut);
+    set(Layer(std::move(f)), Layer(std::move(shortcut)));
+  }
+
+  // Throws Error where the two that are added differ in type.
+  Value operator()(Operand x, Mode mode, CallSite site = {}) const;
+
+ private:
+  void set(Layer f, Layer shortcut);
+
+  Layer f_ = nullptr;
+  Layer shortcut_ = nullptr;
+};
+
 struct NamedDenseOptions {
   // Stands in front of the names of its states; empty: "dense", "dense_1", ... whichever is free.
   std::string name = {};

@@ -10,6 +10,7 @@
 #include "keel/ops/nn/losses.h"
 #include "keel/ops/nn/module.h"
 #include "keel/ops/nn/optimizers.h"
+#include "keel/ops/nn/pooling_layers.h"
 #include "keel/ops/nn/schedules.h"
 #include "keel/ops/nn/sequence_layers.h"
 #include "keel/ops/nn/updates.h"

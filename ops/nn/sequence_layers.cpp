@@ -24,6 +24,14 @@ Sequence batch_first(Sequence (*sequence)(Operand, const Weights&, const State&,
   return result;
 }
 
+// x as rows along its last axis, of that many features.
+Value require_rows(const std::string& title, const Operand& x, int64_t features, CallSite line) {
+  const size_t rank = require_value(x, title.c_str(), "x", line).shape().rank();
+  if (rank == 0)
+    refuse_argument(title, "x", "shape [..., features]", to_string(x.value().type()), line);
+  return require_input(title, x, f32, rank, -1, features, line);
+}
+
 }  // namespace
 
 LayerNorm::LayerNorm(const Scope& scope, int64_t features, double epsilon)
@@ -35,14 +43,23 @@ LayerNorm::LayerNorm(const Scope& scope, int64_t features, double epsilon)
 
 Value LayerNorm::operator()(Operand x, CallSite site) const {
   const CallSite line = line_of(x, site);
-  const std::string title = layer_title("layer norm", scope());
-  const size_t rank = require_value(x, title.c_str(), "x", line).shape().rank();
-  if (rank == 0)
-    refuse_argument(title, "x", "shape [..., features]", to_string(x.value().type()), line);
-  const Value input = require_input(title, x, f32, rank, -1, weight_.shape()[0], line);
+  const Value input = require_rows(layer_title("layer norm", scope()), x, weight_.shape()[0], line);
   const LabelScope here = open_scope();
   return layer_norm(Operand(input, line), Operand(weight_, line), Operand(bias_, line),
                     {.epsilon = epsilon_}, line);
+}
+
+RmsNorm::RmsNorm(const Scope& scope, int64_t features, double epsilon)
+    : Module(scope), epsilon_(epsilon) {
+  require_size("rms norm", scope, "features", features);
+  weight_ = scope.parameter("weight", ones({features}));
+}
+
+Value RmsNorm::operator()(Operand x, CallSite site) const {
+  const CallSite line = line_of(x, site);
+  const Value input = require_rows(layer_title("rms norm", scope()), x, weight_.shape()[0], line);
+  const LabelScope here = open_scope();
+  return rms_norm(Operand(input, line), Operand(weight_, line), {.epsilon = epsilon_}, line);
 }
 
 Embedding::Embedding(const Scope& scope, int64_t rows, int64_t features) : Module(scope) {

@@ -27,6 +27,19 @@ class KEEL_API LayerNorm : public Module {
   Value weight_, bias_;
 };
 
+// rms_norm along the last axis, times a scale of each feature.
+class KEEL_API RmsNorm : public Module {
+ public:
+  // Makes the parameter "weight" [features]. Throws Error for features < 1.
+  RmsNorm(const Scope& scope, int64_t features, double epsilon = 1e-5);
+  // x: [..., features], f32.
+  Value operator()(Operand x, CallSite site = {}) const;
+
+ private:
+  double epsilon_;
+  Value weight_;
+};
+
 // A row of a table for each id: ids [...] to [..., features].
 class KEEL_API Embedding : public Module {
  public:
