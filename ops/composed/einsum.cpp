@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "keel/core/base/checked.h"
@@ -34,56 +36,101 @@ bool has(const std::string& letters, char letter) {
 
 struct Equation {
   std::vector<std::string> operands;
-  std::string result;
+  std::optional<std::string> result;  // one from name_all_axes on
 };
 
-void require_letters(const std::string& letters, const std::string& equation, CallSite site) {
-  for (const char c : letters) {
+constexpr const char* kEllipsis = "...";
+
+// Letters, and at most one ellipsis.
+void require_letters(std::string term, const std::string& equation, CallSite site) {
+  if (const size_t at = term.find(kEllipsis); at != std::string::npos) term.erase(at, 3);
+  for (const char c : term) {
     if (std::isalpha(static_cast<unsigned char>(c)) != 0) continue;
-    fail("equation", "letters, commas and at most one \"->\"",
-         "\"" + std::string(1, c) + "\" in \"" + equation + "\"", site,
-         c == '.' ? "name every axis by a letter of its own" : "");
+    fail("equation", "letters, commas, at most one \"->\", and one \"...\" for each operand",
+         "\"" + std::string(1, c) + "\" in \"" + equation + "\"", site);
   }
 }
 
+// Cuts the equation at its signs. A result that is left out stays so.
 Equation parse(const std::string& equation, CallSite site) {
   std::string text;
   for (const char c : equation) {
     if (c != ' ') text += c;
   }
   const size_t arrow = text.find("->");
-  const std::string left = text.substr(0, arrow);
-  Equation parsed{{""}, ""};
-  for (const char c : left) {
+  Equation parsed{{""}, std::nullopt};
+  for (const char c : text.substr(0, arrow)) {
     if (c == ',')
       parsed.operands.emplace_back();
     else
       parsed.operands.back() += c;
   }
-  std::map<char, int> count;
-  for (const std::string& letters : parsed.operands) {
-    require_letters(letters, equation, site);
-    for (const char c : letters) ++count[c];
-  }
-  if (arrow == std::string::npos) {
-    for (const auto& [letter, times] : count) {
-      if (times == 1) parsed.result += letter;
-    }
-    return parsed;
-  }
+  for (const std::string& term : parsed.operands) require_letters(term, equation, site);
+  if (arrow == std::string::npos) return parsed;
   parsed.result = text.substr(arrow + 2);
-  require_letters(parsed.result, equation, site);
-  for (const char c : parsed.result) {
+  require_letters(*parsed.result, equation, site);
+  return parsed;
+}
+
+// Digits for the axes that an ellipsis stands for, which no axis of the user's has: 0 is the last.
+std::string unnamed_axes(size_t count) {
+  std::string digits;
+  for (size_t i = count; i-- > 0;) digits += static_cast<char>('0' + i);
+  return digits;
+}
+
+// Puts `digits` in the place of the ellipsis.
+std::string with_unnamed(std::string term, const std::string& digits) {
+  if (const size_t at = term.find(kEllipsis); at != std::string::npos) term.replace(at, 3, digits);
+  return term;
+}
+
+// Names the axes of an ellipsis, and the result's where it was left out.
+void name_all_axes(Equation& equation, const std::string& text, const std::vector<Shape>& shapes,
+                   CallSite site) {
+  size_t unnamed = 0;
+  std::map<char, int> count;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    std::string& term = equation.operands[i];
+    const size_t rank = shapes[i].rank();
+    const bool open = term.find(kEllipsis) != std::string::npos;
+    const size_t named = term.size() - (open ? 3 : 0);
+    if (rank < named || (!open && rank > named)) {
+      fail("operand " + std::to_string(i),
+           std::string(open ? "at least " : "") + std::to_string(named) + " axes, for \"" + term +
+               "\"",
+           to_string(shapes[i]), site);
+    }
+    unnamed = std::max(unnamed, rank - named);
+    term = with_unnamed(term, unnamed_axes(rank - named));
+    for (const char c : term) ++count[c];
+  }
+  const std::string digits = unnamed_axes(unnamed);
+  if (!equation.result) {
+    equation.result = digits;
+    for (const auto& [letter, times] : count) {
+      if (times == 1 && !has(digits, letter)) *equation.result += letter;
+    }
+    return;
+  }
+  equation.result = with_unnamed(*equation.result, digits);
+  for (const char c : *equation.result) {
     if (count[c] == 0) {
       fail("equation", "a result of letters that operands have",
-           "\"" + std::string(1, c) + "\" behind \"->\" in \"" + equation + "\"", site);
+           "\"" + std::string(1, c) + "\" behind \"->\" in \"" + text + "\"", site);
     }
-    if (std::count(parsed.result.begin(), parsed.result.end(), c) > 1) {
+    if (std::count(equation.result->begin(), equation.result->end(), c) > 1) {
       fail("equation", "each letter of the result once",
-           "\"" + std::string(1, c) + "\" twice behind \"->\" in \"" + equation + "\"", site);
+           "\"" + std::string(1, c) + "\" twice behind \"->\" in \"" + text + "\"", site);
     }
   }
-  return parsed;
+}
+
+// Names an axis in errors.
+std::string axis_name(char letter) {
+  if (std::isdigit(static_cast<unsigned char>(letter)) == 0)
+    return "the axis \"" + std::string(1, letter) + "\"";
+  return "the axis " + std::to_string('0' - letter - 1) + " of \"...\"";
 }
 
 // A value whose axes have letters, each once.
@@ -108,11 +155,11 @@ class Einsum {
     require_sizes(terms);
     Term total = terms[0];
     for (size_t i = 1; i < terms.size(); ++i) {
-      std::string later = equation_.result;
+      std::string later = *equation_.result;
       for (size_t k = i + 1; k < terms.size(); ++k) later += terms[k].letters;
       total = combined(total, terms[i], later);
     }
-    return ordered(without(total, equation_.result), equation_.result).value;
+    return ordered(without(total, *equation_.result), *equation_.result).value;
   }
 
  private:
@@ -192,8 +239,8 @@ class Einsum {
         if (added || dim < 0) continue;
         if (it->second >= 0 && it->second != dim) {
           fail("operand " + std::to_string(i),
-               "size " + std::to_string(it->second) + " of the axis \"" + std::string(1, letter) +
-                   "\", as in an operand before",
+               "size " + std::to_string(it->second) + " of " + axis_name(letter) +
+                   ", as in an operand before",
                to_string(terms[i].value.shape()), site_);
         }
         it->second = dim;
@@ -339,19 +386,17 @@ Value einsum(const std::string& equation, const Values& operands, CallSite site)
          std::to_string(parsed.operands.size()) + " values, as many as \"" + equation + "\" has",
          std::to_string(operands.size()), site);
   }
+  std::vector<Shape> shapes;
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::string argument = "operand " + std::to_string(i);
     const Value value = require_value(Operand(operands[i], site), "einsum", argument.c_str(), site);
-    const size_t axes = parsed.operands[i].size();
-    if (value.shape().rank() != axes) {
-      fail(argument, std::to_string(axes) + " axes, for \"" + parsed.operands[i] + "\"",
-           to_string(value.shape()), site);
-    }
     if (value.dtype() != operands[0].dtype() || !is_number(value.dtype())) {
       fail(argument, "one number dtype for all operands", name_of(value.dtype()), site,
            "convert with cast(x, dtype)");
     }
+    shapes.push_back(value.shape());
   }
+  name_all_axes(parsed, equation, shapes, site);
   return Einsum(std::move(parsed), site).run(operands);
 }
 

@@ -13,7 +13,12 @@ namespace keel {
 // "bij,bjk->bik": one letter for each axis of each operand, and those of the result. Axes of one
 // letter have one size and move together; a letter that the result lacks is summed over. Without
 // "->" the result has the letters that occur once, in alphabetical order. A letter twice in one
-// operand takes its diagonal ("ii->i"). Spaces mean nothing; there is no ellipsis.
+// operand takes its diagonal ("ii->i"). Spaces mean nothing.
+//
+// "...ij,jk->...ik": an ellipsis stands for the axes of an operand that have no letter, counted
+// from the last of them; those of several operands have one size in each place, and an operand may
+// have fewer. Without "->" they come first in the result; a result without "..." is summed over
+// them.
 //
 // Operands have one number dtype, and are combined from left to right, two at a time: by matmul
 // where they share letters that are summed over, else by mul. Where several letters of an operand

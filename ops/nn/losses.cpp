@@ -1,7 +1,12 @@
 #include "keel/ops/nn/losses.h"
 
+#include <string>
+
+#include "keel/core/base/error.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/reduce.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/sort.h"
 
 namespace keel {
 namespace {
@@ -63,6 +68,33 @@ Value accuracy(Operand logits, Operand ids, CallSite site) {
   const Operand wanted = same_shape("accuracy", Operand(best, line), "ids", ids, line);
   const Value hits = equal(best, cast(wanted, i64, line), line);
   return mean_of(cast(hits, f32, line), line);
+}
+
+Value top_k_hits(Operand logits, Operand ids, int64_t k, CallSite site) {
+  const char* op = "top_k_hits";
+  const CallSite line = line_of(logits, site);
+  const Value scores = require_value(logits, op, "logits", line);
+  Value wanted = require_value(ids, op, "ids", line);
+  const auto fail = [&](const char* argument, const std::string& expected, const std::string& got) {
+    throw Error({.op = op, .argument = argument, .expected = expected, .got = got, .site = line});
+  };
+  const Shape shape = scores.shape(), rows = wanted.shape();
+  if (shape.rank() != 2) fail("logits", "shape [batch, classes]", to_string(scores.type()));
+  const bool fits = rows.rank() == 1 && (rows[0] < 0 || shape[0] < 0 || rows[0] == shape[0]);
+  if (!fits || !is_integer(wanted.dtype()))
+    fail("ids", "integers of shape " + to_string(Shape{shape[0]}), to_string(wanted.type()));
+  if (k < 1 || (shape[1] >= 0 && k > shape[1]))
+    fail("k", "at least 1 and at most the classes of " + to_string(shape), std::to_string(k));
+  if (rows[0] < 0 || shape[0] < 0) wanted = same_dims(wanted, scores, {{0}, {0}, op, "ids"}, line);
+  const Value column = expand_dims(cast(wanted, i64, line), {1}, line);
+  // At most one of the k is the id.
+  const Value hits = equal(top_k(scores, k, -1, line).indices, column, line);
+  return sum(cast(hits, f32, line), {1}, false, line);
+}
+
+Value top_k_accuracy(Operand logits, Operand ids, int64_t k, CallSite site) {
+  const CallSite line = line_of(logits, site);
+  return mean_of(top_k_hits(logits, ids, k, line), line);
 }
 
 }  // namespace keel

@@ -3,6 +3,8 @@
 #ifndef KEEL_OPS_NN_LOSSES_H
 #define KEEL_OPS_NN_LOSSES_H
 
+#include <cstdint>
+
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/operand.h"
 #include "keel/ops/composed/losses.h"
@@ -29,6 +31,11 @@ KEEL_API Value kl_divergence_loss(Operand log_probabilities, Operand targets, Ca
 // Returns how often the largest of logits [batch, classes] is at the class id [batch]: f32 scalar
 // in [0, 1]; the first of several largest counts.
 KEEL_API Value accuracy(Operand logits, Operand ids, CallSite site = {});
+// Returns for each row whether its class id is among those of the k largest logits, 1 or 0 as f32
+// [batch], and how often it is; the first of several that are equal count, as in top_k. k is at
+// least 1 and at most the number of classes.
+KEEL_API Value top_k_hits(Operand logits, Operand ids, int64_t k, CallSite site = {});
+KEEL_API Value top_k_accuracy(Operand logits, Operand ids, int64_t k, CallSite site = {});
 
 }  // namespace keel
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,39 +19,22 @@
 #include "keel/core/base/random.h"
 #include "keel/graph/autodiff/gradient.h"
 #include "keel/ops/conv_rules.h"
+#include "keel/ops/nn/image_layers.h"
 #include "keel/ops/nn/optimizers.h"
 #include "keel/ops/products/product_matrices.h"
 
-#include "fused_step_for_tests.h"
+#include "drawn_steps_for_tests.h"
 #include "ops_for_tests.h"
 
 namespace keel {
 namespace {
 
 using testing::all_equal;
+using testing::check_close;
 using testing::contains;
+using testing::Draws;
 using testing::run_case;
 using testing::StepCase;
-
-class Draws {
- public:
-  explicit Draws(uint64_t key) : key_(key) {}
-  int64_t integer(int64_t low, int64_t high) {
-    const auto words = random_block(key_, next_++);
-    return low + static_cast<int64_t>(words[0] % static_cast<uint64_t>(high - low + 1));
-  }
-  Tensor tensor(const Shape& shape, DType dtype = f32) {
-    Tensor t(dtype, shape);
-    const auto words = [&] { return random_block(key_, next_++)[0]; };
-    for (int64_t i = 0; i < t.num_elements(); ++i) {
-      t.set(i, static_cast<double>(words() % 257) / 128 - 1);
-    }
-    return t;
-  }
-
- private:
-  uint64_t key_, next_ = 0;
-};
 
 // A convolution with what its gradients are asked for.
 struct Conv {
@@ -126,22 +110,6 @@ StepCase step_of(const Conv& conv, Draws& draws, bool bias, DType dtype = f32) {
             return std::pair<Update, Values>{Update(), {y, d[0], d[1]}};
           },
           {x, w}};
-}
-
-void check_close(const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
-                 double relative) {
-  REQUIRE(got.size() == expected.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    CAPTURE(i);
-    REQUIRE(got[i].type() == expected[i].type());
-    double largest = 0, wrong = 0;
-    for (int64_t e = 0; e < got[i].num_elements(); ++e) {
-      largest = std::max(largest, std::fabs(expected[i].at(e)));
-      wrong = std::max(wrong, std::fabs(got[i].at(e) - expected[i].at(e)));
-      if (std::isnan(got[i].at(e))) wrong = INFINITY;
-    }
-    CHECK(wrong <= relative * std::max(largest, 1.0));
-  }
 }
 
 void check_everywhere(const Conv& conv, Draws& draws) {
@@ -323,6 +291,41 @@ TEST_CASE("convolution products: one task with bias and activation and no matrix
       for (const char* apart : {"pad", "concat", "slice", "transpose", "matmul"}) {
         CHECK_FALSE(contains(tasks, std::string("  ") + apart));
       }
+    }
+  }
+}
+
+// What evaluation makes of a layer with batch norm: the statistics are states, so what is made of
+// channels alone is a task beside the product's.
+TEST_CASE("products take batch norm of inference and the activation behind it as one task") {
+  Draws draws(9);
+  const Conv conv = conv_of({9, 9}, {3, 3}, 4, 8, 20, {.padding = "same"});
+  struct Row {
+    const char* product;
+    Shape x, w;
+    std::function<Value(const Value&, const Value&)> make;
+  };
+  const std::vector<Row> rows = {
+      {"conv2d", conv.images, conv.weights,
+       [&](const Value& x, const Value& w) { return conv2d(x, w, conv.options); }},
+      {"matmul", {30, 18}, {18, 20}, [](const Value& x, const Value& w) { return matmul(x, w); }}};
+  for (const Row& row : rows) {
+    const StepCase step{[&](Graph& g) {
+                          const Value x = g.input("x", f32, row.x), w = g.input("w", f32, row.w);
+                          const BatchNorm norm(Scope(g) / "norm", 20);
+                          const Value y = relu(norm(row.make(x, w), Mode::kEvaluation));
+                          return std::pair<Update, Values>{Update(), {y}};
+                        },
+                        {draws.tensor(row.x), draws.tensor(row.w)}};
+    for (const char* where : {"npu:0", "cpu:0"}) {
+      std::string tasks;
+      const auto fused = run_case(step, where, true, &tasks);
+      CAPTURE(std::string(where));
+      CAPTURE(tasks);
+      CHECK(contains(tasks, std::string(row.product) + " + norm/sub + mul + add + relu"));
+      CHECK(std::count(tasks.begin(), tasks.end(), '\n') == 2);
+      CHECK(all_equal(run_case(step, where, false), fused));
+      check_close(fused, run_case(step, "ref:0", false), 1e-5);
     }
   }
 }

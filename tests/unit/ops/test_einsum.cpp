@@ -86,6 +86,27 @@ Doubles by_loops(const std::string& equation, const std::vector<Tensor>& operand
   return sums;
 }
 
+// On every backend, beside the loops of `named`: the same equation where each axis has a letter.
+void check_einsum(const std::string& equation, const std::string& named,
+                  const std::vector<Shape>& shapes) {
+  for (const std::string& backend : backend_names()) {
+    CAPTURE(backend);
+    const DType dtype = backend == "ref" ? f64 : f32;
+    Graph g;
+    Values values;
+    Feeds feeds;
+    std::vector<Tensor> tensors;
+    for (const Shape& shape : shapes) {
+      tensors.push_back(waves(shape, static_cast<double>(tensors.size()), dtype));
+      values.push_back(g.input("x" + std::to_string(values.size()), dtype, shape));
+      feeds.push_back({values.back(), tensors.back()});
+    }
+    Session session(g, device(backend));
+    check_close(elements(session.run(einsum(equation, values), feeds)), by_loops(named, tensors),
+                dtype == f64 ? 1e-13 : 1e-5);
+  }
+}
+
 TEST_CASE("einsum agrees with loops over its letters") {
   struct Row {
     std::string equation;
@@ -122,15 +143,27 @@ TEST_CASE("einsum agrees with loops over its letters") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.equation);
-    Graph g;
-    Values values;
-    std::vector<Tensor> tensors;
-    for (const Shape& shape : row.shapes) {
-      tensors.push_back(waves(shape, static_cast<double>(tensors.size())));
-      values.push_back(g.constant(tensors.back()));
-    }
-    check_close(elements(einsum(row.equation, values)), by_loops(row.equation, tensors));
+    check_einsum(row.equation, row.equation, row.shapes);
   }
+}
+
+// Beside the loops of an equation that names the axes.
+TEST_CASE("an ellipsis of einsum stands for axes without a letter") {
+  check_einsum("...ij,jk->...ik", "abij,jk->abik", {{2, 3, 2, 4}, {4, 3}});
+  check_einsum("...ij,...jk->...ik", "abij,bjk->abik", {{2, 3, 2, 4}, {3, 4, 2}});
+  check_einsum("i...,i...->...", "iab,iab->ab", {{4, 2, 3}, {4, 2, 3}});
+  check_einsum("b...d,d->...b", "bacd,d->acb", {{2, 3, 2, 4}, {4}});
+  check_einsum("...ii->...i", "abii->abi", {{2, 3, 4, 4}});
+  check_einsum("...ij", "abij->abij", {{2, 3, 4, 5}});
+  check_einsum("...ji", "abji->abij", {{2, 3, 4, 5}});
+  check_einsum("...i,...i", "abi,abi->ab", {{2, 3, 4}, {2, 3, 4}});
+  check_einsum("...i->i", "abi->i", {{2, 3, 4}});
+  check_einsum("...ij,jk->...ik", "ij,jk->ik", {{2, 4}, {4, 3}});
+  check_einsum("...,...->...", "ab,ab->ab", {{2, 3}, {2, 3}});
+  Graph g;
+  const Value any = g.input("any", f32, {-1, 2, 3});
+  CHECK(einsum("...i,ij->...j", {any, g.constant(waves({3, 5}, 0, f32))}).shape() ==
+        Shape{-1, 2, 5});
 }
 
 TEST_CASE("einsum without a result has the letters that occur once in order") {
@@ -171,7 +204,11 @@ TEST_CASE("einsum says what is wrong with an equation") {
   refused("ij->ii", {a}, "twice");
   refused("ijk->i", {a}, "3 axes");
   refused("ij,ik->jk", {a, b}, "size 2 of the axis \"i\"");
-  refused("...ij->ij", {a}, "name every axis");
+  refused(".ij->ij", {a}, "one \"...\" for each operand");
+  refused("......ij->ij", {a}, "one \"...\" for each operand");
+  refused("...ijk->i", {a}, "at least 3 axes");
+  refused("...i,...i->...", {a, g.constant(waves({2, 4}, 1))}, "size 3 of the axis \"i\"");
+  refused("...i,...j->...ij", {a, b}, "size 2 of the axis -1 of \"...\"");
   refused("i1->i", {a}, "letters");
   refused("ij->i->j", {a}, "letters");
   refused("ii->i", {a}, "one known size");
