@@ -2,6 +2,7 @@
 #ifndef KEEL_OPS_OPS_H
 #define KEEL_OPS_OPS_H
 
+#include "keel/ops/attention.h"
 #include "keel/ops/batch_norm.h"
 #include "keel/ops/composed/attention.h"
 #include "keel/ops/composed/channel_norm.h"
