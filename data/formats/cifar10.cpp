@@ -1,6 +1,8 @@
 #include "keel/data/formats/cifar10.h"
 
 #include <array>
+#include <filesystem>
+#include <optional>
 #include <span>
 
 #include "keel/core/base/read_budget.h"
@@ -89,36 +91,85 @@ LabelledImages read_records(const std::vector<std::string>& paths, int64_t count
           .classes = kClasses};
 }
 
+struct Files {
+  std::vector<std::string> batches, tests;
+};
+
+std::vector<std::string> named_files(const std::string& folder) {
+  std::vector<std::string> names;
+  for (int batch = 1; batch <= kBatches; ++batch) names.push_back(batch_name(batch));
+  names.emplace_back(kTest);
+  return paths_in_folder(folder, names);
+}
+
+// Says whether a plain file has whole records, the first of a class that there is.
+bool holds_records(const std::string& path) {
+  try {
+    ByteSource source(path);
+    uint8_t first = kClasses;
+    if (source.file_bytes() % kRecord != 0) return false;
+    source.read(&first, 1, "the first class");
+    return first < kClasses && source.content_limit() == source.file_bytes();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// The files by what is in them; nothing unless there are some for training and some for the test.
+std::optional<Files> recognised_files(const std::string& folder) {
+  Files files;
+  for (const std::string& path : few_files_in(folder)) {
+    if (!holds_records(path)) continue;
+    const bool test =
+        std::filesystem::path(path).filename().string().find("test") != std::string::npos;
+    (test ? files.tests : files.batches).push_back(path);
+  }
+  if (files.batches.empty() || files.tests.empty()) return std::nullopt;
+  return files;
+}
+
+Files files_in(const std::string& folder) {
+  if (!any_exists(named_files(folder))) {
+    if (auto files = recognised_files(folder)) return *files;
+  }
+  Files files;
+  for (int batch = kBatches; batch >= 1; --batch) {
+    const auto path = find_in_folder(folder, batch_name(batch));
+    if (path) files.batches.insert(files.batches.begin(), *path);
+    if (!path && (!files.batches.empty() || batch == 1))
+      throw missing_in_folder(folder, batch_name(batch));
+  }
+  const auto test = find_in_folder(folder, kTest);
+  if (!test) throw missing_in_folder(folder, kTest);
+  files.tests = {*test};
+  return files;
+}
+
 }  // namespace
 
 bool holds_cifar10(const std::string& folder) { return any_exists(cifar10_files(folder)); }
 
 LabelledSplits load_cifar10(const std::string& folder, int64_t max_bytes) {
-  std::vector<std::string> batches;
-  for (int batch = kBatches; batch >= 1; --batch) {
-    const auto path = find_in_folder(folder, batch_name(batch));
-    if (path) batches.insert(batches.begin(), *path);
-    if (!path && (!batches.empty() || batch == 1))
-      throw missing_in_folder(folder, batch_name(batch));
-  }
-  const auto test = find_in_folder(folder, kTest);
-  if (!test) throw missing_in_folder(folder, kTest);
-  uint64_t file_bytes = ByteSource(*test).file_bytes();
-  for (const std::string& path : batches) file_bytes += ByteSource(path).file_bytes();
+  const Files files = files_in(folder);
+  uint64_t file_bytes = 0;
+  for (const auto* paths : {&files.batches, &files.tests})
+    for (const std::string& path : *paths) file_bytes += ByteSource(path).file_bytes();
   Budget budget{static_cast<uint64_t>(read_limit(file_bytes, max_bytes))};
-  const int64_t of_training = count_records(batches, budget);
-  const int64_t of_test = count_records({*test}, budget);
-  return {.train = read_records(batches, of_training),
-          .test = read_records({*test}, of_test),
-          .origin = "CIFAR-10 files in " + folder + ", " + std::to_string(batches.size()) + " of " +
-                    std::to_string(kBatches) + " training batches"};
+  const int64_t of_training = count_records(files.batches, budget);
+  const int64_t of_test = count_records(files.tests, budget);
+  return {.train = read_records(files.batches, of_training),
+          .test = read_records(files.tests, of_test),
+          .origin = "CIFAR-10 files in " + folder + ", " + std::to_string(files.batches.size()) +
+                    " of " + std::to_string(kBatches) + " training batches"};
 }
 
 std::vector<std::string> cifar10_files(const std::string& folder) {
-  std::vector<std::string> names;
-  for (int batch = 1; batch <= kBatches; ++batch) names.push_back(batch_name(batch));
-  names.emplace_back(kTest);
-  return paths_in_folder(folder, names);
+  std::vector<std::string> paths = named_files(folder);
+  if (const auto files = any_exists(paths) ? std::nullopt : recognised_files(folder)) {
+    for (const auto* found : {&files->batches, &files->tests})
+      paths.insert(paths.end(), found->begin(), found->end());
+  }
+  return paths;
 }
 
 }  // namespace keel

@@ -39,4 +39,21 @@ bool any_exists(const std::vector<std::string>& paths) {
   return std::any_of(paths.begin(), paths.end(), exists);
 }
 
+std::vector<std::string> few_files_in(const std::string& folder) {
+  constexpr size_t kMost = 64;
+  std::vector<std::string> paths;
+  std::error_code failure;
+  std::filesystem::directory_iterator files(folder, failure);
+  while (!failure && files != std::filesystem::directory_iterator()) {
+    std::error_code unknown;
+    // A pipe could be waited for without end.
+    if (files->is_regular_file(unknown)) paths.push_back(files->path().string());
+    if (paths.size() > kMost) return {};
+    files.increment(failure);
+  }
+  if (failure) return {};
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 }  // namespace keel

@@ -1,5 +1,5 @@
-// A folder that holds a data set in files of fixed names, each plain or with .gz. Pure functions;
-// any thread. Internal to data.
+// A folder that holds a data set in files of fixed names, each plain or with .gz, or in files of
+// any names that are told by what is in them. Pure functions; any thread. Internal to data.
 #ifndef KEEL_DATA_FORMATS_DATA_FOLDER_H
 #define KEEL_DATA_FORMATS_DATA_FOLDER_H
 
@@ -20,6 +20,10 @@ std::vector<std::string> paths_in_folder(const std::string& folder,
                                          const std::vector<std::string>& names);
 // Says whether a file exists at one of the paths.
 bool any_exists(const std::vector<std::string>& paths);
+
+// The paths of the ordinary files in a folder, sorted; none where it cannot be read or holds more
+// than a data set has: those are not looked into.
+std::vector<std::string> few_files_in(const std::string& folder);
 
 }  // namespace keel
 

@@ -82,4 +82,17 @@ Tensor read_idx(const std::string& path, size_t rank, int64_t max_bytes) {
   return tensor;
 }
 
+std::optional<IdxHeader> look_at_idx(const std::string& path) {
+  try {
+    ByteSource source(path);
+    std::array<unsigned char, 4> magic{};
+    source.read(magic.data(), magic.size(), "the magic number");
+    if (magic[3] < 1) return std::nullopt;
+    check_magic(source, magic, magic[3]);
+    return IdxHeader{magic[3], read_dims(source, 1)[0]};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace keel

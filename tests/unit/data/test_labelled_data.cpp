@@ -8,6 +8,7 @@
 
 #include "keel/data/formats/cifar10.h"
 #include "keel/data/formats/labelled_csv.h"
+#include "keel/data/formats/mnist.h"
 #include "keel/data/pipeline/iterator.h"
 
 #include "support/error_of.h"
@@ -32,6 +33,14 @@ std::string cifar_record(int label, int seed) {
     }
   }
   return bytes;
+}
+
+std::string idx(const std::vector<uint32_t>& dims, const std::string& data) {
+  std::string bytes{0, 0, 8, static_cast<char>(dims.size())};
+  for (const uint32_t dim : dims) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((dim >> shift) & 0xffu);
+  }
+  return bytes + data;
 }
 
 std::vector<int64_t> numbers_of(const Dataset& dataset) {
@@ -92,6 +101,75 @@ TEST_CASE("cifar10: planes become pixels and batches one set") {
     CHECK(pixels[at + 1] == ((2 * i) & 0xff));
     CHECK(pixels[at + 2] == ((255 - i) & 0xff));
   }
+}
+
+TEST_CASE("cifar10: files of other names are told by their records") {
+  const TempFolder folder;
+  folder.write("b", cifar_record(0, 7));
+  folder.write("a", cifar_record(3, 0) + cifar_record(9, 5));
+  folder.write("notes.txt", "no records");
+  folder.write("labels", std::string(3073, '\x0a'));  // no class of ten
+  CHECK_FALSE(holds_cifar10(folder.path()));          // nothing says which is the test
+  folder.write("the_test", cifar_record(1, 1));
+  REQUIRE(holds_cifar10(folder.path()));
+  const LabelledSplits splits = load_cifar10(folder.path());
+  const auto labels = splits.train.labels.data<uint8_t>();
+  CHECK(std::vector<int>(labels.begin(), labels.end()) == std::vector<int>{3, 9, 0});
+  CHECK(splits.test.labels.data<uint8_t>()[0] == 1);
+  const auto paths = cifar10_files(folder.path());
+  CHECK(std::count(paths.begin(), paths.end(), folder.file("the_test")) == 1);
+  // With one file of a usual name the usual ones are looked for.
+  folder.write("data_batch_1.bin", cifar_record(4, 0));
+  CHECK(contains(error_of([&] { load_cifar10(folder.path()); }), "test_batch.bin"));
+}
+
+TEST_CASE("mnist: files of other names are told by what is in them") {
+  const TempFolder folder;
+  folder.write("a", idx({2}, "\1\2"));
+  folder.write("b", idx({3}, "\3\4\5"));
+  folder.write("c.idx", idx({3, 1, 2}, "abcdef"));
+  folder.write("d.txt", "this is no data");
+  folder.write("e", idx({3, 2}, "abcdef"));  // of rank 2: not a part of the set
+  CHECK_FALSE(holds_mnist(folder.path()));
+  folder.write("f", idx({2, 1, 2}, "ghij"));
+  REQUIRE(holds_mnist(folder.path()));
+  const LabelledSplits splits = load_mnist(folder.path());
+  CHECK(splits.origin == "MNIST files in " + folder.path());
+  CHECK(splits.train.count() == 3);
+  CHECK(splits.test.count() == 2);
+  CHECK(splits.train.labels.data<uint8_t>()[0] == 3);
+  CHECK(splits.train.images.data<uint8_t>()[5] == 'f');
+  CHECK(splits.test.images.data<uint8_t>()[0] == 'g');
+  const auto paths = mnist_files(folder.path());
+  for (const char* name : {"a", "b", "c.idx", "f"})
+    CHECK(std::count(paths.begin(), paths.end(), folder.file(name)) == 1);
+  CHECK(std::count(paths.begin(), paths.end(), folder.file("e")) == 0);
+  folder.write("g", idx({9, 1, 2}, ""));  // a third file of images
+  CHECK_FALSE(holds_mnist(folder.path()));
+  CHECK(contains(error_of([&] { load_mnist(folder.path()); }), "train-images-idx3-ubyte"));
+}
+
+TEST_CASE("mnist: parts of one size are not told apart") {
+  const TempFolder folder;
+  for (const char* part : {"x", "y"}) {
+    folder.write(std::string(part) + "1", idx({2}, "\1\2"));
+    folder.write(std::string(part) + "2", idx({2, 1, 1}, "ab"));
+  }
+  CHECK_FALSE(holds_mnist(folder.path()));
+}
+
+// Its files have MNIST's names; the first classes are those that its authors publish.
+TEST_CASE("mnist: fashion is told by its classes") {
+  const TempFolder folder;
+  std::string classes = std::string("\x09\0\0\3\0\2\7\2\5\5", 10) + std::string(59990, '\1');
+  folder.write("train-images-idx3-ubyte", idx({60000, 1, 1}, std::string(60000, 'a')));
+  folder.write("t10k-images-idx3-ubyte", idx({2, 1, 1}, "ab"));
+  folder.write("t10k-labels-idx1-ubyte", idx({2}, "\1\2"));
+  folder.write("train-labels-idx1-ubyte", idx({60000}, classes));
+  CHECK(load_mnist(folder.path()).origin == "Fashion-MNIST files in " + folder.path());
+  classes[3] = '\4';
+  folder.write("train-labels-idx1-ubyte", idx({60000}, classes));
+  CHECK(load_mnist(folder.path()).origin == "MNIST files in " + folder.path());
 }
 
 TEST_CASE("cifar10: what is missing truncated or of no class is named") {
