@@ -23,9 +23,7 @@ Evaluation::Evaluation(keel::Graph& graph, Measured model, int64_t top_k)
     const auto label = cast(*model_.label, keel::i64);
     const auto hit = equal(argmax(logits), label);
     sums_.push_back(sum(cast(logical_and(hit, mask_), keel::f32)));
-    // At most one of the k indices is the label.
-    const auto hits = equal(keel::top_k(logits, top_k_).indices, expand_dims(label, {1}));
-    sums_.push_back(sum(cast(logical_and(hits, expand_dims(mask_, {1})), keel::f32)));
+    sums_.push_back(sum(select(mask_, keel::top_k_hits(logits, label, top_k_), 0.0f)));
     losses = softmax_cross_entropy(logits, *model_.label);
   }
   sums_.push_back(sum(select(mask_, losses, 0.0f)));
