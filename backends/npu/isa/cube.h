@@ -35,18 +35,18 @@ struct CubeProblem {
   // CubeArgs::b is a copy of B that cube_pack made (cube_takes_packed, cube_shares_packed).
   bool packed_b = false;
   // The rows of an operand as stored, where they are windows over images, zero where these are
-  // padded. Those of A are multiplied where they lie, if the images allow that and the plan's
-  // kernels can; others are copied as they are loaded, some rows of one panel of k at a time.
+  // padded. Those of A are multiplied where they lie, on the images or on a copy of some of their
+  // lines, if the plan's kernels can; others are copied as they are loaded, some rows of one panel
+  // of k at a time.
   std::optional<WindowRows> a_windows, b_windows;
 };
 
 struct CubeArgs {
-  const void* a = nullptr;  // of windows: the first image, or its copy
+  const void* a = nullptr;  // of windows: the first image
   size_t a_stride = 0;      // elements between the rows of A as stored
   // Where each row of A as stored begins, in elements from `a`, where they do not follow each
   // other.
   const size_t* a_rows = nullptr;
-  bool copied_images = false;  // `a` points into what cube_copy_images made
   const void* b = nullptr;
   size_t b_stride = 0;
   float* c = nullptr;  // C[c_row, c_column], the only part of C that is there where these are not 0
@@ -70,7 +70,7 @@ struct CubePlan {
   CubeProblem problem;
   const CubeKernels* kernels = nullptr;
   size_t k_panel = 0;
-  // Set where windows of A can be multiplied where they lie, or on a copy of the images.
+  // Set where windows of A can be multiplied where they lie.
   std::shared_ptr<const CubeWindows> windows;
 };
 
@@ -108,13 +108,6 @@ void cube_pack(const CubePlan& plan, const void* b, size_t b_stride, const CubeP
 void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64_t share,
                      int64_t shares, void* packed) noexcept;
 
-// Where windows of A reach beyond their images, or the images are not stored as they are
-// multiplied, such windows lie on a copy of the images, in f32 with the padding around each: its
-// bytes, 0 where none is of use; and part `share` of `shares` of it, made of operand A.
-size_t cube_image_bytes(const CubePlan& plan) noexcept;
-void cube_copy_images(const CubePlan& plan, const void* a, const vector::ByteMap* bytes,
-                      int64_t share, int64_t shares, void* to) noexcept;
-
 // Rows and columns of C that its kernel computes at once: what rectangles are best made of.
 struct CubeStep {
   size_t rows = 1, columns = 1;
@@ -129,9 +122,16 @@ size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexce
 // REQUIRES that C overlaps neither A nor B. Neither allocates nor throws.
 void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch);
 
-// The same in pieces, for what is done to sums while a cache has them: each piece of the rectangle
-// is computed into `sums`, its rows one behind the other, and handed over. args.c and what belongs
-// to it are not used.
+// Counts the panels of k whose sums can be computed by themselves; 1 where the kernel has no such.
+// Then the sums of one, a rectangle of them in their place in `sums`, which is [m, n]: all panels'
+// added up in order are C, bit for bit. REQUIRES of the second that there are several.
+size_t cube_panels(const CubePlan& plan) noexcept;
+void cube_panel(const CubePlan& plan, const CubeArgs& args, size_t panel, const CubeRange& range,
+                void* scratch, float* sums);
+
+// The same as cube_block in pieces, for what is done to sums while a cache has them: each piece of
+// the rectangle is computed into `sums`, its rows one behind the other, and handed over. args.c and
+// what belongs to it are not used.
 void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch,
                  float* sums, FunctionRef<void(const CubeRange&)> finished);
 // The most elements of such a piece for a rectangle of at most rows x cols.

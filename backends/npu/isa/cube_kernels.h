@@ -112,8 +112,10 @@ struct CubeKernels {
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t length, float* to,
                           size_t stride) = nullptr;
   bool takes_stored_columns = false;  // multiply_stored takes any k_step, so A stored [k, m]
-  // The same with rows that lie anywhere; all of a tile's are there.
-  void (*multiply_spread)(const SpreadRows& a, const void* b, float* to, size_t stride) = nullptr;
+  // The same with rows that lie anywhere; all of a tile's are there. `goes_on`: k goes on with the
+  // sums that are at `to`, which are what a longer run would have at this point.
+  void (*multiply_spread)(const SpreadRows& a, const void* b, bool goes_on, float* to,
+                          size_t stride) = nullptr;
   void (*finish)(const TileCall&) = nullptr;
   void (*begin)() = nullptr;  // before the first multiply of a block and after the last, where the
   void (*end)() = nullptr;    // processor wants that
@@ -126,8 +128,8 @@ struct CubeKernels {
   void (*flat_rows)(const TallSkinnyCall&) = nullptr;            // m <= 16, B stored [k, n]
 };
 
-// For the host ISA in use. Tiles of `narrow` have fewer columns, and on AVX-512 more rows: for
-// products whose C has no more columns than such a tile.
+// For the host ISA in use. Tiles of `narrow` have fewer columns and more rows: for products whose
+// columns they cover with less left over.
 struct VectorCubeKernels {
   CubeKernels wide, narrow;
 };

@@ -48,8 +48,8 @@ HWY_INLINE void pack_across(const Loader& loader, const PackCall& call, size_t b
   }
 }
 
-// One panel whose rows lie along k: blocks are transposed in registers. Nothing is spilled over the
-// edge of a width in whole blocks.
+// One panel whose rows lie along k: blocks are transposed in registers. Only the first block of a
+// width may spill over its edge, where the next k overwrites that.
 template <class Loader>
 HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t begin, size_t count,
                            float* to) {
@@ -71,8 +71,14 @@ HWY_INLINE void pack_along(const Loader& loader, const PackCall& call, size_t be
         }
       }
       hv::transpose_block(block);
-      // Descending j would lose the spilled lanes; ascending k and j overwrite them.
-      for (size_t i = 0; i < depth; ++i) hn::StoreU(block[i], d, to + (k + i) * stride + j);
+      float* at = to + k * stride + j;
+      if (j == 0 || j + hv::kBlockSide <= call.width) {
+        for (size_t i = 0; i < depth; ++i) hn::StoreU(block[i], d, at + i * stride);
+      } else {
+        for (size_t i = 0; i < depth; ++i) {
+          hn::BlendedStore(block[i], hn::FirstN(d, call.width - j), d, at + i * stride);
+        }
+      }
     }
   }
 }

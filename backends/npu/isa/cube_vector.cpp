@@ -62,7 +62,6 @@ class Tile {
 
  private:
   static constexpr size_t kCols = kVectors * hn::MaxLanes(Tag());
-  static_assert(kRows <= hv::kBlockSide || kRows % hv::kBlockSide == 0);
   static_assert(kCols % hv::kBlockSide == 0);
   using Down = std::make_index_sequence<kRows>;
   using Across = std::make_index_sequence<kVectors>;
@@ -102,6 +101,16 @@ class Tile {
   static HWY_INLINE void store(const Row* sums, float* to, size_t stride,
                                std::index_sequence<R...>) {
     (store_row(sums[R], to + R * stride, Across()), ...);
+  }
+
+  template <size_t... V>
+  static HWY_INLINE void load_row(Row& row, const float* from, std::index_sequence<V...>) {
+    ((row.sum[V] = hn::LoadU(Tag(), from + V * hn::Lanes(Tag()))), ...);
+  }
+  template <size_t... R>
+  static HWY_INLINE void load(Row* sums, const float* from, size_t stride,
+                              std::index_sequence<R...>) {
+    (load_row(sums[R], from + R * stride, Across()), ...);
   }
 
   // Adds `length` k to the sums; elements of A lie `k_step` apart from k to k.
@@ -149,9 +158,12 @@ class Tile {
 
   template <class Rows, class Step>
   static void multiply_runs(const SpreadRows& a, size_t origin, const Rows& rows, Step k_step,
-                            const float* b, float* to, size_t stride) {
+                            const float* b, bool goes_on, float* to, size_t stride) {
     Row sums[kRows];
-    clear(sums, Down());
+    if (goes_on)
+      load(sums, to, stride, Down());
+    else
+      clear(sums, Down());
     for (size_t i = 0; i < a.run_count; ++i) {
       add_run(sums, a.a + origin + a.runs[i].at, rows, k_step, b, a.runs[i].length);
       b += a.runs[i].length * kCols;
@@ -160,18 +172,21 @@ class Tile {
   }
 
   // Rows that lie equally far apart take fewer registers for their addresses.
-  static void multiply_spread(const SpreadRows& a, const void* panel, float* to, size_t stride) {
+  static void multiply_spread(const SpreadRows& a, const void* panel, bool goes_on, float* to,
+                              size_t stride) {
     const auto* b = static_cast<const float*>(panel);
     const size_t first = a.rows[0], step = a.rows[1] - first;
     bool even = true;
     for (size_t r = 2; r < kRows; ++r) even = even && a.rows[r] == first + r * step;
+    const AnyRows any{a.rows};
     if (a.k_step == 1) {
-      return even ? multiply_runs(a, first, EvenRows<size_t>{step}, Constant<1>(), b, to, stride)
-                  : multiply_runs(a, 0, AnyRows{a.rows}, Constant<1>(), b, to, stride);
+      const EvenRows<size_t> apart{step};
+      return even ? multiply_runs(a, first, apart, Constant<1>(), b, goes_on, to, stride)
+                  : multiply_runs(a, 0, any, Constant<1>(), b, goes_on, to, stride);
     }
-    return even && step == 1
-               ? multiply_runs(a, first, EvenRows<Constant<1>>{}, a.k_step, b, to, stride)
-               : multiply_runs(a, 0, AnyRows{a.rows}, a.k_step, b, to, stride);
+    const EvenRows<Constant<1>> beside;
+    return even && step == 1 ? multiply_runs(a, first, beside, a.k_step, b, goes_on, to, stride)
+                             : multiply_runs(a, 0, any, a.k_step, b, goes_on, to, stride);
   }
 };
 
@@ -181,7 +196,7 @@ using WideTile = Tile<14, 2>;
 using NarrowTile = Tile<16, 1>;
 #else
 using WideTile = Tile<4, 3>;
-using NarrowTile = Tile<4, 2>;
+using NarrowTile = Tile<6, 2>;
 #endif
 
 }  // namespace

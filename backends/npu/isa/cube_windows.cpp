@@ -21,30 +21,25 @@ Axis padded(const Axis& axis) {
   return result;
 }
 
+// In a copy, nothing lies between the images, their lines and their positions.
 WindowRows padded(const WindowRows& windows) {
   WindowRows result = windows;
   result.axes = {padded(windows.axes[0]), padded(windows.axes[1])};
-  result.axes[0].pitch = result.axes[1].size * result.axes[1].pitch;
+  result.axes[1].pitch = result.channels;
+  result.axes[0].pitch = result.axes[1].size * result.channels;
   result.image_pitch = result.axes[0].size * result.axes[0].pitch;
   return result;
 }
 
-// Says whether nothing lies between the images, their lines and their positions.
-bool lie_together(const WindowRows& w) {
-  return w.axes[0].pitch == w.axes[1].size * w.axes[1].pitch &&
-         w.image_pitch == w.axes[0].size * w.axes[0].pitch && w.repeat_pitch == 0;
-}
-
 }  // namespace
 
-CubeWindows::CubeWindows(const CubeProblem& problem, int64_t rows)
+CubeWindows::CubeWindows(const CubeProblem& problem)
     : stored_(*problem.a_windows),
       read_(stored_),
       dtype_(problem.a),
       widen_(size_of(dtype_) == 2 ? vector::find_instruction("cast", dtype_, f32) : nullptr),
       transposed_(problem.transpose_a),
-      copies_(stored_.has_padding() || dtype_ != f32),
-      images_(rows / (stored_.axes[0].windows * stored_.axes[1].windows)) {
+      copies_(stored_.has_padding() || dtype_ != f32) {
   if (copies_) read_ = padded(stored_);
 }
 
@@ -55,64 +50,88 @@ std::shared_ptr<const CubeWindows> CubeWindows::of(const CubePlan& plan) {
   for (const Axis& axis : p.a_windows->axes) {
     if (axis.tap_step < 0 || axis.windows == 0) return {};
   }
-  const CubeWindows windows(p, static_cast<int64_t>(p.transpose_a ? p.k : p.m));
-  if (windows.copies_ && !lie_together(windows.stored_)) return {};
+  const CubeWindows windows(p);
+  if (windows.copies_ && windows.stored_.repeat_pitch != 0) return {};
   const Axis& across = windows.read_.axes[1];
   const auto row_bytes = static_cast<size_t>(across.step * across.pitch) * sizeof(float);
   if (!p.transpose_a && row_bytes % kSameSet == 0) return {};
   return std::make_shared<const CubeWindows>(windows);
 }
 
-size_t CubeWindows::copied_elements() const {
-  return copies_ ? static_cast<size_t>(images_ * read_.image_pitch) : 0;
+CubeWindows::Lines CubeWindows::lines_of(size_t first, size_t count) const {
+  const Axis& down = read_.axes[0];
+  const auto line_of = [&](size_t window, int64_t tap) {
+    const int64_t row = static_cast<int64_t>(window) / read_.axes[1].windows;
+    return row / down.windows * down.size + down.position(row % down.windows, tap);
+  };
+  return {line_of(first, 0), line_of(first + count - 1, down.taps - 1) + 1};
 }
 
-int64_t CubeWindows::copied_lines() const { return images_ * read_.axes[0].size; }
+int64_t CubeWindows::most_lines(size_t count) const {
+  const auto& [down, across] = read_.axes;
+  // Rows of windows behind the first one, and how many of them may be an image's first.
+  const int64_t rows = (static_cast<int64_t>(count) + across.windows - 2) / across.windows;
+  const int64_t images = (rows + down.windows - 1) / down.windows;
+  const int64_t to_next_image = down.size - (down.windows - 1) * down.step;
+  return (rows - images) * down.step + images * std::max(down.step, to_next_image) +
+         (down.taps - 1) * down.tap_step + 1;
+}
 
-void CubeWindows::copy_lines(const void* images, const vector::ByteMap* bytes, int64_t begin,
-                             int64_t end, float* to) const noexcept {
+void CubeWindows::copy_lines(const void* images, const vector::ByteMap* bytes, Lines lines,
+                             float* to) const noexcept {
   const auto& [down, across] = stored_.axes;
   const int64_t above = read_.axes[0].first - down.first;
-  const int64_t left = (read_.axes[1].first - across.first) * across.pitch;
-  const int64_t line = across.size * across.pitch, whole = read_.axes[0].pitch;
-  VectorCall widen;
-  widen.n = static_cast<size_t>(line);
-  for (int64_t i = begin; i < end; ++i) {
+  const int64_t left = (read_.axes[1].first - across.first) * read_.channels;
+  const int64_t inside = across.size * read_.channels, whole = read_.axes[0].pitch;
+  for (int64_t i = lines.begin; i < lines.end; ++i, to += whole) {
     const int64_t image = i / read_.axes[0].size, y = i % read_.axes[0].size - above;
-    float* at = to + i * whole;
     if (!down.inside(y)) {
-      std::fill_n(at, whole, 0.0f);
+      std::fill_n(to, whole, 0.0f);
       continue;
     }
-    std::fill_n(at, left, 0.0f);
-    std::fill_n(at + left + line, whole - left - line, 0.0f);
-    const char* from =
-        static_cast<const char*>(images) +
-        static_cast<size_t>(image * stored_.image_pitch + y * down.pitch) * size_of(dtype_);
+    std::fill_n(to, left, 0.0f);
+    std::fill_n(to + left + inside, whole - left - inside, 0.0f);
+    const auto at = static_cast<size_t>(image * stored_.image_pitch + y * down.pitch);
+    copy_line(static_cast<const char*>(images) + at * size_of(dtype_), bytes, to + left);
+  }
+}
+
+// The positions of one line that are there, all at once where nothing lies between them.
+void CubeWindows::copy_line(const char* from, const vector::ByteMap* bytes,
+                            float* to) const noexcept {
+  const Axis& across = stored_.axes[1];
+  const bool together = across.pitch == read_.channels;
+  const int64_t parts = together ? 1 : across.size;
+  const int64_t count = together ? across.size * read_.channels : read_.channels;
+  VectorCall widen;
+  widen.n = static_cast<size_t>(count);
+  const size_t step = static_cast<size_t>(across.pitch) * size_of(dtype_);
+  for (int64_t part = 0; part < parts; ++part, from += step, to += count) {
     if (widen_ != nullptr) {
-      widen.dst = at + left;
+      widen.dst = to;
       widen.src[0] = from;
       widen_(widen);
     } else if (bytes != nullptr) {
-      for (int64_t e = 0; e < line; ++e) at[left + e] = bytes->table[static_cast<uint8_t>(from[e])];
+      for (int64_t e = 0; e < count; ++e) to[e] = bytes->table[static_cast<uint8_t>(from[e])];
     } else {
-      std::memcpy(at + left, from, static_cast<size_t>(line) * sizeof(float));
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
     }
   }
 }
 
-void CubeWindows::list_rows(size_t first, size_t count, size_t* places) const {
-  transposed_ ? list_columns(first, count, places) : list_windows(first, count, places);
+void CubeWindows::list_rows(size_t first, size_t count, int64_t first_line, size_t* places) const {
+  transposed_ ? list_columns(first, count, places) : list_windows(first, count, first_line, places);
 }
 
-void CubeWindows::list_windows(size_t first, size_t count, size_t* places) const {
+void CubeWindows::list_windows(size_t first, size_t count, int64_t first_line,
+                               size_t* places) const {
   const auto& [down, across] = read_.axes;
   const auto row = static_cast<int64_t>(first);
-  const int64_t of_image = down.windows * across.windows;
+  const int64_t of_image = down.windows * across.windows, before = first_line * down.pitch;
   int64_t image = row / of_image, i = row % of_image / across.windows, j = row % across.windows;
   for (size_t r = 0; r < count; ++r) {
     places[r] = static_cast<size_t>(image * read_.image_pitch + down.position(i, 0) * down.pitch +
-                                    across.position(j, 0) * across.pitch);
+                                    across.position(j, 0) * across.pitch - before);
     if (++j < across.windows) continue;
     j = 0;
     if (++i < down.windows) continue;
@@ -145,14 +164,14 @@ size_t CubeWindows::k_step() const {
   return static_cast<size_t>(read_.axes[1].step * read_.axes[1].pitch);
 }
 
-size_t CubeWindows::list_runs(size_t k0, size_t length, CubeRun* runs) const {
+size_t CubeWindows::list_runs(size_t k0, size_t length, int64_t first_line, CubeRun* runs) const {
   const auto of_run = static_cast<size_t>(transposed_ ? read_.axes[1].windows : read_.channels);
   const size_t step = k_step();
   size_t count = 0;
   for (size_t k = k0; k < k0 + length;) {
     const size_t run = std::min(of_run - k % of_run, k0 + length - k);
     size_t place = 0;
-    transposed_ ? list_windows(k, 1, &place) : list_columns(k, 1, &place);
+    transposed_ ? list_windows(k, 1, first_line, &place) : list_columns(k, 1, &place);
     CubeRun* last = count == 0 ? nullptr : runs + count - 1;
     if (last != nullptr && place == last->at + last->length * step) {
       last->length += run;

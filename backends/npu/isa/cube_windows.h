@@ -1,7 +1,7 @@
 // CubeWindows: windows of operand A that are multiplied where they lie on the images, without being
-// copied. Where windows reach beyond an image, or its elements are not those that are multiplied, a
-// copy of the images is made first: f32, with the zeros of the padding around each. A value; any
-// thread.
+// copied. Where windows reach beyond an image, or its elements are not those that are multiplied,
+// they lie on a copy of the images, of which a block makes some lines at a time: f32, with the
+// zeros of the padding around each image. A value; any thread.
 #ifndef KEEL_BACKENDS_NPU_ISA_CUBE_WINDOWS_H
 #define KEEL_BACKENDS_NPU_ISA_CUBE_WINDOWS_H
 
@@ -20,33 +20,41 @@ class CubeWindows {
   // has none.
   static std::shared_ptr<const CubeWindows> of(const CubePlan& plan);
 
-  // Elements of the images' copy; 0 where the images are read as they are.
-  size_t copied_elements() const;
-  // Counts the lines of all copies.
-  int64_t copied_lines() const;
-  // Makes lines [begin, end) of them.
-  void copy_lines(const void* images, const vector::ByteMap* bytes, int64_t begin, int64_t end,
+  // Says whether windows lie on a copy of the images; else they lie on the images as they are.
+  bool copies() const { return copies_; }
+  // Lines of the copies of all images, one image behind the other.
+  struct Lines {
+    int64_t begin = 0, end = 0;
+  };
+  // Returns those to which `count` windows from `first` on reach. REQUIRES one at least.
+  Lines lines_of(size_t first, size_t count) const;
+  // Returns the most to which any `count` neighbouring windows reach.
+  int64_t most_lines(size_t count) const;
+  size_t line_elements() const { return static_cast<size_t>(read_.axes[0].pitch); }
+  // Makes these lines; `to` is where the first of them begins.
+  void copy_lines(const void* images, const vector::ByteMap* bytes, Lines lines,
                   float* to) const noexcept;
 
-  // Writes where each of `count` rows of A begins, from row `first` on.
-  void list_rows(size_t first, size_t count, size_t* places) const;
+  // Writes where each of `count` rows of A begins, from row `first` on. Places of windows, here and
+  // below, are counted from the beginning of line `first_line` on.
+  void list_rows(size_t first, size_t count, int64_t first_line, size_t* places) const;
   // Writes where k's lie from a row's beginning on, as runs of elements k_step() apart; returns how
   // many runs.
-  size_t list_runs(size_t k0, size_t length, CubeRun* runs) const;
+  size_t list_runs(size_t k0, size_t length, int64_t first_line, CubeRun* runs) const;
   size_t k_step() const;
 
  private:
-  CubeWindows(const CubeProblem& problem, int64_t rows);
+  explicit CubeWindows(const CubeProblem& problem);
 
-  void list_windows(size_t first, size_t count, size_t* places) const;
+  void list_windows(size_t first, size_t count, int64_t first_line, size_t* places) const;
   void list_columns(size_t first, size_t count, size_t* places) const;
+  void copy_line(const char* from, const vector::ByteMap* bytes, float* to) const noexcept;
 
   WindowRows stored_, read_;  // over the images as stored, and as they are multiplied
   DType dtype_;
   VectorInstruction widen_;  // images of 16 bits; null for others
   bool transposed_;          // the rows of A are columns of the matrix of windows
   bool copies_;
-  int64_t images_;
 };
 
 }  // namespace keel::npu

@@ -30,8 +30,9 @@ constexpr int64_t kMostBlocks = 32;
 
 // Splits C of each product in the batch into tiles of whole rows or columns. Where it is rounded or
 // goes through an epilogue, a tile is computed piece by piece in the block's workspace. A phase
-// before that packs a right operand that all tiles read, and copies the images that windows of the
-// left one lie on; a phase after it packs the copies that pieces cannot.
+// before that packs a right operand that all tiles read; a phase after it packs the copies that
+// pieces cannot. Where k is long and C is small, blocks share panels of k as well: a phase computes
+// the sums of each panel, and what was the tile's product is to add them up in order.
 class CubeKernel final : public Kernel {
  public:
   CubeKernel(const AnchoredNode& fused, const StateLayouts& layouts, bool saturate_f16)
@@ -56,31 +57,35 @@ class CubeKernel final : public Kernel {
     whole_rows_ = !fused.row_wise().empty();
     reports_status_ = saturate_f16 && results_ != 0 && vector::computes_f16(fused.node());
     cut_tiles();
+    split_k(fused);
     share_right_operand(problem);
-    image_bytes_ = align_up(cube_image_bytes(plan_), 64);
     find_packed_results(fused.node(), layouts);
   }
 
   size_t workspace_bytes() const {
-    return static_cast<size_t>(blocks_) * scratch_ + shared_ + image_bytes_;
+    return static_cast<size_t>(blocks_) * scratch_ + shared_ + panels_ * panel_bytes();
   }
   // In the word behind the workspace.
   bool reports_status() const { return reports_status_; }
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
-  int phases() const override { return (prepares() ? 1 : 0) + 1 + (packs_last_ ? 1 : 0); }
+  int phases() const override {
+    return (prepares() ? 1 : 0) + (splits_k() ? 1 : 0) + 1 + (packs_last_ ? 1 : 0);
+  }
   int blocks(int) const override { return blocks_; }
 
   void run(void* const* args, int phase, int block) const override {
     if (prepares() && phase-- == 0) return prepare(args, block);
-    if (phase == 1) return pack_last(args, block);
     char* scratch = static_cast<char*>(args[arguments_]) + static_cast<size_t>(block) * scratch_;
+    if (splits_k() && phase-- == 0) return multiply_panels(args, block, scratch);
+    if (phase == 1) return pack_last(args, block);
     uint32_t status = 0;
     if (rows_) locate_rows(args, reinterpret_cast<size_t*>(scratch + scratch_ - starts_));
     const int64_t all = tiles_ * count_;
     for (int64_t i = all * block / blocks_; i < all * (block + 1) / blocks_; ++i) {
-      status |= multiply(args, i / tiles_, tile(i % tiles_), scratch);
+      status |= splits_k() ? add_panels(args, tile(i), scratch)
+                           : multiply(args, i / tiles_, tile(i % tiles_), scratch);
     }
     if (reports_status_) raise_float_status(args[arguments_ + 1], status);
   }
@@ -102,9 +107,71 @@ class CubeKernel final : public Kernel {
     packed_at_ = PrepackedWeight(right.type(), layout_of(layouts, right)->layout).offset(*use);
   }
 
+  // Tiles of rows would each load all of the right operand, and of images under windows that are
+  // columns of A as much. Sums of panels are written and read once more.
+  void split_k(const AnchoredNode& fused) {
+    const CubeProblem& p = plan_.problem;
+    if (p.packed_b || by_columns_ || tiles_ == 1 || count_ != 1 || rows_) return;
+    const size_t panels = cube_panels(plan_);
+    const bool over_windows = p.a_windows && p.transpose_a;
+    const Shape& left = fused.stored(matrices_.a.input).shape();
+    const size_t images = over_windows ? static_cast<size_t>(left.num_elements()) : 0;
+    if (panels == 1 || 2 * panels * p.m * p.n > p.k * p.n + images) return;
+    panels_ = panels;
+    add_ = vector::find_instruction("add", f32, f32);
+    cube_scratch_ = align_up(cube_scratch_bytes(plan_, p.m, p.n), 64);
+    scratch_ = cube_scratch_ + sums_ + rounded_ + rows_of_piece_ + starts_;
+  }
+
+  bool splits_k() const { return panels_ != 0; }
+  size_t panel_bytes() const { return plan_.problem.m * plan_.problem.n * sizeof(float); }
+  float* panel(void* const* args, size_t number) const {
+    char* first = static_cast<char*>(args[arguments_]) + static_cast<size_t>(blocks_) * scratch_;
+    return reinterpret_cast<float*>(first + number * panel_bytes());
+  }
+
+  // The block's share of all panels' tiles, those of a panel that are neighbours together.
+  void multiply_panels(void* const* args, int block, char* scratch) const {
+    const int64_t all = static_cast<int64_t>(panels_) * tiles_;
+    const int64_t end = all * (block + 1) / blocks_;
+    for (int64_t i = all * block / blocks_; i < end;) {
+      const int64_t first = i % tiles_, tiles = std::min(tiles_ - first, end - i);
+      CubeRange range = tile(first);
+      range.m1 = tile(first + tiles - 1).m1;
+      const auto number = static_cast<size_t>(i / tiles_);
+      cube_panel(plan_, operands(args, 0, scratch), number, range, scratch, panel(args, number));
+      i += tiles;
+    }
+  }
+
+  uint32_t add_panels(void* const* args, const CubeRange& range, char* scratch) const {
+    constexpr size_t kAtOnce = 2048;  // sums that stay in the first cache
+    const size_t first = range.m0 * plan_.problem.n, end = range.m1 * plan_.problem.n;
+    float* const sums = panel(args, 0);
+    for (size_t at = first; at < end; at += kAtOnce) {
+      VectorCall call;
+      call.n = std::min(kAtOnce, end - at);
+      call.dst = sums + at;
+      call.src[0] = sums + at;
+      for (size_t number = 1; number < panels_; ++number) {
+        call.src[1] = panel(args, number) + at;
+        add_(call);
+      }
+    }
+    const int64_t start = matrices_.batch[0].c;
+    if (sums_ != 0)
+      return finish(args, start, range, sums + first, scratch + cube_scratch_ + sums_);
+    float* to = static_cast<float*>(args[outputs_at_]) + start;
+    const auto c_stride = static_cast<size_t>(matrices_.c_stride);
+    for (size_t row = range.m0; row < range.m1; ++row) {
+      std::copy_n(sums + row * plan_.problem.n, plan_.problem.n, to + row * c_stride);
+    }
+    return 0;
+  }
+
   // Tiles of rows would each pack all of the right operand.
   void share_right_operand(CubeProblem problem) {
-    if (problem.packed_b || by_columns_ || tiles_ == 1 || count_ != 1) return;
+    if (problem.packed_b || by_columns_ || tiles_ == 1 || count_ != 1 || splits_k()) return;
     if (!cube_shares_packed(plan_)) return;
     problem.packed_b = true;
     plan_ = plan_cube(problem);
@@ -116,16 +183,10 @@ class CubeKernel final : public Kernel {
     return static_cast<char*>(args[arguments_]) + static_cast<size_t>(blocks_) * scratch_;
   }
 
-  float* images(void* const* args) const {
-    return reinterpret_cast<float*>(static_cast<char*>(shared(args)) + shared_);
-  }
-
-  bool prepares() const { return shared_ + image_bytes_ != 0; }
+  bool prepares() const { return shared_ != 0; }
   void prepare(void* const* args, int block) const {
     const auto stride = static_cast<size_t>(matrices_.b.stride);
-    if (shared_ != 0) cube_pack_share(plan_, args[b_at_], stride, block, blocks_, shared(args));
-    if (image_bytes_ == 0) return;
-    cube_copy_images(plan_, args[a_at_], bytes_ ? &*bytes_ : nullptr, block, blocks_, images(args));
+    cube_pack_share(plan_, args[b_at_], stride, block, blocks_, shared(args));
   }
 
   void find_packed_results(const Node& node, const StateLayouts& layouts) {
@@ -240,25 +301,11 @@ class CubeKernel final : public Kernel {
   // One tile; `scratch` is the block's. Returns the status bits raised.
   uint32_t multiply(void* const* args, int64_t batch, const CubeRange& range, char* scratch) const {
     if (range.m1 <= range.m0 || range.n1 <= range.n0) return 0;
-    const CubeProblem& p = plan_.problem;
     const ProductMatrices::Starts& at = matrices_.batch[static_cast<size_t>(batch)];
-    const auto c_stride = static_cast<size_t>(matrices_.c_stride);
-    CubeArgs cube;
-    cube.a = static_cast<const char*>(args[a_at_]) + static_cast<size_t>(at.a) * size_of(p.a);
-    cube.b = static_cast<const char*>(args[b_at_]) + static_cast<size_t>(at.b) * size_of(p.b) +
-             packed_at_;
-    cube.a_stride = static_cast<size_t>(matrices_.a.stride);
-    cube.b_stride = static_cast<size_t>(matrices_.b.stride);
-    if (shared_ != 0) cube.b = shared(args);
-    if (image_bytes_ != 0) {
-      cube.a = images(args) + at.a;
-      cube.copied_images = true;
-    }
-    cube.bytes = bytes_ ? &*bytes_ : nullptr;
-    if (rows_) cube.a_rows = reinterpret_cast<const size_t*>(scratch + scratch_ - starts_);
+    CubeArgs cube = operands(args, batch, scratch);
     if (sums_ == 0) {
       cube.c = static_cast<float*>(args[outputs_at_]) + at.c;
-      cube.c_stride = c_stride;
+      cube.c_stride = static_cast<size_t>(matrices_.c_stride);
       cube_block(plan_, cube, range, scratch);
       return 0;
     }
@@ -268,6 +315,21 @@ class CubeKernel final : public Kernel {
       status |= finish(args, at.c, piece, sums, scratch + cube_scratch_ + sums_);
     });
     return status;
+  }
+
+  CubeArgs operands(void* const* args, int64_t batch, char* scratch) const {
+    const CubeProblem& p = plan_.problem;
+    const ProductMatrices::Starts& at = matrices_.batch[static_cast<size_t>(batch)];
+    CubeArgs cube;
+    cube.a = static_cast<const char*>(args[a_at_]) + static_cast<size_t>(at.a) * size_of(p.a);
+    cube.b = static_cast<const char*>(args[b_at_]) + static_cast<size_t>(at.b) * size_of(p.b) +
+             packed_at_;
+    cube.a_stride = static_cast<size_t>(matrices_.a.stride);
+    cube.b_stride = static_cast<size_t>(matrices_.b.stride);
+    if (shared_ != 0) cube.b = shared(args);
+    cube.bytes = bytes_ ? &*bytes_ : nullptr;
+    if (rows_) cube.a_rows = reinterpret_cast<const size_t*>(scratch + scratch_ - starts_);
+    return cube;
   }
 
   // Rounds a piece of sums and takes it through the epilogue, or to the output where there is none.
@@ -338,9 +400,9 @@ class CubeKernel final : public Kernel {
   // Bytes of a block's workspace.
   size_t cube_scratch_ = 0, sums_ = 0, rounded_ = 0, rows_of_piece_ = 0, starts_ = 0;
   size_t scratch_ = 0;
-  // For all blocks, behind their workspaces: bytes of the right operand, packed, and of images; or
-  // 0.
-  size_t shared_ = 0, image_bytes_ = 0;
+  // Behind all blocks' workspaces: bytes of the right operand, packed, or panels of sums.
+  size_t shared_ = 0, panels_ = 0;
+  VectorInstruction add_ = nullptr;  // for these
   size_t results_ = 0;
 };
 

@@ -62,9 +62,19 @@ std::vector<char> draw_elements(Numbers& numbers, size_t count, DType dtype) {
   return bytes;
 }
 
-Case draw_case(Numbers& numbers, DType dtype) {
-  const int64_t images = 1 + static_cast<int64_t>(numbers.next() % 4);
-  const WindowRows w = draw_windows(numbers);
+// 3 x 3 windows over images of which a block copies several times lines, in several panels of k.
+WindowRows large_windows(int64_t width, int64_t channels, int64_t step) {
+  WindowRows w;
+  w.axes[0] = {.windows = 44, .taps = 3, .size = 44 * step - 1, .first = -1, .step = step};
+  w.axes[1] = {.windows = width, .taps = 3, .size = width * step, .first = -1, .step = step};
+  w.channels = channels;
+  w.axes[1].pitch = channels;
+  w.axes[0].pitch = w.axes[1].size * channels;
+  w.image_pitch = w.axes[0].size * w.axes[0].pitch;
+  return w;
+}
+
+Case case_of(Numbers& numbers, const WindowRows& w, int64_t images, DType dtype) {
   const auto rows = static_cast<size_t>(images * w.axes[0].windows * w.axes[1].windows);
   const auto columns = static_cast<size_t>(w.axes[0].taps * w.line());
   Case c;
@@ -88,17 +98,9 @@ std::vector<float> product_of(const Case& c, const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   std::vector<float> result(p.m * p.n, 77.0f);
   const auto scratch = allocate_host_buffer(cube_scratch_bytes(plan, p.m, p.n));
-  const size_t copied = cube_image_bytes(plan);
-  const auto copies = allocate_host_buffer(copied);
   CubeArgs args;
   args.bytes = p.a == u8 ? &c.bytes : nullptr;
   args.a = c.images.data() + static_cast<size_t>(c.start) * size_of(p.a);
-  if (copied != 0) {
-    for (int64_t share = 0; share < 3; ++share)
-      cube_copy_images(plan, c.images.data(), args.bytes, share, 3, copies->address());
-    args.a = static_cast<const float*>(copies->address()) + c.start;
-    args.copied_images = true;
-  }
   args.b = c.b.data();
   args.b_stride = p.n;
   args.c = result.data();
@@ -110,16 +112,69 @@ std::vector<float> product_of(const Case& c, const CubePlan& plan) {
 
 }  // namespace
 
+TEST_CASE("npu cube: lines of images are copied anew as windows reach them") {
+  Numbers numbers(11);
+  const WindowRows all[] = {large_windows(31, 17, 1), large_windows(64, 3, 2),
+                            large_windows(40, 130, 1), large_windows(7, 16, 1)};
+  for (const WindowRows& w : all) {
+    for (const DType dtype : {f32, u8}) {
+      const Case c = case_of(numbers, w, 2, dtype);
+      CubePlan plan = plan_cube(c.problem);
+      REQUIRE(plan.windows != nullptr);
+      const std::vector<float> lying = product_of(c, plan);
+      plan.windows = nullptr;
+      const std::vector<float> copied = product_of(c, plan);
+      CAPTURE(w.channels);
+      CAPTURE(c.problem.transpose_a);
+      CHECK(std::memcmp(lying.data(), copied.data(), lying.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("npu cube: the sums of panels added up in order are the product") {
+  on_every_isa([&] {
+    Numbers numbers(23);
+    for (const bool transposed : {false, true}) {
+      CubeProblem p;
+      p.m = 37, p.n = 53, p.k = 2500;
+      p.transpose_a = transposed;
+      const auto a = draw_elements(numbers, p.m * p.k, f32),
+                 b = draw_elements(numbers, p.k * p.n, f32);
+      const CubePlan plan = plan_cube(p);
+      const auto scratch = allocate_host_buffer(cube_scratch_bytes(plan, p.m, p.n));
+      std::vector<float> whole(p.m * p.n), added(p.m * p.n);
+      CubeArgs args;
+      args.a = a.data(), args.b = b.data();
+      args.a_stride = transposed ? p.m : p.k;
+      args.b_stride = p.n;
+      args.c = whole.data();
+      args.c_stride = p.n;
+      cube_block(plan, args, {0, p.m, 0, p.n}, scratch->address());
+      const size_t panels = cube_panels(plan);
+      REQUIRE(panels == 3);
+      for (size_t panel = 0; panel < panels; ++panel) {
+        std::vector<float> sums(p.m * p.n);
+        cube_panel(plan, args, panel, {0, 17, 0, p.n}, scratch->address(), sums.data());
+        cube_panel(plan, args, panel, {17, p.m, 0, p.n}, scratch->address(), sums.data());
+        for (size_t i = 0; i < sums.size(); ++i)
+          added[i] = panel == 0 ? sums[i] : added[i] + sums[i];
+      }
+      CHECK(std::memcmp(whole.data(), added.data(), whole.size() * sizeof(float)) == 0);
+    }
+  });
+}
+
 TEST_CASE("npu cube: windows that are multiplied where they lie give the bits of copied ones") {
   on_every_isa([&] {
     Numbers numbers(5);
     int where_they_lie = 0;
     for (int i = 0; i < 120; ++i) {
       const DType dtypes[] = {f32, f32, u8, f16};
-      const Case c = draw_case(numbers, dtypes[i % 4]);
+      const int64_t images = 1 + static_cast<int64_t>(numbers.next() % 4);
+      const Case c = case_of(numbers, draw_windows(numbers), images, dtypes[i % 4]);
       CubePlan plan = plan_cube(c.problem);
       const std::vector<float> lying = product_of(c, plan);
-      where_they_lie += cube_image_bytes(plan) != 0;
+      where_they_lie += plan.windows != nullptr;
       plan.windows = nullptr;
       const std::vector<float> copied = product_of(c, plan);
       CAPTURE(i);

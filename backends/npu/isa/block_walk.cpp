@@ -1,0 +1,495 @@
+#include "keel/backends/npu/isa/block_walk.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "keel/backends/common/window_copy.h"
+#include "keel/backends/npu/isa/cube_windows.h"
+#include "keel/core/base/checked.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr size_t kAlignment = 64;
+// Bytes of images that a block copies at a time, if its windows do not reach further: with B's
+// panel they stay in L2.
+constexpr size_t kStripBytes = size_t{64} * 1024;
+// Windows of a panel that are multiplied one after the other where k runs over windows: with as
+// many rows of B, the lines on which they lie stay in L1 for all rows of A.
+constexpr size_t kWindowsAtOnce = 128;
+
+// Elements from row to row of windows in their buffer.
+size_t window_stride(size_t columns, size_t element_size) {
+  const bool same_set = columns * element_size % kSameSet == 0;
+  return columns + (same_set ? kAlignment / element_size : 0);
+}
+
+// Lines of the images that a rectangle of so many rows copies at a time; 0 where it copies none.
+int64_t strip_lines(const CubePlan& plan, size_t rows) {
+  if (plan.windows == nullptr || !plan.windows->copies()) return 0;
+  const CubeWindows& windows = *plan.windows;
+  const size_t all = plan.problem.transpose_a ? plan.k_panel : rows;
+  const size_t least = plan.problem.transpose_a ? kWindowsAtOnce : row_block(*plan.kernels);
+  const auto fitting = static_cast<int64_t>(kStripBytes / sizeof(float) / windows.line_elements());
+  return std::max(std::min(windows.most_lines(all), fitting),
+                  windows.most_lines(std::min(all, least)));
+}
+
+// The pieces of the scratch that a rectangle of rows x cols needs.
+struct Scratch {
+  size_t a = 0, b = 0, tile = 0, windows = 0, places = 0, runs = 0, strip = 0, total = 0;
+
+  Scratch(const CubePlan& plan, size_t rows, size_t cols) {
+    const CubeKernels& kernels = *plan.kernels;
+    const size_t depth = round_up(plan.k_panel, kernels.k_multiple);
+    const size_t a_rows = round_up(std::min(rows, row_block(kernels)), kernels.rows);
+    const size_t most = plan.problem.packed_b ? 0 : column_block(kernels);
+    const size_t b_cols = round_up(std::min(cols, most), kernels.cols);
+    b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
+    tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
+    const CubeProblem& p = plan.problem;
+    const bool spreads = plan.windows != nullptr;
+    const bool all_tiles = spreads && p.transpose_a;
+    const size_t sums = all_tiles
+                            ? round_up(rows, kernels.rows) *
+                                  round_up(std::min(cols, column_block(kernels)), kernels.cols)
+                            : kernels.rows * kernels.cols;
+    windows = tile + align_up(sums * sizeof(float), kAlignment);
+    const auto bytes = [&](size_t side, DType dtype) {
+      const size_t size = size_of(dtype);
+      return std::max(side * window_stride(depth, size), depth * window_stride(side, size)) * size;
+    };
+    const size_t left = p.a_windows ? bytes(a_rows, p.a) : 0;
+    const size_t right = p.b_windows ? bytes(kernels.cols, p.b) : 0;
+    places = windows + align_up(std::max(left, right), kAlignment);
+    runs = places + align_up(spreads ? a_rows * sizeof(size_t) : 0, kAlignment);
+    strip = runs + align_up(spreads ? plan.k_panel * sizeof(CubeRun) : 0, kAlignment);
+    const auto lines = static_cast<size_t>(strip_lines(plan, rows));
+    total = strip + (lines == 0 ? 0 : lines * plan.windows->line_elements() * sizeof(float));
+  }
+};
+
+// Says whether the kernel can read A as it is stored.
+bool multiplies_stored(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  const CubeKernels& kernels = *plan.kernels;
+  const bool rounds = p.a == f32 && p.round_to != f32;
+  return kernels.multiply_stored != nullptr && (!p.transpose_a || kernels.takes_stored_columns) &&
+         size_of(p.a) == kernels.packed_size && !rounds;
+}
+
+// Says whether the kernel had better read A where it is.
+bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
+  const CubeProblem& p = plan.problem;
+  return multiplies_stored(plan) && !p.a_windows && args.a_rows == nullptr &&
+         args.a_stride * size_of(p.a) % kSameSet != 0;
+}
+
+// The walk over one rectangle of C: columns in blocks, k in panels, rows in blocks, register tiles.
+class BlockWalk {
+ public:
+  BlockWalk(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch)
+      : plan_(plan),
+        kernels_(*plan.kernels),
+        args_(args),
+        range_(range),
+        parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
+        scratch_(static_cast<char*>(scratch)),
+        lying_(plan.windows.get()),
+        strip_lines_(strip_lines(plan, range.m1 - range.m0)),
+        stores_rows_(is_stored_as_multiplied(plan, args)),
+        stores_windows_(plan.problem.a_windows && !plan.problem.transpose_a &&
+                        multiplies_stored(plan)) {}
+
+  // Each piece goes to args.c; `finished`, if there is one, is called when it is there.
+  void run(const PieceFinished* finished) {
+    finished_ = finished;
+    if (kernels_.begin != nullptr) kernels_.begin();
+    const size_t k = plan_.problem.k;
+    const size_t block = column_block(kernels_);
+    for (size_t j = range_.n0; j < range_.n1; j += block) {
+      const size_t cols = std::min(block, range_.n1 - j);
+      if (finished_ != nullptr) {
+        args_.c_stride = cols;
+        args_.c_column = j;
+        args_.c_row = range_.m0;
+      }
+      for (size_t k0 = 0; k0 == 0 || k0 < k; k0 += plan_.k_panel) {
+        panel(j, cols, k0, std::min(plan_.k_panel, k - k0));
+      }
+      if (finished_ != nullptr && !one_panel(plan_)) {
+        (*finished_)({range_.m0, range_.m1, j, j + cols});
+      }
+    }
+    if (kernels_.end != nullptr) kernels_.end();
+  }
+
+  // The sums of one panel of k go to args.c.
+  void run_panel(size_t number) {
+    alone_ = true;
+    if (kernels_.begin != nullptr) kernels_.begin();
+    const size_t k0 = number * plan_.k_panel, block = column_block(kernels_);
+    for (size_t j = range_.n0; j < range_.n1; j += block) {
+      panel(j, std::min(block, range_.n1 - j), k0, std::min(plan_.k_panel, plan_.problem.k - k0));
+    }
+    if (kernels_.end != nullptr) kernels_.end();
+  }
+
+ private:
+  bool is_first(size_t k0) const { return k0 == 0 || alone_; }
+
+  void panel(size_t j, size_t cols, size_t k0, size_t length) {
+    const CubeProblem& p = plan_.problem;
+    panels_ = scratch_ + parts_.b;
+    if (p.packed_b) {
+      panels_ = static_cast<const char*>(args_.b) + packed_at(plan_, k0, j);
+    } else {
+      PackCall right = right_operand(plan_, args_.b, args_.b_stride);
+      right.first = j;
+      right.count = cols;
+      right.k0 = k0;
+      right.length = length;
+      right.dst = scratch_ + parts_.b;
+      if (p.b_windows) {
+        pack_window_columns(right);
+      } else {
+        kernels_.pack_b(right);
+      }
+    }
+
+    if (lying_ == nullptr) return panel_of_rows(j, cols, k0, length);
+    if (p.transpose_a) return panel_over_windows(j, cols, k0, length);
+    panel_of_windows(j, cols, k0, length);
+  }
+
+  // Rows of A are windows.
+  void panel_of_windows(size_t j, size_t cols, size_t k0, size_t length) {
+    run_count_ = lying_->list_runs(k0, length, 0, runs());
+    const size_t rows = row_block(kernels_);
+    for (size_t i = range_.m0; i < range_.m1; i += rows) {
+      const size_t count = std::min(rows, range_.m1 - i);
+      bring_lines(i, count, range_.m1);
+      list_rows(i, count);
+      begin_piece(i);
+      tiles(i, count, j, cols, k0, length);
+      end_piece(i, count, j, cols);
+    }
+  }
+
+  // k runs over windows, of which some at a time meet all rows of A. Sums stay with their tiles
+  // from the first to the last.
+  void panel_over_windows(size_t j, size_t cols, size_t k0, size_t length) {
+    const size_t rows = row_block(kernels_);
+    for (size_t done = 0; done < length; done += kWindowsAtOnce) {
+      const size_t count = std::min(kWindowsAtOnce, length - done);
+      bring_lines(k0 + done, count, k0 + length);
+      run_count_ = lying_->list_runs(k0 + done, count, strip_.begin, runs());
+      const bool last = done + count == length;
+      for (size_t i = range_.m0; i < range_.m1; i += rows) {
+        const size_t of_block = std::min(rows, range_.m1 - i);
+        list_rows(i, of_block);
+        add_tiles(i, of_block, cols, length, done);
+        if (!last) continue;
+        begin_piece(i);
+        finish_tiles(i, of_block, j, cols, k0);
+        end_piece(i, of_block, j, cols);
+      }
+    }
+  }
+
+  // Makes the lines of images that windows [first, first + count) need, and of those up to `end`
+  // as many as there is room for.
+  void bring_lines(size_t first, size_t count, size_t end) {
+    if (!lying_->copies()) return;
+    const CubeWindows::Lines wanted = lying_->lines_of(first, count);
+    if (wanted.begin >= strip_.begin && wanted.end <= strip_.end) return;
+    const int64_t behind = lying_->lines_of(first, end - first).end;
+    strip_ = {wanted.begin, std::min(behind, wanted.begin + strip_lines_)};
+    lying_->copy_lines(args_.a, args_.bytes, strip_, strip());
+  }
+
+  bool ends_pieces() const { return finished_ != nullptr && one_panel(plan_); }
+  void begin_piece(size_t i) {
+    if (ends_pieces()) args_.c_row = i;
+  }
+  void end_piece(size_t i, size_t count, size_t j, size_t cols) const {
+    if (ends_pieces()) (*finished_)({i, i + count, j, j + cols});
+  }
+
+  void panel_of_rows(size_t j, size_t cols, size_t k0, size_t length) {
+    const CubeProblem& p = plan_.problem;
+    PackCall pack;
+    pack.src = args_.a;
+    pack.dtype = p.a;
+    pack.round_to = p.round_to;
+    pack.k0 = k0;
+    pack.length = length;
+    pack.stride = args_.a_stride;
+    pack.rows = args_.a_rows;
+    pack.k_contiguous = !p.transpose_a;
+    pack.width = kernels_.rows;
+    pack.bytes = args_.bytes;
+    pack.dst = scratch_ + parts_.a;
+    const size_t rows = row_block(kernels_);
+    for (size_t i = range_.m0; i < range_.m1; i += rows) {
+      const size_t count = std::min(rows, range_.m1 - i);
+      pack.first = i;
+      pack.count = count;
+      if (p.a_windows) {
+        load_window_rows(pack);
+      } else {
+        pack_rows(pack);
+      }
+      begin_piece(i);
+      tiles(i, count, j, cols, k0, length);
+      end_piece(i, count, j, cols);
+    }
+  }
+
+  CubeRun* runs() const { return reinterpret_cast<CubeRun*>(scratch_ + parts_.runs); }
+  size_t* places() const { return reinterpret_cast<size_t*>(scratch_ + parts_.places); }
+  float* strip() const { return reinterpret_cast<float*>(scratch_ + parts_.strip); }
+  const float* lines() const {
+    return lying_->copies() ? strip() : static_cast<const float*>(args_.a);
+  }
+
+  // Where the windows of a block lie, the last one again up to a whole tile.
+  void list_rows(size_t first, size_t count) const {
+    lying_->list_rows(first, count, strip_.begin, places());
+    std::fill(places() + count, places() + round_up(count, kernels_.rows), places()[count - 1]);
+  }
+
+  // Copies the windows that a pack is to read from the images into a buffer, whose rows have room
+  // for `columns`, and returns a pack that reads that.
+  PackCall from_windows(PackCall pack, const WindowRows& windows, size_t columns) const {
+    const size_t stride = window_stride(columns, size_of(pack.dtype));
+    const auto first = static_cast<int64_t>(pack.first), count = static_cast<int64_t>(pack.count);
+    const auto k0 = static_cast<int64_t>(pack.k0), length = static_cast<int64_t>(pack.length);
+    const MatrixPart part = pack.k_contiguous ? MatrixPart{first, count, k0, length}
+                                              : MatrixPart{k0, length, first, count};
+    char* buffer = scratch_ + parts_.windows;
+    copy_windows(windows, pack.src, size_of(pack.dtype), part, buffer, stride);
+    pack.src = buffer;
+    pack.stride = stride;
+    pack.rows = nullptr;
+    pack.first = pack.k0 = 0;
+    return pack;
+  }
+
+  // A block of rows that are windows. A kernel that reads stored rows finds them in the buffer,
+  // with zeros up to whole tiles.
+  void load_window_rows(const PackCall& pack) const {
+    const WindowRows& windows = *plan_.problem.a_windows;
+    if (!stores_windows_) {
+      const size_t columns = pack.k_contiguous ? pack.length : pack.count;
+      return kernels_.pack_a(from_windows(pack, windows, columns));
+    }
+    const size_t depth = round_up(pack.length, kernels_.k_multiple);
+    const size_t rows = round_up(pack.count, kernels_.rows);
+    const size_t row_bytes = window_stride(depth, size_of(pack.dtype)) * size_of(pack.dtype);
+    char* buffer = scratch_ + parts_.windows;
+    if (depth != pack.length) std::memset(buffer, 0, pack.count * row_bytes);
+    from_windows(pack, windows, depth);
+    std::memset(buffer + pack.count * row_bytes, 0, (rows - pack.count) * row_bytes);
+  }
+
+  // The panels of columns that are windows.
+  void pack_window_columns(const PackCall& all) const {
+    const size_t depth = round_up(all.length, kernels_.k_multiple);
+    PackCall pack = all;
+    for (size_t j = 0; j < all.count; j += kernels_.cols) {
+      pack.first = all.first + j;
+      pack.count = std::min(kernels_.cols, all.count - j);
+      pack.dst = static_cast<char*>(all.dst) + j * depth * kernels_.packed_size;
+      const size_t columns = pack.k_contiguous ? pack.length : pack.count;
+      kernels_.pack_b(from_windows(pack, *plan_.problem.b_windows, columns));
+    }
+  }
+
+  // How many of a block's first rows are multiplied where they are stored.
+  size_t stored_rows(size_t count) const {
+    return stores_rows_ ? count / kernels_.rows * kernels_.rows : 0;
+  }
+
+  // Packs a block of rows. Rows that are multiplied in place need only their last, incomplete group
+  // of k packed; it is written where their panel would start. The other rows' panels lie where they
+  // would without such rows.
+  void pack_rows(PackCall pack) const {
+    const size_t stored = stored_rows(pack.count), whole = whole_k(pack.length);
+    if (stored < pack.count) {
+      PackCall others = pack;
+      others.first += stored;
+      others.count -= stored;
+      others.dst = packed_rows(stored, round_up(pack.length, kernels_.k_multiple));
+      kernels_.pack_a(others);
+    }
+    if (stored == 0 || whole == pack.length) return;
+    pack.count = stored;
+    pack.k0 += whole;
+    pack.length -= whole;
+    kernels_.pack_a(pack);
+  }
+
+  size_t whole_k(size_t length) const { return length / kernels_.k_multiple * kernels_.k_multiple; }
+  char* packed_rows(size_t row, size_t depth) const {
+    return scratch_ + parts_.a + row * depth * kernels_.packed_size;
+  }
+
+  SpreadRows spread_rows(size_t i) const {
+    return {lines(), places() + i, lying_->k_step(), runs(), run_count_};
+  }
+
+  // Rows i0 + i ... of A, a tile's or its first `count`, times a packed panel of B.
+  void multiply(size_t i0, size_t i, size_t count, size_t stored, size_t k0, size_t length,
+                const char* b, float* to, size_t stride) const {
+    if (lying_ != nullptr) {
+      return kernels_.multiply_spread(spread_rows(i), b, false, to, stride);
+    }
+    const size_t depth = round_up(length, kernels_.k_multiple);
+    if (stores_windows_) {
+      StoredRows rows;
+      rows.stride = window_stride(depth, kernels_.packed_size);
+      rows.rows = scratch_ + parts_.windows + i * rows.stride * kernels_.packed_size;
+      return kernels_.multiply_stored(rows, b, depth, to, stride);
+    }
+    if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, count, depth, to, stride);
+    StoredRows rows;
+    rows.stride = plan_.problem.transpose_a ? 1 : args_.a_stride;
+    rows.k_step = plan_.problem.transpose_a ? args_.a_stride : 1;
+    const size_t at = (i0 + i) * rows.stride + k0 * rows.k_step;
+    rows.rows = static_cast<const char*>(args_.a) + at * kernels_.packed_size;
+    rows.rest = packed_rows(i, kernels_.k_multiple);
+    kernels_.multiply_stored(rows, b, length, to, stride);
+  }
+
+  void tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0, size_t length) {
+    const size_t depth = round_up(length, kernels_.k_multiple);
+    TileCall tile;
+    auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    const size_t stored = stored_rows(rows);
+    tile.tile = sums;
+    tile.tile_stride = kernels_.cols;
+    tile.first = is_first(k0);
+    tile.c_stride = args_.c_stride;
+    for (size_t j = 0; j < cols; j += kernels_.cols) {
+      const char* b = panels_ + j * depth * kernels_.packed_size;
+      tile.cols = std::min(kernels_.cols, cols - j);
+      for (size_t i = 0; i < rows; i += kernels_.rows) {
+        tile.rows = std::min(kernels_.rows, rows - i);
+        tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
+        prefetch_rows(tile);
+        // The first sums of a whole tile may go to their place as they are.
+        if (tile.first && tile.rows == kernels_.rows && tile.cols == kernels_.cols) {
+          multiply(i0, i, tile.rows, stored, k0, length, b, tile.c, tile.c_stride);
+          continue;
+        }
+        multiply(i0, i, tile.rows, stored, k0, length, b, sums, kernels_.cols);
+        kernels_.finish(tile);
+      }
+    }
+  }
+
+  // The sums of the tile at row i and column j, both counted from the rectangle's first on, where
+  // those of all tiles are kept.
+  float* kept_sums(size_t i, size_t j, size_t cols) const {
+    auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    return sums + i * round_up(cols, kernels_.cols) + j * kernels_.rows;
+  }
+
+  // Adds the windows that are listed, which begin at `done` of the panel's `length`.
+  void add_tiles(size_t i0, size_t rows, size_t cols, size_t length, size_t done) const {
+    for (size_t j = 0; j < cols; j += kernels_.cols) {
+      const char* b = panels_ + (j * length + done * kernels_.cols) * kernels_.packed_size;
+      for (size_t i = 0; i < rows; i += kernels_.rows) {
+        float* sums = kept_sums(i0 - range_.m0 + i, j, cols);
+        kernels_.multiply_spread(spread_rows(i), b, done != 0, sums, kernels_.cols);
+      }
+    }
+  }
+
+  void finish_tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0) const {
+    TileCall tile;
+    tile.tile_stride = kernels_.cols;
+    tile.first = is_first(k0);
+    tile.c_stride = args_.c_stride;
+    for (size_t j = 0; j < cols; j += kernels_.cols) {
+      tile.cols = std::min(kernels_.cols, cols - j);
+      for (size_t i = 0; i < rows; i += kernels_.rows) {
+        tile.rows = std::min(kernels_.rows, rows - i);
+        tile.tile = kept_sums(i0 - range_.m0 + i, j, cols);
+        tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
+        kernels_.finish(tile);
+      }
+    }
+  }
+
+  // The multiplication that comes first hides the way from memory.
+  static void prefetch_rows(const TileCall& tile) {
+    constexpr size_t kLine = 64 / sizeof(float);
+    for (size_t i = 0; i < tile.rows; ++i) {
+      for (size_t j = 0; j < tile.cols; j += kLine)
+        __builtin_prefetch(tile.c + i * tile.c_stride + j, 1);
+    }
+  }
+
+  const CubePlan& plan_;
+  const CubeKernels& kernels_;
+  CubeArgs args_;
+  const CubeRange& range_;
+  const Scratch parts_;
+  char* scratch_;
+  const CubeWindows* lying_;   // windows of A that are multiplied where they lie
+  const int64_t strip_lines_;  // of the images, for which there is room
+  CubeWindows::Lines strip_;   // that are there
+  size_t run_count_ = 0;       // of k's that are multiplied
+  const bool stores_rows_;     // A, as its kernel can read it
+  const bool stores_windows_;  // the buffer for windows of A, likewise
+  bool alone_ = false;         // no panel is added to what the one before left in C
+  const PieceFinished* finished_ = nullptr;
+  const char* panels_ = nullptr;  // of B, from the block's first column on
+};
+
+}  // namespace
+
+size_t row_block(const CubeKernels& kernels) {
+  return std::max(kernels.rows, kRowBlock / kernels.rows * kernels.rows);
+}
+
+size_t column_block(const CubeKernels& kernels) { return round_up(kColumnBlock, kernels.cols); }
+
+bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
+
+PackCall right_operand(const CubePlan& plan, const void* b, size_t stride) {
+  const CubeProblem& p = plan.problem;
+  PackCall pack;
+  pack.src = b;
+  pack.dtype = p.b;
+  pack.round_to = p.round_to;
+  pack.stride = stride;
+  pack.k_contiguous = p.transpose_b;
+  pack.width = plan.kernels->cols;
+  return pack;
+}
+
+size_t packed_at(const CubePlan& plan, size_t k0, size_t j) {
+  const CubeKernels& kernels = *plan.kernels;
+  const size_t length = std::min(plan.k_panel, plan.problem.k - k0);
+  const size_t columns = round_up(plan.problem.n, kernels.cols);
+  return (k0 * columns + j * round_up(length, kernels.k_multiple)) * kernels.packed_size;
+}
+
+size_t walk_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) {
+  return Scratch(plan, rows, cols).total;
+}
+
+void walk_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch,
+                const PieceFinished* finished) {
+  BlockWalk(plan, args, range, scratch).run(finished);
+}
+
+void walk_panel(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, size_t panel,
+                void* scratch) {
+  BlockWalk(plan, args, range, scratch).run_panel(panel);
+}
+
+}  // namespace keel::npu
