@@ -209,9 +209,9 @@ class TileProgram::Builder {
 
   Operand load(const Value& v, uint32_t argument, size_t at) {
     Operand operand;
-    operand.index = take_register();
     operand.element_size = size_of(v.dtype());
     const bool one_row = v.shape().num_elements() == shape_.back() && v.shape().back() != 1;
+    operand.index = one_row ? static_cast<uint32_t>(program_.register_count_++) : take_register();
     if (one_row) operand.row_of = argument;
     operand.loaded_from = argument;
     program_.loads_.push_back({at, argument, operand.index, operand.element_size, one_row,
@@ -264,6 +264,7 @@ class TileProgram::Builder {
     for (const Value& v : nodes_[at].inputs) {
       const Operand& operand = known_.at(v);
       if (operand.place != Place::kRegister || last_use_[v] != at) continue;
+      if (operand.row_of >= 0) continue;  // another window reads it, too
       const bool output_later = std::find(outputs_.begin(), outputs_.end(), v) != outputs_.end();
       const bool freed = std::find(free_.begin(), free_.end(), operand.index) != free_.end();
       if (!output_later && !freed) free_.push_back(operand.index);
@@ -381,6 +382,7 @@ uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bo
   for (window.begin = begin; window.begin < end; window.begin += tile_) {
     window.count = std::min(tile_, end - window.begin);
     window.piece_at = window.begin - begin;
+    window.has_rows = window.begin != begin && tile_ % row_elements_ == 0;
     run_window(args, window, registers, &status);
   }
   if (large_ && !result_piece) order_streamed_stores();
@@ -440,6 +442,7 @@ uint32_t TileProgram::run_piece(void* const* args, const TileRectangle& piece,
       window.register_stride = register_stride_;
       window.piece_stride = stride;
       window.piece_at = row * stride + column;
+      window.has_rows = flat && column != 0 && widest % row_elements_ == 0;
       run_window(args, window, registers, &status);
     }
   }
@@ -487,7 +490,8 @@ TileProgram::Lines TileProgram::lines_of(const Operand& operand, void* const* ar
 
 void TileProgram::load(const Load& load, void* const* args, const Window& window,
                        char* registers) const {
-  if (window.brought_at >= 0 || (load.one_row && window.pitch != 0)) return;
+  const bool is_there = window.pitch != 0 || window.has_rows;
+  if (window.brought_at >= 0 || (load.one_row && is_there)) return;
   char* dst = registers + load.dst * window.register_stride;
   for (int64_t row = 0; row < window.rows; ++row) {
     load.reader.read(args[load.argument], dst, window.begin + row * window.pitch, window.count);

@@ -95,7 +95,9 @@ class TileProgram {
     uint32_t argument = 0;
     uint32_t dst = 0;
     size_t element_size = 0;
-    bool one_row = false;  // each row of the iteration shape reads the same
+    // Each row of the iteration shape reads the same. The register is then this load's alone, and
+    // need not be filled again for another window that begins at the same place of a row.
+    bool one_row = false;
     BroadcastReader reader;
   };
   // One pass through the instructions works on this: rows of `count` elements, the first beginning
@@ -104,6 +106,9 @@ class TileProgram {
   struct Window {
     int64_t begin = 0, count = 0, rows = 1, pitch = 0;
     int64_t column = 0;
+    // Whether rows that all share are in their registers from a window before, as long and from the
+    // same place of a row on.
+    bool has_rows = false;
     size_t register_pitch = 0;  // elements from row to row in a register
     // Set where argument 0 is only a piece: its rows lie so many elements apart, and the window
     // begins at this element of it; else the stride is 0.

@@ -84,6 +84,9 @@ void float_columns(const ReduceCall& call) {
   for (; c + 4 * lanes <= call.cols; c += 4 * lanes) {
     column_vectors<Op, 4>(loader, call, c, dst + c);
   }
+  for (; c + 2 * lanes <= call.cols; c += 2 * lanes) {
+    column_vectors<Op, 2>(loader, call, c, dst + c);
+  }
   for (; c + lanes <= call.cols; c += lanes) column_vectors<Op, 1>(loader, call, c, dst + c);
   if (c == call.cols) return;
   const size_t count = call.cols - c;

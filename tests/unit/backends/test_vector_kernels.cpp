@@ -96,6 +96,28 @@ TEST_CASE("vector kernels: cpu and npu compute the same bits outside of products
   });
 }
 
+TEST_CASE("vector kernels: a row that all rows share is read once for many tiles") {
+  // Several tiles of 16 columns, which divide a tile, and of 24, which do not. Registers are free
+  // again before the rows are first read.
+  for (const int64_t columns : {16, 24}) {
+    const auto run = [&](const std::string& backend, bool fuse) {
+      Graph g;
+      const Value x = g.input("x", f32, {3000, columns});
+      const Value scale = g.input("scale", f32, {columns});
+      const Value offset = g.input("offset", f32, {columns});
+      const Value y = square(exp(x * 0.25f) - 1.0f);
+      const Value z = (y * scale + offset) * scale;
+      Session session(g, device(backend), {.fuse = fuse});
+      return session.run({z, sum(z, {0})}, {{x, randoms(f32, {3000, columns})},
+                                            {scale, randoms(f32, {columns})},
+                                            {offset, randoms(f32, {columns})}});
+    };
+    CAPTURE(columns);
+    const auto expected = run("cpu", false);
+    for (const char* backend : {"cpu", "npu"}) CHECK(equal(run(backend, true), expected));
+  }
+}
+
 TEST_CASE("vector kernels: f64 on cpu agrees with ref on every host ISA and npu has none") {
   for (const int64_t columns : {10, 300}) {
     const auto expected = compute("ref", f64, columns, true);
