@@ -12,6 +12,7 @@
 #ifndef KEEL_OPS_CONV_PRODUCTS_H
 #define KEEL_OPS_CONV_PRODUCTS_H
 
+#include <algorithm>
 #include <cstdint>
 
 #include "keel/ops/conv_rules.h"
@@ -135,7 +136,8 @@ inline Value conv_weight_product(const Value& x, const Value& dy, const ConvGeom
 // dx is the convolution, with a stride of 1, of dy with stride - 1 zeros between its elements by
 // the turned kernel. With a stride most products would be with those zeros. But an element of dx
 // meets only every stride-th element of a kernel, so that it is one of stride * stride convolutions
-// of dy itself, each by a part of the kernel; their results lie stride apart.
+// of dy itself, each by a part of the kernel; their results lie stride apart. A kernel of one tap
+// has one such part, and the zeros come in behind its product.
 
 // The weights of such a convolution: each kernel turned by 180 degrees, in and out swapped within
 // each group.
@@ -163,6 +165,22 @@ inline Value spread_product_back(const Value& dy, const Value& weights, const Co
   return conv2d(spread, turned_weights(weights, g, site), back, site);
 }
 
+// conv2d with zeros around the image that are the convolution's own padding; negative numbers in
+// front and behind cut elements off instead.
+inline Value conv2d_around(const Value& image, const Value& weights, Pair low, Pair high,
+                           Conv2dAttributes options, CallSite site) {
+  Pair cut_low{}, cut_high{};
+  for (size_t i = 0; i < 2; ++i) {
+    cut_low[i] = std::min<int64_t>(low[i], 0);
+    cut_high[i] = std::min<int64_t>(high[i], 0);
+    options.pads.push_back(low[i] - cut_low[i]);
+    options.pads.push_back(high[i] - cut_high[i]);
+  }
+  options.padding = "explicit";
+  const Value cut = spread_image(image, image_axes(kChannelsLast), {}, cut_low, cut_high, site);
+  return conv2d(cut, weights, options, site);
+}
+
 // The elements of the padded dx at positions t * stride + phase, t from 0 to count - 1. REQUIRES a
 // kernel that reaches the phase.
 inline Value phase_back(const Value& dy, const Value& weights, const ConvGeometry& g, Pair phase,
@@ -174,8 +192,21 @@ inline Value phase_back(const Value& dy, const Value& weights, const ConvGeometr
     low[i] = (part.shape()[i] - 1) * g.windows[i].dilation;
     high[i] = count[i] - g.windows[i].out;
   }
-  const Value spread = spread_image(dy, image_axes(kChannelsLast), {}, low, high, site);
-  return conv2d(spread, turned_weights(part, g, site), back, site);
+  return conv2d_around(dy, turned_weights(part, g, site), low, high, back, site);
+}
+
+// dx of kernels of one tap: a product for each window, with zeros between these.
+inline Value one_tap_product_back(const Value& dy, const Value& weights, const ConvGeometry& g,
+                                  const Conv2dAttributes& back, CallSite site) {
+  Pair interior{}, low{}, high{};
+  for (size_t i = 0; i < 2; ++i) {
+    const WindowAxis& w = g.windows[i];
+    interior[i] = w.out > 1 ? w.stride - 1 : 0;
+    low[i] = -w.low;
+    high[i] = w.in + w.low - ((w.out - 1) * w.stride + 1);
+  }
+  const Value products = conv2d(dy, turned_weights(weights, g, site), back, site);
+  return spread_image(products, image_axes(kChannelsLast), interior, low, high, site);
 }
 
 // dx by its phases. REQUIRES no dilation along axes with a stride.
@@ -196,9 +227,8 @@ inline Value phased_product_back(const Value& dy, const Value& weights, const Co
                   : zeros_of(dy.graph(), {dtype, part}, site));
     }
   }
-  const Value padded = interleaved(parts, image_axes(kChannelsLast), site);
-  return slice(padded, {0, rows.low, columns.low},
-               {g.batch, rows.low + rows.in, columns.low + columns.in}, {}, site);
+  const ImageAxes axes = image_axes(kChannelsLast);
+  return without_padding(interleaved(parts, axes, site), g.windows, axes, site);
 }
 
 // The gradient of conv2d for its images; `dtype` is its own.
@@ -211,6 +241,7 @@ inline Value conv_product_back(const Value& dy, const Value& weights, const Conv
     strided = strided || w.stride > 1;
     both = both || (w.stride > 1 && w.dilation > 1);
   }
+  if (g.taps() == 1) return one_tap_product_back(dy, weights, g, back, site);
   return strided && !both ? phased_product_back(dy, weights, g, back, dtype, site)
                           : spread_product_back(dy, weights, g, back, site);
 }
