@@ -77,7 +77,7 @@ class TileProgram::Builder {
   void build() {
     program_.elements_ = shape_.num_elements();
     program_.row_elements_ = shape_.rank() == 0 ? 1 : shape_.back();
-    merge_products();
+    merge_neighbours();
     number_uses();
     for (size_t i = 0; i < nodes_.size(); ++i) add_instruction(i);
     copy_unwritten_outputs();
@@ -127,12 +127,15 @@ class TileProgram::Builder {
     return it == alias_.end() ? v : it->second;
   }
 
-  // Returns the instruction for a sum or difference one of whose operands is a product: it rounds
-  // in between as the two would, and passes over the data once.
-  static const char* name_of_merged(const Node& node, size_t product) {
-    if (node.op_name() == "add") return "mul_add";
-    if (node.op_name() != "sub") return nullptr;
-    return product == 0 ? "mul_sub" : "sub_mul";
+  // Returns the instruction for a sum or difference one of whose operands is a product or, in
+  // front, a difference: it rounds in between as the two would, and passes over the data once.
+  static const char* name_of_merged(const Node& node, size_t operand, const Node& inner) {
+    if (inner.op_name() == "mul") {
+      if (node.op_name() == "add") return "mul_add";
+      if (node.op_name() == "sub") return operand == 0 ? "mul_sub" : "sub_mul";
+    }
+    const bool twice = inner.op_name() == "sub" && node.op_name() == "sub";
+    return twice && operand == 0 ? "sub_sub" : nullptr;
   }
 
   size_t times_used(const Value& v) const {
@@ -143,18 +146,17 @@ class TileProgram::Builder {
     return times;
   }
 
-  void merge_products() {
+  void merge_neighbours() {
     for (size_t at = 0; at < nodes_.size(); ++at) {
       for (size_t i = 0; i < nodes_[at].inputs.size() && nodes_[at].merged == nullptr; ++i) {
-        const char* merged = name_of_merged(*nodes_[at].node, i);
-        const DType dtype = nodes_[at].result.dtype();
-        if (merged == nullptr || lookup_(merged, dtype, dtype) == nullptr) break;
-        const Value product = nodes_[at].inputs[i];
+        const Value inner = nodes_[at].inputs[i];
         const auto from = std::find_if(nodes_.begin(), nodes_.end(),
-                                       [&](const Named& n) { return n.result == product; });
-        if (from == nodes_.end() || from->node->op_name() != "mul" || times_used(product) != 1) {
-          continue;
-        }
+                                       [&](const Named& n) { return n.result == inner; });
+        if (from == nodes_.end() || from->merged != nullptr) continue;
+        const char* merged = name_of_merged(*nodes_[at].node, i, *from->node);
+        const DType dtype = nodes_[at].result.dtype();
+        if (merged == nullptr || lookup_(merged, dtype, dtype) == nullptr) continue;
+        if (times_used(inner) != 1) continue;
         nodes_[at].inputs = {from->inputs[0], from->inputs[1], nodes_[at].inputs[1 - i]};
         nodes_[at].merged = merged;
         nodes_.erase(from);

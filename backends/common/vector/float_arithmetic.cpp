@@ -116,6 +116,7 @@ KEEL_FLOAT_OP(ReluOp, 1, (V a), hn::IfThenZeroElse(a <= constant_like(a, 0.0), a
 KEEL_FLOAT_OP(MulAddOp, 3, (V a, V b, V c), hn::Mul(a, b) + c);
 KEEL_FLOAT_OP(MulSubOp, 3, (V a, V b, V c), hn::Mul(a, b) - c);
 KEEL_FLOAT_OP(SubMulOp, 3, (V a, V b, V c), c - hn::Mul(a, b));
+KEEL_FLOAT_OP(SubSubOp, 3, (V a, V b, V c), hn::Sub(hn::Sub(a, b), c));
 
 #undef KEEL_FLOAT_OP
 
@@ -145,6 +146,8 @@ constexpr InstructionEntry kEntries[] = {
     {"mul_sub", 2, f32, f32, false, &run_lanes<float, MulSubOp>},
     {"sub_mul", 2, f64, f64, false, &run_lanes<double, SubMulOp>},
     {"sub_mul", 2, f32, f32, false, &run_lanes<float, SubMulOp>},
+    {"sub_sub", 2, f64, f64, false, &run_lanes<double, SubSubOp>},
+    {"sub_sub", 2, f32, f32, false, &run_lanes<float, SubSubOp>},
 };
 
 }  // namespace

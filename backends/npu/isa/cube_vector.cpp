@@ -118,13 +118,12 @@ class Tile {
   static HWY_INLINE void add_run(Row* sums, const float* a, const Rows& rows, Step k_step,
                                  const float* b, size_t length) {
     size_t k = 0;
-    for (; k + 4 <= length; k += 4) {
+    // Of four at once, compilers spill some sums.
+    for (; k + 2 <= length; k += 2) {
       add_outer(sums, a, rows, b, Down(), Across());
       add_outer(sums, a + k_step, rows, b + kCols, Down(), Across());
-      add_outer(sums, a + 2 * k_step, rows, b + 2 * kCols, Down(), Across());
-      add_outer(sums, a + 3 * k_step, rows, b + 3 * kCols, Down(), Across());
-      a += 4 * k_step;
-      b += 4 * kCols;
+      a += 2 * k_step;
+      b += 2 * kCols;
     }
     for (; k < length; ++k, a += k_step, b += kCols) {
       add_outer(sums, a, rows, b, Down(), Across());

@@ -106,7 +106,7 @@ TEST_CASE("vector kernels: a row that all rows share is read once for many tiles
       const Value scale = g.input("scale", f32, {columns});
       const Value offset = g.input("offset", f32, {columns});
       const Value y = square(exp(x * 0.25f) - 1.0f);
-      const Value z = (y * scale + offset) * scale;
+      const Value z = (y * scale + offset) * scale - offset - scale;
       Session session(g, device(backend), {.fuse = fuse});
       return session.run({z, sum(z, {0})}, {{x, randoms(f32, {3000, columns})},
                                             {scale, randoms(f32, {columns})},
