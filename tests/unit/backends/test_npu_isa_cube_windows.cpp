@@ -153,7 +153,7 @@ TEST_CASE("npu cube: the sums of panels added up in order are the product") {
       const size_t panels = cube_panels(plan);
       REQUIRE(panels == 3);
       for (size_t panel = 0; panel < panels; ++panel) {
-        std::vector<float> sums(p.m * p.n);
+        std::vector<float> sums(p.m * p.n, 77.0f);
         cube_panel(plan, args, panel, {0, 17, 0, p.n}, scratch->address(), sums.data());
         cube_panel(plan, args, panel, {17, p.m, 0, p.n}, scratch->address(), sums.data());
         for (size_t i = 0; i < sums.size(); ++i)
