@@ -1,7 +1,8 @@
 // attention: scaled dot-product attention, by the op of that name (ops/attention.h) in the
 // innermost graph among its operands; floats only. Scores and sums of 16-bit floats are f32.
-// Backends compute it in blocks, forward and backward: no matrix of scores is in memory. Source:
-// Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1.
+// Backends compute it in blocks, forward and backward: no matrix of scores is in memory.
+//
+// Source: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1.
 #ifndef KEEL_OPS_COMPOSED_ATTENTION_H
 #define KEEL_OPS_COMPOSED_ATTENTION_H
 

@@ -496,4 +496,38 @@ TEST_CASE("npu scheduler: bf16 on a preset without it does not compile") {
   CHECK(contains(error, "ascend910b1, ascend910b4"));
 }
 
+TEST_CASE("npu scheduler: attention moves neither scores nor weights") {
+  constexpr int64_t kHeads = 4, kLength = 1024, kFeatures = 64;
+  const Preset preset = load_preset("ascend910b1");
+  const auto of = [&](const char* op, bool causal) {
+    Graph graph;
+    const Shape shape{kHeads, kLength, kFeatures};
+    const Value q = graph.input("q", f16, shape), k = graph.input("k", f16, shape),
+                v = graph.input("v", f16, shape);
+    const AttentionAttributes attributes{.scale = 0.125, .causal = causal};
+    const AttentionOutput forward = attention_with_rows(q, k, v, {}, attributes);
+    const auto gradients = attention_gradient(q, k, v, {}, forward, forward.result, attributes);
+    graph.set_outputs({gradients.queries});
+    return schedule(preset, node_of(graph, op));
+  };
+  const int64_t operand = kHeads * kLength * kFeatures * 2, rows = kHeads * kLength * 4;
+  const Launch forward = of("attention", false), backward = of("attention_gradient", false);
+  CHECK(forward.cube);
+  CHECK(forward.price.bytes_in == 3 * operand);
+  CHECK(forward.price.bytes_out == operand + 2 * rows);
+  // The gradients of the queries are added up in f32 before they are rounded.
+  CHECK(backward.price.bytes_in == 5 * operand + 2 * rows);
+  CHECK(backward.price.bytes_out == 2 * operand + 2 * operand);
+  const int64_t scores = kHeads * kLength * kLength;
+  CHECK(forward.price.flops >= 2 * scores * 2 * kFeatures);
+  CHECK(backward.price.flops >= 2 * scores * 5 * kFeatures);
+  // What nobody may look at is not computed.
+  CHECK(of("attention", true).price.total_ns < forward.price.total_ns);
+  CHECK(of("attention_gradient", true).price.total_ns < backward.price.total_ns);
+  for (const Launch& launch : {forward, backward}) {
+    CHECK(launch.price.total_ns >= launch.price.compute_roof_ns);
+    CHECK(launch.price.total_ns >= launch.price.memory_roof_ns);
+  }
+}
+
 TEST_SUITE_END();
