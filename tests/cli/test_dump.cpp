@@ -83,7 +83,7 @@ int row_of_step(const TempFolder& files) {
 
 }  // namespace
 
-TEST_CASE("dump: files exist for the listed steps and nodes alone, for every loop size") {
+TEST_CASE("dump: files exist for the listed steps and nodes alone for every loop size") {
   const Words words = {"--steps", "9", "--batch", "20"};
   const Trained plain = train(words);
   for (const char* loop_size : {"1", "4", "auto", "9"}) {
@@ -116,7 +116,7 @@ TEST_CASE("dump: files exist for the listed steps and nodes alone, for every loo
   }
 }
 
-TEST_CASE("dump: statistics of every node, on every backend") {
+TEST_CASE("dump: statistics of every node on every backend") {
   for (const char* backend : {"npu", "cpu", "ref"}) {
     CAPTURE(backend);
     const TempFolder folder;
@@ -196,7 +196,7 @@ TEST_CASE("dump: a folder that is missing or none is refused") {
   CHECK(names_in(folder.path()) == std::set<std::string>{"file"});
 }
 
-TEST_CASE("dump: where there is no room for a file the training goes on, told at once, and fails") {
+TEST_CASE("dump: where there is no room for a file the training goes on told at once and fails") {
   const TempFolder files, folder;
   const Words words = {"train",   "--quiet", "--steps",   "6",
                        "--batch", "100",     "--summary", files.file("summary")};
@@ -229,7 +229,7 @@ TEST_CASE("dump: a resumed training dumps by the number of the step") {
         std::set<std::string>{"6", "7"});
 }
 
-TEST_CASE("numerics: an overflow planted at step 57 is named there for loop sizes 1, 7, 100, all") {
+TEST_CASE("numerics: an overflow planted at step 57 is named there for loop sizes 1 7 100 all") {
   const TempFolder files;
   const int row = row_of_step(files);
   const std::string path = files.write("planted.csv", table([&](int r) { return r == row; }));

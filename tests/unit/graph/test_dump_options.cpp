@@ -64,7 +64,7 @@ TEST_CASE("dump options: steps are single ones and ranges with both ends") {
   CHECK(every.next_behind(7) == 8);
 }
 
-TEST_CASE("dump options: at most 100 sets of steps, ranges that grow, and nothing else") {
+TEST_CASE("dump options: at most 100 sets of steps ranges that grow and nothing else") {
   CHECK(parse_dump_step(sets(100), "--dump-step").ranges.size() == 100);
   CHECK(
       contains(refused(sets(101)), "--dump-step: expected at most 100 steps and ranges, got 101"));
@@ -75,7 +75,7 @@ TEST_CASE("dump options: at most 100 sets of steps, ranges that grow, and nothin
     CHECK_MESSAGE(contains(refused(text), "--dump-step: expected an integer"), text);
 }
 
-TEST_CASE("dump options: modes, data, layers and debug modes by their names") {
+TEST_CASE("dump options: modes data layers and debug modes by their names") {
   CHECK(parse_dump_mode("input", "x") == DumpMode::kInput);
   CHECK(parse_dump_mode("output", "x") == DumpMode::kOutput);
   CHECK(parse_dump_mode("all", "x") == DumpMode::kAll);

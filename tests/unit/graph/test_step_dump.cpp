@@ -146,7 +146,7 @@ Numbers each(const Numbers& a, const Numbers& b, F f) {
 
 }  // namespace
 
-TEST_CASE("dump: the listed steps of the listed nodes, and the training is as without") {
+TEST_CASE("dump: the listed steps of the listed nodes and the training is as without") {
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
     const Run plain = train(backend, 100, {});
@@ -282,7 +282,7 @@ TEST_CASE("dump: a name that no node has is refused with near ones before anythi
   CHECK(folder.empty());
 }
 
-TEST_CASE("dump: what cannot be written ends the dump, and the training where nobody is told") {
+TEST_CASE("dump: what cannot be written ends the dump and the training where nobody is told") {
   const DumpOptions base{.enable_dump = true, .steps = parse_dump_step("2-6", "steps")};
   const Run plain = train("npu", 3, {});
   const auto run = [&](std::function<void(const Error&)> on_failure) {
@@ -399,7 +399,7 @@ Run train_debug(const char* backend, int64_t loop_size, const std::vector<int64_
 
 }  // namespace
 
-TEST_CASE("dump debug: each step with overflow has the op, its operands and its results") {
+TEST_CASE("dump debug: each step with overflow has the op its operands and its results") {
   for (const char* backend : {"ref", "cpu", "npu"}) {
     CAPTURE(backend);
     const std::vector<int64_t> planted = {5, 6, 13};
@@ -457,7 +457,7 @@ TEST_CASE("dump debug: a training without overflow makes no folder") {
   CHECK(folder.empty());
 }
 
-TEST_CASE("dump debug: numbers that the device stopped at the largest f16 are overflow, too") {
+TEST_CASE("dump debug: numbers that the device stopped at the largest f16 are overflow too") {
   const TempFolder folder;
   Graph g;
   const Value x = g.input("x", f32, {2, 3});

@@ -378,7 +378,7 @@ std::vector<Tensor> trained(const std::string& backend, const Run& how, int64_t 
   return {session.read(w), session.read(u)};
 }
 
-TEST_CASE("no bit of attention depends on threads, fusion, loop size, blocks or preset") {
+TEST_CASE("no bit of attention depends on threads or fusion or loop size or blocks or preset") {
   for (const std::string& backend : backend_names()) {
     CAPTURE(backend);
     const auto expected = trained(backend, {}, 1);

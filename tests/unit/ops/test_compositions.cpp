@@ -110,7 +110,7 @@ Doubles moved(const Tensor& x, const Shape& result,
   return numbers;
 }
 
-TEST_CASE("compositions: reverse, roll and tile") {
+TEST_CASE("compositions: reverse roll and tile") {
   check_calls([](Draws& draws) {
     const auto rank = static_cast<size_t>(draws.integer(1, 4));
     const Tensor x = draws.tensor(draw_shape(draws, rank, 5), f64);
