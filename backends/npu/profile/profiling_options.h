@@ -6,9 +6,9 @@
 //   storage_limit   "200MB" to "4294967295MB": the most that all files may take together
 //   training_trace  on, off: step_trace.csv
 //   task_trace      on (the same as l1), l1, l0, off: op_summary.csv, op_statistic.csv,
-//                   timeline.json, advice.txt; on, l1 and l0 want training_trace. l0 leaves out
-//                   what launches are made of (op types, blocks, shapes, figures, lanes of the
-//                   units), and advice
+//                   timeline.json, advice.txt; on, l1 and l0 want training_trace. l0 leaves advice
+//                   out, and in op_summary.csv and the timeline what launches are made of: op
+//                   types, blocks, shapes, figures, lanes of the units
 //   aicpu           on, off: aicpu.csv
 //   runtime_api     on, off: api_statistic.csv
 //   aic_metrics     which columns of figures op_summary.csv has
