@@ -449,7 +449,7 @@ TEST_CASE("npu profile: points say where passes begin and end") {
   CHECK(
       contains(error(), "fp_point: expected the name of a node that a task of the step computes"));
   CHECK(contains(error(), "did you mean 'hidden/matmul'?"));
-  options.profiling.fp_point = "logits/matmul";
+  options.profiling.fp_point = "gradient/hidden/matmul";
   options.profiling.bp_point = "relu";
   CHECK(contains(error(), "fp_point, bp_point: expected a forward pass that begins before"));
 }
