@@ -176,6 +176,9 @@ void Lowering::release_slot() {
   for (Task& task : list_.tasks) {
     if (task.jump != Jump::kNone && task.target > position) ++task.target;
   }
+  for (uint32_t& task : list_.status_tasks) {
+    if (task >= position) ++task;
+  }
   for (Storage& s : storages_) {
     if (s.first >= position) ++s.first;
     if (s.last >= position) ++s.last;
