@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "keel/backends/common/vector/instructions.h"
 #include "keel/core/base/printable.h"
 #include "keel/graph/ir/fused_body.h"
 
@@ -14,15 +13,13 @@ std::string op_text(const Node& node) {
   const FusedBody parts(*node.bodies()[0]);
   if (parts.anchor != nullptr) return parts.anchor->op_name();
   if (!parts.row_wise.empty()) return parts.row_wise.front()->op_name();
-  const Node* longest = nullptr;
-  int64_t most = -1;
+  const Node* first = nullptr;
   for (const Node* inner : parts.epilogue) {
     if (inner->has(kSource | kView)) continue;
-    const int64_t passes = vector::instruction_passes(inner->op_name());
-    if (passes > most) longest = inner;
-    most = std::max(most, passes);
+    if (first == nullptr || !inner->has(kCheap)) first = inner;
+    if (!inner->has(kCheap)) break;
   }
-  return longest == nullptr ? node.op_name() : longest->op_name();
+  return first == nullptr ? node.op_name() : first->op_name();
 }
 
 namespace {

@@ -9,7 +9,7 @@
 namespace keel {
 
 // "matmul": the op, of a fused node that of its anchor. Where it has none, its row-wise op, or else
-// the element-wise one that takes most passes through the vector unit, of equals the first.
+// the first element-wise one that is not cheap (kCheap), or the first of all.
 std::string op_text(const Node& node);
 // "hidden1/matmul + add + relu"; "loss = mean", the op behind a name that does not hold it.
 std::string title_of(const TaskInfo& info);

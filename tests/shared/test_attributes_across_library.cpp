@@ -112,6 +112,7 @@ TEST_CASE("every attribute struct of the library is the program's") {
   CHECK(shared<AvgPool2dAttributes>("avg_pool2d"));
   CHECK(shared<AvgPool2dGradientAttributes>("avg_pool2d_gradient"));
   CHECK(shared<ResizeAttributes>("resize"));
+  CHECK(shared<AttentionAttributes>("attention"));
   // The list above leaves none out.
   const AttributesSchema* known[] = {&attributes_schema<InputAttributes>(),
                                      &attributes_schema<ConstantAttributes>(),
@@ -149,7 +150,8 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<MaxPool2dAttributes>(),
                                      &attributes_schema<AvgPool2dAttributes>(),
                                      &attributes_schema<AvgPool2dGradientAttributes>(),
-                                     &attributes_schema<ResizeAttributes>()};
+                                     &attributes_schema<ResizeAttributes>(),
+                                     &attributes_schema<AttentionAttributes>()};
   for (const OpDef* op : builtin_ops().all()) {
     if (op->attributes == nullptr) continue;
     int found = 0;
