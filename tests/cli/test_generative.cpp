@@ -1,14 +1,18 @@
 // `keel train --model vae|charlm` and `keel sample`.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
+#include <map>
+#include <set>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
+#include "support/sanitizer.h"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -41,20 +45,23 @@ std::vector<nlohmann::json> train_in_launches(const Words& words) {
 }
 
 TEST_CASE("keel train raises the bound of a vae whatever the loop size and shows samples") {
-  const Words words = {"--model", "vae",     "--data", small_data().path(), "--backend",
-                       "cpu",     "--batch", "20",     "--steps",           "40"};
-  const auto rows = train_in_launches(words);
-  REQUIRE(rows.size() == 40);
-  // A pixel that may be anything costs log 2.
-  CHECK(loss_of(rows.front()) > 0.8 * 784 * std::log(2.0));
-  CHECK(loss_of(rows.back()) < 0.6 * loss_of(rows.front()));
-  Words shown = {"train"};
-  shown.insert(shown.end(), words.begin(), words.end());
-  const ToolResult result = run_tool(shown);
-  CHECK(result.exit_code == 0);
-  CHECK(result.out.find("test bound -") != std::string::npos);
-  CHECK(result.out.find("nats an image, over 20 images\n") != std::string::npos);
-  CHECK(lines_of(result.out).size() > 14);
+  for (const char* backend : {"cpu", "npu"}) {
+    CAPTURE(std::string(backend));
+    const Words words = {"--model", "vae",     "--data", small_data().path(), "--backend",
+                         backend,   "--batch", "20",     "--steps",           "40"};
+    const auto rows = train_in_launches(words);
+    REQUIRE(rows.size() == 40);
+    // A pixel that may be anything costs log 2.
+    CHECK(loss_of(rows.front()) > 0.8 * 784 * std::log(2.0));
+    CHECK(loss_of(rows.back()) < 0.6 * loss_of(rows.front()));
+    Words shown = {"train"};
+    shown.insert(shown.end(), words.begin(), words.end());
+    const ToolResult result = run_tool(shown);
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.find("test bound -") != std::string::npos);
+    CHECK(result.out.find("nats an image, over 20 images\n") != std::string::npos);
+    CHECK(lines_of(result.out).size() > 14);
+  }
 }
 
 // Each of "abcdefgh" follows the one before it, so after a while nothing is left to guess.
@@ -115,6 +122,58 @@ struct Training {
   std::string name;
   Words words;
 };
+
+// Nats that a character costs by the counts of pairs in what is in front of `begin`, one added to
+// each pair of characters that occur there: mean over `count` characters behind text[begin].
+double bigram_nats(const std::string& text, size_t begin, size_t count) {
+  std::map<char, std::map<char, double>> pairs;
+  std::map<char, double> all;
+  const std::string seen = text.substr(0, begin);
+  for (size_t i = 0; i + 1 < seen.size(); ++i) {
+    pairs[seen[i]][seen[i + 1]] += 1;
+    all[seen[i]] += 1;
+  }
+  const auto symbols = static_cast<double>(std::set<char>(seen.begin(), seen.end()).size());
+  double nats = 0;
+  for (size_t i = begin; i < begin + count; ++i)
+    nats += std::log(all[text[i]] + symbols) - std::log(pairs[text[i]][text[i + 1]] + 1);
+  return nats / static_cast<double>(count);
+}
+
+// The texts of this project, with their last tenth held out.
+TEST_CASE("a charlm needs fewer nats for the project's own READMEs than a bigram model") {
+  if (kSanitized) {
+    MESSAGE("keel test skipped: whole trainings take too long under a sanitizer");
+    return;
+  }
+  const TempFolder files;
+  std::string text;
+  for (const char* room :
+       {"", "core/", "graph/", "ops/", "backends/", "data/", "examples/", "tests/"})
+    text += read_text(std::string(KEEL_SOURCE_DIR) + "/" + room + "README.md");
+  REQUIRE(text.size() > 50000);
+  const std::string states = files.file("states");
+  const auto summary =
+      train(files, {"--model", "charlm", "--data", files.write("text", text), "--backend", "npu",
+                    "--batch", "16", "--steps", "500", "--save", states});
+  constexpr size_t kWindow = 64;
+  const size_t begin = text.size() - text.size() / 10;
+  const size_t windows = (text.size() - begin - 1) / kWindow;
+  const double bigram = bigram_nats(text, begin, windows * kWindow);
+  const double loss = summary.at("test_loss").get<double>();
+  MESSAGE("charlm " << loss << " nats a character, bigram model " << bigram);
+  CHECK(loss < bigram);
+  const ToolResult sample =
+      run_tool({"sample", "--load", states, "--prompt", "The ", "--chars", "200"});
+  REQUIRE_MESSAGE(sample.exit_code == 0, sample.err);
+  MESSAGE(sample.out);
+  CHECK(sample.out.starts_with("The "));
+  CHECK(sample.out.size() == 4 + 200 + 1);
+  // Words of the length that words have.
+  const auto spaces = std::count(sample.out.begin(), sample.out.end(), ' ');
+  CHECK(spaces > 10);
+  CHECK(spaces < 100);
+}
 
 // 10 steps an epoch, and 11.
 std::vector<Training> trainings(const TempFolder& files) {
