@@ -4,7 +4,6 @@
 #include <initializer_list>
 
 #include "keel/backends/npu/isa/lane_bytes.h"
-#include "keel/backends/npu/scheduler/tile_plan.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/attention_rules.h"
 
@@ -96,13 +95,5 @@ NodeWork attention_gradient_work(const WorkRequest& request) {
       (g.features + g.outputs) * gradient + divide_up(added, std::max<int64_t>(1, g.keys));
   return {work, {}};
 }
-
-const PlannedEntry kPlannedAttention{
-    .tiles = [](const PlannedRequest&) { return TilePlan(); },
-    .run = [](const PlannedRequest&, TilePlan) -> PlannedLaunch {
-      return {nullptr,
-              "a core keeps blocks of scores between cube and vector unit, which its tiles "
-              "do not describe"};
-    }};
 
 }  // namespace keel::npu

@@ -11,9 +11,6 @@ namespace keel::npu {
 NodeWork attention_work(const WorkRequest& request);
 NodeWork attention_gradient_work(const WorkRequest& request);
 
-// Says why strict runs do not carry such a launch out as planned.
-extern const PlannedEntry kPlannedAttention;
-
 }  // namespace keel::npu
 
 #endif  // KEEL_BACKENDS_NPU_KERNELS_ATTENTION_WORK_H
