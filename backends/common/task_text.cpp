@@ -1,6 +1,5 @@
 #include "keel/backends/common/task_text.h"
 
-#include <algorithm>
 #include <cctype>
 
 #include "keel/core/base/printable.h"

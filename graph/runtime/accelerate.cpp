@@ -106,7 +106,7 @@ AcceleratedTraining with_environment(AcceleratedTraining training) {
   if (!tell.final_loss) tell.final_loss = number("TARGET_LOSS");
   if (!tell.final_loss) throw needs("final_loss", "TARGET_LOSS");
   const double now = number("LOSS_NOW").value_or(0);
-  if (now != 0 && ends_fast_part(training, now)) training.switched_at = 0;
+  if (now != 0 && !training.switched_at && ends_fast_part(training, now)) training.switched_at = 0;
   return training;
 }
 

@@ -165,7 +165,9 @@ void Loop::State::note_float_status(LoopReport& report) {
     const bool evaluates = executable->key().update.empty();
     log_warn((evaluates ? "evaluation on " : "loop on ") + session->device.name() + ", step " +
              std::to_string(step) + ": " + describe_float_status(fresh) +
-             (report.float_status_by.empty() ? "" : ", first in " + report.float_status_by));
+             (report.float_status_by.empty() || step != *report.float_status_step
+                  ? ""
+                  : ", first in " + report.float_status_by));
   }
 }
 

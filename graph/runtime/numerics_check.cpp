@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "keel/core/base/log.h"
+
 namespace keel {
 namespace {
 
@@ -33,6 +35,15 @@ void NumericsCheck::keep(const Cursor& cursor) {
   step_ = session_.store.step();
   kept_at_ = Clock::now();
   cost_ = 2 * (kept_at_ - begin);  // they were looked at before
+}
+
+void NumericsCheck::begin(const Cursor& cursor) {
+  if (!on()) return;
+  if (states_are_finite()) return keep(cursor);
+  log_warn(
+      "check_numerics: the states are not finite before the first step, so no op of it is to "
+      "blame: nothing is looked for");
+  left_ = 0;
 }
 
 bool NumericsCheck::states_are_finite() const {
@@ -91,10 +102,16 @@ std::vector<NumericsFinding> NumericsCheck::locate(const Replay& replay,
   };
   // A number that is fetched may show what an earlier step left in the states.
   const int64_t first = flagged.empty() ? now : std::min(flagged.front(), now);
-  if (first > step_) look(first_bad_step(replay, first));
-  for (const int64_t step : flagged) look(step);
-  // States that are not finite show nothing new.
+  replay.unfused();  // is compiled before anything is put back
+  try {
+    if (first > step_) look(first_bad_step(replay, first));
+    for (const int64_t step : flagged) look(step);
+  } catch (...) {
+    restore(after, cursor, replay);
+    throw;
+  }
   restore(after, cursor, replay);
+  // States that are not finite show nothing new.
   if (!states_are_finite()) left_ = 0;
   return findings;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "keel/core/base/checked.h"
+#include "keel/core/base/environment.h"
 #include "keel/core/base/log.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/checkpoint.h"
@@ -75,6 +76,15 @@ class FitGuard {
  private:
   std::atomic<bool>& fitting_;
 };
+
+constexpr const char* kSwitchedAt = "switched_at_step";  // in a saved file
+constexpr int64_t kMostSteps = int64_t{1} << 62;
+
+// Goes on in the phase of a saved file. A change that the environment asks for before the first
+// step (0) holds all the same.
+void take_over(std::optional<int64_t> saved, AcceleratedTraining& training) {
+  if (saved || training.switched_at != 0) training.switched_at = saved;
+}
 
 // Ascend changes where a launch ends, and warns where that is not the step that was meant.
 void tell_of_change(int64_t step, int64_t loop_size) {
@@ -153,6 +163,8 @@ void Trainer::open(const Cursor& cursor) {
 void Trainer::save(const std::string& path, std::map<std::string, std::string> metadata,
                    CallSite site) const {
   add_cursor(metadata, cursor_);
+  if (fast_ != nullptr && fast_->training.switched_at)
+    metadata[kSwitchedAt] = std::to_string(*fast_->training.switched_at);
   // A graph that was frozen before it met a session may lack it: then nothing in it is random.
   if (const Value seed = session_.graph().find_state(kSeedState); seed.valid()) {
     const auto value = static_cast<uint64_t>(session_.read(seed, site).item<int64_t>());
@@ -162,11 +174,17 @@ void Trainer::save(const std::string& path, std::map<std::string, std::string> m
 }
 
 std::map<std::string, std::string> Trainer::resume(const std::string& path, CallSite site) {
-  const Cursor there = cursor_in(resumable_metadata(path), path);
+  const std::map<std::string, std::string> saved = resumable_metadata(path);
+  const Cursor there = cursor_in(saved, path);
+  std::optional<int64_t> switched_at;
+  if (const auto it = saved.find(kSwitchedAt); it != saved.end())
+    switched_at = parse_integer(it->second, path + ": " + kSwitchedAt, 0, kMostSteps);
   const Cursor here = cursor_;
   try {
     open(there);
-    return session_.load(path, site);
+    auto metadata = session_.load(path, site);
+    if (fast_ != nullptr) take_over(switched_at, fast_->training);
+    return metadata;
   } catch (const Error& error) {
     open(here);
     throw error.with_context("resume from " + path).with_site(site);
@@ -250,15 +268,21 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   NumericsCheck numerics(
       options.dump.enable_dump_debug ? NumericsMode::kEvery : options.check_numerics, session,
       site);
-  numerics.keep(cursor_);
+  numerics.begin(cursor_);
+  const auto look = [&](bool of_fast, const std::vector<int64_t>& flagged, bool last) {
+    if (numerics.on()) look_into(of_fast, flagged, numerics, dump, report, last, site);
+    report.dumped_steps = dump.steps();
+    report.dump_folder = dump.folder();
+  };
+  bool was_fast = is_fast_at(step, last_fast);
   while (true) {
-    const bool was_fast = fast_ != nullptr && !fast_->training.switched_at;
     const bool fast = is_fast_at(step, last_fast);
     if (was_fast && !fast) {
       // Steps are done again by the loop that did them.
-      numerics.keep(cursor_);
+      look(was_fast, {}, true);
       tell_of_change(step, report.loop_size);
     }
+    was_fast = fast;
     if (fast_ != nullptr) report.switched_at = fast_->training.switched_at;
     const bool asked = report.cancelled || report.stopped_early || cancelled_.load();
     const LoopVote own = asked || report.end_of_data ? LoopVote::kStop
@@ -275,17 +299,11 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
     const std::vector<int64_t> flagged = launch(fast, dump, options, step, steps, site, report);
     const int64_t done = report.steps - before;
     step += done;
-    if (numerics.on()) look_into(fast, flagged, numerics, dump, report, step >= target, site);
-    report.dumped_steps = dump.steps();
-    report.dump_folder = dump.folder();
+    look(fast, flagged, step >= target);
+    // The stop value of a fast phase that the loss ends is the loss.
+    if (fast && report.stop_step && ends_by_loss())
+      fast_->training.switched_at = std::exchange(report.stop_step, std::nullopt);
     dump.settle();
-    if (fast) {
-      report.fast_steps += done;
-      report.fast_seconds += report.seconds - seconds_before;
-      // Its stop value is the loss.
-      if (report.stop_step && ends_by_loss())
-        fast_->training.switched_at = std::exchange(report.stop_step, std::nullopt);
-    }
     if (tuner && !dumped)
       tuner->record(done, std::llround((report.seconds - seconds_before) * 1e9));
     if (options.steps_per_epoch > 0)
@@ -296,6 +314,11 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
       run_hooks(options, step, report);
     }
     if (others_know_) break;
+  }
+  // Behind the last step of a training that ends before its target nothing has been looked at.
+  if (step < target && report.steps > 0 && !report.cancelled) {
+    look(was_fast, {}, true);
+    dump.settle();
   }
   // A request to stop that comes with or after the last step cut nothing short, so the training did
   // not stop early.
@@ -346,6 +369,7 @@ void Trainer::look_into(bool fast, const std::vector<int64_t>& flagged, Numerics
     log_warn(to_string(finding));
     report.numerics.push_back(std::move(finding));
   }
+  numerics.keep(cursor_);
   report.cancelled = report.cancelled || numerics.cancelled();
 }
 
@@ -400,7 +424,12 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const TrainOptio
     }
     report.steps += loop.steps;
     report.launches += loop.launches;
-    report.seconds += static_cast<double>(loop.wall_ns) * 1e-9;
+    const double seconds = static_cast<double>(loop.wall_ns) * 1e-9;
+    report.seconds += seconds;
+    if (fast) {
+      report.fast_steps += loop.steps;
+      report.fast_seconds += seconds;
+    }
     report.end_of_data = loop.end_of_data;
     report.elements_ahead = loop.elements_ahead;
     report.cancelled = loop.cancelled;
@@ -410,8 +439,10 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const TrainOptio
     report.stopped_early = report.stopped_early || (loop.stopped && !changes);
     report.stop_step = loop.stop_step;
     for (const uint32_t status : loop.float_status) report.float_status |= status;
-    if (!report.float_status_step) report.float_status_step = loop.float_status_step;
-    if (report.float_status_by.empty()) report.float_status_by = loop.float_status_by;
+    if (!report.float_status_step) {
+      report.float_status_step = loop.float_status_step;
+      report.float_status_by = loop.float_status_by;
+    }
     report.true_branches += loop.true_branches;
     report.resets += loop.resets;
     report.host_syncs += loop.host_syncs;

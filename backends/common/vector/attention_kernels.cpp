@@ -88,14 +88,15 @@ class AttentionKernel final : public RangeKernel {
   }
 
  private:
-  // Blocks of whole heads where there are enough, so that few queries are left over at their ends.
+  // Blocks of whole heads where at least half as many blocks have them, so that few queries are
+  // left over at their ends.
   static RangeUnits units_of(const AttentionGeometry& g, int most_blocks) {
     const auto heads = static_cast<int64_t>(g.heads.size());
     const int64_t work = checked_mul(heads, checked_mul(g.pairs(), g.features + g.outputs));
     int64_t blocks = blocks_worth(work, kWorkOfABlock, most_blocks);
-    if (heads >= blocks) {
-      while (blocks > 1 && heads % blocks != 0) --blocks;
-    }
+    int64_t whole = std::min(blocks, heads);
+    while (whole > 1 && heads % whole != 0) --whole;
+    if (2 * whole >= blocks) blocks = whole;
     return {checked_mul(heads, g.queries), blocks};
   }
 

@@ -120,6 +120,10 @@ class CubeKernel final : public Kernel {
     panels_ = panels;
     add_ = vector::find_instruction("add", f32, f32);
     cube_scratch_ = align_up(cube_scratch_bytes(plan_, p.m, p.n), 64);
+    // Tiles are rounded and finished with all of their columns at once.
+    size_t rows = 0;
+    for (int64_t i = 0; i < tiles_; ++i) rows = std::max(rows, tile(i).m1 - tile(i).m0);
+    if (rounded_ != 0) rounded_ = align_up(rows * p.n * size_of(result_), 64);
     scratch_ = cube_scratch_ + sums_ + rounded_ + rows_of_piece_ + starts_;
   }
 

@@ -170,12 +170,9 @@ class TrainRun {
  private:
   std::optional<keel::AcceleratedTraining> accelerated() const {
     if (!flags_.accelerate) return std::nullopt;
-    keel::AcceleratedTraining training{
+    return keel::AcceleratedTraining{
         .mode = *flags_.accelerate,
         .tell = {.loss = model_.loss, .final_loss = flags_.target_loss}};
-    if (flags_.resume && flags_.resume->find("switched_at_step"))
-      training.switched_at = flags_.resume->integer("switched_at_step", 0, kMostCount);
-    return training;
   }
 
   keel::Dataset items_trained_on() const {
@@ -387,7 +384,20 @@ class TrainRun {
       const auto ns = static_cast<int64_t>(report.seconds * 1e9);
       options.wall = {{fmt::format("training, {} steps", report.steps), 0, ns}};
     }
-    keel::npu::write_profile(trainer.program(), options);
+    keel::npu::write_profile(profiled_program(trainer, options), options);
+  }
+
+  // A profile of an accelerated training is of one phase, that of its first step.
+  const keel::Program& profiled_program(const keel::Trainer& trainer,
+                                        keel::npu::ProfileOptions& options) const {
+    if (trainer.fast_loop() == nullptr) return trainer.program();
+    int64_t last_fast = total_steps_;
+    if (flags_.accelerate->trigger == keel::AccelerateTrigger::kStep)
+      last_fast = keel::last_fast_step(*flags_.accelerate, total_steps_);
+    last_fast = outcome_.report.switched_at.value_or(last_fast);
+    if (options.first_step > last_fast) return trainer.program();
+    options.last_step = std::min(options.last_step, last_fast);
+    return trainer.fast_loop()->program();
   }
 
   void save(keel::Trainer& trainer) const {
@@ -403,7 +413,7 @@ class TrainRun {
     auto metadata = saved_form(flags_.update, total_steps_);
     metadata.merge(saved_form(flags_.augmentation));
     metadata.merge(saved_form(flags_.precision, flags_.precision_mode));
-    add_acceleration(trainer, metadata);
+    add_acceleration(metadata);
     metadata.merge(std::map<std::string, std::string>{{"model", flags_.task->name},
                                                       {"optimizer", flags_.optimizer},
                                                       {"lr", fmt::format("{}", flags_.rate)},
@@ -420,14 +430,10 @@ class TrainRun {
     return metadata;
   }
 
-  void add_acceleration(const keel::Trainer& trainer,
-                        std::map<std::string, std::string>& metadata) const {
+  void add_acceleration(std::map<std::string, std::string>& metadata) const {
     if (!flags_.accelerate) return;
     metadata["accelerate-train-mode"] = keel::to_string(*flags_.accelerate);
     if (flags_.target_loss) metadata["target-loss"] = fmt::format("{}", *flags_.target_loss);
-    const keel::TrainReport* running = trainer.running_report();
-    const auto switched = (running != nullptr ? *running : outcome_.report).switched_at;
-    if (switched) metadata["switched_at_step"] = std::to_string(*switched);
   }
 
   void print_result(Progress& progress) const {

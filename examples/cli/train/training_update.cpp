@@ -110,9 +110,11 @@ void declare_update_flags(CommandLine& line) {
   line.add("clip-norm", "NORM", "most global norm of the gradients");
   line.add("clip-value", "LIMIT", "gradients are moved into -LIMIT to LIMIT");
   declare_loss_scale_flag(line);
-  line.add("fail-on-nan", "",
-           "end with an error behind the first step whose loss or gradients are infinite or NaN, "
-           "with the states of the step before");
+  line.add(
+      "fail-on-nan", "",
+      "end with an error behind the first step whose loss or gradients are infinite or NaN (its "
+      "loss alone where the loss is scaled: such gradients skip a step), with the states of the "
+      "step before");
   line.add("average", "DECAY", "evaluate exponentially averaged weights: 0.99, 0.999 ...");
 }
 

@@ -121,7 +121,9 @@ class Variable {
 
 }  // namespace
 
-TEST_CASE("accelerate_train_mode: 90 of 100 steps are fast for every loop size with one more compilation") {
+TEST_CASE(
+    "accelerate_train_mode: 90 of 100 steps are fast for every loop size with one more "
+    "compilation") {
   const Trained expected = by_hand(90, 100, "allow_mix_precision_fp16");
   for (const int64_t loop_size : {1, 7, 40, 100}) {
     CAPTURE(loop_size);
@@ -141,7 +143,9 @@ TEST_CASE("accelerate_train_mode: 90 of 100 steps are fast for every loop size w
         by_hand(50, 100, "allow_mix_precision_bf16").sha);
 }
 
-TEST_CASE("accelerate_train_mode: the loss ends the fast phase behind its step and never begins it again") {
+TEST_CASE(
+    "accelerate_train_mode: the loss ends the fast phase behind its step and never begins it "
+    "again") {
   const std::vector<double> all = by_hand(60, 60, "allow_mix_precision_fp16").losses;
   // The first loss under a bound that later losses, of noisy batches, exceed again.
   const double bound = all[24];
@@ -177,6 +181,27 @@ TEST_CASE("TellMeStepOrLoss: a loss of exactly 0 ends the fast phase") {
       {.update = Update{{{w, w + 0.0f}}}, .fetches = {loss}, .source = rows(session.device())},
       AcceleratedTraining{.mode = mode_of("fast|loss"), .tell = {.loss = loss, .final_loss = 0.0}});
   CHECK(trainer.fit({.steps = 5}).switched_at == 1);
+}
+
+TEST_CASE("accelerate_train_mode: a saved file holds where the loss ended the fast phase") {
+  const TempFolder files;
+  const std::string file = files.file("states");
+  const auto run = [&](bool resumed) {
+    Model m;
+    Session session(m.graph, device("npu"));
+    Trainer trainer(session,
+                    {.update = m.update, .fetches = {m.loss}, .source = rows(session.device())},
+                    AcceleratedTraining{.mode = mode_of("fast|loss"),
+                                        .tell = {.loss = m.loss, .final_loss = 1e9}});
+    if (resumed) trainer.resume(file);
+    const TrainReport report = trainer.fit({.steps = 5});
+    if (!resumed) trainer.save(file);
+    return report;
+  };
+  CHECK(run(false).fast_steps == 1);
+  const TrainReport second = run(true);
+  CHECK(second.fast_steps == 0);
+  CHECK(second.switched_at == 1);
 }
 
 TEST_CASE("accelerate_train_mode: a training that is resumed goes on in its phase") {

@@ -134,6 +134,29 @@ TEST_CASE("check numerics: each step is named where each is asked for") {
   }
 }
 
+TEST_CASE("check numerics: weights that are not finite from the start are nobody's fault") {
+  Model m(false);
+  Session session(m.graph, device("npu"));
+  session.write(m.w, Tensor::full(f32, {6, 3}, std::nan("")));
+  Trainer trainer(session,
+                  {.update = m.update, .fetches = {m.loss}, .source = rows(session.device(), {})});
+  CHECK(trainer.fit({.steps = 5, .check_numerics = NumericsMode::kEvery}).numerics.empty());
+}
+
+TEST_CASE("check numerics: a training that a hook ends is looked at to its last step") {
+  Model m(false);
+  Session session(m.graph, device("npu"));
+  Trainer trainer(session,
+                  {.update = m.update, .fetches = {}, .source = rows(session.device(), {7})});
+  const TrainReport report =
+      trainer.fit({.steps = kSteps,
+                   .every_n_steps = {{.n = 9, .hook = [](int64_t) { return LoopControl::kStop; }}},
+                   .check_numerics = NumericsMode::kFirst});
+  CHECK(report.steps == 9);
+  REQUIRE(report.numerics.size() == 1);
+  CHECK(report.numerics[0].step == 7);
+}
+
 TEST_CASE("check numerics: weights that an update spoiled are named by the op that did") {
   // The loss shows it one step later only.
   for (const int64_t loop_size : {1, 7, 100}) {
