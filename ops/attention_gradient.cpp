@@ -136,8 +136,8 @@ void reference_gradient(const ReferenceContext& c) {
 
 // ---- decomposition
 
-// What both the decomposition and the gradient of the gradient begin with: the weights P, dP = G
-// V^T of the upstream gradient G, and their difference from its mean in the row.
+// The values that the decomposition and the gradient of the gradient begin with: the weights P, dP
+// = G V^T of the upstream gradient G, and their difference from its mean in the row.
 struct Slopes {
   ComposedWeights composed;
   Value slopes, centred;
@@ -201,7 +201,7 @@ Values gradient_gradient(const BuildContext& c) {
   const Slopes made = slopes_of(c, c.inputs[kUpstream]);
   const Value& weights = made.composed.weights;
   const Value slopes = mul(mul(weights, made.centred, site), scale, site);
-  // What flows to dS.
+  // This flows to dS.
   Value to_slopes = plus(product(to_dq, k, {.transpose_b = true}, site),
                          product(q, to_dk, {.transpose_b = true}, site), site);
   if (to_slopes.valid()) to_slopes = mul(to_slopes, scale, site);

@@ -1,6 +1,7 @@
-// What attention and its gradient share: their sizes, which key a query may look at, inference, and
-// both as compositions of products and softmax, which is how they run where a backend has no kernel
-// for them. Pure functions; those that take Values add nodes to the graph of these.
+// The rules that attention and its gradient share: their sizes, which key a query may look at,
+// inference, and both as compositions of products and softmax, which is how they run where a
+// backend has no kernel for them. Pure functions; those that take Values add nodes to the graph of
+// these.
 #ifndef KEEL_OPS_ATTENTION_RULES_H
 #define KEEL_OPS_ATTENTION_RULES_H
 
@@ -60,7 +61,8 @@ Shape infer_scores(const InferContext& c, size_t mask_input);
 
 // ---- compositions
 
-// What both compositions begin with. `mask` is invalid where every query looks at every key.
+// The values that both compositions begin with. `mask` is invalid where every query looks at every
+// key.
 struct ComposedWeights {
   Value mask, scores, weights;
 };

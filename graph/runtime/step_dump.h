@@ -28,7 +28,7 @@ class StepDump final : public OpObserver {
   StepDump(const DumpOptions& options, const Device& device);
   ~StepDump() override;
 
-  // Whether the step is to be executed op by op, shown to this.
+  // Returns whether the step is to be executed op by op, shown to this.
   bool wants(int64_t step) const;
   // Returns how many steps behind `step` one launch may do, at most `steps`: a step that is dumped
   // has a launch of its own.
@@ -41,13 +41,13 @@ class StepDump final : public OpObserver {
   void before(const OpRun& run) override;
   void after(const OpRun& run, uint32_t float_status) override;
 
-  // Whether what overflowed is wanted.
+  // Returns whether what overflowed is wanted.
   bool finds_overflow() const noexcept { return options_.enable_dump_debug && !ended_; }
   // Writes what the watch found, and kept the values of.
   void write_finding(const NumericsWatch& watch, int program);
 
-  // What the last begin(), end(), write_finding() or op could not write is told to on_failure, or
-  // thrown where there is none.
+  // Tells on_failure what the last begin(), end(), write_finding() or op could not write, or throws
+  // it where there is none.
   void settle();
 
   int64_t steps() const noexcept { return steps_; }                   // that were written

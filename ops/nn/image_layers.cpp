@@ -27,7 +27,7 @@ bool images_channels_first(const char* layer, const Scope& scope, const std::str
   return channels_first(layer, scope, layout, kChannelsLast, kChannelsFirst);
 }
 
-// What the constructors of all convolutions refuse.
+// Refuses what no convolution takes, in the name of its constructor.
 void require_channels(const char* layer, const Scope& scope, int64_t in, int64_t out,
                       int64_t groups, DType dtype) {
   require_size(layer, scope, "in", in);

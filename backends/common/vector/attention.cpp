@@ -229,7 +229,7 @@ void attention_forward(const AttentionForwardCall& call) {
 
 // ---- backward
 
-// What a query has of the forward call: the largest score, one over the sum, and the mean of the
+// A query's numbers from the forward call: the largest score, one over the sum, and the mean of the
 // slopes, sum(upstream * result).
 struct Rows {
   HWY_ALIGN float largest[kRow];
@@ -352,7 +352,7 @@ HWY_AFTER_NAMESPACE();
 namespace keel::vector {
 namespace {
 
-// Of a row of the blocks' arrays, and of one that is padded to whole vectors.
+// Returns the bytes of an array with so many columns, padded to whole vectors, for all queries.
 constexpr size_t row_bytes(size_t columns) {
   return (columns + 15) / 16 * 16 * kAttentionQueries * sizeof(float);
 }

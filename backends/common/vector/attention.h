@@ -21,8 +21,8 @@ namespace keel::vector {
 inline constexpr size_t kAttentionQueries = 64;  // the most that one call takes
 inline constexpr size_t kAttentionKeys = 64;     // of a block
 
-// What both directions are given. Rows lie together: [queries, features], [keys, features], [keys,
-// outputs].
+// The arguments of both directions. Rows lie together: [queries, features], [keys, features],
+// [keys, outputs].
 struct AttentionBlock {
   const void* queries = nullptr;  // the first of the call
   const void* keys = nullptr;     // key 0 of the head

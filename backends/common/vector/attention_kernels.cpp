@@ -35,7 +35,7 @@ char* element(void* base, int64_t at, DType dtype) {
   return static_cast<char*>(base) + static_cast<size_t>(at) * size_of(dtype);
 }
 
-// What a call has in both directions, for queries from `query` on. `mask` may be null.
+// Fills in what both directions are given, for queries from `query` on. `mask` may be null.
 void fill_block(const AttentionGeometry& g, const AttentionHead& head, void* const* args,
                 const void* mask, DType dtype, int64_t query, vector::AttentionBlock& call) {
   call.queries = element(args[0], head.queries + query * g.features, dtype);
@@ -159,7 +159,7 @@ class AttentionGradientKernel final : public Kernel {
 
   int64_t units() const { return static_cast<int64_t>(g_.heads.size()) * parts_; }
   size_t inputs() const { return g_.masked ? kMask + 1 : size_t{kMask}; }
-  // What each unit gives the queries, where they are added up.
+  // Returns where a unit's part of the queries' gradients lies until all parts are added up.
   float* partial(void* const* args, int64_t unit) const {
     char* base = static_cast<char*>(args[inputs() + 3]) + scratch_ * static_cast<size_t>(blocks_);
     return reinterpret_cast<float*>(base) + unit * elements_;

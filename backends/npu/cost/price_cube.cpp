@@ -135,7 +135,8 @@ class CubePricer {
                vector_rate_;
   }
 
-  // What is loaded through the vector cores is there for all tiles of the block that want it.
+  // An operand that is loaded through the vector cores is there for all tiles of the block that
+  // want it.
   void add_side(int64_t rows, int64_t cols, TileTimes& t) const {
     const VectorShare a = side_.load_a(rows), b = side_.load_b(cols);
     t.load.add(a);
@@ -183,8 +184,9 @@ class CubePricer {
         c * steps * static_cast<double>(preset_.scalar_cycles_per_tile) / preset_.clock_ghz();
   }
 
-  // What one tile takes from its first operand to its last result, above the stage that the others
-  // wait for: operands come step by step, the epilogue begins when all of k is summed up.
+  // Returns the time of one tile from its first operand to its last result, above the stage that
+  // the others wait for: operands come step by step, the epilogue begins when all of k is summed
+  // up.
   double mixed_fill(const TileTimes& t) const {
     const auto steps = static_cast<double>(steps_);
     const double compute = std::max(t.cube, t.mte1);
@@ -224,7 +226,7 @@ class CubePricer {
     const double b_ns =
         reads_b / memory_rate(step, bn, work_.repeats_b > 1 ? bn : work_.n, size_b_);
     const double epilogue_ns = epilogue_in() / memory_rate(bm, bn, work_.n, 4);
-    // What is handed over is written to L2 and read from there.
+    // Results that are handed over are written to L2 and read from there.
     const double handed = handed_over() ? 2 * elements() * side_.handed_size() : 0;
     const double traffic = std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_)) +
                            epilogue_in() + handed;

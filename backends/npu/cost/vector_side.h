@@ -29,7 +29,8 @@ class VectorSide {
   bool loads_b() const { return work_.load_pass_b > 0; }
   bool has_epilogue() const;
 
-  // Of the left operand's next `rows` rows and of the right one's next `cols` columns, all of k.
+  // The share of the left operand's next `rows` rows and of the right one's next `cols` columns,
+  // all of k.
   VectorShare load_a(int64_t rows) const;
   VectorShare load_b(int64_t cols) const;
   VectorShare epilogue(int64_t rows, int64_t cols) const;

@@ -118,7 +118,7 @@ class Tile {
   static HWY_INLINE void add_run(Row* sums, const float* a, const Rows& rows, Step k_step,
                                  const float* b, size_t length) {
     size_t k = 0;
-    // Of four at once, compilers spill some sums.
+    // With four at once compilers spill some sums.
     for (; k + 2 <= length; k += 2) {
       add_outer(sums, a, rows, b, Down(), Across());
       add_outer(sums, a + k_step, rows, b + kCols, Down(), Across());

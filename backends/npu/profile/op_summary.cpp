@@ -102,7 +102,7 @@ class Figures {
     figures_.push_back({name, std::move(text)});
   }
 
-  // Those of a core that has both units.
+  // Adds the columns of a core that has both units.
   void add_cores() {
     add("aicore_time(us)", in_us(price_.pipeline_ns));
     add("total_cycles", std::to_string(price_.cycles));
@@ -118,8 +118,8 @@ class Figures {
     add("memory_bound", memory_bound());
   }
 
-  // Those of cube cores, then of vector cores. Where a launch runs on both, both are at it from its
-  // beginning to its end.
+  // Adds those of cube cores, then of vector cores. Where a launch runs on both, both are at it
+  // from its beginning to its end.
   void add_split_cores() {
     static constexpr Cycles kIdle{};
     const bool cube = launch_.cube, vector = !cube || price_.mixed();

@@ -20,7 +20,7 @@ std::string timeline(const NpuProgram& program, const StepClock& clock,
                      const ProfileOptions& options);
 std::string advice(const NpuProgram& program, const StepClock& clock);
 
-// What the tables share: microseconds as text; what kind of core a launch runs on, by the real
+// These two the tables share: microseconds as text; what kind of core a launch runs on, by the real
 // tool's names: AI_CORE where cores have both units, MIX_AIC for a product whose vector work is
 // done by vector cores beside those with a cube.
 std::string in_us(int64_t ns);

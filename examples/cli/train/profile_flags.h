@@ -1,5 +1,5 @@
-// What a training's profile shall hold and where it goes: --profile, --profile-steps, and by
-// Ascend's names --profiling-mode and --profiling-options. Where none of these says anything,
+// Flags that say what a training's profile holds and where it goes: --profile, --profile-steps, and
+// by Ascend's names --profiling-mode and --profiling-options. Where none of these says anything,
 // PROFILING_MODE=true in the environment asks for a profile, with PROFILING_OPTIONS or defaults.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_PROFILE_FLAGS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_PROFILE_FLAGS_H
