@@ -106,8 +106,8 @@ class TileProgram {
   struct Window {
     int64_t begin = 0, count = 0, rows = 1, pitch = 0;
     int64_t column = 0;
-    // Says that rows which all share are in their registers from a window before, as long and from
-    // the same place of a row on.
+    // Whether rows that all share are in their registers from a window before, as long and from the
+    // same place of a row on.
     bool has_rows = false;
     size_t register_pitch = 0;  // elements from row to row in a register
     // Set where argument 0 is only a piece: its rows lie so many elements apart, and the window

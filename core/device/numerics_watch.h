@@ -53,7 +53,7 @@ class KEEL_API NumericsWatch final : public OpObserver {
   void after(const OpRun& run, uint32_t float_status) override;
 
   const std::optional<NumericsFinding>& first() const noexcept { return first_; }
-  // The operands of that op, as they were when its ranges were taken; empty where none are kept.
+  // Of that op, as they were when its ranges were taken; empty where none are kept.
   const std::vector<Tensor>& operands() const noexcept { return operands_; }
   const std::vector<Tensor>& results() const noexcept { return results_; }
 

@@ -35,9 +35,9 @@ struct OpRun {
 class KEEL_API OpObserver {
  public:
   virtual ~OpObserver();
-  // An exception of theirs ends the launch as an error of the op does, and the states of its step
-  // may be lost. An output may lie over an input, so inputs are to be looked at before the op runs;
-  // the outputs hold nothing yet.
+  // What they throw ends the launch as an error of the op does, and the states of its step may be
+  // lost. An output may lie over an input, so inputs are to be looked at before the op runs; the
+  // outputs hold nothing yet.
   virtual void before(const OpRun& run) = 0;
   // `float_status`: what the op raised (float_status.h).
   virtual void after(const OpRun& run, uint32_t float_status) = 0;

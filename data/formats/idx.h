@@ -20,7 +20,7 @@ namespace keel {
 // where that is more) or than the file can hold, truncated, damaged, bytes behind the end.
 KEEL_API Tensor read_idx(const std::string& path, size_t rank, int64_t max_bytes = 0);
 
-// The header of an IDX file of bytes.
+// What an IDX file of bytes says of itself.
 struct IdxHeader {
   size_t rank = 0;
   int64_t count = 0;  // its first dimension
