@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "keel/core/base/checked.h"
 #include "keel/graph/ir/emit.h"
+#include "keel/graph/ir/node.h"
 #include "keel/graph/ir/op_table.h"
 #include "keel/graph/ir/sample.h"
 #include "keel/ops/attention_rules.h"
@@ -66,11 +68,18 @@ AttentionGeometry::AttentionGeometry(const AttentionAttributes& attributes,
   });
 }
 
+AttentionGeometry::AttentionGeometry(const Node& node, size_t mask_input)
+    : AttentionGeometry(
+          node.as<AttentionAttributes>(), node.input(0).shape(), node.input(1).shape(),
+          node.input(2).shape(),
+          node.inputs().size() > mask_input ? &node.input(mask_input).shape() : nullptr) {}
+
 int64_t AttentionGeometry::pairs() const {
-  if (!causal) return queries * keys;
-  int64_t total = 0;
-  for (int64_t i = 0; i < queries; ++i) total += keys_before(i);
-  return total;
+  if (!causal) return checked_mul(queries, keys, "attention");
+  // From the last query, which looks at all keys, each one before looks at one fewer.
+  const int64_t some = std::min(queries, keys);
+  const int64_t hidden = checked_mul(some, some - 1, "attention") / 2;
+  return checked_mul(some, keys, "attention") - hidden;
 }
 
 double lowest_score(DType dtype) {

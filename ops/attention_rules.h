@@ -27,6 +27,8 @@ struct AttentionGeometry {
   // `mask` may be null.
   AttentionGeometry(const AttentionAttributes& attributes, const Shape& queries_shape,
                     const Shape& keys_shape, const Shape& values_shape, const Shape* mask);
+  // Of a node whose mask, if it has one, is its input `mask_input`.
+  AttentionGeometry(const Node& node, size_t mask_input);
 
   int64_t queries = 0, keys = 0, features = 0, outputs = 0;
   double scale = 1;

@@ -93,6 +93,7 @@ LabelledImages read_records(const std::vector<std::string>& paths, int64_t count
 
 struct Files {
   std::vector<std::string> batches, tests;
+  bool recognised = false;  // by what is in them, whatever their names
 };
 
 std::vector<std::string> named_files(const std::string& folder) {
@@ -125,6 +126,7 @@ std::optional<Files> recognised_files(const std::string& folder) {
     (test ? files.tests : files.batches).push_back(path);
   }
   if (files.batches.empty() || files.tests.empty()) return std::nullopt;
+  files.recognised = true;
   return files;
 }
 
@@ -145,6 +147,12 @@ Files files_in(const std::string& folder) {
   return files;
 }
 
+std::string files_for_training(const Files& files) {
+  const std::string count = std::to_string(files.batches.size());
+  return files.recognised ? count + " recognised by content for training"
+                          : count + " of " + std::to_string(kBatches) + " training batches";
+}
+
 }  // namespace
 
 bool holds_cifar10(const std::string& folder) { return any_exists(cifar10_files(folder)); }
@@ -159,8 +167,7 @@ LabelledSplits load_cifar10(const std::string& folder, int64_t max_bytes) {
   const int64_t of_test = count_records(files.tests, budget);
   return {.train = read_records(files.batches, of_training),
           .test = read_records(files.tests, of_test),
-          .origin = "CIFAR-10 files in " + folder + ", " + std::to_string(files.batches.size()) +
-                    " of " + std::to_string(kBatches) + " training batches"};
+          .origin = "CIFAR-10 files in " + folder + ", " + files_for_training(files)};
 }
 
 std::vector<std::string> cifar10_files(const std::string& folder) {

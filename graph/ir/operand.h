@@ -56,6 +56,12 @@ class Operand {
   CallSite site_;
 };
 
+// Returns the line that a function names in errors: `site`, or where that is not known the one that
+// made its first operand.
+inline CallSite line_of(const Operand& first, CallSite site) {
+  return site.known() ? site : first.site();
+}
+
 // Returns the operand's value, for functions that look at it before they add a node. Throws Error
 // naming `site`, or where that is not known the operand's line, for a number and for an empty
 // Value.

@@ -106,7 +106,7 @@ AcceleratedTraining with_environment(AcceleratedTraining training) {
   if (!tell.final_loss) tell.final_loss = number("TARGET_LOSS");
   if (!tell.final_loss) throw needs("final_loss", "TARGET_LOSS");
   const double now = number("LOSS_NOW").value_or(0);
-  if (now != 0 && !training.switched_at && ends_fast_part(training, now)) training.switched_at = 0;
+  if (now != 0 && !training.switched_at && now <= loss_bound(training)) training.switched_at = 0;
   return training;
 }
 
@@ -114,8 +114,10 @@ int64_t last_fast_step(const AccelerateTrainMode& mode, int64_t total_steps) {
   return static_cast<int64_t>(std::trunc(static_cast<double>(total_steps) * mode.ratio));
 }
 
-bool ends_fast_part(const AcceleratedTraining& training, double loss) {
-  return loss <= training.tell.final_loss.value_or(0) * training.mode.ratio;
+double loss_bound(const AcceleratedTraining& training) {
+  const double final_loss = training.tell.final_loss.value_or(0);
+  const double ratio = training.mode.ratio;
+  return final_loss * (final_loss < 0 ? 2 - ratio : ratio);
 }
 
 }  // namespace keel

@@ -22,7 +22,7 @@ struct AccelerateTrainMode {
   DType low = f16;  // f16 of "fast", bf16 of "fast1"
   AccelerateTrigger trigger = AccelerateTrigger::kStep;
   // By steps it is 0.2 to 0.9: the first trunc(total * ratio) are fast. By the loss it is 1.01 to
-  // 1.5: the fast part ends with the first step whose loss is at most ratio times the final one.
+  // 1.5: the fast part ends with the first step whose loss is at most loss_bound().
   double ratio = 0.9;
 };
 
@@ -62,8 +62,10 @@ KEEL_API AcceleratedTraining with_environment(AcceleratedTraining training);
 
 // Returns the last fast step of a training of so many.
 KEEL_API int64_t last_fast_step(const AccelerateTrainMode& mode, int64_t total_steps);
-// Returns whether a loss ends the fast part; 0 does, too.
-KEEL_API bool ends_fast_part(const AcceleratedTraining& training, double loss);
+// Returns the largest loss that ends the fast part: ratio times the final one. For a final one
+// below 0, of which Ascend's framework does not speak, it lies as far above it:
+// (2 - ratio) times.
+KEEL_API double loss_bound(const AcceleratedTraining& training);
 
 }  // namespace keel
 

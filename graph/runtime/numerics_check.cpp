@@ -65,14 +65,14 @@ void NumericsCheck::restore(const StateValues& states, const Cursor& cursor, con
 // `last`.
 int64_t NumericsCheck::first_bad_step(const Replay& replay, int64_t last) {
   restore(states_, cursor_, replay);
-  for (int64_t step = step_ + 1; step < last && run(replay.loop, 1); ++step) {
+  for (int64_t step = step_ + 1; step < last && run(replay, replay.loop, 1); ++step) {
     if (!states_are_finite()) return step;
   }
   return last;
 }
 
-bool NumericsCheck::run(Loop& loop, int64_t steps, OpObserver* watch) {
-  const LoopReport report = loop.run(steps, {.observer = watch, .replays = true}, site_);
+bool NumericsCheck::run(const Replay& replay, Loop& loop, int64_t steps, OpObserver* watch) {
+  const LoopReport report = replay.run(loop, steps, {.observer = watch, .replays = true});
   cancelled_ = cancelled_ || report.cancelled;
   return !cancelled_;
 }
@@ -80,9 +80,9 @@ bool NumericsCheck::run(Loop& loop, int64_t steps, OpObserver* watch) {
 std::optional<NumericsFinding> NumericsCheck::look_at(const Replay& replay, int64_t step) {
   restore(states_, cursor_, replay);
   looked_at_ = step;
-  if (step - 1 > step_ && !run(replay.loop, step - 1 - step_)) return std::nullopt;
+  if (step - 1 > step_ && !run(replay, replay.loop, step - 1 - step_)) return std::nullopt;
   NumericsWatch watch(/*keeps_values=*/replay.found != nullptr);
-  run(replay.unfused(), 1, &watch);
+  run(replay, replay.unfused(), 1, &watch);
   if (watch.first() && replay.found) replay.found(watch);
   return watch.first();
 }

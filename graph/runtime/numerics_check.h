@@ -24,8 +24,9 @@ class NumericsCheck {
  public:
   // The means by which a step is done again.
   struct Replay {
-    Loop& loop;                               // the one that did it
-    std::function<Loop&()> unfused;           // the same step, each op a task of its own
+    Loop& loop;                      // the one that did it
+    std::function<Loop&()> unfused;  // the same step, each op a task of its own
+    std::function<LoopReport(Loop&, int64_t, const LoopCallbacks&)> run;
     std::function<void(const Cursor&)> open;  // has the feeder go on behind a cursor
     // Where there is one it is given what was found, with the values. It does not throw.
     std::function<void(const NumericsWatch&)> found = {};
@@ -57,7 +58,7 @@ class NumericsCheck {
 
   void restore(const StateValues& states, const Cursor& cursor, const Replay& replay);
   // Does so many steps again; false where a stop was asked for.
-  bool run(Loop& loop, int64_t steps, OpObserver* watch = nullptr);
+  bool run(const Replay& replay, Loop& loop, int64_t steps, OpObserver* watch = nullptr);
   int64_t first_bad_step(const Replay& replay, int64_t last);
   std::optional<NumericsFinding> look_at(const Replay& replay, int64_t step);
 

@@ -118,6 +118,16 @@ Json described(const Tensor& tensor, const NumberRange& range, const std::string
   return entry;
 }
 
+Error in_words(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.with_context("dump");
+  } catch (const std::exception& error) {
+    return Error({.op = "dump", .message = error.what()});
+  }
+}
+
 // Returns what the user may have meant: nodes of a scope or an op of that name, or of nearly that
 // name.
 std::string near_names(const std::string& layer, const std::vector<std::string>& names) {
@@ -181,10 +191,8 @@ void StepDump::attempt(Action action) noexcept {
   try {
     action();
     return;
-  } catch (const Error& error) {
-    failure_ = error.with_context("dump");
-  } catch (const std::exception& error) {
-    failure_ = Error({.op = "dump", .message = error.what()});
+  } catch (...) {
+    failure_ = std::current_exception();
   }
   ended_ = true;
   discard_step();
@@ -298,8 +306,8 @@ void StepDump::write_finding(const NumericsWatch& watch, int program) {
 }
 
 void StepDump::settle() {
-  if (!failure_) return;
-  const Error failure = *std::exchange(failure_, std::nullopt);
+  if (failure_ == nullptr) return;
+  const Error failure = in_words(std::exchange(failure_, nullptr));
   if (!options_.on_failure) throw Error(failure);
   options_.on_failure(failure);
 }

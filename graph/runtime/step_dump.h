@@ -6,7 +6,7 @@
 #define KEEL_GRAPH_RUNTIME_STEP_DUMP_H
 
 #include <cstdint>
-#include <optional>
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,7 +71,7 @@ class StepDump final : public OpObserver {
   std::string table_;                     // rows of its statistics
   int64_t steps_ = 0;
   bool ended_ = false;  // after a failure nothing more is written
-  std::optional<Error> failure_;
+  std::exception_ptr failure_;
 };
 
 }  // namespace keel

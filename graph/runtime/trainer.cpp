@@ -147,8 +147,7 @@ void Trainer::sink_fast_phase(SinkOptions step, AcceleratedTraining training, Ca
                    .got = step.stop_when.valid() ? "one" : "none",
                    .site = site});
     }
-    step.stop_when =
-        emit("less_equal", {loss, *training.tell.final_loss * training.mode.ratio}, site);
+    step.stop_when = emit("less_equal", {loss, loss_bound(training)}, site);
   }
   fast_ = std::make_unique<FastPhase>(
       FastPhase{session_.sink(step, site), std::move(step), std::move(training)});
@@ -193,8 +192,7 @@ std::map<std::string, std::string> Trainer::resume(const std::string& path, Call
 
 void Trainer::cancel() noexcept {
   cancelled_.store(true);
-  loop_->request_stop();
-  if (fast_ != nullptr) fast_->loop.request_stop();
+  if (Loop* loop = runs_.load()) loop->request_stop();
 }
 
 // Counts for a fit that failed: 0 where the failure lost the count itself.
@@ -243,8 +241,8 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
     throw;
   }
   running_ = nullptr;
-  const bool asked_fast = fast_ != nullptr && fast_->loop.withdraw_stop();
-  const bool asked = loop_->withdraw_stop() || asked_fast;
+  Loop* last = runs_.exchange(nullptr);
+  const bool asked = last != nullptr && last->withdraw_stop();
   report.cancelled = cancelled_.exchange(false) || asked || report.cancelled;
   return report;
 }
@@ -325,6 +323,14 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   if (step >= target) report.stopped_early = false;
 }
 
+LoopReport Trainer::run(Loop& loop, int64_t steps, const LoopCallbacks& callbacks, CallSite site) {
+  runs_.store(&loop);
+  // A request that came before found another loop, or none. Steps that are done again finish what
+  // was going on when it came.
+  if (cancelled_.load() && !callbacks.replays) loop.request_stop();
+  return loop.run(steps, callbacks, site);
+}
+
 Loop& Trainer::unfused(bool fast, CallSite site) {
   std::unique_ptr<Loop>& loop = fast ? unfused_fast_ : unfused_;
   if (loop != nullptr) return *loop;
@@ -362,6 +368,9 @@ void Trainer::look_into(bool fast, const std::vector<int64_t>& flagged, Numerics
     if (numerics.states_are_finite()) return numerics.keep(cursor_);
   }
   NumericsCheck::Replay replay{phase(fast), [&]() -> Loop& { return unfused(fast, site); },
+                               [&](Loop& loop, int64_t steps, const LoopCallbacks& callbacks) {
+                                 return run(loop, steps, callbacks, site);
+                               },
                                [&](const Cursor& cursor) { open(cursor); }};
   if (dump.finds_overflow())
     replay.found = [&](const NumericsWatch& watch) { dump.write_finding(watch, fast ? 1 : 0); };
@@ -395,13 +404,13 @@ bool Trainer::is_fast_at(int64_t step, int64_t last_fast) {
   return !switched_at;
 }
 
-int64_t Trainer::end_of_fast_phase(int64_t start, int64_t target) const {
+int64_t Trainer::end_of_fast_phase(int64_t start, int64_t target) {
   if (fast_ == nullptr) return 0;
   const AcceleratedTraining& training = fast_->training;
   if (ends_by_loss()) return std::numeric_limits<int64_t>::max();
   const TellMeStepOrLoss& tell = training.tell;
-  // A job may count its steps otherwise than keel/step.
-  const int64_t ahead = tell.step_now.value_or(start) - start;
+  if (!fast_->ahead) fast_->ahead = tell.step_now.value_or(start) - start;
+  const int64_t ahead = *fast_->ahead;
   const int64_t total = tell.total_step > 0 ? tell.total_step : target + ahead;
   return last_fast_step(training.mode, total) - ahead;
 }
@@ -463,7 +472,7 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const TrainOptio
   others_know_ = true;
   try {
     const LoopReport done =
-        runs.run(steps, {.on_step = options.on_step, .observer = dumped ? &dump : nullptr}, site);
+        run(runs, steps, {.on_step = options.on_step, .observer = dumped ? &dump : nullptr}, site);
     if (dumped) dump.end(done.steps == steps);
     add(done);
     return flagged;

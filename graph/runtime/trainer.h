@@ -201,11 +201,13 @@ class KEEL_API Trainer {
     Loop loop;
     SinkOptions step;
     AcceleratedTraining training;
+    // How far the job's own count of steps is ahead of keel/step, from the first fit() on.
+    std::optional<int64_t> ahead = {};
   };
 
   void sink_fast_phase(SinkOptions step, AcceleratedTraining training, CallSite site);
   // Returns the last step of the fast phase by keel/step; beyond all where a loss ends it.
-  int64_t end_of_fast_phase(int64_t start, int64_t target) const;
+  int64_t end_of_fast_phase(int64_t start, int64_t target);
   bool ends_by_loss() const;
   bool is_fast_at(int64_t step, int64_t last_fast);
   void open(const Cursor& cursor);
@@ -217,6 +219,8 @@ class KEEL_API Trainer {
   // Returns the sunk step of the phase, or the same with each op a task of its own.
   Loop& phase(bool fast) { return fast ? fast_->loop : *loop_; }
   Loop& unfused(bool fast, CallSite site);
+  // Runs one of them, so that cancel() reaches it.
+  LoopReport run(Loop& loop, int64_t steps, const LoopCallbacks& callbacks, CallSite site);
   // Throws Error for a dump that the training cannot have.
   void check_dump(const DumpOptions& dump, CallSite site);
   // Looks into what the last launch showed in the steps that are flagged, or in the states.
@@ -242,6 +246,7 @@ class KEEL_API Trainer {
   SinkOptions step_;                 // what was sunk
   // The same with each op a task of its own, made when first needed.
   std::unique_ptr<Loop> unfused_, unfused_fast_;
+  std::atomic<Loop*> runs_{nullptr};  // the loop that ran last, or runs
   TrainReport failed_;
   const TrainReport* running_ = nullptr;
   Cursor cursor_;

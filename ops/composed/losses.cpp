@@ -14,8 +14,6 @@
 namespace keel {
 namespace {
 
-CallSite line_of(const Operand& first, CallSite site) { return site.known() ? site : first.site(); }
-
 void require_float(const char* op, const char* argument, const Value& value, CallSite site) {
   if (is_float(value.dtype())) return;
   throw Error({.op = op,

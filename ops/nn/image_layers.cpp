@@ -12,8 +12,6 @@
 namespace keel {
 namespace {
 
-CallSite line_of(const Operand& x, CallSite site) { return site.known() ? site : x.site(); }
-
 // Returns whether the channels lie in front of the other axes of an image or a sequence.
 bool channels_first(const char* layer, const Scope& scope, const std::string& layout,
                     const std::string& last, const std::string& first) {

@@ -13,8 +13,6 @@ namespace {
 
 Value mean_of(Value losses, CallSite line) { return mean(losses, {}, false, line); }
 
-CallSite line_of(const Operand& first, CallSite site) { return site.known() ? site : first.site(); }
-
 // prediction - target, of one shape.
 Value difference(const char* op, const Operand& prediction, const Operand& target, CallSite line) {
   return sub(prediction, same_shape(op, prediction, "target", target, line), line);

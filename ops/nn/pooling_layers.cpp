@@ -6,12 +6,6 @@
 #include "keel/ops/nn/layer_errors.h"
 
 namespace keel {
-namespace {
-
-CallSite line_of(const Operand& x, CallSite site) { return site.known() ? site : x.site(); }
-
-}  // namespace
-
 MaxPool2d::MaxPool2d(const Scope& scope, const std::vector<int64_t>& window,
                      const MaxPool2dOptions& options)
     : Module(scope),

@@ -9,8 +9,6 @@
 namespace keel {
 namespace {
 
-CallSite line_of(const Operand& x, CallSite site) { return site.known() ? site : x.site(); }
-
 // [batch, time, ...] to [time, batch, ...] and back.
 Value time_first(Value x, CallSite line) { return transpose(Operand(x, line), {1, 0, 2}, line); }
 

@@ -1,8 +1,9 @@
 // Attention in blocks: some queries of one head against its keys, block of keys after block,
 // forward and backward, so that scores exist for one pair of blocks at a time. Products of f32 with
-// f32 sums; f16 and bf16 are widened when they are loaded. Queries lie along the lanes, so what a
-// query gets does not depend on the queries beside it. Looked up once; calling neither allocates
-// nor throws; any thread.
+// f32 sums; f16 and bf16 are widened when they are loaded. Queries lie along the lanes, so a
+// query gets the same beside any others, but for values that are not finite: what one query of a
+// call does not see has the weight 0 in its sums. Looked up once; calling neither allocates nor
+// throws; any thread.
 //
 // The order of operations follows from the sizes alone: a score is summed over the features, a
 // result over the keys of a block, and blocks, which begin at multiples of kAttentionKeys, are

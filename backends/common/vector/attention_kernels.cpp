@@ -25,12 +25,6 @@ constexpr int64_t kWantedUnits = 8;
 constexpr int64_t kKeysOfAPart = 512;
 static_assert(kKeysOfAPart % static_cast<int64_t>(vector::kAttentionKeys) == 0);
 
-AttentionGeometry geometry_of(const Node& node, size_t mask_input) {
-  const bool masked = node.inputs().size() > mask_input;
-  return {node.as<AttentionAttributes>(), node.input(0).shape(), node.input(1).shape(),
-          node.input(2).shape(), masked ? &node.input(mask_input).shape() : nullptr};
-}
-
 char* element(void* base, int64_t at, DType dtype) {
   return static_cast<char*>(base) + static_cast<size_t>(at) * size_of(dtype);
 }
@@ -252,7 +246,7 @@ Support supports_attention(const Node& node) {
 }
 
 std::unique_ptr<RangeKernel> make_attention(const Node& node, int most_blocks) {
-  return std::make_unique<AttentionKernel>(node, geometry_of(node, 3), most_blocks);
+  return std::make_unique<AttentionKernel>(node, AttentionGeometry(node, 3), most_blocks);
 }
 
 KernelPlan plan_attention(const Node& node, int most_blocks) {
@@ -260,7 +254,8 @@ KernelPlan plan_attention(const Node& node, int most_blocks) {
 }
 
 KernelPlan plan_attention_gradient(const Node& node, int most_blocks) {
-  auto kernel = std::make_unique<AttentionGradientKernel>(node, geometry_of(node, 7), most_blocks);
+  auto kernel =
+      std::make_unique<AttentionGradientKernel>(node, AttentionGeometry(node, 7), most_blocks);
   KernelPlan plan;
   plan.block_dim = kernel->blocks(0);
   plan.workspace_bytes = kernel->workspace_bytes();

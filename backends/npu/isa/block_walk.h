@@ -11,9 +11,10 @@
 
 namespace keel::npu {
 
-inline constexpr size_t kRowBlock =
-    64;  // rows of A packed at a time: with their sums they stay in L2
-inline constexpr size_t kColumnBlock = 1024;  // columns of B packed at a time
+// Rows of A packed at a time: with their sums they stay in L2.
+inline constexpr size_t kRowBlock = 64;
+// Columns of B packed at a time.
+inline constexpr size_t kColumnBlock = 1024;
 
 constexpr size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 

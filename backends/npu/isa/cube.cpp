@@ -1,7 +1,6 @@
 #include "keel/backends/npu/isa/cube.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "keel/backends/common/vector/host_isa.h"

@@ -17,12 +17,6 @@ constexpr int64_t kForwardPasses = 20;
 // roundings.
 constexpr int64_t kBackwardPasses = 22;
 
-AttentionGeometry geometry_of(const Node& node, size_t mask_input) {
-  const bool masked = node.inputs().size() > mask_input;
-  return {node.as<AttentionAttributes>(), node.input(0).shape(), node.input(1).shape(),
-          node.input(2).shape(), masked ? &node.input(mask_input).shape() : nullptr};
-}
-
 int64_t sum_of_bytes(const Node& node, std::initializer_list<size_t> inputs) {
   int64_t bytes = 0;
   for (const size_t i : inputs) bytes = checked_add(bytes, bytes_of(node.input(i).type()));
@@ -56,7 +50,7 @@ CubeWork scores_work(const Node& node, const AttentionGeometry& g, int64_t rows,
 
 NodeWork attention_work(const WorkRequest& request) {
   const Node& node = request.anchored.node();
-  const AttentionGeometry g = geometry_of(node, 3);
+  const AttentionGeometry g(node, 3);
   const int64_t size = size_in_bytes(node.input(0).dtype());
   // Blocks of keys that no query of a block may look at are left out: a query meets so many.
   const int64_t met = divide_up(g.pairs(), std::max<int64_t>(1, g.queries));
@@ -75,7 +69,7 @@ NodeWork attention_work(const WorkRequest& request) {
 
 NodeWork attention_gradient_work(const WorkRequest& request) {
   const Node& node = request.anchored.node();
-  const AttentionGeometry g = geometry_of(node, 7);
+  const AttentionGeometry g(node, 7);
   const int64_t size = size_in_bytes(node.input(0).dtype());
   const int64_t gradient = size_in_bytes(node.type().dtype);
   const int64_t met = divide_up(g.pairs(), std::max<int64_t>(1, g.keys));

@@ -253,6 +253,29 @@ TEST_CASE("TellMeStepOrLoss: the environment tells what the caller does not") {
                  "expected a number, or the environment variable TARGET_LOSS, got neither"));
 }
 
+TEST_CASE("TellMeStepOrLoss: STEP_NOW counts from the first of several fits") {
+  const Variable total("TOTAL_STEP", "50"), now("STEP_NOW", "10");
+  Model m;
+  Session session(m.graph, device("npu"));
+  Trainer trainer(session,
+                  {.update = m.update, .fetches = {m.loss}, .source = rows(session.device())},
+                  AcceleratedTraining{.mode = mode_of("fast|step|0.9")});
+  // Steps 11 to 45 of the job's 50 are fast.
+  CHECK(trainer.fit({.steps = 20, .loop_size = 7}).fast_steps == 20);
+  const TrainReport second = trainer.fit({.steps = 20, .loop_size = 7});
+  CHECK(second.fast_steps == 15);
+  CHECK(second.switched_at == 35);
+}
+
+TEST_CASE("accelerate_train_mode: a final loss below 0 is neared from above") {
+  const auto bound = [](double final_loss) {
+    return loss_bound({.mode = mode_of("fast|loss|1.25"), .tell = {.final_loss = final_loss}});
+  };
+  CHECK(bound(8) == 10);
+  CHECK(bound(0) == 0);
+  CHECK(bound(-8) == -6);
+}
+
 TEST_CASE("accelerate_train_mode: modes read as they are written and others are refused") {
   CHECK(to_string(mode_of("fast|step")) == "fast|step|0.9");
   CHECK(to_string(mode_of("fast1|loss|")) == "fast1|loss|1.05");

@@ -199,6 +199,36 @@ TEST_CASE("check numerics: what a device stops at the largest f16 is named too")
   CHECK(contains(to_string(report.numerics[0]), "f16 results were stopped at +-65504"));
 }
 
+TEST_CASE(
+    "check numerics: data that fail while steps are done again leave the training as it was") {
+  const auto run = [](NumericsMode mode, std::string* error) {
+    Model m(true);
+    Session session(m.graph, device("npu"));
+    int passes = 0;
+    const auto feeder =
+        std::make_shared<NumberFeeder>(session.device(), ElementSpec{{{"x", {f32, {4, 6}}}}},
+                                       [&](int64_t i, const std::vector<void*>& fields) {
+                                         if (i == 0 && ++passes == 2)
+                                           throw Error("the disk is gone");
+                                         auto* x = static_cast<float*>(fields[0]);
+                                         for (int64_t k = 0; k < 24; ++k) x[k] = i == 4 ? 1e30f : 1;
+                                         return true;
+                                       });
+    feeder->open({});
+    Trainer trainer(session, {.update = m.update, .fetches = {m.loss}, .source = feeder});
+    *error = error_of([&] { trainer.fit({.steps = 8, .loop_size = 8, .check_numerics = mode}); });
+    CHECK(session.step() == 8);
+    CHECK(trainer.cursor().position == 8);
+    trainer.fit({.steps = 4});
+    return session.state_sha256();
+  };
+  std::string none, error;
+  const std::string plain = run(NumericsMode::kOff, &none);
+  CHECK(none.empty());
+  CHECK(run(NumericsMode::kFirst, &error) == plain);
+  CHECK(contains(error, "the disk is gone"));
+}
+
 TEST_CASE("check numerics: ranges say what there is") {
   const float infinity = std::numeric_limits<float>::infinity();
   const Tensor t = Tensor::of<float>({5}, {1.5f, infinity, -2, std::nanf(""), -infinity});

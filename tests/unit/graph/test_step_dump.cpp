@@ -1,11 +1,13 @@
 // Dumps of a training: what lies where, that it is what was computed, and that the training is as
 // it would be without.
+#include <atomic>
 #include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -220,6 +222,42 @@ TEST_CASE("dump: inputs alone where they are asked for") {
                          .layers = {"net/product"}});
   CHECK(keys_of(files_of(run.report.dump_folder + "/0/model/0/7")) ==
         std::vector<std::string>{"mul.net_product.input.0.npy", "mul.net_product.input.1.npy"});
+}
+
+TEST_CASE("dump: a step that waits for its element is cancelled as any other") {
+  const TempFolder folder;
+  Model m;
+  Session session(m.graph, device("npu"));
+  std::atomic<bool> arrived{false}, released{false};
+  const auto feeder = std::make_shared<NumberFeeder>(
+      session.device(), ElementSpec{{{"x", {f32, {2, 3}}}}},
+      [&](int64_t i, const std::vector<void*>& fields) {
+        const Numbers x = x_of(i + 1);
+        std::copy(x.begin(), x.end(), static_cast<float*>(fields[0]));
+        if (i < 2) return true;
+        arrived = true;
+        arrived.notify_all();
+        released.wait(false);
+        return false;
+      });
+  feeder->open({});
+  Trainer trainer(session,
+                  {.update = Update{{{m.w, m.next}}}, .fetches = {m.loss}, .source = feeder});
+  std::thread other([&] {
+    arrived.wait(false);
+    trainer.cancel();
+  });
+  const TrainReport report = trainer.fit(
+      {.steps = 5,
+       .dump = {
+           .enable_dump = true, .path = folder.path(), .steps = parse_dump_step("2-3", "steps")}});
+  other.join();
+  released = true;
+  released.notify_all();
+  CHECK(report.cancelled);
+  CHECK(report.steps <= 2);
+  CHECK(report.dumped_steps <= 1);
+  CHECK(session.step() == report.steps);
 }
 
 TEST_CASE("dump: statistics are one table of a step") {
