@@ -40,6 +40,20 @@ void clone_body(const Graph& body, const Values& results, const Values& argument
   }
 }
 
+// Returns the live nodes that read each value.
+std::unordered_map<Value, std::vector<uint32_t>, ValueHash> users_of(
+    const Graph& graph, const std::vector<bool>& live) {
+  std::unordered_map<Value, std::vector<uint32_t>, ValueHash> users;
+  for (const Node& node : graph.nodes()) {
+    if (!live[node.id()]) continue;
+    for (const Value& v : node.inputs()) {
+      std::vector<uint32_t>& of = users[v];
+      if (of.empty() || of.back() != node.id()) of.push_back(node.id());
+    }
+  }
+  return users;
+}
+
 }  // namespace
 
 std::vector<bool> inputs_read(const Graph& body, const Values& results) {
@@ -96,20 +110,15 @@ std::unique_ptr<Graph> BodyGradient::graph(const Values& kept) const {
 
 Values BodyGradient::made_by_products() const {
   const std::vector<bool> live = live_nodes(whole_);
-  std::vector<std::vector<uint32_t>> users(whole_.size());
-  for (const Node& node : whole_.nodes()) {
-    if (!live[node.id()]) continue;
-    for (const Value& v : node.inputs()) {
-      std::vector<uint32_t>& of = users[v.node_id()];
-      if (of.empty() || of.back() != node.id()) of.push_back(node.id());
-    }
-  }
-  // The node of the body that alone uses a node, if it is element-wise; null where there is none.
-  const auto next = [&](const Node& node) -> const Node* {
-    if (users[node.id()].size() != 1 || users[node.id()][0] >= first_gradient_) return nullptr;
-    const Node& user = whole_.node(users[node.id()][0]);
-    const bool same = user.has(kElementwise) && user.types().size() == 1 &&
-                      user.type().shape == node.type().shape;
+  const Users users = users_of(whole_, live);
+  // The node of the body that alone uses a value, if it is element-wise; null where there is none.
+  const auto next = [&](const Value& v) -> const Node* {
+    const auto of = users.find(v);
+    if (of == users.end() || of->second.size() != 1 || of->second[0] >= first_gradient_)
+      return nullptr;
+    const Node& user = whole_.node(of->second[0]);
+    const bool same =
+        user.has(kElementwise) && user.types().size() == 1 && user.type().shape == v.shape();
     return same ? &user : nullptr;
   };
   std::unordered_map<Value, Value, ValueHash> in_body;
@@ -125,12 +134,44 @@ Values BodyGradient::made_by_products() const {
     const bool recomputed = node.id() < first_gradient_ && live[node.id()];
     if (!recomputed || !node.has(kProduct) || node.types().size() != 1) continue;
     if (scoped_attribute(node, kRecomputeAttribute) != nullptr) continue;
-    const Node* last = &node;
-    while (const Node* user = next(*last)) last = user;
-    const Value v = in_body.at(last->output());
-    if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+    Value last = node.output();
+    while (const Node* user = next(last)) last = user->output();
+    for (const Value& made : made_alone_of(last, users)) {
+      const Value v = in_body.at(made);
+      if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+    }
   }
   return found;
+}
+
+// Returns the value, or the values that can be kept instead of it: as long as all that is computed
+// of one is computed of it alone and is together no larger, as the activated parts of gates.
+Values BodyGradient::made_alone_of(const Value& value, const Users& users) const {
+  Values kept;
+  Values open{value};
+  while (!open.empty()) {
+    const Value v = open.back();
+    open.pop_back();
+    const auto of = users.find(v);
+    bool alone = of != users.end() && v.shape().known();
+    Values made;
+    size_t bytes = 0;
+    for (size_t i = 0; alone && i < of->second.size(); ++i) {
+      const Node& user = whole_.node(of->second[i]);
+      alone = user.id() < first_gradient_ && user.inputs().size() == 1 && user.bodies().empty();
+      for (size_t o = 0; alone && o < user.types().size(); ++o) {
+        alone = user.type(o).shape.known();
+        if (!users.contains(user.output(o))) continue;
+        made.push_back(user.output(o));
+        if (alone) bytes += user.type(o).shape.num_bytes(user.type(o).dtype);
+      }
+    }
+    if (alone && bytes <= v.shape().num_bytes(v.dtype()))
+      open.insert(open.end(), made.rbegin(), made.rend());
+    else
+      kept.push_back(v);
+  }
+  return kept;
 }
 
 Value emit_op(const char* op, const std::vector<Operand>& operands, const AttributeList& attributes,

@@ -3,6 +3,7 @@
 #define KEEL_GRAPH_AUTODIFF_BODY_GRADIENT_H
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "keel/graph/ir/graph.h"
@@ -32,12 +33,16 @@ class BodyGradient {
 
   // Returns the values of the body that save the most where they are kept: those that the gradients
   // need products for. A product's value itself, or what element-wise ops of its shape make of it
-  // (a bias and other products added) before anything else needs it, which is no larger. None of
+  // (a bias and other products added) before anything else needs it, or what is made of that alone
+  // and is together no larger (activated parts). None of
   // blocks that are marked to be computed again, and none of bodies that hold loops or conds:
   // checkpointed forwards know their loops by the numbers of nodes, which graph(kept) would change.
   Values made_by_products() const;
 
  private:
+  using Users = std::unordered_map<Value, std::vector<uint32_t>, ValueHash>;  // nodes
+  Values made_alone_of(const Value& value, const Users& users) const;
+
   const Graph& body_;
   Graph whole_;  // what the results need of the body, then the gradients
   Rewriter inlined_;

@@ -1,6 +1,6 @@
-// What a loop's gradient keeps of the products in its body: they are computed once, the bits are
-// those of computing them again, and a budget, a bound that is no count, and a block that is to be
-// computed again leave them out.
+// What a loop's gradient keeps of the products in its body, or of what is made of one alone: they
+// are computed once, the bits are those of computing them again, and a budget, a bound that is no
+// count, and a block that is to be computed again leave them out.
 #include <map>
 #include <string>
 #include <utility>
@@ -70,17 +70,20 @@ std::vector<Tensor> operands() {
   return tensors;
 }
 
-int64_t products_in(const Graph& graph) {
+using Counted = bool (*)(const Node&);
+bool is_product(const Node& node) { return node.has(kProduct); }
+
+int64_t count_in(const Graph& graph, Counted counted) {
   int64_t count = 0;
   for (const Node& node : graph.nodes()) {
-    count += node.has(kProduct) ? 1 : 0;
-    for (const auto& body : node.bodies()) count += products_in(*body);
+    count += counted(node) ? 1 : 0;
+    for (const auto& body : node.bodies()) count += count_in(*body, counted);
   }
   return count;
 }
 
-// The products of the loop that runs backwards, and of those in it.
-int64_t products_on_the_way_back(const Options& options) {
+// The nodes of the loop that runs backwards, and of those in it.
+int64_t nodes_on_the_way_back(const Options& options, Counted counted) {
   Graph g;
   const Values fetches = step(g, options);
   std::map<std::string, Type> types;
@@ -89,9 +92,13 @@ int64_t products_on_the_way_back(const Options& options) {
       specialise({.graph = &g, .fetches = fetches, .update = {}, .input_types = types});
   int64_t last = 0;
   for (const Node& node : graph->nodes()) {
-    if (node.is(OpRole::kWhile)) last = products_in(*node.bodies()[1]);
+    if (node.is(OpRole::kWhile)) last = count_in(*node.bodies()[1], counted);
   }
   return last;
+}
+
+int64_t products_on_the_way_back(const Options& options) {
+  return nodes_on_the_way_back(options, is_product);
 }
 
 std::vector<Tensor> run(const Options& options, const std::string& where, bool fuse) {
@@ -120,6 +127,19 @@ TEST_CASE("the gradient of a loop multiplies forwards only once") {
   };
   CHECK(products_on_the_way_back(with_budget(states + kTurns * kSums)) == 2);
   CHECK(products_on_the_way_back(with_budget(states + kTurns * kSums - 1)) == 3);
+}
+
+TEST_CASE("the gradient of a loop keeps activated gates where they are no larger than their sums") {
+  const Counted sigmoids = [](const Node& node) { return node.op().name == "sigmoid"; };
+  const Counted tanhs = [](const Node& node) { return node.op().name == "tanh"; };
+  const Counted slices = [](const Node& node) { return node.op().name == "slice"; };
+  CHECK(nodes_on_the_way_back({}, sigmoids) == 0);
+  CHECK(nodes_on_the_way_back({}, tanhs) == 1);  // of the memory, which two products make
+  CHECK(nodes_on_the_way_back({}, slices) == 0);
+  const Options again{.again = true};
+  CHECK(nodes_on_the_way_back(again, sigmoids) == 3);
+  CHECK(nodes_on_the_way_back(again, tanhs) == 2);
+  CHECK(nodes_on_the_way_back(again, slices) == 4);
 }
 
 TEST_CASE("products that are kept give the bits of those computed again") {
