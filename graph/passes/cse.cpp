@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -11,6 +12,25 @@ namespace {
 bool is_mergeable(const Node& node) {
   if (node.is(OpRole::kConstant)) return true;
   return !node.has(kSource | kControl | kEffect) && node.bodies().empty();
+}
+
+// Marks what loops begin with and numbers fill. A loop overwrites its variables, so of one value
+// for several it would copy them, where each is filled as quickly as it is copied.
+std::vector<bool> fills_of_loops(const Graph& graph) {
+  std::vector<bool> fills(graph.size(), false);
+  for (const Node& node : graph.nodes()) {
+    if (!node.is(OpRole::kWhile)) continue;
+    const size_t variables = node.bodies()[1]->outputs().size();
+    for (size_t i = 0; i < variables; ++i) {
+      const NodeList<Value> made_of = node.input(i).node().inputs();
+      const bool filled =
+          made_of.size() != 0 && std::all_of(made_of.begin(), made_of.end(), [](const Value& v) {
+            return v.node().is(OpRole::kConstant) && v.shape().rank() == 0;
+          });
+      fills[node.input(i).node_id()] = filled && is_mergeable(node.input(i).node());
+    }
+  }
+  return fills;
 }
 
 class Merger {
@@ -57,10 +77,10 @@ std::unique_ptr<Graph> cse(const Graph& graph) {
   Rewriter rewriter(graph, *result);
   Merger merger(rewriter, *result);
   rewriter.clone_inputs();
-  const std::vector<bool> live = live_nodes(graph);
+  const std::vector<bool> live = live_nodes(graph), fills = fills_of_loops(graph);
   for (const Node& node : graph.nodes()) {
     if (!live[node.id()] || node.is(OpRole::kInput)) continue;
-    if (is_mergeable(node)) {
+    if (is_mergeable(node) && !fills[node.id()]) {
       merger.visit(node);
       continue;
     }

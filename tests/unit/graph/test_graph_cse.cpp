@@ -88,6 +88,30 @@ TEST_CASE("cse works inside bodies") {
   CHECK(count_op(*merged->outputs()[0].node().bodies()[1], "abs") == 1);
 }
 
+TEST_CASE("cse leaves each loop variable a fill of its own to overwrite") {
+  Graph g;
+  const Value x = g.input("x", keel::f32, {3});
+  const Value zero = g.constant(Tensor::scalar(0.0f));
+  const auto fill = [&] { return keel::broadcast_to(zero, {4, 3}); };
+  const auto begins_with = [&](const Value& a, const Value& b) {
+    return keel::while_loop(
+        {a, b}, [](const Values& v) { return keel::less(keel::sum(v[0]), 9); },
+        [&](const Values& v) {
+          return Values{v[0] + x, v[1] + 1};
+        });
+  };
+  Values outputs = begins_with(fill(), fill());
+  outputs.push_back(keel::exp(fill()));
+  outputs.push_back(keel::log(fill()));
+  const Values wide = begins_with(keel::broadcast_to(x, {4, 3}), keel::broadcast_to(x, {4, 3}));
+  outputs.insert(outputs.end(), wide.begin(), wide.end());
+  g.set_outputs(outputs);
+  const auto merged = keel::cse(g);
+  keel::verify(*merged);
+  // Two for the first loop, one for the functions, one for the second loop, which copies it.
+  CHECK(count_op(*merged, "broadcast_to") == 4);
+}
+
 TEST_CASE("cse changes no bit of random graphs") {
   CHECK(rc::check("cse", [](uint64_t seed) {
     const auto random = keel_test::random_graph(seed, 60);
