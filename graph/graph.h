@@ -29,6 +29,8 @@
 #include "keel/graph/precision/precision.h"
 #include "keel/graph/precision/precision_mode.h"
 #include "keel/graph/precision/precision_table.h"
+#include "keel/graph/runtime/checkpoint_files.h"
+#include "keel/graph/runtime/checkpoint_options.h"
 #include "keel/graph/runtime/evaluator.h"
 #include "keel/graph/runtime/graph_function.h"
 #include "keel/graph/runtime/hook.h"

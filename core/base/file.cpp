@@ -9,6 +9,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "keel/core/base/error.h"
@@ -59,6 +60,17 @@ std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// What lies in the folder reaches the disk. Returns the system's reason where it does not, else 0.
+int sync_folder(const std::string& path) {
+  const int folder = retry_open(path, O_RDONLY | O_DIRECTORY);
+  // Nothing can be done where a folder may be written but not read.
+  if (folder < 0) return errno == EACCES ? 0 : errno;
+  const int code = retry([&] { return ::fsync(folder); }) == 0 ? 0 : errno;
+  ::close(folder);
+  // File systems that cannot sync a folder say EINVAL.
+  return code == EINVAL ? 0 : code;
 }
 
 // Returns the file that a write to `path` changes: the end of its symbolic links.
@@ -138,22 +150,49 @@ void AtomicFile::commit() {
   // Its bytes are on the disk, so that closing it cannot fail in a way that matters.
   ::close(descriptor_);
   descriptor_ = -1;
-  sync_folder();
+  // The rename itself must reach the disk, too.
+  if (const int code = sync_folder(folder_of(target_)); code != 0) {
+    throw_file_error(
+        path_, "was written, but may not outlive a power failure: its folder cannot be synced",
+        code);
+  }
 }
 
-// The rename itself must reach the disk, too.
-void AtomicFile::sync_folder() const {
-  const int folder = retry_open(folder_of(target_), O_RDONLY | O_DIRECTORY);
-  // Nothing can be done where a folder may be written but not read.
-  if (folder < 0 && errno == EACCES) return;
-  const bool synced = folder >= 0 && retry([&] { return ::fsync(folder); }) == 0;
-  const int code = errno;
-  if (folder >= 0) ::close(folder);
-  // File systems that cannot sync a folder say EINVAL.
-  if (synced || code == EINVAL) return;
-  throw_file_error(
-      path_, "was written, but may not outlive a power failure: its folder cannot be synced", code);
+void make_folder(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return;
+    throw Error({.op = path, .expected = "a folder", .got = "a file"});
+  }
+  size_t end = path.size();
+  while (end > 1 && path[end - 1] == '/') --end;
+  const std::string name = path.substr(0, end);
+  const std::string parent = folder_of(name);
+  if (name.empty()) throw_file_error("''", "is no folder", ENOENT);
+  if (parent != name) make_folder(parent);
+  if (::mkdir(name.c_str(), 0777) != 0 && errno != EEXIST)
+    throw_file_error(path, "cannot be made", errno);
+  if (const int code = sync_folder(parent); code != 0)
+    throw_file_error(path, "was made, but may not outlive a power failure", code);
 }
+
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    throw_file_error(path, "cannot be removed", errno);
+}
+
+FolderLock::FolderLock(const std::string& path) {
+  descriptor_ = retry_open(path, O_RDONLY | O_DIRECTORY);
+  if (descriptor_ < 0) throw_file_error(path, "cannot open", errno);
+  if (retry([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); }) == 0) return;
+  if (errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw Error({.op = path,
+               .message = "another training writes to it",
+               .fix = "give each training a folder of its own"});
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
 
 InputFile::InputFile(const std::string& path) : path_(path) {
   // Without O_NONBLOCK opening a pipe would wait for its writer.

@@ -25,6 +25,13 @@ KEEL_API std::string read_file(const std::string& path, uint64_t max_bytes);
 // the folder.
 KEEL_API void write_file_atomically(const std::string& path, std::string_view bytes);
 
+// Makes the folder, and those that it lies in where they are missing, so that they outlive a power
+// failure. Throws Error where one cannot be made or is no folder.
+KEEL_API void make_folder(const std::string& path);
+
+// Removes a file; one that is not there is no error. Throws Error where it stays.
+KEEL_API void remove_file(const std::string& path);
+
 // The same in pieces: the file appears at commit(); without it nothing does.
 class KEEL_API AtomicFile {
  public:
@@ -40,7 +47,6 @@ class KEEL_API AtomicFile {
  private:
   [[noreturn]] void fail(const std::string& action);
   void discard() noexcept;
-  void sync_folder() const;
 
   std::string path_;       // as the caller gave it, for messages
   std::string target_;     // with links resolved
@@ -65,6 +71,21 @@ class KEEL_API InputFile {
  private:
   std::string path_;
   uint64_t size_ = 0;
+  int descriptor_ = -1;
+};
+
+// A folder that this object alone may write to, of all that lock it: of this process or another.
+// The system lets go of it when the process ends, however it does. A file system without locks
+// grants it to all.
+class KEEL_API FolderLock {
+ public:
+  // Throws Error where another one holds it, and where the folder cannot be opened.
+  explicit FolderLock(const std::string& path);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
   int descriptor_ = -1;
 };
 

@@ -117,24 +117,32 @@ void put_states(StateStore& store, const StateValues& values) {
   }
 }
 
-void save_states(const std::string& path, StateStore& store,
-                 const std::map<std::string, std::string>& metadata) {
-  std::map<std::string, Tensor> tensors;
+SavedStates states_to_save(StateStore& store, std::map<std::string, std::string> metadata) {
+  SavedStates saved{{}, std::move(metadata)};
   for (const auto& [name, state] : store.states()) {
-    if (!store.counts_nothing(state)) tensors[name] = store.read(state);
+    if (!store.counts_nothing(state)) saved.tensors[name] = store.read(state);
   }
-  std::map<std::string, std::string> all = metadata;
-  all["keel_version"] = KEEL_VERSION;
-  all["step"] = std::to_string(store.step());
+  saved.metadata["keel_version"] = KEEL_VERSION;
+  saved.metadata["step"] = std::to_string(store.step());
+  saved.metadata["updates"] = std::to_string(store.updates_applied());
   // The seed of the states replaces one in `metadata`, since loading refuses a file in which the
   // two differ.
-  if (const auto seed = tensors.find(kSeedState); seed != tensors.end() && all.contains("seed"))
-    all["seed"] = std::to_string(static_cast<uint64_t>(seed->second.item<int64_t>()));
-  write_safetensors(path, tensors, all);
+  const auto seed = saved.tensors.find(kSeedState);
+  if (seed != saved.tensors.end() && saved.metadata.contains("seed")) {
+    const auto value = static_cast<uint64_t>(seed->second.item<int64_t>());
+    saved.metadata["seed"] = std::to_string(value);
+  }
+  return saved;
 }
 
-std::map<std::string, std::string> load_states(const std::string& path, StateStore& store) {
-  const Safetensors file = read_safetensors(path);
+void save_states(const std::string& path, StateStore& store,
+                 const std::map<std::string, std::string>& metadata) {
+  const SavedStates saved = states_to_save(store, metadata);
+  write_safetensors(path, saved.tensors, saved.metadata);
+}
+
+SavedStates read_states(const std::string& path, const StateStore& store) {
+  Safetensors file = read_safetensors(path);
   std::vector<std::string> problems;
   for (const auto& [name, state] : store.states()) {
     const auto it = file.tensors.find(name);
@@ -162,8 +170,13 @@ std::map<std::string, std::string> load_states(const std::string& path, StateSto
   require_same(file, path, kStepState, "step", 0);
   require_same(file, path, kSeedState, "seed", std::numeric_limits<int64_t>::min());
   require_counted(file, path);
-  put_states(store, file.tensors);
-  return file.metadata;
+  return {std::move(file.tensors), std::move(file.metadata)};
+}
+
+std::map<std::string, std::string> load_states(const std::string& path, StateStore& store) {
+  SavedStates saved = read_states(path, store);
+  put_states(store, saved.tensors);
+  return std::move(saved.metadata);
 }
 
 std::map<std::string, std::string> resumable_metadata(const std::string& path) {

@@ -22,12 +22,23 @@ StateValues copy_states(const StateStore& store);
 // shapes are those of the states.
 void put_states(StateStore& store, const StateValues& values);
 
-// Throws Error where a state is not valid or the file cannot be written.
+// What a file of saved states holds. A plain value.
+struct SavedStates {
+  StateValues tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+// Copies what is to be saved: the states but counts of nothing, and `metadata` with keel_version,
+// step and updates. Throws Error where a state is not valid.
+SavedStates states_to_save(StateStore& store, std::map<std::string, std::string> metadata);
+// Does that and writes it. Throws Error, too, where the file cannot be written.
 void save_states(const std::string& path, StateStore& store,
                  const std::map<std::string, std::string>& metadata);
 
-// Returns the file's metadata. Throws Error listing every state that does not fit, and where
-// keel/step or keel/seed cannot be or is not what the metadata say; then nothing has changed.
+// Returns what is in a file of these states. Throws Error listing every state that does not fit,
+// and where keel/step or keel/seed cannot be or is not what the metadata say.
+SavedStates read_states(const std::string& path, const StateStore& store);
+// Takes them; returns the file's metadata. Where it throws nothing has changed.
 std::map<std::string, std::string> load_states(const std::string& path, StateStore& store);
 
 // Adds the cursor as metadata: cursor_epoch, cursor_position, cursor_key.

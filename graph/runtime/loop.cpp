@@ -407,11 +407,14 @@ void Loop::deliver(const LoopCallbacks& callbacks, LoopReport& report, Outcome& 
   try {
     for (size_t i = 0; i < row.values.size(); ++i) report.series_[i].push_back(row.values[i]);
     report.float_status.push_back(row.float_status);
-    if (!callbacks.on_step || outcome.stopped || outcome.thrown != nullptr) return;
+    if (outcome.stopped || outcome.thrown != nullptr) return;
     const auto begin = Clock::now();
-    outcome.stopped =
-        callbacks.on_step(row.step, row.values, row.float_status) == LoopControl::kStop;
-    report.callback_ns += ns_since(begin);
+    if (callbacks.on_step) {
+      outcome.stopped =
+          callbacks.on_step(row.step, row.values, row.float_status) == LoopControl::kStop;
+    }
+    if (callbacks.ends_launch && callbacks.ends_launch()) s.session->stop.store(true);
+    if (callbacks.on_step) report.callback_ns += ns_since(begin);
   } catch (...) {
     if (outcome.thrown == nullptr) outcome.thrown = std::current_exception();
   }

@@ -7,6 +7,7 @@
 #define KEEL_GRAPH_RUNTIME_LOOP_H
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -122,6 +123,9 @@ class StepHook : public Hook<int64_t, std::span<const double>, uint32_t> {
 
 struct LoopCallbacks {
   StepHook on_step = {};
+  // Asked behind each step, after on_step: true ends the launch as soon as can be, as if no more
+  // steps had been asked for. Not for a loop with an agreement.
+  std::function<bool()> ends_launch = {};
   OpObserver* observer = nullptr;  // see LaunchArgs; must live until run() returns
   bool replays = false;            // steps that were done before: the log was told of them
 };

@@ -11,6 +11,8 @@
 #include "keel/core/base/log.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/checkpoint.h"
+#include "keel/graph/runtime/checkpoint_files.h"
+#include "keel/graph/runtime/checkpoint_run.h"
 #include "keel/graph/runtime/numerics_check.h"
 #include "keel/graph/runtime/session_state.h"
 #include "keel/graph/runtime/step_dump.h"
@@ -86,6 +88,31 @@ void take_over(std::optional<int64_t> saved, AcceleratedTraining& training) {
   if (saved || training.switched_at != 0) training.switched_at = saved;
 }
 
+constexpr const char* kBackend = "backend";  // these two in a saved file as well
+constexpr const char* kIsa = "isa";
+
+std::string isa_of(const Device& device) {
+  const std::vector<DeviceInfo> devices = device.backend().devices();
+  for (const auto& [name, value] : devices.at(static_cast<size_t>(device.index())).properties) {
+    if (name == kIsa) return value;
+  }
+  return "";
+}
+
+// Results are bit-equal on one backend and one instruction set.
+void tell_of_other_machine(const std::map<std::string, std::string>& saved, const Device& device,
+                           const std::string& path) {
+  const auto backend = saved.find(kBackend), isa = saved.find(kIsa);
+  if (backend == saved.end() || isa == saved.end()) return;
+  const std::string here = device.backend().name(), here_isa = isa_of(device);
+  if (backend->second == here && isa->second == here_isa) return;
+  const auto name = [](const std::string& of, const std::string& with) {
+    return of + (with.empty() ? "" : " (" + with + ")");
+  };
+  log_warn(path + " was trained on " + name(backend->second, isa->second) + ", and this is " +
+           name(here, here_isa) + ": from here on the last bits may differ");
+}
+
 // Ascend changes where a launch ends, and warns where that is not the step that was meant.
 void tell_of_change(int64_t step, int64_t loop_size) {
   log_info("accelerate_train_mode: the fast phase ended behind step " + std::to_string(step) +
@@ -159,8 +186,7 @@ void Trainer::open(const Cursor& cursor) {
   cursor_ = cursor;
 }
 
-void Trainer::save(const std::string& path, std::map<std::string, std::string> metadata,
-                   CallSite site) const {
+void Trainer::add_place(std::map<std::string, std::string>& metadata, CallSite site) const {
   add_cursor(metadata, cursor_);
   if (fast_ != nullptr && fast_->training.switched_at)
     metadata[kSwitchedAt] = std::to_string(*fast_->training.switched_at);
@@ -169,24 +195,44 @@ void Trainer::save(const std::string& path, std::map<std::string, std::string> m
     const auto value = static_cast<uint64_t>(session_.read(seed, site).item<int64_t>());
     metadata["seed"] = std::to_string(value);
   }
+  metadata[kBackend] = session_.device(site).backend().name();
+  metadata[kIsa] = isa_of(session_.device(site));
+}
+
+void Trainer::save(const std::string& path, std::map<std::string, std::string> metadata,
+                   CallSite site) const {
+  add_place(metadata, site);
   session_.save(path, metadata, site);
 }
 
+SavedStates Trainer::copy_of_states(const CheckpointOptions& options, CallSite site) const {
+  std::map<std::string, std::string> metadata;
+  if (options.metadata) metadata = options.metadata();
+  add_place(metadata, site);
+  SessionState& session = session_.state("fit", site);
+  const SessionGuard guard(session, "Trainer::fit", site);
+  session.store.add_states(*session.graph);
+  return states_to_save(session.store, std::move(metadata));
+}
+
 std::map<std::string, std::string> Trainer::resume(const std::string& path, CallSite site) {
-  const std::map<std::string, std::string> saved = resumable_metadata(path);
-  const Cursor there = cursor_in(saved, path);
+  const std::string file = checkpoint_to_resume(path);
+  const std::map<std::string, std::string> saved = resumable_metadata(file);
+  const Cursor there = cursor_in(saved, file);
   std::optional<int64_t> switched_at;
   if (const auto it = saved.find(kSwitchedAt); it != saved.end())
-    switched_at = parse_integer(it->second, path + ": " + kSwitchedAt, 0, kMostSteps);
+    switched_at = parse_integer(it->second, file + ": " + kSwitchedAt, 0, kMostSteps);
   const Cursor here = cursor_;
   try {
     open(there);
-    auto metadata = session_.load(path, site);
+    auto metadata = session_.load(file, site);
     if (fast_ != nullptr) take_over(switched_at, fast_->training);
+    tell_of_other_machine(metadata, session_.device(site), file);
+    resumed_from_ = file;
     return metadata;
   } catch (const Error& error) {
     open(here);
-    throw error.with_context("resume from " + path).with_site(site);
+    throw error.with_context("resume from " + file).with_site(site);
   }
 }
 
@@ -211,31 +257,50 @@ void Trainer::tell_failure() noexcept {
   LoopParty(agreement_.get()).fail();
 }
 
+// A later fit goes on in the folder of its files.
+void Trainer::note_checkpoints(const TrainReport& report) {
+  if (!report.checkpoint.last_file.empty()) resumed_from_ = report.checkpoint.last_file;
+}
+
 TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
   const FitGuard guard(fitting_, site);
   TrainReport report;
   others_know_ = false;
   std::optional<int64_t> applied_before;
   running_ = &report;
+  std::unique_ptr<CheckpointRun> checkpoints;
+  int64_t start = 0;
   try {
     check(options, site);
     check_dump(options.dump, site);
+    checkpoints = std::make_unique<CheckpointRun>(
+        options.checkpoint, options.validation.has_value(),
+        [&] { return copy_of_states(*options.checkpoint, site); }, report.checkpoint, site);
     ValidationRun validation(options.validation, options.steps_per_epoch, site);
     if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
     if (options.resume_from) open(*options.resume_from);
     SessionState& session = session_.state("fit", site);
-    validation.begin(session, cursor_, report);
-    train(options, site, validation, report);
+    std::optional<int64_t> best;
+    if (options.validation && options.validation->best_before)
+      best = options.validation->best_before->step;
+    start = session_.step();
+    checkpoints->begin(start, resumed_from_, best);
+    validation.begin(session, cursor_, checkpoints->file_of_best(), report);
+    train(options, site, validation, *checkpoints, report);
+    checkpoints->finish(start + report.steps);
+    note_checkpoints(report);
     report.updates_applied = session_.updates_applied() - *applied_before;
     if (const auto cursor = validation.restore_best(session)) {
       open(*cursor);
       report.kept_best = true;
     }
   } catch (...) {
-    running_ = nullptr;
     tell_failure();
+    if (report.steps > 0) checkpoints->finish_failed(start + report.steps);
+    note_checkpoints(report);
+    running_ = nullptr;
     if (applied_before) report.updates_applied = applied_since(*applied_before);
     failed_ = std::move(report);
     throw;
@@ -248,7 +313,7 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
 }
 
 void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& validation,
-                    TrainReport& report) {
+                    CheckpointRun& checkpoints, TrainReport& report) {
   const int64_t start = session_.step();
   int64_t step = start;
   const int64_t target = options.steps
@@ -288,13 +353,15 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
                                                      : LoopVote::kGoOn;
     if (ends_together(own, report)) break;
     report.loop_size = tuner ? tuner->next() : session_.loop_size().use();
-    const int64_t stop = validation.next(
+    const int64_t most = checkpoints.next(
         step, next_stop(options, step, fast ? std::min(target, last_fast) : target));
+    const int64_t stop = validation.next(step, most);
     const int64_t steps = dump.most_steps(step, std::min(stop - step, report.loop_size));
     const bool dumped = dump.wants(step + 1);
     const int64_t before = report.steps;
     const double seconds_before = report.seconds;
-    const std::vector<int64_t> flagged = launch(fast, dump, options, step, steps, site, report);
+    const std::vector<int64_t> flagged =
+        launch(fast, dump, checkpoints, options, step, steps, site, report);
     const int64_t done = report.steps - before;
     step += done;
     look(fast, flagged, step >= target);
@@ -310,6 +377,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
       if (validation.due(step, target) && validation.measure(session, cursor_, report))
         report.stopped_early = true;
       run_hooks(options, step, report);
+      checkpoints.after(step, report.best && report.best->step == step);
     }
     if (others_know_) break;
   }
@@ -415,9 +483,9 @@ int64_t Trainer::end_of_fast_phase(int64_t start, int64_t target) {
   return last_fast_step(training.mode, total) - ahead;
 }
 
-std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const TrainOptions& options,
-                                     int64_t step, int64_t steps, CallSite site,
-                                     TrainReport& report) {
+std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const CheckpointRun& checkpoints,
+                                     const TrainOptions& options, int64_t step, int64_t steps,
+                                     CallSite site, TrainReport& report) {
   std::vector<int64_t> flagged;
   const auto add = [&](const LoopReport& loop) {
     // The loss that ends the fast phase ends no training.
@@ -470,9 +538,12 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const TrainOptio
   Loop& runs = dumped ? unfused(fast, site) : phase(fast);
   if (dumped) dump.begin(step + 1, fast ? 1 : 0);
   others_know_ = true;
+  LoopCallbacks callbacks{.on_step = options.on_step, .observer = dumped ? &dump : nullptr};
+  // The other parties' launches would end with it, and their trainings, too.
+  if (options.checkpoint && agreement_ == nullptr)
+    callbacks.ends_launch = [&] { return checkpoints.ends_launch(); };
   try {
-    const LoopReport done =
-        run(runs, steps, {.on_step = options.on_step, .observer = dumped ? &dump : nullptr}, site);
+    const LoopReport done = run(runs, steps, callbacks, site);
     if (dumped) dump.end(done.steps == steps);
     add(done);
     return flagged;

@@ -16,6 +16,7 @@
 
 #include "keel/core/device/numerics_watch.h"
 #include "keel/graph/runtime/accelerate.h"
+#include "keel/graph/runtime/checkpoint_options.h"
 #include "keel/graph/runtime/dump_options.h"
 #include "keel/graph/runtime/loop_tuner.h"
 #include "keel/graph/runtime/session.h"
@@ -23,9 +24,11 @@
 
 namespace keel {
 
+class CheckpointRun;
 class NumericsCheck;
 class StepDump;
 class ValidationRun;
+struct SavedStates;
 
 // Called between launches, with the number of steps done so far (keel/step), or with the number of
 // epochs: the session may be used, and LoopControl::kStop ends the training.
@@ -72,6 +75,9 @@ struct TrainOptions {
 
   // Measured before the hooks of its step.
   std::optional<ValidationOptions> validation{};
+
+  // Files to go on from, written behind the hooks of their step.
+  std::optional<CheckpointOptions> checkpoint{};
 };
 
 // The means of the rank-0 fetches, in their order, over the steps of an epoch that a fit did: all
@@ -115,6 +121,8 @@ struct TrainReport {
 
   int64_t dumped_steps = 0;
   std::string dump_folder{};  // "path/TIME" of DumpOptions; empty where nothing was written
+
+  CheckpointReport checkpoint{};
 
   // For an accelerated training: the steps that this fit did in the fast phase, their seconds, and
   // the step (keel/step) behind which the phase ended, of this fit or one before.
@@ -161,14 +169,17 @@ class KEEL_API Trainer {
   TrainReport fit(const TrainOptions& options, CallSite site = CallSite::here());
 
   // All states and the place in the data behind the last step, as one safetensors file: `metadata`,
-  // keel_version, step, seed, cursor_epoch, cursor_position, cursor_key. Atomic. Throws what
-  // Session::save throws.
+  // keel_version, step, updates, cursor_epoch, cursor_position, cursor_key, seed (the random key of
+  // a step is made of it and of the step), backend and isa (the host instructions that it computed
+  // with). Loss scales and the like are states. Atomic. Throws what Session::save throws.
   void save(const std::string& path, std::map<std::string, std::string> metadata = {},
             CallSite site = CallSite::here()) const;
-  // Goes on from a file that save() wrote: takes the states and opens the feeder behind the cursor,
-  // so that what follows equals bit for bit what would have followed there. Returns the file's
-  // metadata. Throws Error for a file that does not fit the graph or the data; then the states are
-  // as they were and the feeder is open where the training was.
+  // Goes on from a file that save() wrote, or from the newest checkpoint in a folder
+  // (checkpoint_files.h): takes the states and opens the feeder behind the cursor, so that what
+  // follows equals bit for bit what would have followed there; the log warns where it was another
+  // backend or computed with other instructions, since then the last bits may differ. Returns the
+  // file's metadata. Throws Error for a file that is damaged or does not fit the graph or the data;
+  // then the states are as they were and the feeder is open where the training was.
   std::map<std::string, std::string> resume(const std::string& path,
                                             CallSite site = CallSite::here());
   // Returns the cursor of the last element consumed, or where the feeder was opened.
@@ -212,7 +223,12 @@ class KEEL_API Trainer {
   bool is_fast_at(int64_t step, int64_t last_fast);
   void open(const Cursor& cursor);
   void train(const TrainOptions& options, CallSite site, ValidationRun& validation,
-             TrainReport& report);
+             CheckpointRun& checkpoints, TrainReport& report);
+  void note_checkpoints(const TrainReport& report);
+  // Adds the place in the data, and on what it was trained.
+  void add_place(std::map<std::string, std::string>& metadata, CallSite site) const;
+  // Returns what a checkpoint holds.
+  SavedStates copy_of_states(const CheckpointOptions& options, CallSite site) const;
   void tell_failure() noexcept;
   bool ends_together(LoopVote own, TrainReport& report);
   int64_t applied_since(int64_t before) const;
@@ -229,8 +245,9 @@ class KEEL_API Trainer {
                  StepDump& dump, TrainReport& report, bool last, CallSite site);
   // Does the steps behind `step`. Returns those that raised the float status, or whose stop value
   // was true.
-  std::vector<int64_t> launch(bool fast, StepDump& dump, const TrainOptions& options, int64_t step,
-                              int64_t steps, CallSite site, TrainReport& report);
+  std::vector<int64_t> launch(bool fast, StepDump& dump, const CheckpointRun& checkpoints,
+                              const TrainOptions& options, int64_t step, int64_t steps,
+                              CallSite site, TrainReport& report);
   void add_to_epochs(const LoopReport& loop, int64_t steps_per_epoch, TrainReport& report);
   void run_hooks(const TrainOptions& options, int64_t step, TrainReport& report);
 
@@ -250,6 +267,7 @@ class KEEL_API Trainer {
   TrainReport failed_;
   const TrainReport* running_ = nullptr;
   Cursor cursor_;
+  std::string resumed_from_;  // the file; or the last checkpoint of its own; empty: none
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> fitting_{false};
 };

@@ -41,11 +41,19 @@ ValidationRun::ValidationRun(const std::optional<ValidationOptions>& options,
   if (best_) since_ = best_->since;
 }
 
-void ValidationRun::begin(SessionState& session, const Cursor& cursor, TrainReport& report) {
+void ValidationRun::begin(SessionState& session, const Cursor& cursor, const std::string& best_file,
+                          TrainReport& report) {
   // A run that ends before its first measurement knows of this one alone.
   report.best = best_;
   if (options_ == nullptr || !options_->keep_best) return;
-  if (best_ && best_->step == session.store.step()) keep(session, cursor);
+  if (!best_) return;
+  if (best_->step == session.store.step()) return keep(session, cursor);
+  if (best_file.empty()) return;
+  const SessionGuard guard(session, "Trainer::fit", site_);
+  session.store.add_states(*session.graph);
+  SavedStates best = read_states(best_file, session.store);
+  cursor_ = cursor_in(best.metadata, best_file);
+  states_ = std::move(best.tensors);
 }
 
 void ValidationRun::keep(SessionState& session, const Cursor& cursor) {

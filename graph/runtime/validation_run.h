@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/trainer.h"
@@ -19,8 +20,10 @@ class ValidationRun {
                 CallSite site);
 
   // Puts the best before into the report, and keeps the states as they are before the first step
-  // where it was measured with them.
-  void begin(SessionState& session, const Cursor& cursor, TrainReport& report);
+  // where it was measured with them, or else those of `best_file`, a checkpoint of that step;
+  // empty: there is none.
+  void begin(SessionState& session, const Cursor& cursor, const std::string& best_file,
+             TrainReport& report);
   // The first step behind `step` after which it is due; `target` where there is none before.
   int64_t next(int64_t step, int64_t target) const;
   bool due(int64_t step, int64_t target) const;

@@ -271,6 +271,59 @@ TEST_CASE("the temporary file of a killed write is removed by the next one") {
   CHECK(slurp(folder / "d") == "whole");
 }
 
+TEST_CASE("a folder is made with those that it lies in") {
+  const Folder folder;
+  keel::make_folder(folder / "a/b/c//");
+  CHECK(fs::is_directory(folder / "a/b/c"));
+  keel::make_folder(folder / "a/b");  // it is there
+  spill(folder / "file", "x");
+  CHECK(error_of([&] { keel::make_folder(folder / "file"); }) ==
+        (folder / "file") + ": expected a folder, got a file");
+  CHECK(contains(error_of([&] { keel::make_folder(folder / "file/below"); }),
+                 (folder / "file") + ": expected a folder"));
+  CHECK(contains(error_of([] { keel::make_folder(""); }), "is no folder"));
+  CHECK(contains(error_of([] { keel::make_folder("/proc/none"); }), "/proc/none: cannot be made"));
+}
+
+TEST_CASE("a file is removed and one that is gone is no error") {
+  const Folder folder;
+  spill(folder / "f", "x");
+  keel::remove_file(folder / "f");
+  CHECK(folder.names().empty());
+  keel::remove_file(folder / "f");
+  fs::create_directory(folder / "dir");
+  CHECK(contains(error_of([&] { keel::remove_file(folder / "dir"); }),
+                 (folder / "dir") + ": cannot be removed"));
+}
+
+TEST_CASE("a folder is locked by one at a time") {
+  const Folder folder;
+  {
+    const keel::FolderLock held(folder / "");
+    CHECK(contains(error_of([&] { const keel::FolderLock second(folder / ""); }),
+                   "another training writes to it"));
+  }
+  // The lock of a killed process is gone with it.
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const keel::FolderLock held(folder / "");
+    const char done = 1;
+    if (write(ready[1], &done, 1) != 1) _exit(1);
+    pause();
+  }
+  char done = 0;
+  REQUIRE(read(ready[0], &done, 1) == 1);
+  CHECK(contains(error_of([&] { const keel::FolderLock second(folder / ""); }), "another"));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  const keel::FolderLock again(folder / "");
+  CHECK(contains(error_of([&] { const keel::FolderLock none(folder / "none"); }), "cannot open"));
+}
+
 TEST_CASE("long names can be written") {
   const Folder folder;
   const std::string name(250, 'n');

@@ -1,0 +1,271 @@
+#include "keel/graph/runtime/checkpoint_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <pthread.h>
+#include <utility>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/log.h"
+#include "keel/core/base/thread.h"
+#include "keel/core/tensor/finite.h"
+#include "keel/graph/runtime/checkpoint_files.h"
+#include "keel/graph/runtime/safetensors.h"
+
+namespace keel {
+namespace {
+
+[[noreturn]] void complain(const char* argument, const std::string& expected,
+                           const std::string& got, CallSite site) {
+  throw Error({.op = "fit",
+               .argument = std::string("checkpoint.") + argument,
+               .expected = expected,
+               .got = got,
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+void check(const CheckpointOptions& options, bool validates, CallSite site) {
+  if (options.folder.empty()) complain("folder", "a folder", "none", site);
+  if (options.every_n_steps < 0)
+    complain("every_n_steps", "at least 0", std::to_string(options.every_n_steps), site);
+  if (!(options.every_seconds >= 0) || !std::isfinite(options.every_seconds)) {
+    complain("every_seconds", "a number that is not negative",
+             std::to_string(options.every_seconds), site);
+  }
+  if (options.keep < 0) complain("keep", "at least 0", std::to_string(options.keep), site);
+  if (options.keep_best && !validates)
+    complain("keep_best", "a validation that says what is the best", "none", site);
+}
+
+// What makes a checkpoint of no use to anybody who resumes from it.
+void require_finite(const StateValues& states, const std::string& path) {
+  for (const auto& [name, value] : states) {
+    const auto at = first_non_finite(value);
+    if (!at) continue;
+    throw Error({.op = path,
+                 .argument = "state '" + name + "'",
+                 .message = "is not written: element " + std::to_string(*at) +
+                            " is NaN or infinite, and the older files are of finite states",
+                 .fix = "take a smaller learning rate, or allow what is not finite"});
+  }
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+CheckpointRun::CheckpointRun(const std::optional<CheckpointOptions>& options, bool validates,
+                             Copy copy, CheckpointReport& report, CallSite site)
+    : copy_(std::move(copy)), report_(report), site_(site) {
+  if (!options) return;
+  check(*options, validates, site);
+  options_ = &*options;
+}
+
+CheckpointRun::~CheckpointRun() {
+  if (!writer_.joinable()) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
+}
+
+void CheckpointRun::begin(int64_t step, const std::string& resumed_from,
+                          std::optional<int64_t> best) {
+  if (!on()) return;
+  make_folder(options_->folder);
+  lock_.emplace(options_->folder);
+  require_own_checkpoints(options_->folder, resumed_from);
+  for (const CheckpointFile& file : checkpoints_in(options_->folder)) {
+    if (file.step > step) left_behind_.insert(file.step);
+    if (file.step == step) newest_ = step;
+  }
+  // This also removes what a killed save has left.
+  const AtomicFile never_committed(checkpoint_path(options_->folder, step));
+  if (options_->keep_best) best_ = best;
+  report_.best_file = file_of_best();
+  last_copy_ = Clock::now();
+  writer_ = start_thread("the thread that writes checkpoints", [this] { run_writer(); });
+}
+
+std::string CheckpointRun::file_of_best() const {
+  if (!best_) return "";
+  std::string path = checkpoint_path(options_->folder, *best_);
+  std::error_code unknown;
+  return std::filesystem::is_regular_file(path, unknown) ? path : "";
+}
+
+int64_t CheckpointRun::next(int64_t step, int64_t target) const {
+  if (!on() || options_->every_n_steps == 0) return target;
+  return std::min(
+      target, checked_mul(step / options_->every_n_steps + 1, options_->every_n_steps, "steps"));
+}
+
+bool CheckpointRun::time_is_up() const {
+  return options_->every_seconds > 0 && seconds_since(last_copy_) >= options_->every_seconds;
+}
+
+bool CheckpointRun::ends_launch() const {
+  if (!on()) return false;
+  const bool stops = options_->on_error == OnSaveError::kStop;
+  if (!stops && !time_is_up()) return false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (stops && std::any_of(done_.begin(), done_.end(), [](const Done& d) { return !!d.error; }))
+    return true;
+  return !job_ && time_is_up();
+}
+
+void CheckpointRun::after(int64_t step, bool is_best) {
+  if (!on()) return;
+  collect();
+  const bool by_step = options_->every_n_steps > 0 && step % options_->every_n_steps == 0;
+  const bool wanted = is_best && options_->keep_best;
+  due_ = due_ || by_step || time_is_up();
+  if (!due_ && !wanted) return;
+  if (busy() && !wanted && !options_->waits_for_writer) return;
+  save(wanted);
+}
+
+void CheckpointRun::save(bool is_best) {
+  wait_for_writer();
+  collect();
+  const auto begin = Clock::now();
+  Job job{.step = 0, .is_best = is_best, .states = copy_()};
+  // A hook may have written the counter.
+  job.step = job.states.tensors.at(kStepState).item<int64_t>();
+  report_.copy_seconds += seconds_since(begin);
+  due_ = false;
+  last_copy_ = Clock::now();
+  newest_ = job.step;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    job_ = std::move(job);
+  }
+  changed_.notify_all();
+}
+
+bool CheckpointRun::busy() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return job_.has_value();
+}
+
+void CheckpointRun::wait_for_writer() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!job_) return;
+  const auto begin = Clock::now();
+  changed_.wait(lock, [&] { return !job_; });
+  report_.wait_seconds += seconds_since(begin);
+}
+
+void CheckpointRun::collect() {
+  std::vector<Done> done;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    done.swap(done_);
+  }
+  std::optional<Error> stops;
+  for (const auto& [job, error] : done) {
+    if (!error) {
+      ++report_.saved;
+      report_.last_step = job.step;
+      report_.last_file = checkpoint_path(options_->folder, job.step);
+      if (job.is_best) report_.best_file = report_.last_file;
+      continue;
+    }
+    ++report_.failed;
+    if (newest_ == job.step) newest_.reset();
+    if (options_->on_error == OnSaveError::kStop)
+      stops = error->with_site(site_);
+    else if (options_->on_failure)
+      options_->on_failure(*error);
+    else
+      log_warn(std::string(error->what()) + "; the training goes on");
+  }
+  if (!stops) return;
+  threw_ = true;
+  throw Error(*stops);
+}
+
+void CheckpointRun::finish(int64_t step) {
+  if (!on()) return;
+  wait_for_writer();
+  collect();
+  if (newest_ == step) return;
+  save(false);
+  wait_for_writer();
+  collect();
+}
+
+void CheckpointRun::finish_failed(int64_t step) noexcept {
+  if (!writer_.joinable() || threw_) return;
+  try {
+    finish(step);
+  } catch (const std::exception& error) {
+    // The fit throws what ended it, which may have lost states, too.
+    try {
+      log_warn(std::string("the training failed, and no checkpoint of step ") +
+               std::to_string(step) + " is written: " + error.what());
+    } catch (...) {
+    }
+  }
+}
+
+// ---- the writing thread
+
+void CheckpointRun::run_writer() {
+  pthread_setname_np(pthread_self(), "keel-save");
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return job_ || closing_; });
+    if (!job_) return;
+    // Nobody else touches the job until it is gone.
+    lock.unlock();
+    std::optional<Error> error = write(*job_);
+    job_->states = {};
+    lock.lock();
+    done_.push_back({std::move(*job_), std::move(error)});
+    job_.reset();
+    changed_.notify_all();
+  }
+}
+
+std::optional<Error> CheckpointRun::write(const Job& job) {
+  const std::string path = checkpoint_path(options_->folder, job.step);
+  try {
+    if (!options_->allow_non_finite) require_finite(job.states.tensors, path);
+    if (options_->before_write) options_->before_write(job.step);
+    write_safetensors(path, job.states.tensors, job.states.metadata);
+    remove_old_files(job);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error({.op = path, .message = std::string("is not written: ") + error.what()});
+  }
+}
+
+void CheckpointRun::remove_old_files(const Job& job) {
+  if (job.is_best) best_ = job.step;
+  left_behind_.erase(job.step);
+  std::vector<CheckpointFile> files = checkpoints_in(options_->folder);
+  const auto removed = std::remove_if(files.begin(), files.end(), [&](const CheckpointFile& file) {
+    if (!left_behind_.contains(file.step)) return false;
+    remove_file(file.path);
+    return true;
+  });
+  files.erase(removed, files.end());
+  left_behind_.clear();
+  if (options_->keep == 0) return;
+  const auto kept = static_cast<size_t>(options_->keep);
+  for (size_t i = 0; i + kept < files.size(); ++i) {
+    if (files[i].step != best_) remove_file(files[i].path);
+  }
+}
+
+}  // namespace keel
