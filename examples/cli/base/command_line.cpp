@@ -44,6 +44,21 @@ std::vector<std::string> split(const std::string& flag, const std::string& text)
   return words;
 }
 
+bool is_optional(const std::string& value) { return value.starts_with('['); }
+
+// The parser takes "--keep-best=loss" of a flag whose value may be left out, but not
+// "--keep-best loss".
+std::vector<std::string> with_value_attached(std::vector<std::string> words,
+                                             const std::string& flag) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == flag + "=") fail(flag, "is given without a value");
+    if (words[i] != flag || i + 1 == words.size() || words[i + 1].starts_with('-')) continue;
+    words[i] += "=" + words[i + 1];
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+  return words;
+}
+
 // "--quiet=yes", which the parser would complain of without its flag.
 void require_no_value(const std::vector<std::string>& words, const std::string& flag) {
   for (const std::string& word : words) {
@@ -77,16 +92,21 @@ void CommandLine::parse(const std::vector<std::string>& words) {
   for (const std::string& word : words) check_length(word);
   cxxopts::Options options("keel " + command_);
   std::vector<std::string> names;
+  std::vector<std::string> attached = words;
   for (const Flag& flag : flags_) {
     names.push_back("--" + flag.name);
+    if (is_optional(flag.value)) attached = with_value_attached(std::move(attached), names.back());
     if (flag.value.empty())
       options.add_options()(flag.name, flag.help);
+    else if (is_optional(flag.value))
+      options.add_options()(flag.name, flag.help,
+                            cxxopts::value<std::string>()->implicit_value(""));
     else
       options.add_options()(flag.name, flag.help, cxxopts::value<std::string>());
   }
   options.allow_unrecognised_options();
   std::vector<const char*> arguments = {"keel"};
-  for (const std::string& word : words) arguments.push_back(word.c_str());
+  for (const std::string& word : attached) arguments.push_back(word.c_str());
   try {
     const auto result = options.parse(static_cast<int>(arguments.size()), arguments.data());
     for (const std::string& word : result.unmatched()) {
@@ -102,7 +122,8 @@ void CommandLine::parse(const std::vector<std::string>& words) {
       if (!flag.value.empty()) {
         if (result.count(flag.name) > 1) fail("--" + flag.name, "is given more than once");
         value = result[flag.name].as<std::string>();
-        if (value.empty()) fail("--" + flag.name, "is given without a value");
+        if (value.empty() && !is_optional(flag.value))
+          fail("--" + flag.name, "is given without a value");
       }
       given_.emplace_back(flag.name, value);
     }

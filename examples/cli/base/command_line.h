@@ -24,7 +24,8 @@ class CommandLine {
  public:
   CommandLine(std::string command, std::string summary);
 
-  // A flag with a value, shown as "--name VALUE"; or a switch, where `value` is empty.
+  // A flag with a value, shown as "--name VALUE"; a switch, where `value` is empty; or a switch
+  // that may have a value, "[VALUE]", which is empty where it has none.
   void add(const std::string& name, const std::string& value, const std::string& help);
   // Throws keel::Error for what was not declared, a missing value, or words that are no flags.
   void parse(const std::vector<std::string>& words);

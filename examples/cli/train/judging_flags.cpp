@@ -1,11 +1,25 @@
 #include "cli/train/judging_flags.h"
 
+#include <vector>
+
 namespace keel_cli {
 namespace {
 
 [[noreturn]] void refuse(const char* flag, const std::string& message, const std::string& fix) {
   throw keel::Error(
       {.op = flag, .message = message, .fix = fix, .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// By --metric or the value of --keep-best.
+std::optional<std::string> read_metric(const CommandLine& line) {
+  const std::vector<std::string> metrics = {"accuracy", "top-k", "loss"};
+  const auto metric = line.choice("metric", metrics);
+  const std::string best = line.text("keep-best").value_or("");
+  if (best.empty()) return metric;
+  keel::parse_choice(best, "--keep-best", metrics);
+  if (metric && *metric != best)
+    refuse("--keep-best", "is by " + best + ", and --metric is " + *metric, "give one of the two");
+  return best;
 }
 
 // A model of the data themselves has one measure, its loss.
@@ -31,22 +45,23 @@ void declare_judging_flags(CommandLine& line) {
   line.add("min-gain", "D", "the best has to be better by more than D (0)");
   line.add("stop-at", "VALUE", "stop when the metric is that good");
   line.add("save-best", "FILE", "all states each time they are the best, like --save");
-  line.add("keep-best", "", "end with the best states: what --save writes and the test measures");
+  line.add("keep-best", "[METRIC]",
+           "end with the best states, by METRIC or --metric: what --save writes and the test "
+           "measures; with --checkpoint their file stays");
 }
 
 JudgingFlags read_judging_flags(const CommandLine& line, const TaskKind& task) {
   JudgingFlags flags;
   flags.validation = line.integer("validation", 0, kMostCount).value_or(0);
   flags.every_n_steps = line.integer("eval-every", 1, kMostCount).value_or(0);
-  flags.metric = line.choice("metric", {"accuracy", "top-k", "loss"})
-                     .value_or(task.labelled ? "accuracy" : "loss");
+  flags.keep_best = line.has("keep-best");
+  flags.metric = read_metric(line).value_or(task.labelled ? "accuracy" : "loss");
   if (!task.labelled) refuse_labels(line, flags, task);
   flags.top_k = line.integer("top-k", 1, kMostCount).value_or(flags.top_k);
   flags.patience = line.integer("patience", 1, kMostCount).value_or(0);
   flags.min_gain = line.number("min-gain", 0, 1e300).value_or(0);
   const bool share = flags.larger_is_better();
   flags.target = line.number("stop-at", 0, share ? 1 : 1e300);
-  flags.keep_best = line.has("keep-best");
   flags.save_best = line.text("save-best").value_or("");
   if (line.has("min-gain") && !flags.decides())
     refuse("--min-gain", "nothing goes by what is best",

@@ -1,9 +1,11 @@
 #include "cli/train/metrics_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
 #include <fstream>
+#include <optional>
 #include <poll.h>
 #include <system_error>
 #include <unistd.h>
@@ -38,9 +40,9 @@ auto retry(Call call) {
   return result;
 }
 
-// Says how much of a metrics file is kept when a training goes on after `steps_done` steps: all
-// before the first line of a later step. A power failure may leave a last line without its newline;
-// that line is kept only if it is a whole JSON object.
+// Says how much of a metrics file is kept when a training goes on after `steps_done` steps: all up
+// to the line of that step, or before the first line of a later one. A power failure may leave a
+// last line without its newline; that line is kept only if it is a whole JSON object.
 struct KeptLines {
   off_t bytes = 0;         // the length of the part that is kept
   int64_t taken_out = 0;   // the number of lines from the first of a later step on
@@ -57,9 +59,10 @@ keel::Json object_in(const std::string& line, const std::string& path) {
   }
 }
 
-bool is_behind(const keel::Json& object, int64_t steps_done) {
+std::optional<int64_t> step_in(const keel::Json& object) {
   const auto step = object.is_object() ? object.find("step") : object.end();
-  return step != object.end() && step->is_number_integer() && step->get<int64_t>() > steps_done;
+  if (step == object.end() || !step->is_number_integer()) return std::nullopt;
+  return step->get<int64_t>();
 }
 
 KeptLines kept_lines(const std::string& path, int64_t steps_done) {
@@ -72,14 +75,18 @@ KeptLines kept_lines(const std::string& path, int64_t steps_done) {
   KeptLines kept;
   std::string line;
   off_t at = 0;
+  // The line of steps_done has been seen: a power failure may leave anything behind it.
+  bool complete = false;
   const auto end_line = [&](bool whole) {
     const keel::Json object = line.size() < kMostOfLine ? object_in(line, path) : keel::Json();
+    const auto step = step_in(object);
     const bool torn = !whole && !object.is_object();
-    if (kept.taken_out > 0 || is_behind(object, steps_done)) {
-      ++kept.taken_out;
+    if (complete || kept.taken_out > 0 || (step && *step > steps_done)) {
+      if (!torn || kept.taken_out > 0) ++kept.taken_out;
     } else if (!torn) {
       kept.bytes = at;
       kept.lacks_end = !whole;
+      complete = step == steps_done;
     }
     line.clear();
   };
@@ -135,6 +142,7 @@ void MetricsFile::cut_behind(int64_t steps_done) {
   if (retry([&] { return ::ftruncate(descriptor_, kept.bytes); }) != 0)
     throw metrics_error(path_, "cannot be cut: " + reason(errno));
   if (kept.lacks_end) lines_ = "\n";
+  handed_over_ = static_cast<int64_t>(lines_.size());
   lines_taken_out_ = kept.taken_out;
 }
 
@@ -161,9 +169,24 @@ void MetricsFile::write(int64_t step, int64_t epoch, double loss, uint32_t float
   std::unique_lock<std::mutex> lock(mutex_);
   if (failed_) return;
   lines_ += line;
+  handed_over_ += static_cast<int64_t>(line.size());
   if (lines_.size() < kEnough) return;
   changed_.notify_all();
   while (lines_.size() > kMost && !failed_ && !events_.stopping()) changed_.wait_for(lock, kPeriod);
+}
+
+void MetricsFile::sync() {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!writer_.joinable() || !regular_) return;
+    const int64_t all = handed_over_;
+    awaited_ = std::max(awaited_, all);
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return failed_ || written_ >= all; });
+    if (failed_) return;
+  }
+  if (retry([&] { return ::fdatasync(descriptor_); }) != 0)
+    throw metrics_error(path_, "may not outlive a power failure: " + reason(errno));
 }
 
 void MetricsFile::close() {
@@ -182,13 +205,15 @@ void MetricsFile::close() {
 void MetricsFile::run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    changed_.wait_for(lock, kPeriod, [&] { return closing_ || lines_.size() >= kEnough; });
+    changed_.wait_for(lock, kPeriod,
+                      [&] { return closing_ || lines_.size() >= kEnough || written_ < awaited_; });
     const bool last = closing_;
     std::string lines;
     lines.swap(lines_);
     lock.unlock();
     const bool written = lines.empty() || write_whole(lines);
     lock.lock();
+    written_ += static_cast<int64_t>(lines.size());
     if (!written) {
       failed_ = true;
       lines_.clear();

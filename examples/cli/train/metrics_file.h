@@ -2,7 +2,7 @@
 // a thread of its own, which writes them whole and at least every second, so that neither a slow
 // disk nor a slow reader holds up the training. A regular file is locked: two trainings cannot
 // write one. A write that fails is told of at once and ends the writing, never the training. Used
-// by one thread; the callbacks come on the file's own.
+// by one thread, but for sync(); the callbacks come on the file's own.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_METRICS_FILE_H
 #define KEEL_EXAMPLES_CLI_TRAIN_METRICS_FILE_H
 
@@ -27,10 +27,10 @@ struct MetricsFileEvents {
 
 class MetricsFile {
  public:
-  // No path: nothing is written. A file that is there keeps its lines up to the first of a step
-  // behind `steps_done`, and loses the rest: 0 empties it, and a training that is resumed goes on
-  // in it as if it had been saved there at that step. Throws keel::Error where it cannot be opened,
-  // where another process writes it, and for a pipe that nobody reads.
+  // No path: nothing is written. A file that is there keeps its lines up to that of the step
+  // `steps_done`, or to the first of a later one, and loses the rest: 0 empties it, and a training
+  // that is resumed goes on in it as if it had been saved there at that step. Throws keel::Error
+  // where it cannot be opened, where another process writes it, and for a pipe that nobody reads.
   MetricsFile(const std::string& path, int64_t steps_done, MetricsFileEvents events);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
@@ -43,6 +43,10 @@ class MetricsFile {
   // training's own; else empty.
   void write(int64_t step, int64_t epoch, double loss, uint32_t float_status,
              const StepScale* scale, const std::string& precision);
+  // Returns when the lines that were handed over are on the disk, or writing has failed; at once
+  // for a pipe or a device. Any thread, until close(). Throws keel::Error where they may not be on
+  // the disk.
+  void sync();
   // Returns when every line is written, or writing has failed.
   void close();
 
@@ -64,6 +68,8 @@ class MetricsFile {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string lines_;  // not written yet
+  // Bytes, from the beginning: those handed over, those written, and those that sync() waits for.
+  int64_t handed_over_ = 0, written_ = 0, awaited_ = 0;
   bool closing_ = false;
   bool failed_ = false;
   std::thread writer_;

@@ -44,12 +44,10 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["optimizer"] = flags.optimizer;
   summary["lr"] = flags.rate;
   summary["seed"] = flags.seed;
-  summary["threads"] = flags.threads;
   summary["batch"] = flags.batch;
   summary["shift"] = flags.augmentation.shift;
   summary["flip"] = flags.augmentation.flip;
   summary["cutout"] = flags.augmentation.cutout;
-  if (flags.resume) summary["resumed_at_step"] = flags.resume->step();
 }
 
 keel::Json phase(const std::string& precision, int64_t steps, double seconds,
@@ -205,19 +203,38 @@ void add_device(const TrainFlags& flags, const TrainOutcome& outcome, const keel
   }
 }
 
+void add_checkpoint(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json& summary) {
+  if (flags.checkpoint.folder.empty()) return;
+  const keel::CheckpointReport& report = outcome.report.checkpoint;
+  keel::Json entry;
+  entry["folder"] = flags.checkpoint.folder;
+  entry["saved"] = report.saved;
+  entry["failed"] = report.failed;
+  if (report.last_step) {
+    entry["last_step"] = *report.last_step;
+    entry["last_file"] = report.last_file;
+  }
+  if (!report.best_file.empty()) entry["best_file"] = report.best_file;
+  entry["copy_seconds"] = report.copy_seconds;
+  entry["wait_seconds"] = report.wait_seconds;
+  summary["checkpoint"] = std::move(entry);
+}
+
 keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer) {
   const keel::Session& session = trainer.session();
   keel::Json summary;
   summary["keel_version"] = KEEL_VERSION;
   summary["loop_size"] = loop_size_of(flags, outcome.report);
   summary["compiles"] = session.compiles();
-  add_flags(flags, summary);
-  add_update(flags.update, outcome.total_steps, summary);
+  summary["threads"] = flags.threads;
+  if (flags.resume) summary["resumed_at_step"] = flags.resume->step();
+  summary.update(run_configuration(flags, outcome.total_steps));
   add_loop(trainer.loop(), outcome.report, summary);
   add_acceleration(flags, outcome, summary);
   add_result(outcome, summary);
   add_judging(flags, outcome, summary);
   add_init(flags, outcome, summary);
+  add_checkpoint(flags, outcome, summary);
   add_times(flags, outcome, summary);
   add_device(flags, outcome, session.device(), summary);
   try {
@@ -230,6 +247,13 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
 }
 
 }  // namespace
+
+keel::Json run_configuration(const TrainFlags& flags, int64_t total_steps) {
+  keel::Json configuration;
+  add_flags(flags, configuration);
+  add_update(flags.update, total_steps, configuration);
+  return configuration;
+}
 
 double TrainOutcome::step_us() const {
   return report.steps == 0 ? 0 : report.seconds * 1e6 / static_cast<double>(report.steps);

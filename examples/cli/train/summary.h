@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <keel/core/base/json.h>
 #include <keel/keel.h>
 
 #include "cli/model/saved_model.h"
@@ -43,6 +44,10 @@ struct TrainOutcome {
   // Says what bounded the training (feeding_doctor.h).
   std::string feeding() const;
 };
+
+// Returns the flags that decide what a training of that many steps computes, as summaries and saved
+// files have them.
+keel::Json run_configuration(const TrainFlags& flags, int64_t total_steps);
 
 // Writes it to the file of --summary, atomically.
 void write_summary(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer);

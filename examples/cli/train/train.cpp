@@ -14,7 +14,9 @@
 #include <fmt/core.h>
 #include <keel/backends/npu/options.h>
 #include <keel/backends/npu/profile/profile.h>
+#include <keel/core/base/json.h>
 #include <keel/keel.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
@@ -23,6 +25,7 @@
 #include "cli/model/finite_states.h"
 #include "cli/model/saved_model.h"
 #include "cli/model/task.h"
+#include "cli/train/checkpoint_flags.h"
 #include "cli/train/judge.h"
 #include "cli/train/metrics_file.h"
 #include "cli/train/notices.h"
@@ -74,14 +77,13 @@ class TrainRun {
     }
     total_steps_ =
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
-    if (!flags.save.empty() || !flags.judging.save_best.empty())
-      saved_data_ = data_to_save(flags.data, flags.label);
+    if (flags.saves()) saved_data_ = data_to_save(flags.data, flags.label);
     if (flags.augmentation.changes())
       augmentation_ = flags.augmentation.of_images(task_->image_shape());
     outcome_.total_steps = total_steps_;
-    if (flags.resume || !flags.save.empty() || !flags.judging.save_best.empty())
-      data_sha256_ = task_->data_sha256();
+    if (flags.resume || flags.saves()) data_sha256_ = task_->data_sha256();
     if (flags.resume) check_resume(*flags.resume);
+    prepare_checkpoint_folder(flags.checkpoint, flags.resume);
   }
 
   int run() {
@@ -200,14 +202,13 @@ class TrainRun {
          .got = std::to_string(total_steps_)});
   }
 
-  void announce(Progress& progress, const keel::Session& session) const {
+  void announce(Progress& progress, const keel::Session& session) {
     progress.line("data: " + outcome_.data);
     if (const auto& saved = flags_.resume) {
       progress.line(fmt::format("resuming {} at step {}", saved->path(), saved->step()));
       if (saved->at("backend") != flags_.backend || saved->at("isa") != isa_of(session.device())) {
-        progress.line(
-            fmt::format("it was trained on {} ({}): from here on the last bits are this device's",
-                        saved->at("backend"), saved->at("isa")));
+        notices_.keep(fmt::format("{} was trained on {} ({}): the last bits may differ",
+                                  saved->path(), saved->at("backend"), saved->at("isa")));
       }
     }
     progress.line(
@@ -250,8 +251,7 @@ class TrainRun {
     keel::Session& session = trainer.session();
     // Where nobody sees the progress and nothing is saved, nobody wants the training.
     const auto stop_if_unseen = [&] {
-      const bool saved = !flags_.save.empty() || !flags_.judging.save_best.empty();
-      if (progress.reader_gone() && !saved && signals.signal() == 0) signals.stop(SIGPIPE);
+      if (progress.reader_gone() && !flags_.saves() && signals.signal() == 0) signals.stop(SIGPIPE);
     };
     stop_if_unseen();
     keel::TrainOptions options{.steps = total_steps_ - session.step(),
@@ -273,6 +273,7 @@ class TrainRun {
       stop_if_unseen();
     };
     options.validation = judge.validation_options(trainer, steps_per_epoch_);
+    options.checkpoint = checkpoints(trainer, metrics);
     options.on_epoch_end = [&](int64_t epoch) {
       if (judge.history().empty() || judge.history().back().step != session.step()) {
         progress.line(fmt::format("epoch {}  mean loss {:.4f}", epoch,
@@ -289,6 +290,22 @@ class TrainRun {
       if (outcome_.report.steps == 0) throw;
       notices_.report(error);
     }
+  }
+
+  std::optional<keel::CheckpointOptions> checkpoints(keel::Trainer& trainer, MetricsFile& metrics) {
+    if (flags_.checkpoint.folder.empty()) return std::nullopt;
+    keel::CheckpointOptions options = checkpoint_options(flags_.checkpoint, steps_per_epoch_);
+    options.keep_best = flags_.judging.keep_best;
+    options.allow_non_finite = flags_.allow_non_finite;
+    options.metadata = [&] { return metadata(trainer.running_report()->best); };
+    // A resumed training goes on behind the line of its step.
+    options.before_write = [&](int64_t) { metrics.sync(); };
+    // A disk stays full for a while: the first error of a row is told, all are counted.
+    options.on_failure = [&, told_at = int64_t{-1}](const keel::Error& error) mutable {
+      const int64_t saved = trainer.running_report()->checkpoint.saved;
+      if (std::exchange(told_at, saved) != saved) notices_.report(error);
+    };
+    return options;
   }
 
   void fail_on_nan(int64_t step) {
@@ -333,7 +350,7 @@ class TrainRun {
       if (const auto problem = non_finite_state(trainer.session());
           problem && !flags_.allow_non_finite)
         require_no_finite_file(path, *problem);
-      trainer.save(path, metadata(trainer, trainer.running_report()->best));
+      trainer.save(path, metadata(trainer.running_report()->best));
     });
   }
 
@@ -365,7 +382,7 @@ class TrainRun {
   void warn_of_a_best_elsewhere() {
     const keel::TrainReport& report = outcome_.report;
     if (!flags_.resume || !flags_.judging.keep_best || !report.best) return;
-    if (report.best->step >= flags_.resume->step()) return;
+    if (report.best->step >= flags_.resume->step() || report.kept_best) return;
     notices_.warn(fmt::format(
         "--keep-best: the best was step {}, and {} is of step {}: its states are those of another "
         "file, and the last ones stay",
@@ -405,12 +422,13 @@ class TrainRun {
       require_no_finite_file(flags_.save, *outcome_.non_finite_state);
     std::optional<keel::ValidationBest> best = outcome_.report.best;
     if (best && outcome_.report.kept_best) best->since = 0;
-    trainer.save(flags_.save, metadata(trainer, best));
+    trainer.save(flags_.save, metadata(best));
   }
 
   std::map<std::string, std::string> metadata(
-      keel::Trainer& trainer, const std::optional<keel::ValidationBest>& best) const {
+      const std::optional<keel::ValidationBest>& best) const {
     auto metadata = saved_form(flags_.update, total_steps_);
+    metadata["run"] = keel::write_json(run_configuration(flags_, total_steps_));
     metadata.merge(saved_form(flags_.augmentation));
     metadata.merge(saved_form(flags_.precision, flags_.precision_mode));
     add_acceleration(metadata);
@@ -419,9 +437,7 @@ class TrainRun {
                                                       {"lr", fmt::format("{}", flags_.rate)},
                                                       {"batch", std::to_string(flags_.batch)},
                                                       {"data", saved_data_},
-                                                      {"data_sha256", data_sha256_},
-                                                      {"backend", flags_.backend},
-                                                      {"isa", isa_of(trainer.session().device())}});
+                                                      {"data_sha256", data_sha256_}});
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
     if (!flags_.label.empty()) metadata["label"] = flags_.label;
@@ -461,6 +477,12 @@ class TrainRun {
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
     if (report.dumped_steps > 0)
       progress.line(fmt::format("dump: {} steps in {}", report.dumped_steps, report.dump_folder));
+    if (const keel::CheckpointReport& saved = report.checkpoint; saved.last_step) {
+      progress.line(fmt::format(
+          "checkpoints: {} written, {} failed; the last is {}. The training waited {:.3f} s for "
+          "copies and {:.3f} s for the disk",
+          saved.saved, saved.failed, saved.last_file, saved.copy_seconds, saved.wait_seconds));
+    }
     if (flags_.loop_tuner) {
       progress.line(
           fmt::format("loop size: {} (found by --loop-size)", loop_size_of(flags_, report)));

@@ -169,7 +169,7 @@ void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
 // No file that is written may be another one, or one that is read.
 void require_own_files(const CommandLine& line, const TrainFlags& flags, const std::string& data) {
   const auto preset = line.text("preset").value_or("");
-  const auto resume = line.text("resume").value_or("");
+  const auto resume = flags.resume ? flags.resume->path() : line.text("resume").value_or("");
   const auto init = line.text("init").value_or("");
   if (!init.empty() && !resume.empty()) {
     throw keel::Error({.op = "--init",
@@ -247,8 +247,10 @@ void declare_train_flags(CommandLine& line) {
            "JSON lines, one object a step: step, epoch, loss; --resume goes on in it");
   line.add("summary", "FILE", "one JSON object about the run");
   line.add("save", "FILE", "all states and the place in the data, as safetensors");
-  line.add("resume", "FILE",
-           "go on from a file of --save; steps and epochs count from the beginning");
+  declare_checkpoint_flags(line);
+  line.add("resume", "FILE|DIR",
+           "go on from a file of --save, or the newest of --checkpoint DIR; steps and epochs count "
+           "from the beginning");
   line.add("init", "FILE",
            "begin with the weights in a file of saved states, as far as they match");
   line.add("replace", "", "--save may name the file of --resume, which stays whole until then");
@@ -269,10 +271,11 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.summary = line.text("summary").value_or("");
   flags.save = line.text("save").value_or("");
   flags.init = line.text("init").value_or("");
+  flags.checkpoint = read_checkpoint_flags(line);
   flags.backend = read_backend(line);
   flags.profile = read_profile_flags(line, flags.backend);
   require_own_files(line, flags, line.text("data").value_or(kDigits));
-  if (const auto resume = line.text("resume")) flags.resume.emplace(*resume);
+  if (const auto resume = line.text("resume")) flags.resume = read_saved_run(*resume);
   flags.task = &read_task(line, flags.resume);
   flags.judging = read_judging_flags(line, *flags.task);
   read_task_data(line, flags);

@@ -12,6 +12,7 @@
 #include "cli/model/saved_run.h"
 #include "cli/model/task.h"
 #include "cli/train/augmentation_flags.h"
+#include "cli/train/checkpoint_flags.h"
 #include "cli/train/dump_flags.h"
 #include "cli/train/judging_flags.h"
 #include "cli/train/profile_flags.h"
@@ -41,6 +42,7 @@ struct TrainFlags {
   std::string metrics;  // empty: not written
   std::string summary;
   std::string save;
+  CheckpointFlags checkpoint;
   std::optional<SavedRun> resume;  // what the training goes on from
   std::string init;                // file whose weights it begins with; empty: initial values
   JudgingFlags judging;
@@ -53,6 +55,11 @@ struct TrainFlags {
   std::string preset;                // of the NPU; empty: KEEL_NPU_PRESET, else ascend910b1
   std::optional<int64_t> block_dim;  // most blocks of a launch on the NPU
   ProfileFlags profile;
+
+  // Says whether anything that could be resumed is written.
+  bool saves() const {
+    return !save.empty() || !judging.save_best.empty() || !checkpoint.folder.empty();
+  }
 };
 
 // Returns the options that the flags ask of the NPU; null: none.

@@ -1,0 +1,97 @@
+#include "cli/train/checkpoint_flags.h"
+
+#include <string_view>
+#include <utility>
+
+#include <keel/core/base/file.h>
+
+#include "cli/base/output_files.h"
+
+namespace keel_cli {
+namespace {
+
+constexpr double kLeastSeconds = 1e-3;
+constexpr double kMostSeconds = 86400.0 * 365;
+
+// The longer unit first where one ends with the other.
+constexpr std::pair<std::string_view, double> kUnits[] = {
+    {"ms", 1e-3}, {"min", 60}, {"s", 1}, {"h", 3600}};
+
+// "1000" steps, or a time: "30s".
+void read_save_every(const std::string& text, CheckpointFlags& flags) {
+  for (const auto& [unit, seconds] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    flags.seconds =
+        seconds * keel::parse_number(text.substr(0, text.size() - unit.size()), "--save-every",
+                                     kLeastSeconds / seconds, kMostSeconds / seconds);
+    return;
+  }
+  flags.steps = keel::parse_integer(text, "--save-every", 1, kMostCount);
+}
+
+// The same error as one of a flag.
+template <class Action>
+auto named(const char* flag, Action action) {
+  try {
+    return action();
+  } catch (const keel::Error& error) {
+    keel::ErrorInfo info = error.info();
+    if (info.op != "resume") throw error.with_context(flag);
+    info.op = flag;
+    throw keel::Error(std::move(info));
+  }
+}
+
+}  // namespace
+
+void declare_checkpoint_flags(CommandLine& line) {
+  line.add("checkpoint", "DIR",
+           "write files to go on from (--resume DIR) while the training goes on, and at its end");
+  line.add("save-every", "STEPS|TIME",
+           "how often: 1000 steps, or 500ms, 30s, 10min, 2h (at the end of each epoch)");
+  line.add("keep", "N", "files that stay, the newest; 0: all (3). --keep-best keeps the best, too");
+  line.add("on-save-error", "continue|stop",
+           "what a checkpoint that cannot be written does to the training (continue)");
+}
+
+CheckpointFlags read_checkpoint_flags(const CommandLine& line) {
+  CheckpointFlags flags;
+  flags.folder = line.text("checkpoint").value_or("");
+  for (const char* flag : {"save-every", "keep", "on-save-error"}) {
+    if (!flags.folder.empty() || !line.has(flag)) continue;
+    throw keel::Error({.op = std::string("--") + flag,
+                       .message = "is about checkpoints, and none are written",
+                       .fix = "add --checkpoint DIR, or drop it",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  if (const auto text = line.text("save-every")) read_save_every(*text, flags);
+  flags.keep = line.integer("keep", 0, kMostCount).value_or(flags.keep);
+  if (line.choice("on-save-error", {"continue", "stop"}) == "stop")
+    flags.on_error = keel::OnSaveError::kStop;
+  return flags;
+}
+
+keel::CheckpointOptions checkpoint_options(const CheckpointFlags& flags, int64_t steps_per_epoch) {
+  const bool each_epoch = flags.steps == 0 && flags.seconds == 0;
+  return {.folder = flags.folder,
+          .every_n_steps = each_epoch ? steps_per_epoch : flags.steps,
+          .every_seconds = flags.seconds,
+          .keep = flags.keep,
+          .on_error = flags.on_error};
+}
+
+void prepare_checkpoint_folder(const CheckpointFlags& flags,
+                               const std::optional<SavedRun>& resume) {
+  if (flags.folder.empty()) return;
+  named("--checkpoint", [&] {
+    keel::make_folder(flags.folder);
+    keel::require_own_checkpoints(flags.folder, resume ? resume->path() : "");
+  });
+  require_writable("--checkpoint", keel::checkpoint_path(flags.folder, 0));
+}
+
+SavedRun read_saved_run(const std::string& file_or_folder) {
+  return SavedRun(named("--resume", [&] { return keel::checkpoint_to_resume(file_or_folder); }));
+}
+
+}  // namespace keel_cli
