@@ -267,8 +267,10 @@ TEST_CASE("judging: bad flags are refused and nothing is written") {
   };
   refused({"--validation", "240"}, 1, {"--validation", "240"});
   refused({"--validation", "230"}, 1, {"--batch", "10", "--validation 230"});
-  refused({"--keep-best=yes"}, 2, {"--keep-best", "no value"});
-  refused({"--keep-best=false"}, 2, {"--keep-best", "no value", "'false'"});
+  refused({"--keep-best=yes"}, 2, {"--keep-best", "accuracy", "'yes'"});
+  refused({"--keep-best="}, 2, {"--keep-best", "without a value"});
+  refused({"--keep-best", "false"}, 2, {"--keep-best", "accuracy", "'false'"});
+  refused({"--keep-best", "loss", "--metric", "accuracy"}, 2, {"--keep-best", "--metric"});
   refused({"--validation", "-1"}, 2, {"--validation"});
   refused({"--patience", "0"}, 2, {"--patience"});
   refused({"--eval-every", "0"}, 2, {"--eval-every"});
