@@ -108,8 +108,9 @@ void require_own_checkpoints(const std::string& folder, const std::string& resum
   if (!fs::exists(folder, unknown)) return;
   const std::vector<CheckpointFile> files = checkpoints_in(folder);
   if (files.empty()) return;
-  const fs::path home = fs::absolute(resumed_from, unknown).parent_path();
-  if (!resumed_from.empty() && fs::equivalent(home, folder, unknown)) return;
+  const fs::path file = fs::absolute(resumed_from, unknown);
+  const bool checkpoint = step_of_name(file.filename().string()).has_value();
+  if (checkpoint && fs::equivalent(file.parent_path(), folder, unknown)) return;
   throw Error({.op = folder,
                .message = "holds the checkpoints of another training, up to step " +
                           std::to_string(files.back().step),

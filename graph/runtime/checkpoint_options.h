@@ -29,7 +29,7 @@ enum class OnSaveError : uint8_t { kContinue, kStop };
 // files are removed only when the new one is whole, and on the disk.
 struct CheckpointOptions {
   // It is made where it is missing. A folder with checkpoints is refused unless the training was
-  // resumed from one of them; then those of later steps go with the first that is written. While
+  // resumed from one of them; then those of later steps go before the first is written. While
   // fit() runs no other training can write to it.
   std::string folder;
   // After each multiple of n steps, or after as much time since the last one, launches being cut

@@ -240,6 +240,7 @@ std::optional<Error> CheckpointRun::write(const Job& job) {
   try {
     if (!options_->allow_non_finite) require_finite(job.states.tensors, path);
     if (options_->before_write) options_->before_write(job.step);
+    remove_left_behind();
     write_safetensors(path, job.states.tensors, job.states.metadata);
     remove_old_files(job);
     return std::nullopt;
@@ -250,21 +251,26 @@ std::optional<Error> CheckpointRun::write(const Job& job) {
   }
 }
 
+// From the last one down and before the first file of this training is there: whenever it is
+// killed, the newest file is of this training or the one that it was resumed from.
+void CheckpointRun::remove_left_behind() {
+  for (auto step = left_behind_.rbegin(); step != left_behind_.rend(); ++step)
+    remove_file(checkpoint_path(options_->folder, *step));
+  left_behind_.clear();
+}
+
+// The new file is there all the same if an old one cannot go.
 void CheckpointRun::remove_old_files(const Job& job) {
   if (job.is_best) best_ = job.step;
-  left_behind_.erase(job.step);
-  std::vector<CheckpointFile> files = checkpoints_in(options_->folder);
-  const auto removed = std::remove_if(files.begin(), files.end(), [&](const CheckpointFile& file) {
-    if (!left_behind_.contains(file.step)) return false;
-    remove_file(file.path);
-    return true;
-  });
-  files.erase(removed, files.end());
-  left_behind_.clear();
   if (options_->keep == 0) return;
-  const auto kept = static_cast<size_t>(options_->keep);
-  for (size_t i = 0; i + kept < files.size(); ++i) {
-    if (files[i].step != best_) remove_file(files[i].path);
+  try {
+    const std::vector<CheckpointFile> files = checkpoints_in(options_->folder);
+    const auto kept = static_cast<size_t>(options_->keep);
+    for (size_t i = 0; i + kept < files.size(); ++i) {
+      if (files[i].step != best_) remove_file(files[i].path);
+    }
+  } catch (const Error& error) {
+    log_warn(std::string("an old checkpoint stays: ") + error.what());
   }
 }
 

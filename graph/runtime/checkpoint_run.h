@@ -76,6 +76,7 @@ class CheckpointRun {
   void collect();
   void run_writer();
   std::optional<Error> write(const Job& job);
+  void remove_left_behind();
   void remove_old_files(const Job& job);
 
   const CheckpointOptions* options_ = nullptr;
