@@ -180,20 +180,20 @@ TEST_CASE("killed saves: SIGKILL at each system call of a save changes no bit of
   const TempFolder temp;
   const Variables watch = {{"TRACE", "-o " + temp.file("trace")}, {"TENTHS", "10"}};
   run_bash(kTraced, training.words("1000000000", "100ms"), watch);
-  const std::map<std::string, int> calls = calls_of_a_save(read_text(temp.file("trace")));
-  CAPTURE(read_text(temp.file("trace")));
+  const std::string trace = read_text(temp.file("trace"));
+  const std::map<std::string, int> calls = calls_of_a_save(trace);
   // What a save cannot do without.
   for (const char* name : {"openat", "write", "fsync", "rename", "fdatasync", "unlink", "flock"})
-    REQUIRE_MESSAGE(calls.contains(name), name);
+    REQUIRE_MESSAGE(calls.contains(name), name << " is not in " << trace);
   CHECK(calls.at("fsync") == 2);
   int kills = 0;
   for (const auto& [name, count] : calls) {
     if (!is_about_files(name)) continue;
     for (int i = 1; i <= count; ++i) {
-      const ToolResult result = run_bash(kTraced, training.words("1000000000", "100ms"),
-                                         {{"TRACE", "-o /dev/null -e trace=none -e inject=" + name +
-                                                        ":signal=KILL:when=" + std::to_string(i)},
-                                          {"TENTHS", "200"}});
+      const ToolResult result = run_bash(
+          kTraced, training.words("1000000000", "100ms"),
+          {{"TRACE", "-o /dev/null -e inject=" + name + ":signal=KILL:when=" + std::to_string(i)},
+           {"TENTHS", "200"}});
       CHECK_MESSAGE(result.out.empty(), name << " " << i << ": " << result.out);
       REQUIRE_MESSAGE(result.exit_code == 128 + SIGKILL, name << " " << i << ": " << result.err);
       ++kills;

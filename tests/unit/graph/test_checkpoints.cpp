@@ -234,6 +234,7 @@ TEST_CASE("checkpoints: one that falls due during a write is put off and the tra
                                           // The first is being written from step 10 to behind
                                           // step 40.
                                           if (step == 40) {
+                                            while (begun == 0) std::this_thread::yield();
                                             CHECK(begun == 10);
                                             CHECK(steps_in(folder.path()).empty());
                                             free = true;
