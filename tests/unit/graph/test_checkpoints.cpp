@@ -251,7 +251,7 @@ TEST_CASE("checkpoints: one that falls due during a write is put off and the tra
   CHECK(report.checkpoint.saved == static_cast<int64_t>(steps.size()));
 }
 
-TEST_CASE("checkpoints: a folder of another training is refused and that of the resumed one is gone on with") {
+TEST_CASE("checkpoints: a folder of another training is refused and the own one is gone on with") {
   const TempFolder folder;
   Training first;
   CheckpointOptions options = every(10, folder.path());
