@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes each target for a time: tests/fuzz/run.sh SECONDS [TARGET...]
-# Begins with tests/fuzz/corpus and what earlier runs have left in build/fuzz/corpus. A finding ends the target's run
-# with its input as build/fuzz/findings/TARGET-*; once it is mended, the input goes to tests/fuzz/corpus/TARGET.
+# Begins with the seeds that the build makes and what earlier runs have left in build/fuzz/corpus. A finding ends the
+# target's run with its input as build/fuzz/findings/TARGET-*; once it is mended, a test in tests/issues makes that input.
 set -eu -o pipefail
 cd "$(dirname "$0")/../.."
 case "${1:-}" in
@@ -13,7 +13,7 @@ esac
 seconds=$1
 shift
 if [ $# -eq 0 ]; then
-  set -- $(ls tests/fuzz/corpus)
+  set -- csv graph idx json npy safetensors
 fi
 
 . examples/install_packages.sh
@@ -28,7 +28,7 @@ for target in "$@"; do
   mkdir -p "$corpus" build/fuzz/findings
   ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=0 UBSAN_OPTIONS=print_stacktrace=1 \
     "build/fuzz/bin/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=1024 -timeout=20 -print_final_stats=1 \
-    -artifact_prefix="build/fuzz/findings/$target-" "$corpus" "tests/fuzz/corpus/$target" 2>&1 |
+    -artifact_prefix="build/fuzz/findings/$target-" "$corpus" "build/fuzz/tests/fuzz_seeds/$target" 2>&1 |
     grep -v '^#[0-9]' || failed+=("$target")
 done
 if [ ${#failed[@]} -ne 0 ]; then

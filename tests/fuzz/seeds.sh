@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the seeds of the fuzz targets, small files of each kind: tests/fuzz/seeds.sh KEEL FOLDER
-# KEEL is the tool; each target's seeds go to FOLDER/<target>. The corpus in tests/fuzz/corpus is what this made,
-# and one file for each finding since.
+# KEEL is the tool; each target's seeds go to FOLDER/<target>.
 set -eu
 keel=$1
 out=$2
+rm -rf "$out"
 mkdir -p "$out"/{json,graph,safetensors,npy,idx,csv}
 
 printf '{"a":[1,-2.5e3,true,null,"\\u00e9\\n"],"b":{"c":{}}}' > "$out/json/values"

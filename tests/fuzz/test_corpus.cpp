@@ -1,5 +1,5 @@
-// The seeds of the fuzz targets and what fuzzing has found, run once more, each as it is and cut
-// and changed at some places.
+// The seeds of the fuzz targets, which the build makes by seeds.sh, each as it is and cut and
+// changed at some places. What fuzzing finds becomes a test of its own in tests/issues.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -35,8 +35,7 @@ int64_t replay(const Target& target) {
       return false;
     }
   };
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(KEEL_SOURCE_DIR) / "tests/fuzz/corpus" / target.name)) {
+  for (const auto& entry : fs::directory_iterator(fs::path(KEEL_FUZZ_SEEDS) / target.name)) {
     CAPTURE(entry.path().string());
     const std::string bytes = read_bytes(entry.path());
     if (run(bytes)) ++read;
