@@ -4,7 +4,7 @@
 keel_packages=(
   g++ cmake ninja-build pkg-config
   libeigen3-dev libtbb-dev libxtensor-dev libcxxopts-dev libhwy-dev
-  nlohmann-json3-dev libfmt-dev libspdlog-dev zlib1g-dev libssl-dev
+  nlohmann-json3-dev libfmt-dev libspdlog-dev zlib1g-dev libssl-dev libprotozero-dev
   doctest-dev librapidcheck-dev
 )
 # The tests that open a page in a browser, and those that let system calls fail; without these they are skipped.
