@@ -1,0 +1,75 @@
+#include "keel/ops/exchange/onnx/import.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "keel/core/base/printable.h"
+#include "keel/ops/exchange/onnx/importer.h"
+
+namespace keel::onnx {
+namespace {
+
+constexpr size_t kNodesNamed = 4;
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < kNodesNamed; ++i)
+    text += (i == 0 ? "" : ", ") + printable(names[i], 200);
+  if (names.size() > kNodesNamed) text += " ...";
+  return text;
+}
+
+std::string text_of(const std::vector<Refusal>& refusals) {
+  std::string text = "cannot be imported:";
+  for (const Refusal& refusal : refusals) {
+    text += "\n  " + std::to_string(refusal.nodes.size()) + " x " + printable(refusal.op, 200) +
+            " (opset " + std::to_string(refusal.version) + "): " + refusal.reason + " [" +
+            list_of(refusal.nodes) + "]";
+  }
+  return text;
+}
+
+Value find(const std::vector<std::pair<std::string, Value>>& values, const std::string& name,
+           const char* what) {
+  std::string known;
+  for (const auto& entry : values) {
+    if (entry.first == name) return entry.second;
+    known += (known.empty() ? "" : ", ") + entry.first;
+  }
+  throw Error({.op = "onnx",
+               .argument = what,
+               .expected = "one of: " + known,
+               .got = name,
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
+Unsupported::Unsupported(const std::string& source, std::vector<Refusal> refusals)
+    : Error({.op = source, .message = text_of(refusals)}), refusals_(std::move(refusals)) {}
+Unsupported::~Unsupported() = default;
+
+Value ImportedModel::input(const std::string& name) const { return find(inputs, name, "input"); }
+Value ImportedModel::output(const std::string& name) const { return find(outputs, name, "output"); }
+
+void ImportRules::add(const std::string& domain, const std::string& op, ImportRule rule) {
+  if (!rules_.emplace(std::make_pair(domain, op), rule).second)
+    throw Error({.op = "onnx", .argument = op, .message = "has two import rules"});
+}
+
+ImportRule ImportRules::find(const std::string& domain, const std::string& op) const {
+  const auto rule = rules_.find({domain, op});
+  return rule == rules_.end() ? nullptr : rule->second;
+}
+
+ImportedModel import_model(const ModelProto& model, const ImportOptions& options) {
+  return Importer(model, options).run();
+}
+
+ImportedModel load(const std::string& path, const ImportOptions& options) {
+  return import_model(read_model(path), options);
+}
+
+}  // namespace keel::onnx

@@ -1,0 +1,197 @@
+// NodeContext: what a rule asks of its node.
+#include "keel/core/base/error.h"
+#include "keel/ops/exchange/onnx/import_rules.h"
+#include "keel/ops/exchange/onnx/importer.h"
+
+namespace keel::onnx {
+namespace {
+
+const char* type_name(AttributeType type) {
+  static constexpr const char* kNames[] = {"undefined", "a float", "an integer", "a string",
+                                           "a tensor",  "a graph", "floats",     "integers",
+                                           "strings",   "tensors", "graphs"};
+  const auto number = static_cast<size_t>(type);
+  return number < std::size(kNames) ? kNames[number] : "of another type";
+}
+
+}  // namespace
+
+NodeContext::NodeContext(Importer& importer, NameTable& names, const NodeProto& node,
+                         Graph* scratch)
+    : importer_(importer), names_(names), node_(node), scratch_(scratch) {}
+
+int64_t NodeContext::version() const { return importer_.version_of(node_.domain); }
+
+Graph& NodeContext::graph() { return scratch_ != nullptr ? *scratch_ : importer_.graph(); }
+
+void NodeContext::refuse(const std::string& reason) const { throw RefusedNode{reason}; }
+
+// ---- inputs
+
+bool NodeContext::has(size_t i) const {
+  return i < node_.inputs.size() && !node_.inputs[i].empty();
+}
+
+Value NodeContext::in(size_t i, StateUse use) {
+  if (!has(i)) refuse("its input " + std::to_string(i) + " is missing");
+  return value_named(node_.inputs[i], use);
+}
+
+Value NodeContext::value_named(const std::string& name, StateUse use) {
+  Binding* binding = names_.find(name);
+  if (binding == nullptr) refuse("no node before it gives '" + name + "'");
+  if (scratch_ == nullptr) return importer_.value_of(*binding, use);
+  Value& value = scratch_values_[name];
+  if (!value.valid()) value = scratch_->constant(binding->known.value(), {});
+  return value;
+}
+
+Values NodeContext::all() {
+  Values values;
+  for (size_t i = 0; i < inputs(); ++i) values.push_back(in(i));
+  return values;
+}
+
+std::optional<Tensor> NodeContext::known(size_t i) const {
+  if (!has(i)) return std::nullopt;
+  const Binding* binding = names_.find(node_.inputs[i]);
+  if (binding == nullptr) return std::nullopt;
+  if (binding->refused) throw DependsOnRefused();
+  return binding->known;
+}
+
+Tensor NodeContext::constant(size_t i, const char* what) {
+  if (!has(i)) refuse("its input " + std::to_string(i) + " is missing");
+  if (const std::optional<Tensor> tensor = known(i)) return *tensor;
+  throw RefusedNode{std::string(what) + " is not known before the run; bind it",
+                    importer_.inputs_under(in(i))};
+}
+
+std::vector<int64_t> NodeContext::integers(size_t i, const char* what) {
+  const Tensor tensor = constant(i, what);
+  if (!is_integer(tensor.dtype())) refuse(std::string(what) + " holds no integers");
+  const Tensor wide = tensor.cast(i64, {});
+  const auto values = wide.data<int64_t>();
+  return {values.begin(), values.end()};
+}
+
+int64_t NodeContext::integer(size_t i, const char* what) {
+  const std::vector<int64_t> values = integers(i, what);
+  if (values.size() != 1) refuse(std::string(what) + " is not one number");
+  return values[0];
+}
+
+std::vector<double> NodeContext::numbers(size_t i, const char* what) {
+  const Tensor wide = constant(i, what).cast(f64, {});
+  const auto values = wide.data<double>();
+  return {values.begin(), values.end()};
+}
+
+double NodeContext::number(size_t i, const char* what) {
+  const std::vector<double> values = numbers(i, what);
+  if (values.size() != 1) refuse(std::string(what) + " is not one number");
+  return values[0];
+}
+
+Shape NodeContext::known_shape(const Value& value, const char* what) {
+  const Shape& shape = value.shape({});
+  if (shape.known()) return shape;
+  throw RefusedNode{std::string("the dimensions of ") + what +
+                    " are not known before the run: " + to_string(shape)};
+}
+
+// ---- attributes
+
+const AttributeProto* NodeContext::find_attribute(const std::string& name) {
+  asked_.insert(name);
+  for (const AttributeProto& attribute : node_.attributes)
+    if (attribute.name == name) return &attribute;
+  return nullptr;
+}
+
+bool NodeContext::has_attribute(const std::string& name) const {
+  for (const AttributeProto& attribute : node_.attributes)
+    if (attribute.name == name) return true;
+  return false;
+}
+
+const AttributeProto* NodeContext::typed(const std::string& name, AttributeType type) {
+  const AttributeProto* attribute = find_attribute(name);
+  if (attribute == nullptr || attribute->type == type) return attribute;
+  refuse("its attribute " + name + " is " + type_name(attribute->type) + ", not " +
+         type_name(type));
+}
+
+int64_t NodeContext::attribute(const std::string& name, int64_t otherwise) {
+  const AttributeProto* attribute = typed(name, AttributeType::kInt);
+  return attribute == nullptr ? otherwise : attribute->i;
+}
+
+double NodeContext::attribute(const std::string& name, double otherwise) {
+  const AttributeProto* attribute = typed(name, AttributeType::kFloat);
+  return attribute == nullptr ? otherwise : static_cast<double>(attribute->f);
+}
+
+std::string NodeContext::attribute(const std::string& name, const char* otherwise) {
+  const AttributeProto* attribute = typed(name, AttributeType::kString);
+  return attribute == nullptr ? otherwise : attribute->s;
+}
+
+std::vector<int64_t> NodeContext::attribute(const std::string& name,
+                                            std::vector<int64_t> otherwise) {
+  const AttributeProto* attribute = typed(name, AttributeType::kInts);
+  return attribute == nullptr ? std::move(otherwise) : attribute->ints;
+}
+
+std::optional<Tensor> NodeContext::tensor_attribute(const std::string& name) {
+  const AttributeProto* attribute = typed(name, AttributeType::kTensor);
+  if (attribute == nullptr || attribute->tensor == nullptr) return std::nullopt;
+  return to_tensor(*attribute->tensor, importer_.model().source);
+}
+
+std::shared_ptr<const GraphProto> NodeContext::graph_attribute(const std::string& name) {
+  const AttributeProto* attribute = typed(name, AttributeType::kGraph);
+  if (attribute == nullptr || attribute->graph == nullptr) refuse("it lacks the graph " + name);
+  return attribute->graph;
+}
+
+DType NodeContext::dtype_attribute(const std::string& name, DType otherwise) {
+  if (!has_attribute(name)) return otherwise;
+  const auto type = static_cast<DataType>(attribute(name, int64_t{0}));
+  const std::optional<DType> dtype = dtype_of(type);
+  if (!dtype)
+    refuse("its attribute " + name + " is " + onnx::name_of(type) +
+           ", which Keel has no dtype for");
+  return *dtype;
+}
+
+void NodeContext::require_all_asked() const {
+  for (const AttributeProto& attribute : node_.attributes) {
+    if (asked_.count(attribute.name) == 0)
+      refuse("its attribute " + attribute.name + " is not known in this version of the op");
+  }
+}
+
+// ---- results
+
+Value NodeContext::result(const Tensor& tensor) { return graph().constant(tensor, {}); }
+
+Values NodeContext::body(const GraphProto& graph, const Values& inputs) {
+  NameTable names(&names_);
+  importer_.add_initializers(graph, names);
+  if (inputs.size() != graph.inputs.size()) {
+    refuse("its body has " + std::to_string(graph.inputs.size()) + " inputs for " +
+           std::to_string(inputs.size()) + " values");
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) names.set(graph.inputs[i].name, {.value = inputs[i]});
+  importer_.import_nodes(graph, names);
+  Values outputs;
+  for (const ValueInfo& info : graph.outputs) {
+    Binding* binding = names.find(info.name);
+    if (binding == nullptr) refuse("no node of its body gives '" + info.name + "'");
+    outputs.push_back(importer_.value_of(*binding, StateUse::kTrained));
+  }
+  return outputs;
+}
+
+}  // namespace keel::onnx

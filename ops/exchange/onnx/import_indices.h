@@ -1,0 +1,42 @@
+// Indices of ONNX, which may count from the end and name elements of several axes, as places in a
+// value of one axis less: what gather and scatter of Keel take. Each function adds nodes to the
+// graph of its values.
+#ifndef KEEL_OPS_EXCHANGE_ONNX_IMPORT_INDICES_H
+#define KEEL_OPS_EXCHANGE_ONNX_IMPORT_INDICES_H
+
+#include <cstdint>
+#include <string>
+
+#include "keel/ops/exchange/onnx/import_rules.h"
+
+namespace keel::onnx {
+
+// Returns the indices, i64, counted from the front of an axis of that size, which is -1 where it is
+// not known.
+Value from_front(NodeContext& c, const Value& indices, int64_t size);
+
+// For each element of `indices`, which has the rank of `shape`, the place in a value of that shape
+// laid out in a row: its own but along `axis`, where the index says it.
+Value element_places(NodeContext& c, const Value& indices, const Shape& shape, size_t axis);
+
+// The last axis of `indices` names axes of a value of `shape` from `batch` on; those before are the
+// indices' own.
+struct RowPlaces {
+  Value places;      // one for each row that is named
+  int64_t rows = 1;  // of the value
+  Shape row_shape;
+};
+RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, int64_t batch);
+
+// x [rows, size] with the updates [count, size] put into rows `places` [count]; `reduction` is
+// none, add, mul, min or max. Where several are put into one row with none, their sum is there:
+// ONNX leaves it open.
+Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Value& updates,
+                   const std::string& reduction);
+
+// Returns x as a matrix whose second axis is all of the axes from `axis` on.
+Value flattened_from(NodeContext& c, const Value& x, size_t axis);
+
+}  // namespace keel::onnx
+
+#endif  // KEEL_OPS_EXCHANGE_ONNX_IMPORT_INDICES_H

@@ -1,0 +1,176 @@
+// If, Loop and Scan: bodies as Keel's functional control flow.
+#include <algorithm>
+
+#include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/emit.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_rules.h"
+#include "keel/ops/exchange/onnx/import_shapes.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/reduce.h"
+
+namespace keel::onnx {
+namespace {
+
+Value scalar_of(const Value& x) { return x.shape({}).rank() == 0 ? x : reshape(x, Shape{}, {}); }
+
+// Where the condition is known at import only one side of it is imported.
+Values if_of(NodeContext& c) {
+  const auto then_graph = c.graph_attribute("then_branch");
+  const auto else_graph = c.graph_attribute("else_branch");
+  if (const std::optional<Tensor> known = c.known(0)) {
+    if (known->num_elements() != 1) c.refuse("its condition is not one bool");
+    return c.body(known->at(0) != 0 ? *then_graph : *else_graph, {});
+  }
+  return cond(
+      scalar_of(c.in(0)), {}, [&](const Values&) { return c.body(*then_graph, {}); },
+      [&](const Values&) { return c.body(*else_graph, {}); }, {});
+}
+
+// Values with a new first axis, one row for each turn: -0, which scatter_add fills bit by bit.
+Value room_for(NodeContext& c, const Type& row, int64_t turns) {
+  std::vector<int64_t> dims{turns};
+  dims.insert(dims.end(), row.shape.begin(), row.shape.end());
+  const double empty = is_float(row.dtype) ? -0.0 : 0.0;
+  return broadcast_to(c.result(Tensor::full(row.dtype, {}, empty)), Shape(dims), {});
+}
+
+// The types that a body gives, found by importing it once into a graph that is thrown away.
+std::vector<Type> result_types(NodeContext& c, const GraphProto& body, const Values& inputs) {
+  const std::vector<Operand> operands(inputs.begin(), inputs.end());
+  Graph probe(&innermost_graph(operands, "onnx"), {});
+  Values stand_ins;
+  for (const Value& input : inputs) {
+    const Type& type = input.type({});
+    stand_ins.push_back(
+        probe.input("x" + std::to_string(stand_ins.size()), type.dtype, type.shape, {}));
+  }
+  std::vector<Type> types;
+  for (const Value& value : c.body(body, stand_ins)) types.push_back(value.type({}));
+  return types;
+}
+
+// Says whether a loop's body hands its condition on as it was given.
+bool keeps_condition(const GraphProto& body) {
+  const std::string& given = body.inputs[1].name;
+  const std::string& result = body.outputs[0].name;
+  for (const NodeProto& node : body.nodes) {
+    if (node.outputs.size() == 1 && node.outputs[0] == result)
+      return node.op == "Identity" && node.inputs.size() == 1 && node.inputs[0] == given;
+  }
+  return given == result;
+}
+
+// How often a loop runs, where that is known; else -1.
+int64_t known_trips(NodeContext& c, const GraphProto& body) {
+  const std::optional<Tensor> trips = c.known(0), condition = c.known(1);
+  if (!trips || trips->num_elements() != 1 || !keeps_condition(body)) return -1;
+  if (c.has(1) && (!condition || condition->num_elements() != 1)) return -1;
+  if (condition && condition->at(0) == 0) return 0;
+  return std::max<int64_t>(static_cast<int64_t>(trips->at(0)), 0);
+}
+
+// The same for a loop that collects a row a turn, which has to be known.
+int64_t required_trips(NodeContext& c, const GraphProto& body) {
+  if (!keeps_condition(body) || !c.has(0)) {
+    c.refuse(
+        "it collects a row for each turn, and how many turns there are is not known before "
+        "the run");
+  }
+  c.constant(0, "the number of its turns");
+  if (c.has(1)) c.constant(1, "its condition");
+  return known_trips(c, body);
+}
+
+// Variables first, then what each turn adds to the results that have one row a turn.
+Values loop(NodeContext& c) {
+  const auto body = c.graph_attribute("body");
+  if (body->inputs.size() < 2 || body->outputs.empty()) c.refuse("its body is no loop's");
+  const size_t variables = body->inputs.size() - 2;
+  const size_t scans = body->outputs.size() - 1 - std::min(variables, body->outputs.size() - 1);
+  const int64_t trips = scans == 0 ? known_trips(c, *body) : required_trips(c, *body);
+  std::vector<Operand> state{
+      Operand(c.has(1) ? scalar_of(c.in(1)) : c.result(Tensor::full(boolean, {}, 1)))};
+  for (size_t i = 0; i < variables; ++i) state.emplace_back(c.in(2 + i));
+  if (scans != 0) {
+    Values inputs{c.result(Tensor::scalar<int64_t>(0)), state[0].value()};
+    for (size_t i = 0; i < variables; ++i) inputs.push_back(state[i + 1].value());
+    const std::vector<Type> types = result_types(c, *body, inputs);
+    for (size_t i = 1 + variables; i < types.size(); ++i)
+      state.emplace_back(room_for(c, types[i], trips));
+  }
+  const bool bounded = c.has(0);
+  const Value most = bounded ? scalar_of(c.in(0)) : Value();
+  const auto condition = [&](const Values& v) {
+    if (!bounded) return v[0];
+    return logical_and(v[0], less(v[0].graph({}).iteration(), most, {}), {});
+  };
+  const auto turn = [&](const Values& v) {
+    const Value number = v[0].graph({}).iteration();
+    Values inputs{number};
+    inputs.insert(inputs.end(), v.begin(), v.begin() + 1 + static_cast<std::ptrdiff_t>(variables));
+    Values next = c.body(*body, inputs);
+    next[0] = scalar_of(next[0]);
+    for (size_t i = 1 + variables; i < next.size(); ++i)
+      next[i] = scatter_add(v[i], number, next[i], {});
+    return next;
+  };
+  WhileOptions options;
+  if (trips >= 0) options.trip_count = trips;
+  const Values results = while_loop(state, condition, turn, options, {});
+  return {results.begin() + 1, results.end()};
+}
+
+// One turn for each element along the first axis of what is scanned.
+Values scan(NodeContext& c) {
+  const auto body = c.graph_attribute("body");
+  const int64_t given = c.attribute("num_scan_inputs", int64_t{0});
+  if (c.version() < 9) c.refuse("before op set 9 it runs once for each element of a batch");
+  const auto scanned = static_cast<size_t>(given);
+  if (given < 1 || scanned > c.inputs()) c.refuse("its num_scan_inputs do not fit its inputs");
+  const size_t variables = c.inputs() - scanned;
+  for (const char* name :
+       {"scan_input_axes", "scan_output_axes", "scan_input_directions", "scan_output_directions"}) {
+    for (const int64_t value : c.attribute(name, std::vector<int64_t>{}))
+      if (value != 0) c.refuse(std::string("its ") + name + " are not 0");
+  }
+  Values sources;
+  for (size_t i = 0; i < scanned; ++i) sources.push_back(c.in(variables + i));
+  const int64_t trips = sources[0].shape({}).rank() == 0 ? -1 : sources[0].shape({})[0];
+  if (trips < 0) c.refuse("how many turns there are is not known before the run");
+  const auto row_of = [&](size_t i, const Value& number) {
+    return gather(sources[i], number, 0, {});
+  };
+  Values first;
+  for (size_t i = 0; i < variables; ++i) first.push_back(c.in(i));
+  std::vector<Operand> state(first.begin(), first.end());
+  for (size_t i = 0; i < scanned; ++i)
+    first.push_back(row_of(i, c.result(Tensor::scalar<int64_t>(0))));
+  const std::vector<Type> types = result_types(c, *body, first);
+  for (size_t i = variables; i < types.size(); ++i)
+    state.emplace_back(room_for(c, types[i], trips));
+  if (state.empty()) c.refuse("it gives nothing");
+  const auto always = [](const Values& v) {
+    return v[0].graph({}).constant(Tensor::full(boolean, {}, 1), {});
+  };
+  const auto turn = [&](const Values& v) {
+    const Value number = v[0].graph({}).iteration();
+    Values inputs(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(variables));
+    for (size_t i = 0; i < scanned; ++i) inputs.push_back(row_of(i, number));
+    Values next = c.body(*body, inputs);
+    for (size_t i = variables; i < next.size(); ++i)
+      next[i] = scatter_add(v[i], number, next[i], {});
+    return next;
+  };
+  return while_loop(state, always, turn, {.trip_count = trips}, {});
+}
+
+}  // namespace
+
+void register_import_control(ImportRules& rules) {
+  rules.add("If", if_of);
+  rules.add("Loop", loop);
+  rules.add("Scan", scan);
+}
+
+}  // namespace keel::onnx

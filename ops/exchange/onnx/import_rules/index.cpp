@@ -1,0 +1,169 @@
+// Elements by index: gather and scatter in their forms, one-hot vectors, the largest k.
+#include <algorithm>
+
+#include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_indices.h"
+#include "keel/ops/exchange/onnx/import_rules.h"
+#include "keel/ops/exchange/onnx/import_shapes.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/reduce.h"
+#include "keel/ops/slice.h"
+#include "keel/ops/sort.h"
+
+namespace keel::onnx {
+namespace {
+
+Values gather_of(NodeContext& c) {
+  const Value x = c.in(0);
+  const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
+  const Value indices = from_front(c, c.in(1), x.shape({})[axis]);
+  return {gather(x, indices, static_cast<int64_t>(axis), {})};
+}
+
+Values gather_elements(NodeContext& c) {
+  const Value x = c.in(0);
+  const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
+  const Shape shape = c.known_shape(x, "its input");
+  const Value places = element_places(c, c.in(1), shape, axis);
+  return {gather(reshape(x, Shape{shape.num_elements()}, {}), places, 0, {})};
+}
+
+Values gather_nd(NodeContext& c) {
+  const int64_t batch = c.attribute("batch_dims", int64_t{0});
+  const Value x = c.in(0);
+  const Shape shape = c.known_shape(x, "its input");
+  const RowPlaces rows = row_places(c, c.in(1), shape, batch);
+  std::vector<int64_t> dims{rows.rows};
+  dims.insert(dims.end(), rows.row_shape.begin(), rows.row_shape.end());
+  return {gather(reshape(x, Shape(dims), {}), rows.places, 0, {})};
+}
+
+// ---- scatter
+
+Values scatter_elements(NodeContext& c) {
+  const std::string reduction = c.attribute("reduction", "none");
+  const Value x = c.in(0);
+  const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
+  const Shape shape = c.known_shape(x, "its input");
+  const Value places = element_places(c, c.in(1), shape, axis);
+  const int64_t count = places.shape({}).num_elements();
+  const Value flat = reshape(x, Shape{shape.num_elements(), 1}, {});
+  const Value result = scatter_rows(c, flat, reshape(places, Shape{count}, {}),
+                                    reshape(c.in(2), Shape{count, 1}, {}), reduction);
+  return {reshape(result, shape, {})};
+}
+
+Values scatter_nd(NodeContext& c) {
+  const std::string reduction = c.attribute("reduction", "none");
+  const Value x = c.in(0);
+  const Shape shape = c.known_shape(x, "its input");
+  const RowPlaces rows = row_places(c, c.in(1), shape, 0);
+  const int64_t count = rows.places.shape({}).num_elements();
+  const int64_t size = rows.row_shape.num_elements();
+  const Value result = scatter_rows(c, reshape(x, Shape{rows.rows, size}, {}),
+                                    reshape(rows.places, Shape{count}, {}),
+                                    reshape(c.in(2), Shape{count, size}, {}), reduction);
+  return {reshape(result, shape, {})};
+}
+
+// ---- one-hot, largest
+
+// Ids below 0 count from the end; what is out of range has no 1.
+Values one_hot_of(NodeContext& c) {
+  const auto depth = static_cast<int64_t>(c.number(1, "the depth"));
+  const Value ids = c.in(0);
+  const size_t rank = ids.shape({}).rank();
+  const size_t axis = front_axis(c, c.attribute("axis", int64_t{-1}), rank + 1);
+  const Value whole = cast(ids, i64, {});
+  const Value front = select(less(whole, 0, {}), add(whole, depth, {}), whole, {});
+  const Value classes = along_axis(iota(c.graph(), i64, {depth}, 0, {}), axis, rank + 1);
+  const Value hit = equal(expand_dims(front, {static_cast<int64_t>(axis)}, {}), classes, {});
+  const Value values = c.in(2);
+  const Value off = reshape(slice(values, {0}, {1}, {}, {}), Shape{}, {});
+  const Value on = reshape(slice(values, {1}, {2}, {}, {}), Shape{}, {});
+  return {select(hit, on, off, {})};
+}
+
+Values largest_k(NodeContext& c) {
+  const Value x = c.in(0);
+  const size_t axis = front_axis(c, c.attribute("axis", int64_t{-1}), x.shape({}).rank());
+  const auto at = static_cast<int64_t>(axis);
+  c.ignore("sorted");
+  const bool largest = c.attribute("largest", int64_t{1}) != 0;
+  const int64_t k = c.version() < 10 ? c.attribute("k", int64_t{1}) : c.integer(1, "k");
+  if (largest) {
+    const Sorted top = top_k(x, k, at, {});
+    return {top.values, top.indices};
+  }
+  const Sorted sorted = sort(x, at, false, {});
+  std::vector<int64_t> begin(axis + 1, 0), end(axis + 1, kToEnd);
+  end[axis] = k;
+  return {slice(sorted.values, begin, end, {}, {}), slice(sorted.indices, begin, end, {}, {})};
+}
+
+// 1 at the first of the largest elements along an axis, 0 elsewhere. Before version 13 the axes
+// from `axis` on are one.
+Values hardmax(NodeContext& c) {
+  const Value x = c.in(0);
+  const bool flat = c.version() < 13;
+  const Shape shape = x.shape({});
+  const size_t axis = front_axis(c, c.attribute("axis", int64_t{flat ? 1 : -1}), shape.rank());
+  const Value rows = flat ? flattened_from(c, x, axis) : x;
+  const size_t along = flat ? 1 : axis;
+  const int64_t size = rows.shape({})[along];
+  if (size < 0) c.refuse("the size of its axis is not known before the run");
+  const Value best = argmax(rows, static_cast<int64_t>(along), true, {});
+  const Value places =
+      along_axis(iota(c.graph(), i64, {size}, 0, {}), along, rows.shape({}).rank());
+  const Value result = cast(equal(best, places, {}), x.dtype({}), {});
+  return {flat ? reshape(result, shape, {}) : result};
+}
+
+// The slices along an axis where a condition that is known at import holds.
+Values compress(NodeContext& c) {
+  const std::vector<double> condition = c.numbers(1, "the condition");
+  Value x = c.in(0);
+  std::vector<int64_t> taken;
+  for (size_t i = 0; i < condition.size(); ++i)
+    if (condition[i] != 0) taken.push_back(static_cast<int64_t>(i));
+  int64_t axis = 0;
+  if (c.has_attribute("axis"))
+    axis = static_cast<int64_t>(front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank()));
+  else
+    x = reshape(x, Shape{-1}, {});
+  const Tensor indices = Tensor::of<int64_t>({static_cast<int64_t>(taken.size())}, taken);
+  return {gather(x, c.result(indices), axis, {})};
+}
+
+// Each sequence backwards over its own length.
+Values reverse_sequence(NodeContext& c) {
+  const Value x = c.in(0);
+  const size_t rank = x.shape({}).rank();
+  const size_t time = front_axis(c, c.attribute("time_axis", int64_t{0}), rank);
+  const size_t batch = front_axis(c, c.attribute("batch_axis", int64_t{1}), rank);
+  const Shape shape = c.known_shape(x, "its input");
+  const Value lengths = along_axis(cast(c.in(1), i64, {}), batch, rank);
+  const Value steps = along_axis(iota(c.graph(), i64, {shape[time]}, 0, {}), time, rank);
+  const Value turned =
+      select(less(steps, lengths, {}), sub(sub(lengths, steps, {}), 1, {}), steps, {});
+  const Value places = element_places(c, broadcast_to(turned, shape, {}), shape, time);
+  return {gather(reshape(x, Shape{shape.num_elements()}, {}), places, 0, {})};
+}
+
+}  // namespace
+
+void register_import_index(ImportRules& rules) {
+  rules.add("Gather", gather_of);
+  rules.add("GatherElements", gather_elements);
+  rules.add("GatherND", gather_nd);
+  rules.add("ScatterElements", scatter_elements);
+  rules.add("Scatter", scatter_elements);
+  rules.add("ScatterND", scatter_nd);
+  rules.add("OneHot", one_hot_of);
+  rules.add("TopK", largest_k);
+  rules.add("Hardmax", hardmax);
+  rules.add("Compress", compress);
+  rules.add("ReverseSequence", reverse_sequence);
+}
+
+}  // namespace keel::onnx

@@ -1,0 +1,57 @@
+// Matrix products, those of integers included, and einsum.
+#include "keel/ops/composed/einsum.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_rules.h"
+#include "keel/ops/exchange/onnx/import_shapes.h"
+#include "keel/ops/matmul.h"
+
+namespace keel::onnx {
+namespace {
+
+Values product(NodeContext& c) { return {matmul(c.in(0), c.in(1), {}, {})}; }
+
+Value scaled(const Value& x, double factor) {
+  if (factor == 1) return x;
+  if (is_float(x.dtype({}))) return x * factor;
+  return cast(cast(x, f64, {}) * factor, x.dtype({}), {});
+}
+
+// alpha * a b + beta * c, where c broadcasts.
+Values general_product(NodeContext& c) {
+  const double alpha = c.attribute("alpha", 1.0), beta = c.attribute("beta", 1.0);
+  const bool transpose_a = c.attribute("transA", int64_t{0}) != 0;
+  const bool transpose_b = c.attribute("transB", int64_t{0}) != 0;
+  if (c.version() < 7) c.ignore("broadcast");
+  const Value ab =
+      scaled(matmul(c.in(0), c.in(1), {.transpose_a = transpose_a, .transpose_b = transpose_b}, {}),
+             alpha);
+  if (!c.has(2)) return {ab};
+  return {add(ab, scaled(c.in(2), beta), {})};
+}
+
+Values einsum_of(NodeContext& c) { return {einsum(c.attribute("equation", ""), c.all(), {})}; }
+
+// An integer operand less its zero point, which is one number, or one for each row or column.
+Value shifted(NodeContext& c, size_t operand, size_t zero_point, bool rows) {
+  const Value x = cast(c.in(operand), i32, {});
+  if (!c.has(zero_point)) return x;
+  Value zero = cast(c.in(zero_point), i32, {});
+  if (rows && zero.shape({}).rank() == 1 && zero.shape({})[0] != 1)
+    zero = expand_dims(zero, {1}, {});
+  return sub(x, zero, {});
+}
+
+Values integer_product(NodeContext& c) {
+  return {matmul(shifted(c, 0, 2, true), shifted(c, 1, 3, false), {}, {})};
+}
+
+}  // namespace
+
+void register_import_products(ImportRules& rules) {
+  rules.add("MatMul", product);
+  rules.add("Gemm", general_product);
+  rules.add("Einsum", einsum_of);
+  rules.add("MatMulInteger", integer_product);
+}
+
+}  // namespace keel::onnx

@@ -1,0 +1,352 @@
+#include "keel/ops/exchange/onnx/importer.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "keel/core/base/printable.h"
+#include "keel/graph/ir/scopes.h"
+#include "keel/ops/conformance/evaluate.h"
+#include "keel/ops/shape.h"
+
+namespace keel::onnx {
+namespace {
+
+// Results up to this size are computed at import where they depend on nothing; larger ones when the
+// graph runs.
+constexpr size_t kMostFoldedBytes = size_t{1} << 20;
+
+std::string op_name(const NodeProto& node) {
+  return node.domain.empty() ? node.op : node.domain + "." + node.op;
+}
+
+// What a message calls the node.
+std::string node_name(const NodeProto& node) {
+  if (!node.name.empty()) return node.name;
+  for (const std::string& output : node.outputs)
+    if (!output.empty()) return output;
+  return "unnamed";
+}
+
+NodeLabelPtr label_of(const NodeProto& node) {
+  std::string scope = printable(node.name);
+  scope.erase(0, scope.find_first_not_of('/'));
+  if (scope.empty()) return nullptr;
+  auto label = std::make_shared<NodeLabel>();
+  label->scope = std::move(scope);
+  return label;
+}
+
+const char* kind_name(ValueInfo::Kind kind) {
+  switch (kind) {
+    case ValueInfo::Kind::kSequence:
+      return "a sequence";
+    case ValueInfo::Kind::kMap:
+      return "a map";
+    case ValueInfo::Kind::kOptional:
+      return "an optional";
+    case ValueInfo::Kind::kSparseTensor:
+      return "a sparse tensor";
+    default:
+      return "of no known type";
+  }
+}
+
+// Returns whether every node can be evaluated here, to results of a moderate size.
+bool can_evaluate(const Graph& graph) {
+  size_t bytes = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.is(OpRole::kConstant)) continue;
+    if (node.op().reference == nullptr) return false;
+    for (const Type& type : node.types()) {
+      if (!type.shape.known()) return false;
+      bytes += type.shape.num_bytes(type.dtype);
+    }
+  }
+  return bytes <= 16 * kMostFoldedBytes;
+}
+
+}  // namespace
+
+Binding* NameTable::find(const std::string& name) {
+  const auto entry = names_.find(name);
+  if (entry != names_.end()) return &entry->second;
+  return parent_ == nullptr ? nullptr : parent_->find(name);
+}
+
+Importer::Importer(const ModelProto& model, const ImportOptions& options)
+    : model_(model), options_(options) {
+  register_import_rules(rules_);
+  result_.graph = std::make_unique<Graph>();
+}
+
+int64_t Importer::version_of(const std::string& domain) const {
+  const auto entry = model_.opsets.find(domain);
+  return entry == model_.opsets.end() ? 1 : entry->second;
+}
+
+void Importer::refuse(const NodeProto& node, const RefusedNode& refused) {
+  const std::string op = op_name(node);
+  for (Refusal& refusal : refusals_) {
+    if (refusal.op != op || refusal.reason != refused.reason) continue;
+    refusal.nodes.push_back(node_name(node));
+    refusal.bind.insert(refusal.bind.end(), refused.bind.begin(), refused.bind.end());
+    return;
+  }
+  refusals_.push_back(
+      {op, version_of(node.domain), {node_name(node)}, refused.reason, refused.bind});
+}
+
+void Importer::require_nothing_refused() const {
+  if (!refusals_.empty()) throw Unsupported(model_.source, refusals_);
+}
+
+// ---- what can be said before anything is built
+
+void Importer::check_value(const ValueInfo& info, const char* what) {
+  NodeProto node;
+  node.name = info.name;
+  node.op = what;
+  if (info.kind != ValueInfo::Kind::kTensor && info.kind != ValueInfo::Kind::kUnknown) {
+    refuse(node, {std::string("is ") + kind_name(info.kind) + ", which Keel has no type for"});
+  } else if (info.type != DataType::kUndefined && !dtype_of(info.type)) {
+    refuse(node, {"is of " + name_of(info.type) + ", which Keel has no dtype for"});
+  }
+}
+
+void Importer::check_graph(const GraphProto& graph) {
+  for (const ValueInfo& info : graph.inputs) check_value(info, "input");
+  for (const ValueInfo& info : graph.outputs) check_value(info, "output");
+  for (const TensorProto& tensor : graph.initializers)
+    check_value({tensor.name, ValueInfo::Kind::kTensor, tensor.type, {}}, "initializer");
+  if (graph.has_sparse_initializers) {
+    NodeProto node;
+    node.name = graph.name;
+    node.op = "sparse_initializer";
+    refuse(node, {"Keel has no sparse tensors"});
+  }
+  for (const NodeProto& node : graph.nodes) {
+    if (rules_.find(node.domain, node.op) == nullptr)
+      refuse(node, {"there is no rule for this op"});
+    for (const AttributeProto& attribute : node.attributes)
+      if (attribute.graph != nullptr) check_graph(*attribute.graph);
+  }
+}
+
+// ---- names of the model
+
+void Importer::add_initializers(const GraphProto& graph, NameTable& names) {
+  for (const TensorProto& proto : graph.initializers) {
+    Binding binding;
+    binding.known = to_tensor(proto, model_.source);
+    if (is_float(binding.known->dtype())) binding.state = proto.name;
+    names.set(proto.name, std::move(binding));
+  }
+}
+
+void Importer::add_inputs(NameTable& names) {
+  std::set<std::string> bound;
+  for (const ValueInfo& info : model_.graph.inputs) {
+    if (const Binding* initializer = names.find(info.name); initializer != nullptr) continue;
+    const DType dtype = dtype_of(info.type).value_or(f32);
+    Shape shape;
+    if (info.shape) {
+      for (const Dimension& dim : *info.shape) shape.push_back(dim.size < 0 ? -1 : dim.size);
+    }
+    Binding binding;
+    if (const auto given = options_.bind.find(info.name); given != options_.bind.end()) {
+      const Tensor& tensor = given->second;
+      if (tensor.dtype() != dtype || (info.shape && !matches(shape, tensor.shape()))) {
+        throw Error({.op = model_.source,
+                     .argument = "bind '" + info.name + "'",
+                     .expected = to_string(Type{dtype, shape}),
+                     .got = to_string(tensor.type()),
+                     .kind = ErrorKind::kInvalidArgument});
+      }
+      binding.known = tensor;
+      bound.insert(info.name);
+    } else if (!info.shape) {
+      NodeProto node;
+      node.name = info.name;
+      node.op = "input";
+      binding.refused = true;
+      refuse(node, {"has no rank in the file", {info.name}});
+    } else {
+      binding.value = graph().input(info.name, dtype, shape, {});
+      result_.inputs.emplace_back(info.name, binding.value);
+    }
+    names.set(info.name, std::move(binding));
+  }
+  for (const auto& entry : options_.bind) {
+    if (bound.count(entry.first) != 0) continue;
+    throw Error({.op = model_.source,
+                 .argument = "bind",
+                 .expected = "the name of an input",
+                 .got = entry.first,
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+}
+
+Value Importer::value_of(Binding& binding, StateUse use) {
+  if (binding.refused) throw DependsOnRefused();
+  if (binding.value.valid()) return binding.value;
+  const Tensor& tensor = *binding.known;
+  if (binding.state.empty()) {
+    binding.value = graph().constant(tensor, {});
+    return binding.value;
+  }
+  std::string name = binding.state;
+  for (int i = 1; graph().find_state(name).valid(); ++i)
+    name = binding.state + "_" + std::to_string(i);
+  Initializer initializer{.type = tensor.type()};
+  if (options_.weights_in_graph) {
+    initializer.kind = "value";
+    initializer.value = tensor;
+  }
+  binding.value = graph().state(name, initializer, {.trainable = use == StateUse::kTrained}, {});
+  result_.weights.emplace(name, tensor);
+  return binding.value;
+}
+
+std::vector<std::string> Importer::inputs_under(const Value& value) const {
+  std::vector<std::string> found;
+  std::set<uint32_t> seen;
+  Values open;
+  if (value.valid() && &value.graph({}) == result_.graph.get()) open.push_back(value);
+  while (!open.empty()) {
+    const Value next = open.back();
+    open.pop_back();
+    if (!seen.insert(next.node_id()).second) continue;
+    const Node& node = next.node({});
+    if (node.is(OpRole::kInput)) found.push_back(keel::name_of(node));
+    for (const Value& input : node.inputs()) open.push_back(input);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// ---- nodes
+
+Values Importer::build(const NodeProto& node, NameTable& names, Graph* scratch) {
+  NodeContext context(*this, names, node, scratch);
+  Values values = rules_.find(node.domain, node.op)(context);
+  context.require_all_asked();
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    if (i >= values.size() || !values[i].valid())
+      throw RefusedNode{"its output " + std::to_string(i) + " is not computed"};
+  }
+  return values;
+}
+
+bool Importer::is_foldable(const NodeProto& node, NameTable& names) const {
+  for (const AttributeProto& attribute : node.attributes)
+    if (attribute.graph != nullptr) return false;
+  for (const std::string& input : node.inputs) {
+    if (input.empty()) continue;
+    const Binding* binding = names.find(input);
+    if (binding == nullptr || !binding->known || !binding->state.empty()) return false;
+  }
+  return true;
+}
+
+// Computes the node's outputs, where it depends on nothing that runs or trains. False where it is
+// better built into the graph.
+bool Importer::fold(const NodeProto& node, NameTable& names) {
+  if (!is_foldable(node, names)) return false;
+  Graph scratch;
+  const Values values = build(node, names, &scratch);
+  if (!can_evaluate(scratch)) return false;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    const Type& type = values[i].type({});
+    if (type.shape.num_bytes(type.dtype) > kMostFoldedBytes) return false;
+  }
+  const conformance::Evaluation evaluation(scratch, {});
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].empty()) names.set(node.outputs[i], {.known = evaluation(values[i])});
+  }
+  return true;
+}
+
+void Importer::import_node(const NodeProto& node, NameTable& names) {
+  try {
+    if (fold(node, names)) return;
+    const LabelScope label(graph(), label_of(node));
+    const Values values = build(node, names, nullptr);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i].empty()) continue;
+      Binding binding{.value = values[i]};
+      const Node& made = values[i].node({});
+      if (made.is(OpRole::kConstant)) binding.known = made.as<ConstantAttributes>().value;
+      // What a rule gives as a known result lies in no graph that lasts.
+      if (binding.known && made.inputs().empty()) binding.value = Value();
+      names.set(node.outputs[i], std::move(binding));
+    }
+    return;
+  } catch (const RefusedNode& refused) {
+    refuse(node, refused);
+  } catch (const DependsOnRefused&) {
+  } catch (const Error& error) {
+    refuse(node, {error.what()});
+  }
+  for (const std::string& output : node.outputs)
+    if (!output.empty()) names.set(output, {.refused = true});
+}
+
+void Importer::import_nodes(const GraphProto& graph, NameTable& names) {
+  for (const NodeProto& node : graph.nodes) import_node(node, names);
+}
+
+// ---- results
+
+// Gives the value that name where it can bear it; else a view of it.
+Value Importer::named_output(Value value, const std::string& name) {
+  const Node& node = value.node({});
+  const bool source = node.has(kSource) || node.is(OpRole::kInput) || node.is(OpRole::kState);
+  if (source || node.types().size() != 1 || !node.label().name.empty())
+    value = reshape(value, value.shape({}), {});
+  const bool usable =
+      name.find(':') == std::string::npos && printable(name) == name && !name.empty();
+  if (usable && !graph().find_input(name).valid() && !graph().find_state(name).valid()) {
+    // Its name is the whole of what users call it by.
+    graph().relabel(value.node({}), nullptr);
+    value = named(value, name, {});
+  }
+  return value;
+}
+
+void Importer::add_outputs(NameTable& names) {
+  Values outputs;
+  for (const ValueInfo& info : model_.graph.outputs) {
+    Binding* binding = names.find(info.name);
+    if (binding == nullptr) {
+      throw Error({.op = model_.source,
+                   .argument = "output '" + info.name + "'",
+                   .message = "no node gives it"});
+    }
+    const Value value = named_output(value_of(*binding, StateUse::kTrained), info.name);
+    outputs.push_back(value);
+    result_.outputs.emplace_back(info.name, value);
+  }
+  graph().set_outputs(outputs, {});
+}
+
+ImportedModel Importer::run() {
+  check_graph(model_.graph);
+  NodeProto whole;
+  whole.name = model_.source;
+  whole.op = "model";
+  if (model_.has_functions) refuse(whole, {"it has functions of its own, which are not imported"});
+  require_nothing_refused();
+
+  NameTable names;
+  add_initializers(model_.graph, names);
+  add_inputs(names);
+  import_nodes(model_.graph, names);
+  require_nothing_refused();
+  add_outputs(names);
+  return std::move(result_);
+}
+
+}  // namespace keel::onnx

@@ -1,0 +1,81 @@
+// Importer: one import under way: the graph that is made, what each name of the file stands for,
+// and what was refused so far. Internal to the import; one thread.
+#ifndef KEEL_OPS_EXCHANGE_ONNX_IMPORTER_H
+#define KEEL_OPS_EXCHANGE_ONNX_IMPORTER_H
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "keel/ops/exchange/onnx/import.h"
+#include "keel/ops/exchange/onnx/import_rules.h"
+
+namespace keel::onnx {
+
+// What a name of the file stands for.
+struct Binding {
+  Value value;                  // invalid until somebody uses it, where it is known
+  std::optional<Tensor> known;  // at import
+  std::string state;            // the name of the initializer of floats that it is
+  bool refused = false;         // what it depends on was refused
+};
+
+// Names of one graph of the file, and those of the graphs around it.
+class NameTable {
+ public:
+  explicit NameTable(NameTable* parent = nullptr) : parent_(parent) {}
+  // Null where nobody defined it.
+  Binding* find(const std::string& name);
+  void set(const std::string& name, Binding binding) { names_[name] = std::move(binding); }
+
+ private:
+  NameTable* parent_;
+  std::unordered_map<std::string, Binding> names_;
+};
+
+// Thrown where a node depends on one that was refused, so that nothing can be said of it.
+struct DependsOnRefused {};
+
+class Importer {
+ public:
+  Importer(const ModelProto& model, const ImportOptions& options);
+  ImportedModel run();
+
+  const ModelProto& model() const noexcept { return model_; }
+  Graph& graph() noexcept { return *result_.graph; }
+  int64_t version_of(const std::string& domain) const;
+  // The value in the model's graph: a known one becomes a constant or, of an initializer of floats,
+  // a state.
+  Value value_of(Binding& binding, StateUse use);
+  // Imports the nodes of a graph around which `names` already has its inputs.
+  void import_nodes(const GraphProto& graph, NameTable& names);
+  void add_initializers(const GraphProto& graph, NameTable& names);
+  // Inputs of the model that a value is computed from.
+  std::vector<std::string> inputs_under(const Value& value) const;
+  void refuse(const NodeProto& node, const RefusedNode& refused);
+
+ private:
+  void check_graph(const GraphProto& graph);
+  void check_value(const ValueInfo& info, const char* what);
+  void add_inputs(NameTable& names);
+  void add_outputs(NameTable& names);
+  void import_node(const NodeProto& node, NameTable& names);
+  Values build(const NodeProto& node, NameTable& names, Graph* scratch);
+  bool fold(const NodeProto& node, NameTable& names);
+  bool is_foldable(const NodeProto& node, NameTable& names) const;
+  Value named_output(Value value, const std::string& name);
+  void require_nothing_refused() const;
+
+  const ModelProto& model_;
+  const ImportOptions& options_;
+  ImportRules rules_;
+  ImportedModel result_;
+  std::vector<Refusal> refusals_;
+};
+
+}  // namespace keel::onnx
+
+#endif  // KEEL_OPS_EXCHANGE_ONNX_IMPORTER_H
