@@ -63,7 +63,8 @@ void add_value(Writer& parent, uint32_t field, const WrittenValue& value) {
   Writer type(info, ValueInfoField::kType);
   Writer tensor(type, TypeField::kTensorType);
   tensor.add_int32(TensorTypeField::kElemType, number(onnx_type(value.dtype)));
-  Writer shape(tensor, TensorTypeField::kShape);
+  std::string dimensions;
+  Writer shape(dimensions);
   for (const WrittenDimension& dim : value.shape) {
     Writer written(shape, ShapeField::kDim);
     if (dim.symbol.empty())
@@ -71,6 +72,8 @@ void add_value(Writer& parent, uint32_t field, const WrittenValue& value) {
     else
       written.add_string(DimensionField::kDimParam, dim.symbol);
   }
+  // A scalar's is empty and there; without one the rank would be unknown.
+  tensor.add_message(TensorTypeField::kShape, dimensions);
 }
 
 void add_graph_without_initializers(Writer& out, const WrittenGraph& graph);

@@ -1,0 +1,157 @@
+// Other shapes and orders, parts of tensors, and indices.
+#include <numeric>
+
+#include "keel/ops/exchange/onnx/export_rules.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/slice.h"
+#include "keel/ops/split.h"
+
+namespace keel::onnx {
+namespace {
+
+using Context = ExportContext;
+
+ExportNames write_reshape(Context& c) { return {c.reshaped(c.in(0), c.result_dims())}; }
+
+ExportNames write_transpose(Context& c) {
+  return {c.op("Transpose", {c.in(0)}, {{"perm", c.as<TransposeAttributes>().perm}})};
+}
+
+ExportNames write_broadcast_to(Context& c) {
+  // A dimension that x has already may be 1 here, so that fewer depend on the batch.
+  const ExportDimensions from = c.dims(0);
+  ExportDimensions to = c.result_dims();
+  const size_t lead = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == to[lead + i] && !from[i].fixed()) to[lead + i] = {.size = 1};
+  }
+  return {c.op("Expand", {c.in(0), c.dimensions(to)})};
+}
+
+ExportNames write_slice(Context& c) {
+  const size_t rank = c.rank(0);
+  if (rank == 0) return {c.in(0)};
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  return {c.op("Slice", {c.in(0), c.dimensions(c.attribute_dims("begin")),
+                         c.dimensions(c.attribute_dims("end")), c.integers(axes),
+                         c.dimensions(c.attribute_dims("strides"))})};
+}
+
+// Puts `interior` elements of the padding between every two neighbours along an axis: each element
+// becomes a row of itself and the padding, and what follows the last one is cut off.
+std::string spread(Context& c, const std::string& x, ExportDimensions& dims, size_t axis,
+                   int64_t interior, const std::string& padding) {
+  ExportDimensions rows = dims;
+  rows.insert(rows.begin() + static_cast<std::ptrdiff_t>(axis) + 1, ExportDimension{.size = 1});
+  std::vector<int64_t> pads(2 * rows.size(), 0);
+  pads[rows.size() + axis + 1] = interior;
+  const std::string padded = c.op("Pad", {c.reshaped(x, rows), c.integers(pads), padding});
+  ExportDimension& dim = dims[axis];
+  dim = {.size = dim.size * (interior + 1), .per_batch = dim.per_batch * (interior + 1)};
+  const std::string flat = c.reshaped(padded, dims);
+  dim.size -= interior;
+  const auto number = static_cast<int64_t>(axis);
+  return c.op("Slice", {flat, c.integers({0}), c.integers({-interior}), c.integers({number})});
+}
+
+ExportNames write_pad(Context& c) {
+  const DType stored = c.dtype(0), dtype = stored == boolean ? i32 : stored;
+  const double value = c.node().as<PadAttributes>().value;
+  const std::string padding = c.number(dtype, value);
+  std::string x = c.cast(c.in(0), stored, dtype);
+  ExportDimensions dims = c.dims(0);
+  const ExportDimensions interior = c.attribute_dims("interior");
+  for (size_t axis = 0; axis < interior.size(); ++axis) {
+    if (!interior[axis].fixed()) c.refuse("its padding depends on the size of the batch");
+    const bool empty = dims[axis].fixed() && dims[axis].size == 0;
+    if (interior[axis].size == 0 || empty) continue;
+    x = spread(c, x, dims, axis, interior[axis].size, padding);
+  }
+  ExportDimensions pads = c.attribute_dims("low");
+  const ExportDimensions high = c.attribute_dims("high");
+  pads.insert(pads.end(), high.begin(), high.end());
+  if (pads.empty()) return {c.cast(x, dtype, stored)};
+  return {c.cast(c.op("Pad", {x, c.dimensions(pads), padding}), dtype, stored)};
+}
+
+ExportNames write_concat(Context& c) {
+  ExportNames inputs;
+  for (size_t i = 0; i < c.inputs(); ++i) inputs.push_back(c.in(i));
+  return {c.op("Concat", inputs, {{"axis", c.as<ConcatAttributes>().axis}})};
+}
+
+ExportNames write_split(Context& c) {
+  const ExportDimensions sizes = c.attribute_dims("sizes");
+  return c.ops("Split", {c.in(0), c.dimensions(sizes)}, sizes.size(),
+               {{"axis", c.node().as<SplitAttributes>().axis}});
+}
+
+// Indices in a dtype that ONNX takes; those of u8 become i32 by the rule's dtypes.
+ExportNames write_gather(Context& c) {
+  const DType index = c.dtype(1);
+  return {c.op("Gather", {c.in(0), c.cast(c.in(1), index, index == u8 ? i64 : index)},
+               {{"axis", c.as<GatherAttributes>().axis}})};
+}
+
+// Floats are added in double and rounded once, in the order of their indices.
+ExportNames write_scatter_add(Context& c) {
+  const DType dtype = c.dtype(0), wide = is_float(dtype) ? f64 : dtype == u8 ? i32 : dtype;
+  const DType index = c.dtype(1);
+  ExportDimensions rows = c.dims(1);
+  rows.push_back({.size = 1});
+  const std::string indices = c.reshaped(c.cast(c.in(1), index, i64), rows);
+  const std::string sums =
+      c.op("ScatterND", {c.cast(c.in(0), dtype, wide), indices, c.cast(c.in(2), dtype, wide)},
+           {{"reduction", std::string("add")}});
+  return {c.cast(sums, wide, dtype)};
+}
+
+ExportNames write_one_hot(Context& c) {
+  const DType id = c.dtype(0), wide = id == u8 ? i32 : id;
+  const int64_t depth = c.as<OneHotAttributes>().depth;
+  Tensor classes(wide, {depth});
+  for (int64_t i = 0; i < depth; ++i) classes.set(i, static_cast<double>(i));
+  const std::string ids = c.cast(c.in(0), id, wide);
+  const std::string column = c.op("Unsqueeze", {ids, c.integers({-1})});
+  const std::string hit = c.op("Equal", {column, c.constant(classes)});
+  return {c.cast(hit, boolean, c.result_dtype())};
+}
+
+ExportNames write_iota(Context& c) {
+  const ExportDimensions dims = c.result_dims();
+  const auto& axis = c.node().as<IotaAttributes>().axis;
+  const std::string zero = c.number(i64, 0), one = c.number(i64, 1);
+  const ExportDimension& size = dims[static_cast<size_t>(axis)];
+  const std::string limit = c.op("Squeeze", {c.dimensions({size})});
+  std::string numbers = c.op("Range", {zero, limit, one});
+  if (dims.size() > 1) {
+    ExportDimensions along(dims.size(), ExportDimension{.size = 1});
+    along[static_cast<size_t>(axis)] = size;
+    numbers = c.op("Expand", {c.reshaped(numbers, along), c.dimensions(dims)});
+  }
+  return {c.cast(numbers, i64, c.result_dtype())};
+}
+
+ExportNames write_same_dims(Context& c) { return {c.in(0)}; }
+
+}  // namespace
+
+void register_export_shapes(ExportRules& rules) {
+  using enum ExportDtypes;
+  rules.add({.op = "reshape", .write = write_reshape});
+  rules.add({.op = "transpose", .write = write_transpose});
+  rules.add({.op = "broadcast_to", .write = write_broadcast_to, .dtypes = kWide});
+  rules.add({.op = "same_dims", .write = write_same_dims});
+  rules.add({.op = "slice", .write = write_slice});
+  rules.add({.op = "pad", .write = write_pad, .dtypes = kWide});
+  rules.add({.op = "concat", .write = write_concat});
+  rules.add({.op = "split", .write = write_split});
+  rules.add({.op = "gather", .write = write_gather});
+  rules.add({.op = "scatter_add", .write = write_scatter_add});
+  rules.add({.op = "one_hot", .write = write_one_hot});
+  rules.add({.op = "iota", .write = write_iota});
+}
+
+}  // namespace keel::onnx
