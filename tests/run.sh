@@ -23,6 +23,16 @@ esac
 
 case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy llvm) ;; esac
 install_packages "${keel_packages[@]}" "${keel_test_packages[@]}"
+# Exported models are run by ONNX Runtime, from npm; without it these tests are skipped.
+if [ -z "${KEEL_ONNXRUNTIME:-}" ]; then
+  runtime=$PWD/build/onnxruntime
+  mkdir -p "$runtime"
+  if npm install --prefix "$runtime" --ignore-scripts --no-audit --no-fund onnxruntime-node@1.30.0 >/dev/null; then
+    export KEEL_ONNXRUNTIME=$runtime
+  else
+    echo "npm cannot install onnxruntime-node: the tests that run exported models are skipped" >&2
+  fi
+fi
 failed=()
 for preset in "${presets[@]}"; do
   echo "== $preset"
