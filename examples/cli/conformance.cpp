@@ -16,6 +16,7 @@
 #include "cli/base/commands.h"
 #include "cli/base/output_files.h"
 #include "cli/base/run_flags.h"
+#include "cli/onnx/backend_tests.h"
 
 namespace keel_cli {
 namespace {
@@ -96,6 +97,58 @@ keel::Json json_of(const std::string& backend, int cases, const std::vector<Scor
   return json;
 }
 
+// ---- the backend tests of ONNX
+
+constexpr OnnxVerdict kOnnxVerdicts[] = {OnnxVerdict::kPassed, OnnxVerdict::kRefused,
+                                         OnnxVerdict::kFailed};
+
+int64_t count_of(const std::vector<OnnxScore>& scores, OnnxVerdict verdict) {
+  return std::count_if(scores.begin(), scores.end(),
+                       [&](const OnnxScore& score) { return score.verdict == verdict; });
+}
+
+keel::Json json_of(const std::string& folder, const std::string& backend,
+                   const std::vector<OnnxScore>& scores) {
+  keel::Json json;
+  json["keel_version"] = KEEL_VERSION;
+  json["backend"] = backend;
+  json["folder"] = folder;
+  for (const OnnxVerdict verdict : kOnnxVerdicts)
+    json["counts"][name_of(verdict)] = count_of(scores, verdict);
+  json["cases"] = keel::Json::array();
+  for (const OnnxScore& score : scores) {
+    json["cases"].push_back({{"name", score.name},
+                             {"verdict", name_of(score.verdict)},
+                             {"detail", score.detail},
+                             {"bound", score.bound},
+                             {"computed_at_import", score.computed_at_import}});
+  }
+  return json;
+}
+
+int run_onnx(const std::string& folder, const std::string& backend,
+             const std::vector<std::string>& except, const std::string& file) {
+  std::cout << "conformance of " << backend << ": the backend tests of ONNX in "
+            << keel::printable(folder) << "\n\n";
+  const std::vector<OnnxScore> scores =
+      run_backend_tests(folder, backend, except, [](const OnnxScore& score) {
+        std::cout << "  " << name_of(score.verdict) << " " << keel::printable(score.name);
+        if (!score.detail.empty()) std::cout << ": " << keel::printable(score.detail, 2000);
+        std::cout << "\n" << std::flush;
+      });
+  std::cout << "\n";
+  for (const OnnxVerdict verdict : kOnnxVerdicts) {
+    std::cout << (verdict == kOnnxVerdicts[0] ? "" : ", ") << count_of(scores, verdict) << " "
+              << name_of(verdict);
+  }
+  if (!except.empty()) std::cout << "; " << except.size() << " left out";
+  std::cout << "\n";
+  if (!file.empty()) {
+    keel::write_file_atomically(file, keel::write_json(json_of(folder, backend, scores), 2) + "\n");
+  }
+  return count_of(scores, OnnxVerdict::kFailed) == 0 ? kExitDone : kExitNotConformant;
+}
+
 }  // namespace
 
 int run_conformance(const std::vector<std::string>& words) {
@@ -105,6 +158,10 @@ int run_conformance(const std::vector<std::string>& words) {
   line.add("backend", "NAME", "ref, cpu, npu, or what a plugin brings (npu)");
   line.add("ops", "NAME,NAME,...", "only these (all that compute something)");
   line.add("cases", "N", "random cases of each op, at least ten of each dtype (50)");
+  line.add("onnx", "FOLDER",
+           "instead, the backend tests of the ONNX project below a folder, imported and run: "
+           "passed, refused by the import, failed");
+  line.add("except", "NAME,NAME,...", "with --onnx: cases that are left out");
   line.add("json", "FILE", "writes the scorecard as JSON");
   line.parse(words);
   if (line.wants_help()) {
@@ -119,6 +176,20 @@ int run_conformance(const std::vector<std::string>& words) {
   const std::string file = line.text("json").value_or("");
   require_distinct({{"--json", file}}, {});
   require_writable("--json", file);
+  if (const auto folder = line.text("onnx")) {
+    if (line.has("ops") || line.has("cases")) {
+      throw keel::Error({.op = "--onnx",
+                         .message = "goes with neither --ops nor --cases",
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
+    return run_onnx(*folder, backend, line.choices("except", backend_test_names(*folder), {}),
+                    file);
+  }
+  if (line.has("except")) {
+    throw keel::Error({.op = "--except",
+                       .message = "goes with --onnx only",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
 
   std::cout << "conformance of " << backend << ": " << cases
             << " random cases of each op, forward and gradient\n\n";
