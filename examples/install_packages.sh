@@ -8,7 +8,7 @@ keel_packages=(
   doctest-dev librapidcheck-dev
 )
 # The tests that open a page in a browser, and those that let system calls fail; without these they are skipped.
-keel_test_packages=(chromium libpng-dev strace)
+keel_test_packages=(chromium libpng-dev strace python3-onnx nodejs npm)
 
 install_packages() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
