@@ -22,11 +22,11 @@ std::string list_of(const std::vector<std::string>& names) {
 }
 
 std::string text_of(const std::vector<Refusal>& refusals) {
-  std::string text = "cannot be imported:";
+  std::string text;
   for (const Refusal& refusal : refusals) {
-    text += "\n  " + std::to_string(refusal.nodes.size()) + " x " + printable(refusal.op, 200) +
-            " (opset " + std::to_string(refusal.version) + "): " + refusal.reason + " [" +
-            list_of(refusal.nodes) + "]";
+    text += (text.empty() ? "cannot be imported: " : "; ") + std::to_string(refusal.nodes.size()) +
+            " x " + printable(refusal.op, 200) + " (opset " + std::to_string(refusal.version) +
+            "): " + refusal.reason + " [" + list_of(refusal.nodes) + "]";
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "keel/core/base/checked.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
@@ -80,12 +81,12 @@ RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, i
       result.row_shape.push_back(shape[i]);
       continue;
     }
-    result.rows *= shape[i];
+    result.rows = checked_mul(result.rows, shape[i]);
     if (i >= first) dims.push_back(shape[i]);
   }
   result.places = folded(indices, dims, c);
   int64_t inner = 1;
-  for (const int64_t dim : dims) inner *= dim;
+  for (const int64_t dim : dims) inner = checked_mul(inner, dim);
   const size_t rank = own.rank() - 1;
   int64_t stride = inner;
   for (size_t i = first; i-- > 0; stride *= shape[i]) {
@@ -119,7 +120,7 @@ Value flattened_from(NodeContext& c, const Value& x, size_t axis) {
   int64_t sizes[] = {1, 1};
   for (size_t i = 0; i < shape.rank(); ++i) {
     int64_t& size = sizes[i < axis ? 0 : 1];
-    size = size < 0 || shape[i] < 0 ? -1 : size * shape[i];
+    size = size < 0 || shape[i] < 0 ? -1 : checked_mul(size, shape[i]);
   }
   if (sizes[0] < 0 && sizes[1] < 0)
     c.refuse("too many of its dimensions are not known before the run: " + to_string(shape));

@@ -13,7 +13,7 @@ namespace keel::onnx {
 namespace {
 
 Values constant(NodeContext& c) {
-  if (c.has_attribute("value")) return {c.result(c.tensor_attribute("value").value())};
+  if (const std::optional<Tensor> tensor = c.tensor_attribute("value")) return {c.result(*tensor)};
   if (c.has_attribute("value_int"))
     return {c.result(Tensor::scalar<int64_t>(c.attribute("value_int", int64_t{0})))};
   if (c.has_attribute("value_ints")) {
@@ -30,8 +30,7 @@ Values constant(NodeContext& c) {
 }
 
 Values constant_of_shape(NodeContext& c) {
-  Tensor value = Tensor::scalar(0.0f);
-  if (c.has_attribute("value")) value = c.tensor_attribute("value").value();
+  const Tensor value = c.tensor_attribute("value").value_or(Tensor::scalar(0.0f));
   if (value.num_elements() != 1) c.refuse("its value is not one number");
   const Shape shape(c.integers(0, "the shape"));
   return {broadcast_to(c.result(value.reshaped({}, {})), shape, {})};

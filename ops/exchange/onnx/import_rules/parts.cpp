@@ -70,6 +70,9 @@ Values split_of(NodeContext& c) {
   else if (c.has(1))
     sizes = c.integers(1, "the sizes");
   const int64_t parts = c.attribute("num_outputs", static_cast<int64_t>(c.outputs()));
+  if (parts != static_cast<int64_t>(c.outputs()))
+    c.refuse("it has " + std::to_string(c.outputs()) + " outputs for num_outputs of " +
+             std::to_string(parts));
   if (sizes.empty()) {
     const int64_t size = x.shape({})[axis];
     if (size < 0 || parts < 1) c.refuse("the size of its axis is not known before the run");
@@ -84,6 +87,9 @@ Values split_of(NodeContext& c) {
 Ints copied_elements(NodeContext& c, const std::string& mode, int64_t size, int64_t low,
                      int64_t high) {
   if (size < 1) c.refuse("it repeats the elements of an empty axis");
+  constexpr int64_t kMost = 1 << 24;
+  if (size > kMost || low > kMost || high > kMost)
+    c.refuse("an axis with its padding has more than 2^24 elements");
   Ints from;
   for (int64_t i = -low; i < size + high; ++i) {
     int64_t at = i;

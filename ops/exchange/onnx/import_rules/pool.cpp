@@ -68,6 +68,13 @@ void require_known(NodeContext& c, const SpatialWindows& windows) {
 Value places_of_largest(NodeContext& c, const Value& x, const SpatialWindows& windows,
                         bool by_columns) {
   const Shape shape = c.known_shape(x, "its input");
+  constexpr int64_t kMostTaps = 4096;
+  int64_t taps_of_window = 1;
+  for (const SpatialWindow& w : windows) {
+    if (w.taps > kMostTaps / taps_of_window)
+      c.refuse("it gives indices, and its windows have more than 4096 elements");
+    taps_of_window *= w.taps;
+  }
   std::vector<int64_t> perm = axes_from(0, shape.rank());
   std::vector<int64_t> dims(shape.begin(), shape.end());
   if (by_columns) {
@@ -105,6 +112,9 @@ Value counts_of(NodeContext& c, const SpatialWindows& windows, DType dtype, bool
   Value counts;
   for (size_t axis = 0; axis < windows.size(); ++axis) {
     const SpatialWindow& w = windows[axis];
+    constexpr int64_t kMost = 1 << 24;
+    if (w.in > kMost || w.low > kMost || w.high > kMost || w.out() > kMost / w.taps)
+      c.refuse("its windows along an axis hold more than 2^24 elements");
     const int64_t first = with_padding ? 0 : w.low;
     const int64_t end = w.low + w.in + (with_padding ? w.high : 0);
     std::vector<double> of_axis;

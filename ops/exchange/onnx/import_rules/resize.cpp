@@ -163,12 +163,14 @@ std::vector<ResizeAxis> resize_axes(NodeContext& c, const Shape& shape,
     const auto in = static_cast<double>(a.in);
     if (sizes.empty()) {
       a.scale = scales[i];
-      a.out = static_cast<int64_t>(std::floor(in * a.scale));
+      a.out = static_cast<int64_t>(std::clamp(std::floor(in * a.scale), 0.0, 0x1p62));
     } else {
       a.out = sizes[i];
       a.scale = static_cast<double>(a.out) / in;
     }
+    constexpr int64_t kMost = 1 << 24;
     if (a.out < 1 || !(a.scale > 0)) c.refuse("its result would be empty");
+    if (a.out > kMost) c.refuse("an axis of its result has more than 2^24 elements");
   }
   return result;
 }

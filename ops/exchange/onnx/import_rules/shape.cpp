@@ -106,12 +106,14 @@ Values tile_of(NodeContext& c) {
 
 // ---- blocks of an image that become channels, and back
 
+constexpr int64_t kMostBlock = 1 << 16;
+
 Values depth_to_space(NodeContext& c) {
   const int64_t block = c.attribute("blocksize", int64_t{0});
   const std::string mode = c.attribute("mode", "DCR");
   const Value x = c.in(0);
   const Shape s = c.known_shape(x, "its input");
-  if (s.rank() != 4 || block < 1 || s[1] % (block * block) != 0)
+  if (s.rank() != 4 || block < 1 || block > kMostBlock || s[1] % (block * block) != 0)
     c.refuse("its input " + to_string(s) + " does not fit blocks of " + std::to_string(block));
   const int64_t depth = s[1] / (block * block);
   const bool depth_first = mode == "CRD";
@@ -127,7 +129,7 @@ Values space_to_depth(NodeContext& c) {
   const int64_t block = c.attribute("blocksize", int64_t{0});
   const Value x = c.in(0);
   const Shape s = c.known_shape(x, "its input");
-  if (s.rank() != 4 || block < 1 || s[2] % block != 0 || s[3] % block != 0)
+  if (s.rank() != 4 || block < 1 || block > kMostBlock || s[2] % block != 0 || s[3] % block != 0)
     c.refuse("its input " + to_string(s) + " does not fit blocks of " + std::to_string(block));
   const Value parts = reshape(x, Shape{s[0], s[1], s[2] / block, block, s[3] / block, block}, {});
   return {reshape(transpose(parts, {0, 3, 5, 1, 2, 4}, {}),
