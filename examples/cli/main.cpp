@@ -29,6 +29,8 @@ constexpr Command kCommands[] = {
     {"inspect", "the states in a saved file: shapes, norms, NaN", run_inspect},
     {"info", "version, backends, devices, and which op runs where", run_info},
     {"graph", "print the graph of a model", run_graph},
+    {"import", "make a graph and a file of weights of an ONNX model", run_import},
+    {"run", "run an ONNX model, or an imported one, on NumPy files", run_run},
     {"profile", "show what `train --profile` wrote", run_profile},
     {"bench", "measure training, kernels, loop sizes, feeding and compiling", run_bench},
     {"conformance", "check a backend op by op against the references: a scorecard",

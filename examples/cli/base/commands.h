@@ -25,6 +25,8 @@ int run_graph(const std::vector<std::string>& words);
 int run_calibrate(const std::vector<std::string>& words);
 int run_profile(const std::vector<std::string>& words);
 int run_conformance(const std::vector<std::string>& words);
+int run_import(const std::vector<std::string>& words);
+int run_run(const std::vector<std::string>& words);
 int run_bench(const std::vector<std::string>& words);
 
 }  // namespace keel_cli

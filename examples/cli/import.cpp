@@ -1,0 +1,58 @@
+#include <iostream>
+
+#include <fmt/core.h>
+#include <keel/core/base/file.h>
+#include <keel/core/base/printable.h>
+#include <keel/keel.h>
+#include <keel/ops/exchange/onnx/import.h>
+
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
+#include "cli/base/output_files.h"
+#include "cli/base/repeated_flags.h"
+#include "cli/onnx/model_file.h"
+
+namespace keel_cli {
+
+int run_import(const std::vector<std::string>& words) {
+  CommandLine line(
+      "import", "MODEL.onnx: makes a graph of an ONNX model, as text, and a file of its weights");
+  line.add("out", "FILE.keel", "the graph; the weights go to FILE.keel.safetensors");
+  line.add("bind", "NAME=FILE.npy",
+           "makes an input a constant of the graph; may be given several times");
+  const bool has_file = !words.empty() && words[0].rfind('-', 0) != 0;
+  std::vector<std::string> flags(words.begin() + (has_file ? 1 : 0), words.end());
+  const std::vector<std::string> bound = take_repeated(flags, "bind");
+  line.parse(flags);
+  if (line.wants_help()) {
+    std::cout << line.help();
+    return kExitDone;
+  }
+  const std::string out = line.text("out").value_or("");
+  if (!has_file || out.empty()) {
+    throw keel::Error({.op = "keel import",
+                       .message = has_file ? "--out is missing" : "the file is missing",
+                       .fix = "keel import model.onnx --out model.keel",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  require_distinct({{"--out", out}, {"--out", weights_path(out)}}, {{"keel import", words[0]}});
+  require_writable("--out", out);
+  require_writable("--out", weights_path(out));
+  const auto bind = named_tensors("--bind", bound);
+  const keel::onnx::ImportedModel model =
+      keel::onnx::load(words[0], {.bind = bind, .weights_in_graph = false});
+  keel::write_safetensors(weights_path(out), model.weights, {{"keel_version", KEEL_VERSION}});
+  keel::write_file_atomically(out, keel::print_graph(*model.graph) + "\n");
+  for (const auto& input : model.inputs) {
+    std::cout << "input " << keel::printable(input.first) << " "
+              << keel::to_string(input.second.type()) << "\n";
+  }
+  for (const auto& output : model.outputs) {
+    std::cout << "output " << keel::printable(output.first) << " "
+              << keel::to_string(output.second.type()) << "\n";
+  }
+  std::cout << fmt::format("{} nodes, {} states\n", model.graph->size(), model.weights.size());
+  return kExitDone;
+}
+
+}  // namespace keel_cli

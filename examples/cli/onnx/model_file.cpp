@@ -1,0 +1,69 @@
+#include "cli/onnx/model_file.h"
+
+#include <limits>
+
+#include <fmt/core.h>
+#include <keel/core/base/file.h>
+#include <keel/core/tensor/npy.h>
+#include <keel/graph/ir/label.h>
+#include <keel/ops/exchange/onnx/import.h>
+
+namespace keel_cli {
+
+std::string weights_path(const std::string& path) { return path + ".safetensors"; }
+
+std::map<std::string, keel::Tensor> named_tensors(const std::string& flag,
+                                                  const std::vector<std::string>& given) {
+  std::map<std::string, keel::Tensor> tensors;
+  for (const std::string& text : given) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      throw keel::Error({.op = flag,
+                         .expected = "NAME=FILE.npy",
+                         .got = text,
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
+    const std::string name = text.substr(0, equals);
+    if (!tensors.emplace(name, keel::read_npy(text.substr(equals + 1))).second) {
+      throw keel::Error({.op = flag,
+                         .message = "gives '" + name + "' twice",
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
+  }
+  return tensors;
+}
+
+ModelFile read_model_file(const std::string& path,
+                          const std::map<std::string, keel::Tensor>& bind) {
+  ModelFile model;
+  if (path.ends_with(".onnx")) {
+    keel::onnx::ImportedModel imported = keel::onnx::load(path, {.bind = bind});
+    model.graph = std::move(imported.graph);
+    model.inputs = std::move(imported.inputs);
+    model.outputs = std::move(imported.outputs);
+    return model;
+  }
+  if (!bind.empty()) {
+    throw keel::Error({.op = "--bind",
+                       .message = "goes with an .onnx file; " + path + " is imported already",
+                       .fix = "bind where you import: keel import --bind NAME=FILE.npy",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  constexpr uint64_t kMostBytes = std::numeric_limits<int32_t>::max();
+  model.weights = keel::read_safetensors(weights_path(path)).tensors;
+  int64_t bytes = 0;
+  for (const auto& entry : model.weights) bytes += static_cast<int64_t>(entry.second.num_bytes());
+  constexpr int64_t kReservedStates = 64;
+  model.graph = keel::parse_graph(keel::read_file(path, kMostBytes), keel::builtin_ops(),
+                                  {.max_state_bytes = bytes + kReservedStates});
+  for (const keel::Value& input : model.graph->inputs())
+    model.inputs.emplace_back(keel::name_of(input.node()), input);
+  for (size_t i = 0; i < model.graph->outputs().size(); ++i) {
+    const keel::Value output = model.graph->outputs()[i];
+    const std::string& name = output.node().label().name;
+    model.outputs.emplace_back(name.empty() ? fmt::format("output_{}", i) : name, output);
+  }
+  return model;
+}
+
+}  // namespace keel_cli

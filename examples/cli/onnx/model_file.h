@@ -1,0 +1,36 @@
+// A model as a file that `keel import` wrote: its graph as text, and beside it, under the same name
+// with .safetensors behind it, the values of its states. `keel run` reads either that or an .onnx
+// file. Plain value.
+#ifndef KEEL_EXAMPLES_CLI_ONNX_MODEL_FILE_H
+#define KEEL_EXAMPLES_CLI_ONNX_MODEL_FILE_H
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <keel/keel.h>
+
+namespace keel_cli {
+
+struct ModelFile {
+  std::unique_ptr<keel::Graph> graph;
+  std::vector<std::pair<std::string, keel::Value>> inputs, outputs;
+  std::map<std::string, keel::Tensor> weights;  // of states that do not have their values
+};
+
+// "model.keel.safetensors".
+std::string weights_path(const std::string& path);
+
+// The value of each "NAME=FILE.npy" by its name. Throws keel::Error naming the flag.
+std::map<std::string, keel::Tensor> named_tensors(const std::string& flag,
+                                                  const std::vector<std::string>& given);
+
+// Throws keel::Error for a file that cannot be read or imported, and where `bind` is given for a
+// file that is no .onnx one.
+ModelFile read_model_file(const std::string& path, const std::map<std::string, keel::Tensor>& bind);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_ONNX_MODEL_FILE_H
