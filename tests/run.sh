@@ -21,10 +21,12 @@ case "${1:-}" in
     ;;
 esac
 
-case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy llvm) ;; esac
+case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy llvm python3-onnx) ;; esac
+if [ "${1:-}" = --all ] && ! command -v npm >/dev/null; then keel_test_packages+=(nodejs npm); fi
 install_packages "${keel_packages[@]}" "${keel_test_packages[@]}"
-# Exported models are run by ONNX Runtime, from npm; without it these tests are skipped.
-if [ -z "${KEEL_ONNXRUNTIME:-}" ]; then
+# Exported models are checked by the project's own checker and run by ONNX Runtime, from npm: not at CI scale, for the time
+# that it takes. Without these the tests are skipped.
+if [ "${1:-}" = --all ] && [ -z "${KEEL_ONNXRUNTIME:-}" ]; then
   runtime=$PWD/build/onnxruntime
   mkdir -p "$runtime"
   if npm install --prefix "$runtime" --ignore-scripts --no-audit --no-fund onnxruntime-node@1.30.0 >/dev/null; then

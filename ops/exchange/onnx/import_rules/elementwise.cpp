@@ -111,8 +111,8 @@ Values tangent(NodeContext& c) {
 }
 
 Values hyperbolic_sine(NodeContext& c) {
-  const Value e = expm1(c.in(0), {});
-  return {(e + e / (e + 1.0)) * 0.5};
+  const Value x = c.in(0);
+  return {expm1(x, {}) * 0.5 - expm1(neg(x, {}), {}) * 0.5};
 }
 
 Values hyperbolic_cosine(NodeContext& c) {
@@ -120,16 +120,23 @@ Values hyperbolic_cosine(NodeContext& c) {
   return {(exp(x, {}) + exp(neg(x, {}), {})) * 0.5};
 }
 
+// Beyond this number, whose square the dtype still has, both area functions are log(2 x) to the
+// last bit that counts.
+Value is_far(const Value& size) { return greater(size, size.dtype({}) == f16 ? 100.0 : 1e9, {}); }
+Value log_of_twice(const Value& size) { return log(size, {}) + std::numbers::ln2; }
+
 Values area_sine(NodeContext& c) {
   const Value x = c.in(0);
   const Value size = abs(x, {});
   const Value beyond = square(x, {}) / (sqrt(square(x, {}) + 1.0, {}) + 1.0);
-  return {sign(x, {}) * log1p(size + beyond, {})};
+  return {sign(x, {}) * select(is_far(size), log_of_twice(size), log1p(size + beyond, {}), {})};
 }
 
 Values area_cosine(NodeContext& c) {
-  const Value above = c.in(0) - 1.0;
-  return {log1p(above + sqrt(above * 2.0 + square(above, {}), {}), {})};
+  const Value x = c.in(0);
+  const Value above = x - 1.0;
+  const Value near = log1p(above + sqrt(above * 2.0 + square(above, {}), {}), {});
+  return {select(is_far(x), log_of_twice(x), near, {})};
 }
 
 Values area_tangent(NodeContext& c) {
@@ -200,7 +207,7 @@ Values softsign(NodeContext& c) {
 Values thresholded_relu(NodeContext& c) {
   const double alpha = c.attribute("alpha", 1.0);
   const Value x = c.in(0);
-  return {select(greater(x, alpha, {}), x, x * 0.0, {})};
+  return {select(greater(x, alpha, {}), x, 0.0, {})};
 }
 
 Values shrink(NodeContext& c) {

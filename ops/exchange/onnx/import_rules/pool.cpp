@@ -177,8 +177,10 @@ Values max_unpool(NodeContext& c) {
   const Value x = c.in(0);
   const Shape shape = c.known_shape(x, "its input");
   std::vector<int64_t> dims{shape[0], shape[1]}, behind{0, 0};
-  for (const SpatialWindow& w : read_windows(c, shape, {}))
+  for (const SpatialWindow& w : read_windows(c, shape, {})) {
+    if (w.stride < w.taps) c.refuse("its windows overlap, so that they may name a place twice");
     dims.push_back((w.in - 1) * w.stride + w.taps - w.low - w.high);
+  }
   const std::vector<int64_t> wanted = c.has(2) ? c.integers(2, "the output shape") : dims;
   if (wanted.size() != dims.size()) c.refuse("its output shape has another rank than its input");
   for (size_t i = 2; i < dims.size(); ++i) {

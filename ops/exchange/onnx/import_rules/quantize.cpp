@@ -61,10 +61,11 @@ Values dynamic_quantize(NodeContext& c) {
 }
 
 Values quantized_product(NodeContext& c) {
-  const auto operand = [&](size_t i) {
-    return dequantized(c.in(i), beside(c, i + 1, 0, 2), beside(c, i + 2, 0, 2));
+  // By rows of the left operand and by columns of the right one.
+  const auto operand = [&](size_t i, size_t axis) {
+    return dequantized(c.in(i), beside(c, i + 1, axis, 2), beside(c, i + 2, axis, 2));
   };
-  const Value product = matmul(operand(0), operand(3), {}, {});
+  const Value product = matmul(operand(0, 0), operand(3, 1), {}, {});
   return {quantized(product, beside(c, 6, 0, 2), beside(c, 7, 0, 2))};
 }
 

@@ -131,6 +131,7 @@ Value resized(NodeContext& c, Value x, const ResizeSettings& s,
               const std::vector<ResizeAxis>& axes) {
   if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic")
     c.refuse("its mode is '" + s.mode + "'");
+  if (s.mode != "nearest" && !is_float(x.dtype({}))) c.refuse("it interpolates integers");
   Value outside;
   const size_t rank = axes.size();
   for (size_t i = 0; i < rank; ++i) {
