@@ -1,0 +1,157 @@
+// Importing ONNX models: names, states, constants, bound inputs, unknown dimensions, and refusals
+// that name everything at once. Models are bytes made by hand; the results of single ops are
+// checked by the backend tests of ONNX (tests/cli/test_onnx_backend_tests.cpp).
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/registry.h"
+#include "keel/graph/graph.h"
+#include "keel/ops/exchange/onnx/import.h"
+#include "keel/ops/nn/nn.h"
+#include "keel/ops/ops.h"
+
+#include "support/error_of.h"
+#include "support/onnx_bytes.h"
+
+using namespace keel_test;
+namespace onnx = keel::onnx;
+
+namespace {
+
+onnx::ImportedModel import_graph(const OnnxGraph& graph, const onnx::ImportOptions& options = {},
+                                 int64_t opset = 17) {
+  return onnx::import_model(onnx::parse_model(onnx_model(graph, opset), "m.onnx"), options);
+}
+
+std::string refusal(const OnnxGraph& graph, const onnx::ImportOptions& options = {}) {
+  return error_of([&] { import_graph(graph, options); });
+}
+
+// y = x w + b with a batch that is not known.
+OnnxGraph linear() {
+  return {.nodes = {onnx_node("MatMul", {"x", "w"}, {"xw"}), onnx_node("Add", {"xw", "b"}, {"y"})},
+          .initializers = {onnx_floats("w", {2, 1}, {3, 4}), onnx_floats("b", {1}, {0.5f})},
+          .inputs = {onnx_value("x", 1, {-1, 2})},
+          .outputs = {onnx_value("y", 1, {-1, 1})}};
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("unit");
+
+TEST_CASE("an imported model keeps its names and runs with any batch") {
+  onnx::ImportedModel model = import_graph(linear());
+  CHECK(model.input("x").type() == keel::Type{keel::f32, {-1, 2}});
+  CHECK(model.graph->find("y") == model.output("y"));
+  CHECK(model.graph->find_state("w").valid());
+  CHECK(model.weights.at("b").at(0) == 0.5);
+  CHECK(contains(error_of([&] { model.output("z"); }), "one of: y"));
+  keel::Session session(*model.graph, keel::device("ref"));
+  const auto y = session.run(model.output("y"),
+                             {{model.input("x"), keel::Tensor::of<float>({2, 2}, {1, 1, 0, 2})}});
+  CHECK(bit_equal(y, keel::Tensor::of<float>({2, 1}, {7.5f, 8.5f})));
+}
+
+TEST_CASE("float initializers of an imported model train and others are constants") {
+  OnnxGraph graph = linear();
+  graph.initializers.push_back(onnx_integers("shape", {1}, {-1}));
+  graph.nodes.push_back(onnx_node("Reshape", {"y", "shape"}, {"flat"}));
+  graph.outputs = {onnx_value("flat", 1, {-1})};
+  onnx::ImportedModel model = import_graph(graph);
+  CHECK(model.graph->states().size() == 2);
+  const keel::Value loss = keel::mean(keel::square(model.output("flat")));
+  const keel::Update train = keel::sgd(0.1).minimize(loss);
+  keel::Session session(*model.graph, keel::device("ref"));
+  const keel::Tensor x = keel::Tensor::of<float>({1, 2}, {1, 0});
+  const float before = session.run(train, loss, {{model.input("x"), x}}).item<float>();
+  CHECK(before == 3.5f * 3.5f);
+  // d loss / d w[0] = 2 * 3.5, and w[0] was 3.
+  CHECK(session.read(model.graph->find_state("w")).at(0) == doctest::Approx(3 - 0.7));
+  CHECK(session.run(loss, {{model.input("x"), x}}).item<float>() < before);
+}
+
+TEST_CASE("shape arithmetic on known shapes is computed at import") {
+  // reshape(x, concat(shape(x)[1:], [1])).
+  const OnnxGraph graph{.nodes = {onnx_node("Shape", {"x"}, {"s"}, {onnx_int("start", 1)}),
+                                  onnx_node("Concat", {"s", "one"}, {"t"}, {onnx_int("axis", 0)}),
+                                  onnx_node("Reshape", {"x", "t"}, {"y"})},
+                        .initializers = {onnx_integers("one", {1}, {1})},
+                        .inputs = {onnx_value("x", 1, {1, 3})},
+                        .outputs = {onnx_value("y", 1, {3, 1})}};
+  const onnx::ImportedModel model = import_graph(graph);
+  CHECK(model.output("y").shape() == keel::Shape{3, 1});
+  CHECK(model.graph->size() == 2);
+}
+
+TEST_CASE("what a shape depends on has to be bound") {
+  const OnnxGraph graph{.nodes = {onnx_node("Reshape", {"x", "s"}, {"y"})},
+                        .inputs = {onnx_value("x", 1, {4}), onnx_value("s", 7, {2})},
+                        .outputs = {onnx_value("y", 1, {2, 2})}};
+  try {
+    import_graph(graph);
+    FAIL("imported");
+  } catch (const onnx::Unsupported& unsupported) {
+    REQUIRE(unsupported.refusals().size() == 1);
+    CHECK(unsupported.refusals()[0].bind == std::vector<std::string>{"s"});
+  }
+  const keel::Tensor shape = keel::Tensor::of<int64_t>({2}, {2, -1});
+  const onnx::ImportedModel model = import_graph(graph, {.bind = {{"s", shape}}});
+  CHECK(model.inputs.size() == 1);
+  CHECK(model.output("y").shape() == keel::Shape{2, 2});
+  CHECK(contains(refusal(graph, {.bind = {{"s", keel::Tensor::scalar<int64_t>(1)}}}), "bind 's'"));
+  CHECK(contains(refusal(graph, {.bind = {{"s", shape}, {"t", shape}}}), "the name of an input"));
+}
+
+TEST_CASE("everything that an import refuses is named at once") {
+  const OnnxGraph graph{
+      .nodes = {onnx_node("Unheard", {"x"}, {"a"}), onnx_node("Unheard", {"x"}, {"b"}),
+                onnx_node("NonMaxSuppression", {"a"}, {"c"}), onnx_node("Add", {"b", "x"}, {"y"})},
+      .inputs = {onnx_value("x", 1, {2}), onnx_value("t", 8, {2})},
+      .outputs = {onnx_value("y", 1, {2})}};
+  const std::string text = refusal(graph);
+  CHECK(contains(text, "2 x Unheard (opset 17): there is no rule for this op [a, b]"));
+  CHECK(contains(text, "1 x NonMaxSuppression"));
+  CHECK(contains(text, "is of STRING"));
+
+  const OnnxGraph attributes{.nodes = {onnx_node("Relu", {"x"}, {"a"}, {onnx_float("slope", 1)}),
+                                       onnx_node("Elu", {"x"}, {"b"}, {onnx_int("alpha", 1)}),
+                                       onnx_node("Add", {"a", "b"}, {"y"})},
+                             .inputs = {onnx_value("x", 1, {2})},
+                             .outputs = {onnx_value("y", 1, {2})}};
+  const std::string both = refusal(attributes);
+  CHECK(contains(both, "its attribute slope is not known"));
+  CHECK(contains(both, "its attribute alpha is an integer"));
+  CHECK(!contains(both, "x Add"));
+}
+
+TEST_CASE("models that contradict themselves are errors and no crashes") {
+  OnnxGraph graph = linear();
+  graph.outputs = {onnx_value("nobody", 1, {1})};
+  CHECK(contains(refusal(graph), "no node gives it"));
+  graph = linear();
+  graph.nodes = {onnx_node("Add", {"later", "x"}, {"y"})};
+  CHECK(contains(refusal(graph), "no node before it gives 'later'"));
+  graph = linear();
+  graph.nodes = {onnx_node("MatMul", {"x"}, {"y"})};
+  CHECK(contains(refusal(graph), "its input 1 is missing"));
+  graph = linear();
+  graph.initializers[0] = onnx_floats("w", {3, 1}, {1, 2, 3});
+  CHECK(contains(refusal(graph), "matmul"));
+}
+
+TEST_CASE("softmax goes by its op set") {
+  // Before version 13 the axes from 1 on are one: 1 / 4 each; from it on the axis alone: 1 / 2.
+  const OnnxGraph graph{.nodes = {onnx_node("Softmax", {"x"}, {"y"}, {onnx_int("axis", 1)})},
+                        .inputs = {onnx_value("x", 1, {1, 2, 2})},
+                        .outputs = {onnx_value("y", 1, {1, 2, 2})}};
+  for (const int64_t opset : {12, 13}) {
+    onnx::ImportedModel model = import_graph(graph, {}, opset);
+    keel::Session session(*model.graph, keel::device("ref"));
+    const keel::Tensor y =
+        session.run(model.output("y"), {{model.input("x"), keel::Tensor(keel::f32, {1, 2, 2})}});
+    CHECK(y.at(0) == (opset == 12 ? 0.25 : 0.5));
+  }
+}
+
+TEST_SUITE_END();
