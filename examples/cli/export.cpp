@@ -44,7 +44,7 @@ ExportFlags read_flags(const CommandLine& line) {
   return flags;
 }
 
-// What the file computes: the logits, or of a training the loss and its gradient for each parameter
+// Returns what the file computes: the logits, or of a training the loss and its gradient for each parameter
 // that it has.
 struct Fetched {
   keel::Values values;

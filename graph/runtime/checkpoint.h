@@ -22,7 +22,7 @@ StateValues copy_states(const StateStore& store);
 // shapes are those of the states.
 void put_states(StateStore& store, const StateValues& values);
 
-// What a file of saved states holds. A plain value.
+// The content of a file of saved states. A plain value.
 struct SavedStates {
   StateValues tensors;
   std::map<std::string, std::string> metadata;

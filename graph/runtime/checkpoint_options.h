@@ -56,7 +56,7 @@ struct CheckpointOptions {
   std::function<void(const Error&)> on_failure = {};
 };
 
-// What became of the checkpoints of one fit.
+// Tells what became of the checkpoints of one fit.
 struct CheckpointReport {
   int64_t saved = 0;
   int64_t failed = 0;

@@ -39,7 +39,7 @@ void check(const CheckpointOptions& options, bool validates, CallSite site) {
     complain("keep_best", "a validation that says what is the best", "none", site);
 }
 
-// What makes a checkpoint of no use to anybody who resumes from it.
+// A checkpoint with such states is of no use to anybody who resumes from it.
 void require_finite(const StateValues& states, const std::string& path) {
   for (const auto& [name, value] : states) {
     const auto at = first_non_finite(value);

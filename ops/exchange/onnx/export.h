@@ -26,7 +26,7 @@ struct SaveOptions {
   int64_t batch = 0;
   // The shapes of inputs that leave others open.
   std::map<std::string, Shape> shapes = {};
-  // What else is to be said in the file's metadata.
+  // Tells what else is to be said in the file's metadata.
   std::vector<std::pair<std::string, std::string>> metadata = {};
 };
 

@@ -1,4 +1,4 @@
-// What rules of the exporter call.
+// The functions that rules of the exporter call.
 #include <algorithm>
 #include <utility>
 

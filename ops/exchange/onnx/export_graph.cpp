@@ -28,7 +28,7 @@ std::optional<double> splat_of(const Tensor& value) {
   return value.at(0);
 }
 
-// Whether two graphs of the same model differ in dimensions alone.
+// Returns whether two graphs of the same model differ in dimensions alone.
 bool same_structure(const Node& a, const Node& b) {
   if (a.op_name() != b.op_name() || a.inputs().size() != b.inputs().size() ||
       a.types().size() != b.types().size() || a.bodies().size() != b.bodies().size())

@@ -39,7 +39,7 @@ class GraphExporter {
   // those of `wanted` where it is not empty.
   ExportNames write_nodes(const TwinGraphs& graphs, const ExportNames& inputs,
                           const ExportNames& wanted);
-  // What could not be written so far, each with the user's line.
+  // Tells what could not be written so far, each with the user's line.
   const std::vector<std::string>& problems() const noexcept { return problems_; }
   void add_problem(std::string problem) { problems_.push_back(std::move(problem)); }
 

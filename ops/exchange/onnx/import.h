@@ -33,7 +33,7 @@ struct ImportOptions {
   // Inputs that are constants of the imported graph: of what shapes depend on (the second input of
   // Reshape), and of what a user wants fixed.
   std::map<std::string, Tensor> bind = {};
-  // Whether the values of states are in the graph. Without, states begin as zeros, and
+  // Says whether the values of states are in the graph. Without, states begin as zeros, and
   // ImportedModel::weights alone has their values: for a graph that is printed.
   bool weights_in_graph = true;
 };

@@ -1,4 +1,4 @@
-// What a rule of the import is made of: a function from one ONNX node to values of a Keel graph.
+// A rule of the import is a function from one ONNX node to values of a Keel graph.
 // Each file of import_rules/ registers those of a family; the build finds it by its name.
 // Internal to the import; one thread at a time.
 //
@@ -51,7 +51,7 @@ struct RefusedNode {
   std::vector<std::string> bind = {};
 };
 
-// What an input becomes where it is an initializer of floats: a state that trains, or one that
+// Says what an input becomes where it is an initializer of floats: a state that trains, or one that
 // does not.
 enum class StateUse { kTrained, kKept };
 

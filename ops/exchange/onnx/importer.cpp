@@ -20,7 +20,7 @@ std::string op_name(const NodeProto& node) {
   return node.domain.empty() ? node.op : node.domain + "." + node.op;
 }
 
-// What a message calls the node.
+// Returns what a message calls the node.
 std::string node_name(const NodeProto& node) {
   if (!node.name.empty()) return node.name;
   for (const std::string& output : node.outputs)

@@ -15,7 +15,7 @@
 
 namespace keel::onnx {
 
-// What a name of the file stands for.
+// The thing that a name of the file stands for.
 struct Binding {
   Value value;                  // invalid until somebody uses it, where it is known
   std::optional<Tensor> known;  // at import

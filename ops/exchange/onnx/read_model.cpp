@@ -11,7 +11,7 @@
 namespace keel::onnx {
 namespace {
 
-// What a protocol-buffer message may have at most.
+// The most that a protocol-buffer message may have.
 constexpr uint64_t kMostBytes = std::numeric_limits<int32_t>::max();
 
 Dimension read_dimension(WireMessage message) {

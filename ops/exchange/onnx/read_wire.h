@@ -15,7 +15,7 @@
 
 namespace keel::onnx {
 
-// What is common to all messages of one file.
+// The part that is common to all messages of one file.
 struct WireSource {
   std::string name;     // of the file, for errors
   uint64_t budget = 0;  // bytes of memory that the structs may take

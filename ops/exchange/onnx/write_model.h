@@ -37,7 +37,7 @@ struct WrittenValue {
 
 struct WrittenGraph;
 
-// What an attribute may hold; a graph is a body of Loop or If.
+// The kinds of value that an attribute may hold; a graph is a body of Loop or If.
 using WrittenAttributeValue =
     std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, Tensor,
                  std::shared_ptr<const WrittenGraph>>;

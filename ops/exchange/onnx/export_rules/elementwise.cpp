@@ -19,7 +19,7 @@ ExportRule same(const std::string& op, const std::string& type, ExportDtypes dty
           .dtypes = dtypes};
 }
 
-// Whether a constant divisor makes the division of integers safe.
+// Returns whether a constant divisor makes the division of integers safe.
 bool harmless(const Tensor* divisor) {
   if (divisor == nullptr) return false;
   for (int64_t i = 0; i < divisor->num_elements(); ++i) {
@@ -131,7 +131,7 @@ ExportNames write_select(Context& c) {
   return {c.op("Or", {c.op("And", {p, a}), c.op("And", {c.op("Not", {p}), b})})};
 }
 
-// Whether every number of `from` is one of `to`, or wraps or rounds as Cast of ONNX does.
+// Returns whether every number of `from` is one of `to`, or wraps or rounds as Cast of ONNX does.
 bool plain_cast(DType from, DType to) { return !is_float(from) || is_float(to) || to == boolean; }
 
 // Floats saturate on their way to integers and NaN becomes 0; Cast of ONNX leaves both open.
