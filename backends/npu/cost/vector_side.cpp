@@ -58,7 +58,8 @@ VectorShare VectorSide::load(double elements, double stored, int64_t pass_bytes,
 
 VectorShare VectorSide::load_a(int64_t rows) const {
   if (!loads_a()) return {};
-  const auto stored = work_.stored_a == 0 ? size_of(work_.dtype) : work_.stored_a;
+  const int64_t stored =
+      work_.stored_a == 0 ? static_cast<int64_t>(size_of(work_.dtype)) : work_.stored_a;
   const double elements =
       static_cast<double>(rows) * static_cast<double>(work_.k) / work_.repeats_a;
   return load(elements, static_cast<double>(stored), work_.load_pass_a, work_.aligned_a);
@@ -66,7 +67,8 @@ VectorShare VectorSide::load_a(int64_t rows) const {
 
 VectorShare VectorSide::load_b(int64_t cols) const {
   if (!loads_b()) return {};
-  const auto stored = work_.stored_b == 0 ? size_of(work_.dtype) : work_.stored_b;
+  const int64_t stored =
+      work_.stored_b == 0 ? static_cast<int64_t>(size_of(work_.dtype)) : work_.stored_b;
   const double elements =
       static_cast<double>(cols) * static_cast<double>(work_.k) / work_.repeats_b;
   return load(elements, static_cast<double>(stored), work_.load_pass_b, work_.aligned_b);

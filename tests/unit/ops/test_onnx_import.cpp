@@ -81,7 +81,7 @@ TEST_CASE("shape arithmetic on known shapes is computed at import") {
                         .outputs = {onnx_value("y", 1, {3, 1})}};
   const onnx::ImportedModel model = import_graph(graph);
   CHECK(model.output("y").shape() == keel::Shape{3, 1});
-  CHECK(model.graph->size() == 2);
+  for (const keel::Node& node : model.graph->nodes()) CHECK(node.op_name() != "concat");
 }
 
 TEST_CASE("what a shape depends on has to be bound") {
