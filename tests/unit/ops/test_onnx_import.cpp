@@ -1,7 +1,9 @@
 // Importing ONNX models: names, states, constants, bound inputs, unknown dimensions, and refusals
 // that name everything at once. Models are bytes made by hand; the results of single ops are
 // checked by the backend tests of ONNX (tests/cli/test_onnx_backend_tests.cpp).
+#include <cmath>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -138,6 +140,27 @@ TEST_CASE("models that contradict themselves are errors and no crashes") {
   graph = linear();
   graph.initializers[0] = onnx_floats("w", {3, 1}, {1, 2, 3});
   CHECK(contains(refusal(graph), "matmul"));
+}
+
+TEST_CASE("hyperbolic functions of an import hold for numbers far from 0") {
+  const auto check = [](const char* op, double (*expected)(double), std::vector<float> numbers) {
+    CAPTURE(op);
+    const auto size = static_cast<int64_t>(numbers.size());
+    const OnnxGraph graph{.nodes = {onnx_node(op, {"x"}, {"y"})},
+                          .inputs = {onnx_value("x", 1, {size})},
+                          .outputs = {onnx_value("y", 1, {size})}};
+    const onnx::ImportedModel model = import_graph(graph);
+    keel::Session session(*model.graph, keel::device("ref"));
+    const auto y = session.run(model.output("y"),
+                               {{model.input("x"), keel::Tensor::of<float>({size}, numbers)}});
+    for (int64_t i = 0; i < size; ++i) {
+      const double x = static_cast<double>(numbers[static_cast<size_t>(i)]);
+      CHECK(y.at(i) == doctest::Approx(expected(x)).epsilon(1e-5));
+    }
+  };
+  check("Sinh", std::sinh, {-80, -20, -15, -0.001f, 3, 80});
+  check("Asinh", std::asinh, {-1e25f, -300, 0.001f, 2e9f, 1e30f});
+  check("Acosh", std::acosh, {1.001f, 300, 2e9f, 1e30f});
 }
 
 TEST_CASE("softmax goes by its op set") {
