@@ -187,7 +187,9 @@ TEST_CASE("killed saves: SIGKILL at each system call of a save changes no bit of
     REQUIRE_MESSAGE(calls.contains(name), name << " is not in " << trace);
   CHECK(calls.at("fsync") == 2);
   int kills = 0;
-  for (const auto& [name, count] : calls) {
+  for (const auto& call : calls) {
+    const std::string& name = call.first;
+    const int count = call.second;
     if (!is_about_files(name)) continue;
     for (int i = 1; i <= count; ++i) {
       const ToolResult result = run_bash(
