@@ -279,7 +279,7 @@ TEST_CASE("dump: statistics are one table of a step") {
     return table[row][static_cast<size_t>(at - table[0].begin())];
   };
   const Numbers product = each(x_of(3), w_before(3), [](float a, float b) { return a * b; });
-  for (const size_t row : {1, 2}) {
+  for (const size_t row : {size_t{1}, size_t{2}}) {
     Numbers values = product;
     if (row == 2) {
       for (float& value : values) value = as_bf16(value);
