@@ -9,7 +9,6 @@
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
 #include "cli/base/output_files.h"
-#include "cli/base/repeated_flags.h"
 #include "cli/onnx/model_file.h"
 
 namespace keel_cli {
@@ -18,12 +17,9 @@ int run_import(const std::vector<std::string>& words) {
   CommandLine line(
       "import", "MODEL.onnx: makes a graph of an ONNX model, as text, and a file of its weights");
   line.add("out", "FILE.keel", "the graph; the weights go to FILE.keel.safetensors");
-  line.add("bind", "NAME=FILE.npy",
-           "makes an input a constant of the graph; may be given several times");
+  line.add_repeated("bind", "NAME=FILE.npy", "makes an input a constant of the graph");
   const bool has_file = !words.empty() && words[0].rfind('-', 0) != 0;
-  std::vector<std::string> flags(words.begin() + (has_file ? 1 : 0), words.end());
-  const std::vector<std::string> bound = take_repeated(flags, "bind");
-  line.parse(flags);
+  line.parse({words.begin() + (has_file ? 1 : 0), words.end()});
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
@@ -38,7 +34,7 @@ int run_import(const std::vector<std::string>& words) {
   require_distinct({{"--out", out}, {"--out", weights_path(out)}}, {{"keel import", words[0]}});
   require_writable("--out", out);
   require_writable("--out", weights_path(out));
-  const auto bind = named_tensors("--bind", bound);
+  const auto bind = named_tensors("--bind", line.texts("bind"));
   const keel::onnx::ImportedModel model =
       keel::onnx::load(words[0], {.bind = bind, .weights_in_graph = false});
   keel::write_safetensors(weights_path(out), model.weights, {{"keel_version", KEEL_VERSION}});

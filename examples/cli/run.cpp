@@ -10,7 +10,6 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
-#include "cli/base/repeated_flags.h"
 #include "cli/base/run_flags.h"
 #include "cli/onnx/model_file.h"
 
@@ -58,16 +57,12 @@ keel::Feeds feeds_of(const ModelFile& model, const std::map<std::string, keel::T
 int run_run(const std::vector<std::string>& words) {
   CommandLine line("run",
                    "MODEL: runs an .onnx file, or what `keel import` made of one, on arrays");
-  line.add("input", "NAME=FILE.npy", "the value of an input; may be given several times");
-  line.add("bind", "NAME=FILE.npy",
-           "makes an input of an .onnx file a constant; may be given several times");
+  line.add_repeated("input", "NAME=FILE.npy", "the value of an input");
+  line.add_repeated("bind", "NAME=FILE.npy", "makes an input of an .onnx file a constant");
   line.add("output-dir", "DIR", "where each output goes, as <name>.npy (.)");
   declare_backend_flag(line, "where to run");
   const bool has_file = !words.empty() && words[0].rfind('-', 0) != 0;
-  std::vector<std::string> flags(words.begin() + (has_file ? 1 : 0), words.end());
-  const std::vector<std::string> bound = take_repeated(flags, "bind");
-  const std::vector<std::string> given = take_repeated(flags, "input");
-  line.parse(flags);
+  line.parse({words.begin() + (has_file ? 1 : 0), words.end()});
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
@@ -84,8 +79,8 @@ int run_run(const std::vector<std::string>& words) {
                        .message = "there is no folder " + folder.string(),
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  const auto inputs = named_tensors("--input", given);
-  ModelFile model = read_model_file(words[0], named_tensors("--bind", bound));
+  const auto inputs = named_tensors("--input", line.texts("input"));
+  ModelFile model = read_model_file(words[0], named_tensors("--bind", line.texts("bind")));
   const keel::Feeds feeds = feeds_of(model, inputs);
   std::set<std::string> files;
   keel::Values fetches;

@@ -53,6 +53,7 @@ std::vector<std::string> with_value_attached(std::vector<std::string> words,
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == flag + "=") fail(flag, "is given without a value");
     if (words[i] != flag || i + 1 == words.size() || words[i + 1].starts_with('-')) continue;
+    if (words[i + 1].empty()) fail(flag, "is given without a value");
     words[i] += "=" + words[i + 1];
     words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
@@ -79,13 +80,18 @@ std::string alternatives(const std::vector<std::string>& names) {
 CommandLine::CommandLine(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   add("help", "", "print this");
-  add(kPlugin, "FILE.so", "a backend from outside of Keel; may be given several times");
+  add_repeated(kPlugin, "FILE.so", "a backend from outside of Keel");
   add(kReadBudget, "MIB",
       "memory that a file may take beyond its data (KEEL_READ_BUDGET_MIB, else 256)");
 }
 
 void CommandLine::add(const std::string& name, const std::string& value, const std::string& help) {
   flags_.push_back({name, value, help});
+}
+
+void CommandLine::add_repeated(const std::string& name, const std::string& value,
+                               const std::string& help) {
+  flags_.push_back({name, value, help + "; may be given several times", /*repeated=*/true});
 }
 
 void CommandLine::parse(const std::vector<std::string>& words) {
@@ -118,7 +124,7 @@ void CommandLine::parse(const std::vector<std::string>& words) {
     for (const Flag& flag : flags_) {
       if (result.count(flag.name) == 0) continue;
       std::string value;
-      if (flag.name == kPlugin) continue;
+      if (flag.repeated) continue;
       if (!flag.value.empty()) {
         if (result.count(flag.name) > 1) fail("--" + flag.name, "is given more than once");
         value = result[flag.name].as<std::string>();
@@ -131,15 +137,18 @@ void CommandLine::parse(const std::vector<std::string>& words) {
       keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
     if (!wants_help())
       keel::read_budget();  // a wrong environment variable is an error before anything is done
-    // Before any flag is read: --backend may name what they bring.
     for (const auto& given : result.arguments()) {
       const auto flag = std::find_if(flags_.begin(), flags_.end(),
                                      [&](const Flag& f) { return f.name == given.key(); });
       if (flag != flags_.end() && flag->value.empty() && given.value() != "true")
         fail("--" + flag->name, "takes no value, got '" + given.value() + "'",
              "give it alone, or leave it out");
-      if (given.key() == kPlugin) keel::load_backend_plugin(given.value(), {});
+      if (flag == flags_.end() || !flag->repeated) continue;
+      if (given.value().empty()) fail("--" + flag->name, "is given without a value");
+      given_.emplace_back(flag->name, given.value());
     }
+    // Before any flag is read: --backend may name what they bring.
+    for (const std::string& file : texts(kPlugin)) keel::load_backend_plugin(file, {});
   } catch (const keel::Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -157,6 +166,14 @@ std::optional<std::string> CommandLine::text(const std::string& name) const {
     if (given == name) return value;
   }
   return std::nullopt;
+}
+
+std::vector<std::string> CommandLine::texts(const std::string& name) const {
+  std::vector<std::string> values;
+  for (const auto& [given, value] : given_) {
+    if (given == name) values.push_back(value);
+  }
+  return values;
 }
 
 std::optional<int64_t> CommandLine::integer(const std::string& name, int64_t min,

@@ -27,11 +27,14 @@ class CommandLine {
   // A flag with a value, shown as "--name VALUE"; a switch, where `value` is empty; or a switch
   // that may have a value, "[VALUE]", which is empty where it has none.
   void add(const std::string& name, const std::string& value, const std::string& help);
+  // A flag with a value that may be given several times; the help says so. Read by texts().
+  void add_repeated(const std::string& name, const std::string& value, const std::string& help);
   // Throws keel::Error for what was not declared, a missing value, or words that are no flags.
   void parse(const std::vector<std::string>& words);
 
   bool has(const std::string& name) const;
   std::optional<std::string> text(const std::string& name) const;
+  std::vector<std::string> texts(const std::string& name) const;
   std::optional<int64_t> integer(const std::string& name, int64_t min,
                                  int64_t max = std::numeric_limits<int64_t>::max()) const;
   std::optional<double> number(const std::string& name, double min, double max) const;
@@ -48,6 +51,7 @@ class CommandLine {
  private:
   struct Flag {
     std::string name, value, help;
+    bool repeated = false;
   };
   std::string command_;
   std::string summary_;
