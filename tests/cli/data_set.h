@@ -37,6 +37,13 @@ struct DataFolder : TempFolder {
   }
 };
 
+// The folder that most tests train on, one for each process: 200 images and 20 for the test. In
+// batches of 16 an epoch has 12 steps, in batches of 20 it has 10.
+inline const TempFolder& small_data() {
+  static const DataFolder folder(200, 20);
+  return folder;
+}
+
 }  // namespace keel_test
 
 #endif  // KEEL_TESTS_CLI_DATA_SET_H

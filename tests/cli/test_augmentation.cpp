@@ -15,14 +15,15 @@ namespace {
 using namespace keel_test;
 
 // 110 images in batches of 20: 5 steps an epoch.
-const TempFolder& small_data() {
+const TempFolder& data_of_110() {
   static const DataFolder folder(110, 20);
   return folder;
 }
 
 ToolResult train(const Words& words, const char* data = nullptr) {
-  Words all = {"train",     "--data", data != nullptr ? data : small_data().path(), "--batch", "20",
-               "--backend", "cpu"};
+  Words all = {"train",   "--data", data != nullptr ? data : data_of_110().path(),
+               "--batch", "20",     "--backend",
+               "cpu"};
   all.insert(all.end(), words.begin(), words.end());
   return run_tool(all);
 }
@@ -71,10 +72,11 @@ TEST_CASE("keel train makes each change by itself and anew in each epoch") {
   const TempFolder files;
   // One batch is the whole epoch and the weights stay, so only the images can make losses differ.
   const auto losses = [&](const std::string& name, const Words& change) {
-    Words words = {
-        "train",         "--data", small_data().path(), "--backend", "cpu",  "--model", "mlp",
-        "--batch",       "110",    "--steps",           "2",         "--lr", "0",       "--metrics",
-        files.file(name)};
+    Words words = {"train",     "--data",    data_of_110().path(),
+                   "--backend", "cpu",       "--model",
+                   "mlp",       "--batch",   "110",
+                   "--steps",   "2",         "--lr",
+                   "0",         "--metrics", files.file(name)};
     words.insert(words.end(), change.begin(), change.end());
     const ToolResult result = run_tool(words);
     REQUIRE_MESSAGE(result.exit_code == 0, result.err);

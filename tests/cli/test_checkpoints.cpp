@@ -2,7 +2,6 @@
 // and what an error of saving does to a training.
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include <doctest/doctest.h>
 
@@ -17,12 +16,6 @@ namespace {
 using namespace keel_test;
 namespace fs = std::filesystem;
 
-// 200 images in batches of 16: 12 steps an epoch.
-const TempFolder& small_data() {
-  static const DataFolder folder(200, 20);
-  return folder;
-}
-
 Words train(const Words& more) {
   Words words = {"train", "--quiet", "--data", small_data().path(), "--batch", "16"};
   words.insert(words.end(), more.begin(), more.end());
@@ -32,13 +25,6 @@ Words train(const Words& more) {
 std::string file_of(const TempFolder& files, int64_t step) {
   const std::string digits = std::to_string(step);
   return files.file("runs/step-" + std::string(10 - digits.size(), '0') + digits + ".safetensors");
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    names.insert(entry.path().filename().string());
-  return {names.begin(), names.end()};
 }
 
 nlohmann::json metadata_of(const std::string& path) {

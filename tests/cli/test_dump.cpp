@@ -1,7 +1,6 @@
 // `--enable-dump`, `--enable-dump-debug` and `--check-numerics`: what they write and name, for
 // every loop size, and that the training is as it would be without.
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -20,13 +19,6 @@ namespace {
 
 using namespace keel_test;
 using nlohmann::json;
-namespace fs = std::filesystem;
-
-std::set<std::string> names_in(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
-  return names;
-}
 
 struct Trained {
   ToolResult result;
@@ -98,7 +90,7 @@ TEST_CASE("dump: files exist for the listed steps and nodes alone for every loop
     const std::string root = run.summary.at("dump_folder");
     REQUIRE(names_in(folder.path()).size() == 1);
     CHECK(root == folder.file(*names_in(folder.path()).begin()));
-    CHECK(names_in(root + "/0/softmax/0") == std::set<std::string>{"2", "5", "6"});
+    CHECK(names_in(root + "/0/softmax/0") == Words{"2", "5", "6"});
     for (const char* step : {"2", "5", "6"}) {
       const std::string at = root + "/0/softmax/0/" + step;
       std::set<std::string> files;
@@ -124,8 +116,8 @@ TEST_CASE("dump: statistics of every node on every backend") {
         train({"--backend", backend, "--steps", "3", "--batch", "20", "--enable-dump",
                "--dump-path", folder.path(), "--dump-step", "2", "--dump-data", "stats"});
     const std::string at = run.summary.at("dump_folder").get<std::string>() + "/0/softmax/0";
-    CHECK(names_in(at) == std::set<std::string>{"2"});
-    CHECK(names_in(at + "/2") == std::set<std::string>{"stats.csv"});
+    CHECK(names_in(at) == Words{"2"});
+    CHECK(names_in(at + "/2") == Words{"stats.csv"});
     const auto table = keel::parse_csv(read_text(at + "/2/stats.csv"), "stats.csv");
     CHECK(table.at(0) == keel::CsvRow{"task", "node", "op", "io", "index", "dtype", "shape",
                                       "elements", "min", "max", "mean", "infinite", "nan", "line"});
@@ -193,7 +185,7 @@ TEST_CASE("dump: a folder that is missing or none is refused") {
       CHECK_MESSAGE(contains(result.err, missing ? "No such file" : "Not a directory"), result.err);
     }
   }
-  CHECK(names_in(folder.path()) == std::set<std::string>{"file"});
+  CHECK(names_in(folder.path()) == Words{"file"});
 }
 
 TEST_CASE("dump: where there is no room for a file the training goes on told at once and fails") {
@@ -226,7 +218,7 @@ TEST_CASE("dump: a resumed training dumps by the number of the step") {
                              folder.path(), "--dump-step", "2|6-7", "--dump-layer", "matmul"});
   CHECK(run.summary.at("state_sha256") == train({"--steps", "8"}).summary.at("state_sha256"));
   CHECK(names_in(run.summary.at("dump_folder").get<std::string>() + "/0/softmax/0") ==
-        std::set<std::string>{"6", "7"});
+        Words{"6", "7"});
 }
 
 TEST_CASE("numerics: an overflow planted at step 57 is named there for loop sizes 1 7 100 all") {
@@ -258,7 +250,7 @@ TEST_CASE("numerics: an overflow planted at step 57 is named there for loop size
       check_named(debug);
       CHECK(debug.summary.at("dumped_steps") == 1);
       const std::string at = debug.summary.at("dump_folder").get<std::string>() + "/0/softmax/0";
-      CHECK(names_in(at) == std::set<std::string>{"57"});
+      CHECK(names_in(at) == Words{"57"});
       const json report = read_json(at + "/57/overflow.json");
       CHECK(report.at("op") == "cast");
       CHECK(report.at("step") == kStep);
@@ -290,7 +282,7 @@ TEST_CASE("dump: steps that the loss scaling skips are steps with overflow") {
     const json row = json::parse(line);
     if (row.contains("skipped")) skipped_ones.insert(std::to_string(row.at("step").get<int>()));
   }
-  CHECK(names_in(at) == skipped_ones);
+  CHECK(names_in(at) == Words(skipped_ones.begin(), skipped_ones.end()));
 }
 
 TEST_CASE("numerics: a training without overflow makes no folder and names nothing") {

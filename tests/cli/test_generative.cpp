@@ -20,12 +20,6 @@ namespace {
 
 using namespace keel_test;
 
-// 200 images.
-const TempFolder& small_data() {
-  static const DataFolder folder(200, 20);
-  return folder;
-}
-
 double loss_of(const nlohmann::json& row) { return row.at("loss").get<double>(); }
 
 // The losses of the same training in launches of 1, 7 and all steps.

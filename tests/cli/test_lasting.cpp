@@ -21,11 +21,6 @@ namespace {
 using namespace keel_test;
 namespace fs = std::filesystem;
 
-const TempFolder& small_data() {
-  static const DataFolder folder(200, 20);
-  return folder;
-}
-
 Words train(const Words& more) {
   Words words = {"train", "--data", small_data().path(), "--batch", "16", "--threads", "1"};
   words.insert(words.end(), more.begin(), more.end());

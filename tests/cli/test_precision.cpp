@@ -18,7 +18,7 @@ namespace {
 using namespace keel_test;
 using nlohmann::json;
 
-const TempFolder& small_data() {
+const TempFolder& data_of_400() {
   static const DataFolder folder(400, 100);
   return folder;
 }
@@ -33,7 +33,7 @@ Trained train(const Words& words) {
   const TempFolder files;
   Words all = {"train",
                "--data",
-               small_data().path(),
+               data_of_400().path(),
                "--batch",
                "20",
                "--summary",

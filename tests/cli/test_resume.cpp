@@ -16,12 +16,6 @@ namespace {
 using namespace keel_test;
 namespace fs = std::filesystem;
 
-// 200 images in batches of 16: 12 steps an epoch, the last 8 images of each left out.
-const TempFolder& small_data() {
-  static const DataFolder folder(200, 20);
-  return folder;
-}
-
 constexpr int kTotal = 45;
 // Beginnings, middles and ends of epochs (12, 24, 36) and of launches of 7.
 const std::vector<int> kStops = {1,  2,  3,  5,  6,  7,  8,  11, 12, 13,

@@ -10,12 +10,6 @@ namespace {
 
 using namespace keel_test;
 
-// 200 images in batches of 20: 10 steps an epoch.
-const TempFolder& small_data() {
-  static const DataFolder folder(200, 20);
-  return folder;
-}
-
 ToolResult train(const Words& words) {
   Words all = {"train",   "--quiet", "--data",    small_data().path(),
                "--batch", "20",      "--backend", "cpu"};

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace keel_test {
 
@@ -36,6 +38,14 @@ class TempFolder {
  private:
   std::filesystem::path path_;
 };
+
+// The names of what lies in a folder, in their order.
+inline std::vector<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.insert(entry.path().filename().string());
+  return {names.begin(), names.end()};
+}
 
 }  // namespace keel_test
 

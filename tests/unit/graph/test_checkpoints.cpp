@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <set>
 #include <span>
 #include <thread>
 
@@ -30,6 +29,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::names_in;
 using keel_test::TempFolder;
 namespace fs = std::filesystem;
 
@@ -49,13 +49,6 @@ std::vector<int64_t> steps_in(const std::string& folder) {
   std::vector<int64_t> steps;
   for (const CheckpointFile& file : checkpoints_in(folder)) steps.push_back(file.step);
   return steps;
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    names.insert(entry.path().filename().string());
-  return {names.begin(), names.end()};
 }
 
 using Steps = std::vector<int64_t>;

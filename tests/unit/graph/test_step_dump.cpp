@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,6 +28,7 @@ namespace {
 
 using namespace keel;
 using namespace keel::testing;
+using keel_test::names_in;
 using keel_test::TempFolder;
 namespace fs = std::filesystem;
 
@@ -104,13 +104,6 @@ Run train(const char* backend, int64_t loop_size, const DumpOptions& dump, int64
                             .dump = dump});
   run.sha = session.state_sha256();
   return run;
-}
-
-// The names of what lies in a folder, in their order.
-std::vector<std::string> names_in(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
-  return {names.begin(), names.end()};
 }
 
 // A step's files by their names without the task's number, which comes first and grows.
