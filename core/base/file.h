@@ -32,7 +32,7 @@ KEEL_API void make_folder(const std::string& path);
 // Removes a file; one that is not there is no error. Throws Error where it stays.
 KEEL_API void remove_file(const std::string& path);
 
-// The same in pieces: the file appears at commit(); without it nothing does.
+// write_file_atomically in pieces: the file appears at commit(); without it nothing does.
 class KEEL_API AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);

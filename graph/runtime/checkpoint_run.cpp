@@ -56,6 +56,15 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// The fit throws what ended it, which may have lost states, too.
+void warn_of_no_checkpoint(int64_t step, const char* reason) noexcept {
+  try {
+    log_warn(std::string("the training failed, and no checkpoint of step ") + std::to_string(step) +
+             " is written: " + reason);
+  } catch (...) {
+  }
+}
+
 }  // namespace
 
 CheckpointRun::CheckpointRun(const std::optional<CheckpointOptions>& options, bool validates,
@@ -180,6 +189,7 @@ void CheckpointRun::collect() {
     }
     ++report_.failed;
     if (newest_ == job.step) newest_.reset();
+    if (job.is_best) best_to_retry_ = job.step;
     if (options_->on_error == OnSaveError::kStop)
       stops = error->with_site(site_);
     else if (options_->on_failure)
@@ -197,7 +207,7 @@ void CheckpointRun::finish(int64_t step) {
   wait_for_writer();
   collect();
   if (newest_ == step) return;
-  save(false);
+  save(best_to_retry_ == step);
   wait_for_writer();
   collect();
 }
@@ -207,12 +217,9 @@ void CheckpointRun::finish_failed(int64_t step) noexcept {
   try {
     finish(step);
   } catch (const std::exception& error) {
-    // The fit throws what ended it, which may have lost states, too.
-    try {
-      log_warn(std::string("the training failed, and no checkpoint of step ") +
-               std::to_string(step) + " is written: " + error.what());
-    } catch (...) {
-    }
+    warn_of_no_checkpoint(step, error.what());
+  } catch (...) {
+    warn_of_no_checkpoint(step, "a callback threw no std::exception");
   }
 }
 
@@ -248,6 +255,8 @@ std::optional<Error> CheckpointRun::write(const Job& job) {
     return error;
   } catch (const std::exception& error) {
     return Error({.op = path, .message = std::string("is not written: ") + error.what()});
+  } catch (...) {
+    return Error({.op = path, .message = "is not written: before_write threw no std::exception"});
   }
 }
 

@@ -86,7 +86,8 @@ class CheckpointRun {
   std::optional<FolderLock> lock_;
   bool due_ = false;  // one was put off
   Clock::time_point last_copy_;
-  std::optional<int64_t> newest_;  // the step that was saved last, or is being saved
+  std::optional<int64_t> newest_;         // the step that was saved last, or is being saved
+  std::optional<int64_t> best_to_retry_;  // the step of a best that could not be written
   bool threw_ = false;
 
   // Of the writing thread, from begin() on.

@@ -42,7 +42,8 @@ struct ValidationOptions {
   // fit() ends with the states and the place in the data that the best was measured with, as after
   // resuming from a file that was saved there. Takes memory for one copy of the states.
   bool keep_best = false;
-  // The best before this fit, to be beaten. Where fit() begins at its step, keep_best can keep it.
+  // The best before this fit, to be beaten. keep_best can keep it where fit() begins at its step,
+  // and where the folder of checkpoints has its file (CheckpointOptions::keep_best).
   std::optional<ValidationBest> best_before{};
   // After each; LoopControl::kStop ends the training.
   Hook<const ValidationResult&> on_result = {};

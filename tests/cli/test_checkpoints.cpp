@@ -1,9 +1,12 @@
 // `keel train --checkpoint`: which files are written and stay, what resuming from the folder gives,
 // and what an error of saving does to a training.
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
+#include <sys/file.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
@@ -194,8 +197,38 @@ TEST_CASE("checkpoints: the folder of another training and wrong flags are refus
   refused_beside("--keep", "-1", {"--keep"});
   refused_beside("--on-save-error", "ignore", {"--on-save-error", "continue", "stop"});
   refused_beside("--keep-best", "acuracy", {"--keep-best", "accuracy"});
+  refused_beside("--save", files.file("new").c_str(), {"--save", "--checkpoint"});
   refused({"--resume", files.path()}, 1, {"--resume", "no checkpoint"});
   refused({"--keep-best", "loss", "--metric", "accuracy"}, 2, {"--keep-best", "--metric"});
+}
+
+TEST_CASE("checkpoints: a folder that another training writes to costs no metrics") {
+  const TempFolder files;
+  const std::string runs = files.file("runs"), metrics = files.write("metrics", "{\"step\":1}\n");
+  fs::create_directory(runs);
+  const int folder = ::open(runs.c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(folder >= 0);
+  REQUIRE(::flock(folder, LOCK_EX | LOCK_NB) == 0);
+  check_failed(run_tool(train({"--steps", "5", "--checkpoint", runs, "--metrics", metrics})), 1,
+               {"--checkpoint", "another training writes to it"});
+  ::close(folder);
+  CHECK(read_text(metrics) == "{\"step\":1}\n");
+}
+
+TEST_CASE(
+    "checkpoints: metrics that lack lines before the file's step are gone on with and told of") {
+  const TempFolder files;
+  const std::string runs = files.file("runs"), metrics = files.file("metrics");
+  REQUIRE(
+      run_tool(train({"--steps", "12", "--checkpoint", runs, "--metrics", metrics})).exit_code ==
+      0);
+  const std::string whole = read_text(metrics);
+  files.write("metrics", whole.substr(0, whole.find("{\"step\":11,")));
+  const ToolResult result =
+      run_tool({"train", "--quiet", "--resume", runs, "--steps", "14", "--metrics", metrics});
+  CHECK(result.exit_code == 0);
+  CHECK_MESSAGE(result.err.find("has no line of step 12") != std::string::npos, result.err);
+  CHECK(read_json_lines(metrics).size() == 12);
 }
 
 TEST_CASE(

@@ -85,6 +85,9 @@ void prepare_checkpoint_folder(const CheckpointFlags& flags,
   if (flags.folder.empty()) return;
   named("--checkpoint", [&] {
     keel::make_folder(flags.folder);
+    // Another training's lock refuses this one before it cuts its metrics file; fit() takes it
+    // anew.
+    const keel::FolderLock free(flags.folder);
     keel::require_own_checkpoints(flags.folder, resume ? resume->path() : "");
   });
   require_writable("--checkpoint", keel::checkpoint_path(flags.folder, 0));

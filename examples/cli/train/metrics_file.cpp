@@ -45,8 +45,9 @@ auto retry(Call call) {
 // last line without its newline; that line is kept only if it is a whole JSON object.
 struct KeptLines {
   off_t bytes = 0;         // the length of the part that is kept
-  int64_t taken_out = 0;   // the number of lines from the first of a later step on
+  int64_t taken_out = 0;   // the number of lines behind that part, a torn last one aside
   bool lacks_end = false;  // whether its last line has no newline yet
+  bool complete = false;   // whether its last line is that of the step
 };
 
 // The object of a line; null where it is none.
@@ -75,18 +76,17 @@ KeptLines kept_lines(const std::string& path, int64_t steps_done) {
   KeptLines kept;
   std::string line;
   off_t at = 0;
-  // The line of steps_done has been seen: a power failure may leave anything behind it.
-  bool complete = false;
   const auto end_line = [&](bool whole) {
     const keel::Json object = line.size() < kMostOfLine ? object_in(line, path) : keel::Json();
     const auto step = step_in(object);
     const bool torn = !whole && !object.is_object();
-    if (complete || kept.taken_out > 0 || (step && *step > steps_done)) {
+    // A power failure may leave anything behind the line of the step.
+    if (kept.complete || kept.taken_out > 0 || (step && *step > steps_done)) {
       if (!torn || kept.taken_out > 0) ++kept.taken_out;
     } else if (!torn) {
       kept.bytes = at;
       kept.lacks_end = !whole;
-      complete = step == steps_done;
+      kept.complete = step == steps_done;
     }
     line.clear();
   };
@@ -144,6 +144,7 @@ void MetricsFile::cut_behind(int64_t steps_done) {
   if (kept.lacks_end) lines_ = "\n";
   handed_over_ = static_cast<int64_t>(lines_.size());
   lines_taken_out_ = kept.taken_out;
+  lacks_last_step_ = kept.bytes > 0 && !kept.complete;
 }
 
 void MetricsFile::lock() const {

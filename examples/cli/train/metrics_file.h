@@ -36,8 +36,11 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // Lines of later steps that a resumed training has taken out.
+  // Lines behind that of `steps_done` that a resumed training has taken out.
   int64_t lines_taken_out() const noexcept { return lines_taken_out_; }
+  // Says whether a resumed training goes on in lines without that of `steps_done`: some are
+  // missing.
+  bool lacks_last_step() const noexcept { return lacks_last_step_; }
 
   // `scale`: null where the loss is not scaled. `precision`: of the step where it is not the
   // training's own; else empty.
@@ -64,6 +67,7 @@ class MetricsFile {
   int descriptor_ = -1;
   bool regular_ = false;
   int64_t lines_taken_out_ = 0;
+  bool lacks_last_step_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -153,6 +153,10 @@ class TrainRun {
                       "best: it was {}",
                       flags_.resume->path(), forgotten));
     }
+    if (metrics.lacks_last_step()) {
+      notices_.warn(fmt::format("metrics: {} has no line of step {}: lines are missing before it",
+                                flags_.metrics, session.step()));
+    }
     if (metrics.lines_taken_out() > 0) {
       progress.line(fmt::format("metrics: {} lines behind step {} are taken out of {}",
                                 metrics.lines_taken_out(), session.step(), flags_.metrics));
@@ -378,7 +382,8 @@ class TrainRun {
     }
   }
 
-  // A resumed training whose best lies before its file has those states nowhere.
+  // A resumed training whose best lies before its file has those states nowhere but, with
+  // --checkpoint, in the folder; then report.kept_best says so.
   void warn_of_a_best_elsewhere() {
     const keel::TrainReport& report = outcome_.report;
     if (!flags_.resume || !flags_.judging.keep_best || !report.best) return;

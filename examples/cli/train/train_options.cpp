@@ -195,6 +195,9 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   if (line.has("replace")) require_distinct(outputs, {{"--resume", resume}});
   outputs.push_back({"--save", flags.save});
   if (!line.has("replace")) require_distinct(outputs, {{"--resume", resume}});
+  std::vector<NamedFile> with_folder = outputs;
+  with_folder.push_back({"--checkpoint", line.text("checkpoint").value_or("")});
+  require_distinct(with_folder, {});
   std::vector<NamedFile> inputs = data_files(data);
   inputs.push_back({"--init", init});
   for (const char* flag : {"modify-mixlist", "customize-dtypes"})

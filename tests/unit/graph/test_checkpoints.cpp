@@ -189,6 +189,30 @@ TEST_CASE("checkpoints: the best stays beside the newest") {
   CHECK(kept.checkpoint.best_file == checkpoint_path(folder.path(), 40));
 }
 
+TEST_CASE("checkpoints: a best whose writing failed is tried again as the best whatever failed") {
+  const TempFolder folder;
+  std::vector<std::string> errors;
+  CheckpointOptions options = every(0, folder.path());
+  options.keep_best = true;
+  options.on_failure = [&](const Error& error) { errors.emplace_back(error.what()); };
+  bool failed = false;
+  options.before_write = [&](int64_t step) {
+    if (step == 40 && !std::exchange(failed, true)) throw 1;
+  };
+  Training t;
+  const std::vector<double> values = {1, 5, 4, 6};
+  size_t measured = 0;
+  const ValidationOptions validation{.measure = [&] { return values.at(measured++); },
+                                     .every_n_steps = 10};
+  const TrainReport report =
+      t.trainer.fit({.steps = 40, .validation = validation, .checkpoint = options});
+  REQUIRE(errors.size() == 1);
+  CHECK_MESSAGE(contains(errors[0], "threw no std::exception"), errors[0]);
+  CHECK(report.checkpoint.failed == 1);
+  CHECK(report.checkpoint.best_file == checkpoint_path(folder.path(), 40));
+  CHECK(steps_in(folder.path()) == Steps{10, 20, 40});
+}
+
 TEST_CASE("checkpoints: by time a launch of any size is cut short and nothing else changes") {
   const TempFolder folder;
   CheckpointOptions options{
