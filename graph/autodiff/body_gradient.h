@@ -1,4 +1,4 @@
-// Bodies as functions: put into another graph, and differentiated. For graph/control alone.
+// Bodies as functions: put into another graph, and differentiated. Internal to the library.
 #ifndef KEEL_GRAPH_AUTODIFF_BODY_GRADIENT_H
 #define KEEL_GRAPH_AUTODIFF_BODY_GRADIENT_H
 

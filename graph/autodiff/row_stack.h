@@ -1,4 +1,5 @@
-// RowStack: how values of one type, one for each turn of a loop, are kept as rows of a tensor.
+// RowStack: how values of one type, one for each turn of a loop, are kept as rows of a tensor, by
+// the gradients of loops and by loops that are imported.
 // Written by scatter_add, which in a loop works in place, to rows that hold the neutral element of
 // addition, so that every bit is kept; read by gather. A plain value; any thread.
 #ifndef KEEL_GRAPH_AUTODIFF_ROW_STACK_H
@@ -28,6 +29,13 @@ class RowStack {
       value = call("select", {when, value, none}, {});
     }
     return call("scatter_add", {stack, row, value}, {});
+  }
+  // All rows as one value with a new first axis.
+  Value rows(Value stack) const {
+    Shape shape{stack.shape()[0]};
+    for (const int64_t dim : type_.shape) shape.push_back(dim);
+    const Value value = call("reshape", {stack}, {{"shape", shape}});
+    return type_.dtype == boolean ? call("cast", {value}, {{"dtype", boolean}}) : value;
   }
   Value read(Value stack, Value row) const {
     const Value flat = call("gather", {stack, row}, {});

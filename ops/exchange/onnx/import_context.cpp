@@ -1,4 +1,6 @@
 // NodeContext: what a rule asks of its node.
+#include <algorithm>
+
 #include "keel/core/base/error.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/importer.h"
@@ -135,6 +137,13 @@ double NodeContext::attribute(const std::string& name, double otherwise) {
 std::string NodeContext::attribute(const std::string& name, const char* otherwise) {
   const AttributeProto* attribute = typed(name, AttributeType::kString);
   return attribute == nullptr ? otherwise : attribute->s;
+}
+
+std::string NodeContext::choice(const std::string& name, const std::vector<std::string>& choices) {
+  const std::string given = attribute(name, choices.front().c_str());
+  if (std::find(choices.begin(), choices.end(), given) == choices.end())
+    refuse("its " + name + " is '" + given + "'");
+  return given;
 }
 
 std::vector<int64_t> NodeContext::attribute(const std::string& name,

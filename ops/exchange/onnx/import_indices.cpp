@@ -1,6 +1,5 @@
 #include "keel/ops/exchange/onnx/import_indices.h"
 
-#include <array>
 #include <vector>
 
 #include "keel/core/base/checked.h"
@@ -15,7 +14,7 @@ namespace keel::onnx {
 namespace {
 
 // Returns the places of rows by index tuples, in a shape of `dims`.
-Value folded(const Value& tuples, const std::vector<int64_t>& dims, NodeContext& c) {
+Value folded(const Value& tuples, const std::vector<int64_t>& dims) {
   Value place;
   const size_t last = tuples.shape({}).rank() - 1;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -23,7 +22,7 @@ Value folded(const Value& tuples, const std::vector<int64_t>& dims, NodeContext&
     begin[last] = static_cast<int64_t>(i);
     end[last] = begin[last] + 1;
     const Value part = squeeze(slice(tuples, begin, end, {}, {}), {static_cast<int64_t>(last)}, {});
-    const Value front = from_front(c, part, dims[i]);
+    const Value front = from_front(part, dims[i]);
     place = place.valid() ? add(mul(place, dims[i], {}), front, {}) : front;
   }
   return place;
@@ -49,7 +48,7 @@ Value combine_rows(const Value& x, const Value& places, const Value& updates, Co
 
 }  // namespace
 
-Value from_front(NodeContext&, const Value& indices, int64_t size) {
+Value from_front(const Value& indices, int64_t size) {
   const Value wide = cast(indices, i64, {});
   return size < 0 ? wide : select(less(wide, 0, {}), add(wide, size, {}), wide, {});
 }
@@ -59,7 +58,7 @@ Value element_places(NodeContext& c, const Value& indices, const Shape& shape, s
   if (own.rank() != shape.rank()) c.refuse("its indices have another rank than its input");
   Value place;
   for (size_t i = 0; i < shape.rank(); ++i) {
-    const Value at = i == axis ? from_front(c, indices, shape[i])
+    const Value at = i == axis ? from_front(indices, shape[i])
                                : along_axis(iota(c.graph(), i64, {own[i]}, 0, {}), i, own.rank());
     place = place.valid() ? add(mul(place, shape[i], {}), at, {}) : at;
   }
@@ -84,7 +83,7 @@ RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, i
     result.rows = checked_mul(result.rows, shape[i]);
     if (i >= first) dims.push_back(shape[i]);
   }
-  result.places = folded(indices, dims, c);
+  result.places = folded(indices, dims);
   int64_t inner = 1;
   for (const int64_t dim : dims) inner = checked_mul(inner, dim);
   const size_t rank = own.rank() - 1;

@@ -13,7 +13,7 @@ namespace keel::onnx {
 
 // Returns the indices, i64, counted from the front of an axis of that size, which is -1 where it is
 // not known.
-Value from_front(NodeContext& c, const Value& indices, int64_t size);
+Value from_front(const Value& indices, int64_t size);
 
 // For each element of `indices`, which has the rank of `shape`, the place in a value of that shape
 // laid out in a row: its own but along `axis`, where the index says it.

@@ -91,6 +91,8 @@ class NodeContext {
   double attribute(const std::string& name, double otherwise);
   std::string attribute(const std::string& name, const char* otherwise);
   std::vector<int64_t> attribute(const std::string& name, std::vector<int64_t> otherwise);
+  // One of these texts, the first where the node says nothing. Throws RefusedNode for another.
+  std::string choice(const std::string& name, const std::vector<std::string>& choices);
   std::optional<Tensor> tensor_attribute(const std::string& name);
   std::shared_ptr<const GraphProto> graph_attribute(const std::string& name);
   const AttributeProto* find_attribute(const std::string& name);

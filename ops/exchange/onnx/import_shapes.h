@@ -1,5 +1,5 @@
-// Rules of several families share these functions of shapes: axes, and operands that broadcast in the way
-// of old op sets. Pure functions; those that take Values add nodes to the graph of these.
+// Rules of several families share these functions of shapes: axes, and operands that broadcast in
+// the way of old op sets. Pure functions; those that take Values add nodes to the graph of these.
 #ifndef KEEL_OPS_EXCHANGE_ONNX_IMPORT_SHAPES_H
 #define KEEL_OPS_EXCHANGE_ONNX_IMPORT_SHAPES_H
 

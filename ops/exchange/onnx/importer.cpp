@@ -139,6 +139,7 @@ void Importer::add_initializers(const GraphProto& graph, NameTable& names) {
   for (const TensorProto& proto : graph.initializers) {
     Binding binding;
     binding.known = to_tensor(proto, model_.source);
+    binding.initializer = &proto;
     if (is_float(binding.known->dtype())) binding.state = proto.name;
     names.set(proto.name, std::move(binding));
   }
@@ -190,11 +191,17 @@ void Importer::add_inputs(NameTable& names) {
 Value Importer::value_of(Binding& binding, StateUse use) {
   if (binding.refused) throw DependsOnRefused();
   if (binding.value.valid()) return binding.value;
+  const auto made = initializers_.find(binding.initializer);
+  if (binding.initializer != nullptr && made != initializers_.end())
+    return binding.value = made->second;
+  binding.value = made_of(binding, use);
+  if (binding.initializer != nullptr) initializers_.emplace(binding.initializer, binding.value);
+  return binding.value;
+}
+
+Value Importer::made_of(const Binding& binding, StateUse use) {
   const Tensor& tensor = *binding.known;
-  if (binding.state.empty()) {
-    binding.value = graph().constant(tensor, {});
-    return binding.value;
-  }
+  if (binding.state.empty()) return graph().constant(tensor, {});
   std::string name = binding.state;
   for (int i = 1; graph().find_state(name).valid(); ++i)
     name = binding.state + "_" + std::to_string(i);
@@ -203,9 +210,8 @@ Value Importer::value_of(Binding& binding, StateUse use) {
     initializer.kind = "value";
     initializer.value = tensor;
   }
-  binding.value = graph().state(name, initializer, {.trainable = use == StateUse::kTrained}, {});
   result_.weights.emplace(name, tensor);
-  return binding.value;
+  return graph().state(name, initializer, {.trainable = use == StateUse::kTrained}, {});
 }
 
 std::vector<std::string> Importer::inputs_under(const Value& value) const {

@@ -20,7 +20,8 @@ struct Binding {
   Value value;                  // invalid until somebody uses it, where it is known
   std::optional<Tensor> known;  // at import
   std::string state;            // the name of the initializer of floats that it is
-  bool refused = false;         // what it depends on was refused
+  const TensorProto* initializer = nullptr;
+  bool refused = false;  // what it depends on was refused
 };
 
 // Names of one graph of the file, and those of the graphs around it.
@@ -58,6 +59,7 @@ class Importer {
   void refuse(const NodeProto& node, const RefusedNode& refused);
 
  private:
+  Value made_of(const Binding& binding, StateUse use);
   void check_graph(const GraphProto& graph);
   void check_value(const ValueInfo& info, const char* what);
   void add_inputs(NameTable& names);
@@ -73,6 +75,8 @@ class Importer {
   const ImportOptions& options_;
   ImportRules rules_;
   ImportedModel result_;
+  // A body is imported as often as its types are asked for; its initializers are there once.
+  std::map<const TensorProto*, Value> initializers_;
   std::vector<Refusal> refusals_;
 };
 

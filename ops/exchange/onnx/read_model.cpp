@@ -96,9 +96,6 @@ AttributeProto read_attribute(WireMessage message) {
       case AttributeField::kType:
         attribute.type = static_cast<AttributeType>(message.integer("type"));
         break;
-      case AttributeField::kRefAttrName:
-        attribute.reference = message.text("ref_attr_name");
-        break;
       case AttributeField::kFloat:
         attribute.f = message.real("f");
         break;
@@ -240,9 +237,6 @@ ModelProto parse_model(std::string bytes, const std::string& source_name) {
         break;
       case ModelField::kFunctions:
         model.has_functions = true;
-        break;
-      case ModelField::kTrainingInfo:
-        model.has_training_info = true;
         break;
       default:
         break;

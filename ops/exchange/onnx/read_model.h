@@ -52,7 +52,6 @@ struct GraphProto;
 struct AttributeProto {
   std::string name;
   AttributeType type = AttributeType::kUndefined;
-  std::string reference;  // ref_attr_name: an attribute of the function around it
   float f = 0;
   int64_t i = 0;
   std::string s;
@@ -84,7 +83,6 @@ struct ModelProto {
   std::map<std::string, int64_t> opsets;  // version by domain; "ai.onnx" is ""
   GraphProto graph;
   bool has_functions = false;
-  bool has_training_info = false;
   std::shared_ptr<const std::string> bytes;
 };
 

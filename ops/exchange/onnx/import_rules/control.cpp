@@ -1,6 +1,7 @@
 // If, Loop and Scan: bodies as Keel's functional control flow.
 #include <algorithm>
 
+#include "keel/graph/autodiff/row_stack.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/ops/elementwise.h"
@@ -27,13 +28,33 @@ Values if_of(NodeContext& c) {
       [&](const Values&) { return c.body(*else_graph, {}); }, {});
 }
 
-// Values with a new first axis, one row for each turn: -0, which scatter_add fills bit by bit.
-Value room_for(NodeContext& c, const Type& row, int64_t turns) {
-  std::vector<int64_t> dims{turns};
-  dims.insert(dims.end(), row.shape.begin(), row.shape.end());
-  const double empty = is_float(row.dtype) ? -0.0 : 0.0;
-  return broadcast_to(c.result(Tensor::full(row.dtype, {}, empty)), Shape(dims), {});
-}
+// The results of a loop that have a row for each turn: those behind its first `variables`.
+class TurnRows {
+ public:
+  TurnRows(NodeContext& c, const std::vector<Type>& types, size_t variables, int64_t turns,
+           std::vector<Operand>& state)
+      : variables_(variables) {
+    for (size_t i = variables; i < types.size(); ++i) {
+      stacks_.emplace_back(types[i], CallSite{});
+      state.emplace_back(stacks_.back().make(c.graph(), turns));
+    }
+  }
+  // `next` holds what one turn gives, and then the stacks.
+  void write(const Values& stacks, const Value& turn, Values& next) const {
+    for (size_t i = 0; i < stacks_.size(); ++i) {
+      Value& row = next[variables_ + i];
+      row = stacks_[i].write(stacks[variables_ + i], turn, row, {});
+    }
+  }
+  void finish(Values& results) const {
+    for (size_t i = 0; i < stacks_.size(); ++i)
+      results[variables_ + i] = stacks_[i].rows(results[variables_ + i]);
+  }
+
+ private:
+  size_t variables_;
+  std::vector<RowStack> stacks_;
+};
 
 // The types that a body gives, found by importing it once into a graph that is thrown away.
 std::vector<Type> result_types(NodeContext& c, const GraphProto& body, const Values& inputs) {
@@ -92,13 +113,13 @@ Values loop(NodeContext& c) {
   std::vector<Operand> state{
       Operand(c.has(1) ? scalar_of(c.in(1)) : c.result(Tensor::full(boolean, {}, 1)))};
   for (size_t i = 0; i < variables; ++i) state.emplace_back(c.in(2 + i));
+  std::vector<Type> types;
   if (scans != 0) {
     Values inputs{c.result(Tensor::scalar<int64_t>(0)), state[0].value()};
     for (size_t i = 0; i < variables; ++i) inputs.push_back(state[i + 1].value());
-    const std::vector<Type> types = result_types(c, *body, inputs);
-    for (size_t i = 1 + variables; i < types.size(); ++i)
-      state.emplace_back(room_for(c, types[i], trips));
+    types = result_types(c, *body, inputs);
   }
+  const TurnRows rows(c, types, 1 + variables, trips, state);
   const bool bounded = c.has(0);
   const Value most = bounded ? scalar_of(c.in(0)) : Value();
   const auto condition = [&](const Values& v) {
@@ -111,13 +132,13 @@ Values loop(NodeContext& c) {
     inputs.insert(inputs.end(), v.begin(), v.begin() + 1 + static_cast<std::ptrdiff_t>(variables));
     Values next = c.body(*body, inputs);
     next[0] = scalar_of(next[0]);
-    for (size_t i = 1 + variables; i < next.size(); ++i)
-      next[i] = scatter_add(v[i], number, next[i], {});
+    rows.write(v, number, next);
     return next;
   };
   WhileOptions options;
   if (trips >= 0) options.trip_count = trips;
-  const Values results = while_loop(state, condition, turn, options, {});
+  Values results = while_loop(state, condition, turn, options, {});
+  rows.finish(results);
   return {results.begin() + 1, results.end()};
 }
 
@@ -146,9 +167,7 @@ Values scan(NodeContext& c) {
   std::vector<Operand> state(first.begin(), first.end());
   for (size_t i = 0; i < scanned; ++i)
     first.push_back(row_of(i, c.result(Tensor::scalar<int64_t>(0))));
-  const std::vector<Type> types = result_types(c, *body, first);
-  for (size_t i = variables; i < types.size(); ++i)
-    state.emplace_back(room_for(c, types[i], trips));
+  const TurnRows rows(c, result_types(c, *body, first), variables, trips, state);
   if (state.empty()) c.refuse("it gives nothing");
   const auto always = [](const Values& v) {
     return v[0].graph({}).constant(Tensor::full(boolean, {}, 1), {});
@@ -158,11 +177,12 @@ Values scan(NodeContext& c) {
     Values inputs(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(variables));
     for (size_t i = 0; i < scanned; ++i) inputs.push_back(row_of(i, number));
     Values next = c.body(*body, inputs);
-    for (size_t i = variables; i < next.size(); ++i)
-      next[i] = scatter_add(v[i], number, next[i], {});
+    rows.write(v, number, next);
     return next;
   };
-  return while_loop(state, always, turn, {.trip_count = trips}, {});
+  Values results = while_loop(state, always, turn, {.trip_count = trips}, {});
+  rows.finish(results);
+  return results;
 }
 
 }  // namespace

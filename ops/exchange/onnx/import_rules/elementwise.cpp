@@ -227,7 +227,7 @@ Values mish(NodeContext& c) {
 }
 
 Values gelu_of(NodeContext& c) {
-  const std::string approximate = c.attribute("approximate", "none");
+  const std::string approximate = c.choice("approximate", {"none", "tanh"});
   const Value x = c.in(0);
   if (approximate == "none") return {gelu(x, {})};
   const Value cube = x * x * x;

@@ -16,7 +16,7 @@ namespace {
 Values gather_of(NodeContext& c) {
   const Value x = c.in(0);
   const size_t axis = front_axis(c, c.attribute("axis", int64_t{0}), x.shape({}).rank());
-  const Value indices = from_front(c, c.in(1), x.shape({})[axis]);
+  const Value indices = from_front(c.in(1), x.shape({})[axis]);
   return {gather(x, indices, static_cast<int64_t>(axis), {})};
 }
 

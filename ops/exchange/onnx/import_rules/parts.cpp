@@ -45,9 +45,6 @@ Values slice_of(NodeContext& c) {
     begin[axis] = starts[i];
     end[axis] = ends[i];
     stride[axis] = steps[i];
-    // An end in front of the first element, as far down as it may be written.
-    if (steps[i] < 0 && x.shape({})[axis] >= 0 && ends[i] < -x.shape({})[axis])
-      end[axis] = kToStart;
   }
   return {slice(x, begin, end, stride, {})};
 }

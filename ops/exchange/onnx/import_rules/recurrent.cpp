@@ -163,7 +163,7 @@ Direction direction_of(NodeContext& c, const Kind& kind, size_t i) {
 }
 
 Values recurrent(NodeContext& c, const Kind& kind) {
-  const std::string which = c.attribute("direction", "forward");
+  const std::string which = c.choice("direction", {"forward", "reverse", "bidirectional"});
   const size_t directions = which == "bidirectional" ? 2 : 1;
   const bool batch_first = c.attribute("layout", int64_t{0}) != 0;
   c.ignore("hidden_size");

@@ -1,6 +1,5 @@
 // Resizing by any factor along any axis: a weighted sum of gathered elements, axis by axis.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "keel/ops/elementwise.h"

@@ -110,7 +110,7 @@ constexpr int64_t kMostBlock = 1 << 16;
 
 Values depth_to_space(NodeContext& c) {
   const int64_t block = c.attribute("blocksize", int64_t{0});
-  const std::string mode = c.attribute("mode", "DCR");
+  const std::string mode = c.choice("mode", {"DCR", "CRD"});
   const Value x = c.in(0);
   const Shape s = c.known_shape(x, "its input");
   if (s.rank() != 4 || block < 1 || block > kMostBlock || s[1] % (block * block) != 0)
