@@ -44,8 +44,7 @@ ExportFlags read_flags(const CommandLine& line) {
   return flags;
 }
 
-// Returns what the file computes: the logits, or of a training the loss and its gradient for each parameter
-// that it has.
+// What the file computes: the logits, or the loss and its gradient for each parameter.
 struct Fetched {
   keel::Values values;
   std::vector<std::string> names;

@@ -107,6 +107,25 @@ void take_shapes(onnx::ModelProto& model, const Tensors& inputs) {
   }
 }
 
+std::string reasons_of(const onnx::Unsupported& unsupported) {
+  std::string reasons;
+  for (const onnx::Refusal& refusal : unsupported.refusals())
+    reasons += (reasons.empty() ? "" : "; ") + refusal.op + ": " + refusal.reason;
+  return reasons;
+}
+
+// Throws Refused for what is refused whatever the values of the inputs.
+void require_importable(const onnx::ModelProto& model) {
+  try {
+    onnx::import_model(model, {});
+  } catch (const onnx::Unsupported& unsupported) {
+    const auto& refusals = unsupported.refusals();
+    if (std::any_of(refusals.begin(), refusals.end(),
+                    [](const onnx::Refusal& refusal) { return refusal.bind.empty(); }))
+      throw Refused{reasons_of(unsupported)};
+  }
+}
+
 // Imports the model. Inputs whose values shapes depend on are bound; `bound` says which.
 onnx::ImportedModel import_case(const onnx::ModelProto& model, const Tensors& inputs,
                                 std::vector<std::string>& bound) {
@@ -116,16 +135,14 @@ onnx::ImportedModel import_case(const onnx::ModelProto& model, const Tensors& in
       return onnx::import_model(model, options);
     } catch (const onnx::Unsupported& unsupported) {
       bool more = false;
-      std::string reasons;
       for (const onnx::Refusal& refusal : unsupported.refusals()) {
-        reasons += (reasons.empty() ? "" : "; ") + refusal.op + ": " + refusal.reason;
         for (const std::string& name : refusal.bind) {
           const auto tensor = inputs.find(name);
           if (tensor == inputs.end()) continue;
           more = options.bind.emplace(name, tensor->second).second || more;
         }
       }
-      if (!more) throw Refused{reasons};
+      if (!more) throw Refused{reasons_of(unsupported)};
       bound.clear();
       for (const auto& entry : options.bind) bound.push_back(entry.first);
     }
@@ -184,14 +201,8 @@ OnnxScore run_case(const fs::path& folder, const fs::path& base, const std::stri
     const onnx::ModelProto model = onnx::read_model((folder / "model.onnx").string());
     const std::vector<fs::path> sets = data_sets_of(folder);
     if (sets.empty()) throw keel::Error("there is no test_data_set_0 beside the model");
-    // What needs no value of an input is refused before the inputs, which may be of types that
-    // Keel has not, are read.
-    std::vector<std::string> none;
-    try {
-      import_case(model, {}, none);
-    } catch (const Refused& refused) {
-      if (refused.reason.find("bind it") == std::string::npos) throw;
-    }
+    // The inputs may be of types that Keel has not, and cannot be read then.
+    require_importable(model);
     for (const fs::path& set : sets) {
       score.detail = run_set(model, set, backend, score);
       if (score.detail.empty()) continue;

@@ -53,6 +53,7 @@ ModelFile read_model_file(const std::string& path,
   model.weights = keel::read_safetensors(weights_path(path)).tensors;
   int64_t bytes = 0;
   for (const auto& entry : model.weights) bytes += static_cast<int64_t>(entry.second.num_bytes());
+  // The graph's own states, such as its random key, are not among the weights.
   constexpr int64_t kReservedStates = 64;
   model.graph = keel::parse_graph(keel::read_file(path, kMostBytes), keel::builtin_ops(),
                                   {.max_state_bytes = bytes + kReservedStates});
