@@ -18,25 +18,26 @@ int run_import(const std::vector<std::string>& words) {
       "import", "MODEL.onnx: makes a graph of an ONNX model, as text, and a file of its weights");
   line.add("out", "FILE.keel", "the graph; the weights go to FILE.keel.safetensors");
   line.add_repeated("bind", "NAME=FILE.npy", "makes an input a constant of the graph");
-  const bool has_file = !words.empty() && words[0].rfind('-', 0) != 0;
-  line.parse({words.begin() + (has_file ? 1 : 0), words.end()});
+  line.add_subject("file", "keel import model.onnx --out model.keel");
+  line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
   }
   const std::string out = line.text("out").value_or("");
-  if (!has_file || out.empty()) {
+  if (out.empty()) {
     throw keel::Error({.op = "keel import",
-                       .message = has_file ? "--out is missing" : "the file is missing",
+                       .message = "--out is missing",
                        .fix = "keel import model.onnx --out model.keel",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  require_distinct({{"--out", out}, {"--out", weights_path(out)}}, {{"keel import", words[0]}});
+  require_distinct({{"--out", out}, {"--out", weights_path(out)}},
+                   {{"keel import", line.subject()}});
   require_writable("--out", out);
   require_writable("--out", weights_path(out));
   const auto bind = named_tensors("--bind", line.texts("bind"));
   const keel::onnx::ImportedModel model =
-      keel::onnx::load(words[0], {.bind = bind, .weights_in_graph = false});
+      keel::onnx::load(line.subject(), {.bind = bind, .weights_in_graph = false});
   keel::write_safetensors(weights_path(out), model.weights, {{"keel_version", KEEL_VERSION}});
   keel::write_file_atomically(out, keel::print_graph(*model.graph) + "\n");
   for (const auto& input : model.inputs) {

@@ -136,22 +136,16 @@ class Inspection {
 int run_inspect(const std::vector<std::string>& words) {
   CommandLine line("inspect", "FILE: what a file of saved states holds, and whether it is sound");
   line.add("json", "OUT", "the same as one JSON object");
-  const bool has_file = !words.empty() && words[0].rfind('-', 0) != 0;
-  line.parse({words.begin() + (has_file ? 1 : 0), words.end()});
+  line.add_subject("file", "keel train --save FILE, then keel inspect FILE");
+  line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
   }
-  if (!has_file) {
-    throw keel::Error({.op = "keel inspect",
-                       .message = "the file is missing",
-                       .fix = "keel train --save FILE, then keel inspect FILE",
-                       .kind = keel::ErrorKind::kInvalidArgument});
-  }
   const std::string json = line.text("json").value_or("");
-  require_distinct({{"--json", json}}, {{"keel inspect", words[0]}});
+  require_distinct({{"--json", json}}, {{"keel inspect", line.subject()}});
   require_writable("--json", json);
-  const Inspection inspection(words[0]);
+  const Inspection inspection(line.subject());
   std::cout << inspection.text();
   if (!json.empty())
     keel::write_file_atomically(json, keel::write_json(inspection.json(), 2) + "\n");

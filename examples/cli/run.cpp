@@ -61,17 +61,11 @@ int run_run(const std::vector<std::string>& words) {
   line.add_repeated("bind", "NAME=FILE.npy", "makes an input of an .onnx file a constant");
   line.add("output-dir", "DIR", "where each output goes, as <name>.npy (.)");
   declare_backend_flag(line, "where to run");
-  const bool has_file = !words.empty() && words[0].rfind('-', 0) != 0;
-  line.parse({words.begin() + (has_file ? 1 : 0), words.end()});
+  line.add_subject("model", "keel run model.onnx --input x=x.npy");
+  line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
-  }
-  if (!has_file) {
-    throw keel::Error({.op = "keel run",
-                       .message = "the model is missing",
-                       .fix = "keel run model.onnx --input x=x.npy",
-                       .kind = keel::ErrorKind::kInvalidArgument});
   }
   const std::filesystem::path folder = line.text("output-dir").value_or(".");
   if (!std::filesystem::is_directory(folder)) {
@@ -80,7 +74,7 @@ int run_run(const std::vector<std::string>& words) {
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   const auto inputs = named_tensors("--input", line.texts("input"));
-  ModelFile model = read_model_file(words[0], named_tensors("--bind", line.texts("bind")));
+  ModelFile model = read_model_file(line.subject(), named_tensors("--bind", line.texts("bind")));
   const keel::Feeds feeds = feeds_of(model, inputs);
   std::set<std::string> files;
   keel::Values fetches;
@@ -99,7 +93,7 @@ int run_run(const std::vector<std::string>& words) {
       if (!keel::name_of(state.node()).starts_with("keel/")) states.push_back(state);
     const keel::WeightsMatch match = keel::load_weights(session, states, model.weights);
     if (!match.complete())
-      throw keel::Error({.op = weights_path(words[0]), .message = keel::describe(match)});
+      throw keel::Error({.op = weights_path(line.subject()), .message = keel::describe(match)});
   }
   const std::vector<keel::Tensor> results = session.run(fetches, feeds);
   for (size_t i = 0; i < results.size(); ++i) {

@@ -94,8 +94,21 @@ void CommandLine::add_repeated(const std::string& name, const std::string& value
   flags_.push_back({name, value, help + "; may be given several times", /*repeated=*/true});
 }
 
+void CommandLine::add_subject(const std::string& what, const std::string& fix) {
+  subject_kind_ = what;
+  subject_fix_ = fix;
+}
+
 void CommandLine::parse(const std::vector<std::string>& words) {
   for (const std::string& word : words) check_length(word);
+  const bool takes_first = !subject_kind_.empty() && !words.empty() && !words[0].starts_with('-');
+  if (takes_first) subject_ = words[0];
+  parse_flags({words.begin() + (takes_first ? 1 : 0), words.end()});
+  if (!subject_kind_.empty() && subject_.empty() && !wants_help())
+    fail("keel " + command_, "the " + subject_kind_ + " is missing", subject_fix_);
+}
+
+void CommandLine::parse_flags(const std::vector<std::string>& words) {
   cxxopts::Options options("keel " + command_);
   std::vector<std::string> names;
   std::vector<std::string> attached = words;

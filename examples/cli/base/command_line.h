@@ -29,6 +29,10 @@ class CommandLine {
   void add(const std::string& name, const std::string& value, const std::string& help);
   // A flag with a value that may be given several times; the help says so. Read by texts().
   void add_repeated(const std::string& name, const std::string& value, const std::string& help);
+  // What the command works on, its first word: `what` it is ("file"), and `fix`, a command that has
+  // it. parse() throws keel::Error where it is missing and no help is wanted.
+  void add_subject(const std::string& what, const std::string& fix);
+  const std::string& subject() const noexcept { return subject_; }
   // Throws keel::Error for what was not declared, a missing value, or words that are no flags.
   void parse(const std::vector<std::string>& words);
 
@@ -53,9 +57,13 @@ class CommandLine {
     std::string name, value, help;
     bool repeated = false;
   };
+  void parse_flags(const std::vector<std::string>& words);
+
   std::string command_;
   std::string summary_;
   std::vector<Flag> flags_;
+  std::string subject_kind_, subject_fix_;  // empty: the command has none
+  std::string subject_;
   std::vector<std::pair<std::string, std::string>> given_;
 };
 

@@ -62,10 +62,6 @@ class GraphExporter {
     std::vector<WrittenNode> nodes;
     std::unordered_set<std::string> made;  // outputs of these nodes
   };
-  struct Wanted {
-    std::string name;
-    bool given = false;
-  };
 
   void write_node(const std::vector<const Node*>& twins, ValueTable<std::string>& names,
                   const ValueTable<std::string>& wanted);
@@ -85,7 +81,6 @@ class GraphExporter {
   std::vector<WrittenNode> preamble_;  // what computes dimensions; it stands in front
   std::vector<OpenGraph> open_{1};     // the main graph, and the bodies inside of it
   std::unordered_map<std::string, int64_t> taken_;
-  std::unordered_set<std::string> reserved_;
   std::map<std::string, std::string> constants_;   // by type and bytes
   std::map<std::string, std::string> dimensions_;  // by text
   std::unordered_set<std::string> written_states_;

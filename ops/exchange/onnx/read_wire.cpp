@@ -123,9 +123,7 @@ void WireMessage::append_all(const char* name, std::vector<T>& values,
   }
   checked(name, protozero::pbf_wire_type::length_delimited, [&] {
     const auto range = read_packed();
-    const auto count = static_cast<uint64_t>(range.size());
-    take(count * sizeof(T), name);
-    values.reserve(values.size() + count);
+    take(static_cast<uint64_t>(range.size()) * sizeof(T), name);
     for (const auto value : range) values.push_back(value);
     return 0;
   });

@@ -88,7 +88,7 @@ ExportNames write_split(Context& c) {
                {{"axis", c.node().as<SplitAttributes>().axis}});
 }
 
-// Indices in a dtype that ONNX takes; those of u8 become i32 by the rule's dtypes.
+// ONNX takes no indices of u8.
 ExportNames write_gather(Context& c) {
   const DType index = c.dtype(1);
   return {c.op("Gather", {c.in(0), c.cast(c.in(1), index, index == u8 ? i64 : index)},
