@@ -237,25 +237,27 @@ void GraphExporter::write_by_rule(const std::vector<const Node*>& twins,
   ExportNames results = rule->write(context);
   for (size_t i = 0; i < results.size(); ++i)
     results[i] = context.cast(results[i], context.result_dtype(i), node.type(i).dtype);
-  ExportNames settled;
+  std::unordered_set<std::string> settled;  // results that have their names
   for (size_t i = 0; i < results.size(); ++i) {
     const std::string& name = wanted[node.output(i)];
+    if (settled.contains(results[i]) && !name.empty())
+      results[i] = add_node(node, "Identity", {results[i]}, 1, {})[0];
     const bool own = std::any_of(open_.back().nodes.begin() + static_cast<std::ptrdiff_t>(first),
                                  open_.back().nodes.end(), [&](const WrittenNode& made) {
                                    return std::find(made.outputs.begin(), made.outputs.end(),
                                                     results[i]) != made.outputs.end();
                                  });
     // What the rule hands on as it is has a name already.
-    if (name.empty() && !own) {
+    if (settled.contains(results[i]) || (name.empty() && !own)) {
       names[node.output(i)] = results[i];
       continue;
     }
     const std::string suffix = i == 0 ? "" : ":" + std::to_string(i);
     const std::string settled_name = name.empty() ? unique(display_name(node) + suffix) : name;
     names[node.output(i)] = settle(node, results[i], settled_name, first);
-    for (size_t later = i + 1; later < results.size(); ++later) {
-      if (results[later] == results[i]) results[later] = settled_name;
-    }
+    settled.insert(settled_name);
+    const std::string made = results[i];
+    std::replace(results.begin(), results.end(), made, settled_name);
   }
 }
 

@@ -1,4 +1,5 @@
 // Reductions, sums along an axis, order.
+#include <algorithm>
 #include <limits>
 
 #include "keel/ops/exchange/onnx/export_rules.h"
@@ -27,7 +28,26 @@ std::string sum(Context& c, const std::string& x) {
 }
 
 ExportNames write_sum(Context& c) { return {sum(c, c.in(0))}; }
-ExportNames write_mean(Context& c) { return {c.op("ReduceMean", {c.in(0)}, reduce_attributes(c))}; }
+
+// Returns whether no element goes into a result, whatever the batch.
+bool reduces_nothing(Context& c) {
+  const ExportDimensions dims = c.dims(0);
+  const auto empty = [](const ExportDimension& dim) { return dim.fixed() && dim.size == 0; };
+  const std::vector<int64_t>& axes = c.as<ReduceAttributes>().axes;
+  if (axes.empty()) return std::any_of(dims.begin(), dims.end(), empty);
+  const auto rank = static_cast<int64_t>(dims.size());
+  return std::any_of(axes.begin(), axes.end(), [&](int64_t axis) {
+    return empty(dims[static_cast<size_t>(axis < 0 ? axis + rank : axis)]);
+  });
+}
+
+// The mean of nothing is NaN; runtimes say 0.
+ExportNames write_mean(Context& c) {
+  const std::string x = c.in(0);
+  if (reduces_nothing(c)) return {c.op("Div", {sum(c, x), c.number(c.dtype(0), 0)})};
+  return {c.op("ReduceMean", {x}, reduce_attributes(c))};
+}
+
 ExportNames write_prod(Context& c) { return {c.op("ReduceProd", {c.in(0)}, reduce_attributes(c))}; }
 
 // NaN where there is one, of which ReduceMax and ReduceMin say nothing.

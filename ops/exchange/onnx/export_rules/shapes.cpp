@@ -18,6 +18,15 @@ ExportNames write_transpose(Context& c) {
   return {c.op("Transpose", {c.in(0)}, {{"perm", c.as<TransposeAttributes>().perm}})};
 }
 
+// Runtimes expand a dimension of 1 to 1 where 0 is asked for: what has no elements is made anew.
+std::string expanded(Context& c, const std::string& x, DType dtype, const ExportDimensions& to) {
+  for (const ExportDimension& dim : to) {
+    if (dim.fixed() && dim.size == 0)
+      return c.op("ConstantOfShape", {c.dimensions(to)}, {{"value", Tensor::full(dtype, {1}, 0)}});
+  }
+  return c.op("Expand", {x, c.dimensions(to)});
+}
+
 ExportNames write_broadcast_to(Context& c) {
   // A dimension that x has already may be 1 here, so that fewer depend on the batch.
   const ExportDimensions from = c.dims(0);
@@ -26,7 +35,7 @@ ExportNames write_broadcast_to(Context& c) {
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i] == to[lead + i] && !from[i].fixed()) to[lead + i] = {.size = 1};
   }
-  return {c.op("Expand", {c.in(0), c.dimensions(to)})};
+  return {expanded(c, c.in(0), c.dtype(0), to)};
 }
 
 ExportNames write_slice(Context& c) {
@@ -129,7 +138,7 @@ ExportNames write_iota(Context& c) {
   if (dims.size() > 1) {
     ExportDimensions along(dims.size(), ExportDimension{.size = 1});
     along[static_cast<size_t>(axis)] = size;
-    numbers = c.op("Expand", {c.reshaped(numbers, along), c.dimensions(dims)});
+    numbers = expanded(c, c.reshaped(numbers, along), i64, dims);
   }
   return {c.cast(numbers, i64, c.result_dtype())};
 }
