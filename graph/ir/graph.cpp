@@ -142,6 +142,7 @@ const Node& Graph::add(const OpDef& op, Values inputs, Attributes attributes, Ca
 
 const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes, CallSite site,
                           std::vector<std::shared_ptr<Graph>> bodies) {
+  if (const CallSite said = root().site_; said.known()) site = said;
   require_unfrozen(op.name, site);
   const bool ordered = op.has(kEffect) || any_has_effects(bodies);
   if (ordered) thread_token(op, inputs, site);
@@ -465,6 +466,8 @@ const NodeLabelPtr& Graph::label() const noexcept { return root().label_; }
 NodeLabelPtr Graph::exchange_label(NodeLabelPtr label) noexcept {
   return std::exchange(root().label_, std::move(label));
 }
+
+CallSite Graph::exchange_site(CallSite site) noexcept { return std::exchange(root().site_, site); }
 
 void Graph::relabel(const Node& node, NodeLabelPtr label) {
   if (node.id() >= nodes_.size() || &nodes_[node.id()] != &node)

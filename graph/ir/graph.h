@@ -162,6 +162,10 @@ class KEEL_API Graph {
   // it), and its exchange for another, which returns the old one.
   const NodeLabelPtr& label() const noexcept;
   NodeLabelPtr exchange_label(NodeLabelPtr label) noexcept;
+  // Exchanges the line that nodes added to this graph and to bodies in it have, whatever their
+  // calls say (ir/scopes.h sets it), for another, and returns the old one. Not known: what the
+  // calls say.
+  CallSite exchange_site(CallSite site) noexcept;
   // Gives a node of this graph another label. For passes; users take named().
   void relabel(const Node& node, NodeLabelPtr label);
 
@@ -278,6 +282,7 @@ class KEEL_API Graph {
   Names& input_names_ = new_names();
   Names& state_names_ = new_names();
   NodeLabelPtr label_;                                     // of the root: what new nodes get
+  CallSite site_;                                          // likewise
   std::unordered_map<std::string, uint32_t> given_names_;  // full names that named() gave
 };
 

@@ -62,6 +62,19 @@ class KEEL_API AttributeScope {
   LabelScope scope_;
 };
 
+// Gives nodes a line that is not the call's: for importers, whose own lines mean nothing to users.
+class KEEL_API SiteScope {
+ public:
+  SiteScope(Graph& graph, CallSite site) : graph_(graph), outer_(graph.exchange_site(site)) {}
+  ~SiteScope() { graph_.exchange_site(outer_); }
+  SiteScope(const SiteScope&) = delete;
+  SiteScope& operator=(const SiteScope&) = delete;
+
+ private:
+  Graph& graph_;
+  CallSite outer_;
+};
+
 // Names the node that computes `value`, inside the scope it was made in, and returns the value.
 // Throws Error for inputs and states, which have names, for a second name, for one that the graph
 // has already, for text as above or with ':' in it, and for a frozen graph.

@@ -91,6 +91,11 @@ struct OnnxGraph {
   }
 };
 
+// An attribute that is a graph: a body of control flow.
+inline std::string onnx_graph(const std::string& name, const OnnxGraph& graph) {
+  return bytes_field(1, name) + bytes_field(6, graph.bytes()) + number_field(20, 5);
+}
+
 inline std::string onnx_model(const OnnxGraph& graph, int64_t opset = 17) {
   return number_field(1, 8) + bytes_field(7, graph.bytes()) +
          bytes_field(8, number_field(2, opset));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/importer.h"
 
@@ -60,6 +61,12 @@ std::optional<Tensor> NodeContext::known(size_t i) const {
   if (binding == nullptr) return std::nullopt;
   if (binding->refused) throw DependsOnRefused();
   return binding->known;
+}
+
+bool NodeContext::is_constant(size_t i) const {
+  if (!has(i)) return false;
+  const Binding* binding = names_.find(node_.inputs[i]);
+  return binding != nullptr && binding->known && binding->state.empty();
 }
 
 Tensor NodeContext::constant(size_t i, const char* what) {
@@ -185,7 +192,10 @@ void NodeContext::require_all_asked() const {
 
 Value NodeContext::result(const Tensor& tensor) { return graph().constant(tensor, {}); }
 
-Values NodeContext::body(const GraphProto& graph, const Values& inputs) {
+Graph& NodeContext::place() { return importer_.place(); }
+
+Values NodeContext::body(const GraphProto& graph, const Values& inputs, Graph& place) {
+  const Importer::PlaceScope scope(importer_, place);
   NameTable names(&names_);
   importer_.add_initializers(graph, names);
   if (inputs.size() != graph.inputs.size()) {
@@ -201,6 +211,22 @@ Values NodeContext::body(const GraphProto& graph, const Values& inputs) {
     outputs.push_back(importer_.value_of(*binding, StateUse::kTrained));
   }
   return outputs;
+}
+
+std::vector<Type> NodeContext::body_types(const GraphProto& graph, const Values& inputs) {
+  std::vector<Type> given;
+  for (const Value& input : inputs) given.push_back(input.type({}));
+  if (const auto* known = importer_.known_body_types(graph, given)) return *known;
+  const std::vector<Operand> operands(inputs.begin(), inputs.end());
+  Graph probe(&innermost_graph(operands, "onnx"), {});
+  Values stand_ins;
+  for (const Type& type : given) {
+    stand_ins.push_back(
+        probe.input("x" + std::to_string(stand_ins.size()), type.dtype, type.shape, {}));
+  }
+  std::vector<Type> types;
+  for (const Value& value : body(graph, stand_ins, probe)) types.push_back(value.type({}));
+  return importer_.keep_body_types(graph, std::move(given), std::move(types));
 }
 
 }  // namespace keel::onnx

@@ -82,6 +82,8 @@ class NodeContext {
   double number(size_t i, const char* what);
   // Nothing where the value is not known at import.
   std::optional<Tensor> known(size_t i) const;
+  // Says whether it is known and no state: constants, and what follows from them.
+  bool is_constant(size_t i) const;
   // The shape of a value, all of whose dimensions have to be known.
   Shape known_shape(const Value& value, const char* what);
 
@@ -108,9 +110,15 @@ class NodeContext {
   Value result(const Tensor& tensor);
 
   // ---- control flow
-  // Imports the nodes of a body with these values for its inputs; returns its outputs. Called
-  // while the body's graph is built.
-  Values body(const GraphProto& graph, const Values& inputs);
+  // The graph that the node's file has it in: the model's, or a body that is being built.
+  Graph& place();
+  // The value as one of that graph, so that what is made of it can use values of that graph.
+  Value here(const Value& value) { return place().capture(value); }
+  // Imports the nodes of a body with these values for its inputs into `place`, while that is built;
+  // returns its outputs.
+  Values body(const GraphProto& graph, const Values& inputs, Graph& place);
+  // The types that body() would give for inputs like these.
+  std::vector<Type> body_types(const GraphProto& graph, const Values& inputs);
 
   [[noreturn]] void refuse(const std::string& reason) const;
   // Throws RefusedNode for an attribute that nobody asked for.

@@ -214,6 +214,20 @@ Value Importer::made_of(const Binding& binding, StateUse use) {
   return graph().state(name, initializer, {.trainable = use == StateUse::kTrained}, {});
 }
 
+const std::vector<Type>* Importer::known_body_types(const GraphProto& body,
+                                                    const std::vector<Type>& inputs) const {
+  const auto entry = body_types_.find(&body);
+  return entry == body_types_.end() || entry->second.inputs != inputs ? nullptr
+                                                                      : &entry->second.outputs;
+}
+
+const std::vector<Type>& Importer::keep_body_types(const GraphProto& body, std::vector<Type> inputs,
+                                                   std::vector<Type> outputs) {
+  BodyTypes& types = body_types_[&body];
+  types = {std::move(inputs), std::move(outputs)};
+  return types.outputs;
+}
+
 std::vector<std::string> Importer::inputs_under(const Value& value) const {
   std::vector<std::string> found;
   std::set<uint32_t> seen;
@@ -258,9 +272,10 @@ bool Importer::is_foldable(const NodeProto& node, NameTable& names) const {
 
 // Computes the node's outputs, where it depends on nothing that runs or trains. False where it is
 // better built into the graph.
-bool Importer::fold(const NodeProto& node, NameTable& names) {
+bool Importer::fold(const NodeProto& node, CallSite site, NameTable& names) {
   if (!is_foldable(node, names)) return false;
   Graph scratch;
+  const SiteScope lines(scratch, site);
   const Values values = build(node, names, &scratch);
   if (!can_evaluate(scratch)) return false;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -275,10 +290,11 @@ bool Importer::fold(const NodeProto& node, NameTable& names) {
   return true;
 }
 
-void Importer::import_node(const NodeProto& node, NameTable& names) {
+void Importer::import_node(const NodeProto& node, CallSite site, NameTable& names) {
   try {
-    if (fold(node, names)) return;
+    if (fold(node, site, names)) return;
     const LabelScope label(graph(), label_of(node));
+    const SiteScope lines(graph(), site);
     const Values values = build(node, names, nullptr);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].empty()) continue;
@@ -301,7 +317,11 @@ void Importer::import_node(const NodeProto& node, NameTable& names) {
 }
 
 void Importer::import_nodes(const GraphProto& graph, NameTable& names) {
-  for (const NodeProto& node : graph.nodes) import_node(node, names);
+  CallSite site{intern_file(model_.source), 0};
+  for (const NodeProto& node : graph.nodes) {
+    ++site.line;
+    import_node(node, site, names);
+  }
 }
 
 // ---- results

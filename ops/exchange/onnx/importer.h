@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "keel/ops/exchange/onnx/import.h"
@@ -47,6 +48,20 @@ class Importer {
 
   const ModelProto& model() const noexcept { return model_; }
   Graph& graph() noexcept { return *result_.graph; }
+  // The graph that nodes of the file are imported into: the model's, or that of a body.
+  Graph& place() noexcept { return place_ == nullptr ? graph() : *place_; }
+  class PlaceScope {
+   public:
+    PlaceScope(Importer& importer, Graph& place)
+        : importer_(importer), outer_(std::exchange(importer.place_, &place)) {}
+    ~PlaceScope() { importer_.place_ = outer_; }
+    PlaceScope(const PlaceScope&) = delete;
+    PlaceScope& operator=(const PlaceScope&) = delete;
+
+   private:
+    Importer& importer_;
+    Graph* outer_;
+  };
   int64_t version_of(const std::string& domain) const;
   // The value in the model's graph: a known one becomes a constant or, of an initializer of floats,
   // a state.
@@ -54,6 +69,13 @@ class Importer {
   // Imports the nodes of a graph around which `names` already has its inputs.
   void import_nodes(const GraphProto& graph, NameTable& names);
   void add_initializers(const GraphProto& graph, NameTable& names);
+  // The types that a body gives for inputs of these types. It is imported for that once, into a
+  // graph that is thrown away: bodies in bodies would else be imported anew for each one around
+  // them.
+  const std::vector<Type>* known_body_types(const GraphProto& body,
+                                            const std::vector<Type>& inputs) const;
+  const std::vector<Type>& keep_body_types(const GraphProto& body, std::vector<Type> inputs,
+                                           std::vector<Type> outputs);
   // Inputs of the model that a value is computed from.
   std::vector<std::string> inputs_under(const Value& value) const;
   void refuse(const NodeProto& node, const RefusedNode& refused);
@@ -64,9 +86,10 @@ class Importer {
   void check_value(const ValueInfo& info, const char* what);
   void add_inputs(NameTable& names);
   void add_outputs(NameTable& names);
-  void import_node(const NodeProto& node, NameTable& names);
+  // `site` is the file, and the node's place in its graph, from 1.
+  void import_node(const NodeProto& node, CallSite site, NameTable& names);
   Values build(const NodeProto& node, NameTable& names, Graph* scratch);
-  bool fold(const NodeProto& node, NameTable& names);
+  bool fold(const NodeProto& node, CallSite site, NameTable& names);
   bool is_foldable(const NodeProto& node, NameTable& names) const;
   Value named_output(Value value, const std::string& name);
   void require_nothing_refused() const;
@@ -75,8 +98,13 @@ class Importer {
   const ImportOptions& options_;
   ImportRules rules_;
   ImportedModel result_;
+  Graph* place_ = nullptr;  // null: the model's graph
   // A body is imported as often as its types are asked for; its initializers are there once.
   std::map<const TensorProto*, Value> initializers_;
+  struct BodyTypes {
+    std::vector<Type> inputs, outputs;
+  };
+  std::map<const GraphProto*, BodyTypes> body_types_;
   std::vector<Refusal> refusals_;
 };
 

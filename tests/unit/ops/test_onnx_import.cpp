@@ -177,4 +177,84 @@ TEST_CASE("softmax goes by its op set") {
   }
 }
 
+TEST_CASE("nodes of an import are of the line that they have in the file") {
+  const onnx::ImportedModel model = import_graph(linear());
+  CHECK(to_string(model.output("y").node().site()) == "m.onnx:2");
+  const std::string text =
+      refusal({.nodes = {onnx_node("Neg", {"x"}, {"n"}), onnx_node("MatMul", {"n", "x"}, {"y"})},
+               .inputs = {onnx_value("x", 1, {2, 3})},
+               .outputs = {onnx_value("y", 1, {2, 3})}});
+  CHECK_MESSAGE(contains(text, "m.onnx:2"), text);
+}
+
+TEST_CASE("loops in loops are imported without looking into each body twice at every depth") {
+  // Each gives its variable, and a row a turn of it, so that its body's types are asked for.
+  constexpr int kDepth = 18;  // about as deep as messages may nest
+  std::string innermost = onnx_node("Neg", {"v0"}, {"next0"});
+  OnnxGraph body{.nodes = {innermost}};
+  for (int depth = 0; depth < kDepth; ++depth) {
+    const std::string n = std::to_string(depth);
+    body.nodes.push_back(onnx_node("Identity", {"c" + n}, {"go" + n}));
+    body.nodes.push_back(onnx_node("Identity", {"next" + n}, {"row" + n}));
+    body.inputs = {onnx_value("i" + n, 7, {}), onnx_value("c" + n, 9, {}),
+                   onnx_value("v" + n, 1, {1})};
+    body.outputs = {onnx_value("go" + n, 9, {}), onnx_value("next" + n, 1, {1}),
+                    onnx_value("row" + n, 1, {1})};
+    const bool outermost = depth + 1 == kDepth;
+    const std::string outer = outermost ? "x" : "v" + std::to_string(depth + 1);
+    const std::string result = outermost ? "y" : "next" + std::to_string(depth + 1);
+    const std::string loop =
+        onnx_node("Loop", {"once", "", outer}, {result, "rows" + n}, {onnx_graph("body", body)});
+    body = {.nodes = {loop}};
+  }
+  body.initializers = {onnx_integers("once", {}, {1})};
+  body.inputs = {onnx_value("x", 1, {1})};
+  body.outputs = {onnx_value("y", 1, {1})};
+  onnx::ImportedModel model = import_graph(body);
+  keel::Session session(*model.graph, keel::device("ref"));
+  const auto y =
+      session.run(model.output("y"), {{model.input("x"), keel::Tensor::of<float>({1}, {3})}});
+  CHECK(y.at(0) == -3);
+}
+
+TEST_CASE("a gradient by a constant is refused") {
+  const std::string names = bytes_field(1, "xs") + bytes_field(9, "k") + number_field(20, 8);
+  const std::string y = bytes_field(1, "y") + bytes_field(4, "s") + number_field(20, 3);
+  const std::string gradient =
+      onnx_node("Gradient", {"k"}, {"g"}, {names, y}) + bytes_field(7, "ai.onnx.preview.training");
+  const OnnxGraph graph{.nodes = {onnx_node("Mul", {"k", "k"}, {"s"}), gradient},
+                        .inputs = {onnx_value("k", 1, {})},
+                        .outputs = {onnx_value("g", 1, {})}};
+  CHECK(refusal(graph) == "");
+  const std::string text = refusal(graph, {.bind = {{"k", keel::Tensor::scalar<float>(2)}}});
+  CHECK_MESSAGE(contains(text, "by a constant, 'k'"), text);
+}
+
+TEST_CASE("a branch in a loop uses the loop's values also where its condition comes from outside") {
+  const OnnxGraph twice{.nodes = {onnx_node("Add", {"v", "v"}, {"t"})},
+                        .outputs = {onnx_value("t", 1, {1})}};
+  const OnnxGraph less{.nodes = {onnx_node("Sub", {"v", "one"}, {"l"})},
+                       .outputs = {onnx_value("l", 1, {1})}};
+  const OnnxGraph body{
+      .nodes = {onnx_node("Identity", {"c"}, {"go"}),
+                onnx_node("If", {"flag"}, {"next"},
+                          {onnx_graph("then_branch", twice), onnx_graph("else_branch", less)})},
+      .inputs = {onnx_value("i", 7, {}), onnx_value("c", 9, {}), onnx_value("v", 1, {1})},
+      .outputs = {onnx_value("go", 9, {}), onnx_value("next", 1, {1})}};
+  onnx::ImportedModel model = import_graph(
+      {.nodes = {onnx_node("Loop", {"three", "", "x"}, {"y"}, {onnx_graph("body", body)})},
+       .initializers = {onnx_integers("three", {}, {3}), onnx_floats("one", {1}, {1})},
+       .inputs = {onnx_value("x", 1, {1}), onnx_value("flag", 9, {})},
+       .outputs = {onnx_value("y", 1, {1})}});
+  for (const std::string backend : {"ref", "cpu", "npu"}) {
+    keel::Session session(*model.graph, keel::device(backend));
+    for (const bool flag : {true, false}) {
+      const auto y = session.run(model.output("y"),
+                                 {{model.input("x"), keel::Tensor::of<float>({1}, {5})},
+                                  {model.input("flag"), keel::Tensor::of<bool>({}, {flag})}});
+      CHECK(y.at(0) == (flag ? 40 : 2));
+    }
+  }
+}
+
 TEST_SUITE_END();

@@ -21,11 +21,14 @@ Values if_of(NodeContext& c) {
   const auto else_graph = c.graph_attribute("else_branch");
   if (const std::optional<Tensor> known = c.known(0)) {
     if (known->num_elements() != 1) c.refuse("its condition is not one bool");
-    return c.body(known->at(0) != 0 ? *then_graph : *else_graph, {});
+    return c.body(known->at(0) != 0 ? *then_graph : *else_graph, {}, c.place());
   }
+  const Value condition = c.here(scalar_of(c.in(0)));
+  // The condition is an operand, too, so that the branches know the graph that they are built in.
   return cond(
-      scalar_of(c.in(0)), {}, [&](const Values&) { return c.body(*then_graph, {}); },
-      [&](const Values&) { return c.body(*else_graph, {}); }, {});
+      condition, {condition},
+      [&](const Values& v) { return c.body(*then_graph, {}, v[0].graph({})); },
+      [&](const Values& v) { return c.body(*else_graph, {}, v[0].graph({})); }, {});
 }
 
 // The results of a loop that have a row for each turn: those behind its first `variables`.
@@ -55,21 +58,6 @@ class TurnRows {
   size_t variables_;
   std::vector<RowStack> stacks_;
 };
-
-// The types that a body gives, found by importing it once into a graph that is thrown away.
-std::vector<Type> result_types(NodeContext& c, const GraphProto& body, const Values& inputs) {
-  const std::vector<Operand> operands(inputs.begin(), inputs.end());
-  Graph probe(&innermost_graph(operands, "onnx"), {});
-  Values stand_ins;
-  for (const Value& input : inputs) {
-    const Type& type = input.type({});
-    stand_ins.push_back(
-        probe.input("x" + std::to_string(stand_ins.size()), type.dtype, type.shape, {}));
-  }
-  std::vector<Type> types;
-  for (const Value& value : c.body(body, stand_ins)) types.push_back(value.type({}));
-  return types;
-}
 
 // Says whether a loop's body hands its condition on as it was given.
 bool keeps_condition(const GraphProto& body) {
@@ -110,14 +98,14 @@ Values loop(NodeContext& c) {
   const size_t variables = body->inputs.size() - 2;
   const size_t scans = body->outputs.size() - 1 - std::min(variables, body->outputs.size() - 1);
   const int64_t trips = scans == 0 ? known_trips(c, *body) : required_trips(c, *body);
-  std::vector<Operand> state{
-      Operand(c.has(1) ? scalar_of(c.in(1)) : c.result(Tensor::full(boolean, {}, 1)))};
+  const Value goes_on = c.has(1) ? scalar_of(c.in(1)) : c.result(Tensor::full(boolean, {}, 1));
+  std::vector<Operand> state{Operand(c.here(goes_on))};
   for (size_t i = 0; i < variables; ++i) state.emplace_back(c.in(2 + i));
   std::vector<Type> types;
   if (scans != 0) {
     Values inputs{c.result(Tensor::scalar<int64_t>(0)), state[0].value()};
     for (size_t i = 0; i < variables; ++i) inputs.push_back(state[i + 1].value());
-    types = result_types(c, *body, inputs);
+    types = c.body_types(*body, inputs);
   }
   const TurnRows rows(c, types, 1 + variables, trips, state);
   const bool bounded = c.has(0);
@@ -130,7 +118,7 @@ Values loop(NodeContext& c) {
     const Value number = v[0].graph({}).iteration();
     Values inputs{number};
     inputs.insert(inputs.end(), v.begin(), v.begin() + 1 + static_cast<std::ptrdiff_t>(variables));
-    Values next = c.body(*body, inputs);
+    Values next = c.body(*body, inputs, v[0].graph({}));
     next[0] = scalar_of(next[0]);
     rows.write(v, number, next);
     return next;
@@ -163,11 +151,11 @@ Values scan(NodeContext& c) {
     return gather(sources[i], number, 0, {});
   };
   Values first;
-  for (size_t i = 0; i < variables; ++i) first.push_back(c.in(i));
+  for (size_t i = 0; i < variables; ++i) first.push_back(c.here(c.in(i)));
   std::vector<Operand> state(first.begin(), first.end());
   for (size_t i = 0; i < scanned; ++i)
     first.push_back(row_of(i, c.result(Tensor::scalar<int64_t>(0))));
-  const TurnRows rows(c, result_types(c, *body, first), variables, trips, state);
+  const TurnRows rows(c, c.body_types(*body, first), variables, trips, state);
   if (state.empty()) c.refuse("it gives nothing");
   const auto always = [](const Values& v) {
     return v[0].graph({}).constant(Tensor::full(boolean, {}, 1), {});
@@ -176,7 +164,7 @@ Values scan(NodeContext& c) {
     const Value number = v[0].graph({}).iteration();
     Values inputs(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(variables));
     for (size_t i = 0; i < scanned; ++i) inputs.push_back(row_of(i, number));
-    Values next = c.body(*body, inputs);
+    Values next = c.body(*body, inputs, v[0].graph({}));
     rows.write(v, number, next);
     return next;
   };

@@ -110,7 +110,11 @@ Values gradient_of(NodeContext& c) {
   c.find_attribute("zs");
   if (names == nullptr || names->strings.size() > c.inputs()) c.refuse("it lacks its xs");
   Values xs;
-  for (size_t i = 0; i < names->strings.size(); ++i) xs.push_back(c.in(i));
+  for (size_t i = 0; i < names->strings.size(); ++i) {
+    // What follows from a constant is computed at import and depends on nothing any more.
+    if (c.is_constant(i)) c.refuse("it is by a constant, '" + c.node().inputs[i] + "'");
+    xs.push_back(c.in(i));
+  }
   const Value y = c.value_named(c.attribute("y", ""));
   return gradients(y.shape({}).rank() == 0 ? y : sum(y, {}, false, {}), xs, {});
 }
