@@ -1,5 +1,6 @@
 // Every op with samples, exported and run by ONNX Runtime, against its reference and within its
 // bound.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -13,6 +14,7 @@
 #include "keel/ops/conformance/cases.h"
 #include "keel/ops/conformance/tolerance.h"
 #include "keel/ops/exchange/onnx/export.h"
+#include "keel/ops/exchange/onnx/read_model.h"
 #include "keel/ops/ops.h"
 
 #include "conformance/scale.h"
@@ -272,6 +274,27 @@ TEST_CASE("the batch of an exported model is the run's in ONNX Runtime") {
       CHECK(got[3].at(static_cast<size_t>(k)) == static_cast<double>(k + 1 + batch));
     }
   }
+}
+
+TEST_CASE("exported outputs keep their names and weights alone are initializers") {
+  Graph graph;
+  const Value x = graph.input("x", f32, {2});
+  const Value w = graph.state("w", {.type = {f32, {2}}});
+  const Value y = x * w + 0.25f;
+  const keel_test::TempFolder folder;
+  const std::string path = folder.file("model.onnx");
+  onnx::save(graph, {{"w", Tensor::of<float>({2}, {1, 2})}}, {y, y, w}, path,
+             {.names = {"first", "second", "weights"}});
+  const onnx::GraphProto written = onnx::read_model(path).graph;
+  std::vector<std::string> outputs, given, initializers;
+  for (const auto& output : written.outputs) outputs.push_back(output.name);
+  for (const auto& node : written.nodes)
+    given.insert(given.end(), node.outputs.begin(), node.outputs.end());
+  for (const auto& tensor : written.initializers) initializers.push_back(tensor.name);
+  CHECK(outputs == std::vector<std::string>{"first", "second", "weights"});
+  for (const std::string& output : outputs)
+    CHECK(std::count(given.begin(), given.end(), output) == 1);
+  CHECK(initializers == std::vector<std::string>{"w"});
 }
 
 TEST_CASE("ops without an ONNX form are refused by name") {

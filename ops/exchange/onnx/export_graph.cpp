@@ -16,6 +16,7 @@ namespace {
 
 // Constants of at most so many bytes are written once for all who use them.
 constexpr size_t kSharedConstantBytes = 256;
+constexpr size_t kMostConstantBytes = size_t{64} << 10;  // of a node that is a constant
 
 // The one value of all elements, where there is one.
 std::optional<double> splat_of(const Tensor& value) {
@@ -188,7 +189,12 @@ std::string GraphExporter::constant(const Tensor& value) {
     if (it != constants_.end()) return it->second;
   }
   const std::string name = unique("constant");
-  model_.graph.initializers.push_back({name, value});
+  // An importer that trains takes initializers of floats for weights. Large tensors are
+  // initializers all the same, which alone may lie in a file of their own.
+  if (is_float(value.dtype()) && value.num_bytes() <= kMostConstantBytes)
+    preamble_.push_back({"Constant", name, {}, {name}, {{"value", value}}});
+  else
+    model_.graph.initializers.push_back({name, value});
   if (shared) constants_[key] = name;
   return name;
 }

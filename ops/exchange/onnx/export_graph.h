@@ -78,8 +78,9 @@ class GraphExporter {
 
   const std::map<std::string, Tensor>& states_;
   WrittenModel model_;
-  std::vector<WrittenNode> preamble_;  // what computes dimensions; it stands in front
-  std::vector<OpenGraph> open_{1};     // the main graph, and the bodies inside of it
+  std::vector<WrittenNode>
+      preamble_;                    // constants, and what computes dimensions: they stand in front
+  std::vector<OpenGraph> open_{1};  // the main graph, and the bodies inside of it
   std::unordered_map<std::string, int64_t> taken_;
   std::map<std::string, std::string> constants_;   // by type and bytes
   std::map<std::string, std::string> dimensions_;  // by text

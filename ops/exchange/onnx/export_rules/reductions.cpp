@@ -35,10 +35,8 @@ bool reduces_nothing(Context& c) {
   const auto empty = [](const ExportDimension& dim) { return dim.fixed() && dim.size == 0; };
   const std::vector<int64_t>& axes = c.as<ReduceAttributes>().axes;
   if (axes.empty()) return std::any_of(dims.begin(), dims.end(), empty);
-  const auto rank = static_cast<int64_t>(dims.size());
-  return std::any_of(axes.begin(), axes.end(), [&](int64_t axis) {
-    return empty(dims[static_cast<size_t>(axis < 0 ? axis + rank : axis)]);
-  });
+  return std::any_of(axes.begin(), axes.end(),
+                     [&](int64_t axis) { return empty(dims[static_cast<size_t>(axis)]); });
 }
 
 // The mean of nothing is NaN; runtimes say 0.
