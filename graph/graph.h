@@ -9,6 +9,7 @@
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/initializer.h"
+#include "keel/graph/ir/inline_graph.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/ir/node.h"
 #include "keel/graph/ir/op_def.h"
