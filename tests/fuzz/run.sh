@@ -13,7 +13,7 @@ esac
 seconds=$1
 shift
 if [ $# -eq 0 ]; then
-  set -- csv graph idx json npy safetensors
+  set -- csv graph idx json npy onnx safetensors
 fi
 
 . examples/install_packages.sh
@@ -26,6 +26,12 @@ for target in "$@"; do
   echo "== $target"
   corpus=build/fuzz/corpus/$target
   mkdir -p "$corpus" build/fuzz/findings
+  if [ "$target" = onnx ]; then
+    # The models of the ONNX project's own tests, where they are installed, have each of its ops.
+    for model in /usr/share/libonnx-testdata/data/{node,simple}/*/model.onnx; do
+      [ ! -e "$model" ] || cp -n "$model" "$corpus/$(basename "$(dirname "$model")")"
+    done
+  fi
   ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=0 UBSAN_OPTIONS=print_stacktrace=1 \
     "build/fuzz/bin/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=1024 -timeout=20 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/findings/$target-" "$corpus" "build/fuzz/tests/fuzz_seeds/$target" 2>&1 |

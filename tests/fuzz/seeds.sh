@@ -5,7 +5,7 @@ set -eu
 keel=$1
 out=$2
 rm -rf "$out"
-mkdir -p "$out"/{json,graph,safetensors,npy,idx,csv}
+mkdir -p "$out"/{json,graph,safetensors,npy,idx,csv,onnx}
 
 printf '{"a":[1,-2.5e3,true,null,"\\u00e9\\n"],"b":{"c":{}}}' > "$out/json/values"
 printf '[[[[[[[[]]]]]]],1e308,18446744073709551615,-9223372036854775808]' > "$out/json/limits"
@@ -42,3 +42,6 @@ printf '\1\0\0\10\1\0\0\0\3abc' > "$out/idx/labels"
 printf 'a,b,label\n1,2.5,0\n-3,nan,1\n' > "$out/csv/table"
 printf '"a ""b""","c\nd"\r\n1,inf\r\n' > "$out/csv/quotes"
 printf '1\n2\n3' > "$out/csv/column"
+
+"$keel" export --load "$out/safetensors/saved" --out "$out/onnx/model"
+"$keel" export --load "$out/safetensors/saved" --out "$out/onnx/gradient" --train --batch 2

@@ -18,6 +18,7 @@
 #include "keel/data/formats/idx.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/runtime/safetensors.h"
+#include "keel/ops/exchange/onnx/import.h"
 
 namespace keel_fuzz {
 namespace {
@@ -62,6 +63,17 @@ class MemoryFile {
   int descriptor_;
 };
 
+void require_same_when_printed(const Graph& graph) {
+  const std::string text = print_graph(graph);
+  std::string again;
+  try {
+    again = print_graph(*parse_graph(text, builtin_ops(), {.max_state_bytes = 2 * kBudget}));
+  } catch (const Error& error) {
+    throw std::logic_error(std::string("a printed graph does not parse: ") + error.what());
+  }
+  require(again == text, "a graph that changes when it is printed");
+}
+
 }  // namespace
 
 // What was read is written and read again.
@@ -76,14 +88,7 @@ bool fuzz_json(std::string_view bytes) {
 bool fuzz_graph(std::string_view bytes) {
   return read_or_refuse([&] {
     const auto graph = parse_graph(bytes, builtin_ops(), {.max_state_bytes = kBudget});
-    const std::string text = print_graph(*graph);
-    std::string again;
-    try {
-      again = print_graph(*parse_graph(text, builtin_ops(), {.max_state_bytes = kBudget}));
-    } catch (const Error& error) {
-      throw std::logic_error(std::string("a printed graph does not parse: ") + error.what());
-    }
-    require(again == text, "a graph that changes when it is printed");
+    require_same_when_printed(*graph);
     to_dot(*graph);
   });
 }
@@ -135,6 +140,17 @@ bool fuzz_csv(std::string_view bytes) {
     });
   }
   return is_read;
+}
+
+bool fuzz_onnx(std::string_view bytes) {
+  return read_or_refuse([&] {
+    const onnx::ModelProto model = onnx::parse_model(std::string(bytes), "fuzz");
+    const onnx::ImportedModel imported = onnx::import_model(model, {.weights_in_graph = false});
+    size_t data = 0;
+    for (const auto& [name, tensor] : imported.weights) data += tensor.num_bytes();
+    require(data <= kBudget, "more weights than the read budget");
+    require_same_when_printed(*imported.graph);
+  });
 }
 
 }  // namespace keel_fuzz

@@ -68,5 +68,6 @@ TEST_CASE("fuzz: the corpus of safetensors is read or refused") { replay_named("
 TEST_CASE("fuzz: the corpus of npy is read or refused") { replay_named("npy"); }
 TEST_CASE("fuzz: the corpus of idx is read or refused") { replay_named("idx"); }
 TEST_CASE("fuzz: the corpus of csv is read or refused") { replay_named("csv"); }
+TEST_CASE("fuzz: the corpus of ONNX models is imported or refused") { replay_named("onnx"); }
 
 TEST_SUITE_END();
