@@ -1,34 +1,27 @@
 // `keel conformance --onnx`: the backend tests of the ONNX project, from Debian's libonnx-testdata.
 // Nothing that is not refused by the import may fail, and a least number has to pass.
-#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "cli/tool.h"
 #include "support/error_of.h"
+#include "support/onnx_test_data.h"
 #include "support/temp_folder.h"
 
 namespace keel_test {
-namespace {
-
-const std::string kData = "/usr/share/libonnx-testdata/data";
-// Its results were computed with an epsilon of 0.01, which the model does not say.
-const std::string kContradictory = "node/test_adam_multiple";
-
-}  // namespace
-
 TEST_SUITE_BEGIN("cli");
 
 TEST_CASE("the backend tests of onnx pass where they are not refused") {
-  if (!std::filesystem::is_directory(kData)) {
-    MESSAGE("skipped: the package libonnx-testdata is not installed");
+  if (!has_onnx_test_data()) {
+    MESSAGE("keel test skipped: the package libonnx-testdata is not installed");
     return;
   }
   for (const std::string backend : {"ref", "cpu", "npu"}) {
     const TempFolder temp;
-    const ToolResult result = run_tool({"conformance", "--onnx", kData, "--backend", backend,
-                                        "--except", kContradictory, "--json", temp.file("c")});
+    const ToolResult result =
+        run_tool({"conformance", "--onnx", kOnnxTestData, "--backend", backend, "--except",
+                  kContradictoryOnnxTest, "--json", temp.file("c")});
     CAPTURE(backend);
     const nlohmann::json card = read_json(temp.file("c"));
     for (const auto& entry : card.at("cases")) {

@@ -11,6 +11,7 @@
 
 #include "cli/onnx/backend_case.h"
 #include "support/onnx_runtime.h"
+#include "support/onnx_test_data.h"
 
 TEST_SUITE_BEGIN("conformance");
 
@@ -19,10 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace onnx = keel::onnx;
-
-const std::string kData = "/usr/share/libonnx-testdata/data";
-// Its results were computed with an epsilon of 0.01, which the model does not say.
-const std::string kContradictory = "node/test_adam_multiple";
 
 struct Asked {
   std::string name;
@@ -42,37 +39,42 @@ struct Counts {
   size_t refused = 0, halves = 0, lacking = 0;
 };
 
-// Exports what an import made of one case, and adds it to what the runtime is asked for.
+void ask_one(const std::string& name, const keel_cli::BackendCase& given, OnnxRuntime& runtime,
+             std::vector<Asked>& asked, Counts& counts) {
+  if (has_half(given.inputs) || has_half(given.expected)) {
+    ++counts.halves;
+    return;
+  }
+  Asked one{.name = name, .outputs = {}, .expected = given.expected};
+  std::vector<std::string> bound;
+  const onnx::ImportedModel imported = keel_cli::import_case(given, bound);
+  std::vector<std::pair<std::string, keel::Tensor>> inputs;
+  for (const auto& input : imported.inputs)
+    inputs.emplace_back(input.first, given.inputs.at(input.first));
+  keel::Values fetches;
+  for (const auto& output : imported.outputs) {
+    one.outputs.push_back(output.first);
+    fetches.push_back(output.second);
+  }
+  onnx::save(*imported.graph, imported.weights, fetches, runtime.next_model(),
+             {.names = one.outputs});
+  runtime.add(inputs, one.outputs);
+  asked.push_back(std::move(one));
+}
+
+// Exports what an import made of one case, and adds it to what the runtime is asked for: once for
+// each of its data sets.
 void ask(const fs::path& folder, OnnxRuntime& runtime, std::vector<Asked>& asked, Counts& counts) {
-  Asked one{.name = fs::relative(folder, kData).string(), .outputs = {}, .expected = {}};
+  const std::string name = fs::relative(folder, kOnnxTestData).string();
   try {
     const onnx::ModelProto model = onnx::read_model((folder / "model.onnx").string());
     keel_cli::require_importable(model);
-    const keel_cli::BackendCase given =
-        keel_cli::read_backend_case(model, keel_cli::data_sets_of(folder).at(0));
-    if (has_half(given.inputs) || has_half(given.expected)) {
-      ++counts.halves;
-      return;
-    }
-    std::vector<std::string> bound;
-    const onnx::ImportedModel imported = keel_cli::import_case(given, bound);
-    std::vector<std::pair<std::string, keel::Tensor>> inputs;
-    for (const auto& input : imported.inputs)
-      inputs.emplace_back(input.first, given.inputs.at(input.first));
-    keel::Values fetches;
-    for (const auto& output : imported.outputs) {
-      one.outputs.push_back(output.first);
-      fetches.push_back(output.second);
-    }
-    one.expected = given.expected;
-    onnx::save(*imported.graph, imported.weights, fetches, runtime.next_model(),
-               {.names = one.outputs});
-    runtime.add(inputs, one.outputs);
-    asked.push_back(std::move(one));
+    for (const fs::path& set : keel_cli::data_sets_of(folder))
+      ask_one(name, keel_cli::read_backend_case(model, set), runtime, asked, counts);
   } catch (const keel_cli::Refused&) {
     ++counts.refused;
   } catch (const keel::Error& error) {
-    FAIL_CHECK(one.name, ": ", error.what());
+    FAIL_CHECK(name, ": ", error.what());
   }
 }
 
@@ -90,15 +92,16 @@ std::string compare(const Asked& one, const OnnxResult& result) {
 
 TEST_CASE("imported models that are exported again give the same results in ONNX Runtime") {
   const std::string missing = OnnxRuntime::missing();
-  if (!missing.empty() || !fs::is_directory(kData)) {
+  if (!missing.empty() || !has_onnx_test_data()) {
     MESSAGE("keel test skipped: no ONNX Runtime or no libonnx-testdata: " << missing);
     return;
   }
   OnnxRuntime runtime;
   std::vector<Asked> asked;
   Counts counts;
-  for (const fs::path& folder : keel_cli::backend_cases_below(kData)) {
-    if (fs::relative(folder, kData) != kContradictory) ask(folder, runtime, asked, counts);
+  for (const fs::path& folder : keel_cli::backend_cases_below(kOnnxTestData)) {
+    if (fs::relative(folder, kOnnxTestData) != kContradictoryOnnxTest)
+      ask(folder, runtime, asked, counts);
   }
   const std::vector<OnnxResult> results = runtime.run();
   REQUIRE(results.size() == asked.size());
@@ -112,6 +115,7 @@ TEST_CASE("imported models that are exported again give the same results in ONNX
     CHECK_MESSAGE(problem.empty(), asked[i].name, ": ", problem);
   }
   CHECK(asked.size() >= 800);
+  CHECK(counts.lacking == 0);
   MESSAGE(asked.size() << " cases; left out: " << counts.refused << " refused, " << counts.halves
                        << " of 16-bit floats, " << counts.lacking
                        << " for which the runtime has no kernel");

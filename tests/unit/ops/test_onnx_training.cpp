@@ -1,7 +1,6 @@
 // Models that PyTorch wrote, imported and trained: ONNX's pytorch-converted backend tests, from
 // Debian's libonnx-testdata, drawn towards outputs half as large. Gradients by differences.
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,17 +14,19 @@
 #include "keel/ops/nn/nn.h"
 #include "keel/ops/ops.h"
 
+#include "support/onnx_test_data.h"
+
 namespace keel {
 namespace {
 
-const std::string kData = "/usr/share/libonnx-testdata/data/pytorch-converted";
+const std::string kNetData = keel_test::kOnnxTestData + "/pytorch-converted";
 constexpr const char* kNets[] = {"test_Conv2d", "test_Conv2d_groups", "test_ConvTranspose2d",
                                  "test_Linear", "test_PReLU_2d_multiparam"};
 constexpr int kSteps = 50;
 
 bool skipped() {
-  const bool missing = !std::filesystem::is_directory(kData);
-  if (missing) MESSAGE("skipped: the package libonnx-testdata is not installed");
+  const bool missing = !keel_test::has_onnx_test_data();
+  if (missing) MESSAGE("keel test skipped: the package libonnx-testdata is not installed");
   return missing;
 }
 
@@ -35,8 +36,8 @@ struct Net {
   Tensor image, target;
   Value loss;
 
-  explicit Net(const std::string& name) : model(onnx::load(kData + "/" + name + "/model.onnx")) {
-    const std::string set = kData + "/" + name + "/test_data_set_0/";
+  explicit Net(const std::string& name) : model(onnx::load(kNetData + "/" + name + "/model.onnx")) {
+    const std::string set = kNetData + "/" + name + "/test_data_set_0/";
     image = onnx::read_tensor_file(set + "input_0.pb", f32);
     target = onnx::read_tensor_file(set + "output_0.pb", f32);
     for (float& number : target.data<float>()) number /= 2;
