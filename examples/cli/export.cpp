@@ -38,7 +38,7 @@ ExportFlags read_flags(const CommandLine& line) {
       required(line, "load", "the file with the states", "keel train --save FILE writes one");
   flags.out = required(line, "out", "the file to write", "--out model.onnx");
   flags.model = line.text("model");
-  if (flags.model) keel_examples::find_model(*flags.model);
+  if (flags.model && !is_model_file(*flags.model)) keel_examples::find_model(*flags.model);
   flags.batch = line.integer("batch", 1, kMostCount).value_or(0);
   flags.train = line.has("train");
   return flags;
@@ -67,11 +67,16 @@ Fetched fetched(const keel_examples::Classifier& classifier, const keel::Values&
 
 int export_model(const ExportFlags& flags) {
   const SavedModel saved("--load", flags.load);
-  require_distinct({{"--out", flags.out}}, {{"--load", flags.load}});
+  std::vector<NamedFile> inputs = model_files(flags.model.value_or(""));
+  inputs.push_back({"--load", flags.load});
+  require_distinct({{"--out", flags.out}}, inputs);
   require_writable("--out", flags.out);
-  const keel_examples::Model& model = saved.model(flags.model);
+  const auto chosen = saved.model(flags.model);
+  const keel_examples::Model& model = chosen->model;
   keel::Graph graph;
-  const auto classifier = model.build(graph, saved.format().value_or(keel_examples::ImageFormat{}));
+  const auto format =
+      saved.format() ? *saved.format() : chosen->usual.value_or(keel_examples::ImageFormat{});
+  const auto classifier = model.build(graph, chosen->fitted(format));
   const keel::Values states = graph.states();
   const Fetched fetches = fetched(classifier, states, flags.train);
   saved.require_states(states);
@@ -94,7 +99,7 @@ int run_export(const std::vector<std::string>& words) {
   CommandLine line("export", "writes a model with saved weights as an ONNX file");
   line.add("load", "FILE", "the states of keel train --save or --save-best");
   line.add("out", "FILE", "the ONNX file to write");
-  line.add("model", keel_examples::model_names(), "what the states are of (what the file says)");
+  line.add("model", model_choices(), "what the states are of (what the file says)");
   line.add("batch", "N", "images at a time, the same in every run (what the run decides)");
   line.add("train", "", "the loss and its gradient for each parameter in place of the logits");
   line.parse(words);

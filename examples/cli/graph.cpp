@@ -5,6 +5,7 @@
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
 #include "cli/base/precision_flags.h"
+#include "cli/model/chosen_model.h"
 #include "cli/train/train_options.h"
 
 namespace keel_cli {
@@ -17,15 +18,17 @@ struct Target {
   keel::Precision precision;
 };
 
-void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value loss,
-                    const Target& target) {
+void print_compiled(keel::Graph& graph, const keel::Update& update,
+                    const keel_examples::Classifier& model, const Target& target) {
   keel::Session session(graph, keel::device(target.backend + ":0"),
                         {.precision = target.precision});
-  keel::ElementSpec element{
-      {{"image", {keel::u8, {target.batch, 784}}}, {"label", {keel::u8, {target.batch}}}}};
+  const keel::Type& image = model.image.type();
+  keel::ElementSpec element{{{"image", {image.dtype, image.shape.with_dim(0, target.batch)}},
+                             {"label", {keel::u8, {target.batch}}}}};
   const auto queue = std::make_shared<keel::DeviceQueue>(
       session.device(), std::move(element), keel::DeviceQueueOptions{.name = "train", .depth = 1});
-  const keel::Loop loop = session.sink({.update = update, .fetches = {loss}, .source = queue});
+  const keel::Loop loop =
+      session.sink({.update = update, .fetches = {model.loss}, .source = queue});
   const keel::CompileReport& report = loop.compile_report();
   std::cout << loop.describe() << "loop: " << keel::name_of(loop.kind());
   if (!loop.placement().reason.empty()) std::cout << " (" << loop.placement().reason << ")";
@@ -45,7 +48,7 @@ void print_compiled(keel::Graph& graph, const keel::Update& update, keel::Value 
 
 int run_graph(const std::vector<std::string>& words) {
   CommandLine line("graph", "prints a model's training step as text");
-  line.add("model", keel_examples::model_names(), "which model (softmax)");
+  line.add("model", model_choices(), "which model (softmax)");
   line.add("optimizer", alternatives(optimizer_names()), "whose update to show (sgd)");
   line.add("dot", "", "for Graphviz: keel graph --dot | dot -Tsvg");
   line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");
@@ -57,10 +60,13 @@ int run_graph(const std::vector<std::string>& words) {
     std::cout << line.help();
     return kExitDone;
   }
-  const auto& model = keel_examples::find_model(line.text("model").value_or("softmax"));
+  const auto chosen = choose_model(line.text("model").value_or("softmax"));
+  const keel_examples::Model& model = chosen->model;
   const std::string optimizer = line.choice("optimizer", optimizer_names()).value_or("sgd");
-  const Target target{read_backend(line), line.integer("batch", 1, int64_t{1} << 32).value_or(100),
-                      read_precision(line).value};
+  const Target target{
+      read_backend(line),
+      line.integer("batch", 1, int64_t{1} << 32).value_or(chosen->batch.value_or(100)),
+      read_precision(line).value};
   if (has_precision_flag(line) && !line.has("compiled")) {
     throw keel::Error({.op = "precision",
                        .message = "is decided when the step is compiled",
@@ -69,10 +75,15 @@ int run_graph(const std::vector<std::string>& words) {
   }
 
   keel::Graph graph;
-  const auto classifier = model.build(graph);
+  if (!chosen->usual) {
+    throw keel::Error({.op = "--model " + model.name,
+                       .message = "takes images of any size, so no step can be shown"});
+  }
+  const keel_examples::ImageFormat format = chosen->fitted(*chosen->usual);
+  const auto classifier = model.build(graph, format);
   const keel::Update update = make_optimizer(optimizer, model.sgd_rate).minimize(classifier.loss);
   if (line.has("compiled")) {
-    print_compiled(graph, update, classifier.loss, target);
+    print_compiled(graph, update, classifier, target);
     return kExitDone;
   }
   graph.prepare_loop(update, {classifier.loss});

@@ -87,11 +87,8 @@ int run_run(const std::vector<std::string>& words) {
   }
   keel::Session session(*model.graph, keel::device(read_backend(line) + ":0"));
   if (!model.weights.empty()) {
-    // The graph's own states, such as its random key, have no weights in the file.
-    keel::Values states;
-    for (const keel::Value& state : model.graph->states())
-      if (!keel::name_of(state.node()).starts_with("keel/")) states.push_back(state);
-    const keel::WeightsMatch match = keel::load_weights(session, states, model.weights);
+    const keel::WeightsMatch match =
+        keel::load_weights(session, weight_states(*model.graph), model.weights);
     if (!match.complete())
       throw keel::Error({.op = weights_path(line.subject()), .message = keel::describe(match)});
   }

@@ -3,6 +3,7 @@
 #ifndef KEEL_EXAMPLES_MODELS_CLASSIFIER_H
 #define KEEL_EXAMPLES_MODELS_CLASSIFIER_H
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -58,8 +59,8 @@ Classifier classify(keel::Graph& graph, const ImageFormat& format, const M& modu
 
 struct Model {
   std::string name;
-  Classifier (*builder)(keel::Graph& graph, const ImageFormat& format);
-  double sgd_rate;        // a learning rate that plain descent does well with
+  std::function<Classifier(keel::Graph& graph, const ImageFormat& format)> builder;
+  double sgd_rate = 0;    // a learning rate that plain descent does well with
   std::string optimizer;  // that does well with it
 
   Classifier build(keel::Graph& graph, const ImageFormat& format = {}) const {

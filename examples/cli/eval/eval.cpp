@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
@@ -53,15 +54,15 @@ Classification classify(Predictor& predictor, const ChosenImages& images, int64_
 }
 
 int evaluate(const EvalFlags& flags) {
-  const SavedModel saved("--load", flags.predictor.load);
+  const SavedModel saved = saved_weights(flags.predictor);
   std::vector<NamedFile> inputs = data_files(data_of(flags.predictor, saved));
-  inputs.push_back({"--load", flags.predictor.load});
+  for (NamedFile& file : weight_files(flags.predictor)) inputs.push_back(std::move(file));
   require_distinct({{"--json", flags.json}}, inputs);
   require_writable("--json", flags.json);
-  saved.model(flags.predictor.model);
+  const auto model = saved.model(flags.predictor.model);
   const ChosenImages images = choose_images(flags.predictor, saved);
-  const auto format = saved.require_format(format_of(images.set), images.data);
-  Predictor predictor(flags.predictor, saved, format);
+  const auto format = saved.require_format(model->fitted(format_of(images.set)), images.data);
+  Predictor predictor(flags.predictor, saved, model, format);
   std::cout << predictor.describe() << "\n"
             << fmt::format("data: {}, {} images ({})\n", keel::printable(images.origin),
                            images.count, flags.predictor.split);
@@ -77,7 +78,7 @@ int evaluate(const EvalFlags& flags) {
   keel::Json json = result.json();
   json["keel_version"] = KEEL_VERSION;
   json["model"] = predictor.model();
-  json["load"] = flags.predictor.load;
+  json["load"] = saved.path();
   json["weights"] = predictor.weights();
   json["data"] = images.origin;
   json["split"] = flags.predictor.split;

@@ -77,8 +77,16 @@ Subject subject_of_set(const PredictFlags& flags, const ChosenImages& images) {
           .label = fields->at(1).data<uint8_t>()[0]};
 }
 
-keel_examples::ImageFormat format_for_file(const PredictFlags& flags, const SavedModel& saved) {
-  const keel_examples::ImageFormat format = saved.format().value_or(keel_examples::ImageFormat{});
+keel_examples::ImageFormat format_for_file(const PredictFlags& flags, const SavedModel& saved,
+                                           const ChosenModel& model) {
+  const auto known = saved.format() ? saved.format() : model.usual;
+  if (!known) {
+    throw keel::Error({.op = "--image",
+                       .argument = flags.image,
+                       .message = "the model takes images of any size, so none is known",
+                       .fix = "use --index with --data"});
+  }
+  const keel_examples::ImageFormat format = model.fitted(*known);
   if (format.dtype != keel::u8) {
     throw keel::Error({.op = "--image",
                        .argument = flags.image,
@@ -137,20 +145,22 @@ std::string bars(const std::vector<double>& probabilities, const std::vector<siz
 }
 
 int predict(const PredictFlags& flags) {
-  const SavedModel saved("--load", flags.predictor.load);
-  std::vector<NamedFile> inputs = {{"--load", flags.predictor.load}, {"--image", flags.image}};
+  const SavedModel saved = saved_weights(flags.predictor);
+  std::vector<NamedFile> inputs = weight_files(flags.predictor);
+  inputs.push_back({"--image", flags.image});
   if (flags.index) {
     for (NamedFile& file : data_files(data_of(flags.predictor, saved)))
       inputs.push_back(std::move(file));
   }
   require_distinct({{"--json", flags.json}}, inputs);
   require_writable("--json", flags.json);
-  saved.model(flags.predictor.model);
+  const auto model = saved.model(flags.predictor.model);
   std::optional<ChosenImages> images;
   if (flags.index) images = choose_images(flags.predictor, saved);
-  const auto format = images ? saved.require_format(format_of(images->set), images->data)
-                             : format_for_file(flags, saved);
-  Predictor predictor(flags.predictor, saved, format);
+  const auto format =
+      images ? saved.require_format(model->fitted(format_of(images->set)), images->data)
+             : format_for_file(flags, saved, *model);
+  Predictor predictor(flags.predictor, saved, model, format);
   // Behind the states, which show whether images of that size are the model's.
   const Subject subject = images ? subject_of_set(flags, *images) : subject_of_file(flags, format);
   const keel::Tensor logits = predictor.logits(subject.numbers);
@@ -167,7 +177,7 @@ int predict(const PredictFlags& flags) {
   keel::Json json;
   json["keel_version"] = KEEL_VERSION;
   json["model"] = predictor.model();
-  json["load"] = flags.predictor.load;
+  json["load"] = saved.path();
   json["weights"] = predictor.weights();
   json["image"] = subject.origin;
   json["predicted"] = order[0];

@@ -1,5 +1,8 @@
 #include "cli/eval/predictor.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include <fmt/core.h>
@@ -7,6 +10,7 @@
 
 #include "cli/base/run_flags.h"
 #include "cli/model/saved_run.h"
+#include "cli/onnx/model_file.h"
 
 namespace keel_cli {
 namespace {
@@ -87,11 +91,20 @@ keel::Dataset split_of(const std::string& split, const keel::LabelledSplits& dat
   return train.split(aside).second;
 }
 
+void copy_rows(const keel::Tensor& from, int64_t from_row, keel::Tensor& to, int64_t to_row,
+               int64_t rows) {
+  const size_t row = from.num_bytes() / static_cast<size_t>(from.shape()[0]);
+  std::memcpy(static_cast<std::byte*>(to.raw()) + static_cast<size_t>(to_row) * row,
+              static_cast<const std::byte*>(from.raw()) + static_cast<size_t>(from_row) * row,
+              static_cast<size_t>(rows) * row);
+}
+
 }  // namespace
 
 void declare_predictor_flags(CommandLine& line) {
   line.add("load", "FILE", "the states of keel train --save or --save-best");
-  line.add("model", keel_examples::model_names(), "what they are of (what the file says)");
+  line.add("model", model_choices(),
+           "what they are of (what the file says); a model's file has weights of its own");
   line.add("data", "digits|DIR|FILE.csv", "as for keel train (what the file says)");
   line.add("label", "COLUMN", "of a table: the column with the classes (what the file says)");
   line.add("split", "test|train|validation|all", "which images; validation: kept aside (test)");
@@ -101,16 +114,15 @@ void declare_predictor_flags(CommandLine& line) {
 
 PredictorFlags read_predictor_flags(const CommandLine& line) {
   PredictorFlags flags;
-  const auto load = line.text("load");
-  if (!load) {
+  flags.model = line.text("model");
+  flags.load = line.text("load").value_or("");
+  if (flags.load.empty() && !(flags.model && is_model_file(*flags.model))) {
     throw keel::Error({.op = "--load",
                        .message = "is missing: the file with the states",
-                       .fix = "keel train --save FILE writes one",
+                       .fix = "keel train --save FILE writes one; --model FILE.onnx has its own",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  flags.load = *load;
-  flags.model = line.text("model");
-  if (flags.model) keel_examples::find_model(*flags.model);
+  if (flags.model && !is_model_file(*flags.model)) keel_examples::find_model(*flags.model);
   flags.data = line.text("data");
   flags.label = flags.data ? read_label(line, *flags.data) : line.text("label").value_or("");
   flags.split = line.choice("split", {"test", "train", "validation", "all"}).value_or(flags.split);
@@ -118,6 +130,17 @@ PredictorFlags read_predictor_flags(const CommandLine& line) {
   flags.threads = read_threads(line);
   if (has_precision_flag(line)) flags.precision = read_precision(line);
   return flags;
+}
+
+SavedModel saved_weights(const PredictorFlags& flags) {
+  return flags.load.empty() ? SavedModel(choose_model(*flags.model))
+                            : SavedModel("--load", flags.load);
+}
+
+std::vector<NamedFile> weight_files(const PredictorFlags& flags) {
+  std::vector<NamedFile> files = model_files(flags.model.value_or(""));
+  files.push_back({"--load", flags.load});
+  return files;
 }
 
 std::string data_of(const PredictorFlags& flags, const SavedModel& saved) {
@@ -139,10 +162,11 @@ ChosenImages choose_images(const PredictorFlags& flags, const SavedModel& saved)
 }
 
 Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
+                     std::shared_ptr<const ChosenModel> model,
                      const keel_examples::ImageFormat& format)
-    : model_(&saved.model(flags.model)), threads_(flags.threads) {
-  classifier_ = model_->build(graph_, format);
-  const keel::Values states = graph_.states();
+    : model_(std::move(model)), threads_(flags.threads) {
+  classifier_ = model_->model.build(graph_, format);
+  const keel::Values states = weight_states(graph_);
   saved.require_states(states);
   saved.require_finite("look at it with keel inspect, and take an older file");
   const PrecisionFlags precision = precision_of(flags, saved);
@@ -155,11 +179,27 @@ Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
 }
 
 keel::Tensor Predictor::logits(const keel::Tensor& images) {
+  if (model_->batch) return logits_in_parts(images, *model_->batch);
   return session_->run(classifier_.logits, {{classifier_.image, images}});
 }
 
+// The last part is filled up with zeros.
+keel::Tensor Predictor::logits_in_parts(const keel::Tensor& images, int64_t batch) {
+  const int64_t count = images.shape()[0];
+  keel::Tensor result;
+  for (int64_t first = 0; first < count; first += batch) {
+    const int64_t rows = std::min(batch, count - first);
+    keel::Tensor part = keel::Tensor::full(images.dtype(), images.shape().with_dim(0, batch), 0.0);
+    copy_rows(images, first, part, 0, rows);
+    const keel::Tensor logits = session_->run(classifier_.logits, {{classifier_.image, part}});
+    if (first == 0) result = keel::Tensor(logits.dtype(), logits.shape().with_dim(0, count));
+    copy_rows(logits, 0, result, first, rows);
+  }
+  return result;
+}
+
 std::string Predictor::describe() const {
-  return fmt::format("{} from {}{}, on {} in {}", model_->name, keel::printable(origin_),
+  return fmt::format("{} from {}{}, on {} in {}", model_->model.name, keel::printable(origin_),
                      averaged_ ? ", averaged weights" : "", session_->device().name(), precision_);
 }
 

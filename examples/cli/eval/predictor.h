@@ -4,6 +4,7 @@
 #define KEEL_EXAMPLES_CLI_EVAL_PREDICTOR_H
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <keel/keel.h>
 
 #include "cli/base/command_line.h"
+#include "cli/base/output_files.h"
 #include "cli/base/precision_flags.h"
 #include "cli/model/saved_model.h"
 
@@ -18,8 +20,8 @@ namespace keel_cli {
 
 // --load, --model, --data, --label, --split, --backend, --threads, --precision and its kind.
 struct PredictorFlags {
-  std::string load;
-  std::optional<std::string> model;  // else the file's
+  std::string load;                  // may be empty where the model is a file with weights
+  std::optional<std::string> model;  // else that of --load
   std::optional<std::string> data;   // likewise
   std::string label;
   std::string split = "test";
@@ -31,6 +33,10 @@ struct PredictorFlags {
 void declare_predictor_flags(CommandLine& line);
 // Throws keel::Error where a flag is wrong, or --load is missing.
 PredictorFlags read_predictor_flags(const CommandLine& line);
+// The weights of --load, or those of the model's file.
+SavedModel saved_weights(const PredictorFlags& flags);
+// The files that hold the model and its weights.
+std::vector<NamedFile> weight_files(const PredictorFlags& flags);
 
 // The images that the flags and the file name: of the test, of the training, those that the
 // training kept aside, or all of them.
@@ -50,22 +56,25 @@ class Predictor {
   // Throws keel::Error where the file is not of that model, or holds NaN or infinities, before it
   // takes memory of the size that the file claims.
   Predictor(const PredictorFlags& flags, const SavedModel& saved,
-            const keel_examples::ImageFormat& format);
+            std::shared_ptr<const ChosenModel> model, const keel_examples::ImageFormat& format);
 
-  // The logits [count, classes] of images [count, numbers]; a program is compiled for each count.
+  // The logits [count, classes] of images [count, numbers]; a program is compiled for each count,
+  // or for the one that the model takes.
   keel::Tensor logits(const keel::Tensor& images);
 
   // "lenet from FILE, step 1650, averaged weights, on npu:0 in fp32".
   std::string describe() const;
-  const std::string& model() const noexcept { return model_->name; }
+  const std::string& model() const noexcept { return model_->model.name; }
   const std::string& precision() const noexcept { return precision_; }
   // "averaged" where the training averaged its weights (--average), else "last".
   const char* weights() const noexcept { return averaged_ ? "averaged" : "last"; }
 
  private:
+  keel::Tensor logits_in_parts(const keel::Tensor& images, int64_t batch);
+
   std::string origin_;
   bool averaged_ = false;
-  const keel_examples::Model* model_;
+  std::shared_ptr<const ChosenModel> model_;
   std::string precision_;
   keel::ComputeThreads threads_;
   keel::Graph graph_;

@@ -32,6 +32,7 @@ Evaluation::Evaluation(keel::Graph& graph, Measured model, int64_t top_k)
 Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& items,
                                int64_t batch) const {
   const int64_t count = items.size().value();
+  if (const int64_t fixed = model_.inputs[0].shape()[0]; fixed > 0) batch = fixed;
   keel::Values inputs = model_.inputs;
   inputs.push_back(mask_);
   const auto feeder =

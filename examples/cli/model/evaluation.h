@@ -47,7 +47,8 @@ class Evaluation {
     explicit Set(std::unique_ptr<keel::Evaluator> evaluator) : evaluator_(std::move(evaluator)) {}
     std::unique_ptr<keel::Evaluator> evaluator_;
   };
-  // Takes items that have the model's inputs as fields, in batches of `batch`.
+  // Takes items that have the model's inputs as fields, in batches of `batch`, or of as many as the
+  // model takes.
   Set on(keel::Session& session, const keel::Dataset& items, int64_t batch) const;
 
   int64_t top_k() const noexcept { return top_k_; }

@@ -31,11 +31,20 @@ std::optional<std::string> SavedModel::find(const std::string& name) const {
   return it == file_.metadata.end() ? std::nullopt : std::optional(it->second);
 }
 
-const keel_examples::Model& SavedModel::model(const std::optional<std::string>& given) const {
+SavedModel::SavedModel(std::shared_ptr<const ChosenModel> model)
+    : flag_("--model"), path_(model->model.name), own_model_(std::move(model)) {
+  file_.tensors = own_model_->weights;
+}
+
+std::shared_ptr<const ChosenModel> SavedModel::model(
+    const std::optional<std::string>& given) const {
+  if (own_model_) return own_model_;
   const std::optional<std::string> own = find("model");
   if (given) {
-    const keel_examples::Model& model = keel_examples::find_model(*given);
-    if (!own || *own == *given) return model;
+    auto model = choose_model(*given);
+    // Which of a file's states are the model's is seen when they are loaded.
+    const bool moved = own && is_model_file(*own) && model->is_file();
+    if (!own || *own == *given || moved) return model;
     throw keel::Error({.op = "--model",
                        .expected = *own + ", as " + path_ + " was trained with",
                        .got = *given,
@@ -45,12 +54,11 @@ const keel_examples::Model& SavedModel::model(const std::optional<std::string>& 
     throw keel::Error({.op = flag_,
                        .argument = path_,
                        .message = "does not say which model it is of",
-                       .fix = "add --model " + keel_examples::model_names(),
+                       .fix = "add --model " + model_choices(),
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   require_labelled(*own);
-  return *keel::parse_in_file(flag_ + ": " + path_,
-                              [&] { return &keel_examples::find_model(*own); });
+  return keel::parse_in_file(flag_ + ": " + path_, [&] { return choose_model(*own); });
 }
 
 void SavedModel::require_labelled(const std::string& model) const {

@@ -6,13 +6,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include <keel/keel.h>
 
-#include "models/classifier.h"
+#include "cli/model/chosen_model.h"
 
 namespace keel_cli {
 
@@ -28,13 +29,16 @@ class SavedModel {
   // `flag` is the one that names the file, for errors. Throws keel::Error for a file that is
   // missing or damaged.
   SavedModel(std::string flag, std::string path);
+  // The weights that lie beside a model's own graph: --model FILE without --load.
+  explicit SavedModel(std::shared_ptr<const ChosenModel> model);
 
   const std::string& path() const noexcept { return path_; }
   std::optional<std::string> find(const std::string& name) const;
 
-  // The model of --model, or the file's own. Throws keel::Error where the two contradict each
-  // other, where there is none, and where it is no classifier.
-  const keel_examples::Model& model(const std::optional<std::string>& given) const;
+  // The model of --model, or the file's own; a model's file that was moved is given again. Throws
+  // keel::Error where the two contradict each other, where there is none, and where it is no
+  // classifier.
+  std::shared_ptr<const ChosenModel> model(const std::optional<std::string>& given) const;
   // The format of the images that it was trained on, where the file tells.
   std::optional<keel_examples::ImageFormat> format() const;
   // `given`, or the file's. Throws keel::Error where they differ.
@@ -70,6 +74,7 @@ class SavedModel {
   std::string flag_;
   std::string path_;
   keel::Safetensors file_;
+  std::shared_ptr<const ChosenModel> own_model_;  // where the file is that of a model
 };
 
 // "28x28x1 u8, 10 classes".

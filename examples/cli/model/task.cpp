@@ -1,20 +1,38 @@
 #include "cli/model/task.h"
 
+#include <utility>
+
 namespace keel_cli {
+namespace {
+
+TaskKind kind_of(std::shared_ptr<const ChosenModel> chosen) {
+  constexpr int64_t kUsualBatch = 100;
+  TaskKind kind{.name = chosen->model.name,
+                .optimizer = chosen->model.optimizer,
+                .sgd_rate = chosen->model.sgd_rate,
+                .batch = chosen->batch.value_or(kUsualBatch),
+                .batch_is_fixed = chosen->batch.has_value(),
+                .model_sha256 = chosen->model_sha256};
+  kind.make = [chosen = std::move(chosen)](const std::string& data, const std::string& label) {
+    return make_classifier_task(chosen, data, label);
+  };
+  return kind;
+}
+
+}  // namespace
 
 std::string TrainTask::picture(const keel::Tensor&) const { return ""; }
+
+const std::map<std::string, keel::Tensor>& TrainTask::weights() const {
+  static const std::map<std::string, keel::Tensor> none;
+  return none;
+}
 
 const std::vector<TaskKind>& task_kinds() {
   static const std::vector<TaskKind> kinds = [] {
     std::vector<TaskKind> all;
-    for (const keel_examples::Model& model : keel_examples::models()) {
-      all.push_back({.name = model.name,
-                     .optimizer = model.optimizer,
-                     .sgd_rate = model.sgd_rate,
-                     .make = [&model](const std::string& data, const std::string& label) {
-                       return make_classifier_task(model, data, label);
-                     }});
-    }
+    for (const keel_examples::Model& model : keel_examples::models())
+      all.push_back(kind_of(choose_model(model.name)));
     all.push_back(
         {.name = "vae",
          .data = TaskData::kImages,
@@ -42,12 +60,15 @@ std::vector<std::string> task_names() {
   return names;
 }
 
-const TaskKind& find_task_kind(const std::string& name) {
+std::shared_ptr<const TaskKind> find_task_kind(const std::string& name) {
+  if (is_model_file(name)) return std::make_shared<TaskKind>(kind_of(choose_model(name)));
   for (const TaskKind& kind : task_kinds()) {
-    if (kind.name == name) return kind;
+    if (kind.name == name) return std::make_shared<TaskKind>(kind);
   }
-  keel::parse_choice(name, "--model", task_names());  // throws
-  return task_kinds().front();
+  std::vector<std::string> choices = task_names();
+  choices.insert(choices.end(), {"FILE.onnx", "FILE.keel"});
+  keel::parse_choice(name, "--model", choices);  // throws
+  return nullptr;
 }
 
 }  // namespace keel_cli

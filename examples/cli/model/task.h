@@ -14,8 +14,8 @@
 
 #include <keel/keel.h>
 
+#include "cli/model/chosen_model.h"
 #include "cli/model/evaluation.h"
-#include "models/classifier.h"
 
 namespace keel_cli {
 
@@ -46,6 +46,8 @@ class TrainTask {
   virtual std::string data_sha256() const = 0;
 
   virtual TrainedModel build(keel::Graph& graph) const = 0;
+  // What the model's states begin with where it comes from a file, by name.
+  virtual const std::map<std::string, keel::Tensor>& weights() const;
   // Adds to `metadata` what a saved file says of the data, for the commands that load it.
   virtual void add_metadata(std::map<std::string, std::string>& metadata) const = 0;
 
@@ -73,16 +75,20 @@ struct TaskKind {
   double sgd_rate = 0;         // a learning rate that plain descent does well with
   std::optional<double> rate;  // the learning rate without --lr; else by the optimizer
   int64_t batch = 100;
+  bool batch_is_fixed = false;  // no other will do
+  std::string model_sha256;     // of the file that the model comes from; else empty
   // Loads the data. Throws keel::Error for data that are none of it. `label` as of load_data.
   std::function<std::unique_ptr<TrainTask>(const std::string& data, const std::string& label)> make;
 };
 
+// Those that are built in.
 const std::vector<TaskKind>& task_kinds();
 std::vector<std::string> task_names();
-// Throws keel::Error that names the choices.
-const TaskKind& find_task_kind(const std::string& name);
+// Returns a built-in kind, or that of a model's file. Throws keel::Error that names the choices,
+// and what choose_model throws.
+std::shared_ptr<const TaskKind> find_task_kind(const std::string& name);
 
-std::unique_ptr<TrainTask> make_classifier_task(const keel_examples::Model& model,
+std::unique_ptr<TrainTask> make_classifier_task(std::shared_ptr<const ChosenModel> model,
                                                 const std::string& data, const std::string& label);
 std::unique_ptr<TrainTask> make_vae_task(const std::string& data);
 std::unique_ptr<TrainTask> make_charlm_task(const std::string& data);

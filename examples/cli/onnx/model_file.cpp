@@ -12,6 +12,13 @@ namespace keel_cli {
 
 std::string weights_path(const std::string& path) { return path + ".safetensors"; }
 
+keel::Values weight_states(const keel::Graph& graph) {
+  keel::Values states;
+  for (const keel::Value& state : graph.states())
+    if (!keel::name_of(state.node()).starts_with("keel/")) states.push_back(state);
+  return states;
+}
+
 std::map<std::string, keel::Tensor> named_tensors(const std::string& flag,
                                                   const std::vector<std::string>& given) {
   std::map<std::string, keel::Tensor> tensors;
@@ -37,10 +44,12 @@ ModelFile read_model_file(const std::string& path,
                           const std::map<std::string, keel::Tensor>& bind) {
   ModelFile model;
   if (path.ends_with(".onnx")) {
-    keel::onnx::ImportedModel imported = keel::onnx::load(path, {.bind = bind});
+    keel::onnx::ImportedModel imported =
+        keel::onnx::load(path, {.bind = bind, .weights_in_graph = false});
     model.graph = std::move(imported.graph);
     model.inputs = std::move(imported.inputs);
     model.outputs = std::move(imported.outputs);
+    model.weights = std::move(imported.weights);
     return model;
   }
   if (!bind.empty()) {

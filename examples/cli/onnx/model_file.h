@@ -17,11 +17,13 @@ namespace keel_cli {
 struct ModelFile {
   std::unique_ptr<keel::Graph> graph;
   std::vector<std::pair<std::string, keel::Value>> inputs, outputs;
-  std::map<std::string, keel::Tensor> weights;  // of states that do not have their values
+  std::map<std::string, keel::Tensor> weights;  // of all states but the graph's own, by name
 };
 
 // "model.keel.safetensors".
 std::string weights_path(const std::string& path);
+// The states that a model's weights are about: all but the graph's own, such as its random key.
+keel::Values weight_states(const keel::Graph& graph);
 
 // The value of each "NAME=FILE.npy" by its name. Throws keel::Error naming the flag.
 std::map<std::string, keel::Tensor> named_tensors(const std::string& flag,

@@ -87,7 +87,7 @@ void prepare_checkpoint_folder(const CheckpointFlags& flags,
     keel::make_folder(flags.folder);
     // Another training's lock refuses this one before it cuts its metrics file; fit() takes it
     // anew.
-    const keel::FolderLock free(flags.folder);
+    const keel::FolderLock held(flags.folder);
     keel::require_own_checkpoints(flags.folder, resume ? resume->path() : "");
   });
   require_writable("--checkpoint", keel::checkpoint_path(flags.folder, 0));

@@ -34,6 +34,7 @@ void add_update(const UpdateFlags& update, int64_t total_steps, keel::Json& summ
   add("clip_norm", update.clip_norm);
   add("clip_value", update.clip_value);
   add("average", update.average);
+  if (!update.freeze.empty()) summary["freeze"] = update.freeze;
 }
 
 void add_flags(const TrainFlags& flags, keel::Json& summary) {

@@ -106,6 +106,7 @@ class TrainRun {
                            .precision = flags_.precision.value,
                            .device_options = device_options_});
     session.loop_size() = flags_.loop_size;
+    if (!flags_.resume) keel::load_weights(session, weights, task_->weights());
     if (init_) outcome_.init = init_->load_matching(session, weights);
     const TrainingFeed feed =
         feed_training(items_trained_on(), session.spec(model_.measured.inputs),
@@ -446,6 +447,7 @@ class TrainRun {
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
     if (!flags_.label.empty()) metadata["label"] = flags_.label;
+    if (!flags_.task->model_sha256.empty()) metadata["model_sha256"] = flags_.task->model_sha256;
     task_->add_metadata(metadata);
     Judge::add_best(flags_.judging, best, metadata);
     return metadata;

@@ -34,11 +34,25 @@ void require_npu(const CommandLine& line, const TrainFlags& flags, const std::st
 }
 
 // A resumed file decides where there is one: a flag may only say the same.
-const TaskKind& read_task(const CommandLine& line, const std::optional<SavedRun>& resume) {
-  const TaskKind& given = find_task_kind(line.text("model").value_or("softmax"));
-  if (!resume) return given;
-  resume->require_same("model", line.has("model") ? std::optional(given.name) : std::nullopt);
-  return find_task_kind(resume->choice("model", task_names()));
+std::shared_ptr<const TaskKind> read_task(const CommandLine& line,
+                                          const std::optional<SavedRun>& resume) {
+  if (!resume) return find_task_kind(line.text("model").value_or("softmax"));
+  std::shared_ptr<const TaskKind> given;
+  if (const auto name = line.text("model")) given = find_task_kind(*name);
+  const std::string& saved = resume->at("model");
+  const std::string file = resume->find("model_sha256").value_or("");
+  // A model's file may have been moved.
+  const bool same = given && !file.empty() && given->model_sha256 == file;
+  if (given && !same) resume->require_same("model", given->name);
+  if (!given) {
+    given = is_model_file(saved) ? find_task_kind(saved)
+                                 : find_task_kind(resume->choice("model", task_names()));
+  }
+  if (given->model_sha256 == file) return given;
+  throw keel::Error({.op = "--model " + saved,
+                     .expected = "the model that " + resume->path() + " was trained with",
+                     .got = "another one",
+                     .fix = "give the file that it was with --model FILE"});
 }
 
 // --data and --label, as they go with the task.
@@ -122,6 +136,13 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   const TaskKind& task = *flags.task;
   flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(task.optimizer);
   flags.batch = line.integer("batch", 1, kMostCount).value_or(task.batch);
+  if (task.batch_is_fixed && flags.batch != task.batch) {
+    throw keel::Error(
+        {.op = "--batch",
+         .expected = fmt::format("{}: {} takes so many images at a time", task.batch, task.name),
+         .got = std::to_string(flags.batch),
+         .kind = keel::ErrorKind::kInvalidArgument});
+  }
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
@@ -200,6 +221,8 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   require_distinct(with_folder, {});
   std::vector<NamedFile> inputs = data_files(data);
   inputs.push_back({"--init", init});
+  for (NamedFile& file : model_files(line.text("model").value_or("")))
+    inputs.push_back(std::move(file));
   for (const char* flag : {"modify-mixlist", "customize-dtypes"})
     inputs.push_back({std::string("--") + flag, line.text(flag).value_or("")});
   for (NamedFile& file : preset_files(preset)) inputs.push_back(std::move(file));
@@ -214,7 +237,8 @@ std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flag
 }
 
 void declare_train_flags(CommandLine& line) {
-  line.add("model", alternatives(task_names()), "what to train (softmax)");
+  line.add("model", alternatives(task_names()) + "|FILE.onnx|FILE.keel",
+           "what to train; a file's weights are what it begins with (softmax)");
   line.add(
       "data", "digits|DIR|FILE",
       "built-in digits, a folder with the files of MNIST or CIFAR-10, a table FILE.csv (digits); "
@@ -279,7 +303,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.profile = read_profile_flags(line, flags.backend);
   require_own_files(line, flags, line.text("data").value_or(kDigits));
   if (const auto resume = line.text("resume")) flags.resume = read_saved_run(*resume);
-  flags.task = &read_task(line, flags.resume);
+  flags.task = read_task(line, flags.resume);
   flags.judging = read_judging_flags(line, *flags.task);
   read_task_data(line, flags);
   read_identity(line, flags);

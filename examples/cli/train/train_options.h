@@ -21,7 +21,7 @@
 namespace keel_cli {
 
 struct TrainFlags {
-  const TaskKind* task = nullptr;
+  std::shared_ptr<const TaskKind> task;
   std::string data = kDigits;
   std::string label;  // of a table: the column with the classes
   std::string backend = "npu";

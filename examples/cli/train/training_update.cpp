@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fnmatch.h>
 #include <utility>
 
 #include <fmt/core.h>
@@ -115,6 +116,8 @@ void declare_update_flags(CommandLine& line) {
       "end with an error behind the first step whose loss or gradients are infinite or NaN (its "
       "loss alone where the loss is scaled: such gradients skip a step), with the states of the "
       "step before");
+  line.add("freeze", "PATTERN",
+           "weights that stay as they are, by name: 'conv*', '@(conv|norm)*', '!(head*)'");
   line.add("average", "DECAY", "evaluate exponentially averaged weights: 0.99, 0.999 ...");
 }
 
@@ -135,6 +138,8 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
   };
   flags.loss_scale =
       reader.text("loss-scale", checked, resume ? std::string(kNoLossScale) : usual_loss_scale);
+  flags.freeze = reader.text(
+      "freeze", [](const std::string& text, const std::string&) { return text; }, "");
   flags.fail_on_nan = reader.on("fail-on-nan");
   if (flags.fail_on_nan && flags.accumulate > 1) {
     throw keel::Error({.op = "--fail-on-nan",
@@ -163,6 +168,7 @@ std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t 
   if (flags.accumulate != usual.accumulate) saved["accumulate"] = std::to_string(flags.accumulate);
   if (flags.loss_scale != usual.loss_scale) saved["loss-scale"] = flags.loss_scale;
   if (flags.fail_on_nan) saved["fail-on-nan"] = "1";
+  if (!flags.freeze.empty()) saved["freeze"] = flags.freeze;
   if (flags.clip_norm) saved["clip-norm"] = fmt::format("{}", *flags.clip_norm);
   if (flags.clip_value) saved["clip-value"] = fmt::format("{}", *flags.clip_value);
   if (flags.average) saved["average"] = fmt::format("{}", *flags.average);
@@ -171,11 +177,31 @@ std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t 
 
 namespace {
 
+// The states under the loss that the pattern leaves to be trained. The pattern is one of bash, with
+// its lists: fnmatch(3) with FNM_EXTMATCH.
+keel::Values trained_states(const keel::Value& loss, const std::string& freeze) {
+  const keel::Values states = keel::trainable_states(loss);
+  if (freeze.empty()) return states;
+  keel::Values trained;
+  std::string names;
+  for (const keel::Value& state : states) {
+    const std::string& name = keel::name_of(state.node());
+    names += (names.empty() ? "" : ", ") + name;
+    if (fnmatch(freeze.c_str(), name.c_str(), FNM_EXTMATCH) != 0) trained.push_back(state);
+  }
+  if (!trained.empty() && trained.size() < states.size()) return trained;
+  throw keel::Error({.op = "--freeze",
+                     .argument = freeze,
+                     .expected = "a pattern of some of the weights: " + names,
+                     .got = trained.empty() ? "one of all" : "one of none",
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
 // The parts that a step's update is made of: the gradients of the loss, and which steps apply it.
 class UpdateParts {
  public:
   UpdateParts(keel::Value loss, const UpdateFlags& flags)
-      : loss_(loss), flags_(flags), states_(keel::trainable_states(loss)) {
+      : loss_(loss), flags_(flags), states_(trained_states(loss, flags.freeze)) {
     if (const auto rule = parse_loss_scale(flags.loss_scale, "--loss-scale"))
       scaler_.emplace(loss.graph(), *rule);
   }

@@ -31,6 +31,7 @@ struct UpdateFlags {
   std::optional<double> clip_norm, clip_value, average;
   std::string loss_scale = kNoLossScale;  // see parse_loss_scale
   bool fail_on_nan = false;
+  std::string freeze;  // a shell pattern of states that are not trained; empty: none
 };
 
 void declare_update_flags(CommandLine& line);

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <fmt/core.h>
 
 #include "cli/base/run_flags.h"
@@ -11,8 +13,10 @@ namespace {
 // A classifier of images or of the rows of a table.
 class ClassifierTask final : public TrainTask {
  public:
-  ClassifierTask(const keel_examples::Model& model, keel::LabelledSplits data)
-      : model_(model), data_(std::move(data)) {}
+  ClassifierTask(std::shared_ptr<const ChosenModel> model, keel::LabelledSplits data)
+      : model_(std::move(model)),
+        data_(std::move(data)),
+        format_(model_->fitted(format_of(data_.train))) {}
 
   std::string origin() const override { return data_.origin; }
   std::string items() const override { return "images"; }
@@ -26,7 +30,7 @@ class ClassifierTask final : public TrainTask {
   std::string data_sha256() const override { return keel_cli::data_sha256(data_.train); }
 
   TrainedModel build(keel::Graph& graph) const override {
-    const keel_examples::Classifier classifier = model_.build(graph, format_of(data_.train));
+    const keel_examples::Classifier classifier = model_->model.build(graph, format_);
     return {.loss = classifier.loss,
             .measured = {.inputs = {classifier.image, classifier.label},
                          .output = classifier.logits,
@@ -34,8 +38,9 @@ class ClassifierTask final : public TrainTask {
             .made = {}};
   }
   void add_metadata(std::map<std::string, std::string>& metadata) const override {
-    SavedModel::add_format(format_of(data_.train), metadata);
+    SavedModel::add_format(format_, metadata);
   }
+  const std::map<std::string, keel::Tensor>& weights() const override { return model_->weights; }
 
   std::string describe(const Scores& scores, int64_t top_k) const override {
     return fmt::format("accuracy {:.4f}, top-{} {:.4f}, loss {:.4f}", scores.accuracy, top_k,
@@ -46,15 +51,16 @@ class ClassifierTask final : public TrainTask {
   }
 
  private:
-  const keel_examples::Model& model_;
+  std::shared_ptr<const ChosenModel> model_;
   keel::LabelledSplits data_;
+  keel_examples::ImageFormat format_;
 };
 
 }  // namespace
 
-std::unique_ptr<TrainTask> make_classifier_task(const keel_examples::Model& model,
+std::unique_ptr<TrainTask> make_classifier_task(std::shared_ptr<const ChosenModel> model,
                                                 const std::string& data, const std::string& label) {
-  return std::make_unique<ClassifierTask>(model, load_data(data, label));
+  return std::make_unique<ClassifierTask>(std::move(model), load_data(data, label));
 }
 
 }  // namespace keel_cli

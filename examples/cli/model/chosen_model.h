@@ -1,0 +1,52 @@
+// ChosenModel: the classifier that --model names: one of examples/models, or a file, an ONNX model
+// or what `keel import` made of one. A file's graph is called where the model is built, with its
+// weights beside it. Plain value; any thread.
+#ifndef KEEL_EXAMPLES_CLI_MODEL_CHOSEN_MODEL_H
+#define KEEL_EXAMPLES_CLI_MODEL_CHOSEN_MODEL_H
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <keel/keel.h>
+
+#include "cli/base/output_files.h"
+#include "models/classifier.h"
+
+namespace keel_cli {
+
+struct ChosenModel {
+  keel_examples::Model model;  // of a file: named by its absolute path
+  // A file's weights by the names of its states, and SHA-256 of its bytes; else empty.
+  std::map<std::string, keel::Tensor> weights;
+  std::string model_sha256;
+  std::optional<int64_t> batch;  // how many images at a time, where the file fixes it
+  // The images that it takes where no data say so: nothing where the file leaves their size open.
+  std::optional<keel_examples::ImageFormat> usual = keel_examples::ImageFormat{};
+  // Returns the format that it is built for when images of another come: with its own classes.
+  // Throws keel::Error where it cannot take them. Empty: it takes all.
+  std::function<keel_examples::ImageFormat(const keel_examples::ImageFormat&)> fit;
+
+  bool is_file() const noexcept { return !model_sha256.empty(); }
+  keel_examples::ImageFormat fitted(const keel_examples::ImageFormat& format) const {
+    return fit ? fit(format) : format;
+  }
+};
+
+// "softmax|mlp|...|FILE.onnx|FILE.keel".
+std::string model_choices();
+// Says whether a value of --model names a file, by its ending.
+bool is_model_file(const std::string& name);
+// The files that are read for this value of --model; none for a built-in model.
+std::vector<NamedFile> model_files(const std::string& name);
+// Throws keel::Error for a name that is none, and for a file that cannot be read or is no
+// classifier of images: it needs one input with the images and an output [batch, classes].
+std::shared_ptr<const ChosenModel> choose_model(const std::string& name);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_MODEL_CHOSEN_MODEL_H

@@ -1,0 +1,279 @@
+// Models out of files, --model FILE, in train, eval, predict, graph and export: ONNX bytes made by
+// hand, whose predictions are known beforehand.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include <doctest/doctest.h>
+#include <keel/graph/runtime/safetensors.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+#include "support/error_of.h"
+#include "support/onnx_bytes.h"
+
+namespace keel_test {
+namespace {
+
+constexpr int64_t kPixels = 784;
+
+// scores = flatten(x) w + b with w of zeros, and perhaps a softmax behind it.
+std::string linear_model(const std::vector<float>& b, const std::vector<int64_t>& image,
+                         bool softmax = false) {
+  OnnxGraph graph{
+      .nodes = {onnx_node("Flatten", {"x"}, {"flat"}),
+                onnx_node("MatMul", {"flat", "head.w"}, {"product"}),
+                onnx_node("Add", {"product", "head.b"}, {"sums"})},
+      .initializers = {onnx_floats("head.w", {kPixels, 10}, std::vector<float>(kPixels * 10, 0.0f)),
+                       onnx_floats("head.b", {10}, b)},
+      .inputs = {onnx_value("x", 1, image)},
+      .outputs = {onnx_value(softmax ? "shares" : "sums", 1, {-1, 10})}};
+  if (softmax) graph.nodes.push_back(onnx_node("Softmax", {"sums"}, {"shares"}));
+  return onnx_model(graph);
+}
+
+const std::vector<float> kBias = {0, 0, 0, 2, 0, 1, 0, 0, 0, -1};  // class 3 is always the largest
+
+// What a model of that bias scores on the data's test images.
+struct Expected {
+  double accuracy = 0, loss = 0;
+  explicit Expected(const DataSet& data) {
+    double sum = 0;
+    for (const float b : kBias) sum += std::exp(static_cast<double>(b));
+    for (const char label : data.test_classes) {
+      accuracy += label == 3 ? 1.0 : 0.0;
+      loss += std::log(sum) - static_cast<double>(kBias[static_cast<size_t>(label)]);
+    }
+    accuracy /= static_cast<double>(data.test_count);
+    loss /= static_cast<double>(data.test_count);
+  }
+};
+
+struct Files {
+  DataSet data{60, 20};
+  TempFolder temp;
+  std::string images;
+
+  Files() : images(temp.file("images")) {
+    std::filesystem::create_directory(images);
+    const DataFolder& folder = written();
+    for (const std::string& name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels})
+      std::filesystem::copy_file(folder.file(name), images + "/" + name);
+  }
+  static const DataFolder& written() {
+    static const DataFolder folder(60, 20);
+    return folder;
+  }
+  std::string model(const std::string& bytes, const std::string& name = "m.onnx") const {
+    return temp.write(name, bytes);
+  }
+};
+
+nlohmann::json evaluated(const Files& files, Words words) {
+  words.insert(words.begin(), "eval");
+  words.insert(words.end(), {"--data", files.images, "--json", files.temp.file("scores")});
+  const ToolResult result = run_tool(words);
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  return read_json(files.temp.file("scores"));
+}
+
+void check_scores(const nlohmann::json& scores, const Expected& expected) {
+  CHECK(scores.at("accuracy") == doctest::Approx(expected.accuracy));
+  CHECK(scores.at("loss") == doctest::Approx(expected.loss).epsilon(1e-6));
+}
+
+Words trained(const Files& files, const std::string& model, const std::string& save) {
+  return {"train", "--quiet", "--model", model,    "--data", files.images, "--batch",
+          "20",    "--steps", "6",       "--save", save,     "--threads",  "1"};
+}
+
+void check_refused(const Words& words, const Words& parts) {
+  const ToolResult result = run_tool(words);
+  CAPTURE(result.err);
+  CHECK(result.exit_code != 0);
+  CHECK(lines_of(result.err).size() == 1);
+  for (const std::string& part : parts) CHECK_MESSAGE(contains(result.err, part), part);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cli");
+
+TEST_CASE("model files: eval scores a model of any layout as its weights say") {
+  const Files files;
+  const Expected expected(files.data);
+  int number = 0;
+  for (const std::vector<int64_t>& image : std::vector<std::vector<int64_t>>{
+           {-1, 1, 28, 28}, {-1, 28, 28, 1}, {-1, 28, 28}, {-1, kPixels}, {8, 1, 28, 28}}) {
+    CAPTURE(number);
+    const std::string name = "m" + std::to_string(++number) + ".onnx";
+    check_scores(evaluated(files, {"--model", files.model(linear_model(kBias, image), name)}),
+                 expected);
+  }
+  // The loss is that of the sums, not of the shares taken for sums.
+  const std::string softmax = files.model(linear_model(kBias, {-1, 1, 28, 28}, true));
+  check_scores(evaluated(files, {"--model", softmax}), expected);
+  const std::string imported = files.temp.file("m.keel");
+  REQUIRE(run_tool({"import", softmax, "--out", imported}).exit_code == 0);
+  check_scores(evaluated(files, {"--model", imported}), expected);
+}
+
+TEST_CASE("model files: channels come first where the model has them so") {
+  TempFolder temp;
+  std::string records;
+  for (int label : {0, 1, 2, 2}) {
+    records += static_cast<char>(label);
+    for (int channel = 0; channel < 3; ++channel)
+      records += std::string(1024, channel == label ? '\xff' : '\x10');
+  }
+  temp.write("data_batch_1.bin", records);
+  temp.write("test_batch.bin", records);
+  std::vector<float> w(30, 0.0f);
+  for (size_t channel = 0; channel < 3; ++channel) w[channel * 10 + channel] = 5;
+  const std::string model =
+      temp.write("m.onnx", onnx_model({.nodes = {onnx_node("GlobalAveragePool", {"x"}, {"means"}),
+                                                 onnx_node("Flatten", {"means"}, {"flat"}),
+                                                 onnx_node("MatMul", {"flat", "w"}, {"y"})},
+                                       .initializers = {onnx_floats("w", {3, 10}, w)},
+                                       .inputs = {onnx_value("x", 1, {-1, 3, -1, -1})},
+                                       .outputs = {onnx_value("y", 1, {-1, 10})}}));
+  const ToolResult result =
+      run_tool({"eval", "--model", model, "--data", temp.path(), "--json", temp.file("scores")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(read_json(temp.file("scores")).at("accuracy") == 1.0);
+}
+
+TEST_CASE("model files: training goes on from their weights and freezes what it is told") {
+  const Files files;
+  const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
+  const std::string save = files.temp.file("saved");
+  Words words = trained(files, model, save);
+  words.insert(words.end(), {"--freeze", "*.w", "--optimizer", "sgd", "--lr", "0.5", "--metrics",
+                             files.temp.file("metrics")});
+  const ToolResult result = run_tool(words);
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  const auto lines = read_json_lines(files.temp.file("metrics"));
+  CHECK(lines.back().at("loss") < lines.front().at("loss"));
+  const keel::Safetensors saved = keel::read_safetensors(save);
+  const auto weights = saved.tensors.at("head.w").data<float>();
+  CHECK(std::all_of(weights.begin(), weights.end(), [](float x) { return x == 0; }));
+  // Plain descent keeps the sum of the biases, for each image's gradient sums to 0.
+  const auto bias = saved.tensors.at("head.b").data<float>();
+  double sum = 0;
+  bool same = true;
+  for (size_t i = 0; i < bias.size(); ++i) {
+    sum += static_cast<double>(bias[i]);
+    same = same && bias[i] == kBias[i];
+  }
+  CHECK(sum == doctest::Approx(2.0).epsilon(1e-5));
+  CHECK_FALSE(same);
+
+  // The saved file finds its model; predict and export take both.
+  const double loss = evaluated(files, {"--load", save}).at("loss");
+  CHECK(loss < Expected(files.data).loss);
+  const ToolResult one = run_tool({"predict", "--load", save, "--index", "0", "--data",
+                                   files.images, "--json", files.temp.file("one")});
+  REQUIRE_MESSAGE(one.exit_code == 0, one.err);
+  CHECK(read_json(files.temp.file("one")).at("probabilities").size() == 10);
+  const std::string again = files.temp.file("again.onnx");
+  const ToolResult exported = run_tool({"export", "--load", save, "--out", again});
+  REQUIRE_MESSAGE(exported.exit_code == 0, exported.err);
+  CHECK(evaluated(files, {"--model", again}).at("loss") == doctest::Approx(loss).epsilon(1e-6));
+}
+
+TEST_CASE("model files: a resumed training is one in one piece and finds a moved file") {
+  const Files files;
+  const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
+  const auto run = [&](Words words, const std::string& summary) {
+    words.insert(words.end(), {"--summary", files.temp.file(summary)});
+    const ToolResult result = run_tool(words);
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return read_json(files.temp.file(summary)).at("state_sha256").get<std::string>();
+  };
+  Words words = trained(files, model, files.temp.file("whole"));
+  *(std::find(words.begin(), words.end(), "--steps") + 1) = "12";
+  const std::string whole = run(words, "whole.json");
+  run(trained(files, model, files.temp.file("half")), "half.json");
+  const Words rest = {"train", "--quiet", "--resume", files.temp.file("half"), "--steps", "12"};
+  CHECK(run(rest, "rest.json") == whole);
+
+  const std::string moved = files.temp.file("moved.onnx");
+  std::filesystem::rename(model, moved);
+  check_refused(rest, {"m.onnx"});
+  Words with_moved = rest;
+  with_moved.insert(with_moved.end(), {"--model", moved});
+  CHECK(run(with_moved, "moved.json") == whole);
+  // Another model under the old name.
+  files.model(linear_model(kBias, {-1, 28, 28}));
+  check_refused(rest, {"--model", "half", "another one"});
+}
+
+TEST_CASE("model files: graph prints the training step of a file") {
+  const Files files;
+  const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
+  const ToolResult text = run_tool({"graph", "--model", model});
+  REQUIRE_MESSAGE(text.exit_code == 0, text.err);
+  CHECK(contains(text.out, "\"head.w\""));
+  CHECK(contains(text.out, "m.onnx\":2"));  // the line of the product
+  const ToolResult tasks = run_tool({"graph", "--model", model, "--compiled", "--batch", "7"});
+  REQUIRE_MESSAGE(tasks.exit_code == 0, tasks.err);
+  CHECK(contains(tasks.out, "u8[7, 784]"));
+}
+
+TEST_CASE("model files: what is no classifier of the images is refused with what it takes") {
+  const Files files;
+  const std::vector<std::string> scores = {onnx_value("y", 1, {-1, 10})};
+  const auto refused = [&](const std::string& bytes, const Words& parts) {
+    check_refused({"eval", "--model", files.model(bytes), "--data", files.images}, parts);
+  };
+  refused(linear_model(kBias, {-1, 1, 14, 56}), {"f32[?, 1, 14, 56]", "28x28x1 u8"});
+  refused(onnx_model({.nodes = {onnx_node("Add", {"a", "b"}, {"y"})},
+                      .inputs = {onnx_value("a", 1, {-1, 10}), onnx_value("b", 1, {-1, 10})},
+                      .outputs = scores}),
+          {"inputs", "a f32[?, 10], b f32[?, 10]", "--bind"});
+  refused(onnx_model({.nodes = {onnx_node("Neg", {"x"}, {"y"})},
+                      .inputs = {onnx_value("x", 1, {-1, 1, 28, 28})},
+                      .outputs = {onnx_value("y", 1, {-1, 1, 28, 28})}}),
+          {"outputs", "[batch, classes]"});
+  refused("no model", {"m.onnx"});
+  refused(onnx_model({.nodes = {onnx_node("Flatten", {"x"}, {"flat"}),
+                                onnx_node("MatMul", {"flat", "w"}, {"y"})},
+                      .initializers = {onnx_floats("w", {kPixels, 3},
+                                                   std::vector<float>(kPixels * 3, 0.0f))},
+                      .inputs = {onnx_value("x", 1, {-1, kPixels})},
+                      .outputs = {onnx_value("y", 1, {-1, 3})}}),
+          {"classes", "at most the 3", "10"});
+  check_refused({"eval", "--model", files.temp.file("none.onnx")}, {"none.onnx"});
+  check_refused({"eval", "--model", "softmax"}, {"--load", "is missing"});
+
+  const std::string model = files.model(linear_model(kBias, {8, 1, 28, 28}));
+  const Words words = trained(files, model, files.temp.file("saved"));
+  check_refused(words, {"--batch", "8", "20"});
+  const std::string open = files.model(linear_model(kBias, {-1, 1, 28, 28}), "open.onnx");
+  for (const auto& [pattern, what] :
+       std::vector<std::pair<std::string, std::string>>{{"*", "all"}, {"tail*", "none"}}) {
+    Words frozen = trained(files, open, files.temp.file("saved"));
+    frozen.insert(frozen.end(), {"--freeze", pattern});
+    check_refused(frozen, {"--freeze", "head.w, head.b", "one of " + what});
+  }
+  check_refused({"train", "--model", open, "--data", files.images, "--steps", "1", "--save", open},
+                {"--save", "--model"});
+  CHECK_FALSE(std::filesystem::exists(files.temp.file("saved")));
+}
+
+TEST_CASE("model files: a fixed batch is trained and measured in as many images as it takes") {
+  const Files files;
+  const std::string model = files.model(linear_model(kBias, {8, 1, 28, 28}));
+  const ToolResult result = run_tool({"train", "--quiet", "--model", model, "--data", files.images,
+                                      "--steps", "3", "--summary", files.temp.file("summary")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(read_json(files.temp.file("summary")).at("batch") == 8);
+  const ToolResult one =
+      run_tool({"predict", "--model", model, "--index", "1", "--data", files.images});
+  REQUIRE_MESSAGE(one.exit_code == 0, one.err);
+  CHECK(contains(one.out, "    3  0."));
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel_test
