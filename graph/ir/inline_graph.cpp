@@ -1,18 +1,30 @@
 #include "keel/graph/ir/inline_graph.h"
 
 #include <memory>
+#include <string>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/label.h"
 #include "keel/graph/ir/rewriter.h"
+#include "keel/graph/ir/scopes.h"
 
 namespace keel {
 namespace {
+
+NodeLabelPtr without_name(NodeLabel label) {
+  label.name.clear();
+  return std::make_shared<const NodeLabel>(std::move(label));
+}
 
 // One call: copies nodes of `from`, and of the bodies in it, for the root graph `to`.
 class Inlining {
  public:
   Inlining(Graph& to, const Graph& from, CallSite site)
-      : to_(to), from_(from), site_(site), rewriter_(from, to) {}
+      : to_(to), from_(from), site_(site), rewriter_(from, to) {
+    if (&to == &from) refuse("from", "another graph", "the same one");
+    for (const Graph* graph : {static_cast<const Graph*>(&to), &from})
+      if (graph->parent() != nullptr) refuse("graph", "a root graph", "a body of a control op");
+  }
 
   void give(const Value& input, const Value& value) {
     from_.require_own(input, "inline_graph", "inputs", site_, "the graph that is inlined");
@@ -28,40 +40,85 @@ class Inlining {
     for (const Value& output : outputs)
       from_.require_own(output, "inline_graph", "outputs", site_, "the graph that is inlined");
     const std::vector<bool> needed = needed_by(outputs);
+    require_copyable(needed);
     for (const Node& node : from_.nodes())
       if (needed[node.id()]) copy_root(node);
+    for (const AttachedUpdate& a : from_.attached_updates()) {
+      if (!needed[a.output.node_id()]) continue;
+      const Value output = rewriter_(a.output), state = rewriter_(a.state),
+                  next = rewriter_(a.next);
+      if (a.observed.valid())
+        to_.attach_update(output, state, next, rewriter_(a.observed), site_);
+      else
+        to_.attach_update(output, state, next, site_);
+    }
     return rewriter_(outputs);
   }
 
  private:
   std::vector<bool> needed_by(const Values& outputs) const {
     std::vector<bool> needed(from_.size(), false);
-    for (const Value& output : outputs) needed[output.node_id()] = true;
-    for (auto id = static_cast<uint32_t>(from_.size()); id-- > 0;) {
-      if (!needed[id]) continue;
-      for (const Value& input : from_.node(id).data_inputs()) needed[input.node_id()] = true;
+    Values open = outputs;
+    const auto close = [&] {
+      while (!open.empty()) {
+        const Value value = open.back();
+        open.pop_back();
+        if (needed[value.node_id()]) continue;
+        needed[value.node_id()] = true;
+        for (const Value& input : value.node().data_inputs()) open.push_back(input);
+      }
+    };
+    close();
+    // What is attached to needed values may need others that something is attached to.
+    for (size_t before = 0, now = 1; before != now;) {
+      before = now;
+      now = 1;
+      for (const AttachedUpdate& a : from_.attached_updates()) {
+        if (!needed[a.output.node_id()]) continue;
+        ++now;
+        open.insert(open.end(), {a.state, a.next});
+        if (a.observed.valid()) open.push_back(a.observed);
+        close();
+      }
     }
     return needed;
   }
 
-  void copy_root(const Node& node) {
-    if (node.is(OpRole::kInput)) {
-      if (rewriter_.mapped(node.output())) return;
-      refuse("input '" + name_of(node) + "'", to_string(node.type()), "nothing");
-    }
-    if (node.is(OpRole::kState)) {
+  // Before anything is added to `to`.
+  void require_copyable(const std::vector<bool>& needed) const {
+    for (const Node& node : from_.nodes()) {
+      if (!needed[node.id()]) continue;
+      if (node.is(OpRole::kInput) && !rewriter_.mapped(node.output()))
+        refuse("input '" + name_of(node) + "'", to_string(node.type()), "nothing");
+      if (!node.is(OpRole::kState)) continue;
       const Value own = to_.find_state(name_of(node));
-      if (own.valid() && own.type() != node.type())
-        refuse("state '" + name_of(node) + "'", to_string(node.type()), to_string(own.type()));
-      if (own.valid()) {
+      if (!own.valid() || own.node().attributes() == node.attributes()) continue;
+      refuse("state '" + name_of(node) + "'",
+             to_string(node.type()) + " with the same initial value and use",
+             "another state of that name, " + to_string(own.type()));
+    }
+  }
+
+  void copy_root(const Node& node) {
+    if (node.is(OpRole::kInput)) return;
+    if (node.is(OpRole::kState)) {
+      if (const Value own = to_.find_state(name_of(node)); own.valid()) {
         rewriter_.map(node.output(), own);
         return;
       }
     }
-    copy(node, rewriter_, to_);
+    const Node& copied = copy(node, rewriter_, to_);
+    NodeLabelPtr label = label_within(to_.label(), node.shared_label());
+    if (label != nullptr && !label->name.empty()) {
+      const std::string name =
+          label->scope.empty() ? label->name : label->scope + "/" + label->name;
+      if (to_.find_named(name).valid()) label = without_name(*label);
+    }
+    to_.relabel(copied, std::move(label));
   }
 
-  void copy(const Node& node, Rewriter& rewriter, Graph& to) {
+  const Node& copy(const Node& node, Rewriter& rewriter, Graph& to) {
+    if (node.is(OpRole::kToken)) return rewriter.clone(node);
     Values inputs = rewriter(node.data_inputs());
     if (node.has(kRandom)) {
       for (Value& input : inputs) {
@@ -69,18 +126,35 @@ class Inlining {
         if (salt) input = to.constant(Tensor::scalar<int64_t>(to_.next_salt()), node.site());
       }
     }
+    // Bodies of a cond take what stands behind its predicate.
+    const size_t first = node.is(OpRole::kCond) ? 1 : 0;
+    std::vector<Type> types;
+    for (size_t i = first; i < inputs.size(); ++i) types.push_back(inputs[i].type());
     std::vector<std::shared_ptr<Graph>> bodies;
-    for (const auto& body : node.bodies()) bodies.push_back(copy_body(*body));
-    rewriter.clone(node, std::move(inputs), node.attributes(), std::move(bodies));
+    for (const auto& body : node.bodies()) bodies.push_back(copy_body(*body, types));
+    const Node& copied =
+        to.add(node.op(), std::move(inputs), node.attributes(), node.site(), std::move(bodies));
+    const size_t results = node.data_types().size();
+    for (size_t i = 0; i < results; ++i) rewriter.map(node.output(i), copied.output(i));
+    if (node.ordered()) rewriter.map(node.output(results), to.token());
+    return copied;
   }
 
-  // It gets no parent: all that it uses of the graph around it are inputs already.
-  std::shared_ptr<Graph> copy_body(const Graph& body) {
+  // It gets no parent: all that it uses of the graph around it are inputs already. What goes in may
+  // be of a more precise shape than before.
+  std::shared_ptr<Graph> copy_body(const Graph& body, const std::vector<Type>& types) {
     auto result = std::make_shared<Graph>(body.ops());
     Rewriter rewriter(body, *result);
-    rewriter.clone_inputs();
-    for (const Node& node : body.nodes())
-      if (!node.is(OpRole::kInput)) copy(node, rewriter, *result);
+    for (size_t i = 0; i < body.inputs().size(); ++i) {
+      const Node& node = body.inputs()[i].node();
+      rewriter.map(node.output(),
+                   result->input(name_of(node), types.at(i).dtype, types.at(i).shape, node.site()));
+    }
+    for (const Node& node : body.nodes()) {
+      if (node.is(OpRole::kInput)) continue;
+      const Node& copied = copy(node, rewriter, *result);
+      result->relabel(copied, label_within(to_.label(), node.shared_label()));
+    }
     rewriter.finish();
     return result;
   }

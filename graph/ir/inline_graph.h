@@ -20,11 +20,14 @@
 
 namespace keel {
 
-// Copies what `outputs` of the root graph `from` need into the root graph `to`, with values of `to`
-// in the place of inputs; returns the outputs there. A state that `to` has by its name is that
+// Copies what `outputs` of the root graph `from` need into another root graph `to`, with values of
+// `to` in the place of inputs; returns the outputs there. A state that `to` has by its name is that
 // state, so that a graph which is inlined twice shares its parameters; random ops draw numbers of
-// their own each time. `from` may end before `to`. Throws Error for an input that is needed and not
-// given, for a value that does not fit its input's type, and for a state that has another type.
+// their own each time. Updates that layers attached to what is copied come along. Scopes that are
+// open on `to` hold for the copies; of names that named() gave, those that `to` has already are
+// left out. `from` may end before `to`. Throws Error for an input that is needed and not given, for
+// a value that does not fit its input's type, for a state that `to` has with another type, initial
+// value or use, and where the two graphs are one or a body.
 KEEL_API Values inline_graph(Graph& to, const Graph& from, const Values& outputs,
                              const std::vector<std::pair<Value, Value>>& inputs,
                              CallSite site = CallSite::here());

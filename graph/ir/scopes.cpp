@@ -37,6 +37,16 @@ NodeLabelPtr inside_path(const Graph& graph, std::string_view path, CallSite sit
   return with_inner_scope(graph.label(), path);
 }
 
+void set_attribute(NodeLabel& label, std::string_view key, std::string_view value, bool replace) {
+  const auto at =
+      std::lower_bound(label.attributes.begin(), label.attributes.end(), key,
+                       [](const auto& entry, std::string_view k) { return entry.first < k; });
+  if (at == label.attributes.end() || at->first != key)
+    label.attributes.emplace(at, key, value);
+  else if (replace)
+    at->second = value;
+}
+
 NodeLabelPtr with_attribute(const Graph& graph, std::string_view key, std::string_view value,
                             CallSite site) {
   require_label_text(key, "attribute scope", "key", site);
@@ -49,13 +59,7 @@ NodeLabelPtr with_attribute(const Graph& graph, std::string_view key, std::strin
                  .site = site});
   }
   NodeLabel label = copy_of(graph.label());
-  const auto at =
-      std::lower_bound(label.attributes.begin(), label.attributes.end(), key,
-                       [](const auto& entry, std::string_view k) { return entry.first < k; });
-  if (at != label.attributes.end() && at->first == key)
-    at->second = value;
-  else
-    label.attributes.emplace(at, key, value);
+  set_attribute(label, key, value, true);
   return shared(std::move(label));
 }
 
@@ -145,6 +149,14 @@ NodeLabelPtr with_outer_scope(const NodeLabelPtr& label, std::string_view scope)
 NodeLabelPtr with_inner_scope(const NodeLabelPtr& label, std::string_view scope) {
   NodeLabel result = copy_of(label);
   result.scope = joined(result.scope, scope);
+  return shared(std::move(result));
+}
+
+NodeLabelPtr label_within(const NodeLabelPtr& outer, const NodeLabelPtr& label) {
+  if (outer == nullptr) return label;
+  NodeLabel result = copy_of(label);
+  result.scope = joined(outer->scope, result.scope);
+  for (const auto& [key, value] : outer->attributes) set_attribute(result, key, value, false);
   return shared(std::move(result));
 }
 

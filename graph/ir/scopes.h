@@ -84,6 +84,9 @@ KEEL_API Value named(Value value, std::string_view name, CallSite site = CallSit
 // "gradient/hidden1"), or behind it. Any text is taken as it is, and nothing where it is empty.
 KEEL_API NodeLabelPtr with_outer_scope(const NodeLabelPtr& label, std::string_view scope);
 KEEL_API NodeLabelPtr with_inner_scope(const NodeLabelPtr& label, std::string_view scope);
+// Returns the label of a node that is copied to where `outer` labels: its scope lies inside that
+// one, and it has the attributes of both, its own where both have a key.
+NodeLabelPtr label_within(const NodeLabelPtr& outer, const NodeLabelPtr& label);
 
 // Throws Error in the name of `op` unless `text` is UTF-8 text without control characters.
 KEEL_API void require_label_text(std::string_view text, const char* op, const char* argument,

@@ -18,18 +18,25 @@ namespace {
 using keel_test::contains;
 using keel_test::error_of;
 
+Value always(const Values& v) { return v[0].graph().constant(Tensor::full(boolean, {}, 1)); }
+
 // y = x w + x, three times over in a loop.
 struct Called {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
-  Value x, y, noise;
+  Value x, y, noise, noise_of_turns;
 
   Called() {
     x = graph->input("x", f32, {-1, 2});
     const Value w = graph->state("w", {.type = {f32, {2, 2}}, .a = 0.5});
-    y = while_loop(
-        {x}, [&](const Values& v) { return v[0].graph().constant(Tensor::full(boolean, {}, 1)); },
-        [&](const Values& v) { return Values{matmul(v[0], w) + v[0]}; }, {.trip_count = 3})[0];
+    const Value turned =
+        while_loop({x}, always, [&](const Values& v) { return Values{matmul(v[0], w) + v[0]}; },
+                   {.trip_count = 3})[0];
+    y = named(turned + 0.0f, "result");
     noise = uniform(*graph, {4});
+    noise_of_turns =
+        while_loop({graph->constant(Tensor::full(f32, {4}, 0))}, always,
+                   [](const Values& v) { return Values{v[0] + uniform(v[0].graph(), {4})}; },
+                   {.trip_count = 2})[0];
   }
 };
 
@@ -39,7 +46,8 @@ Tensor numbers() { return Tensor::of<float>({1, 2}, {1, -2}); }
 
 TEST_CASE("an inlined graph computes what it computes alone and outlives its source") {
   Graph graph;
-  const Value x = graph.input("image", f32, {-1, 2});
+  // More is known of its shape here.
+  const Value x = graph.input("image", f32, {1, 2});
   Value y, doubled;
   {
     const Called called;
@@ -64,20 +72,56 @@ TEST_CASE("an inlined graph computes what it computes alone and outlives its sou
   CHECK(results[2].at(0) == doctest::Approx((loss(0.51f) - loss(0.49f)) / 0.02).epsilon(1e-3));
 }
 
-TEST_CASE("random ops of an inlined graph draw numbers of their own") {
+TEST_CASE("random ops of an inlined graph draw numbers of their own in bodies too") {
   const Called called;
   Graph graph;
   const Value own = uniform(graph, {4});
-  const Value first = inline_graph(graph, *called.graph, {called.noise}, {})[0];
-  const Value second = inline_graph(graph, *called.graph, {called.noise}, {})[0];
+  Values fetches{own};
+  for (int i = 0; i < 2; ++i) {
+    for (const Value& noise : {called.noise, called.noise_of_turns})
+      fetches.push_back(inline_graph(graph, *called.graph, {noise}, {})[0]);
+  }
   Session session(graph, device("cpu"));
-  const auto drawn = session.run({own, first, second}, {});
-  CHECK(drawn[0].at(0) != drawn[1].at(0));
-  CHECK(drawn[0].at(0) != drawn[2].at(0));
-  CHECK(drawn[1].at(0) != drawn[2].at(0));
+  const auto drawn = session.run(fetches, {});
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) CHECK(drawn[i].at(0) != drawn[k].at(0));
+  }
 }
 
-TEST_CASE("inline_graph refuses what does not fit and names the line") {
+TEST_CASE("an inlined graph lies in the scopes that are open and gives no name twice") {
+  const Called called;
+  Graph graph;
+  const Value x = graph.input("image", f32, {-1, 2});
+  Value first, second;
+  {
+    const NameScope tower(graph, "tower");
+    const AttributeScope exact(graph, "precision", "keep");
+    first = inline_graph(graph, *called.graph, {called.y}, {{called.x, x}})[0];
+    second = inline_graph(graph, *called.graph, {called.y}, {{called.x, x}})[0];
+  }
+  CHECK(graph.find("tower/result") == first);
+  CHECK(second.node().label().name.empty());
+  CHECK(second.node().label().scope == "tower");
+  CHECK(first.node().label().attributes == ScopedAttributes{{"precision", "keep"}});
+}
+
+TEST_CASE("updates that layers attached are inlined with the values they belong to") {
+  Graph source;
+  const Value x = source.input("x", f32, {-1, 2});
+  const Value seen = source.state("seen", {.type = {f32, {}}}, {.trainable = false});
+  const Value w = source.state("w", {.type = {f32, {2}}, .a = 1});
+  const Value y = x * w;
+  source.attach_update(y, seen, seen + mean(x));
+  Graph graph;
+  const Value image = graph.input("image", f32, {-1, 2});
+  const Value loss = mean(inline_graph(graph, source, {y}, {{x, image}})[0]);
+  const Update update = sgd(0.0).minimize(loss);
+  Session session(graph, device("cpu"));
+  session.run(update, {loss}, {{image, numbers()}});
+  CHECK(session.read(graph.find_state("seen")).at(0) == doctest::Approx(-0.5));
+}
+
+TEST_CASE("inline_graph refuses what does not fit and names the line and adds nothing") {
   const Called called;
   Graph graph;
   const Value x = graph.input("image", f32, {-1, 3});
@@ -88,8 +132,12 @@ TEST_CASE("inline_graph refuses what does not fit and names the line") {
   CHECK(contains(refused({{called.x, x}}), "f32[?, 3]"));
   CHECK(contains(refused({{called.x, x}}), "test_inline_graph.cpp"));
   CHECK(contains(refused({{called.y, called.y}}), "inline_graph"));
-  graph.state("w", {.type = {f32, {5}}});
-  CHECK(contains(refused({{called.x, graph.input("fits", f32, {-1, 2})}}), "state 'w'"));
+  CHECK(contains(error_of([&] { inline_graph(graph, graph, {x}, {}); }), "the same one"));
+  const Value fits = graph.input("fits", f32, {-1, 2});
+  graph.state("w", {.type = {f32, {2, 2}}, .a = 0.25});  // begins as something else
+  const size_t size = graph.size();
+  CHECK(contains(refused({{called.x, fits}}), "state 'w'"));
+  CHECK(graph.size() == size);
 }
 
 TEST_SUITE_END();
