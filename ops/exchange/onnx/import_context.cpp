@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "keel/core/base/error.h"
-#include "keel/graph/ir/emit.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/importer.h"
 
@@ -217,8 +216,7 @@ std::vector<Type> NodeContext::body_types(const GraphProto& graph, const Values&
   std::vector<Type> given;
   for (const Value& input : inputs) given.push_back(input.type({}));
   if (const auto* known = importer_.known_body_types(graph, given)) return *known;
-  const std::vector<Operand> operands(inputs.begin(), inputs.end());
-  Graph probe(&innermost_graph(operands, "onnx"), {});
+  Graph probe(&place(), {});
   Values stand_ins;
   for (const Type& type : given) {
     stand_ins.push_back(

@@ -1,6 +1,7 @@
 #include "keel/ops/exchange/onnx/importer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -50,6 +51,18 @@ const char* kind_name(ValueInfo::Kind kind) {
     default:
       return "of no known type";
   }
+}
+
+// Tells masks and bounds, which hold infinities, from weights. NaN stays with the weights, where it
+// shows.
+bool is_a_bound(const Tensor& tensor) {
+  bool infinite = false;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const double x = tensor.at(i);
+    if (std::isnan(x)) return false;
+    infinite = infinite || std::isinf(x);
+  }
+  return infinite;
 }
 
 // Returns whether every node can be evaluated here, to results of a moderate size.
@@ -140,7 +153,7 @@ void Importer::add_initializers(const GraphProto& graph, NameTable& names) {
     Binding binding;
     binding.known = to_tensor(proto, model_.source);
     binding.initializer = &proto;
-    if (is_float(binding.known->dtype())) binding.state = proto.name;
+    if (is_float(binding.known->dtype()) && !is_a_bound(*binding.known)) binding.state = proto.name;
     names.set(proto.name, std::move(binding));
   }
 }

@@ -2,6 +2,7 @@
 // that name everything at once. Models are bytes made by hand; the results of single ops are
 // checked by the backend tests of ONNX (tests/cli/test_onnx_backend_tests.cpp).
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -215,6 +216,8 @@ TEST_CASE("loops in loops are imported without looking into each body twice at e
   const auto y =
       session.run(model.output("y"), {{model.input("x"), keel::Tensor::of<float>({1}, {3})}});
   CHECK(y.at(0) == -3);
+  // Looking into a body adds its constants to the model's graph.
+  CHECK(model.graph->size() < 40 * kDepth);
 }
 
 TEST_CASE("a gradient by a constant is refused") {
@@ -255,6 +258,41 @@ TEST_CASE("a branch in a loop uses the loop's values also where its condition co
       CHECK(y.at(0) == (flag ? 40 : 2));
     }
   }
+}
+
+TEST_CASE("a scan in a loop uses the loop's values also where it scans what comes from outside") {
+  const OnnxGraph scanned{.nodes = {onnx_node("Add", {"row", "v"}, {"sum"})},
+                          .inputs = {onnx_value("row", 1, {1})},
+                          .outputs = {onnx_value("sum", 1, {1})}};
+  const OnnxGraph body{
+      .nodes = {onnx_node("Identity", {"c"}, {"go"}),
+                onnx_node("Scan", {"rows"}, {"sums"},
+                          {onnx_graph("body", scanned), onnx_int("num_scan_inputs", 1)}),
+                onnx_node("ReduceSum", {"sums"}, {"next"}, {onnx_int("keepdims", 0)}),
+                onnx_node("Reshape", {"next", "one"}, {"shaped"})},
+      .inputs = {onnx_value("i", 7, {}), onnx_value("c", 9, {}), onnx_value("v", 1, {1})},
+      .outputs = {onnx_value("go", 9, {}), onnx_value("shaped", 1, {1})}};
+  onnx::ImportedModel model = import_graph(
+      {.nodes = {onnx_node("Loop", {"two", "", "x"}, {"y"}, {onnx_graph("body", body)})},
+       .initializers = {onnx_integers("two", {}, {2}), onnx_integers("one", {1}, {1})},
+       .inputs = {onnx_value("x", 1, {1}), onnx_value("rows", 1, {3, 1})},
+       .outputs = {onnx_value("y", 1, {1})}});
+  keel::Session session(*model.graph, keel::device("cpu"));
+  const auto y = session.run(model.output("y"),
+                             {{model.input("x"), keel::Tensor::of<float>({1}, {1})},
+                              {model.input("rows"), keel::Tensor::of<float>({3, 1}, {1, 2, 3})}});
+  CHECK(y.at(0) == 6 + 3 * (6 + 3 * 1));
+}
+
+TEST_CASE("initializers with infinities are constants and no weights") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const onnx::ImportedModel model = import_graph(
+      {.nodes = {onnx_node("Max", {"x", "mask"}, {"most"}), onnx_node("Mul", {"most", "w"}, {"y"})},
+       .initializers = {onnx_floats("mask", {2}, {0, -infinity}), onnx_floats("w", {2}, {1, 1})},
+       .inputs = {onnx_value("x", 1, {2})},
+       .outputs = {onnx_value("y", 1, {2})}});
+  CHECK(model.weights.size() == 1);
+  CHECK(model.weights.count("w") == 1);
 }
 
 TEST_SUITE_END();

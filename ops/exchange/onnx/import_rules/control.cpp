@@ -157,6 +157,7 @@ Values scan(NodeContext& c) {
     first.push_back(row_of(i, c.result(Tensor::scalar<int64_t>(0))));
   const TurnRows rows(c, c.body_types(*body, first), variables, trips, state);
   if (state.empty()) c.refuse("it gives nothing");
+  state[0] = Operand(c.here(state[0].value()));
   const auto always = [](const Values& v) {
     return v[0].graph({}).constant(Tensor::full(boolean, {}, 1), {});
   };
