@@ -21,7 +21,7 @@ case "${1:-}" in
     ;;
 esac
 
-case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy llvm python3-onnx) ;; esac
+case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy llvm python3-onnx python3-opencv) ;; esac
 if [ "${1:-}" = --all ] && ! command -v npm >/dev/null; then keel_test_packages+=(nodejs npm); fi
 install_packages "${keel_packages[@]}" "${keel_test_packages[@]}"
 # Exported models are checked by the project's own checker and run by ONNX Runtime, from npm: not at CI scale, for the time

@@ -1,5 +1,5 @@
-// The example models, trained for a few steps and exported: ONNX Runtime sees the same digits in
-// the same images.
+// The example models, trained for a few steps and exported: ONNX Runtime and OpenCV see the same
+// digits in the same images.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -13,6 +13,7 @@
 
 #include "models/classifier.h"
 #include "support/onnx_runtime.h"
+#include "support/opencv_dnn.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -42,55 +43,88 @@ std::vector<size_t> predictions(const Tensor& logits) {
   return found;
 }
 
-void check_model(const std::string& name, int64_t test_count) {
+// A model after a few steps, and what it sees in images of the test.
+struct Trained {
+  LabelledSplits digits;
+  Graph graph;
+  keel_examples::Classifier model;
+  std::map<std::string, Tensor> states;
+  std::vector<size_t> seen;
+
+  Trained(const std::string& name, int64_t test_count)
+      : digits(make_digits({.train_count = kSteps * kBatch, .test_count = test_count})),
+        model(keel_examples::find_model(name).build(graph)) {
+    const Update update = adam(1e-3).minimize(model.loss);
+    Session session(graph, device("cpu:0"), {.seed = 5});
+    for (int64_t i = 0; i < kSteps; ++i) {
+      session.run(update, {model.loss},
+                  {{model.image, rows_of(digits.train.images, i * kBatch, kBatch)},
+                   {model.label, rows_of(digits.train.labels, i * kBatch, kBatch)}});
+    }
+    for (const Value& state : graph.states()) states[name_of(state.node())] = session.read(state);
+    for (int64_t first = 0; first < test_count; first += kBatch) {
+      const Tensor logits =
+          session.run(model.logits, {{model.image, rows_of(digits.test.images, first, kBatch)}});
+      const auto part = predictions(logits);
+      seen.insert(seen.end(), part.begin(), part.end());
+    }
+  }
+  void save(const std::string& path, int64_t batch) const {
+    onnx::save(graph, states, {model.logits}, path, {.names = {"logits"}, .batch = batch});
+  }
+};
+
+void check_in_onnx_runtime(const std::string& name) {
   if (const std::string missing = keel_test::OnnxRuntime::missing(); !missing.empty()) {
     MESSAGE("keel test skipped: no ONNX Runtime: " << missing);
     return;
   }
-  const LabelledSplits digits =
-      make_digits({.train_count = kSteps * kBatch, .test_count = test_count});
-  Graph graph;
-  const auto model = keel_examples::find_model(name).build(graph);
-  const Update update = adam(1e-3).minimize(model.loss);
-  Session session(graph, device("cpu:0"), {.seed = 5});
-  for (int64_t i = 0; i < kSteps; ++i) {
-    session.run(update, {model.loss},
-                {{model.image, rows_of(digits.train.images, i * kBatch, kBatch)},
-                 {model.label, rows_of(digits.train.labels, i * kBatch, kBatch)}});
-  }
-  std::map<std::string, Tensor> states;
-  for (const Value& state : graph.states()) states[name_of(state.node())] = session.read(state);
+  constexpr int64_t kTestCount = 10000;
+  const Trained trained(name, kTestCount);
   keel_test::OnnxRuntime runtime;
   // The size of the batch is the run's: one image, and all of them.
-  for (const int64_t count : {int64_t{1}, test_count}) {
-    onnx::save(graph, states, {model.logits}, runtime.next_model(), {.names = {"logits"}});
-    runtime.add({{name_of(model.image.node()), rows_of(digits.test.images, 0, count)}}, {"logits"});
+  for (const int64_t count : {int64_t{1}, kTestCount}) {
+    trained.save(runtime.next_model(), 0);
+    runtime.add(
+        {{name_of(trained.model.image.node()), rows_of(trained.digits.test.images, 0, count)}},
+        {"logits"});
   }
   const auto results = runtime.run();
   for (const auto& result : results) REQUIRE_MESSAGE(result.error.empty(), result.error);
   CHECK(results[0].outputs.at(0).shape() == Shape{1, 10});
-  std::vector<size_t> expected;
-  for (int64_t first = 0; first < test_count; first += kBatch) {
-    const Tensor logits =
-        session.run(model.logits, {{model.image, rows_of(digits.test.images, first, kBatch)}});
-    const auto part = predictions(logits);
-    expected.insert(expected.end(), part.begin(), part.end());
+  CHECK(predictions(results[1].outputs.at(0)) == trained.seen);
+}
+
+void check_in_opencv(const std::string& name) {
+  if (!keel_test::has_opencv()) {
+    MESSAGE("keel test skipped: no python3-opencv");
+    return;
   }
-  CHECK(predictions(results[1].outputs.at(0)) == expected);
+  const Trained trained(name, 1000);
+  const keel_test::TempFolder files;
+  trained.save(files.file("model.onnx"), kBatch);
+  const Tensor& images = trained.digits.test.images;
+  const std::string bytes = files.write(
+      "images", std::string(static_cast<const char*>(images.raw()), images.num_bytes()));
+  CHECK(keel_test::opencv_classes(files.file("model.onnx"), bytes, kBatch, 784) == trained.seen);
 }
 
 }  // namespace
 
-TEST_CASE("an exported mlp sees in ONNX Runtime what it sees here") { check_model("mlp", 10000); }
+TEST_CASE("an exported mlp sees in ONNX Runtime what it sees here") {
+  check_in_onnx_runtime("mlp");
+}
 TEST_CASE("an exported lenet sees in ONNX Runtime what it sees here") {
-  check_model("lenet", 10000);
+  check_in_onnx_runtime("lenet");
 }
 TEST_CASE("an exported resnet sees in ONNX Runtime what it sees here") {
-  check_model("resnet", 10000);
+  check_in_onnx_runtime("resnet");
 }
 TEST_CASE("an exported transformer sees in ONNX Runtime what it sees here") {
-  check_model("transformer", 10000);
+  check_in_onnx_runtime("transformer");
 }
+TEST_CASE("an exported mlp sees in OpenCV what it sees here") { check_in_opencv("mlp"); }
+TEST_CASE("an exported lenet sees in OpenCV what it sees here") { check_in_opencv("lenet"); }
 
 }  // namespace keel
 
