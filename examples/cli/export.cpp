@@ -67,16 +67,17 @@ Fetched fetched(const keel_examples::Classifier& classifier, const keel::Values&
 
 int export_model(const ExportFlags& flags) {
   const SavedModel saved("--load", flags.load);
-  std::vector<NamedFile> inputs = model_files(flags.model.value_or(""));
+  std::vector<NamedFile> inputs =
+      model_files(flags.model ? *flags.model : saved.find("model").value_or(""));
   inputs.push_back({"--load", flags.load});
   require_distinct({{"--out", flags.out}}, inputs);
   require_writable("--out", flags.out);
   const auto chosen = saved.model(flags.model);
   const keel_examples::Model& model = chosen->model;
   keel::Graph graph;
-  const auto format =
-      saved.format() ? *saved.format() : chosen->usual.value_or(keel_examples::ImageFormat{});
-  const auto classifier = model.build(graph, chosen->fitted(format));
+  if (flags.batch > 0) require_batch(*chosen, flags.batch);
+  const auto format = saved.format() ? *saved.format() : chosen->known_format("keel export");
+  const auto classifier = model.build(graph, format);
   const keel::Values states = graph.states();
   const Fetched fetches = fetched(classifier, states, flags.train);
   saved.require_states(states);

@@ -73,14 +73,10 @@ int run_graph(const std::vector<std::string>& words) {
                        .fix = "add --compiled",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
+  require_batch(*chosen, target.batch);
 
   keel::Graph graph;
-  if (!chosen->usual) {
-    throw keel::Error({.op = "--model " + model.name,
-                       .message = "takes images of any size, so no step can be shown"});
-  }
-  const keel_examples::ImageFormat format = chosen->fitted(*chosen->usual);
-  const auto classifier = model.build(graph, format);
+  const auto classifier = model.build(graph, chosen->known_format("keel graph"));
   const keel::Update update = make_optimizer(optimizer, model.sgd_rate).minimize(classifier.loss);
   if (line.has("compiled")) {
     print_compiled(graph, update, classifier, target);

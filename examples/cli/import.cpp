@@ -1,4 +1,5 @@
 #include <iostream>
+#include <utility>
 
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
@@ -12,12 +13,27 @@
 #include "cli/onnx/model_file.h"
 
 namespace keel_cli {
+namespace {
+
+void keep_outputs(keel::onnx::ImportedModel& model, const std::vector<std::string>& names) {
+  std::vector<std::pair<std::string, keel::Value>> kept;
+  keel::Values values;
+  for (const std::string& name : names) {
+    kept.emplace_back(name, model.output(name));
+    values.push_back(kept.back().second);
+  }
+  model.outputs = std::move(kept);
+  model.graph->set_outputs(values);
+}
+
+}  // namespace
 
 int run_import(const std::vector<std::string>& words) {
   CommandLine line(
       "import", "MODEL.onnx: makes a graph of an ONNX model, as text, and a file of its weights");
   line.add("out", "FILE.keel", "the graph; the weights go to FILE.keel.safetensors");
   line.add_repeated("bind", "NAME=FILE.npy", "makes an input a constant of the graph");
+  line.add_repeated("output", "NAME", "an output to keep (all)");
   line.add_subject("file", "keel import model.onnx --out model.keel");
   line.parse(words);
   if (line.wants_help()) {
@@ -36,8 +52,9 @@ int run_import(const std::vector<std::string>& words) {
   require_writable("--out", out);
   require_writable("--out", weights_path(out));
   const auto bind = named_tensors("--bind", line.texts("bind"));
-  const keel::onnx::ImportedModel model =
+  keel::onnx::ImportedModel model =
       keel::onnx::load(line.subject(), {.bind = bind, .weights_in_graph = false});
+  if (line.has("output")) keep_outputs(model, line.texts("output"));
   keel::write_safetensors(weights_path(out), model.weights, {{"keel_version", KEEL_VERSION}});
   keel::write_file_atomically(out, keel::print_graph(*model.graph) + "\n");
   for (const auto& input : model.inputs) {

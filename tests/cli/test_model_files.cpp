@@ -113,6 +113,22 @@ TEST_CASE("model files: eval scores a model of any layout as its weights say") {
   // The loss is that of the sums, not of the shares taken for sums.
   const std::string softmax = files.model(linear_model(kBias, {-1, 1, 28, 28}, true));
   check_scores(evaluated(files, {"--model", softmax}), expected);
+  // So it is where the softmax is one over channels, and of other floats.
+  const std::string channels = files.model(
+      onnx_model(
+          {.nodes = {onnx_node("Flatten", {"x"}, {"flat"}),
+                     onnx_node("MatMul", {"flat", "w"}, {"product"}),
+                     onnx_node("Add", {"product", "b"}, {"sums"}),
+                     onnx_node("Reshape", {"sums", "shape"}, {"image"}),
+                     onnx_node("Softmax", {"image"}, {"shares"}, {onnx_int("axis", 1)}),
+                     onnx_node("Cast", {"shares"}, {"y"}, {onnx_int("to", 10)})},
+           .initializers = {onnx_floats("w", {kPixels, 10}, std::vector<float>(kPixels * 10, 0.0f)),
+                            onnx_floats("b", {10}, kBias),
+                            onnx_integers("shape", {4}, {-1, 10, 1, 1})},
+           .inputs = {onnx_value("x", 1, {-1, kPixels})},
+           .outputs = {onnx_value("y", 10, {-1, 10, 1, 1})}}),
+      "channels.onnx");
+  check_scores(evaluated(files, {"--model", channels}), expected);
   const std::string imported = files.temp.file("m.keel");
   REQUIRE(run_tool({"import", softmax, "--out", imported}).exit_code == 0);
   check_scores(evaluated(files, {"--model", imported}), expected);
@@ -206,6 +222,114 @@ TEST_CASE("model files: a resumed training is one in one piece and finds a moved
   // Another model under the old name.
   files.model(linear_model(kBias, {-1, 28, 28}));
   check_refused(rest, {"--model", "half", "another one"});
+  check_refused({"eval", "--load", files.temp.file("half")}, {"--model", "half", "another one"});
+}
+
+TEST_CASE("model files: averages and checkpoints and 16-bit products work as for other models") {
+  const Files files;
+  const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
+  const auto run = [&](const std::string& name, const std::string& steps, const Words& more) {
+    Words words = {"train",        "--quiet",
+                   "--model",      model,
+                   "--data",       files.images,
+                   "--batch",      "20",
+                   "--steps",      steps,
+                   "--threads",    "1",
+                   "--accumulate", "2",
+                   "--average",    "0.9",
+                   "--precision",  "mixed_bf16",
+                   "--save-every", "3",
+                   "--summary",    files.temp.file(name + ".json"),
+                   "--checkpoint", files.temp.file(name)};
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolResult result = run_tool(words);
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return read_json(files.temp.file(name + ".json")).at("state_sha256").get<std::string>();
+  };
+  const std::string whole = run("whole", "12", {});
+  run("parts", "6", {});
+  CHECK(run("parts", "12", {"--resume", files.temp.file("parts")}) == whole);
+  // What --init gives comes behind the file's own weights.
+  std::string newest;
+  for (const auto& entry : std::filesystem::directory_iterator(files.temp.file("whole")))
+    if (entry.path().filename().string().starts_with("step-"))
+      newest = std::max(newest, entry.path().string());
+  const ToolResult begun = run_tool({"train", "--quiet", "--model", model, "--data", files.images,
+                                     "--steps", "1", "--batch", "20", "--lr", "0", "--optimizer",
+                                     "sgd", "--init", newest, "--save", files.temp.file("begun")});
+  REQUIRE_MESSAGE(begun.exit_code == 0, begun.err);
+  CHECK(keel::read_safetensors(files.temp.file("begun")).tensors.at("head.b").at(3) != 2.0);
+}
+
+TEST_CASE("model files: more classes than bytes tell apart are trained and evaluated") {
+  const Files files;
+  const std::string model = files.model(onnx_model(
+      {.nodes = {onnx_node("MatMul", {"x", "w"}, {"y"})},
+       .initializers = {onnx_floats("w", {kPixels, 300}, std::vector<float>(kPixels * 300, 0.0f))},
+       .inputs = {onnx_value("x", 1, {-1, kPixels})},
+       .outputs = {onnx_value("y", 1, {-1, 300})}}));
+  const std::string save = files.temp.file("saved");
+  const ToolResult result = run_tool(trained(files, model, save));
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(evaluated(files, {"--load", save}).at("loss") < std::log(300.0));
+}
+
+TEST_CASE("model files: weights of another file and files that are read are refused") {
+  const Files files;
+  const std::string model = files.model(linear_model(kBias, {-1, 1, 28, 28}));
+  const std::string imported = files.temp.file("m.keel");
+  REQUIRE(run_tool({"import", model, "--out", imported}).exit_code == 0);
+  keel::Safetensors weights = keel::read_safetensors(imported + ".safetensors");
+  weights.tensors["other"] = weights.tensors.at("head.w");
+  weights.tensors.erase("head.w");
+  keel::write_safetensors(imported + ".safetensors", weights.tensors, {});
+  check_refused(trained(files, imported, files.temp.file("saved")),
+                {"m.keel", "missing", "head.w"});
+
+  const std::string save = files.temp.file("saved");
+  REQUIRE(run_tool(trained(files, model, save)).exit_code == 0);
+  const std::string before = read_text(model);
+  check_refused({"export", "--load", save, "--out", model}, {"--out", "--model"});
+  check_refused({"predict", "--load", save, "--index", "0", "--json", model},
+                {"--json", "--model"});
+  check_refused({"train", "--resume", save, "--steps", "7", "--save", model},
+                {"--save", "--model"});
+  CHECK((read_text(model) == before));
+}
+
+TEST_CASE("model files: of several outputs one is kept by import") {
+  const Files files;
+  const std::string model = files.model(onnx_model(
+      {.nodes = {onnx_node("Neg", {"x"}, {"features"}), onnx_node("MatMul", {"x", "w"}, {"y"}),
+                 onnx_node("Add", {"y", "b"}, {"scores"})},
+       .initializers = {onnx_floats("w", {kPixels, 10}, std::vector<float>(kPixels * 10, 0.0f)),
+                        onnx_floats("b", {10}, kBias)},
+       .inputs = {onnx_value("x", 1, {-1, kPixels})},
+       .outputs = {onnx_value("features", 1, {-1, kPixels}), onnx_value("scores", 1, {-1, 10})}}));
+  check_refused({"eval", "--model", model, "--data", files.images},
+                {"outputs", "features f32[?, 784], scores f32[?, 10]", "--output"});
+  const std::string imported = files.temp.file("m.keel");
+  const ToolResult kept = run_tool({"import", model, "--output", "scores", "--out", imported});
+  REQUIRE_MESSAGE(kept.exit_code == 0, kept.err);
+  CHECK_FALSE(contains(kept.out, "features"));
+  check_scores(evaluated(files, {"--model", imported}), Expected(files.data));
+  check_refused({"import", model, "--output", "none", "--out", imported}, {"none", "scores"});
+}
+
+TEST_CASE("model files: frozen norms of any model keep their running statistics") {
+  const Files files;
+  const std::string save = files.temp.file("saved");
+  Words words = trained(files, "resnet", save);
+  words.insert(words.end(), {"--freeze", "!(logits*)"});
+  const ToolResult result = run_tool(words);
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  int norms = 0;
+  for (const auto& [name, tensor] : keel::read_safetensors(save).tensors) {
+    if (!name.ends_with("running_mean")) continue;
+    ++norms;
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) CHECK(tensor.at(i) == 0);
+  }
+  CHECK(norms > 3);
 }
 
 TEST_CASE("model files: graph prints the training step of a file") {
@@ -249,6 +373,7 @@ TEST_CASE("model files: what is no classifier of the images is refused with what
   const std::string model = files.model(linear_model(kBias, {8, 1, 28, 28}));
   const Words words = trained(files, model, files.temp.file("saved"));
   check_refused(words, {"--batch", "8", "20"});
+  check_refused({"graph", "--model", model, "--compiled", "--batch", "4"}, {"--batch", "8", "4"});
   const std::string open = files.model(linear_model(kBias, {-1, 1, 28, 28}), "open.onnx");
   for (const auto& [pattern, what] :
        std::vector<std::pair<std::string, std::string>>{{"*", "all"}, {"tail*", "none"}}) {

@@ -50,7 +50,7 @@ keel::LabelledSplits load_folder(const std::string& folder) {
        .fix = "give a folder with the files of MNIST or CIFAR-10, a table FILE.csv, or digits"});
 }
 
-void require_text(const char* flag, const std::string& text) {
+void require_text(const std::string& flag, const std::string& text) {
   if (keel::printable(text) == text) return;
   throw keel::Error({.op = flag,
                      .expected = "UTF-8 text without control characters, as saved files hold",
@@ -127,12 +127,15 @@ keel::LabelledSplits load_data(const std::string& data, const std::string& label
   return load_folder(data);
 }
 
+std::string path_to_save(const std::string& flag, const std::string& path) {
+  std::string absolute = std::filesystem::absolute(path).string();
+  require_text(flag, absolute);
+  return absolute;
+}
+
 std::string data_to_save(const std::string& data, const std::string& label) {
   require_text("--label", label);
-  if (data == kDigits) return data;
-  std::string path = std::filesystem::absolute(data).string();
-  require_text("--data", path);
-  return path;
+  return data == kDigits ? data : path_to_save("--data", data);
 }
 
 keel_examples::ImageFormat format_of(const keel::LabelledImages& set) {

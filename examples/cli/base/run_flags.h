@@ -28,6 +28,9 @@ int read_threads(const CommandLine& line);
 std::string read_label(const CommandLine& line, const std::string& data);
 // Says whether a value of --data names a CSV file.
 bool is_csv(const std::string& data);
+// Returns the absolute path, as saved files name it. Throws keel::Error naming the flag if that is
+// no text that such a file can hold.
+std::string path_to_save(const std::string& flag, const std::string& path);
 // Returns what a file of saved states notes as its --data: the absolute path, or kDigits for the
 // built-in set. Throws keel::Error if the path or the label is no text that such a file can hold.
 std::string data_to_save(const std::string& data, const std::string& label);

@@ -79,15 +79,9 @@ Subject subject_of_set(const PredictFlags& flags, const ChosenImages& images) {
 
 keel_examples::ImageFormat format_for_file(const PredictFlags& flags, const SavedModel& saved,
                                            const ChosenModel& model) {
-  const auto known = saved.format() ? saved.format() : model.usual;
-  if (!known) {
-    throw keel::Error({.op = "--image",
-                       .argument = flags.image,
-                       .message = "the model takes images of any size, so none is known",
-                       .fix = "use --index with --data"});
-  }
-  const keel_examples::ImageFormat format = model.fitted(*known);
-  if (format.dtype != keel::u8) {
+  const keel_examples::ImageFormat format =
+      saved.format() ? *saved.format() : model.known_format("--image");
+  if (format.dtype != keel::u8 || format.height < 2) {
     throw keel::Error({.op = "--image",
                        .argument = flags.image,
                        .message = "is an image, and " + saved.path() +
@@ -146,7 +140,7 @@ std::string bars(const std::vector<double>& probabilities, const std::vector<siz
 
 int predict(const PredictFlags& flags) {
   const SavedModel saved = saved_weights(flags.predictor);
-  std::vector<NamedFile> inputs = weight_files(flags.predictor);
+  std::vector<NamedFile> inputs = weight_files(flags.predictor, saved);
   inputs.push_back({"--image", flags.image});
   if (flags.index) {
     for (NamedFile& file : data_files(data_of(flags.predictor, saved)))

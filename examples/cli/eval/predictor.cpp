@@ -137,8 +137,9 @@ SavedModel saved_weights(const PredictorFlags& flags) {
                             : SavedModel("--load", flags.load);
 }
 
-std::vector<NamedFile> weight_files(const PredictorFlags& flags) {
-  std::vector<NamedFile> files = model_files(flags.model.value_or(""));
+std::vector<NamedFile> weight_files(const PredictorFlags& flags, const SavedModel& saved) {
+  std::vector<NamedFile> files =
+      model_files(flags.model ? *flags.model : saved.find("model").value_or(""));
   files.push_back({"--load", flags.load});
   return files;
 }

@@ -36,7 +36,7 @@ PredictorFlags read_predictor_flags(const CommandLine& line);
 // The weights of --load, or those of the model's file.
 SavedModel saved_weights(const PredictorFlags& flags);
 // The files that hold the model and its weights.
-std::vector<NamedFile> weight_files(const PredictorFlags& flags);
+std::vector<NamedFile> weight_files(const PredictorFlags& flags, const SavedModel& saved);
 
 // The images that the flags and the file name: of the test, of the training, those that the
 // training kept aside, or all of them.

@@ -1,16 +1,43 @@
 #include "cli/model/chosen_model.h"
 
-#include <filesystem>
 #include <limits>
 #include <utility>
 
+#include <fmt/core.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/sha256.h>
 
+#include "cli/base/run_flags.h"
 #include "cli/model/image_model.h"
 #include "cli/onnx/model_file.h"
 
 namespace keel_cli {
+
+keel_examples::ImageFormat ChosenModel::known_format(const std::string& purpose) const {
+  if (usual) return fitted(*usual);
+  throw keel::Error({.op = purpose,
+                     .argument = model.name,
+                     .message = "takes images of any size, so none is known",
+                     .fix = "export it for one size"});
+}
+
+void require_same_model_file(const ChosenModel& model, const std::optional<std::string>& sha256,
+                             const std::string& path) {
+  if (model.model_sha256 == sha256.value_or("")) return;
+  throw keel::Error({.op = "--model " + model.model.name,
+                     .expected = "the model that " + path + " was trained with",
+                     .got = "another one",
+                     .fix = "give the file that it was with --model FILE"});
+}
+
+void require_batch(const ChosenModel& model, int64_t batch) {
+  if (!model.batch || batch == *model.batch) return;
+  throw keel::Error({.op = "--batch",
+                     .expected = fmt::format("{}: {} takes so many images at a time", *model.batch,
+                                             model.model.name),
+                     .got = std::to_string(batch),
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
 
 std::string model_choices() { return keel_examples::model_names() + "|FILE.onnx|FILE.keel"; }
 
@@ -21,7 +48,7 @@ bool is_model_file(const std::string& name) {
 std::vector<NamedFile> model_files(const std::string& name) {
   if (!is_model_file(name)) return {};
   std::vector<NamedFile> files = {{"--model", name}};
-  if (name.ends_with(".keel")) files.push_back({"--model", weights_path(name)});
+  files.push_back({"--model", name.ends_with(".keel") ? weights_path(name) : name + ".data"});
   return files;
 }
 
@@ -39,7 +66,7 @@ std::shared_ptr<const ChosenModel> choose_model(const std::string& name) {
   chosen->batch = images->batch();
   chosen->usual = images->usual();
   chosen->fit = [images](const keel_examples::ImageFormat& format) { return images->fit(format); };
-  chosen->model = {.name = std::filesystem::absolute(name).lexically_normal().string(),
+  chosen->model = {.name = path_to_save("--model", name),
                    .builder =
                        [images](keel::Graph& graph, const keel_examples::ImageFormat& format) {
                          return images->build(graph, format);

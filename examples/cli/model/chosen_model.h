@@ -31,14 +31,21 @@ struct ChosenModel {
   // Throws keel::Error where it cannot take them. Empty: it takes all.
   std::function<keel_examples::ImageFormat(const keel_examples::ImageFormat&)> fit;
 
-  bool is_file() const noexcept { return !model_sha256.empty(); }
   keel_examples::ImageFormat fitted(const keel_examples::ImageFormat& format) const {
     return fit ? fit(format) : format;
   }
+  // The usual format, fitted. Throws keel::Error naming `purpose` where there is none.
+  keel_examples::ImageFormat known_format(const std::string& purpose) const;
 };
 
 // "softmax|mlp|...|FILE.onnx|FILE.keel".
 std::string model_choices();
+// Throws keel::Error where `path`, a saved file, was trained with a model's file of other bytes, or
+// with none.
+void require_same_model_file(const ChosenModel& model, const std::optional<std::string>& sha256,
+                             const std::string& path);
+// Throws keel::Error where --batch is given and the model takes another number at a time.
+void require_batch(const ChosenModel& model, int64_t batch);
 // Says whether a value of --model names a file, by its ending.
 bool is_model_file(const std::string& name);
 // The files that are read for this value of --model; none for a built-in model.

@@ -36,15 +36,34 @@ int64_t classes_of(const keel::Type& type) {
   return type.shape[1] > 1 ? type.shape[1] : 0;
 }
 
+// Says whether a node leaves the scores of an image in their order: the import has such nodes
+// around a softmax.
+bool keeps_order(const keel::Node& node) {
+  if (node.op_name() == "reshape" || node.op_name() == "cast") return true;
+  if (node.op_name() != "transpose") return false;
+  const auto& perm = node.as<keel::TransposeAttributes>().perm;
+  const keel::Shape& shape = node.input(0).shape();
+  int64_t last = -1;
+  for (const int64_t axis : perm) {
+    if (shape[static_cast<size_t>(axis)] == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
 // The values that a softmax at the end was made of; else the scores themselves.
 keel::Value before_softmax(const keel::Value& scores, int64_t classes) {
   keel::Value last = scores;
-  while (last.node().op_name() == "reshape") last = last.node().input(0);
+  while (keeps_order(last.node())) last = last.node().input(0);
   const keel::Node& node = last.node();
   if (node.op_name() != "softmax") return scores;
   const keel::Shape& shape = node.input(0).shape();
   return shape[shape.rank() - 1] == classes ? node.input(0) : scores;
 }
+
+// Far beyond any image, and far from where products of three of them overflow.
+constexpr int64_t kMostOfADimension = int64_t{1} << 20;
 
 }  // namespace
 
@@ -56,13 +75,17 @@ ImageModel::ImageModel(std::string path, ModelFile file)
         "make the others constants: keel import MODEL.onnx --bind NAME=FILE.npy --out model.keel");
   }
   input_ = file_.inputs[0].second;
-  for (const auto& output : file_.outputs) {
-    classes_ = classes_of(output.second.type());
-    if (classes_ == 0) continue;
-    scores_ = before_softmax(output.second, classes_);
-    return;
+  std::vector<std::pair<std::string, keel::Value>> fitting;
+  for (const auto& output : file_.outputs)
+    if (classes_of(output.second.type()) != 0) fitting.push_back(output);
+  if (fitting.size() != 1) {
+    refuse(
+        path_, "outputs", "one of floats [batch, classes]",
+        list_of(fitting.empty() ? file_.outputs : fitting),
+        fitting.empty() ? "" : "keep one: keel import MODEL.onnx --output NAME --out model.keel");
   }
-  refuse(path_, "outputs", "one of floats [batch, classes]", list_of(file_.outputs));
+  classes_ = classes_of(fitting[0].second.type());
+  scores_ = before_softmax(fitting[0].second, classes_);
 }
 
 std::optional<int64_t> ImageModel::batch() const {
@@ -95,7 +118,7 @@ std::optional<ImageFormat> ImageModel::usual() const {
   ImageFormat format;
   format.classes = classes_;
   for (size_t i = 1; i < shape.rank(); ++i)
-    if (shape[i] < 0) return std::nullopt;
+    if (shape[i] < 1 || shape[i] > kMostOfADimension) return std::nullopt;
   if (shape.rank() == 4) {
     const bool last = shape[3] == 1 || shape[3] == 3;
     const bool first = shape[1] == 1 || shape[1] == 3;

@@ -40,25 +40,26 @@ std::shared_ptr<const ChosenModel> SavedModel::model(
     const std::optional<std::string>& given) const {
   if (own_model_) return own_model_;
   const std::optional<std::string> own = find("model");
-  if (given) {
-    auto model = choose_model(*given);
-    // Which of a file's states are the model's is seen when they are loaded.
-    const bool moved = own && is_model_file(*own) && model->is_file();
-    if (!own || *own == *given || moved) return model;
+  const bool moved = given && own && is_model_file(*own) && is_model_file(*given);
+  if (given && own && *own != *given && !moved) {
     throw keel::Error({.op = "--model",
                        .expected = *own + ", as " + path_ + " was trained with",
                        .got = *given,
                        .fix = "drop the flag, or give another file"});
   }
-  if (!own) {
+  if (!given && !own) {
     throw keel::Error({.op = flag_,
                        .argument = path_,
                        .message = "does not say which model it is of",
                        .fix = "add --model " + model_choices(),
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  require_labelled(*own);
-  return keel::parse_in_file(flag_ + ": " + path_, [&] { return choose_model(*own); });
+  if (!given) require_labelled(*own);
+  const auto model =
+      given ? choose_model(*given)
+            : keel::parse_in_file(flag_ + ": " + path_, [&] { return choose_model(*own); });
+  if (own) require_same_model_file(*model, find("model_sha256"), path_);
+  return model;
 }
 
 void SavedModel::require_labelled(const std::string& model) const {
@@ -87,7 +88,7 @@ std::optional<keel_examples::ImageFormat> SavedModel::format() const {
                                       .height = dimension(kHeight, kMostOfADimension),
                                       .width = dimension(kWidth, kMostOfADimension),
                                       .channels = channels(),
-                                      .classes = dimension(kClasses, 256)};
+                                      .classes = dimension(kClasses, kMostOfADimension)};
   });
   const auto bytes = static_cast<uint64_t>(own.numbers()) * keel::size_of(own.dtype);
   if (bytes > keel::read_budget())

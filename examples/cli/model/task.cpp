@@ -11,8 +11,7 @@ TaskKind kind_of(std::shared_ptr<const ChosenModel> chosen) {
                 .optimizer = chosen->model.optimizer,
                 .sgd_rate = chosen->model.sgd_rate,
                 .batch = chosen->batch.value_or(kUsualBatch),
-                .batch_is_fixed = chosen->batch.has_value(),
-                .model_sha256 = chosen->model_sha256};
+                .model = chosen};
   kind.make = [chosen = std::move(chosen)](const std::string& data, const std::string& label) {
     return make_classifier_task(chosen, data, label);
   };

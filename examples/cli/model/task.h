@@ -75,8 +75,7 @@ struct TaskKind {
   double sgd_rate = 0;         // a learning rate that plain descent does well with
   std::optional<double> rate;  // the learning rate without --lr; else by the optimizer
   int64_t batch = 100;
-  bool batch_is_fixed = false;  // no other will do
-  std::string model_sha256;     // of the file that the model comes from; else empty
+  std::shared_ptr<const ChosenModel> model = {};  // of a classifier; else null
   // Loads the data. Throws keel::Error for data that are none of it. `label` as of load_data.
   std::function<std::unique_ptr<TrainTask>(const std::string& data, const std::string& label)> make;
 };

@@ -25,6 +25,7 @@
 #include "cli/model/finite_states.h"
 #include "cli/model/saved_model.h"
 #include "cli/model/task.h"
+#include "cli/onnx/model_file.h"
 #include "cli/train/checkpoint_flags.h"
 #include "cli/train/judge.h"
 #include "cli/train/metrics_file.h"
@@ -95,7 +96,7 @@ class TrainRun {
     }
     StopSignals signals;
     model_ = task_->build(graph_);
-    const keel::Values weights = graph_.states();
+    const keel::Values weights = graph_.states(), of_model = weight_states(graph_);
     const TrainingUpdate update =
         make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
                     {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
@@ -106,7 +107,7 @@ class TrainRun {
                            .precision = flags_.precision.value,
                            .device_options = device_options_});
     session.loop_size() = flags_.loop_size;
-    if (!flags_.resume) keel::load_weights(session, weights, task_->weights());
+    if (!flags_.resume) load_weights_of_model(session, of_model);
     if (init_) outcome_.init = init_->load_matching(session, weights);
     const TrainingFeed feed =
         feed_training(items_trained_on(), session.spec(model_.measured.inputs),
@@ -180,6 +181,15 @@ class TrainRun {
     return keel::AcceleratedTraining{
         .mode = *flags_.accelerate,
         .tell = {.loss = model_.loss, .final_loss = flags_.target_loss}};
+  }
+
+  // A model out of a file begins with the weights that are there.
+  void load_weights_of_model(keel::Session& session, const keel::Values& states) const {
+    const auto& weights = task_->weights();
+    if (weights.empty()) return;
+    const keel::WeightsMatch match = keel::load_weights(session, states, weights);
+    if (match.complete()) return;
+    throw keel::Error({.op = "--model " + flags_.task->name, .message = keel::describe(match)});
   }
 
   keel::Dataset items_trained_on() const {
@@ -447,7 +457,8 @@ class TrainRun {
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
     if (!flags_.label.empty()) metadata["label"] = flags_.label;
-    if (!flags_.task->model_sha256.empty()) metadata["model_sha256"] = flags_.task->model_sha256;
+    if (const auto& model = flags_.task->model; model && !model->model_sha256.empty())
+      metadata["model_sha256"] = model->model_sha256;
     task_->add_metadata(metadata);
     Judge::add_best(flags_.judging, best, metadata);
     return metadata;

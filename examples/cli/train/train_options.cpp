@@ -36,23 +36,17 @@ void require_npu(const CommandLine& line, const TrainFlags& flags, const std::st
 // A resumed file decides where there is one: a flag may only say the same.
 std::shared_ptr<const TaskKind> read_task(const CommandLine& line,
                                           const std::optional<SavedRun>& resume) {
-  if (!resume) return find_task_kind(line.text("model").value_or("softmax"));
-  std::shared_ptr<const TaskKind> given;
-  if (const auto name = line.text("model")) given = find_task_kind(*name);
-  const std::string& saved = resume->at("model");
-  const std::string file = resume->find("model_sha256").value_or("");
-  // A model's file may have been moved.
-  const bool same = given && !file.empty() && given->model_sha256 == file;
-  if (given && !same) resume->require_same("model", given->name);
-  if (!given) {
-    given = is_model_file(saved) ? find_task_kind(saved)
-                                 : find_task_kind(resume->choice("model", task_names()));
-  }
-  if (given->model_sha256 == file) return given;
-  throw keel::Error({.op = "--model " + saved,
-                     .expected = "the model that " + resume->path() + " was trained with",
-                     .got = "another one",
-                     .fix = "give the file that it was with --model FILE"});
+  const auto given = line.text("model");
+  if (!resume) return find_task_kind(given.value_or("softmax"));
+  std::string name = resume->at("model");
+  // The file of a model may have been moved.
+  const bool of_file = is_model_file(name);
+  if (!of_file) name = resume->choice("model", task_names());
+  if (!of_file || (given && !is_model_file(*given))) resume->require_same("model", given);
+  const auto task = find_task_kind(given.value_or(name));
+  if (task->model)
+    require_same_model_file(*task->model, resume->find("model_sha256"), resume->path());
+  return task;
 }
 
 // --data and --label, as they go with the task.
@@ -136,13 +130,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   const TaskKind& task = *flags.task;
   flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(task.optimizer);
   flags.batch = line.integer("batch", 1, kMostCount).value_or(task.batch);
-  if (task.batch_is_fixed && flags.batch != task.batch) {
-    throw keel::Error(
-        {.op = "--batch",
-         .expected = fmt::format("{}: {} takes so many images at a time", task.batch, task.name),
-         .got = std::to_string(flags.batch),
-         .kind = keel::ErrorKind::kInvalidArgument});
-  }
+  if (task.model) require_batch(*task.model, flags.batch);
   flags.precision = read_precision(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
@@ -221,7 +209,8 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   require_distinct(with_folder, {});
   std::vector<NamedFile> inputs = data_files(data);
   inputs.push_back({"--init", init});
-  for (NamedFile& file : model_files(line.text("model").value_or("")))
+  const auto saved_model = flags.resume ? flags.resume->find("model") : std::nullopt;
+  for (NamedFile& file : model_files(line.text("model").value_or(saved_model.value_or(""))))
     inputs.push_back(std::move(file));
   for (const char* flag : {"modify-mixlist", "customize-dtypes"})
     inputs.push_back({std::string("--") + flag, line.text(flag).value_or("")});

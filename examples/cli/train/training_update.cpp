@@ -177,17 +177,28 @@ std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t 
 
 namespace {
 
-// The states under the loss that the pattern leaves to be trained. The pattern is one of bash, with
-// its lists: fnmatch(3) with FNM_EXTMATCH.
+// The pattern is one of bash, with its lists: fnmatch(3) with FNM_EXTMATCH.
+bool is_frozen(const keel::Value& state, const std::string& freeze) {
+  const std::string& name = keel::name_of(state.node());
+  return !freeze.empty() && fnmatch(freeze.c_str(), name.c_str(), FNM_EXTMATCH) == 0;
+}
+
+// Running statistics of frozen layers stay, too.
+keel::Update not_frozen(keel::Update update, const std::string& freeze) {
+  std::erase_if(update.assignments,
+                [&](const keel::Assignment& a) { return is_frozen(a.state, freeze); });
+  return update;
+}
+
+// The states under the loss that the pattern leaves to be trained.
 keel::Values trained_states(const keel::Value& loss, const std::string& freeze) {
   const keel::Values states = keel::trainable_states(loss);
   if (freeze.empty()) return states;
   keel::Values trained;
   std::string names;
   for (const keel::Value& state : states) {
-    const std::string& name = keel::name_of(state.node());
-    names += (names.empty() ? "" : ", ") + name;
-    if (fnmatch(freeze.c_str(), name.c_str(), FNM_EXTMATCH) != 0) trained.push_back(state);
+    names += (names.empty() ? "" : ", ") + keel::name_of(state.node());
+    if (!is_frozen(state, freeze)) trained.push_back(state);
   }
   if (!trained.empty() && trained.size() < states.size()) return trained;
   throw keel::Error({.op = "--freeze",
@@ -225,7 +236,7 @@ class UpdateParts {
       result.update += gathered.update;
     }
     // Running statistics of a step that overflowed are worth as little as its gradients.
-    result.update += keel::attached_updates(loss_);
+    result.update += not_frozen(keel::attached_updates(loss_), flags_.freeze);
     if (flags_.accumulate == 1) guard(gradients, result);
     if (!scaler_) return result;
     result.update += scaler_->update(finite_, complete_.valid() ? complete_ : sound_);
