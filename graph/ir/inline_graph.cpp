@@ -69,7 +69,7 @@ class Inlining {
       }
     };
     close();
-    // What is attached to needed values may need others that something is attached to.
+    // Updates that are attached to needed values may need others that something is attached to.
     for (size_t before = 0, now = 1; before != now;) {
       before = now;
       now = 1;

@@ -34,7 +34,7 @@ std::string linear_model(const std::vector<float>& b, const std::vector<int64_t>
 
 const std::vector<float> kBias = {0, 0, 0, 2, 0, 1, 0, 0, 0, -1};  // class 3 is always the largest
 
-// What a model of that bias scores on the data's test images.
+// The scores of a model of that bias on the data's test images.
 struct Expected {
   double accuracy = 0, loss = 0;
   explicit Expected(const DataSet& data) {
@@ -249,7 +249,7 @@ TEST_CASE("model files: averages and checkpoints and 16-bit products work as for
   const std::string whole = run("whole", "12", {});
   run("parts", "6", {});
   CHECK(run("parts", "12", {"--resume", files.temp.file("parts")}) == whole);
-  // What --init gives comes behind the file's own weights.
+  // The weights of --init replace the file's own.
   std::string newest;
   for (const auto& entry : std::filesystem::directory_iterator(files.temp.file("whole")))
     if (entry.path().filename().string().starts_with("step-"))

@@ -46,7 +46,7 @@ class TrainTask {
   virtual std::string data_sha256() const = 0;
 
   virtual TrainedModel build(keel::Graph& graph) const = 0;
-  // What the model's states begin with where it comes from a file, by name.
+  // Returns the values that the states begin with, by name, of a model that comes from a file.
   virtual const std::map<std::string, keel::Tensor>& weights() const;
   // Adds to `metadata` what a saved file says of the data, for the commands that load it.
   virtual void add_metadata(std::map<std::string, std::string>& metadata) const = 0;
@@ -80,7 +80,7 @@ struct TaskKind {
   std::function<std::unique_ptr<TrainTask>(const std::string& data, const std::string& label)> make;
 };
 
-// Those that are built in.
+// The built-in ones.
 const std::vector<TaskKind>& task_kinds();
 std::vector<std::string> task_names();
 // Returns a built-in kind, or that of a model's file. Throws keel::Error that names the choices,

@@ -111,7 +111,7 @@ Values gradient_of(NodeContext& c) {
   if (names == nullptr || names->strings.size() > c.inputs()) c.refuse("it lacks its xs");
   Values xs;
   for (size_t i = 0; i < names->strings.size(); ++i) {
-    // What follows from a constant is computed at import and depends on nothing any more.
+    // Results of constants alone are computed at import and depend on nothing any more.
     if (c.is_constant(i)) c.refuse("it is by a constant, '" + c.node().inputs[i] + "'");
     xs.push_back(c.in(i));
   }
