@@ -1,7 +1,8 @@
 // Import of ONNX models: a model's graph as a Keel graph, by rules for each op that lie in files by
 // family (import_rules/). Opsets 6 to 24; what Keel cannot express (sequence and optional types,
 // strings, shapes that depend on data, dtypes that Keel has not) is refused before anything is
-// made of it, all of it in one Error.
+// made of it, all of it in one Error; only of nodes that depend on a refused one no more is said
+// than whether there is a rule for them.
 //
 //   auto model = keel::onnx::load("model.onnx");
 //   keel::Session session(*model.graph, keel::device("npu"));

@@ -101,6 +101,17 @@ double NodeContext::number(size_t i, const char* what) {
   return values[0];
 }
 
+void NodeContext::require_rank(const Value& value, size_t least, size_t most,
+                               const char* what) const {
+  const Shape& shape = value.shape({});
+  if (shape.rank() >= least && shape.rank() <= most) return;
+  refuse(std::string(what) + " " + to_string(shape) + " of " + std::to_string(shape.rank()) +
+         " dimensions, where it takes " + std::to_string(least) +
+         (most == least             ? ""
+          : most == Shape::kMaxRank ? " or more"
+                                    : " to " + std::to_string(most)));
+}
+
 Shape NodeContext::known_shape(const Value& value, const char* what) {
   const Shape& shape = value.shape({});
   if (shape.known()) return shape;

@@ -84,6 +84,8 @@ class NodeContext {
   std::optional<Tensor> known(size_t i) const;
   // Says whether it is known and no state: constants, and what follows from them.
   bool is_constant(size_t i) const;
+  // Refuses a value of fewer or more dimensions.
+  void require_rank(const Value& value, size_t least, size_t most, const char* what) const;
   // The shape of a value, all of whose dimensions have to be known.
   Shape known_shape(const Value& value, const char* what);
 

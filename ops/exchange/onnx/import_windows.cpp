@@ -61,6 +61,7 @@ SpatialWindows read_windows(NodeContext& c, const Shape& x, const Ints& kernel) 
     c.refuse("its auto_pad is '" + automatic + "'");
   SpatialWindows windows;
   for (size_t i = 0; i < count; ++i) {
+    if (x[i + 2] > kMostStep) c.refuse("its input " + to_string(x) + " is too large");
     SpatialWindow w{
         .in = x[i + 2], .taps = taps[i], .stride = strides[i], .dilation = dilations[i]};
     if (w.taps < 1 || w.taps > kMostTaps || w.stride < 1 || w.dilation < 1)

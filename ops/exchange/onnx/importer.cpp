@@ -120,7 +120,10 @@ void Importer::check_value(const ValueInfo& info, const char* what) {
   NodeProto node;
   node.name = info.name;
   node.op = what;
-  if (info.kind != ValueInfo::Kind::kTensor && info.kind != ValueInfo::Kind::kUnknown) {
+  const bool is_tensor =
+      info.kind == ValueInfo::Kind::kTensor || info.kind == ValueInfo::Kind::kUnknown;
+  begins_ = begins_ && is_tensor && (info.type == DataType::kUndefined || dtype_of(info.type));
+  if (!is_tensor) {
     refuse(node, {std::string("is ") + kind_name(info.kind) + ", which Keel has no type for"});
   } else if (info.type != DataType::kUndefined && !dtype_of(info.type)) {
     refuse(node, {"is of " + name_of(info.type) + ", which Keel has no dtype for"});
@@ -136,6 +139,7 @@ void Importer::check_graph(const GraphProto& graph) {
     NodeProto node;
     node.name = graph.name;
     node.op = "sparse_initializer";
+    begins_ = false;
     refuse(node, {"Keel has no sparse tensors"});
   }
   for (const NodeProto& node : graph.nodes) {
@@ -305,6 +309,9 @@ bool Importer::fold(const NodeProto& node, CallSite site, NameTable& names) {
 
 void Importer::import_node(const NodeProto& node, CallSite site, NameTable& names) {
   try {
+    if (rules_.find(node.domain, node.op) == nullptr) throw DependsOnRefused();  // told of already
+    for (const std::string& output : node.outputs)
+      if (names.has(output)) throw RefusedNode{"another value has the name '" + output + "'"};
     if (fold(node, site, names)) return;
     const LabelScope label(graph(), label_of(node));
     const SiteScope lines(graph(), site);
@@ -377,7 +384,13 @@ ImportedModel Importer::run() {
   whole.name = model_.source;
   whole.op = "model";
   if (model_.has_functions) refuse(whole, {"it has functions of its own, which are not imported"});
-  require_nothing_refused();
+  begins_ = begins_ && !model_.has_functions;
+  std::set<std::string> inputs;
+  for (const ValueInfo& info : model_.graph.inputs)
+    if (!inputs.insert(info.name).second)
+      refuse(whole, {"two of its inputs are '" + info.name + "'"});
+  // Ops without a rule are told of together with what is refused of the others.
+  if (!begins_) require_nothing_refused();
 
   NameTable names;
   add_initializers(model_.graph, names);

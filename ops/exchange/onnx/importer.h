@@ -31,6 +31,8 @@ class NameTable {
   explicit NameTable(NameTable* parent = nullptr) : parent_(parent) {}
   // Null where nobody defined it.
   Binding* find(const std::string& name);
+  // Whether this graph of the file has it, not one around it.
+  bool has(const std::string& name) const { return names_.count(name) != 0; }
   void set(const std::string& name, Binding binding) { names_[name] = std::move(binding); }
 
  private:
@@ -106,6 +108,7 @@ class Importer {
   };
   std::map<const GraphProto*, BodyTypes> body_types_;
   std::vector<Refusal> refusals_;
+  bool begins_ = true;  // nothing is refused that not even a part can be imported without
 };
 
 }  // namespace keel::onnx

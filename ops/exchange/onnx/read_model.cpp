@@ -1,6 +1,7 @@
 #include "keel/ops/exchange/onnx/read_model.h"
 
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "keel/core/base/error.h"
@@ -257,6 +258,30 @@ Tensor read_tensor_file(const std::string& path, std::optional<DType> wanted) {
   TensorProto proto = read_tensor(WireMessage(bytes, source));
   if (proto.type == DataType::kUint16 && wanted == bf16) proto.type = DataType::kBfloat16;
   return to_tensor(proto, path);
+}
+
+std::vector<std::string> external_files(const ModelProto& model) {
+  std::set<std::string> files;
+  const size_t slash = model.source.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : model.source.substr(0, slash + 1);
+  const auto add = [&](const TensorProto& tensor) {
+    const auto entry = tensor.external_data.find("location");
+    if (tensor.external && entry != tensor.external_data.end())
+      files.insert(folder + entry->second);
+  };
+  std::vector<const GraphProto*> open{&model.graph};
+  while (!open.empty()) {
+    const GraphProto& graph = *open.back();
+    open.pop_back();
+    for (const TensorProto& tensor : graph.initializers) add(tensor);
+    for (const NodeProto& node : graph.nodes) {
+      for (const AttributeProto& attribute : node.attributes) {
+        if (attribute.tensor != nullptr) add(*attribute.tensor);
+        if (attribute.graph != nullptr) open.push_back(attribute.graph.get());
+      }
+    }
+  }
+  return {files.begin(), files.end()};
 }
 
 }  // namespace keel::onnx

@@ -91,6 +91,9 @@ struct ModelProto {
 KEEL_API ModelProto read_model(const std::string& path);
 KEEL_API ModelProto parse_model(std::string bytes, const std::string& source_name);
 
+// Returns the paths of the files that hold data of the model's tensors beside its own, each once.
+KEEL_API std::vector<std::string> external_files(const ModelProto& model);
+
 // Returns the dtype that Keel has for it, or nothing.
 KEEL_API std::optional<DType> dtype_of(DataType type);
 // "FLOAT", "INT8", ... and "type 99" for a number that ONNX 1.12 has not.

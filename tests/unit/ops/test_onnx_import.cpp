@@ -295,4 +295,49 @@ TEST_CASE("initializers with infinities are constants and no weights") {
   CHECK(model.weights.count("w") == 1);
 }
 
+TEST_CASE("ops without a rule and refused attributes are told of together") {
+  const std::string text =
+      refusal({.nodes = {onnx_node("NonZero", {"x"}, {"places"}),
+                         onnx_node("Relu", {"x"}, {"r"}, {onnx_int("slope", 1)}),
+                         onnx_node("Unique", {"x"}, {"u"})},
+               .inputs = {onnx_value("x", 1, {2})},
+               .outputs = {onnx_value("places", 7, {1, -1}), onnx_value("r", 1, {2})}});
+  CHECK_MESSAGE(contains(text, "1 x NonZero (opset 17): there is no rule for this op"), text);
+  CHECK_MESSAGE(contains(text, "1 x Unique (opset 17): there is no rule for this op"), text);
+  CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
+}
+
+TEST_CASE("a name that two values have is refused") {
+  const std::string text =
+      refusal({.nodes = {onnx_node("Neg", {"x"}, {"a"}), onnx_node("Abs", {"x"}, {"a"})},
+               .inputs = {onnx_value("x", 1, {2})},
+               .outputs = {onnx_value("a", 1, {2})}});
+  CHECK_MESSAGE(contains(text, "1 x Abs (opset 17): another value has the name 'a'"), text);
+  const std::string inputs = refusal({.nodes = {onnx_node("Neg", {"x"}, {"a"})},
+                                      .inputs = {onnx_value("x", 1, {2}), onnx_value("x", 1, {2})},
+                                      .outputs = {onnx_value("a", 1, {2})}});
+  CHECK_MESSAGE(contains(inputs, "two of its inputs are 'x'"), inputs);
+}
+
+TEST_CASE("operands of too few dimensions are refused and not looked at beyond their end") {
+  const auto refused = [](const std::string& op, const std::vector<std::string>& operands) {
+    OnnxGraph graph{
+        .nodes = {onnx_node(op, operands, {"y"})},
+        .inputs = {onnx_value("x", 1, {2, 3, 3}), onnx_value("w", 1, {1, 15, 3}),
+                   onnx_value("r", 1, {1}), onnx_value("m", 1, {2, 2}), onnx_value("i", 7, {2})},
+        .outputs = {onnx_value("y", 1, {1})}};
+    return refusal(graph);
+  };
+  for (const char* op : {"GRU", "LSTM", "RNN"}) {
+    const std::string weights = refused(op, {"x", "w", "r"});
+    CHECK_MESSAGE(contains(weights, "its weights are [1] of 1 dimensions"), weights);
+    const std::string sequences = refused(op, {"m", "w", "w"});
+    CHECK_MESSAGE(contains(sequences, "its sequences are [2, 2] of 2 dimensions"), sequences);
+  }
+  CHECK(contains(refused("NegativeLogLikelihoodLoss", {"r", "i"}), "its scores are [1]"));
+  CHECK(contains(refused("GlobalAveragePool", {"m"}), "its input is [2, 2]"));
+  CHECK(contains(refused("GlobalMaxPool", {"m"}), "its input is [2, 2]"));
+  CHECK(contains(refused("InstanceNormalization", {"m", "r", "r"}), "its input is [2, 2]"));
+}
+
 TEST_SUITE_END();

@@ -117,6 +117,11 @@ Ints transposed_sizes(NodeContext& c, SpatialWindows& windows) {
   const std::string automatic = c.attribute("auto_pad", "NOTSET");
   if (beyond.size() != count || (!wanted.empty() && wanted.size() < count))
     c.refuse("its output_padding or output_shape does not fit its spatial axes");
+  constexpr int64_t kMost = int64_t{1} << 31;
+  for (const Ints* sizes : {&beyond, &wanted}) {
+    for (const int64_t size : *sizes)
+      if (size < 0 || size > kMost) c.refuse("its output_padding or output_shape is out of range");
+  }
   Ints sizes;
   for (size_t i = 0; i < count; ++i) {
     SpatialWindow& w = windows[i];

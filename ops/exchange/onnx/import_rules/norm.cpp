@@ -43,6 +43,7 @@ Values instance_normalization(NodeContext& c) {
   const double epsilon = c.attribute("epsilon", 1e-5);
   c.ignore("consumed_inputs");
   const Value x = c.in(0);
+  c.require_rank(x, 3, Shape::kMaxRank, "its input is");
   const size_t rank = x.shape({}).rank();
   const Centred centre = centred(widened_for_norm(x, {}), axes_from(2, rank), epsilon, {});
   const Value normal = cast(mul(centre.distances, centre.inverse, {}), x.dtype({}), {});

@@ -163,11 +163,13 @@ Values norm_pool(NodeContext& c) {
 
 Values global_average(NodeContext& c) {
   const Value x = c.in(0);
+  c.require_rank(x, 3, Shape::kMaxRank, "its input is");
   return {mean(x, axes_from(2, x.shape({}).rank()), true, {})};
 }
 
 Values global_max(NodeContext& c) {
   const Value x = c.in(0);
+  c.require_rank(x, 3, Shape::kMaxRank, "its input is");
   return {max(x, axes_from(2, x.shape({}).rank()), true, {})};
 }
 
@@ -175,6 +177,7 @@ Values global_max(NodeContext& c) {
 // the node says a larger one, it has more zeros behind.
 Values max_unpool(NodeContext& c) {
   const Value x = c.in(0);
+  c.require_rank(x, 3, Shape::kMaxRank, "its input is");
   const Shape shape = c.known_shape(x, "its input");
   std::vector<int64_t> dims{shape[0], shape[1]}, behind{0, 0};
   for (const SpatialWindow& w : read_windows(c, shape, {})) {

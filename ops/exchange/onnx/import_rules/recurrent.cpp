@@ -146,6 +146,7 @@ std::vector<std::string> activations_of(NodeContext& c, const Kind& kind, size_t
 // Element `direction` of a value with one for each direction first; invalid where it is left out.
 Value of_direction(NodeContext& c, size_t input, size_t direction) {
   if (!c.has(input)) return {};
+  c.require_rank(c.in(input), 2, 3, "its weights are");
   return gather(c.in(input), c.result(Tensor::scalar(static_cast<int64_t>(direction))), 0, {});
 }
 
@@ -153,6 +154,7 @@ Direction direction_of(NodeContext& c, const Kind& kind, size_t i) {
   Direction d;
   d.input = transpose(of_direction(c, 1, i), {}, {});
   const Value hidden = of_direction(c, 2, i);
+  c.require_rank(hidden, 2, 2, "its recurrent weights of a direction are");
   d.units = c.known_shape(hidden, "its weights").back();
   d.hidden = transpose(hidden, {}, {});
   if (const Value bias = of_direction(c, 3, i); bias.valid()) {
@@ -173,6 +175,7 @@ Values recurrent(NodeContext& c, const Kind& kind) {
   const bool linear = c.attribute("linear_before_reset", int64_t{0}) != 0;
   const bool coupled = c.attribute("input_forget", int64_t{0}) != 0;
   Value x = c.in(0);
+  c.require_rank(x, 3, 3, "its sequences are");
   if (batch_first) x = transpose(x, {1, 0, 2}, {});
   const Shape shape = c.known_shape(x, "its sequences");
   const Value lengths = c.has(4) ? cast(c.in(4), i64, {}) : Value();

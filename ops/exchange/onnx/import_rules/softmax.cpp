@@ -26,6 +26,7 @@ Values along(NodeContext& c) {
 // -log_probabilities of the targets' classes, [batch, ...], weighted, and reduced as the node says.
 Value likelihood_loss(NodeContext& c, const Value& log_probabilities, const Value& targets) {
   const std::string reduction = c.attribute("reduction", "mean");
+  c.require_rank(log_probabilities, 2, Shape::kMaxRank, "its scores are");
   const int64_t classes = log_probabilities.shape({})[1];
   if (classes < 0) c.refuse("the number of its classes is not known before the run");
   const Value ids = cast(targets, i64, {});
