@@ -47,16 +47,23 @@ int run_import(const std::vector<std::string>& words) {
                        .fix = "keel import model.onnx --out model.keel",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  require_distinct({{"--out", out}, {"--out", weights_path(out)}},
-                   {{"keel import", line.subject()}});
+  if (!out.ends_with(".keel")) {
+    throw keel::Error({.op = "--out",
+                       .expected = "FILE.keel",
+                       .got = out,
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  std::vector<NamedFile> inputs = files_of_model("keel import", line.subject());
+  for (NamedFile& file : named_files("--bind", line.texts("bind")))
+    inputs.push_back(std::move(file));
+  require_distinct({{"--out", out}, {"--out", weights_path(out)}}, inputs);
   require_writable("--out", out);
   require_writable("--out", weights_path(out));
   const auto bind = named_tensors("--bind", line.texts("bind"));
   keel::onnx::ImportedModel model =
       keel::onnx::load(line.subject(), {.bind = bind, .weights_in_graph = false});
   if (line.has("output")) keep_outputs(model, line.texts("output"));
-  keel::write_safetensors(weights_path(out), model.weights, {{"keel_version", KEEL_VERSION}});
-  keel::write_file_atomically(out, keel::print_graph(*model.graph) + "\n");
+  write_model_file(out, *model.graph, model.weights);
   for (const auto& input : model.inputs) {
     std::cout << "input " << keel::printable(input.first) << " "
               << keel::to_string(input.second.type()) << "\n";

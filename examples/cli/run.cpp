@@ -25,21 +25,8 @@ std::string file_name(const std::string& output) {
 }
 
 keel::Feeds feeds_of(const ModelFile& model, const std::map<std::string, keel::Tensor>& inputs) {
-  keel::Feeds feeds;
   std::string known;
-  for (const auto& input : model.inputs) {
-    known += (known.empty() ? "" : ", ") + input.first;
-    const auto given = inputs.find(input.first);
-    if (given == inputs.end()) {
-      throw keel::Error({.op = "keel run",
-                         .message = "the model's input '" + input.first + "', " +
-                                    keel::to_string(input.second.type()) + ", is not given",
-                         .fix = "--input " + input.first + "=FILE.npy",
-                         .kind = keel::ErrorKind::kInvalidArgument});
-    }
-    feeds.emplace_back(input.second, given->second);
-  }
-  if (feeds.size() == inputs.size()) return feeds;
+  for (const auto& input : model.inputs) known += (known.empty() ? "" : ", ") + input.first;
   for (const auto& given : inputs) {
     const bool found = std::any_of(model.inputs.begin(), model.inputs.end(),
                                    [&](const auto& input) { return input.first == given.first; });
@@ -48,6 +35,26 @@ keel::Feeds feeds_of(const ModelFile& model, const std::map<std::string, keel::T
                        .expected = known.empty() ? "no inputs" : "one of: " + known,
                        .got = given.first,
                        .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  keel::Feeds feeds;
+  for (const auto& [name, input] : model.inputs) {
+    const auto given = inputs.find(name);
+    if (given == inputs.end()) {
+      throw keel::Error({.op = "keel run",
+                         .message = "the model's input '" + name + "', " +
+                                    keel::to_string(input.type()) + ", is not given",
+                         .fix = "--input " + name + "=FILE.npy",
+                         .kind = keel::ErrorKind::kInvalidArgument});
+    }
+    const keel::Type& wanted = input.type();
+    const keel::Type got = given->second.type();
+    if (wanted.dtype != got.dtype || !keel::matches(wanted.shape, got.shape)) {
+      throw keel::Error({.op = "--input",
+                         .argument = name,
+                         .expected = keel::to_string(wanted),
+                         .got = keel::to_string(got)});
+    }
+    feeds.emplace_back(input, given->second);
   }
   return feeds;
 }
@@ -71,6 +78,7 @@ int run_run(const std::vector<std::string>& words) {
   if (!std::filesystem::is_directory(folder)) {
     throw keel::Error({.op = "--output-dir",
                        .message = "there is no folder " + folder.string(),
+                       .fix = "make it first",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   const auto inputs = named_tensors("--input", line.texts("input"));
@@ -85,6 +93,14 @@ int run_run(const std::vector<std::string>& words) {
                          .message = "two outputs would be written to " + file_name(output.first)});
     }
   }
+  std::vector<NamedFile> read = files_of_model("keel run", line.subject()), written;
+  for (const char* flag : {"input", "bind"}) {
+    for (NamedFile& file : named_files(std::string("--") + flag, line.texts(flag)))
+      read.push_back(std::move(file));
+  }
+  for (const std::string& file : files)
+    written.push_back({"--output-dir", (folder / file).string()});
+  require_distinct(written, read);
   keel::Session session(*model.graph, keel::device(read_backend(line) + ":0"));
   if (!model.weights.empty()) {
     const keel::WeightsMatch match =

@@ -216,6 +216,7 @@ TEST_CASE("model files: a resumed training is one in one piece and finds a moved
   const std::string moved = files.temp.file("moved.onnx");
   std::filesystem::rename(model, moved);
   check_refused(rest, {"m.onnx"});
+  check_refused({"eval", "--load", files.temp.file("half")}, {"m.onnx", "--model FILE"});
   Words with_moved = rest;
   with_moved.insert(with_moved.end(), {"--model", moved});
   CHECK(run(with_moved, "moved.json") == whole);
@@ -381,6 +382,11 @@ TEST_CASE("model files: what is no classifier of the images is refused with what
     frozen.insert(frozen.end(), {"--freeze", pattern});
     check_refused(frozen, {"--freeze", "head.w, head.b", "one of " + what});
   }
+  std::vector<float> broken = kBias;
+  broken[1] = std::nanf("");
+  const std::string nan = files.model(linear_model(broken, {-1, 1, 28, 28}), "nan.onnx");
+  check_refused(trained(files, nan, files.temp.file("saved")),
+                {"nan.onnx", "head.b", "--allow-non-finite"});
   check_refused({"train", "--model", open, "--data", files.images, "--steps", "1", "--save", open},
                 {"--save", "--model"});
   CHECK_FALSE(std::filesystem::exists(files.temp.file("saved")));

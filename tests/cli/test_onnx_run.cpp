@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 #include <keel/core/tensor/npy.h>
+#include <keel/graph/runtime/safetensors.h>
 
 #include "cli/tool.h"
 #include "support/error_of.h"
@@ -97,6 +98,81 @@ TEST_CASE("run and import say what is missing or wrong") {
   CHECK(contains(run({"run"}), "the model is missing"));
   CHECK(contains(run({"import", files.model}), "--out is missing"));
   CHECK(contains(run({"run", files.temp.write("cut.onnx", small_model().substr(0, 40))}), "1 "));
+}
+
+TEST_CASE("import leaves no graph with the weights of another one") {
+  const Files files;
+  const std::string out = files.temp.file("m.keel");
+  const Words words = {"import", files.model, "--bind", "shape=" + files.shape, "--out", out};
+  REQUIRE(run_tool(words).exit_code == 0);
+  const std::string first = read_text(out);
+  // A second import that was killed between its two files.
+  const std::string other = files.temp.write(
+      "other.onnx", onnx_model({.nodes = {onnx_node("Add", {"x", "w"}, {"y"})},
+                                .initializers = {onnx_floats("w", {2, 2}, {5, 6, 7, 8})},
+                                .inputs = {onnx_value("x", 1, {-1, 2})},
+                                .outputs = {onnx_value("y", 1, {-1, 2})}}));
+  REQUIRE(run_tool({"import", other, "--out", out}).exit_code == 0);
+  files.temp.write("m.keel", first);
+  const ToolResult result =
+      run_tool({"run", out, "--input", "x=" + files.x, "--output-dir", files.temp.file("out")});
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(contains(result.err, "was written with another graph"), result.err);
+  CHECK_FALSE(std::filesystem::exists(files.temp.file("out/y.npy")));
+}
+
+TEST_CASE("run and import write over nothing that they read") {
+  const Files files;
+  const std::string out = files.temp.file("out");
+  const auto refused = [&](const Words& words, const Words& parts) {
+    const ToolResult result = run_tool(words);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    for (const std::string& part : parts) CHECK(contains(result.err, part));
+  };
+  std::filesystem::copy_file(files.x, out + "/y.npy");
+  std::filesystem::copy_file(files.shape, out + "/flags_0.npy");
+  const std::string before = read_text(out + "/y.npy");
+  refused({"run", files.model, "--input", "x=" + out + "/y.npy", "--bind", "shape=" + files.shape,
+           "--output-dir", out},
+          {"--output-dir", "--input", "y.npy"});
+  refused({"run", files.model, "--input", "x=" + files.x, "--bind", "shape=" + out + "/flags_0.npy",
+           "--output-dir", out},
+          {"--output-dir", "--bind", "flags_0.npy"});
+  CHECK((read_text(out + "/y.npy") == before));
+  // Weights that the file has outside, where the imported ones would go.
+  const std::string data = files.temp.write("w.keel.safetensors", std::string(16, '\0'));
+  const std::string outside =
+      bytes_field(13, bytes_field(1, "location") + bytes_field(2, "w.keel.safetensors")) +
+      number_field(14, 1);
+  const std::string model = files.temp.write(
+      "outside.onnx", onnx_model({.nodes = {onnx_node("Add", {"x", "w"}, {"y"})},
+                                  .initializers = {onnx_tensor("w", 1, {2, 2}, outside)},
+                                  .inputs = {onnx_value("x", 1, {-1, 2})},
+                                  .outputs = {onnx_value("y", 1, {-1, 2})}}));
+  refused({"import", model, "--out", files.temp.file("w.keel")},
+          {"--out", "keel import", "w.keel.safetensors"});
+  CHECK(read_text(data).size() == 16);
+  refused({"import", model, "--out", files.x}, {"--out", "FILE.keel", "x.npy"});
+}
+
+TEST_CASE("run says which array does not fit and which file is damaged") {
+  const Files files;
+  const std::string out = files.temp.file("m.keel");
+  REQUIRE(
+      run_tool({"import", files.model, "--bind", "shape=" + files.shape, "--out", out}).exit_code ==
+      0);
+  const ToolResult wrong = run_tool({"run", out, "--input", "x=" + files.shape});
+  CHECK(wrong.exit_code == 1);
+  CHECK_MESSAGE(contains(wrong.err, "--input: x: expected f32[?, 2], got i64[1]"), wrong.err);
+  const ToolResult unknown = run_tool({"run", out, "--input", "q=" + files.x});
+  CHECK_MESSAGE(contains(unknown.err, "expected one of: x, got q"), unknown.err);
+  std::filesystem::remove(out + ".safetensors");
+  keel::write_safetensors(out + ".safetensors", {}, {});
+  files.temp.write("m.keel", "graph {\n  %0 = \n}\n");
+  const ToolResult damaged = run_tool({"run", out, "--input", "x=" + files.x});
+  CHECK(damaged.exit_code == 1);
+  CHECK_MESSAGE(contains(damaged.err, "m.keel: graph text: 3:1"), damaged.err);
 }
 
 TEST_SUITE_END();

@@ -55,11 +55,20 @@ std::shared_ptr<const ChosenModel> SavedModel::model(
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   if (!given) require_labelled(*own);
-  const auto model =
-      given ? choose_model(*given)
-            : keel::parse_in_file(flag_ + ": " + path_, [&] { return choose_model(*own); });
+  const auto model = given ? choose_model(*given) : own_model(*own);
   if (own) require_same_model_file(*model, find("model_sha256"), path_);
   return model;
+}
+
+std::shared_ptr<const ChosenModel> SavedModel::own_model(const std::string& name) const {
+  try {
+    return choose_model(name);
+  } catch (const keel::Error& error) {
+    throw keel::Error(
+        {.op = flag_ + ": " + path_,
+         .message = error.what(),
+         .fix = is_model_file(name) ? "say with --model FILE where its model is now" : ""});
+  }
 }
 
 void SavedModel::require_labelled(const std::string& model) const {

@@ -70,6 +70,7 @@ class SavedModel {
   LoadedWeights load(keel::Session& session, const keel::Values& states,
                      const Usable& weights) const;
   void require_labelled(const std::string& model) const;
+  std::shared_ptr<const ChosenModel> own_model(const std::string& name) const;
 
   std::string flag_;
   std::string path_;

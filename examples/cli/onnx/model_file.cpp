@@ -3,12 +3,19 @@
 #include <limits>
 
 #include <fmt/core.h>
+#include <keel/core/base/environment.h>
 #include <keel/core/base/file.h>
+#include <keel/core/base/sha256.h>
 #include <keel/core/tensor/npy.h>
 #include <keel/graph/ir/label.h>
 #include <keel/ops/exchange/onnx/import.h>
 
 namespace keel_cli {
+namespace {
+
+constexpr const char* kGraph = "graph_sha256";  // in the metadata of the weights
+
+}  // namespace
 
 std::string weights_path(const std::string& path) { return path + ".safetensors"; }
 
@@ -40,6 +47,31 @@ std::map<std::string, keel::Tensor> named_tensors(const std::string& flag,
   return tensors;
 }
 
+std::vector<NamedFile> named_files(const std::string& flag, const std::vector<std::string>& given) {
+  std::vector<NamedFile> files;
+  for (const std::string& text : given) files.push_back({flag, text.substr(text.find('=') + 1)});
+  return files;
+}
+
+std::vector<NamedFile> files_of_model(const std::string& flag, const std::string& path) {
+  std::vector<NamedFile> files = {{flag, path}};
+  if (path.ends_with(".onnx")) {
+    for (std::string& file : keel::onnx::external_files(keel::onnx::read_model(path)))
+      files.push_back({flag, std::move(file)});
+  } else {
+    files.push_back({flag, weights_path(path)});
+  }
+  return files;
+}
+
+void write_model_file(const std::string& path, const keel::Graph& graph,
+                      const std::map<std::string, keel::Tensor>& weights) {
+  const std::string text = keel::print_graph(graph) + "\n";
+  keel::write_safetensors(weights_path(path), weights,
+                          {{"keel_version", KEEL_VERSION}, {kGraph, keel::sha256_hex(text)}});
+  keel::write_file_atomically(path, text);
+}
+
 ModelFile read_model_file(const std::string& path,
                           const std::map<std::string, keel::Tensor>& bind) {
   ModelFile model;
@@ -59,13 +91,24 @@ ModelFile read_model_file(const std::string& path,
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   constexpr uint64_t kMostBytes = std::numeric_limits<int32_t>::max();
-  model.weights = keel::read_safetensors(weights_path(path)).tensors;
+  keel::Safetensors weights = keel::read_safetensors(weights_path(path));
+  const std::string text = keel::read_file(path, kMostBytes);
+  // The two are written one after the other: a crash in between leaves weights of another graph.
+  const auto graph = weights.metadata.find(kGraph);
+  if (graph != weights.metadata.end() && graph->second != keel::sha256_hex(text)) {
+    throw keel::Error({.op = path,
+                       .message = weights_path(path) + " was written with another graph",
+                       .fix = "import the model again"});
+  }
+  model.weights = std::move(weights.tensors);
   int64_t bytes = 0;
   for (const auto& entry : model.weights) bytes += static_cast<int64_t>(entry.second.num_bytes());
   // The graph's own states, such as its random key, are not among the weights.
   constexpr int64_t kReservedStates = 64;
-  model.graph = keel::parse_graph(keel::read_file(path, kMostBytes), keel::builtin_ops(),
-                                  {.max_state_bytes = bytes + kReservedStates});
+  model.graph = keel::parse_in_file(path, [&] {
+    return keel::parse_graph(text, keel::builtin_ops(),
+                             {.max_state_bytes = bytes + kReservedStates});
+  });
   for (const keel::Value& input : model.graph->inputs())
     model.inputs.emplace_back(keel::name_of(input.node()), input);
   for (size_t i = 0; i < model.graph->outputs().size(); ++i) {

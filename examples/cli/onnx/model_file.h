@@ -12,6 +12,8 @@
 
 #include <keel/keel.h>
 
+#include "cli/base/output_files.h"
+
 namespace keel_cli {
 
 struct ModelFile {
@@ -29,7 +31,17 @@ keel::Values weight_states(const keel::Graph& graph);
 std::map<std::string, keel::Tensor> named_tensors(const std::string& flag,
                                                   const std::vector<std::string>& given);
 
-// Throws keel::Error for a file that cannot be read or imported, and where `bind` is given for a
+// The files of those, for require_distinct.
+std::vector<NamedFile> named_files(const std::string& flag, const std::vector<std::string>& given);
+// The files that a model is read from: an .onnx one with those that hold its data, or a .keel one
+// with its weights.
+std::vector<NamedFile> files_of_model(const std::string& flag, const std::string& path);
+
+// Writes what read_model_file reads: the graph, and its weights beside it. Throws keel::Error.
+void write_model_file(const std::string& path, const keel::Graph& graph,
+                      const std::map<std::string, keel::Tensor>& weights);
+// Throws keel::Error for a file that cannot be read or imported, for weights that were written with
+// another graph, and where `bind` is given for a
 // file that is no .onnx one.
 ModelFile read_model_file(const std::string& path, const std::map<std::string, keel::Tensor>& bind);
 

@@ -18,7 +18,7 @@ constexpr std::pair<std::string_view, double> kUnits[] = {
     {"ms", 1e-3}, {"min", 60}, {"s", 1}, {"h", 3600}};
 
 // "1000" steps, or a time: "30s".
-void read_save_every(const std::string& text, CheckpointFlags& flags) {
+void read_save_every(const std::string& text, CheckpointFlags& flags) try {
   for (const auto& [unit, seconds] : kUnits) {
     if (!text.ends_with(unit)) continue;
     flags.seconds =
@@ -27,6 +27,12 @@ void read_save_every(const std::string& text, CheckpointFlags& flags) {
     return;
   }
   flags.steps = keel::parse_integer(text, "--save-every", 1, kMostCount);
+} catch (const keel::Error&) {
+  throw keel::Error(
+      {.op = "--save-every",
+       .expected = "a number of steps, or a time from 1ms to a year: 500ms, 30s, 10min, 2h",
+       .got = text,
+       .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 // The same error as one of a flag.

@@ -187,6 +187,11 @@ class TrainRun {
   void load_weights_of_model(keel::Session& session, const keel::Values& states) const {
     const auto& weights = task_->weights();
     if (weights.empty()) return;
+    if (const auto problem = non_finite_state(weights); problem && !flags_.allow_non_finite) {
+      throw keel::Error({.op = "--model " + flags_.task->name,
+                         .message = *problem,
+                         .fix = "take another file, or add --allow-non-finite"});
+    }
     const keel::WeightsMatch match = keel::load_weights(session, states, weights);
     if (match.complete()) return;
     throw keel::Error({.op = "--model " + flags_.task->name, .message = keel::describe(match)});
@@ -495,11 +500,14 @@ class TrainRun {
     if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
     if (report.dumped_steps > 0)
       progress.line(fmt::format("dump: {} steps in {}", report.dumped_steps, report.dump_folder));
-    if (const keel::CheckpointReport& saved = report.checkpoint; saved.last_step) {
-      progress.line(fmt::format(
-          "checkpoints: {} written, {} failed; the last is {}. The training waited {:.3f} s for "
-          "copies and {:.3f} s for the disk",
-          saved.saved, saved.failed, saved.last_file, saved.copy_seconds, saved.wait_seconds));
+    if (const keel::CheckpointReport& saved = report.checkpoint; saved.saved + saved.failed > 0) {
+      progress.line(
+          fmt::format("checkpoints: {} written, {} failed{}. The training waited {:.3f} s for "
+                      "copies and {:.3f} "
+                      "s for the disk",
+                      saved.saved, saved.failed,
+                      saved.last_step ? "; the last is " + saved.last_file : std::string(),
+                      saved.copy_seconds, saved.wait_seconds));
     }
     if (flags_.loop_tuner) {
       progress.line(
