@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "keel/core/base/printable.h"
+#include "keel/ops/exchange/onnx/import_trials.h"
 #include "keel/ops/exchange/onnx/importer.h"
 
 namespace keel::onnx {
@@ -65,7 +67,19 @@ ImportRule ImportRules::find(const std::string& domain, const std::string& op) c
 }
 
 ImportedModel import_model(const ModelProto& model, const ImportOptions& options) {
-  return Importer(model, options).run();
+  try {
+    return Importer(model, options).run();
+  } catch (const Unsupported&) {
+    if (!has_open_dimensions(model, options)) throw;
+    std::optional<ImportedModel> made;
+    try {
+      made = import_by_trials(model, options);
+    } catch (const Error&) {
+      // What it was refused for before is what the user can do something about.
+    }
+    if (!made) throw;
+    return std::move(*made);
+  }
 }
 
 ImportedModel load(const std::string& path, const ImportOptions& options) {

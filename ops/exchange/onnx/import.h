@@ -11,8 +11,9 @@
 // Float initializers become states under their names, so an imported model trains and its weights
 // are saved like any others; other initializers, and those with infinities, are constants, and what
 // is computed of constants alone, such as shape arithmetic, is computed here. Dimensions that the
-// file leaves open are -1. Nodes are of the line "model.onnx:3" where they stand for the third node
-// of the file's graph, or of a body in it. Plain functions; any thread.
+// file leaves open are -1; what reshapes compute from them is inferred (import_trials.h). Nodes are
+// of the line "model.onnx:3" where they stand for the third node of the file's graph, or of a body
+// in it. Plain functions; any thread.
 #ifndef KEEL_OPS_EXCHANGE_ONNX_IMPORT_H
 #define KEEL_OPS_EXCHANGE_ONNX_IMPORT_H
 

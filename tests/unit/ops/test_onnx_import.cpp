@@ -340,4 +340,62 @@ TEST_CASE("operands of too few dimensions are refused and not looked at beyond t
   CHECK(contains(refused("InstanceNormalization", {"m", "r", "r"}), "its input is [2, 2]"));
 }
 
+TEST_CASE("shapes that follow from an open batch are inferred where they are used") {
+  // PyTorch's x.view(x.size(0) * 2, -1) and x.view(x.size(0), -1).
+  const OnnxGraph graph{
+      .nodes = {onnx_node("Shape", {"x"}, {"dims"}),
+                onnx_node("Gather", {"dims", "zero"}, {"n"}, {onnx_int("axis", 0)}),
+                onnx_node("Mul", {"n", "two"}, {"double"}),
+                onnx_node("Unsqueeze", {"double", "front"}, {"rows"}),
+                onnx_node("Concat", {"rows", "rest"}, {"target"}, {onnx_int("axis", 0)}),
+                onnx_node("Reshape", {"x", "target"}, {"halves"}),
+                onnx_node("Unsqueeze", {"n", "front"}, {"row"}),
+                onnx_node("Concat", {"row", "rest"}, {"flat_target"}, {onnx_int("axis", 0)}),
+                onnx_node("Reshape", {"halves", "flat_target"}, {"flat"}),
+                onnx_node("MatMul", {"flat", "w"}, {"y"})},
+      .initializers = {onnx_integers("zero", {}, {0}), onnx_integers("two", {}, {2}),
+                       onnx_integers("front", {1}, {0}), onnx_integers("rest", {1}, {-1}),
+                       onnx_floats("w", {4, 1}, {1, 10, 100, 1000})},
+      .inputs = {onnx_value("x", 1, {-1, 2, 2})},
+      .outputs = {onnx_value("y", 1, {-1, 1}), onnx_value("halves", 1, {-1, 2})}};
+  onnx::ImportedModel model = import_graph(graph);
+  CHECK(model.input("x").type() == keel::Type{keel::f32, {-1, 2, 2}});
+  CHECK(model.output("halves").type() == keel::Type{keel::f32, {-1, 2}});
+  CHECK(model.graph->find_state("w").valid());
+  CHECK(to_string(model.output("y").node().site()) == "m.onnx:10");
+  keel::Session session(*model.graph, keel::device("ref"));
+  for (const int64_t batch : {1, 3}) {
+    keel::Tensor x(keel::f32, {batch, 2, 2});
+    for (int64_t i = 0; i < x.num_elements(); ++i) x.set(i, static_cast<double>(1 + i % 4));
+    const auto y = session.run(model.output("y"), {{model.input("x"), x}});
+    CHECK(y.shape() == keel::Shape{batch, 1});
+    CHECK(y.at(batch - 1) == 4321);
+  }
+}
+
+TEST_CASE("what depends on an open batch in another way is refused as it stands") {
+  const std::string wanted = "1 x Shape (opset 17): the dimensions of its input are not known";
+  const std::string number =
+      refusal({.nodes = {onnx_node("Shape", {"x"}, {"dims"}),
+                         onnx_node("Cast", {"dims"}, {"y"}, {onnx_int("to", 1)})},
+               .inputs = {onnx_value("x", 1, {-1, 2})},
+               .outputs = {onnx_value("y", 1, {2})}});
+  CHECK_MESSAGE(contains(number, wanted), number);
+  // A branch that a batch of 1 takes and larger ones do not.
+  const OnnxGraph neg{.nodes = {onnx_node("Neg", {"x"}, {"n"})},
+                      .outputs = {onnx_value("n", 1, {-1, 2})}};
+  const OnnxGraph twice{.nodes = {onnx_node("Add", {"x", "x"}, {"t"})},
+                        .outputs = {onnx_value("t", 1, {-1, 2})}};
+  const std::string branch = refusal(
+      {.nodes = {onnx_node("Shape", {"x"}, {"dims"}),
+                 onnx_node("Gather", {"dims", "zero"}, {"n"}, {onnx_int("axis", 0)}),
+                 onnx_node("Greater", {"n", "one"}, {"many"}),
+                 onnx_node("If", {"many"}, {"y"},
+                           {onnx_graph("then_branch", neg), onnx_graph("else_branch", twice)})},
+       .initializers = {onnx_integers("zero", {}, {0}), onnx_integers("one", {}, {1})},
+       .inputs = {onnx_value("x", 1, {-1, 2})},
+       .outputs = {onnx_value("y", 1, {-1, 2})}});
+  CHECK_MESSAGE(contains(branch, wanted), branch);
+}
+
 TEST_SUITE_END();

@@ -1,0 +1,23 @@
+// Models that compute shapes from dimensions that the file leaves open, such as x.view(x.size(0),
+// -1) of PyTorch: imported once for each of a few trial sizes, where all such arithmetic folds, and
+// put together again. A reshape whose target differs in one dimension infers it; whatever else
+// differs depends on the size, and the model is not imported this way. Internal to the import; one
+// thread.
+#ifndef KEEL_OPS_EXCHANGE_ONNX_IMPORT_TRIALS_H
+#define KEEL_OPS_EXCHANGE_ONNX_IMPORT_TRIALS_H
+
+#include <optional>
+
+#include "keel/ops/exchange/onnx/import.h"
+
+namespace keel::onnx {
+
+// Says whether inputs that are not bound leave dimensions open.
+bool has_open_dimensions(const ModelProto& model, const ImportOptions& options);
+// Nothing where the trials differ in more than that. Throws what an import throws.
+std::optional<ImportedModel> import_by_trials(const ModelProto& model,
+                                              const ImportOptions& options);
+
+}  // namespace keel::onnx
+
+#endif  // KEEL_OPS_EXCHANGE_ONNX_IMPORT_TRIALS_H
