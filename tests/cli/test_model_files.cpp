@@ -317,6 +317,19 @@ TEST_CASE("model files: of several outputs one is kept by import") {
   check_refused({"import", model, "--output", "none", "--out", imported}, {"none", "scores"});
 }
 
+TEST_CASE("model files: a loop of known length that was exported runs and trains on the npu") {
+  const Files files;
+  const std::string save = files.temp.file("saved"), model = files.temp.file("lstm.onnx");
+  REQUIRE(run_tool(trained(files, "lstm", save)).exit_code == 0);
+  const ToolResult exported = run_tool({"export", "--load", save, "--out", model, "--batch", "20"});
+  REQUIRE_MESSAGE(exported.exit_code == 0, exported.err);
+  const double loss = evaluated(files, {"--load", save}).at("loss");
+  CHECK(evaluated(files, {"--model", model}).at("loss") == doctest::Approx(loss).epsilon(1e-5));
+  const ToolResult result = run_tool(trained(files, model, files.temp.file("tuned")));
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(evaluated(files, {"--load", files.temp.file("tuned")}).at("loss") < loss);
+}
+
 TEST_CASE("model files: frozen norms of any model keep their running statistics") {
   const Files files;
   const std::string save = files.temp.file("saved");

@@ -62,6 +62,11 @@ std::optional<Tensor> NodeContext::known(size_t i) const {
   return binding->known;
 }
 
+std::optional<Tensor> NodeContext::known_named(const std::string& name) const {
+  const Binding* binding = names_.find(name);
+  return binding == nullptr ? std::nullopt : binding->known;
+}
+
 bool NodeContext::is_constant(size_t i) const {
   if (!has(i)) return false;
   const Binding* binding = names_.find(node_.inputs[i]);

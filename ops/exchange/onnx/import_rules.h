@@ -82,6 +82,8 @@ class NodeContext {
   double number(size_t i, const char* what);
   // Nothing where the value is not known at import.
   std::optional<Tensor> known(size_t i) const;
+  // The same of the value that nodes around a body call by that name.
+  std::optional<Tensor> known_named(const std::string& name) const;
   // Says whether it is known and no state: constants, and what follows from them.
   bool is_constant(size_t i) const;
   // Refuses a value of fewer or more dimensions.

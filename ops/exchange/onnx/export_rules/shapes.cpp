@@ -1,4 +1,5 @@
 // Other shapes and orders, parts of tensors, and indices.
+#include <algorithm>
 #include <numeric>
 
 #include "keel/ops/exchange/onnx/export_rules.h"
@@ -106,9 +107,14 @@ ExportNames write_gather(Context& c) {
 
 // Floats are added in double and rounded once, in the order of their indices.
 ExportNames write_scatter_add(Context& c) {
-  const DType dtype = c.dtype(0), wide = is_float(dtype) ? f64 : dtype == u8 ? i32 : dtype;
-  const DType index = c.dtype(1);
+  const DType dtype = c.dtype(0), index = c.dtype(1);
   ExportDimensions rows = c.dims(1);
+  // Rows that meet are rounded once; one alone is rounded once in any dtype.
+  const bool one = std::all_of(rows.begin(), rows.end(), [](const ExportDimension& dim) {
+    return dim.fixed() && dim.size == 1;
+  });
+  DType wide = dtype == u8 ? i32 : dtype;
+  if (is_float(dtype) && !(one && dtype == f32)) wide = f64;
   rows.push_back({.size = 1});
   const std::string indices = c.reshaped(c.cast(c.in(1), index, i64), rows);
   const std::string sums =

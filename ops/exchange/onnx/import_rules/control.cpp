@@ -59,21 +59,25 @@ class TurnRows {
   std::vector<RowStack> stacks_;
 };
 
-// Says whether a loop's body hands its condition on as it was given.
-bool keeps_condition(const GraphProto& body) {
+// Says whether a loop's body hands its condition on as it was given, or one that always holds.
+bool keeps_condition(const NodeContext& c, const GraphProto& body) {
   const std::string& given = body.inputs[1].name;
   const std::string& result = body.outputs[0].name;
+  if (given == result) return true;
   for (const NodeProto& node : body.nodes) {
-    if (node.outputs.size() == 1 && node.outputs[0] == result)
-      return node.op == "Identity" && node.inputs.size() == 1 && node.inputs[0] == given;
+    if (node.outputs.size() != 1 || node.outputs[0] != result) continue;
+    if (node.op != "Identity" || node.inputs.size() != 1) return false;
+    if (node.inputs[0] == given) return true;
+    const std::optional<Tensor> known = c.known_named(node.inputs[0]);
+    return known && known->num_elements() == 1 && known->at(0) != 0;
   }
-  return given == result;
+  return false;
 }
 
 // How often a loop runs, where that is known; else -1.
 int64_t known_trips(NodeContext& c, const GraphProto& body) {
   const std::optional<Tensor> trips = c.known(0), condition = c.known(1);
-  if (!trips || trips->num_elements() != 1 || !keeps_condition(body)) return -1;
+  if (!trips || trips->num_elements() != 1 || !keeps_condition(c, body)) return -1;
   if (c.has(1) && (!condition || condition->num_elements() != 1)) return -1;
   if (condition && condition->at(0) == 0) return 0;
   return std::max<int64_t>(static_cast<int64_t>(trips->at(0)), 0);
@@ -81,7 +85,7 @@ int64_t known_trips(NodeContext& c, const GraphProto& body) {
 
 // The same for a loop that collects a row a turn, which has to be known.
 int64_t required_trips(NodeContext& c, const GraphProto& body) {
-  if (!keeps_condition(body) || !c.has(0)) {
+  if (!keeps_condition(c, body) || !c.has(0)) {
     c.refuse(
         "it collects a row for each turn, and how many turns there are is not known before "
         "the run");
