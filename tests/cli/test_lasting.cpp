@@ -99,6 +99,18 @@ TEST_CASE("lasting: states that cannot be saved leave a summary") {
   CHECK(summary.at("errors").size() == 1);
 }
 
+TEST_CASE("lasting: a resumed training writes into no file of another kind") {
+  const TempFolder files;
+  REQUIRE(run_tool(train({"--steps", "5", "--save", files.file("states")})).exit_code == 0);
+  const std::string notes = files.write("notes", "{\"step\":1,\"loss\":2}\nto be done\n");
+  const ToolResult result =
+      run_tool({"train", "--resume", files.file("states"), "--steps", "9", "--metrics", notes});
+  CHECK(result.exit_code == 1);
+  CHECK_MESSAGE(result.err.find("notes: line 2 is none of metrics") != std::string::npos,
+                result.err);
+  CHECK(read_text(notes) == "{\"step\":1,\"loss\":2}\nto be done\n");
+}
+
 TEST_CASE("lasting: a resumed training goes on in its metrics file behind a cut line") {
   const TempFolder files;
   const std::string metrics = files.file("metrics");

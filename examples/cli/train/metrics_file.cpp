@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include <fmt/core.h>
 #include <keel/core/base/json.h>
 #include <nlohmann/json.hpp>
 #include <sys/file.h>
@@ -76,13 +77,18 @@ KeptLines kept_lines(const std::string& path, int64_t steps_done) {
   KeptLines kept;
   std::string line;
   off_t at = 0;
+  int64_t number = 0;
   const auto end_line = [&](bool whole) {
+    ++number;
     const keel::Json object = line.size() < kMostOfLine ? object_in(line, path) : keel::Json();
     const auto step = step_in(object);
     const bool torn = !whole && !object.is_object();
     // A power failure may leave anything behind the line of the step.
     if (kept.complete || kept.taken_out > 0 || (step && *step > steps_done)) {
       if (!torn || kept.taken_out > 0) ++kept.taken_out;
+    } else if (!step && whole) {
+      throw metrics_error(path, fmt::format("line {} is none of metrics", number),
+                          "give the file that the training wrote, or another one");
     } else if (!torn) {
       kept.bytes = at;
       kept.lacks_end = !whole;
