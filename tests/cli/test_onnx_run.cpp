@@ -153,6 +153,8 @@ TEST_CASE("run and import write over nothing that they read") {
   refused({"import", model, "--out", files.temp.file("w.keel")},
           {"--out", "keel import", "w.keel.safetensors"});
   CHECK(read_text(data).size() == 16);
+  refused({"eval", "--model", model, "--json", data}, {"--json", "--model", "w.keel.safetensors"});
+  CHECK(read_text(data).size() == 16);
   refused({"import", model, "--out", files.x}, {"--out", "FILE.keel", "x.npy"});
 }
 

@@ -1,6 +1,8 @@
 #include "cli/model/chosen_model.h"
 
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include <fmt/core.h>
@@ -46,10 +48,10 @@ bool is_model_file(const std::string& name) {
 }
 
 std::vector<NamedFile> model_files(const std::string& name) {
-  if (!is_model_file(name)) return {};
-  std::vector<NamedFile> files = {{"--model", name}};
-  files.push_back({"--model", name.ends_with(".keel") ? weights_path(name) : name + ".data"});
-  return files;
+  std::error_code unknown;
+  // A file that is not there is an error of whoever reads it, who can say what to do.
+  if (!is_model_file(name) || !std::filesystem::exists(name, unknown)) return {};
+  return files_of_model("--model", name);
 }
 
 std::shared_ptr<const ChosenModel> choose_model(const std::string& name) {
