@@ -126,12 +126,9 @@ class Inlining {
         if (salt) input = to.constant(Tensor::scalar<int64_t>(to_.next_salt()), node.site());
       }
     }
-    // Bodies of a cond take what stands behind its predicate.
-    const size_t first = node.is(OpRole::kCond) ? 1 : 0;
-    std::vector<Type> types;
-    for (size_t i = first; i < inputs.size(); ++i) types.push_back(inputs[i].type());
     std::vector<std::shared_ptr<Graph>> bodies;
-    for (const auto& body : node.bodies()) bodies.push_back(copy_body(*body, types));
+    for (const auto& body : node.bodies())
+      bodies.push_back(copy_body(*body, body_input_types(node, inputs)));
     const Node& copied =
         to.add(node.op(), std::move(inputs), node.attributes(), node.site(), std::move(bodies));
     const size_t results = node.data_types().size();

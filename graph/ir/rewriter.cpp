@@ -59,6 +59,13 @@ void Rewriter::finish() {
   for (const Assignment& a : from_.updates()) to_.add_update((*this)(a.state), (*this)(a.next));
 }
 
+std::vector<Type> body_input_types(const Node& node, const Values& inputs) {
+  const size_t first = node.is(OpRole::kCond) ? 1 : 0;
+  std::vector<Type> types;
+  for (size_t i = first; i < inputs.size(); ++i) types.push_back(inputs[i].type());
+  return types;
+}
+
 std::vector<bool> live_nodes(const Graph& graph) {
   std::vector<bool> live(graph.size(), false);
   const auto mark = [&](Value v) { live[v.node_id()] = true; };

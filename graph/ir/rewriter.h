@@ -44,6 +44,10 @@ class Rewriter {
   ValueTable<Value> fresh_;  // invalid: not mapped
 };
 
+// Returns the types of a node's inputs that its bodies' inputs pair with: of those of a cond, what
+// stands behind the predicate. `inputs` are the copy's.
+std::vector<Type> body_input_types(const Node& node, const Values& inputs);
+
 // Marks by node id: which nodes the graph's outputs, updates and effects need.
 std::vector<bool> live_nodes(const Graph& graph);
 

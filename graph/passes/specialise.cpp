@@ -17,14 +17,6 @@ namespace {
 
 std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type>& input_types);
 
-// Returns the types of a node's inputs that its bodies' inputs pair with.
-std::vector<Type> body_input_types(const Node& node, const Values& inputs) {
-  const size_t first = node.is(OpRole::kCond) ? 1 : 0;
-  std::vector<Type> types;
-  for (size_t i = first; i < inputs.size(); ++i) types.push_back(inputs[i].type());
-  return types;
-}
-
 // Copies one node with concrete types; gradients are expanded on the spot, so that those of
 // enclosing gradients, which come later, see ordinary nodes only.
 void specialise_node(const Node& node, Rewriter& rewriter, Graph& to) {

@@ -503,8 +503,7 @@ class TrainRun {
     if (const keel::CheckpointReport& saved = report.checkpoint; saved.saved + saved.failed > 0) {
       progress.line(
           fmt::format("checkpoints: {} written, {} failed{}. The training waited {:.3f} s for "
-                      "copies and {:.3f} "
-                      "s for the disk",
+                      "copies and {:.3f} s for the disk",
                       saved.saved, saved.failed,
                       saved.last_step ? "; the last is " + saved.last_file : std::string(),
                       saved.copy_seconds, saved.wait_seconds));
