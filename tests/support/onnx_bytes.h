@@ -79,6 +79,8 @@ inline std::string onnx_node(const std::string& op, const std::vector<std::strin
 
 struct OnnxGraph {
   std::vector<std::string> nodes, initializers, inputs, outputs;
+  std::vector<std::string> results = {};  // the types that the file gives to results
+  std::vector<std::string> sparse_initializers = {};
 
   std::string bytes() const {
     std::string all;
@@ -87,6 +89,8 @@ struct OnnxGraph {
     for (const std::string& initializer : initializers) all += bytes_field(5, initializer);
     for (const std::string& input : inputs) all += bytes_field(11, input);
     for (const std::string& output : outputs) all += bytes_field(12, output);
+    for (const std::string& result : results) all += bytes_field(13, result);
+    for (const std::string& sparse : sparse_initializers) all += bytes_field(15, sparse);
     return all;
   }
 };

@@ -23,12 +23,17 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string text_of(const std::vector<Refusal>& refusals) {
+std::string text_of(const std::vector<Refusal>& refusals, size_t unchecked) {
   std::string text;
   for (const Refusal& refusal : refusals) {
     text += (text.empty() ? "cannot be imported: " : "; ") + std::to_string(refusal.nodes.size()) +
             " x " + printable(refusal.op, 200) + " (opset " + std::to_string(refusal.version) +
             "): " + refusal.reason + " [" + list_of(refusal.nodes) + "]";
+  }
+  if (unchecked > 0) {
+    text += "; " + std::to_string(unchecked) +
+            (unchecked == 1 ? " more node depends" : " more nodes depend") +
+            " on these and could not be checked";
   }
   return text;
 }
@@ -49,8 +54,10 @@ Value find(const std::vector<std::pair<std::string, Value>>& values, const std::
 
 }  // namespace
 
-Unsupported::Unsupported(const std::string& source, std::vector<Refusal> refusals)
-    : Error({.op = source, .message = text_of(refusals)}), refusals_(std::move(refusals)) {}
+Unsupported::Unsupported(const std::string& source, std::vector<Refusal> refusals, size_t unchecked)
+    : Error({.op = source, .message = text_of(refusals, unchecked)}),
+      refusals_(std::move(refusals)),
+      unchecked_(unchecked) {}
 Unsupported::~Unsupported() = default;
 
 Value ImportedModel::input(const std::string& name) const { return find(inputs, name, "input"); }

@@ -1,8 +1,8 @@
 // Import of ONNX models: a model's graph as a Keel graph, by rules for each op that lie in files by
 // family (import_rules/). Opsets 6 to 24; what Keel cannot express (sequence and optional types,
 // strings, shapes that depend on data, dtypes that Keel has not) is refused before anything is
-// made of it, all of it in one Error; only of nodes that depend on a refused one no more is said
-// than whether there is a rule for them.
+// made of it, all of it in one Error. Nodes that depend on a refused one are checked by the types
+// that the file gives to its results; the Error says how many could not be, for want of such types.
 //
 //   auto model = keel::onnx::load("model.onnx");
 //   keel::Session session(*model.graph, keel::device("npu"));
@@ -64,12 +64,15 @@ struct Refusal {
 
 class KEEL_API Unsupported : public Error {
  public:
-  Unsupported(const std::string& source, std::vector<Refusal> refusals);
+  // `unchecked` nodes depend on what is refused, and nothing could be said of them.
+  Unsupported(const std::string& source, std::vector<Refusal> refusals, size_t unchecked);
   ~Unsupported() override;
   const std::vector<Refusal>& refusals() const noexcept { return refusals_; }
+  size_t unchecked() const noexcept { return unchecked_; }
 
  private:
   std::vector<Refusal> refusals_;
+  size_t unchecked_;
 };
 
 // Throw Error for a file that cannot be read or is damaged, for `bind` of a name or type that the

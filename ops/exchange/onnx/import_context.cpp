@@ -58,18 +58,21 @@ std::optional<Tensor> NodeContext::known(size_t i) const {
   if (!has(i)) return std::nullopt;
   const Binding* binding = names_.find(node_.inputs[i]);
   if (binding == nullptr) return std::nullopt;
-  if (binding->refused) throw DependsOnRefused();
+  if (binding->lost()) throw DependsOnRefused();
   return binding->known;
 }
 
 std::optional<Tensor> NodeContext::known_named(const std::string& name) const {
   const Binding* binding = names_.find(name);
-  return binding == nullptr ? std::nullopt : binding->known;
+  if (binding == nullptr) return std::nullopt;
+  if (binding->lost()) throw DependsOnRefused();
+  return binding->known;
 }
 
 bool NodeContext::is_constant(size_t i) const {
   if (!has(i)) return false;
   const Binding* binding = names_.find(node_.inputs[i]);
+  if (binding != nullptr && binding->lost()) throw DependsOnRefused();
   return binding != nullptr && binding->known && binding->state.empty();
 }
 
@@ -177,7 +180,11 @@ std::vector<int64_t> NodeContext::attribute(const std::string& name,
 std::optional<Tensor> NodeContext::tensor_attribute(const std::string& name) {
   const AttributeProto* attribute = typed(name, AttributeType::kTensor);
   if (attribute == nullptr || attribute->tensor == nullptr) return std::nullopt;
-  return to_tensor(*attribute->tensor, importer_.model().source);
+  return tensor_of(*attribute->tensor);
+}
+
+Tensor NodeContext::tensor_of(const TensorProto& proto) const {
+  return to_tensor(proto, importer_.model().source);
 }
 
 std::shared_ptr<const GraphProto> NodeContext::graph_attribute(const std::string& name) {

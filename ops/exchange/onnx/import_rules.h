@@ -100,6 +100,8 @@ class NodeContext {
   // One of these texts, the first where the node says nothing. Throws RefusedNode for another.
   std::string choice(const std::string& name, const std::vector<std::string>& choices);
   std::optional<Tensor> tensor_attribute(const std::string& name);
+  // The elements of a tensor in the node's bodies.
+  Tensor tensor_of(const TensorProto& proto) const;
   std::shared_ptr<const GraphProto> graph_attribute(const std::string& name);
   const AttributeProto* find_attribute(const std::string& name);
   // The dtype that an attribute of that number names.

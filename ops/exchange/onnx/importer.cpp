@@ -56,13 +56,21 @@ const char* kind_name(ValueInfo::Kind kind) {
 // Tells masks and bounds, which hold infinities, from weights. NaN stays with the weights, where it
 // shows.
 bool is_a_bound(const Tensor& tensor) {
-  bool infinite = false;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    const double x = tensor.at(i);
-    if (std::isnan(x)) return false;
-    infinite = infinite || std::isinf(x);
-  }
-  return infinite;
+  return visit_dtype(tensor.dtype(), [&]<class T>() {
+    bool infinite = false;
+    for (const T& element : tensor.data<T>()) {
+      const auto x = static_cast<double>(element);
+      if (std::isnan(x)) return false;
+      infinite = infinite || std::isinf(x);
+    }
+    return infinite;
+  });
+}
+
+bool has_dtype(const ValueInfo& info) {
+  const bool is_tensor =
+      info.kind == ValueInfo::Kind::kTensor || info.kind == ValueInfo::Kind::kUnknown;
+  return is_tensor && (info.type == DataType::kUndefined || dtype_of(info.type));
 }
 
 // Returns whether every node can be evaluated here, to results of a moderate size.
@@ -88,7 +96,7 @@ Binding* NameTable::find(const std::string& name) {
 }
 
 Importer::Importer(const ModelProto& model, const ImportOptions& options)
-    : model_(model), options_(options) {
+    : model_(model), options_(options), declared_(model) {
   register_import_rules(rules_);
   result_.graph = std::make_unique<Graph>();
 }
@@ -111,7 +119,14 @@ void Importer::refuse(const NodeProto& node, const RefusedNode& refused) {
 }
 
 void Importer::require_nothing_refused() const {
-  if (!refusals_.empty()) throw Unsupported(model_.source, refusals_);
+  if (!refusals_.empty()) throw Unsupported(model_.source, refusals_, unchecked());
+}
+
+size_t Importer::unchecked() const {
+  size_t nodes = 0;
+  for (const NodeProto* node : left_)
+    nodes += checked_.count(node) == 0 && rules_.find(node->domain, node->op) != nullptr ? 1 : 0;
+  return nodes;
 }
 
 // ---- what can be said before anything is built
@@ -120,14 +135,11 @@ void Importer::check_value(const ValueInfo& info, const char* what) {
   NodeProto node;
   node.name = info.name;
   node.op = what;
-  const bool is_tensor =
-      info.kind == ValueInfo::Kind::kTensor || info.kind == ValueInfo::Kind::kUnknown;
-  begins_ = begins_ && is_tensor && (info.type == DataType::kUndefined || dtype_of(info.type));
-  if (!is_tensor) {
-    refuse(node, {std::string("is ") + kind_name(info.kind) + ", which Keel has no type for"});
-  } else if (info.type != DataType::kUndefined && !dtype_of(info.type)) {
+  if (has_dtype(info)) return;
+  if (info.kind == ValueInfo::Kind::kTensor || info.kind == ValueInfo::Kind::kUnknown)
     refuse(node, {"is of " + name_of(info.type) + ", which Keel has no dtype for"});
-  }
+  else
+    refuse(node, {std::string("is ") + kind_name(info.kind) + ", which Keel has no type for"});
 }
 
 void Importer::check_graph(const GraphProto& graph) {
@@ -135,13 +147,8 @@ void Importer::check_graph(const GraphProto& graph) {
   for (const ValueInfo& info : graph.outputs) check_value(info, "output");
   for (const TensorProto& tensor : graph.initializers)
     check_value({tensor.name, ValueInfo::Kind::kTensor, tensor.type, {}}, "initializer");
-  if (graph.has_sparse_initializers) {
-    NodeProto node;
-    node.name = graph.name;
-    node.op = "sparse_initializer";
-    begins_ = false;
-    refuse(node, {"Keel has no sparse tensors"});
-  }
+  for (const std::string& name : graph.sparse_initializers)
+    check_value({name, ValueInfo::Kind::kSparseTensor, {}, {}}, "initializer");
   for (const NodeProto& node : graph.nodes) {
     if (rules_.find(node.domain, node.op) == nullptr)
       refuse(node, {"there is no rule for this op"});
@@ -155,11 +162,17 @@ void Importer::check_graph(const GraphProto& graph) {
 void Importer::add_initializers(const GraphProto& graph, NameTable& names) {
   for (const TensorProto& proto : graph.initializers) {
     Binding binding;
+    if (proto.type != DataType::kUndefined && !dtype_of(proto.type)) {
+      binding.refused = true;
+      names.set(proto.name, std::move(binding));
+      continue;
+    }
     binding.known = to_tensor(proto, model_.source);
     binding.initializer = &proto;
     if (is_float(binding.known->dtype()) && !is_a_bound(*binding.known)) binding.state = proto.name;
     names.set(proto.name, std::move(binding));
   }
+  for (const std::string& name : graph.sparse_initializers) names.set(name, {.refused = true});
 }
 
 void Importer::add_inputs(NameTable& names) {
@@ -172,7 +185,10 @@ void Importer::add_inputs(NameTable& names) {
       for (const Dimension& dim : *info.shape) shape.push_back(dim.size < 0 ? -1 : dim.size);
     }
     Binding binding;
-    if (const auto given = options_.bind.find(info.name); given != options_.bind.end()) {
+    if (!has_dtype(info)) {
+      binding.refused = true;
+      bound.insert(info.name);
+    } else if (const auto given = options_.bind.find(info.name); given != options_.bind.end()) {
       const Tensor& tensor = given->second;
       if (tensor.dtype() != dtype || (info.shape && !matches(shape, tensor.shape()))) {
         throw Error({.op = model_.source,
@@ -307,18 +323,51 @@ bool Importer::fold(const NodeProto& node, CallSite site, NameTable& names) {
   return true;
 }
 
-void Importer::import_node(const NodeProto& node, CallSite site, NameTable& names) {
+bool Importer::depends_on_assumed(const NodeProto& node, NameTable& names) const {
+  // Bodies use values that are no operands of their node.
+  for (const AttributeProto& attribute : node.attributes)
+    if (attribute.graph != nullptr && !refusals_.empty()) return true;
+  for (const std::string& input : node.inputs) {
+    const Binding* binding = input.empty() ? nullptr : names.find(input);
+    if (binding != nullptr && binding->assumed) return true;
+  }
+  return false;
+}
+
+Binding Importer::stand_in(const GraphProto& graph, const std::string& name) {
+  const std::optional<Type> type = declared_.find(graph, name);
+  if (!type) return {.refused = true};
+  const std::string input = "refused result " + std::to_string(++stand_ins_);
+  try {
+    return {.value = this->graph().input(input, type->dtype, type->shape, {}), .assumed = true};
+  } catch (const Error&) {  // a type beyond all bounds, or a name that the model has
+    return {.refused = true};
+  }
+}
+
+void Importer::leave_unchecked(const GraphProto& body) {
+  for (const NodeProto& node : body.nodes) {
+    left_.insert(&node);
+    for (const AttributeProto& attribute : node.attributes)
+      if (attribute.graph != nullptr) leave_unchecked(*attribute.graph);
+  }
+}
+
+void Importer::import_node(const GraphProto& graph, const NodeProto& node, CallSite site,
+                           NameTable& names) {
   try {
     if (rules_.find(node.domain, node.op) == nullptr) throw DependsOnRefused();  // told of already
     for (const std::string& output : node.outputs)
       if (names.has(output)) throw RefusedNode{"another value has the name '" + output + "'"};
+    checked_.insert(&node);
     if (fold(node, site, names)) return;
-    const LabelScope label(graph(), label_of(node));
-    const SiteScope lines(graph(), site);
+    const LabelScope label(this->graph(), label_of(node));
+    const SiteScope lines(this->graph(), site);
     const Values values = build(node, names, nullptr);
+    const bool assumed = depends_on_assumed(node, names);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].empty()) continue;
-      Binding binding{.value = values[i]};
+      Binding binding{.value = values[i], .assumed = assumed};
       const Node& made = values[i].node({});
       if (made.is(OpRole::kConstant)) binding.known = made.as<ConstantAttributes>().value;
       // What a rule gives as a known result lies in no graph that lasts.
@@ -329,18 +378,22 @@ void Importer::import_node(const NodeProto& node, CallSite site, NameTable& name
   } catch (const RefusedNode& refused) {
     refuse(node, refused);
   } catch (const DependsOnRefused&) {
+    checked_.erase(&node);
+    left_.insert(&node);
   } catch (const Error& error) {
     refuse(node, {error.what()});
   }
+  for (const AttributeProto& attribute : node.attributes)
+    if (attribute.graph != nullptr) leave_unchecked(*attribute.graph);
   for (const std::string& output : node.outputs)
-    if (!output.empty()) names.set(output, {.refused = true});
+    if (!output.empty()) names.set(output, stand_in(graph, output));
 }
 
 void Importer::import_nodes(const GraphProto& graph, NameTable& names) {
   CallSite site{intern_file(model_.source), 0};
   for (const NodeProto& node : graph.nodes) {
     ++site.line;
-    import_node(node, site, names);
+    import_node(graph, node, site, names);
   }
 }
 
@@ -384,13 +437,10 @@ ImportedModel Importer::run() {
   whole.name = model_.source;
   whole.op = "model";
   if (model_.has_functions) refuse(whole, {"it has functions of its own, which are not imported"});
-  begins_ = begins_ && !model_.has_functions;
   std::set<std::string> inputs;
   for (const ValueInfo& info : model_.graph.inputs)
     if (!inputs.insert(info.name).second)
       refuse(whole, {"two of its inputs are '" + info.name + "'"});
-  // Ops without a rule are told of together with what is refused of the others.
-  if (!begins_) require_nothing_refused();
 
   NameTable names;
   add_initializers(model_.graph, names);

@@ -6,11 +6,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "keel/ops/exchange/onnx/declared_types.h"
 #include "keel/ops/exchange/onnx/import.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 
@@ -23,6 +25,11 @@ struct Binding {
   std::string state;            // the name of the initializer of floats that it is
   const TensorProto* initializer = nullptr;
   bool refused = false;  // what it depends on was refused
+  // It is of the type that the file says, in place of a result that was refused, or made of such.
+  bool assumed = false;
+
+  // Says whether its value might have been known, had nothing been refused.
+  bool lost() const noexcept { return refused || (assumed && !known); }
 };
 
 // Names of one graph of the file, and those of the graphs around it.
@@ -89,11 +96,16 @@ class Importer {
   void add_inputs(NameTable& names);
   void add_outputs(NameTable& names);
   // `site` is the file, and the node's place in its graph, from 1.
-  void import_node(const NodeProto& node, CallSite site, NameTable& names);
+  void import_node(const GraphProto& graph, const NodeProto& node, CallSite site, NameTable& names);
+  bool depends_on_assumed(const NodeProto& node, NameTable& names) const;
+  // What goes on under the name of a result that was refused.
+  Binding stand_in(const GraphProto& graph, const std::string& name);
+  void leave_unchecked(const GraphProto& body);
   Values build(const NodeProto& node, NameTable& names, Graph* scratch);
   bool fold(const NodeProto& node, CallSite site, NameTable& names);
   bool is_foldable(const NodeProto& node, NameTable& names) const;
   Value named_output(Value value, const std::string& name);
+  size_t unchecked() const;
   void require_nothing_refused() const;
 
   const ModelProto& model_;
@@ -108,7 +120,10 @@ class Importer {
   };
   std::map<const GraphProto*, BodyTypes> body_types_;
   std::vector<Refusal> refusals_;
-  bool begins_ = true;  // nothing is refused that not even a part can be imported without
+  DeclaredTypes declared_;
+  int stand_ins_ = 0;
+  // Nodes that something is known of, and those that depend on what was refused.
+  std::set<const NodeProto*> checked_, left_;
 };
 
 }  // namespace keel::onnx

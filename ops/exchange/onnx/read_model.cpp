@@ -73,6 +73,17 @@ ValueInfo read_value_info(WireMessage message) {
   return info;
 }
 
+std::string read_sparse_name(WireMessage message) {
+  std::string name;
+  while (message.next()) {
+    if (message.tag() != SparseTensorField::kValues) continue;
+    WireMessage values = message.message("values");
+    while (values.next())
+      if (values.tag() == TensorField::kName) name = values.text("name");
+  }
+  return name;
+}
+
 GraphProto read_graph(WireMessage message);
 
 template <class T>
@@ -183,7 +194,14 @@ GraphProto read_graph(WireMessage message) {
             read_tensor(message.message("initializer", graph.initializers.size())));
         break;
       case GraphField::kSparseInitializer:
-        graph.has_sparse_initializers = true;
+        message.take(sizeof(std::string), "sparse_initializer");
+        graph.sparse_initializers.push_back(read_sparse_name(
+            message.message("sparse_initializer", graph.sparse_initializers.size())));
+        break;
+      case GraphField::kValueInfo:
+        message.take(sizeof(ValueInfo), "value_info");
+        graph.results.push_back(
+            read_value_info(message.message("value_info", graph.results.size())));
         break;
       case GraphField::kInput:
         message.take(sizeof(ValueInfo), "input");

@@ -72,8 +72,9 @@ struct GraphProto {
   std::string name;
   std::vector<NodeProto> nodes;
   std::vector<TensorProto> initializers;
-  bool has_sparse_initializers = false;
+  std::vector<std::string> sparse_initializers;  // their names
   std::vector<ValueInfo> inputs, outputs;
+  std::vector<ValueInfo> results;  // the types that the file gives to results of its nodes
 };
 
 struct ModelProto {

@@ -87,6 +87,10 @@ enum class DataType : int32_t {
 
 enum class DataLocation : int32_t { kDefault = 0, kExternal = 1 };
 
+struct SparseTensorField {
+  static constexpr uint32_t kValues = 1, kIndices = 2, kDims = 3;
+};
+
 struct ValueInfoField {
   static constexpr uint32_t kName = 1, kType = 2, kDocString = 3;
 };

@@ -307,6 +307,108 @@ TEST_CASE("ops without a rule and refused attributes are told of together") {
   CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
 }
 
+TEST_CASE("nodes behind a refused one are checked by the types that the file gives") {
+  OnnxGraph graph{.nodes = {onnx_node("Unheard", {"x"}, {"a"}),
+                            onnx_node("Relu", {"a"}, {"b"}, {onnx_int("slope", 1)}),
+                            onnx_node("Neg", {"a"}, {"c"}),
+                            onnx_node("Elu", {"c"}, {"d"}, {onnx_int("alpha", 1)}),
+                            onnx_node("MatMul", {"b", "w"}, {"y"})},
+                  .initializers = {onnx_floats("w", {3, 1}, {1, 2, 3})},
+                  .inputs = {onnx_value("x", 1, {-1, 2})},
+                  .outputs = {onnx_value("y", 1, {-1, 1})},
+                  .results = {onnx_value("a", 1, {-1, 2}), onnx_value("b", 1, {-1, 2})}};
+  const std::string text = refusal(graph);
+  CHECK_MESSAGE(contains(text, "1 x Unheard (opset 17): there is no rule for this op"), text);
+  CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
+  CHECK_MESSAGE(contains(text, "1 x Elu (opset 17): its attribute alpha"), text);
+  CHECK_MESSAGE(contains(text, "1 x MatMul"), text);
+  CHECK_MESSAGE(!contains(text, "could not be checked"), text);
+  graph.results = {};
+  const std::string untyped = refusal(graph);
+  CHECK_MESSAGE(contains(untyped, "1 x Unheard"), untyped);
+  CHECK_MESSAGE(contains(untyped, "3 more nodes depend on these and could not be checked"),
+                untyped);
+}
+
+TEST_CASE("a refused result that would have been known is no reason to refuse what needs it") {
+  // The numbers behind `s` might be constants, had Unheard a rule.
+  const OnnxGraph graph{
+      .nodes = {onnx_node("Unheard", {"k"}, {"s"}),
+                onnx_node("Concat", {"s", "k"}, {"t"}, {onnx_int("axis", 0)}),
+                onnx_node("Reshape", {"x", "t"}, {"r"}), onnx_node("Shape", {"s"}, {"rank"}),
+                onnx_node("Reshape", {"x", "rank"}, {"y"})},
+      .initializers = {onnx_integers("k", {1}, {2})},
+      .inputs = {onnx_value("x", 1, {2})},
+      .outputs = {onnx_value("y", 1, {1})},
+      .results = {onnx_value("s", 7, {1}), onnx_value("r", 1, {1, 2})}};
+  const std::string text = refusal(graph);
+  CHECK_MESSAGE(!contains(text, "bind it"), text);
+  CHECK_MESSAGE(contains(text, "1 more node depends on these"), text);
+  // rank is [1] whatever s holds, and two numbers do not fit into one.
+  CHECK_MESSAGE(contains(text, "1 x Reshape"), text);
+}
+
+TEST_CASE("a loop whose body gives a condition that always holds has its number of turns") {
+  // Rows of each turn can be collected only where the number of turns is known.
+  const auto imported = [](const std::vector<std::string>& condition_nodes) {
+    OnnxGraph body{
+        .nodes = {onnx_node("Add", {"v", "v"}, {"w"}), onnx_node("Identity", {"w"}, {"row"})},
+        .inputs = {onnx_value("i", 7, {}), onnx_value("go", 9, {}), onnx_value("v", 1, {2})},
+        .outputs = {onnx_value("on", 9, {}), onnx_value("w", 1, {2}), onnx_value("row", 1, {2})}};
+    body.nodes.insert(body.nodes.end(), condition_nodes.begin(), condition_nodes.end());
+    const OnnxGraph graph{.nodes = {onnx_node("Loop", {"trips", "", "x"}, {"last", "rows"},
+                                              {onnx_graph("body", body)})},
+                          .initializers = {onnx_integers("trips", {}, {3})},
+                          .inputs = {onnx_value("x", 1, {2})},
+                          .outputs = {onnx_value("rows", 1, {3, 2})}};
+    return refusal(graph);
+  };
+  const auto constant = [](int64_t value) {
+    return onnx_node("Constant", {}, {"k"},
+                     {bytes_field(1, "value") + bytes_field(5, onnx_integers("", {}, {value})) +
+                      number_field(20, 4)});
+  };
+  const std::string to_bool = onnx_node("Cast", {"k"}, {"on"}, {onnx_int("to", 9)});
+  CHECK(imported({onnx_node("Identity", {"go"}, {"on"})}) == "");
+  CHECK(imported({onnx_node("Cast", {"go"}, {"on"}, {onnx_int("to", 9)})}) == "");
+  CHECK(imported({constant(1), to_bool}) == "");
+  const std::string unknown = "how many turns there are is not known before the run";
+  CHECK(contains(imported({constant(0), to_bool}), unknown));
+  CHECK(contains(imported({onnx_node("Not", {"go"}, {"on"})}), unknown));
+}
+
+TEST_CASE("a refused loop says how much of its body was not checked") {
+  const OnnxGraph body{
+      .nodes = {onnx_node("Neg", {"v"}, {"n"}), onnx_node("Abs", {"n"}, {"w"}),
+                onnx_node("Identity", {"go"}, {"on"})},
+      .inputs = {onnx_value("i", 7, {}), onnx_value("go", 9, {}), onnx_value("v", 1, {2})},
+      .outputs = {onnx_value("on", 9, {}), onnx_value("w", 1, {2})}};
+  const OnnxGraph graph{
+      .nodes = {onnx_node("Unheard", {"x"}, {"a"}),
+                onnx_node("Loop", {"trips", "", "a"}, {"y"}, {onnx_graph("body", body)})},
+      .initializers = {onnx_integers("trips", {}, {3})},
+      .inputs = {onnx_value("x", 1, {2})},
+      .outputs = {onnx_value("y", 1, {2})}};
+  const std::string text = refusal(graph);
+  CHECK_MESSAGE(contains(text, "4 more nodes depend on these"), text);
+}
+
+TEST_CASE("inputs and initializers that Keel has no type for do not end the check of the rest") {
+  const OnnxGraph graph{
+      .nodes = {onnx_node("Relu", {"x"}, {"r"}, {onnx_int("slope", 1)}),
+                onnx_node("Neg", {"t"}, {"n"}), onnx_node("Add", {"x", "sparse"}, {"y"})},
+      .inputs = {onnx_value("x", 1, {2}), onnx_value("t", 8, {2})},
+      .outputs = {onnx_value("r", 1, {2})},
+      .sparse_initializers = {bytes_field(1, onnx_floats("sparse", {1}, {1}))}};
+  const std::string text = refusal(graph);
+  CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
+  CHECK_MESSAGE(contains(text, "1 x input (opset 17): is of STRING"), text);
+  CHECK_MESSAGE(contains(text, "1 x initializer (opset 17): is a sparse tensor"), text);
+  CHECK_MESSAGE(contains(text, "[sparse]"), text);
+  CHECK_MESSAGE(!contains(text, "no node before it gives"), text);
+  CHECK_MESSAGE(contains(text, "2 more nodes depend on these"), text);
+}
+
 TEST_CASE("a name that two values have is refused") {
   const std::string text =
       refusal({.nodes = {onnx_node("Neg", {"x"}, {"a"}), onnx_node("Abs", {"x"}, {"a"})},

@@ -59,19 +59,48 @@ class TurnRows {
   std::vector<RowStack> stacks_;
 };
 
+const NodeProto* node_giving(const GraphProto& graph, const std::string& name) {
+  for (const NodeProto& node : graph.nodes)
+    if (node.outputs.size() == 1 && node.outputs[0] == name) return &node;
+  return nullptr;
+}
+
+// The tensor that a graph itself has under that name, as an initializer or a Constant, or that the
+// graphs around it know.
+std::optional<Tensor> constant_named(const NodeContext& c, const GraphProto& graph,
+                                     const std::string& name) {
+  for (const TensorProto& tensor : graph.initializers)
+    if (tensor.name == name) return c.tensor_of(tensor);
+  const NodeProto* node = node_giving(graph, name);
+  if (node == nullptr) return c.known_named(name);
+  for (const AttributeProto& attribute : node->attributes)
+    if (node->op == "Constant" && attribute.tensor != nullptr)
+      return c.tensor_of(*attribute.tensor);
+  return std::nullopt;
+}
+
+// Exporters put such nodes between a condition and what a loop's body gives.
+bool passes_condition(const NodeProto& node) {
+  if (node.inputs.size() != 1) return false;
+  for (const AttributeProto& attribute : node.attributes)
+    if (node.op == "Cast" && attribute.name == "to")
+      return static_cast<DataType>(attribute.i) == DataType::kBool;
+  return node.op == "Identity";
+}
+
 // Says whether a loop's body hands its condition on as it was given, or one that always holds.
 bool keeps_condition(const NodeContext& c, const GraphProto& body) {
   const std::string& given = body.inputs[1].name;
-  const std::string& result = body.outputs[0].name;
-  if (given == result) return true;
-  for (const NodeProto& node : body.nodes) {
-    if (node.outputs.size() != 1 || node.outputs[0] != result) continue;
-    if (node.op != "Identity" || node.inputs.size() != 1) return false;
-    if (node.inputs[0] == given) return true;
-    const std::optional<Tensor> known = c.known_named(node.inputs[0]);
-    return known && known->num_elements() == 1 && known->at(0) != 0;
+  std::string name = body.outputs[0].name;
+  for (size_t hops = 0; name != given && hops <= body.nodes.size(); ++hops) {
+    const NodeProto* node = node_giving(body, name);
+    if (node == nullptr || !passes_condition(*node)) {
+      const std::optional<Tensor> known = constant_named(c, body, name);
+      return known && known->num_elements() == 1 && known->at(0) != 0;
+    }
+    name = node->inputs[0];
   }
-  return false;
+  return name == given;
 }
 
 // How often a loop runs, where that is known; else -1.
