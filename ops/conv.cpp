@@ -275,7 +275,6 @@ Values gradient_weight_gradient(const BuildContext& c) {
 
 // ---- decompositions, by conv_products.h; NCHW and OIHW are transposed to NHWC and HWIO and back
 
-const std::vector<int64_t> kImageToLast = {0, 2, 3, 1}, kImageToFirst = {0, 3, 1, 2};
 const std::vector<int64_t> kWeightToLast = {2, 3, 1, 0}, kWeightToFirst = {3, 2, 0, 1};
 
 // Returns the result where it has no elements, or sums nothing: no graph of empty tensors is made.

@@ -73,7 +73,7 @@ void reference_max_gradient(const ReferenceContext& c) {
   });
 }
 
-// ---- decompositions
+// ---- decompositions; NCHW is transposed to NHWC, whose pooling backends have kernels for, and back
 
 // Returns the smallest number of a dtype, which padding has where the largest element counts.
 double lowest(DType dtype) {
@@ -83,10 +83,20 @@ double lowest(DType dtype) {
   });
 }
 
+MaxPool2dAttributes channels_last(MaxPool2dAttributes a) {
+  a.layout = kChannelsLast;
+  return a;
+}
+
 Values decompose_max(const BuildContext& c) {
-  const PoolGeometry g(c.as<MaxPool2dAttributes>(), c.inputs[0].shape());
+  const auto& pool = c.as<MaxPool2dAttributes>();
+  const PoolGeometry g(pool, c.inputs[0].shape());
   const DType dtype = c.inputs[0].dtype();
   if (g.results.num_elements() == 0) return {zeros_of(c.graph, {dtype, g.results}, c.site)};
+  if (pool.layout == kChannelsFirst) {
+    const Value last = transpose(c.inputs[0], kImageToLast, c.site);
+    return {transpose(max_pool2d(last, channels_last(pool), c.site), kImageToFirst, c.site)};
+  }
   const Value padded = padded_image(c.inputs[0], g.windows, g.axes, lowest(dtype), c.site);
   return {join_windows(padded, g, c.site,
                        [&](const Value& a, const Value& b) { return maximum(a, b, c.site); })};
@@ -164,9 +174,16 @@ Value interleaved_taps(const BuildContext& c, const PoolGeometry& g, const Value
 }
 
 Values decompose_max_gradient(const BuildContext& c) {
-  const PoolGeometry g(c.as<MaxPool2dAttributes>(), c.inputs[0].shape());
+  const auto& pool = c.as<MaxPool2dAttributes>();
+  const PoolGeometry g(pool, c.inputs[0].shape());
   const Type type = c.inputs[0].type();
   if (g.results.num_elements() == 0) return {zeros_of(c.graph, type, c.site)};
+  if (pool.layout == kChannelsFirst) {
+    const Value dx = max_pool2d_gradient(transpose(c.inputs[0], kImageToLast, c.site),
+                                         transpose(c.inputs[1], kImageToLast, c.site),
+                                         channels_last(pool), c.site);
+    return {transpose(dx, kImageToFirst, c.site)};
+  }
   const bool overlap = std::any_of(g.windows.begin(), g.windows.end(),
                                    [](const WindowAxis& w) { return w.taps > w.stride; });
   const Value dy = widened(c.inputs[1], c.site);

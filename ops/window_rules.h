@@ -21,6 +21,8 @@ namespace keel {
 
 inline constexpr const char* kChannelsLast = "NHWC";
 inline constexpr const char* kChannelsFirst = "NCHW";
+// The order of axes by which transpose makes one of the other.
+inline const std::vector<int64_t> kImageToLast = {0, 2, 3, 1}, kImageToFirst = {0, 3, 1, 2};
 
 // Height and width, or a number for each of them.
 using Pair = std::array<int64_t, 2>;
