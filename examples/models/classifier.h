@@ -60,8 +60,10 @@ Classifier classify(keel::Graph& graph, const ImageFormat& format, const M& modu
 struct Model {
   std::string name;
   std::function<Classifier(keel::Graph& graph, const ImageFormat& format)> builder;
-  double sgd_rate = 0;    // a learning rate that plain descent does well with
-  std::string optimizer;  // that does well with it
+  double sgd_rate = 0;                // a learning rate that plain descent does well with
+  std::string optimizer;              // that does well with it
+  double adam_rate = 0.001;           // a learning rate that adam and its kin do well with
+  std::string schedule = "constant";  // of the rate, by the names of keel train --schedule
 
   Classifier build(keel::Graph& graph, const ImageFormat& format = {}) const {
     return builder(graph, format);

@@ -13,8 +13,8 @@ const std::vector<Model>& models() {
                                          {"mlp", build_mlp, 0.1, "sgd"},
                                          {"lenet", build_lenet, 0.05, "adam"},
                                          {"resnet", build_resnet, 0.1, "adam"},
-                                         {"transformer", build_transformer, 0.05, "adam"},
-                                         {"lstm", build_lstm, 0.1, "adam"}};
+                                         {"transformer", build_transformer, 0.05, "adam", 0.003, "cosine"},
+                                         {"lstm", build_lstm, 0.1, "adam", 0.002}};
   return all;
 }
 

@@ -98,6 +98,37 @@ TEST_CASE("keel train says what makes its update and what does not fill one") {
   CHECK(summary.at("updates_applied") == 2);
 }
 
+TEST_CASE("keel train has a model's own schedule, which a resumed training keeps") {
+  const TempFolder files;
+  const auto transformer = [&](const Words& flags) {
+    return run_tool(with({"train", "--model", "transformer", "--data", small_data().path(),
+                          "--batch", "20", "--summary", files.file("j")},
+                         flags));
+  };
+  const std::string states = files.file("states");
+  REQUIRE(transformer({"--steps", "30", "--save", states}).exit_code == 0);
+  auto summary = read_json(files.file("j"));
+  CHECK(summary.at("schedule") == "cosine");
+  CHECK(summary.at("schedule_steps") == 30);
+  CHECK(summary.at("warmup") == 3);
+  CHECK(summary.at("lr") == 0.003);
+  const ToolResult longer = transformer({"--resume", states, "--steps", "40"});
+  CHECK(longer.exit_code == 0);
+  CHECK_MESSAGE(longer.err.find("ends at step 30 and the rate stays") != std::string::npos,
+                longer.err);
+  summary = read_json(files.file("j"));
+  CHECK(summary.at("schedule_steps") == 30);
+  CHECK(summary.at("warmup") == 3);
+  // The user's word holds.
+  REQUIRE(transformer({"--steps", "10", "--schedule", "constant", "--save", files.file("c")})
+              .exit_code == 0);
+  CHECK(read_json(files.file("j")).at("schedule") == "constant");
+  REQUIRE(transformer({"--resume", files.file("c"), "--steps", "20"}).exit_code == 0);
+  CHECK(read_json(files.file("j")).at("schedule") == "constant");
+  REQUIRE(transformer({"--steps", "10", "--warmup", "0"}).exit_code == 0);
+  CHECK(read_json(files.file("j")).at("warmup") == 0);
+}
+
 TEST_CASE("keel train takes flags that repeat what is usual when it resumes") {
   const TempFolder files;
   REQUIRE(train({"--steps", "4", "--save", files.file("s")}).exit_code == 0);

@@ -10,6 +10,8 @@ TaskKind kind_of(std::shared_ptr<const ChosenModel> chosen) {
   TaskKind kind{.name = chosen->model.name,
                 .optimizer = chosen->model.optimizer,
                 .sgd_rate = chosen->model.sgd_rate,
+                .adam_rate = chosen->model.adam_rate,
+                .schedule = chosen->model.schedule,
                 .batch = chosen->batch.value_or(kUsualBatch),
                 .model = chosen};
   kind.make = [chosen = std::move(chosen)](const std::string& data, const std::string& label) {
@@ -37,13 +39,14 @@ const std::vector<TaskKind>& task_kinds() {
          .data = TaskData::kImages,
          .labelled = false,
          .optimizer = "adam",
-         .rate = 0.001,
+         .sgd_rate = 0.001,
          .make = [](const std::string& data, const std::string&) { return make_vae_task(data); }});
     all.push_back({.name = "charlm",
                    .data = TaskData::kText,
                    .labelled = false,
                    .optimizer = "adam",
-                   .rate = 0.003,
+                   .sgd_rate = 0.3,
+                   .adam_rate = 0.003,
                    .batch = 32,
                    .make = [](const std::string& data, const std::string&) {
                      return make_charlm_task(data);

@@ -70,10 +70,11 @@ enum class TaskData {
 struct TaskKind {
   std::string name;
   TaskData data = TaskData::kImagesOrTable;
-  bool labelled = true;        // judged by accuracy, too
-  std::string optimizer;       // that does well with it
-  double sgd_rate = 0;         // a learning rate that plain descent does well with
-  std::optional<double> rate;  // the learning rate without --lr; else by the optimizer
+  bool labelled = true;               // judged by accuracy, too
+  std::string optimizer;              // that does well with it
+  double sgd_rate = 0;                // a learning rate that plain descent does well with
+  double adam_rate = 0.001;           // a learning rate that adam and its kin do well with
+  std::string schedule = "constant";  // of the rate
   int64_t batch = 100;
   std::shared_ptr<const ChosenModel> model = {};  // of a classifier; else null
   // Loads the data. Throws keel::Error for data that are none of it. `label` as of load_data.

@@ -24,7 +24,7 @@ std::string property_of(const keel::Device& device, const std::string& wanted) {
 // optimizer and its rate are in add_flags.
 void add_update(const UpdateFlags& update, int64_t total_steps, keel::Json& summary) {
   summary["schedule"] = update.schedule;
-  summary["warmup"] = update.warmup;
+  summary["warmup"] = warmup_of(update, total_steps);
   if (const auto steps = schedule_steps_of(update, total_steps)) summary["schedule_steps"] = *steps;
   summary["accumulate"] = update.accumulate;
   const auto add = [&](const char* name, const std::optional<double>& value) {

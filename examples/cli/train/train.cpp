@@ -163,6 +163,13 @@ class TrainRun {
       progress.line(fmt::format("metrics: {} lines behind step {} are taken out of {}",
                                 metrics.lines_taken_out(), session.step(), flags_.metrics));
     }
+    const auto scheduled = schedule_steps_of(flags_.update, total_steps_);
+    if (flags_.resume && scheduled && *scheduled < total_steps_) {
+      notices_.warn(
+          fmt::format("the schedule of {} ends at step {} and the rate stays as it is "
+                      "then: --init begins with a schedule of its own",
+                      flags_.resume->path(), *scheduled));
+    }
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     for (const std::string& warning : flags_.profile.options.warnings) notices_.warn(warning);
     if (!flags_.profile.folder.empty()) write_profile(trainer);

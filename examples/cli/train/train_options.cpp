@@ -151,8 +151,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
     if (!rate) rate = saved->number("lr", 0, kMostRate);
   }
   flags.seed = static_cast<uint64_t>(seed);
-  const double usual = task.rate ? *task.rate : usual_rate(flags.optimizer, task.sgd_rate);
-  flags.rate = rate.value_or(usual);
+  flags.rate = rate.value_or(usual_rate(flags.optimizer, task));
 }
 
 // "100", "auto", or a wall time: "250ms".
@@ -249,8 +248,9 @@ void declare_train_flags(CommandLine& line) {
   line.add("steps", "N", "steps, instead of epochs");
   line.add(
       "lr", "RATE",
-      "learning rate (lion 0.0002, adagrad 0.01, lamb 0.005, adam, adamw and rmsprop 0.001; sgd "
-      "and momentum by model: softmax 0.5, mlp 0.1 ...; vae 0.001, charlm 0.003)");
+      "learning rate (lion 0.0002, adagrad 0.01, lamb 0.005; adam, adamw and rmsprop 0.001, lstm "
+      "0.002, transformer and charlm 0.003; sgd and momentum by model: softmax 0.5, mlp 0.1, "
+      "charlm 0.3 ...)");
   line.add("optimizer", alternatives(optimizer_names()),
            "momentum is 0.9 (softmax and mlp sgd, other models adam)");
   declare_update_flags(line);
@@ -297,8 +297,9 @@ TrainFlags read_train_flags(const CommandLine& line) {
   read_task_data(line, flags);
   read_identity(line, flags);
   const bool scales = flags.precision.value.name == "mixed_fp16";
-  flags.update =
-      read_update_flags(line, flags.resume, scales ? kExponentialLossScale : kNoLossScale);
+  flags.update = read_update_flags(line, flags.resume,
+                                   {.loss_scale = scales ? kExponentialLossScale : kNoLossScale,
+                                    .schedule = flags.task->schedule});
   flags.augmentation = read_augmentation_flags(line, flags.resume);
   read_accelerate(line, flags);
   // Once more with the data that the resumed file names.

@@ -45,7 +45,8 @@ keel::Schedule make_schedule(double rate, const UpdateFlags& flags, const Traini
   }
   // Schedules count updates.
   const int64_t updates = divided_up(steps, flags.accumulate);
-  const int64_t warmup = std::min(divided_up(flags.warmup, flags.accumulate), updates - 1);
+  const int64_t warmup =
+      std::min(divided_up(warmup_of(flags, length.steps), flags.accumulate), updates - 1);
   if (flags.schedule == "cosine")
     return keel::cosine_decay(rate, updates, {.warmup_steps = warmup});
   if (flags.schedule == "linear")
@@ -82,12 +83,12 @@ const std::vector<std::string>& optimizer_names() {
   return names;
 }
 
-double usual_rate(const std::string& optimizer, double sgd_rate) {
-  if (optimizer == "sgd" || optimizer == "momentum") return sgd_rate;
+double usual_rate(const std::string& optimizer, const TaskKind& task) {
+  if (optimizer == "sgd" || optimizer == "momentum") return task.sgd_rate;
   if (optimizer == "lion") return 0.0002;
   if (optimizer == "adagrad") return 0.01;
   if (optimizer == "lamb") return 0.005;
-  return 0.001;
+  return task.adam_rate;  // adam, adamw, rmsprop
 }
 
 keel::Optimizer make_optimizer(const std::string& name, const keel::Schedule& rate) {
@@ -104,8 +105,11 @@ keel::Optimizer make_optimizer(const std::string& name, const keel::Schedule& ra
 void declare_update_flags(CommandLine& line) {
   line.add("schedule", "NAME",
            "of the learning rate: constant, cosine, linear, polynomial (power 2), one-cycle, "
-           "plateau (half after half an epoch without a better loss) (constant)");
-  line.add("warmup", "N", "steps in which the rate first rises: cosine, linear, polynomial (0)");
+           "plateau (half after half an epoch without a better loss) (constant; transformer "
+           "cosine)");
+  line.add("warmup", "N",
+           "steps in which the rate first rises: cosine, linear, polynomial (0; a tenth of the "
+           "steps where the schedule is the model's own)");
   line.add("schedule-steps", "N", "steps that the schedule is spread over (those of the training)");
   line.add("accumulate", "K", "batches whose mean gradient makes one update (1)");
   line.add("clip-norm", "NORM", "most global norm of the gradients");
@@ -122,10 +126,13 @@ void declare_update_flags(CommandLine& line) {
 }
 
 UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume,
-                              const std::string& usual_loss_scale) {
+                              const UsualUpdate& usual) {
   const FlagReader reader(line, resume);
   UpdateFlags flags;
-  flags.schedule = reader.choice("schedule", kSchedules, flags.schedule);
+  // A file says nothing of what is constant.
+  flags.schedule = reader.choice("schedule", kSchedules, resume ? flags.schedule : usual.schedule);
+  flags.warms_up = !resume && !line.has("schedule") && !line.has("warmup") &&
+                   is_one_of(flags.schedule, kWithWarmup);
   flags.warmup = reader.integer("warmup", 0, 0);
   flags.schedule_steps = reader.integer("schedule-steps", 1, 0);
   flags.accumulate = reader.integer("accumulate", 1, 1);
@@ -137,7 +144,7 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
     return text;
   };
   flags.loss_scale =
-      reader.text("loss-scale", checked, resume ? std::string(kNoLossScale) : usual_loss_scale);
+      reader.text("loss-scale", checked, resume ? std::string(kNoLossScale) : usual.loss_scale);
   flags.freeze = reader.text(
       "freeze", [](const std::string& text, const std::string&) { return text; }, "");
   flags.fail_on_nan = reader.on("fail-on-nan");
@@ -158,11 +165,16 @@ std::optional<int64_t> schedule_steps_of(const UpdateFlags& flags, int64_t steps
   return flags.schedule_steps > 0 ? flags.schedule_steps : steps;
 }
 
+int64_t warmup_of(const UpdateFlags& flags, int64_t steps) {
+  return flags.warms_up ? schedule_steps_of(flags, steps).value_or(0) / 10 : flags.warmup;
+}
+
 std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t steps) {
   const UpdateFlags usual;
   std::map<std::string, std::string> saved;
   if (flags.schedule != usual.schedule) saved["schedule"] = flags.schedule;
-  if (flags.warmup != usual.warmup) saved["warmup"] = std::to_string(flags.warmup);
+  if (const int64_t warmup = warmup_of(flags, steps); warmup != usual.warmup)
+    saved["warmup"] = std::to_string(warmup);
   if (const auto own = schedule_steps_of(flags, steps))
     saved["schedule-steps"] = std::to_string(*own);
   if (flags.accumulate != usual.accumulate) saved["accumulate"] = std::to_string(flags.accumulate);
