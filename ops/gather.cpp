@@ -349,7 +349,7 @@ void register_gather(OpTable& table) {
              .infer = infer_scatter_add,
              .reference = reference_scatter_add,
              .gradient = gradient_scatter_add,
-             .traits = kReduction,
+             .traits = kReduction | kAddsTo,
              .checked_indices =
                  CheckedIndices{1, [](const Node& node) { return node.input(0).shape()[0]; }},
              .sample = sample_scatter_add});

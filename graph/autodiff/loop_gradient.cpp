@@ -20,6 +20,13 @@ bool is_number(const Value& v, int64_t number) {
   return bit_equal(v.node().as<ConstantAttributes>().value, Tensor::scalar(number));
 }
 
+bool is_zeros(Value v) {
+  while (v.node().has(kBroadcast)) v = v.node().input(0);
+  if (!v.node().is(OpRole::kConstant)) return false;
+  const Tensor& value = v.node().as<ConstantAttributes>().value;
+  return value.num_elements() == 1 && value.at(0) == 0;
+}
+
 // A number of iterations that the graph knows, or that only the run does.
 struct Trips {
   int64_t most = 0;
@@ -241,6 +248,15 @@ class LoopGradient {
   Value compute(const char* op, Operand a, Operand b) const {
     return emit(op, {a.at(c_.site), b.at(c_.site)}, c_.site);
   }
+  // What a turn reads one row of gets a gradient that is 0 elsewhere: only the row is added, not
+  // the whole in each turn.
+  Value accumulated(const Value& sum, const Value& gradient) const {
+    const Node& node = gradient.node();
+    if (!node.has(kAddsTo) || !is_zeros(node.input(0))) return compute("add", sum, gradient);
+    Values inputs(node.inputs().begin(), node.inputs().end());
+    inputs[0] = sum;
+    return sum.graph().add(node.op(), inputs, node.attributes(), node.site()).output();
+  }
 
   // Adds a loop of so many iterations; the body gets its graph, its count and the variables.
   using Step = std::function<Values(Graph&, Value, const Values&)>;
@@ -358,8 +374,7 @@ class LoopGradient {
         arguments.push_back(behind[i].read(kept[needed_.size() + i], row));
       }
       Values next = inline_body(*back_, back_->outputs(), arguments, own);
-      for (size_t i = carried_.size(); i < next.size(); ++i)
-        next[i] = compute("add", v[i], next[i]);
+      for (size_t i = carried_.size(); i < next.size(); ++i) next[i] = accumulated(v[i], next[i]);
       return next;
     });
   }

@@ -50,6 +50,7 @@ enum Trait : uint32_t {
   kCommutes = 1u << 14,    // its two inputs may change places
   kCheap = 1u << 15,       // an instruction or two for each element: computing it again costs less
                            // than reading it from memory
+  kAddsTo = 1u << 16,      // op(x, ...) is x + op(0, ...), but for the order of sums
 };
 
 // The ops that the IR, control flow and the runtime are themselves made of. What else an op is, its

@@ -265,6 +265,8 @@ class Compiler {
     graph = computed_in_precision(std::move(graph));
     graph = fold(*graph);
     passed(*graph, "fold");
+    graph = drop_unread_variables(*graph);
+    passed(*graph, "drop_unread_variables");
     graph = cse(*graph);
     passed(*graph, "cse");
     if (!request_.fuse) return graph;

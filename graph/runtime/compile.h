@@ -1,5 +1,6 @@
 // compile: from a user's graph and a request to a Program: specialise, decompose, precision, fold,
-// cse, recompute_cheap, fuse, the sunk loop around it where asked for, and the backend's compiler.
+// drop_unread_variables, cse, recompute_cheap, fuse, the sunk loop around it where asked for, and
+// the backend's compiler.
 // Builds with KEEL_VERIFY_PASSES verify the graph after each pass. Pure; any thread, as long as
 // nobody adds to the graph meanwhile.
 #ifndef KEEL_GRAPH_RUNTIME_COMPILE_H

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/graph/passes/passes.h"
 #include "keel/graph/runtime/loop.h"
 
 #include "gradients_for_tests.h"
@@ -175,6 +176,30 @@ TEST_CASE("a loop over time and the same unrolled give the same losses and gradi
     CHECK(gru_rows[0] == gru_unrolled[0]);
     check_equal(gru_rows, gru_unrolled, 1e-5);
   }
+}
+
+TEST_CASE("the gradient of a sequence adds a row in each step and not the whole") {
+  const Points points = lstm_points(f32);
+  Graph g;
+  Values inputs;
+  for (const Tensor& p : points)
+    inputs.push_back(g.input("p" + std::to_string(inputs.size()), f32, p.shape()));
+  const Value slope = gradients(lstm_loss(inputs, {}), {inputs[0]})[0];
+  SpecialiseRequest request{.graph = &g, .fetches = {slope}};
+  for (size_t i = 0; i < points.size(); ++i)
+    request.input_types["p" + std::to_string(i)] = points[i].type();
+  const auto whole = specialise(request);
+  int rows = 0, sums = 0;
+  for (const Node& node : whole->nodes()) {
+    if (!node.is(OpRole::kWhile)) continue;
+    for (const Node& inner : node.bodies()[1]->nodes()) {
+      if (inner.types().empty() || inner.type().shape != points[0].shape()) continue;
+      rows += inner.op_name() == "scatter_add" ? 1 : 0;
+      sums += inner.op_name() == "add" ? 1 : 0;
+    }
+  }
+  CHECK(rows == 1);
+  CHECK(sums == 0);
 }
 
 // The losses of 14 steps of gradient descent on data that change with the step, sunk in launches of
