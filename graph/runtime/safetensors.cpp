@@ -120,7 +120,8 @@ Header read_header(uint64_t size, uint64_t budget, ReadAt read_at, const std::st
     throw Error({.op = source,
                  .argument = "safetensors header",
                  .expected = expected,
-                 .got = std::to_string(got)});
+                 .got = std::to_string(got),
+                 .fix = "give a file of safetensors, such as keel train --save writes"});
   };
   if (size < kLengthBytes) fail("a file of at least 8 bytes", size);
   Header header{std::string(kLengthBytes, '\0'), {}};

@@ -58,11 +58,40 @@ void require_twins(const TwinGraphs& graphs) {
   }
 }
 
+// "10", "batch", "2*batch+1".
+std::string text_of(const ExportDimension& dim) {
+  if (dim.fixed()) return std::to_string(dim.size);
+  std::string text = dim.per_batch == 1 ? "batch" : std::to_string(dim.per_batch) + "*batch";
+  if (dim.size != 0) text += (dim.size > 0 ? "+" : "") + std::to_string(dim.size);
+  return text;
+}
+
+// "f32[batch, 512]".
+std::string described_type(const std::vector<const Node*>& twins) {
+  const Type& first = twins[0]->type();
+  std::string text;
+  for (size_t axis = 0; axis < first.shape.rank(); ++axis) {
+    std::vector<int64_t> sizes;
+    for (const Node* twin : twins) sizes.push_back(twin->type().shape[axis]);
+    const auto dim = dimension_of(sizes);
+    text += (axis == 0 ? "" : ", ") + (dim ? text_of(*dim) : "?");
+  }
+  return std::string(name_of(first.dtype)) + "[" + text + "]";
+}
+
+// Empty where the rule writes the node.
+std::string reason_against(const Node& node, const ExportRule* rule) {
+  if (rule != nullptr) return rule->refuses == nullptr ? "" : rule->refuses(node);
+  const std::string none = "has no ONNX form";
+  return node.has(kRandom) ? none + ": it draws random numbers, as training does" : none;
+}
+
 }  // namespace
 
-std::string described_node(const Node& node, const std::string& reason) {
+std::string described_node(const std::vector<const Node*>& twins, const std::string& reason) {
+  const Node& node = *twins[0];
   std::string text = display_name(node) + " (" + node.op_name();
-  if (!node.data_types().empty()) text += " " + to_string(node.type());
+  if (!node.data_types().empty()) text += " " + described_type(twins);
   text += ")";
   if (!reason.empty()) text += ": " + reason;
   return text + " (" + to_string(node.site()) + ")";
@@ -92,9 +121,7 @@ WrittenValue described_value(const std::string& name, const std::vector<Type>& t
       value.shape.push_back({.size = dim.size});
       continue;
     }
-    std::string symbol = dim.per_batch == 1 ? "batch" : std::to_string(dim.per_batch) + "*batch";
-    if (dim.size != 0) symbol += (dim.size > 0 ? "+" : "") + std::to_string(dim.size);
-    value.shape.push_back({.size = 0, .symbol = symbol});
+    value.shape.push_back({.size = 0, .symbol = text_of(dim)});
   }
   return value;
 }
@@ -232,9 +259,7 @@ void GraphExporter::write_by_rule(const std::vector<const Node*>& twins,
                                   const ValueTable<std::string>& wanted) {
   const Node& node = *twins[0];
   const ExportRule* rule = export_rules().find(node.op_name());
-  const std::string reason = rule == nullptr            ? "has no ONNX form"
-                             : rule->refuses == nullptr ? ""
-                                                        : rule->refuses(node);
+  const std::string reason = reason_against(node, rule);
   if (!reason.empty()) throw Error(reason);
   ExportNames inputs;
   for (const Value& input : node.data_inputs()) inputs.push_back(names[input]);
@@ -308,8 +333,8 @@ ExportNames GraphExporter::write_nodes(const TwinGraphs& graphs, const ExportNam
       write_node(twins, names, wanted_names);
     } catch (const Error& error) {
       open_.resize(bodies);
-      add_problem(
-          described_node(node, error.info().message.empty() ? error.what() : error.info().message));
+      add_problem(described_node(
+          twins, error.info().message.empty() ? error.what() : error.info().message));
     }
   }
   ExportNames outputs;

@@ -91,7 +91,7 @@ class GraphExporter {
 };
 
 // Returns what is said of a node in an error: "encoder/sort (sort f32[3]) (model.cpp:7)".
-std::string described_node(const Node& node, const std::string& reason);
+std::string described_node(const std::vector<const Node*>& twins, const std::string& reason);
 
 // Returns how a value with these types, one for each size of the batch, is described in ONNX; a
 // dimension that is the batch's own is called "batch".
