@@ -73,7 +73,7 @@ void reference_max_gradient(const ReferenceContext& c) {
   });
 }
 
-// ---- decompositions; NCHW is transposed to NHWC, whose pooling backends have kernels for, and back
+// ---- decompositions; NCHW is transposed to NHWC, where backends have kernels, and back
 
 // Returns the smallest number of a dtype, which padding has where the largest element counts.
 double lowest(DType dtype) {

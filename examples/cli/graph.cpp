@@ -77,7 +77,8 @@ int run_graph(const std::vector<std::string>& words) {
 
   keel::Graph graph;
   const auto classifier = model.build(graph, chosen->known_format("keel graph"));
-  const keel::Update update = make_optimizer(optimizer, model.sgd_rate).minimize(classifier.loss);
+  const double rate = usual_rate(optimizer, model.sgd_rate, model.adam_rate);
+  const keel::Update update = make_optimizer(optimizer, rate).minimize(classifier.loss);
   if (line.has("compiled")) {
     print_compiled(graph, update, classifier, target);
     return kExitDone;

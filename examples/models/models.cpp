@@ -9,12 +9,13 @@ keel::Value add_inputs(Classifier& model, keel::Graph& graph, const ImageFormat&
 }
 
 const std::vector<Model>& models() {
-  static const std::vector<Model> all = {{"softmax", build_softmax, 0.5, "sgd"},
-                                         {"mlp", build_mlp, 0.1, "sgd"},
-                                         {"lenet", build_lenet, 0.05, "adam"},
-                                         {"resnet", build_resnet, 0.1, "adam"},
-                                         {"transformer", build_transformer, 0.05, "adam", 0.003, "cosine"},
-                                         {"lstm", build_lstm, 0.1, "adam", 0.002}};
+  static const std::vector<Model> all = {
+      {"softmax", build_softmax, 0.5, "sgd"},
+      {"mlp", build_mlp, 0.1, "sgd"},
+      {"lenet", build_lenet, 0.05, "adam"},
+      {"resnet", build_resnet, 0.1, "adam"},
+      {"transformer", build_transformer, 0.05, "adam", 0.003, "cosine"},
+      {"lstm", build_lstm, 0.1, "adam", 0.002}};
   return all;
 }
 

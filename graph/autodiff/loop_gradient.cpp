@@ -9,6 +9,7 @@
 #include "keel/graph/autodiff/row_stack.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
+#include "keel/graph/ir/scopes.h"
 
 namespace keel {
 namespace {
@@ -248,13 +249,14 @@ class LoopGradient {
   Value compute(const char* op, Operand a, Operand b) const {
     return emit(op, {a.at(c_.site), b.at(c_.site)}, c_.site);
   }
-  // What a turn reads one row of gets a gradient that is 0 elsewhere: only the row is added, not
-  // the whole in each turn.
+  // A turn that reads one row of a value gives it a gradient that is 0 elsewhere: only the row is
+  // added, not the whole in each turn.
   Value accumulated(const Value& sum, const Value& gradient) const {
     const Node& node = gradient.node();
     if (!node.has(kAddsTo) || !is_zeros(node.input(0))) return compute("add", sum, gradient);
     Values inputs(node.inputs().begin(), node.inputs().end());
     inputs[0] = sum;
+    const LabelScope label(sum.graph(), node);
     return sum.graph().add(node.op(), inputs, node.attributes(), node.site()).output();
   }
 

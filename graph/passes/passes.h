@@ -1,7 +1,7 @@
 // Passes: each takes a graph and gives a new one; none changes its argument.
 // The order that compile() of graph/runtime uses: specialise, decompose, fold,
-// drop_unread_variables, cse (all three drop dead nodes), recompute_cheap, fuse. verify() runs after each in builds with
-// KEEL_VERIFY_PASSES.
+// drop_unread_variables, cse (all three drop dead nodes), recompute_cheap, fuse. verify() runs
+// after each in builds with KEEL_VERIFY_PASSES.
 #ifndef KEEL_GRAPH_PASSES_PASSES_H
 #define KEEL_GRAPH_PASSES_PASSES_H
 
@@ -52,9 +52,9 @@ KEEL_API std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunc
 // REQUIRES a specialised graph: stop_gradient is dropped, too.
 KEEL_API std::unique_ptr<Graph> fold(const Graph& graph);
 
-// Drops variables of loops that neither a reader of the loop's results nor its condition nor another
-// variable needs, such as the outputs of an lstm whose last state alone is used. Loops with effects
-// keep all. Drops nodes that were dead before, too.
+// Drops variables of loops that neither a reader of the loop's results nor its condition nor
+// another variable needs, such as the outputs of an lstm whose last state alone is used. Loops with
+// effects keep all. Drops nodes that were dead before, too.
 KEEL_API std::unique_ptr<Graph> drop_unread_variables(const Graph& graph);
 
 // Merges equal pure nodes and drops dead ones.

@@ -72,11 +72,13 @@ class FlagReader {
           keel::parse_in_file("--resume: " + resume_->path(), [&] { return parse(*text, name); });
     }
     if (!given || given == saved) return saved;
-    throw keel::Error({.op = "--" + name,
-                       .expected = (saved ? fmt::format("{}", *saved) : "none") + ", as " +
-                                   resume_->path() + " was trained with",
-                       .got = fmt::format("{}", *given),
-                       .fix = "drop the flag, or train from the beginning"});
+    throw keel::Error(
+        {.op = "--" + name,
+         .expected =
+             (saved && !fmt::format("{}", *saved).empty() ? fmt::format("{}", *saved) : "none") +
+             ", as " + resume_->path() + " was trained with",
+         .got = fmt::format("{}", *given),
+         .fix = "drop the flag, or train from the beginning"});
   }
 
   const CommandLine& line_;

@@ -164,11 +164,12 @@ class TrainRun {
                                 metrics.lines_taken_out(), session.step(), flags_.metrics));
     }
     const auto scheduled = schedule_steps_of(flags_.update, total_steps_);
-    if (flags_.resume && scheduled && *scheduled < total_steps_) {
-      notices_.warn(
-          fmt::format("the schedule of {} ends at step {} and the rate stays as it is "
-                      "then: --init begins with a schedule of its own",
-                      flags_.resume->path(), *scheduled));
+    if (flags_.resume && scheduled && session.step() >= *scheduled) {
+      notices_.warn(fmt::format(
+          "the schedule of {} ended at step {}, and the rate stays at its end, which is "
+          "0 for cosine, linear and polynomial: --init in place of --resume begins "
+          "a new schedule",
+          flags_.resume->path(), *scheduled));
     }
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     for (const std::string& warning : flags_.profile.options.warnings) notices_.warn(warning);

@@ -43,7 +43,7 @@ std::shared_ptr<const TaskKind> read_task(const CommandLine& line,
   const bool of_file = is_model_file(name);
   if (!of_file) name = resume->choice("model", task_names());
   if (!of_file || (given && !is_model_file(*given))) resume->require_same("model", given);
-  const auto task = find_task_kind(given.value_or(name));
+  auto task = find_task_kind(given.value_or(name));
   if (task->model)
     require_same_model_file(*task->model, resume->find("model_sha256"), resume->path());
   return task;
@@ -151,7 +151,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
     if (!rate) rate = saved->number("lr", 0, kMostRate);
   }
   flags.seed = static_cast<uint64_t>(seed);
-  flags.rate = rate.value_or(usual_rate(flags.optimizer, task));
+  flags.rate = rate.value_or(usual_rate(flags.optimizer, task.sgd_rate, task.adam_rate));
 }
 
 // "100", "auto", or a wall time: "250ms".

@@ -37,10 +37,10 @@ int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); 
 
 keel::Schedule make_schedule(double rate, const UpdateFlags& flags, const TrainingLength& length) {
   const int64_t steps = flags.schedule_steps > 0 ? flags.schedule_steps : length.steps;
-  if (flags.warmup > 0 && flags.warmup >= steps) {
+  if (flags.warmup && *flags.warmup > 0 && *flags.warmup >= steps) {
     throw keel::Error({.op = "--warmup",
                        .expected = fmt::format("fewer than the {} steps of the schedule", steps),
-                       .got = std::to_string(flags.warmup),
+                       .got = std::to_string(*flags.warmup),
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
   // Schedules count updates.
@@ -83,12 +83,12 @@ const std::vector<std::string>& optimizer_names() {
   return names;
 }
 
-double usual_rate(const std::string& optimizer, const TaskKind& task) {
-  if (optimizer == "sgd" || optimizer == "momentum") return task.sgd_rate;
+double usual_rate(const std::string& optimizer, double sgd_rate, double adam_rate) {
+  if (optimizer == "sgd" || optimizer == "momentum") return sgd_rate;
   if (optimizer == "lion") return 0.0002;
   if (optimizer == "adagrad") return 0.01;
   if (optimizer == "lamb") return 0.005;
-  return task.adam_rate;  // adam, adamw, rmsprop
+  return adam_rate;  // adam, adamw, rmsprop
 }
 
 keel::Optimizer make_optimizer(const std::string& name, const keel::Schedule& rate) {
@@ -129,11 +129,12 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
                               const UsualUpdate& usual) {
   const FlagReader reader(line, resume);
   UpdateFlags flags;
-  // A file says nothing of what is constant.
+  // saved_form leaves "constant" out, so that is what a resumed file without a schedule means.
   flags.schedule = reader.choice("schedule", kSchedules, resume ? flags.schedule : usual.schedule);
-  flags.warms_up = !resume && !line.has("schedule") && !line.has("warmup") &&
-                   is_one_of(flags.schedule, kWithWarmup);
   flags.warmup = reader.integer("warmup", 0, 0);
+  if (!resume && !line.has("schedule") && !line.has("warmup") &&
+      is_one_of(flags.schedule, kWithWarmup))
+    flags.warmup.reset();
   flags.schedule_steps = reader.integer("schedule-steps", 1, 0);
   flags.accumulate = reader.integer("accumulate", 1, 1);
   flags.clip_norm = reader.number("clip-norm", 1e-30, kMostNorm);
@@ -155,7 +156,7 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
                        .fix = "drop one of the two",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  require_for(flags.warmup > 0, "--warmup", flags.schedule, kWithWarmup);
+  require_for(flags.warmup.value_or(0) > 0, "--warmup", flags.schedule, kWithWarmup);
   require_for(flags.schedule_steps > 0, "--schedule-steps", flags.schedule, kWithSteps);
   return flags;
 }
@@ -166,7 +167,7 @@ std::optional<int64_t> schedule_steps_of(const UpdateFlags& flags, int64_t steps
 }
 
 int64_t warmup_of(const UpdateFlags& flags, int64_t steps) {
-  return flags.warms_up ? schedule_steps_of(flags, steps).value_or(0) / 10 : flags.warmup;
+  return flags.warmup.value_or(schedule_steps_of(flags, steps).value_or(0) / 10);
 }
 
 std::map<std::string, std::string> saved_form(const UpdateFlags& flags, int64_t steps) {
@@ -204,7 +205,7 @@ keel::Update not_frozen(keel::Update update, const std::string& freeze) {
 
 // The states under the loss that the pattern leaves to be trained.
 keel::Values trained_states(const keel::Value& loss, const std::string& freeze) {
-  const keel::Values states = keel::trainable_states(loss);
+  keel::Values states = keel::trainable_states(loss);
   if (freeze.empty()) return states;
   keel::Values trained;
   std::string names;

@@ -13,23 +13,21 @@
 
 #include "cli/base/command_line.h"
 #include "cli/model/saved_run.h"
-#include "cli/model/task.h"
 #include "cli/train/loss_scale_flag.h"
 
 namespace keel_cli {
 
 const std::vector<std::string>& optimizer_names();
-// The learning rate that an optimizer mostly does well with, for that task.
-double usual_rate(const std::string& optimizer, const TaskKind& task);
+// The learning rate that an optimizer mostly does well with; the two rates are the model's.
+double usual_rate(const std::string& optimizer, double sgd_rate, double adam_rate);
 
 keel::Optimizer make_optimizer(const std::string& name, const keel::Schedule& rate);
 
 struct UpdateFlags {
   std::string schedule = "constant";
-  int64_t warmup = 0;          // steps
-  bool warms_up = false;       // in place of `warmup`: a tenth of the schedule's steps
-  int64_t schedule_steps = 0;  // 0: those of the training
-  int64_t accumulate = 1;      // micro-batches an update
+  std::optional<int64_t> warmup = 0;  // steps; nothing: a tenth of the schedule's
+  int64_t schedule_steps = 0;         // 0: those of the training
+  int64_t accumulate = 1;             // micro-batches an update
   std::optional<double> clip_norm, clip_value, average;
   std::string loss_scale = kNoLossScale;  // see parse_loss_scale
   bool fail_on_nan = false;
@@ -37,7 +35,7 @@ struct UpdateFlags {
 };
 
 void declare_update_flags(CommandLine& line);
-// What holds for a training that says nothing of it and goes on from no file.
+// Holds for a training that says nothing of it and goes on from no file.
 struct UsualUpdate {
   std::string loss_scale = kNoLossScale;
   std::string schedule = "constant";  // another one warms up, too
@@ -48,6 +46,7 @@ UpdateFlags read_update_flags(const CommandLine& line, const std::optional<Saved
 // Returns over how many steps of a training of `steps` the schedule goes; nothing for one that goes
 // on as long as the training does.
 std::optional<int64_t> schedule_steps_of(const UpdateFlags& flags, int64_t steps);
+// Returns in how many steps of such a training the rate first rises.
 int64_t warmup_of(const UpdateFlags& flags, int64_t steps);
 // Returns what the file of a training of that many steps keeps of the flags, for read_update_flags;
 // nothing of those that were not given.

@@ -1,13 +1,34 @@
 #include "keel/ops/exchange/onnx/declared_types.h"
 
+#include <algorithm>
+
 namespace keel::onnx {
 
 const DeclaredTypes::ByName& DeclaredTypes::types_in(const GraphProto& graph) {
   const auto [entry, added] = graphs_.try_emplace(&graph);
   if (!added) return entry->second;
-  for (const ValueInfo& info : graph.results) entry->second.emplace(info.name, &info);
-  for (const ValueInfo& info : graph.outputs) entry->second.emplace(info.name, &info);
+  for (const auto* infos : {&graph.results, &graph.outputs}) {
+    for (const ValueInfo& info : *infos)
+      if (info.shape) entry->second.emplace(info.name, &info);
+  }
   return entry->second;
+}
+
+const std::map<std::string, int64_t>& DeclaredTypes::sizes_of_names() {
+  if (sizes_) return *sizes_;
+  sizes_.emplace();
+  for (const ValueInfo& input : model_.graph.inputs) {
+    if (!input.shape) continue;
+    const auto bound = options_.bind.find(input.name);
+    for (size_t axis = 0; axis < input.shape->size(); ++axis) {
+      const Dimension& dim = (*input.shape)[axis];
+      if (dim.size >= 0 || dim.name.empty()) continue;
+      int64_t& size = sizes_->try_emplace(dim.name, kUnknownDim).first->second;
+      // The import has made sure that a bound tensor fits its input.
+      if (bound != options_.bind.end()) size = bound->second.shape()[axis];
+    }
+  }
+  return *sizes_;
 }
 
 std::optional<Type> DeclaredTypes::find(const GraphProto& graph, const std::string& name) {
@@ -16,19 +37,12 @@ std::optional<Type> DeclaredTypes::find(const GraphProto& graph, const std::stri
   if (entry == types.end()) return std::nullopt;
   const ValueInfo& info = *entry->second;
   const std::optional<DType> dtype = dtype_of(info.type);
-  if (!dtype || !info.shape || info.shape->size() > Shape::kMaxRank) return std::nullopt;
-  if (!open_) {
-    open_.emplace();
-    for (const ValueInfo& input : model_.graph.inputs) {
-      if (!input.shape) continue;
-      for (const Dimension& dim : *input.shape)
-        if (dim.size < 0 && !dim.name.empty()) open_->insert(dim.name);
-    }
-  }
+  if (!dtype || info.shape->size() > Shape::kMaxRank) return std::nullopt;
   Shape shape;
   for (const Dimension& dim : *info.shape) {
-    if (dim.size < 0 && open_->count(dim.name) == 0) return std::nullopt;
-    shape.push_back(dim.size < 0 ? kUnknownDim : dim.size);
+    const auto named = sizes_of_names().find(dim.name);
+    if (dim.size < 0 && named == sizes_of_names().end()) return std::nullopt;
+    shape.push_back(dim.size >= 0 ? dim.size : named->second);
   }
   return Type{*dtype, shape};
 }

@@ -6,30 +6,33 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 
-#include "keel/graph/ir/graph.h"
+#include "keel/ops/exchange/onnx/import.h"
 #include "keel/ops/exchange/onnx/read_model.h"
 
 namespace keel::onnx {
 
 class DeclaredTypes {
  public:
-  // `model` must outlive it.
-  explicit DeclaredTypes(const ModelProto& model) : model_(model) {}
+  // Both must outlive it.
+  DeclaredTypes(const ModelProto& model, const ImportOptions& options)
+      : model_(model), options_(options) {}
   // Nothing where the file is silent, says no dtype that Keel has, or leaves a dimension open that
-  // is none of a model's input: the import might have known that one.
+  // is not one of the model inputs' named dimensions: the import might have known that one.
   std::optional<Type> find(const GraphProto& graph, const std::string& name);
 
  private:
   using ByName = std::unordered_map<std::string, const ValueInfo*>;
   const ByName& types_in(const GraphProto& graph);
+  const std::map<std::string, int64_t>& sizes_of_names();
 
   const ModelProto& model_;
+  const ImportOptions& options_;
   std::map<const GraphProto*, ByName> graphs_;
-  std::optional<std::set<std::string>> open_;  // names of dimensions of the model's inputs
+  // The sizes of the model inputs' named dimensions; -1 where no bound input has it.
+  std::optional<std::map<std::string, int64_t>> sizes_;
 };
 
 }  // namespace keel::onnx

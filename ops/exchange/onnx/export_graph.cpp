@@ -142,7 +142,7 @@ std::string GraphExporter::unique(const std::string& name) {
   const auto [it, fresh] = taken_.try_emplace(name, 0);
   if (fresh) return name;
   for (;;) {
-    const std::string next = name + "_" + std::to_string(++it->second);
+    std::string next = name + "_" + std::to_string(++it->second);
     if (taken_.contains(next)) continue;
     taken_[next] = 0;
     return next;
@@ -215,7 +215,7 @@ std::string GraphExporter::constant(const Tensor& value) {
     const auto it = constants_.find(key);
     if (it != constants_.end()) return it->second;
   }
-  const std::string name = unique("constant");
+  std::string name = unique("constant");
   // An importer that trains takes initializers of floats for weights. Large tensors are
   // initializers all the same, which alone may lie in a file of their own.
   if (is_float(value.dtype()) && value.num_bytes() <= kMostConstantBytes)
@@ -380,7 +380,7 @@ void GraphExporter::set_batch_source(const std::string& input, size_t axis) {
 
 std::string GraphExporter::in_preamble(const std::string& type, const ExportNames& inputs,
                                        WrittenAttributes attributes, const std::string& name) {
-  const std::string output = unique(name);
+  std::string output = unique(name);
   preamble_.push_back({type, output, inputs, {output}, std::move(attributes)});
   return output;
 }

@@ -31,9 +31,8 @@ std::string text_of(const std::vector<Refusal>& refusals, size_t unchecked) {
             "): " + refusal.reason + " [" + list_of(refusal.nodes) + "]";
   }
   if (unchecked > 0) {
-    text += "; " + std::to_string(unchecked) +
-            (unchecked == 1 ? " more node depends" : " more nodes depend") +
-            " on these and could not be checked";
+    text += "; " + std::to_string(unchecked) + (unchecked == 1 ? " more node" : " more nodes") +
+            " behind or inside of these could not be checked";
   }
   return text;
 }

@@ -64,7 +64,8 @@ struct Refusal {
 
 class KEEL_API Unsupported : public Error {
  public:
-  // `unchecked` nodes depend on what is refused, and nothing could be said of them.
+  // `unchecked`: how many nodes depend on what is refused, or are in its bodies, so that nothing
+  // can be said of them.
   Unsupported(const std::string& source, std::vector<Refusal> refusals, size_t unchecked);
   ~Unsupported() override;
   const std::vector<Refusal>& refusals() const noexcept { return refusals_; }

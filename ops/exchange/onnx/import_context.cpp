@@ -31,6 +31,7 @@ void NodeContext::refuse(const std::string& reason) const { throw RefusedNode{re
 // ---- inputs
 
 bool NodeContext::has(size_t i) const {
+  asked_inputs_.insert(i);
   return i < node_.inputs.size() && !node_.inputs[i].empty();
 }
 
@@ -165,16 +166,16 @@ std::string NodeContext::attribute(const std::string& name, const char* otherwis
 }
 
 std::string NodeContext::choice(const std::string& name, const std::vector<std::string>& choices) {
-  const std::string given = attribute(name, choices.front().c_str());
+  std::string given = attribute(name, choices.front().c_str());
   if (std::find(choices.begin(), choices.end(), given) == choices.end())
     refuse("its " + name + " is '" + given + "'");
   return given;
 }
 
 std::vector<int64_t> NodeContext::attribute(const std::string& name,
-                                            std::vector<int64_t> otherwise) {
+                                            const std::vector<int64_t>& otherwise) {
   const AttributeProto* attribute = typed(name, AttributeType::kInts);
-  return attribute == nullptr ? std::move(otherwise) : attribute->ints;
+  return attribute == nullptr ? otherwise : attribute->ints;
 }
 
 std::optional<Tensor> NodeContext::tensor_attribute(const std::string& name) {
@@ -207,6 +208,10 @@ void NodeContext::require_all_asked() const {
   for (const AttributeProto& attribute : node_.attributes) {
     if (asked_.count(attribute.name) == 0)
       refuse("its attribute " + attribute.name + " is not known in this version of the op");
+  }
+  for (size_t i = 0; i < node_.inputs.size(); ++i) {
+    if (!node_.inputs[i].empty() && asked_inputs_.count(i) == 0)
+      refuse("its input " + std::to_string(i) + " is not known in this version of the op");
   }
 }
 

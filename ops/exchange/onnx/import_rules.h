@@ -4,7 +4,7 @@
 //
 // A rule asks its NodeContext for inputs and attributes, adds nodes, and returns one Value for each
 // output of the op (an invalid one, or none at the end, for an output that it does not compute). An
-// attribute that a rule did not ask for is refused afterwards, so a rule has to know all of them.
+// attribute or input that a rule did not ask for is refused afterwards, so a rule has to know all.
 #ifndef KEEL_OPS_EXCHANGE_ONNX_IMPORT_RULES_H
 #define KEEL_OPS_EXCHANGE_ONNX_IMPORT_RULES_H
 
@@ -96,7 +96,7 @@ class NodeContext {
   int64_t attribute(const std::string& name, int64_t otherwise);
   double attribute(const std::string& name, double otherwise);
   std::string attribute(const std::string& name, const char* otherwise);
-  std::vector<int64_t> attribute(const std::string& name, std::vector<int64_t> otherwise);
+  std::vector<int64_t> attribute(const std::string& name, const std::vector<int64_t>& otherwise);
   // One of these texts, the first where the node says nothing. Throws RefusedNode for another.
   std::string choice(const std::string& name, const std::vector<std::string>& choices);
   std::optional<Tensor> tensor_attribute(const std::string& name);
@@ -106,8 +106,9 @@ class NodeContext {
   const AttributeProto* find_attribute(const std::string& name);
   // The dtype that an attribute of that number names.
   DType dtype_attribute(const std::string& name, DType otherwise);
-  // Says that an attribute changes nothing here.
+  // Say that an attribute or an input changes nothing here.
   void ignore(const std::string& name) { asked_.insert(name); }
+  void ignore(size_t input) { asked_inputs_.insert(input); }
 
   // ---- outputs
   size_t outputs() const noexcept { return node_.outputs.size(); }
@@ -127,7 +128,7 @@ class NodeContext {
   std::vector<Type> body_types(const GraphProto& graph, const Values& inputs);
 
   [[noreturn]] void refuse(const std::string& reason) const;
-  // Throws RefusedNode for an attribute that nobody asked for.
+  // Throws RefusedNode for an input or attribute that nobody asked for.
   void require_all_asked() const;
 
  private:
@@ -139,6 +140,8 @@ class NodeContext {
   Graph* scratch_;
   std::map<std::string, Value> scratch_values_;
   std::set<std::string> asked_;
+  mutable std::set<size_t>
+      asked_inputs_;  // asking for one, or whether it is there, changes nothing
 };
 
 }  // namespace keel::onnx

@@ -67,7 +67,7 @@ bool is_a_bound(const Tensor& tensor) {
   });
 }
 
-bool has_dtype(const ValueInfo& info) {
+bool may_be_imported(const ValueInfo& info) {
   const bool is_tensor =
       info.kind == ValueInfo::Kind::kTensor || info.kind == ValueInfo::Kind::kUnknown;
   return is_tensor && (info.type == DataType::kUndefined || dtype_of(info.type));
@@ -96,7 +96,7 @@ Binding* NameTable::find(const std::string& name) {
 }
 
 Importer::Importer(const ModelProto& model, const ImportOptions& options)
-    : model_(model), options_(options), declared_(model) {
+    : model_(model), options_(options), declared_(model, options) {
   register_import_rules(rules_);
   result_.graph = std::make_unique<Graph>();
 }
@@ -119,12 +119,12 @@ void Importer::refuse(const NodeProto& node, const RefusedNode& refused) {
 }
 
 void Importer::require_nothing_refused() const {
-  if (!refusals_.empty()) throw Unsupported(model_.source, refusals_, unchecked());
+  if (!refusals_.empty()) throw Unsupported(model_.source, refusals_, count_unchecked());
 }
 
-size_t Importer::unchecked() const {
+size_t Importer::count_unchecked() const {
   size_t nodes = 0;
-  for (const NodeProto* node : left_)
+  for (const NodeProto* node : unchecked_)
     nodes += checked_.count(node) == 0 && rules_.find(node->domain, node->op) != nullptr ? 1 : 0;
   return nodes;
 }
@@ -135,7 +135,7 @@ void Importer::check_value(const ValueInfo& info, const char* what) {
   NodeProto node;
   node.name = info.name;
   node.op = what;
-  if (has_dtype(info)) return;
+  if (may_be_imported(info)) return;
   if (info.kind == ValueInfo::Kind::kTensor || info.kind == ValueInfo::Kind::kUnknown)
     refuse(node, {"is of " + name_of(info.type) + ", which Keel has no dtype for"});
   else
@@ -185,7 +185,7 @@ void Importer::add_inputs(NameTable& names) {
       for (const Dimension& dim : *info.shape) shape.push_back(dim.size < 0 ? -1 : dim.size);
     }
     Binding binding;
-    if (!has_dtype(info)) {
+    if (!may_be_imported(info)) {
       binding.refused = true;
       bound.insert(info.name);
     } else if (const auto given = options_.bind.find(info.name); given != options_.bind.end()) {
@@ -223,6 +223,7 @@ void Importer::add_inputs(NameTable& names) {
 
 Value Importer::value_of(Binding& binding, StateUse use) {
   if (binding.refused) throw DependsOnRefused();
+  note_read(binding);
   if (binding.value.valid()) return binding.value;
   const auto made = initializers_.find(binding.initializer);
   if (binding.initializer != nullptr && made != initializers_.end())
@@ -323,17 +324,6 @@ bool Importer::fold(const NodeProto& node, CallSite site, NameTable& names) {
   return true;
 }
 
-bool Importer::depends_on_assumed(const NodeProto& node, NameTable& names) const {
-  // Bodies use values that are no operands of their node.
-  for (const AttributeProto& attribute : node.attributes)
-    if (attribute.graph != nullptr && !refusals_.empty()) return true;
-  for (const std::string& input : node.inputs) {
-    const Binding* binding = input.empty() ? nullptr : names.find(input);
-    if (binding != nullptr && binding->assumed) return true;
-  }
-  return false;
-}
-
 Binding Importer::stand_in(const GraphProto& graph, const std::string& name) {
   const std::optional<Type> type = declared_.find(graph, name);
   if (!type) return {.refused = true};
@@ -347,7 +337,7 @@ Binding Importer::stand_in(const GraphProto& graph, const std::string& name) {
 
 void Importer::leave_unchecked(const GraphProto& body) {
   for (const NodeProto& node : body.nodes) {
-    left_.insert(&node);
+    unchecked_.insert(&node);
     for (const AttributeProto& attribute : node.attributes)
       if (attribute.graph != nullptr) leave_unchecked(*attribute.graph);
   }
@@ -355,34 +345,43 @@ void Importer::leave_unchecked(const GraphProto& body) {
 
 void Importer::import_node(const GraphProto& graph, const NodeProto& node, CallSite site,
                            NameTable& names) {
+  // A node in a body is one that the node around it uses, too.
+  const bool read_before = std::exchange(read_assumed_, false);
   try {
     if (rules_.find(node.domain, node.op) == nullptr) throw DependsOnRefused();  // told of already
+    for (const std::string& input : node.inputs)
+      if (!input.empty() && names.find(input) == nullptr)
+        throw RefusedNode{"no node before it gives '" + input + "'"};
     for (const std::string& output : node.outputs)
       if (names.has(output)) throw RefusedNode{"another value has the name '" + output + "'"};
     checked_.insert(&node);
-    if (fold(node, site, names)) return;
+    if (fold(node, site, names)) {
+      read_assumed_ = read_before;
+      return;
+    }
     const LabelScope label(this->graph(), label_of(node));
     const SiteScope lines(this->graph(), site);
     const Values values = build(node, names, nullptr);
-    const bool assumed = depends_on_assumed(node, names);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].empty()) continue;
-      Binding binding{.value = values[i], .assumed = assumed};
+      Binding binding{.value = values[i], .assumed = read_assumed_};
       const Node& made = values[i].node({});
       if (made.is(OpRole::kConstant)) binding.known = made.as<ConstantAttributes>().value;
       // What a rule gives as a known result lies in no graph that lasts.
       if (binding.known && made.inputs().empty()) binding.value = Value();
       names.set(node.outputs[i], std::move(binding));
     }
+    read_assumed_ = read_assumed_ || read_before;
     return;
   } catch (const RefusedNode& refused) {
-    refuse(node, refused);
+    if (refused_.insert(&node).second) refuse(node, refused);
   } catch (const DependsOnRefused&) {
     checked_.erase(&node);
-    left_.insert(&node);
+    unchecked_.insert(&node);
   } catch (const Error& error) {
-    refuse(node, {error.what()});
+    if (refused_.insert(&node).second) refuse(node, {error.what()});
   }
+  read_assumed_ = read_before;
   for (const AttributeProto& attribute : node.attributes)
     if (attribute.graph != nullptr) leave_unchecked(*attribute.graph);
   for (const std::string& output : node.outputs)
@@ -418,13 +417,8 @@ Value Importer::named_output(Value value, const std::string& name) {
 void Importer::add_outputs(NameTable& names) {
   Values outputs;
   for (const ValueInfo& info : model_.graph.outputs) {
-    Binding* binding = names.find(info.name);
-    if (binding == nullptr) {
-      throw Error({.op = model_.source,
-                   .argument = "output '" + info.name + "'",
-                   .message = "no node gives it"});
-    }
-    const Value value = named_output(value_of(*binding, StateUse::kTrained), info.name);
+    const Value value =
+        named_output(value_of(*names.find(info.name), StateUse::kTrained), info.name);
     outputs.push_back(value);
     result_.outputs.emplace_back(info.name, value);
   }
@@ -446,6 +440,12 @@ ImportedModel Importer::run() {
   add_initializers(model_.graph, names);
   add_inputs(names);
   import_nodes(model_.graph, names);
+  for (const ValueInfo& info : model_.graph.outputs) {
+    NodeProto output;
+    output.name = info.name;
+    output.op = "output";
+    if (names.find(info.name) == nullptr) refuse(output, {"no node gives it"});
+  }
   require_nothing_refused();
   add_outputs(names);
   return std::move(result_);

@@ -88,6 +88,10 @@ class Importer {
   // Inputs of the model that a value is computed from.
   std::vector<std::string> inputs_under(const Value& value) const;
   void refuse(const NodeProto& node, const RefusedNode& refused);
+  // To be called for each binding that a node uses.
+  void note_read(const Binding& binding) {
+    read_assumed_ = read_assumed_ || (binding.assumed && !binding.known);
+  }
 
  private:
   Value made_of(const Binding& binding, StateUse use);
@@ -97,15 +101,14 @@ class Importer {
   void add_outputs(NameTable& names);
   // `site` is the file, and the node's place in its graph, from 1.
   void import_node(const GraphProto& graph, const NodeProto& node, CallSite site, NameTable& names);
-  bool depends_on_assumed(const NodeProto& node, NameTable& names) const;
-  // What goes on under the name of a result that was refused.
+  // The binding that goes on under the name of a result that was refused.
   Binding stand_in(const GraphProto& graph, const std::string& name);
   void leave_unchecked(const GraphProto& body);
   Values build(const NodeProto& node, NameTable& names, Graph* scratch);
   bool fold(const NodeProto& node, CallSite site, NameTable& names);
   bool is_foldable(const NodeProto& node, NameTable& names) const;
   Value named_output(Value value, const std::string& name);
-  size_t unchecked() const;
+  size_t count_unchecked() const;
   void require_nothing_refused() const;
 
   const ModelProto& model_;
@@ -122,8 +125,9 @@ class Importer {
   std::vector<Refusal> refusals_;
   DeclaredTypes declared_;
   int stand_ins_ = 0;
-  // Nodes that something is known of, and those that depend on what was refused.
-  std::set<const NodeProto*> checked_, left_;
+  bool read_assumed_ = false;  // by the node that is being built, or in a body of it
+  // Nodes that were refused, that were looked at, and that depend on those or are in their bodies.
+  std::set<const NodeProto*> refused_, checked_, unchecked_;
 };
 
 }  // namespace keel::onnx

@@ -326,8 +326,7 @@ TEST_CASE("nodes behind a refused one are checked by the types that the file giv
   graph.results = {};
   const std::string untyped = refusal(graph);
   CHECK_MESSAGE(contains(untyped, "1 x Unheard"), untyped);
-  CHECK_MESSAGE(contains(untyped, "3 more nodes depend on these and could not be checked"),
-                untyped);
+  CHECK_MESSAGE(contains(untyped, "3 more nodes behind or inside"), untyped);
 }
 
 TEST_CASE("a refused result that would have been known is no reason to refuse what needs it") {
@@ -343,24 +342,26 @@ TEST_CASE("a refused result that would have been known is no reason to refuse wh
       .results = {onnx_value("s", 7, {1}), onnx_value("r", 1, {1, 2})}};
   const std::string text = refusal(graph);
   CHECK_MESSAGE(!contains(text, "bind it"), text);
-  CHECK_MESSAGE(contains(text, "1 more node depends on these"), text);
+  CHECK_MESSAGE(contains(text, "1 more node behind or inside"), text);
   // rank is [1] whatever s holds, and two numbers do not fit into one.
   CHECK_MESSAGE(contains(text, "1 x Reshape"), text);
 }
 
 TEST_CASE("a loop whose body gives a condition that always holds has its number of turns") {
   // Rows of each turn can be collected only where the number of turns is known.
-  const auto imported = [](const std::vector<std::string>& condition_nodes) {
+  const auto imported = [](const std::vector<std::string>& condition_nodes,
+                           const std::vector<std::string>& around = {}) {
     OnnxGraph body{
         .nodes = {onnx_node("Add", {"v", "v"}, {"w"}), onnx_node("Identity", {"w"}, {"row"})},
         .inputs = {onnx_value("i", 7, {}), onnx_value("go", 9, {}), onnx_value("v", 1, {2})},
         .outputs = {onnx_value("on", 9, {}), onnx_value("w", 1, {2}), onnx_value("row", 1, {2})}};
     body.nodes.insert(body.nodes.end(), condition_nodes.begin(), condition_nodes.end());
-    const OnnxGraph graph{.nodes = {onnx_node("Loop", {"trips", "", "x"}, {"last", "rows"},
-                                              {onnx_graph("body", body)})},
-                          .initializers = {onnx_integers("trips", {}, {3})},
-                          .inputs = {onnx_value("x", 1, {2})},
-                          .outputs = {onnx_value("rows", 1, {3, 2})}};
+    OnnxGraph graph{.nodes = {onnx_node("Loop", {"trips", "", "x"}, {"last", "rows"},
+                                        {onnx_graph("body", body)})},
+                    .initializers = {onnx_integers("trips", {}, {3})},
+                    .inputs = {onnx_value("x", 1, {2})},
+                    .outputs = {onnx_value("rows", 1, {3, 2})}};
+    graph.initializers.insert(graph.initializers.end(), around.begin(), around.end());
     return refusal(graph);
   };
   const auto constant = [](int64_t value) {
@@ -375,6 +376,10 @@ TEST_CASE("a loop whose body gives a condition that always holds has its number 
   const std::string unknown = "how many turns there are is not known before the run";
   CHECK(contains(imported({constant(0), to_bool}), unknown));
   CHECK(contains(imported({onnx_node("Not", {"go"}, {"on"})}), unknown));
+  // A variable of the body is none of the constants around it, whatever its name.
+  CHECK(contains(imported({onnx_node("Cast", {"v"}, {"on"}, {onnx_int("to", 9)})},
+                          {onnx_floats("v", {2}, {1, 1})}),
+                 unknown));
 }
 
 TEST_CASE("a refused loop says how much of its body was not checked") {
@@ -390,7 +395,57 @@ TEST_CASE("a refused loop says how much of its body was not checked") {
       .inputs = {onnx_value("x", 1, {2})},
       .outputs = {onnx_value("y", 1, {2})}};
   const std::string text = refusal(graph);
-  CHECK_MESSAGE(contains(text, "4 more nodes depend on these"), text);
+  CHECK_MESSAGE(contains(text, "4 more nodes behind or inside"), text);
+}
+
+TEST_CASE("a refused node in a body that is looked into twice is told of once") {
+  const OnnxGraph body{
+      .nodes = {onnx_node("Relu", {"v"}, {"w"}, {onnx_int("slope", 1)}),
+                onnx_node("Identity", {"w"}, {"row"}), onnx_node("Identity", {"go"}, {"on"})},
+      .inputs = {onnx_value("i", 7, {}), onnx_value("go", 9, {}), onnx_value("v", 1, {2})},
+      .outputs = {onnx_value("on", 9, {}), onnx_value("w", 1, {2}), onnx_value("row", 1, {2})}};
+  const std::string text =
+      refusal({.nodes = {onnx_node("Loop", {"trips", "", "x"}, {"last", "rows"},
+                                   {onnx_graph("body", body)})},
+               .initializers = {onnx_integers("trips", {}, {3})},
+               .inputs = {onnx_value("x", 1, {2})},
+               .outputs = {onnx_value("rows", 1, {3, 2})}});
+  CHECK_MESSAGE(contains(text, "1 x Relu (opset 17): its attribute slope"), text);
+}
+
+TEST_CASE("a refused op elsewhere hides nothing of a branch that does not depend on it") {
+  const auto branch = [](const std::string& op) {
+    return OnnxGraph{.nodes = {onnx_node(op, {"k"}, {"s"})}, .outputs = {onnx_value("s", 7, {1})}};
+  };
+  const OnnxGraph graph{
+      .nodes = {onnx_node("If", {"flag"}, {"shape"},
+                          {onnx_graph("then_branch", branch("Identity")),
+                           onnx_graph("else_branch", branch("Abs"))}),
+                onnx_node("Reshape", {"x", "shape"}, {"y"}), onnx_node("Unheard", {"x"}, {"z"})},
+      .initializers = {onnx_integers("k", {1}, {2})},
+      .inputs = {onnx_value("x", 1, {2}), onnx_value("flag", 9, {})},
+      .outputs = {onnx_value("y", 1, {2})}};
+  const std::string text = refusal(graph);
+  CHECK_MESSAGE(contains(text, "1 x Reshape"), text);
+  CHECK_MESSAGE(contains(text, "bind it"), text);
+  CHECK_MESSAGE(contains(text, "1 x Unheard"), text);
+  CHECK_MESSAGE(!contains(text, "could not be checked"), text);
+}
+
+TEST_CASE("types that the file gives have the sizes of what is bound") {
+  const OnnxGraph body{.nodes = {onnx_node("Neg", {"r"}, {"n"})},
+                       .inputs = {onnx_value("r", 1, {2})},
+                       .outputs = {onnx_value("n", 1, {2})}};
+  const OnnxGraph graph{
+      .nodes = {onnx_node("Unheard", {"x"}, {"a"}),
+                onnx_node("Scan", {"a"}, {"y"},
+                          {onnx_graph("body", body), onnx_int("num_scan_inputs", 1)})},
+      .inputs = {onnx_value("x", 1, {-1, 2})},
+      .outputs = {onnx_value("y", 1, {-1, 2})},
+      .results = {onnx_value("a", 1, {-1, 2})}};
+  CHECK(contains(refusal(graph), "how many turns there are is not known"));
+  const std::string bound = refusal(graph, {.bind = {{"x", keel::Tensor(keel::f32, {3, 2})}}});
+  CHECK_MESSAGE(!contains(bound, "how many turns"), bound);
 }
 
 TEST_CASE("inputs and initializers that Keel has no type for do not end the check of the rest") {
@@ -406,7 +461,38 @@ TEST_CASE("inputs and initializers that Keel has no type for do not end the chec
   CHECK_MESSAGE(contains(text, "1 x initializer (opset 17): is a sparse tensor"), text);
   CHECK_MESSAGE(contains(text, "[sparse]"), text);
   CHECK_MESSAGE(!contains(text, "no node before it gives"), text);
-  CHECK_MESSAGE(contains(text, "2 more nodes depend on these"), text);
+  CHECK_MESSAGE(contains(text, "2 more nodes behind or inside"), text);
+}
+
+TEST_CASE("inputs that nobody gives or the op has not are refused") {
+  const auto refused = [](const std::string& node) {
+    return refusal({.nodes = {node},
+                    .inputs = {onnx_value("x", 1, {2, 3})},
+                    .outputs = {onnx_value("y", 1, {2, 3})}});
+  };
+  CHECK(contains(refused(onnx_node("Relu", {"x", "ghost"}, {"y"})),
+                 "1 x Relu (opset 17): no node before it gives 'ghost'"));
+  CHECK(contains(refused(onnx_node("Add", {"x", "x", "x"}, {"y"})), "its input 2 is not known"));
+  CHECK(refused(onnx_node("Add", {"x", "x", ""}, {"y"})) == "");
+  const std::string both = refusal(
+      {.nodes = {onnx_node("Unheard", {"x"}, {"a"}), onnx_node("Add", {"a", "ghost"}, {"b"})},
+       .inputs = {onnx_value("x", 1, {2})},
+       .outputs = {onnx_value("b", 1, {2}), onnx_value("c", 1, {2}), onnx_value("d", 1, {2})}});
+  CHECK_MESSAGE(contains(both, "1 x Unheard"), both);
+  CHECK_MESSAGE(contains(both, "1 x Add (opset 17): no node before it gives 'ghost'"), both);
+  CHECK_MESSAGE(contains(both, "2 x output (opset 17): no node gives it [c, d]"), both);
+}
+
+TEST_CASE("equal parts of an axis are equal before op set 18") {
+  const OnnxGraph graph{.nodes = {onnx_node("Split", {"x"}, {"a", "b"})},
+                        .inputs = {onnx_value("x", 1, {3})},
+                        .outputs = {onnx_value("a", 1, {-1}), onnx_value("b", 1, {-1})}};
+  CHECK(contains(refusal(graph), "an axis of 3 has no 2 equal parts"));
+  OnnxGraph later = graph;
+  later.nodes = {onnx_node("Split", {"x"}, {"a", "b"}, {onnx_int("num_outputs", 2)})};
+  const onnx::ImportedModel model = import_graph(later, {}, 18);
+  CHECK(model.output("a").shape() == keel::Shape{2});
+  CHECK(model.output("b").shape() == keel::Shape{1});
 }
 
 TEST_CASE("a name that two values have is refused") {

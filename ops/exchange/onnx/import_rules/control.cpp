@@ -61,14 +61,20 @@ class TurnRows {
 
 const NodeProto* node_giving(const GraphProto& graph, const std::string& name) {
   for (const NodeProto& node : graph.nodes)
-    if (node.outputs.size() == 1 && node.outputs[0] == name) return &node;
+    if (std::find(node.outputs.begin(), node.outputs.end(), name) != node.outputs.end())
+      return &node;
   return nullptr;
+}
+bool has_input(const GraphProto& graph, const std::string& name) {
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                     [&](const ValueInfo& input) { return input.name == name; });
 }
 
 // The tensor that a graph itself has under that name, as an initializer or a Constant, or that the
 // graphs around it know.
 std::optional<Tensor> constant_named(const NodeContext& c, const GraphProto& graph,
                                      const std::string& name) {
+  if (has_input(graph, name)) return std::nullopt;
   for (const TensorProto& tensor : graph.initializers)
     if (tensor.name == name) return c.tensor_of(tensor);
   const NodeProto* node = node_giving(graph, name);
@@ -81,7 +87,7 @@ std::optional<Tensor> constant_named(const NodeContext& c, const GraphProto& gra
 
 // Exporters put such nodes between a condition and what a loop's body gives.
 bool passes_condition(const NodeProto& node) {
-  if (node.inputs.size() != 1) return false;
+  if (node.inputs.size() != 1 || node.outputs.size() != 1) return false;
   for (const AttributeProto& attribute : node.attributes)
     if (node.op == "Cast" && attribute.name == "to")
       return static_cast<DataType>(attribute.i) == DataType::kBool;

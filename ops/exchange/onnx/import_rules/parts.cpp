@@ -73,6 +73,9 @@ Values split_of(NodeContext& c) {
   if (sizes.empty()) {
     const int64_t size = x.shape({})[axis];
     if (size < 0 || parts < 1) c.refuse("the size of its axis is not known before the run");
+    if (c.version() < 18 && size % parts != 0)
+      c.refuse("an axis of " + std::to_string(size) + " has no " + std::to_string(parts) +
+               " equal parts");
     sizes = equal_parts(size, parts);
   }
   return split_sizes(x, sizes, static_cast<int64_t>(axis), {});

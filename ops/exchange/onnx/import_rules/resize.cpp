@@ -198,6 +198,7 @@ Values resize_of(NodeContext& c) {
   if (c.has(scales_at)) scales = c.numbers(scales_at, "the scales");
   if (c.version() >= 11 && c.has(3)) sizes = c.integers(3, "the sizes");
   std::vector<ResizeAxis> resize = resize_axes(c, shape, axes, scales, sizes);
+  if (c.version() >= 11) c.ignore(1);  // the region, which cropping alone has
   if (s.position == "tf_crop_and_resize") {
     const std::vector<double> roi = c.numbers(1, "the region");
     if (roi.size() != 2 * axes.size()) c.refuse("its region does not fit its axes");
