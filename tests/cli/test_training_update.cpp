@@ -98,7 +98,7 @@ TEST_CASE("keel train says what makes its update and what does not fill one") {
   CHECK(summary.at("updates_applied") == 2);
 }
 
-TEST_CASE("keel train has a model's own schedule, which a resumed training keeps") {
+TEST_CASE("keel train has a model's own schedule and a resumed training keeps it") {
   const TempFolder files;
   const auto transformer = [&](const Words& flags) {
     return run_tool(with({"train", "--model", "transformer", "--data", small_data().path(),
