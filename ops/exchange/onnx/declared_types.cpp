@@ -20,12 +20,14 @@ const std::map<std::string, int64_t>& DeclaredTypes::sizes_of_names() {
   for (const ValueInfo& input : model_.graph.inputs) {
     if (!input.shape) continue;
     const auto bound = options_.bind.find(input.name);
+    // An input that is refused for its type may be bound to a tensor that does not fit it.
+    const bool fits =
+        bound != options_.bind.end() && bound->second.shape().rank() == input.shape->size();
     for (size_t axis = 0; axis < input.shape->size(); ++axis) {
       const Dimension& dim = (*input.shape)[axis];
       if (dim.size >= 0 || dim.name.empty()) continue;
       int64_t& size = sizes_->try_emplace(dim.name, kUnknownDim).first->second;
-      // The import has made sure that a bound tensor fits its input.
-      if (bound != options_.bind.end()) size = bound->second.shape()[axis];
+      if (fits) size = bound->second.shape()[axis];
     }
   }
   return *sizes_;

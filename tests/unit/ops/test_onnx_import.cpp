@@ -446,6 +446,11 @@ TEST_CASE("types that the file gives have the sizes of what is bound") {
   CHECK(contains(refusal(graph), "how many turns there are is not known"));
   const std::string bound = refusal(graph, {.bind = {{"x", keel::Tensor(keel::f32, {3, 2})}}});
   CHECK_MESSAGE(!contains(bound, "how many turns"), bound);
+  // An input of no Keel type is refused before anybody looks at what it is bound to.
+  OnnxGraph strings = graph;
+  strings.inputs.push_back(onnx_value("t", 8, std::vector<int64_t>(3, -1)));
+  const std::string text = refusal(strings, {.bind = {{"t", keel::Tensor::scalar<float>(1)}}});
+  CHECK_MESSAGE(contains(text, "how many turns there are is not known"), text);
 }
 
 TEST_CASE("inputs and initializers that Keel has no type for do not end the check of the rest") {

@@ -1,5 +1,7 @@
 // If, Loop and Scan: bodies as Keel's functional control flow.
 #include <algorithm>
+#include <string>
+#include <unordered_map>
 
 #include "keel/graph/autodiff/row_stack.h"
 #include "keel/graph/control/control_flow.h"
@@ -59,11 +61,18 @@ class TurnRows {
   std::vector<RowStack> stacks_;
 };
 
-const NodeProto* node_giving(const GraphProto& graph, const std::string& name) {
+// The nodes of a graph by what they give.
+using Givers = std::unordered_map<std::string, const NodeProto*>;
+
+Givers givers_of(const GraphProto& graph) {
+  Givers givers;
   for (const NodeProto& node : graph.nodes)
-    if (std::find(node.outputs.begin(), node.outputs.end(), name) != node.outputs.end())
-      return &node;
-  return nullptr;
+    for (const std::string& output : node.outputs) givers.emplace(output, &node);
+  return givers;
+}
+const NodeProto* node_giving(const Givers& givers, const std::string& name) {
+  const auto giver = givers.find(name);
+  return giver == givers.end() ? nullptr : giver->second;
 }
 bool has_input(const GraphProto& graph, const std::string& name) {
   return std::any_of(graph.inputs.begin(), graph.inputs.end(),
@@ -73,11 +82,11 @@ bool has_input(const GraphProto& graph, const std::string& name) {
 // The tensor that a graph itself has under that name, as an initializer or a Constant, or that the
 // graphs around it know.
 std::optional<Tensor> constant_named(const NodeContext& c, const GraphProto& graph,
-                                     const std::string& name) {
+                                     const Givers& givers, const std::string& name) {
   if (has_input(graph, name)) return std::nullopt;
   for (const TensorProto& tensor : graph.initializers)
     if (tensor.name == name) return c.tensor_of(tensor);
-  const NodeProto* node = node_giving(graph, name);
+  const NodeProto* node = node_giving(givers, name);
   if (node == nullptr) return c.known_named(name);
   for (const AttributeProto& attribute : node->attributes)
     if (node->op == "Constant" && attribute.tensor != nullptr)
@@ -98,10 +107,11 @@ bool passes_condition(const NodeProto& node) {
 bool keeps_condition(const NodeContext& c, const GraphProto& body) {
   const std::string& given = body.inputs[1].name;
   std::string name = body.outputs[0].name;
+  const Givers givers = givers_of(body);
   for (size_t hops = 0; name != given && hops <= body.nodes.size(); ++hops) {
-    const NodeProto* node = node_giving(body, name);
+    const NodeProto* node = node_giving(givers, name);
     if (node == nullptr || !passes_condition(*node)) {
-      const std::optional<Tensor> known = constant_named(c, body, name);
+      const std::optional<Tensor> known = constant_named(c, body, givers, name);
       return known && known->num_elements() == 1 && known->at(0) != 0;
     }
     name = node->inputs[0];
