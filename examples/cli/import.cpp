@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <utility>
 
@@ -5,11 +6,14 @@
 #include <keel/core/base/file.h>
 #include <keel/core/base/printable.h>
 #include <keel/keel.h>
+#include <keel/ops/exchange/graphdef/import.h>
+#include <keel/ops/exchange/graphdef/read_graph_def.h>
 #include <keel/ops/exchange/onnx/import.h>
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
 #include "cli/base/output_files.h"
+#include "cli/onnx/graph_inputs.h"
 #include "cli/onnx/model_file.h"
 
 namespace keel_cli {
@@ -26,15 +30,66 @@ void keep_outputs(keel::onnx::ImportedModel& model, const std::vector<std::strin
   model.graph->set_outputs(values);
 }
 
+// Names with commas between them.
+std::vector<std::string> listed(const std::string& text) {
+  std::vector<std::string> names;
+  for (size_t first = 0; first <= text.size();) {
+    const size_t end = std::min(text.find(',', first), text.size());
+    if (end != first) names.push_back(text.substr(first, end - first));
+    first = end + 1;
+  }
+  return names;
+}
+
+void declare_flags(CommandLine& line) {
+  line.add("out", "FILE.keel", "the graph; the weights go to FILE.keel.safetensors");
+  line.add_repeated("bind", "NAME=FILE.npy", "makes an input a constant of the graph");
+  line.add("outputs", "NAME,...",
+           "the outputs to keep, and nodes that train (all of an ONNX model, what no node reads of "
+           "a frozen graph)");
+  line.add("inputs", "NAME:SHAPE,...",
+           "of a TensorFlow graph: shapes of its inputs, as X:[-1,784]; a value of any other name "
+           "becomes an input");
+  line.add("control-flow", "v2",
+           "of a TensorFlow graph: converts control flow of version 1 also where shapes are not "
+           "known");
+  line.add_subject("file", "keel import model.onnx --out model.keel");
+}
+
+void require_no_graph_def_flags(const CommandLine& line) {
+  for (const char* flag : {"inputs", "control-flow"}) {
+    if (!line.has(flag)) continue;
+    throw keel::Error({.op = std::string("--") + flag,
+                       .message = "goes with a TensorFlow graph (.pb, .pbtxt, .meta)",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+}
+
+keel::onnx::ImportedModel import_onnx(const CommandLine& line,
+                                      const std::map<std::string, keel::Tensor>& bind) {
+  keel::onnx::ImportedModel model =
+      keel::onnx::load(line.subject(), {.bind = bind, .weights_in_graph = false});
+  if (line.has("outputs")) keep_outputs(model, listed(*line.text("outputs")));
+  return model;
+}
+
+keel::onnx::ImportedModel import_graph_def(const CommandLine& line,
+                                           const std::map<std::string, keel::Tensor>& bind) {
+  keel::graphdef::ImportOptions options{.bind = bind, .weights_in_graph = false};
+  options.inputs = graph_inputs("--inputs", line.text("inputs").value_or(""));
+  options.outputs = listed(line.text("outputs").value_or(""));
+  if (line.choice("control-flow", {"v2"}))
+    options.control_flow = keel::graphdef::ControlFlow::kConvert;
+  return keel::graphdef::load(line.subject(), options);
+}
+
 }  // namespace
 
 int run_import(const std::vector<std::string>& words) {
-  CommandLine line(
-      "import", "MODEL.onnx: makes a graph of an ONNX model, as text, and a file of its weights");
-  line.add("out", "FILE.keel", "the graph; the weights go to FILE.keel.safetensors");
-  line.add_repeated("bind", "NAME=FILE.npy", "makes an input a constant of the graph");
-  line.add_repeated("output", "NAME", "an output to keep (all)");
-  line.add_subject("file", "keel import model.onnx --out model.keel");
+  CommandLine line("import",
+                   "MODEL: makes a graph of an ONNX model or a TensorFlow graph, as text, and a "
+                   "file of its weights");
+  declare_flags(line);
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
@@ -53,6 +108,8 @@ int run_import(const std::vector<std::string>& words) {
                        .got = out,
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
+  const bool graph_def = keel::graphdef::is_graph_def_path(line.subject());
+  if (!graph_def) require_no_graph_def_flags(line);
   std::vector<NamedFile> inputs = files_of_model("keel import", line.subject());
   for (NamedFile& file : named_files("--bind", line.texts("bind")))
     inputs.push_back(std::move(file));
@@ -60,9 +117,8 @@ int run_import(const std::vector<std::string>& words) {
   require_writable("--out", out);
   require_writable("--out", weights_path(out));
   const auto bind = named_tensors("--bind", line.texts("bind"));
-  keel::onnx::ImportedModel model =
-      keel::onnx::load(line.subject(), {.bind = bind, .weights_in_graph = false});
-  if (line.has("output")) keep_outputs(model, line.texts("output"));
+  const keel::onnx::ImportedModel model =
+      graph_def ? import_graph_def(line, bind) : import_onnx(line, bind);
   write_model_file(out, *model.graph, model.weights);
   for (const auto& input : model.inputs) {
     std::cout << "input " << keel::printable(input.first) << " "
@@ -72,7 +128,9 @@ int run_import(const std::vector<std::string>& words) {
     std::cout << "output " << keel::printable(output.first) << " "
               << keel::to_string(output.second.type()) << "\n";
   }
-  std::cout << fmt::format("{} nodes, {} states\n", model.graph->size(), model.weights.size());
+  const size_t updates = model.update.assignments.size();
+  std::cout << fmt::format("{} nodes, {} states{}\n", model.graph->size(), model.weights.size(),
+                           updates == 0 ? "" : fmt::format(", {} of them updated", updates));
   return kExitDone;
 }
 

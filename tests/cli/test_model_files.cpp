@@ -308,13 +308,13 @@ TEST_CASE("model files: of several outputs one is kept by import") {
        .inputs = {onnx_value("x", 1, {-1, kPixels})},
        .outputs = {onnx_value("features", 1, {-1, kPixels}), onnx_value("scores", 1, {-1, 10})}}));
   check_refused({"eval", "--model", model, "--data", files.images},
-                {"outputs", "features f32[?, 784], scores f32[?, 10]", "--output"});
+                {"outputs", "features f32[?, 784], scores f32[?, 10]", "--outputs"});
   const std::string imported = files.temp.file("m.keel");
-  const ToolResult kept = run_tool({"import", model, "--output", "scores", "--out", imported});
+  const ToolResult kept = run_tool({"import", model, "--outputs", "scores", "--out", imported});
   REQUIRE_MESSAGE(kept.exit_code == 0, kept.err);
   CHECK_FALSE(contains(kept.out, "features"));
   check_scores(evaluated(files, {"--model", imported}), Expected(files.data));
-  check_refused({"import", model, "--output", "none", "--out", imported}, {"none", "scores"});
+  check_refused({"import", model, "--outputs", "none", "--out", imported}, {"none", "scores"});
 }
 
 TEST_CASE("model files: a loop of known length that was exported runs and trains on the npu") {

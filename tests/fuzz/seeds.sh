@@ -5,7 +5,7 @@ set -eu
 keel=$1
 out=$2
 rm -rf "$out"
-mkdir -p "$out"/{json,graph,safetensors,npy,idx,csv,onnx}
+mkdir -p "$out"/{json,graph,safetensors,npy,idx,csv,onnx,graphdef}
 
 printf '{"a":[1,-2.5e3,true,null,"\\u00e9\\n"],"b":{"c":{}}}' > "$out/json/values"
 printf '[[[[[[[[]]]]]]],1e308,18446744073709551615,-9223372036854775808]' > "$out/json/limits"
@@ -45,3 +45,40 @@ printf '1\n2\n3' > "$out/csv/column"
 
 "$keel" export --load "$out/safetensors/saved" --out "$out/onnx/model"
 "$keel" export --load "$out/safetensors/saved" --out "$out/onnx/gradient" --train --batch 2
+
+# A frozen graph, as text and in the wire form; one that trains, with its variable; calls of functions.
+cat > "$out/graphdef/frozen.pbtxt" <<'END'
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
+       attr { key: "shape" value { shape { dim { size: -1 } dim { size: 2 } } } } }
+node { name: "w" op: "Const" attr { key: "value" value { tensor { dtype: DT_FLOAT
+       tensor_shape { dim { size: 2 } dim { size: 1 } } tensor_content: "\000\000\200?\000\000\000@" } } } }
+node { name: "y" op: "MatMul" input: "x" input: "w" attr { key: "transpose_a" value { b: false } } }
+END
+printf '\012\051\012\001c\022\005Const\052\035\012\005value\022\024B\022\010\001\022\004\022\002\010\002\042\010\000\000\200?\000\000\000@\012\013\012\001y\022\003Neg\032\001c' \
+  > "$out/graphdef/wire"
+cat > "$out/graphdef/training.pbtxt" <<'END'
+node { name: "w" op: "VariableV2" }
+node { name: "i" op: "Const" attr { key: "value" value { tensor { dtype: DT_FLOAT float_val: 2 tensor_shape { } } } } }
+node { name: "w/Assign" op: "Assign" input: "w" input: "i" }
+node { name: "g" op: "Square" input: "w" }
+node { name: "apply" op: "ApplyGradientDescent" input: "w" input: "i" input: "g" }
+node { name: "train" op: "NoOp" input: "^apply" }
+END
+cat > "$out/graphdef/functions.pbtxt" <<'END'
+node { name: "n" op: "Placeholder" attr { key: "dtype" value { type: DT_INT32 } } attr { key: "shape" value { shape { } } } }
+node { name: "y" op: "While" input: "n" attr { key: "cond" value { func { name: "c" } } } attr { key: "body" value { func { name: "b" } } } }
+library {
+  function { signature { name: "c" input_arg { name: "i" } output_arg { name: "r" } }
+    node_def { name: "t" op: "Const" attr { key: "value" value { tensor { dtype: DT_INT32 int_val: 9 tensor_shape { } } } } }
+    node_def { name: "l" op: "Less" input: "i" input: "t:output:0" } ret { key: "r" value: "l:z:0" } }
+  function { signature { name: "b" input_arg { name: "i" } output_arg { name: "r" } }
+    node_def { name: "a" op: "AddV2" input: "i" input: "i" } ret { key: "r" value: "a:z:0" } }
+}
+END
+cat > "$out/graphdef/version1.pbtxt" <<'END'
+node { name: "p" op: "Placeholder" attr { key: "dtype" value { type: DT_BOOL } } attr { key: "shape" value { shape { } } } }
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { } } } }
+node { name: "s" op: "Switch" input: "x" input: "p" }
+node { name: "n" op: "Neg" input: "s:1" }
+node { name: "m" op: "Merge" input: "s" input: "n" attr { key: "N" value { i: 2 } } }
+END

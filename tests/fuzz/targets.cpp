@@ -18,6 +18,8 @@
 #include "keel/data/formats/idx.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/runtime/safetensors.h"
+#include "keel/ops/exchange/graphdef/import.h"
+#include "keel/ops/exchange/graphdef/read_graph_def.h"
 #include "keel/ops/exchange/onnx/import.h"
 
 namespace keel_fuzz {
@@ -142,16 +144,40 @@ bool fuzz_csv(std::string_view bytes) {
   return is_read;
 }
 
+namespace {
+
+void check_imported(const onnx::ImportedModel& imported) {
+  size_t data = 0;
+  for (const auto& [name, tensor] : imported.weights) data += tensor.num_bytes();
+  require(data <= kBudget, "more weights than the read budget");
+  require_same_when_printed(*imported.graph);
+}
+
+}  // namespace
+
 bool fuzz_onnx(std::string_view bytes) {
   return read_or_refuse([&] {
     // Beside this file there is none that data of tensors could be read from.
     const onnx::ModelProto model = onnx::parse_model(std::string(bytes), "/nowhere/fuzz");
-    const onnx::ImportedModel imported = onnx::import_model(model, {.weights_in_graph = false});
-    size_t data = 0;
-    for (const auto& [name, tensor] : imported.weights) data += tensor.num_bytes();
-    require(data <= kBudget, "more weights than the read budget");
-    require_same_when_printed(*imported.graph);
+    check_imported(onnx::import_model(model, {.weights_in_graph = false}));
   });
+}
+
+// As a graph, and as one with more around it; what trains is named "train" where there is such.
+bool fuzz_graphdef(std::string_view bytes) {
+  bool is_read = false;
+  for (const auto kind : {graphdef::FileKind::kGraph, graphdef::FileKind::kMetaGraph}) {
+    for (const char* output : {"", "train"}) {
+      is_read |= read_or_refuse([&] {
+        graphdef::ImportOptions options{.control_flow = graphdef::ControlFlow::kConvert,
+                                        .weights_in_graph = false};
+        if (*output != '\0') options.outputs = {output};
+        const auto graph = graphdef::parse_graph_def(std::string(bytes), "fuzz", kind);
+        check_imported(graphdef::import_graph(graph, options));
+      });
+    }
+  }
+  return is_read;
 }
 
 }  // namespace keel_fuzz

@@ -69,5 +69,8 @@ TEST_CASE("fuzz: the corpus of npy is read or refused") { replay_named("npy"); }
 TEST_CASE("fuzz: the corpus of idx is read or refused") { replay_named("idx"); }
 TEST_CASE("fuzz: the corpus of csv is read or refused") { replay_named("csv"); }
 TEST_CASE("fuzz: the corpus of ONNX models is imported or refused") { replay_named("onnx"); }
+TEST_CASE("fuzz: the corpus of TensorFlow graphs is imported or refused") {
+  replay_named("graphdef");
+}
 
 TEST_SUITE_END();

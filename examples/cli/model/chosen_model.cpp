@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/sha256.h>
+#include <keel/ops/exchange/graphdef/read_graph_def.h>
 
 #include "cli/base/run_flags.h"
 #include "cli/model/image_model.h"
@@ -41,10 +42,13 @@ void require_batch(const ChosenModel& model, int64_t batch) {
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
-std::string model_choices() { return keel_examples::model_names() + "|FILE.onnx|FILE.keel"; }
+std::string model_choices() {
+  return keel_examples::model_names() + "|FILE.onnx|FILE.pb|FILE.keel";
+}
 
 bool is_model_file(const std::string& name) {
-  return name.ends_with(".onnx") || name.ends_with(".keel");
+  return name.ends_with(".onnx") || name.ends_with(".keel") ||
+         keel::graphdef::is_graph_def_path(name);
 }
 
 std::vector<NamedFile> model_files(const std::string& name) {

@@ -1,6 +1,6 @@
-// ChosenModel: the classifier that --model names: one of examples/models, or a file, an ONNX model
-// or what `keel import` made of one. A file's graph is called where the model is built, with its
-// weights beside it. Plain value; any thread.
+// ChosenModel: the classifier that --model names: one of examples/models, or a file, an ONNX model,
+// a frozen TensorFlow graph or what `keel import` made of one. A file's graph is called where the
+// model is built, with its weights beside it. Plain value; any thread.
 #ifndef KEEL_EXAMPLES_CLI_MODEL_CHOSEN_MODEL_H
 #define KEEL_EXAMPLES_CLI_MODEL_CHOSEN_MODEL_H
 
@@ -38,7 +38,7 @@ struct ChosenModel {
   keel_examples::ImageFormat known_format(const std::string& purpose) const;
 };
 
-// "softmax|mlp|...|FILE.onnx|FILE.keel".
+// "softmax|mlp|...|FILE.onnx|FILE.pb|FILE.keel".
 std::string model_choices();
 // Throws keel::Error where `path`, a saved file, was trained with a model's file of other bytes, or
 // with none.

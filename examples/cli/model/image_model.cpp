@@ -79,10 +79,9 @@ ImageModel::ImageModel(std::string path, ModelFile file)
   for (const auto& output : file_.outputs)
     if (classes_of(output.second.type()) != 0) fitting.push_back(output);
   if (fitting.size() != 1) {
-    refuse(
-        path_, "outputs", "one of floats [batch, classes]",
-        list_of(fitting.empty() ? file_.outputs : fitting),
-        fitting.empty() ? "" : "keep one: keel import MODEL.onnx --output NAME --out model.keel");
+    refuse(path_, "outputs", "one of floats [batch, classes]",
+           list_of(fitting.empty() ? file_.outputs : fitting),
+           fitting.empty() ? "" : "keep one: keel import MODEL --outputs NAME --out model.keel");
   }
   classes_ = classes_of(fitting[0].second.type());
   scores_ = before_softmax(fitting[0].second, classes_);

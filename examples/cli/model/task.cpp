@@ -68,7 +68,7 @@ std::shared_ptr<const TaskKind> find_task_kind(const std::string& name) {
     if (kind.name == name) return std::make_shared<TaskKind>(kind);
   }
   std::vector<std::string> choices = task_names();
-  choices.insert(choices.end(), {"FILE.onnx", "FILE.keel"});
+  choices.insert(choices.end(), {"FILE.onnx", "FILE.pb", "FILE.keel"});
   keel::parse_choice(name, "--model", choices);  // throws
   return nullptr;
 }

@@ -8,6 +8,8 @@
 #include <keel/core/base/sha256.h>
 #include <keel/core/tensor/npy.h>
 #include <keel/graph/ir/label.h>
+#include <keel/ops/exchange/graphdef/import.h>
+#include <keel/ops/exchange/graphdef/read_graph_def.h>
 #include <keel/ops/exchange/onnx/import.h>
 
 namespace keel_cli {
@@ -58,7 +60,7 @@ std::vector<NamedFile> files_of_model(const std::string& flag, const std::string
   if (path.ends_with(".onnx")) {
     for (std::string& file : keel::onnx::external_files(keel::onnx::read_model(path)))
       files.push_back({flag, std::move(file)});
-  } else {
+  } else if (path.ends_with(".keel")) {
     files.push_back({flag, weights_path(path)});
   }
   return files;
@@ -75,9 +77,11 @@ void write_model_file(const std::string& path, const keel::Graph& graph,
 ModelFile read_model_file(const std::string& path,
                           const std::map<std::string, keel::Tensor>& bind) {
   ModelFile model;
-  if (path.ends_with(".onnx")) {
+  const bool graph_def = keel::graphdef::is_graph_def_path(path);
+  if (graph_def || path.ends_with(".onnx")) {
     keel::onnx::ImportedModel imported =
-        keel::onnx::load(path, {.bind = bind, .weights_in_graph = false});
+        graph_def ? keel::graphdef::load(path, {.bind = bind, .weights_in_graph = false})
+                  : keel::onnx::load(path, {.bind = bind, .weights_in_graph = false});
     model.graph = std::move(imported.graph);
     model.inputs = std::move(imported.inputs);
     model.outputs = std::move(imported.outputs);
@@ -85,10 +89,11 @@ ModelFile read_model_file(const std::string& path,
     return model;
   }
   if (!bind.empty()) {
-    throw keel::Error({.op = "--bind",
-                       .message = "goes with an .onnx file; " + path + " is imported already",
-                       .fix = "bind where you import: keel import --bind NAME=FILE.npy",
-                       .kind = keel::ErrorKind::kInvalidArgument});
+    throw keel::Error(
+        {.op = "--bind",
+         .message = "goes with a file of another format; " + path + " is imported already",
+         .fix = "bind where you import: keel import --bind NAME=FILE.npy",
+         .kind = keel::ErrorKind::kInvalidArgument});
   }
   constexpr uint64_t kMostBytes = std::numeric_limits<int32_t>::max();
   keel::Safetensors weights = keel::read_safetensors(weights_path(path));

@@ -1,6 +1,6 @@
 // A model as a file that `keel import` wrote: its graph as text, and beside it, under the same name
-// with .safetensors behind it, the values of its states. `keel run` reads either that or an .onnx
-// file. Plain value.
+// with .safetensors behind it, the values of its states. `keel run` reads that, an .onnx file or
+// a TensorFlow graph that is frozen. Plain value.
 #ifndef KEEL_EXAMPLES_CLI_ONNX_MODEL_FILE_H
 #define KEEL_EXAMPLES_CLI_ONNX_MODEL_FILE_H
 
@@ -33,8 +33,8 @@ std::map<std::string, keel::Tensor> named_tensors(const std::string& flag,
 
 // The files of those, for require_distinct.
 std::vector<NamedFile> named_files(const std::string& flag, const std::vector<std::string>& given);
-// The files that a model is read from: an .onnx one with those that hold its data, or a .keel one
-// with its weights.
+// The files that a model is read from: an .onnx one with those that hold its data, a .keel one with
+// its weights, or a TensorFlow graph.
 std::vector<NamedFile> files_of_model(const std::string& flag, const std::string& path);
 
 // Writes what read_model_file reads: the graph, and its weights beside it. Throws keel::Error.
@@ -42,7 +42,7 @@ void write_model_file(const std::string& path, const keel::Graph& graph,
                       const std::map<std::string, keel::Tensor>& weights);
 // Throws keel::Error for a file that cannot be read or imported, for weights that were written with
 // another graph, and where `bind` is given for a
-// file that is no .onnx one.
+// .keel file.
 ModelFile read_model_file(const std::string& path, const std::map<std::string, keel::Tensor>& bind);
 
 }  // namespace keel_cli

@@ -225,7 +225,7 @@ std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flag
 }
 
 void declare_train_flags(CommandLine& line) {
-  line.add("model", alternatives(task_names()) + "|FILE.onnx|FILE.keel",
+  line.add("model", alternatives(task_names()) + "|FILE.onnx|FILE.pb|FILE.keel",
            "what to train; a file's weights are what it begins with (softmax)");
   line.add(
       "data", "digits|DIR|FILE",

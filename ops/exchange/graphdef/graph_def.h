@@ -81,10 +81,18 @@ struct Body {
   std::vector<std::string> results;  // values
 };
 
+// A MetaGraphDef says this of a variable beside its node. Values are named as in nodes.
+struct VariableDef {
+  std::string name;           // of the variable's value
+  std::string initial_value;  // empty where the file does not say it
+  bool trainable = true;
+};
+
 struct GraphDef {
   std::string source;  // the file's path, or what stands for it in errors
   std::vector<NodeDef> nodes;
   std::map<std::string, Body> bodies;
+  std::vector<VariableDef> variables;  // of a MetaGraphDef; else none
   std::shared_ptr<const std::string> bytes;
 };
 

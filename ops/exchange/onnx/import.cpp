@@ -26,9 +26,11 @@ std::string list_of(const std::vector<std::string>& names) {
 std::string text_of(const std::vector<Refusal>& refusals, size_t unchecked) {
   std::string text;
   for (const Refusal& refusal : refusals) {
+    const std::string version =
+        refusal.version > 0 ? " (opset " + std::to_string(refusal.version) + ")" : "";
     text += (text.empty() ? "cannot be imported: " : "; ") + std::to_string(refusal.nodes.size()) +
-            " x " + printable(refusal.op, 200) + " (opset " + std::to_string(refusal.version) +
-            "): " + refusal.reason + " [" + list_of(refusal.nodes) + "]";
+            " x " + printable(refusal.op, 200) + version + ": " + refusal.reason + " [" +
+            list_of(refusal.nodes) + "]";
   }
   if (unchecked > 0) {
     text += "; " + std::to_string(unchecked) + (unchecked == 1 ? " more node" : " more nodes") +
@@ -44,7 +46,7 @@ Value find(const std::vector<std::pair<std::string, Value>>& values, const std::
     if (entry.first == name) return entry.second;
     known += (known.empty() ? "" : ", ") + entry.first;
   }
-  throw Error({.op = "onnx",
+  throw Error({.op = "model",
                .argument = what,
                .expected = "one of: " + known,
                .got = name,
@@ -62,24 +64,37 @@ Unsupported::~Unsupported() = default;
 Value ImportedModel::input(const std::string& name) const { return find(inputs, name, "input"); }
 Value ImportedModel::output(const std::string& name) const { return find(outputs, name, "output"); }
 
-void ImportRules::add(const std::string& domain, const std::string& op, ImportRule rule) {
-  if (!rules_.emplace(std::make_pair(domain, op), rule).second)
+void ImportRules::add(const std::string& domain, const std::string& op, ImportRule rule,
+                      Folding folding) {
+  if (!rules_.emplace(std::make_pair(domain, op), std::make_pair(rule, folding)).second)
     throw Error({.op = "onnx", .argument = op, .message = "has two import rules"});
 }
 
 ImportRule ImportRules::find(const std::string& domain, const std::string& op) const {
   const auto rule = rules_.find({domain, op});
-  return rule == rules_.end() ? nullptr : rule->second;
+  return rule == rules_.end() ? nullptr : rule->second.first;
+}
+
+bool ImportRules::folds(const std::string& domain, const std::string& op) const {
+  const auto rule = rules_.find({domain, op});
+  return rule != rules_.end() && rule->second.second == Folding::kWhereKnown;
 }
 
 ImportedModel import_model(const ModelProto& model, const ImportOptions& options) {
+  ImportRules rules;
+  register_import_rules(rules);
+  return import_by_rules(model, options, rules);
+}
+
+ImportedModel import_by_rules(const ModelProto& model, const ImportOptions& options,
+                              const ImportRules& rules) {
   try {
-    return Importer(model, options).run();
+    return Importer(model, options, rules).run();
   } catch (const Unsupported&) {
     if (!has_open_dimensions(model, options)) throw;
     std::optional<ImportedModel> made;
     try {
-      made = import_by_trials(model, options);
+      made = import_by_trials(model, options, rules);
     } catch (const Error&) {
       // What it was refused for before is what the user can do something about.
     }

@@ -28,6 +28,7 @@
 #include "keel/core/base/export.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/ir/update.h"
 #include "keel/ops/exchange/onnx/read_model.h"
 
 namespace keel::onnx {
@@ -46,6 +47,7 @@ struct ImportedModel {
   std::vector<std::pair<std::string, Value>> inputs;   // in the file's order, without bound ones
   std::vector<std::pair<std::string, Value>> outputs;  // in the file's order
   std::map<std::string, Tensor> weights;               // of all states, by name
+  Update update;  // what the file's own training does, where its format knows such; else empty
 
   // Throw Error listing the names where there is none of that name.
   KEEL_API Value input(const std::string& name) const;
@@ -55,7 +57,7 @@ struct ImportedModel {
 // Nodes of one op that cannot be imported for one reason.
 struct Refusal {
   std::string op;  // "Unique"; of a domain of its own "com.example.Op"
-  int64_t version = 0;
+  int64_t version = 0;  // of its op set; 0 where it has none
   std::vector<std::string> nodes;  // their names, or what they give
   std::string reason;
   // Inputs of the model that this would not need a value of if they were bound.

@@ -206,7 +206,7 @@ DType NodeContext::dtype_attribute(const std::string& name, DType otherwise) {
 
 void NodeContext::require_all_asked() const {
   for (const AttributeProto& attribute : node_.attributes) {
-    if (asked_.count(attribute.name) == 0)
+    if (asked_.count(attribute.name) == 0 && !attribute.needs_no_rule)
       refuse("its attribute " + attribute.name + " is not known in this version of the op");
   }
   for (size_t i = 0; i < node_.inputs.size(); ++i) {
@@ -218,6 +218,16 @@ void NodeContext::require_all_asked() const {
 // ---- results
 
 Value NodeContext::result(const Tensor& tensor) { return graph().constant(tensor, {}); }
+
+Value NodeContext::state(const std::string& name, const Tensor& value, StateUse use) {
+  return importer_.add_state(name, value, use);
+}
+
+void NodeContext::assign(const Value& state, const Value& next) {
+  if (!state.node({}).is(OpRole::kState)) refuse("what it assigns to is no variable");
+  if (!importer_.assign(state, next))
+    refuse("another node assigns to '" + keel::name_of(state.node({})) + "' in the same step");
+}
 
 Graph& NodeContext::place() { return importer_.place(); }
 

@@ -79,6 +79,8 @@ class Joining {
       join(twins);
     }
     to_.set_outputs(rewriter_(first.outputs()));
+    for (const Assignment& update : first.updates())
+      to_.add_update(rewriter_(update.state), rewriter_(update.next));
   }
   Value operator()(const Value& v) const { return rewriter_(v); }
 
@@ -144,13 +146,13 @@ bool has_open_dimensions(const ModelProto& model, const ImportOptions& options) 
   return false;
 }
 
-std::optional<ImportedModel> import_by_trials(const ModelProto& model,
-                                              const ImportOptions& options) {
+std::optional<ImportedModel> import_by_trials(const ModelProto& model, const ImportOptions& options,
+                                              const ImportRules& rules) {
   try {
     std::vector<ImportedModel> trials;
     for (size_t i = 0; i < kTrials; ++i) {
       const ModelProto sized = with_sizes(model, options, i);
-      trials.push_back(Importer(sized, options).run());
+      trials.push_back(Importer(sized, options, rules).run());
     }
     std::vector<const Graph*> graphs;
     for (const ImportedModel& trial : trials) graphs.push_back(trial.graph.get());
@@ -160,6 +162,8 @@ std::optional<ImportedModel> import_by_trials(const ModelProto& model,
     ImportedModel made = std::move(trials[0]);
     for (auto* values : {&made.inputs, &made.outputs})
       for (auto& entry : *values) entry.second = joining(entry.second);
+    for (Assignment& update : made.update.assignments)
+      update = {joining(update.state), joining(update.next)};
     made.graph = std::move(graph);
     return made;
   } catch (const Differs&) {

@@ -9,14 +9,15 @@
 #include <optional>
 
 #include "keel/ops/exchange/onnx/import.h"
+#include "keel/ops/exchange/onnx/import_rules.h"
 
 namespace keel::onnx {
 
 // Says whether inputs that are not bound leave dimensions open.
 bool has_open_dimensions(const ModelProto& model, const ImportOptions& options);
 // Nothing where the trials differ in more than that. Throws what an import throws.
-std::optional<ImportedModel> import_by_trials(const ModelProto& model,
-                                              const ImportOptions& options);
+std::optional<ImportedModel> import_by_trials(const ModelProto& model, const ImportOptions& options,
+                                              const ImportRules& rules);
 
 }  // namespace keel::onnx
 

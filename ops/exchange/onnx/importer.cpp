@@ -95,9 +95,8 @@ Binding* NameTable::find(const std::string& name) {
   return parent_ == nullptr ? nullptr : parent_->find(name);
 }
 
-Importer::Importer(const ModelProto& model, const ImportOptions& options)
-    : model_(model), options_(options), declared_(model, options) {
-  register_import_rules(rules_);
+Importer::Importer(const ModelProto& model, const ImportOptions& options, const ImportRules& rules)
+    : model_(model), options_(options), rules_(rules), declared_(model, options) {
   result_.graph = std::make_unique<Graph>();
 }
 
@@ -236,9 +235,12 @@ Value Importer::value_of(Binding& binding, StateUse use) {
 Value Importer::made_of(const Binding& binding, StateUse use) {
   const Tensor& tensor = *binding.known;
   if (binding.state.empty()) return graph().constant(tensor, {});
-  std::string name = binding.state;
-  for (int i = 1; graph().find_state(name).valid(); ++i)
-    name = binding.state + "_" + std::to_string(i);
+  return add_state(binding.state, tensor, use);
+}
+
+Value Importer::add_state(const std::string& wanted, const Tensor& tensor, StateUse use) {
+  std::string name = wanted;
+  for (int i = 1; graph().find_state(name).valid(); ++i) name = wanted + "_" + std::to_string(i);
   Initializer initializer{.type = tensor.type()};
   if (options_.weights_in_graph) {
     initializer.kind = "value";
@@ -246,6 +248,13 @@ Value Importer::made_of(const Binding& binding, StateUse use) {
   }
   result_.weights.emplace(name, tensor);
   return graph().state(name, initializer, {.trainable = use == StateUse::kTrained}, {});
+}
+
+bool Importer::assign(const Value& state, const Value& next) {
+  for (const Assignment& assignment : result_.update.assignments)
+    if (assignment.state == state) return false;
+  result_.update.assignments.push_back({state, next});
+  return true;
 }
 
 const std::vector<Type>* Importer::known_body_types(const GraphProto& body,
@@ -294,6 +303,7 @@ Values Importer::build(const NodeProto& node, NameTable& names, Graph* scratch) 
 }
 
 bool Importer::is_foldable(const NodeProto& node, NameTable& names) const {
+  if (!rules_.folds(node.domain, node.op)) return false;
   for (const AttributeProto& attribute : node.attributes)
     if (attribute.graph != nullptr) return false;
   for (const std::string& input : node.inputs) {
@@ -392,7 +402,7 @@ void Importer::import_nodes(const GraphProto& graph, NameTable& names) {
   CallSite site{intern_file(model_.source), 0};
   for (const NodeProto& node : graph.nodes) {
     ++site.line;
-    import_node(graph, node, site, names);
+    import_node(graph, node, {site.file, node.place != 0 ? node.place : site.line}, names);
   }
 }
 
@@ -423,6 +433,8 @@ void Importer::add_outputs(NameTable& names) {
     result_.outputs.emplace_back(info.name, value);
   }
   graph().set_outputs(outputs, {});
+  for (const Assignment& update : result_.update.assignments)
+    graph().add_update(update.state, update.next, {});
 }
 
 ImportedModel Importer::run() {

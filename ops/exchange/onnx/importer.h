@@ -52,7 +52,8 @@ struct DependsOnRefused {};
 
 class Importer {
  public:
-  Importer(const ModelProto& model, const ImportOptions& options);
+  // `rules` must outlive it.
+  Importer(const ModelProto& model, const ImportOptions& options, const ImportRules& rules);
   ImportedModel run();
 
   const ModelProto& model() const noexcept { return model_; }
@@ -75,6 +76,10 @@ class Importer {
   // The value in the model's graph: a known one becomes a constant or, of an initializer of floats,
   // a state.
   Value value_of(Binding& binding, StateUse use);
+  // A state of the model's graph under that name, or one like it where that is taken.
+  Value add_state(const std::string& name, const Tensor& value, StateUse use);
+  // False where the state has a next value already.
+  bool assign(const Value& state, const Value& next);
   // Imports the nodes of a graph around which `names` already has its inputs.
   void import_nodes(const GraphProto& graph, NameTable& names);
   void add_initializers(const GraphProto& graph, NameTable& names);
@@ -113,7 +118,7 @@ class Importer {
 
   const ModelProto& model_;
   const ImportOptions& options_;
-  ImportRules rules_;
+  const ImportRules& rules_;
   ImportedModel result_;
   Graph* place_ = nullptr;  // null: the model's graph
   // A body is imported as often as its types are asked for; its initializers are there once.
@@ -129,6 +134,11 @@ class Importer {
   // Nodes that were refused, that were looked at, and that depend on those or are in their bodies.
   std::set<const NodeProto*> refused_, checked_, unchecked_;
 };
+
+// Imports a model by these rules, with the sizes of open dimensions tried out where its shapes need
+// them (import_trials.h). Throws what import_model throws.
+ImportedModel import_by_rules(const ModelProto& model, const ImportOptions& options,
+                              const ImportRules& rules);
 
 }  // namespace keel::onnx
 

@@ -52,6 +52,7 @@ struct GraphProto;
 struct AttributeProto {
   std::string name;
   AttributeType type = AttributeType::kUndefined;
+  bool needs_no_rule = false;  // it says what the operands say, too: nobody has to ask for it
   float f = 0;
   int64_t i = 0;
   std::string s;
@@ -66,6 +67,7 @@ struct NodeProto {
   std::string name, op, domain;
   std::vector<std::string> inputs, outputs;  // an empty name stands for nothing
   std::vector<AttributeProto> attributes;
+  int place = 0;  // among the nodes of its file's graph, from 1; 0 where that is its place here
 };
 
 struct GraphProto {

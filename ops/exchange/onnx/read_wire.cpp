@@ -55,7 +55,7 @@ void WireMessage::fail(const std::string& message) const {
   throw Error({.op = source_.name,
                .argument = place(),
                .message = message,
-               .fix = "this is no ONNX file, or a damaged one"});
+               .fix = std::string("this is no ") + source_.kind + ", or a damaged one"});
 }
 
 void WireMessage::take(uint64_t bytes, const char* what) {

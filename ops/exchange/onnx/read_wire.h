@@ -20,6 +20,7 @@ struct WireSource {
   std::string name;     // of the file, for errors
   uint64_t budget = 0;  // bytes of memory that the structs may take
   uint64_t taken = 0;
+  const char* kind = "ONNX file";  // what it should be, for errors
 };
 
 class WireMessage {

@@ -7,6 +7,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/onnx/import_branches.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
 #include "keel/ops/gather.h"
@@ -25,12 +26,7 @@ Values if_of(NodeContext& c) {
     if (known->num_elements() != 1) c.refuse("its condition is not one bool");
     return c.body(known->at(0) != 0 ? *then_graph : *else_graph, {}, c.place());
   }
-  const Value condition = c.here(scalar_of(c.in(0)));
-  // The condition is an operand, too, so that the branches know the graph that they are built in.
-  return cond(
-      condition, {condition},
-      [&](const Values& v) { return c.body(*then_graph, {}, v[0].graph({})); },
-      [&](const Values& v) { return c.body(*else_graph, {}, v[0].graph({})); }, {});
+  return conditional(c, scalar_of(c.in(0)), {}, *then_graph, *else_graph);
 }
 
 // The results of a loop that have a row for each turn: those behind its first `variables`.

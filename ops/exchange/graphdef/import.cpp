@@ -1,0 +1,82 @@
+#include "keel/ops/exchange/graphdef/import.h"
+
+#include <algorithm>
+
+#include "keel/core/base/environment.h"
+#include "keel/core/base/printable.h"
+#include "keel/ops/exchange/graphdef/functionalise.h"
+#include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/graphdef/read_graph_def.h"
+#include "keel/ops/exchange/graphdef/selection.h"
+#include "keel/ops/exchange/graphdef/translate.h"
+#include "keel/ops/exchange/graphdef/values.h"
+#include "keel/ops/exchange/onnx/importer.h"
+
+namespace keel::graphdef {
+namespace {
+
+// As TensorFlow's adapter has it: exactly "1".
+bool conversion_is_forced() {
+  return environment_text("ENABLE_FORCE_V2_CONTROL").value_or("") == "1";
+}
+
+bool has_unknown_shapes(const Selection& selection) {
+  return std::any_of(
+      selection.inputs.begin(), selection.inputs.end(), [](const onnx::ValueInfo& input) {
+        return !input.shape || std::any_of(input.shape->begin(), input.shape->end(),
+                                           [](const auto& dim) { return dim.size < 0; });
+      });
+}
+
+[[noreturn]] void refuse_version_1(const std::string& source,
+                                   const std::vector<ControlFlowNode>& nodes) {
+  const ControlFlowNode& first = nodes.front();
+  const std::string others =
+      nodes.size() == 1 ? "" : " (and " + std::to_string(nodes.size() - 1) + " more)";
+  throw Error({.op = source,
+               .message = "node " + printable(first.name, 200) + "(" + first.op +
+                          ") is v1 control operator, which is not supported, please convert to v2 "
+                          "control operator" +
+                          others,
+               .fix =
+                   "keel import --control-flow v2, ENABLE_FORCE_V2_CONTROL=1, or inputs of fixed "
+                   "shapes: --inputs NAME:SHAPE,..."});
+}
+
+// Control flow of version 1 in what was selected becomes that of version 2. The inputs stand as
+// placeholders for it meanwhile.
+void convert_control_flow(Selection& selection, ControlFlow control_flow) {
+  const std::vector<ControlFlowNode> nodes = version_1_control_flow(selection.graph);
+  if (nodes.empty()) return;
+  const bool wanted = control_flow == ControlFlow::kConvert || conversion_is_forced();
+  if (!wanted && has_unknown_shapes(selection)) refuse_version_1(selection.graph.source, nodes);
+  std::set<std::string> placeholders;
+  for (const onnx::ValueInfo& input : selection.inputs) {
+    const std::string node = parse_value(input.name).node;
+    if (!placeholders.insert(node).second) continue;
+    selection.graph.nodes.emplace_back();
+    selection.graph.nodes.back().name = node;
+    selection.graph.nodes.back().op = "Placeholder";
+  }
+  selection.graph = functionalise(selection.graph, selection.outputs);
+  std::erase_if(selection.graph.nodes,
+                [&](const NodeDef& node) { return placeholders.count(node.name) != 0; });
+}
+
+}  // namespace
+
+ImportedModel import_graph(const GraphDef& graph, const ImportOptions& options) {
+  const OpRules rules;
+  Selection selection = select(graph, options, rules);
+  convert_control_flow(selection, options.control_flow);
+  const onnx::ModelProto model = translate(selection, rules);
+  return onnx::import_by_rules(model,
+                               {.bind = options.bind, .weights_in_graph = options.weights_in_graph},
+                               rules.import_rules());
+}
+
+ImportedModel load(const std::string& path, const ImportOptions& options) {
+  return import_graph(read_graph_def(path), options);
+}
+
+}  // namespace keel::graphdef

@@ -1,0 +1,85 @@
+// Elements and rows by index: gather, sums of rows, one-hot vectors, the largest k.
+#include <algorithm>
+
+#include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/onnx/import_indices.h"
+#include "keel/ops/exchange/onnx/import_shapes.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/shape.h"
+#include "keel/ops/slice.h"
+#include "keel/ops/sort.h"
+
+namespace keel::graphdef {
+namespace {
+
+using onnx::NodeContext;
+
+Values gather_rows(NodeContext& c) {
+  c.ignore("validate_indices");
+  return {gather(c.in(0), c.in(1), 0, {})};
+}
+
+Values gather_along(NodeContext& c) {
+  if (c.attribute("batch_dims", int64_t{0}) != 0) c.refuse("its batch_dims are not 0");
+  const Value x = c.in(0);
+  const size_t axis = onnx::front_axis(c, c.integer(2, "the axis"), x.shape({}).rank());
+  return {gather(x, c.in(1), static_cast<int64_t>(axis), {})};
+}
+
+Values gather_nd(NodeContext& c) {
+  const Value x = c.in(0);
+  const Shape shape = c.known_shape(x, "its operand");
+  const onnx::RowPlaces rows = onnx::row_places(c, c.in(1), shape, 0);
+  std::vector<int64_t> dims{rows.rows};
+  dims.insert(dims.end(), rows.row_shape.begin(), rows.row_shape.end());
+  return {gather(reshape(x, Shape(dims), {}), rows.places, 0, {})};
+}
+
+// The sums of the rows of each id; rows of ids below 0 are in none.
+Values sum_of_segments(NodeContext& c) {
+  const int64_t segments = c.integer(2, "the number of segments");
+  const Value rows = c.in(0), ids = c.in(1);
+  if (ids.shape({}).rank() != 1) c.refuse("its ids are no vector");
+  const Shape shape = c.known_shape(rows, "its operand");
+  if (shape.rank() == 0 || segments < 0) c.refuse("its operands do not fit");
+  // Rows of no segment are added to one more.
+  std::vector<int64_t> dims(shape.begin(), shape.end());
+  dims[0] = segments + 1;
+  const Value place = select(less(ids, 0, {}), segments, ids, {});
+  const Value zeros = zeros_of(c.graph(), {rows.dtype({}), Shape(dims)}, {});
+  const Value sums = scatter_add(zeros, place, rows, {});
+  return {slice(sums, {0}, {segments}, {}, {})};
+}
+
+Values one_hot_of(NodeContext& c) {
+  const int64_t depth = c.integer(1, "the depth");
+  if (depth < 0) c.refuse("its depth is negative");
+  const Value ids = c.in(0);
+  const size_t rank = ids.shape({}).rank() + 1;
+  const size_t axis = onnx::front_axis(c, c.attribute("axis", int64_t{-1}), rank);
+  const Value numbers =
+      onnx::along_axis(iota(c.graph(), ids.dtype({}), {depth}, 0, {}), axis, rank);
+  const Value hit = equal(expand_dims(ids, {static_cast<int64_t>(axis)}, {}), numbers, {});
+  return {select(hit, c.in(2), c.in(3), {})};
+}
+
+Values largest_k(NodeContext& c) {
+  c.ignore("sorted");
+  const Sorted top = top_k(c.in(0), c.integer(1, "k"), -1, {});
+  return {top.values, cast(top.indices, c.dtype_attribute("index_type", i32), {})};
+}
+
+}  // namespace
+
+void register_graphdef_index(OpRules& rules) {
+  rules.add("Gather", {.make = gather_rows, .weights = {0}});
+  rules.add("ResourceGather", {.make = gather_rows, .weights = {0}});
+  rules.add("GatherV2", {.make = gather_along, .weights = {0}});
+  rules.add("GatherNd", gather_nd);
+  rules.add("UnsortedSegmentSum", sum_of_segments);
+  rules.add("OneHot", one_hot_of);
+  rules.add("TopKV2", largest_k);
+}
+
+}  // namespace keel::graphdef

@@ -1,0 +1,178 @@
+// Other shapes and orders of the same elements, and what is known of a shape.
+#include "keel/ops/shape.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "keel/ops/composed/rearrange.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/onnx/import_shapes.h"
+
+namespace keel::graphdef {
+namespace {
+
+using onnx::NodeContext;
+using Ints = std::vector<int64_t>;
+
+Value numbers(NodeContext& c, const Ints& values, DType dtype) {
+  return c.result(
+      Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values).cast(dtype, {}));
+}
+
+Value shape_as_numbers(NodeContext& c, size_t input) {
+  const Shape shape = c.known_shape(c.in(input), "its input");
+  return numbers(c, Ints(shape.begin(), shape.end()), c.dtype_attribute("out_type", i32));
+}
+
+Values shape_of(NodeContext& c) { return {shape_as_numbers(c, 0)}; }
+
+Values shapes_of(NodeContext& c) {
+  Values shapes;
+  for (size_t i = 0; i < c.inputs(); ++i) shapes.push_back(shape_as_numbers(c, i));
+  return shapes;
+}
+
+Values size_of_value(NodeContext& c) {
+  const Shape shape = c.known_shape(c.in(0), "its input");
+  const Tensor size = Tensor::scalar<int64_t>(shape.num_elements());
+  return {c.result(size.cast(c.dtype_attribute("out_type", i32), {}))};
+}
+
+Values rank_of(NodeContext& c) {
+  const auto rank = static_cast<int32_t>(c.in(0).shape({}).rank());
+  return {c.result(Tensor::scalar<int32_t>(rank))};
+}
+
+Values reshape_of(NodeContext& c) {
+  return {reshape(c.in(0), Shape(c.integers(1, "the shape")), {})};
+}
+
+Values transpose_of(NodeContext& c) {
+  const Value x = c.in(0);
+  const Ints perm = c.integers(1, "the permutation");
+  return {perm.empty() ? x : transpose(x, perm, {})};
+}
+
+Values expand(NodeContext& c) {
+  const Value x = c.in(0);
+  const size_t rank = x.shape({}).rank() + 1;
+  const size_t axis = onnx::front_axis(c, c.integer(1, "the axis"), rank);
+  return {expand_dims(x, {static_cast<int64_t>(axis)}, {})};
+}
+
+Values squeeze_of(NodeContext& c) {
+  const Value x = c.in(0);
+  return {
+      squeeze(x, onnx::front_axes(c, c.attribute("squeeze_dims", Ints{}), x.shape({}).rank()), {})};
+}
+
+Values broadcast(NodeContext& c) {
+  return {broadcast_to(c.in(0), Shape(c.integers(1, "the shape")), {})};
+}
+
+Values tile_of(NodeContext& c) { return {tile(c.in(0), c.integers(1, "multiples"), {})}; }
+
+Values reverse_of(NodeContext& c) {
+  const Value x = c.in(0);
+  const Ints axes = onnx::front_axes(c, c.integers(1, "the axes"), x.shape({}).rank());
+  return {axes.empty() ? x : reverse(x, axes, {})};
+}
+
+// ---- arithmetic on shapes
+
+Values inverse_permutation(NodeContext& c) {
+  const Ints perm = c.integers(0, "the permutation");
+  Ints inverse(perm.size(), -1);
+  for (size_t i = 0; i < perm.size(); ++i) {
+    if (perm[i] < 0 || perm[i] >= static_cast<int64_t>(perm.size()) ||
+        inverse[static_cast<size_t>(perm[i])] >= 0)
+      c.refuse("its operand is no permutation");
+    inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  }
+  return {numbers(c, inverse, c.known(0)->dtype())};
+}
+
+// The axes of the result of two operands that broadcast along which each of them was repeated.
+Values broadcast_axes(NodeContext& c) {
+  const Ints shapes[2] = {c.integers(0, "a shape"), c.integers(1, "a shape")};
+  const size_t rank = std::max(shapes[0].size(), shapes[1].size());
+  const auto size_at = [&](const Ints& shape, size_t axis) {
+    const size_t missing = rank - shape.size();
+    return axis < missing ? int64_t{1} : shape[axis - missing];
+  };
+  Values axes;
+  for (size_t i = 0; i < 2; ++i) {
+    Ints repeated;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const int64_t own = size_at(shapes[i], axis), other = size_at(shapes[1 - i], axis);
+      if (own != other && own != 1 && other != 1) c.refuse("its shapes do not broadcast");
+      // Where both are 1 each of them counts as repeated.
+      if (own == 1) repeated.push_back(static_cast<int64_t>(axis));
+    }
+    axes.push_back(numbers(c, repeated, c.known(0)->dtype()));
+  }
+  return axes;
+}
+
+// Where the parts of a concatenation of these shapes begin.
+Values concat_offsets(NodeContext& c) {
+  const int64_t axis = c.integer(0, "the axis");
+  Values offsets;
+  int64_t begin = 0;
+  for (size_t i = 1; i < c.inputs(); ++i) {
+    const Ints shape = c.integers(i, "a shape");
+    const size_t front = onnx::front_axis(c, axis, shape.size());
+    Ints offset(shape.size(), 0);
+    offset[front] = begin;
+    begin += shape[front];
+    offsets.push_back(numbers(c, offset, i32));
+  }
+  return offsets;
+}
+
+// Numbers put together from pieces that say where each of theirs goes; of rows where the pieces
+// have rows. Later pieces win.
+Values stitch(NodeContext& c) {
+  const size_t pieces = c.inputs() / 2;
+  if (pieces == 0 || c.inputs() % 2 != 0) c.refuse("its indices and data are not in pairs");
+  Ints result;
+  DType dtype = i32;
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    const Ints places = c.integers(piece, "the indices");
+    const Tensor data = c.constant(pieces + piece, "the data");
+    dtype = data.dtype();
+    if (!is_integer(dtype)) c.refuse("it stitches other values than integers");
+    const Ints values = c.integers(pieces + piece, "the data");
+    if (values.size() != places.size()) c.refuse("it stitches rows");
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] < 0 || places[i] >= int64_t{1} << 16) c.refuse("its indices are out of range");
+      const auto place = static_cast<size_t>(places[i]);
+      if (place >= result.size()) result.resize(place + 1, 0);
+      result[place] = values[i];
+    }
+  }
+  return {numbers(c, result, dtype)};
+}
+
+}  // namespace
+
+void register_graphdef_shape(OpRules& rules) {
+  rules.add("Shape", shape_of);
+  rules.add("ShapeN", shapes_of);
+  rules.add("Size", size_of_value);
+  rules.add("Rank", rank_of);
+  rules.add("Reshape", reshape_of);
+  rules.add("Transpose", transpose_of);
+  rules.add("ExpandDims", expand);
+  rules.add("Squeeze", squeeze_of);
+  rules.add("BroadcastTo", broadcast);
+  rules.add("Tile", tile_of);
+  rules.add("ReverseV2", reverse_of);
+  rules.add("InvertPermutation", inverse_permutation);
+  rules.add("BroadcastGradientArgs", broadcast_axes);
+  rules.add("ConcatOffset", concat_offsets);
+  rules.add("DynamicStitch", stitch);
+}
+
+}  // namespace keel::graphdef

@@ -1,0 +1,172 @@
+// Variables, and what assigns to them. A node that assigns gives the next value of its variable.
+#include "keel/ops/elementwise.h"
+#include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/graphdef/translate.h"
+#include "keel/ops/gather.h"
+
+namespace keel::graphdef {
+namespace {
+
+using onnx::NodeContext;
+using onnx::StateUse;
+
+Values variable(NodeContext& c) {
+  c.ignore("shape");
+  if (!c.has(0)) c.refuse("the graph says no initial value of it");
+  const Tensor initial = c.constant(0, "its initial value");
+  const bool trained = is_float(initial.dtype()) && !c.has_attribute(kUntrained);
+  return {c.state(c.node().name, initial, trained ? StateUse::kTrained : StateUse::kKept)};
+}
+
+// Next values of `state`, which its node gives, too.
+Values assigned(NodeContext& c, const Value& state, const Value& next) {
+  c.assign(state, next);
+  return {next};
+}
+
+Values assign(NodeContext& c) { return assigned(c, c.in(0), c.in(1)); }
+Values assign_add(NodeContext& c) {
+  const Value state = c.in(0);
+  return assigned(c, state, add(state, c.in(1), {}));
+}
+Values assign_sub(NodeContext& c) {
+  const Value state = c.in(0);
+  return assigned(c, state, sub(state, c.in(1), {}));
+}
+
+// ---- rows of a variable
+
+Values scatter_add_rows(NodeContext& c) {
+  const Value state = c.in(0);
+  return assigned(c, state, scatter_add(state, c.in(1), c.in(2), {}));
+}
+Values scatter_sub_rows(NodeContext& c) {
+  const Value state = c.in(0);
+  return assigned(c, state, scatter_add(state, c.in(1), neg(c.in(2), {}), {}));
+}
+
+// ---- optimizers; formulas of TensorFlow 1.15's training_ops
+
+Values gradient_descent(NodeContext& c) {
+  const Value state = c.in(0);
+  return assigned(c, state, sub(state, mul(c.in(1), c.in(2), {}), {}));
+}
+
+Values momentum(NodeContext& c) {
+  const Value state = c.in(0), sum = c.in(1), rate = c.in(2), gradient = c.in(3), share = c.in(4);
+  const Value next_sum = add(mul(sum, share, {}), gradient, {});
+  Value step = next_sum;
+  if (c.attribute("use_nesterov", int64_t{0}) != 0)
+    step = add(gradient, mul(next_sum, share, {}), {});
+  c.assign(sum, next_sum);
+  return assigned(c, state, sub(state, mul(rate, step, {}), {}));
+}
+
+// Its momentum has the rate inside.
+Values keras_momentum(NodeContext& c) {
+  const Value state = c.in(0), sum = c.in(1), rate = c.in(2), gradient = c.in(3), share = c.in(4);
+  const Value own = mul(rate, gradient, {});
+  const Value next_sum = sub(mul(sum, share, {}), own, {});
+  c.assign(sum, next_sum);
+  const bool nesterov = c.attribute("use_nesterov", int64_t{0}) != 0;
+  const Value step = nesterov ? sub(mul(next_sum, share, {}), own, {}) : next_sum;
+  return assigned(c, state, add(state, step, {}));
+}
+
+// A mean that moves a share of the way to x.
+Value moved(const Value& mean, const Value& x, const Value& kept) {
+  return add(mean, mul(sub(x, mean, {}), 1 - kept, {}), {});
+}
+
+Values adam(NodeContext& c) {
+  const Value state = c.in(0), first = c.in(1), second = c.in(2);
+  const Value power1 = c.in(3), power2 = c.in(4), rate = c.in(5);
+  const Value beta1 = c.in(6), beta2 = c.in(7), epsilon = c.in(8), gradient = c.in(9);
+  const Value next_first = moved(first, gradient, beta1);
+  const Value next_second = moved(second, square(gradient, {}), beta2);
+  const Value corrected = div(mul(rate, sqrt(1 - power2, {}), {}), 1 - power1, {});
+  Value step = next_first;
+  if (c.attribute("use_nesterov", int64_t{0}) != 0)
+    step = add(mul(beta1, next_first, {}), mul(1 - beta1, gradient, {}), {});
+  c.assign(first, next_first);
+  c.assign(second, next_second);
+  const Value root = add(sqrt(next_second, {}), epsilon, {});
+  return assigned(c, state, sub(state, div(mul(corrected, step, {}), root, {}), {}));
+}
+
+Values rms_prop(NodeContext& c) {
+  const Value state = c.in(0), squares = c.in(1), sum = c.in(2), rate = c.in(3);
+  const Value decay = c.in(4), share = c.in(5), epsilon = c.in(6), gradient = c.in(7);
+  const Value next_squares = moved(squares, square(gradient, {}), decay);
+  const Value own = div(mul(rate, gradient, {}), sqrt(add(next_squares, epsilon, {}), {}), {});
+  const Value next_sum = add(mul(sum, share, {}), own, {});
+  c.assign(squares, next_squares);
+  c.assign(sum, next_sum);
+  return assigned(c, state, sub(state, next_sum, {}));
+}
+
+Values adagrad(NodeContext& c) {
+  const Value state = c.in(0), squares = c.in(1), rate = c.in(2), gradient = c.in(3);
+  const bool counts = c.attribute("update_slots", int64_t{1}) != 0;
+  const Value next = counts ? add(squares, square(gradient, {}), {}) : squares;
+  if (counts) c.assign(squares, next);
+  return assigned(c, state, sub(state, div(mul(rate, gradient, {}), sqrt(next, {}), {}), {}));
+}
+
+Values adadelta(NodeContext& c) {
+  const Value state = c.in(0), squares = c.in(1), steps = c.in(2), rate = c.in(3);
+  const Value decay = c.in(4), epsilon = c.in(5), gradient = c.in(6);
+  const Value next_squares = moved(squares, square(gradient, {}), decay);
+  const Value ratio =
+      div(sqrt(add(steps, epsilon, {}), {}), sqrt(add(next_squares, epsilon, {}), {}), {});
+  const Value step = mul(ratio, gradient, {});
+  c.assign(squares, next_squares);
+  c.assign(steps, moved(steps, square(step, {}), decay));
+  return assigned(c, state, sub(state, mul(rate, step, {}), {}));
+}
+
+class Adding {
+ public:
+  explicit Adding(OpRules& rules) : rules_(rules) {}
+  // In its form with references, and in that with resources, which stands for no value.
+  void optimizer(const std::string& name, onnx::ImportRule make) {
+    assigning("Apply" + name, make, false);
+    assigning("ResourceApply" + name, make, true);
+  }
+  void assigning(const std::string& op, onnx::ImportRule make, bool gives_nothing) {
+    rules_.add(op, {.make = make,
+                    .folding = onnx::Folding::kNever,
+                    .gives_nothing = gives_nothing,
+                    .assigns = true});
+  }
+
+ private:
+  OpRules& rules_;
+};
+
+}  // namespace
+
+void register_graphdef_variables(OpRules& rules) {
+  for (const char* op : {"Variable", "VariableV2", "VarHandleOp"})
+    rules.add(op, {.make = variable, .folding = onnx::Folding::kNever});
+  Adding adding(rules);
+  adding.assigning("Assign", assign, false);
+  adding.assigning("AssignAdd", assign_add, false);
+  adding.assigning("AssignSub", assign_sub, false);
+  adding.assigning("AssignVariableOp", assign, true);
+  adding.assigning("AssignAddVariableOp", assign_add, true);
+  adding.assigning("AssignSubVariableOp", assign_sub, true);
+  adding.assigning("ScatterAdd", scatter_add_rows, false);
+  adding.assigning("ScatterSub", scatter_sub_rows, false);
+  adding.assigning("ResourceScatterAdd", scatter_add_rows, true);
+  adding.assigning("ResourceScatterSub", scatter_sub_rows, true);
+  adding.optimizer("GradientDescent", gradient_descent);
+  adding.optimizer("Momentum", momentum);
+  adding.optimizer("Adam", adam);
+  adding.optimizer("RMSProp", rms_prop);
+  adding.optimizer("Adagrad", adagrad);
+  adding.optimizer("Adadelta", adadelta);
+  adding.assigning("ResourceApplyKerasMomentum", keras_momentum, true);
+}
+
+}  // namespace keel::graphdef

@@ -1,0 +1,400 @@
+#include "keel/ops/exchange/graphdef/selection.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "keel/core/base/error.h"
+#include "keel/core/base/printable.h"
+#include "keel/ops/exchange/graphdef/values.h"
+
+namespace keel::graphdef {
+namespace {
+
+using Kind = AttrValue::Kind;
+
+constexpr size_t kMostNamed = 12;
+
+[[noreturn]] void fail(const GraphDef& graph, const std::string& argument,
+                       const std::string& message, const std::string& fix = "") {
+  throw Error({.op = graph.source,
+               .argument = argument,
+               .message = message,
+               .fix = fix,
+               .kind = ErrorKind::kInvalidArgument});
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < kMostNamed; ++i)
+    text += (i == 0 ? "" : ", ") + printable(names[i], 200);
+  return text + (names.size() > kMostNamed ? " ..." : "");
+}
+
+const AttrValue* attribute(const NodeDef& node, const char* name, Kind kind) {
+  const auto entry = node.attributes.find(name);
+  return entry == node.attributes.end() || entry->second.kind != kind ? nullptr : &entry->second;
+}
+
+// Which values of a node come from outside of the graph, and what it says of them.
+struct OutsideOp {
+  const char* op;
+  const char* type;    // the attribute of the dtype, or of the list of dtypes
+  const char* shape;   // likewise of shapes; null where the op says none
+  bool only_if_given;  // it has a value of its own
+};
+constexpr OutsideOp kOutsideOps[] = {
+    {"Placeholder", "dtype", "shape", false},
+    {"PlaceholderV2", "dtype", "shape", false},
+    {"PlaceholderWithDefault", "dtype", "shape", true},
+    {"IteratorGetNext", "output_types", "output_shapes", false},
+    {"IteratorGetNextSync", "output_types", "output_shapes", false},
+    {"QueueDequeue", "component_types", nullptr, false},
+    {"QueueDequeueV2", "component_types", nullptr, false},
+    {"QueueDequeueMany", "component_types", nullptr, false},
+    {"QueueDequeueManyV2", "component_types", nullptr, false},
+    {"QueueDequeueUpTo", "component_types", nullptr, false},
+    {"QueueDequeueUpToV2", "component_types", nullptr, false},
+};
+
+const OutsideOp* outside_op(const NodeDef& node) {
+  for (const OutsideOp& outside : kOutsideOps)
+    if (node.op == outside.op) return &outside;
+  return nullptr;
+}
+
+// The attributes in which ops say the dtype of their results, tried in this order for a value that
+// the user cuts the graph at.
+constexpr const char* kTypeAttributes[] = {"DstT", "dtype", "out_type", "output_type", "T"};
+
+class Selecting {
+ public:
+  Selecting(const GraphDef& graph, const ImportOptions& options, const OpRules& rules)
+      : graph_(graph), options_(options), rules_(rules) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (!index_.emplace(graph.nodes[i].name, i).second)
+        fail(graph, "node '" + printable(graph.nodes[i].name) + "'", "two nodes have this name");
+    }
+    for (const GivenInput& input : options.inputs) {
+      const ValueName value = parse_value(input.value);
+      if (find(value.node) == nullptr) refuse_name("--inputs", input.value);
+      if (!given_.emplace(value_name(value.node, value.output), &input).second)
+        fail(graph, "--inputs", "'" + printable(input.value) + "' is given twice");
+    }
+  }
+
+  Selection run() {
+    choose_outputs();
+    for (const std::string& output : outputs_) {
+      const ValueName value = parse_value(output);
+      if (!is_given(value_name(value.node, value.output))) need(value.node, output);
+    }
+    reach();
+    const std::unordered_set<size_t> for_outputs = reached_;
+    add_initial_values();
+    reach();
+    Selection selection;
+    collect(for_outputs, selection);
+    return selection;
+  }
+
+ private:
+  const NodeDef* find(const std::string& name) const {
+    const auto entry = index_.find(name);
+    return entry == index_.end() ? nullptr : &graph_.nodes[entry->second];
+  }
+
+  [[noreturn]] void refuse_name(const char* flag, const std::string& name) const {
+    std::vector<std::string> candidates;
+    for (const NodeDef& node : graph_.nodes)
+      if (outside_op(node) != nullptr) candidates.push_back(node.name);
+    const std::vector<std::string> ends = values_nobody_reads();
+    candidates.insert(candidates.end(), ends.begin(), ends.end());
+    fail(graph_, std::string(flag) + " '" + printable(name) + "'", "there is no such node",
+         "inputs and outputs of it may be: " + list_of(candidates));
+  }
+
+  bool is_given(const std::string& value) const { return given_.count(value) != 0; }
+
+  // ---- outputs
+
+  std::vector<std::string> values_nobody_reads() const {
+    std::unordered_set<std::string> read;
+    for (const NodeDef& node : graph_.nodes)
+      for (const std::string& input : node.inputs) read.insert(parse_value(input).node);
+    std::vector<std::string> values;
+    for (const NodeDef& node : graph_.nodes) {
+      const OpRule* rule = rules_.find(node.op);
+      const bool has_value = rule == nullptr || !rule->gives_nothing;
+      if (read.count(node.name) == 0 && has_value && outside_op(node) == nullptr)
+        values.push_back(node.name);
+    }
+    return values;
+  }
+
+  void choose_outputs() {
+    outputs_ = options_.outputs;
+    if (!outputs_.empty()) {
+      for (const std::string& output : outputs_)
+        if (find(parse_value(output).node) == nullptr) refuse_name("--outputs", output);
+      return;
+    }
+    outputs_ = values_nobody_reads();
+    for (const NodeDef& node : graph_.nodes) {
+      const OpRule* rule = rules_.find(node.op);
+      if (rule != nullptr && rule->assigns)
+        fail(graph_, "--outputs",
+             "the graph has variables, and does not say which of its values are meant",
+             "--outputs NAME,...; no node reads: " + list_of(outputs_));
+    }
+    if (outputs_.empty()) fail(graph_, "--outputs", "every value of the graph is read by a node");
+  }
+
+  // ---- what they need
+
+  void need(const std::string& node, const std::string& by) {
+    const auto entry = index_.find(node);
+    if (entry == index_.end())
+      fail(graph_, "node '" + printable(by) + "'",
+           "reads '" + printable(node) + "', which is not in the graph");
+    if (reached_.insert(entry->second).second) open_.push_back(entry->second);
+  }
+
+  bool dropped(const NodeDef& node) const {
+    const OpRule* rule = rules_.find(node.op);
+    return options_.drop_updates && rule != nullptr && rule->assigns;
+  }
+
+  // Values that are given, and those of ops that take them from outside, need nothing.
+  void reach() {
+    while (!open_.empty()) {
+      const NodeDef& node = graph_.nodes[open_.back()];
+      open_.pop_back();
+      const OutsideOp* outside = outside_op(node);
+      if (outside != nullptr && (!outside->only_if_given || is_given(node.name))) continue;
+      for (const std::string& input : node.inputs) {
+        const ValueName value = parse_value(input);
+        if (!value.control && is_given(value_name(value.node, value.output))) {
+          given_read_.insert(value_name(value.node, value.output));
+          continue;
+        }
+        if (const NodeDef* before = find(value.node);
+            value.control && before != nullptr && dropped(*before))
+          continue;
+        need(value.node, node.name);
+      }
+    }
+  }
+
+  // ---- variables
+
+  // The node that gives a variable its first value, which no output needs.
+  void add_initial_values() {
+    std::unordered_map<std::string, const NodeDef*> initializers;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const NodeDef& node = graph_.nodes[i];
+      const OpRule* rule = rules_.find(node.op);
+      if (rule == nullptr || !rule->assigns || node.inputs.size() < 2 || reached_.count(i) != 0)
+        continue;
+      if (node.op != "Assign" && node.op != "AssignVariableOp") continue;
+      const NodeDef*& initializer = initializers[parse_value(node.inputs[0]).node];
+      if (initializer == nullptr || node.name == parse_value(node.inputs[0]).node + "/Assign")
+        initializer = &node;
+    }
+    for (const auto& entry : initializers) {
+      const auto variable = index_.find(entry.first);
+      if (variable == index_.end() || reached_.count(variable->second) == 0) continue;
+      initial_[entry.first] = entry.second->inputs[1];
+    }
+    for (const VariableDef& variable : graph_.variables)
+      if (!variable.initial_value.empty())
+        initial_[parse_value(variable.name).node] = variable.initial_value;
+    for (const auto& entry : initial_) {
+      const auto variable = index_.find(entry.first);
+      if (variable != index_.end() && reached_.count(variable->second) != 0)
+        need(parse_value(entry.second).node, entry.first);
+    }
+  }
+
+  // ---- the result
+
+  onnx::ValueInfo described(const std::string& name, DataType type, const ShapeProto& shape) const {
+    onnx::ValueInfo info;
+    info.name = name;
+    info.kind = onnx::ValueInfo::Kind::kTensor;
+    info.type = onnx_type(type);
+    if (!shape) return info;
+    info.shape.emplace();
+    for (const int64_t size : *shape) {
+      onnx::Dimension dimension{size, ""};
+      // An unknown first dimension is the batch, the same for all inputs.
+      if (size < 0 && info.shape->empty()) dimension.name = "batch";
+      info.shape->push_back(dimension);
+    }
+    return info;
+  }
+
+  onnx::ValueInfo outside_value(const NodeDef& node, size_t output, const GivenInput* given) const {
+    DataType type = DataType::kInvalid;
+    ShapeProto shape;
+    if (const OutsideOp* outside = outside_op(node)) {
+      for (const Kind kind : {Kind::kType, Kind::kList})
+        if (const AttrValue* types = attribute(node, outside->type, kind))
+          if (output < types->ints.size()) type = static_cast<DataType>(types->ints[output]);
+      for (const Kind kind : {Kind::kShape, Kind::kList})
+        if (outside->shape != nullptr)
+          if (const AttrValue* shapes = attribute(node, outside->shape, kind))
+            if (output < shapes->shapes.size()) shape = shapes->shapes[output];
+    } else {
+      for (const char* name : kTypeAttributes) {
+        const AttrValue* types = attribute(node, name, Kind::kType);
+        if (types == nullptr || type != DataType::kInvalid) continue;
+        type = static_cast<DataType>(types->ints[0]);
+      }
+    }
+    if (given != nullptr && given->shape) shape = given->shape;
+    return described(value_name(node.name, output), type, shape);
+  }
+
+  void collect(const std::unordered_set<size_t>& for_outputs, Selection& selection) {
+    selection.graph.source = graph_.source;
+    selection.graph.bodies = graph_.bodies;
+    selection.graph.bytes = graph_.bytes;
+    for (const VariableDef& variable : graph_.variables)
+      if (!variable.trainable) selection.untrained.insert(parse_value(variable.name).node);
+    std::set<std::string> taken;
+    for (const GivenInput& input : options_.inputs) add_given(input, selection, taken);
+    std::map<std::string, size_t> values_read;
+    for (const size_t i : reached_)
+      for (const std::string& input : graph_.nodes[i].inputs) {
+        const ValueName value = parse_value(input);
+        if (!value.control)
+          values_read[value.node] = std::max(values_read[value.node], value.output);
+      }
+    for (const std::string& output : outputs_) {
+      const ValueName value = parse_value(output);
+      values_read[value.node] = std::max(values_read[value.node], value.output);
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (reached_.count(i) == 0) continue;
+      const NodeDef& node = graph_.nodes[i];
+      if (for_outputs.count(i) == 0) selection.only_initial.insert(node.name);
+      const OutsideOp* outside = outside_op(node);
+      if (outside != nullptr && !outside->only_if_given) {
+        for (size_t output = 0; output <= values_read[node.name]; ++output)
+          if (taken.insert(value_name(node.name, output)).second)
+            selection.inputs.push_back(outside_value(node, output, nullptr));
+        continue;
+      }
+      if (dropped(node)) continue;
+      add_node(node, static_cast<int>(i) + 1, selection);
+    }
+    for (const std::string& output : outputs_) {
+      const ValueName value = parse_value(output);
+      const OpRule* rule = rules_.find(find(value.node)->op);
+      if (rule != nullptr && rule->gives_nothing) continue;
+      selection.outputs.push_back(value_name(value.node, value.output));
+    }
+  }
+
+  void add_given(const GivenInput& input, Selection& selection, std::set<std::string>& taken) {
+    const ValueName value = parse_value(input.value);
+    const std::string name = value_name(value.node, value.output);
+    const auto node = index_.find(value.node);
+    const bool is_output = std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) {
+      const ValueName wanted = parse_value(output);
+      return value_name(wanted.node, wanted.output) == name;
+    });
+    const bool outside = outside_op(graph_.nodes[node->second]) != nullptr;
+    if (reached_.count(node->second) == 0 && given_read_.count(name) == 0 && !is_output)
+      fail(graph_, "--inputs '" + printable(input.value) + "'", "no output needs it");
+    if (reached_.count(node->second) != 0 && !outside)
+      fail(graph_, "--inputs '" + printable(input.value) + "'",
+           "something else of its node is needed, too");
+    taken.insert(name);
+    selection.inputs.push_back(outside_value(graph_.nodes[node->second], value.output, &input));
+    if (selection.inputs.back().type == onnx::DataType::kUndefined)
+      fail(graph_, "--inputs '" + printable(input.value) + "'", "its node does not say its dtype");
+  }
+
+  void add_node(const NodeDef& node, int place, Selection& selection) {
+    NodeDef kept = node;
+    // A default that is not replaced is what the node passes on.
+    if (const OutsideOp* outside = outside_op(node); outside != nullptr && outside->only_if_given) {
+      kept.op = "Identity";
+      kept.attributes.clear();
+    }
+    if (const auto initial = initial_.find(node.name); initial != initial_.end())
+      kept.inputs.insert(kept.inputs.begin(), initial->second);
+    std::erase_if(kept.inputs, [&](const std::string& input) {
+      const ValueName value = parse_value(input);
+      const NodeDef* before = find(value.node);
+      return value.control && before != nullptr && dropped(*before);
+    });
+    selection.places.emplace(node.name, place);
+    selection.graph.nodes.push_back(std::move(kept));
+  }
+
+  const GraphDef& graph_;
+  const ImportOptions& options_;
+  const OpRules& rules_;
+  std::unordered_map<std::string, size_t> index_;
+  std::map<std::string, const GivenInput*> given_;
+  std::set<std::string> given_read_;
+  std::vector<std::string> outputs_;
+  std::unordered_set<size_t> reached_;
+  std::vector<size_t> open_;
+  std::map<std::string, std::string> initial_;  // of variables
+};
+
+}  // namespace
+
+onnx::DataType onnx_type(DataType type) {
+  using To = onnx::DataType;
+  constexpr auto kReference = 100;
+  const auto number = static_cast<int32_t>(type);
+  switch (static_cast<DataType>(number > kReference ? number - kReference : number)) {
+    case DataType::kFloat:
+      return To::kFloat;
+    case DataType::kDouble:
+      return To::kDouble;
+    case DataType::kInt32:
+      return To::kInt32;
+    case DataType::kUint8:
+      return To::kUint8;
+    case DataType::kInt16:
+      return To::kInt16;
+    case DataType::kInt8:
+      return To::kInt8;
+    case DataType::kString:
+      return To::kString;
+    case DataType::kComplex64:
+      return To::kComplex64;
+    case DataType::kInt64:
+      return To::kInt64;
+    case DataType::kBool:
+      return To::kBool;
+    case DataType::kBfloat16:
+      return To::kBfloat16;
+    case DataType::kUint16:
+      return To::kUint16;
+    case DataType::kComplex128:
+      return To::kComplex128;
+    case DataType::kHalf:
+      return To::kFloat16;
+    case DataType::kUint32:
+      return To::kUint32;
+    case DataType::kUint64:
+      return To::kUint64;
+    default:
+      return To::kUndefined;
+  }
+}
+
+Selection select(const GraphDef& graph, const ImportOptions& options, const OpRules& rules) {
+  return Selecting(graph, options, rules).run();
+}
+
+}  // namespace keel::graphdef
