@@ -15,6 +15,7 @@
 #include "cli/base/output_files.h"
 #include "cli/onnx/graph_inputs.h"
 #include "cli/onnx/model_file.h"
+#include "cli/onnx/planned_memory.h"
 
 namespace keel_cli {
 namespace {
@@ -73,6 +74,22 @@ keel::onnx::ImportedModel import_onnx(const CommandLine& line,
   return model;
 }
 
+// Says what became of control flow of version 1. Such a graph has no order before the run, so no
+// value of it can take another's place in memory.
+void print_conversion(const keel::graphdef::ImportedModel& model, const std::string& path,
+                      keel::graphdef::ImportOptions options) {
+  if (model.conditionals + model.loops == 0) return;
+  std::cout << fmt::format("control flow of version 1: {} conditionals and {} loops\n",
+                           model.conditionals, model.loops);
+  options.both_branches = true;
+  const std::optional<size_t> planned = planned_memory(model);
+  const std::optional<size_t> before = memory_of_all_values(keel::graphdef::load(path, options));
+  if (!planned || !before) return;
+  std::cout << fmt::format(
+      "peak memory of its values: {} bytes before, where each has its own, {} bytes as planned\n",
+      *before, *planned);
+}
+
 keel::onnx::ImportedModel import_graph_def(const CommandLine& line,
                                            const std::map<std::string, keel::Tensor>& bind) {
   keel::graphdef::ImportOptions options{.bind = bind, .weights_in_graph = false};
@@ -80,7 +97,9 @@ keel::onnx::ImportedModel import_graph_def(const CommandLine& line,
   options.outputs = listed(line.text("outputs").value_or(""));
   if (line.choice("control-flow", {"v2"}))
     options.control_flow = keel::graphdef::ControlFlow::kConvert;
-  return keel::graphdef::load(line.subject(), options);
+  keel::graphdef::ImportedModel model = keel::graphdef::load(line.subject(), options);
+  print_conversion(model, line.subject(), options);
+  return model;
 }
 
 }  // namespace

@@ -162,6 +162,30 @@ TEST_CASE("TensorFlow graphs: version 1 control flow under unknown shapes is ref
         1);
 }
 
+TEST_CASE("TensorFlow graphs: twenty conditionals need less memory than before") {
+  std::string text = placeholder_text("x0", keel::f32, {64, 64});
+  for (int i = 0; i < 20; ++i) {
+    const std::string n = std::to_string(i), next = std::to_string(i + 1);
+    text += placeholder_text("p" + n, keel::boolean, {}) +
+            node_text("s" + n, "Switch", {"x" + n, "p" + n}) +
+            node_text("a" + n, "MatMul", {"s" + n, "s" + n}) +
+            node_text("b" + n, "MatMul", {"s" + n + ":1", "a" + n + "x"}) +
+            node_text("a" + n + "x", "MatMul", {"s" + n + ":1", "s" + n + ":1"}) +
+            node_text("x" + next, "Merge", {"a" + n, "b" + n}, {{"N", "i: 2"}});
+  }
+  const TempFolder temp;
+  const std::string out = imported(temp.write("g.pbtxt", text), temp.file("g.keel"));
+  CHECK(contains(out, "control flow of version 1: 20 conditionals and 0 loops"));
+  // Two products in one branch, one in the other, and the choice: of 16 KiB each.
+  CHECK(contains(
+      out, "peak memory of its values: " + std::to_string(20 * 4 * 64 * 64 * 4) + " bytes before"));
+  const size_t at = out.find("where each has its own, ");
+  REQUIRE(at != std::string::npos);
+  const long planned = std::stol(out.substr(at + 24));
+  CHECK(planned > 0);
+  CHECK(planned < 10 * 64 * 64 * 4);
+}
+
 TEST_CASE("TensorFlow graphs: inputs are given with shapes in both forms") {
   const TempFolder temp;
   const std::string graph = temp.write("g.pb", placeholder_text("a", keel::f32, {-1, 2}) +

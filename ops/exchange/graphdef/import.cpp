@@ -63,16 +63,34 @@ void convert_control_flow(Selection& selection, ControlFlow control_flow) {
                 [&](const NodeDef& node) { return placeholders.count(node.name) != 0; });
 }
 
+// How many nodes of that op there are, in the graph and in its bodies.
+size_t count_op(const GraphDef& graph, const char* op) {
+  const auto in = [&](const std::vector<NodeDef>& nodes) {
+    return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(),
+                                             [&](const NodeDef& node) { return node.op == op; }));
+  };
+  size_t count = in(graph.nodes);
+  for (const auto& body : graph.bodies) count += in(body.second.nodes);
+  return count;
+}
+
 }  // namespace
 
 ImportedModel import_graph(const GraphDef& graph, const ImportOptions& options) {
   const OpRules rules;
   Selection selection = select(graph, options, rules);
+  const size_t conditionals = count_op(selection.graph, "If");
+  const size_t loops = count_op(selection.graph, "While");
   convert_control_flow(selection, options.control_flow);
   const onnx::ModelProto model = translate(selection, rules);
-  return onnx::import_by_rules(model,
-                               {.bind = options.bind, .weights_in_graph = options.weights_in_graph},
-                               rules.import_rules());
+  ImportedModel imported{onnx::import_by_rules(model,
+                                               {.bind = options.bind,
+                                                .weights_in_graph = options.weights_in_graph,
+                                                .both_branches = options.both_branches},
+                                               rules.import_rules())};
+  imported.conditionals = count_op(selection.graph, "If") - conditionals;
+  imported.loops = count_op(selection.graph, "While") - loops;
+  return imported;
 }
 
 ImportedModel load(const std::string& path, const ImportOptions& options) {

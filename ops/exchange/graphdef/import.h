@@ -50,9 +50,13 @@ struct ImportOptions {
   // As of onnx::ImportOptions.
   std::map<std::string, Tensor> bind = {};
   bool weights_in_graph = true;
+  bool both_branches = false;
 };
 
-using onnx::ImportedModel;
+struct ImportedModel : onnx::ImportedModel {
+  // How many were made of control flow of version 1, those in bodies included.
+  size_t conditionals = 0, loops = 0;
+};
 
 // Throw Error for a file that cannot be read or is damaged, for names that the graph has not, for
 // control flow that cannot be converted, and onnx::Unsupported.

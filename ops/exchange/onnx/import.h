@@ -40,6 +40,9 @@ struct ImportOptions {
   // Says whether the values of states are in the graph. Without, states begin as zeros, and
   // ImportedModel::weights alone has their values: for a graph that is printed.
   bool weights_in_graph = true;
+  // Computes both branches of each conditional and takes the results of one: what a plan without
+  // conditionals needs memory for, to be compared with.
+  bool both_branches = false;
 };
 
 struct ImportedModel {

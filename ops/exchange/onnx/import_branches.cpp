@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "keel/graph/control/control_flow.h"
+#include "keel/ops/elementwise.h"
 #include "keel/ops/shape.h"
 
 namespace keel::onnx {
@@ -35,6 +36,13 @@ Values conditional(NodeContext& c, const Value& condition, const Values& operand
   for (const Value& operand : operands) {
     here.push_back(c.here(operand));
     given.emplace_back(here.back());
+  }
+  if (c.computes_both_branches()) {
+    Values results = c.body(then_body, here, c.place());
+    const Values others = c.body(else_body, here, c.place());
+    for (size_t i = 0; i < results.size() && i < others.size(); ++i)
+      results[i] = select(given[0], results[i], others[i], {});
+    return results;
   }
   const std::vector<Type> then_types = c.body_types(then_body, here);
   const std::vector<Type> else_types = c.body_types(else_body, here);

@@ -250,6 +250,8 @@ Values NodeContext::body(const GraphProto& graph, const Values& inputs, Graph& p
   return outputs;
 }
 
+bool NodeContext::computes_both_branches() const { return importer_.options().both_branches; }
+
 std::vector<Type> NodeContext::body_types(const GraphProto& graph, const Values& inputs) {
   std::vector<Type> given;
   for (const Value& input : inputs) given.push_back(input.type({}));

@@ -137,6 +137,8 @@ class NodeContext {
   // Imports the nodes of a body with these values for its inputs into `place`, while that is built;
   // returns its outputs.
   Values body(const GraphProto& graph, const Values& inputs, Graph& place);
+  // See ImportOptions.
+  bool computes_both_branches() const;
   // The types that body() would give for inputs like these.
   std::vector<Type> body_types(const GraphProto& graph, const Values& inputs);
 

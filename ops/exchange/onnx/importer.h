@@ -57,6 +57,7 @@ class Importer {
   ImportedModel run();
 
   const ModelProto& model() const noexcept { return model_; }
+  const ImportOptions& options() const noexcept { return options_; }
   Graph& graph() noexcept { return *result_.graph; }
   // The graph that nodes of the file are imported into: the model's, or that of a body.
   Graph& place() noexcept { return place_ == nullptr ? graph() : *place_; }
