@@ -91,7 +91,9 @@ AttrValue BodyLibrary::add(FlowGraph& flow, uint32_t maker, const std::string& w
   uint32_t height = 0;
   for (const uint32_t node : parts.nodes) {
     height = std::max(height, flow[node].height);
-    if (++flow[node].copies == 2 && runs_once(flow[node].definition.op))
+    const bool once = flow[node].has_effects || runs_once(flow[node].definition.op);
+    flow[maker].has_effects = flow[maker].has_effects || once;
+    if (++flow[node].copies == 2 && once)
       refusals.add(flow.name(node),
                    "has effects or is random, and is needed in two branches or loop parts");
   }
@@ -108,8 +110,23 @@ AttrValue BodyLibrary::add(FlowGraph& flow, uint32_t maker, const std::string& w
   for (const FlowValue& result : parts.results)
     body.results.push_back(value_name(flow, result, captures));
   reference.strings = {body.name};
+  added_.push_back(body.name);
   bodies_.emplace(body.name, std::move(body));
   return reference;
+}
+
+void BodyLibrary::remove_unused(const std::vector<NodeDef>& nodes) {
+  std::unordered_set<std::string> unused(added_.begin(), added_.end());
+  std::vector<const std::vector<NodeDef>*> needed{&nodes};
+  for (const auto& [name, body] : bodies_)
+    if (unused.count(name) == 0) needed.push_back(&body.nodes);
+  for (size_t next = 0; next < needed.size(); ++next)
+    for (const NodeDef& node : *needed[next])
+      for (const auto& [attribute, value] : node.attributes)
+        for (const std::string& name : value.strings)
+          if (value.kind != AttrValue::Kind::kString && unused.erase(name) != 0)
+            needed.push_back(&bodies_.at(name).nodes);
+  for (const std::string& name : unused) bodies_.erase(name);
 }
 
 std::vector<NodeDef> write_nodes(const FlowGraph& flow, const std::vector<uint32_t>& nodes,

@@ -15,7 +15,8 @@
 
 namespace keel::graphdef {
 
-// Lists what bodies of one If or While take from outside, in the order in which it was met.
+// The values that the bodies of one If or While take from outside, in the order in which they were
+// met.
 class Captures {
  public:
   void add(FlowValue value);
@@ -55,9 +56,13 @@ class BodyLibrary {
                 const std::vector<std::string>& arguments, const Captures& captures,
                 Refusals& refusals);
 
+  // Takes those away again that neither `nodes` nor bodies need which were there before.
+  void remove_unused(const std::vector<NodeDef>& nodes);
+
  private:
   std::map<std::string, Body>& bodies_;
   std::unordered_map<std::string, uint64_t> last_number_;
+  std::vector<std::string> added_;
   size_t nodes_left_;
 };
 

@@ -59,9 +59,10 @@ struct FlowNode {
   uint32_t copies = 0;    // the bodies it was written to
   bool pivot = false;     // it only says which way a condition went
   bool index_is_read = false;
+  bool has_effects = false;  // an If or While with nodes that run once
 };
 
-// Reasons why something cannot be converted, each with the names of its nodes.
+// Gathers what cannot be converted: reasons, and for each the names of the nodes.
 class Refusals {
  public:
   void add(const std::string& node, const std::string& reason);

@@ -86,6 +86,7 @@ GraphDef functionalise(const GraphDef& graph, const std::vector<std::string>& fe
   if (has_control_flow(graph.nodes))
     result.nodes = convert(graph.nodes, {}, fetches, library, refusals);
   refusals.throw_if_any(graph.source);
+  library.remove_unused(result.nodes);
   return result;
 }
 

@@ -198,6 +198,14 @@ class RandomControlFlow {
     return constant(form);
   }
 
+  // Mostly the value of the context that was made last, so that what is nested in it counts.
+  Made pick_result(Form form) {
+    const std::vector<Made>& values = context().values;
+    const auto last = std::find_if(values.rbegin(), values.rend(),
+                                   [&](const Made& value) { return value.form == form; });
+    return last == values.rend() || chance(30) ? pick(form) : *last;
+  }
+
   Made binary(const std::string& op, const Made& a, const Made& b, Form form) {
     std::vector<std::string> inputs{a.name, b.name};
     if (chance(10) && !context().values.empty()) {
@@ -284,7 +292,7 @@ class RandomControlFlow {
   std::vector<std::string> branch_results(const std::vector<Form>& forms) {
     fill(below(4));
     std::vector<std::string> results;
-    for (const Form& form : forms) results.push_back(pick(form).name);
+    for (const Form& form : forms) results.push_back(pick_result(form).name);
     return results;
   }
 
@@ -406,7 +414,7 @@ class RandomControlFlow {
     fill(1 + below(4));
     for (size_t i = 0; i < variables.size(); ++i) {
       const Form form = variables[i].form;
-      Made next = i == 0 ? binary("Add", counter, constant(form, 1), form) : pick(form);
+      Made next = i == 0 ? binary("Add", counter, constant(form, 1), form) : pick_result(form);
       // What comes from the condition's part or from outside would be there for ever.
       if (i != 0 && (!next.is_guarded || chance(60))) next = bounded(next);
       graph.nodes.push_back(make_node(variables[i].next, "NextIteration", {next.name},

@@ -36,7 +36,8 @@ std::string difference(const RandomControlFlow& random, const GraphDef& converte
 
 TEST_CASE("random version 1 control flow gives the same when it is functional") {
   std::set<std::string> ops;
-  for (uint64_t seed = 0; seed < 500; ++seed) {
+  const uint64_t graphs = long_scale() ? 5000 : 500;
+  for (uint64_t seed = 0; seed < graphs; ++seed) {
     CAPTURE(seed);
     const RandomControlFlow random(seed, {});
     for (const NodeDef& node : random.graph.nodes) ops.insert(node.op);

@@ -15,6 +15,8 @@
 #include "support/error_of.h"
 #include "support/graph_def_text.h"
 
+TEST_SUITE_BEGIN("graphdef");
+
 namespace keel {
 namespace {
 
@@ -385,3 +387,5 @@ TEST_CASE("GraphDef import: conditionals and loops and calls of version 2") {
 
 }  // namespace
 }  // namespace keel
+
+TEST_SUITE_END();

@@ -8,6 +8,8 @@
 #include "support/error_of.h"
 #include "support/graph_def_text.h"
 
+TEST_SUITE_BEGIN("graphdef");
+
 namespace keel::graphdef {
 namespace {
 
@@ -157,3 +159,5 @@ TEST_CASE("GraphDef: every part of a file is read or refused") {
 
 }  // namespace
 }  // namespace keel::graphdef
+
+TEST_SUITE_END();

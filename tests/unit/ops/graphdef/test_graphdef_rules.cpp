@@ -15,6 +15,8 @@
 #include "support/error_of.h"
 #include "support/graph_def_text.h"
 
+TEST_SUITE_BEGIN("graphdef");
+
 namespace keel {
 namespace {
 
@@ -407,3 +409,5 @@ TEST_CASE("GraphDef rules: local response normalisation") {
 
 }  // namespace
 }  // namespace keel
+
+TEST_SUITE_END();
