@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "cli/base/html.h"
 #include "cli/bench/plot_scale.h"
 
 namespace keel_cli {
@@ -271,32 +272,6 @@ std::string short_number(double value) {
   if (size >= 1e4) return fmt::format("{:.3g}k", value * 1e-3);
   if (size >= 999.5) return fmt::format("{:.0f}", value);
   return fmt::format("{:.3g}", value);
-}
-
-std::string escape_html(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += c;
-    }
-  }
-  return safe;
 }
 
 }  // namespace keel_cli

@@ -72,8 +72,6 @@ std::string draw(const BarPlot& plot);
 
 // "1.25M", "640", "0.031": three digits at most that mean something.
 std::string short_number(double value);
-// For text and attribute values.
-std::string escape_html(const std::string& text);
 
 }  // namespace keel_cli
 

@@ -1,6 +1,6 @@
-// The style of the page of `keel bench --html`: light and dark, by what the reader's system asks.
-#ifndef KEEL_EXAMPLES_CLI_BENCH_PAGE_STYLE_H
-#define KEEL_EXAMPLES_CLI_BENCH_PAGE_STYLE_H
+// The style of the tool's pages: light and dark, by what the reader's system asks.
+#ifndef KEEL_EXAMPLES_CLI_BASE_PAGE_STYLE_H
+#define KEEL_EXAMPLES_CLI_BASE_PAGE_STYLE_H
 
 namespace keel_cli {
 
@@ -67,9 +67,10 @@ th, td { padding: 3px 12px 3px 0; text-align: right; white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; border-bottom: 1px solid var(--edge); }
 tbody tr:nth-child(even) { background: color-mix(in srgb, var(--grid) 45%, transparent); }
 th:first-child, td:first-child { text-align: left; }
+.text th, .text td { text-align: left; white-space: normal; vertical-align: top; overflow-wrap: anywhere; }
 @media print { details { display: none; } figure { break-inside: avoid; } }
 )css";
 
 }  // namespace keel_cli
 
-#endif  // KEEL_EXAMPLES_CLI_BENCH_PAGE_STYLE_H
+#endif  // KEEL_EXAMPLES_CLI_BASE_PAGE_STYLE_H
