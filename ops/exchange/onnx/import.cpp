@@ -55,11 +55,23 @@ Value find(const std::vector<std::pair<std::string, Value>>& values, const std::
 
 }  // namespace
 
-Unsupported::Unsupported(const std::string& source, std::vector<Refusal> refusals, size_t unchecked)
-    : Error({.op = source, .message = text_of(refusals, unchecked)}),
+Unsupported::Unsupported(const std::string& source, std::vector<Refusal> refusals,
+                         std::vector<std::string> unchecked)
+    : Error({.op = source, .message = text_of(refusals, unchecked.size())}),
       refusals_(std::move(refusals)),
-      unchecked_(unchecked) {}
+      unchecked_(std::move(unchecked)) {}
 Unsupported::~Unsupported() = default;
+
+std::string op_name(const NodeProto& node) {
+  return node.domain.empty() ? node.op : node.domain + "." + node.op;
+}
+
+std::string node_name(const NodeProto& node) {
+  if (!node.name.empty()) return node.name;
+  for (const std::string& output : node.outputs)
+    if (!output.empty()) return output;
+  return "unnamed";
+}
 
 Value ImportedModel::input(const std::string& name) const { return find(inputs, name, "input"); }
 Value ImportedModel::output(const std::string& name) const { return find(outputs, name, "output"); }

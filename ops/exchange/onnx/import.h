@@ -69,17 +69,23 @@ struct Refusal {
 
 class KEEL_API Unsupported : public Error {
  public:
-  // `unchecked`: how many nodes depend on what is refused, or are in its bodies, so that nothing
+  // `unchecked`: the nodes that depend on what is refused, or are in its bodies, so that nothing
   // can be said of them.
-  Unsupported(const std::string& source, std::vector<Refusal> refusals, size_t unchecked);
+  Unsupported(const std::string& source, std::vector<Refusal> refusals,
+              std::vector<std::string> unchecked);
   ~Unsupported() override;
   const std::vector<Refusal>& refusals() const noexcept { return refusals_; }
-  size_t unchecked() const noexcept { return unchecked_; }
+  size_t unchecked() const noexcept { return unchecked_.size(); }
+  const std::vector<std::string>& unchecked_nodes() const noexcept { return unchecked_; }
 
  private:
   std::vector<Refusal> refusals_;
-  size_t unchecked_;
+  std::vector<std::string> unchecked_;
 };
+
+// Return what refusals call a node, and its op.
+std::string node_name(const NodeProto& node);
+std::string op_name(const NodeProto& node);
 
 // Throw Error for a file that cannot be read or is damaged, for `bind` of a name or type that the
 // model has not, and Unsupported.

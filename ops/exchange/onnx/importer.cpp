@@ -17,18 +17,6 @@ namespace {
 // graph runs.
 constexpr size_t kMostFoldedBytes = size_t{1} << 20;
 
-std::string op_name(const NodeProto& node) {
-  return node.domain.empty() ? node.op : node.domain + "." + node.op;
-}
-
-// Returns what a message calls the node.
-std::string node_name(const NodeProto& node) {
-  if (!node.name.empty()) return node.name;
-  for (const std::string& output : node.outputs)
-    if (!output.empty()) return output;
-  return "unnamed";
-}
-
 NodeLabelPtr label_of(const NodeProto& node) {
   std::string scope = printable(node.name);
   scope.erase(0, scope.find_first_not_of('/'));
@@ -118,14 +106,17 @@ void Importer::refuse(const NodeProto& node, const RefusedNode& refused) {
 }
 
 void Importer::require_nothing_refused() const {
-  if (!refusals_.empty()) throw Unsupported(model_.source, refusals_, count_unchecked());
+  if (!refusals_.empty()) throw Unsupported(model_.source, refusals_, unchecked_nodes());
 }
 
-size_t Importer::count_unchecked() const {
-  size_t nodes = 0;
-  for (const NodeProto* node : unchecked_)
-    nodes += checked_.count(node) == 0 && rules_.find(node->domain, node->op) != nullptr ? 1 : 0;
-  return nodes;
+std::vector<std::string> Importer::unchecked_nodes() const {
+  std::vector<std::string> names;
+  for (const NodeProto* node : unchecked_) {
+    if (checked_.count(node) == 0 && rules_.find(node->domain, node->op) != nullptr)
+      names.push_back(node_name(*node));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 // ---- what can be said before anything is built

@@ -114,7 +114,7 @@ class Importer {
   bool fold(const NodeProto& node, CallSite site, NameTable& names);
   bool is_foldable(const NodeProto& node, NameTable& names) const;
   Value named_output(Value value, const std::string& name);
-  size_t count_unchecked() const;
+  std::vector<std::string> unchecked_nodes() const;
   void require_nothing_refused() const;
 
   const ModelProto& model_;
