@@ -31,6 +31,7 @@ constexpr Command kCommands[] = {
     {"graph", "print the graph of a model", run_graph},
     {"import", "make a graph and a file of weights of an ONNX model", run_import},
     {"run", "run an ONNX model, or an imported one, on NumPy files", run_run},
+    {"migrate", "report what scripts and models of TensorFlow 1 need to come to Keel", run_migrate},
     {"profile", "show what `train --profile` wrote", run_profile},
     {"bench", "measure training, kernels, loop sizes, feeding and compiling", run_bench},
     {"conformance", "check a backend op by op against the references: a scorecard",

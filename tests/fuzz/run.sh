@@ -13,7 +13,7 @@ esac
 seconds=$1
 shift
 if [ $# -eq 0 ]; then
-  set -- csv graph graphdef idx json npy onnx safetensors
+  set -- csv graph graphdef idx json npy onnx python safetensors
 fi
 
 . examples/install_packages.sh

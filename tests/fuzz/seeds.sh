@@ -5,7 +5,7 @@ set -eu
 keel=$1
 out=$2
 rm -rf "$out"
-mkdir -p "$out"/{json,graph,safetensors,npy,idx,csv,onnx,graphdef}
+mkdir -p "$out"/{json,graph,safetensors,npy,idx,csv,onnx,graphdef,python}
 
 printf '{"a":[1,-2.5e3,true,null,"\\u00e9\\n"],"b":{"c":{}}}' > "$out/json/values"
 printf '[[[[[[[[]]]]]]],1e308,18446744073709551615,-9223372036854775808]' > "$out/json/limits"
@@ -81,4 +81,18 @@ node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } 
 node { name: "s" op: "Switch" input: "x" input: "p" }
 node { name: "n" op: "Neg" input: "s:1" }
 node { name: "m" op: "Merge" input: "s" input: "n" attr { key: "N" value { i: 2 } } }
+END
+
+cat > "$out/python/imports" <<'END'
+import tensorflow.compat.v1 as tf, os
+from npu_bridge.npu_init import (NPURunConfig as Config,)
+from npu_bridge.npu_init import *
+layers = tf.layers; x = layers.dense(f'''{1}
+''' r'\'', 1.5e-3, activation=tf.nn.relu)
+END
+cat > "$out/python/options" <<'END'
+from npu_bridge.npu_init import *
+c = NPURunConfig(iterations_per_loop=10, session_config={'a': [1]})  # NPURunConfig
+op.parameter_map["precision_mode"].s = b"x" + \
+    Rb'y'
 END

@@ -1,5 +1,6 @@
 #include "fuzz/targets.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -20,6 +21,7 @@
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/ops/exchange/graphdef/import.h"
 #include "keel/ops/exchange/graphdef/read_graph_def.h"
+#include "keel/ops/exchange/migration/python_script.h"
 #include "keel/ops/exchange/onnx/import.h"
 
 namespace keel_fuzz {
@@ -178,6 +180,22 @@ bool fuzz_graphdef(std::string_view bytes) {
     }
   }
   return is_read;
+}
+
+bool fuzz_python(std::string_view bytes) {
+  static const migration::ApiTable table = migration::ApiTable::builtin();
+  return read_or_refuse([&] {
+    uint32_t last = 0;
+    migration::scan_python(
+        bytes, "fuzz.py", table, [](std::string_view) { return false; },
+        [&](uint32_t line, const migration::Finding& finding) {
+          require(line > 0 && !finding.name.empty(), "a use without a line or a name");
+          last = std::max(last, line);
+        });
+    const auto breaks =
+        std::count_if(bytes.begin(), bytes.end(), [](char c) { return c == '\n' || c == '\r'; });
+    require(last <= breaks + 1, "a use behind the last line");
+  });
 }
 
 }  // namespace keel_fuzz

@@ -24,11 +24,12 @@ bool fuzz_idx(std::string_view bytes);
 bool fuzz_csv(std::string_view bytes);
 bool fuzz_onnx(std::string_view bytes);
 bool fuzz_graphdef(std::string_view bytes);
+bool fuzz_python(std::string_view bytes);
 
 inline std::vector<Target> targets() {
-  return {{"json", fuzz_json}, {"graph", fuzz_graph},      {"safetensors", fuzz_safetensors},
-          {"npy", fuzz_npy},   {"idx", fuzz_idx},          {"csv", fuzz_csv},
-          {"onnx", fuzz_onnx}, {"graphdef", fuzz_graphdef}};
+  return {{"json", fuzz_json}, {"graph", fuzz_graph},       {"safetensors", fuzz_safetensors},
+          {"npy", fuzz_npy},   {"idx", fuzz_idx},           {"csv", fuzz_csv},
+          {"onnx", fuzz_onnx}, {"graphdef", fuzz_graphdef}, {"python", fuzz_python}};
 }
 
 }  // namespace keel_fuzz

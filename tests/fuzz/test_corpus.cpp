@@ -72,5 +72,6 @@ TEST_CASE("fuzz: the corpus of ONNX models is imported or refused") { replay_nam
 TEST_CASE("fuzz: the corpus of TensorFlow graphs is imported or refused") {
   replay_named("graphdef");
 }
+TEST_CASE("fuzz: the corpus of Python scripts is scanned or refused") { replay_named("python"); }
 
 TEST_SUITE_END();

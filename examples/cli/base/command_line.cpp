@@ -99,12 +99,19 @@ void CommandLine::add_subject(const std::string& what, const std::string& fix) {
   subject_fix_ = fix;
 }
 
+void CommandLine::add_subjects(const std::string& what, const std::string& fix) {
+  add_subject(what, fix);
+  several_subjects_ = true;
+}
+
 void CommandLine::parse(const std::vector<std::string>& words) {
   for (const std::string& word : words) check_length(word);
   const bool takes_first = !subject_kind_.empty() && !words.empty() && !words[0].starts_with('-');
-  if (takes_first) subject_ = words[0];
+  if (takes_first) subjects_.push_back(words[0]);
   parse_flags({words.begin() + (takes_first ? 1 : 0), words.end()});
-  if (!subject_kind_.empty() && subject_.empty() && !wants_help())
+  const bool missing = std::any_of(subjects_.begin(), subjects_.end(),
+                                   [](const std::string& subject) { return subject.empty(); });
+  if (!subject_kind_.empty() && (subjects_.empty() || missing) && !wants_help())
     fail("keel " + command_, "the " + subject_kind_ + " is missing", subject_fix_);
 }
 
@@ -132,7 +139,8 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
       const std::string flag = word.substr(0, word.find('='));
       if (word.rfind('-', 0) == 0)
         fail(flag, "there is no such flag", keel::did_you_mean(flag, names));
-      fail("'" + word + "'", "is not a flag; flags begin with --");
+      if (!several_subjects_) fail("'" + word + "'", "is not a flag; flags begin with --");
+      subjects_.push_back(word);
     }
     for (const Flag& flag : flags_) {
       if (result.count(flag.name) == 0) continue;

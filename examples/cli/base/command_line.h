@@ -32,7 +32,10 @@ class CommandLine {
   // What the command works on, its first word: `what` it is ("file"), and `fix`, a command that has
   // it. parse() throws keel::Error where it is missing and no help is wanted.
   void add_subject(const std::string& what, const std::string& fix);
-  const std::string& subject() const noexcept { return subject_; }
+  // The same for a command that works on several: all words that belong to no flag.
+  void add_subjects(const std::string& what, const std::string& fix);
+  const std::string& subject() const noexcept { return subjects_.front(); }
+  const std::vector<std::string>& subjects() const noexcept { return subjects_; }
   // Throws keel::Error for what was not declared, a missing value, or words that are no flags.
   void parse(const std::vector<std::string>& words);
 
@@ -63,7 +66,8 @@ class CommandLine {
   std::string summary_;
   std::vector<Flag> flags_;
   std::string subject_kind_, subject_fix_;  // empty: the command has none
-  std::string subject_;
+  bool several_subjects_ = false;
+  std::vector<std::string> subjects_;
   std::vector<std::pair<std::string, std::string>> given_;
 };
 

@@ -12,6 +12,7 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;         // wrong only against data, files or at run time
 inline constexpr int kExitWrongArgument = 2;  // a flag or environment variable wrong in itself
 inline constexpr int kExitNotConformant = 3;  // a backend whose results are wrong
+inline constexpr int kExitUnsupported = 3;    // a migration meets what Keel has nothing for
 inline constexpr int kExitSignalled = 128;    // plus the signal's number, where one ended the run
 
 int run_train(const std::vector<std::string>& words);
@@ -26,6 +27,7 @@ int run_calibrate(const std::vector<std::string>& words);
 int run_profile(const std::vector<std::string>& words);
 int run_conformance(const std::vector<std::string>& words);
 int run_import(const std::vector<std::string>& words);
+int run_migrate(const std::vector<std::string>& words);
 int run_run(const std::vector<std::string>& words);
 int run_bench(const std::vector<std::string>& words);
 

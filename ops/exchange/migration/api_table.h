@@ -1,0 +1,101 @@
+// ApiTable: what is known of the names that TensorFlow 1 scripts call: a level and the advice for
+// each, read from JSON. The tool's own table is compiled in from api_tables/*.json; rows of a
+// user's file go before its rows. Immutable; any thread.
+//
+//   {"apis": [{"name": "tf.matmul", "level": "supported (no migration)", "advice": "keel::matmul"},
+//             {"name": "tf.summary.*", ...}]}
+//
+// is all that a user's file needs. "name.*" stands for every name that begins so. The other keys,
+// which the tool's own table has: "modules" says by what name a table calls the names of a module,
+// "options" which arguments of which calls are options of their own, "third_party" and "unknown"
+// what is said of names without a row, "standard_library" which modules are Python's own.
+#ifndef KEEL_OPS_EXCHANGE_MIGRATION_API_TABLE_H
+#define KEEL_OPS_EXCHANGE_MIGRATION_API_TABLE_H
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keel/core/base/export.h"
+#include "keel/core/base/json.h"
+#include "keel/ops/exchange/migration/level.h"
+
+namespace keel::migration {
+
+// The judgement of one name; `module` is the package that it belongs to.
+struct Finding {
+  std::string module, name;
+  Level level = Level::kAnalysing;
+  std::string advice;
+
+  auto operator<=>(const Finding&) const = default;
+};
+
+class KEEL_API ApiTable {
+ public:
+  // Returns the table that is compiled in.
+  static ApiTable builtin();
+  // Reads more rows, which go before those that are there. Throws Error naming the source and the
+  // place for what is no such table.
+  void add(std::string_view json, const std::string& source);
+
+  // A name by what the table calls it: "tensorflow.compat.v1.add" is "tf.add" of the module
+  // "tensorflow".
+  struct Name {
+    std::string module, text;
+    bool known = false;  // its module is one that the table is about
+  };
+  Name canonical(std::string_view qualified) const;
+
+  // Returns what is said of a name: its own row, else that of the class that it is a member of,
+  // else the longest pattern, else what is said of names of third parties or unknown ones.
+  Finding judge(const Name& name) const;
+  bool has_row(std::string_view name) const;
+  // Returns whether rows have names below this one, as "tf.train" has.
+  bool is_namespace(std::string_view name) const;
+  // Returns whether a script that imports everything of `module` gets `name` from there.
+  bool exports(std::string_view module, std::string_view name) const;
+  // Returns whether `module`, the first word of its name, is of Python itself.
+  bool is_standard(std::string_view module) const;
+
+  // Returns whether the named arguments of a call are options, whether members of its result are,
+  // and whether the keys of a map of that name are.
+  bool takes_options(std::string_view call) const { return option_calls_.contains(call); }
+  bool gives_options(std::string_view call) const { return option_results_.contains(call); }
+  bool holds_options(std::string_view map) const { return option_maps_.contains(map); }
+  // `module` is that of the call, or empty for the key of a map.
+  Finding judge_option(std::string_view name, std::string_view module) const;
+
+ private:
+  struct Verdict {
+    Level level = Level::kAnalysing;
+    std::string advice;
+  };
+  struct ModuleRule {
+    std::string as;
+    std::set<std::string, std::less<>> without;  // parts of a path that say nothing
+  };
+  using Names = std::set<std::string, std::less<>>;
+  using Verdicts = std::map<std::string, Verdict, std::less<>>;
+
+  static Verdict read_verdict(const JsonView& row);
+  void read_rows(const JsonView& rows, Verdicts& exact, Verdicts* patterns);
+  void read_modules(const JsonView& modules);
+  void read_options(const JsonView& options);
+
+  Verdicts apis_, patterns_;  // patterns without their ".*"
+  Names namespaces_;
+  std::map<std::string, ModuleRule, std::less<>> modules_;
+  std::string option_module_;
+  Verdicts options_;
+  Names option_calls_, option_results_, option_maps_;
+  Names standard_library_;
+  Verdict third_party_, unknown_;
+};
+
+}  // namespace keel::migration
+
+#endif  // KEEL_OPS_EXCHANGE_MIGRATION_API_TABLE_H
