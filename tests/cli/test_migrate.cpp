@@ -13,6 +13,7 @@
 
 #include "cli/tool.h"
 #include "support/error_of.h"
+#include "support/graph_def_text.h"
 #include "support/onnx_bytes.h"
 #include "support/temp_folder.h"
 
@@ -230,6 +231,37 @@ TEST_CASE("migrate counts a folder without duplicates and lists its files") {
   CHECK(contains(result.out, "6 files: 2 success, 2 needs work, 2 failed; 1 of other kinds"));
   CHECK(contains(result.out, "2 x numpy.zeros of numpy"));
   CHECK(contains(result.err, "broken.py"));
+}
+
+TEST_CASE("migrate judges the nodes of TensorFlow graphs") {
+  const TempFolder temp;
+  const keel::Tensor one = keel::Tensor::of<float>({1}, {1});
+  const std::string training = placeholder_text("x", keel::f32, {1}) + variable_text("w", one) +
+                               node_text("s", "Switch", {"x", "p"}) +
+                               node_text("g", "Unique", {"x"}) +
+                               node_text("save", "SaveV2", {"w"}) + node_text("it", "IteratorV2") +
+                               node_text("train", "ApplyGradientDescent", {"w", "x", "g"});
+  const ToolResult result = migrate(temp, {temp.write("t.pbtxt", training)});
+  CAPTURE(result.out + result.err);
+  CHECK(result.exit_code == 3);
+  CHECK(rows_of(report_of(temp)) ==
+        Rows{"t.pbtxt x Placeholder | supported (no migration)",
+             "t.pbtxt w VariableV2 | supported (no migration)",
+             "t.pbtxt w/initial_value Const | supported (no migration)",
+             "t.pbtxt w/Assign Assign | supported (no migration)",
+             "t.pbtxt w/read Identity | supported (no migration)",
+             "t.pbtxt s Switch | API works after tool", "t.pbtxt g Unique | unsupported-no plan",
+             "t.pbtxt save SaveV2 | unsupported-no impact",
+             "t.pbtxt it IteratorV2 | training works after tool",
+             "t.pbtxt train ApplyGradientDescent | supported (no migration)"});
+  // All of a frozen graph is tried: attributes count, too.
+  const TempFolder other;
+  const std::string frozen = placeholder_text("x", keel::f32, {1}) + node_text("y", "Relu", {"x"}) +
+                             node_text("z", "LeakyRelu", {"y"}, {{"beta", "f: 1"}});
+  CHECK(migrate(other, {other.write("f.pb", frozen)}).exit_code == 3);
+  const nlohmann::json report = report_of(other);
+  CHECK(rows_of(report)[2] == "f.pb z LeakyRelu | unsupported-no plan");
+  CHECK(contains(report["rows"][2]["advice"], "attribute beta"));
 }
 
 TEST_CASE("migrate writes the same table as CSV and as a page") {

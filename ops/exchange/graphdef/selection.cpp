@@ -393,6 +393,8 @@ onnx::DataType onnx_type(DataType type) {
   }
 }
 
+bool is_from_outside(const NodeDef& node) { return outside_op(node) != nullptr; }
+
 Selection select(const GraphDef& graph, const ImportOptions& options, const OpRules& rules) {
   return Selecting(graph, options, rules).run();
 }

@@ -30,6 +30,9 @@ struct Selection {
 // Throws Error for names that the graph has not, and for a graph whose outputs have to be chosen.
 Selection select(const GraphDef& graph, const ImportOptions& options, const OpRules& rules);
 
+// Says whether the values of a node come from outside of the graph, as a placeholder's do.
+bool is_from_outside(const NodeDef& node);
+
 // The dtype of ONNX with the same elements; that of a reference is its variable's.
 onnx::DataType onnx_type(DataType type);
 

@@ -1,6 +1,5 @@
 #include "keel/ops/exchange/migration/file_kinds.h"
 
-#include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/read_budget.h"
 
@@ -31,13 +30,6 @@ void read_script(const std::string& path, const ScanContext& context, ReportBuil
   const std::string text = read_file(path, read_budget());
   scan_python(text, path, context.table, context.is_own,
               [&](uint32_t line, const Finding& finding) { report.add(line, {}, finding); });
-}
-
-// The report says that these files were not looked at, until there is an importer of them.
-void read_graph_def(const std::string& path, const ScanContext&, ReportBuilder&) {
-  throw Error({.op = path,
-               .message = "is a TensorFlow graph, which this version of Keel does not read",
-               .fix = "convert it to ONNX and scan that"});
 }
 
 }  // namespace keel::migration

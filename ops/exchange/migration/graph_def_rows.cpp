@@ -1,0 +1,86 @@
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "keel/ops/exchange/graphdef/functionalise.h"
+#include "keel/ops/exchange/graphdef/import.h"
+#include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/graphdef/read_graph_def.h"
+#include "keel/ops/exchange/graphdef/selection.h"
+#include "keel/ops/exchange/migration/file_kinds.h"
+
+namespace keel::migration {
+namespace {
+
+using graphdef::GraphDef;
+using graphdef::NodeDef;
+
+constexpr const char* kModule = "GraphDef";
+
+// Reasons why the importer does not take nodes, by their names: of a frozen graph, all of which is
+// tried. The outputs of another one are for its user to choose, so there ops alone are judged.
+std::map<std::string, std::string> refusals_of(const GraphDef& graph) {
+  std::map<std::string, std::string> reasons;
+  try {
+    graphdef::import_graph(
+        graph, {.control_flow = graphdef::ControlFlow::kConvert, .weights_in_graph = false});
+  } catch (const onnx::Unsupported& unsupported) {
+    for (const onnx::Refusal& refusal : unsupported.refusals())
+      for (const std::string& node : refusal.nodes) reasons.emplace(node, refusal.reason);
+  } catch (const Error&) {
+    // Its outputs have to be chosen, or its control flow cannot be converted, which the rows of
+    // those nodes say.
+  }
+  return reasons;
+}
+
+class GraphJudge {
+ public:
+  GraphJudge(const GraphDef& graph, const ApiTable& table)
+      : table_(table), reasons_(refusals_of(graph)) {
+    for (const graphdef::ControlFlowNode& node : graphdef::version_1_control_flow(graph))
+      version_1_.insert({node.body, node.name});
+  }
+
+  Finding judge(const NodeDef& node, const std::string& body) const {
+    if (version_1_.count({body, node.name}) != 0) {
+      return {kModule, node.op, Level::kApiAfterTool,
+              "keel import --control-flow v2 makes loops and conditionals of it"};
+    }
+    if (const auto reason = reasons_.find(node.name); body.empty() && reason != reasons_.end())
+      return {kModule, node.op, Level::kUnsupportedNoPlan, reason->second};
+    if (rules_.find(node.op) != nullptr)
+      return {kModule, node.op, Level::kSupported, "keel import takes it as it is"};
+    if (graphdef::is_from_outside(node))
+      return {kModule, node.op, Level::kSupported, "becomes an input of the imported graph"};
+    const std::string name = std::string(kModule) + "." + node.op;
+    if (!table_.has_row(name)) {
+      return {kModule, node.op, Level::kUnsupportedNoPlan,
+              "there is no rule for this op; it may stay where no output needs it"};
+    }
+    Finding finding = table_.judge({.module = kModule, .text = name, .known = true});
+    finding.name = node.op;
+    return finding;
+  }
+
+ private:
+  const ApiTable& table_;
+  graphdef::OpRules rules_;
+  std::map<std::string, std::string> reasons_;
+  std::set<std::pair<std::string, std::string>> version_1_;  // by body and name
+};
+
+}  // namespace
+
+void read_graph_def(const std::string& path, const ScanContext& context, ReportBuilder& report) {
+  const GraphDef graph = graphdef::read_graph_def(path);
+  const GraphJudge judge(graph, context.table);
+  for (const NodeDef& node : graph.nodes) report.add(0, node.name, judge.judge(node, ""));
+  for (const auto& entry : graph.bodies) {
+    for (const NodeDef& node : entry.second.nodes)
+      report.add(0, entry.first + "/" + node.name, judge.judge(node, entry.first));
+  }
+}
+
+}  // namespace keel::migration
