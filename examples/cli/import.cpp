@@ -90,6 +90,21 @@ void print_conversion(const keel::graphdef::ImportedModel& model, const std::str
       *before, *planned);
 }
 
+// Says what was made of the parts of the file.
+void print_parts(const keel::graphdef::ImportedModel& model) {
+  std::cout << fmt::format("{} of {} nodes of the file are needed\n", model.needed_nodes,
+                           model.file_nodes);
+  const auto list = [](const char* what, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    std::cout << what;
+    for (size_t i = 0; i < names.size(); ++i)
+      std::cout << (i == 0 ? " " : ", ") << keel::printable(names[i]);
+    std::cout << "\n";
+  };
+  list("weights, constants in the file:", model.weights_of_constants);
+  list("initial values drawn by Keel:", model.drawn);
+}
+
 keel::onnx::ImportedModel import_graph_def(const CommandLine& line,
                                            const std::map<std::string, keel::Tensor>& bind) {
   keel::graphdef::ImportOptions options{.bind = bind, .weights_in_graph = false};
@@ -98,6 +113,7 @@ keel::onnx::ImportedModel import_graph_def(const CommandLine& line,
   if (line.choice("control-flow", {"v2"}))
     options.control_flow = keel::graphdef::ControlFlow::kConvert;
   keel::graphdef::ImportedModel model = keel::graphdef::load(line.subject(), options);
+  print_parts(model);
   print_conversion(model, line.subject(), options);
   return model;
 }

@@ -111,6 +111,8 @@ TEST_CASE("TensorFlow graphs: a frozen classifier is measured and trained furthe
   CHECK(contains(text, "input X f32[?, 784]"));
   CHECK(contains(text, "output output f32[?, 10]"));
   CHECK(contains(text, "6 states"));
+  CHECK(contains(text, "24 of 24 nodes of the file are needed"));
+  CHECK(contains(text, "weights, constants in the file: dense/kernel, dense/bias,"));
   const ToolResult measured =
       run_tool({"eval", "--model", graph, "--data", data, "--json", temp.file("eval")});
   check_done(measured);

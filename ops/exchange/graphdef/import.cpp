@@ -88,6 +88,15 @@ ImportedModel import_graph(const GraphDef& graph, const ImportOptions& options) 
                                                 .weights_in_graph = options.weights_in_graph,
                                                 .both_branches = options.both_branches},
                                                rules.import_rules())};
+  imported.needed_nodes = selection.needed_nodes;
+  imported.file_nodes = graph.nodes.size();
+  for (const onnx::TensorProto& tensor : model.graph.initializers)
+    imported.weights_of_constants.push_back(tensor.name);
+  for (const onnx::NodeProto& node : model.graph.nodes) {
+    const OpRule* rule = rules.find(node.op);
+    const bool is_initial = selection.only_initial.count(node.name) != 0;
+    if (is_initial && rule != nullptr && rule->random) imported.drawn.push_back(node.name);
+  }
   imported.conditionals = count_op(selection.graph, "If") - conditionals;
   imported.loops = count_op(selection.graph, "While") - loops;
   return imported;

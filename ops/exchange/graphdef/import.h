@@ -54,6 +54,12 @@ struct ImportOptions {
 };
 
 struct ImportedModel : onnx::ImportedModel {
+  // The nodes that the outputs need, of all that the file has.
+  size_t needed_nodes = 0, file_nodes = 0;
+  // States that were constants of a frozen graph, by name; the others were variables.
+  std::vector<std::string> weights_of_constants;
+  // Nodes whose random numbers are in initial values, drawn by Keel.
+  std::vector<std::string> drawn;
   // How many were made of control flow of version 1, those in bodies included.
   size_t conditionals = 0, loops = 0;
 };

@@ -15,12 +15,13 @@ namespace keel::graphdef {
 
 struct OpRule {
   onnx::ImportRule make = nullptr;
-  // Operands that hold what was trained where they are constants of floats, as in a frozen graph:
-  // they become states.
+  // Operands that hold what was trained where they are constants of floats of at least one
+  // dimension, as in a frozen graph: they become states.
   std::vector<size_t> weights = {};
   onnx::Folding folding = onnx::Folding::kWhereKnown;
   // It has an effect alone: its node stands for no value.
   bool gives_nothing = false;
+  bool random = false;
   // Its first operand is a variable whose next value it makes.
   bool assigns = false;
 };

@@ -259,6 +259,7 @@ class Selecting {
   }
 
   void collect(const std::unordered_set<size_t>& for_outputs, Selection& selection) {
+    selection.needed_nodes = reached_.size();
     selection.graph.source = graph_.source;
     selection.graph.bodies = graph_.bodies;
     selection.graph.bytes = graph_.bytes;

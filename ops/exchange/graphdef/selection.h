@@ -20,6 +20,7 @@ struct Selection {
   // The nodes in the file's order. Variables have their initial value as their input where the
   // graph says one. Values in `inputs` are those of no node.
   GraphDef graph;
+  size_t needed_nodes = 0;            // of the file, those of inputs included
   std::map<std::string, int> places;  // of nodes in their file, from 1, by their names
   std::vector<onnx::ValueInfo> inputs;
   std::vector<std::string> outputs;    // values

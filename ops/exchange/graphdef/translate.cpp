@@ -123,12 +123,14 @@ class Translating {
     return weights;
   }
 
+  // Single numbers, such as the epsilon that is added to a variance, are no weights.
   static bool is_float_constant(const NodeDef& node) {
     const auto value = node.attributes.find("value");
     if (node.op != "Const" || value == node.attributes.end()) return false;
     if (value->second.kind != Kind::kTensor) return false;
-    const auto dtype = onnx::dtype_of(onnx_type(value->second.tensors[0]->type));
-    return dtype && is_float(*dtype);
+    const TensorProto& tensor = *value->second.tensors[0];
+    const auto dtype = onnx::dtype_of(onnx_type(tensor.type));
+    return dtype && is_float(*dtype) && tensor.shape && !tensor.shape->empty();
   }
 
   // ---- nodes

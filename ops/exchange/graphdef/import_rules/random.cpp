@@ -59,7 +59,7 @@ Values truncated_normal(NodeContext& c) {
 
 void register_graphdef_random(OpRules& rules) {
   const auto add = [&](const char* op, onnx::ImportRule make) {
-    rules.add(op, {.make = make, .folding = onnx::Folding::kNever});
+    rules.add(op, {.make = make, .folding = onnx::Folding::kNever, .random = true});
   };
   add("RandomUniform", random_uniform);
   add("RandomStandardNormal", random_normal);

@@ -75,6 +75,16 @@ TEST_CASE("GraphDef import: weights of a frozen graph become states and other co
   CHECK(session.run(update, {loss}, feeds)[0].at(0) < first);
 }
 
+TEST_CASE("GraphDef import: single numbers that are added are no weights") {
+  const auto model =
+      import_text(placeholder_text("x", f32, {-1, 2}) +
+                  const_text("epsilon", Tensor::scalar<float>(1e-3f)) + const_text("shift", kBias) +
+                  node_text("a", "Add", {"x", "epsilon"}) + node_text("y", "Add", {"a", "shift"}));
+  CHECK(model.weights.size() == 1);
+  CHECK(model.weights_of_constants == std::vector<std::string>{"shift"});
+  CHECK(model.needed_nodes == 5);
+}
+
 TEST_CASE("GraphDef import: outputs and inputs may be any values") {
   const auto model =
       import_text(frozen(), {.inputs = {{"h", std::vector<int64_t>{3, 2}}}, .outputs = {"y"}});
@@ -294,6 +304,7 @@ TEST_CASE("GraphDef import: random initial values are drawn once by name") {
   CHECK(largest <= 0.2);
   // A normal distribution cut at two deviations has 0.8796 of its deviation.
   CHECK(std::sqrt(squares / 2000) == doctest::Approx(0.08796).epsilon(0.05));
+  CHECK(model.drawn == std::vector<std::string>{"n", "u"});
   CHECK(bit_equal(w, import_text(text, {.outputs = {"y"}}).weights.at("w")));
 }
 
