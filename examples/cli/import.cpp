@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/printable.h>
+#include <keel/graph/ir/scopes.h>
 #include <keel/keel.h>
 #include <keel/ops/exchange/graphdef/import.h>
 #include <keel/ops/exchange/graphdef/read_graph_def.h>
@@ -16,9 +17,13 @@
 #include "cli/onnx/graph_inputs.h"
 #include "cli/onnx/model_file.h"
 #include "cli/onnx/planned_memory.h"
+#include "cli/train/training_update.h"
 
 namespace keel_cli {
 namespace {
+
+// The usual rates of a model that nothing is known of.
+constexpr double kSgdRate = 0.01, kAdamRate = 0.001;
 
 void keep_outputs(keel::onnx::ImportedModel& model, const std::vector<std::string>& names) {
   std::vector<std::pair<std::string, keel::Value>> kept;
@@ -54,11 +59,16 @@ void declare_flags(CommandLine& line) {
   line.add("control-flow", "v2",
            "of a TensorFlow graph: converts control flow of version 1 also where shapes are not "
            "known");
+  line.add(
+      "optimizer", alternatives(optimizer_names()),
+      "of a TensorFlow graph: leaves its own updates out and makes those of this optimizer, of "
+      "the one output that is a number, the loss");
+  line.add("lr", "RATE", "the learning rate of --optimizer (its usual one)");
   line.add_subject("file", "keel import model.onnx --out model.keel");
 }
 
 void require_no_graph_def_flags(const CommandLine& line) {
-  for (const char* flag : {"inputs", "control-flow"}) {
+  for (const char* flag : {"inputs", "control-flow", "optimizer", "lr"}) {
     if (!line.has(flag)) continue;
     throw keel::Error({.op = std::string("--") + flag,
                        .message = "goes with a TensorFlow graph (.pb, .pbtxt, .meta)",
@@ -72,6 +82,36 @@ keel::onnx::ImportedModel import_onnx(const CommandLine& line,
       keel::onnx::load(line.subject(), {.bind = bind, .weights_in_graph = false});
   if (line.has("outputs")) keep_outputs(model, listed(*line.text("outputs")));
   return model;
+}
+
+// The states that a new optimizer keeps are weights of the model like the others.
+void add_initial_values(keel::onnx::ImportedModel& model) {
+  for (const keel::Value& state : weight_states(*model.graph)) {
+    const auto& attributes = state.node().as<keel::StateAttributes>();
+    if (model.weights.count(attributes.name) == 0)
+      model.weights.emplace(attributes.name, keel::initial_value(attributes.initializer(), 0));
+  }
+}
+
+// The model's update becomes that of an optimizer under its loss.
+void train_by(keel::onnx::ImportedModel& model, const std::string& optimizer, double rate) {
+  keel::Values losses;
+  for (const auto& output : model.outputs) {
+    const keel::Type& type = output.second.type();
+    if (keel::is_float(type.dtype) && type.shape.rank() == 0) losses.push_back(output.second);
+  }
+  if (losses.size() != 1) {
+    throw keel::Error({.op = "--optimizer",
+                       .expected = "one output that is a single float, the loss",
+                       .got = std::to_string(losses.size()) + " of them",
+                       .fix = "name it: --outputs LOSS,...",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  const keel::SiteScope lines(*model.graph, losses[0].node().site());
+  model.update = make_optimizer(optimizer, rate).minimize(losses[0]);
+  for (const keel::Assignment& assignment : model.update.assignments)
+    model.graph->add_update(assignment.state, assignment.next);
+  add_initial_values(model);
 }
 
 // Says what became of control flow of version 1. Such a graph has no order before the run, so no
@@ -112,9 +152,20 @@ keel::onnx::ImportedModel import_graph_def(const CommandLine& line,
   options.outputs = listed(line.text("outputs").value_or(""));
   if (line.choice("control-flow", {"v2"}))
     options.control_flow = keel::graphdef::ControlFlow::kConvert;
+  const std::optional<std::string> optimizer = line.choice("optimizer", optimizer_names());
+  if (line.has("lr") && !optimizer) {
+    throw keel::Error({.op = "--lr",
+                       .message = "goes with --optimizer",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  options.drop_updates = optimizer.has_value();
   keel::graphdef::ImportedModel model = keel::graphdef::load(line.subject(), options);
   print_parts(model);
   print_conversion(model, line.subject(), options);
+  if (optimizer) {
+    const double usual = usual_rate(*optimizer, kSgdRate, kAdamRate);
+    train_by(model, *optimizer, line.number("lr", 0, 1e6).value_or(usual));
+  }
   return model;
 }
 
@@ -163,7 +214,9 @@ int run_import(const std::vector<std::string>& words) {
     std::cout << "output " << keel::printable(output.first) << " "
               << keel::to_string(output.second.type()) << "\n";
   }
-  const size_t updates = model.update.assignments.size();
+  size_t updates = 0;
+  for (const keel::Assignment& assignment : model.update.assignments)
+    updates += model.weights.count(keel::name_of(assignment.state.node()));
   std::cout << fmt::format("{} nodes, {} states{}\n", model.graph->size(), model.weights.size(),
                            updates == 0 ? "" : fmt::format(", {} of them updated", updates));
   return kExitDone;

@@ -223,6 +223,29 @@ TEST_CASE("TensorFlow graphs: a training graph keeps its update in the file") {
   CHECK(contains(refused.err, "--outputs: the graph has variables"));
 }
 
+TEST_CASE("TensorFlow graphs: own updates give way to those of an optimizer") {
+  const TempFolder temp;
+  const std::string graph =
+      temp.write("train.pbtxt", placeholder_text("x", keel::f32, {2}) +
+                                    variable_text("w", keel::Tensor::of<float>({2}, {1, 2})) +
+                                    node_text("wx", "Mul", {"w/read", "x"}) +
+                                    const_text("axis", keel::Tensor::of<int32_t>({1}, {0})) +
+                                    node_text("loss", "Sum", {"wx", "axis"}) +
+                                    const_text("rate", keel::Tensor::scalar<float>(0.5f)) +
+                                    node_text("train", "ApplyGradientDescent", {"w", "rate", "x"}));
+  const std::string out = temp.file("t.keel");
+  // The two moments of adam and the weights.
+  CHECK(contains(imported(graph, out, {"--outputs", "loss,train", "--optimizer", "adam"}),
+                 "3 states, 3 of them updated"));
+  CHECK(contains(read_text(out), "w/adam_m"));
+  const ToolResult none = run_tool({"import", graph, "--outputs", "wx,train", "--optimizer", "sgd",
+                                    "--out", temp.file("n.keel")});
+  CHECK(none.exit_code == 2);
+  CHECK(contains(none.err, "one output that is a single float, the loss, got 0 of them"));
+  CHECK_FALSE(std::filesystem::exists(temp.file("n.keel")));
+  CHECK(run_tool({"import", graph, "--outputs", "loss", "--lr", "1", "--out", out}).exit_code == 2);
+}
+
 TEST_CASE("TensorFlow graphs: flags that go with the other format are refused") {
   const TempFolder temp;
   const std::string model = temp.write("m.onnx", "x"), out = temp.file("m.keel");

@@ -294,8 +294,9 @@ class Selecting {
     }
     for (const std::string& output : outputs_) {
       const ValueName value = parse_value(output);
-      const OpRule* rule = rules_.find(find(value.node)->op);
-      if (rule != nullptr && rule->gives_nothing) continue;
+      const NodeDef& node = *find(value.node);
+      const OpRule* rule = rules_.find(node.op);
+      if (dropped(node) || (rule != nullptr && rule->gives_nothing)) continue;
       selection.outputs.push_back(value_name(value.node, value.output));
     }
   }
