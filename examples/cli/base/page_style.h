@@ -67,7 +67,7 @@ th, td { padding: 3px 12px 3px 0; text-align: right; white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; border-bottom: 1px solid var(--edge); }
 tbody tr:nth-child(even) { background: color-mix(in srgb, var(--grid) 45%, transparent); }
 th:first-child, td:first-child { text-align: left; }
-.text th, .text td { text-align: left; white-space: normal; vertical-align: top; overflow-wrap: anywhere; }
+.text th, .text td { text-align: left; white-space: normal; vertical-align: top; overflow-wrap: break-word; }
 @media print { details { display: none; } figure { break-inside: avoid; } }
 )css";
 
