@@ -24,16 +24,20 @@ esac
 case " ${presets[*]} " in *" clang "*) keel_test_packages+=(clang clang-tidy llvm python3-onnx python3-opencv) ;; esac
 if [ "${1:-}" = --all ] && ! command -v npm >/dev/null; then keel_test_packages+=(nodejs npm); fi
 install_packages "${keel_packages[@]}" "${keel_test_packages[@]}"
-# Exported models are checked by the project's own checker and run by ONNX Runtime, from npm: not at CI scale, for the time
-# that it takes. Without these the tests are skipped.
-if [ "${1:-}" = --all ] && [ -z "${KEEL_ONNXRUNTIME:-}" ]; then
-  runtime=$PWD/build/onnxruntime
-  mkdir -p "$runtime"
-  if npm install --prefix "$runtime" --ignore-scripts --no-audit --no-fund onnxruntime-node@1.30.0 >/dev/null; then
-    export KEEL_ONNXRUNTIME=$runtime
+# Exported models are checked by the project's own checker and run by ONNX Runtime, and control flow of GraphDefs is
+# run by TensorFlow.js; both come from npm: not at CI scale, for the time that it takes. Without these the tests are skipped.
+install_judge() {  # VARIABLE FOLDER PACKAGE: installs the package, and says in the variable where
+  if [ -n "${!1:-}" ]; then return; fi
+  mkdir -p "$2"
+  if npm install --prefix "$2" --ignore-scripts --no-audit --no-fund "$3" >/dev/null; then
+    export "$1=$2"
   else
-    echo "npm cannot install onnxruntime-node: the tests that run exported models are skipped" >&2
+    echo "npm cannot install $3: the tests that need $1 are skipped" >&2
   fi
+}
+if [ "${1:-}" = --all ]; then
+  install_judge KEEL_ONNXRUNTIME "$PWD/build/onnxruntime" onnxruntime-node@1.30.0
+  install_judge KEEL_TFJS "$PWD/build/tfjs" @tensorflow/tfjs@4.22.0
 fi
 failed=()
 for preset in "${presets[@]}"; do

@@ -18,8 +18,11 @@
 namespace keel_test {
 
 struct RandomControlFlowOptions {
-  bool indices = true;      // some second outputs of Merges are read
-  bool cases = true;        // some Merges have three inputs
+  bool indices = true;  // some second outputs of Merges are read
+  bool cases = true;    // some Merges have three inputs
+  // Constants in a branch are made outside of it, too: TensorFlow.js looks at no edge that only
+  // orders, so that they would be there when the branch is not taken.
+  bool constants_outside = false;
   size_t most_nodes = 250;  // from which on nothing new is nested
 };
 
@@ -121,6 +124,10 @@ class RandomControlFlow {
     std::vector<std::string> inputs;
     if (!context().pivot.empty()) inputs.push_back("^" + context().pivot);
     const std::string name = new_name("Const");
+    if (options_.constants_outside && contexts_.size() > 1) {
+      graph.nodes.push_back(make_constant(name, numbers));
+      return captured({name, form}, 0);
+    }
     graph.nodes.push_back(make_constant(name, numbers, inputs));
     return {name, form, context().is_guarded};
   }
@@ -403,20 +410,20 @@ class RandomControlFlow {
     // Now and then the body also reads what was computed for the condition.
     if (chance(70)) context().values.clear();
     context().is_guarded = true;
-    Made counter;
+    std::vector<Made> own;
     for (size_t i = 0; i < variables.size(); ++i) {
       std::string value = switches[i] + ":1";
       if (i == 0 || chance(80)) value = add("Identity", {value}, variables[i].form.type);
       if (i == 0) context().pivot = value;
-      const Made kept = keep(value, variables[i].form, true);
-      if (i == 0) counter = kept;
+      own.push_back(keep(value, variables[i].form, true));
     }
     fill(1 + below(4));
     for (size_t i = 0; i < variables.size(); ++i) {
       const Form form = variables[i].form;
-      Made next = i == 0 ? binary("Add", counter, constant(form, 1), form) : pick_result(form);
+      Made next = i == 0 ? binary("Add", own[0], constant(form, 1), form) : pick_result(form);
       // What comes from the condition's part or from outside would be there for ever.
       if (i != 0 && (!next.is_guarded || chance(60))) next = bounded(next);
+      if (!next.is_guarded) next = binary("Maximum", next, own[i], form);
       graph.nodes.push_back(make_node(variables[i].next, "NextIteration", {next.name},
                                       {{"T", type_attribute(form.type)}}));
     }
