@@ -26,6 +26,8 @@ constexpr Command kCommands[] = {
     {"eval", "measure saved weights: accuracy, loss, confusion", run_eval},
     {"predict", "what saved weights make of one image", run_predict},
     {"export", "write a model with saved weights as an ONNX file", run_export},
+    {"freeze", "write a model and its weights as one graph, or ONNX file, that only answers",
+     run_freeze},
     {"inspect", "the states in a saved file: shapes, norms, NaN", run_inspect},
     {"info", "version, backends, devices, and which op runs where", run_info},
     {"graph", "print the graph of a model", run_graph},

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/label.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
+#include "keel/graph/passes/freeze.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/users.h"
 
@@ -22,6 +24,15 @@ constexpr uint32_t kNeverFolded = kNoFold | kEffect | kRandom | kControl | kSour
 const Tensor* constant_of(const Value& v) {
   const Node& node = v.node();
   return node.is(OpRole::kConstant) ? &node.as<ConstantAttributes>().value : nullptr;
+}
+
+// Returns whether the reference gives the bits that every backend gives.
+bool is_exact(const Node& node) {
+  if (node.op().bound.ulps == 0 && node.op().bound.k == 0) return true;
+  const auto rounds = [](const Type& type) { return is_float(type.dtype); };
+  return std::none_of(node.types().begin(), node.types().end(), rounds) &&
+         std::none_of(node.inputs().begin(), node.inputs().end(),
+                      [&](const Value& v) { return rounds(v.type()); });
 }
 
 // Returns whether some element is infinite in f16.
@@ -108,11 +119,14 @@ class Folder {
     // memory. Others need it there, and not computed anew in each step.
     if (node.has(kElementwise) && node.has(kMovement) && element_wise_reads(node)) return false;
     std::vector<Tensor> arguments;
+    bool exactly = false;
     for (const Value& v : inputs) {
       const Tensor* t = constant_of(v);
       if (t == nullptr) return false;
       arguments.push_back(*t);
+      exactly = exactly || is_marked(v.node(), kFoldAttribute, kExactFold);
     }
+    if (exactly && !is_exact(node)) return false;
     for (const Type& type : node.types()) {
       if (!type.shape.known() || size_of(type.dtype) == 0) return false;
       if (type.shape.num_bytes(type.dtype) > kMostFoldedBytes) return false;
@@ -129,6 +143,8 @@ class Folder {
         std::none_of(arguments.begin(), arguments.end(), overflows_f16)) {
       return false;
     }
+    std::optional<AttributeScope> mark;
+    if (exactly) mark.emplace(to_, kFoldAttribute, kExactFold);
     for (size_t i = 0; i < results.size(); ++i) {
       rewriter_.map(node.output(i), to_.constant(results[i], node.site()));
     }

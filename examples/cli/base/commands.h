@@ -20,6 +20,7 @@ int run_sample(const std::vector<std::string>& words);
 int run_eval(const std::vector<std::string>& words);
 int run_predict(const std::vector<std::string>& words);
 int run_export(const std::vector<std::string>& words);
+int run_freeze(const std::vector<std::string>& words);
 int run_inspect(const std::vector<std::string>& words);
 int run_info(const std::vector<std::string>& words);
 int run_graph(const std::vector<std::string>& words);

@@ -45,6 +45,12 @@ class SavedModel {
   keel_examples::ImageFormat require_format(const keel_examples::ImageFormat& given,
                                             const std::string& data) const;
 
+  // The file's tensors with averages in the place of the states that have one.
+  struct Usable {
+    std::map<std::string, keel::Tensor> tensors;
+    std::set<std::string> averaged;
+  };
+  Usable usable(const keel::Values& states) const;
   // Throws keel::Error that lists which of these states are missing or of another shape or dtype:
   // before a session makes memory for states of a size that the file claims.
   void require_states(const keel::Values& states) const;
@@ -61,12 +67,6 @@ class SavedModel {
                          std::map<std::string, std::string>& metadata);
 
  private:
-  // The file's tensors with averages in the place of the states that have one.
-  struct Usable {
-    std::map<std::string, keel::Tensor> tensors;
-    std::set<std::string> averaged;
-  };
-  Usable usable(const keel::Values& states) const;
   LoadedWeights load(keel::Session& session, const keel::Values& states,
                      const Usable& weights) const;
   void require_labelled(const std::string& model) const;

@@ -1,6 +1,8 @@
 #include "cli/onnx/model_file.h"
 
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include <fmt/core.h>
 #include <keel/core/base/environment.h>
@@ -96,7 +98,10 @@ ModelFile read_model_file(const std::string& path,
          .kind = keel::ErrorKind::kInvalidArgument});
   }
   constexpr uint64_t kMostBytes = std::numeric_limits<int32_t>::max();
-  keel::Safetensors weights = keel::read_safetensors(weights_path(path));
+  std::error_code unknown;
+  const bool has_weights = std::filesystem::exists(weights_path(path), unknown);
+  keel::Safetensors weights;
+  if (has_weights) weights = keel::read_safetensors(weights_path(path));
   const std::string text = keel::read_file(path, kMostBytes);
   // The two are written one after the other: a crash in between leaves weights of another graph.
   const auto graph = weights.metadata.find(kGraph);
@@ -112,8 +117,11 @@ ModelFile read_model_file(const std::string& path,
   constexpr int64_t kReservedStates = 64;
   model.graph = keel::parse_in_file(path, [&] {
     return keel::parse_graph(text, keel::builtin_ops(),
-                             {.max_state_bytes = bytes + kReservedStates});
+                             {.max_state_bytes = has_weights ? bytes + kReservedStates : 0});
   });
+  // Only a frozen graph needs none: throws the error of the missing file.
+  if (!has_weights && !weight_states(*model.graph).empty())
+    keel::read_safetensors(weights_path(path));
   for (const keel::Value& input : model.graph->inputs())
     model.inputs.emplace_back(keel::name_of(input.node()), input);
   for (size_t i = 0; i < model.graph->outputs().size(); ++i) {

@@ -1,6 +1,6 @@
 // A model as a file that `keel import` wrote: its graph as text, and beside it, under the same name
-// with .safetensors behind it, the values of its states. `keel run` reads that, an .onnx file or
-// a TensorFlow graph that is frozen. Plain value.
+// with .safetensors behind it, the values of its states; of `keel freeze` the text alone. `keel
+// run` reads either of these, an .onnx file or a TensorFlow graph that is frozen. Plain value.
 #ifndef KEEL_EXAMPLES_CLI_ONNX_MODEL_FILE_H
 #define KEEL_EXAMPLES_CLI_ONNX_MODEL_FILE_H
 

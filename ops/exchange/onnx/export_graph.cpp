@@ -9,6 +9,7 @@
 #include "keel/core/base/error.h"
 #include "keel/graph/ir/label.h"
 #include "keel/graph/ir/rewriter.h"
+#include "keel/graph/passes/freeze.h"
 #include "keel/ops/queue.h"
 
 namespace keel::onnx {
@@ -226,6 +227,14 @@ std::string GraphExporter::constant(const Tensor& value) {
   return name;
 }
 
+// A weight of a frozen model: an initializer of any size, so that whoever imports the file computes
+// nothing of it beforehand.
+std::string GraphExporter::write_weight(const Node& node) {
+  std::string name = unique(node.label().name.empty() ? "weight" : full_name(node));
+  model_.graph.initializers.push_back({name, node.as<ConstantAttributes>().value});
+  return name;
+}
+
 // A constant that was computed from the size of the batch: it is computed again where it is a
 // multiple of it plus a constant.
 std::string GraphExporter::write_constant(const std::vector<const Node*>& twins) {
@@ -242,6 +251,7 @@ std::string GraphExporter::write_constant(const std::vector<const Node*>& twins)
     if (splat && std::floor(*splat) == *splat && std::fabs(*splat) < 0x1p52)
       whole.push_back(static_cast<int64_t>(*splat));
   }
+  if (same && is_marked(node, kFoldAttribute, kExactFold)) return write_weight(node);
   if (same) return constant(value);
   std::optional<ExportDimension> dim;
   if (whole.size() == twins.size()) dim = dimension_of(whole);

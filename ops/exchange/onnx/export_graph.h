@@ -67,6 +67,7 @@ class GraphExporter {
                   const ValueTable<std::string>& wanted);
   void write_by_rule(const std::vector<const Node*>& twins, ValueTable<std::string>& names,
                      const ValueTable<std::string>& wanted);
+  std::string write_weight(const Node& node);
   std::string write_constant(const std::vector<const Node*>& twins);
   std::string write_state(const Node& node);
   // Names the value `made`, which nodes from `first` on may have made, `name`.
