@@ -23,6 +23,7 @@
 #include "keel/graph/ir/value.h"
 #include "keel/graph/ir/verify.h"
 #include "keel/graph/passes/freeze.h"
+#include "keel/graph/passes/pass_table.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/precision/apply_precision.h"
 #include "keel/graph/precision/dtype_overrides.h"

@@ -4,6 +4,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/pass_flags.h"
 #include "cli/base/precision_flags.h"
 #include "cli/model/chosen_model.h"
 #include "cli/train/train_options.h"
@@ -16,12 +17,13 @@ struct Target {
   std::string backend;
   int64_t batch;
   keel::Precision precision;
+  std::vector<std::string> disabled_passes;
 };
 
 void print_compiled(keel::Graph& graph, const keel::Update& update,
                     const keel_examples::Classifier& model, const Target& target) {
   keel::Session session(graph, keel::device(target.backend + ":0"),
-                        {.precision = target.precision});
+                        {.disabled_passes = target.disabled_passes, .precision = target.precision});
   const keel::Type& image = model.image.type();
   keel::ElementSpec element{{{"image", {image.dtype, image.shape.with_dim(0, target.batch)}},
                              {"label", {keel::u8, {target.batch}}}}};
@@ -35,7 +37,11 @@ void print_compiled(keel::Graph& graph, const keel::Update& update,
   std::cout << "\ninserted:";
   for (const keel::InsertedOp& op : report.inserted_ops)
     std::cout << " " << op.type << " " << op.name << ";";
-  std::cout << "\nnot fused:\n";
+  std::cout << "\npasses:";
+  for (const keel::PassReport& pass : report.passes) std::cout << " " << pass.name;
+  std::cout << "\n";
+  for (const std::string& notice : report.notices) std::cout << "  " << notice << "\n";
+  std::cout << "not fused:\n";
   for (const std::string& reason : report.not_fused) std::cout << "  " << reason << "\n";
   if (report.precision.decisions.empty()) return;
   std::cout << "precision: " << report.precision.mode
@@ -54,6 +60,7 @@ int run_graph(const std::vector<std::string>& words) {
   line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");
   declare_backend_flag(line, "for --compiled");
   line.add("batch", "N", "for --compiled (100)");
+  declare_pass_flag(line);
   declare_precision_flags(line);
   line.parse(words);
   if (line.wants_help()) {
@@ -66,10 +73,12 @@ int run_graph(const std::vector<std::string>& words) {
   const Target target{
       read_backend(line),
       line.integer("batch", 1, int64_t{1} << 32).value_or(chosen->batch.value_or(100)),
-      read_precision(line).value};
-  if (has_precision_flag(line) && !line.has("compiled")) {
-    throw keel::Error({.op = "precision",
-                       .message = "is decided when the step is compiled",
+      read_precision(line).value, read_disabled_passes(line)};
+  const bool only_passes = !has_precision_flag(line);
+  if ((!only_passes || !target.disabled_passes.empty()) && !line.has("compiled")) {
+    throw keel::Error({.op = only_passes ? "--disable-pass" : "precision",
+                       .message = only_passes ? "is about compiling the step"
+                                              : "is decided when the step is compiled",
                        .fix = "add --compiled",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }

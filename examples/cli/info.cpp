@@ -13,6 +13,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/pass_flags.h"
 #include "cli/base/precision_flags.h"
 #include "cli/base/run_flags.h"
 
@@ -164,10 +165,15 @@ int run_info(const std::vector<std::string>& words) {
   line.add("preset", "NAME|FILE", "instead: the NPU preset's parameters, their sources, its peaks");
   line.add("backend", "ref|cpu|npu", "whose ops a precision mode is shown for (npu)");
   line.add("dump-ops-info", "", "instead: which ops mixed precision computes low, and which never");
+  line.add("passes", "", "instead: the compiler's passes, and which may be switched off");
   declare_precision_flags(line);
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
+    return kExitDone;
+  }
+  if (line.has("passes")) {
+    print_passes(line.has("json"));
     return kExitDone;
   }
   if (line.has("dump-ops-info")) {

@@ -178,7 +178,8 @@ class Compiler {
         precision_(resolve(request_.precision, device_.backend(), request_.device_options.get())),
         supports_([this](const Node& node) {
           return device_.backend().supports(node, request_.device_options.get());
-        }) {}
+        }),
+        selection_(select_passes(request_.disabled_passes, CallSite{})) {}
 
   Compiled run() {
     refuse_training_for_inference();
@@ -261,41 +262,18 @@ class Compiler {
     return graph;
   }
 
+  // Runs the passes of the table that go from graph to graph.
   std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) {
-    graph = computed_in_precision(std::move(graph));
-    graph = fold(*graph);
-    passed(*graph, "fold");
-    graph = drop_unread_variables(*graph);
-    passed(*graph, "drop_unread_variables");
-    graph = cse(*graph);
-    passed(*graph, "cse");
-    if (!request_.fuse) return graph;
-    graph = recompute_cheap(*graph, supports_);
-    passed(*graph, "recompute_cheap");
-    FuseReport apart;
-    graph = fuse(*graph, supports_, &apart);
-    apart_ = std::move(apart.lines);
-    passed(*graph, "fuse");
-    return graph;
-  }
-
-  std::unique_ptr<Graph> computed_in_precision(std::unique_ptr<Graph> graph) {
-    bool some_other_form = false;
-    graph = decompose(*graph, [&](const Node& node) {
-      Support own = supports_(node);
-      if (own.supported) return own;
-      const Support other = supports_in_some_form(node, precision_, supports_);
-      some_other_form |= other.supported;
-      return other.supported ? other : own;
-    });
-    passed(*graph, "decompose");
-    check_precision_attributes(*graph);
-    if (!precision_.mode->low && !some_other_form) {
-      precision_report_ = report_kept_precision(*graph, precision_);
-      return graph;
+    PassContext context{.supports = supports_, .precision = precision_};
+    for (const Pass& pass : keel::passes()) {
+      if (pass.run == nullptr || !selection_.runs(pass)) continue;
+      auto result = pass.run(*graph, context);
+      if (result == nullptr) continue;
+      graph = std::move(result);
+      passed(*graph, pass.name);
     }
-    graph = apply_precision(*graph, precision_, supports_, &precision_report_);
-    passed(*graph, "precision");
+    precision_report_ = std::move(context.precision_report);
+    fuse_report_ = std::move(context.fuse_report);
     return graph;
   }
 
@@ -304,17 +282,23 @@ class Compiler {
         device_.index(), *graph,
         {.threads = request_.threads, .device_options = request_.device_options});
     note("backend", program->info().task_count);
-    CompileReport report{std::move(placement), program->info().inserted_ops, std::move(passes_),
-                         precision_report_, std::move(apart_)};
+    CompileReport report{.loop = std::move(placement),
+                         .inserted_ops = program->info().inserted_ops,
+                         .passes = std::move(passes_),
+                         .disabled_passes = std::move(selection_.disabled),
+                         .notices = std::move(selection_.notices),
+                         .precision = std::move(precision_report_),
+                         .not_fused = std::move(fuse_report_.lines)};
     return {std::move(graph), std::move(program), std::move(report)};
   }
 
   Device device_;
   CompileRequest request_;
   ResolvedPrecision precision_;
-  PrecisionReport precision_report_;
-  std::vector<std::string> apart_;
   SupportsFunction supports_;
+  PassSelection selection_;
+  PrecisionReport precision_report_;
+  FuseReport fuse_report_;
   std::vector<PassReport> passes_;
   Clock::time_point last_ = Clock::now();
 };

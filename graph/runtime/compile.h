@@ -1,6 +1,5 @@
-// compile: from a user's graph and a request to a Program: specialise, decompose, precision, fold,
-// drop_unread_variables, cse, recompute_cheap, fuse, the sunk loop around it where asked for, and
-// the backend's compiler.
+// compile: from a user's graph and a request to a Program: the passes of graph/passes/pass_table.h,
+// the sunk loop around the step where asked for, and the backend's compiler.
 // Builds with KEEL_VERIFY_PASSES verify the graph after each pass. Pure; any thread, as long as
 // nobody adds to the graph meanwhile.
 #ifndef KEEL_GRAPH_RUNTIME_COMPILE_H
@@ -13,6 +12,7 @@
 
 #include "keel/core/device/device.h"
 #include "keel/core/device/element_spec.h"
+#include "keel/graph/passes/pass_table.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/precision/precision.h"
 #include "keel/graph/runtime/compile_report.h"
@@ -34,7 +34,7 @@ struct CompileRequest {
   SpecialiseRequest step;
   bool sink = false;
   std::optional<QueueSource> queue;
-  bool fuse = true;
+  std::vector<std::string> disabled_passes = {};  // as select_passes() takes them
   Precision precision = {};
   int threads = 0;  // compute threads of a launch; 0: of this thread
   std::shared_ptr<const DeviceOptions> device_options = {};
@@ -49,8 +49,8 @@ struct Compiled {
 // A step that is to be sunk and that the backend declines to loop over (Backend::supports says no
 // to `sunk_loop` or `dequeue`) becomes a program of one step, its inputs the queue's fields and its
 // last output the stop value where no fetch is; the report says so. Throws Error for what the
-// passes and the backend refuse, and for an input that the queue has no
-// field for or one of another type, naming both.
+// passes and the backend refuse, for passes that cannot be switched off, and for an input that the
+// queue has no field for or one of another type, naming both.
 Compiled compile(Device device, CompileRequest request);
 
 }  // namespace keel

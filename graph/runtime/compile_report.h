@@ -42,6 +42,9 @@ struct CompileReport {
   std::vector<InsertedOp> inserted_ops;  // of a sunk step: LOOP_INC, LOOP_SWITCH, LOOP_ACTIVE,
                                          // LOOP_RESET
   std::vector<PassReport> passes;        // in the order in which they ran
+  // Those that were off, and what the conflicts of the table made of that (pass_table.h).
+  std::vector<std::string> disabled_passes;
+  std::vector<std::string> notices;
   PrecisionReport precision;
   // Lists what did not become one task with its neighbour and why (FuseReport), of the step.
   std::vector<std::string> not_fused;

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct ProgramKey {
   std::optional<QueueSource> queue;
   Value stop_when = {};  // of a sunk step; invalid where it has none
   Precision precision = {};
-  bool fuse = true;
+  std::vector<std::string> disabled_passes = {};  // as select_passes() takes them
 };
 bool operator==(const ProgramKey& a, const ProgramKey& b);
 

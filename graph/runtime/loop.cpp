@@ -92,6 +92,13 @@ Alternative source_as(const LoopSource& source) {
   return held == nullptr ? nullptr : *held;
 }
 
+// Returns the passes that are off for the session or for this loop.
+std::vector<std::string> disabled_passes(const SessionOptions& session, const SinkOptions& loop) {
+  std::vector<std::string> names = session.disabled_passes;
+  names.insert(names.end(), loop.disabled_passes.begin(), loop.disabled_passes.end());
+  return names;
+}
+
 }  // namespace
 
 Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& options,
@@ -110,7 +117,7 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
                  .queue = {},
                  .stop_when = step.stop_when,
                  .precision = options.precision.value_or(session->options.precision),
-                 .fuse = options.fuse.value_or(session->options.fuse)};
+                 .disabled_passes = disabled_passes(session->options, options)};
   if (!std::holds_alternative<std::monostate>(options.source) && queue == nullptr) {
     throw Error({.op = "sink",
                  .argument = "source",

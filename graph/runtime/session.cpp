@@ -189,6 +189,8 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
   }
   if (options.threads == 0) options.threads = compute_threads();
   if (options.loop_size) loop_size.set(*options.loop_size, "SessionOptions::loop_size");
+  for (const std::string& notice : select_passes(options.disabled_passes, CallSite{}).notices)
+    log_warn(notice);
   if (!graph->frozen()) {
     graph->step();
     graph->seed();
@@ -206,7 +208,7 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
     request.sink = key.sunk;
     request.queue = key.queue;
     if (key.sunk) request.step.boundary = {key.stop_when, site};
-    request.fuse = key.fuse;
+    request.disabled_passes = key.disabled_passes;
     request.precision = key.precision;
     request.threads = options.threads;
     request.device_options = options.device_options;
@@ -336,7 +338,7 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
                                         .update = update,
                                         .feeds = fed.types(),
                                         .precision = s.options.precision,
-                                        .fuse = s.options.fuse},
+                                        .disabled_passes = s.options.disabled_passes},
                                        site);
   const ProgramInfo& info = executable->info();
   LaunchArgs& args = executable->bind(s.store, s.cache.scratch(*executable, s.store));
@@ -480,7 +482,7 @@ std::string Session::describe(const Update& update, const Values& fetches, const
                    .update = update,
                    .feeds = fed.types(),
                    .precision = s.options.precision,
-                   .fuse = s.options.fuse},
+                   .disabled_passes = s.options.disabled_passes},
                   site)
       ->program()
       .describe();

@@ -27,7 +27,9 @@ namespace keel {
 
 struct SessionOptions {
   uint64_t seed = 0;  // of initial values, dropout and the like
-  bool fuse = true;
+  // Compiler passes that are switched off, by their names in pass_table.h: {"fuse"} makes each op a
+  // task of its own. No bit of a training depends on them, but where the table says so.
+  std::vector<std::string> disabled_passes = {};
   // In which dtypes the session's programs compute: "mixed_bf16", {.mode = ...}. Without any, as
   // the device's default says. States and updates have the dtypes of the graph under every mode.
   Precision precision = {};
@@ -59,8 +61,8 @@ struct SinkOptions {
   std::shared_ptr<LoopAgreement> agreement = {};
   // In which dtypes this loop computes, instead of the session's precision.
   std::optional<Precision> precision = {};
-  // Fuses its ops or not, instead of what SessionOptions::fuse says; no bit depends on it.
-  std::optional<bool> fuse = {};
+  // Passes that are off beside those of SessionOptions::disabled_passes.
+  std::vector<std::string> disabled_passes = {};
 };
 
 using Feeds = std::vector<std::pair<Value, Tensor>>;

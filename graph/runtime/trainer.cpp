@@ -403,7 +403,7 @@ Loop& Trainer::unfused(bool fast, CallSite site) {
   std::unique_ptr<Loop>& loop = fast ? unfused_fast_ : unfused_;
   if (loop != nullptr) return *loop;
   SinkOptions step = fast ? fast_->step : step_;
-  step.fuse = false;
+  step.disabled_passes.emplace_back("fuse");
   loop = std::make_unique<Loop>(session_.sink(step, site));
   return *loop;
 }

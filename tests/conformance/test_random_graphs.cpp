@@ -10,6 +10,7 @@
 #include "keel/backends/registry.h"
 #include "keel/graph/runtime/session.h"
 
+#include "support/fusion.h"
 #include "support/random_graph.h"
 
 namespace keel {
@@ -25,7 +26,7 @@ uint64_t graphs_to_run() {
 std::vector<Tensor> run_two_steps(keel_test::RandomGraph& random, const std::string& device_name,
                                   bool fuse) {
   Graph& g = *random.graph;
-  Session session(g, device(device_name), {.fuse = fuse});
+  Session session(g, device(device_name), {.disabled_passes = keel_test::fusion(fuse)});
   Feeds feeds;
   for (const Value& v : g.inputs()) feeds.emplace_back(v, random.feeds.at(name_of(v.node())));
   std::vector<Value> states;

@@ -10,6 +10,8 @@
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
+#include "support/fusion.h"
+
 namespace keel {
 namespace {
 
@@ -39,7 +41,7 @@ std::vector<Tensor> run(const Case& c, const Tensor& left, const Tensor& right, 
   Graph g;
   const Value a = g.input("a", c.dtype, left.shape()), b = g.input("b", c.dtype, right.shape());
   const Value y = matmul(a, b, c.options) * 3.0;
-  Session session(g, device("cpu"), {.fuse = fuse});
+  Session session(g, device("cpu"), {.disabled_passes = keel_test::fusion(fuse)});
   return session.run({y}, {{a, left}, {b, right}});
 }
 

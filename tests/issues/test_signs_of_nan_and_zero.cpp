@@ -17,6 +17,7 @@
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
+#include "support/fusion.h"
 #include "support/random_graph.h"
 #include "unit/vector_for_tests.h"
 
@@ -134,7 +135,7 @@ std::vector<Tensor> extremes(const std::string& where, const Tensor& a, const Te
   const Value x = g.input("x", dtype, a.shape()), y = g.input("y", dtype, b.shape()),
               z = g.input("z", dtype, rows.shape());
   const Value columns = transpose(z);
-  Session session(g, device(where), {.fuse = fuse});
+  Session session(g, device(where), {.disabled_passes = keel_test::fusion(fuse)});
   const Values fetches = largest ? Values{maximum(x, y), max(z, {1}), max(columns, {0})}
                                  : Values{minimum(x, y), min(z, {1}), min(columns, {0})};
   return session.run(fetches, {{x, a}, {y, b}, {z, rows}});
@@ -210,7 +211,7 @@ std::vector<Tensor> evaluate(const std::string& where, DType dtype, bool fuse) {
     }
     fetches.push_back(expression(inputs[0], inputs[1], inputs[2]));
   }
-  Session session(g, device(where), {.fuse = fuse});
+  Session session(g, device(where), {.disabled_passes = keel_test::fusion(fuse)});
   return session.run(fetches, feeds);
 }
 
@@ -264,7 +265,7 @@ Results all_ops(const std::string& where, DType dtype) {
       }
     }
   }
-  Session session(g, device(where), {.fuse = false});
+  Session session(g, device(where), {.disabled_passes = keel_test::fusion(false)});
   results.tensors = session.run(fetches, {{x, a}, {y, b}});
   return results;
 }
@@ -332,7 +333,7 @@ TEST_CASE("random graphs of special values have the same bits with fusion and wi
       std::vector<std::vector<Tensor>> results;
       std::vector<std::string> hashes;
       for (const bool fuse : {true, false}) {
-        Session session(g, device(where), {.fuse = fuse});
+        Session session(g, device(where), {.disabled_passes = keel_test::fusion(fuse)});
         for (const auto& [name, values] : states) session.write(g.find_state(name), values);
         results.push_back(session.run(Update{g.updates()}, g.outputs(), feeds));
         hashes.push_back(session.state_sha256());

@@ -9,6 +9,8 @@
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
+#include "support/fusion.h"
+
 namespace keel {
 namespace {
 
@@ -47,7 +49,8 @@ std::vector<float> losses(Reads reads, bool fuse) {
                         : matmul(reshape(x, {32, 128}), view, {.transpose_b = true});
     loss = mean(z * z);
   }
-  Session session(g, device("npu:0"), {.fuse = fuse, .precision = "mixed_bf16"});
+  Session session(g, device("npu:0"),
+                  {.disabled_passes = keel_test::fusion(fuse), .precision = "mixed_bf16"});
   std::vector<float> results;
   for (int step = 0; step < 3; ++step) {
     const Feeds feeds{{x, noise({64, 64}, 7)}, {x2, noise({64, 32}, 9)}};

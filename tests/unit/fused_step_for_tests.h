@@ -12,6 +12,8 @@
 #include "keel/backends/registry.h"
 #include "keel/graph/runtime/session.h"
 
+#include "support/fusion.h"
+
 namespace keel::testing {
 
 // A step of any graph over inputs and states.
@@ -26,7 +28,9 @@ inline std::vector<Tensor> run_case(const StepCase& c, const std::string& where,
                                     std::shared_ptr<const DeviceOptions> options = {}) {
   Graph g;
   const auto [update, fetches] = c.build(g);
-  Session session(g, device(where), {.fuse = fuse, .device_options = std::move(options)});
+  Session session(
+      g, device(where),
+      {.disabled_passes = keel_test::fusion(fuse), .device_options = std::move(options)});
   Feeds feeds;
   for (size_t i = 0; i < g.inputs().size(); ++i) feeds.push_back({g.inputs()[i], c.inputs.at(i)});
   if (tasks != nullptr) *tasks = session.describe(update, fetches, feeds);

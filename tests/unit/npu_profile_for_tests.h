@@ -18,6 +18,8 @@
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
+#include "support/fusion.h"
+
 namespace npu_profile_test {
 
 using namespace keel;
@@ -51,7 +53,9 @@ struct Training {
     const Value loss = mean(softmax_cross_entropy(dense(hidden, 10, {.name = "logits"}), label));
     const Update update = sgd(0.1).minimize(loss);
     session.emplace(graph, device(backend + ":0"),
-                    SessionOptions{.fuse = fuse, .precision = "fp32", .device_options = options});
+                    SessionOptions{.disabled_passes = keel_test::fusion(fuse),
+                                   .precision = "fp32",
+                                   .device_options = options});
     const ElementSpec element{{{"image", {u8, {100, 784}}}, {"label", {u8, {100}}}}};
     auto queue = std::make_shared<DeviceQueue>(session->device(), element);
     loop.emplace(session->sink({.update = update, .fetches = {loss}, .source = queue}));

@@ -8,6 +8,7 @@
 
 #include "cli/base/commands.h"
 #include "cli/base/output_files.h"
+#include "cli/base/pass_flags.h"
 #include "cli/bench/page.h"
 
 namespace keel_cli {
@@ -91,6 +92,7 @@ void declare_bench_flags(CommandLine& line) {
   declare_place_flags(line, "where to train");
   line.add("batch", "N", "images a step (softmax 100, mlp 128)");
   declare_seconds(line, "each row", "1");
+  declare_pass_flag(line);
 }
 
 BenchFlags read_bench_flags(const CommandLine& line) {
@@ -101,6 +103,7 @@ BenchFlags read_bench_flags(const CommandLine& line) {
   flags.batch = line.integer("batch", 1, int64_t{1} << 30).value_or(usual_batch(*flags.model));
   flags.threads = read_threads(line);
   flags.seconds = read_seconds(line, flags.seconds);
+  flags.disabled_passes = read_disabled_passes(line);
   return flags;
 }
 

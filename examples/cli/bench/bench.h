@@ -47,6 +47,7 @@ struct BenchFlags {
   int64_t batch = 100;
   int threads = 1;
   double seconds = 1;  // of wall time for each row of the table
+  std::vector<std::string> disabled_passes;
 };
 void declare_bench_flags(CommandLine& line);
 BenchFlags read_bench_flags(const CommandLine& line);

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/pass_flags.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/compile_cases.h"
 
@@ -32,6 +33,7 @@ struct Flags {
   std::vector<std::string> backends;
   std::vector<int64_t> sizes;
   int rounds = kRounds;
+  std::vector<std::string> disabled_passes;
 };
 
 struct Row {
@@ -58,7 +60,7 @@ constexpr std::pair<const char*, double Compilation::*> kPhases[] = {
     {"compile", &Compilation::compile},
     {"total", &Compilation::total}};
 
-void compile_once(Row& row) {
+void compile_once(Row& row, const std::vector<std::string>& disabled_passes) {
   Compilation took;
   const auto start = Clock::now();
   keel::Graph graph;
@@ -68,7 +70,8 @@ void compile_once(Row& row) {
   const auto asked = Clock::now();
   const keel::Update update = keel::sgd(0.01).minimize(loss);
   took.differentiate = us_since(asked);
-  keel::Session session(graph, keel::device(row.backend + ":0"));
+  keel::Session session(graph, keel::device(row.backend + ":0"),
+                        {.disabled_passes = disabled_passes});
   const keel::Loop loop = session.sink({.update = update, .fetches = {loss}});
   took.total = us_since(start);
   row.passes = loop.compile_report().passes;
@@ -115,7 +118,7 @@ class CompileBench {
 
   keel::Json run() {
     for (int round = 0; round < flags_.rounds; ++round) {
-      for (Row& row : rows_) compile_once(row);
+      for (Row& row : rows_) compile_once(row, flags_.disabled_passes);
     }
     keel::Json json;
     json["rounds"] = flags_.rounds;
@@ -158,10 +161,14 @@ class CompileBench {
     std::cout << fmt::format(
         "{:<10} {:<8} {:>7} {:>8} {:>8} {:>8} {:>9.2f} {:>13.2f} {:>9.2f} {:>9.2f} {:>6.1f} "
         "{:>7.3f}\n",
-        row.graph->name, row.backend, row.built, nodes["specialise"],
-        nodes.count("fuse") != 0 ? nodes["fuse"] : nodes["cse"], nodes["backend"],
-        ms(&Compilation::build), ms(&Compilation::differentiate), ms(&Compilation::compile),
-        ms(&Compilation::total), row.spread(&Compilation::total).share * 100, row.plan_ratio());
+        row.graph->name, row.backend, row.built, nodes["specialise"], nodes_before_backend(row),
+        nodes["backend"], ms(&Compilation::build), ms(&Compilation::differentiate),
+        ms(&Compilation::compile), ms(&Compilation::total),
+        row.spread(&Compilation::total).share * 100, row.plan_ratio());
+  }
+
+  static int64_t nodes_before_backend(const Row& row) {
+    return row.passes.size() < 2 ? 0 : row.passes[row.passes.size() - 2].nodes;
   }
 
   void add_growth(keel::Json& table) const {
@@ -193,6 +200,7 @@ void declare(CommandLine& line) {
   declare_backends(line, "cpu,npu");
   line.add("sizes", "N,N,...", "nodes that the user's code makes, about (100,1000,10000)");
   line.add("rounds", "N", "how often each graph is built and compiled (5)");
+  declare_pass_flag(line);
 }
 
 keel::Json measure_compile(const CommandLine& line) {
@@ -200,6 +208,7 @@ keel::Json measure_compile(const CommandLine& line) {
   flags.backends = read_backends(line, {"cpu", "npu"});
   flags.sizes = line.integers("sizes", 1, 1 << 20, {100, 1000, 10000});
   flags.rounds = static_cast<int>(line.integer("rounds", 1, 1000).value_or(kRounds));
+  flags.disabled_passes = read_disabled_passes(line);
   return CompileBench(flags).run();
 }
 

@@ -132,7 +132,8 @@ class FeedBench {
     if (flags_.normalise) format.dtype = keel::f32;
     const keel_examples::Classifier model = flags_.bench.model->build(graph, format);
     const keel::Update update = keel::sgd(0.01).minimize(model.loss);
-    keel::Session session(graph, device_, {.loop_size = 100});
+    keel::Session session(graph, device_,
+                          {.disabled_passes = flags_.bench.disabled_passes, .loop_size = 100});
     const auto feeder =
         keel::feed(*batches_, session.spec({model.image, model.label}), feed_options());
     keel::Trainer trainer(session, {.update = update, .fetches = {model.loss}, .source = feeder});

@@ -39,8 +39,9 @@ class LoopBench {
     data_ = load_data(flags.data);
     model_ = flags.model->build(graph_, format_of(data_.train));
     const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
-    session_.emplace(graph_, keel::device(flags.backend + ":0"),
-                     keel::SessionOptions{.threads = flags.threads});
+    session_.emplace(
+        graph_, keel::device(flags.backend + ":0"),
+        keel::SessionOptions{.disabled_passes = flags.disabled_passes, .threads = flags.threads});
     feed_ = feed_training(keel::Dataset::from_images(data_.train),
                           session_->spec({model_.image, model_.label}), {.batch = flags.batch});
     trainer_.emplace(

@@ -7,6 +7,7 @@
 #include <keel/core/base/printable.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/base/pass_flags.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/trainee.h"
 #include "cli/bench/training_process.h"
@@ -22,6 +23,7 @@ struct Flags {
   std::vector<int64_t> threads, batches, loop_sizes;  // no batches: each model's usual one
   std::string data;
   double seconds = 1;
+  std::vector<std::string> disabled_passes;
 };
 
 struct Row {
@@ -81,7 +83,8 @@ class TrainBench {
     for (const std::string& backend : flags_.backends) {
       for (const std::string& precision : flags_.precisions) {
         for (const int64_t threads : flags_.threads) {
-          const Workload work{&model, backend, precision, static_cast<int>(threads), batch};
+          const Workload work{
+              &model, backend, precision, static_cast<int>(threads), batch, flags_.disabled_passes};
           trainees.push_back(std::make_unique<Trainee>(work, data_.train));
         }
       }
@@ -179,6 +182,8 @@ class TrainBench {
                                       "--data",    flags_.data};
     if (work.precision != keel::kDefaultPrecision)
       words.insert(words.end(), {"--precision", work.precision});
+    for (const std::string& pass : work.disabled_passes)
+      words.insert(words.end(), {"--disable-pass", pass});
     const double peak_rss_mib = peak_rss_mib_of_training(words);
     keel::Json entry = names_of(work);
     entry["steps"] = steps;
@@ -234,6 +239,7 @@ void declare(CommandLine& line) {
   line.add("batches", "N,N,...", "images a step (softmax 100, mlp 128)");
   line.add("loop-sizes", "N,N,...", "steps in a launch (100)");
   declare_seconds(line, "each row", "1");
+  declare_pass_flag(line);
 }
 
 keel::Json measure_train(const CommandLine& line) {
@@ -249,6 +255,7 @@ keel::Json measure_train(const CommandLine& line) {
   flags.batches = line.integers("batches", 1, kMostBatch, {});
   flags.loop_sizes = line.integers("loop-sizes", 1, int64_t{1} << 30, {100});
   flags.seconds = read_seconds(line, 1);
+  flags.disabled_passes = read_disabled_passes(line);
   return TrainBench(flags).run();
 }
 

@@ -14,7 +14,9 @@ Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : wor
   model_ = work.model->build(graph_, format_of(images));
   const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
   session_.emplace(graph_, keel::device(work.backend + ":0"),
-                   keel::SessionOptions{.precision = work.precision, .threads = work.threads});
+                   keel::SessionOptions{.disabled_passes = work.disabled_passes,
+                                        .precision = work.precision,
+                                        .threads = work.threads});
   feed_ = feed_training(keel::Dataset::from_images(images),
                         session_->spec({model_.image, model_.label}), {.batch = work.batch});
   trainer_.emplace(

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <keel/keel.h>
 
@@ -20,6 +21,7 @@ struct Workload {
   std::string backend, precision;
   int threads = 1;
   int64_t batch = 1;
+  std::vector<std::string> disabled_passes = {};
 };
 
 class Trainee {

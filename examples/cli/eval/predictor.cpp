@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/printable.h>
 
+#include "cli/base/pass_flags.h"
 #include "cli/base/run_flags.h"
 #include "cli/model/saved_run.h"
 #include "cli/onnx/model_file.h"
@@ -110,6 +111,7 @@ void declare_predictor_flags(CommandLine& line) {
   line.add("split", "test|train|validation|all", "which images; validation: kept aside (test)");
   declare_place_flags(line, "where to compute");
   declare_precision_flags(line);
+  declare_pass_flag(line);
 }
 
 PredictorFlags read_predictor_flags(const CommandLine& line) {
@@ -129,6 +131,7 @@ PredictorFlags read_predictor_flags(const CommandLine& line) {
   flags.backend = read_backend(line);
   flags.threads = read_threads(line);
   if (has_precision_flag(line)) flags.precision = read_precision(line);
+  flags.disabled_passes = read_disabled_passes(line);
   return flags;
 }
 
@@ -171,8 +174,9 @@ Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
   saved.require_states(states);
   saved.require_finite("look at it with keel inspect, and take an older file");
   const PrecisionFlags precision = precision_of(flags, saved);
-  session_.emplace(graph_, keel::device(flags.backend + ":0"),
-                   keel::SessionOptions{.precision = precision.value});
+  session_.emplace(
+      graph_, keel::device(flags.backend + ":0"),
+      keel::SessionOptions{.disabled_passes = flags.disabled_passes, .precision = precision.value});
   precision_ = precision.mode_on(session_->device().backend());
   averaged_ = saved.load_all(*session_, states).averaged > 0;
   origin_ = saved.path();

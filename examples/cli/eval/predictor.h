@@ -18,7 +18,8 @@
 
 namespace keel_cli {
 
-// --load, --model, --data, --label, --split, --backend, --threads, --precision and its kind.
+// --load, --model, --data, --label, --split, --backend, --threads, --precision and its kind,
+// --disable-pass.
 struct PredictorFlags {
   std::string load;                  // may be empty where the model is a file with weights
   std::optional<std::string> model;  // else that of --load
@@ -28,6 +29,7 @@ struct PredictorFlags {
   std::string backend = "npu";
   int threads = 1;
   std::optional<PrecisionFlags> precision;  // else the file's
+  std::vector<std::string> disabled_passes;
 };
 
 void declare_predictor_flags(CommandLine& line);

@@ -42,6 +42,7 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["model"] = flags.task->name;
   summary["dtype"] = "f32";  // of the states
   summary["precision"] = flags.precision_mode;
+  if (!flags.disabled_passes.empty()) summary["disabled_passes"] = flags.disabled_passes;
   summary["optimizer"] = flags.optimizer;
   summary["lr"] = flags.rate;
   summary["seed"] = flags.seed;

@@ -104,6 +104,7 @@ class TrainRun {
     const Evaluation evaluation(graph_, model_.measured, flags_.judging.top_k);
     keel::Session session(graph_, keel::device(flags_.backend + ":0"),
                           {.seed = flags_.seed,
+                           .disabled_passes = flags_.disabled_passes,
                            .precision = flags_.precision.value,
                            .device_options = device_options_});
     session.loop_size() = flags_.loop_size;

@@ -9,6 +9,7 @@
 #include <keel/backends/npu/profile/profile.h>
 
 #include "cli/base/output_files.h"
+#include "cli/base/pass_flags.h"
 #include "cli/train/flag_reader.h"
 
 namespace keel_cli {
@@ -132,6 +133,7 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   flags.batch = line.integer("batch", 1, kMostCount).value_or(task.batch);
   if (task.model) require_batch(*task.model, flags.batch);
   flags.precision = read_precision(line);
+  flags.disabled_passes = read_disabled_passes(line);
   int64_t seed = line.integer("seed", 0).value_or(0);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
   if (const auto& saved = flags.resume) {
@@ -234,6 +236,7 @@ void declare_train_flags(CommandLine& line) {
   line.add("label", "COLUMN", "of a table: the column with the classes");
   declare_place_flags(line, "where to train");
   declare_precision_flags(line);
+  declare_pass_flag(line);
   line.add(
       "accelerate-train-mode", "fast|fast1|step|loss[|RATIO]",
       "'fast|step|0.9': the first 0.9 of the steps in mixed f16 (fast1: bf16); 'fast|loss|1.05': "

@@ -30,7 +30,8 @@ struct TrainFlags {
   PrecisionFlags precision;
   std::optional<keel::AccelerateTrainMode> accelerate;
   std::optional<double> target_loss;  // that the loss trigger of it is about
-  std::string precision_mode;         // the name of the mode that this comes to on the backend
+  std::vector<std::string> disabled_passes;
+  std::string precision_mode;  // the name of the mode that this comes to on the backend
   int64_t batch = 100;
   std::optional<int64_t> epochs;  // exactly one of the two is set
   std::optional<int64_t> steps;

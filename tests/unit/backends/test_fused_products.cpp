@@ -15,6 +15,7 @@
 #include "fused_step_for_tests.h"
 #include "ops_for_tests.h"
 #include "support/fusing.h"
+#include "support/fusion.h"
 
 namespace keel {
 namespace {
@@ -53,7 +54,7 @@ std::vector<Tensor> train(const Net& net, const Optimizer& optimizer, const std:
   const Value hidden = net.activation(matmul(x, w1) + b1, CallSite::here());
   const Value loss = mean(softmax_cross_entropy(matmul(hidden, w2) + b2, label));
   const Update update = optimizer.minimize(loss);
-  Session session(g, device(where), {.fuse = fuse});
+  Session session(g, device(where), {.disabled_passes = keel_test::fusion(fuse)});
   std::vector<Tensor> results;
   for (uint32_t step = 0; step < 3; ++step) {
     Tensor labels = bytes({net.batch}, step + 77);
@@ -197,7 +198,8 @@ TEST_CASE("fused products: rows of bytes are gathered as they are loaded") {
       std::vector<Tensor> results[2];
       for (const bool fuse : {false, true}) {
         GatheredNet net(40, 50, units);
-        Session session(net.g, device("npu:0"), {.fuse = fuse, .precision = precision});
+        Session session(net.g, device("npu:0"),
+                        {.disabled_passes = keel_test::fusion(fuse), .precision = precision});
         const Feeds feeds{{net.table, bytes({40, 50}, 9)}, {net.rows, rows}};
         const std::string tasks = session.describe(net.update, {net.loss}, feeds);
         CHECK(contains(tasks, "gather + cast + div") == fuse);
@@ -375,7 +377,7 @@ TEST_CASE("fused products: a class id out of range is told with its row") {
       const Value y = g.input("y", u8, {100});
       const Value loss = mean(softmax_cross_entropy(matmul(x, w), y));
       const Update update = sgd(0.5).minimize(loss);
-      Session session(g, device(where), {.fuse = fuse});
+      Session session(g, device(where), {.disabled_passes = keel_test::fusion(fuse)});
       Tensor labels = classes(100, 10, u8);
       labels.set(97, 10);
       std::vector<Tensor> before;

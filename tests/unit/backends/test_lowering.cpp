@@ -9,6 +9,7 @@
 #include "keel/graph/passes/passes.h"
 
 #include "ops_for_tests.h"
+#include "support/fusion.h"
 
 namespace keel {
 namespace {
@@ -156,7 +157,7 @@ TEST_CASE("fusion changes no bit") {
                          {bias, testing::counting({53})},
                          {column, testing::counting({37, 1})}};
     Session fused(g, device(name));
-    Session plain(g, device(name), {.fuse = false});
+    Session plain(g, device(name), {.disabled_passes = keel_test::fusion(false)});
     CHECK(bit_equal(fused.run({y}, feeds)[0], plain.run({y}, feeds)[0]));
   }
 }

@@ -14,6 +14,7 @@
 #include "keel/core/base/parallel_for.h"
 
 #include "ops_for_tests.h"
+#include "support/fusion.h"
 #include "support/temp_folder.h"
 #include "vector_for_tests.h"
 
@@ -77,7 +78,8 @@ struct Variant {
 std::string states_after(const Variant& variant, const Optimizer& optimizer, Script script,
                          bool packed) {
   Net net(optimizer, variant.classes);
-  Session session(net.g, device("npu:0"), {.fuse = packed, .precision = variant.precision});
+  Session session(net.g, device("npu:0"),
+                  {.disabled_passes = keel_test::fusion(packed), .precision = variant.precision});
   const std::string tasks = session.describe(net.train, {net.loss}, net.feeds(50, 0));
   CHECK(contains(tasks, "packed once for the cube") == packed);
   script(net, session);
@@ -302,7 +304,8 @@ TEST_CASE("prepacked weight: an update that reads its weight as operand and in t
       const Value w = g.state("w", normal({96, columns}, 0, 1));
       const Value product = matmul(x, w, {.transpose_b = transposed});
       const Update update{{{w, w - product * 0.25f}}};
-      Session session(g, device("npu:0"), {.fuse = fuse, .precision = precision});
+      Session session(g, device("npu:0"),
+                      {.disabled_passes = keel_test::fusion(fuse), .precision = precision});
       const Feeds feeds{{x, noise({96, 96}, 3)}};
       CHECK(contains(session.describe(update, {}, feeds), "packed once") == fuse);
       for (int i = 0; i < 3; ++i) session.run(update, {}, feeds);
@@ -319,7 +322,8 @@ TEST_CASE("prepacked weight: gradients that are clipped first leave the weights 
     const Values weights{net.w1, net.w2, net.w3};
     const Update update =
         adam(0.01).apply(weights, clip_by_global_norm(gradients(net.loss, weights), 0.1));
-    Session session(net.g, device("npu:0"), {.fuse = fuse, .precision = "mixed_bf16"});
+    Session session(net.g, device("npu:0"),
+                    {.disabled_passes = keel_test::fusion(fuse), .precision = "mixed_bf16"});
     CHECK_FALSE(contains(session.describe(update, {}, net.feeds(50, 0)), "packed once"));
     steps(net, session, 50, 0, 2);
     for (uint32_t step = 0; step < 3; ++step) session.run(update, {}, net.feeds(50, step));

@@ -12,6 +12,7 @@
 #include "keel/backends/common/vector/element_kernels.h"
 
 #include "ops_for_tests.h"
+#include "support/fusion.h"
 #include "vector_for_tests.h"
 
 TEST_SUITE_BEGIN("unit");
@@ -47,7 +48,7 @@ std::vector<Tensor> compute(const std::string& backend, DType dtype, int64_t col
   const Values outputs = build(g, x, labels);
   Tensor classes(i32, {kRows});
   for (int64_t i = 0; i < kRows; ++i) classes.set(i, static_cast<double>(i % columns));
-  Session session(g, device(backend), {.fuse = fuse});
+  Session session(g, device(backend), {.disabled_passes = keel_test::fusion(fuse)});
   return session.run(outputs, {{x, randoms(dtype, {kRows, columns})}, {labels, classes}});
 }
 
@@ -107,7 +108,7 @@ TEST_CASE("vector kernels: a row that all rows share is read once for many tiles
       const Value offset = g.input("offset", f32, {columns});
       const Value y = square(exp(x * 0.25f) - 1.0f);
       const Value z = (y * scale + offset) * scale - offset - scale;
-      Session session(g, device(backend), {.fuse = fuse});
+      Session session(g, device(backend), {.disabled_passes = keel_test::fusion(fuse)});
       return session.run({z, sum(z, {0})}, {{x, randoms(f32, {3000, columns})},
                                             {scale, randoms(f32, {columns})},
                                             {offset, randoms(f32, {columns})}});

@@ -14,6 +14,8 @@
 #include "keel/graph/runtime/trainer.h"
 #include "keel/ops/ops.h"
 
+#include "support/fusion.h"
+
 namespace keel {
 namespace {
 
@@ -122,7 +124,8 @@ TEST_CASE("a convolutional net trains to the same losses on every backend") {
     CAPTURE(std::string(where));
     const Outcome fused = step(device(where), {});
     check_losses(fused, 1e-4);
-    CHECK(step(device(where), {.fuse = false}).states == fused.states);
+    CHECK(step(device(where), {.disabled_passes = keel_test::fusion(false)}).states ==
+          fused.states);
     CHECK(sink(device(where), 1) == fused.states);
     CHECK(sink(device(where), kSteps) == fused.states);
   }

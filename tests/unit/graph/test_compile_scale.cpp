@@ -20,6 +20,7 @@
 
 #include "support/error_of.h"
 #include "support/fusing.h"
+#include "support/fusion.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -66,7 +67,7 @@ struct Mlp {
     request.step.fetches = {loss};
     request.step.update = update;
     request.step.input_types["x"] = Type{f32, {32, 48}};
-    request.fuse = fuse;
+    request.disabled_passes = keel_test::fusion(fuse);
     return compile(device(backend), std::move(request));
   }
 

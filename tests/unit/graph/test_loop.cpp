@@ -12,6 +12,7 @@
 
 #include "counted_allocations.h"
 #include "runtime_for_tests.h"
+#include "support/fusion.h"
 
 TEST_SUITE_BEGIN("loop");
 
@@ -492,7 +493,7 @@ void check_allocations(const Device& on) {
   const Value total = g.state("total", constant({}, 0));
   const Value next = w * 0.5f + x;
   const Update update{{{w, next}, {total, total + 1.0f}}};
-  Session session(g, on, {.fuse = on.name() != "bare:0"});
+  Session session(g, on, {.disabled_passes = keel_test::fusion(on.name() != "bare:0")});
   auto feeder =
       std::make_shared<NumberFeeder>(on, ElementSpec{{{"x", {f32, {2}}}}},
                                      [](int64_t, const std::vector<void*>&) { return true; });

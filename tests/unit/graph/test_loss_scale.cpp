@@ -12,6 +12,7 @@
 #include "keel/keel.h"
 
 #include "runtime_for_tests.h"
+#include "support/fusion.h"
 #include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("loop");
@@ -109,7 +110,8 @@ TEST_CASE("loss scaling: the scale follows its rule over scripted overflows for 
   }
 }
 
-TEST_CASE("loss scaling: a skipped step leaves weights and momentum and applied ones are unscaled") {
+TEST_CASE(
+    "loss scaling: a skipped step leaves weights and momentum and applied ones are unscaled") {
   Scripted scaled;
   Session session(scaled.graph, device("npu"));
   Loop loop = session.sink({.update = scaled.update, .source = script(session.device())});
@@ -277,9 +279,10 @@ TEST_CASE("float status op: it sees what its inputs depend on in this step and n
     const Value a = (x + x) * 0.5f, b = (y + y) * 0.5f;
     const Value of_a = float_status({a}), of_b = float_status({b}), of_both = float_status({b, a});
     const Value later = float_status({sum(cast(a, f32))});
-    Session session(
-        g, device("npu"),
-        {.fuse = fuse, .precision = "fp32", .device_options = npu::options("ascend910")});
+    Session session(g, device("npu"),
+                    {.disabled_passes = keel_test::fusion(fuse),
+                     .precision = "fp32",
+                     .device_options = npu::options("ascend910")});
     const auto statuses = [&](double u, double v) {
       std::vector<double> result;
       for (const Tensor& t :

@@ -9,6 +9,7 @@
 #include "keel/core/base/parallel_for.h"
 
 #include "runtime_for_tests.h"
+#include "support/fusion.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -63,8 +64,9 @@ Training train(const std::string& backend, const std::string& precision, bool fu
                int64_t loop_size = 40) {
   constexpr int64_t kSteps = 40;
   SmallModel m;
-  Session session(m.graph, device(backend),
-                  {.fuse = fuse, .precision = Precision::named(precision)});
+  Session session(
+      m.graph, device(backend),
+      {.disabled_passes = keel_test::fusion(fuse), .precision = Precision::named(precision)});
   const auto feeder = batches(session.device());
   Loop loop = session.sink({.update = m.update, .fetches = {m.loss}, .source = feeder});
   CHECK(loop.compile_report().precision.mode == precision);

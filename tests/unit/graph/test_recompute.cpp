@@ -10,6 +10,7 @@
 
 #include "support/error_of.h"
 #include "support/fusing.h"
+#include "support/fusion.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -53,7 +54,7 @@ Outcome train(const std::string& backend, const Block& block, bool recompute, bo
   }
   const Value loss = mean(square(y));
   const Update update = optimizer.minimize(loss);
-  Session session(g, device(backend), {.seed = 3, .fuse = fuse});
+  Session session(g, device(backend), {.seed = 3, .disabled_passes = keel_test::fusion(fuse)});
   Tensor rows(f32, {kRows, kWidth});
   for (int64_t i = 0; i < rows.num_elements(); ++i)
     rows.set(i, static_cast<double>(i * 37 % 101) / 101 - 0.5);

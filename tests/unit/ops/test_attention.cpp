@@ -12,6 +12,7 @@
 #include "keel/backends/npu/options.h"
 
 #include "gradients_for_tests.h"
+#include "support/fusion.h"
 
 TEST_SUITE_BEGIN("unit");
 
@@ -369,7 +370,7 @@ std::vector<Tensor> trained(const std::string& backend, const Run& how, int64_t 
   const Value seen = attention(matmul(x, w), matmul(x, u), x, {.causal = true});
   const Update update = sgd(0.05).minimize(mean(square(seen - 0.25f)));
   Session session(g, device(backend),
-                  {.fuse = how.fuse,
+                  {.disabled_passes = keel_test::fusion(how.fuse),
                    .precision = "fp32",
                    .threads = how.threads,
                    .device_options = how.device_options});

@@ -1,0 +1,126 @@
+// --disable-pass on the commands that compile a model, and the table of passes.
+#include <doctest/doctest.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+#include "support/error_of.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace keel_test {
+namespace {
+
+using nlohmann::json;
+
+ToolResult done(const Words& words) {
+  ToolResult result = run_tool(words);
+  REQUIRE_MESSAGE(result.exit_code == 0, join(words) << ": " << result.err);
+  return result;
+}
+
+Words that_may_be_disabled() {
+  Words names;
+  for (const json& pass : json::parse(done({"info", "--passes", "--json"}).out).at("passes"))
+    if (pass.at("may_be_disabled")) names.push_back(pass.at("name"));
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("keel info --passes lists the passes and their conflicts") {
+  const json table = json::parse(done({"info", "--passes", "--json"}).out);
+  CHECK(that_may_be_disabled() ==
+        Words{"fold", "drop_unread_variables", "cse", "recompute_cheap", "fuse"});
+  CHECK(table.at("conflicts").size() == 2);
+  const std::string text = done({"info", "--passes"}).out;
+  for (const json& pass : table.at("passes")) {
+    CHECK(contains(text, pass.at("name").get<std::string>()));
+    CHECK(contains(text, pass.at("summary").get<std::string>()));
+    CHECK(pass.at("required").get<std::string>().empty() == pass.at("may_be_disabled").get<bool>());
+  }
+  CHECK(contains(text, "cannot be switched off: the backend needs it"));
+  CHECK(contains(text, "fuse: recompute_cheap is off, too"));
+}
+
+TEST_CASE("a training has the same bits without any pass that may be switched off") {
+  const DataFolder data(60, 20);
+  const auto trained = [&](const Words& more, const std::string& backend) {
+    Words words{"train",
+                "--model",
+                "mlp",
+                "--data",
+                data.path(),
+                "--steps",
+                "4",
+                "--batch",
+                "20",
+                "--backend",
+                backend,
+                "--summary",
+                data.file("summary.json")};
+    words.insert(words.end(), more.begin(), more.end());
+    done(words);
+    return read_json(data.file("summary.json"));
+  };
+  for (const char* backend : {"cpu", "npu"}) {
+    const json expected = trained({}, backend);
+    CHECK_FALSE(expected.contains("disabled_passes"));
+    for (const std::string& pass : that_may_be_disabled()) {
+      CAPTURE(backend);
+      CAPTURE(pass);
+      const json without = trained({"--disable-pass", pass}, backend);
+      CHECK(without.at("disabled_passes") == json::array({pass}));
+      CHECK(without.at("state_sha256") == expected.at("state_sha256"));
+    }
+  }
+}
+
+TEST_CASE("keel graph --compiled shows the passes that ran and what followed") {
+  const Words compiled{"graph", "--compiled", "--backend", "npu"};
+  const std::string with = done(compiled).out;
+  CHECK(contains(with, "\npasses: specialise dequeue decompose "));
+  CHECK(contains(with, " cse recompute_cheap fuse make_sunk_loop backend\n"));
+  Words words = compiled;
+  words.insert(words.end(), {"--disable-pass", "fuse", "--disable-pass", "cse"});
+  const ToolResult without = done(words);
+  CHECK(contains(without.out, " drop_unread_variables make_sunk_loop backend\n"));
+  CHECK(contains(without.out, "  without fuse the pass recompute_cheap is off, too: "));
+  CHECK(contains(without.err, "without fuse the pass recompute_cheap is off, too"));
+}
+
+TEST_CASE("--disable-pass refuses unknown and required passes and goes with compiling alone") {
+  struct Case {
+    Words words;
+    Words parts;
+  };
+  const std::vector<Case> cases = {
+      {{"train", "--disable-pass", "fussion"},
+       {"--disable-pass", "'fussion'", "did you mean 'fuse'?"}},
+      {{"eval", "--load", "x", "--disable-pass", "decompose"},
+       {"--disable-pass", "decompose", "cannot be switched off: the backend needs it"}},
+      {{"graph", "--compiled", "--disable-pass", "precision"}, {"cannot be switched off"}},
+      {{"bench", "compile", "--disable-pass", "Fuse"}, {"--disable-pass", "'Fuse'"}},
+      {{"bench", "loop", "--disable-pass", ""}, {"--disable-pass"}},
+      {{"graph", "--disable-pass", "fuse"}, {"--disable-pass", "add --compiled"}}};
+  for (const Case& c : cases) {
+    const ToolResult result = run_tool(c.words);
+    CAPTURE(join(c.words));
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(lines_of(result.err).size() == 1);
+    for (const std::string& part : c.parts) CHECK(contains(result.err, part));
+  }
+}
+
+TEST_CASE("keel bench compile measures without a pass") {
+  const DataFolder folder(20, 20);
+  const std::string path = folder.file("compile.json");
+  done({"bench", "compile", "--sizes", "20", "--rounds", "1", "--backends", "cpu", "--disable-pass",
+        "fuse", "--json", path});
+  for (const json& row : read_json(path).at("rows"))
+    for (const json& pass : row.at("passes")) CHECK(pass.at("name") != "fuse");
+}
+
+}  // namespace keel_test
+
+TEST_SUITE_END();
