@@ -39,6 +39,7 @@
 #include "keel/graph/runtime/hook.h"
 #include "keel/graph/runtime/loop.h"
 #include "keel/graph/runtime/loop_size.h"
+#include "keel/graph/runtime/named_hooks.h"
 #include "keel/graph/runtime/safetensors.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/graph/runtime/trainer.h"

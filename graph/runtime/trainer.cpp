@@ -13,6 +13,7 @@
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/checkpoint_files.h"
 #include "keel/graph/runtime/checkpoint_run.h"
+#include "keel/graph/runtime/named_hook_run.h"
 #include "keel/graph/runtime/numerics_check.h"
 #include "keel/graph/runtime/session_state.h"
 #include "keel/graph/runtime/step_dump.h"
@@ -46,6 +47,7 @@ void check(const TrainOptions& options, CallSite site) {
   require_at_least(options.steps_per_epoch, epochs_matter ? 1 : 0, "steps_per_epoch", site);
   for (const EveryNSteps& every : options.every_n_steps)
     require_at_least(every.n, 1, "every_n_steps", site);
+  if (options.last_step) require_at_least(*options.last_step, 0, "last_step", site);
 }
 
 // The first multiple of `n` behind `step`.
@@ -262,8 +264,10 @@ void Trainer::note_checkpoints(const TrainReport& report) {
   if (!report.checkpoint.last_file.empty()) resumed_from_ = report.checkpoint.last_file;
 }
 
-TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
+TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
   const FitGuard guard(fitting_, site);
+  std::optional<TrainOptions> with_hooks;
+  const TrainOptions& options = given.hooks.empty() ? given : with_hooks.emplace();
   TrainReport report;
   others_know_ = false;
   std::optional<int64_t> applied_before;
@@ -271,7 +275,8 @@ TrainReport Trainer::fit(const TrainOptions& options, CallSite site) {
   std::unique_ptr<CheckpointRun> checkpoints;
   int64_t start = 0;
   try {
-    check(options, site);
+    check(given, site);
+    if (with_hooks) *with_hooks = with_named_hooks(given, metrics_, session_.step(), site);
     check_dump(options.dump, site);
     checkpoints = std::make_unique<CheckpointRun>(
         options.checkpoint, options.validation.has_value(),
@@ -316,9 +321,10 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
                     CheckpointRun& checkpoints, TrainReport& report) {
   const int64_t start = session_.step();
   int64_t step = start;
-  const int64_t target = options.steps
+  const int64_t wanted = options.steps
                              ? checked_add(step, *options.steps, "steps")
                              : checked_mul(*options.epochs, options.steps_per_epoch, "steps");
+  const int64_t target = std::min(wanted, std::max(step, options.last_step.value_or(wanted)));
   std::optional<LoopTuner> tuner = options.loop_tuner;
   SessionState& session = session_.state("fit", site);
   const int64_t last_fast = end_of_fast_phase(start, target);
@@ -388,7 +394,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   }
   // A request to stop that comes with or after the last step cut nothing short, so the training did
   // not stop early.
-  if (step >= target) report.stopped_early = false;
+  if (step >= target) report.stopped_early = target < wanted;
 }
 
 LoopReport Trainer::run(Loop& loop, int64_t steps, const LoopCallbacks& callbacks, CallSite site) {

@@ -19,6 +19,7 @@
 #include "keel/graph/runtime/checkpoint_options.h"
 #include "keel/graph/runtime/dump_options.h"
 #include "keel/graph/runtime/loop_tuner.h"
+#include "keel/graph/runtime/named_hooks.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/graph/runtime/validation.h"
 
@@ -63,6 +64,10 @@ struct TrainOptions {
   StepHook on_step = {};
   TrainHook on_epoch_end = {};  // after every steps_per_epoch steps
   std::vector<EveryNSteps> every_n_steps = {};
+  // The training ends behind this step (keel/step) at the latest.
+  std::optional<int64_t> last_step{};
+  // Hooks by the names that TensorFlow 1 has for them; they run behind those above.
+  std::vector<NamedHook> hooks = {};
 
   // Steps that show trouble, in a number that is fetched, the float status, a state or a stop_when
   // that was true, are done again op by op, from states that are kept now and then, and the
@@ -102,8 +107,8 @@ struct TrainReport {
   int64_t elements_ahead = 0;        // made beyond that by the feeder: LoopReport::elements_ahead
   bool end_of_data = false;          // before what was asked for was done
   bool cancelled = false;
-  bool left_with_others = false;       // another party of the agreement ended it before its time
-  bool stopped_early = false;          // with steps left: a hook, stop_when, the validation
+  bool left_with_others = false;  // another party of the agreement ended it before its time
+  bool stopped_early = false;     // with steps left: a hook, last_step, stop_when, the validation
   std::optional<int64_t> stop_step{};  // the step whose stop_when was true
 
   // By epoch, where steps_per_epoch is given and something is fetched.

@@ -1,0 +1,48 @@
+// SummaryFile: numbers of a training by step, in a table (.csv) or an array of objects (.json) that
+// other programs read. Rows are written at once, so the file is whole after each. One thread.
+// Internal to graph/runtime: SummaryHook.
+#ifndef KEEL_GRAPH_RUNTIME_SUMMARY_FILE_H
+#define KEEL_GRAPH_RUNTIME_SUMMARY_FILE_H
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace keel {
+
+class SummaryFile {
+ public:
+  // Opens the file, or makes an empty one. Of a file that is there the rows up to the step `start`
+  // stay, and the others go with the first add(). Throws Error for another ending, for a file that
+  // cannot be opened, and for one with rows to keep that is no such file or has other columns.
+  SummaryFile(const std::string& path, std::vector<std::string> columns, int64_t start);
+  ~SummaryFile();
+  SummaryFile(const SummaryFile&) = delete;
+  SummaryFile& operator=(const SummaryFile&) = delete;
+
+  // One value for each column. Throws Error where it cannot be written.
+  void add(int64_t step, std::span<const double> values);
+
+ private:
+  enum class Form { kTable, kObjects };
+
+  std::string head() const;
+  std::string row(int64_t step, std::span<const double> values) const;
+  int64_t kept_bytes(std::string_view text, int64_t start) const;
+  void write(std::string_view bytes);
+  [[noreturn]] void refuse(const std::string& expected, const std::string& got) const;
+
+  const std::string path_;
+  const std::vector<std::string> columns_;
+  Form form_ = Form::kTable;
+  int descriptor_ = -1;
+  int64_t end_ = 0;    // of the rows; 0: there is not even a head
+  bool cut_ = false;   // what stood behind them is gone
+  bool empty_ = true;  // there is no row yet
+};
+
+}  // namespace keel
+
+#endif  // KEEL_GRAPH_RUNTIME_SUMMARY_FILE_H
