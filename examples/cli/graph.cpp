@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <iostream>
 
 #include <keel/keel.h>
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
+#include "cli/base/errors.h"
 #include "cli/base/pass_flags.h"
 #include "cli/base/precision_flags.h"
 #include "cli/model/chosen_model.h"
@@ -19,6 +21,13 @@ struct Target {
   keel::Precision precision;
   std::vector<std::string> disabled_passes;
 };
+
+bool has_trainable_state(const keel::Graph& graph) {
+  const keel::Values& states = graph.states();
+  return std::any_of(states.begin(), states.end(), [](const keel::Value& state) {
+    return state.node().as<keel::StateAttributes>().trainable;
+  });
+}
 
 void print_compiled(keel::Graph& graph, const keel::Update& update,
                     const keel_examples::Classifier& model, const Target& target) {
@@ -86,8 +95,13 @@ int run_graph(const std::vector<std::string>& words) {
 
   keel::Graph graph;
   const auto classifier = model.build(graph, chosen->known_format("keel graph"));
-  const double rate = usual_rate(optimizer, model.sgd_rate, model.adam_rate);
-  const keel::Update update = make_optimizer(optimizer, rate).minimize(classifier.loss);
+  keel::Update update;
+  if (has_trainable_state(graph)) {
+    const double rate = usual_rate(optimizer, model.sgd_rate, model.adam_rate);
+    update = make_optimizer(optimizer, rate).minimize(classifier.loss);
+  } else {
+    print_warning(model.name + " has nothing to train: this is how it is evaluated");
+  }
   if (line.has("compiled")) {
     print_compiled(graph, update, classifier, target);
     return kExitDone;

@@ -89,7 +89,13 @@ TEST_CASE("keel freeze: a frozen model evaluates with the same numbers as its we
       const nlohmann::json expected = scores(trained, {"--load", trained.weights()}, backend);
       CHECK(expected.at("images") == 20);
       CHECK(scores(trained, {"--model", trained.keel()}, backend) == expected);
-      CHECK(scores(trained, {"--model", trained.onnx()}, backend) == expected);
+      nlohmann::json onnx = scores(trained, {"--model", trained.onnx()}, backend);
+      // ONNX has the channels of images first, so sums of a convolution meet in another order.
+      if (std::string(model) != "mlp") {
+        CHECK(onnx.at("loss").get<double>() == doctest::Approx(expected.at("loss").get<double>()));
+        onnx["loss"] = expected.at("loss");
+      }
+      CHECK(onnx == expected);
     }
   }
 }
@@ -104,7 +110,11 @@ TEST_CASE("keel freeze: the frozen file is one for run graph predict and freeze"
   const ToolResult ran = done({"run", trained.keel(), "--input", "image=" + image, "--output-dir",
                                trained.path(), "--backend", "cpu"});
   CHECK(contains(ran.out, "logits.npy f32[2, 10]"));
-  CHECK(contains(done({"graph", "--model", trained.keel()}).out, "constant()"));
+  const ToolResult graph = done({"graph", "--model", trained.keel()});
+  CHECK(contains(graph.out, "constant()"));
+  CHECK(contains(graph.err, "nothing to train"));
+  CHECK(contains(done({"graph", "--model", trained.keel(), "--compiled", "--batch", "2"}).out,
+                 "loop: device"));
   const ToolResult predicted =
       done({"predict", "--model", trained.keel(), "--data", trained.path(), "--index", "3"});
   CHECK(lines_of(predicted.out).size() > 3);
