@@ -11,7 +11,7 @@
 
 namespace keel::migration {
 
-// What a reader may need to know beside the file.
+// Tells a reader what it may need to know beside the file.
 struct ScanContext {
   const ApiTable& table;
   IsOwnModule is_own;

@@ -18,7 +18,7 @@ using onnx::Unsupported;
 
 constexpr const char* kModule = "onnx";
 
-// What the importer says of the nodes of a model that it does not take as it is.
+// Holds what the importer says of the nodes that it does not take as they are.
 class Verdicts {
  public:
   explicit Verdicts(const Unsupported& unsupported) {

@@ -101,7 +101,7 @@ TEST_CASE("migration: the table covers what training scripts call") {
   for (const BuiltinTable& table : builtin_tables()) {
     const Json json = parse_json(table.json, table.name);
     rows += json["apis"].size();
-    // What depends on ranks is not there yet, and says so.
+    // Rows that say so have no level of what is there.
     for (const Json& row : json["apis"]) {
       const std::string advice = row["advice"];
       if (advice.find("ot in Keel yet") == std::string::npos) continue;
