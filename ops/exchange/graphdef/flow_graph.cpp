@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
 
 namespace keel::graphdef {
@@ -20,8 +19,6 @@ constexpr std::array<std::pair<std::string_view, FlowKind>, 7> kKinds{{
     {"ControlTrigger", FlowKind::kControlTrigger},
 }};
 
-// The names of a reason that an error lists: enough to find them, and a text that can be read.
-constexpr size_t kMostNames = 200;
 constexpr int64_t kFirstReference = 100;
 
 size_t outputs_of(FlowKind kind) {
@@ -71,33 +68,6 @@ bool runs_once(std::string_view op) {
   if (op == "ScatterNd") return false;
   return std::any_of(kStarts.begin(), kStarts.end(),
                      [op](std::string_view start) { return begins_with(op, start); });
-}
-
-// ---- refusals
-
-void Refusals::add(const std::string& node, const std::string& reason) {
-  const auto [entry, is_new] = index_.emplace(reason, nodes_of_reason_.size());
-  if (is_new) nodes_of_reason_.push_back({reason, {}});
-  std::vector<std::string>& nodes = nodes_of_reason_[entry->second].second;
-  nodes.push_back(node);
-  ++count_;
-}
-
-void Refusals::throw_if_any(const std::string& source) const {
-  if (count_ == 0) return;
-  std::string text = "control flow that cannot be converted:";
-  for (const auto& [reason, nodes] : nodes_of_reason_) {
-    text += "\n  ";
-    for (size_t i = 0; i < std::min(nodes.size(), kMostNames); ++i)
-      text += (i == 0 ? "" : ", ") + quoted(nodes[i]);
-    if (nodes.size() > kMostNames)
-      text += " and " + std::to_string(nodes.size() - kMostNames) + " others";
-    text += ": " + reason;
-  }
-  throw Error({.op = "functionalise",
-               .argument = source,
-               .message = text,
-               .fix = "export the graph with control flow of version 2 (If and While)"});
 }
 
 // ---- reading
@@ -260,68 +230,6 @@ void FlowGraph::pass_on(uint32_t node, std::vector<FlowValue> values) {
   definition.attributes = std::move(attributes);
   nodes[node].kind = FlowKind::kPlain;
   nodes[node].inputs = std::move(values);
-}
-
-// ---- order
-
-std::vector<uint32_t> FlowGraph::topological_order(const std::vector<uint32_t>& listed,
-                                                   Refusals& refusals) {
-  for (uint32_t i = 0; i < listed.size(); ++i) nodes[listed[i]].slot = i;
-  std::vector<std::vector<uint32_t>> readers(listed.size());
-  std::vector<uint32_t> pending(listed.size(), 0);
-  for (uint32_t i = 0; i < listed.size(); ++i) {
-    const auto count = [&](uint32_t read) {
-      const FlowNode& source = nodes[read];
-      const bool is_listed = source.slot < listed.size() && listed[source.slot] == read;
-      if (!is_listed || source.kind == FlowKind::kNextIteration) return;
-      readers[source.slot].push_back(i);
-      ++pending[i];
-    };
-    for (const FlowValue& input : nodes[listed[i]].inputs) count(input.node);
-    for (const uint32_t control : nodes[listed[i]].controls) count(control);
-  }
-  std::vector<uint32_t> order;
-  order.reserve(listed.size());
-  for (uint32_t i = 0; i < listed.size(); ++i)
-    if (pending[i] == 0) order.push_back(i);
-  for (size_t next = 0; next < order.size(); ++next)
-    for (const uint32_t reader : readers[order[next]])
-      if (--pending[reader] == 0) order.push_back(reader);
-  if (order.size() < listed.size()) refuse_cycles(listed, pending, refusals);
-  for (uint32_t& i : order) i = listed[i];
-  return order;
-}
-
-void FlowGraph::refuse_cycles(const std::vector<uint32_t>& listed,
-                              const std::vector<uint32_t>& pending, Refusals& refusals) {
-  // Nodes that only come behind a cycle have a place when the order is taken from its end.
-  std::vector<uint32_t> readers(listed.size(), 0);
-  const auto on_cycle = [&](uint32_t node) {
-    const uint32_t slot = nodes[node].slot;
-    return slot < listed.size() && listed[slot] == node && pending[slot] != 0 &&
-           nodes[node].kind != FlowKind::kNextIteration;
-  };
-  const auto each_source = [&](uint32_t i, const auto& visit) {
-    for (const FlowValue& input : nodes[listed[i]].inputs)
-      if (on_cycle(input.node)) visit(nodes[input.node].slot);
-    for (const uint32_t control : nodes[listed[i]].controls)
-      if (on_cycle(control)) visit(nodes[control].slot);
-  };
-  for (uint32_t i = 0; i < listed.size(); ++i)
-    if (pending[i] != 0) each_source(i, [&](uint32_t source) { ++readers[source]; });
-  std::vector<uint32_t> ends;
-  for (uint32_t i = 0; i < listed.size(); ++i)
-    if (pending[i] != 0 && readers[i] == 0) ends.push_back(i);
-  std::vector<bool> behind(listed.size(), false);
-  for (size_t next = 0; next < ends.size(); ++next) {
-    behind[ends[next]] = true;
-    each_source(ends[next], [&](uint32_t source) {
-      if (--readers[source] == 0) ends.push_back(source);
-    });
-  }
-  for (uint32_t i = 0; i < listed.size(); ++i)
-    if (pending[i] != 0 && !behind[i])
-      refusals.add(name(listed[i]), "is on a cycle that is no loop");
 }
 
 }  // namespace keel::graphdef

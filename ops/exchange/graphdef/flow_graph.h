@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/ops/exchange/graphdef/flow_refusals.h"
 #include "keel/ops/exchange/graphdef/graph_def.h"
 #include "keel/ops/exchange/graphdef/values.h"
 
@@ -60,19 +61,6 @@ struct FlowNode {
   bool pivot = false;     // it only says which way a condition went
   bool index_is_read = false;
   bool has_effects = false;  // an If or While with nodes that run once
-};
-
-// Gathers what cannot be converted: reasons, and for each the names of the nodes.
-class Refusals {
- public:
-  void add(const std::string& node, const std::string& reason);
-  size_t count() const noexcept { return count_; }
-  void throw_if_any(const std::string& source) const;
-
- private:
-  std::vector<std::pair<std::string, std::vector<std::string>>> nodes_of_reason_;
-  std::unordered_map<std::string, size_t> index_;
-  size_t count_ = 0;
 };
 
 class FlowGraph {

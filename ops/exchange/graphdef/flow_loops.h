@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "keel/ops/exchange/graphdef/flow_bodies.h"
-#include "keel/ops/exchange/graphdef/flow_branches.h"
 #include "keel/ops/exchange/graphdef/flow_frames.h"
 #include "keel/ops/exchange/graphdef/flow_graph.h"
+#include "keel/ops/exchange/graphdef/flow_region.h"
 
 namespace keel::graphdef {
 

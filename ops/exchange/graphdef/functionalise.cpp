@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "keel/ops/exchange/graphdef/flow_bodies.h"
-#include "keel/ops/exchange/graphdef/flow_branches.h"
 #include "keel/ops/exchange/graphdef/flow_frames.h"
 #include "keel/ops/exchange/graphdef/flow_graph.h"
 #include "keel/ops/exchange/graphdef/flow_loops.h"
+#include "keel/ops/exchange/graphdef/flow_region.h"
 
 namespace keel::graphdef {
 

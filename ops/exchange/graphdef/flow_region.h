@@ -1,8 +1,8 @@
 // Conditionals of one region (the nodes of a frame, whose inner loops are nodes While already):
 // under which conditions each node has a value, and the Merges made outputs of nodes If. One
 // thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_BRANCHES_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_BRANCHES_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REGION_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REGION_H
 
 #include <array>
 #include <cstdint>
@@ -95,4 +95,4 @@ class Region {
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_BRANCHES_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REGION_H

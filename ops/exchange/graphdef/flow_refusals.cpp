@@ -1,0 +1,43 @@
+#include "keel/ops/exchange/graphdef/flow_refusals.h"
+
+#include <algorithm>
+
+#include "keel/core/base/error.h"
+#include "keel/core/base/printable.h"
+
+namespace keel::graphdef {
+
+namespace {
+
+// The names of a reason that an error lists: enough to find them, and a text that can be read.
+constexpr size_t kMostNames = 200;
+
+std::string quoted(const std::string& name) { return "'" + printable(name, 200) + "'"; }
+
+}  // namespace
+
+void Refusals::add(const std::string& node, const std::string& reason) {
+  const auto [entry, is_new] = index_.emplace(reason, nodes_of_reason_.size());
+  if (is_new) nodes_of_reason_.push_back({reason, {}});
+  std::vector<std::string>& nodes = nodes_of_reason_[entry->second].second;
+  nodes.push_back(node);
+  ++count_;
+}
+
+void Refusals::throw_if_any(const std::string& source) const {
+  if (count_ == 0) return;
+  std::string text = "has control flow that cannot be converted:";
+  for (const auto& [reason, nodes] : nodes_of_reason_) {
+    text += "\n  ";
+    for (size_t i = 0; i < std::min(nodes.size(), kMostNames); ++i)
+      text += (i == 0 ? "" : ", ") + quoted(nodes[i]);
+    if (nodes.size() > kMostNames)
+      text += " and " + std::to_string(nodes.size() - kMostNames) + " others";
+    text += ": " + reason;
+  }
+  throw Error({.op = source,
+               .message = text,
+               .fix = "export the graph with control flow of version 2 (If and While)"});
+}
+
+}  // namespace keel::graphdef
