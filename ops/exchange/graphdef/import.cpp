@@ -4,7 +4,7 @@
 
 #include "keel/core/base/environment.h"
 #include "keel/core/base/printable.h"
-#include "keel/ops/exchange/graphdef/functionalise.h"
+#include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/read_graph_def.h"
 #include "keel/ops/exchange/graphdef/selection.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "keel/ops/exchange/graphdef/functionalise.h"
+#include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
 #include "keel/ops/exchange/graphdef/import.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/read_graph_def.h"

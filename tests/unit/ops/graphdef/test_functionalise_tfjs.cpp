@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/ops/exchange/graphdef/functionalise.h"
+#include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
 
 #include "ops/graphdef/functional_interpreter_for_tests.h"
 #include "ops/graphdef/random_control_flow_for_tests.h"

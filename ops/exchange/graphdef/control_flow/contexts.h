@@ -1,8 +1,8 @@
 // Contexts: the conditions under which a node has a value, as sets of literals (a condition and the
 // way it went) that all have to hold. Sets are stored once and known by their number. One region's
 // converter owns them; one thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_CONTEXTS_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_CONTEXTS_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_CONTEXTS_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_CONTEXTS_H
 
 #include <cstdint>
 #include <map>
@@ -43,4 +43,4 @@ class Contexts {
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_CONTEXTS_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_CONTEXTS_H

@@ -1,13 +1,13 @@
 // Frames: which loop each node of a graph lies in, found by following Enter and Exit. A plain value
 // of whoever converts; one thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_FRAMES_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_FRAMES_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_FRAMES_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_FRAMES_H
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "keel/ops/exchange/graphdef/flow_graph.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
 
 namespace keel::graphdef {
 
@@ -27,4 +27,4 @@ std::vector<Frame> find_frames(FlowGraph& flow, Refusals& refusals);
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_FRAMES_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_FRAMES_H

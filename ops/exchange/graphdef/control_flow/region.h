@@ -1,8 +1,8 @@
 // Conditionals of one region (the nodes of a frame, whose inner loops are nodes While already):
 // under which conditions each node has a value, and the Merges made outputs of nodes If. One
 // thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REGION_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REGION_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_REGION_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_REGION_H
 
 #include <array>
 #include <cstdint>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "keel/ops/exchange/graphdef/flow_bodies.h"
-#include "keel/ops/exchange/graphdef/flow_contexts.h"
-#include "keel/ops/exchange/graphdef/flow_graph.h"
+#include "keel/ops/exchange/graphdef/control_flow/bodies.h"
+#include "keel/ops/exchange/graphdef/control_flow/contexts.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
 
 namespace keel::graphdef {
 
@@ -95,4 +95,4 @@ class Region {
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REGION_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_REGION_H

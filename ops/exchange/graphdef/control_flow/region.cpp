@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/flow_region.h"
+#include "keel/ops/exchange/graphdef/control_flow/region.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,14 +1,14 @@
-#include "keel/ops/exchange/graphdef/functionalise.h"
+#include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-#include "keel/ops/exchange/graphdef/flow_bodies.h"
-#include "keel/ops/exchange/graphdef/flow_frames.h"
-#include "keel/ops/exchange/graphdef/flow_graph.h"
-#include "keel/ops/exchange/graphdef/flow_loops.h"
-#include "keel/ops/exchange/graphdef/flow_region.h"
+#include "keel/ops/exchange/graphdef/control_flow/bodies.h"
+#include "keel/ops/exchange/graphdef/control_flow/frames.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
+#include "keel/ops/exchange/graphdef/control_flow/loops.h"
+#include "keel/ops/exchange/graphdef/control_flow/region.h"
 
 namespace keel::graphdef {
 

@@ -1,7 +1,7 @@
 // The nodes of one graph or body with their edges as numbers: what functionalise works on. Edges
 // may lead back (NextIteration). Whoever converts owns it; one thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_GRAPH_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_GRAPH_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_GRAPH_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_GRAPH_H
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "keel/ops/exchange/graphdef/flow_refusals.h"
+#include "keel/ops/exchange/graphdef/control_flow/refusals.h"
 #include "keel/ops/exchange/graphdef/graph_def.h"
 #include "keel/ops/exchange/graphdef/values.h"
 
@@ -111,4 +111,4 @@ class FlowGraph {
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_GRAPH_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_GRAPH_H

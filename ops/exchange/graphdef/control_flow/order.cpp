@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "keel/ops/exchange/graphdef/flow_graph.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
 
 namespace keel::graphdef {
 

@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/flow_frames.h"
+#include "keel/ops/exchange/graphdef/control_flow/frames.h"
 
 #include <map>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/flow_bodies.h"
+#include "keel/ops/exchange/graphdef/control_flow/bodies.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // Gathers what functionalise cannot convert: reasons, and for each the names of the nodes. Whoever
 // converts owns it; one thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REFUSALS_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REFUSALS_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_REFUSALS_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_REFUSALS_H
 
 #include <cstddef>
 #include <string>
@@ -25,4 +25,4 @@ class Refusals {
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_REFUSALS_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_REFUSALS_H

@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/flow_graph.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "keel/ops/exchange/graphdef/flow_region.h"
+#include "keel/ops/exchange/graphdef/control_flow/region.h"
 
 namespace keel::graphdef {
 

@@ -1,16 +1,16 @@
 // A frame made a node While in the frame around it. One thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_LOOPS_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_LOOPS_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_LOOPS_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_LOOPS_H
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "keel/ops/exchange/graphdef/flow_bodies.h"
-#include "keel/ops/exchange/graphdef/flow_frames.h"
-#include "keel/ops/exchange/graphdef/flow_graph.h"
-#include "keel/ops/exchange/graphdef/flow_region.h"
+#include "keel/ops/exchange/graphdef/control_flow/bodies.h"
+#include "keel/ops/exchange/graphdef/control_flow/frames.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
+#include "keel/ops/exchange/graphdef/control_flow/region.h"
 
 namespace keel::graphdef {
 
@@ -56,4 +56,4 @@ class LoopConverter {
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_LOOPS_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_LOOPS_H

@@ -1,7 +1,7 @@
 // Writes parts of a graph as bodies of If and While: which nodes a body needs, what it takes from
 // outside, and the nodes as a GraphDef has them. Whoever converts owns it; one thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_BODIES_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_BODIES_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_BODIES_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_BODIES_H
 
 #include <cstdint>
 #include <functional>
@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "keel/ops/exchange/graphdef/flow_graph.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
 
 namespace keel::graphdef {
 
@@ -73,4 +73,4 @@ std::vector<NodeDef> write_nodes(const FlowGraph& flow, const std::vector<uint32
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FLOW_BODIES_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_BODIES_H

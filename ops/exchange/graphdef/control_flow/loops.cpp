@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/flow_loops.h"
+#include "keel/ops/exchange/graphdef/control_flow/loops.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,8 +1,8 @@
 // Control flow of version 1 (Switch, Merge, Enter, Exit, NextIteration, LoopCond) made functional:
 // a graph whose conditionals are nodes `If` and whose loops are nodes `While` with bodies, as the
 // graphs of TensorFlow 2 have them. Pure functions; any thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FUNCTIONALISE_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FUNCTIONALISE_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_FUNCTIONALISE_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_FUNCTIONALISE_H
 
 #include <string>
 #include <vector>
@@ -39,4 +39,4 @@ GraphDef functionalise(const GraphDef& graph, const std::vector<std::string>& fe
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FUNCTIONALISE_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_CONTROL_FLOW_FUNCTIONALISE_H

@@ -1,10 +1,10 @@
-#include "keel/ops/exchange/graphdef/flow_contexts.h"
+#include "keel/ops/exchange/graphdef/control_flow/contexts.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "keel/ops/exchange/graphdef/flow_graph.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
 
 namespace keel::graphdef {
 

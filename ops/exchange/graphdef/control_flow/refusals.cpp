@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/flow_refusals.h"
+#include "keel/ops/exchange/graphdef/control_flow/refusals.h"
 
 #include <algorithm>
 
