@@ -61,6 +61,7 @@ struct DeviceQueue::State {
     Slot host;
     std::vector<void*> device_fields;
     Cursor cursor;
+    int64_t copied_bytes = 0;  // of the element in it
   };
 
   State(Device device_in, ElementSpec spec_in, DeviceQueueOptions options_in)
@@ -71,6 +72,7 @@ struct DeviceQueue::State {
   // user is done.
   bool has_room() const noexcept {
     const int64_t number = enqueued.load(std::memory_order_relaxed);
+    if (!options.data_sink && number >= asked.load(std::memory_order_acquire)) return false;
     return number - dequeued.load(std::memory_order_acquire) < options.depth &&
            number - released.load(std::memory_order_acquire) < static_cast<int64_t>(places.size());
   }
@@ -80,6 +82,18 @@ struct DeviceQueue::State {
     if (held <= options.depth - options.depth / kSlotsPerWake) producer_word.bump();
   }
   void publish_token(Token kind) noexcept;
+  // Has the producer make the element that the consumer waits for.
+  void ask() noexcept {
+    if (options.data_sink) return;
+    asked.store(dequeued.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    producer_word.bump();
+  }
+  // Counts the copy of an element that is taken (1) or put back (-1).
+  void count_copy(int64_t bytes, int64_t sign) noexcept {
+    if (bytes == 0) return;
+    copies.fetch_add(sign, std::memory_order_relaxed);
+    copied_bytes.fetch_add(sign * bytes, std::memory_order_relaxed);
+  }
 
   const Device device;
   const ElementSpec spec;
@@ -102,6 +116,9 @@ struct DeviceQueue::State {
   alignas(kCacheLine) std::atomic<int64_t> dequeued{0};
   std::atomic<int64_t> released{0};
   std::atomic<int64_t> consumer_wait_ns{0};
+  std::atomic<int64_t> asked{0};  // elements that the producer may have made, with data_sink off
+  std::atomic<int64_t> copies{0};
+  std::atomic<int64_t> copied_bytes{0};
   std::vector<std::atomic<int64_t>> occupancy;
   // Bumped whenever the other side's condition may have become true.
   alignas(kCacheLine) WaitWord producer_word;
@@ -145,8 +162,17 @@ void DeviceQueue::State::prepare() {
                  .got = std::to_string(options.getnext_timeout.count()) + " ms",
                  .kind = ErrorKind::kInvalidArgument});
   }
+  if (!options.data_sink && options.depth > 1) {
+    throw Error({.op = op,
+                 .argument = "depth",
+                 .expected = "1 or 0: data_sink is off, so no element is made before its step",
+                 .got = std::to_string(options.depth),
+                 .fix = "leave data_sink on, or the depth out",
+                 .kind = ErrorKind::kInvalidArgument});
+  }
   const std::vector<size_t> offsets = spec.offsets();
   slot_bytes = spec.slot_bytes();
+  if (!options.data_sink) options.depth = 1;
   if (options.depth == 0) options.depth = default_queue_depth(slot_bytes);
   const int64_t slots = checked_add(options.depth, 1, "queue depth");
   checked_mul(slots, static_cast<int64_t>(slot_bytes), "queue size");
@@ -160,9 +186,15 @@ void DeviceQueue::State::prepare() {
   occupancy = std::vector<std::atomic<int64_t>>(static_cast<size_t>(slots));
   for (int64_t i = 0; i < slots; ++i) {
     Place made;
-    made.memory = backend.allocate_slot(device.index(), slot_bytes, "queue " + options.name);
+    if (options.data_sink) {
+      made.memory = backend.allocate_slot(device.index(), slot_bytes, "queue " + options.name);
+    } else {
+      const std::shared_ptr<Buffer> host = allocate_host_buffer(slot_bytes);
+      made.memory = {nullptr, host->address(), host};
+    }
     for (const size_t offset : offsets) {
       made.host.fields.push_back(static_cast<std::byte*>(made.memory.host_address) + offset);
+      if (!options.data_sink) continue;
       made.device_fields.push_back(static_cast<std::byte*>(made.memory.buffer->address()) + offset);
     }
     places.push_back(std::move(made));
@@ -183,6 +215,7 @@ DeviceQueue::~DeviceQueue() { close(); }
 const ElementSpec& DeviceQueue::spec() const noexcept { return state_->spec; }
 const std::string& DeviceQueue::name() const noexcept { return state_->options.name; }
 const Device& DeviceQueue::device() const noexcept { return state_->device; }
+bool DeviceQueue::data_sink() const noexcept { return state_->options.data_sink; }
 const std::vector<ResidentField>& DeviceQueue::resident() const noexcept {
   return state_->options.resident;
 }
@@ -226,11 +259,15 @@ void DeviceQueue::commit(const Cursor& cursor) {
         {.op = "queue '" + s.options.name + "'", .message = "commit without a reserved slot"});
   }
   State::Place& place = s.place(number);
-  if (s.slot_bytes > 0) {
+  if (s.slot_bytes > 0 && s.options.data_sink) {
     const auto begin = Clock::now();
     s.stream->copy_to_device(*place.memory.buffer, 0, place.memory.host_address, s.slot_bytes);
     s.stream->synchronize();
     s.copy_ns.fetch_add(ns_since(begin), std::memory_order_relaxed);
+    // Memory that the host shares is where the producer wrote already, unless the device has a
+    // price for it.
+    const bool shared = place.memory.host_address == place.memory.buffer->address();
+    place.copied_bytes = shared && s.transfer_ns == 0 ? 0 : static_cast<int64_t>(s.slot_bytes);
   }
   place.cursor = cursor;
   s.reserved = false;
@@ -263,6 +300,7 @@ bool DeviceQueue::State::take(std::span<void*> fields, Cursor* cursor, bool on_h
   const std::vector<void*>& chosen = on_host ? from.host.fields : from.device_fields;
   std::copy(chosen.begin(), chosen.end(), fields.begin());
   if (cursor != nullptr) *cursor = from.cursor;
+  count_copy(from.copied_bytes, 1);
   dequeued.store(number + 1, std::memory_order_release);
   wake_producer(enqueued.load(std::memory_order_acquire) - (number + 1));
   return true;
@@ -289,6 +327,10 @@ DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
                  .expected = std::to_string(s.spec.fields.size()) + " as in " + to_string(s.spec),
                  .got = std::to_string(fields.size())});
   }
+  if (!s.options.data_sink && !on_host) {
+    throw Error({.op = "queue '" + s.options.name + "'",
+                 .message = "has no elements on the device: its data_sink is off"});
+  }
   // One that was put back may make it one more than the depth.
   const int64_t waiting = std::min(s.options.depth, s.enqueued.load(std::memory_order_relaxed) -
                                                         s.dequeued.load(std::memory_order_relaxed));
@@ -297,6 +339,7 @@ DequeueStatus DeviceQueue::take(std::span<void*> fields, Cursor* cursor,
   count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (s.take(fields, cursor, on_host)) return DequeueStatus::kElement;
   const auto begin = Clock::now();
+  s.ask();
   const std::chrono::nanoseconds limit = s.options.getnext_timeout;
   const auto done = [&](DequeueStatus status) {
     s.consumer_wait_ns.fetch_add(ns_since(begin), std::memory_order_relaxed);
@@ -343,6 +386,7 @@ void DeviceQueue::put_back() {
     throw Error({.op = "queue '" + s.options.name + "'",
                  .message = "no element to put back: the last one was released"});
   }
+  s.count_copy(s.place(number - 1).copied_bytes, -1);
   s.dequeued.store(number - 1, std::memory_order_release);
 }
 
@@ -390,6 +434,8 @@ QueueCounters DeviceQueue::counters() const noexcept {
   c.producer_wait_ns = s.producer_wait_ns.load(std::memory_order_relaxed);
   c.consumer_wait_ns = s.consumer_wait_ns.load(std::memory_order_relaxed);
   c.copy_ns = s.copy_ns.load(std::memory_order_relaxed);
+  c.copies = s.copies.load(std::memory_order_relaxed);
+  c.copied_bytes = s.copied_bytes.load(std::memory_order_relaxed);
   c.last_enqueue_ns = s.last_enqueue_ns.load(std::memory_order_relaxed);
   return c;
 }

@@ -8,6 +8,10 @@
 // last user). depth slots can be committed while one more is being read. End of data and failure
 // travel as tokens behind the elements already committed.
 //
+// With data_sink off the slots are the host's memory and nothing is copied: whoever drives the
+// steps takes each element by dequeue_on_host and hands it over itself. Then nothing is made ahead:
+// reserve waits until an element is asked for.
+//
 // reserve/commit/finish/fail: the producer's thread. dequeue/release: the consumer's thread. The
 // rest: any thread. Waits spin for at most a few microseconds, then sleep. Nothing allocates after
 // construction.
@@ -37,6 +41,7 @@ struct FeedSpec {
   Device device;
   ElementSpec element;
   std::shared_ptr<const DeviceOptions> device_options = {};  // of the session
+  bool data_sink = true;                                     // likewise
 };
 
 // A field whose rows stay on the device, where the elements of a queue name them by number instead
@@ -54,7 +59,7 @@ KEEL_API int64_t default_queue_depth(size_t slot_bytes) noexcept;
 struct DeviceQueueOptions {
   std::string name = "queue";
   // Elements that can wait; 0 chooses min(128, max(2, 2 GiB / element bytes)), the rule of the real
-  // device's data queue.
+  // device's data queue. 1 where data_sink is off.
   int64_t depth = 0;
   // Limits how long dequeue waits for an element before it gives up; zero waits forever.
   std::chrono::milliseconds getnext_timeout{0};
@@ -62,6 +67,8 @@ struct DeviceQueueOptions {
   std::vector<ResidentField> resident = {};
   // Prices the copies to the device: the options of the session that takes the elements.
   std::shared_ptr<const DeviceOptions> device_options = {};
+  // Copies the elements to the device as they are committed, ahead of the steps.
+  bool data_sink = true;
   CallSite site = CallSite::here();  // the user's line, for errors
 };
 
@@ -73,6 +80,11 @@ struct QueueCounters {
   int64_t producer_wait_ns = 0;  // wall time
   int64_t consumer_wait_ns = 0;  // wall time
   int64_t copy_ns = 0;           // wall time of the copies to the device
+  // The copies to the device that the elements dequeued so far took, one that was put back left
+  // out. None where the producer writes into the device's own memory at no price, and with
+  // data_sink off.
+  int64_t copies = 0;
+  int64_t copied_bytes = 0;
   // Wall time of the last commit since the queue was made; -1 before the first.
   int64_t last_enqueue_ns = 0;
 };
@@ -101,14 +113,16 @@ class KEEL_API DeviceQueue {
   const ElementSpec& spec() const noexcept;
   const std::string& name() const noexcept;
   const Device& device() const noexcept;
+  bool data_sink() const noexcept;
   const std::vector<ResidentField>& resident() const noexcept;
 
   // Host side of a reserved slot, one address per field of the spec; valid until commit.
   struct Slot {
     std::vector<void*> fields;
   };
-  // Waits for a free slot; nullptr once the queue is closed or `stop` is set (wake() makes a
-  // waiting call look at it). A slot that was reserved and not committed is handed out again.
+  // Waits for a free slot, and with data_sink off until an element is asked for; nullptr once the
+  // queue is closed or `stop` is set (wake() makes a waiting call look at it). A slot that was
+  // reserved and not committed is handed out again.
   Slot* reserve(const std::atomic<bool>* stop = nullptr);
   // Publishes the reserved slot. Throws what the copy throws; then the slot stays reserved.
   void commit(const Cursor& cursor);
@@ -118,7 +132,7 @@ class KEEL_API DeviceQueue {
   void fail(const Error& error);
 
   // Waits for the next element and writes its fields' device addresses to `fields` (as many as the
-  // spec has). Slots are released in the order they were dequeued.
+  // spec has). Slots are released in the order they were dequeued. REQUIRES data_sink.
   DequeueStatus dequeue(std::span<void*> fields, Cursor* cursor, const std::atomic<bool>* stop);
   // Does the same for a host that reads the element itself: `fields` get the host side's addresses.
   // Looks at the stop flag, and at whether the agreement broke, every few milliseconds without

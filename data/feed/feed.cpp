@@ -63,7 +63,7 @@ class PipelineFeeder final : public Feeder {
         spec_(std::move(spec)),
         options_(std::move(options)),
         resident_(std::move(resident)) {
-    if (options_.depth == 0) {
+    if (options_.depth == 0 && spec_.data_sink) {
       options_.depth = default_queue_depth(spec_.element.slot_bytes());
       if (const auto size = dataset_.size())
         options_.depth = std::clamp<int64_t>(*size, 1, options_.depth);
@@ -86,6 +86,7 @@ class PipelineFeeder final : public Feeder {
                            .getnext_timeout = options_.getnext_timeout,
                            .resident = resident_,
                            .device_options = spec_.device_options,
+                           .data_sink = spec_.data_sink,
                            .site = {}});
     opened_at_ = cursor;
     stop_.store(false, std::memory_order_release);
@@ -156,7 +157,8 @@ std::shared_ptr<Feeder> feed_rows(const DeviceCached& cached, const ElementSpec&
                  .got = "one on " + cached.device.name(),
                  .site = site});
   }
-  FeedSpec rows{spec.device, cached.rows.spec()};
+  FeedSpec rows = spec;
+  rows.element = cached.rows.spec();
   std::vector<ResidentField> resident;
   for (size_t f = 0; f < fitted.fields.size(); ++f) {
     const std::string& asked = spec.element.fields[f].name;

@@ -18,7 +18,7 @@ namespace keel {
 struct FeedOptions {
   std::string name = "feed";  // the queue's, in errors and reports
   // Elements that can wait in the queue; 0 for the queue's default, but no more than the dataset
-  // has.
+  // has. At most 1 where the spec's data_sink is off: then each is made when its step asks for it.
   int64_t depth = 0;
   // How long a step may wait for an element; zero for ever.
   std::chrono::milliseconds getnext_timeout{0};

@@ -240,6 +240,11 @@ class Compiler {
                          (support.reason.empty() ? "" : ": " + support.reason);
       return true;
     };
+    if (!request_.data_sink) {
+      placement.kind = LoopKind::kHost;
+      placement.reason = "data_sink is off, so the host hands over each batch";
+      return nullptr;
+    }
     auto graph = fed_step();
     if (declined(*graph, OpRole::kDequeue)) return nullptr;
     graph = make_sunk_loop(std::shared_ptr<Graph>(optimise(std::move(graph))));

@@ -34,6 +34,7 @@ struct CompileRequest {
   SpecialiseRequest step;
   bool sink = false;
   std::optional<QueueSource> queue;
+  bool data_sink = true;  // off: the host drives the loop and feeds each step
   std::vector<std::string> disabled_passes = {};  // as select_passes() takes them
   Precision precision = {};
   int threads = 0;  // compute threads of a launch; 0: of this thread
@@ -46,11 +47,11 @@ struct Compiled {
   CompileReport report;
 };
 
-// A step that is to be sunk and that the backend declines to loop over (Backend::supports says no
-// to `sunk_loop` or `dequeue`) becomes a program of one step, its inputs the queue's fields and its
-// last output the stop value where no fetch is; the report says so. Throws Error for what the
-// passes and the backend refuse, for passes that cannot be switched off, and for an input that the
-// queue has no field for or one of another type, naming both.
+// A step that is to be sunk without data_sink, or that the backend declines to loop over
+// (Backend::supports says no to `sunk_loop` or `dequeue`), becomes a program of one step, its
+// inputs the queue's fields and its last output the stop value where no fetch is; the report says
+// so. Throws Error for what the passes and the backend refuse, for passes that cannot be switched
+// off, and for an input that the queue has no field for or one of another type, naming both.
 Compiled compile(Device device, CompileRequest request);
 
 }  // namespace keel

@@ -17,7 +17,8 @@ namespace keel {
 
 enum class LoopKind {
   kDevice,  // sunk: the device goes from step to step by itself
-  kHost,    // the backend declines to loop: the host launches each step and waits for it
+  kHost,    // the backend declines to loop, or data_sink is off: the host launches each step and
+            // waits for it
   kNone,    // the step cannot be looped at all
 };
 // "device", "host", "none".

@@ -1,7 +1,9 @@
-// The loop of a device that cannot go from step to step by itself: the host takes each element out
-// of the queue, launches the step, waits for it and looks at its stop value. Rows, callbacks and
-// reports are those of a sunk loop, and so is every bit of the results.
+// The loop of a device that does not go from step to step by itself, because it cannot or because
+// data_sink is off: the host takes each element out of the queue, copies it to the program's
+// inputs, launches the step, waits for it and looks at its stop value. Rows, callbacks and reports
+// are those of a sunk loop, and so is every bit of the results.
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "keel/graph/runtime/loop_state.h"
@@ -32,6 +34,7 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
     while (!leaves && take_element(party, done)) {
       ++report.launches;
       if (!drive_step(report.first_step + done.steps, done)) break;
+      keep_results(report);
       deliver(callbacks, report, outcome);
       const bool stop = s.session->stop.load();
       done.cancelled = stop && done.steps < steps;
@@ -124,8 +127,8 @@ bool Loop::drive_step(int64_t number, LaunchReport& done) {
     launched = true;
     for (size_t i = 0; i < info.outputs.size(); ++i) {
       if (!info.output_is_metric[i]) continue;
-      stream.copy_to_host(&s.results[kCell * i], executable.output(i), 0,
-                          size_of(info.outputs[i].dtype));
+      session.copy_to_host(&s.results[kCell * i], executable.output(i),
+                           size_of(info.outputs[i].dtype));
     }
     stream.synchronize();
   } catch (...) {
@@ -158,8 +161,17 @@ void Loop::feed_element(LaunchArgs& args) {
                                     [&](const FieldSpec& f) { return f.name == inputs[i].name; });
     const size_t bytes = inputs[i].type.shape.num_bytes(inputs[i].type.dtype);
     if (field == fields.end() || bytes == 0) continue;
-    s.session->stream->copy_to_device(
-        *args.inputs[i], 0, s.element[static_cast<size_t>(field - fields.begin())], bytes);
+    s.session->copy_to_device(*args.inputs[i],
+                              s.element[static_cast<size_t>(field - fields.begin())], bytes);
+  }
+}
+
+// Takes the rank-0 fetches of a completed step over into the report.
+void Loop::keep_results(LoopReport& report) {
+  for (size_t i = 0; i < report.columns_.size(); ++i) {
+    Tensor& tensor = report.tensors_[i];
+    if (report.columns_[i] >= 0)
+      std::memcpy(tensor.raw(), &state_->results[kCell * i], tensor.num_bytes());
   }
 }
 

@@ -36,6 +36,13 @@ Error report_error(const ValueAt& fetch, const std::string& expected, const std:
                 .site = fetch.site});
 }
 
+// Returns what the producer copied for the elements that were taken.
+Transfers transfers_of(const DeviceQueue* queue) {
+  if (queue == nullptr) return {};
+  const QueueCounters counters = queue->counters();
+  return {.to_device = counters.copies, .to_device_bytes = counters.copied_bytes};
+}
+
 int64_t elements_ahead(const DeviceQueue& queue) {
   const QueueCounters counters = queue.counters();
   return counters.enqueued - counters.dequeued;
@@ -133,6 +140,7 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
                    .got = "one on " + queue->device().name(),
                    .site = site});
     }
+    require_data_sink(*queue, session->options.data_sink, site);
     key.queue = source_of(*queue);
   }
   executable = session->executable(std::move(key), site);
@@ -153,6 +161,18 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
   if (blank.kind == LoopKind::kHost) prepare_to_drive(step);
   metrics = std::make_unique<MetricsQueue>(std::move(columns));
   let_go_of_queue();
+}
+
+void Loop::State::require_data_sink(const DeviceQueue& queue, bool data_sink, CallSite site) {
+  if (queue.data_sink() == data_sink) return;
+  throw Error({.op = "sink",
+               .argument = "queue '" + queue.name() + "'",
+               .expected = std::string("a queue with data_sink ") + (data_sink ? "on" : "off") +
+                           ", as the session's is",
+               .got = std::string("one with data_sink ") + (data_sink ? "off" : "on"),
+               .fix = "make it with session.spec() of this session",
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
 }
 
 void Loop::State::let_go_of_queue() {
@@ -235,6 +255,7 @@ void Loop::State::take_queue(CallSite site) {
                                : to_string(now->spec()) + " on " + now->device().name(),
          .site = site});
   }
+  require_data_sink(*now, session->options.data_sink, site);
   queue = now;
 }
 
@@ -334,6 +355,8 @@ LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& ca
   report.first_step = args.first_step;
   const StopScope scope(session, &s, &s.requested);
   const int64_t synchronised = session.stream->synchronisations();
+  const Transfers fed_before = transfers_of(s.queue.get());
+  session.transfers = {};
   Outcome outcome;
   std::optional<Error> error;
   try {
@@ -349,6 +372,10 @@ LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& ca
   }
 
   report.host_syncs = session.stream->synchronisations() - synchronised;
+  report.transfers = session.transfers;
+  const Transfers fed = transfers_of(s.queue.get());
+  report.transfers.to_device += fed.to_device - fed_before.to_device;
+  report.transfers.to_device_bytes += fed.to_device_bytes - fed_before.to_device_bytes;
   report.failed = error.has_value();
   s.complete(report, outcome);
   report.wall_ns = ns_since(begin);
@@ -428,14 +455,19 @@ void Loop::deliver(const LoopCallbacks& callbacks, LoopReport& report, Outcome& 
   if (outcome.stopped || outcome.thrown != nullptr) s.session->stop.store(true);
 }
 
+// A loop that the host drives has the rank-0 fetches of its last step already, and waits for the
+// device only where there are others.
 void Loop::collect(LoopReport& report) {
-  Stream& stream = *state_->session->stream;
+  SessionState& session = *state_->session;
+  const bool driven = report.kind == LoopKind::kHost;
+  bool waits = !driven;
   for (size_t i = 0; i < report.tensors_.size(); ++i) {
     Tensor& tensor = report.tensors_[i];
-    if (tensor.num_bytes() > 0)
-      stream.copy_to_host(tensor.raw(), state_->executable->output(i), 0, tensor.num_bytes());
+    if (tensor.num_bytes() == 0 || (driven && report.columns_[i] >= 0)) continue;
+    session.copy_to_host(tensor.raw(), state_->executable->output(i), tensor.num_bytes());
+    waits = true;
   }
-  stream.synchronize();
+  if (waits) session.stream->synchronize();
   for (Tensor& tensor : report.tensors_) canonicalise_nans(tensor);
 }
 

@@ -23,6 +23,7 @@
 #include "keel/graph/runtime/compile_report.h"
 #include "keel/graph/runtime/hook.h"
 #include "keel/graph/runtime/loop_size.h"
+#include "keel/graph/runtime/transfers.h"
 
 namespace keel {
 
@@ -70,10 +71,14 @@ class KEEL_API LoopReport {
   int64_t metrics_wait_ns = 0;
   int64_t callback_ns = 0;
   // Counted by the device and its stream: how often LOOP_SWITCH went on to a next step, LOOP_RESET,
-  // and how often the host synchronised with the device.
+  // and how often the host waited for the device (a round trip).
   int64_t true_branches = 0;
   int64_t resets = 0;
   int64_t host_syncs = 0;
+  // Of the elements that were taken, be it by the queue's producer ahead of the launch or by the
+  // host in their steps, and of the fetches. Rows of metrics come through a ring, not by a copy,
+  // but where the host drives the loop.
+  Transfers transfers;
   LoopKind kind = LoopKind::kDevice;
   // Modelled device time of one step (device clock), where the device prices its tasks.
   std::optional<int64_t> step_device_ns;
@@ -185,6 +190,7 @@ class KEEL_API Loop {
   bool drive_step(int64_t number, LaunchReport& done);
   void feed_element(LaunchArgs& args);
   void read_row(int64_t number, uint32_t float_status);
+  void keep_results(LoopReport& report);
   void deliver(const LoopCallbacks& callbacks, LoopReport& report, Outcome& outcome);
   void collect(LoopReport& report);
 

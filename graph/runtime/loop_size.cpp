@@ -18,6 +18,16 @@ void require_positive(int64_t value, const std::string& source) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
+// A launch of several steps takes their elements out of the device queue.
+Error unfed(const std::string& claim, const std::string& fed_by_host) {
+  return Error({.op = "loop size",
+                .message = claim + " and " + fed_by_host +
+                           " says that the host feeds each step: a launch of more than one step "
+                           "takes its batches from the device queue, which data_sink fills",
+                .fix = "make the loop size 1, or leave data_sink on",
+                .kind = ErrorKind::kInvalidArgument});
+}
+
 }  // namespace
 
 void LoopSize::set(int64_t value, const std::string& source) {
@@ -29,6 +39,7 @@ void LoopSize::set(int64_t value, const std::string& source) {
                  .fix = "set it in one place, or to the same value in both",
                  .kind = ErrorKind::kInvalidArgument});
   }
+  require_fed(value, source);
   value_ = value;
   source_ = source;
   changed_ = false;
@@ -40,13 +51,36 @@ void LoopSize::set(std::string_view text, const std::string& source) {
 
 void LoopSize::change(int64_t value) {
   require_positive(value, "set_loop_size");
+  require_fed(value, "set_loop_size");
   value_ = value;
   source_ = "set_loop_size";
   changed_ = true;
 }
 
+void LoopSize::require_fed(int64_t value, const std::string& source) const {
+  if (!fed_by_host_.empty() && value != 1)
+    throw unfed(source + " says " + std::to_string(value), fed_by_host_);
+}
+
+void LoopSize::without_data_sink(const std::string& source) {
+  if (!fed_by_host_.empty()) return;
+  fed_by_host_ = source;
+  try {
+    if (is_explicit()) require_fed(value_, source_);
+  } catch (...) {
+    fed_by_host_.clear();
+    throw;
+  }
+  if (!is_explicit()) value_ = 1;
+}
+
+void LoopSize::require_tunable(const std::string& source) const {
+  if (!fed_by_host_.empty()) throw unfed(source + " looks for a size", fed_by_host_);
+}
+
 int64_t LoopSize::value() const {
   const std::optional<int64_t> environment = environment_integer(kLoopSizeVariable, 1);
+  if (environment && !is_explicit()) require_fed(*environment, kLoopSizeVariable);
   return is_explicit() ? value_ : environment.value_or(value_);
 }
 

@@ -27,6 +27,14 @@ class KEEL_API LoopSize {
   // Makes a later change: never a conflict. Throws for a value < 1; then the old value stays.
   void change(int64_t value);
 
+  // Says that the host feeds each step, so that a launch has one, and who asked for it
+  // ("--data-sink off"): the fallback is 1 from now on, and every other size, be it set before or
+  // later or in the environment, an Error (kInvalidArgument) that names both. Another data_sink of
+  // the same mind changes nothing.
+  void without_data_sink(const std::string& source);
+  // Throws that Error for whoever would look for a size (`source` names it: "--loop-size auto").
+  void require_tunable(const std::string& source) const;
+
   // Returns the size in force: what was set, else the environment, else the fallback. Throws Error
   // (kInvalidArgument) where the variable is set and is not a whole number >= 1, also where
   // something explicit is in force.
@@ -39,8 +47,11 @@ class KEEL_API LoopSize {
   bool is_explicit() const noexcept { return !source_.empty(); }
 
  private:
+  void require_fed(int64_t value, const std::string& source) const;
+
   int64_t value_;
-  std::string source_;  // of the explicit setting; empty where there is none
+  std::string fed_by_host_;  // who switched data_sink off; empty: it is on
+  std::string source_;       // of the explicit setting; empty where there is none
   bool changed_ = false;
   int64_t told_ = 0;  // the size that use() last named; 0: none yet
 };

@@ -20,6 +20,8 @@ struct Loop::State {
   // Takes the queue of the next launch: the feeder's current one where there is a feeder. Throws
   // Error where it does not fit the compiled program.
   void take_queue(CallSite site);
+  // Throws Error for a queue that feeds in another way than the session does.
+  static void require_data_sink(const DeviceQueue& queue, bool data_sink, CallSite site);
   // A feeder's queue is held while a launch runs: between launches the feeder may open another, and
   // the slots of both would be in memory.
   void let_go_of_queue();

@@ -131,7 +131,7 @@ decltype(auto) at_site(CallSite site, Call call) {
 namespace {
 
 // Logs what a user may look for in the log once a loop is compiled.
-void tell(const CompileReport& report, const Device& device) {
+void tell(const CompileReport& report, const Device& device, bool data_sink) {
   for (const InsertedOp& op : report.inserted_ops)
     log_info("Insert op success, name:" + op.name + ", type:" + op.type + ".");
   if (log_enabled(LogLevel::kInfo)) {
@@ -140,9 +140,15 @@ void tell(const CompileReport& report, const Device& device) {
   }
   for (const std::string& unused : report.precision.unused) log_warn(unused);
   if (report.loop.kind != LoopKind::kHost) return;
-  log_warn("loop on " + device.name() +
-           ": driven by the host, a launch and a synchronisation for " + "each step, because " +
-           report.loop.reason + " (" + to_string(report.loop.site) + ")");
+  const std::string line = "loop on " + device.name() +
+                           ": driven by the host, a launch and a synchronisation for each step, "
+                           "because " +
+                           report.loop.reason + " (" + to_string(report.loop.site) + ")";
+  // Whoever switches data_sink off asks for that.
+  if (data_sink)
+    log_warn(line);
+  else
+    log_info(line);
 }
 
 }  // namespace
@@ -191,11 +197,24 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
   if (options.loop_size) loop_size.set(*options.loop_size, "SessionOptions::loop_size");
   for (const std::string& notice : select_passes(options.disabled_passes, CallSite{}).notices)
     log_warn(notice);
+  if (!options.data_sink) loop_size.without_data_sink("SessionOptions::data_sink = false");
   if (!graph->frozen()) {
     graph->step();
     graph->seed();
   }
   store.add_states(*graph);
+}
+
+void SessionState::copy_to_device(Buffer& to, const void* from, size_t bytes) {
+  stream->copy_to_device(to, 0, from, bytes);
+  ++transfers.to_device;
+  transfers.to_device_bytes += static_cast<int64_t>(bytes);
+}
+
+void SessionState::copy_to_host(void* to, const Buffer& from, size_t bytes) {
+  stream->copy_to_host(to, from, 0, bytes);
+  ++transfers.to_host;
+  transfers.to_host_bytes += static_cast<int64_t>(bytes);
 }
 
 std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite site) {
@@ -212,12 +231,13 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
     request.precision = key.precision;
     request.threads = options.threads;
     request.device_options = options.device_options;
+    request.data_sink = options.data_sink;
     store.add_states(*graph);
     ++compiles;
     auto made = std::make_shared<Executable>(std::move(key), compile(device, std::move(request)),
                                              device, store);
     cache.add(made);
-    tell(made->report(), device);
+    tell(made->report(), device, options.data_sink);
     return made;
   } catch (const Error& error) {
     throw error.with_site(site);
@@ -352,13 +372,13 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
     for (size_t i = 0; i < info.inputs.size(); ++i) {
       const Tensor& tensor = fed.of(*s.graph, info.inputs[i].name);
       if (tensor.num_bytes() > 0)
-        s.stream->copy_to_device(executable->input(i), 0, tensor.raw(), tensor.num_bytes());
+        s.copy_to_device(executable->input(i), tensor.raw(), tensor.num_bytes());
     }
     executable->program().launch(*s.stream, args);
     launched = true;
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i].num_bytes() > 0)
-        s.stream->copy_to_host(results[i].raw(), executable->output(i), 0, results[i].num_bytes());
+        s.copy_to_host(results[i].raw(), executable->output(i), results[i].num_bytes());
     }
     s.stream->synchronize();
   } catch (...) {
@@ -382,7 +402,7 @@ void Session::request_stop() noexcept {
 
 FeedSpec Session::spec(const Values& inputs, CallSite site) const {
   const SessionState& s = state("spec", site);
-  FeedSpec spec{s.device, {}, s.options.device_options};
+  FeedSpec spec{s.device, {}, s.options.device_options, s.options.data_sink};
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Node& node = input_node(*s.graph, inputs[i], "spec", "input " + std::to_string(i), site);
     spec.element.fields.push_back({name_of(node), node.type()});

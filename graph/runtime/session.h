@@ -40,6 +40,10 @@ struct SessionOptions {
   size_t cached_programs = 16;         // at least 1
   std::optional<int64_t> loop_size{};  // steps per launch where Loop::run() does not say; else
                                        // NPU_LOOP_SIZE, else 1
+  // Ascend's enable_data_pre_proc. On: a device queue, filled ahead of the steps, feeds them. Off:
+  // the host makes each batch when its step comes, copies it to the device and launches the step,
+  // also in Loop::run() and in evaluations, with the same bits. The loop size is 1 then.
+  bool data_sink = true;
 };
 
 // Says where a loop's elements come from: nowhere (a step without inputs), a feeder's queue, which
@@ -110,8 +114,9 @@ class KEEL_API Session {
 
   // Sinks the step as the body of a While on the device, its inputs taken from the queue's fields
   // of the same names. Compiles now. A backend that declines to loop gets a loop driven by the
-  // host, which says so (Loop::placement, a warning in the log). Throws Error for inputs without a
-  // matching field, naming both, for a source that is null or not open, for a stop_when that is no
+  // host, which says so (Loop::placement, a warning in the log), and so does a session whose
+  // data_sink is off. Throws Error for inputs without a matching field, naming both, for a source
+  // that is null or not open or whose data_sink is not the session's, for a stop_when that is no
   // bool scalar, and NO_STEP_BOUNDARY where a graph that is to describe its step does not.
   Loop sink(const SinkOptions& step = {}, CallSite site = CallSite::here());
   // Returns where sink() would loop and why, without an Error: kNone with the reason where it

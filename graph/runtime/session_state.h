@@ -20,6 +20,10 @@ struct SessionState {
   // Returns the program for the key, from the cache or compiled now.
   std::shared_ptr<Executable> executable(ProgramKey key, CallSite site);
 
+  // Copies on the stream, and counts it.
+  void copy_to_device(Buffer& to, const void* from, size_t bytes);
+  void copy_to_host(void* to, const Buffer& from, size_t bytes);
+
   Graph* graph;
   Device device;
   SessionOptions options;
@@ -28,6 +32,7 @@ struct SessionState {
   ProgramCache cache;
   LoopSize loop_size;
   int64_t compiles = 0;
+  Transfers transfers;  // of these copies, since whoever counts them set it to nothing
   std::atomic<bool> requested{false};         // request_stop() that no call has obeyed yet
   std::atomic<bool> stop{false};              // what the device looks at during a call
   std::atomic<const void*> running{nullptr};  // the loop whose run() is under way

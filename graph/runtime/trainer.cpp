@@ -283,6 +283,7 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
         [&] { return copy_of_states(*options.checkpoint, site); }, report.checkpoint, site);
     ValidationRun validation(options.validation, options.steps_per_epoch, site);
     if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
+    if (options.loop_tuner) session_.loop_size().require_tunable("TrainOptions::loop_tuner");
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
     if (options.resume_from) open(*options.resume_from);
@@ -529,6 +530,7 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     report.true_branches += loop.true_branches;
     report.resets += loop.resets;
     report.host_syncs += loop.host_syncs;
+    report.transfers += loop.transfers;
     report.busy_ns += loop.busy_ns;
     report.queue_wait_ns += loop.queue_wait_ns;
     report.metrics_wait_ns += loop.metrics_wait_ns;

@@ -144,6 +144,7 @@ struct TrainReport {
   int64_t true_branches = 0;
   int64_t resets = 0;
   int64_t host_syncs = 0;
+  Transfers transfers;
 
   // Wall time on the device, in ns, summed over the launches; see LoopReport.
   int64_t busy_ns = 0;
