@@ -98,10 +98,13 @@ std::string advice(const NpuProgram& program, const StepClock& clock) {
   // The first step fills the queue, so a later one says more.
   const StepTime& last = clock.steps.back();
   if (last.wait.length() > 0) {
+    const bool queue = program.list().info.sunk;
     text += fmt::format(
-        "step {} waits {:.3f} us for its batch: copying {} bytes takes {:.3f} us, which the step "
-        "does not cover; send narrower dtypes, and cast on the device\n",
-        last.step, us(last.wait.length()), clock.batch_bytes, us(last.copy.length()));
+        "step {} waits {:.3f} us for its batch: copying {} bytes takes {:.3f} us, which {}\n",
+        last.step, us(last.wait.length()), clock.batch_bytes, us(last.copy.length()),
+        queue ? "the step does not cover; send narrower dtypes, and cast on the device"
+              : "the host does before each launch; leave data_sink on, so that a queue does it "
+                "beside the steps");
   }
   text += untimed(program);
   if (!clock.whole) text += "the step has more tasks than are listed\n";

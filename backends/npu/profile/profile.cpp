@@ -115,25 +115,34 @@ void require_room(const std::vector<std::pair<std::string, std::string>>& files,
                .kind = ErrorKind::kInvalidArgument});
 }
 
+const NpuProgram& npu_program(const Program& program) {
+  const auto* npu = dynamic_cast<const NpuProgram*>(&program);
+  if (npu != nullptr) return *npu;
+  throw Error({.op = "profile",
+               .argument = "program",
+               .expected = "one that was compiled for the NPU",
+               .got = "another backend's",
+               .fix = "train with --backend npu",
+               .kind = ErrorKind::kInvalidArgument});
+}
+
 }  // namespace
 
-void write_profile(const Program& program, const ProfileOptions& options) {
-  const auto* npu = dynamic_cast<const NpuProgram*>(&program);
-  if (npu == nullptr) {
-    throw Error({.op = "profile",
-                 .argument = "program",
-                 .expected = "one that was compiled for the NPU",
-                 .got = "another backend's",
-                 .fix = "train with --backend npu",
-                 .kind = ErrorKind::kInvalidArgument});
-  }
+std::vector<ProfiledSpan> profiled_spans(const Program& program, const ProfileOptions& options) {
+  const NpuProgram& npu = npu_program(program);
   check(options);
-  const StepClock clock = make_step_clock(*npu, options);
+  return spans_of(npu, make_step_clock(npu, options));
+}
+
+void write_profile(const Program& program, const ProfileOptions& options) {
+  const NpuProgram& npu = npu_program(program);
+  check(options);
+  const StepClock clock = make_step_clock(npu, options);
   std::vector<std::pair<std::string, std::string>> files;
   for (const ProfileFile& file : kFiles) {
     const std::string path = path_in(options.directory, file.name);
     if (file.wanted(options.profiling))
-      files.push_back({path, file.make(*npu, clock, options)});
+      files.push_back({path, file.make(npu, clock, options)});
     else
       refuse_old(path);
   }

@@ -8,7 +8,7 @@
 //   op_statistic.csv   the same by kind of op
 //   step_trace.csv     the steps: iteration, forward to backward, update, wait for data
 //   timeline.json      for chrome://tracing or Perfetto: HOST, H2D, QUEUE, CONTROL, the stream, and
-//                      the units of each core
+//                      the units of each core; GETNEXT on the host where no queue feeds the steps
 //   advice.txt         the launches that lose most, with reason, fix and modelled gain
 //   aicpu.csv          launches on the AI CPU
 //   api_statistic.csv  what the host asks of the device: launches and copies
@@ -54,6 +54,20 @@ struct ProfileOptions {
 // the storage limit, a folder with a file of another profile that this one would leave there, and
 // files that cannot be written.
 KEEL_API void write_profile(const Program& program, const ProfileOptions& options);
+
+// Something that the modelled device does, or its host, as the timeline has it.
+struct ProfiledSpan {
+  std::string lane;  // "HOST", "GETNEXT", "H2D", "QUEUE", "CONTROL", "STREAM 0"
+  std::string name;
+  int64_t step = 0;
+  int64_t begin_ns = 0;  // device clock
+  int64_t end_ns = 0;
+};
+// The timeline but for the cores, step by step; `directory`, `wall` and `profiling` do not matter.
+// Throws Error as write_profile does.
+KEEL_API std::vector<ProfiledSpan> profiled_spans(const Program& program,
+                                                  const ProfileOptions& options);
+
 // The paths of the files that such options ask for.
 KEEL_API std::vector<std::string> profile_files(const std::string& directory,
                                                 const ProfilingOptions& profiling);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 
 namespace keel::npu {
 namespace {
@@ -16,8 +17,7 @@ class Clock {
     tasks_ = trace.tasks;
     clock_.whole = trace.whole;
     for (const uint32_t task : tasks_) step_ns_ += list_.tasks[task].device_ns;
-    clock_.batch_bytes = list_.info.sunk ? slot_bytes() : input_bytes();
-    copy_ns_ = clock_.batch_bytes == 0 ? 0 : price_transfer(program.preset(), clock_.batch_bytes);
+    add_copies();
     per_launch_ = list_.info.sunk ? options.steps_per_launch : 1;
   }
 
@@ -26,8 +26,9 @@ class Clock {
       StepTime time;
       time.step = step;
       time.span.begin_ns = now_;
+      if (!list_.info.sunk && copy_ns_ != 0) hand_over(time);
       if ((step - 1) % per_launch_ == 0) begin_launch(time);
-      if (copy_ns_ != 0) begin_copy(time);
+      if (list_.info.sunk && copy_ns_ != 0) begin_copy(time);
       if (step < options_.first_step) {
         now_ = std::max(now_, time.copy.end_ns) + step_ns_;
       } else {
@@ -45,19 +46,22 @@ class Clock {
     now_ = time.launch.end_ns;
   }
 
-  // A batch goes out when the link is free and, in a queue, a slot is.
+  // The host copies the batch field by field, then launches the step.
+  void hand_over(StepTime& time) {
+    time.copy = {now_, now_ + copy_ns_};
+    wait_for_copy(time);
+  }
+
+  // A batch goes out when the link is free and a slot of the queue is.
   void begin_copy(StepTime& time) {
     int64_t begin = link_free_;
-    if (!list_.info.sunk) {
-      begin = std::max(begin, time.launch.begin_ns);
-    } else if (starts_.size() >= static_cast<size_t>(options_.queue_depth)) {
+    if (starts_.size() >= static_cast<size_t>(options_.queue_depth)) {
       begin = std::max(begin, starts_.front());
       starts_.pop_front();
     }
     time.copy = {begin, begin + copy_ns_};
     link_free_ = time.copy.end_ns;
     starts_.push_back(std::max(now_, time.copy.end_ns));
-    if (!list_.info.sunk) wait_for_copy(time);
   }
 
   void wait_for_copy(StepTime& time) {
@@ -93,19 +97,20 @@ class Clock {
     return false;
   }
 
-  int64_t slot_bytes() const {
-    int64_t bytes = 0;
+  // A queue's slot goes out as one, what the host feeds input by input.
+  void add_copies() {
+    const bool queue = list_.info.sunk;
+    std::vector<int64_t> fields;
     for (const BufferRef& ref : list_.table) {
-      if (ref.space == Space::kSlot) bytes += static_cast<int64_t>(ref.bytes);
+      if (ref.space == (queue ? Space::kSlot : Space::kInput) && ref.bytes > 0)
+        fields.push_back(static_cast<int64_t>(ref.bytes));
     }
-    return bytes;
-  }
-  int64_t input_bytes() const {
-    int64_t bytes = 0;
-    for (const BufferRef& ref : list_.table) {
-      if (ref.space == Space::kInput) bytes += static_cast<int64_t>(ref.bytes);
-    }
-    return bytes;
+    const int64_t bytes = std::accumulate(fields.begin(), fields.end(), int64_t{0});
+    if (queue) fields.assign(bytes > 0 ? 1 : 0, bytes);
+    clock_.batch_bytes = bytes;
+    for (const int64_t field : fields)
+      clock_.copies_ns.push_back(price_transfer(program_.preset(), field));
+    copy_ns_ = std::accumulate(clock_.copies_ns.begin(), clock_.copies_ns.end(), int64_t{0});
   }
 
   const NpuProgram& program_;

@@ -163,7 +163,7 @@ std::string api_statistic(const StepClock& clock) {
   Sum launches, copies;
   for (const StepTime& step : clock.steps) {
     if (step.launch.length() > 0) launches.add(step.launch.length());
-    if (step.copy.length() > 0) copies.add(step.copy.length());
+    for (const int64_t copy : clock.copies_ns) copies.add(copy);
   }
   std::string text = write_csv_row({"Device_id", "Level", "API Name", "Time(us)", "Count",
                                     "Avg(us)", "Min(us)", "Max(us)", "Variance"});

@@ -18,6 +18,8 @@ std::string aicpu(const NpuProgram& program, const StepClock& clock);
 std::string api_statistic(const StepClock& clock);
 std::string timeline(const NpuProgram& program, const StepClock& clock,
                      const ProfileOptions& options);
+// The same without the cores, as values.
+std::vector<ProfiledSpan> spans_of(const NpuProgram& program, const StepClock& clock);
 std::string advice(const NpuProgram& program, const StepClock& clock);
 
 // These two the tables share: microseconds as text; what kind of core a launch runs on, by the real

@@ -17,12 +17,19 @@ constexpr int kHost = 0;
 constexpr int kDevice = 1;
 constexpr int kCores = 2;
 constexpr int kWall = 3;
-// Lanes of the device.
-constexpr int kH2d = 0;
-constexpr int kQueue = 1;
-constexpr int kControl = 2;
-constexpr int kStream = 3;
 constexpr int kLanesOfACore = 16;
+
+struct Lane {
+  int process;
+  int number;
+  const char* name;
+};
+constexpr Lane kLaunches{kHost, 0, "HOST"};
+constexpr Lane kGetNext{kHost, 1, "GETNEXT"};
+constexpr Lane kH2d{kDevice, 0, "H2D"};
+constexpr Lane kQueue{kDevice, 1, "QUEUE"};
+constexpr Lane kControl{kDevice, 2, "CONTROL"};
+constexpr Lane kStream{kDevice, 3, "STREAM 0"};
 
 class Trace {
  public:
@@ -76,28 +83,49 @@ class Trace {
   std::map<std::pair<int, int>, std::string> lanes_;
 };
 
-// `details` says what a launch is made of.
-void add_step(Trace& trace, const NpuProgram& program, const StepTime& step, bool details) {
+// GetNext is a task of the device where a queue feeds it, and the host's where that hands over the
+// batch, which its copy to the device takes.
+std::string get_next(const std::string& number, const char* place) {
+  return "GetNext of " + number + " on " + place;
+}
+
+// Shows what a step is made of, but for the cores: show(lane, name, span, task), where the task is
+// null for what is none.
+template <class Show>
+void show_step(const NpuProgram& program, const StepTime& step, const Show& show) {
+  const bool queue = program.list().info.sunk;
   const std::string number = "step " + std::to_string(step.step);
-  if (step.launch.length() > 0) {
-    trace.span(kHost, 0, "HOST", "launch at " + number, step.launch);
-  }
-  if (step.copy.length() > 0) trace.span(kDevice, kH2d, "H2D", "batch of " + number, step.copy);
-  if (step.wait.length() > 0) {
-    trace.span(kDevice, kQueue, "QUEUE", "wait for the batch of " + number, step.wait);
-  }
+  const auto show_any = [&](const Lane& lane, const std::string& name, const TimeSpan& span) {
+    if (span.length() > 0) show(lane, name, span, nullptr);
+  };
+  show_any(kLaunches, "launch at " + number, step.launch);
+  if (!queue) show_any(kGetNext, get_next(number, "HOST"), step.copy);
+  show_any(kH2d, "batch of " + number, step.copy);
+  show_any(queue ? kQueue : kControl, "wait for the batch of " + number, step.wait);
   for (const TaskTime& time : step.tasks) {
     const Task& task = program.list().tasks[time.task];
     const TaskInfo& info = program.list().infos[time.task];
-    if (task.kernel == nullptr) {
-      trace.span(kDevice, kControl, "CONTROL", keel::name_of(task.kind), time.span);
-      continue;
-    }
-    const std::string arguments =
-        fmt::format("\"block_dim\":{},\"types\":{},\"limit\":{}", info.block_dim,
-                    quote_json(info.types), quote_json(info.reason));
-    trace.span(kDevice, kStream, "STREAM 0", title_of(info), time.span, details ? arguments : "");
+    if (task.kernel != nullptr)
+      show(kStream, title_of(info), time.span, &info);
+    else if (task.kind == TaskKind::kDequeue)
+      show(kControl, get_next(number, "DEVICE"), time.span, nullptr);
+    else
+      show(kControl, keel::name_of(task.kind), time.span, nullptr);
   }
+}
+
+// `details` says what a launch is made of.
+void add_step(Trace& trace, const NpuProgram& program, const StepTime& step, bool details) {
+  show_step(
+      program, step,
+      [&](const Lane& lane, const std::string& name, const TimeSpan& span, const TaskInfo* info) {
+        std::string arguments;
+        if (details && info != nullptr) {
+          arguments = fmt::format("\"block_dim\":{},\"types\":{},\"limit\":{}", info->block_dim,
+                                  quote_json(info->types), quote_json(info->reason));
+        }
+        trace.span(lane.process, lane.number, lane.name, name, span, arguments);
+      });
 }
 
 enum class CoreKind { kBoth, kCube, kVector };
@@ -152,6 +180,18 @@ void add_cores(Trace& trace, const NpuProgram& program, const StepTime& step) {
 }
 
 }  // namespace
+
+std::vector<ProfiledSpan> spans_of(const NpuProgram& program, const StepClock& clock) {
+  std::vector<ProfiledSpan> spans;
+  for (const StepTime& step : clock.steps) {
+    show_step(
+        program, step,
+        [&](const Lane& lane, const std::string& name, const TimeSpan& span, const TaskInfo*) {
+          spans.push_back({lane.name, name, step.step, span.begin_ns, span.end_ns});
+        });
+  }
+  return spans;
+}
 
 std::string timeline(const NpuProgram& program, const StepClock& clock,
                      const ProfileOptions& options) {
