@@ -136,6 +136,52 @@ TEST_CASE("device queue: an element that is put back is the next one again") {
   CHECK_THROWS_AS(queue.put_back(), Error);  // it was released
 }
 
+TEST_CASE("device queue: copies count with the elements that are taken and not put back") {
+  keel::testing::HostBackend host;  // with memory of its own: a copy of each slot
+  DeviceQueue queue(host.device(), number_spec(), {.depth = 3});
+  for (int64_t i = 0; i < 3; ++i) REQUIRE(put(queue, i));
+  CHECK(queue.counters().copies == 0);  // nobody has taken them
+  take(queue);
+  take(queue, nullptr, /*release=*/false);
+  CHECK(queue.counters().copies == 2);
+  CHECK(queue.counters().copied_bytes == 2 * 128);  // two fields at multiples of 64
+  queue.put_back();
+  CHECK(queue.counters().copies == 1);
+  CHECK(queue.counters().copied_bytes == 128);
+}
+
+TEST_CASE("device queue: without a data sink an element is made when asked for and not copied") {
+  keel::testing::HostBackend host;
+  host.copies_until_failure = 0;
+  DeviceQueue queue(host.device(), number_spec(), {.data_sink = false});
+  CHECK(host.allocated_bytes == 0);
+  CHECK(queue.counters().depth == 1);
+  std::atomic<int64_t> made{0};
+  std::thread producer([&] {
+    while (put(queue, made)) ++made;
+  });
+  std::array<void*, 2> fields{};
+  for (int64_t i = 0; i < 100; ++i) {
+    Cursor cursor;
+    REQUIRE(queue.dequeue_on_host(fields, &cursor, nullptr) == DequeueStatus::kElement);
+    int64_t number = -1;
+    std::memcpy(&number, fields[0], sizeof(number));
+    CHECK(number == i);
+    CHECK(cursor.position == i % 10);
+    CHECK(queue.counters().enqueued == i + 1);
+    if (i % 7 == 3) {
+      queue.put_back();
+      REQUIRE(queue.dequeue_on_host(fields, &cursor, nullptr) == DequeueStatus::kElement);
+      CHECK(queue.counters().enqueued == i + 1);
+    }
+    queue.release();
+  }
+  queue.close();
+  producer.join();
+  CHECK(made == 100);
+  CHECK(queue.counters().copies == 0);
+}
+
 TEST_CASE("device queue: a slot that is being read is not written and depth more can wait") {
   keel::testing::HostBackend host;
   DeviceQueue queue(host.device(), number_spec(), {.name = "q", .depth = 2});
