@@ -51,6 +51,62 @@ TEST_CASE("bench loop: a row for each size whose parts add up") {
   }
 }
 
+TEST_CASE("bench loop: four timelines with the round trips and transfers of a hundred steps") {
+  const TempFolder folder;
+  const std::string file = folder.file("loop.json");
+  constexpr int64_t kBatch = 20;
+  struct Timeline {
+    const char* name;
+    int64_t launches, round_trips, results;
+    bool fed_by_host;
+  };
+  const Timeline expected[] = {{"host-driven", 100, 100, 100, true},
+                               {"While on the host", 100, 100, 100, true},
+                               {"asynchronous feeding only", 100, 100, 100, false},
+                               {"sunk", 1, 1, 1, false}};
+  for (const std::string backend : {"npu", "cpu"}) {
+    CAPTURE(backend);
+    const ToolResult run =
+        run_tool({"bench", "loop", "--backend", backend, "--batch", std::to_string(kBatch),
+                  "--sizes", "10", "--seconds", "0.02", "--json", file});
+    REQUIRE(run.exit_code == 0);
+    const auto json = read_json(file);
+    REQUIRE(json["timelines"].size() == 4);
+    for (size_t i = 0; i < 4; ++i) {
+      const auto& row = json["timelines"][i];
+      const Timeline& wanted = expected[i];
+      CAPTURE(wanted.name);
+      CHECK(row["name"] == wanted.name);
+      CHECK(contains(run.out, wanted.name));
+      CHECK(row["data_sink"] == !wanted.fed_by_host);
+      CHECK(row["steps"] == 100);
+      CHECK(row["launches"] == wanted.launches);
+      CHECK(row["round_trips"] == wanted.round_trips);
+      CHECK(row["copies_to_host"] == wanted.results);
+      CHECK(row["bytes_to_host"] == wanted.results * 4);
+      // The host copies images and labels; a slot of the queue is one copy, its fields at multiples
+      // of 64 bytes; on the cpu the producer writes where the device reads.
+      const int64_t slot = kBatch * 784 + 64, fields = kBatch * 785;
+      const int64_t copies = wanted.fed_by_host ? 200 : backend == "npu" ? 100 : 0;
+      CHECK(row["copies_to_device"] == copies);
+      CHECK(row["bytes_to_device"] == (wanted.fed_by_host ? 100 * fields : copies * slot));
+      CHECK(row["step_us"].get<double>() > 0);
+      CHECK(row["busy_us"].get<double>() > 0);
+      CHECK(row["launch_us"].get<double>() >= 0);
+      CHECK(row.contains("device_us") == (backend == "npu"));
+    }
+    if (backend != "npu") continue;
+    // 25 us a launch on the device clock, and the same work.
+    const auto device_us = [&](size_t i) {
+      return json["timelines"][i]["device_us"].get<double>();
+    };
+    CHECK(device_us(0) == device_us(1));
+    CHECK(device_us(2) - device_us(3) == doctest::Approx(99 * 25.0).epsilon(0.02));
+    CHECK(device_us(3) < device_us(2));
+    CHECK(device_us(2) < device_us(0));
+  }
+}
+
 TEST_CASE("bench feed: stages and occupancy and a verdict") {
   const TempFolder folder;
   const std::string file = folder.file("feed.json");

@@ -1,6 +1,4 @@
-#include <chrono>
 #include <iostream>
-#include <optional>
 
 #include <fmt/core.h>
 #include <keel/core/base/json.h>
@@ -8,22 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/bench.h"
-#include "cli/train/training_feed.h"
+#include "cli/bench/loop_timelines.h"
+#include "cli/bench/loop_training.h"
 
 namespace keel_cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr int kLoopRounds = 7;
-
-// Where the wall time of a step goes, in us. busy + queue_wait + idle make up step; idle is what
-// the device spends neither computing nor waiting for data: launch (from the host's call to the
-// first task and from the last one back) and host (between launches, in the Trainer). copy is the
-// producer's, beside the step.
-struct StepSplit {
-  double step = 0, host = 0, launch = 0, copy = 0, queue_wait = 0, busy = 0, idle = 0;
-};
 
 struct Row {
   int64_t size = 1;
@@ -35,18 +22,8 @@ struct Row {
 
 class LoopBench {
  public:
-  LoopBench(const BenchFlags& flags, const std::vector<int64_t>& sizes) : flags_(flags) {
-    data_ = load_data(flags.data);
-    model_ = flags.model->build(graph_, format_of(data_.train));
-    const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
-    session_.emplace(
-        graph_, keel::device(flags.backend + ":0"),
-        keel::SessionOptions{.disabled_passes = flags.disabled_passes, .threads = flags.threads});
-    feed_ = feed_training(keel::Dataset::from_images(data_.train),
-                          session_->spec({model_.image, model_.label}), {.batch = flags.batch});
-    trainer_.emplace(
-        *session_,
-        keel::SinkOptions{.update = update, .fetches = {model_.loss}, .source = feed_.feeder});
+  LoopBench(const BenchFlags& flags, const std::vector<int64_t>& sizes)
+      : flags_(flags), data_(load_data(flags.data)), training_(flags, data_.train, {}) {
     for (const int64_t size : sizes) rows_.push_back({.size = size});
   }
 
@@ -61,7 +38,11 @@ class LoopBench {
       for (Row& row : rows_) row.rounds.push_back(measure(row));
     }
     print();
-    return as_json();
+    keel::Json json = as_json();
+    json["timelines"] = measure_timelines(flags_, data_.train);
+    print_timelines(json["timelines"]);
+    print_clock();
+    return json;
   }
 
  private:
@@ -74,25 +55,10 @@ class LoopBench {
   }
 
   StepSplit measure(Row& row) {
-    session_->set_loop_size(row.size);
-    const keel::QueueCounters before = feed_.feeder->queue()->counters();
-    const auto start = Clock::now();
-    const keel::TrainReport report = trainer_->fit({.steps = row.steps});
-    const double wall_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-    const keel::QueueCounters after = feed_.feeder->queue()->counters();
-    row.launches = report.launches;
-    row.synchronisations = report.host_syncs;
-    const double to_us = 1e-3 / static_cast<double>(report.steps);
-    const auto spent = [&](int64_t ns) { return static_cast<double>(ns) * to_us; };
-    StepSplit split;
-    split.step = wall_ns * to_us;
-    split.queue_wait = spent(report.queue_wait_ns);
-    split.busy = spent(report.busy_ns - report.queue_wait_ns - report.metrics_wait_ns);
-    split.launch = report.seconds * 1e9 * to_us - spent(report.busy_ns);
-    split.host = (wall_ns - report.seconds * 1e9) * to_us;
-    split.idle = split.step - split.busy - split.queue_wait;
-    split.copy = spent(after.copy_ns - before.copy_ns);
-    return split;
+    const LoopMeasurement measured = training_.fit(row.steps, row.size);
+    row.launches = measured.counts.launches;
+    row.synchronisations = measured.counts.round_trips;
+    return measured.split;
   }
 
   static double middle(const Row& row, double StepSplit::*part) {
@@ -101,7 +67,7 @@ class LoopBench {
   static double spread(const Row& row) { return spread_of(row.rounds, &StepSplit::step).share; }
 
   std::optional<double> device_us(int64_t size) const {
-    return step_device_us(trainer_->program().info(), size);
+    return step_device_us(training_.program().info(), size);
   }
 
   void print() const {
@@ -110,7 +76,7 @@ class LoopBench {
         "wall time of a step in us, medians of {} rounds; step = busy + queue wait + idle, idle = "
         "launch + host, copy runs beside\n",
         flags_.model->name, flags_.backend, flags_.batch, flags_.threads,
-        flags_.threads == 1 ? "" : "s", feed_.kind, kLoopRounds);
+        flags_.threads == 1 ? "" : "s", training_.feed(), kLoopRounds);
     const bool modelled = device_us(1).has_value();
     std::cout << fmt::format("{:>6} {:>9} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
                              "size", "step", "+-%", "busy", "wait", "idle", "launch", "host",
@@ -128,11 +94,13 @@ class LoopBench {
       if (modelled) std::cout << fmt::format("  {:>16.2f}", *device_us(row.size));
       std::cout << "\n";
     }
-    if (modelled) {
-      std::cout << "device clock: what the modelled "
-                << keel::printable(trainer_->program().info().modelled_device)
-                << " would take; not to be compared with the wall times\n";
-    }
+  }
+
+  void print_clock() const {
+    if (!device_us(1)) return;
+    std::cout << "device clock: what the modelled "
+              << keel::printable(training_.program().info().modelled_device)
+              << " would take; not to be compared with the wall times\n";
   }
 
   keel::Json as_json() const {
@@ -140,25 +108,18 @@ class LoopBench {
     json["model"] = flags_.model->name;
     json["backend"] = flags_.backend;
     json["data"] = data_.origin;
-    json["feed"] = feed_.kind;
+    json["feed"] = training_.feed();
     json["batch"] = flags_.batch;
     json["threads"] = flags_.threads;
     json["rounds"] = kLoopRounds;
-    if (device_us(1)) json["npu_preset"] = trainer_->program().info().modelled_device;
+    if (device_us(1)) json["npu_preset"] = training_.program().info().modelled_device;
     for (const Row& row : rows_) {
       keel::Json entry;
       entry["loop_size"] = row.size;
       entry["steps"] = row.steps;
       entry["launches"] = row.launches;
       entry["synchronisations"] = row.synchronisations;
-      entry["step_us"] = middle(row, &StepSplit::step);
-      entry["step_spread"] = spread(row);
-      entry["host_us"] = middle(row, &StepSplit::host);
-      entry["launch_us"] = middle(row, &StepSplit::launch);
-      entry["copy_us"] = middle(row, &StepSplit::copy);
-      entry["queue_wait_us"] = middle(row, &StepSplit::queue_wait);
-      entry["busy_us"] = middle(row, &StepSplit::busy);
-      entry["idle_us"] = middle(row, &StepSplit::idle);
+      add_split(row.rounds, entry);
       if (const auto us = device_us(row.size)) entry["step_device_us"] = *us;  // device clock
       json["sizes"].push_back(entry);
     }
@@ -167,11 +128,7 @@ class LoopBench {
 
   const BenchFlags& flags_;
   keel::LabelledSplits data_;
-  keel::Graph graph_;
-  keel_examples::Classifier model_;
-  std::optional<keel::Session> session_;
-  TrainingFeed feed_;
-  std::optional<keel::Trainer> trainer_;
+  LoopTraining training_;
   std::vector<Row> rows_;
 };
 

@@ -30,6 +30,8 @@ struct Section {
 Section train_section(const keel::Json& json);
 Section kernels_section(const keel::Json& json);
 Section loop_section(const keel::Json& json);
+// The four timelines of the loop suite; `name` tells its plots from those of other sections.
+std::vector<Figure> timeline_figures(const keel::Json& json, const std::string& name);
 Section feed_section(const keel::Json& json);
 Section compile_section(const keel::Json& json);
 

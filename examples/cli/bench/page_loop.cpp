@@ -98,6 +98,7 @@ Section loop_section(const keel::Json& json) {
                   {split_figure(json, name), throughput_figure(json, name)}};
   if (json["sizes"][0].contains("step_device_us"))
     section.figures.push_back(device_figure(json, name));
+  for (Figure& figure : timeline_figures(json, name)) section.figures.push_back(std::move(figure));
   return section;
 }
 

@@ -7,83 +7,12 @@
 
 #include "cli/base/html.h"
 #include "cli/bench/plot_scale.h"
+#include "cli/bench/plot_svg.h"
 
 namespace keel_cli {
 namespace {
 
-constexpr double kWidth = 720;
-constexpr double kRight = 700;
 constexpr double kLeft = 66;  // of line plots; that of bars depends on their names
-constexpr double kTop = 16;
-constexpr double kLetter = 6.7;  // width of a letter of the plots' text, about
-constexpr double kLegendLine = 20;
-constexpr double kRow = 26;  // height of a category of bars
-
-std::string text_at(double x, double y, const char* style, const std::string& text,
-                    const std::string& more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\"{}>{}</text>\n", x, y, style,
-                     more, escape_html(text));
-}
-
-std::string line_between(double x1, double y1, double x2, double y2, const std::string& style) {
-  return fmt::format(
-      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" class=\"{}\"/>\n", x1, y1, x2,
-      y2, style);
-}
-
-// The mark of a shape around a place.
-std::string shape_at(double x, double y, const Look& look, const std::string& style,
-                     const std::string& note) {
-  const std::string end =
-      fmt::format(" class=\"{}c{}\">{}", style, look.colour,
-                  note.empty() ? "" : "<title>" + escape_html(note) + "</title>");
-  switch (look.shape % 4) {
-    case 1:
-      return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"9\" height=\"9\"{}</rect>\n",
-                         x - 4.5, y - 4.5, end);
-    case 2:
-      return fmt::format("<path d=\"M{:.1f} {:.1f}l6 6l-6 6l-6 -6z\"{}</path>\n", x, y - 6, end);
-    case 3:
-      return fmt::format("<path d=\"M{:.1f} {:.1f}l5.5 10h-11z\"{}</path>\n", x, y - 6, end);
-    default:
-      return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"{}</circle>\n", x, y, end);
-  }
-}
-
-struct LegendEntry {
-  std::string name;
-  Look look;
-  bool line;
-};
-
-// Rows and columns of entries from (left, y) on; y moves below them.
-std::string legend(const std::vector<LegendEntry>& entries, double left, double& y) {
-  size_t letters = 0;
-  for (const LegendEntry& entry : entries) letters = std::max(letters, entry.name.size());
-  const double column = 30 + kLetter * static_cast<double>(letters) + 16;
-  std::string svg;
-  double x = left;
-  for (const LegendEntry& entry : entries) {
-    if (x > left && x + column - 16 > kRight) {
-      x = left;
-      y += kLegendLine;
-    }
-    if (entry.line)
-      svg += line_between(x, y, x + 22, y, fmt::format("line l{}", entry.look.colour));
-    svg += shape_at(x + 11, y, entry.look, "key ", "");
-    svg += text_at(x + 30, y + 4, "label", entry.name);
-    x += column;
-  }
-  if (!entries.empty()) y += kLegendLine;
-  return svg;
-}
-
-std::string open(const std::string& id, const std::string& title, double height) {
-  return fmt::format(
-      "<svg id=\"{}\" class=\"plot\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
-      "aria-label=\"{}\">\n",
-      escape_html(id), kWidth, height, escape_html(title));
-}
 
 std::string note_of(const LinePlot& plot, const Series& series, const Mark& mark) {
   if (!mark.note.empty()) return mark.note;
@@ -146,15 +75,15 @@ std::string draw_axes(const LinePlot& plot, const PlotScale& x, const PlotScale&
                       double bottom) {
   std::string svg;
   for (const double tick : y.ticks()) {
-    svg += line_between(kLeft, y.place(tick), kRight, y.place(tick), "grid");
+    svg += line_between(kLeft, y.place(tick), kPlotRight, y.place(tick), "grid");
     svg += text_at(kLeft - 8, y.place(tick) + 4, "tick end", short_number(tick));
   }
   for (const double tick : x.ticks()) {
     svg += line_between(x.place(tick), bottom, x.place(tick), bottom + 5, "axis");
     svg += text_at(x.place(tick), bottom + 19, "tick middle", short_number(tick));
   }
-  svg += line_between(kLeft, bottom, kRight, bottom, "axis");
-  svg += text_at((kLeft + kRight) / 2, bottom + 40, "title middle", plot.x.title);
+  svg += line_between(kLeft, bottom, kPlotRight, bottom, "axis");
+  svg += text_at((kLeft + kPlotRight) / 2, bottom + 40, "title middle", plot.x.title);
   const double middle = (top + bottom) / 2;
   return svg + text_at(14, middle, "title middle", plot.y.title,
                        fmt::format(" transform=\"rotate(-90 14 {:.1f})\"", middle));
@@ -175,7 +104,7 @@ double whole(const BarPlot& plot, size_t row) {
 // The bars of a category and its name and value, in the row whose upper edge is `top`.
 std::string draw_row(const BarPlot& plot, size_t row, const PlotScale& x, double top) {
   constexpr double kBar = 16;
-  const double y = top + (kRow - kBar) / 2;
+  const double y = top + (kPlotRow - kBar) / 2;
   std::string svg;
   double from = 0;
   for (const BarPlot::Layer& layer : plot.layers) {
@@ -225,12 +154,12 @@ std::string draw(const LinePlot& plot) {
       ys.push_back(py);
     }
   }
-  double y0 = kTop;
+  double y0 = kPlotTop;
   const std::string keys = legend(entries, kLeft, y0);
   const double bottom = y0 + kPlotHeight;
-  const PlotScale x(xs, plot.x.log, kLeft, kRight, plot.guides.empty());
+  const PlotScale x(xs, plot.x.log, kLeft, kPlotRight, plot.guides.empty());
   const PlotScale y(ys, plot.y.log, bottom, y0 + 4);
-  std::string svg = open(plot.id, plot.title, bottom + 48) + keys;
+  std::string svg = open_plot(plot.id, plot.title, bottom + 48) + keys;
   svg += draw_axes(plot, x, y, y0, bottom);
   for (const Guide& guide : plot.guides) svg += draw_guide(guide, x, y);
   for (const Series& series : plot.series) svg += draw_lines(series, x, y);
@@ -239,28 +168,26 @@ std::string draw(const LinePlot& plot) {
 }
 
 std::string draw(const BarPlot& plot) {
-  size_t letters = 0;
-  for (const std::string& name : plot.categories) letters = std::max(letters, name.size());
-  const double left = std::min(340.0, 16 + kLetter * static_cast<double>(letters));
+  const double left = left_of_names(plot.categories);
   std::vector<LegendEntry> entries;
   for (const BarPlot::Layer& layer : plot.layers) {
     if (!layer.name.empty()) entries.push_back({layer.name, {layer.colour, 1}, false});
   }
-  double top = kTop;
+  double top = kPlotTop;
   const std::string keys = legend(entries, std::min(left, 120.0), top);
-  const double bottom = top + kRow * static_cast<double>(plot.categories.size());
+  const double bottom = top + kPlotRow * static_cast<double>(plot.categories.size());
   std::vector<double> wholes;
   for (size_t row = 0; row < plot.categories.size(); ++row) wholes.push_back(whole(plot, row));
-  const PlotScale x(wholes, false, left, kRight - 62);
-  std::string svg = open(plot.id, plot.title, bottom + 48) + keys;
+  const PlotScale x(wholes, false, left, kPlotRight - 62);
+  std::string svg = open_plot(plot.id, plot.title, bottom + 48) + keys;
   for (const double tick : x.ticks()) {
     svg += line_between(x.place(tick), top, x.place(tick), bottom, "grid");
     svg += text_at(x.place(tick), bottom + 19, "tick middle", short_number(tick));
   }
   for (size_t row = 0; row < plot.categories.size(); ++row)
-    svg += draw_row(plot, row, x, top + kRow * static_cast<double>(row));
+    svg += draw_row(plot, row, x, top + kPlotRow * static_cast<double>(row));
   svg += line_between(left, top, left, bottom, "axis");
-  svg += text_at((left + kRight - 62) / 2, bottom + 40, "title middle", plot.axis);
+  svg += text_at((left + kPlotRight - 62) / 2, bottom + 40, "title middle", plot.axis);
   return svg + "</svg>\n";
 }
 

@@ -1,6 +1,6 @@
-// Plots as SVG text: lines and points on linear or log axes, and bars. Colours are CSS classes
-// (c1 .. c8 of the page's style), so that a page chooses them for light and dark. Every datum is
-// one element of class "mark". Pure functions; any thread.
+// Plots as SVG text: lines and points on linear or log axes, bars, and lanes. Colours are CSS
+// classes (c1 .. c8 of the page's style), so that a page chooses them for light and dark. Every
+// datum is one element of class "mark". Pure functions; any thread.
 #ifndef KEEL_EXAMPLES_CLI_BENCH_PLOT_H
 #define KEEL_EXAMPLES_CLI_BENCH_PLOT_H
 
@@ -69,6 +69,30 @@ struct BarPlot {
   std::vector<int> colours = {};     // by category, instead of the only layer's
 };
 std::string draw(const BarPlot& plot);
+
+// Lanes on one axis of time that begins at 0: what happens beside what, and for how long.
+struct LanePlot {
+  struct Kind {
+    std::string name;  // in the legend
+    int colour = 1;
+  };
+  struct Span {
+    double begin = 0, end = 0;
+    size_t kind = 0;   // its place among the kinds
+    std::string note;  // what a reader sees who points at it
+  };
+  struct Lane {
+    std::string name;
+    std::vector<Span> spans = {};
+    bool first = false;  // of a group of lanes: a line is above it
+  };
+  std::string id;
+  std::string title;
+  std::string axis;  // its title, with the unit
+  std::vector<Kind> kinds;
+  std::vector<Lane> lanes = {};
+};
+std::string draw(const LanePlot& plot);
 
 // "1.25M", "640", "0.031": three digits at most that mean something.
 std::string short_number(double value);

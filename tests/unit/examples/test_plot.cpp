@@ -75,6 +75,28 @@ TEST_CASE("plots: one mark for each datum and text that is safe") {
   CHECK(contains(bars, "two, q: 3 (us)"));
 }
 
+TEST_CASE("plots: lanes have a mark for each span where and as long as it is") {
+  using keel_cli::LanePlot;
+  LanePlot plot{"id", "t", "wall time, us", {{"launch", 6}, {"busy <all>", 8}}};
+  plot.lanes = {{"host", {{0, 25, 0, "a launch"}}},
+                {"device", {{25, 75, 1, ""}, {75, 100, 1, ""}}}};
+  const std::string lanes = keel_cli::draw(plot);
+  CHECK(count(lanes, "class=\"mark ") == 3);
+  CHECK(count(lanes, "class=\"mark c8\"") == 2);
+  CHECK(contains(lanes, "<title>a launch</title>"));
+  CHECK(contains(lanes, "busy &lt;all&gt;"));
+  CHECK(contains(lanes, ">wall time, us<"));
+  // Widths are as the lengths, which have two digits.
+  const auto width_of = [&](size_t mark) {
+    size_t at = 0;
+    for (size_t i = 0; i <= mark; ++i) at = lanes.find("class=\"mark ", at + 1);
+    at = lanes.rfind("width=\"", at) + 7;
+    return std::stod(lanes.substr(at));
+  };
+  CHECK(width_of(1) == doctest::Approx(2 * width_of(0)).epsilon(0.01));
+  CHECK(width_of(0) == doctest::Approx(width_of(2)).epsilon(0.01));
+}
+
 TEST_CASE("plots: a series is found by its name or added behind the others") {
   std::vector<keel_cli::Series> all;
   keel_cli::series_named(all, "a", {3, 1}).marks.push_back({1, 2});
