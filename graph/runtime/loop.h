@@ -75,9 +75,9 @@ class KEEL_API LoopReport {
   int64_t true_branches = 0;
   int64_t resets = 0;
   int64_t host_syncs = 0;
-  // Of the elements that were taken, be it by the queue's producer ahead of the launch or by the
-  // host in their steps, and of the fetches. Rows of metrics come through a ring, not by a copy,
-  // but where the host drives the loop.
+  // Copies of the elements that were taken, be it by the queue's producer ahead of the launch or by
+  // the host in their steps, and of the fetches. Rows of metrics come through a ring, not by a
+  // copy, but where the host drives the loop.
   Transfers transfers;
   LoopKind kind = LoopKind::kDevice;
   // Modelled device time of one step (device clock), where the device prices its tasks.

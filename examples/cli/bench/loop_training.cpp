@@ -56,7 +56,9 @@ LoopTraining::LoopTraining(const BenchFlags& flags, const keel::LabelledImages& 
   model_ = flags.model->build(graph_, format_of(images));
   const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
   session_.emplace(graph_, keel::device(flags.backend + ":0"),
-                   keel::SessionOptions{.threads = flags.threads, .data_sink = options.data_sink});
+                   keel::SessionOptions{.disabled_passes = flags.disabled_passes,
+                                        .threads = flags.threads,
+                                        .data_sink = options.data_sink});
   feed_ = feed_training(keel::Dataset::from_images(images),
                         session_->spec({model_.image, model_.label}),
                         {.batch = flags.batch, .cache = options.cache});

@@ -39,6 +39,11 @@ std::string feeding_verdict(const FeedSigns& signs) {
     return fmt::format("bound by the device: {}; the feed by itself is {:.1f} times as fast", waits,
                        faster);
   }
+  if (!signs.data_sink) {
+    return fmt::format(
+        "bound by the host, which feeds each step: device idle {:.0f} %; try --data-sink on",
+        idle * 100);
+  }
   if (signs.stages.empty()) {
     return fmt::format("bound by the feed: device idle {:.0f} %; `keel bench feed` names the stage",
                        idle * 100);

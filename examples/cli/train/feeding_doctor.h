@@ -22,6 +22,7 @@ struct FeedSigns {
   double step_us = 0;             // wall time of a step
   double queue_wait_us = 0;       // of it the device waited for data
   std::vector<FeedStage> stages;  // none: they were not measured
+  bool data_sink = true;          // else the host made each batch when its step came
 };
 
 // Two figures decide, each against a limit that is in the text: how much of a step the device waits
@@ -38,7 +39,9 @@ struct FeedSigns {
 //   waits longer, though the feed by itself does not explain half of it:
 //     "bound by the processor: device idle 40 %, though the feed by itself takes 10 % of wall; try
 //     fewer --threads"
-// Without stages nothing is said about the feed.
+// Without stages nothing is said about the feed. Where the host makes each batch, the device waits
+// for it however fast that is:
+//     "bound by the host, which feeds each step: device idle 27 %; try --data-sink on"
 std::string feeding_verdict(const FeedSigns& signs);
 
 // How full a queue was found, from DeviceQueue::occupancy(): a line for empty, for each quarter,

@@ -108,6 +108,10 @@ void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Jso
   }
   summary["launches"] = report.launches;
   summary["host_syncs"] = report.host_syncs;
+  summary["copies_to_device"] = report.transfers.to_device;
+  summary["bytes_to_device"] = report.transfers.to_device_bytes;
+  summary["copies_to_host"] = report.transfers.to_host;
+  summary["bytes_to_host"] = report.transfers.to_host_bytes;
 }
 
 void add_result(const TrainOutcome& outcome, keel::Json& summary) {
@@ -227,6 +231,7 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
   keel::Json summary;
   summary["keel_version"] = KEEL_VERSION;
   summary["loop_size"] = loop_size_of(flags, outcome.report);
+  summary["data_sink"] = flags.data_sink;
   summary["compiles"] = session.compiles();
   summary["threads"] = flags.threads;
   if (flags.resume) summary["resumed_at_step"] = flags.resume->step();
@@ -268,7 +273,8 @@ double TrainOutcome::images_per_second(int64_t batch) const {
 std::string TrainOutcome::feeding() const {
   return feeding_verdict({.step_us = report.seconds * 1e6,
                           .queue_wait_us = static_cast<double>(report.queue_wait_ns) * 1e-3,
-                          .stages = {}});
+                          .stages = {},
+                          .data_sink = data_sink});
 }
 
 void write_summary(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer) {

@@ -21,6 +21,7 @@ namespace keel_cli {
 struct TrainOutcome {
   std::string data;  // where the images came from
   std::string feed;
+  bool data_sink = true;    // else the host fed each step
   int64_t total_steps = 0;  // that were asked for, with those before a resumed file
   keel::TrainReport report;
   double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step

@@ -106,7 +106,8 @@ class TrainRun {
                           {.seed = flags_.seed,
                            .disabled_passes = flags_.disabled_passes,
                            .precision = flags_.precision.value,
-                           .device_options = device_options_});
+                           .device_options = device_options_,
+                           .data_sink = flags_.data_sink});
     session.loop_size() = flags_.loop_size;
     if (!flags_.resume) load_weights_of_model(session, of_model);
     if (init_) outcome_.init = init_->load_matching(session, weights);
@@ -117,6 +118,7 @@ class TrainRun {
                        .cache = flags_.cache,
                        .augmentation = augmentation_});
     outcome_.feed = feed.kind;
+    outcome_.data_sink = flags_.data_sink;
     keel::Values fetches = {model_.loss};
     fetches.insert(fetches.end(), update.scaling.begin(), update.scaling.end());
     if (!update.scaling.empty()) skipped_ = update.scaling.back();

@@ -170,6 +170,15 @@ void read_loop_size(const std::string& text, TrainFlags& flags) {
   }
 }
 
+// Behind --loop-size, whose conflicts with it are told of here.
+void read_data_sink(const CommandLine& line, TrainFlags& flags) {
+  flags.data_sink = line.choice("data-sink", {"on", "off"}).value_or("on") == "on";
+  if (flags.data_sink) return;
+  flags.loop_size.without_data_sink("--data-sink off");
+  if (flags.loop_tuner)
+    flags.loop_size.require_tunable("--loop-size " + line.text("loop-size").value_or(""));
+}
+
 void read_npu_flags(const CommandLine& line, TrainFlags& flags) {
   for (const char* flag : {"preset", "block-dim"}) require_npu(line, flags, flag);
   flags.preset = line.text("preset").value_or("");
@@ -260,6 +269,9 @@ void declare_train_flags(CommandLine& line) {
   line.add(
       "loop-size", "N|auto|TIMEms",
       "steps in one launch, found by trying, or as many as take TIME (NPU_LOOP_SIZE, else 100)");
+  line.add("data-sink", "on|off",
+           "fill a device queue ahead of the steps, or feed and launch each step from the host: "
+           "loop size 1, nothing kept on the device, the same bits (on)");
   line.add("seed", "N", "of initial values, the shuffle and random changes of images (0)");
   line.add("no-cache", "", "do not keep a training set of up to 256 MiB on the device");
   line.add("metrics", "FILE",
@@ -317,6 +329,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   }
   if (!flags.epochs && !flags.steps) flags.epochs = 10;
   if (const auto size = line.text("loop-size")) read_loop_size(*size, flags);
+  read_data_sink(line, flags);
   flags.loop_size.value();  // a wrong environment variable is an error before anything is done
   flags.threads = read_threads(line);
   flags.allow_non_finite = line.has("allow-non-finite");

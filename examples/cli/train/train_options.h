@@ -38,6 +38,7 @@ struct TrainFlags {
   double rate = 0;
   keel::LoopSize loop_size{100};
   std::optional<keel::LoopTuner> loop_tuner;  // instead, where the size is to be found
+  bool data_sink = true;                      // else the host feeds each step
   uint64_t seed = 0;
   int threads = 1;
   std::string metrics;  // empty: not written

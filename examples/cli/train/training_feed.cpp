@@ -14,11 +14,13 @@ std::string in_mb(size_t bytes) {
 }
 
 // Why a set of that size is not kept on the device; empty where it is.
-std::string refusal(const keel::Device& device, size_t bytes, const TrainingFeedOptions& options) {
+std::string refusal(const keel::FeedSpec& spec, size_t bytes, const TrainingFeedOptions& options) {
+  if (!spec.data_sink) return "--data-sink off: the host hands over each batch";
   if (!options.cache) return "--no-cache";
   if (options.augmentation) return "images are changed anew in each epoch";
   if (bytes > kMostCached)
     return in_mb(bytes) + " are more than the " + in_mb(kMostCached) + " that are cached";
+  const keel::Device& device = spec.device;
   const auto devices = device.backend().devices();
   const keel::DeviceInfo& info = devices.at(static_cast<size_t>(device.index()));
   for (const auto& [name, value] : info.properties) {
@@ -54,7 +56,7 @@ TrainingFeed feed_training(const keel::Dataset& items, const keel::FeedSpec& spe
                            const TrainingFeedOptions& options) {
   const keel::FeedOptions named{.name = "train"};
   const size_t bytes = bytes_of(items);
-  std::string why = refusal(spec.device, bytes, options);
+  std::string why = refusal(spec, bytes, options);
   if (why.empty()) {
     try {
       return {keel::feed(batches(items.cache(spec.device), options), spec, named),

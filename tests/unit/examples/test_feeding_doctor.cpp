@@ -36,6 +36,10 @@ TEST_CASE("feeding doctor: a device that hardly waits bounds itself") {
 }
 
 TEST_CASE("feeding doctor: without stages it says where to look") {
+  CHECK(feeding_verdict({.step_us = 100, .queue_wait_us = 30, .stages = {}, .data_sink = false}) ==
+        "bound by the host, which feeds each step: device idle 30 %; try --data-sink on");
+  CHECK(feeding_verdict({.step_us = 100, .queue_wait_us = 2, .stages = {}, .data_sink = false}) ==
+        "bound by the device: it waits for data 2 % of wall");
   CHECK(feeding_verdict({.step_us = 100, .queue_wait_us = 30, .stages = {}}) ==
         "bound by the feed: device idle 30 %; `keel bench feed` names the stage");
 }
