@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -20,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Row = std::span<const double>;
-// What a hook does with a step's fetches.
+// Handles a step's fetches for one hook.
 using StepReader = std::function<LoopControl(int64_t step, Row values)>;
 
 double seconds_since(Clock::time_point then) {
@@ -145,6 +146,8 @@ class NamedHookRun {
 
   void add(const SummaryHook& hook) {
     require_at_least_1("SummaryHook::every_n_steps", hook.every_n_steps);
+    if (!summaries_.insert(hook.path).second)
+      complain("SummaryHook::path", "a file of its own", "'" + hook.path + "' twice");
     Columns own = columns("SummaryHook", hook.values);
     auto file = std::make_shared<SummaryFile>(hook.path, own.names, start_);
     readers_.push_back(
@@ -203,6 +206,7 @@ class NamedHookRun {
   const int64_t start_;
   const CallSite site_;
   std::vector<StepReader> readers_;
+  std::set<std::string> summaries_;  // their paths
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What named hooks come to in one Trainer::fit(): the options that they stand for. Internal to
-// graph/runtime.
+// with_named_hooks: turns the named hooks of one Trainer::fit() into the options that they stand
+// for. Used on the thread of fit(). Internal to graph/runtime.
 #ifndef KEEL_GRAPH_RUNTIME_NAMED_HOOK_RUN_H
 #define KEEL_GRAPH_RUNTIME_NAMED_HOOK_RUN_H
 

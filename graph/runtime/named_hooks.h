@@ -8,7 +8,7 @@
 // only read numbers (logging, step counter, NaN guard, summary) get each step's fetches of rank 0
 // while the device goes on, and cut no launch. A checkpoint and a stop are between launches, so the
 // Trainer ends a launch there: with a loop size of 100, a stop at step 7 is a launch of 7 steps.
-// What a hook throws ends the training after the step that runs, and fit() rethrows it.
+// An exception of a hook ends the training after the step that runs, and fit() rethrows it.
 //
 // Plain values; used on the thread of fit(). What they keep while a training runs (files, times)
 // begins anew with each fit().

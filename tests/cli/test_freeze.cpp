@@ -32,7 +32,7 @@ ToolResult done(const Words& words) {
   return result;
 }
 
-// What `keel eval` measures, without what it measured.
+// Returns what `keel eval` measures, without the names of what it measured.
 nlohmann::json scores(const Trained& trained, Words words, const std::string& backend) {
   const std::string json = trained.file("scores.json");
   words.insert(words.begin(), "eval");
@@ -151,7 +151,7 @@ TEST_CASE("keel freeze: weights that are missing or of another shape are all nam
                 {"'" + names[0] + "' is f32[3]", "'" + names[1] + "' is missing"});
   CHECK_FALSE(std::filesystem::exists(trained.keel()));
   CHECK_FALSE(std::filesystem::exists(trained.onnx()));
-  // What the model does not need, such as an optimizer's states, is left aside.
+  // A tensor that the model does not need, such as an optimizer's state, is left aside.
   const std::string more = changed_weights(
       trained, [](auto& tensors) { tensors["adam/other"] = keel::Tensor::scalar(1.0f); });
   done({"freeze", "--load", more, "--out", trained.keel()});

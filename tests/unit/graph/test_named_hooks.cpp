@@ -359,6 +359,9 @@ TEST_CASE("hooks that are wrong are refused before the first step") {
       contains(refused({.steps = 1,
                         .hooks = {SummaryHook{.path = folder.file("b.csv"), .every_n_steps = 0}}}),
                "SummaryHook::every_n_steps"));
+  const TempFolder two;
+  const SummaryHook summary{.path = two.file("a.csv")};
+  CHECK(contains(refused({.steps = 1, .hooks = {summary, summary}}), "a file of its own"));
   const Training other;
   CHECK(contains(refused({.steps = 1, .hooks = {NanGuardHook{.values = {other.twice}}}}),
                  "NanGuardHook::values"));
