@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "cli/base/html.h"
 #include "cli/bench/plot.h"
 #include "cli/bench/plot_scale.h"
 #include "cli/bench/plot_svg.h"

@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include "cli/base/html.h"
+
 namespace keel_cli {
 namespace {
 
