@@ -1,6 +1,6 @@
 // CompileReport: what compilation decided and added that a user cannot see in the graph: where the
 // loop runs and why, the control tasks around a sunk step, and what is computed in which dtype.
-// Plain values, the same for every loop size but for wall times.
+// Plain values, the same for every loop size but for loop_size and wall times.
 #ifndef KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
 #define KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
 
@@ -40,6 +40,7 @@ struct PassReport {
 
 struct CompileReport {
   LoopPlacement loop;                    // kNone for a program that is no loop
+  int64_t loop_size = 1;                 // N of the last launch: an argument, no compiled value
   std::vector<InsertedOp> inserted_ops;  // of a sunk step: LOOP_INC, LOOP_SWITCH, LOOP_ACTIVE,
                                          // LOOP_RESET
   std::vector<PassReport> passes;        // in the order in which they ran

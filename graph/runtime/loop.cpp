@@ -144,6 +144,7 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
     key.queue = source_of(*queue);
   }
   executable = session->executable(std::move(key), site);
+  compile_report = executable->report();
 
   const ProgramInfo& info = executable->info();
   auto places = std::make_shared<LoopReport::Places>();
@@ -177,6 +178,19 @@ void Loop::State::require_data_sink(const DeviceQueue& queue, bool data_sink, Ca
 
 void Loop::State::let_go_of_queue() {
   if (feeder != nullptr) queue.reset();
+}
+
+void Loop::State::tell_size(int64_t size) {
+  if (std::exchange(compile_report.loop_size, size) == size || size == 1) return;
+  // Evaluations between the launches of a training have sizes of their own.
+  if (executable->key().update.empty()) return;
+  const std::string loop =
+      "loop size:" + std::to_string(size) + ", loop kind:" + name_of(compile_report.loop.kind);
+  if (compile_report.loop.kind == LoopKind::kHost)
+    log_info("Insert op none, " + loop + ", reason:" + compile_report.loop.reason + ".");
+  for (const InsertedOp& op : compile_report.inserted_ops) {
+    log_info("Insert op success, name:" + op.name + ", type:" + op.type + ", " + loop + ".");
+  }
 }
 
 void Loop::State::note_float_status(LoopReport& report) {
@@ -314,7 +328,7 @@ const Program& Loop::program(CallSite site) const {
   return state("program", site).executable->program();
 }
 const CompileReport& Loop::compile_report(CallSite site) const {
-  return state("compile_report", site).executable->report();
+  return state("compile_report", site).compile_report;
 }
 
 LoopReport Loop::run(const LoopCallbacks& callbacks, CallSite site) {
@@ -342,6 +356,7 @@ LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& ca
                  .site = site,
                  .kind = ErrorKind::kInvalidArgument});
   }
+  if (!callbacks.replays) s.tell_size(std::max(callbacks.loop_size, steps));
   const auto begin = Clock::now();
   LoopReport report;
   const struct HeldQueue {

@@ -133,6 +133,8 @@ struct LoopCallbacks {
   std::function<bool()> ends_launch = {};
   OpObserver* observer = nullptr;  // see LaunchArgs; must live until run() returns
   bool replays = false;            // steps that were done before: the log was told of them
+  // Names the loop size to the log where this launch is cut short of it; 0: the steps asked for.
+  int64_t loop_size = 0;
 };
 
 class KEEL_API Loop {

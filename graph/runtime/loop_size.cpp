@@ -28,21 +28,32 @@ Error unfed(const std::string& claim, const std::string& fed_by_host) {
                 .kind = ErrorKind::kInvalidArgument});
 }
 
+[[noreturn]] void refuse_both(const std::string& source, int64_t value, const std::string& other,
+                              const std::string& fix) {
+  throw Error({.op = "loop size",
+               .message = "LOOP_SIZE_MISMATCH: " + source + " says " + std::to_string(value) +
+                          " and " + other,
+               .fix = fix,
+               .kind = ErrorKind::kInvalidArgument});
+}
+
 }  // namespace
 
 void LoopSize::set(int64_t value, const std::string& source) {
   require_positive(value, source);
-  if (is_explicit() && !changed_ && source != source_ && value != value_) {
-    throw Error({.op = "loop size",
-                 .message = source_ + " says " + std::to_string(value_) + " and " + source +
-                            " says " + std::to_string(value),
-                 .fix = "set it in one place, or to the same value in both",
-                 .kind = ErrorKind::kInvalidArgument});
+  if (is_explicit() && value != value_) {
+    refuse_both(source_, value_, source + " says " + std::to_string(value),
+                "set it in one place, or to the same value in both; set_loop_size() changes it");
   }
   require_fed(value, source);
   value_ = value;
   source_ = source;
-  changed_ = false;
+}
+
+void LoopSize::require_tunable(const std::string& source) const {
+  if (!fed_by_host_.empty()) throw unfed(source + " looks for a size", fed_by_host_);
+  if (!is_explicit()) return;
+  refuse_both(source_, value_, source + " is to find the size", "give one of the two");
 }
 
 void LoopSize::set(std::string_view text, const std::string& source) {
@@ -54,7 +65,6 @@ void LoopSize::change(int64_t value) {
   require_fed(value, "set_loop_size");
   value_ = value;
   source_ = "set_loop_size";
-  changed_ = true;
 }
 
 void LoopSize::require_fed(int64_t value, const std::string& source) const {
@@ -72,10 +82,6 @@ void LoopSize::without_data_sink(const std::string& source) {
     throw;
   }
   if (!is_explicit()) value_ = 1;
-}
-
-void LoopSize::require_tunable(const std::string& source) const {
-  if (!fed_by_host_.empty()) throw unfed(source + " looks for a size", fed_by_host_);
 }
 
 int64_t LoopSize::value() const {

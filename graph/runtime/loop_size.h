@@ -18,13 +18,14 @@ class KEEL_API LoopSize {
  public:
   explicit LoopSize(int64_t fallback = 1) : value_(fallback) {}
 
-  // Makes an explicit setting at construction; `source` names it in errors ("--loop-size"). Throws
-  // Error (kInvalidArgument) for a value < 1, and for one that differs from another source's,
-  // naming both; then the old value stays. Replaces what change() or the same source said.
+  // Makes an explicit setting; `source` names it in errors ("--loop-size"). Throws Error
+  // (kInvalidArgument) for a value < 1, and LOOP_SIZE_MISMATCH for one that differs from the
+  // explicit setting in force, naming both; then the old value stays.
   void set(int64_t value, const std::string& source);
   // Does the same from text, which must be a whole number.
   void set(std::string_view text, const std::string& source);
-  // Makes a later change: never a conflict. Throws for a value < 1; then the old value stays.
+  // Makes a later change: never a conflict with what was set. Throws for a value < 1; then the old
+  // value stays.
   void change(int64_t value);
 
   // Says that the host feeds each step, so that a launch has one, and who asked for it
@@ -32,8 +33,6 @@ class KEEL_API LoopSize {
   // later or in the environment, an Error (kInvalidArgument) that names both. Another data_sink of
   // the same mind changes nothing.
   void without_data_sink(const std::string& source);
-  // Throws that Error for whoever would look for a size (`source` names it: "--loop-size auto").
-  void require_tunable(const std::string& source) const;
 
   // Returns the size in force: what was set, else the environment, else the fallback. Throws Error
   // (kInvalidArgument) where the variable is set and is not a whole number >= 1, also where
@@ -45,6 +44,9 @@ class KEEL_API LoopSize {
   // Returns where value() comes from: the explicit setting's source, "NPU_LOOP_SIZE", or "default".
   std::string source() const;
   bool is_explicit() const noexcept { return !source_.empty(); }
+  // For `source` ("a tuner"), which wants to find the size itself: throws Error LOOP_SIZE_MISMATCH
+  // where an explicit setting is in force, and that of without_data_sink() where the size is 1.
+  void require_tunable(const std::string& source) const;
 
  private:
   void require_fed(int64_t value, const std::string& source) const;
@@ -52,7 +54,6 @@ class KEEL_API LoopSize {
   int64_t value_;
   std::string fed_by_host_;  // who switched data_sink off; empty: it is on
   std::string source_;       // of the explicit setting; empty where there is none
-  bool changed_ = false;
   int64_t told_ = 0;  // the size that use() last named; 0: none yet
 };
 

@@ -29,6 +29,9 @@ struct Loop::State {
   LoopReport blank_report(int64_t steps) const;
   // Reports what the launch came to, once the device is at rest.
   void complete(LoopReport& report, const Outcome& outcome);
+  // Notes the loop size in the compile report, and logs what was inserted for a training's loop of
+  // more than one step whenever the size is another than the last time.
+  void tell_size(int64_t size);
   // Finds the first step that raised anything, and warns of each bit once.
   void note_float_status(LoopReport& report);
   // Returns the arguments of the next launch, and its report. Throws Error where the queue does not
@@ -41,6 +44,7 @@ struct Loop::State {
   std::shared_ptr<Feeder> feeder;
   std::shared_ptr<DeviceQueue> queue;
   std::shared_ptr<Executable> executable;
+  CompileReport compile_report;              // the executable's report, with the size of this loop
   std::shared_ptr<LoopAgreement> agreement;  // null: it leaves alone
   std::unique_ptr<MetricsQueue> metrics;
   MetricsQueue::Row row;

@@ -132,8 +132,6 @@ namespace {
 
 // Logs what a user may look for in the log once a loop is compiled.
 void tell(const CompileReport& report, const Device& device, bool data_sink) {
-  for (const InsertedOp& op : report.inserted_ops)
-    log_info("Insert op success, name:" + op.name + ", type:" + op.type + ".");
   if (log_enabled(LogLevel::kInfo)) {
     for (const PrecisionDecision& decision : report.precision.decisions)
       log_info("precision " + report.precision.mode + ": " + to_string(decision));

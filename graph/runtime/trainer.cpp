@@ -17,38 +17,11 @@
 #include "keel/graph/runtime/numerics_check.h"
 #include "keel/graph/runtime/session_state.h"
 #include "keel/graph/runtime/step_dump.h"
+#include "keel/graph/runtime/train_options_check.h"
 #include "keel/graph/runtime/validation_run.h"
 
 namespace keel {
 namespace {
-
-[[noreturn]] void complain(const std::string& argument, const std::string& expected,
-                           const std::string& got, CallSite site) {
-  throw Error({.op = "fit",
-               .argument = argument,
-               .expected = expected,
-               .got = got,
-               .site = site,
-               .kind = ErrorKind::kInvalidArgument});
-}
-
-void require_at_least(int64_t value, int64_t least, const char* argument, CallSite site) {
-  if (value < least)
-    complain(argument, "at least " + std::to_string(least), std::to_string(value), site);
-}
-
-void check(const TrainOptions& options, CallSite site) {
-  if (options.steps.has_value() == options.epochs.has_value()) {
-    complain("steps, epochs", "one of the two", options.steps ? "both" : "neither", site);
-  }
-  if (options.steps) require_at_least(*options.steps, 0, "steps", site);
-  if (options.epochs) require_at_least(*options.epochs, 0, "epochs", site);
-  const bool epochs_matter = options.epochs || options.on_epoch_end;
-  require_at_least(options.steps_per_epoch, epochs_matter ? 1 : 0, "steps_per_epoch", site);
-  for (const EveryNSteps& every : options.every_n_steps)
-    require_at_least(every.n, 1, "every_n_steps", site);
-  if (options.last_step) require_at_least(*options.last_step, 0, "last_step", site);
-}
 
 // The first multiple of `n` behind `step`.
 int64_t next_multiple(int64_t step, int64_t n) { return checked_mul(step / n + 1, n, "steps"); }
@@ -275,15 +248,14 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
   std::unique_ptr<CheckpointRun> checkpoints;
   int64_t start = 0;
   try {
-    check(given, site);
+    check_train_options(given, session_.loop_size(), site);
     if (with_hooks) *with_hooks = with_named_hooks(given, metrics_, session_.step(), site);
     check_dump(options.dump, site);
     checkpoints = std::make_unique<CheckpointRun>(
         options.checkpoint, options.validation.has_value(),
         [&] { return copy_of_states(*options.checkpoint, site); }, report.checkpoint, site);
     ValidationRun validation(options.validation, options.steps_per_epoch, site);
-    if (options.loop_size) session_.loop_size().set(*options.loop_size, "TrainOptions::loop_size");
-    if (options.loop_tuner) session_.loop_size().require_tunable("TrainOptions::loop_tuner");
+    if (options.loop_size) session_.loop_size().set(*options.loop_size, kLoopSizeOption);
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
     applied_before = session_.updates_applied();
     if (options.resume_from) open(*options.resume_from);
@@ -330,7 +302,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   SessionState& session = session_.state("fit", site);
   const int64_t last_fast = end_of_fast_phase(start, target);
   if (options.check_numerics != NumericsMode::kOff && agreement_ != nullptr)
-    complain("check_numerics", "off in a training with an agreement", "on", site);
+    complain_of_fit("check_numerics", "off in a training with an agreement", "on", site);
   StepDump dump(options.dump, session.device);
   if (options.dump.enable_dump && options.dump.steps.next_behind(start) > target)
     log_warn("dump_step names no step of this training, which are " + std::to_string(start + 1) +
@@ -359,6 +331,7 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
                          : step >= target            ? LoopVote::kStepsDone
                                                      : LoopVote::kGoOn;
     if (ends_together(own, report)) break;
+    if (tuner) session_.loop_size().require_tunable(kLoopTunerOption);  // a hook may have set it
     report.loop_size = tuner ? tuner->next() : session_.loop_size().use();
     const int64_t most = checkpoints.next(
         step, next_stop(options, step, fast ? std::min(target, last_fast) : target));
@@ -417,10 +390,11 @@ Loop& Trainer::unfused(bool fast, CallSite site) {
 
 void Trainer::check_dump(const DumpOptions& dump, CallSite site) {
   if (!dump.on()) return;
-  if (agreement_ != nullptr) complain("dump", "none in a training with an agreement", "one", site);
+  if (agreement_ != nullptr)
+    complain_of_fit("dump", "none in a training with an agreement", "one", site);
   if (dump.overflow.valid() &&
       std::find(metrics_.begin(), metrics_.end(), dump.overflow) == metrics_.end())
-    complain("dump.overflow", "a fetch of rank 0", "another value", site);
+    complain_of_fit("dump.overflow", "a fetch of rank 0", "another value", site);
   const SessionState& session = session_.state("fit", site);
   try {
     require_dump(dump, session.device.backend(), session.options.device_options.get());
@@ -547,6 +521,7 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
   if (dumped) dump.begin(step + 1, fast ? 1 : 0);
   others_know_ = true;
   LoopCallbacks callbacks{.on_step = options.on_step, .observer = dumped ? &dump : nullptr};
+  if (!dumped) callbacks.loop_size = report.loop_size;
   // The other parties' launches would end with it, and their trainings, too.
   if (options.checkpoint && agreement_ == nullptr)
     callbacks.ends_launch = [&] { return checkpoints.ends_launch(); };

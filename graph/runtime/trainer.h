@@ -51,10 +51,11 @@ struct TrainOptions {
   std::optional<int64_t> epochs{};
   int64_t steps_per_epoch = 0;  // needed by epochs and on_epoch_end
 
-  // Steps per launch, from now on; else the session's loop size. An Error where the session was
-  // made with another one.
+  // Steps per launch, from now on; else the session's loop size. LOOP_SIZE_MISMATCH where another
+  // one was set, be it by an earlier fit(): set_loop_size() changes it.
   std::optional<int64_t> loop_size{};
-  // Instead: the size is found while the training goes on.
+  // Instead: the size is found while the training goes on. LOOP_SIZE_MISMATCH beside a size that
+  // was set.
   std::optional<LoopTuner> loop_tuner{};
   // Opens the feeder behind this cursor first; else one that is open goes on, and one that is not
   // starts at the beginning.

@@ -113,7 +113,7 @@ TEST_CASE("loop control: a failed launch leaves the counts of the next one alone
   CHECK(report.resets == 1);
 }
 
-TEST_CASE("loop control: the inserted tasks are logged and reported whatever the loop size") {
+TEST_CASE("loop control: the inserted tasks are reported whatever N and logged with an N above 1") {
   for (const std::string& name : backend_names()) {
     CAPTURE(name);
     const Device on = device(name);
@@ -140,12 +140,59 @@ TEST_CASE("loop control: the inserted tasks are logged and reported whatever the
         CHECK(contains(to_string(op->site), "test_loop_control.cpp:"));
         int64_t told = 0;
         for (const std::string& line : lines)
-          told += contains(line, "Insert op success, name:" + op->name + ", type:" + type + ".");
-        CHECK(told == 1);
+          told += contains(line, "Insert op success, name:" + op->name + ", type:" + type +
+                                     ", loop size:10, loop kind:device.");
+        CHECK(told == (steps == 1 ? 0 : 1));
         CHECK(count_of(loop->describe(), type) == 1);
       }
     }
   }
+}
+
+TEST_CASE("loop control: the log says that ops were inserted only for more than one step") {
+  const Device on = device("ref");
+  HalvingModel m;
+  Session session(m.graph, on);
+  Loop loop =
+      session.sink({.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 100)});
+  const auto told = [&](int64_t steps) {
+    int64_t lines_of_switch = 0, all = 0;
+    for (const std::string& line : logged([&] { loop.run(steps); })) {
+      all += contains(line, "Insert op");
+      lines_of_switch += contains(
+          line, "type:LOOP_SWITCH, loop size:" + std::to_string(steps) + ", loop kind:device.");
+    }
+    CHECK(all == 4 * lines_of_switch);
+    return lines_of_switch;
+  };
+  CHECK(loop.compile_report().loop_size == 1);
+  CHECK(told(1) == 0);
+  CHECK(told(4) == 1);
+  CHECK(loop.compile_report().loop_size == 4);
+  CHECK(told(4) == 0);
+  CHECK(told(1) == 0);
+  CHECK(loop.compile_report().loop_size == 1);
+  CHECK(told(4) == 1);
+  CHECK(told(7) == 1);
+}
+
+TEST_CASE("loop control: a training names its loop size once though launches are cut short") {
+  unsetenv(kLoopSizeVariable);
+  const Device on = device("ref");
+  HalvingModel m;
+  Session session(m.graph, on, {.loop_size = 10});
+  Trainer trainer(session,
+                  {.update = m.update, .fetches = {m.total}, .source = halving_feeder(on, 1000)});
+  int64_t told = 0;
+  for (const std::string& line : logged([&] {
+         trainer.fit({.steps = 25, .every_n_steps = {{7, [](int64_t) {}}}});
+       })) {
+    if (!contains(line, "Insert op")) continue;
+    CHECK(contains(line, "loop size:10, loop kind:device."));
+    ++told;
+  }
+  CHECK(told == 4);
+  CHECK(trainer.loop().compile_report().loop_size == 10);
 }
 
 TEST_CASE("loop control: a program that is no loop has nothing inserted") {
@@ -460,7 +507,7 @@ TEST_CASE("loop size: a trainer says once which one is in use and again when it 
   });
   std::vector<std::string> told;
   for (const std::string& line : lines) {
-    if (contains(line, "loop size")) told.push_back(line);
+    if (contains(line, "loop size ")) told.push_back(line);
   }
   REQUIRE(told.size() == 2);
   CHECK(contains(told[0], "loop size 10 (TrainOptions::loop_size)"));

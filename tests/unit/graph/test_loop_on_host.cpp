@@ -77,6 +77,33 @@ TEST_CASE("host loop: the same rows states and fetches as a sunk loop bit for bi
   }
 }
 
+TEST_CASE("host loop: the log names the loop size with the reason that nothing was inserted") {
+  DecliningBackend modest("ref", "sunk_loop");
+  HalvingModel m;
+  Session session(m.graph, modest.device());
+  Loop loop = session.sink(
+      {.update = m.update, .fetches = {m.total}, .source = halving_feeder(modest.device(), 100)});
+  const auto of_inserted = [&](int64_t steps) {
+    std::vector<std::string> told;
+    set_log_sink([&](LogLevel, const std::string& line) {
+      if (contains(line, "Insert op")) told.push_back(line);
+    });
+    const LogLevel before = log_level();
+    set_log_level(LogLevel::kInfo);
+    loop.run(steps);
+    set_log_level(before);
+    set_log_sink({});
+    return told;
+  };
+  CHECK(of_inserted(1).empty());
+  const auto told = of_inserted(5);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0] ==
+        "Insert op none, loop size:5, loop kind:host, reason:modest does not run sunk_loop: its "
+        "control unit is too small.");
+  CHECK(loop.compile_report().loop_size == 5);
+}
+
 TEST_CASE("host loop: the reason and the user's line are logged once and reported") {
   const Lines lines;
   DecliningBackend modest("ref", "sunk_loop");

@@ -401,7 +401,7 @@ TEST_CASE("loop size prefers explicit settings and refuses contradictions") {
   CHECK(size.value() == 10);
   CHECK(size.source() == "--loop-size");
   const std::string conflict = error_of([&] { size.set(5, "TrainOptions::loop_size"); });
-  CHECK(contains(conflict, "--loop-size says 10"));
+  CHECK(contains(conflict, "LOOP_SIZE_MISMATCH: --loop-size says 10"));
   CHECK(contains(conflict, "TrainOptions::loop_size says 5"));
   size.set(10, "TrainOptions::loop_size");
   for (const int64_t wrong : {int64_t{0}, int64_t{-7}}) {
@@ -412,8 +412,15 @@ TEST_CASE("loop size prefers explicit settings and refuses contradictions") {
   CHECK(size.value() == 10);
   size.change(7);
   CHECK(size.value() == 7);
-  size.set("8", "--loop-size");
-  CHECK(size.value() == 8);
+  // A change is a setting like others, and the same source is no exception.
+  const std::string later = error_of([&] { size.set("8", "--loop-size"); });
+  CHECK(contains(later, "LOOP_SIZE_MISMATCH: set_loop_size says 7 and --loop-size says 8"));
+  CHECK(size.value() == 7);
+  size.set("7", "--loop-size");
+  CHECK(contains(error_of([&] { size.set(8, "--loop-size"); }), "--loop-size says 7"));
+  CHECK(contains(error_of([&] { size.require_tunable("a tuner"); }),
+                 "LOOP_SIZE_MISMATCH: --loop-size says 7 and a tuner is to find the size"));
+  LoopSize(3).require_tunable("a tuner");
   unsetenv(kLoopSizeVariable);
 }
 

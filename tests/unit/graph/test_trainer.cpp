@@ -148,10 +148,10 @@ TEST_CASE("trainer can be cancelled at any time") {
   CHECK(report.cancelled);
   CHECK(f.session.step() == 20);
   std::thread other;
-  report = trainer.fit(
-      {.steps = 70000, .loop_size = 70000, .on_step = [&](int64_t, std::span<const double>) {
-         if (!other.joinable()) other = std::thread([&] { trainer.cancel(); });
-       }});
+  trainer.set_loop_size(70000);
+  report = trainer.fit({.steps = 70000, .on_step = [&](int64_t, std::span<const double>) {
+                          if (!other.joinable()) other = std::thread([&] { trainer.cancel(); });
+                        }});
   other.join();
   CHECK(report.cancelled);
   CHECK(report.steps == f.session.step() - 20);
@@ -307,7 +307,7 @@ TEST_CASE("trainer refuses a loop size that contradicts the session's") {
       session,
       {.update = m.update, .fetches = {m.total}, .source = halving_feeder(device("ref"), 1000)});
   const std::string error = error_of([&] { trainer.fit({.steps = 20, .loop_size = 5}); });
-  CHECK(contains(error, "SessionOptions::loop_size says 10"));
+  CHECK(contains(error, "LOOP_SIZE_MISMATCH: SessionOptions::loop_size says 10"));
   CHECK(contains(error, "TrainOptions::loop_size says 5"));
   CHECK(trainer.fit({.steps = 20}).launches == 2);
   trainer.set_loop_size(4);
@@ -319,6 +319,103 @@ TEST_CASE("trainer refuses a loop size that contradicts the session's") {
       {.steps = 20, .every_n_steps = {{8, [&](int64_t) { trainer.set_loop_size(20); }}}});
   CHECK(report.steps == 20);
   CHECK(session.compiles() == 1);
+}
+
+// Every way to say the loop size twice, and none of them wins in silence.
+TEST_CASE("trainer refuses two loop sizes and a loop size beside a tuner") {
+  const std::string mismatch = "LOOP_SIZE_MISMATCH: ";
+  struct Row {
+    const char* what;
+    std::optional<int64_t> session;  // SessionOptions::loop_size
+    TrainOptions first, second;      // of two fits
+    std::string error;               // of the second
+  };
+  const std::optional<LoopTuner> tuner = LoopTuner::plateau();
+  const Row rows[] = {
+      {"a second fit with another size",
+       {},
+       {.steps = 10, .loop_size = 5},
+       {.steps = 10, .loop_size = 2},
+       mismatch + "TrainOptions::loop_size says 5 and TrainOptions::loop_size says 2"},
+      {"a fit with another size than the session's",
+       4,
+       {.steps = 10},
+       {.steps = 10, .loop_size = 2},
+       mismatch + "SessionOptions::loop_size says 4 and TrainOptions::loop_size says 2"},
+      {"a size and a tuner in one fit",
+       {},
+       {.steps = 10},
+       {.steps = 10, .loop_size = 2, .loop_tuner = tuner},
+       mismatch + "TrainOptions::loop_size says 2 and TrainOptions::loop_tuner"},
+      {"a tuner behind a fit with a size",
+       {},
+       {.steps = 10, .loop_size = 5},
+       {.steps = 10, .loop_tuner = tuner},
+       mismatch + "TrainOptions::loop_size says 5 and TrainOptions::loop_tuner"},
+      {"a tuner in a session with a size",
+       4,
+       {.steps = 10},
+       {.steps = 10, .loop_tuner = tuner},
+       mismatch + "SessionOptions::loop_size says 4 and TrainOptions::loop_tuner"},
+      {"a size below 1",
+       {},
+       {.steps = 10},
+       {.steps = 10, .loop_size = 0},
+       "expected a loop size of at least 1, got 0"},
+      {"the same size twice", 5, {.steps = 10, .loop_size = 5}, {.steps = 10, .loop_size = 5}, ""},
+      {"a tuner twice",
+       {},
+       {.steps = 10, .loop_tuner = tuner},
+       {.steps = 10, .loop_tuner = tuner},
+       ""},
+  };
+  unsetenv(kLoopSizeVariable);
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    HalvingModel m;
+    Session session(m.graph, device("ref"), {.loop_size = row.session});
+    Trainer trainer(
+        session,
+        {.update = m.update, .fetches = {m.total}, .source = halving_feeder(device("ref"), 1000)});
+    trainer.fit(row.first);
+    const int64_t size = session.loop_size().value();
+    const std::string error = error_of([&] { trainer.fit(row.second); });
+    CHECK_MESSAGE(contains(error, row.error), error);
+    CHECK(error.empty() == row.error.empty());
+    CHECK(session.step() == (row.error.empty() ? 20 : 10));
+    CHECK(session.loop_size().value() == size);
+  }
+}
+
+TEST_CASE("trainer: a hook that sets the loop size of a tuned fit ends it") {
+  Fixture f;
+  Trainer trainer(f.session,
+                  {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
+  const std::string error = error_of([&] {
+    trainer.fit({.steps = 20,
+                 .loop_tuner = LoopTuner::plateau(),
+                 .every_n_steps = {{8, [&](int64_t) { trainer.set_loop_size(3); }}}});
+  });
+  CHECK(contains(error, "LOOP_SIZE_MISMATCH: set_loop_size says 3"));
+  CHECK(f.session.step() == 8);
+}
+
+// The real system may miss such steps; here a launch is cut short at each of them.
+TEST_CASE("trainer: steps that are no multiples of the loop size are no conflict") {
+  for (const int64_t loop_size : {1, 4, 10, 100}) {
+    CAPTURE(loop_size);
+    Fixture f;
+    Trainer trainer(f.session,
+                    {.update = f.model.update, .fetches = {f.model.total}, .source = f.feeder});
+    std::vector<int64_t> seen;
+    const TrainReport report =
+        trainer.fit({.steps = 25, .loop_size = loop_size, .every_n_steps = {{7, [&](int64_t step) {
+                                                                               seen.push_back(step);
+                                                                             }}}});
+    CHECK(seen == std::vector<int64_t>{7, 14, 21});
+    CHECK(report.steps == 25);
+    CHECK(report.loop_size == loop_size);
+  }
 }
 
 TEST_CASE("trainer passes on what hooks throw and says how far it came") {
