@@ -14,6 +14,7 @@
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/log.h"
+#include "keel/core/device/job_environment.h"
 #include "keel/version.h"
 
 namespace keel {
@@ -186,22 +187,30 @@ Backend& backend(const std::string& name, CallSite site) {
 Device device(const std::string& name, CallSite site) {
   // Logging itself cannot fail, so a wrong KEEL_LOG shows here.
   static_cast<void>(log_level_in_environment());
+  const JobEnvironment job = read_job_environment();
   const size_t colon = name.find(':');
   Backend& found = backend(name.substr(0, colon), site);
-  int index = 0;
-  if (colon != std::string::npos) {
-    const char* end = name.data() + name.size();
-    const auto [rest, status] = std::from_chars(name.data() + colon + 1, end, index);
-    const auto devices = static_cast<int>(found.devices().size());
-    if (status != std::errc() || rest != end || index < 0 || index >= devices) {
-      throw Error({.op = "device",
-                   .argument = "name",
-                   .expected = "a device number from 0 to " + std::to_string(devices - 1),
-                   .got = "'" + name + "'",
-                   .site = site,
-                   .kind = ErrorKind::kInvalidArgument});
-    }
+  const auto devices = static_cast<int>(found.devices().size());
+  const auto refuse = [&](const std::string& op, const std::string& argument,
+                          const std::string& got, const std::string& fix) {
+    throw Error({.op = op,
+                 .argument = argument,
+                 .expected = "a device number from 0 to " + std::to_string(devices - 1),
+                 .got = got,
+                 .fix = fix,
+                 .site = site,
+                 .kind = ErrorKind::kInvalidArgument});
+  };
+  int index = job.device.value_or(0);
+  if (colon == std::string::npos) {
+    if (index >= devices)
+      refuse(job.device_variable, name, std::to_string(index), "unset it, or name a device");
+    return Device(&found, index);
   }
+  const char* end = name.data() + name.size();
+  const auto [rest, status] = std::from_chars(name.data() + colon + 1, end, index);
+  if (status != std::errc() || rest != end || index < 0 || index >= devices)
+    refuse("device", "name", "'" + name + "'", "");
   return Device(&found, index);
 }
 

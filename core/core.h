@@ -24,6 +24,7 @@
 #include "keel/core/device/device.h"
 #include "keel/core/device/element_spec.h"
 #include "keel/core/device/float_status.h"
+#include "keel/core/device/job_environment.h"
 #include "keel/core/device/numerics_watch.h"
 #include "keel/core/device/op_observer.h"
 #include "keel/core/device/program.h"

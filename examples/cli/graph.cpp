@@ -31,7 +31,7 @@ bool has_trainable_state(const keel::Graph& graph) {
 
 void print_compiled(keel::Graph& graph, const keel::Update& update,
                     const keel_examples::Classifier& model, const Target& target) {
-  keel::Session session(graph, keel::device(target.backend + ":0"),
+  keel::Session session(graph, keel::device(target.backend),
                         {.disabled_passes = target.disabled_passes, .precision = target.precision});
   const keel::Type& image = model.image.type();
   keel::ElementSpec element{{{"image", {image.dtype, image.shape.with_dim(0, target.batch)}},

@@ -135,7 +135,7 @@ class Inspection {
 
 int run_inspect(const std::vector<std::string>& words) {
   CommandLine line("inspect", "FILE: what a file of saved states holds, and whether it is sound");
-  line.add("json", "OUT", "the same as one JSON object");
+  line.add("json", "FILE", "the same as one JSON object");
   line.add_subject("file", "keel train --save FILE, then keel inspect FILE");
   line.parse(words);
   if (line.wants_help()) {

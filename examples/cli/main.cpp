@@ -8,6 +8,7 @@
 #include <keel/keel.h>
 
 #include "cli/base/commands.h"
+#include "cli/base/config_file.h"
 #include "cli/base/errors.h"
 
 namespace keel_cli {
@@ -30,6 +31,7 @@ constexpr Command kCommands[] = {
      run_freeze},
     {"inspect", "the states in a saved file: shapes, norms, NaN", run_inspect},
     {"info", "version, backends, devices, and which op runs where", run_info},
+    {"config", "flags from options of Ascend's adapter; the environment in force", run_config},
     {"graph", "print the graph of a model", run_graph},
     {"import", "make a graph and a file of weights of an ONNX model", run_import},
     {"run", "run an ONNX model, or an imported one, on NumPy files", run_run},
@@ -82,7 +84,7 @@ int run(const std::vector<std::string>& words) {
     if (!std::cout.flush()) throw keel::Error({.op = "stdout", .message = "cannot be written"});
     return code;
   } catch (const keel::Error& error) {
-    print_error(error);
+    print_error(error, origin_of_flags(error.what(), words));
     const bool argument = error.info().kind == keel::ErrorKind::kInvalidArgument;
     return argument ? kExitWrongArgument : kExitFailed;
   } catch (const std::exception& error) {

@@ -80,6 +80,7 @@ int run_sample(const std::vector<std::string>& words) {
   line.add("temperature", "T", "1 draws as the model says, 0 always takes the likeliest (0.8)");
   line.add("seed", "N", "of the draws (0)");
   declare_place_flags(line, "where to compute");
+  declare_device_flag(line);
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
@@ -106,7 +107,7 @@ int run_sample(const std::vector<std::string>& words) {
   keel::Graph graph;
   const keel_examples::CharLm lm = keel_examples::build_charlm(graph);
   const keel::Values weights = graph.states();
-  keel::Session session(graph, keel::device(backend + ":0"));
+  keel::Session session(graph, keel::device(read_device(line), {}));
   saved.load_all(session, weights);
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   keel::Tensor window(keel::u8, {1, kWindow + 1});

@@ -192,7 +192,7 @@ TEST_CASE("profiling options: the flag wins over the environment") {
   CHECK(train({}, on).exit_code == 0);
   CHECK(has("env"));
   const ToolResult cpu = train({"--backend", "cpu"}, on);
-  CHECK(cpu.exit_code == 0);
+  CHECK(cpu.exit_code == 2);
   CHECK(contains(cpu.err, "PROFILING_MODE: only the NPU has profiles"));
   CHECK(contains(refusal({}, {{"PROFILING_MODE", "yes"}}), "PROFILING_MODE"));
   CHECK(contains(refusal({}, {{"PROFILING_MODE", "true"}, {"PROFILING_OPTIONS", "{"}}),

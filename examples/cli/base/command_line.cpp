@@ -7,6 +7,9 @@
 
 #include <cxxopts.hpp>
 #include <keel/keel.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/base/output_files.h"
 
 namespace keel_cli {
 namespace {
@@ -80,6 +83,8 @@ std::string alternatives(const std::vector<std::string>& names) {
 CommandLine::CommandLine(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   add("help", "", "print this");
+  add(kConfigFlag, "FILE.json",
+      "flags as a JSON object, {\"NAME\": VALUE}; those on the command line win over it");
   add_repeated(kPlugin, "FILE.so", "a backend from outside of Keel");
   add(kReadBudget, "MIB",
       "memory that a file may take beyond its data (KEEL_READ_BUDGET_MIB, else 256)");
@@ -119,7 +124,7 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
   cxxopts::Options options("keel " + command_);
   std::vector<std::string> names;
   std::vector<std::string> attached = words;
-  for (const Flag& flag : flags_) {
+  for (const DeclaredFlag& flag : flags_) {
     names.push_back("--" + flag.name);
     if (is_optional(flag.value)) attached = with_value_attached(std::move(attached), names.back());
     if (flag.value.empty())
@@ -142,7 +147,7 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
       if (!several_subjects_) fail("'" + word + "'", "is not a flag; flags begin with --");
       subjects_.push_back(word);
     }
-    for (const Flag& flag : flags_) {
+    for (const DeclaredFlag& flag : flags_) {
       if (result.count(flag.name) == 0) continue;
       std::string value;
       if (flag.repeated) continue;
@@ -154,13 +159,9 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
       }
       given_.emplace_back(flag.name, value);
     }
-    if (const auto mib = integer(kReadBudget, 1, kMostCount))
-      keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
-    if (!wants_help())
-      keel::read_budget();  // a wrong environment variable is an error before anything is done
     for (const auto& given : result.arguments()) {
       const auto flag = std::find_if(flags_.begin(), flags_.end(),
-                                     [&](const Flag& f) { return f.name == given.key(); });
+                                     [&](const DeclaredFlag& f) { return f.name == given.key(); });
       if (flag != flags_.end() && flag->value.empty() && given.value() != "true")
         fail("--" + flag->name, "takes no value, got '" + given.value() + "'",
              "give it alone, or leave it out");
@@ -168,16 +169,47 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
       if (given.value().empty()) fail("--" + flag->name, "is given without a value");
       given_.emplace_back(flag->name, given.value());
     }
+    if (!wants_help()) read_config();
+    if (const auto mib = integer(kReadBudget, 1, kMostCount))
+      keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
+    if (!wants_help())
+      keel::read_budget();  // a wrong environment variable is an error before anything is done
     // Before any flag is read: --backend may name what they bring.
     for (const std::string& file : texts(kPlugin)) keel::load_backend_plugin(file, {});
   } catch (const keel::Error&) {
     throw;
   } catch (const std::exception& error) {
-    for (const Flag& flag : flags_) {
+    for (const DeclaredFlag& flag : flags_) {
       if (flag.value.empty()) require_no_value(words, "--" + flag.name);
     }
     fail("keel " + command_, error.what(), "see keel " + command_ + " --help");
   }
+}
+
+void CommandLine::read_config() {
+  const auto path = text(kConfigFlag);
+  if (!path) return;
+  config_file_ = *path;
+  config_flags_ = take(read_config_file(*path), *path);
+  // A command must not write over what it was told to do.
+  for (const DeclaredFlag& flag : flags_) {
+    if (flag.name == kConfigFlag || flag.value.find("FILE") == std::string::npos) continue;
+    for (const std::string& file : texts(flag.name))
+      require_distinct({{"--" + flag.name, file}}, {{std::string("--") + kConfigFlag, *path}});
+  }
+}
+
+std::vector<std::string> CommandLine::take(const keel::Json& document, const std::string& source) {
+  const GivenFlags before = given_;
+  std::vector<std::string> taken;
+  for (auto& flag : flags_in(document, source, flags_)) {
+    const bool given = std::any_of(before.begin(), before.end(),
+                                   [&](const auto& other) { return other.first == flag.first; });
+    if (given) continue;
+    if (taken.empty() || taken.back() != flag.first) taken.push_back(flag.first);
+    given_.push_back(std::move(flag));
+  }
+  return taken;
 }
 
 bool CommandLine::has(const std::string& name) const { return text(name).has_value(); }
@@ -240,7 +272,7 @@ std::vector<std::string> CommandLine::choices(const std::string& name,
 
 std::string CommandLine::help() const {
   std::string text = "keel " + command_ + ": " + summary_ + "\n";
-  for (const Flag& flag : flags_) {
+  for (const DeclaredFlag& flag : flags_) {
     std::string left = "  --" + flag.name + (flag.value.empty() ? "" : " " + flag.value);
     left.resize(std::max<size_t>(left.size() + 2, 30), ' ');
     text += left + flag.help + "\n";

@@ -1,7 +1,7 @@
 // The command-line style of the `keel` tool: flags are declared once with their help, values are
 // parsed strictly, an unknown flag suggests the nearest. Errors in what was typed are keel::Error
-// of kind kInvalidArgument. Every command has --help, --plugin and --read-budget; parsing loads the
-// plugins and sets the budget.
+// of kind kInvalidArgument. Every command has --help, --config, --plugin and --read-budget; parsing
+// reads the file of --config, loads the plugins and sets the budget.
 #ifndef KEEL_EXAMPLES_CLI_BASE_COMMAND_LINE_H
 #define KEEL_EXAMPLES_CLI_BASE_COMMAND_LINE_H
 
@@ -11,6 +11,8 @@
 #include <set>
 #include <string>
 #include <vector>
+
+#include "cli/base/config_file.h"
 
 namespace keel_cli {
 
@@ -25,7 +27,9 @@ class CommandLine {
   CommandLine(std::string command, std::string summary);
 
   // A flag with a value, shown as "--name VALUE"; a switch, where `value` is empty; or a switch
-  // that may have a value, "[VALUE]", which is empty where it has none.
+  // that may have a value, "[VALUE]", which is empty where it has none. "A|B" are alternatives,
+  // "N,N,..." several with commas between them. N, K, RATE and the like (config_file.cpp lists
+  // them) stand for numbers, which a file of --config must give as such.
   void add(const std::string& name, const std::string& value, const std::string& help);
   // A flag with a value that may be given several times; the help says so. Read by texts().
   void add_repeated(const std::string& name, const std::string& value, const std::string& help);
@@ -38,6 +42,14 @@ class CommandLine {
   const std::vector<std::string>& subjects() const noexcept { return subjects_; }
   // Throws keel::Error for what was not declared, a missing value, or words that are no flags.
   void parse(const std::vector<std::string>& words);
+
+  // Takes the flags that a document gives and that were not given yet; returns their names. Throws
+  // what flags_in does.
+  std::vector<std::string> take(const keel::Json& document, const std::string& source);
+  // Returns the file of --config, empty without it, and the names of the flags that hold as it
+  // says.
+  const std::string& config_file() const noexcept { return config_file_; }
+  const std::vector<std::string>& config_flags() const noexcept { return config_flags_; }
 
   bool has(const std::string& name) const;
   std::optional<std::string> text(const std::string& name) const;
@@ -56,19 +68,18 @@ class CommandLine {
   std::string help() const;
 
  private:
-  struct Flag {
-    std::string name, value, help;
-    bool repeated = false;
-  };
+  void read_config();
   void parse_flags(const std::vector<std::string>& words);
 
   std::string command_;
   std::string summary_;
-  std::vector<Flag> flags_;
+  std::vector<DeclaredFlag> flags_;
   std::string subject_kind_, subject_fix_;  // empty: the command has none
   bool several_subjects_ = false;
   std::vector<std::string> subjects_;
-  std::vector<std::pair<std::string, std::string>> given_;
+  GivenFlags given_;
+  std::string config_file_;
+  std::vector<std::string> config_flags_;
 };
 
 }  // namespace keel_cli

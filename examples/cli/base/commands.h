@@ -12,7 +12,7 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;         // wrong only against data, files or at run time
 inline constexpr int kExitWrongArgument = 2;  // a flag or environment variable wrong in itself
 inline constexpr int kExitNotConformant = 3;  // a backend whose results are wrong
-inline constexpr int kExitUnsupported = 3;    // a migration meets what Keel has nothing for
+inline constexpr int kExitUnsupported = 3;    // what is to come to Keel needs what it has not
 inline constexpr int kExitSignalled = 128;    // plus the signal's number, where one ended the run
 
 int run_train(const std::vector<std::string>& words);
@@ -22,6 +22,7 @@ int run_predict(const std::vector<std::string>& words);
 int run_export(const std::vector<std::string>& words);
 int run_freeze(const std::vector<std::string>& words);
 int run_inspect(const std::vector<std::string>& words);
+int run_config(const std::vector<std::string>& words);
 int run_info(const std::vector<std::string>& words);
 int run_graph(const std::vector<std::string>& words);
 int run_calibrate(const std::vector<std::string>& words);

@@ -19,7 +19,9 @@ void print_line(const char* kind, const std::string& text) {
 
 }  // namespace
 
-void print_error(const std::exception& error) { print_line("error", error.what()); }
+void print_error(const std::exception& error, const std::string& note) {
+  print_line("error", error.what() + (note.empty() ? "" : " (" + note + ")"));
+}
 void print_warning(const std::string& message) { print_line("warning", message); }
 
 }  // namespace keel_cli

@@ -7,7 +7,8 @@
 
 namespace keel_cli {
 
-void print_error(const std::exception& error);
+// `note` stands behind the message, in parentheses.
+void print_error(const std::exception& error, const std::string& note = "");
 void print_warning(const std::string& message);
 
 }  // namespace keel_cli

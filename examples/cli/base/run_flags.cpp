@@ -93,6 +93,17 @@ int read_threads(const CommandLine& line) {
   return static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
 }
 
+void declare_device_flag(CommandLine& line) {
+  line.add("device-id", "N",
+           "which of the backend's devices (ASCEND_DEVICE_ID, else DEVICE_ID, else 0)");
+}
+
+std::string read_device(const CommandLine& line) {
+  std::string device = read_backend(line);
+  if (const auto id = line.integer("device-id", 0, kMostCount)) device += ":" + std::to_string(*id);
+  return device;
+}
+
 std::string read_label(const CommandLine& line, const std::string& data) {
   if (line.has("label") && !is_csv(data)) {
     throw keel::Error(

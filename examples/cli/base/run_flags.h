@@ -23,6 +23,10 @@ std::string read_backend(const CommandLine& line);
 // --backend, and --threads, as many as there are cores without it.
 void declare_place_flags(CommandLine& line, const std::string& purpose);
 int read_threads(const CommandLine& line);
+// --device-id, which of the backend's devices; and the device that it comes to with --backend:
+// "npu:3", or "npu" where the environment decides.
+void declare_device_flag(CommandLine& line);
+std::string read_device(const CommandLine& line);
 // --label, the column of a CSV file that holds the classes; empty without it. Throws keel::Error
 // where it does not go with that data.
 std::string read_label(const CommandLine& line, const std::string& data);

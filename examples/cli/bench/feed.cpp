@@ -41,7 +41,7 @@ class FeedBench {
  public:
   explicit FeedBench(const FeedFlags& flags) : flags_(flags), threads_(flags.bench.threads) {
     data_ = load_data(flags.bench.data);
-    device_ = keel::device(flags.bench.backend + ":0");
+    device_ = keel::device(flags.bench.backend);
   }
 
   keel::Json run() {

@@ -22,8 +22,7 @@ class KernelRun {
  public:
   KernelRun(const KernelCase& kernel, const std::string& backend, int threads) {
     const keel::Value result = kernel.build(graph_);
-    session_.emplace(graph_, keel::device(backend + ":0"),
-                     keel::SessionOptions{.threads = threads});
+    session_.emplace(graph_, keel::device(backend), keel::SessionOptions{.threads = threads});
     loop_.emplace(session_->sink({.fetches = {result}}));
     step_seconds_ = run(1);
   }

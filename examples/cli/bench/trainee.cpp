@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : work_(work) {
   model_ = work.model->build(graph_, format_of(images));
   const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
-  session_.emplace(graph_, keel::device(work.backend + ":0"),
+  session_.emplace(graph_, keel::device(work.backend),
                    keel::SessionOptions{.disabled_passes = work.disabled_passes,
                                         .precision = work.precision,
                                         .threads = work.threads});

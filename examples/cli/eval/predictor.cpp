@@ -110,6 +110,7 @@ void declare_predictor_flags(CommandLine& line) {
   line.add("label", "COLUMN", "of a table: the column with the classes (what the file says)");
   line.add("split", "test|train|validation|all", "which images; validation: kept aside (test)");
   declare_place_flags(line, "where to compute");
+  declare_device_flag(line);
   declare_precision_flags(line);
   declare_pass_flag(line);
 }
@@ -129,6 +130,7 @@ PredictorFlags read_predictor_flags(const CommandLine& line) {
   flags.label = flags.data ? read_label(line, *flags.data) : line.text("label").value_or("");
   flags.split = line.choice("split", {"test", "train", "validation", "all"}).value_or(flags.split);
   flags.backend = read_backend(line);
+  flags.device = read_device(line);
   flags.threads = read_threads(line);
   if (has_precision_flag(line)) flags.precision = read_precision(line);
   flags.disabled_passes = read_disabled_passes(line);
@@ -175,7 +177,7 @@ Predictor::Predictor(const PredictorFlags& flags, const SavedModel& saved,
   saved.require_finite("look at it with keel inspect, and take an older file");
   const PrecisionFlags precision = precision_of(flags, saved);
   session_.emplace(
-      graph_, keel::device(flags.backend + ":0"),
+      graph_, keel::device(flags.device, {}),
       keel::SessionOptions{.disabled_passes = flags.disabled_passes, .precision = precision.value});
   precision_ = precision.mode_on(session_->device().backend());
   averaged_ = saved.load_all(*session_, states).averaged > 0;

@@ -41,9 +41,8 @@ void place(const std::optional<std::string>& folder, ProfileFlags& flags) {
 void read_environment(const std::string& backend, ProfileFlags& flags) {
   if (keel::environment_choice(kModeVariable, {"true", "false"}) != "true") return;
   if (backend != "npu") {
-    flags.options.warnings.push_back(std::string(kModeVariable) +
-                                     ": only the NPU has profiles, and the backend is " + backend);
-    return;
+    refuse(kModeVariable, "only the NPU has profiles, and the backend is " + backend,
+           "unset it, or use --backend npu");
   }
   if (const auto text = keel::environment_text(kOptionsVariable))
     flags.options = keel::npu::parse_profiling_options(*text, kOptionsVariable);

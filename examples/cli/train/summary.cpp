@@ -195,6 +195,14 @@ void add_times(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json&
   if (report.steps > 0) summary["feeding"] = outcome.feeding();
 }
 
+// The job that it is a part of, and where its flags are from but for the command line.
+void add_origin(const TrainFlags& flags, keel::Json& summary) {
+  if (!flags.config.file.empty())
+    summary["config"] = {{"file", flags.config.file}, {"flags", flags.config.flags}};
+  const std::string job = keel::read_job_environment().job_id;
+  if (!job.empty()) summary["job_id"] = job;
+}
+
 void add_device(const TrainFlags& flags, const TrainOutcome& outcome, const keel::Device& device,
                 keel::Json& summary) {
   summary["device"] = device.name();
@@ -236,6 +244,7 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
   summary["threads"] = flags.threads;
   if (flags.resume) summary["resumed_at_step"] = flags.resume->step();
   summary.update(run_configuration(flags, outcome.total_steps));
+  add_origin(flags, summary);
   add_loop(trainer.loop(), outcome.report, summary);
   add_acceleration(flags, outcome, summary);
   add_result(outcome, summary);

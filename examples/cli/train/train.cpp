@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <keel/backends/npu/options.h>
 #include <keel/backends/npu/profile/profile.h>
 #include <keel/core/base/json.h>
@@ -102,7 +103,7 @@ class TrainRun {
                     {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
     if (flags_.update.average) average_weights();
     const Evaluation evaluation(graph_, model_.measured, flags_.judging.top_k);
-    keel::Session session(graph_, keel::device(flags_.backend + ":0"),
+    keel::Session session(graph_, keel::device(flags_.device, {}),
                           {.seed = flags_.seed,
                            .disabled_passes = flags_.disabled_passes,
                            .precision = flags_.precision.value,
@@ -234,6 +235,8 @@ class TrainRun {
   }
 
   void announce(Progress& progress, const keel::Session& session) {
+    if (const TrainFlags::Config& config = flags_.config; !config.flags.empty())
+      progress.line(fmt::format("config: {} says {}", config.file, fmt::join(config.flags, ", ")));
     progress.line("data: " + outcome_.data);
     if (const auto& saved = flags_.resume) {
       progress.line(fmt::format("resuming {} at step {}", saved->path(), saved->step()));
@@ -242,12 +245,11 @@ class TrainRun {
                                   saved->path(), saved->at("backend"), saved->at("isa")));
       }
     }
-    progress.line(
-        fmt::format("training {} on {}:0 in {}, {} steps of {} {}, loop size {}, {} thread{}",
-                    flags_.task->name, flags_.backend, flags_.precision_mode, total_steps_,
-                    flags_.batch, task_->items(),
-                    flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
-                    flags_.threads, flags_.threads == 1 ? "" : "s"));
+    progress.line(fmt::format(
+        "training {} on {} in {}, {} steps of {} {}, loop size {}, {} thread{}", flags_.task->name,
+        session.device().name(), flags_.precision_mode, total_steps_, flags_.batch, task_->items(),
+        flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
+        flags_.threads, flags_.threads == 1 ? "" : "s"));
     if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
     if (augmentation_) {
       progress.line(fmt::format("training images of {}x{} are changed anew in each epoch: {}",

@@ -244,6 +244,7 @@ void declare_train_flags(CommandLine& line) {
       "charlm: any text");
   line.add("label", "COLUMN", "of a table: the column with the classes");
   declare_place_flags(line, "where to train");
+  declare_device_flag(line);
   declare_precision_flags(line);
   declare_pass_flag(line);
   line.add(
@@ -304,6 +305,9 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.init = line.text("init").value_or("");
   flags.checkpoint = read_checkpoint_flags(line);
   flags.backend = read_backend(line);
+  flags.device = read_device(line);
+  keel::device(flags.device, {});  // an error if the flag or the environment names none
+  flags.config = {line.config_file(), line.config_flags()};
   flags.profile = read_profile_flags(line, flags.backend);
   require_own_files(line, flags, line.text("data").value_or(kDigits));
   if (const auto resume = line.text("resume")) flags.resume = read_saved_run(*resume);
@@ -342,6 +346,10 @@ TrainFlags read_train_flags(const CommandLine& line) {
   read_npu_flags(line, flags);
   const auto options = device_options(flags);
   flags.precision_mode = flags.precision.mode_on(keel::backend(flags.backend), options.get());
+  if (flags.accelerate) {
+    keel::fast_precision(*flags.accelerate, flags.precision.value, keel::backend(flags.backend),
+                         options.get());
+  }
   flags.dump = read_dump_flags(line);
   flags.dump.model_name = flags.task->name;
   keel::require_dump(flags.dump, keel::backend(flags.backend), options.get());

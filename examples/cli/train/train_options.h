@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/base/precision_flags.h"
 #include "cli/base/run_flags.h"
@@ -25,6 +26,11 @@ struct TrainFlags {
   std::string data = kDigits;
   std::string label;  // of a table: the column with the classes
   std::string backend = "npu";
+  std::string device = "npu";  // "npu:3", or the backend where the environment decides
+  struct Config {
+    std::string file;                // of --config; empty: none
+    std::vector<std::string> flags;  // those that hold as it says
+  } config;
   std::string optimizer = "sgd";
   UpdateFlags update;
   PrecisionFlags precision;

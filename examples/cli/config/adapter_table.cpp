@@ -1,0 +1,166 @@
+#include "cli/config/adapter_table.h"
+
+namespace keel_cli {
+namespace {
+
+using enum OptionType;
+
+constexpr const char* kRanks = "ranks do not train together yet: start one process";
+constexpr const char* kOneProcess = "there are no collectives in one process";
+constexpr const char* kCompiler =
+    "is about the real device's op compiler, which a simulated one has not";
+constexpr const char* kMemory =
+    "memory is planned by the step: what it needs, and no more, is reserved once";
+constexpr const char* kEverySetting = "results have the same bits in every run";
+constexpr const char* kShapes =
+    "a launch of the sunk loop has batches of one shape; train each shape by itself";
+constexpr const char* kAllSteps = "--metrics FILE has every step at any loop size";
+constexpr const char* kWaiting =
+    "no op of a simulated device hangs, and a training that waits for data goes on when they come";
+
+// Sorted by what they are about.
+constexpr AdapterOption kOptions[] = {
+    // The loop and its data.
+    {.name = "iterations_per_loop", .type = kInteger, .least = 1, .flag = "loop-size"},
+    {.name = "enable_data_pre_proc",
+     .type = kBoolean,
+     .harmless = "true",
+     .why = "the device queue feeds every training, whoever makes the batches"},
+    {.name = "dynamic_input", .type = kBoolean, .harmless = "false", .why = kShapes},
+    {.name = "dynamic_dims", .type = kText, .harmless = "\"\"", .why = kShapes},
+    {.name = "dynamic_node_type", .type = kAny, .harmless = "null", .why = kShapes},
+    {.name = "input_shape", .type = kText, .harmless = "\"\"", .why = kShapes},
+    {.name = "op_execute_timeout", .type = kInteger, .why = kWaiting},
+    {.name = "op_wait_timeout", .type = kInteger, .why = kWaiting},
+
+    // Places.
+    {.name = "session_device_id", .type = kInteger, .flag = "device-id"},
+    {.name = "mix_compile_mode",
+     .type = kBoolean,
+     .harmless = "false",
+     .why = "every op of a training runs on the device, or compiling it is an error"},
+    {.name = "use_off_line",
+     .type = kBoolean,
+     .harmless = "true",
+     .why = "a training on the host is --backend cpu"},
+    {.name = "variable_placement",
+     .type = kText,
+     .harmless = "\"Device\"",
+     .why = "states live on the device"},
+    {.name = "in_out_pair", .harmless = "null", .why = "there is no mixed placement"},
+    {.name = "in_out_pair_flag", .type = kBoolean, .why = "it is about in_out_pair"},
+    {.name = "graph_run_mode",
+     .type = kInteger,
+     .harmless = "1",
+     .why = "for inference there are keel eval and keel predict"},
+
+    // Precision.
+    {.name = "precision_mode", .type = kText, .flag = "precision-mode"},
+    {.name = "precision_mode_v2", .type = kText, .flag = "precision-mode-v2"},
+    {.name = "modify_mixlist", .type = kText, .flag = "modify-mixlist"},
+    {.name = "customize_dtypes", .type = kText, .flag = "customize-dtypes"},
+    {.name = "experimental_accelerate_train_mode", .type = kText, .flag = "accelerate-train-mode"},
+    {.name = "accelerate_train_mode", .type = kText, .flag = "accelerate-train-mode"},
+    {.name = "deterministic", .type = kInteger, .why = kEverySetting},
+    {.name = "tf_random_seed",
+     .type = kInteger,
+     .flag = "seed",
+     .why = "other numbers than TensorFlow draws"},
+
+    // What is looked at.
+    {.name = "profiling_mode", .type = kBoolean, .flag = "profiling-mode"},
+    {.name = "profiling_options",
+     .type = kTextOrObject,
+     .flag = "profiling-options",
+     .needs = "profiling_mode"},
+    {.name = "enable_dump", .type = kBoolean, .flag = "enable-dump", .harmless = "false"},
+    {.name = "enable_dump_debug",
+     .type = kBoolean,
+     .flag = "enable-dump-debug",
+     .harmless = "false"},
+    {.name = "dump_path",
+     .type = kText,
+     .flag = "dump-path",
+     .needs = "enable_dump",
+     .or_needs = "enable_dump_debug"},
+    {.name = "dump_step",
+     .type = kText,
+     .flag = "dump-step",
+     .why = "steps count from 1",
+     .needs = "enable_dump"},
+    {.name = "dump_mode", .type = kText, .flag = "dump-mode", .needs = "enable_dump"},
+    {.name = "dump_layer",
+     .type = kText,
+     .flag = "dump-layer",
+     .why = "names of the nodes as Keel has them",
+     .needs = "enable_dump"},
+    {.name = "dump_data", .type = kText, .flag = "dump-data", .needs = "enable_dump"},
+    {.name = "dump_debug_mode",
+     .type = kText,
+     .flag = "dump-debug-mode",
+     .needs = "enable_dump_debug"},
+    {.name = "enable_exception_dump",
+     .type = kInteger,
+     .harmless = "0",
+     .why = "--check-numerics and --enable-dump-debug name the op that went wrong"},
+
+    // Files of a training.
+    {.name = "model_dir",
+     .type = kText,
+     .flag = "checkpoint",
+     .why = "a second run goes on from there with --resume alone"},
+    {.name = "save_checkpoints_steps", .type = kInteger, .least = 1, .flag = "save-every"},
+    {.name = "save_checkpoints_secs", .type = kNumber, .flag = "save-every", .unit = "s"},
+    {.name = "keep_checkpoint_max", .type = kInteger, .flag = "keep"},
+    {.name = "save_summary_steps", .type = kInteger, .why = kAllSteps},
+    {.name = "log_step_count_steps", .type = kInteger, .why = kAllSteps},
+
+    // The real compiler and its device.
+    {.name = "op_debug_level", .type = kInteger, .why = kCompiler},
+    {.name = "debug_dir", .type = kText, .why = kCompiler},
+    {.name = "op_compiler_cache_mode", .type = kText, .why = kCompiler},
+    {.name = "op_compiler_cache_dir", .type = kText, .why = kCompiler},
+    {.name = "op_select_implmode", .type = kText, .why = kCompiler},
+    {.name = "optypelist_for_implmode", .type = kText, .why = kCompiler},
+    {.name = "buffer_optimize", .type = kText, .why = kCompiler},
+    {.name = "enable_small_channel", .type = kInteger, .why = kCompiler},
+    {.name = "jit_compile", .why = kCompiler},
+    {.name = "aoe_mode", .type = kText, .why = kCompiler},
+    {.name = "work_path", .type = kText, .why = kCompiler},
+    {.name = "fusion_switch_file",
+     .type = kText,
+     .harmless = "\"\"",
+     .why = "its passes are those of another compiler"},
+    {.name = "graph_memory_max_size", .why = kMemory},
+    {.name = "variable_memory_max_size", .why = kMemory},
+    {.name = "static_memory_policy", .why = kMemory},
+    {.name = "memory_optimization", .type = kBoolean, .why = kMemory},
+    {.name = "stream_max_parallel_num", .type = kText, .why = "one stream runs a step"},
+
+    // Other ranks.
+    {.name = "distribute", .harmless = "null", .why = kRanks},
+    {.name = "train_distribute", .harmless = "null", .why = kRanks},
+    {.name = "horovod_mode", .type = kBoolean, .harmless = "false", .why = kRanks},
+    {.name = "hcom_parallel", .type = kBoolean, .why = kOneProcess},
+    {.name = "hcom_multi_mode", .type = kBoolean, .why = kOneProcess},
+    {.name = "is_tailing_optimization", .type = kBoolean, .why = kOneProcess},
+    {.name = "hccl_timeout", .type = kInteger, .why = kOneProcess},
+};
+
+constexpr AdapterConflict kConflicts[] = {
+    {"iterations_per_loop", "enable_data_pre_proc", "false",
+     "a loop on the device takes its batches from the device queue"},
+    {"iterations_per_loop", "mix_compile_mode", "true",
+     "a step with parts on the host is no loop on the device"},
+    {"iterations_per_loop", "dynamic_input", "true",
+     "a loop on the device has batches of one shape"},
+    {"save_checkpoints_steps", "save_checkpoints_secs", nullptr, "they say it twice"},
+    {"experimental_accelerate_train_mode", "accelerate_train_mode", nullptr, "they say it twice"},
+};
+
+}  // namespace
+
+std::span<const AdapterOption> adapter_options() { return kOptions; }
+std::span<const AdapterConflict> adapter_conflicts() { return kConflicts; }
+
+}  // namespace keel_cli

@@ -1,0 +1,93 @@
+#include "cli/config/environment_table.h"
+
+#include <utility>
+
+#include <keel/backends/npu/presets/preset.h>
+#include <keel/backends/npu/profile/profiling_options.h>
+#include <keel/keel.h>
+
+namespace keel_cli {
+namespace {
+
+struct Variable {
+  const char* name;
+  const char* about;
+  // Throws keel::Error for the value that is set.
+  void (*check)(const std::string& name);
+};
+
+void is_any(const std::string&) {}
+void is_count(const std::string& name) { keel::environment_integer(name, 1); }
+void is_step(const std::string& name) { keel::environment_integer(name, 0); }
+void is_number(const std::string& name) {
+  keel::parse_number(keel::environment_text(name).value_or(""), name);
+}
+void is_on_or_off(const std::string& name) { keel::environment_choice(name, {"0", "1"}); }
+
+// Errors of the job's variables name the one that is wrong.
+void is_of_job(const std::string& name) {
+  try {
+    static_cast<void>(keel::read_job_environment());
+  } catch (const keel::Error& error) {
+    if (error.info().op == name) throw;
+  }
+}
+
+void is_device(const std::string& name) {
+  is_of_job(name);
+  keel::environment_integer(name, 0);
+}
+
+constexpr Variable kVariables[] = {
+    {"NPU_LOOP_SIZE", "steps in one launch, where --loop-size says nothing", is_count},
+    {"ASCEND_DEVICE_ID", "number of the device, where --device-id says nothing", is_device},
+    {"DEVICE_ID", "the same, where ASCEND_DEVICE_ID is not set either", is_device},
+    {"JOB_ID", "a label of the run, in the summary (job_id)", is_of_job},
+    {"RANK_SIZE", "1: more ranks are refused, since they do not train together yet", is_of_job},
+    {"RANK_ID", "0, for the same reason", is_of_job},
+    {"RANK_TABLE_FILE", "not to be set, for the same reason", is_of_job},
+    {"CM_WORKER_SIZE", "1, for the same reason", is_of_job},
+    {"PROFILING_MODE", "true: a profile, where no flag says anything of one; false",
+     [](const std::string& name) {
+       keel::environment_choice(name, {"true", "false"});
+     }},
+    {"PROFILING_OPTIONS", "JSON: what the profile of PROFILING_MODE holds",
+     [](const std::string& name) {
+       keel::npu::parse_profiling_options(keel::environment_text(name).value_or("{}"), name);
+     }},
+    {"STEP_NOW", "steps done before, of a training with --accelerate-train-mode by steps", is_step},
+    {"TOTAL_STEP", "steps of all of it", is_count},
+    {"LOSS_NOW", "the loss before, of one with --accelerate-train-mode by the loss", is_number},
+    {"TARGET_LOSS", "what it is to come to, where --target-loss says nothing", is_number},
+    {"KEEL_LOG", "trace, debug, info, warn (usual), error or off: what the log shows",
+     [](const std::string&) { static_cast<void>(keel::log_level_in_environment()); }},
+    {"KEEL_READ_BUDGET_MIB", "memory that a file may take, where --read-budget says nothing (256)",
+     is_count},
+    {"KEEL_NPU_PRESET", "the NPU to model, where --preset says nothing (ascend910b1)",
+     [](const std::string& name) {
+       keel::npu::load_preset(keel::environment_text(name).value_or("ascend910b1"));
+     }},
+    {"KEEL_NPU_MEMORY_MIB", "memory of each modelled device (the preset's)", is_count},
+    {"KEEL_NPU_STRICT", "1: every copy is real and checked; 0", is_on_or_off},
+    {"KEEL_ISA", "the host's instructions to compute with (the best there are)",
+     [](const std::string&) { keel::backend("cpu").devices(); }},
+    {"NO_COLOR", "set: progress in a terminal without colours", is_any},
+};
+
+}  // namespace
+
+std::vector<EnvironmentRow> read_environment_table() {
+  std::vector<EnvironmentRow> rows;
+  for (const Variable& variable : kVariables) {
+    EnvironmentRow row{variable.name, keel::environment_text(variable.name), variable.about, ""};
+    try {
+      if (row.value) variable.check(row.name);
+    } catch (const keel::Error& error) {
+      row.error = error.what();
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,24 @@
+// The environment variables that the tool and the library read: what each does, its value, and
+// whether it is one. For `keel config --environment`.
+#ifndef KEEL_EXAMPLES_CLI_CONFIG_ENVIRONMENT_TABLE_H
+#define KEEL_EXAMPLES_CLI_CONFIG_ENVIRONMENT_TABLE_H
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace keel_cli {
+
+struct EnvironmentRow {
+  std::string name;
+  std::optional<std::string> value;  // nothing: unset, or empty, which is the same
+  std::string about;                 // what it does, and what goes before it
+  std::string error;                 // why a command that reads it fails; empty: it does not
+};
+
+// Reads each variable with the reader of whoever uses it.
+std::vector<EnvironmentRow> read_environment_table();
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_CONFIG_ENVIRONMENT_TABLE_H

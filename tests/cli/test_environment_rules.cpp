@@ -1,0 +1,204 @@
+// Environment variables: each is in force, yields to what goes before it, or is an error; none that
+// asks for something is ignored.
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+#include "support/error_of.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+using nlohmann::json;
+
+struct Rule {
+  Variables variables;
+  Words words;
+  int exit_code;
+  std::string told;       // in the one line of the error; of a training that goes well: the device
+  int64_t loop_size = 0;  // of its summary; 0: not looked at
+};
+
+ToolResult train(const Rule& rule, const std::string& summary) {
+  Words words = {"train", "--quiet",   "--data", small_data().path(), "--batch", "20", "--steps",
+                 "3",     "--threads", "1",      "--summary",         summary};
+  words.insert(words.end(), rule.words.begin(), rule.words.end());
+  return run_tool(words, rule.variables);
+}
+
+std::string described(const Rule& rule) {
+  std::string text = join(rule.words);
+  for (const auto& [name, value] : rule.variables) text += " " + name + "=" + value;
+  return text;
+}
+
+const std::string kRanks = "ranks do not train together yet";
+
+const Rule kRules[] = {
+    // One process is one rank.
+    {{{"RANK_SIZE", "1"}, {"RANK_ID", "0"}}, {}, 0, "npu:0"},
+    {{{"RANK_SIZE", "2"}}, {}, 2, "RANK_SIZE: expected 1, since " + kRanks},
+    {{{"RANK_SIZE", "2"}, {"RANK_ID", "0"}}, {}, 2, "RANK_SIZE: expected 1"},
+    {{{"RANK_SIZE", "0"}}, {}, 2, "RANK_SIZE: expected an integer"},
+    {{{"RANK_SIZE", "-1"}}, {}, 2, "RANK_SIZE"},
+    {{{"RANK_SIZE", "two"}}, {}, 2, "RANK_SIZE: expected an integer"},
+    {{{"RANK_SIZE", ""}}, {}, 0, "npu:0"},
+    {{{"RANK_ID", "1"}}, {}, 2, "RANK_ID: expected 0, since " + kRanks},
+    {{{"RANK_ID", "zero"}}, {}, 2, "RANK_ID: expected an integer"},
+    {{{"RANK_TABLE_FILE", "/nowhere/hccl.json"}}, {}, 2, "RANK_TABLE_FILE: expected none"},
+    {{{"CM_WORKER_SIZE", "8"}}, {}, 2, "CM_WORKER_SIZE: expected 1"},
+    {{{"RANK_SIZE", "2"}}, {"--backend", "cpu"}, 2, "RANK_SIZE"},
+    {{{"JOB_ID", "job_7-a"}}, {}, 0, "npu:0"},
+    {{{"JOB_ID", "a b"}}, {}, 2, "JOB_ID: expected letters, digits"},
+
+    // Which device: the flag, ASCEND_DEVICE_ID, DEVICE_ID, 0.
+    {{}, {}, 0, "npu:0"},
+    {{{"DEVICE_ID", "3"}}, {}, 0, "npu:3"},
+    {{{"ASCEND_DEVICE_ID", "2"}}, {}, 0, "npu:2"},
+    {{{"ASCEND_DEVICE_ID", "2"}, {"DEVICE_ID", "3"}}, {}, 0, "npu:2"},
+    {{{"ASCEND_DEVICE_ID", "2"}, {"DEVICE_ID", "3"}}, {"--device-id", "1"}, 0, "npu:1"},
+    {{{"DEVICE_ID", "3"}}, {"--device-id", "0"}, 0, "npu:0"},
+    {{{"ASCEND_DEVICE_ID", ""}, {"DEVICE_ID", "3"}}, {}, 0, "npu:3"},
+    {{{"ASCEND_DEVICE_ID", "-1"}}, {}, 2, "ASCEND_DEVICE_ID: expected an integer"},
+    {{{"ASCEND_DEVICE_ID", "1x"}}, {"--device-id", "1"}, 2, "ASCEND_DEVICE_ID"},
+    {{{"ASCEND_DEVICE_ID", "1"}, {"DEVICE_ID", "x"}}, {}, 2, "DEVICE_ID: expected an integer"},
+    {{{"DEVICE_ID", "99999999999"}}, {}, 2, "DEVICE_ID"},
+    {{{"DEVICE_ID", "8"}}, {}, 2, "DEVICE_ID: npu: expected a device number from 0 to 7, got 8"},
+    {{{"DEVICE_ID", "1"}}, {"--backend", "cpu"}, 2, "DEVICE_ID: cpu: expected a device number"},
+    {{}, {"--device-id", "8"}, 2, "from 0 to 7, got 'npu:8'"},
+    {{}, {"--device-id", "-1"}, 2, "--device-id"},
+
+    // The loop size: the flag, NPU_LOOP_SIZE, 100.
+    {{}, {}, 0, "npu:0", 100},
+    {{{"NPU_LOOP_SIZE", "2"}}, {}, 0, "npu:0", 2},
+    {{{"NPU_LOOP_SIZE", "2"}}, {"--loop-size", "3"}, 0, "npu:0", 3},
+    {{{"NPU_LOOP_SIZE", "0"}}, {}, 2, "NPU_LOOP_SIZE"},
+    {{{"NPU_LOOP_SIZE", "-1"}}, {}, 2, "NPU_LOOP_SIZE"},
+    {{{"NPU_LOOP_SIZE", "1.5"}}, {}, 2, "NPU_LOOP_SIZE"},
+    {{{"NPU_LOOP_SIZE", "0"}}, {"--loop-size", "3"}, 2, "NPU_LOOP_SIZE"},
+
+    // Profiles: what flags say goes before the environment.
+    {{{"PROFILING_MODE", "false"}}, {}, 0, "npu:0"},
+    {{{"PROFILING_MODE", "on"}}, {}, 2, "PROFILING_MODE: expected one of true, false"},
+    {{{"PROFILING_MODE", "true"}}, {"--profiling-mode", "false"}, 0, "npu:0"},
+    {{{"PROFILING_MODE", "true"}}, {"--backend", "cpu"}, 2, "PROFILING_MODE: only the NPU"},
+    {{{"PROFILING_MODE", "true"}, {"PROFILING_OPTIONS", R"({"task_trace": "l9"})"}},
+     {},
+     2,
+     "PROFILING_OPTIONS: task_trace: expected one of on, off, l0, l1"},
+    {{{"PROFILING_MODE", "true"}, {"PROFILING_OPTIONS", R"({"training_trace": "off"})"}},
+     {},
+     2,
+     "task_trace: expected off"},
+
+    // How far a job is, for the change of precision.
+    {{{"STEP_NOW", "x"}}, {"--accelerate-train-mode", "fast|step"}, 2, "STEP_NOW"},
+    {{{"TOTAL_STEP", "0"}}, {"--accelerate-train-mode", "fast|step"}, 2, "TOTAL_STEP"},
+    {{}, {"--accelerate-train-mode", "fast|loss"}, 2, "TARGET_LOSS"},
+    {{{"TARGET_LOSS", "low"}}, {"--accelerate-train-mode", "fast|loss"}, 2, "TARGET_LOSS"},
+
+    {{{"KEEL_LOG", "loud"}}, {}, 2, "KEEL_LOG"},
+    {{{"KEEL_READ_BUDGET_MIB", "0"}}, {}, 2, "KEEL_READ_BUDGET_MIB"},
+    {{{"KEEL_NPU_STRICT", "yes"}}, {}, 2, "KEEL_NPU_STRICT"},
+};
+
+}  // namespace
+
+TEST_CASE("environment: each rule") {
+  for (const Rule& rule : kRules) {
+    CAPTURE(described(rule));
+    const TempFolder files;
+    const ToolResult result = train(rule, files.file("summary"));
+    REQUIRE_MESSAGE(result.exit_code == rule.exit_code, result.err);
+    if (rule.exit_code != 0) {
+      CHECK_MESSAGE(contains(result.err, "keel: error: "), result.err);
+      CHECK_MESSAGE(contains(result.err, rule.told), result.err);
+      CHECK(lines_of(result.err).size() == 1);
+      CHECK(files.empty());
+      continue;
+    }
+    CHECK(result.err.empty());
+    const json summary = read_json(files.file("summary"));
+    CHECK(summary["device"] == rule.told);
+    if (rule.loop_size > 0) CHECK(summary["loop_size"] == rule.loop_size);
+    const auto job = rule.variables.find("JOB_ID");
+    CHECK(summary.contains("job_id") == (job != rule.variables.end()));
+    if (job != rule.variables.end()) CHECK(summary["job_id"] == job->second);
+  }
+}
+
+TEST_CASE("environment: a file of flags goes before it") {
+  const TempFolder files;
+  files.write("run.json", R"({"loop-size": 2, "device-id": 5})");
+  const Rule rule{
+      {{"NPU_LOOP_SIZE", "7"}, {"DEVICE_ID", "3"}}, {"--config", files.file("run.json")}, 0, ""};
+  REQUIRE(train(rule, files.file("summary")).exit_code == 0);
+  const json summary = read_json(files.file("summary"));
+  CHECK(summary["loop_size"] == 2);
+  CHECK(summary["device"] == "npu:5");
+}
+
+TEST_CASE("environment: other commands that run a model follow it") {
+  const TempFolder files;
+  const Words train_words = {"train", "--quiet", "--steps", "1", "--save", files.file("states")};
+  REQUIRE(run_tool(train_words).exit_code == 0);
+  const Words eval = {"eval", "--load", files.file("states")};
+  CHECK(run_tool(eval, {{"DEVICE_ID", "3"}}).exit_code == 0);
+  CHECK(run_tool(eval, {{"DEVICE_ID", "8"}}).exit_code == 2);
+  CHECK(run_tool(eval, {{"RANK_SIZE", "2"}}).exit_code == 2);
+  CHECK(run_tool({"graph", "--compiled"}, {{"RANK_SIZE", "2"}}).exit_code == 2);
+  // What runs none tells of the environment, and does not fail for it.
+  CHECK(run_tool({"inspect", files.file("states")}, {{"RANK_SIZE", "2"}}).exit_code == 0);
+}
+
+TEST_CASE("environment: the table shows values and what is wrong with them") {
+  const ToolResult good =
+      run_tool({"config", "--environment"}, {{"NPU_LOOP_SIZE", "7"}, {"JOB_ID", "night"}});
+  CHECK_MESSAGE(good.exit_code == 0, good.err);
+  CHECK(std::regex_search(good.out, std::regex("NPU_LOOP_SIZE +7 +steps in one launch")));
+  CHECK(std::regex_search(good.out, std::regex("JOB_ID +night ")));
+  CHECK(std::regex_search(good.out, std::regex("\nRANK_SIZE +- ")));
+  const ToolResult bad =
+      run_tool({"config", "--environment"},
+               {{"RANK_SIZE", "2"}, {"NPU_LOOP_SIZE", "0"}, {"KEEL_NPU_PRESET", "a\nb"}});
+  CHECK(bad.exit_code == 2);
+  CHECK(std::regex_search(bad.out, std::regex("\nRANK_SIZE +2 +WRONG: ")));
+  CHECK(std::regex_search(bad.out, std::regex("\nDEVICE_ID +- ")));
+  REQUIRE(lines_of(bad.err).size() == 3);
+  CHECK(contains(bad.err, "keel: error: NPU_LOOP_SIZE"));
+  CHECK(contains(bad.err, "keel: error: RANK_SIZE"));
+}
+
+// A variable that is read somewhere and stands in no table would be in force unseen.
+TEST_CASE("environment: the table has every variable that the sources read") {
+  namespace fs = std::filesystem;
+  const std::string table = run_tool({"config", "--environment"}).out;
+  const std::regex reads(
+      R"re((?:environment_(?:text|integer|choice)|getenv)\(\s*"([A-Z_0-9]+)")re");
+  const std::regex constants(R"re(k[A-Za-z]*Variable = "([A-Z_0-9]+)")re");
+  std::set<std::string> names;
+  for (const char* room : {"core", "graph", "ops", "data", "backends", "examples"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(KEEL_SOURCE_DIR) / room)) {
+      const std::string ending = entry.path().extension().string();
+      if (ending != ".cpp" && ending != ".h") continue;
+      const std::string text = read_text(entry.path().string());
+      for (const std::regex& pattern : {reads, constants}) {
+        for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at)
+          names.insert((*at)[1]);
+      }
+    }
+  }
+  CHECK(names.size() >= 12);
+  for (const std::string& name : names)
+    CHECK_MESSAGE(contains("\n" + table, "\n" + name + " "), name);
+}
+
+TEST_SUITE_END();
