@@ -13,7 +13,7 @@
 namespace keel_cli {
 namespace {
 
-// What the file computes: the logits, or the loss and its gradient for each parameter.
+// The file computes the logits, or the loss and its gradient for each parameter.
 struct Fetched {
   keel::Values values;
   std::vector<std::string> names;

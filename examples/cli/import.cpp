@@ -7,8 +7,8 @@
 #include <keel/core/base/printable.h>
 #include <keel/graph/ir/scopes.h>
 #include <keel/keel.h>
+#include <keel/ops/exchange/graphdef/file/read_graph_def.h>
 #include <keel/ops/exchange/graphdef/import.h>
-#include <keel/ops/exchange/graphdef/read_graph_def.h>
 #include <keel/ops/exchange/onnx/import.h>
 
 #include "cli/base/command_line.h"

@@ -1,7 +1,7 @@
-// compile: from a user's graph and a request to a Program: the passes of graph/passes/pass_table.h,
-// the sunk loop around the step where asked for, and the backend's compiler.
-// Builds with KEEL_VERIFY_PASSES verify the graph after each pass. Pure; any thread, as long as
-// nobody adds to the graph meanwhile.
+// compile: from a user's graph and a request to a Program: the passes of
+// graph/runtime/pass_table.h, the sunk loop around the step where asked for, and the backend's
+// compiler. Builds with KEEL_VERIFY_PASSES verify the graph after each pass. Pure; any thread, as
+// long as nobody adds to the graph meanwhile.
 #ifndef KEEL_GRAPH_RUNTIME_COMPILE_H
 #define KEEL_GRAPH_RUNTIME_COMPILE_H
 
@@ -12,10 +12,10 @@
 
 #include "keel/core/device/device.h"
 #include "keel/core/device/element_spec.h"
-#include "keel/graph/passes/pass_table.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/precision/precision.h"
 #include "keel/graph/runtime/compile_report.h"
+#include "keel/graph/runtime/pass_table.h"
 
 namespace keel {
 

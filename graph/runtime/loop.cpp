@@ -10,6 +10,7 @@
 #include "keel/core/device/float_status.h"
 #include "keel/core/tensor/canonical_nan.h"
 #include "keel/graph/runtime/loop_state.h"
+#include "keel/graph/runtime/pass_table.h"
 
 namespace keel {
 namespace {
@@ -99,11 +100,11 @@ Alternative source_as(const LoopSource& source) {
   return held == nullptr ? nullptr : *held;
 }
 
-// Returns the passes that are off for the session or for this loop.
+// Returns the passes that are off for the session or for this loop, as a program's key has them.
 std::vector<std::string> disabled_passes(const SessionOptions& session, const SinkOptions& loop) {
   std::vector<std::string> names = session.disabled_passes;
   names.insert(names.end(), loop.disabled_passes.begin(), loop.disabled_passes.end());
-  return names;
+  return in_one_order(std::move(names));
 }
 
 }  // namespace
@@ -183,7 +184,7 @@ void Loop::State::let_go_of_queue() {
 void Loop::State::tell_size(int64_t size) {
   if (std::exchange(compile_report.loop_size, size) == size || size == 1) return;
   // Evaluations between the launches of a training have sizes of their own.
-  if (executable->key().update.empty()) return;
+  if (executable->key().update.empty() || !log_enabled(LogLevel::kInfo)) return;
   const std::string loop =
       "loop size:" + std::to_string(size) + ", loop kind:" + name_of(compile_report.loop.kind);
   if (compile_report.loop.kind == LoopKind::kHost)

@@ -54,7 +54,7 @@ class KEEL_API LoopSize {
   int64_t value_;
   std::string fed_by_host_;  // who switched data_sink off; empty: it is on
   std::string source_;       // of the explicit setting; empty where there is none
-  int64_t told_ = 0;  // the size that use() last named; 0: none yet
+  int64_t told_ = 0;         // the size that use() last named; 0: none yet
 };
 
 }  // namespace keel

@@ -73,7 +73,8 @@ class NamedHookRun {
     options_.checkpoint = CheckpointOptions{.folder = hook.folder,
                                             .every_n_steps = hook.every_n_steps,
                                             .every_seconds = hook.every_seconds,
-                                            .keep = hook.keep};
+                                            .keep = hook.keep,
+                                            .waits_for_writer = true};
   }
 
   void add(const LoggingHook& hook) {

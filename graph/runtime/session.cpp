@@ -195,6 +195,7 @@ SessionState::SessionState(Graph& graph_in, Device device_in, const SessionOptio
   if (options.loop_size) loop_size.set(*options.loop_size, "SessionOptions::loop_size");
   for (const std::string& notice : select_passes(options.disabled_passes, CallSite{}).notices)
     log_warn(notice);
+  options.disabled_passes = in_one_order(std::move(options.disabled_passes));
   if (!options.data_sink) loop_size.without_data_sink("SessionOptions::data_sink = false");
   if (!graph->frozen()) {
     graph->step();

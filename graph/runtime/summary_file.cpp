@@ -14,6 +14,7 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/json.h"
+#include "keel/core/base/printable.h"
 #include "keel/core/base/read_budget.h"
 
 namespace keel {
@@ -89,9 +90,13 @@ std::string SummaryFile::row(int64_t step, std::span<const double> values) const
 // A row that is cut short at the end of the file, and all behind it, does not stay.
 int64_t SummaryFile::kept_bytes(std::string_view text, int64_t start) const {
   const std::string wanted = head();
-  const bool is_ours = text.starts_with(wanted);
-  if (start == 0 || text.empty()) return 0;
-  if (!is_ours) {
+  if (text.empty()) return 0;
+  if (!text.starts_with(form_ == Form::kTable ? "step," : "[\n{\"step\": ")) {
+    refuse("a new file, or a summary of an earlier run",
+           "'" + printable(std::string(text.substr(0, text.find('\n'))), 100) + "'");
+  }
+  if (start == 0) return 0;
+  if (!text.starts_with(wanted)) {
     refuse("a summary with the columns " + wanted.substr(0, wanted.find('\n')),
            "'" + std::string(text.substr(0, text.find('\n'))) + "'");
   }

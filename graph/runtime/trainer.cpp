@@ -300,7 +300,8 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   const int64_t target = std::min(wanted, std::max(step, options.last_step.value_or(wanted)));
   std::optional<LoopTuner> tuner = options.loop_tuner;
   SessionState& session = session_.state("fit", site);
-  const int64_t last_fast = end_of_fast_phase(start, target);
+  // A stop before the end moves no bit of what comes before it.
+  const int64_t last_fast = end_of_fast_phase(start, wanted);
   if (options.check_numerics != NumericsMode::kOff && agreement_ != nullptr)
     complain_of_fit("check_numerics", "off in a training with an agreement", "on", site);
   StepDump dump(options.dump, session.device);

@@ -73,7 +73,7 @@ const Rule kRules[] = {
     {{{"DEVICE_ID", "99999999999"}}, {}, 2, "DEVICE_ID"},
     {{{"DEVICE_ID", "8"}}, {}, 2, "DEVICE_ID: npu: expected a device number from 0 to 7, got 8"},
     {{{"DEVICE_ID", "1"}}, {"--backend", "cpu"}, 2, "DEVICE_ID: cpu: expected a device number"},
-    {{}, {"--device-id", "8"}, 2, "from 0 to 7, got 'npu:8'"},
+    {{}, {"--device-id", "8"}, 2, "--device-id: expected a device number from 0 to 7, got 8"},
     {{}, {"--device-id", "-1"}, 2, "--device-id"},
 
     // The loop size: the flag, NPU_LOOP_SIZE, 100.

@@ -154,15 +154,15 @@ TEST_CASE("migrate reports a session script row by row") {
              "session.py 8 tf.square | supported (no migration)",
              "session.py 9 tf.train.MomentumOptimizer | compatible class",
              "session.py 11 tf.ConfigProto | API works after tool",
-             "session.py 14 enable_data_pre_proc | training works after tool",
+             "session.py 14 enable_data_pre_proc | API works after tool",
              "session.py 15 iterations_per_loop | API works after tool", "session.py 16" + rewriter,
              "session.py 17" + rewriter, "session.py 18 tf.Session | compatible class",
              "session.py 19 tf.global_variables_initializer | unsupported-no impact",
              "session.py 20 npu_bridge.set_iteration_per_loop | API works after tool"});
   CHECK(levels_of(report) ==
         std::map<std::string, std::pair<int, int>>{{"supported (no migration)", {3, 3}},
-                                                   {"API works after tool", {4, 4}},
-                                                   {"training works after tool", {1, 1}},
+                                                   {"API works after tool", {5, 5}},
+                                                   {"training works after tool", {0, 0}},
                                                    {"compatible class", {3, 3}},
                                                    {"deprecated", {0, 0}},
                                                    {"unsupported-no impact", {2, 3}},

@@ -19,8 +19,8 @@
 #include "keel/data/formats/idx.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/runtime/safetensors.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
 #include "keel/ops/exchange/graphdef/import.h"
-#include "keel/ops/exchange/graphdef/read_graph_def.h"
 #include "keel/ops/exchange/migration/python_script.h"
 #include "keel/ops/exchange/onnx/import.h"
 

@@ -38,7 +38,8 @@ bool is_number_word(const std::string& word) {
   return digits || std::find(kNumberWords.begin(), kNumberWords.end(), word) != kNumberWords.end();
 }
 
-// What a flag takes, read off its value in the help: "N|auto|TIMEms" is a number or a text.
+// The kind of value that a flag takes, read off its value in the help: "N|auto|TIMEms" is a number
+// or a text.
 struct Takes {
   explicit Takes(const DeclaredFlag& flag) {
     std::string value = flag.value;

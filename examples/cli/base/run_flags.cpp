@@ -100,7 +100,19 @@ void declare_device_flag(CommandLine& line) {
 
 std::string read_device(const CommandLine& line) {
   std::string device = read_backend(line);
-  if (const auto id = line.integer("device-id", 0, kMostCount)) device += ":" + std::to_string(*id);
+  const auto id = line.integer("device-id", 0, kMostCount);
+  if (!id) return device;
+  device += ":" + std::to_string(*id);
+  try {
+    keel::device(device, {});
+  } catch (const keel::Error& error) {
+    keel::ErrorInfo info = error.info();
+    if (info.op != "device") throw;  // it is about a variable
+    info.op = "--device-id";
+    info.argument.clear();
+    info.got = std::to_string(*id);
+    throw keel::Error(std::move(info));
+  }
   return device;
 }
 

@@ -70,8 +70,7 @@ void compile_once(Row& row, const std::vector<std::string>& disabled_passes) {
   const auto asked = Clock::now();
   const keel::Update update = keel::sgd(0.01).minimize(loss);
   took.differentiate = us_since(asked);
-  keel::Session session(graph, keel::device(row.backend),
-                        {.disabled_passes = disabled_passes});
+  keel::Session session(graph, keel::device(row.backend), {.disabled_passes = disabled_passes});
   const keel::Loop loop = session.sink({.update = update, .fetches = {loss}});
   took.total = us_since(start);
   row.passes = loop.compile_report().passes;

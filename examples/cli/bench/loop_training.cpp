@@ -55,7 +55,7 @@ LoopTraining::LoopTraining(const BenchFlags& flags, const keel::LabelledImages& 
                            const LoopTrainingOptions& options) {
   model_ = flags.model->build(graph_, format_of(images));
   const keel::Update update = keel::sgd(0.01).minimize(model_.loss);
-  session_.emplace(graph_, keel::device(flags.backend + ":0"),
+  session_.emplace(graph_, keel::device(flags.backend),
                    keel::SessionOptions{.disabled_passes = flags.disabled_passes,
                                         .threads = flags.threads,
                                         .data_sink = options.data_sink});

@@ -103,6 +103,12 @@ class Translator {
     return option != nullptr && document_.contains(option) && document_[option] == true;
   }
 
+  static keel::Json flag_value(const AdapterOption& option, const keel::Json& value) {
+    if (option.when_true != nullptr) return value == true ? option.when_true : option.when_false;
+    const std::string unit = option.unit;
+    return unit.empty() ? value : keel::Json(keel::write_json(value) + unit);
+  }
+
   TranslatedOption translate(const AdapterOption& option, const keel::Json& value) {
     TranslatedOption told{option.name, OptionFate::kNoEffect, "", option.why};
     if (option.needs != nullptr && !is_true(option.needs) && !is_true(option.or_needs)) {
@@ -110,13 +116,11 @@ class Translator {
                  (option.or_needs == nullptr ? "" : std::string(" or ") + option.or_needs) +
                  ", which is not on";
     } else if (is_value(value, option.harmless)) {
-      told.why = option.flag != nullptr ? "it is off" : "Keel does so anyway";
+      told.why = option.flag != nullptr && value != true ? "it is off" : "Keel does so anyway";
     } else if (option.flag != nullptr) {
       told.fate = OptionFate::kFlag;
       told.flag = option.flag;
-      const std::string unit = option.unit;
-      result_.config[option.flag] =
-          unit.empty() ? value : keel::Json(keel::write_json(value) + unit);
+      result_.config[option.flag] = flag_value(option, value);
     } else if (option.harmless != nullptr) {
       told.fate = OptionFate::kUnsupported;
     }

@@ -24,8 +24,10 @@ constexpr AdapterOption kOptions[] = {
     {.name = "iterations_per_loop", .type = kInteger, .least = 1, .flag = "loop-size"},
     {.name = "enable_data_pre_proc",
      .type = kBoolean,
+     .flag = "data-sink",
      .harmless = "true",
-     .why = "the device queue feeds every training, whoever makes the batches"},
+     .when_true = "on",
+     .when_false = "off"},
     {.name = "dynamic_input", .type = kBoolean, .harmless = "false", .why = kShapes},
     {.name = "dynamic_dims", .type = kText, .harmless = "\"\"", .why = kShapes},
     {.name = "dynamic_node_type", .type = kAny, .harmless = "null", .why = kShapes},
@@ -67,7 +69,7 @@ constexpr AdapterOption kOptions[] = {
      .flag = "seed",
      .why = "other numbers than TensorFlow draws"},
 
-    // What is looked at.
+    // Profiles and dumps.
     {.name = "profiling_mode", .type = kBoolean, .flag = "profiling-mode"},
     {.name = "profiling_options",
      .type = kTextOrObject,

@@ -23,6 +23,9 @@ struct AdapterOption {
   const char* needs = nullptr;
   const char* or_needs = nullptr;
   const char* unit = "";  // stands behind the number in the flag's text
+  // The flag's words for true and false, where it has words for them.
+  const char* when_true = nullptr;
+  const char* when_false = nullptr;
 };
 
 std::span<const AdapterOption> adapter_options();

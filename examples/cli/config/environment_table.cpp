@@ -42,6 +42,8 @@ constexpr Variable kVariables[] = {
     {"NPU_LOOP_SIZE", "steps in one launch, where --loop-size says nothing", is_count},
     {"ASCEND_DEVICE_ID", "number of the device, where --device-id says nothing", is_device},
     {"DEVICE_ID", "the same, where ASCEND_DEVICE_ID is not set either", is_device},
+    {"ENABLE_FORCE_V2_CONTROL", "1: keel import converts control flow of version 1 to version 2",
+     is_any},
     {"JOB_ID", "a label of the run, in the summary (job_id)", is_of_job},
     {"RANK_SIZE", "1: more ranks are refused, since they do not train together yet", is_of_job},
     {"RANK_ID", "0, for the same reason", is_of_job},

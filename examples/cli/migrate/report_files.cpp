@@ -31,10 +31,9 @@ std::string page_text(const keel::migration::Report& report) {
   return migration_page(to_json(report));
 }
 
-constexpr ReportFile kFiles[] = {
-    {"report.csv", "advice\n", &keel::migration::to_csv},
-    {"report.html", "<title>keel migrate</title>", &page_text},
-    {"report.json", "report of keel migrate", &json_text}};
+constexpr ReportFile kFiles[] = {{"report.csv", "advice\n", &keel::migration::to_csv},
+                                 {"report.html", "<title>keel migrate</title>", &page_text},
+                                 {"report.json", "report of keel migrate", &json_text}};
 
 std::string path_of(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();

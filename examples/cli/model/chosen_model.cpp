@@ -8,7 +8,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/sha256.h>
-#include <keel/ops/exchange/graphdef/read_graph_def.h>
+#include <keel/ops/exchange/graphdef/file/read_graph_def.h>
 
 #include "cli/base/run_flags.h"
 #include "cli/model/image_model.h"

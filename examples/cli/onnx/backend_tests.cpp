@@ -34,7 +34,7 @@ void require_device_can(const keel::Session& session, const keel::Values& fetche
 std::string run_set(const BackendCase& one, const std::string& backend, OnnxScore& score) {
   const onnx::ImportedModel imported = import_case(one, score.bound);
   score.computed_at_import = !computes_something(*imported.graph);
-  keel::Session session(*imported.graph, keel::device(backend + ":0"));
+  keel::Session session(*imported.graph, keel::device(backend));
   keel::Feeds feeds;
   for (const auto& entry : imported.inputs) {
     const auto tensor = one.inputs.find(entry.first);

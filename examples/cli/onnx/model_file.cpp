@@ -10,8 +10,8 @@
 #include <keel/core/base/sha256.h>
 #include <keel/core/tensor/npy.h>
 #include <keel/graph/ir/label.h>
+#include <keel/ops/exchange/graphdef/file/read_graph_def.h>
 #include <keel/ops/exchange/graphdef/import.h>
-#include <keel/ops/exchange/graphdef/read_graph_def.h>
 #include <keel/ops/exchange/onnx/import.h>
 
 namespace keel_cli {

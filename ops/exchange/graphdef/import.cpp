@@ -5,11 +5,11 @@
 #include "keel/core/base/environment.h"
 #include "keel/core/base/printable.h"
 #include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
+#include "keel/ops/exchange/graphdef/file/values.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
-#include "keel/ops/exchange/graphdef/read_graph_def.h"
 #include "keel/ops/exchange/graphdef/selection.h"
 #include "keel/ops/exchange/graphdef/translate.h"
-#include "keel/ops/exchange/graphdef/values.h"
 #include "keel/ops/exchange/onnx/importer.h"
 
 namespace keel::graphdef {

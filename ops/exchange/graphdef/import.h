@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "keel/core/base/export.h"
-#include "keel/ops/exchange/graphdef/graph_def.h"
+#include "keel/ops/exchange/graphdef/file/graph_def.h"
 #include "keel/ops/exchange/onnx/import.h"
 
 namespace keel::graphdef {

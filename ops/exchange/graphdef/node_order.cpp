@@ -1,11 +1,12 @@
 #include "keel/ops/exchange/graphdef/node_order.h"
 
 #include <queue>
+#include <set>
 #include <unordered_map>
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
-#include "keel/ops/exchange/graphdef/values.h"
+#include "keel/ops/exchange/graphdef/file/values.h"
 
 namespace keel::graphdef {
 namespace {
@@ -59,8 +60,11 @@ void require_reads_before_assignments(const std::vector<NodeDef>& nodes, const O
   const std::vector<std::vector<size_t>> users = users_of(nodes);
   for (size_t i = 0; i < nodes.size(); ++i) {
     const OpRule* rule = rules.find(nodes[i].op);
-    if (rule == nullptr || !rule->assigns || nodes[i].inputs.empty()) continue;
-    const std::string variable = parse_value(nodes[i].inputs[0]).node;
+    if (rule == nullptr || rule->assigns.empty()) continue;
+    std::set<std::string> variables;
+    for (const size_t operand : rule->assigns)
+      if (operand < nodes[i].inputs.size())
+        variables.insert(parse_value(nodes[i].inputs[operand]).node);
     std::vector<bool> seen(nodes.size(), false);
     std::vector<size_t> open(users[i]);
     while (!open.empty()) {
@@ -71,10 +75,10 @@ void require_reads_before_assignments(const std::vector<NodeDef>& nodes, const O
       open.insert(open.end(), users[node].begin(), users[node].end());
       for (const std::string& input : nodes[node].inputs) {
         const ValueName value = parse_value(input);
-        if (value.control || value.node != variable) continue;
+        if (value.control || variables.count(value.node) == 0) continue;
         throw Error({.op = source,
                      .argument = "node '" + printable(nodes[node].name) + "'",
-                     .message = "reads the variable '" + printable(variable) + "' behind '" +
+                     .message = "reads the variable '" + printable(value.node) + "' behind '" +
                                 printable(nodes[i].name) +
                                 "', which assigns to it in the same step",
                      .fix = "read it before the assignment, or in the next step"});

@@ -22,8 +22,10 @@ struct OpRule {
   // It has an effect alone: its node stands for no value.
   bool gives_nothing = false;
   bool random = false;
-  // Its first operand is a variable whose next value it makes.
-  bool assigns = false;
+  // It is a variable, whose first operand is the initial value.
+  bool variable = false;
+  // Operands that are variables whose next values it makes.
+  std::vector<size_t> assigns = {};
 };
 
 class OpRules {

@@ -8,7 +8,7 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
-#include "keel/ops/exchange/graphdef/values.h"
+#include "keel/ops/exchange/graphdef/file/values.h"
 
 namespace keel::graphdef {
 namespace {
@@ -144,7 +144,7 @@ class Selecting {
     outputs_ = values_nobody_reads();
     for (const NodeDef& node : graph_.nodes) {
       const OpRule* rule = rules_.find(node.op);
-      if (rule != nullptr && rule->assigns)
+      if (rule != nullptr && !rule->assigns.empty())
         fail(graph_, "--outputs",
              "the graph has variables, and does not say which of its values are meant",
              "--outputs NAME,...; no node reads: " + list_of(outputs_));
@@ -164,7 +164,7 @@ class Selecting {
 
   bool dropped(const NodeDef& node) const {
     const OpRule* rule = rules_.find(node.op);
-    return options_.drop_updates && rule != nullptr && rule->assigns;
+    return options_.drop_updates && rule != nullptr && !rule->assigns.empty();
   }
 
   // Values that are given, and those of ops that take them from outside, need nothing.
@@ -181,7 +181,7 @@ class Selecting {
           continue;
         }
         if (const NodeDef* before = find(value.node);
-            value.control && before != nullptr && dropped(*before))
+            value.control && before != nullptr && (dropped(*before) || is_given(before->name)))
           continue;
         need(value.node, node.name);
       }
@@ -196,7 +196,8 @@ class Selecting {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const NodeDef& node = graph_.nodes[i];
       const OpRule* rule = rules_.find(node.op);
-      if (rule == nullptr || !rule->assigns || node.inputs.size() < 2 || reached_.count(i) != 0)
+      if (rule == nullptr || rule->assigns.empty() || node.inputs.size() < 2 ||
+          reached_.count(i) != 0)
         continue;
       if (node.op != "Assign" && node.op != "AssignVariableOp") continue;
       const NodeDef*& initializer = initializers[parse_value(node.inputs[0]).node];
@@ -211,6 +212,11 @@ class Selecting {
     for (const VariableDef& variable : graph_.variables)
       if (!variable.initial_value.empty())
         initial_[parse_value(variable.name).node] = variable.initial_value;
+    std::erase_if(initial_, [&](const auto& entry) {
+      const NodeDef* node = find(entry.first);
+      const OpRule* rule = node == nullptr ? nullptr : rules_.find(node->op);
+      return rule == nullptr || !rule->variable;
+    });
     for (const auto& entry : initial_) {
       const auto variable = index_.find(entry.first);
       if (variable != index_.end() && reached_.count(variable->second) != 0)
@@ -333,7 +339,7 @@ class Selecting {
     std::erase_if(kept.inputs, [&](const std::string& input) {
       const ValueName value = parse_value(input);
       const NodeDef* before = find(value.node);
-      return value.control && before != nullptr && dropped(*before);
+      return value.control && before != nullptr && (dropped(*before) || is_given(before->name));
     });
     selection.places.emplace(node.name, place);
     selection.graph.nodes.push_back(std::move(kept));

@@ -11,8 +11,8 @@
 #include "keel/core/base/printable.h"
 #include "keel/core/base/read_budget.h"
 #include "keel/core/tensor/tensor.h"
+#include "keel/ops/exchange/graphdef/file/values.h"
 #include "keel/ops/exchange/graphdef/node_order.h"
-#include "keel/ops/exchange/graphdef/values.h"
 
 namespace keel::graphdef {
 namespace {
@@ -110,7 +110,7 @@ class Translating {
     std::set<std::string> weights;
     for (const NodeDef& node : nodes) {
       const OpRule* rule = rules_.find(node.op);
-      if (rule == nullptr) continue;
+      if (rule == nullptr || selection_.only_initial.count(node.name) != 0) continue;
       for (const size_t operand : rule->weights) {
         if (operand >= node.inputs.size()) continue;
         const NodeDef* source = by_name[parse_value(node.inputs[operand]).node];
@@ -149,9 +149,14 @@ class Translating {
     const bool gives_nothing = rule != nullptr && rule->gives_nothing;
     size_t count = read == counts.end() ? 0 : read->second;
     if (count == 0 && !gives_nothing) count = 1;
+    take(count * sizeof(std::string));
     for (size_t i = 0; i < count; ++i) made.outputs.push_back(value_name(node.name, i));
     for (const auto& entry : node.attributes) {
       if (entry.second.kind == Kind::kNone || says_nothing_of_results(entry.first)) continue;
+      if (entry.second.kind == Kind::kPlaceholder) {
+        if (entry.first == "T") continue;  // its operands say it, too
+        fail(node, "takes its attribute " + printable(entry.first, 200) + " from a call");
+      }
       made.attributes.push_back(attribute_of(entry.first, entry.second, node));
     }
     if (selection_.untrained.count(node.name) != 0) made.attributes.push_back(mark(kUntrained));
@@ -230,7 +235,8 @@ class Translating {
   }
 
   static void add_list(const AttrValue& value, AttributeProto& attribute) {
-    attribute.needs_no_rule = value.ints.empty() && value.floats.empty() && value.strings.empty();
+    attribute.needs_no_rule =
+        value.types || (value.ints.empty() && value.floats.empty() && value.strings.empty());
     attribute.ints = value.ints;
     attribute.floats = value.floats;
     attribute.strings = value.strings;
@@ -270,9 +276,7 @@ class Translating {
       made.raw = tensor.content;
       return made;
     }
-    if (bytes > budget_ - taken_)
-      throw over_read_budget(selection_.graph.source, "tensors", budget_);
-    taken_ += bytes;
+    take(bytes);
     if (*dtype == f32)
       made.floats = filled(tensor.floats, count);
     else if (*dtype == f64)
@@ -282,7 +286,21 @@ class Translating {
     return made;
   }
 
+  void take(uint64_t bytes) {
+    if (bytes > budget_ - taken_)
+      throw over_read_budget(selection_.graph.source, "tensors and values", budget_);
+    taken_ += bytes;
+  }
+
   // ---- functions
+
+  // A step's updates are those of the graph itself: one in a function would take effect whether or
+  // not it runs, and in no order with the reads around it.
+  void require_no_assignment(const NodeDef& node) const {
+    const OpRule* rule = rules_.find(node.op);
+    if (rule != nullptr && !rule->assigns.empty())
+      fail(node, "assigns to a variable inside of a function, a branch or a loop");
+  }
 
   std::shared_ptr<const onnx::GraphProto> body_of(const std::string& name, const NodeDef& node) {
     if (const auto made = bodies_.find(name); made != bodies_.end()) return made->second;
@@ -298,8 +316,10 @@ class Translating {
     auto graph = std::make_shared<onnx::GraphProto>();
     graph->name = name;
     const Counts counts = counts_of(body.nodes, body.results);
-    for (const size_t i : node_order(body.nodes, selection_.graph.source))
+    for (const size_t i : node_order(body.nodes, selection_.graph.source)) {
+      require_no_assignment(body.nodes[i]);
       graph->nodes.push_back(node_of(body.nodes[i], counts));
+    }
     for (const std::string& argument : body.arguments) {
       graph->inputs.emplace_back();
       graph->inputs.back().name = argument;

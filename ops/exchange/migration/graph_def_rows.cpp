@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
 #include "keel/ops/exchange/graphdef/import.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
-#include "keel/ops/exchange/graphdef/read_graph_def.h"
 #include "keel/ops/exchange/graphdef/selection.h"
 #include "keel/ops/exchange/migration/file_kinds.h"
 

@@ -59,8 +59,8 @@ struct ImportedModel {
 
 // Nodes of one op that cannot be imported for one reason.
 struct Refusal {
-  std::string op;  // "Unique"; of a domain of its own "com.example.Op"
-  int64_t version = 0;  // of its op set; 0 where it has none
+  std::string op;                  // "Unique"; of a domain of its own "com.example.Op"
+  int64_t version = 0;             // of its op set; 0 where it has none
   std::vector<std::string> nodes;  // their names, or what they give
   std::string reason;
   // Inputs of the model that this would not need a value of if they were bound.

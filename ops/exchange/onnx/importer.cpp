@@ -16,6 +16,8 @@ namespace {
 // Results up to this size are computed at import where they depend on nothing; larger ones when the
 // graph runs.
 constexpr size_t kMostFoldedBytes = size_t{1} << 20;
+// Bodies are imported where they are called: files may name many more nodes than they have.
+constexpr size_t kMostNodes = 100000, kMostImportsOfANode = 8;
 
 NodeLabelPtr label_of(const NodeProto& node) {
   std::string scope = printable(node.name);
@@ -133,6 +135,8 @@ void Importer::check_value(const ValueInfo& info, const char* what) {
 }
 
 void Importer::check_graph(const GraphProto& graph) {
+  if (!known_graphs_.insert(&graph).second) return;
+  nodes_of_file_ += graph.nodes.size();
   for (const ValueInfo& info : graph.inputs) check_value(info, "input");
   for (const ValueInfo& info : graph.outputs) check_value(info, "output");
   for (const TensorProto& tensor : graph.initializers)
@@ -338,7 +342,7 @@ Binding Importer::stand_in(const GraphProto& graph, const std::string& name) {
 
 void Importer::leave_unchecked(const GraphProto& body) {
   for (const NodeProto& node : body.nodes) {
-    unchecked_.insert(&node);
+    if (!unchecked_.insert(&node).second) continue;  // bodies that are shared, once
     for (const AttributeProto& attribute : node.attributes)
       if (attribute.graph != nullptr) leave_unchecked(*attribute.graph);
   }
@@ -393,6 +397,11 @@ void Importer::import_nodes(const GraphProto& graph, NameTable& names) {
   CallSite site{intern_file(model_.source), 0};
   for (const NodeProto& node : graph.nodes) {
     ++site.line;
+    if (++nodes_imported_ > kMostNodes + kMostImportsOfANode * nodes_of_file_) {
+      throw Error({.op = model_.source,
+                   .message = "its functions call each other so often that they have more than " +
+                              std::to_string(nodes_imported_ - 1) + " nodes"});
+    }
     import_node(graph, node, {site.file, node.place != 0 ? node.place : site.line}, names);
   }
 }

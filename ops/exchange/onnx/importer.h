@@ -131,6 +131,8 @@ class Importer {
   std::vector<Refusal> refusals_;
   DeclaredTypes declared_;
   int stand_ins_ = 0;
+  std::set<const GraphProto*> known_graphs_;  // that were checked
+  size_t nodes_of_file_ = 0, nodes_imported_ = 0;
   bool read_assumed_ = false;  // by the node that is being built, or in a body of it
   // Nodes that were refused, that were looked at, and that depend on those or are in their bodies.
   std::set<const NodeProto*> refused_, checked_, unchecked_;

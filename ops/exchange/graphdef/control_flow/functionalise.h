@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/ops/exchange/graphdef/graph_def.h"
+#include "keel/ops/exchange/graphdef/file/graph_def.h"
 
 namespace keel::graphdef {
 

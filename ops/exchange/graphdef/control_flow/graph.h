@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "keel/ops/exchange/graphdef/control_flow/refusals.h"
-#include "keel/ops/exchange/graphdef/graph_def.h"
-#include "keel/ops/exchange/graphdef/values.h"
+#include "keel/ops/exchange/graphdef/file/graph_def.h"
+#include "keel/ops/exchange/graphdef/file/values.h"
 
 namespace keel::graphdef {
 

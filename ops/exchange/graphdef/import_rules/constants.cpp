@@ -1,4 +1,7 @@
 // Constants, and values of one number repeated.
+#include <cmath>
+#include <type_traits>
+
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/shape.h"
@@ -34,16 +37,45 @@ Values ones_like(NodeContext& c) {
 
 constexpr double kMostNumbers = 1 << 24;
 
+// How many numbers there are from the first up to the limit, counted in their own dtype.
+template <class T>
+int64_t range_size(NodeContext& c, T start, T limit, T step) {
+  if (step == 0) c.refuse("its step is 0");
+  if (step > 0 ? start >= limit : start <= limit) return 0;
+  double size = 0;
+  if constexpr (std::is_integral_v<T>) {
+    const auto distance = std::fabs(static_cast<double>(limit) - static_cast<double>(start));
+    if (distance > kMostNumbers * std::fabs(static_cast<double>(step)))
+      c.refuse("it has more than 2^24 numbers");
+    const T whole = step > 0 ? limit - start : start - limit, by = step > 0 ? step : -step;
+    size = static_cast<double>((whole + by - 1) / by);
+  } else {
+    size = static_cast<double>(std::ceil(std::fabs((limit - start) / step)));
+  }
+  if (!(size <= kMostNumbers)) c.refuse("it has more than 2^24 numbers");
+  return static_cast<int64_t>(size);
+}
+
 Values range(NodeContext& c) {
-  const double start = c.number(0, "the start"), limit = c.number(1, "the limit");
-  const double step = c.number(2, "the step");
-  if (step == 0 || (limit - start) / step > kMostNumbers)
-    c.refuse("its step gives no end, or more than 2^24 numbers");
-  std::vector<double> numbers;
-  for (double i = 0; step > 0 ? start + i * step < limit : start + i * step > limit; ++i)
-    numbers.push_back(start + i * step);
-  const Tensor row = Tensor::of<double>({static_cast<int64_t>(numbers.size())}, numbers);
-  return {c.result(row.cast(c.known(0)->dtype(), {}))};
+  const Tensor first = c.constant(0, "the start"), last = c.constant(1, "the limit");
+  const Tensor by = c.constant(2, "the step");
+  const DType dtype = first.dtype();
+  if (first.num_elements() != 1 || last.type() != first.type() || by.type() != first.type() ||
+      (dtype != f32 && dtype != f64 && dtype != i32 && dtype != i64))
+    c.refuse("its operands are not three numbers of one dtype");
+  Tensor numbers;
+  visit_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+      T number = first.data<T>()[0];
+      const T step = by.data<T>()[0];
+      numbers = Tensor(dtype, Shape{range_size<T>(c, number, last.data<T>()[0], step)});
+      for (T& element : numbers.data<T>()) {
+        element = number;
+        number = static_cast<T>(number + step);
+      }
+    }
+  });
+  return {c.result(numbers)};
 }
 
 Values lin_space(NodeContext& c) {

@@ -62,7 +62,24 @@ Values input_gradient_of(NodeContext& c, const Value& filter, int64_t groups) {
                                 image_size(c, 0, attributes.layout), {})};
 }
 
-Values input_gradient(NodeContext& c) { return input_gradient_of(c, c.in(1), 1); }
+// As many as the filter's channels go into those of the images.
+int64_t groups_of(NodeContext& c, int64_t channels, int64_t inner) {
+  if (channels <= 0 || inner <= 0 || channels % inner != 0)
+    c.refuse("its filter of " + std::to_string(inner) + " channels does not fit images of " +
+             std::to_string(channels));
+  return channels / inner;
+}
+
+Values input_gradient(NodeContext& c) {
+  const Value filter = c.in(1);
+  c.require_rank(filter, 4, 4, "its filter is");
+  const std::vector<int64_t> shape = c.integers(0, "the shape of the images");
+  // Height and width alone leave the channels to the filter.
+  if (shape.size() == 2) return input_gradient_of(c, filter, 1);
+  if (shape.size() != 4) c.refuse("the shape of the images is not four numbers");
+  const int64_t channels = shape[image_layout(c) == "NHWC" ? 3 : 1];
+  return input_gradient_of(c, filter, groups_of(c, channels, filter.shape({})[2]));
+}
 Values depthwise_input_gradient(NodeContext& c) {
   const Value filter = c.in(1);
   const Value grouped = grouped_filter(c, filter);
@@ -77,9 +94,11 @@ std::vector<int64_t> filter_shape(NodeContext& c) {
 
 Values filter_gradient(NodeContext& c) {
   const std::vector<int64_t> shape = filter_shape(c);
-  const Conv2dAttributes attributes = convolution_attributes(c, 1);
-  const Value gradient =
-      conv2d_weight_gradient(c.in(0), c.in(2), {shape[0], shape[1]}, attributes, {});
+  const Value x = c.in(0);
+  c.require_rank(x, 4, 4, "its images are");
+  const int64_t channels = x.shape({})[image_layout(c) == "NHWC" ? 3 : 1];
+  const Conv2dAttributes attributes = convolution_attributes(c, groups_of(c, channels, shape[2]));
+  const Value gradient = conv2d_weight_gradient(x, c.in(2), {shape[0], shape[1]}, attributes, {});
   return {as_filter(gradient, attributes.layout)};
 }
 

@@ -2,6 +2,8 @@
 // best.
 #include "keel/ops/loss.h"
 
+#include <limits>
+
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/gather.h"
@@ -16,8 +18,8 @@ using onnx::NodeContext;
 Values softmax_of(NodeContext& c) { return {softmax(c.in(0), -1, {})}; }
 Values log_softmax_of(NodeContext& c) { return {log_softmax(c.in(0), -1, {})}; }
 
-// Losses [batch], and the gradient of their sum by the logits [batch, classes].
-Values cross_entropy(NodeContext& c) {
+// Losses [batch] of class ids, and the gradient of their sum by the logits [batch, classes].
+Values sparse_cross_entropy(NodeContext& c) {
   const Value logits = c.in(0), targets = c.in(1);
   c.require_rank(logits, 2, 2, "its logits are");
   const Value losses = softmax_cross_entropy(logits, targets, {}, {});
@@ -26,13 +28,24 @@ Values cross_entropy(NodeContext& c) {
   return {losses, softmax_cross_entropy_grad(logits, targets, ones, {}, {})};
 }
 
-// Fewer than k classes have a higher score than the target.
+// The same of a distribution for each row. The gradient is the one that TensorFlow gives along,
+// which takes each of them to sum to 1.
+Values dense_cross_entropy(NodeContext& c) {
+  const Value logits = c.in(0), targets = c.in(1);
+  c.require_rank(logits, 2, 2, "its logits are");
+  const Value losses = softmax_cross_entropy(logits, targets, {}, {});
+  if (!c.wants(1)) return {losses};
+  return {losses, sub(softmax(logits, -1, {}), targets, {})};
+}
+
+// Fewer than k classes have a higher score than the target, whose own is finite.
 Value is_in_top(const Value& scores, const Value& targets, const Operand& k) {
   const int64_t classes = scores.shape({})[1];
   const Value is_target = cast(one_hot(targets, classes, i32, {}), boolean, {});
   const Value own = sum(select(is_target, scores, 0.0, {}), {1}, true, {});
   const Value higher = sum(cast(greater(scores, own, {}), i32, {}), {1}, false, {});
-  return less(higher, k, {});
+  const Value finite = less(abs(own, {}), std::numeric_limits<double>::infinity(), {});
+  return logical_and(less(higher, k, {}), squeeze(finite, {1}, {}), {});
 }
 
 Values in_top_k(NodeContext& c) {
@@ -48,8 +61,8 @@ Values in_top_k(NodeContext& c) {
 void register_graphdef_loss(OpRules& rules) {
   rules.add("Softmax", softmax_of);
   rules.add("LogSoftmax", log_softmax_of);
-  rules.add("SoftmaxCrossEntropyWithLogits", cross_entropy);
-  rules.add("SparseSoftmaxCrossEntropyWithLogits", cross_entropy);
+  rules.add("SoftmaxCrossEntropyWithLogits", dense_cross_entropy);
+  rules.add("SparseSoftmaxCrossEntropyWithLogits", sparse_cross_entropy);
   rules.add("InTopK", in_top_k);
   rules.add("InTopKV2", in_top_k);
 }

@@ -65,14 +65,22 @@ Values split_by_sizes(NodeContext& c) {
 
 // ---- slices
 
+// Far beyond any axis, and far from where sums of two overflow.
+constexpr int64_t kMostIndex = int64_t{1} << 40;
+
 // A size of -1 reaches to the end.
 Values slice_by_size(NodeContext& c) {
   const Ints begin = c.integers(1, "begin"), size = c.integers(2, "the sizes");
   if (begin.size() != size.size()) c.refuse("its begin and sizes are not of one length");
-  Ints end;
-  for (size_t i = 0; i < begin.size(); ++i)
-    end.push_back(size[i] < 0 ? kToEnd : begin[i] + size[i]);
   const Value x = c.in(0);
+  if (begin.size() != x.shape({}).rank()) c.refuse("its begin is not of its operand's rank");
+  Ints end;
+  for (size_t i = 0; i < begin.size(); ++i) {
+    const int64_t dim = x.shape({})[i] < 0 ? kMostIndex : x.shape({})[i];
+    if (begin[i] < 0 || begin[i] > dim || size[i] < -1 || size[i] > dim - begin[i])
+      c.refuse("its begin and sizes reach out of its operand " + to_string(x.shape({})));
+    end.push_back(size[i] < 0 ? kToEnd : begin[i] + size[i]);
+  }
   return {begin.empty() ? x : slice(x, begin, end, {}, {})};
 }
 
@@ -94,11 +102,15 @@ StridedSlice strided_slice_of(NodeContext& c, size_t rank) {
   if (begin.size() != end.size() || begin.size() != strides.size() || begin.size() > 32)
     c.refuse("its begin, end and strides do not fit each other");
   size_t named = 0;  // axes of x that entries are about
+  size_t ellipses = 0;
   for (size_t i = 0; i < begin.size(); ++i) {
     const int64_t bit = int64_t{1} << i;
     named += (ellipsis & bit) == 0 && (new_axis & bit) == 0 ? 1 : 0;
+    ellipses += (ellipsis & bit) != 0 ? 1 : 0;
+    if (begin[i] > kMostIndex || begin[i] < -kMostIndex) c.refuse("its begin is out of range");
   }
   if (named > rank) c.refuse("it has more entries than its operand axes");
+  if (ellipses > 1) c.refuse("it has more than one ellipsis");
   StridedSlice result;
   int64_t place = 0;  // in the result, with what is dropped later
   const auto whole = [&](size_t count) {

@@ -48,8 +48,7 @@ Values average_pool_gradient(NodeContext& c) {
 }
 
 // Keel's positions are those of half-pixel centres; where sizes do not change all are the same.
-Values resize_as(NodeContext& c, const char* mode) {
-  const Value x = c.in(0);
+Values resize_as(NodeContext& c, const Value& x, const char* mode) {
   c.require_rank(x, 4, 4, "its images are");
   const std::vector<int64_t> size = c.integers(1, "the size");
   if (size.size() != 2) c.refuse("its size is not two numbers");
@@ -65,10 +64,10 @@ Values resize_as(NodeContext& c, const char* mode) {
 }
 // The result of the bilinear op is f32, whatever the images are.
 Values resize_bilinear(NodeContext& c) {
-  const Value y = resize_as(c, "bilinear")[0];
-  return {y.dtype({}) == f32 ? y : cast(y, f32, {})};
+  const Value x = c.in(0);
+  return resize_as(c, x.dtype({}) == f32 ? x : cast(x, f32, {}), "bilinear");
 }
-Values resize_nearest(NodeContext& c) { return resize_as(c, "nearest"); }
+Values resize_nearest(NodeContext& c) { return resize_as(c, c.in(0), "nearest"); }
 
 }  // namespace
 

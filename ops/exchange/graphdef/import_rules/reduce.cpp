@@ -45,7 +45,13 @@ Value place_of_largest(NodeContext& c, const Value& x) {
               c.dtype_attribute("output_type", i64), {});
 }
 Values arg_max(NodeContext& c) { return {place_of_largest(c, c.in(0))}; }
-Values arg_min(NodeContext& c) { return {place_of_largest(c, neg(c.in(0), {}))}; }
+// The order of the numbers turned round; that of integers by their complement, which does not wrap.
+Values arg_min(NodeContext& c) {
+  const Value x = c.in(0);
+  const DType dtype = x.dtype({});
+  if (is_float(dtype)) return {place_of_largest(c, neg(x, {}))};
+  return {place_of_largest(c, dtype == u8 ? sub(255, x, {}) : sub(-1, x, {}))};
+}
 
 using Scan = Value (*)(Operand, int64_t, ScanOptions, CallSite);
 template <Scan function>

@@ -125,19 +125,20 @@ Values adadelta(NodeContext& c) {
   return assigned(c, state, sub(state, mul(rate, step, {}), {}));
 }
 
+// How many of the first operands an op assigns to: the variable, and what is remembered of it.
 class Adding {
  public:
   explicit Adding(OpRules& rules) : rules_(rules) {}
   // In its form with references, and in that with resources, which stands for no value.
-  void optimizer(const std::string& name, onnx::ImportRule make) {
-    assigning("Apply" + name, make, false);
-    assigning("ResourceApply" + name, make, true);
+  void optimizer(const std::string& name, onnx::ImportRule make, size_t assigned) {
+    assigning("Apply" + name, make, false, assigned);
+    assigning("ResourceApply" + name, make, true, assigned);
   }
-  void assigning(const std::string& op, onnx::ImportRule make, bool gives_nothing) {
-    rules_.add(op, {.make = make,
-                    .folding = onnx::Folding::kNever,
-                    .gives_nothing = gives_nothing,
-                    .assigns = true});
+  void assigning(const std::string& op, onnx::ImportRule make, bool gives_nothing,
+                 size_t assigned = 1) {
+    OpRule rule{.make = make, .folding = onnx::Folding::kNever, .gives_nothing = gives_nothing};
+    for (size_t operand = 0; operand < assigned; ++operand) rule.assigns.push_back(operand);
+    rules_.add(op, std::move(rule));
   }
 
  private:
@@ -148,7 +149,7 @@ class Adding {
 
 void register_graphdef_variables(OpRules& rules) {
   for (const char* op : {"Variable", "VariableV2", "VarHandleOp"})
-    rules.add(op, {.make = variable, .folding = onnx::Folding::kNever});
+    rules.add(op, {.make = variable, .folding = onnx::Folding::kNever, .variable = true});
   Adding adding(rules);
   adding.assigning("Assign", assign, false);
   adding.assigning("AssignAdd", assign_add, false);
@@ -160,13 +161,13 @@ void register_graphdef_variables(OpRules& rules) {
   adding.assigning("ScatterSub", scatter_sub_rows, false);
   adding.assigning("ResourceScatterAdd", scatter_add_rows, true);
   adding.assigning("ResourceScatterSub", scatter_sub_rows, true);
-  adding.optimizer("GradientDescent", gradient_descent);
-  adding.optimizer("Momentum", momentum);
-  adding.optimizer("Adam", adam);
-  adding.optimizer("RMSProp", rms_prop);
-  adding.optimizer("Adagrad", adagrad);
-  adding.optimizer("Adadelta", adadelta);
-  adding.assigning("ResourceApplyKerasMomentum", keras_momentum, true);
+  adding.optimizer("GradientDescent", gradient_descent, 1);
+  adding.optimizer("Momentum", momentum, 2);
+  adding.optimizer("Adam", adam, 3);
+  adding.optimizer("RMSProp", rms_prop, 3);
+  adding.optimizer("Adagrad", adagrad, 2);
+  adding.optimizer("Adadelta", adadelta, 3);
+  adding.assigning("ResourceApplyKerasMomentum", keras_momentum, true, 2);
 }
 
 }  // namespace keel::graphdef

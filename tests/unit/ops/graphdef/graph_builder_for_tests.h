@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "keel/ops/exchange/graphdef/graph_def.h"
+#include "keel/ops/exchange/graphdef/file/graph_def.h"
 
 namespace keel_test {
 

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/core/base/error.h"
-#include "keel/ops/exchange/graphdef/functionalise.h"
+#include "keel/ops/exchange/graphdef/control_flow/functionalise.h"
 
 #include "ops/graphdef/random_control_flow_for_tests.h"
 #include "support/scale.h"

@@ -8,8 +8,8 @@
 #include "keel/backends/registry.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/runtime/session.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
 #include "keel/ops/exchange/graphdef/import.h"
-#include "keel/ops/exchange/graphdef/read_graph_def.h"
 #include "keel/ops/ops.h"
 
 #include "support/error_of.h"
@@ -319,6 +319,24 @@ TEST_CASE("GraphDef import: what would train otherwise than it says is refused")
                              node_text("again", "AssignSub", {"w", "one"}),
                          {.outputs = {"set", "again"}}),
                  "another node assigns to 'w' in the same step"));
+  // What an optimizer remembers is assigned to as well.
+  CHECK(contains(refusal(variable + variable_text("m", Tensor::scalar<float>(0)) + one +
+                             node_text("up", "ApplyMomentum", {"w", "m", "one", "one", "one"}) +
+                             node_text("late", "Identity", {"m", "^up"}),
+                         {.outputs = {"late"}}),
+                 "node 'late': reads the variable 'm' behind 'up'"));
+  const std::string library =
+      "library { function { signature { name: 'f' input_arg { name: 'v' } output_arg { name: 'r' } "
+      "} "
+      "node_def { name: 'c' op: 'Const' attr { key: 'value' value { tensor { dtype: DT_FLOAT "
+      "float_val: 1 tensor_shape { } } } } } "
+      "node_def { name: 'a' op: 'AssignAddVariableOp' input: 'v' input: 'c:output:0' } "
+      "ret { key: 'r' value: 'c:output:0' } } }";
+  CHECK(contains(
+      refusal(variable + node_text("y", "PartitionedCall", {"w"}, {{"f", "func { name: 'f' }"}}) +
+                  library,
+              {.outputs = {"y"}}),
+      "node 'a': assigns to a variable inside of a function"));
   CHECK(contains(
       refusal(node_text("w", "VariableV2") + node_text("y", "Identity", {"w"}), {.outputs = {"y"}}),
       "no initial value"));
@@ -355,6 +373,69 @@ TEST_CASE("GraphDef import: graphs that contradict themselves are refused") {
                                      "1000000000000 } } float_val: 1 }"}}) +
                          node_text("y", "Add", {"c", "big"})),
                  "KEEL_READ_BUDGET_MIB"));
+}
+
+TEST_CASE("GraphDef import: files that stand for far more than they have are refused") {
+  // Each function calls the one before it twice.
+  std::string text =
+      placeholder_text("x", f32, {2}) +
+      node_text("y", "PartitionedCall", {"x"}, {{"f", "func { name: 'f40' }"}}) +
+      "library { function { signature { name: 'f0' input_arg { name: 'a' } output_arg { "
+      "name: 'r' } } node_def { name: 'n' op: 'Neg' input: 'a' } ret { key: 'r' value: "
+      "'n:y:0' } }\n";
+  for (int i = 1; i <= 40; ++i) {
+    const std::string call =
+        "attr { key: 'f' value { func { name: 'f" + std::to_string(i - 1) + "' } } }";
+    text += "function { signature { name: 'f" + std::to_string(i) +
+            "' input_arg { name: 'a' } output_arg { name: 'r' } } node_def { name: 'p' op: "
+            "'PartitionedCall' input: 'a' " +
+            call + "} node_def { name: 'q' op: 'PartitionedCall' input: 'p:output:0' " + call +
+            "} ret { key: 'r' value: 'q:output:0' } }\n";
+  }
+  CHECK(contains(refusal(text + "}"), "its functions call each other so often"));
+  // Each node names a result of the one before it that no op has.
+  std::string many = placeholder_text("n0", f32, {2});
+  for (int i = 1; i < 400; ++i)
+    many +=
+        node_text("n" + std::to_string(i), "Identity", {"n" + std::to_string(i - 1) + ":65000"});
+  CHECK(contains(refusal(many), "KEEL_READ_BUDGET_MIB"));
+}
+
+TEST_CASE("GraphDef import: attributes that a call would give are refused") {
+  const std::string library =
+      "library { function { signature { name: 'f' input_arg { name: 'a' } output_arg { name: 'r' } "
+      "} "
+      "node_def { name: 'm' op: 'MatMul' input: 'a' input: 'a' attr { key: 'transpose_a' value { "
+      "placeholder: 'ta' } } } ret { key: 'r' value: 'm:product:0' } } }";
+  CHECK(contains(
+      refusal(placeholder_text("x", f32, {2, 2}) +
+              node_text("y", "PartitionedCall", {"x"}, {{"f", "func { name: 'f' }"}}) + library),
+      "takes its attribute transpose_a from a call"));
+}
+
+TEST_CASE("GraphDef import: initial values belong to variables alone") {
+  const std::string text = "graph_def {" + const_text("w", kMatrix) +
+                           placeholder_text("x", f32, {-1, 2}) +
+                           node_text("y", "MatMul", {"x", "w"}) +
+                           "} collection_def { key: 'variables' value { bytes_list { value: "
+                           "'\\n\\003w:0\\062\\003i:0' } } }";
+  CHECK(import_text(text, {.outputs = {"y"}}, graphdef::FileKind::kMetaGraph).weights.size() == 1);
+  // The constants of an initial value are no weights.
+  const std::string variable = node_text("v", "VariableV2") + const_text("a", kBias) +
+                               const_text("b", kBias) + node_text("s", "AddV2", {"a", "b"}) +
+                               node_text("v/Assign", "Assign", {"v", "s"}) +
+                               node_text("y", "Neg", {"v"});
+  const auto model = import_text(variable, {.outputs = {"y"}});
+  CHECK(model.weights.size() == 1);
+  CHECK(model.weights.at("v").at(1) == 40);
+}
+
+TEST_CASE("GraphDef import: waiting for a given value is waiting for nothing") {
+  const auto model = import_text(placeholder_text("x", f32, {-1}) +
+                                     node_text("h", "Neg", {"x"}, {{"T", "type: DT_FLOAT"}}) +
+                                     node_text("y", "Identity", {"h", "^h"}),
+                                 {.inputs = {{"h", std::vector<int64_t>{2}}}, .outputs = {"y"}});
+  CHECK(names_of(model.inputs) == std::vector<std::string>{"h"});
 }
 
 TEST_CASE("GraphDef import: conditionals and loops and calls of version 2") {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "keel/ops/exchange/graphdef/read_graph_def.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
 
 #include "support/error_of.h"
 #include "support/graph_def_text.h"

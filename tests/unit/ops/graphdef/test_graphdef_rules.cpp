@@ -9,8 +9,8 @@
 
 #include "keel/backends/registry.h"
 #include "keel/graph/runtime/session.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
 #include "keel/ops/exchange/graphdef/import.h"
-#include "keel/ops/exchange/graphdef/read_graph_def.h"
 
 #include "support/error_of.h"
 #include "support/graph_def_text.h"
@@ -397,6 +397,82 @@ TEST_CASE("GraphDef rules: batch norm in training and evaluation and its gradien
   check(gradient[0], {2, 1, 1, 2}, {d_first, d_other, d_second, -d_other});
   check(gradient[1], {2}, {normal, 0});
   check(gradient[2], {2}, {1, 1});
+}
+
+TEST_CASE("GraphDef rules: numbers in a range are counted in their own dtype") {
+  const auto one = [](float x) { return held(Tensor::scalar<float>(x)); };
+  // In double 0.3f / 0.1f is above 3; TensorFlow divides in f32.
+  CHECK(run("Range", {one(0), one(0.3f), one(0.1f)})[0].num_elements() == 3);
+  check_row("Range", {held(number(5)), held(number(0)), held(number(-2))}, {5, 3, 1});
+  CHECK(run("Range", {held(number(5)), held(number(5)), held(number(1))})[0].num_elements() == 0);
+  CHECK(contains(error_of([&] {
+                   run("Range", {held(number(0)), held(number(1)), held(number(0))});
+                 }),
+                 "step is 0"));
+  CHECK(contains(error_of([&] { run("Range", {one(0), one(1e30f), one(1)}); }), "2^24"));
+}
+
+TEST_CASE("GraphDef rules: the place of the smallest integer") {
+  const Tensor bytes = Tensor::of<int64_t>({2}, {0, 1}).cast(u8);
+  check(run("ArgMin", {fed(bytes), held(number(0))})[0], {}, {0});
+  const int64_t lowest = std::numeric_limits<int32_t>::min();
+  check(run("ArgMin", {fed(ints({0, lowest})), held(number(0))})[0], {}, {1});
+}
+
+TEST_CASE("GraphDef rules: the gradient that comes with targets that do not sum to one") {
+  const auto dense = run("SoftmaxCrossEntropyWithLogits",
+                         {fed(floats({1, 2}, {0, 0})), fed(floats({1, 2}, {2, 0}))}, {}, 2);
+  check(dense[0], {1}, {2 * std::log(2.0)});
+  check(dense[1], {1, 2}, {-1.5, 0.5});
+}
+
+TEST_CASE("GraphDef rules: gradients of convolutions in groups") {
+  const NodeAttributes plain{{"strides", "list { i: 1 i: 1 i: 1 i: 1 }"},
+                             {"padding", "s: 'VALID'"}};
+  const Given filter = fed(floats({1, 1, 1, 2}, {10, 100})),
+              slope = fed(floats({1, 1, 1, 2}, {3, 5}));
+  check(run("Conv2DBackpropInput", {held(ints({1, 1, 1, 2})), filter, slope}, plain)[0],
+        {1, 1, 1, 2}, {30, 500});
+  check(run("Conv2DBackpropFilter",
+            {fed(floats({1, 1, 1, 2}, {7, 11})), held(ints({1, 1, 1, 2})), slope}, plain)[0],
+        {1, 1, 1, 2}, {21, 55});
+}
+
+TEST_CASE("GraphDef rules: a score that is no number is in no top") {
+  const Given scores = fed(floats({1, 2}, {std::nan(""), 1}));
+  check(run("InTopK", {scores, fed(ints({0}))}, {{"k", "i: 1"}})[0], {1}, {0});
+}
+
+TEST_CASE("GraphDef rules: slices that reach out of their operand are refused") {
+  const Given x = fed(row({1, 2, 3, 4}));
+  const auto refused = [&](int64_t begin, int64_t size) {
+    return contains(error_of([&] {
+                      run("Slice", {x, held(ints({begin})), held(ints({size}))});
+                    }),
+                    "reach out");
+  };
+  CHECK(refused(-1, 1));
+  CHECK(refused(3, 5));
+  CHECK(refused(5, 0));
+  CHECK(refused(0, -2));
+  CHECK_FALSE(refused(4, 0));
+  CHECK(contains(error_of([&] {
+                   run("StridedSlice",
+                       {fed(floats({2, 2}, {1, 2, 3, 4})), held(ints({0, 0})), held(ints({1, 1})),
+                        held(ints({1, 1}))},
+                       {{"ellipsis_mask", "i: 3"}});
+                 }),
+                 "more than one ellipsis"));
+}
+
+TEST_CASE("GraphDef rules: lists of types and shapes that repeat what operands say") {
+  const NodeAttributes types{{"T", "list { type: DT_FLOAT }"}};
+  check_row("IdentityN", {fed(row({1, 2}))}, {1, 2}, types);
+  check_row("EnsureShape", {fed(row({1, 2}))}, {1, 2}, {{"shape", "shape { dim { size: 2 } }"}});
+  const Tensor bytes = Tensor::of<int64_t>({1, 1, 2, 1}, {0, 4}).cast(u8);
+  check(run("ResizeBilinear", {fed(bytes), held(ints({1, 4}))},
+            {{"half_pixel_centers", "b: true"}})[0],
+        {1, 1, 4, 1}, {0, 1, 3, 4});
 }
 
 TEST_CASE("GraphDef rules: local response normalisation") {

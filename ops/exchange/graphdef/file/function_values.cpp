@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/function_values.h"
+#include "keel/ops/exchange/graphdef/file/function_values.h"
 
 #include <charconv>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/read_graph_def.h"
+#include "keel/ops/exchange/graphdef/file/read_graph_def.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,9 +7,9 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/read_budget.h"
-#include "keel/ops/exchange/graphdef/function_values.h"
-#include "keel/ops/exchange/graphdef/schema.h"
-#include "keel/ops/exchange/graphdef/text_form.h"
+#include "keel/ops/exchange/graphdef/file/function_values.h"
+#include "keel/ops/exchange/graphdef/file/schema.h"
+#include "keel/ops/exchange/graphdef/file/text_form.h"
 #include "keel/ops/exchange/onnx/read_wire.h"
 
 namespace keel::graphdef {
@@ -121,6 +121,10 @@ Kind read_member(WireMessage& message, AttrValue& value, bool list) {
       value.tensors.push_back(std::make_shared<const TensorProto>(
           read_tensor(message.message("tensor", value.tensors.size()))));
       return Kind::kTensor;
+    case AttrField::kPlaceholder:
+      if (list) break;
+      static_cast<void>(message.text("placeholder"));
+      return Kind::kPlaceholder;
     default:
       break;
   }
@@ -137,7 +141,7 @@ AttrValue read_value(WireMessage message) {
   while (message.next()) {
     if (message.tag() == AttrField::kList) {
       WireMessage list = message.message("list");
-      while (list.next()) read_member(list, value, true);
+      while (list.next()) value.types = read_member(list, value, true) == Kind::kType;
       value.kind = Kind::kList;
       continue;
     }

@@ -1,4 +1,4 @@
-#include "keel/graph/passes/pass_table.h"
+#include "keel/graph/runtime/pass_table.h"
 
 #include <algorithm>
 #include <utility>
@@ -146,6 +146,12 @@ std::span<const PassConflict> pass_conflicts() {
 }
 
 bool PassSelection::runs(const Pass& pass) const { return !has(disabled, pass.name); }
+
+std::vector<std::string> in_one_order(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
 
 PassSelection select_passes(const std::vector<std::string>& names, CallSite site) {
   std::vector<std::string> off;

@@ -1,7 +1,7 @@
 // The schema of TensorFlow's graphs by the names of their fields, for the text form: what schema.h
 // is for the wire form. Constants only.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_TEXT_SCHEMA_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_TEXT_SCHEMA_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_TEXT_SCHEMA_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_TEXT_SCHEMA_H
 
 #include <cstdint>
 #include <string_view>
@@ -35,4 +35,4 @@ int64_t data_type_number(std::string_view name);
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_TEXT_SCHEMA_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_TEXT_SCHEMA_H

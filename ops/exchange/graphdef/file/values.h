@@ -1,7 +1,7 @@
 // Names of values: "node" and "node:0" are the first value of a node, "node:2" its third, "^node" a
 // control input. Plain functions; any thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_VALUES_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_VALUES_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_VALUES_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_VALUES_H
 
 #include <cstddef>
 #include <string>
@@ -25,4 +25,4 @@ std::string value_name(const std::string& node, size_t output);
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_VALUES_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_VALUES_H

@@ -1,10 +1,10 @@
 // Names of values in the functions of a graph's library. There "node:output:1" is the second value
 // of what the op calls "output"; in a graph, and in a Body, values are numbered through: "node:1".
 // Plain functions; any thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FUNCTION_VALUES_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_FUNCTION_VALUES_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_FUNCTION_VALUES_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_FUNCTION_VALUES_H
 
-#include "keel/ops/exchange/graphdef/graph_def.h"
+#include "keel/ops/exchange/graphdef/file/graph_def.h"
 
 namespace keel::graphdef {
 
@@ -14,4 +14,4 @@ void number_function_values(Body& body);
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FUNCTION_VALUES_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_FUNCTION_VALUES_H

@@ -1,8 +1,8 @@
-#include "keel/ops/exchange/graphdef/text_schema.h"
+#include "keel/ops/exchange/graphdef/file/text_schema.h"
 
 #include <iterator>
 
-#include "keel/ops/exchange/graphdef/schema.h"
+#include "keel/ops/exchange/graphdef/file/schema.h"
 
 namespace keel::graphdef {
 namespace {

@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/values.h"
+#include "keel/ops/exchange/graphdef/file/values.h"
 
 #include <charconv>
 

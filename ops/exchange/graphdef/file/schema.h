@@ -2,8 +2,8 @@
 // fields. Constants only. Source: graph.proto, node_def.proto, attr_value.proto, tensor.proto,
 // tensor_shape.proto, function.proto, op_def.proto, meta_graph.proto, variable.proto of TensorFlow
 // 1.15, github.com/tensorflow/tensorflow, tensorflow/core.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_SCHEMA_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_SCHEMA_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_SCHEMA_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_SCHEMA_H
 
 #include <cstdint>
 
@@ -70,4 +70,4 @@ struct VariableField {
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_SCHEMA_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_SCHEMA_H

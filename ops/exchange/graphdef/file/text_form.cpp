@@ -1,4 +1,4 @@
-#include "keel/ops/exchange/graphdef/text_form.h"
+#include "keel/ops/exchange/graphdef/file/text_form.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
-#include "keel/ops/exchange/graphdef/text_schema.h"
+#include "keel/ops/exchange/graphdef/file/text_schema.h"
 
 namespace keel::graphdef {
 namespace {
@@ -49,6 +49,15 @@ class TextReader {
     if (!accept(c)) fail(std::string("expected '") + c + "'");
   }
 
+  // A name in brackets is that of an extension, which no schema here has.
+  std::string_view field_name() {
+    if (peek() != '[') return word();
+    const size_t end = text_.find(']', at_);
+    if (end == std::string_view::npos) fail("a name that does not end");
+    const size_t first = at_;
+    at_ = end + 1;
+    return ended(first);
+  }
   std::string_view word() {
     const size_t first = at_;
     while (at_ < text_.size() && is_word(text_[at_])) ++at_;
@@ -191,7 +200,7 @@ class Translator {
     while (true) {
       if (closing == '\0' ? reader_.at_end() : reader_.accept(closing)) return;
       if (reader_.at_end()) reader_.fail("a message that does not end");
-      const std::string_view name = reader_.word();
+      const std::string_view name = reader_.field_name();
       const TextField* field = schema.find(name);
       const bool colon = reader_.accept(':');
       if (reader_.accept('[')) {

@@ -2,8 +2,8 @@
 // and does, whether it may be switched off, and whether a bit depends on it; and a second table of
 // which passes need each other. SessionOptions::disabled_passes and `keel --disable-pass` name
 // passes by it. Immutable; any thread.
-#ifndef KEEL_GRAPH_PASSES_PASS_TABLE_H
-#define KEEL_GRAPH_PASSES_PASS_TABLE_H
+#ifndef KEEL_GRAPH_RUNTIME_PASS_TABLE_H
+#define KEEL_GRAPH_RUNTIME_PASS_TABLE_H
 
 #include <memory>
 #include <span>
@@ -57,6 +57,9 @@ struct PassSelection {
 
   bool runs(const Pass& pass) const;
 };
+// Returns the names sorted and each once, so that equal programs have equal keys.
+std::vector<std::string> in_one_order(std::vector<std::string> names);
+
 // Returns the passes that are off where `names` are to be: those, and what follows by the
 // conflicts. Throws Error (kInvalidArgument) for a name that no pass has, with the nearest, and for
 // a pass that is required, with the reason.
@@ -65,4 +68,4 @@ KEEL_API PassSelection select_passes(const std::vector<std::string>& names,
 
 }  // namespace keel
 
-#endif  // KEEL_GRAPH_PASSES_PASS_TABLE_H
+#endif  // KEEL_GRAPH_RUNTIME_PASS_TABLE_H

@@ -1,8 +1,8 @@
 // The text form of protocol buffers, "node { name: 'x' op: 'Const' }", made into their wire form,
 // so that one reader knows what a graph's fields mean. Fields that the reader of graphs does not
 // look at are checked for their syntax and left out. Plain functions; any thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_TEXT_FORM_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_TEXT_FORM_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_TEXT_FORM_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_TEXT_FORM_H
 
 #include <string>
 #include <string_view>
@@ -21,4 +21,4 @@ std::string wire_form(std::string_view text, const std::string& source, MessageK
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_TEXT_FORM_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_TEXT_FORM_H

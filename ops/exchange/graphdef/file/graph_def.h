@@ -5,8 +5,8 @@
 // library, and what functionalise makes of version 1 control flow) use the same names; an argument
 // of a body is the value of its name. The structs own what they hold, except the raw content of
 // tensors, which lies in the bytes of the file that `bytes` keeps. Plain values; any thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_GRAPH_DEF_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_GRAPH_DEF_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_GRAPH_DEF_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_GRAPH_DEF_H
 
 #include <cstdint>
 #include <map>
@@ -58,8 +58,21 @@ struct TensorProto {
 
 // An attribute: the field that `kind` names, or the list of those where it is a list.
 struct AttrValue {
-  enum class Kind { kNone, kString, kInt, kFloat, kBool, kType, kShape, kTensor, kFunction, kList };
+  enum class Kind {
+    kNone,
+    kString,
+    kInt,
+    kFloat,
+    kBool,
+    kType,
+    kShape,
+    kTensor,
+    kFunction,
+    kList,
+    kPlaceholder  // in a function: what its call says
+  };
   Kind kind = Kind::kNone;
+  bool types = false;                // a list of types
   std::vector<std::string> strings;  // of strings and names of functions
   std::vector<int64_t> ints;         // of integers, bools and types
   std::vector<float> floats;
@@ -98,4 +111,4 @@ struct GraphDef {
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_GRAPH_DEF_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_GRAPH_DEF_H

@@ -3,13 +3,13 @@
 // against the bytes that are there, and memory is bounded by the read budget
 // (core/base/read_budget.h). Functions of the library become bodies; what their nodes call
 // "node:output:1" is "node:1" there. Plain functions; any thread.
-#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_READ_GRAPH_DEF_H
-#define KEEL_OPS_EXCHANGE_GRAPHDEF_READ_GRAPH_DEF_H
+#ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_READ_GRAPH_DEF_H
+#define KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_READ_GRAPH_DEF_H
 
 #include <string>
 
 #include "keel/core/base/export.h"
-#include "keel/ops/exchange/graphdef/graph_def.h"
+#include "keel/ops/exchange/graphdef/file/graph_def.h"
 
 namespace keel::graphdef {
 
@@ -26,4 +26,4 @@ KEEL_API bool is_graph_def_path(const std::string& path);
 
 }  // namespace keel::graphdef
 
-#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_READ_GRAPH_DEF_H
+#endif  // KEEL_OPS_EXCHANGE_GRAPHDEF_FILE_READ_GRAPH_DEF_H
