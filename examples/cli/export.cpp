@@ -35,8 +35,8 @@ Fetched fetched(const keel_examples::Classifier& classifier, const keel::Values&
 }
 
 int export_model(const InferenceFlags& flags, bool train) {
-  const SavedModel saved = saved_weights(flags);
-  require_distinct({{"--out", flags.out}}, files_read(flags, saved));
+  const SavedModel saved = saved_weights(flags.load, flags.model);
+  require_distinct({{"--out", flags.out}}, weight_files(flags.load, flags.model, saved));
   require_writable("--out", flags.out);
   const InferenceModel model = inference_model(flags, saved, "keel export");
   const keel::Values states = model.graph->states();

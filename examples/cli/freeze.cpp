@@ -59,8 +59,8 @@ int64_t count_constants(const keel::Graph& frozen) {
 
 int freeze_model(const InferenceFlags& flags) {
   require_ending(flags.out);
-  const SavedModel saved = saved_weights(flags);
-  require_distinct({{"--out", flags.out}}, files_read(flags, saved));
+  const SavedModel saved = saved_weights(flags.load, flags.model);
+  require_distinct({{"--out", flags.out}}, weight_files(flags.load, flags.model, saved));
   require_no_weights_beside(flags.out);
   require_writable("--out", flags.out);
   const InferenceModel model = inference_model(flags, saved, "keel freeze");

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/loop_training.h"
+#include "cli/train/summary.h"
 
 namespace keel_cli {
 namespace {
@@ -82,10 +83,7 @@ void add_counts(const LoopCounts& counts, keel::Json& entry) {
   entry["steps"] = counts.steps;
   entry["launches"] = counts.launches;
   entry["round_trips"] = counts.round_trips;
-  entry["copies_to_device"] = counts.transfers.to_device;
-  entry["bytes_to_device"] = counts.transfers.to_device_bytes;
-  entry["copies_to_host"] = counts.transfers.to_host;
-  entry["bytes_to_host"] = counts.transfers.to_host_bytes;
+  add_transfers(counts.transfers, entry);
 }
 
 }  // namespace

@@ -54,9 +54,10 @@ Classification classify(Predictor& predictor, const ChosenImages& images, int64_
 }
 
 int evaluate(const EvalFlags& flags) {
-  const SavedModel saved = saved_weights(flags.predictor);
+  const SavedModel saved = saved_weights(flags.predictor.load, flags.predictor.model);
   std::vector<NamedFile> inputs = data_files(data_of(flags.predictor, saved));
-  for (NamedFile& file : weight_files(flags.predictor, saved)) inputs.push_back(std::move(file));
+  for (NamedFile& file : weight_files(flags.predictor.load, flags.predictor.model, saved))
+    inputs.push_back(std::move(file));
   require_distinct({{"--json", flags.json}}, inputs);
   require_writable("--json", flags.json);
   const auto model = saved.model(flags.predictor.model);

@@ -139,8 +139,8 @@ std::string bars(const std::vector<double>& probabilities, const std::vector<siz
 }
 
 int predict(const PredictFlags& flags) {
-  const SavedModel saved = saved_weights(flags.predictor);
-  std::vector<NamedFile> inputs = weight_files(flags.predictor, saved);
+  const SavedModel saved = saved_weights(flags.predictor.load, flags.predictor.model);
+  std::vector<NamedFile> inputs = weight_files(flags.predictor.load, flags.predictor.model, saved);
   inputs.push_back({"--image", flags.image});
   if (flags.index) {
     for (NamedFile& file : data_files(data_of(flags.predictor, saved)))

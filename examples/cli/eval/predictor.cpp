@@ -137,18 +137,6 @@ PredictorFlags read_predictor_flags(const CommandLine& line) {
   return flags;
 }
 
-SavedModel saved_weights(const PredictorFlags& flags) {
-  return flags.load.empty() ? SavedModel(choose_model(*flags.model))
-                            : SavedModel("--load", flags.load);
-}
-
-std::vector<NamedFile> weight_files(const PredictorFlags& flags, const SavedModel& saved) {
-  std::vector<NamedFile> files =
-      model_files(flags.model ? *flags.model : saved.find("model").value_or(""));
-  files.push_back({"--load", flags.load});
-  return files;
-}
-
 std::string data_of(const PredictorFlags& flags, const SavedModel& saved) {
   return flags.data ? *flags.data : saved.find("data").value_or(kDigits);
 }

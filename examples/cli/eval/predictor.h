@@ -36,10 +36,6 @@ struct PredictorFlags {
 void declare_predictor_flags(CommandLine& line);
 // Throws keel::Error where a flag is wrong, or --load is missing.
 PredictorFlags read_predictor_flags(const CommandLine& line);
-// The weights of --load, or those of the model's file.
-SavedModel saved_weights(const PredictorFlags& flags);
-// The files that hold the model and its weights.
-std::vector<NamedFile> weight_files(const PredictorFlags& flags, const SavedModel& saved);
 
 // The images that the flags and the file name: of the test, of the training, those that the
 // training kept aside, or all of them.

@@ -39,18 +39,6 @@ InferenceFlags read_inference_flags(const CommandLine& line, const std::string& 
   return flags;
 }
 
-SavedModel saved_weights(const InferenceFlags& flags) {
-  return flags.load.empty() ? SavedModel(choose_model(*flags.model))
-                            : SavedModel("--load", flags.load);
-}
-
-std::vector<NamedFile> files_read(const InferenceFlags& flags, const SavedModel& saved) {
-  std::vector<NamedFile> files =
-      model_files(flags.model ? *flags.model : saved.find("model").value_or(""));
-  files.push_back({"--load", flags.load});
-  return files;
-}
-
 InferenceModel inference_model(const InferenceFlags& flags, const SavedModel& saved,
                                const std::string& command) {
   const auto chosen = saved.model(flags.model);

@@ -39,10 +39,6 @@ struct InferenceModel {
   std::map<std::string, keel::Tensor> weights;
 };
 
-// The file of the weights: --load, or the model itself.
-SavedModel saved_weights(const InferenceFlags& flags);
-// The files that are read, for require_distinct.
-std::vector<NamedFile> files_read(const InferenceFlags& flags, const SavedModel& saved);
 // Throws keel::Error for a batch that is not the model's, and for weights that are not finite;
 // `command` names who asks.
 InferenceModel inference_model(const InferenceFlags& flags, const SavedModel& saved,

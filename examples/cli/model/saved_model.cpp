@@ -188,6 +188,18 @@ void SavedModel::add_format(const keel_examples::ImageFormat& format,
   metadata[kClasses] = std::to_string(format.classes);
 }
 
+SavedModel saved_weights(const std::string& load, const std::optional<std::string>& model) {
+  return load.empty() ? SavedModel(choose_model(*model)) : SavedModel("--load", load);
+}
+
+std::vector<NamedFile> weight_files(const std::string& load,
+                                    const std::optional<std::string>& model,
+                                    const SavedModel& saved) {
+  std::vector<NamedFile> files = model_files(model ? *model : saved.find("model").value_or(""));
+  files.push_back({"--load", load});
+  return files;
+}
+
 std::string describe(const keel_examples::ImageFormat& format) {
   return fmt::format("{}x{}x{} {}, {} classes", format.height, format.width, format.channels,
                      keel::name_of(format.dtype), format.classes);

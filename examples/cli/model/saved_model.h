@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <keel/keel.h>
 
@@ -77,6 +78,13 @@ class SavedModel {
   keel::Safetensors file_;
   std::shared_ptr<const ChosenModel> own_model_;  // where the file is that of a model
 };
+
+// The weights of --load, or where that is empty those of the file of --model.
+SavedModel saved_weights(const std::string& load, const std::optional<std::string>& model);
+// The files that hold the model and its weights, for require_distinct.
+std::vector<NamedFile> weight_files(const std::string& load,
+                                    const std::optional<std::string>& model,
+                                    const SavedModel& saved);
 
 // "28x28x1 u8, 10 classes".
 std::string describe(const keel_examples::ImageFormat& format);

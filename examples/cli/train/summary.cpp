@@ -108,10 +108,7 @@ void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Jso
   }
   summary["launches"] = report.launches;
   summary["host_syncs"] = report.host_syncs;
-  summary["copies_to_device"] = report.transfers.to_device;
-  summary["bytes_to_device"] = report.transfers.to_device_bytes;
-  summary["copies_to_host"] = report.transfers.to_host;
-  summary["bytes_to_host"] = report.transfers.to_host_bytes;
+  add_transfers(report.transfers, summary);
 }
 
 void add_result(const TrainOutcome& outcome, keel::Json& summary) {
@@ -289,6 +286,13 @@ std::string TrainOutcome::feeding() const {
 void write_summary(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer) {
   keel::write_file_atomically(flags.summary,
                               keel::write_json(summarise(flags, outcome, trainer), 2) + "\n");
+}
+
+void add_transfers(const keel::Transfers& transfers, keel::Json& entry) {
+  entry["copies_to_device"] = transfers.to_device;
+  entry["bytes_to_device"] = transfers.to_device_bytes;
+  entry["copies_to_host"] = transfers.to_host;
+  entry["bytes_to_host"] = transfers.to_host_bytes;
 }
 
 int64_t loop_size_of(const TrainFlags& flags, const keel::TrainReport& report) {

@@ -53,6 +53,9 @@ keel::Json run_configuration(const TrainFlags& flags, int64_t total_steps);
 // Writes it to the file of --summary, atomically.
 void write_summary(const TrainFlags& flags, const TrainOutcome& outcome, keel::Trainer& trainer);
 
+// Adds how many copies between host and device there were, and of how many bytes.
+void add_transfers(const keel::Transfers& transfers, keel::Json& entry);
+
 // In force at the end, once there was a step.
 int64_t loop_size_of(const TrainFlags& flags, const keel::TrainReport& report);
 // The host instructions that the device computes with; results are bit-equal on the same ones.
