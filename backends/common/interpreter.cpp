@@ -113,6 +113,7 @@ void Interpreter::fill_table(const LaunchArgs& args) {
         table_[i] = address_in(args.outputs[ref.index], ref, "output");
         break;
       case Space::kSlot:
+      case Space::kRow:
         table_[i] = nullptr;
         break;
       case Space::kFloatStatus:
@@ -216,7 +217,7 @@ void Interpreter::run(LaunchArgs& args) {
         ++report.resets;
         break;
       default:
-        if (!(args.observer == nullptr ? run_kernel(task, args) : run_shown(task, args)))
+        if (!(args.observer == nullptr ? run_and_place(task, args) : run_shown(task, args)))
           next = give_up_step(args);
         break;
     }
@@ -280,10 +281,11 @@ bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
 
 bool Interpreter::run_shown(const Task& task, LaunchArgs& args) {
   const TaskInfo& info = list_.infos[current_];
-  if (info.operands.empty()) return run_kernel(task, args);
+  if (info.operands.empty()) return run_and_place(task, args);
   std::vector<OpOperand> operands;
   for (size_t i = 0; i < info.operands.size(); ++i)
     operands.push_back({info.operands[i], table_[list_.arguments[task.first_argument + i]]});
+  if (task.shows_row()) operands.back().elements = nullptr;
   const std::span<const OpOperand> shown = operands;
   const OpRun run{.step = args.first_step + args.report.steps,
                   .name = info.name,
@@ -292,12 +294,22 @@ bool Interpreter::run_shown(const Task& task, LaunchArgs& args) {
                   .inputs = shown.first(info.inputs),
                   .outputs = shown.subspan(info.inputs)};
   args.observer->before(run);
-  if (!run_kernel(task, args)) return false;
+  if (!run_and_place(task, args)) return false;
+  if (task.shows_row()) operands.back().elements = table_[task.row];
   const auto word = std::find(list_.status_tasks.begin(), list_.status_tasks.end(), current_);
   args.observer->after(run,
                        word == list_.status_tasks.end()
                            ? 0
                            : status_words_[static_cast<size_t>(word - list_.status_tasks.begin())]);
+  return true;
+}
+
+// Like run_kernel; a row view's entry then shows its row.
+bool Interpreter::run_and_place(const Task& task, const LaunchArgs& args) {
+  if (!run_kernel(task, args)) return false;
+  if (!task.shows_row()) return true;
+  const void* begin = table_[list_.arguments[task.first_argument + list_.infos[current_].inputs]];
+  table_[task.row] = static_cast<char*>(table_[list_.table[task.row].index]) + read<int64_t>(begin);
   return true;
 }
 

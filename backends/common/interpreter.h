@@ -42,6 +42,7 @@ class KEEL_API Interpreter {
   void require_trips_left(const Task& task) const;
   bool jumps(const Task& task, LaunchArgs& args);
   bool run_kernel(const Task& task, const LaunchArgs& args);
+  bool run_and_place(const Task& task, const LaunchArgs& args);
   // The same where args.observer is shown the ops.
   bool run_shown(const Task& task, LaunchArgs& args);
   bool keeps_element(LaunchArgs& args);

@@ -2,6 +2,7 @@
 
 #include "keel/backends/common/float_status_kernel.h"
 #include "keel/backends/common/reference_kernel.h"
+#include "keel/backends/common/row_view.h"
 #include "keel/backends/common/uses.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/placement.h"
@@ -22,6 +23,10 @@ KernelPlan KernelLibrary::plan_on_host(const Node& node) const { return plan_ref
 
 KernelPlan KernelLibrary::plan_status_read(size_t words) const {
   return keel::plan_status_read(words);
+}
+
+KernelPlan KernelLibrary::plan_row_view(const Node& node) const {
+  return keel::plan_row_view(node);
 }
 
 const StateLayout* layout_of(const StateLayouts& layouts, Value v) {

@@ -107,6 +107,8 @@ class KEEL_API KernelLibrary {
   virtual KernelPlan plan_copy(size_t bytes) const = 0;
   // Plans the reading of so many status words into a bool. By default it takes no modelled time.
   virtual KernelPlan plan_status_read(size_t words) const;
+  // Plans the task of a row view (row_view.h). By default it takes no modelled time.
+  virtual KernelPlan plan_row_view(const Node& node) const;
   // Modelled time of a control task.
   virtual int64_t control_ns(TaskKind kind) const = 0;
 };

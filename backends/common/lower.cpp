@@ -4,6 +4,7 @@
 
 #include "keel/backends/common/lowering.h"
 #include "keel/backends/common/place_scratch.h"
+#include "keel/backends/common/row_view.h"
 #include "keel/backends/common/task_text.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -52,14 +53,33 @@ void Lowering::touch(uint32_t storage, int64_t task) {
   Storage& s = storages_[storage];
   if (s.first < 0) s.first = task;
   s.last = std::max(s.last, task);
+  if (s.row_of != kNoStorage) touch(s.row_of, task);
+}
+
+uint32_t Lowering::owner_of(uint32_t storage) const {
+  while (storages_[storage].row_of != kNoStorage) storage = storages_[storage].row_of;
+  return storage;
+}
+
+bool Lowering::is_overwritten(uint32_t storage, int64_t written) const {
+  const Storage& s = storages_[storage];
+  return s.written != written ||
+         (s.row_of != kNoStorage && is_overwritten(s.row_of, s.row_written));
+}
+
+void Lowering::release(Value v, Scope& scope) {
+  const Value root = root_of(v);
+  if (--scope.uses[root] == 0 && row_views_.contains(&root.node()))
+    release(root.node().input(0), scope);
 }
 
 uint32_t Lowering::storage_of(Value v) {
   const Place& at = noted(root_of(v));
   if (at.storage == kNoStorage) throw Error("a task reads a value that none before it makes");
-  if (storages_[at.storage].written != at.written) {
+  if (is_overwritten(at.storage, at.written)) {
     throw Error({.message = "a task reads a value that task " +
-                            std::to_string(storages_[at.storage].written) + " has overwritten",
+                            std::to_string(storages_[owner_of(at.storage)].written) +
+                            " has overwritten",
                  .site = v.node().site()});
   }
   return at.storage;
@@ -177,7 +197,10 @@ void Lowering::lower_graph(const Graph& graph, bool root, const std::vector<uint
     lower_node(node, scope);
     if (status_words_.size() != words) raised_by_[&node] = {words, status_words_.size()};
     if (node.has(kView)) continue;
-    for (const Value& v : node.inputs()) --scope.uses[root_of(v)];
+    for (size_t i = 0; i < node.inputs().size(); ++i) {
+      const bool kept_by_row = i == 0 && row_views_.contains(&node);
+      if (!kept_by_row) release(node.input(i), scope);
+    }
   }
 }
 
@@ -198,6 +221,8 @@ void Lowering::lower_node(const Node& node, Scope& scope) {
     lower_cond(node);
   else if (node.is(OpRole::kFloatStatus))
     lower_float_status(node, scope);
+  else if (can_show_row(node, scope))
+    lower_row_view(node);
   else
     lower_kernel(node, scope);
 }
@@ -263,6 +288,36 @@ void Lowering::lower_kernel(const Node& node, Scope& scope) {
   for (size_t i = 0; i < node.data_types().size(); ++i) {
     put(node.output(i), arguments[node.data_inputs().size() + i]);
   }
+}
+
+bool Lowering::can_show_row(const Node& node, const Scope& scope) const {
+  if (!shows_row(node) || layout_of(layouts_, node.input(0)) != nullptr) return false;
+  const Value row = node.output();
+  return !pinned_.contains(row) && !next_of_.contains(row) && !scope.next_values.contains(row);
+}
+
+void Lowering::lower_row_view(const Node& node) {
+  std::vector<uint32_t> arguments = {storage_of(node.input(0)), storage_of(node.input(1))};
+  const uint32_t owner = arguments[0];
+  arguments.push_back(new_scratch(sizeof(int64_t), false));
+  std::vector<Type> operands = {node.input(0).type(), node.input(1).type(), node.type()};
+  emit_kernel(library_.plan_row_view(node), arguments,
+              {.name = display_name(node),
+               .op = op_text(node),
+               .members = member_names(node),
+               .types = types_text(node),
+               .site = node.site(),
+               .inputs = 2,
+               .outputs = {i64},
+               .operands = std::move(operands)});
+  const uint32_t row = new_storage(Space::kRow, owner, 0, bytes_of(node.type()));
+  storages_[row].row_of = owner;
+  storages_[row].row_written = storages_[owner].written;
+  storages_[row].written = static_cast<int64_t>(list_.tasks.size()) - 1;
+  list_.tasks.back().row = row;
+  touch(row, storages_[row].written);
+  row_views_.insert(&node);
+  put(node.output(), row);
 }
 
 std::vector<uint32_t> Lowering::status_words_under(const Node& node) const {

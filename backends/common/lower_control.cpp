@@ -124,7 +124,7 @@ void Lowering::keep_alive_through(int64_t begin, int64_t end) {
   const size_t first = list_.tasks[static_cast<size_t>(begin)].first_argument;
   for (size_t i = first; i < list_.arguments.size(); ++i) {
     Storage& s = storages_[list_.arguments[i]];
-    if (s.first < begin) s.last = std::max(s.last, end);
+    if (s.first < begin) touch(list_.arguments[i], std::max(s.last, end));
   }
 }
 

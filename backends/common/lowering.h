@@ -38,6 +38,9 @@ class Lowering {
     int64_t last = -1;
     bool overwritable = false;  // it is scratch for a value that nobody needs after its last use
     int64_t written = -1;       // the task that wrote it last
+    // A row has the entry that it lies in, and the task that had written that when it was taken.
+    uint32_t row_of = kNoStorage;
+    int64_t row_written = -1;
   };
   // A value's table entry and the task that wrote the value there; -1 if it was there before.
   struct Place {
@@ -60,6 +63,11 @@ class Lowering {
                        bool overwritable = false);
   uint32_t new_scratch(size_t bytes, bool overwritable);
   void touch(uint32_t storage, int64_t task);
+  // Returns the entry that the storage is or lies in as a row.
+  uint32_t owner_of(uint32_t storage) const;
+  bool is_overwritten(uint32_t storage, int64_t written) const;
+  // Counts one read less; with the last of a row, the read by which the row kept its owner.
+  void release(Value v, Scope& scope);
   // Returns where the next task finds a value. Throws Error if a task has written over it: this
   // checks once more, independently, the rules by which values share a place.
   uint32_t storage_of(Value v);
@@ -89,6 +97,9 @@ class Lowering {
   void lower_constant(const Node& node);
   void lower_dequeue(const Node& node);
   void lower_kernel(const Node& node, Scope& scope);
+  // Returns whether the result may be shown where it lies: not where it has to go elsewhere anyway.
+  bool can_show_row(const Node& node, const Scope& scope) const;
+  void lower_row_view(const Node& node);
   // Reads the status words of the tasks that the node's inputs depend on.
   void lower_float_status(const Node& node, Scope& scope);
   std::vector<uint32_t> status_words_under(const Node& node) const;
@@ -155,6 +166,7 @@ class Lowering {
   std::unordered_map<Value, std::vector<Value>, ValueHash> next_of_;  // value -> states it becomes
   std::unordered_map<Value, uint32_t, ValueHash> pinned_;
   std::unordered_set<Value, ValueHash> written_;
+  std::unordered_set<const Node*> row_views_;  // that were lowered
   std::vector<uint32_t> commits_;  // current and second buffer of each state that has two
   std::vector<uint32_t> output_storages_;
   std::vector<uint32_t> slot_storages_;

@@ -178,6 +178,10 @@ void StrictRunner::reach(size_t task, const Table& table) {
 
 void StrictRunner::require_alive(size_t task, const Operand& operand, const Table& table) const {
   const BufferRef& ref = list_.table[operand.entry];
+  if (ref.space == Space::kRow) {
+    if (table[operand.entry] == nullptr) fail(operand.name, "is a row that no task has placed");
+    return require_alive(task, {.entry = ref.index, .name = operand.name}, table);
+  }
   if (ref.space == Space::kSlot && ref.bytes != 0 && table[operand.entry] == nullptr) {
     fail(operand.name, "is read from the queue's slot after RELEASE_SLOT");
   }

@@ -25,12 +25,14 @@ enum class Space : uint8_t {
   kOutput,
   kSlot,
   kFloatStatus,  // a task's status word, see KernelPlan::float_status
+  kRow,          // of another entry, from where a task with shows_row() said last
 };
 
 struct BufferRef {
   Space space = Space::kScratch;
-  uint32_t index = 0;  // which state, input, output, slot field or status word
-  size_t offset = 0;   // in scratch and constants
+  // Which state, input, output, slot field or status word; of a row, the entry that it lies in.
+  uint32_t index = 0;
+  size_t offset = 0;  // in scratch and constants
   size_t bytes = 0;
 };
 
@@ -56,6 +58,12 @@ struct Task {
   int64_t device_ns = 0;
   const Kernel* kernel = nullptr;
   bool waits = false;  // the kernel, for something outside
+  // A row view names the entry of Space::kRow that from then on begins at the byte which the kernel
+  // wrote to its first output.
+  uint32_t row = kNoRow;
+
+  static constexpr uint32_t kNoRow = UINT32_MAX;
+  bool shows_row() const noexcept { return row != kNoRow; }
 };
 
 // Holds what people read about a task; never touched while it runs.

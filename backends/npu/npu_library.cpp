@@ -152,6 +152,12 @@ KernelPlan NpuLibrary::plan_status_read(size_t words) const {
                std::make_shared<Launch>(schedule_copy(*preset_, bytes, options_)));
 }
 
+// The index is read and an address is written: what lies there is read by the tasks that want it.
+KernelPlan NpuLibrary::plan_row_view(const Node& node) const {
+  return price(KernelLibrary::plan_row_view(node),
+               std::make_shared<Launch>(schedule_copy(*preset_, sizeof(int64_t), options_)));
+}
+
 KernelPlan NpuLibrary::plan_copy(size_t bytes) const {
   KernelPlan plan;
   plan.kernel = make_copy_kernel(bytes);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,6 +24,7 @@
 
 #include "drawn_steps_for_tests.h"
 #include "ops_for_tests.h"
+#include "support/strict_npu.h"
 
 namespace keel {
 namespace {
@@ -129,17 +129,6 @@ void check_everywhere(const Conv& conv, Draws& draws) {
   }
 }
 
-// An npu whose launches run block by block in checked buffers.
-std::unique_ptr<Backend> strict_npu() {
-  std::unique_ptr<Backend> npu;
-  setenv("KEEL_NPU_STRICT", "1", 1);
-  for (const BackendFactory& factory : builtin_backends()) {
-    if (std::string(factory.name) == "npu") npu = factory.make();
-  }
-  unsetenv("KEEL_NPU_STRICT");
-  return npu;
-}
-
 std::vector<Tensor> run_on(const Device& device, const StepCase& step) {
   Graph g;
   const auto [update, fetches] = step.build(g);
@@ -238,7 +227,7 @@ TEST_CASE("convolution products: the same bits for any number of threads and blo
 }
 
 TEST_CASE("convolution products: the same bits in strict mode") {
-  const std::unique_ptr<Backend> strict = strict_npu();
+  const std::unique_ptr<Backend> strict = keel_test::strict_npu();
   REQUIRE(strict != nullptr);
   Draws draws(4);
   for (int i = 0; i < 12; ++i) {

@@ -1,7 +1,6 @@
 // A small convolutional net in training: every backend, fused and not, sunk in launches of any
 // size, in strict mode and in mixed precision. What is expected are the losses of `ref`.
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "keel/ops/ops.h"
 
 #include "support/fusion.h"
+#include "support/strict_npu.h"
 
 namespace keel {
 namespace {
@@ -104,17 +104,6 @@ void check_losses(const Outcome& got, double bound) {
   }
 }
 
-// An npu whose launches run block by block in checked buffers.
-std::unique_ptr<Backend> strict_npu() {
-  std::unique_ptr<Backend> npu;
-  setenv("KEEL_NPU_STRICT", "1", 1);
-  for (const BackendFactory& factory : builtin_backends()) {
-    if (std::string(factory.name) == "npu") npu = factory.make();
-  }
-  unsetenv("KEEL_NPU_STRICT");
-  return npu;
-}
-
 }  // namespace
 
 TEST_SUITE_BEGIN("loop");
@@ -144,7 +133,7 @@ TEST_CASE("a convolutional net learns its images by heart") {
 }
 
 TEST_CASE("a convolutional net has the same bits in strict mode") {
-  const std::unique_ptr<Backend> strict = strict_npu();
+  const std::unique_ptr<Backend> strict = keel_test::strict_npu();
   REQUIRE(strict != nullptr);
   const std::string plain = step(device("npu:0"), {}).states;
   CHECK(step(Device(strict.get(), 0), {}).states == plain);
