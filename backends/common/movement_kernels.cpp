@@ -66,6 +66,10 @@ void copy_plane(const T* src, T* dst, const Box& box) {
     }
     return;
   }
+  if (col_src == 0 && col_dst == 1) {
+    for (int64_t r = 0; r < rows; ++r) std::fill_n(dst + r * row_dst, cols, src[r * row_src]);
+    return;
+  }
   for (int64_t r0 = 0; r0 < rows; r0 += kSquare) {
     const int64_t r1 = std::min(rows, r0 + kSquare);
     for (int64_t c0 = 0; c0 < cols; c0 += kSquare) {
