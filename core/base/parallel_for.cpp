@@ -128,41 +128,55 @@ class Fork {
   std::exception_ptr exception_;
 };
 
-// A place where one fork at a time offers its chunks. How many there are and the next one to take
-// are one number: who raises it from what it is has that chunk of the fork that is there now.
+// A place where one fork at a time offers its chunks. The caller takes them from the first on,
+// workers from the last: so each thread has about the same part of each fork of a step, and finds
+// in its own caches what it wrote in the fork before, where ranges of the same data are the chunks.
+// How many there are and how many are taken at both ends are one number: who changes it from what
+// it is has that chunk of the fork that is there now.
 class Slot {
  public:
+  enum class End { kFirst, kLast };
+  static constexpr int kMostChunks = 1 << 20;
+
   // Takes the slot for the caller, who keeps it for as long as its fork lasts. False where another
   // has it.
   bool acquire() { return !taken_.exchange(true, std::memory_order_acquire); }
   void release() { taken_.store(false, std::memory_order_release); }
 
+  // REQUIRES n <= kMostChunks.
   void offer(Fork& fork, int n) {
     fork_ = &fork;
     before_ = finished_.load();
     ticket_.store(static_cast<uint64_t>(n) << kCountAt, std::memory_order_seq_cst);
   }
   // Says whether there is a chunk that nobody has taken yet.
-  bool offers() const {
-    const uint64_t ticket = ticket_.load(std::memory_order_seq_cst);
-    return static_cast<uint32_t>(ticket) != ticket >> kCountAt;
-  }
+  bool offers() const { return left_in(ticket_.load(std::memory_order_seq_cst)) != 0; }
   // Runs a chunk that nobody has taken yet; whether there was one.
-  bool run_one() {
+  bool run_one(End end) {
+    const uint64_t one = uint64_t{1} << (end == End::kFirst ? kFirstAt : kLastAt);
     uint64_t ticket = ticket_.load(std::memory_order_seq_cst);
     do {
-      if (static_cast<uint32_t>(ticket) == ticket >> kCountAt) return false;
-    } while (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+      if (left_in(ticket) == 0) return false;
+    } while (!ticket_.compare_exchange_weak(ticket, ticket + one, std::memory_order_acq_rel,
                                             std::memory_order_acquire));
+    const int chunk = end == End::kFirst ? field(ticket, kFirstAt)
+                                         : field(ticket, kCountAt) - 1 - field(ticket, kLastAt);
     // The caller waits for each chunk that is taken, so this is still its fork.
-    if (fork_->run(static_cast<int>(static_cast<uint32_t>(ticket)))) finished_.bump();
+    if (fork_->run(chunk)) finished_.bump();
     return true;
   }
   // Until the last chunk is done.
   void wait() const { finished_.wait_while(before_, WaitWord::kForever, kJoin); }
 
  private:
-  static constexpr int kCountAt = 32;
+  // The fields of a ticket, each of so many bits.
+  static constexpr int kFirstAt = 0, kLastAt = 21, kCountAt = 42, kFieldBits = 21;
+  static int field(uint64_t ticket, int at) {
+    return static_cast<int>(ticket >> at & ((uint64_t{1} << kFieldBits) - 1));
+  }
+  static int left_in(uint64_t ticket) {
+    return field(ticket, kCountAt) - field(ticket, kFirstAt) - field(ticket, kLastAt);
+  }
   // Being woken takes as long as many a chunk.
   static constexpr std::chrono::microseconds kJoin{200};
 
@@ -192,7 +206,7 @@ class Team {
     slot->offer(fork, n);
     forks_.bump();
     summon(std::min(n, threads_) - 1);
-    while (slot->run_one()) continue;
+    while (slot->run_one(Slot::End::kFirst)) continue;
     slot->wait();
     slot->release();
   }
@@ -279,7 +293,8 @@ class Team {
     return false;
   }
   bool run_any() {
-    return std::any_of(slots_.begin(), slots_.end(), [](Slot& slot) { return slot.run_one(); });
+    return std::any_of(slots_.begin(), slots_.end(),
+                       [](Slot& slot) { return slot.run_one(Slot::End::kLast); });
   }
 
   int threads_;
@@ -353,6 +368,14 @@ void parallel_for(int n, FunctionRef<void(int)> chunk) {
   if (n <= 1 || inside_chunk || current_team().threads() == 1) {
     for (int i = 0; i < n; ++i) chunk(i);
     return;
+  }
+  if (n > Slot::kMostChunks) {
+    const auto begin_of = [n](int group) {
+      return static_cast<int>(static_cast<int64_t>(n) * group / Slot::kMostChunks);
+    };
+    return parallel_for(Slot::kMostChunks, [&](int group) {
+      for (int i = begin_of(group); i < begin_of(group + 1); ++i) chunk(i);
+    });
   }
   Fork fork(n, chunk);
   current_team().run(fork, n);

@@ -30,10 +30,12 @@ class KEEL_API ComputeThreads {
 };
 
 // Calls chunk(0), ..., chunk(n - 1), each once, in no promised order and possibly at the same time;
-// returns when all are done. What a chunk computes must not depend on which thread runs it. With
-// one chunk or one thread they run in the caller, in order, without allocation. Where chunks throw,
-// the exception of the lowest index that threw is rethrown after the chunks below it have finished;
-// chunks above it may or may not have run.
+// returns when all are done. The caller takes chunks from the first on, others from the last, so
+// that a thread tends to have the same ranges of the same data in one call after the other. What a
+// chunk computes must not depend on which thread runs it. With one chunk or one thread they run in
+// the caller, in order, without allocation. Where chunks throw, the exception of the lowest index
+// that threw is rethrown after the chunks below it have finished; chunks above it may or may not
+// have run.
 KEEL_API void parallel_for(int n, FunctionRef<void(int)> chunk);
 
 }  // namespace keel

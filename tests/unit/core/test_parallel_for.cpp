@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <initializer_list>
 #include <numeric>
 #include <sched.h>
@@ -49,6 +50,38 @@ TEST_CASE("one thread runs the chunks in order in the caller") {
     CHECK(std::this_thread::get_id() == caller);
   });
   CHECK(order == std::vector<int>{0, 1, 2, 3, 4});
+}
+
+// So that a thread finds in its caches what it wrote in the fork before.
+TEST_CASE("the caller takes chunks from the first on and others from the last") {
+  const auto caller = std::this_thread::get_id();
+  for (const int threads : {2, 4}) {
+    const ComputeThreads use(threads);
+    int with_help = 0;
+    for (int round = 0; round < 300; ++round) {
+      constexpr int kChunks = 40;
+      std::vector<std::thread::id> by(kChunks);
+      parallel_for(kChunks, [&](int i) {
+        by[static_cast<size_t>(i)] = std::this_thread::get_id();
+        const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(2);
+        while (std::chrono::steady_clock::now() < until) continue;
+      });
+      const auto mine = std::count(by.begin(), by.end(), caller);
+      // The caller's chunks are the first ones, so nobody else has one below them.
+      CHECK(std::all_of(by.begin(), by.begin() + mine,
+                        [&](std::thread::id id) { return id == caller; }));
+      with_help += mine < kChunks;
+    }
+    WARN(with_help > 0);
+  }
+}
+
+TEST_CASE("more chunks than a fork counts are run in groups") {
+  const ComputeThreads use(2);
+  constexpr int kChunks = (1 << 20) + 7;
+  std::vector<uint8_t> runs(kChunks, 0);
+  parallel_for(kChunks, [&](int i) { ++runs[static_cast<size_t>(i)]; });
+  CHECK(std::all_of(runs.begin(), runs.end(), [](int r) { return r == 1; }));
 }
 
 TEST_CASE("what chunks write is visible after parallel_for") {
