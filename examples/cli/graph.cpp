@@ -64,7 +64,8 @@ void print_compiled(keel::Graph& graph, const keel::Update& update,
 int run_graph(const std::vector<std::string>& words) {
   CommandLine line("graph", "prints a model's training step as text");
   line.add("model", model_choices(), "which model (softmax)");
-  line.add("optimizer", alternatives(optimizer_names()), "whose update to show (sgd)");
+  line.add("optimizer", alternatives(optimizer_names()),
+           "whose update to show (sgd; that of a training graph)");
   line.add("dot", "", "for Graphviz: keel graph --dot | dot -Tsvg");
   line.add("compiled", "", "the task list that a backend makes of it, the loop around it included");
   declare_backend_flag(line, "for --compiled");
@@ -78,7 +79,7 @@ int run_graph(const std::vector<std::string>& words) {
   }
   const auto chosen = choose_model(line.text("model").value_or("softmax"));
   const keel_examples::Model& model = chosen->model;
-  const std::string optimizer = line.choice("optimizer", optimizer_names()).value_or("sgd");
+  const auto optimizer = line.choice("optimizer", optimizer_names());
   const Target target{
       read_backend(line),
       line.integer("batch", 1, int64_t{1} << 32).value_or(chosen->batch.value_or(100)),
@@ -94,11 +95,16 @@ int run_graph(const std::vector<std::string>& words) {
   require_batch(*chosen, target.batch);
 
   keel::Graph graph;
-  const auto classifier = model.build(graph, chosen->known_format("keel graph"));
-  keel::Update update;
-  if (has_trainable_state(graph)) {
-    const double rate = usual_rate(optimizer, model.sgd_rate, model.adam_rate);
-    update = make_optimizer(optimizer, rate).minimize(classifier.loss);
+  const bool own = chosen->with_own_update && !optimizer;
+  const auto format = chosen->known_format("keel graph");
+  const auto classifier = own ? chosen->with_own_update(graph, format) : model.build(graph, format);
+  keel::Update update = classifier.update;
+  if (own) {
+    update += keel::attached_updates(classifier.loss);
+  } else if (has_trainable_state(graph)) {
+    const std::string name = optimizer.value_or("sgd");
+    const double rate = usual_rate(name, model.sgd_rate, model.adam_rate);
+    update = make_optimizer(name, rate).minimize(classifier.loss);
   } else {
     print_warning(model.name + " has nothing to train: this is how it is evaluated");
   }

@@ -22,10 +22,11 @@ struct ImageFormat {
 };
 
 struct Classifier {
-  keel::Value image;   // u8 or f32 [batch, height * width * channels], an input
-  keel::Value label;   // u8 [batch], an input
-  keel::Value logits;  // f32 [batch, classes], as in evaluation
-  keel::Value loss;    // f32, mean cross entropy, as in training
+  keel::Value image;         // u8 or f32 [batch, height * width * channels], an input
+  keel::Value label;         // u8 [batch], an input
+  keel::Value logits;        // f32 [batch, classes], as in evaluation
+  keel::Value loss;          // f32, mean cross entropy, as in training
+  keel::Update update = {};  // of a model that brings its own; else an optimizer makes one
 };
 
 // Softmax regression: one dense layer.

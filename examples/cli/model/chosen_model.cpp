@@ -58,13 +58,30 @@ std::vector<NamedFile> model_files(const std::string& name) {
   return files_of_model("--model", name);
 }
 
+namespace {
+
+// A TensorFlow graph with variables has to be told which of its values are meant.
+ModelFile read_file_of(const std::string& path) {
+  try {
+    return read_model_file(path, {});
+  } catch (const keel::Error& error) {
+    keel::ErrorInfo info = error.info();
+    if (info.argument != "--outputs") throw;
+    info.fix = "keel import " + path + " --outputs NAME,... --out model.keel, and take that (" +
+               info.fix + ")";
+    throw keel::Error(std::move(info));
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<const ChosenModel> choose_model(const std::string& name) {
   auto chosen = std::make_shared<ChosenModel>();
   if (!is_model_file(name)) {
     chosen->model = keel_examples::find_model(name);
     return chosen;
   }
-  ModelFile file = read_model_file(name, {});
+  ModelFile file = read_file_of(name);
   chosen->weights = std::move(file.weights);
   chosen->model_sha256 =
       keel::sha256_hex(keel::read_file(name, std::numeric_limits<int32_t>::max()));
@@ -72,6 +89,12 @@ std::shared_ptr<const ChosenModel> choose_model(const std::string& name) {
   chosen->batch = images->batch();
   chosen->usual = images->usual();
   chosen->fit = [images](const keel_examples::ImageFormat& format) { return images->fit(format); };
+  if (images->has_update()) {
+    chosen->with_own_update = [images](keel::Graph& graph,
+                                       const keel_examples::ImageFormat& format) {
+      return images->build_with_update(graph, format);
+    };
+  }
   chosen->model = {.name = path_to_save("--model", name),
                    .builder =
                        [images](keel::Graph& graph, const keel_examples::ImageFormat& format) {

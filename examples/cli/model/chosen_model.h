@@ -21,6 +21,9 @@ namespace keel_cli {
 
 struct ChosenModel {
   keel_examples::Model model;  // of a file: named by its absolute path
+  // Builds a training graph with its own update; empty where there is none.
+  std::function<keel_examples::Classifier(keel::Graph&, const keel_examples::ImageFormat&)>
+      with_own_update;
   // A file's weights by the names of its states, and SHA-256 of its bytes; else empty.
   std::map<std::string, keel::Tensor> weights;
   std::string model_sha256;
@@ -51,7 +54,8 @@ bool is_model_file(const std::string& name);
 // The files that are read for this value of --model; none for a built-in model.
 std::vector<NamedFile> model_files(const std::string& name);
 // Throws keel::Error for a name that is none, and for a file that cannot be read or is no
-// classifier of images: it needs one input with the images and an output [batch, classes].
+// classifier of images: it needs one input with the images and an output [batch, classes]; a
+// training graph has labels and a loss beside these.
 std::shared_ptr<const ChosenModel> choose_model(const std::string& name);
 
 }  // namespace keel_cli

@@ -1,66 +1,15 @@
 #include "cli/model/image_model.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
-#include <keel/core/base/printable.h>
 
 namespace keel_cli {
 namespace {
 
 using keel_examples::ImageFormat;
-
-std::string list_of(const std::vector<std::pair<std::string, keel::Value>>& values) {
-  std::string text;
-  for (const auto& [name, value] : values)
-    text +=
-        (text.empty() ? "" : ", ") + keel::printable(name) + " " + keel::to_string(value.type());
-  return text.empty() ? "none" : text;
-}
-
-[[noreturn]] void refuse(const std::string& path, const std::string& argument,
-                         const std::string& expected, const std::string& got,
-                         const std::string& fix = "") {
-  throw keel::Error({.op = "--model " + path,
-                     .argument = argument,
-                     .expected = expected,
-                     .got = got,
-                     .fix = fix});
-}
-
-// How many classes scores of that type tell apart; 0: they are no scores.
-int64_t classes_of(const keel::Type& type) {
-  if (!keel::is_float(type.dtype) || type.shape.rank() < 2) return 0;
-  for (size_t i = 2; i < type.shape.rank(); ++i)
-    if (type.shape[i] != 1) return 0;
-  return type.shape[1] > 1 ? type.shape[1] : 0;
-}
-
-// Says whether a node leaves the scores of an image in their order: the import has such nodes
-// around a softmax.
-bool keeps_order(const keel::Node& node) {
-  if (node.op_name() == "reshape" || node.op_name() == "cast") return true;
-  if (node.op_name() != "transpose") return false;
-  const auto& perm = node.as<keel::TransposeAttributes>().perm;
-  const keel::Shape& shape = node.input(0).shape();
-  int64_t last = -1;
-  for (const int64_t axis : perm) {
-    if (shape[static_cast<size_t>(axis)] == 1) continue;
-    if (axis < last) return false;
-    last = axis;
-  }
-  return true;
-}
-
-// The values that a softmax at the end was made of; else the scores themselves.
-keel::Value before_softmax(const keel::Value& scores, int64_t classes) {
-  keel::Value last = scores;
-  while (keeps_order(last.node())) last = last.node().input(0);
-  const keel::Node& node = last.node();
-  if (node.op_name() != "softmax") return scores;
-  const keel::Shape& shape = node.input(0).shape();
-  return shape[shape.rank() - 1] == classes ? node.input(0) : scores;
-}
 
 // Far beyond any image, and far from where products of three of them overflow.
 constexpr int64_t kMostOfADimension = int64_t{1} << 20;
@@ -68,29 +17,15 @@ constexpr int64_t kMostOfADimension = int64_t{1} << 20;
 }  // namespace
 
 ImageModel::ImageModel(std::string path, ModelFile file)
-    : path_(std::move(path)), file_(std::move(file)) {
-  if (file_.inputs.size() != 1) {
-    refuse(
-        path_, "inputs", "one, which takes the images", list_of(file_.inputs),
-        "make the others constants: keel import MODEL.onnx --bind NAME=FILE.npy --out model.keel");
-  }
-  input_ = file_.inputs[0].second;
-  std::vector<std::pair<std::string, keel::Value>> fitting;
-  for (const auto& output : file_.outputs)
-    if (classes_of(output.second.type()) != 0) fitting.push_back(output);
-  if (fitting.size() != 1) {
-    refuse(path_, "outputs", "one of floats [batch, classes]",
-           list_of(fitting.empty() ? file_.outputs : fitting),
-           fitting.empty() ? "" : "keep one: keel import MODEL --outputs NAME --out model.keel");
-  }
-  classes_ = classes_of(fitting[0].second.type());
-  scores_ = before_softmax(fitting[0].second, classes_);
-}
+    : path_(std::move(path)), file_(std::move(file)), parts_(model_parts(path_, file_)) {}
 
 std::optional<int64_t> ImageModel::batch() const {
-  const keel::Shape& shape = input_type().shape;
-  if (shape.rank() == 0 || shape[0] < 1) return std::nullopt;
-  return shape[0];
+  for (const keel::Value& input : {parts_.image, parts_.label}) {
+    if (!input.valid()) continue;
+    const keel::Shape& shape = input.shape();
+    if (shape.rank() > 0 && shape[0] > 0) return shape[0];
+  }
+  return std::nullopt;
 }
 
 std::optional<ImageModel::Layout> ImageModel::layout_of(const ImageFormat& format) const {
@@ -115,7 +50,7 @@ std::optional<ImageModel::Layout> ImageModel::layout_of(const ImageFormat& forma
 std::optional<ImageFormat> ImageModel::usual() const {
   const keel::Shape& shape = input_type().shape;
   ImageFormat format;
-  format.classes = classes_;
+  format.classes = parts_.classes;
   for (size_t i = 1; i < shape.rank(); ++i)
     if (shape[i] < 1 || shape[i] > kMostOfADimension) return std::nullopt;
   if (shape.rank() == 4) {
@@ -139,16 +74,17 @@ ImageFormat ImageModel::fit(const ImageFormat& format) const {
   const std::string got =
       fmt::format("images of {}x{}x{} {} (height, width, channels)", format.height, format.width,
                   format.channels, keel::name_of(format.dtype));
-  if (!layout_of(format)) refuse(path_, "its input", keel::to_string(input_type()), got);
+  if (!layout_of(format)) refuse_model(path_, "its input", keel::to_string(input_type()), got);
   const bool bytes = input_type().dtype == keel::u8;
   if ((bytes && format.dtype != keel::u8) || (!bytes && !keel::is_float(input_type().dtype)))
-    refuse(path_, "its input", keel::to_string(input_type()), got);
-  if (format.classes > classes_) {
-    refuse(path_, "classes", fmt::format("at most the {} that it tells apart", classes_),
-           std::to_string(format.classes));
+    refuse_model(path_, "its input", keel::to_string(input_type()), got);
+  if (format.classes > parts_.classes) {
+    refuse_model(path_, "classes",
+                 fmt::format("at most the {} that it tells apart", parts_.classes),
+                 std::to_string(format.classes));
   }
   ImageFormat own = format;
-  own.classes = classes_;
+  own.classes = parts_.classes;
   return own;
 }
 
@@ -173,15 +109,61 @@ keel::Value ImageModel::as_input(const keel::Value& image, const ImageFormat& fo
   return x;
 }
 
+keel::Value ImageModel::as_labels(const keel::Value& label) const {
+  const keel::Type& wanted = parts_.label.type();
+  if (parts_.one_hot) return cast(one_hot(label, parts_.classes), wanted.dtype);
+  const keel::Value ids = cast(label, wanted.dtype);
+  return wanted.shape.rank() == 1 ? ids : reshape(ids, {label.shape()[0], 1});
+}
+
+keel::Update ImageModel::statistics() const {
+  const keel::Graph& graph = *file_.graph;
+  keel::Update kept;
+  if (!parts_.loss.valid()) return kept;
+  const keel::Values trained = keel::trainable_states(parts_.loss);
+  const std::vector<bool> read = nodes_under(graph, {parts_.scores, parts_.loss});
+  for (const keel::Assignment& a : parts_.update.assignments) {
+    const bool is_trained = std::find(trained.begin(), trained.end(), a.state) != trained.end();
+    if (read[a.state.node_id()] && !is_trained) kept.assignments.push_back(a);
+  }
+  return kept;
+}
+
 keel_examples::Classifier ImageModel::build(keel::Graph& graph, const ImageFormat& format) const {
+  return build(graph, format, statistics(), /*attached=*/true);
+}
+
+keel_examples::Classifier ImageModel::build_with_update(keel::Graph& graph,
+                                                        const ImageFormat& format) const {
+  if (parts_.untrainable) throw *parts_.untrainable;
+  return build(graph, format, parts_.update, /*attached=*/false);
+}
+
+keel_examples::Classifier ImageModel::build(keel::Graph& graph, const ImageFormat& format,
+                                            const keel::Update& update, bool attached) const {
   keel_examples::Classifier model;
   const int64_t batch = this->batch().value_or(-1);
   model.image = graph.input("image", format.dtype, {batch, format.numbers()});
   model.label = graph.input("label", keel::u8, {batch});
-  const keel::Values scores =
-      keel::inline_graph(graph, *file_.graph, {scores_}, {{input_, as_input(model.image, format)}});
-  model.logits = cast(reshape(scores[0], {batch, classes_}), keel::f32);
-  model.loss = mean(softmax_cross_entropy(model.logits, model.label));
+  std::vector<std::pair<keel::Value, keel::Value>> inputs = {
+      {parts_.image, as_input(model.image, format)}};
+  if (parts_.label.valid()) inputs.emplace_back(parts_.label, as_labels(model.label));
+  // All at once, so that a loss and its update share what both are computed of.
+  keel::Values wanted = {parts_.scores};
+  if (parts_.loss.valid()) wanted.push_back(parts_.loss);
+  for (const keel::Assignment& a : update.assignments)
+    wanted.insert(wanted.end(), {a.state, a.next});
+  const keel::Values made = keel::inline_graph(graph, *file_.graph, wanted, inputs);
+  auto next = made.begin();
+  model.logits = cast(reshape(*next++, {batch, parts_.classes}), keel::f32);
+  model.loss = parts_.loss.valid() ? cast(*next++, keel::f32)
+                                   : mean(softmax_cross_entropy(model.logits, model.label));
+  for (; next != made.end(); next += 2) {
+    if (attached)
+      graph.attach_update(model.loss, next[0], next[1]);
+    else
+      model.update.assignments.push_back({next[0], next[1]});
+  }
   return model;
 }
 

@@ -1,5 +1,5 @@
-// ImageModel: a model out of a file as a classifier of images: which of its inputs takes the images
-// and how they lie in it, and which of its outputs tells the classes apart. Immutable; any thread.
+// ImageModel: a model out of a file as a classifier of images: how images and labels lie in its
+// inputs, and what it is trained by. Immutable; any thread.
 #ifndef KEEL_EXAMPLES_CLI_MODEL_IMAGE_MODEL_H
 #define KEEL_EXAMPLES_CLI_MODEL_IMAGE_MODEL_H
 
@@ -9,6 +9,7 @@
 
 #include <keel/keel.h>
 
+#include "cli/model/model_parts.h"
 #include "cli/onnx/model_file.h"
 #include "models/classifier.h"
 
@@ -16,8 +17,7 @@ namespace keel_cli {
 
 class ImageModel {
  public:
-  // Throws keel::Error naming `path` where there is not one input, or no output [batch, classes] of
-  // floats; dimensions of 1 may stand behind the classes.
+  // Throws what model_parts() throws.
   ImageModel(std::string path, ModelFile file);
 
   std::optional<int64_t> batch() const;
@@ -26,21 +26,31 @@ class ImageModel {
   // or have more classes.
   keel_examples::ImageFormat fit(const keel_examples::ImageFormat& format) const;
   // Bytes go in as 0 .. 1 where the model takes floats; the logits are those in front of a softmax,
-  // where the model ends in one. Training and evaluation run the same graph. REQUIRES fit(format).
+  // where the model ends in one. Training and evaluation run the same graph. The loss is that of a
+  // training graph, else the cross entropy. Statistics that the scores read and the loss does not
+  // train are attached to it. REQUIRES fit(format).
   keel_examples::Classifier build(keel::Graph& graph,
                                   const keel_examples::ImageFormat& format) const;
+  // Says whether the graph has an update of its own.
+  bool has_update() const { return !parts_.update.empty(); }
+  // The same as build, with that update. Throws keel::Error where it cannot be what trains it.
+  keel_examples::Classifier build_with_update(keel::Graph& graph,
+                                              const keel_examples::ImageFormat& format) const;
 
  private:
   enum class Layout { kNumbers, kRows, kChannelsFirst, kChannelsLast };
   std::optional<Layout> layout_of(const keel_examples::ImageFormat& format) const;
   keel::Value as_input(const keel::Value& image, const keel_examples::ImageFormat& format) const;
-  const keel::Type& input_type() const { return input_.type(); }
+  keel::Value as_labels(const keel::Value& label) const;
+  keel_examples::Classifier build(keel::Graph& graph, const keel_examples::ImageFormat& format,
+                                  const keel::Update& update, bool attached) const;
+  // Next values of states that the scores read and no optimizer trains.
+  keel::Update statistics() const;
+  const keel::Type& input_type() const { return parts_.image.type(); }
 
   std::string path_;
   ModelFile file_;
-  keel::Value input_;
-  keel::Value scores_;  // [batch, classes], perhaps with dimensions of 1 behind
-  int64_t classes_ = 0;
+  ModelParts parts_;
 };
 
 }  // namespace keel_cli

@@ -23,8 +23,8 @@ SavedRun::SavedRun(std::string path) : path_(std::move(path)) {
   }
   metadata_ = std::move(file.metadata);
   for (const char* name :
-       {"model", "optimizer", "lr", "batch", "seed", "data", "data_sha256", "backend", "isa",
-        "step", "precision", "cursor_epoch", "cursor_position", "cursor_key"}) {
+       {"model", "optimizer", "batch", "seed", "data", "data_sha256", "backend", "isa", "step",
+        "precision", "cursor_epoch", "cursor_position", "cursor_key"}) {
     at(name);
   }
   integer("step", 0, kMostSteps);

@@ -23,6 +23,7 @@ namespace keel_cli {
 struct TrainedModel {
   keel::Value loss;  // f32, the mean over a batch, as in training
   Measured measured;
+  keel::Update own_update = {};  // that the model brings, where it was asked for
   // Something that the model makes, for TrainTask::picture; not valid where it makes nothing.
   keel::Value made;
 };
@@ -46,6 +47,8 @@ class TrainTask {
   virtual std::string data_sha256() const = 0;
 
   virtual TrainedModel build(keel::Graph& graph) const = 0;
+  // The same with the update that the model brings; one that brings none is built as by build().
+  virtual TrainedModel build_with_own_update(keel::Graph& graph) const { return build(graph); }
   // Returns the values that the states begin with, by name, of a model that comes from a file.
   virtual const std::map<std::string, keel::Tensor>& weights() const;
   // Adds to `metadata` what a saved file says of the data, for the commands that load it.
@@ -79,6 +82,8 @@ struct TaskKind {
   std::shared_ptr<const ChosenModel> model = {};  // of a classifier; else null
   // Loads the data. Throws keel::Error for data that are none of it. `label` as of load_data.
   std::function<std::unique_ptr<TrainTask>(const std::string& data, const std::string& label)> make;
+
+  bool has_own_update() const { return model && model->with_own_update; }
 };
 
 // The built-in ones.

@@ -44,7 +44,8 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["precision"] = flags.precision_mode;
   if (!flags.disabled_passes.empty()) summary["disabled_passes"] = flags.disabled_passes;
   summary["optimizer"] = flags.optimizer;
-  summary["lr"] = flags.rate;
+  summary["own_update"] = flags.own_update();
+  if (!flags.own_update()) summary["lr"] = flags.rate;
   summary["seed"] = flags.seed;
   summary["batch"] = flags.batch;
   summary["shift"] = flags.augmentation.shift;
@@ -264,7 +265,7 @@ keel::Json summarise(const TrainFlags& flags, const TrainOutcome& outcome, keel:
 keel::Json run_configuration(const TrainFlags& flags, int64_t total_steps) {
   keel::Json configuration;
   add_flags(flags, configuration);
-  add_update(flags.update, total_steps, configuration);
+  if (!flags.own_update()) add_update(flags.update, total_steps, configuration);
   return configuration;
 }
 

@@ -96,11 +96,9 @@ class TrainRun {
                          .kind = keel::ErrorKind::kInvalidArgument});
     }
     StopSignals signals;
-    model_ = task_->build(graph_);
+    model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
     const keel::Values weights = graph_.states(), of_model = weight_states(graph_);
-    const TrainingUpdate update =
-        make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
-                    {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
+    const TrainingUpdate update = training_update();
     if (flags_.update.average) average_weights();
     const Evaluation evaluation(graph_, model_.measured, flags_.judging.top_k);
     keel::Session session(graph_, keel::device(flags_.device, {}),
@@ -188,6 +186,24 @@ class TrainRun {
   }
 
  private:
+  TrainingUpdate training_update() const {
+    if (flags_.own_update()) return guard_own_update(model_.own_update, model_.loss, flags_.update);
+    return make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
+                       {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
+  }
+
+  // Says who trains a model that brings an update.
+  void announce_update(Progress& progress) const {
+    if (!flags_.task->has_own_update()) return;
+    progress.line(
+        flags_.own_update()
+            ? fmt::format("update: the graph's own, of {} states (--optimizer NAME puts one of "
+                          "ours in its place)",
+                          model_.own_update.assignments.size())
+            : fmt::format("update: {}, in the place of the graph's own, which is dropped",
+                          flags_.optimizer));
+  }
+
   std::optional<keel::AcceleratedTraining> accelerated() const {
     if (!flags_.accelerate) return std::nullopt;
     return keel::AcceleratedTraining{
@@ -250,6 +266,7 @@ class TrainRun {
         session.device().name(), flags_.precision_mode, total_steps_, flags_.batch, task_->items(),
         flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
         flags_.threads, flags_.threads == 1 ? "" : "s"));
+    announce_update(progress);
     if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
     if (augmentation_) {
       progress.line(fmt::format("training images of {}x{} are changed anew in each epoch: {}",
@@ -468,10 +485,10 @@ class TrainRun {
     add_acceleration(metadata);
     metadata.merge(std::map<std::string, std::string>{{"model", flags_.task->name},
                                                       {"optimizer", flags_.optimizer},
-                                                      {"lr", fmt::format("{}", flags_.rate)},
                                                       {"batch", std::to_string(flags_.batch)},
                                                       {"data", saved_data_},
                                                       {"data_sha256", data_sha256_}});
+    if (!flags_.own_update()) metadata["lr"] = fmt::format("{}", flags_.rate);
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
     if (!flags_.label.empty()) metadata["label"] = flags_.label;

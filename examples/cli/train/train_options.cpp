@@ -129,7 +129,8 @@ void read_accelerate(const CommandLine& line, TrainFlags& flags) {
 // hold; a flag that is given must agree with them, except --lr, which may change the rate.
 void read_identity(const CommandLine& line, TrainFlags& flags) {
   const TaskKind& task = *flags.task;
-  flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(task.optimizer);
+  const std::string usual = task.has_own_update() ? kOwnUpdate : task.optimizer;
+  flags.optimizer = line.choice("optimizer", optimizer_names()).value_or(usual);
   flags.batch = line.integer("batch", 1, kMostCount).value_or(task.batch);
   if (task.model) require_batch(*task.model, flags.batch);
   flags.precision = read_precision(line);
@@ -144,16 +145,39 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
     saved->require_same("batch", given("batch", std::to_string(flags.batch)));
     saved->require_same("seed", given("seed", std::to_string(seed)));
     read_saved_precision(line, flags);
-    flags.optimizer = saved->choice("optimizer", optimizer_names());
+    std::vector<std::string> choices = optimizer_names();
+    if (task.has_own_update()) choices.emplace_back(kOwnUpdate);
+    flags.optimizer = saved->choice("optimizer", choices);
     flags.batch = saved->integer("batch", 1, kMostCount);
     seed = saved->integer("seed", 0, std::numeric_limits<int64_t>::max());
     const std::string held_out = std::to_string(flags.judging.validation);
     saved->require_same("validation", given("validation", held_out), "0");
     flags.judging.validation = saved->integer("validation", 0, kMostCount, "0");
-    if (!rate) rate = saved->number("lr", 0, kMostRate);
+    if (!rate && !flags.own_update()) rate = saved->number("lr", 0, kMostRate);
   }
   flags.seed = static_cast<uint64_t>(seed);
+  if (flags.own_update()) {
+    require_no_update_flags(line, task.name,
+                            flags.resume ? "drop them, as the training that is resumed had none"
+                                         : "drop them, or add --optimizer NAME, which drops the "
+                                           "graph's own update for one of ours");
+    return;
+  }
   flags.rate = rate.value_or(usual_rate(flags.optimizer, task.sgd_rate, task.adam_rate));
+}
+
+// In f16 a training scales its loss unless it is told not to. The gradients of a graph's own update
+// are made already, of the loss as it is.
+void require_unscaled(const CommandLine& line, const TrainFlags& flags) {
+  const bool scales = flags.precision.value.name == "mixed_fp16";
+  if (!flags.own_update() || flags.resume || !scales || line.has("loss-scale")) return;
+  throw keel::Error({.op = "mixed_fp16",
+                     .message = "scales the loss, and " + flags.task->name +
+                                " trains by its own update, whose gradients are those of the loss "
+                                "as it is",
+                     .fix = "add --loss-scale none to train it without, take mixed_bf16, or add "
+                            "--optimizer NAME",
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 // "100", "auto", or a wall time: "250ms".
@@ -265,7 +289,8 @@ void declare_train_flags(CommandLine& line) {
       "0.002, transformer and charlm 0.003; sgd and momentum by model: softmax 0.5, mlp 0.1, "
       "charlm 0.3 ...)");
   line.add("optimizer", alternatives(optimizer_names()),
-           "momentum is 0.9 (softmax and mlp sgd, other models adam)");
+           "momentum is 0.9; drops the update that a training graph brings (softmax and mlp sgd, "
+           "other models adam; the graph's own update)");
   declare_update_flags(line);
   line.add(
       "loop-size", "N|auto|TIMEms",
@@ -315,10 +340,11 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.judging = read_judging_flags(line, *flags.task);
   read_task_data(line, flags);
   read_identity(line, flags);
-  const bool scales = flags.precision.value.name == "mixed_fp16";
+  const bool scales = flags.precision.value.name == "mixed_fp16" && !flags.own_update();
   flags.update = read_update_flags(line, flags.resume,
                                    {.loss_scale = scales ? kExponentialLossScale : kNoLossScale,
                                     .schedule = flags.task->schedule});
+  require_unscaled(line, flags);
   flags.augmentation = read_augmentation_flags(line, flags.resume);
   read_accelerate(line, flags);
   // Once more with the data that the resumed file names.

@@ -31,7 +31,7 @@ struct TrainFlags {
     std::string file;                // of --config; empty: none
     std::vector<std::string> flags;  // those that hold as it says
   } config;
-  std::string optimizer = "sgd";
+  std::string optimizer = "sgd";  // or kOwnUpdate
   UpdateFlags update;
   PrecisionFlags precision;
   std::optional<keel::AccelerateTrainMode> accelerate;
@@ -64,6 +64,8 @@ struct TrainFlags {
   std::optional<int64_t> block_dim;  // most blocks of a launch on the NPU
   ProfileFlags profile;
 
+  // Says whether the training graph's own update is what trains it.
+  bool own_update() const { return optimizer == kOwnUpdate; }
   // Says whether anything that could be resumed is written.
   bool saves() const {
     return !save.empty() || !judging.save_best.empty() || !checkpoint.folder.empty();

@@ -18,6 +18,11 @@ const std::vector<std::string> kSchedules = {"constant",   "cosine",    "linear"
 const std::vector<std::string> kWithWarmup = {"cosine", "linear", "polynomial"};
 const std::vector<std::string> kWithSteps = {"cosine", "linear", "polynomial", "one-cycle"};
 
+// Flags that say something of an update of ours; --loss-scale none says that there is nothing.
+constexpr const char* kOfOurUpdate[] = {"lr",         "schedule",  "warmup",     "schedule-steps",
+                                        "accumulate", "clip-norm", "clip-value", "freeze",
+                                        "average"};
+
 bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -123,6 +128,24 @@ void declare_update_flags(CommandLine& line) {
   line.add("freeze", "PATTERN",
            "weights that stay as they are, by name: 'conv*', '@(conv|norm)*', '!(head*)'");
   line.add("average", "DECAY", "evaluate exponentially averaged weights: 0.99, 0.999 ...");
+}
+
+void require_no_update_flags(const CommandLine& line, const std::string& model,
+                             const std::string& fix) {
+  std::string names;
+  const auto add = [&](const std::string& flag) {
+    names += (names.empty() ? "--" : ", --") + flag;
+  };
+  for (const char* flag : kOfOurUpdate)
+    if (line.has(flag)) add(flag);
+  if (line.text("loss-scale").value_or(kNoLossScale) != kNoLossScale) add("loss-scale");
+  if (names.empty()) return;
+  throw keel::Error({.op = names,
+                     .message = "goes with an optimizer of ours, and " + model +
+                                " trains by its own update, which has its gradients and rates in "
+                                "the graph",
+                     .fix = fix,
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 UpdateFlags read_update_flags(const CommandLine& line, const std::optional<SavedRun>& resume,
@@ -296,6 +319,20 @@ class UpdateParts {
 };
 
 }  // namespace
+
+TrainingUpdate guard_own_update(keel::Update update, keel::Value loss, const UpdateFlags& flags) {
+  TrainingUpdate result;
+  result.update = std::move(update);
+  result.update += keel::attached_updates(loss);
+  if (!flags.fail_on_nan) return result;
+  keel::Values watched = {loss};
+  for (const keel::Assignment& a : result.update.assignments)
+    if (keel::is_float(a.next.dtype())) watched.push_back(a.next);
+  const keel::Value sound = keel::all_finite(watched);
+  result.update = keel::apply_if(sound, result.update);
+  result.stop_when = keel::logical_not(sound);
+  return result;
+}
 
 TrainingUpdate make_update(keel::Value loss, const std::string& optimizer, double rate,
                            const UpdateFlags& flags, const TrainingLength& length) {

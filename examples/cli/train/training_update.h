@@ -18,6 +18,8 @@
 namespace keel_cli {
 
 const std::vector<std::string>& optimizer_names();
+// Stands for the update that a training graph brings, where files and summaries name the optimizer.
+inline constexpr const char* kOwnUpdate = "own";
 // The learning rate that an optimizer mostly does well with; the two rates are the model's.
 double usual_rate(const std::string& optimizer, double sgd_rate, double adam_rate);
 
@@ -35,6 +37,10 @@ struct UpdateFlags {
 };
 
 void declare_update_flags(CommandLine& line);
+// Throws one keel::Error naming all flags that shape an update of ours, where the model trains by
+// its own. `fix` says what else there is to do than to drop them.
+void require_no_update_flags(const CommandLine& line, const std::string& model,
+                             const std::string& fix);
 // Holds for a training that says nothing of it and goes on from no file.
 struct UsualUpdate {
   std::string loss_scale = kNoLossScale;
@@ -64,6 +70,10 @@ struct TrainingUpdate {
   // nothing.
   keel::Value stop_when = {};
 };
+
+// The update that a training graph brings, with those that are attached to its loss. Of the flags
+// only fail_on_nan shapes it: then the loss and the next values of its states are watched.
+TrainingUpdate guard_own_update(keel::Update update, keel::Value loss, const UpdateFlags& flags);
 
 // The update of every state under the loss. Throws keel::Error for a schedule that does not fit
 // into the steps, and for more micro-batches an update than steps.

@@ -30,12 +30,11 @@ class ClassifierTask final : public TrainTask {
   std::string data_sha256() const override { return keel_cli::data_sha256(data_.train); }
 
   TrainedModel build(keel::Graph& graph) const override {
-    const keel_examples::Classifier classifier = model_->model.build(graph, format_);
-    return {.loss = classifier.loss,
-            .measured = {.inputs = {classifier.image, classifier.label},
-                         .output = classifier.logits,
-                         .label = classifier.label},
-            .made = {}};
+    return trained(model_->model.build(graph, format_));
+  }
+  TrainedModel build_with_own_update(keel::Graph& graph) const override {
+    if (!model_->with_own_update) return build(graph);
+    return trained(model_->with_own_update(graph, format_));
   }
   void add_metadata(std::map<std::string, std::string>& metadata) const override {
     SavedModel::add_format(format_, metadata);
@@ -51,6 +50,15 @@ class ClassifierTask final : public TrainTask {
   }
 
  private:
+  static TrainedModel trained(keel_examples::Classifier classifier) {
+    return {.loss = classifier.loss,
+            .measured = {.inputs = {classifier.image, classifier.label},
+                         .output = classifier.logits,
+                         .label = classifier.label},
+            .own_update = std::move(classifier.update),
+            .made = {}};
+  }
+
   std::shared_ptr<const ChosenModel> model_;
   keel::LabelledSplits data_;
   keel_examples::ImageFormat format_;
