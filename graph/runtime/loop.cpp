@@ -107,6 +107,15 @@ std::vector<std::string> disabled_passes(const SessionOptions& session, const Si
   return in_one_order(std::move(names));
 }
 
+// What follows of passes that are off for this loop alone; the session has told of its own.
+void tell_of_disabled_passes(const SessionOptions& session, const SinkOptions& loop) {
+  if (loop.disabled_passes.empty()) return;
+  const std::vector<std::string> told = select_passes(session.disabled_passes, CallSite{}).notices;
+  for (const std::string& notice :
+       select_passes(disabled_passes(session, loop), CallSite{}).notices)
+    if (std::find(told.begin(), told.end(), notice) == told.end()) log_warn(notice);
+}
+
 }  // namespace
 
 Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& options,
@@ -144,6 +153,7 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
     require_data_sink(*queue, session->options.data_sink, site);
     key.queue = source_of(*queue);
   }
+  tell_of_disabled_passes(session->options, options);
   executable = session->executable(std::move(key), site);
   compile_report = executable->report();
 

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <memory>
-#include <set>
 #include <span>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -147,10 +150,17 @@ class NamedHookRun {
 
   void add(const SummaryHook& hook) {
     require_at_least_1("SummaryHook::every_n_steps", hook.every_n_steps);
-    if (!summaries_.insert(hook.path).second)
-      complain("SummaryHook::path", "a file of its own", "'" + hook.path + "' twice");
     Columns own = columns("SummaryHook", hook.values);
     auto file = std::make_shared<SummaryFile>(hook.path, own.names, start_);
+    // The file is there now, so that links and other spellings of its path are seen.
+    for (const std::string& other : summaries_) {
+      std::error_code unknown;
+      if (!std::filesystem::equivalent(hook.path, other, unknown)) continue;
+      complain("SummaryHook::path", "a file of its own",
+               other == hook.path ? "'" + other + "' twice"
+                                  : "'" + hook.path + "', which is '" + other + "'");
+    }
+    summaries_.push_back(hook.path);
     readers_.push_back(
         [every = hook.every_n_steps, own = std::move(own), file](int64_t step, Row row) {
           if (step % every == 0) file->add(step, own.of(row));
@@ -207,7 +217,7 @@ class NamedHookRun {
   const int64_t start_;
   const CallSite site_;
   std::vector<StepReader> readers_;
-  std::set<std::string> summaries_;  // their paths
+  std::vector<std::string> summaries_;  // their paths
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "keel/core/base/csv.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/file.h"
 #include "keel/core/base/json.h"
@@ -22,13 +23,6 @@ namespace {
 
 constexpr std::string_view kObjectStart = "{\"step\": ";
 constexpr std::string_view kObjectsEnd = "\n]\n";
-
-std::string quoted_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
 
 std::string cell(double value) {
   if (std::isnan(value)) return "nan";
@@ -70,16 +64,16 @@ SummaryFile::~SummaryFile() { ::close(descriptor_); }
 
 std::string SummaryFile::head() const {
   if (form_ == Form::kObjects) return "[";
-  std::string text = "step";
-  for (const std::string& column : columns_) text += "," + quoted_cell(column);
-  return text + "\n";
+  CsvRow names = {"step"};
+  names.insert(names.end(), columns_.begin(), columns_.end());
+  return write_csv_row(names);
 }
 
 std::string SummaryFile::row(int64_t step, std::span<const double> values) const {
   if (form_ == Form::kTable) {
-    std::string text = std::to_string(step);
-    for (const double value : values) text += "," + cell(value);
-    return text + "\n";
+    CsvRow cells = {std::to_string(step)};
+    for (const double value : values) cells.push_back(cell(value));
+    return write_csv_row(cells);
   }
   std::string text = std::string(kObjectStart) + std::to_string(step);
   for (size_t i = 0; i < values.size(); ++i)

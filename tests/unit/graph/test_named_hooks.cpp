@@ -292,6 +292,22 @@ TEST_CASE("SummaryHook keeps the rows up to the step that a training begins behi
   CHECK(text_of(other) == "a,b\n1,2\n");
 }
 
+TEST_CASE("two summaries in one file are refused however the file is named") {
+  const TempFolder folder;
+  const std::string path = folder.file("s.csv");
+  std::filesystem::create_symlink(path, folder.file("link.csv"));
+  for (const std::string& other : {path, folder.path() + "/./s.csv", folder.file("link.csv")}) {
+    CAPTURE(other);
+    Training t;
+    CHECK(contains(error_of([&] {
+                     t.trainer->fit(
+                         {.steps = 1,
+                          .hooks = {SummaryHook{.path = path}, SummaryHook{.path = other}}});
+                   }),
+                   "SummaryHook::path: expected a file of its own"));
+  }
+}
+
 TEST_CASE("summaries hold numbers that are none") {
   const TempFolder folder;
   const std::string table = folder.file("s.csv"), objects = folder.file("s.json");

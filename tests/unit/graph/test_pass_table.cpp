@@ -262,6 +262,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what follows of passes that are off for one loop is in the log once") {
+  const auto told = [](const Names& session_off, const Names& loop_off) {
+    Graph graph;
+    graph.state("w", zeros({2}));
+    const Warnings warnings;
+    Session session(graph, device("npu"), {.disabled_passes = session_off});
+    const Loop loop = counting_loop(session, graph, loop_off);
+    return warnings.lines;
+  };
+  const Names of_loop = told({}, {"fuse"});
+  REQUIRE(of_loop.size() == 1);
+  CHECK(contains(of_loop[0], "the pass recompute_cheap is off, too"));
+  CHECK(told({}, {"cse"}).empty());
+  // The session has said so already.
+  CHECK(told({"fuse"}, {"cse"}) == of_loop);
+  // What takes both is of the loop.
+  CHECK(told({"fold", "cse"}, {"drop_unread_variables"}).size() == 1);
+}
+
 }  // namespace keel
 
 TEST_SUITE_END();
