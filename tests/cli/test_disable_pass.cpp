@@ -76,6 +76,40 @@ TEST_CASE("a training has the same bits without any pass that may be switched of
   }
 }
 
+TEST_CASE("passes that are off stay off in a training that is resumed") {
+  const DataFolder data(60, 20);
+  const auto trained = [&](const Words& more, const std::string& summary) {
+    Words words{"train", "--batch", "20", "--summary", data.file(summary)};
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolResult result = done(words);
+    return std::pair(read_json(data.file(summary)), result.err);
+  };
+  const Words start{"--data", data.path(), "--disable-pass", "fold", "--disable-pass", "cse"};
+  Words whole = start, part = start;
+  whole.insert(whole.end(), {"--steps", "4"});
+  part.insert(part.end(), {"--steps", "2", "--save", data.file("saved")});
+  const json expected = trained(whole, "whole").first;
+  trained(part, "part");
+  const Words resume{"--resume", data.file("saved"), "--steps", "4"};
+  const auto [kept, silent] = trained(resume, "kept");
+  CHECK(kept.at("disabled_passes") == json::array({"fold", "cse"}));
+  CHECK(kept.at("state_sha256") == expected.at("state_sha256"));
+  CHECK(silent.empty());
+  // The same in another order is the same; others hold and are told of.
+  Words same = resume, other = resume, still_off = resume;
+  same.insert(same.end(), {"--disable-pass", "cse", "--disable-pass", "fold"});
+  CHECK(trained(same, "same").second.empty());
+  other.insert(other.end(), {"--disable-pass", "cse"});
+  const auto [changed, told] = trained(other, "other");
+  CHECK(changed.at("disabled_passes") == json::array({"cse"}));
+  CHECK(contains(told,
+                 "was trained with fold, cse switched off, and goes on with cse: the last "
+                 "bits may differ"));
+  CHECK(changed.at("warnings").size() == 1);
+  still_off.insert(still_off.end(), {"--disable-pass", "fold"});
+  CHECK_FALSE(contains(trained(still_off, "still_off").second, "bits may differ"));
+}
+
 TEST_CASE("keel graph --compiled shows the passes that ran and what followed") {
   const Words compiled{"graph", "--compiled", "--backend", "npu"};
   const std::string with = done(compiled).out;

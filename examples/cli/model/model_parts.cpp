@@ -150,7 +150,7 @@ class Finding {
       require_labels(others);
     } catch (const keel::Error& error) {
       parts_.loss = {};
-      // What only answers, or is trained by an optimizer, needs no loss of its own.
+      // A graph that only answers, or is trained by an optimizer, needs no loss of its own.
       if (!others.empty() && parts_.update.empty()) throw;
       parts_.untrainable = error;
       return;

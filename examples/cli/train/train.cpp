@@ -98,7 +98,11 @@ class TrainRun {
     StopSignals signals;
     model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
     const keel::Values weights = graph_.states(), of_model = weight_states(graph_);
-    const TrainingUpdate update = training_update();
+    const TrainingUpdate update =
+        flags_.own_update()
+            ? guard_own_update(model_.own_update, model_.loss, flags_.update)
+            : make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
+                          {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
     if (flags_.update.average) average_weights();
     const Evaluation evaluation(graph_, model_.measured, flags_.judging.top_k);
     keel::Session session(graph_, keel::device(flags_.device, {}),
@@ -186,24 +190,6 @@ class TrainRun {
   }
 
  private:
-  TrainingUpdate training_update() const {
-    if (flags_.own_update()) return guard_own_update(model_.own_update, model_.loss, flags_.update);
-    return make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
-                       {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
-  }
-
-  // Says who trains a model that brings an update.
-  void announce_update(Progress& progress) const {
-    if (!flags_.task->has_own_update()) return;
-    progress.line(
-        flags_.own_update()
-            ? fmt::format("update: the graph's own, of {} states (--optimizer NAME puts one of "
-                          "ours in its place)",
-                          model_.own_update.assignments.size())
-            : fmt::format("update: {}, in the place of the graph's own, which is dropped",
-                          flags_.optimizer));
-  }
-
   std::optional<keel::AcceleratedTraining> accelerated() const {
     if (!flags_.accelerate) return std::nullopt;
     return keel::AcceleratedTraining{
@@ -261,12 +247,14 @@ class TrainRun {
                                   saved->path(), saved->at("backend"), saved->at("isa")));
       }
     }
+    if (const std::string other = other_passes(flags_); !other.empty()) notices_.warn(other);
     progress.line(fmt::format(
         "training {} on {} in {}, {} steps of {} {}, loop size {}, {} thread{}", flags_.task->name,
         session.device().name(), flags_.precision_mode, total_steps_, flags_.batch, task_->items(),
         flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
         flags_.threads, flags_.threads == 1 ? "" : "s"));
-    announce_update(progress);
+    if (flags_.task->has_own_update())
+      progress.line(describe_update(flags_.optimizer, model_.own_update));
     if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
     if (augmentation_) {
       progress.line(fmt::format("training images of {}x{} are changed anew in each epoch: {}",
@@ -482,12 +470,13 @@ class TrainRun {
     metadata["run"] = keel::write_json(run_configuration(flags_, total_steps_));
     metadata.merge(saved_form(flags_.augmentation));
     metadata.merge(saved_form(flags_.precision, flags_.precision_mode));
-    add_acceleration(metadata);
+    metadata.merge(saved_acceleration(flags_));
     metadata.merge(std::map<std::string, std::string>{{"model", flags_.task->name},
                                                       {"optimizer", flags_.optimizer},
                                                       {"batch", std::to_string(flags_.batch)},
                                                       {"data", saved_data_},
                                                       {"data_sha256", data_sha256_}});
+    metadata.merge(saved_passes(flags_));
     if (!flags_.own_update()) metadata["lr"] = fmt::format("{}", flags_.rate);
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
@@ -497,12 +486,6 @@ class TrainRun {
     task_->add_metadata(metadata);
     Judge::add_best(flags_.judging, best, metadata);
     return metadata;
-  }
-
-  void add_acceleration(std::map<std::string, std::string>& metadata) const {
-    if (!flags_.accelerate) return;
-    metadata["accelerate-train-mode"] = keel::to_string(*flags_.accelerate);
-    if (flags_.target_loss) metadata["target-loss"] = fmt::format("{}", *flags_.target_loss);
   }
 
   void print_result(Progress& progress) const {

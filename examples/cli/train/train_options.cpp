@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <sstream>
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
 #include <keel/backends/npu/options.h>
 #include <keel/backends/npu/profile/profile.h>
 
@@ -16,6 +18,7 @@ namespace keel_cli {
 namespace {
 
 constexpr double kMostRate = 1e6;
+constexpr const char* kPasses = "disable-pass";
 
 void require_npu(const CommandLine& line, const TrainFlags& flags, const std::string& flag) {
   if (!line.has(flag) || flags.backend == "npu") return;
@@ -125,6 +128,17 @@ void read_accelerate(const CommandLine& line, TrainFlags& flags) {
                      .kind = keel::ErrorKind::kInvalidArgument});
 }
 
+// The compiler passes that were off for the training of a saved file.
+std::vector<std::string> passes_in(const SavedRun& saved) {
+  std::vector<std::string> names;
+  std::istringstream text(saved.find(kPasses).value_or(""));
+  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  return keel::parse_in_file("--resume: " + saved.path(), [&] {
+    keel::select_passes(names);
+    return names;
+  });
+}
+
 // Reads the flags that a resumed training must share with the one that was saved. The file's values
 // hold; a flag that is given must agree with them, except --lr, which may change the rate.
 void read_identity(const CommandLine& line, TrainFlags& flags) {
@@ -134,7 +148,8 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
   flags.batch = line.integer("batch", 1, kMostCount).value_or(task.batch);
   if (task.model) require_batch(*task.model, flags.batch);
   flags.precision = read_precision(line);
-  flags.disabled_passes = read_disabled_passes(line);
+  flags.disabled_passes =
+      line.has(kPasses) || !flags.resume ? read_disabled_passes(line) : passes_in(*flags.resume);
   int64_t seed = line.integer("seed", 0).value_or(0);
   std::optional<double> rate = line.number("lr", 0, kMostRate);
   if (const auto& saved = flags.resume) {
@@ -257,6 +272,42 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
 std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags) {
   if (flags.preset.empty() && !flags.block_dim) return nullptr;
   return keel::npu::options(flags.preset, {.cap = flags.block_dim});
+}
+
+std::map<std::string, std::string> saved_acceleration(const TrainFlags& flags) {
+  std::map<std::string, std::string> saved;
+  if (!flags.accelerate) return saved;
+  saved["accelerate-train-mode"] = keel::to_string(*flags.accelerate);
+  if (flags.target_loss) saved["target-loss"] = fmt::format("{}", *flags.target_loss);
+  return saved;
+}
+
+std::map<std::string, std::string> saved_passes(const TrainFlags& flags) {
+  if (flags.disabled_passes.empty()) return {};
+  return {{kPasses, fmt::format("{}", fmt::join(flags.disabled_passes, ","))}};
+}
+
+// Passes change no result but where they say so, so a resumed training may go on without others.
+std::string other_passes(const TrainFlags& flags) {
+  if (!flags.resume) return "";
+  const auto saved = keel::select_passes(passes_in(*flags.resume)).disabled;
+  const auto now = keel::select_passes(flags.disabled_passes).disabled;
+  if (saved == now) return "";
+  const auto differs = [&](const keel::Pass& pass) {
+    const auto is_pass = [&](const std::string& name) { return name == pass.name; };
+    return std::any_of(saved.begin(), saved.end(), is_pass) !=
+           std::any_of(now.begin(), now.end(), is_pass);
+  };
+  const auto passes = keel::passes();
+  const bool bits = std::any_of(passes.begin(), passes.end(), [&](const keel::Pass& pass) {
+    return *pass.changes_bits != '\0' && differs(pass);
+  });
+  const auto listed = [](const std::vector<std::string>& names) {
+    return names.empty() ? "no pass" : fmt::format("{}", fmt::join(names, ", "));
+  };
+  return fmt::format("{} was trained with {} switched off, and goes on with {}{}",
+                     flags.resume->path(), listed(saved), listed(now),
+                     bits ? ": the last bits may differ" : "");
 }
 
 void declare_train_flags(CommandLine& line) {

@@ -4,6 +4,8 @@
 #define KEEL_EXAMPLES_CLI_TRAIN_TRAIN_OPTIONS_H
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,6 +76,12 @@ struct TrainFlags {
 
 // Returns the options that the flags ask of the NPU; null: none.
 std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags);
+// Returns what a saved file keeps of --accelerate-train-mode and of --disable-pass.
+std::map<std::string, std::string> saved_acceleration(const TrainFlags& flags);
+std::map<std::string, std::string> saved_passes(const TrainFlags& flags);
+// Says where the compiler passes that are off are others than those of the training that is
+// resumed; empty: they are the same, or nothing is resumed.
+std::string other_passes(const TrainFlags& flags);
 void declare_train_flags(CommandLine& line);
 TrainFlags read_train_flags(const CommandLine& line);
 

@@ -320,6 +320,14 @@ class UpdateParts {
 
 }  // namespace
 
+std::string describe_update(const std::string& optimizer, const keel::Update& own) {
+  if (optimizer != kOwnUpdate)
+    return fmt::format("update: {}, in the place of the graph's own, which is dropped", optimizer);
+  return fmt::format(
+      "update: the graph's own, of {} states (--optimizer NAME puts one of ours in its place)",
+      own.assignments.size());
+}
+
 TrainingUpdate guard_own_update(keel::Update update, keel::Value loss, const UpdateFlags& flags) {
   TrainingUpdate result;
   result.update = std::move(update);

@@ -71,6 +71,8 @@ struct TrainingUpdate {
   keel::Value stop_when = {};
 };
 
+// Says what trains a model that brings an update: that one, or an optimizer in its place.
+std::string describe_update(const std::string& optimizer, const keel::Update& own);
 // The update that a training graph brings, with those that are attached to its loss. Of the flags
 // only fail_on_nan shapes it: then the loss and the next values of its states are watched.
 TrainingUpdate guard_own_update(keel::Update update, keel::Value loss, const UpdateFlags& flags);
