@@ -201,7 +201,9 @@ Device device(const std::string& name, CallSite site) {
                  .site = site,
                  .kind = ErrorKind::kInvalidArgument});
   };
-  int index = job.device.value_or(0);
+  // The variables number the devices of an accelerator. A backend with one device is the host,
+  // beside whichever of them the job was given.
+  int index = devices > 1 ? job.device.value_or(0) : 0;
   if (colon == std::string::npos) {
     if (index >= devices)
       refuse(job.device_variable, name, std::to_string(index), "unset it, or name a device");

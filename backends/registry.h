@@ -14,8 +14,9 @@
 namespace keel {
 
 // "npu:0", "cpu", "ref:0" ... Without a number it is the device of ASCEND_DEVICE_ID, else of
-// DEVICE_ID, else 0. Throws Error naming the choices for an unknown backend or device, and for an
-// environment that is wrong or asks for what would be ignored (core/device/job_environment.h).
+// DEVICE_ID, else 0; of a backend with one device it is that. Throws Error naming the choices for
+// an unknown backend or device, and for an environment that is wrong or asks for what would be
+// ignored (core/device/job_environment.h).
 KEEL_API Device device(const std::string& name, CallSite site = CallSite::here());
 
 // Returns names of all backends: built in, then plugins in the order they were loaded.

@@ -18,6 +18,7 @@ struct Command {
   const char* name;
   const char* summary;
   int (*run)(const std::vector<std::string>& words);
+  bool shows_environment = false;  // wrong values included, so that it checks KEEL_LOG itself
 };
 
 constexpr Command kCommands[] = {
@@ -31,7 +32,8 @@ constexpr Command kCommands[] = {
      run_freeze},
     {"inspect", "the states in a saved file: shapes, norms, NaN", run_inspect},
     {"info", "version, backends, devices, and which op runs where", run_info},
-    {"config", "flags from options of Ascend's adapter; the environment in force", run_config},
+    {"config", "flags from options of Ascend's adapter; the environment in force", run_config,
+     /*shows_environment=*/true},
     {"graph", "print the graph of a model", run_graph},
     {"import", "make a graph and a file of weights of an ONNX model", run_import},
     {"run", "run an ONNX model, or an imported one, on NumPy files", run_run},
@@ -66,11 +68,13 @@ int dispatch(const std::vector<std::string>& words) {
     std::cout << "keel " << KEEL_VERSION << "\n";
     return kExitDone;
   }
-  static_cast<void>(keel::log_level_in_environment());  // an error if it names no level
   std::vector<std::string> names;
   for (const Command& command : kCommands) {
-    if (words[0] == command.name) return command.run({words.begin() + 1, words.end()});
-    names.push_back(command.name);
+    names.emplace_back(command.name);
+    if (words[0] != command.name) continue;
+    // An error if it names no level.
+    if (!command.shows_environment) static_cast<void>(keel::log_level_in_environment());
+    return command.run({words.begin() + 1, words.end()});
   }
   keel::parse_choice(words[0], "command", names);
   return kExitWrongArgument;

@@ -173,6 +173,26 @@ TEST_CASE("from-adapter: what Keel has nothing for is refused all at once") {
   check_refused({{"variable_placement", "Host"}}, kUnsupported, {"variable_placement"});
 }
 
+TEST_CASE("from-adapter: a value beyond those that an option has is wrong whatever it would do") {
+  const std::pair<const char*, json> wrong[] = {{"graph_run_mode", 2},
+                                                {"variable_placement", "device"},
+                                                {"deterministic", 3},
+                                                {"dump_mode", "both"},
+                                                {"dump_data", "csv"},
+                                                {"dump_debug_mode", "overflow"},
+                                                {"enable_exception_dump", 4},
+                                                {"op_debug_level", 5},
+                                                {"op_compiler_cache_mode", "on"},
+                                                {"op_select_implmode", "fast"},
+                                                {"buffer_optimize", "l3_optimize"},
+                                                {"enable_small_channel", 2},
+                                                {"aoe_mode", "3"}};
+  for (const auto& [option, value] : wrong) {
+    CAPTURE(option);
+    check_refused({{option, value}}, 2, {std::string(option) + ": expected one of "});
+  }
+}
+
 TEST_CASE("from-adapter: values and combinations that the adapter refuses") {
   const TempFolder files;
   files.write("mix.json", R"({"black-list": {"to-add": ["sum"]}})");
@@ -238,9 +258,9 @@ TEST_CASE("from-adapter: values and combinations that the adapter refuses") {
       {with(dump, {{"dump_step", "20-10"}}), {"expected ranges whose first step", "dump_step"}},
       {with(dump, {{"dump_step", "a"}}), {"--dump-step is dump_step"}},
       {with(dump, {{"dump_step", 5}}), {"dump_step: expected"}},
-      {with(dump, {{"dump_mode", "both"}}), {"--dump-mode: expected one of"}},
+      {with(dump, {{"dump_mode", "both"}}), {"dump_mode: expected one of"}},
       {{{"enable_dump_debug", true}, {"dump_path", folder}, {"dump_debug_mode", "none"}},
-       {"--dump-debug-mode: expected one of"}},
+       {"dump_debug_mode: expected one of"}},
       // profiles
       {{{"profiling_mode", "on"}}, {"profiling_mode: expected"}},
       {{{"profiling_mode", true}, {"profiling_options", R"({"training_trace": "off"})"}},
@@ -269,10 +289,11 @@ TEST_CASE("from-adapter: values and combinations that the adapter refuses") {
 }
 
 TEST_CASE("from-adapter: files that are no such JSON") {
-  const auto refused = [](const std::string& text, const std::string& part) {
+  const auto refused = [](const std::string& text, const std::string& part,
+                          int exit_code = kWrongArgument) {
     const Options file(text);
     const ToolResult result = file.translate();
-    CHECK(result.exit_code == kFailed);
+    CHECK(result.exit_code == exit_code);
     CHECK_MESSAGE(contains(result.err, file.path()), result.err);
     CHECK_MESSAGE(contains(result.err, part), result.err);
     CHECK(result.out.empty());
@@ -281,7 +302,7 @@ TEST_CASE("from-adapter: files that are no such JSON") {
   refused("{\"iterations_per_loop\": 10, // ten\n}", ":1:");
   refused("{\"iterations_per_loop\": 10, \"iterations_per_loop\": 5}", "stands here twice");
   refused(std::string("{\0}", 3), ":1:");
-  refused(std::string(2 << 20, ' '), "bytes");
+  refused(std::string(2 << 20, ' '), "bytes", kFailed);
   const Options file(std::string("{}"));
   CHECK(run_tool({"config", "--from-adapter", file.files().file("none")}).exit_code == kFailed);
   CHECK(run_tool({"config"}).exit_code == kWrongArgument);

@@ -51,7 +51,7 @@ void check_refused(const std::string& text, int exit_code, const Words& parts,
   CHECK(result.out.empty());
 }
 
-constexpr int kFailed = 1;         // the file cannot be read as JSON
+constexpr int kFailed = 1;         // the file cannot be read
 constexpr int kWrongArgument = 2;  // what it says is wrong
 
 }  // namespace
@@ -110,18 +110,18 @@ TEST_CASE("config: every command has it") {
 }
 
 TEST_CASE("config: files that cannot be read as JSON") {
-  check_refused("", kFailed, {":1:"});
-  check_refused("{", kFailed, {":1:1: "});
-  check_refused("{\n  \"batch\": 20 // images\n}", kFailed, {":2:15"});
-  check_refused("{\"batch\": 20,}", kFailed, {":1:14"});
-  check_refused("{\"batch\": 20} {}", kFailed, {":1:15"});
-  check_refused("{\"batch\": 20,\n \"batch\": 30}", kFailed,
+  check_refused("", kWrongArgument, {":1:"});
+  check_refused("{", kWrongArgument, {":1:1: "});
+  check_refused("{\n  \"batch\": 20 // images\n}", kWrongArgument, {":2:15"});
+  check_refused("{\"batch\": 20,}", kWrongArgument, {":1:14"});
+  check_refused("{\"batch\": 20} {}", kWrongArgument, {":1:15"});
+  check_refused("{\"batch\": 20,\n \"batch\": 30}", kWrongArgument,
                 {":2:", "\"batch\" stands here twice"});
-  check_refused(std::string("{\"batch\"\0: 20}", 14), kFailed, {":1:"});
-  check_refused("{\"label\": \"\xff\"}", kFailed, {":1:"});
+  check_refused(std::string("{\"batch\"\0: 20}", 14), kWrongArgument, {":1:"});
+  check_refused("{\"label\": \"\xff\"}", kWrongArgument, {":1:"});
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "{\"batch\":";
-  check_refused(deep, kFailed, {":1:"});
+  check_refused(deep, kWrongArgument, {":1:"});
   check_refused(std::string(100 << 20, ' '), kFailed, {"got 104857600"});
   const Config config("{}");
   const ToolResult missing =

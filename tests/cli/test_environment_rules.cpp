@@ -155,6 +155,16 @@ TEST_CASE("environment: other commands that run a model follow it") {
   CHECK(run_tool(eval, {{"DEVICE_ID", "8"}}).exit_code == 2);
   CHECK(run_tool(eval, {{"RANK_SIZE", "2"}}).exit_code == 2);
   CHECK(run_tool({"graph", "--compiled"}, {{"RANK_SIZE", "2"}}).exit_code == 2);
+  for (const char* command : {"freeze", "export"}) {
+    CAPTURE(command);
+    const std::string out = files.file(command == std::string("freeze") ? "m.keel" : "m.onnx");
+    const Words words = {command, "--load", files.file("states"), "--out", out};
+    const ToolResult refused = run_tool(words, {{"RANK_SIZE", "2"}});
+    CHECK(refused.exit_code == 2);
+    CHECK(contains(refused.err, "RANK_SIZE: expected 1"));
+    CHECK_FALSE(std::filesystem::exists(out));
+    CHECK(run_tool(words).exit_code == 0);
+  }
   // What runs none tells of the environment, and does not fail for it.
   CHECK(run_tool({"inspect", files.file("states")}, {{"RANK_SIZE", "2"}}).exit_code == 0);
 }
@@ -175,6 +185,41 @@ TEST_CASE("environment: the table shows values and what is wrong with them") {
   REQUIRE(lines_of(bad.err).size() == 3);
   CHECK(contains(bad.err, "keel: error: NPU_LOOP_SIZE"));
   CHECK(contains(bad.err, "keel: error: RANK_SIZE"));
+}
+
+TEST_CASE("environment: all that is wrong is shown and what every command checks as well") {
+  const ToolResult bad = run_tool({"config", "--environment"}, {{"RANK_SIZE", "2"},
+                                                                {"RANK_ID", "1"},
+                                                                {"CM_WORKER_SIZE", "x"},
+                                                                {"RANK_TABLE_FILE", "ranks.json"},
+                                                                {"JOB_ID", "a b"},
+                                                                {"ASCEND_DEVICE_ID", "-1"},
+                                                                {"DEVICE_ID", "one"},
+                                                                {"KEEL_READ_BUDGET_MIB", "0"},
+                                                                {"KEEL_LOG", "loud"}});
+  CHECK(bad.exit_code == 2);
+  for (const char* name : {"RANK_SIZE", "RANK_ID", "CM_WORKER_SIZE", "RANK_TABLE_FILE", "JOB_ID",
+                           "ASCEND_DEVICE_ID", "DEVICE_ID", "KEEL_READ_BUDGET_MIB", "KEEL_LOG"}) {
+    CAPTURE(name);
+    CHECK(std::regex_search(bad.out, std::regex("(^|\n)" + std::string(name) + " +.*WRONG: ")));
+    CHECK(contains("\n" + bad.err, std::string("\nkeel: error: ") + name));
+  }
+  CHECK(lines_of(bad.err).size() == 9);
+  // The columns stand below each other, that of the longest name included.
+  const std::vector<std::string> rows = lines_of(
+      run_tool({"config", "--environment"}, {{"ENABLE_FORCE_V2_CONTROL", "1"}, {"NO_COLOR", "1"}})
+          .out);
+  const auto value_at = [&](const std::string& name) {
+    for (const std::string& row : rows)
+      if (row.starts_with(name + " ")) return row.find_first_not_of(' ', name.size());
+    return std::string::npos;
+  };
+  CHECK(value_at("ENABLE_FORCE_V2_CONTROL") == value_at("NO_COLOR"));
+  CHECK(value_at("NO_COLOR") == value_at("NPU_LOOP_SIZE"));
+  // Elsewhere they stay errors before anything is done.
+  CHECK(run_tool({"info"}, {{"KEEL_READ_BUDGET_MIB", "0"}}).exit_code == 2);
+  CHECK(run_tool({"info"}, {{"KEEL_LOG", "loud"}}).exit_code == 2);
+  CHECK(run_tool({"config", "--from-adapter", "x.json"}, {{"KEEL_LOG", "loud"}}).exit_code == 2);
 }
 
 // A variable that is read somewhere and stands in no table would be in force unseen.

@@ -381,6 +381,25 @@ TEST_CASE("scores are found behind a softmax and under the loss") {
   CHECK(probabilities.trained(words).at("state_sha256") == bits);
 }
 
+TEST_CASE("a training graph for one size of the batch is trained and measured in that size") {
+  const Job job(training_graph(Rule::kMomentum));
+  const std::string bits = job.trained({"--steps", "3"}).at("state_sha256");
+  done({"import", job.file("g.pbtxt"), "--outputs", "loss,logits,train", "--inputs",
+        "target:[8,784],image:[8,10]", "--out", job.model()});
+  Words words = job.train({"--steps", "3"});
+  words.erase(std::find(words.begin(), words.end(), "--batch"), words.end());
+  words.insert(words.end(), {"--steps", "3"});
+  done(words);
+  const json summary = read_json(job.file("summary"));
+  CHECK(summary.at("batch") == kImages);
+  CHECK(summary.at("state_sha256") == bits);
+  done({"eval", "--load", job.file("saved"), "--json", job.file("eval")});
+  CHECK(read_json(job.file("eval")).at("accuracy") == summary.at("test_accuracy"));
+  const ToolResult other = run_tool(job.train({"--batch", "4"}));
+  CHECK(other.exit_code == 2);
+  CHECK(contains(other.err, "--batch: expected 8"));
+}
+
 TEST_CASE("inputs of a training graph that cannot be told apart are listed") {
   // The loss counts in what nobody gives.
   const std::string graph =

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kPlugin = "plugin";
 constexpr const char* kReadBudget = "read-budget";
+constexpr const char* kEnvironment = "environment";  // shows it, wrong values included
 
 [[noreturn]] void fail(const std::string& flag, const std::string& message,
                        const std::string& fix = "") {
@@ -172,8 +173,8 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
     if (!wants_help()) read_config();
     if (const auto mib = integer(kReadBudget, 1, kMostCount))
       keel::set_read_budget(static_cast<uint64_t>(*mib) << 20);
-    if (!wants_help())
-      keel::read_budget();  // a wrong environment variable is an error before anything is done
+    // A wrong environment variable is an error before anything is done.
+    if (!wants_help() && !has(kEnvironment)) keel::read_budget();
     // Before any flag is read: --backend may name what they bring.
     for (const std::string& file : texts(kPlugin)) keel::load_backend_plugin(file, {});
   } catch (const keel::Error&) {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <keel/core/base/environment.h>
 #include <keel/core/base/file.h>
@@ -137,7 +138,15 @@ std::optional<std::string> config_among(const std::vector<std::string>& words) {
 }  // namespace
 
 keel::Json read_config_file(const std::string& path) {
-  return keel::parse_json(keel::read_file(path, kMostBytes), path, kMostMemory);
+  const std::string text = keel::read_file(path, kMostBytes);
+  try {
+    return keel::parse_json(text, path, kMostMemory);
+  } catch (const keel::Error& error) {
+    // Its text is what was typed, as much as a word of the command line.
+    keel::ErrorInfo info = error.info();
+    info.kind = keel::ErrorKind::kInvalidArgument;
+    throw keel::Error(std::move(info));
+  }
 }
 
 GivenFlags flags_in(const keel::Json& document, const std::string& source,

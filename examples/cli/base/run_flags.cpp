@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/core.h>
 #include <keel/core/base/printable.h>
 
 namespace keel_cli {
@@ -98,10 +99,30 @@ void declare_device_flag(CommandLine& line) {
            "which of the backend's devices (ASCEND_DEVICE_ID, else DEVICE_ID, else 0)");
 }
 
+namespace {
+
+// A job that was given a device of an accelerator does not run on the host unseen.
+void require_numbered_device(const std::string& backend) {
+  const keel::JobEnvironment job = keel::read_job_environment();
+  const auto devices = static_cast<int>(keel::backend(backend).devices().size());
+  if (job.device.value_or(0) < devices) return;
+  throw keel::Error({.op = job.device_variable,
+                     .argument = backend,
+                     .expected = fmt::format("a device number from 0 to {}", devices - 1),
+                     .got = std::to_string(*job.device),
+                     .fix = "unset it, or give --device-id 0",
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+}  // namespace
+
 std::string read_device(const CommandLine& line) {
   std::string device = read_backend(line);
   const auto id = line.integer("device-id", 0, kMostCount);
-  if (!id) return device;
+  if (!id) {
+    require_numbered_device(device);
+    return device;
+  }
   device += ":" + std::to_string(*id);
   try {
     keel::device(device, {});

@@ -41,6 +41,16 @@ void require_type(const keel::JsonView& value, const AdapterOption& option) {
   }
 }
 
+void require_choice(const keel::JsonView& value, const AdapterOption& option) {
+  if (option.choices == nullptr) return;
+  const keel::Json choices = keel::parse_json(option.choices, "the table");
+  if (std::find(choices.begin(), choices.end(), value.json()) != choices.end()) return;
+  std::string list;
+  for (const keel::Json& choice : choices)
+    list += (list.empty() ? "one of " : ", ") + keel::write_json(choice);
+  throw value.error(list);
+}
+
 bool is_value(const keel::Json& value, const char* text) {
   return text != nullptr && value == keel::parse_json(text, "the table");
 }
@@ -78,6 +88,7 @@ class Translator {
     }
     try {
       require_type(view_[name], row(name));
+      require_choice(view_[name], row(name));
     } catch (const keel::Error& error) {
       throw typed(error);
     }

@@ -69,8 +69,10 @@ int translate(const std::string& file, const std::string& out) {
 // Values that are wrong are shown with the rest, and are errors behind it.
 int show_environment() {
   const std::vector<EnvironmentRow> rows = read_environment_table();
+  size_t width = 0;
+  for (const EnvironmentRow& row : rows) width = std::max(width, row.name.size());
   for (const EnvironmentRow& row : rows) {
-    std::cout << fmt::format("{:<22} {:<12} {}{}\n", row.name,
+    std::cout << fmt::format("{:<{}} {:<12} {}{}\n", row.name, width,
                              keel::printable(row.value.value_or("-"), 200),
                              row.error.empty() ? "" : "WRONG: ", row.about);
   }
@@ -108,7 +110,9 @@ int run_config(const std::vector<std::string>& words) {
                                             : "--out alone",
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  return file ? translate(*file, out) : show_environment();
+  if (!file) return show_environment();
+  static_cast<void>(keel::log_level_in_environment());  // an error if it names no level
+  return translate(*file, out);
 }
 
 }  // namespace keel_cli

@@ -4,6 +4,7 @@
 
 #include <keel/backends/npu/presets/preset.h>
 #include <keel/backends/npu/profile/profiling_options.h>
+#include <keel/core/device/job_variables.h>
 #include <keel/keel.h>
 
 namespace keel_cli {
@@ -24,31 +25,19 @@ void is_number(const std::string& name) {
 }
 void is_on_or_off(const std::string& name) { keel::environment_choice(name, {"0", "1"}); }
 
-// Errors of the job's variables name the one that is wrong.
-void is_of_job(const std::string& name) {
-  try {
-    static_cast<void>(keel::read_job_environment());
-  } catch (const keel::Error& error) {
-    if (error.info().op == name) throw;
-  }
-}
-
-void is_device(const std::string& name) {
-  is_of_job(name);
-  keel::environment_integer(name, 0);
-}
-
 constexpr Variable kVariables[] = {
     {"NPU_LOOP_SIZE", "steps in one launch, where --loop-size says nothing", is_count},
-    {"ASCEND_DEVICE_ID", "number of the device, where --device-id says nothing", is_device},
-    {"DEVICE_ID", "the same, where ASCEND_DEVICE_ID is not set either", is_device},
+    {"ASCEND_DEVICE_ID", "number of the device, where --device-id says nothing",
+     keel::check_job_variable},
+    {"DEVICE_ID", "the same, where ASCEND_DEVICE_ID is not set either", keel::check_job_variable},
     {"ENABLE_FORCE_V2_CONTROL", "1: keel import converts control flow of version 1 to version 2",
      is_any},
-    {"JOB_ID", "a label of the run, in the summary (job_id)", is_of_job},
-    {"RANK_SIZE", "1: more ranks are refused, since they do not train together yet", is_of_job},
-    {"RANK_ID", "0, for the same reason", is_of_job},
-    {"RANK_TABLE_FILE", "not to be set, for the same reason", is_of_job},
-    {"CM_WORKER_SIZE", "1, for the same reason", is_of_job},
+    {"JOB_ID", "a label of the run, in the summary (job_id)", keel::check_job_variable},
+    {"RANK_SIZE", "1: more ranks are refused, since they do not train together yet",
+     keel::check_job_variable},
+    {"RANK_ID", "0, for the same reason", keel::check_job_variable},
+    {"RANK_TABLE_FILE", "not to be set, for the same reason", keel::check_job_variable},
+    {"CM_WORKER_SIZE", "1, for the same reason", keel::check_job_variable},
     {"PROFILING_MODE", "true: a profile, where no flag says anything of one; false",
      [](const std::string& name) {
        keel::environment_choice(name, {"true", "false"});

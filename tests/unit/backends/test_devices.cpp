@@ -1,5 +1,6 @@
 // Devices as users meet them: names, memory, streams, errors that surface where they should.
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include <doctest/doctest.h>
@@ -26,6 +27,17 @@ class NoMemory final : public MemoryTransfer {
 }  // namespace
 
 TEST_SUITE_BEGIN("unit");
+
+TEST_CASE("the variables of a job number the devices of a backend that has several") {
+  setenv("DEVICE_ID", "3", 1);
+  CHECK(device("npu").index() == 3);
+  CHECK(device("npu:1").index() == 1);
+  // The host, where a dataset is mapped, is there whichever device the job was given.
+  for (const char* host : {"cpu", "ref"}) CHECK(device(host).index() == 0);
+  setenv("DEVICE_ID", "8", 1);
+  CHECK(contains(error_of([] { device("npu"); }), "DEVICE_ID: npu: expected a device number"));
+  unsetenv("DEVICE_ID");
+}
 
 TEST_CASE("devices are found by name and unknown ones suggest the nearest") {
   CHECK(device("npu").name() == "npu:0");
