@@ -74,7 +74,20 @@ size_t count_op(const GraphDef& graph, const char* op) {
   return count;
 }
 
+// The name of a value as the model has it.
+std::string first_form(const std::string& name) {
+  const ValueName value = parse_value(name);
+  return value.control ? name : value_name(value.node, value.output);
+}
+
 }  // namespace
+
+Value ImportedModel::input(const std::string& name) const {
+  return onnx::ImportedModel::input(first_form(name));
+}
+Value ImportedModel::output(const std::string& name) const {
+  return onnx::ImportedModel::output(first_form(name));
+}
 
 ImportedModel import_graph(const GraphDef& graph, const ImportOptions& options) {
   const OpRules rules;

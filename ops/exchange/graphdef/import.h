@@ -9,11 +9,12 @@
 // name. In a frozen graph constants that are weights by their use (the matrix of a product, a bias,
 // the scale of a norm) become states, so that it trains further. Nodes that assign to variables
 // (Assign, ApplyAdam, ...) and are needed by the outputs, be it as control inputs, become the
-// model's update: all of a step take effect at its end, so a graph that reads a variable behind
-// such a node in one step is refused. Nodes that no output needs are left out. Conditionals and
-// loops of version 1 (Switch, Merge, Enter ...) become those of version 2, see `control_flow`.
-// All that cannot be imported is refused in one onnx::Unsupported. Plain functions; any
-// thread.
+// model's update, which takes effect at the end of a step. A node that comes behind one of them in
+// the step, by data or control edges, reads the value that this one assigns; a node that no edges
+// order with it reads the value from before the step (variable_order.h). Nodes that no output needs
+// are left out. Conditionals and loops of version 1 (Switch, Merge, Enter ...) become those of
+// version 2, see `control_flow`. All that cannot be imported is refused in one onnx::Unsupported.
+// Plain functions; any thread.
 #ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_IMPORT_H
 #define KEEL_OPS_EXCHANGE_GRAPHDEF_IMPORT_H
 
@@ -54,6 +55,9 @@ struct ImportOptions {
 };
 
 struct ImportedModel : onnx::ImportedModel {
+  // "y" and "y:0" are the same value. Throw Error for a name that the model has not.
+  KEEL_API Value input(const std::string& name) const;
+  KEEL_API Value output(const std::string& name) const;
   // The nodes that the outputs need, of all that the file has.
   size_t needed_nodes = 0, file_nodes = 0;
   // States that were constants of a frozen graph, by name; the others were variables.

@@ -1,7 +1,6 @@
 #include "keel/ops/exchange/graphdef/node_order.h"
 
 #include <queue>
-#include <set>
 #include <unordered_map>
 
 #include "keel/core/base/error.h"
@@ -12,8 +11,9 @@ namespace keel::graphdef {
 namespace {
 
 constexpr size_t kMostNamed = 8;
+constexpr size_t kUnknown = SIZE_MAX, kNowhere = SIZE_MAX - 1;
 
-// The nodes that each node is an input of, control inputs included.
+// The nodes that each node is an input of in the same turn, control inputs included.
 std::vector<std::vector<size_t>> users_of(const std::vector<NodeDef>& nodes) {
   std::unordered_map<std::string, size_t> index;
   for (size_t i = 0; i < nodes.size(); ++i) index.emplace(nodes[i].name, i);
@@ -21,13 +21,16 @@ std::vector<std::vector<size_t>> users_of(const std::vector<NodeDef>& nodes) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const std::string& input : nodes[i].inputs) {
       const auto before = index.find(parse_value(input).node);
-      if (before != index.end()) users[before->second].push_back(i);
+      if (before != index.end() && !leads_back(nodes[before->second].op))
+        users[before->second].push_back(i);
     }
   }
   return users;
 }
 
 }  // namespace
+
+bool leads_back(std::string_view op) { return op == "NextIteration" || op == "RefNextIteration"; }
 
 std::vector<size_t> node_order(const std::vector<NodeDef>& nodes, const std::string& source) {
   const std::vector<std::vector<size_t>> users = users_of(nodes);
@@ -55,36 +58,31 @@ std::vector<size_t> node_order(const std::vector<NodeDef>& nodes, const std::str
                .message = "wait for each other: " + names + (waiting > kMostNamed ? " ..." : "")});
 }
 
-void require_reads_before_assignments(const std::vector<NodeDef>& nodes, const OpRules& rules,
-                                      const std::string& source) {
-  const std::vector<std::vector<size_t>> users = users_of(nodes);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const OpRule* rule = rules.find(nodes[i].op);
-    if (rule == nullptr || rule->assigns.empty()) continue;
-    std::set<std::string> variables;
-    for (const size_t operand : rule->assigns)
-      if (operand < nodes[i].inputs.size())
-        variables.insert(parse_value(nodes[i].inputs[operand]).node);
-    std::vector<bool> seen(nodes.size(), false);
-    std::vector<size_t> open(users[i]);
-    while (!open.empty()) {
-      const size_t node = open.back();
-      open.pop_back();
-      if (seen[node]) continue;
-      seen[node] = true;
-      open.insert(open.end(), users[node].begin(), users[node].end());
-      for (const std::string& input : nodes[node].inputs) {
-        const ValueName value = parse_value(input);
-        if (value.control || variables.count(value.node) == 0) continue;
-        throw Error({.op = source,
-                     .argument = "node '" + printable(nodes[node].name) + "'",
-                     .message = "reads the variable '" + printable(value.node) + "' behind '" +
-                                printable(nodes[i].name) +
-                                "', which assigns to it in the same step",
-                     .fix = "read it before the assignment, or in the next step"});
-      }
+Origins::Origins(const std::vector<NodeDef>& nodes)
+    : nodes_(nodes), origins_(nodes.size(), kUnknown) {
+  for (size_t i = 0; i < nodes.size(); ++i) index_.emplace(nodes[i].name, i);
+}
+
+const NodeDef* Origins::of(const std::string& node) {
+  const auto index_of = [&](const std::string& name) {
+    const auto entry = index_.find(name);
+    return entry == index_.end() ? kNowhere : entry->second;
+  };
+  std::vector<size_t> chain;
+  size_t at = index_of(node);
+  while (at != kNowhere && origins_[at] == kUnknown) {
+    chain.push_back(at);
+    // A chain that comes back to itself ends nowhere.
+    origins_[at] = kNowhere;
+    if (nodes_[at].op != "Identity") {
+      origins_[at] = at;
+      break;
     }
+    at = nodes_[at].inputs.empty() ? kNowhere : index_of(parse_value(nodes_[at].inputs[0]).node);
   }
+  const size_t origin = at == kNowhere ? kNowhere : origins_[at];
+  for (const size_t passed : chain) origins_[passed] = origin;
+  return origin == kNowhere ? nullptr : &nodes_[origin];
 }
 
 }  // namespace keel::graphdef

@@ -24,8 +24,10 @@ struct OpRule {
   bool random = false;
   // It is a variable, whose first operand is the initial value.
   bool variable = false;
-  // Operands that are variables whose next values it makes.
+  // Operands that are variables whose next values it makes. Its results are those, in this order.
   std::vector<size_t> assigns = {};
+  // Its first operand is a variable's handle, and it reads the variable.
+  bool reads_handle = false;
 };
 
 class OpRules {

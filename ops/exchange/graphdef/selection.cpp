@@ -9,6 +9,7 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
 #include "keel/ops/exchange/graphdef/file/values.h"
+#include "keel/ops/exchange/graphdef/node_order.h"
 
 namespace keel::graphdef {
 namespace {
@@ -78,8 +79,7 @@ class Selecting {
         fail(graph, "node '" + printable(graph.nodes[i].name) + "'", "two nodes have this name");
     }
     for (const GivenInput& input : options.inputs) {
-      const ValueName value = parse_value(input.value);
-      if (find(value.node) == nullptr) refuse_name("--inputs", input.value);
+      const ValueName value = named_by_user("--inputs", input.value);
       if (!given_.emplace(value_name(value.node, value.output), &input).second)
         fail(graph, "--inputs", "'" + printable(input.value) + "' is given twice");
     }
@@ -97,6 +97,7 @@ class Selecting {
     reach();
     Selection selection;
     collect(for_outputs, selection);
+    selection.assigned = order_variables(selection.graph.nodes, rules_, graph_.source);
     return selection;
   }
 
@@ -114,6 +115,16 @@ class Selecting {
     candidates.insert(candidates.end(), ends.begin(), ends.end());
     fail(graph_, std::string(flag) + " '" + printable(name) + "'", "there is no such node",
          "inputs and outputs of it may be: " + list_of(candidates));
+  }
+
+  ValueName named_by_user(const char* flag, const std::string& name) const {
+    ValueName value = parse_value(name);
+    if (value.control)
+      fail(graph_, std::string(flag) + " '" + printable(name) + "'",
+           "it names what waits for a node, not a value",
+           "name the node: " + printable(value.node));
+    if (find(value.node) == nullptr) refuse_name(flag, name);
+    return value;
   }
 
   bool is_given(const std::string& value) const { return given_.count(value) != 0; }
@@ -135,12 +146,11 @@ class Selecting {
   }
 
   void choose_outputs() {
-    outputs_ = options_.outputs;
-    if (!outputs_.empty()) {
-      for (const std::string& output : outputs_)
-        if (find(parse_value(output).node) == nullptr) refuse_name("--outputs", output);
-      return;
+    for (const std::string& output : options_.outputs) {
+      const ValueName value = named_by_user("--outputs", output);
+      outputs_.push_back(value_name(value.node, value.output));
     }
+    if (!outputs_.empty()) return;
     outputs_ = values_nobody_reads();
     for (const NodeDef& node : graph_.nodes) {
       const OpRule* rule = rules_.find(node.op);
@@ -193,6 +203,7 @@ class Selecting {
   // The node that gives a variable its first value, which no output needs.
   void add_initial_values() {
     std::unordered_map<std::string, const NodeDef*> initializers;
+    Origins origins(graph_.nodes);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const NodeDef& node = graph_.nodes[i];
       const OpRule* rule = rules_.find(node.op);
@@ -200,9 +211,12 @@ class Selecting {
           reached_.count(i) != 0)
         continue;
       if (node.op != "Assign" && node.op != "AssignVariableOp") continue;
-      const NodeDef*& initializer = initializers[parse_value(node.inputs[0]).node];
-      if (initializer == nullptr || node.name == parse_value(node.inputs[0]).node + "/Assign")
-        initializer = &node;
+      const NodeDef* variable = origins.of(parse_value(node.inputs[0]).node);
+      const NodeDef* value = origins.of(parse_value(node.inputs[1]).node);
+      // What restores a checkpoint assigns what is in no graph.
+      if (variable == nullptr || value == nullptr || value->op.starts_with("Restore")) continue;
+      const NodeDef*& initializer = initializers[variable->name];
+      if (initializer == nullptr || node.name == variable->name + "/Assign") initializer = &node;
     }
     for (const auto& entry : initializers) {
       const auto variable = index_.find(entry.first);

@@ -12,6 +12,7 @@
 
 #include "keel/ops/exchange/graphdef/import.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/graphdef/variable_order.h"
 #include "keel/ops/exchange/onnx/read_model.h"
 
 namespace keel::graphdef {
@@ -26,9 +27,11 @@ struct Selection {
   std::vector<std::string> outputs;    // values
   std::set<std::string> only_initial;  // nodes that only initial values need
   std::set<std::string> untrained;     // variables that the file says are not to be trained
+  AssignedVariables assigned;
 };
 
-// Throws Error for names that the graph has not, and for a graph whose outputs have to be chosen.
+// Throws Error for names that the graph has not, for a graph whose outputs have to be chosen, and
+// what order_variables throws.
 Selection select(const GraphDef& graph, const ImportOptions& options, const OpRules& rules);
 
 // Says whether the values of a node come from outside of the graph, as a placeholder's do.

@@ -59,7 +59,6 @@ class Translating {
     model.opsets[""] = 0;  // its ops have no numbered sets
     model.bytes = selection_.graph.bytes;
     const std::vector<NodeDef>& nodes = selection_.graph.nodes;
-    require_reads_before_assignments(nodes, rules_, model.source);
     const std::set<std::string> weights = weights_of(nodes);
     const Counts counts = counts_of(nodes, selection_.outputs);
     for (const size_t i : node_order(nodes, model.source)) {
@@ -105,18 +104,14 @@ class Translating {
 
   // Constants of floats that rules take as weights, perhaps behind nodes that hand them on.
   std::set<std::string> weights_of(const std::vector<NodeDef>& nodes) const {
-    std::unordered_map<std::string, const NodeDef*> by_name;
-    for (const NodeDef& node : nodes) by_name.emplace(node.name, &node);
+    Origins origins(nodes);
     std::set<std::string> weights;
     for (const NodeDef& node : nodes) {
       const OpRule* rule = rules_.find(node.op);
       if (rule == nullptr || selection_.only_initial.count(node.name) != 0) continue;
       for (const size_t operand : rule->weights) {
         if (operand >= node.inputs.size()) continue;
-        const NodeDef* source = by_name[parse_value(node.inputs[operand]).node];
-        for (size_t hops = 0; source != nullptr && source->op == "Identity" && hops < nodes.size();
-             ++hops)
-          source = source->inputs.empty() ? nullptr : by_name[parse_value(source->inputs[0]).node];
+        const NodeDef* source = origins.of(parse_value(node.inputs[operand]).node);
         if (source != nullptr && is_float_constant(*source)) weights.insert(source->name);
       }
     }
@@ -161,6 +156,8 @@ class Translating {
     }
     if (selection_.untrained.count(node.name) != 0) made.attributes.push_back(mark(kUntrained));
     if (selection_.only_initial.count(node.name) != 0) made.attributes.push_back(mark(kInitial));
+    if (const auto entry = selection_.assigned.find(node.name); entry != selection_.assigned.end())
+      made.attributes.push_back(names_of_variables(entry->second));
     return made;
   }
 
@@ -185,6 +182,13 @@ class Translating {
     attribute.type = AttributeType::kInt;
     attribute.i = 1;
     attribute.needs_no_rule = true;
+    return attribute;
+  }
+
+  static AttributeProto names_of_variables(const std::vector<std::string>& variables) {
+    AttributeProto attribute = mark(kVariables);
+    attribute.type = AttributeType::kStrings;
+    attribute.strings = variables;
     return attribute;
   }
 

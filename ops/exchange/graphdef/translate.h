@@ -11,13 +11,13 @@
 namespace keel::graphdef {
 
 // Attributes that nodes are given here, for their rules: of a variable that is not to be trained,
-// and of a node that only initial values need.
+// of a node that only initial values need, and the names of the variables that a node assigns to.
 inline constexpr const char* kUntrained = "keel_untrained";
 inline constexpr const char* kInitial = "keel_initial";
+inline constexpr const char* kVariables = "keel_variables";
 
 // Throws Error for nodes that wait for each other, for functions that are not there or call
-// themselves, for a variable that is read in a step behind what assigns to it, and for tensors that
-// do not fit the read budget.
+// themselves, and for tensors that do not fit the read budget.
 onnx::ModelProto translate(const Selection& selection, const OpRules& rules);
 
 }  // namespace keel::graphdef

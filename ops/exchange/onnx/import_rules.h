@@ -125,8 +125,8 @@ class NodeContext {
   // ---- states
   // A state that begins with that value.
   Value state(const std::string& name, const Tensor& value, StateUse use);
-  // Makes `next` what a state is after a step that runs the model's update. Throws RefusedNode
-  // where `state` is none, or has a next value already.
+  // Makes `next` what a state is after a step that runs the model's update, in place of what a node
+  // before this one made. Throws RefusedNode where `state` is none.
   void assign(const Value& state, const Value& next);
 
   // ---- control flow

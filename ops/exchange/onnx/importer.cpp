@@ -245,11 +245,13 @@ Value Importer::add_state(const std::string& wanted, const Tensor& tensor, State
   return graph().state(name, initializer, {.trainable = use == StateUse::kTrained}, {});
 }
 
-bool Importer::assign(const Value& state, const Value& next) {
-  for (const Assignment& assignment : result_.update.assignments)
-    if (assignment.state == state) return false;
-  result_.update.assignments.push_back({state, next});
-  return true;
+void Importer::assign(const Value& state, const Value& next) {
+  std::vector<Assignment>& assignments = result_.update.assignments;
+  const auto [entry, is_new] = assigned_.emplace(state.node_id(), assignments.size());
+  if (is_new)
+    assignments.push_back({state, next});
+  else
+    assignments[entry->second].next = next;
 }
 
 const std::vector<Type>* Importer::known_body_types(const GraphProto& body,

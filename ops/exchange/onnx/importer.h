@@ -79,8 +79,8 @@ class Importer {
   Value value_of(Binding& binding, StateUse use);
   // A state of the model's graph under that name, or one like it where that is taken.
   Value add_state(const std::string& name, const Tensor& value, StateUse use);
-  // False where the state has a next value already.
-  bool assign(const Value& state, const Value& next);
+  // Makes `next` what the state is after a step. The last call for a state says it.
+  void assign(const Value& state, const Value& next);
   // Imports the nodes of a graph around which `names` already has its inputs.
   void import_nodes(const GraphProto& graph, NameTable& names);
   void add_initializers(const GraphProto& graph, NameTable& names);
@@ -130,6 +130,7 @@ class Importer {
   std::map<const GraphProto*, BodyTypes> body_types_;
   std::vector<Refusal> refusals_;
   DeclaredTypes declared_;
+  std::unordered_map<uint32_t, size_t> assigned_;  // the assignment of a state's node
   int stand_ins_ = 0;
   std::set<const GraphProto*> known_graphs_;  // that were checked
   size_t nodes_of_file_ = 0, nodes_imported_ = 0;

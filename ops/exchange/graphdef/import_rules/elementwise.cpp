@@ -177,8 +177,9 @@ Values cast_of(NodeContext& c) {
 
 void register_graphdef_elementwise(OpRules& rules) {
   for (const char* op : {"Identity", "Snapshot", "EnsureShape", "CheckNumerics",
-                         "PlaceholderWithDefault", "ReadVariableOp"})
+                         "PlaceholderWithDefault", "RefIdentity"})
     rules.add(op, identity);
+  rules.add("ReadVariableOp", {.make = identity, .reads_handle = true});
   rules.add("IdentityN", identities);
   for (const char* op : {"StopGradient", "PreventGradient"}) rules.add(op, unary<stop_gradient>);
   rules.add("NoOp", {.make = no_value, .gives_nothing = true});

@@ -74,7 +74,7 @@ Values largest_k(NodeContext& c) {
 
 void register_graphdef_index(OpRules& rules) {
   rules.add("Gather", {.make = gather_rows, .weights = {0}});
-  rules.add("ResourceGather", {.make = gather_rows, .weights = {0}});
+  rules.add("ResourceGather", {.make = gather_rows, .weights = {0}, .reads_handle = true});
   rules.add("GatherV2", {.make = gather_along, .weights = {0}});
   rules.add("GatherNd", gather_nd);
   rules.add("UnsortedSegmentSum", sum_of_segments);

@@ -18,38 +18,39 @@ Values variable(NodeContext& c) {
   return {c.state(c.node().name, initial, trained ? StateUse::kTrained : StateUse::kKept)};
 }
 
-// Next values of `state`, which its node gives, too.
-Values assigned(NodeContext& c, const Value& state, const Value& next) {
-  c.assign(state, next);
-  return {next};
+// Makes the values what the variables that a node assigns to are after it, in the order of its
+// operands; they are its results.
+Values assigned(NodeContext& c, Values next) {
+  const onnx::AttributeProto* variables = c.find_attribute(kVariables);
+  for (size_t i = 0; i < next.size(); ++i) {
+    if (variables == nullptr || i >= variables->strings.size() || variables->strings[i].empty())
+      c.refuse("what it assigns to is no variable");
+    c.assign(c.value_named(variables->strings[i]), next[i]);
+  }
+  return next;
 }
 
-Values assign(NodeContext& c) { return assigned(c, c.in(0), c.in(1)); }
-Values assign_add(NodeContext& c) {
-  const Value state = c.in(0);
-  return assigned(c, state, add(state, c.in(1), {}));
+Values assign(NodeContext& c) {
+  c.ignore(0);
+  return assigned(c, {c.in(1)});
 }
-Values assign_sub(NodeContext& c) {
-  const Value state = c.in(0);
-  return assigned(c, state, sub(state, c.in(1), {}));
-}
+Values assign_add(NodeContext& c) { return assigned(c, {add(c.in(0), c.in(1), {})}); }
+Values assign_sub(NodeContext& c) { return assigned(c, {sub(c.in(0), c.in(1), {})}); }
 
 // ---- rows of a variable
 
 Values scatter_add_rows(NodeContext& c) {
-  const Value state = c.in(0);
-  return assigned(c, state, scatter_add(state, c.in(1), c.in(2), {}));
+  return assigned(c, {scatter_add(c.in(0), c.in(1), c.in(2), {})});
 }
 Values scatter_sub_rows(NodeContext& c) {
-  const Value state = c.in(0);
-  return assigned(c, state, scatter_add(state, c.in(1), neg(c.in(2), {}), {}));
+  return assigned(c, {scatter_add(c.in(0), c.in(1), neg(c.in(2), {}), {})});
 }
 
 // ---- optimizers; formulas of TensorFlow 1.15's training_ops
 
 Values gradient_descent(NodeContext& c) {
   const Value state = c.in(0);
-  return assigned(c, state, sub(state, mul(c.in(1), c.in(2), {}), {}));
+  return assigned(c, {sub(state, mul(c.in(1), c.in(2), {}), {})});
 }
 
 Values momentum(NodeContext& c) {
@@ -58,8 +59,7 @@ Values momentum(NodeContext& c) {
   Value step = next_sum;
   if (c.attribute("use_nesterov", int64_t{0}) != 0)
     step = add(gradient, mul(next_sum, share, {}), {});
-  c.assign(sum, next_sum);
-  return assigned(c, state, sub(state, mul(rate, step, {}), {}));
+  return assigned(c, {sub(state, mul(rate, step, {}), {}), next_sum});
 }
 
 // Its momentum has the rate inside.
@@ -67,10 +67,9 @@ Values keras_momentum(NodeContext& c) {
   const Value state = c.in(0), sum = c.in(1), rate = c.in(2), gradient = c.in(3), share = c.in(4);
   const Value own = mul(rate, gradient, {});
   const Value next_sum = sub(mul(sum, share, {}), own, {});
-  c.assign(sum, next_sum);
   const bool nesterov = c.attribute("use_nesterov", int64_t{0}) != 0;
   const Value step = nesterov ? sub(mul(next_sum, share, {}), own, {}) : next_sum;
-  return assigned(c, state, add(state, step, {}));
+  return assigned(c, {add(state, step, {}), next_sum});
 }
 
 // A mean that moves a share of the way to x.
@@ -88,10 +87,9 @@ Values adam(NodeContext& c) {
   Value step = next_first;
   if (c.attribute("use_nesterov", int64_t{0}) != 0)
     step = add(mul(beta1, next_first, {}), mul(1 - beta1, gradient, {}), {});
-  c.assign(first, next_first);
-  c.assign(second, next_second);
   const Value root = add(sqrt(next_second, {}), epsilon, {});
-  return assigned(c, state, sub(state, div(mul(corrected, step, {}), root, {}), {}));
+  return assigned(
+      c, {sub(state, div(mul(corrected, step, {}), root, {}), {}), next_first, next_second});
 }
 
 Values rms_prop(NodeContext& c) {
@@ -100,17 +98,14 @@ Values rms_prop(NodeContext& c) {
   const Value next_squares = moved(squares, square(gradient, {}), decay);
   const Value own = div(mul(rate, gradient, {}), sqrt(add(next_squares, epsilon, {}), {}), {});
   const Value next_sum = add(mul(sum, share, {}), own, {});
-  c.assign(squares, next_squares);
-  c.assign(sum, next_sum);
-  return assigned(c, state, sub(state, next_sum, {}));
+  return assigned(c, {sub(state, next_sum, {}), next_squares, next_sum});
 }
 
 Values adagrad(NodeContext& c) {
   const Value state = c.in(0), squares = c.in(1), rate = c.in(2), gradient = c.in(3);
   const bool counts = c.attribute("update_slots", int64_t{1}) != 0;
   const Value next = counts ? add(squares, square(gradient, {}), {}) : squares;
-  if (counts) c.assign(squares, next);
-  return assigned(c, state, sub(state, div(mul(rate, gradient, {}), sqrt(next, {}), {}), {}));
+  return assigned(c, {sub(state, div(mul(rate, gradient, {}), sqrt(next, {}), {}), {}), next});
 }
 
 Values adadelta(NodeContext& c) {
@@ -120,9 +115,8 @@ Values adadelta(NodeContext& c) {
   const Value ratio =
       div(sqrt(add(steps, epsilon, {}), {}), sqrt(add(next_squares, epsilon, {}), {}), {});
   const Value step = mul(ratio, gradient, {});
-  c.assign(squares, next_squares);
-  c.assign(steps, moved(steps, square(step, {}), decay));
-  return assigned(c, state, sub(state, mul(rate, step, {}), {}));
+  return assigned(c, {sub(state, mul(rate, step, {}), {}), next_squares,
+                      moved(steps, square(step, {}), decay)});
 }
 
 // How many of the first operands an op assigns to: the variable, and what is remembered of it.
