@@ -77,6 +77,7 @@ class Ordering {
     check_loops();
     for (const size_t node : order_) find_assignments(node);
     require_known_handles();
+    find_uses();
     for (size_t first = 0; first < assignments_.size(); first += kAtOnce) follow(first);
     AssignedVariables assigned;
     for (const auto& entry : assigned_)
@@ -188,41 +189,67 @@ class Ordering {
 
   // ---- which assignments come before a node
 
-  // Follows the assignments from `first` on along all edges.
+  void find_uses() {
+    own_.resize(nodes_.size(), 0);
+    before_.resize(nodes_.size(), 0);
+    place_.resize(nodes_.size());
+    for (size_t place = 0; place < order_.size(); ++place) {
+      const size_t node = order_[place];
+      place_[node] = place;
+      has_loops_ = has_loops_ || leads_back(nodes_[node].op);
+      for (const Edge& edge : edges_[node])
+        if (const size_t variable = variable_of(edge); variable != kNone)
+          last_use_[variable] = place;
+    }
+  }
+
+  // Follows the assignments from `first` on along all edges, as far as their variables are used.
   void follow(size_t first) {
-    const size_t last = std::min(first + kAtOnce, assignments_.size());
-    std::vector<uint64_t> own(nodes_.size(), 0), before(nodes_.size(), 0);
+    const size_t count = std::min(kAtOnce, assignments_.size() - first);
+    size_t begin = nodes_.size(), end = 0;
     std::unordered_map<size_t, uint64_t> of_variable;
-    for (size_t i = first; i < last; ++i) {
-      own[assignments_[i].node] |= uint64_t{1} << (i - first);
-      of_variable[assignments_[i].variable] |= uint64_t{1} << (i - first);
+    for (size_t i = 0; i < count; ++i) {
+      const AssignmentOf& assignment = assignments_[first + i];
+      own_[assignment.node] |= uint64_t{1} << i;
+      of_variable[assignment.variable] |= uint64_t{1} << i;
+      begin = std::min(begin, place_[assignment.node]);
+      end = std::max(end, last_use_.at(assignment.variable) + 1);
     }
-    // Edges that lead back into loops need further passes.
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const size_t node : order_) {
-        uint64_t bits = before[node];
-        for (const Edge& edge : edges_[node])
-          if (edge.node != kNone) bits |= before[edge.node] | own[edge.node];
-        if (bits == before[node]) continue;
-        before[node] = bits;
-        changed = changed || leads_back(nodes_[node].op);
-      }
-    }
-    for (size_t node = 0; node < nodes_.size(); ++node) {
-      if (before[node] == 0) continue;
+    if (has_loops_) begin = 0, end = order_.size();
+    spread(begin, end);
+    for (size_t place = begin; place < end; ++place) {
+      const size_t node = order_[place];
+      if (before_[node] == 0) continue;
       for (size_t i = 0; i < edges_[node].size(); ++i) {
         const auto bits = of_variable.find(variable_of(edges_[node][i]));
-        if (bits == of_variable.end() || (bits->second & before[node]) == 0) continue;
-        const auto highest = static_cast<size_t>(std::bit_width(bits->second & before[node]) - 1);
+        if (bits == of_variable.end() || (bits->second & before_[node]) == 0) continue;
+        const auto highest = static_cast<size_t>(std::bit_width(bits->second & before_[node]) - 1);
         seen_[node][i] = first + highest;
       }
     }
-    for (size_t i = first; i < last; ++i) require_order(i, before, uint64_t{1} << (i - first));
+    for (size_t i = 0; i < count; ++i) require_order(first + i, uint64_t{1} << i);
+    for (size_t i = 0; i < count; ++i) own_[assignments_[first + i].node] = 0;
+    for (size_t place = begin; place < end; ++place) before_[order_[place]] = 0;
+  }
+
+  // Edges that lead back into loops need further passes.
+  void spread(size_t begin, size_t end) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t place = begin; place < end; ++place) {
+        const size_t node = order_[place];
+        uint64_t bits = before_[node];
+        for (const Edge& edge : edges_[node])
+          if (edge.node != kNone) bits |= before_[edge.node] | own_[edge.node];
+        if (bits == before_[node]) continue;
+        before_[node] = bits;
+        changed = changed || leads_back(nodes_[node].op);
+      }
+    }
   }
 
   // The next assignment to the same variable has to come behind this one.
-  void require_order(size_t i, const std::vector<uint64_t>& before, uint64_t bit) {
+  void require_order(size_t i, uint64_t bit) {
     if (next_.empty()) {
       next_.assign(assignments_.size(), kNone);
       std::unordered_map<size_t, size_t> later;
@@ -234,7 +261,7 @@ class Ordering {
     }
     if (next_[i] == kNone) return;
     const AssignmentOf& next = assignments_[next_[i]];
-    if ((before[next.node] & bit) != 0) return;
+    if ((before_[next.node] & bit) != 0) return;
     const std::string& name = nodes_[next.variable].name;
     fail(assignments_[i].node,
          "another node assigns to '" + printable(name) + "' in the same step: '" +
@@ -273,11 +300,15 @@ class Ordering {
   const OpRules& rules_;
   const std::string& source_;
   std::vector<std::vector<Edge>> edges_;
-  std::vector<size_t> order_;
+  std::vector<size_t> order_, place_;  // nodes by their places, and the reverse
+  bool has_loops_ = false;
   std::unordered_map<size_t, std::vector<size_t>> variables_;  // of a node's outputs
   std::unordered_map<size_t, std::vector<size_t>> assigned_;   // by nodes
   std::vector<AssignmentOf> assignments_;                      // in the order of the nodes
   std::vector<size_t> next_;                                   // of the same variable
+  std::unordered_map<size_t, size_t> last_use_;                // the place where a variable is used
+  // The assignments that are followed: which ones a node makes, and which ones come before it.
+  std::vector<uint64_t> own_, before_;
   // The assignment that an input of a node sees.
   std::unordered_map<size_t, std::unordered_map<size_t, size_t>> seen_;
 };
