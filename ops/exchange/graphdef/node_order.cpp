@@ -58,12 +58,16 @@ std::vector<size_t> node_order(const std::vector<NodeDef>& nodes, const std::str
                .message = "wait for each other: " + names + (waiting > kMostNamed ? " ..." : "")});
 }
 
-Origins::Origins(const std::vector<NodeDef>& nodes)
-    : nodes_(nodes), origins_(nodes.size(), kUnknown) {
+Origins::Origins(const std::vector<NodeDef>& nodes, const std::vector<std::string>* arguments)
+    : nodes_(nodes), arguments_(arguments), origins_(nodes.size(), kUnknown) {
   for (size_t i = 0; i < nodes.size(); ++i) index_.emplace(nodes[i].name, i);
+  for (size_t i = 0; arguments != nullptr && i < arguments->size(); ++i) {
+    index_.emplace((*arguments)[i], nodes.size() + i);
+    origins_.push_back(nodes.size() + i);
+  }
 }
 
-const NodeDef* Origins::of(const std::string& node) {
+size_t Origins::find(const std::string& node) {
   const auto index_of = [&](const std::string& name) {
     const auto entry = index_.find(name);
     return entry == index_.end() ? kNowhere : entry->second;
@@ -82,7 +86,18 @@ const NodeDef* Origins::of(const std::string& node) {
   }
   const size_t origin = at == kNowhere ? kNowhere : origins_[at];
   for (const size_t passed : chain) origins_[passed] = origin;
-  return origin == kNowhere ? nullptr : &nodes_[origin];
+  return origin;
+}
+
+const NodeDef* Origins::of(const std::string& node) {
+  const size_t origin = find(node);
+  return origin < nodes_.size() ? &nodes_[origin] : nullptr;
+}
+
+const std::string* Origins::argument_of(const std::string& node) {
+  const size_t origin = find(node);
+  return origin == kNowhere || origin < nodes_.size() ? nullptr
+                                                      : &(*arguments_)[origin - nodes_.size()];
 }
 
 }  // namespace keel::graphdef

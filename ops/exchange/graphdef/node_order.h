@@ -18,18 +18,24 @@ bool leads_back(std::string_view op);
 // order. `source` is what errors name. Throws Error naming the nodes that wait for each other.
 std::vector<size_t> node_order(const std::vector<NodeDef>& nodes, const std::string& source);
 
-// Finds the node that gives what chains of Identity hand on.
+// Finds where the values come from that chains of Identity hand on.
 class Origins {
  public:
-  // `nodes` must outlive it.
-  explicit Origins(const std::vector<NodeDef>& nodes);
-  // Null where there is no such node, or the chain ends in none.
+  // `nodes`, and the arguments of the body that they are, must outlive it.
+  explicit Origins(const std::vector<NodeDef>& nodes,
+                   const std::vector<std::string>* arguments = nullptr);
+  // Null where the chain ends in no node.
   const NodeDef* of(const std::string& node);
+  // Null where the chain ends in no argument.
+  const std::string* argument_of(const std::string& node);
 
  private:
+  size_t find(const std::string& node);
+
   const std::vector<NodeDef>& nodes_;
-  std::unordered_map<std::string, size_t> index_;
-  std::vector<size_t> origins_;  // once they are known
+  const std::vector<std::string>* arguments_;
+  std::unordered_map<std::string, size_t> index_;  // arguments come behind the nodes
+  std::vector<size_t> origins_;                    // once they are known
 };
 
 }  // namespace keel::graphdef

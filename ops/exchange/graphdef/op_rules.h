@@ -5,6 +5,7 @@
 #ifndef KEEL_OPS_EXCHANGE_GRAPHDEF_OP_RULES_H
 #define KEEL_OPS_EXCHANGE_GRAPHDEF_OP_RULES_H
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct OpRule {
   bool variable = false;
   // Operands that are variables whose next values it makes. Its results are those, in this order.
   std::vector<size_t> assigns = {};
+  // How many of its first operands matter; the others, and what only they need, are left out.
+  size_t most_operands = SIZE_MAX;
   // Its first operand is a variable's handle, and it reads the variable.
   bool reads_handle = false;
 };

@@ -94,7 +94,6 @@ class Selecting {
     reach();
     const std::unordered_set<size_t> for_outputs = reached_;
     add_initial_values();
-    reach();
     Selection selection;
     collect(for_outputs, selection);
     selection.assigned = order_variables(selection.graph.nodes, rules_, graph_.source);
@@ -177,6 +176,17 @@ class Selecting {
     return options_.drop_updates && rule != nullptr && !rule->assigns.empty();
   }
 
+  // The inputs of a node that its rule takes any notice of.
+  std::vector<std::string> inputs_of(const NodeDef& node) const {
+    const OpRule* rule = rules_.find(node.op);
+    if (rule == nullptr || rule->most_operands == SIZE_MAX) return node.inputs;
+    std::vector<std::string> inputs;
+    size_t operands = 0;
+    for (const std::string& input : node.inputs)
+      if (parse_value(input).control || operands++ < rule->most_operands) inputs.push_back(input);
+    return inputs;
+  }
+
   // Values that are given, and those of ops that take them from outside, need nothing.
   void reach() {
     while (!open_.empty()) {
@@ -184,7 +194,7 @@ class Selecting {
       open_.pop_back();
       const OutsideOp* outside = outside_op(node);
       if (outside != nullptr && (!outside->only_if_given || is_given(node.name))) continue;
-      for (const std::string& input : node.inputs) {
+      for (const std::string& input : inputs_of(node)) {
         const ValueName value = parse_value(input);
         if (!value.control && is_given(value_name(value.node, value.output))) {
           given_read_.insert(value_name(value.node, value.output));
@@ -200,7 +210,7 @@ class Selecting {
 
   // ---- variables
 
-  // The node that gives a variable its first value, which no output needs.
+  // The nodes that give variables their first values, which no output needs.
   void add_initial_values() {
     std::unordered_map<std::string, const NodeDef*> initializers;
     Origins origins(graph_.nodes);
@@ -218,11 +228,7 @@ class Selecting {
       const NodeDef*& initializer = initializers[variable->name];
       if (initializer == nullptr || node.name == variable->name + "/Assign") initializer = &node;
     }
-    for (const auto& entry : initializers) {
-      const auto variable = index_.find(entry.first);
-      if (variable == index_.end() || reached_.count(variable->second) == 0) continue;
-      initial_[entry.first] = entry.second->inputs[1];
-    }
+    for (const auto& entry : initializers) initial_[entry.first] = entry.second->inputs[1];
     for (const VariableDef& variable : graph_.variables)
       if (!variable.initial_value.empty())
         initial_[parse_value(variable.name).node] = variable.initial_value;
@@ -231,11 +237,16 @@ class Selecting {
       const OpRule* rule = node == nullptr ? nullptr : rules_.find(node->op);
       return rule == nullptr || !rule->variable;
     });
-    for (const auto& entry : initial_) {
-      const auto variable = index_.find(entry.first);
-      if (variable != index_.end() && reached_.count(variable->second) != 0)
-        need(parse_value(entry.second).node, entry.first);
+    // An initial value may be computed from that of another variable.
+    for (size_t known = 0; known != reached_.size();) {
+      known = reached_.size();
+      for (const auto& entry : initial_)
+        if (reached_.count(index_.at(entry.first)) != 0)
+          need(parse_value(entry.second).node, entry.first);
+      reach();
     }
+    std::erase_if(initial_,
+                  [&](const auto& entry) { return reached_.count(index_.at(entry.first)) == 0; });
   }
 
   // ---- the result
@@ -289,7 +300,7 @@ class Selecting {
     for (const GivenInput& input : options_.inputs) add_given(input, selection, taken);
     std::map<std::string, size_t> values_read;
     for (const size_t i : reached_)
-      for (const std::string& input : graph_.nodes[i].inputs) {
+      for (const std::string& input : inputs_of(graph_.nodes[i])) {
         const ValueName value = parse_value(input);
         if (!value.control)
           values_read[value.node] = std::max(values_read[value.node], value.output);
@@ -343,6 +354,7 @@ class Selecting {
 
   void add_node(const NodeDef& node, int place, Selection& selection) {
     NodeDef kept = node;
+    kept.inputs = inputs_of(node);
     // A default that is not replaced is what the node passes on.
     if (const OutsideOp* outside = outside_op(node); outside != nullptr && outside->only_if_given) {
       kept.op = "Identity";

@@ -103,19 +103,55 @@ class Translating {
   // ---- weights of frozen graphs
 
   // Constants of floats that rules take as weights, perhaps behind nodes that hand them on.
-  std::set<std::string> weights_of(const std::vector<NodeDef>& nodes) const {
+  std::set<std::string> weights_of(const std::vector<NodeDef>& nodes) {
     Origins origins(nodes);
     std::set<std::string> weights;
     for (const NodeDef& node : nodes) {
-      const OpRule* rule = rules_.find(node.op);
-      if (rule == nullptr || selection_.only_initial.count(node.name) != 0) continue;
-      for (const size_t operand : rule->weights) {
+      if (selection_.only_initial.count(node.name) != 0) continue;
+      for (const size_t operand : weight_operands(node)) {
         if (operand >= node.inputs.size()) continue;
         const NodeDef* source = origins.of(parse_value(node.inputs[operand]).node);
         if (source != nullptr && is_float_constant(*source)) weights.insert(source->name);
       }
     }
     return weights;
+  }
+
+  // Those that its rule takes as weights, and those that its bodies hand to such rules.
+  std::vector<size_t> weight_operands(const NodeDef& node) {
+    const OpRule* rule = rules_.find(node.op);
+    std::vector<size_t> operands;
+    if (rule != nullptr) operands = rule->weights;
+    for (const auto& entry : node.attributes) {
+      if (entry.second.kind != Kind::kFunction) continue;
+      const std::vector<size_t>& of_body = weight_arguments(entry.second.strings[0]);
+      // The first operand of a conditional is its condition.
+      for (const size_t argument : of_body)
+        operands.push_back(argument + (entry.first.ends_with("_branch") ? 1 : 0));
+    }
+    return operands;
+  }
+
+  const std::vector<size_t>& weight_arguments(const std::string& name) {
+    // Bodies that call themselves, or each other too deep, are refused later.
+    const auto [entry, is_new] = weight_arguments_.emplace(name, std::vector<size_t>());
+    const auto found = selection_.graph.bodies.find(name);
+    if (!is_new || found == selection_.graph.bodies.end() || depth_ == kMostCalls)
+      return entry->second;
+    ++depth_;
+    const Body& body = found->second;
+    std::unordered_map<std::string, size_t> index;
+    for (size_t i = 0; i < body.arguments.size(); ++i) index.emplace(body.arguments[i], i);
+    Origins origins(body.nodes, &body.arguments);
+    std::set<size_t> arguments;
+    for (const NodeDef& node : body.nodes)
+      for (const size_t operand : weight_operands(node)) {
+        if (operand >= node.inputs.size()) continue;
+        const std::string* argument = origins.argument_of(parse_value(node.inputs[operand]).node);
+        if (argument != nullptr) arguments.insert(index.at(*argument));
+      }
+    --depth_;
+    return weight_arguments_[name] = {arguments.begin(), arguments.end()};
   }
 
   // Single numbers, such as the epsilon that is added to a variance, are no weights.
@@ -341,6 +377,8 @@ class Translating {
   const OpRules& rules_;
   uint64_t budget_;
   uint64_t taken_ = 0;
+  std::map<std::string, std::vector<size_t>> weight_arguments_;  // of bodies
+  size_t depth_ = 0;
   std::vector<std::string> calls_;  // functions that are being translated, from the outermost on
   std::map<std::string, std::shared_ptr<const onnx::GraphProto>> bodies_;
 };

@@ -31,6 +31,7 @@ Hands hands_on(const std::string& op) {
       {"CheckNumerics", Hands::kFirst},
       {"EnsureShape", Hands::kFirst},
       {"Snapshot", Hands::kFirst},
+      {"Print", Hands::kFirst},
       {"PlaceholderWithDefault", Hands::kFirst},
       {"Switch", Hands::kBoth},
       {"RefSwitch", Hands::kBoth},

@@ -57,13 +57,13 @@ FlowKind flow_kind(std::string_view op) {
 }
 
 bool runs_once(std::string_view op) {
-  constexpr std::array<std::string_view, 19> kStarts{
+  constexpr std::array<std::string_view, 18> kStarts{
       "Random",        "TruncatedNormal", "ParameterizedTruncated",
       "Multinomial",   "Stateful",        "Assign",
       "Scatter",       "ResourceScatter", "Apply",
       "ResourceApply", "SparseApply",     "Print",
       "Assert",        "Queue",           "Iterator",
-      "Stack",         "TensorArray",     "PyFunc",
+      "Stack",         "PyFunc",
       "Write"};
   if (op == "ScatterNd") return false;
   return std::any_of(kStarts.begin(), kStarts.end(),

@@ -1,4 +1,6 @@
 // Conditionals, loops and calls, whose bodies are functions of the graph's library.
+#include <algorithm>
+
 #include "keel/graph/control/control_flow.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
@@ -34,10 +36,28 @@ Values if_of(NodeContext& c) {
   return onnx::conditional(c, as_condition(c, c.in(0)), operands, *then_branch, *else_branch);
 }
 
+// Arrays that have no shape of their elements yet get the one that the body writes.
+void shape_arrays(NodeContext& c, const onnx::GraphProto& body, Values& variables) {
+  const auto is_open = [](const Value& v) {
+    return v.shape({}).rank() == 2 && v.shape({})[0] >= 0 && v.shape({})[1] == 0;
+  };
+  if (std::none_of(variables.begin(), variables.end(), is_open)) return;
+  Values here;
+  for (const Value& variable : variables) here.push_back(c.here(variable));
+  const std::vector<Type> types = c.body_types(body, here);
+  for (size_t i = 0; i < variables.size() && i < types.size(); ++i) {
+    const Shape& shape = types[i].shape;
+    const bool fits = shape.known() && shape.rank() > 0 && shape[0] == variables[i].shape({})[0];
+    if (is_open(variables[i]) && fits && types[i].dtype == variables[i].dtype({}))
+      variables[i] = zeros_of(c.graph(), types[i], {});
+  }
+}
+
 Values while_of(NodeContext& c) {
   const auto condition = c.graph_attribute("cond");
   const auto body = c.graph_attribute("body");
-  const Values variables = operands_from(c, 0);
+  Values variables = operands_from(c, 0);
+  shape_arrays(c, *body, variables);
   if (variables.empty()) c.refuse("it has no variables");
   std::vector<Operand> first;
   for (const Value& variable : variables) first.emplace_back(c.here(variable));

@@ -39,6 +39,18 @@ Values identity(NodeContext& c) {
 Values identities(NodeContext& c) { return c.all(); }
 Values no_value(NodeContext&) { return {}; }
 
+// What is printed and checked changes no value. A check that is known to fail is refused.
+Values printed(NodeContext& c) {
+  for (const char* name : {"message", "first_n", "summarize", "U"}) c.ignore(name);
+  return {c.in(0)};
+}
+Values checked(NodeContext& c) {
+  c.ignore("summarize");
+  const std::optional<Tensor> known = c.known(0);
+  if (known && known->num_elements() == 1 && known->at(0) == 0) c.refuse("it fails always");
+  return {};
+}
+
 Values add_all(NodeContext& c) {
   Value sum = c.in(0);
   for (size_t i = 1; i < c.inputs(); ++i) sum = add(sum, c.in(i), {});
@@ -182,6 +194,8 @@ void register_graphdef_elementwise(OpRules& rules) {
   rules.add("ReadVariableOp", {.make = identity, .reads_handle = true});
   rules.add("IdentityN", identities);
   for (const char* op : {"StopGradient", "PreventGradient"}) rules.add(op, unary<stop_gradient>);
+  rules.add("Print", {.make = printed, .most_operands = 1});
+  rules.add("Assert", {.make = checked, .gives_nothing = true, .most_operands = 1});
   rules.add("NoOp", {.make = no_value, .gives_nothing = true});
   rules.add("Add", {.make = binary<add>, .weights = {1}});
   rules.add("AddV2", {.make = binary<add>, .weights = {1}});

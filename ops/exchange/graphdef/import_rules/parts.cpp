@@ -1,6 +1,8 @@
 // Parts of values and values put together: slices, splits, concatenation, padding.
 #include <algorithm>
+#include <cstdlib>
 
+#include "keel/ops/composed/rearrange.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
@@ -153,6 +155,32 @@ Values strided_slice(NodeContext& c) {
   return {x};
 }
 
+// The gradient of a slice of a value of the shape that the first operand says: zeros but for the
+// elements that the slice took.
+Values strided_slice_gradient(NodeContext& c) {
+  const Ints shape = c.integers(0, "the shape");
+  Value dy = c.in(4);
+  const StridedSlice what = strided_slice_of(c, shape.size());
+  if (!what.dropped.empty()) dy = expand_dims(dy, what.dropped, {});
+  if (!what.added.empty()) dy = squeeze(dy, what.added, {});
+  c.require_rank(dy, shape.size(), shape.size(), "its slope is");
+  const SliceAttributes attributes{what.begin, what.end, what.strides};
+  Ints low, high, interior, reversed;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] < 0) c.refuse("a dimension of its shape is negative");
+    SliceBounds bounds = slice_bounds(attributes, axis, shape[axis]);
+    const int64_t span = bounds.size == 0 ? 0 : (bounds.size - 1) * bounds.stride;
+    if (dy.shape({})[axis] != bounds.size)
+      c.refuse("its slope " + to_string(dy.shape({})) + " is not of the slice's shape");
+    if (bounds.stride < 0) reversed.push_back(static_cast<int64_t>(axis));
+    low.push_back(bounds.size == 0 ? 0 : bounds.first + std::min<int64_t>(span, 0));
+    interior.push_back(bounds.size == 0 ? 0 : std::abs(bounds.stride) - 1);
+    high.push_back(shape[axis] - low.back() - (bounds.size == 0 ? 0 : std::abs(span) + 1));
+  }
+  if (!reversed.empty()) dy = reverse(dy, reversed, {});
+  return {shape.empty() ? dy : pad_interior(dy, low, high, interior, 0, {})};
+}
+
 // ---- padding
 
 // [axes, 2]: in front and behind.
@@ -208,6 +236,7 @@ void register_graphdef_parts(OpRules& rules) {
   rules.add("SplitV", split_by_sizes);
   rules.add("Slice", slice_by_size);
   rules.add("StridedSlice", strided_slice);
+  rules.add("StridedSliceGrad", strided_slice_gradient);
   rules.add("Pad", pad_with_value);
   rules.add("PadV2", pad_with_value);
   rules.add("MirrorPad", pad_with_mirror);

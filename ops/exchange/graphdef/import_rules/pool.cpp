@@ -1,10 +1,8 @@
-// Pooling of images with its gradients, and resizing.
+// Pooling of images with its gradients.
 #include "keel/ops/pool.h"
 
-#include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/image_rules.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
-#include "keel/ops/resize.h"
 
 namespace keel::graphdef {
 namespace {
@@ -47,28 +45,6 @@ Values average_pool_gradient(NodeContext& c) {
   return {avg_pool2d_gradient(c.in(1), {shape[height], shape[height + 1]}, attributes, {})};
 }
 
-// Keel's positions are those of half-pixel centres; where sizes do not change all are the same.
-Values resize_as(NodeContext& c, const Value& x, const char* mode) {
-  c.require_rank(x, 4, 4, "its images are");
-  const std::vector<int64_t> size = c.integers(1, "the size");
-  if (size.size() != 2) c.refuse("its size is not two numbers");
-  const bool corners = c.attribute("align_corners", int64_t{0}) != 0;
-  const bool half_pixel = c.attribute("half_pixel_centers", int64_t{0}) != 0;
-  const bool same = x.shape({})[1] == size[0] && x.shape({})[2] == size[1];
-  // Repeating each element is the same with and without half pixels.
-  const bool repeats = std::string(mode) == "nearest" && x.shape({})[1] > 0 && x.shape({})[2] > 0 &&
-                       size[0] % x.shape({})[1] == 0 && size[1] % x.shape({})[2] == 0;
-  if (!same && (corners || (!half_pixel && !repeats)))
-    c.refuse("it takes other positions than those of half-pixel centres");
-  return {resize(x, {.size = size, .mode = mode}, {})};
-}
-// The result of the bilinear op is f32, whatever the images are.
-Values resize_bilinear(NodeContext& c) {
-  const Value x = c.in(0);
-  return resize_as(c, x.dtype({}) == f32 ? x : cast(x, f32, {}), "bilinear");
-}
-Values resize_nearest(NodeContext& c) { return resize_as(c, c.in(0), "nearest"); }
-
 }  // namespace
 
 void register_graphdef_pool(OpRules& rules) {
@@ -76,8 +52,6 @@ void register_graphdef_pool(OpRules& rules) {
   rules.add("AvgPool", average_pool);
   rules.add("MaxPoolGrad", max_pool_gradient);
   rules.add("AvgPoolGrad", average_pool_gradient);
-  rules.add("ResizeBilinear", resize_bilinear);
-  rules.add("ResizeNearestNeighbor", resize_nearest);
 }
 
 }  // namespace keel::graphdef

@@ -2,6 +2,8 @@
 // value are drawn here, once.
 #include "keel/ops/random.h"
 
+#include <cmath>
+
 #include "keel/core/base/random.h"
 #include "keel/core/base/read_budget.h"
 #include "keel/graph/ir/initializer.h"
@@ -50,9 +52,38 @@ Values random_normal(NodeContext& c) {
   return {normal(c.graph(), shape_in_step(c), 0, 1, c.dtype_attribute("dtype", f32), {})};
 }
 
+// The inverse of erf between -0.9999 and 0.9999: M. Giles, Approximating the erfinv function, GPU
+// Computing Gems 2, 2010, whose error there is that of f32.
+Value inverse_erf(const Value& x) {
+  constexpr double kFactors[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
+                                 -4.39150654e-06, 0.00021858087,  -0.00125372503,
+                                 -0.00417768164,  0.246640727,    1.50140941};
+  const Value w = neg(log(mul(1 - x, 1 + x, {}), {}), {}) - 2.5;
+  Value p;
+  for (const double factor : kFactors) p = p.valid() ? mul(p, w, {}) + factor : 0 * w + factor;
+  return mul(p, x, {});
+}
+
 Values truncated_normal(NodeContext& c) {
   if (is_initial(c)) return drawn(c, "trunc_normal", 0, 1);
-  c.refuse("it is drawn in each step; Keel draws truncated numbers for initial values alone");
+  // A uniform number between the shares of a normal distribution below -2 and below 2, by the
+  // inverse of the distribution.
+  constexpr double kBelow = 0.022750131948179195;
+  const DType dtype = c.dtype_attribute("dtype", f32);
+  const Value share =
+      uniform(c.graph(), shape_in_step(c), 2 * kBelow - 1, 1 - 2 * kBelow, dtype, {});
+  return {clamp(std::sqrt(2.0) * inverse_erf(share), -2, 2, {})};
+}
+
+Values random_integers(NodeContext& c) {
+  const int64_t low = c.integer(1, "the least number"), high = c.integer(2, "the limit");
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (is_initial(c)) c.refuse("an initial value is drawn of integers");
+  if (low >= high || low < -kMost || high > kMost || high - low > kMost)
+    c.refuse("its numbers are none, or more than 2^24");
+  const auto first = static_cast<double>(low), last = static_cast<double>(high);
+  const Value drawn = uniform(c.graph(), shape_in_step(c), first, last, f64, {});
+  return {cast(minimum(floor(drawn, {}), last - 1, {}), c.dtype_attribute("Tout", i32), {})};
 }
 
 }  // namespace
@@ -64,6 +95,7 @@ void register_graphdef_random(OpRules& rules) {
   add("RandomUniform", random_uniform);
   add("RandomStandardNormal", random_normal);
   add("TruncatedNormal", truncated_normal);
+  add("RandomUniformInt", random_integers);
 }
 
 }  // namespace keel::graphdef

@@ -2,7 +2,9 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/translate.h"
+#include "keel/ops/exchange/onnx/import_indices.h"
 #include "keel/ops/gather.h"
+#include "keel/ops/shape.h"
 
 namespace keel::graphdef {
 namespace {
@@ -44,6 +46,33 @@ Values scatter_add_rows(NodeContext& c) {
 }
 Values scatter_sub_rows(NodeContext& c) {
   return assigned(c, {scatter_add(c.in(0), c.in(1), neg(c.in(2), {}), {})});
+}
+
+// Rows put into a variable in place of its own.
+Values scatter_update_rows(NodeContext& c) {
+  const Value state = c.in(0), places = c.in(1), rows = c.in(2);
+  const Shape shape = c.known_shape(state, "its variable");
+  const Shape indices = c.known_shape(places, "its indices");
+  if (shape.rank() == 0) c.refuse("its variable has no rows");
+  const int64_t size = shape[0] == 0 ? 0 : shape.num_elements() / shape[0];
+  const Value made =
+      onnx::scatter_rows(c, reshape(state, Shape{shape[0], size}, {}),
+                         reshape(places, Shape{indices.num_elements()}, {}),
+                         reshape(rows, Shape{indices.num_elements(), size}, {}), "none");
+  return assigned(c, {reshape(made, shape, {})});
+}
+
+// In a step every variable has a value; what draws initial values finds none.
+Values is_initialized(NodeContext& c) {
+  c.ignore(size_t{0});
+  return {c.result(Tensor::full(boolean, {}, c.has_attribute(kInitial) ? 0 : 1))};
+}
+
+Values shape_of_variable(NodeContext& c) {
+  const Shape shape = c.known_shape(c.in(0), "its variable");
+  const Tensor dims = Tensor::of<int64_t>({static_cast<int64_t>(shape.rank())},
+                                          std::vector<int64_t>(shape.begin(), shape.end()));
+  return {c.result(dims.cast(c.dtype_attribute("out_type", i32), {}))};
 }
 
 // ---- optimizers; formulas of TensorFlow 1.15's training_ops
@@ -119,6 +148,44 @@ Values adadelta(NodeContext& c) {
                       moved(steps, square(step, {}), decay)});
 }
 
+Values centered_rms_prop(NodeContext& c) {
+  const Value state = c.in(0), means = c.in(1), squares = c.in(2), sum = c.in(3), rate = c.in(4);
+  const Value decay = c.in(5), share = c.in(6), epsilon = c.in(7), gradient = c.in(8);
+  const Value next_squares = moved(squares, square(gradient, {}), decay);
+  const Value next_means = moved(means, gradient, decay);
+  const Value variance = add(sub(next_squares, square(next_means, {}), {}), epsilon, {});
+  const Value own = div(mul(rate, gradient, {}), sqrt(variance, {}), {});
+  const Value next_sum = add(mul(sum, share, {}), own, {});
+  return assigned(c, {sub(state, next_sum, {}), next_means, next_squares, next_sum});
+}
+
+Values ada_max(NodeContext& c) {
+  const Value state = c.in(0), first = c.in(1), largest = c.in(2), power = c.in(3);
+  const Value rate = c.in(4), beta1 = c.in(5), beta2 = c.in(6), epsilon = c.in(7);
+  const Value gradient = c.in(8);
+  const Value next_first = moved(first, gradient, beta1);
+  const Value next_largest = maximum(mul(beta2, largest, {}), abs(gradient, {}), {});
+  const Value step = div(next_first, add(next_largest, epsilon, {}), {});
+  return assigned(
+      c, {sub(state, mul(div(rate, 1 - power, {}), step, {}), {}), next_first, next_largest});
+}
+
+// Follow the regularized leader; McMahan et al., Ad Click Prediction, 2013.
+Values ftrl(NodeContext& c) {
+  const Value state = c.in(0), squares = c.in(1), linear = c.in(2), gradient = c.in(3);
+  const Value rate = c.in(4), l1 = c.in(5), l2 = c.in(6), power = neg(c.in(7), {});
+  if (c.attribute("multiply_linear_by_lr", int64_t{0}) != 0) c.refuse("it multiplies by the rate");
+  const Value next_squares = add(squares, square(gradient, {}), {});
+  const Value root = pow(next_squares, power, {});
+  const Value change = div(sub(root, pow(squares, power, {}), {}), rate, {});
+  const Value next_linear = add(linear, sub(gradient, mul(change, state, {}), {}), {});
+  const Value curvature = add(div(root, rate, {}), 2 * l2, {});
+  const Value moves = sub(mul(sign(next_linear, {}), l1, {}), next_linear, {});
+  const Value next =
+      select(greater(abs(next_linear, {}), l1, {}), div(moves, curvature, {}), 0.0, {});
+  return assigned(c, {next, next_squares, next_linear});
+}
+
 // How many of the first operands an op assigns to: the variable, and what is remembered of it.
 class Adding {
  public:
@@ -144,6 +211,9 @@ class Adding {
 void register_graphdef_variables(OpRules& rules) {
   for (const char* op : {"Variable", "VariableV2", "VarHandleOp"})
     rules.add(op, {.make = variable, .folding = onnx::Folding::kNever, .variable = true});
+  for (const char* op : {"IsVariableInitialized", "VarIsInitializedOp"})
+    rules.add(op, is_initialized);
+  rules.add("VariableShape", shape_of_variable);
   Adding adding(rules);
   adding.assigning("Assign", assign, false);
   adding.assigning("AssignAdd", assign_add, false);
@@ -155,12 +225,17 @@ void register_graphdef_variables(OpRules& rules) {
   adding.assigning("ScatterSub", scatter_sub_rows, false);
   adding.assigning("ResourceScatterAdd", scatter_add_rows, true);
   adding.assigning("ResourceScatterSub", scatter_sub_rows, true);
+  adding.assigning("ScatterUpdate", scatter_update_rows, false);
+  adding.assigning("ResourceScatterUpdate", scatter_update_rows, true);
   adding.optimizer("GradientDescent", gradient_descent, 1);
   adding.optimizer("Momentum", momentum, 2);
   adding.optimizer("Adam", adam, 3);
   adding.optimizer("RMSProp", rms_prop, 3);
   adding.optimizer("Adagrad", adagrad, 2);
   adding.optimizer("Adadelta", adadelta, 3);
+  adding.optimizer("CenteredRMSProp", centered_rms_prop, 4);
+  adding.optimizer("AdaMax", ada_max, 3);
+  adding.optimizer("Ftrl", ftrl, 3);
   adding.assigning("ResourceApplyKerasMomentum", keras_momentum, true, 2);
 }
 

@@ -5,7 +5,7 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/onnx/import_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
-#include "keel/ops/gather.h"
+#include "keel/ops/exchange/onnx/import_taps.h"
 
 namespace keel::onnx {
 namespace {
@@ -70,15 +70,12 @@ std::vector<double> weights_of(const ResizeSettings& s, double fraction) {
   return {far(1 + fraction), near(fraction), near(1 - fraction), far(2 - fraction)};
 }
 
-// Elements and weights of each tap, [taps][out].
-struct Taps {
-  std::vector<std::vector<int64_t>> elements;
-  std::vector<std::vector<double>> weights;
+struct CroppedTaps : Taps {
   std::vector<bool> outside;  // of the image, with tf_crop_and_resize
 };
 
-Taps taps_of(NodeContext& c, const ResizeSettings& s, const ResizeAxis& a) {
-  Taps taps;
+CroppedTaps taps_of(NodeContext& c, const ResizeSettings& s, const ResizeAxis& a) {
+  CroppedTaps taps;
   const size_t count = s.mode == "nearest" ? 1 : s.mode == "linear" ? 2 : 4;
   taps.elements.assign(count, {});
   taps.weights.assign(count, {});
@@ -107,25 +104,6 @@ Taps taps_of(NodeContext& c, const ResizeSettings& s, const ResizeAxis& a) {
   return taps;
 }
 
-template <class T>
-Tensor vector_of(const std::vector<T>& values) {
-  return Tensor::of<T>({static_cast<int64_t>(values.size())}, values);
-}
-
-Value resized_along(NodeContext& c, const Value& x, size_t axis, const Taps& taps, bool weighted) {
-  Value total;
-  const size_t rank = x.shape({}).rank();
-  for (size_t k = 0; k < taps.elements.size(); ++k) {
-    const Value part =
-        gather(x, c.result(vector_of(taps.elements[k])), static_cast<int64_t>(axis), {});
-    if (!weighted) return part;
-    const Tensor weights = vector_of(taps.weights[k]).cast(x.dtype({}), {});
-    const Value share = mul(part, along_axis(c.result(weights), axis, rank), {});
-    total = total.valid() ? add(total, share, {}) : share;
-  }
-  return total;
-}
-
 Value resized(NodeContext& c, Value x, const ResizeSettings& s,
               const std::vector<ResizeAxis>& axes) {
   if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic")
@@ -138,8 +116,8 @@ Value resized(NodeContext& c, Value x, const ResizeSettings& s,
     const bool whole = a.in == a.out && a.scale == 1 && s.position != "tf_crop_and_resize";
     if (whole) continue;
     if (a.in < 1) c.refuse("it resizes an empty axis");
-    const Taps taps = taps_of(c, s, a);
-    x = resized_along(c, x, i, taps, s.mode != "nearest");
+    const CroppedTaps taps = taps_of(c, s, a);
+    x = tapped_along(c, x, i, taps, s.mode != "nearest");
     if (std::find(taps.outside.begin(), taps.outside.end(), true) == taps.outside.end()) continue;
     Tensor flags(boolean, {a.out});
     for (int64_t k = 0; k < a.out; ++k) flags.set(k, taps.outside[static_cast<size_t>(k)] ? 1 : 0);

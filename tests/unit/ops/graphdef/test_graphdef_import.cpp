@@ -281,6 +281,44 @@ TEST_CASE("GraphDef import: updates of momentum and adam and others") {
                   m = 0.5 * m + 0.1 * g / std::sqrt(squares + 1e-3);
                   return w - m;
                 });
+  m = 0;
+  squares = 1;
+  double means = 0.2;
+  check_weights(slot("mg", 0.2f) + slot("ms", 1) + slot("mom", 0) + scalar("decay", 0.9f) +
+                    scalar("share", 0.5f) + scalar("e", 1e-3f) +
+                    node_text("apply", "ApplyCenteredRMSProp",
+                              {"w", "mg", "ms", "mom", "rate", "decay", "share", "e", "dw"}),
+                [&](double w, double g) {
+                  squares = 0.9 * squares + 0.1 * g * g;
+                  means = 0.9 * means + 0.1 * g;
+                  m = 0.5 * m + 0.1 * g / std::sqrt(squares - means * means + 1e-3);
+                  return w - m;
+                });
+  m = 0;
+  double largest = 0;
+  check_weights(
+      slot("m", 0) + slot("v", 0) + scalar("p1", 0.9f) + scalar("b1", 0.9f) + scalar("b2", 0.5f) +
+          scalar("e", 1e-4f) +
+          node_text("apply", "ApplyAdaMax", {"w", "m", "v", "p1", "rate", "b1", "b2", "e", "dw"}),
+      [&](double w, double g) {
+        m = 0.9 * m + 0.1 * g;
+        largest = std::max(0.5 * largest, std::fabs(g));
+        return w - 0.1 / (1 - 0.9) * m / (largest + 1e-4);
+      });
+  double linear = 0;
+  squares = 0.1;
+  check_weights(
+      slot("acc", 0.1f) + slot("lin", 0) + scalar("l1", 0.01f) + scalar("l2", 0.02f) +
+          scalar("power", -0.5f) +
+          node_text("apply", "ApplyFtrl", {"w", "acc", "lin", "dw", "rate", "l1", "l2", "power"}),
+      [&](double w, double g) {
+        const double before = std::sqrt(squares);
+        squares += g * g;
+        linear += g - (std::sqrt(squares) - before) / 0.1 * w;
+        if (std::fabs(linear) <= 0.01) return 0.0;
+        const double edge = linear > 0 ? 0.01 : -0.01;
+        return (edge - linear) / (std::sqrt(squares) / 0.1 + 2 * 0.02);
+      });
 }
 
 TEST_CASE("GraphDef import: updates may be dropped for others") {
@@ -428,6 +466,37 @@ TEST_CASE("GraphDef import: initial values belong to variables alone") {
   const auto model = import_text(variable, {.outputs = {"y"}});
   CHECK(model.weights.size() == 1);
   CHECK(model.weights.at("v").at(1) == 40);
+}
+
+TEST_CASE("GraphDef import: what only prints or checks changes nothing") {
+  const std::string text =
+      placeholder_text("x", f32, {}) +
+      node_text("text", "Const", {}, {{"dtype", "type: DT_STRING"}}) +
+      const_text("zero", Tensor::scalar<float>(0)) + node_text("p", "Greater", {"x", "zero"}) +
+      node_text("a", "Assert", {"p", "text", "x"}, {{"T", "list { type: DT_STRING }"}}) +
+      node_text("b", "Print", {"x", "text", "^a"}, {{"message", "s: 'm'"}, {"summarize", "i: 3"}}) +
+      node_text("y", "Neg", {"b"});
+  const auto model = import_text(text, {.outputs = {"y"}});
+  CHECK(names_of(model.inputs) == std::vector<std::string>{"x"});
+  Session session(*model.graph, device("ref"));
+  CHECK(session.run({model.output("y")}, {{model.input("x"), Tensor::scalar<float>(4)}})[0].at(0) ==
+        -4);
+  CHECK(contains(
+      refusal(const_text("p", Tensor::full(boolean, {}, 0)) + node_text("a", "Assert", {"p"}) +
+                  const_text("one", Tensor::scalar<float>(1)) +
+                  node_text("y", "Neg", {"one", "^a"}),
+              {.outputs = {"y"}}),
+      "fails always"));
+}
+
+TEST_CASE("GraphDef import: an initial value that asks for another variable's") {
+  // As initialized_value() makes it.
+  const std::string text =
+      variable_text("w", Tensor::scalar<float>(3)) + node_text("v", "VariableV2") +
+      node_text("is", "IsVariableInitialized", {"w"}) + node_text("s", "Switch", {"w", "is"}) +
+      node_text("i", "Switch", {"w/initial_value", "is"}) + node_text("m", "Merge", {"i", "s:1"}) +
+      node_text("v/Assign", "Assign", {"v", "m"}) + node_text("y", "Neg", {"v"});
+  CHECK(import_text(text, {.outputs = {"y"}}).weights.at("v").at(0) == 3);
 }
 
 TEST_CASE("GraphDef import: waiting for a given value is waiting for nothing") {

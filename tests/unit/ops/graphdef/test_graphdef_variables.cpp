@@ -180,6 +180,21 @@ TEST_CASE("GraphDef variables: handles that cannot be told are refused where it 
                "what it assigns to is no variable"));
 }
 
+TEST_CASE("GraphDef variables: rows are put in place of others") {
+  const std::string text = variable_text("w", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})) +
+                           const_text("i", Tensor::of<int32_t>({2}, {2, 0})) +
+                           const_text("rows", Tensor::of<float>({2, 2}, {7, 8, 9, 10})) +
+                           node_text("y", "ScatterUpdate", {"w", "i", "rows"}) +
+                           node_text("n", "VariableShape", {"w"});
+  const auto model = import_text(text, {"y", "n"});
+  Session session(*model.graph, device("ref"));
+  const auto got = session.run({model.output("y"), model.output("n")}, {});
+  const double expected[] = {9, 10, 3, 4, 7, 8};
+  for (int64_t i = 0; i < 6; ++i) CHECK(got[0].at(i) == expected[i]);
+  CHECK(got[1].at(0) == 3);
+  CHECK(got[1].at(1) == 2);
+}
+
 TEST_CASE("GraphDef variables: the initial value is found behind an identity") {
   const std::string text =
       node_text("w", "VarHandleOp") + node_text("a", "Identity", {"w"}) + scalar("five", 5) +

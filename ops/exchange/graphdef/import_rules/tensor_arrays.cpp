@@ -1,0 +1,117 @@
+// Arrays of tensors, as loops over time have them. An array is a tensor of its own, with the
+// elements along the first axis, and is what the float called flow carries from node to node; the
+// handle is a number that says nothing. So it is a variable of the loops that write to it.
+//
+// An array whose elements have no known shape yet is [size, 0]. The first node that writes to it
+// says their shape, and so does the loop that this node is in (control.cpp).
+#include <algorithm>
+
+#include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/shape.h"
+
+namespace keel::graphdef {
+namespace {
+
+using onnx::NodeContext;
+using Ints = std::vector<int64_t>;
+
+constexpr int64_t kMostElements = 1 << 24;
+
+Values array(NodeContext& c) {
+  for (const char* name : {"clear_after_read", "tensor_array_name", "identical_element_shapes"})
+    c.ignore(name);
+  if (c.attribute("dynamic_size", int64_t{0}) != 0) c.refuse("its size grows as it is written");
+  const int64_t size = c.integer(0, "the size");
+  if (size < 0 || size > kMostElements)
+    c.refuse("its size is " + std::to_string(size) + ", which is not from 0 to 2^24");
+  Ints dims{size, 0};
+  const onnx::AttributeProto* element = c.find_attribute("element_shape");
+  if (element != nullptr && element->type == onnx::AttributeType::kInts &&
+      std::all_of(element->ints.begin(), element->ints.end(), [](int64_t d) { return d > 0; })) {
+    dims.resize(1);
+    dims.insert(dims.end(), element->ints.begin(), element->ints.end());
+  }
+  const Value flow = zeros_of(c.graph(), {c.dtype_attribute("dtype", f32), Shape(dims)}, {});
+  return {c.result(Tensor::scalar<int32_t>(0)), flow};
+}
+
+bool is_unwritten(const Shape& flow) { return flow.rank() == 2 && flow[1] == 0; }
+
+Value flow_of(NodeContext& c, size_t input) {
+  c.ignore(size_t{0});
+  const Value flow = c.in(input);
+  c.known_shape(flow, "its array");
+  if (flow.shape({}).rank() == 0) c.refuse("its flow comes from no array");
+  return flow;
+}
+
+Value written_flow(NodeContext& c, size_t input) {
+  const Value flow = flow_of(c, input);
+  if (is_unwritten(flow.shape({}))) c.refuse("it reads an array that nothing was written to");
+  return flow;
+}
+
+// Elements [count, ...] at places [count] of an array; each place is written once.
+Values with_elements(NodeContext& c, Value flow, const Value& places, const Value& elements) {
+  const Shape shape = c.known_shape(elements, "what it writes");
+  Ints dims(shape.begin(), shape.end());
+  if (dims.empty()) c.refuse("what it writes has no first axis");
+  dims[0] = flow.shape({})[0];
+  if (elements.dtype({}) != flow.dtype({})) c.refuse("it writes another dtype than its array's");
+  if (is_unwritten(flow.shape({})))
+    flow = zeros_of(c.graph(), {flow.dtype({}), Shape(dims)}, {});
+  else if (flow.shape({}) != Shape(dims))
+    c.refuse("it writes elements of another shape than those of its array " +
+             to_string(flow.shape({})));
+  return {scatter_add(flow, places, elements, {})};
+}
+
+Values write(NodeContext& c) {
+  const Value place = reshape(c.in(1), Shape{1}, {});
+  return with_elements(c, flow_of(c, 3), place, expand_dims(c.in(2), {0}, {}));
+}
+Values scatter(NodeContext& c) { return with_elements(c, flow_of(c, 3), c.in(1), c.in(2)); }
+
+Values read(NodeContext& c) { return {gather(written_flow(c, 2), c.in(1), 0, {})}; }
+Values gather_elements(NodeContext& c) {
+  c.ignore("element_shape");
+  return {gather(written_flow(c, 2), c.in(1), 0, {})};
+}
+
+Values size_of(NodeContext& c) {
+  const auto size = static_cast<int32_t>(flow_of(c, 1).shape({})[0]);
+  return {c.result(Tensor::scalar<int32_t>(size))};
+}
+
+// The elements one behind the other along their first axis, and how long each is.
+Values concatenated(NodeContext& c) {
+  c.ignore("element_shape_except0");
+  const Value flow = written_flow(c, 1);
+  const Shape shape = flow.shape({});
+  if (shape.rank() < 2) c.refuse("its elements are numbers");
+  Ints dims(shape.begin() + 1, shape.end());
+  dims[0] *= shape[0];
+  return {reshape(flow, Shape(dims), {}),
+          c.result(Tensor::full(i64, {shape[0]}, static_cast<double>(shape[1])))};
+}
+
+Values closed(NodeContext& c) {
+  c.ignore(size_t{0});
+  return {};
+}
+
+}  // namespace
+
+void register_graphdef_tensor_arrays(OpRules& rules) {
+  rules.add("TensorArrayV3", array);
+  rules.add("TensorArrayWriteV3", write);
+  rules.add("TensorArrayScatterV3", scatter);
+  rules.add("TensorArrayReadV3", read);
+  rules.add("TensorArrayGatherV3", gather_elements);
+  rules.add("TensorArraySizeV3", size_of);
+  rules.add("TensorArrayConcatV3", concatenated);
+  rules.add("TensorArrayCloseV3", {.make = closed, .gives_nothing = true});
+}
+
+}  // namespace keel::graphdef
