@@ -223,7 +223,7 @@ class Selecting {
       if (node.op != "Assign" && node.op != "AssignVariableOp") continue;
       const NodeDef* variable = origins.of(parse_value(node.inputs[0]).node);
       const NodeDef* value = origins.of(parse_value(node.inputs[1]).node);
-      // What restores a checkpoint assigns what is in no graph.
+      // A node that restores a checkpoint assigns values that are in no graph.
       if (variable == nullptr || value == nullptr || value->op.starts_with("Restore")) continue;
       const NodeDef*& initializer = initializers[variable->name];
       if (initializer == nullptr || node.name == variable->name + "/Assign") initializer = &node;

@@ -117,7 +117,7 @@ class Translating {
     return weights;
   }
 
-  // Those that its rule takes as weights, and those that its bodies hand to such rules.
+  // Returns the operands that its rule takes as weights, or that its bodies hand to such rules.
   std::vector<size_t> weight_operands(const NodeDef& node) {
     const OpRule* rule = rules_.find(node.op);
     std::vector<size_t> operands;

@@ -30,6 +30,8 @@ Value folded(const Value& tuples, const std::vector<int64_t>& dims) {
 
 using Combine = Value (*)(Operand, Operand, CallSite);
 
+Value second(Operand, Operand b, CallSite) { return b.value(); }
+
 // One update after the other, so that those which meet in a row are all taken.
 Value combine_rows(const Value& x, const Value& places, const Value& updates, Combine combine) {
   const int64_t rows = x.shape({})[0], count = places.shape({})[0];
@@ -100,6 +102,7 @@ Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Va
   if (reduction == "add") return scatter_add(x, places, updates, {});
   if (reduction == "mul") return combine_rows(x, places, updates, mul);
   if (reduction == "max") return combine_rows(x, places, updates, maximum);
+  if (reduction == "last") return combine_rows(x, places, updates, second);
   if (reduction == "min") return combine_rows(x, places, updates, minimum);
   if (reduction != "none") c.refuse("its reduction is '" + reduction + "'");
   const bool flags = x.dtype({}) == boolean;
@@ -112,6 +115,18 @@ Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Va
       scatter_add(zeros_of(x.graph({}), {i32, Shape{shape[0]}}, {}), places, ones, {});
   const Value hit = expand_dims(greater(hits, 0, {}), {1}, {});
   return cast(select(hit, put, cast(x, dtype, {}), {}), x.dtype({}), {});
+}
+
+Value reversed_sequences(NodeContext& c, const Value& x, const Value& given, size_t time,
+                         size_t batch) {
+  const size_t rank = x.shape({}).rank();
+  const Shape shape = c.known_shape(x, "its input");
+  const Value lengths = along_axis(cast(given, i64, {}), batch, rank);
+  const Value steps = along_axis(iota(c.graph(), i64, {shape[time]}, 0, {}), time, rank);
+  const Value turned =
+      select(less(steps, lengths, {}), sub(sub(lengths, steps, {}), 1, {}), steps, {});
+  const Value places = element_places(c, broadcast_to(turned, shape, {}), shape, time);
+  return gather(reshape(x, Shape{shape.num_elements()}, {}), places, 0, {});
 }
 
 Value flattened_from(NodeContext& c, const Value& x, size_t axis) {

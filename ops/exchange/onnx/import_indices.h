@@ -29,10 +29,15 @@ struct RowPlaces {
 RowPlaces row_places(NodeContext& c, const Value& indices, const Shape& shape, int64_t batch);
 
 // x [rows, size] with the updates [count, size] put into rows `places` [count]; `reduction` is
-// none, add, mul, min or max. Where several are put into one row with none, their sum is there:
-// ONNX leaves it open.
+// none, last, add, mul, min or max. Where several are put into one row with none, their sum is
+// there: ONNX leaves it open.
 Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Value& updates,
                    const std::string& reduction);
+
+// Returns x with each sequence along the axis `time` backwards over its own length, of which there
+// is one for each place along the axis `batch`.
+Value reversed_sequences(NodeContext& c, const Value& x, const Value& lengths, size_t time,
+                         size_t batch);
 
 // Returns x as a matrix whose second axis is all of the axes from `axis` on.
 Value flattened_from(NodeContext& c, const Value& x, size_t axis);

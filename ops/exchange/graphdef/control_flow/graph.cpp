@@ -63,8 +63,7 @@ bool runs_once(std::string_view op) {
       "Scatter",       "ResourceScatter", "Apply",
       "ResourceApply", "SparseApply",     "Print",
       "Assert",        "Queue",           "Iterator",
-      "Stack",         "PyFunc",
-      "Write"};
+      "Stack",         "PyFunc",          "Write"};
   if (op == "ScatterNd") return false;
   return std::any_of(kStarts.begin(), kStarts.end(),
                      [op](std::string_view start) { return begins_with(op, start); });

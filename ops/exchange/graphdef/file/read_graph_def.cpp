@@ -327,12 +327,24 @@ void read_meta_graph(WireMessage& message, GraphDef& graph) {
     variable.trainable = std::binary_search(trainable.begin(), trainable.end(), variable.name);
 }
 
+// A SavedModel begins with the number of its schema, in a field that holds nodes in a GraphDef, and
+// has its graphs behind it.
+void refuse_saved_model(const std::string& bytes, const std::string& source) {
+  constexpr char kSchemaVersion = 0x08, kMetaGraphs = 0x12;
+  if (bytes.size() < 3 || bytes[0] != kSchemaVersion || bytes[2] != kMetaGraphs) return;
+  throw Error({.op = source,
+               .message = "is a SavedModel, whose weights lie in other files (variables/)",
+               .fix = "freeze it first: convert_variables_to_constants of TensorFlow 1 "
+                      "(saved_model_cli or freeze_graph.py do so), then import the frozen graph"});
+}
+
 }  // namespace
 
 GraphDef parse_graph_def(std::string bytes, const std::string& source_name, FileKind kind) {
   const bool meta = kind == FileKind::kMetaGraph;
   if (is_text_form(bytes))
     bytes = wire_form(bytes, source_name, meta ? MessageKind::kMetaGraph : MessageKind::kGraph);
+  refuse_saved_model(bytes, source_name);
   GraphDef graph;
   graph.source = source_name;
   graph.bytes = std::make_shared<const std::string>(std::move(bytes));

@@ -39,7 +39,7 @@ Values identity(NodeContext& c) {
 Values identities(NodeContext& c) { return c.all(); }
 Values no_value(NodeContext&) { return {}; }
 
-// What is printed and checked changes no value. A check that is known to fail is refused.
+// Printing and checking change no value. A check that is known to fail is refused.
 Values printed(NodeContext& c) {
   for (const char* name : {"message", "first_n", "summarize", "U"}) c.ignore(name);
   return {c.in(0)};
@@ -85,6 +85,13 @@ Values div_or_zero(NodeContext& c) {
   const Value a = c.in(0), b = c.in(1);
   const Value zero = equal(b, 0, {});
   return {select(zero, 0.0, div(a, select(zero, 1.0, b, {}), {}), {})};
+}
+
+// A product that is 0 where y is, whatever x is.
+Values mul_or_zero(NodeContext& c) {
+  const Value x = c.in(0), y = c.in(1);
+  const Value zero = equal(y, 0, {});
+  return {select(zero, 0.0, mul(select(zero, 0.0, x, {}), y, {}), {})};
 }
 
 // x * log(y), and x / y, which are 0 where x is 0, whatever y is.
@@ -189,7 +196,7 @@ Values cast_of(NodeContext& c) {
 
 void register_graphdef_elementwise(OpRules& rules) {
   for (const char* op : {"Identity", "Snapshot", "EnsureShape", "CheckNumerics",
-                         "PlaceholderWithDefault", "RefIdentity"})
+                         "PlaceholderWithDefault", "RefIdentity", "GuaranteeConst"})
     rules.add(op, identity);
   rules.add("ReadVariableOp", {.make = identity, .reads_handle = true});
   rules.add("IdentityN", identities);
@@ -209,6 +216,7 @@ void register_graphdef_elementwise(OpRules& rules) {
   rules.add("Mod", truncated_mod);
   rules.add("TruncateMod", truncated_mod);
   rules.add("DivNoNan", div_or_zero);
+  rules.add("MulNoNan", mul_or_zero);
   rules.add("Xlogy", x_log_y);
   rules.add("Xdivy", x_over_y);
   rules.add("Maximum", binary<maximum>);

@@ -28,6 +28,14 @@ Values elu_gradient(NodeContext& c) {
   return {select(less(y, 0, {}), mul(dy, y + 1, {}), dy, {})};
 }
 
+// y is below 0 where x is, by the constants of Selu.
+Values selu_gradient(NodeContext& c) {
+  const Value dy = c.in(0), y = c.in(1);
+  constexpr double kScale = 1.0507009873554804934193349852946;
+  constexpr double kLeast = kScale * 1.6732632423543772848170429916717;
+  return {mul(dy, select(less(y, 0, {}), y + kLeast, kScale, {}), {})};
+}
+
 Values sigmoid_gradient(NodeContext& c) {
   const Value y = c.in(0), dy = c.in(1);
   return {mul(mul(dy, y, {}), 1 - y, {})};
@@ -73,6 +81,7 @@ void register_graphdef_elementwise_gradients(OpRules& rules) {
   rules.add("Relu6Grad", relu6_gradient);
   rules.add("LeakyReluGrad", leaky_relu_gradient);
   rules.add("EluGrad", elu_gradient);
+  rules.add("SeluGrad", selu_gradient);
   rules.add("SigmoidGrad", sigmoid_gradient);
   rules.add("TanhGrad", tanh_gradient);
   rules.add("SoftplusGrad", softplus_gradient);

@@ -52,6 +52,31 @@ Values sum_of_segments(NodeContext& c) {
   return {slice(sums, {0}, {segments}, {}, {})};
 }
 
+// Rows, or elements, put into zeros of a shape; those that meet are added.
+Values scatter_into_zeros(NodeContext& c) {
+  const Shape shape(c.integers(2, "the shape"));
+  const Value updates = c.in(1);
+  const onnx::RowPlaces rows = onnx::row_places(c, c.in(0), shape, 0);
+  const Shape places = rows.places.shape({});
+  std::vector<int64_t> dims{rows.rows}, given{places.num_elements()};
+  for (const int64_t dim : rows.row_shape) {
+    dims.push_back(dim);
+    given.push_back(dim);
+  }
+  const Value zeros = zeros_of(c.graph(), {updates.dtype({}), Shape(dims)}, {});
+  const Value flat = reshape(rows.places, Shape{places.num_elements()}, {});
+  return {reshape(scatter_add(zeros, flat, reshape(updates, Shape(given), {}), {}), shape, {})};
+}
+
+Values reverse_sequence(NodeContext& c) {
+  const Value x = c.in(0);
+  const size_t rank = x.shape({}).rank();
+  const size_t time = onnx::front_axis(c, c.attribute("seq_dim", int64_t{0}), rank);
+  const size_t batch = onnx::front_axis(c, c.attribute("batch_dim", int64_t{0}), rank);
+  if (time == batch) c.refuse("its seq_dim and batch_dim are the same");
+  return {onnx::reversed_sequences(c, x, c.in(1), time, batch)};
+}
+
 Values one_hot_of(NodeContext& c) {
   const int64_t depth = c.integer(1, "the depth");
   if (depth < 0) c.refuse("its depth is negative");
@@ -78,6 +103,8 @@ void register_graphdef_index(OpRules& rules) {
   rules.add("GatherV2", {.make = gather_along, .weights = {0}});
   rules.add("GatherNd", gather_nd);
   rules.add("UnsortedSegmentSum", sum_of_segments);
+  rules.add("ScatterNd", scatter_into_zeros);
+  rules.add("ReverseSequence", reverse_sequence);
   rules.add("OneHot", one_hot_of);
   rules.add("TopKV2", largest_k);
 }

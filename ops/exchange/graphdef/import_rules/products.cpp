@@ -33,6 +33,7 @@ void register_graphdef_products(OpRules& rules) {
   rules.add("MatMul", {.make = product, .weights = {1}});
   rules.add("BatchMatMul", {.make = batched_product, .weights = {1}});
   rules.add("BatchMatMulV2", {.make = batched_product, .weights = {1}});
+  rules.add("BatchMatMulV3", {.make = batched_product, .weights = {1}});
   rules.add("Einsum", {.make = einsum_of, .weights = {1}});
 }
 

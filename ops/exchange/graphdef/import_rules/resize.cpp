@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/onnx/import_taps.h"
+#include "keel/ops/shape.h"
 
 namespace keel::graphdef {
 namespace {
@@ -85,11 +87,68 @@ Values resize_bilinear(NodeContext& c) {
 }
 Values resize_nearest(NodeContext& c) { return resize_as(c, c.in(0), false); }
 
+// ---- gradients: each element's slope goes to the elements that it was made of
+
+Value spread_along(NodeContext& c, const Value& dy, size_t axis, int64_t in, const onnx::Taps& taps,
+                   bool weighted) {
+  std::vector<int64_t> order{0, 1, 2, 3};
+  std::swap(order[0], order[axis]);
+  const Value slopes = transpose(dy, order, {});
+  std::vector<int64_t> dims(slopes.shape({}).begin(), slopes.shape({}).end());
+  dims[0] = in;
+  Value dx = zeros_of(c.graph(), {dy.dtype({}), Shape(dims)}, {});
+  const auto count = static_cast<int64_t>(taps.elements[0].size());
+  for (size_t k = 0; k < taps.elements.size(); ++k) {
+    Value share = slopes;
+    if (weighted) {
+      const Tensor weights = Tensor::of<double>({count}, taps.weights[k]).cast(dy.dtype({}), {});
+      share = mul(slopes, onnx::along_axis(c.result(weights), 0, 4), {});
+    }
+    dx = scatter_add(dx, c.result(Tensor::of<int64_t>({count}, taps.elements[k])), share, {});
+  }
+  return transpose(dx, order, {});
+}
+
+// The height and width of the images are given by `size`.
+Values resize_gradient_as(NodeContext& c, const std::vector<int64_t>& size, bool linear) {
+  Value dx = c.in(0);
+  c.require_rank(dx, 4, 4, "its slope is");
+  c.known_shape(dx, "its slope");
+  const Positions positions{.corners = c.attribute("align_corners", int64_t{0}) != 0,
+                            .half_pixel = c.attribute("half_pixel_centers", int64_t{0}) != 0};
+  if (positions.corners && positions.half_pixel)
+    c.refuse("align_corners and half_pixel_centers exclude each other");
+  constexpr int64_t kMost = 1 << 24;
+  for (const size_t axis : {1, 2}) {
+    const int64_t in = size[axis - 1], out = dx.shape({})[axis];
+    if (in < 1 || out < 1 || in > kMost || out > kMost)
+      c.refuse("height and width have to be from 1 to 2^24");
+    if (in == out) continue;
+    const onnx::Taps taps =
+        linear ? linear_taps(positions, in, out) : nearest_taps(positions, in, out);
+    dx = spread_along(c, dx, axis, in, taps, linear);
+  }
+  return {dx};
+}
+
+Values resize_bilinear_gradient(NodeContext& c) {
+  const Value x = c.in(1);
+  c.require_rank(x, 4, 4, "its images are");
+  return resize_gradient_as(c, {x.shape({})[1], x.shape({})[2]}, true);
+}
+Values resize_nearest_gradient(NodeContext& c) {
+  const std::vector<int64_t> size = c.integers(1, "the size");
+  if (size.size() != 2) c.refuse("its size is not two numbers");
+  return resize_gradient_as(c, size, false);
+}
+
 }  // namespace
 
 void register_graphdef_resize(OpRules& rules) {
   rules.add("ResizeBilinear", resize_bilinear);
   rules.add("ResizeNearestNeighbor", resize_nearest);
+  rules.add("ResizeBilinearGrad", resize_bilinear_gradient);
+  rules.add("ResizeNearestNeighborGrad", resize_nearest_gradient);
 }
 
 }  // namespace keel::graphdef

@@ -8,6 +8,8 @@
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/onnx/import_shapes.h"
+#include "keel/ops/gather.h"
+#include "keel/ops/slice.h"
 
 namespace keel::graphdef {
 namespace {
@@ -155,6 +157,92 @@ Values stitch(NodeContext& c) {
   return {numbers(c, result, dtype)};
 }
 
+// Rows of pieces that are not known before the run: all of them one behind the other, of which the
+// result takes the last one for each place.
+Values stitch_rows(NodeContext& c) {
+  const size_t pieces = c.inputs() / 2;
+  int64_t total = 0;
+  for (size_t piece = 0; piece < pieces; ++piece)
+    total += c.constant(piece, "the indices").num_elements();
+  Values rows;
+  Ints last;
+  int64_t first = 0;
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    const Ints places = c.integers(piece, "the indices");
+    const size_t rank = c.known(piece)->shape().rank();
+    const Value data = c.in(pieces + piece);
+    const Shape shape = c.known_shape(data, "its data");
+    const auto count = static_cast<int64_t>(places.size());
+    if (shape.rank() < rank) c.refuse("its indices and data do not fit");
+    Ints dims{count};
+    dims.insert(dims.end(), shape.begin() + static_cast<std::ptrdiff_t>(rank), shape.end());
+    rows.push_back(reshape(data, Shape(dims), {}));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t place = places[static_cast<size_t>(i)];
+      if (place < 0 || place >= total) c.refuse("its result has rows that are in no piece");
+      if (place >= static_cast<int64_t>(last.size()))
+        last.resize(static_cast<size_t>(place) + 1, -1);
+      last[static_cast<size_t>(place)] = first + i;
+    }
+    first += count;
+  }
+  if (std::find(last.begin(), last.end(), -1) != last.end())
+    c.refuse("its result has rows that are in no piece");
+  return {gather(concat(rows, 0, {}), numbers(c, last, i64), 0, {})};
+}
+
+Values stitch_pieces(NodeContext& c) {
+  for (size_t i = c.inputs() / 2; i < c.inputs(); ++i)
+    if (!c.known(i)) return stitch_rows(c);
+  return stitch(c);
+}
+
+// The shape that two shapes broadcast to.
+Values broadcast_shape(NodeContext& c) {
+  const Ints a = c.integers(0, "a shape"), b = c.integers(1, "a shape");
+  const size_t rank = std::max(a.size(), b.size());
+  Ints dims;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const int64_t x = axis + a.size() < rank ? 1 : a[axis + a.size() - rank];
+    const int64_t y = axis + b.size() < rank ? 1 : b[axis + b.size() - rank];
+    if (x != y && x != 1 && y != 1) c.refuse("its shapes do not broadcast");
+    dims.push_back(x == 1 ? y : x);
+  }
+  return {numbers(c, dims, c.known(0)->dtype())};
+}
+
+Values rolled(NodeContext& c) {
+  Value x = c.in(0);
+  const Ints shifts = c.integers(1, "the shifts"), axes = c.integers(2, "the axes");
+  if (shifts.size() != axes.size()) c.refuse("its shifts and axes do not fit");
+  for (size_t i = 0; i < shifts.size(); ++i) {
+    const size_t axis = onnx::front_axis(c, axes[i], x.shape({}).rank());
+    x = roll(x, shifts[i], static_cast<int64_t>(axis), {});
+  }
+  return {x};
+}
+
+// The elements from so many diagonals below the main one up to so many above; all of them on a side
+// where the number is negative.
+Values band_of(NodeContext& c) {
+  const Value x = c.in(0);
+  const int64_t lower = c.integer(1, "the lower diagonals");
+  const int64_t upper = c.integer(2, "the upper diagonals");
+  const size_t rank = x.shape({}).rank();
+  if (rank < 2) c.refuse("its operand is no matrix");
+  const int64_t rows = x.shape({})[rank - 2], columns = x.shape({})[rank - 1];
+  constexpr int64_t kMost = 1 << 12;
+  if (rows < 0 || columns < 0 || rows > kMost || columns > kMost)
+    c.refuse("its matrices have to be of known sizes up to 4096");
+  Tensor inside(boolean, {rows, columns});
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t k = 0; k < columns; ++k) {
+      const bool in = (lower < 0 || i - k <= lower) && (upper < 0 || k - i <= upper);
+      inside.set(i * columns + k, in ? 1 : 0);
+    }
+  return {select(c.result(inside), x, zeros_of(c.graph(), {x.dtype({}), {}}, {}), {})};
+}
+
 }  // namespace
 
 void register_graphdef_shape(OpRules& rules) {
@@ -172,7 +260,11 @@ void register_graphdef_shape(OpRules& rules) {
   rules.add("InvertPermutation", inverse_permutation);
   rules.add("BroadcastGradientArgs", broadcast_axes);
   rules.add("ConcatOffset", concat_offsets);
-  rules.add("DynamicStitch", stitch);
+  rules.add("DynamicStitch", stitch_pieces);
+  rules.add("ParallelDynamicStitch", stitch_pieces);
+  rules.add("BroadcastArgs", broadcast_shape);
+  rules.add("Roll", rolled);
+  rules.add("MatrixBandPart", band_of);
 }
 
 }  // namespace keel::graphdef

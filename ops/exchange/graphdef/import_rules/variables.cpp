@@ -48,7 +48,7 @@ Values scatter_sub_rows(NodeContext& c) {
   return assigned(c, {scatter_add(c.in(0), c.in(1), neg(c.in(2), {}), {})});
 }
 
-// Rows put into a variable in place of its own.
+// Rows put into a variable in place of its own; the last one where several go to one place.
 Values scatter_update_rows(NodeContext& c) {
   const Value state = c.in(0), places = c.in(1), rows = c.in(2);
   const Shape shape = c.known_shape(state, "its variable");
@@ -57,8 +57,8 @@ Values scatter_update_rows(NodeContext& c) {
   const int64_t size = shape[0] == 0 ? 0 : shape.num_elements() / shape[0];
   const Value made =
       onnx::scatter_rows(c, reshape(state, Shape{shape[0], size}, {}),
-                         reshape(places, Shape{indices.num_elements()}, {}),
-                         reshape(rows, Shape{indices.num_elements(), size}, {}), "none");
+                         reshape(cast(places, i64, {}), Shape{indices.num_elements()}, {}),
+                         reshape(rows, Shape{indices.num_elements(), size}, {}), "last");
   return assigned(c, {reshape(made, shape, {})});
 }
 

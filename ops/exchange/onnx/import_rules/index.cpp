@@ -141,13 +141,7 @@ Values reverse_sequence(NodeContext& c) {
   const size_t rank = x.shape({}).rank();
   const size_t time = front_axis(c, c.attribute("time_axis", int64_t{0}), rank);
   const size_t batch = front_axis(c, c.attribute("batch_axis", int64_t{1}), rank);
-  const Shape shape = c.known_shape(x, "its input");
-  const Value lengths = along_axis(cast(c.in(1), i64, {}), batch, rank);
-  const Value steps = along_axis(iota(c.graph(), i64, {shape[time]}, 0, {}), time, rank);
-  const Value turned =
-      select(less(steps, lengths, {}), sub(sub(lengths, steps, {}), 1, {}), steps, {});
-  const Value places = element_places(c, broadcast_to(turned, shape, {}), shape, time);
-  return {gather(reshape(x, Shape{shape.num_elements()}, {}), places, 0, {})};
+  return {reversed_sequences(c, x, c.in(1), time, batch)};
 }
 
 }  // namespace

@@ -107,6 +107,20 @@ TEST_CASE("GraphDef image rules: the gradient of a slice") {
                  "is not of the slice's shape"));
 }
 
+TEST_CASE("GraphDef image rules: gradients of resizing") {
+  const NodeAttributes corners{{"align_corners", "b: true"}};
+  const Given slope = fed(floats({1, 1, 4, 1}, {1, 10, 100, 1000}));
+  const Given image = fed(floats({1, 1, 2, 1}, {0, 0}));
+  // The results are x0, (x0 + x1) / 2, x1, x1; and between the corners shares of thirds.
+  check(run("ResizeBilinearGrad", {slope, image})[0], {1, 1, 2, 1}, {6, 1105});
+  check(run("ResizeBilinearGrad", {slope, image}, corners)[0], {1, 1, 2, 1},
+        {1 + 20.0 / 3 + 100.0 / 3, 10.0 / 3 + 200.0 / 3 + 1000});
+  check(run("ResizeNearestNeighborGrad", {slope, held(ints({1, 2}))})[0], {1, 1, 2, 1}, {11, 1100});
+  check(run("ResizeNearestNeighborGrad",
+            {fed(floats({1, 5, 1, 1}, {1, 2, 4, 8, 16})), held(ints({3, 1}))}, corners)[0],
+        {1, 3, 1, 1}, {1, 6, 24});
+}
+
 TEST_CASE("GraphDef image rules: truncated and whole random numbers of a step") {
   const Tensor normal =
       run("TruncatedNormal", {held(ints({100, 100}))}, {{"dtype", "type: DT_FLOAT"}})[0];

@@ -157,6 +157,15 @@ TEST_CASE("GraphDef: every part of a file is read or refused") {
   CHECK(parse(node).nodes.size() == 3);
 }
 
+TEST_CASE("GraphDef files: a SavedModel is told from a graph") {
+  // schema version 1, and one empty meta graph
+  const std::string bytes("\x08\x01\x12\x00", 4);
+  CHECK(contains(error_of([&] {
+                   graphdef::parse_graph_def(bytes, "saved_model.pb", graphdef::FileKind::kGraph);
+                 }),
+                 "is a SavedModel"));
+}
+
 }  // namespace
 }  // namespace keel::graphdef
 

@@ -94,6 +94,37 @@ TEST_CASE("GraphDef rules: gradients of functions") {
             {{"data_format", "s: 'NCHW'"}});
 }
 
+TEST_CASE("GraphDef rules: rows by index and bands and turned sequences") {
+  const Given whole = held(ints({2, 0})), more = held(ints({1, 2}));
+  check(run("DynamicStitch",
+            {whole, more, fed(floats({2, 2}, {1, 2, 3, 4})), fed(floats({2, 2}, {5, 6, 7, 8}))})[0],
+        {3, 2}, {3, 4, 5, 6, 7, 8});
+  CHECK(contains(error_of([&] {
+                   run("DynamicStitch", {held(ints({2})), fed(floats({1, 2}, {1, 2}))});
+                 }),
+                 "rows that are in no piece"));
+  const Tensor places = Tensor::of<int64_t>({3, 1}, {1, 3, 1}).cast(i32);
+  check_row("ScatterNd", {held(places), fed(row({5, 6, 7})), held(ints({4}))}, {0, 12, 0, 6});
+  const Tensor pairs = Tensor::of<int64_t>({2, 2}, {0, 1, 1, 0}).cast(i32);
+  check(run("ScatterNd", {held(pairs), fed(row({5, 6})), held(ints({2, 2}))})[0], {2, 2},
+        {0, 5, 6, 0});
+  check(run("ReverseSequence", {fed(floats({2, 3}, {1, 2, 3, 4, 5, 6})), fed(ints({2, 3}))},
+            {{"seq_dim", "i: 1"}, {"batch_dim", "i: 0"}})[0],
+        {2, 3}, {2, 1, 3, 6, 5, 4});
+  const Given square = fed(floats({3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  const auto band = [&](int32_t lower, int32_t upper) {
+    return run("MatrixBandPart", {square, held(number(lower)), held(number(upper))})[0];
+  };
+  check(band(-1, 0), {3, 3}, {1, 0, 0, 4, 5, 0, 7, 8, 9});
+  check(band(1, 1), {3, 3}, {1, 2, 0, 4, 5, 6, 0, 8, 9});
+  check(band(0, -1), {3, 3}, {1, 2, 3, 0, 5, 6, 0, 0, 9});
+  check_row("Roll", {fed(row({1, 2, 3, 4})), held(number(1)), held(number(0))}, {4, 1, 2, 3});
+  check_row("BroadcastArgs", {held(ints({4, 1, 3})), held(ints({5, 1}))}, {4, 5, 3});
+  check_row("MulNoNan", {fed(row({std::nan(""), 3})), fed(row({0, 2}))}, {0, 6});
+  check_row("SeluGrad", {fed(row({10, 10})), fed(row({-1, 2}))},
+            {10 * (1.0507009873554805 * 1.6732632423543772 - 1), 10.507009873554805});
+}
+
 TEST_CASE("GraphDef rules: products") {
   const Given a = fed(floats({2, 2}, {1, 2, 3, 4})), b = fed(floats({2, 2}, {5, 6, 7, 8}));
   check(run("MatMul", {a, b})[0], {2, 2}, {19, 22, 43, 50});

@@ -108,7 +108,7 @@ TEST_CASE("GraphDef variables: a read in front of an assignment or without an or
   check(run(w + read("beside", {"w"}) + node_text("set", "AssignAddVariableOp", {"w", "ten"}),
             {"beside", "set"}),
         {1, 11}, {11, 21});
-  // What was read before keeps its value behind the assignment.
+  // A value that was read before keeps its value behind the assignment.
   check(run(w + read("early", {"w"}) + node_text("set", "AssignVariableOp", {"w", "ten"}) +
                 node_text("y", "Neg", {"early", "^set"}),
             {"y"}),
@@ -121,7 +121,7 @@ TEST_CASE("GraphDef variables: a reference is what it refers to when it is used"
   check(run(w + set + node_text("late", "Identity", {"w", "^set"}), {"late"}), {11, 21}, {11, 21});
   // An average of the new value, as an optimizer with averages computes it.
   check(run(w + set + node_text("y", "Neg", {"w/read", "^set"}), {"y"}), {-11, -21}, {11, 21});
-  // What an assignment gives is the variable, which later ones change.
+  // An assignment gives the variable, which later ones change.
   check(run(w + set + node_text("more", "AssignSub", {"set", "one"}) + scalar("one", 1) +
                 node_text("y", "Mul", {"set", "one", "^more"}),
             {"y", "set", "more"}),
@@ -147,7 +147,7 @@ TEST_CASE("GraphDef variables: assignments one behind the other") {
   CHECK(contains(error, "another node assigns to 'w' in the same step"));
   CHECK(contains(error, "set"));
   CHECK(contains(error, "more"));
-  // What an optimizer remembers is assigned to as well.
+  // The memory of an optimizer is assigned to as well.
   const std::string momentum = reference("w", 1) + reference("m", 4) + scalar("one", 1) +
                                scalar("half", 0.5f) +
                                node_text("up", "ApplyMomentum", {"w", "m", "one", "one", "half"}) +
@@ -182,8 +182,8 @@ TEST_CASE("GraphDef variables: handles that cannot be told are refused where it 
 
 TEST_CASE("GraphDef variables: rows are put in place of others") {
   const std::string text = variable_text("w", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})) +
-                           const_text("i", Tensor::of<int32_t>({2}, {2, 0})) +
-                           const_text("rows", Tensor::of<float>({2, 2}, {7, 8, 9, 10})) +
+                           const_text("i", Tensor::of<int32_t>({3}, {0, 2, 0})) +
+                           const_text("rows", Tensor::of<float>({3, 2}, {70, 80, 7, 8, 9, 10})) +
                            node_text("y", "ScatterUpdate", {"w", "i", "rows"}) +
                            node_text("n", "VariableShape", {"w"});
   const auto model = import_text(text, {"y", "n"});
