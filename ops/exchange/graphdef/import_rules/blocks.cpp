@@ -111,7 +111,7 @@ ChannelBlocks channel_blocks(NodeContext& c, const Value& x) {
   const int64_t size = c.attribute("block_size", int64_t{0});
   if (size < 1 || size > 1024) c.refuse("its block_size is out of range");
   const Shape shape = x.shape({});
-  for (const size_t axis : {1, 2, 3})
+  for (const size_t axis : {1u, 2u, 3u})
     if (shape[axis] < 0) c.refuse("its dimensions behind the batch are not known before the run");
   return {size, shape};
 }

@@ -68,7 +68,7 @@ Values resize_as(NodeContext& c, Value x, bool linear) {
   if (positions.half_pixel)
     return {resize(x, {.size = size, .mode = linear ? "bilinear" : "nearest"}, {})};
   constexpr int64_t kMost = 1 << 24;
-  for (const size_t axis : {1, 2}) {
+  for (const size_t axis : {1u, 2u}) {
     const int64_t in = x.shape({})[axis], out = size[axis - 1];
     if (in < 1 || out < 1 || in > kMost || out > kMost)
       c.refuse("height and width have to be known, and from 1 to 2^24");
@@ -119,7 +119,7 @@ Values resize_gradient_as(NodeContext& c, const std::vector<int64_t>& size, bool
   if (positions.corners && positions.half_pixel)
     c.refuse("align_corners and half_pixel_centers exclude each other");
   constexpr int64_t kMost = 1 << 24;
-  for (const size_t axis : {1, 2}) {
+  for (const size_t axis : {1u, 2u}) {
     const int64_t in = size[axis - 1], out = dx.shape({})[axis];
     if (in < 1 || out < 1 || in > kMost || out > kMost)
       c.refuse("height and width have to be from 1 to 2^24");
