@@ -334,8 +334,8 @@ void refuse_saved_model(const std::string& bytes, const std::string& source) {
   if (bytes.size() < 3 || bytes[0] != kSchemaVersion || bytes[2] != kMetaGraphs) return;
   throw Error({.op = source,
                .message = "is a SavedModel, whose weights lie in other files (variables/)",
-               .fix = "freeze it first: convert_variables_to_constants of TensorFlow 1 "
-                      "(saved_model_cli or freeze_graph.py do so), then import the frozen graph"});
+               .fix = "freeze it first (freeze_graph.py of TensorFlow 1 with "
+                      "--input_saved_model_dir), then import the frozen graph"});
 }
 
 }  // namespace
