@@ -34,6 +34,7 @@
 #include "keel/core/queue/element_function.h"
 #include "keel/core/queue/feeder.h"
 #include "keel/core/queue/metrics_queue.h"
+#include "keel/core/resource/hash_table.h"
 #include "keel/core/tensor/buffer.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/core/tensor/finite.h"

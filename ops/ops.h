@@ -30,6 +30,7 @@
 #include "keel/ops/slice.h"
 #include "keel/ops/sort.h"
 #include "keel/ops/split.h"
+#include "keel/ops/table.h"
 #include "keel/ops/triangle.h"
 #include "keel/ops/variance.h"
 

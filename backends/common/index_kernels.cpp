@@ -13,6 +13,7 @@
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/core/base/gather_rows.h"
 #include "keel/core/tensor/convert.h"
+#include "keel/graph/ir/table_attributes.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/reduce.h"
 
@@ -304,6 +305,27 @@ class ArgmaxKernel final : public RangeKernel {
   int64_t count_ = 0, inner_ = 1;
 };
 
+class TableKernel final : public RangeKernel {
+ public:
+  TableKernel(const Node& node, int most_blocks)
+      : RangeKernel(node, units_of_elements(node, kElementsWorthABlock, most_blocks)),
+        table_(node.as<TableAttributes>()),
+        key_dtype_(node.input(0).dtype()) {}
+  void make(void* const* args, int64_t begin, int64_t end, void*) const override {
+    const auto keys = table_.keys.data<int64_t>(), values = table_.values.data<int64_t>();
+    auto* out = static_cast<int64_t*>(args[1]);
+    with_indices(key_dtype_, args[0], [&](const auto* asked) {
+      for (int64_t i = begin; i < end; ++i) {
+        out[i] = lookup_sorted(keys, values, static_cast<int64_t>(asked[i]), table_.default_value);
+      }
+    });
+  }
+
+ private:
+  TableAttributes table_;
+  DType key_dtype_;
+};
+
 template <class IndexKernel>
 std::unique_ptr<RangeKernel> make_index(const Node& node, int most_blocks) {
   return std::make_unique<IndexKernel>(node, most_blocks);
@@ -325,7 +347,8 @@ constexpr SharedKernel kKernels[] = {made_in_ranges<make_index<GatherKernel>>("g
                                      {"scatter_add", plan_scatter_add},
                                      made_in_ranges<make_index<OneHotKernel>>("one_hot"),
                                      made_in_ranges<make_index<IotaKernel>>("iota"),
-                                     made_in_ranges<make_index<ArgmaxKernel>>("argmax")};
+                                     made_in_ranges<make_index<ArgmaxKernel>>("argmax"),
+                                     made_in_ranges<make_index<TableKernel>>("table_lookup")};
 
 }  // namespace
 

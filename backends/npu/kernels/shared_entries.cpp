@@ -1,6 +1,7 @@
 // The entries of what moves, indexes, draws, pools and attends: kernels that all backends share,
 // and what they would take on the modelled device.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "keel/backends/common/shared_kernels.h"
@@ -9,6 +10,7 @@
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
+#include "keel/graph/ir/table_attributes.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/pool.h"
 #include "keel/ops/slice.h"
@@ -126,6 +128,19 @@ NodeWork argmax_work(const WorkRequest& r) {
   return {{}, {row_work(r.preset, node, type, type.shape.num_elements() / results)}};
 }
 
+// A key is compared with one of the table in each round of a binary search; the table itself is
+// read once.
+NodeWork table_work(const WorkRequest& r) {
+  const Node& node = r.anchored.node();
+  const Tensor& keys = node.as<TableAttributes>().keys;
+  const auto rounds =
+      static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(keys.num_elements())));
+  Split split = moves(r.preset, node, 1 + rounds, size_in_bytes(i64), 0);
+  split.work.bytes_in =
+      checked_add(split.work.bytes_in, 2 * static_cast<int64_t>(keys.num_bytes()));
+  return {{}, {split}};
+}
+
 // Lines that are sorted by merging: pieces of 32 elements at once, then four pieces to one in each
 // of log4(n / 32) rounds.
 template <class Attributes>
@@ -226,6 +241,7 @@ std::span<const KernelEntry> shared_entries() {
       computing("one_hot", making_work, 2),
       computing("iota", making_work, 2),
       computing("argmax", argmax_work, 3),
+      moving({"table_lookup"}, table_work),
       // Passes of one round of merging.
       moving({"sort"}, ordering_work<SortAttributes>, 4),
       moving({"top_k"}, ordering_work<TopKAttributes>, 4),
