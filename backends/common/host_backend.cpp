@@ -4,11 +4,18 @@
 #include <cstring>
 #include <utility>
 
+#include "keel/backends/common/reference_kernel.h"
 #include "keel/backends/common/task_program.h"
+#include "keel/backends/registry.h"
 #include "keel/core/base/error.h"
 
 namespace keel {
 namespace {
+
+const KernelLibrary* host_processor() {
+  const auto* processor = dynamic_cast<const HostBackend*>(&backend("cpu"));
+  return processor == nullptr ? nullptr : &processor->library();
+}
 
 class HostTransfer final : public MemoryTransfer {
  public:
@@ -120,5 +127,20 @@ void HostBackend::convert_layout(const Type& type, const Layout& from, const voi
 }
 
 int64_t HostBackend::transfer_device_ns(int, size_t, const DeviceOptions*) const { return 0; }
+
+Support supports_on_host_processor(const Node& node) {
+  const KernelLibrary* processor = host_processor();
+  const Support own = processor == nullptr ? Support{} : processor->supports(node);
+  // It composes what it has no kernel for, like any backend.
+  return own.supported || node.op().decompose != nullptr ? own : supports_reference(node);
+}
+
+KernelPlan plan_on_host_processor(const Node& node) {
+  const KernelLibrary* processor = host_processor();
+  if (processor == nullptr || !processor->supports(node).supported) return plan_reference(node);
+  KernelPlan plan = processor->plan(node, {});
+  plan.kind = TaskKind::kAiCpu;
+  return plan;
+}
 
 }  // namespace keel

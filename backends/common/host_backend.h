@@ -29,6 +29,7 @@ class KEEL_API HostBackend : public Backend {
   void convert_layout(const Type& type, const Layout& from, const void* source, const Layout& to,
                       void* destination) const override;
   int64_t transfer_device_ns(int device, size_t bytes, const DeviceOptions* options) const override;
+  const KernelLibrary& library() const noexcept { return *library_; }
 
  private:
   std::string name_;
@@ -36,6 +37,13 @@ class KEEL_API HostBackend : public Backend {
   std::unique_ptr<KernelLibrary> library_;
   std::shared_ptr<MemoryTransfer> memory_;
 };
+
+// Says whether the processor of the host has a node as one task: by the kernel of the backend
+// `cpu`, or by its reference where the op is not a composite.
+KEEL_API Support supports_on_host_processor(const Node& node);
+// Plans a node with the kernel of the backend `cpu`, whose bits it then has, as a task of the
+// host's processor; with its reference where that backend has no kernel for it.
+KEEL_API KernelPlan plan_on_host_processor(const Node& node);
 
 // Returns a kernel that copies `bytes` from argument 0 to argument 1, in blocks of a size that
 // depends on `bytes` alone.

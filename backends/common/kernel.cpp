@@ -1,6 +1,7 @@
 #include "keel/backends/common/kernel.h"
 
 #include "keel/backends/common/float_status_kernel.h"
+#include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/reference_kernel.h"
 #include "keel/backends/common/row_view.h"
 #include "keel/backends/common/uses.h"
@@ -45,6 +46,7 @@ Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
   const bool interpreted =
       node.is(OpRole::kDequeue) || node.is(OpRole::kStepEnd) || node.is(OpRole::kFloatStatus);
   if (node.has(kSource | kView) || interpreted) return {true, ""};
+  if (is_placed_by_policy(node)) return supports_on_host_processor(node);
   if (is_on_host(node)) return supports_reference(node);
   if (is_fused_node(node)) {
     for (const Node& inner : node.bodies()[0]->nodes()) {

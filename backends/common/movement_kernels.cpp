@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/core/tensor/convert.h"
 #include "keel/ops/shape.h"
@@ -300,11 +301,19 @@ std::unique_ptr<RangeKernel> make_concat(const Node& node, int most_blocks) {
   return make_boxes(concat_boxes(node), node, most_blocks);
 }
 
+KernelPlan plan_transfer(const Node& node, int) {
+  KernelPlan plan;
+  plan.kernel = make_copy_kernel(node.type().shape.num_bytes(node.type().dtype));
+  plan.kind = TaskKind::kMemcpy;
+  return plan;
+}
+
 constexpr SharedKernel kKernels[] = {made_in_ranges<make_box<transpose_box>>("transpose"),
                                      made_in_ranges<make_box<broadcast_box>>("broadcast_to"),
                                      made_in_ranges<make_box<slice_box>>("slice"),
                                      made_in_ranges<make_pad>("pad"),
-                                     made_in_ranges<make_concat>("concat")};
+                                     made_in_ranges<make_concat>("concat"),
+                                     {"transfer", plan_transfer}};
 
 }  // namespace
 

@@ -4,11 +4,6 @@
 
 namespace keel {
 
-Value root_of(Value v) {
-  while (v.node().has(kView)) v = v.node().input(0);
-  return v;
-}
-
 Uses count_uses(const Graph& graph, const std::vector<bool>& live) {
   Uses uses(graph);
   for (const Node& node : graph.nodes()) {

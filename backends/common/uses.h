@@ -9,11 +9,9 @@
 #include "keel/backends/common/kernel.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/value_table.h"
+#include "keel/graph/ir/views.h"
 
 namespace keel {
-
-// Returns the value whose bytes a chain of views shows.
-Value root_of(Value v);
 
 // Counts how often each root is still to be read; views count for what they show.
 using Uses = ValueTable<int64_t>;

@@ -6,10 +6,13 @@
 #include <utility>
 
 #include "keel/backends/common/host_backend.h"
+#include "keel/backends/common/shared_kernels.h"
 #include "keel/backends/common/vector/saturation.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/ir/placement.h"
+#include "keel/graph/ir/transfer.h"
 
 namespace keel::npu {
 namespace {
@@ -86,6 +89,7 @@ PlannedLaunch plan_run(PlannedRequest request, const KernelEntry& entry, const K
 }  // namespace
 
 Support NpuLibrary::supports(const Node& node) const {
+  if (transfer_of(node) != nullptr) return {true, ""};
   if (uses(node, f64)) return {false, "the NPU does not compute in f64"};
   if (!preset_->bf16 && uses(node, bf16)) {
     return {false, preset_->name + " has no bf16; presets that have it: " + presets_with_bf16()};
@@ -106,6 +110,10 @@ KernelPlan NpuLibrary::price(KernelPlan plan, std::shared_ptr<const Launch> laun
 }
 
 KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const {
+  if (transfer_of(node) != nullptr) {
+    return price(find_shared_kernel(node)->plan(node, 1),
+                 std::make_shared<Launch>(schedule_transfer(*preset_, node)));
+  }
   const AnchoredNode anchored(node);
   const Packed packed = anchored.is_product() ? packed_parts(anchored, layouts) : Packed();
   std::shared_ptr<const Launch> launch =
@@ -137,7 +145,8 @@ std::shared_ptr<const Launch> NpuLibrary::keep_run(const Kernel& kernel,
 }
 
 KernelPlan NpuLibrary::plan_on_host(const Node& node) const {
-  KernelPlan plan = KernelLibrary::plan_on_host(node);
+  KernelPlan plan =
+      is_placed_by_policy(node) ? plan_on_host_processor(node) : KernelLibrary::plan_on_host(node);
   const auto types = node.types().to_vector();
   const bool halves =
       std::any_of(types.begin(), types.end(), [](const Type& type) { return type.dtype == f16; });

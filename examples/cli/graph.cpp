@@ -8,6 +8,7 @@
 #include "cli/base/errors.h"
 #include "cli/base/pass_flags.h"
 #include "cli/base/precision_flags.h"
+#include "cli/base/run_flags.h"
 #include "cli/model/chosen_model.h"
 #include "cli/train/train_options.h"
 
@@ -20,6 +21,8 @@ struct Target {
   int64_t batch;
   keel::Precision precision;
   std::vector<std::string> disabled_passes;
+  keel::PlacementPolicy placement;
+  bool all_placements;  // not of nodes on the host alone
 };
 
 bool has_trainable_state(const keel::Graph& graph) {
@@ -29,10 +32,22 @@ bool has_trainable_state(const keel::Graph& graph) {
   });
 }
 
+void print_placements(const keel::PlacementReport& report, bool all) {
+  std::cout << "placement: policy " << keel::name_of(report.policy) << ", " << report.nodes.size()
+            << " nodes, " << report.host_tasks << " on the host; " << report.copies_to_host
+            << " copies to the host (" << report.bytes_to_host << " bytes) and "
+            << report.copies_to_device << " back (" << report.bytes_to_device << " bytes)\n";
+  for (const keel::NodePlacement& placement : report.nodes) {
+    if (all || placement.on_host) std::cout << "  " << keel::to_string(placement) << "\n";
+  }
+}
+
 void print_compiled(keel::Graph& graph, const keel::Update& update,
                     const keel_examples::Classifier& model, const Target& target) {
   keel::Session session(graph, keel::device(target.backend),
-                        {.disabled_passes = target.disabled_passes, .precision = target.precision});
+                        {.disabled_passes = target.disabled_passes,
+                         .precision = target.precision,
+                         .placement = target.placement});
   const keel::Type& image = model.image.type();
   keel::ElementSpec element{{{"image", {image.dtype, image.shape.with_dim(0, target.batch)}},
                              {"label", {keel::u8, {target.batch}}}}};
@@ -43,6 +58,8 @@ void print_compiled(keel::Graph& graph, const keel::Update& update,
   const keel::CompileReport& report = loop.compile_report();
   std::cout << loop.describe() << "loop: " << keel::name_of(loop.kind());
   if (!loop.placement().reason.empty()) std::cout << " (" << loop.placement().reason << ")";
+  if (loop.kind() == keel::LoopKind::kDevice && report.placement.host_tasks > 0)
+    std::cout << " (" << keel::sunk_with_host_tasks(report.placement) << ")";
   std::cout << "\ninserted:";
   for (const keel::InsertedOp& op : report.inserted_ops)
     std::cout << " " << op.type << " " << op.name << ";";
@@ -52,6 +69,7 @@ void print_compiled(keel::Graph& graph, const keel::Update& update,
   for (const std::string& notice : report.notices) std::cout << "  " << notice << "\n";
   std::cout << "not fused:\n";
   for (const std::string& reason : report.not_fused) std::cout << "  " << reason << "\n";
+  print_placements(report.placement, target.all_placements);
   if (report.precision.decisions.empty()) return;
   std::cout << "precision: " << report.precision.mode
             << (report.precision.is_default ? " (the device's default)" : "") << "\n";
@@ -71,6 +89,8 @@ int run_graph(const std::vector<std::string>& words) {
   declare_backend_flag(line, "for --compiled");
   line.add("batch", "N", "for --compiled (100)");
   declare_pass_flag(line);
+  declare_placement_flag(line);
+  line.add("all-placements", "", "for --compiled: where each node runs, not only the host's");
   declare_precision_flags(line);
   line.parse(words);
   if (line.wants_help()) {
@@ -83,7 +103,17 @@ int run_graph(const std::vector<std::string>& words) {
   const Target target{
       read_backend(line),
       line.integer("batch", 1, int64_t{1} << 32).value_or(chosen->batch.value_or(100)),
-      read_precision(line).value, read_disabled_passes(line)};
+      read_precision(line).value,
+      read_disabled_passes(line),
+      read_placement(line),
+      line.has("all-placements")};
+  for (const char* flag : {"placement", "all-placements"}) {
+    if (!line.has(flag) || line.has("compiled")) continue;
+    throw keel::Error({.op = std::string("--") + flag,
+                       .message = "is about the step as it is compiled",
+                       .fix = "add --compiled",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
   const bool only_passes = !has_precision_flag(line);
   if ((!only_passes || !target.disabled_passes.empty()) && !line.has("compiled")) {
     throw keel::Error({.op = only_passes ? "--disable-pass" : "precision",

@@ -1,6 +1,7 @@
 #include <string>
 #include <utility>
 
+#include "keel/core/base/printable.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/scopes.h"
@@ -21,17 +22,55 @@ std::string describe(const Node& node, const std::string& reason) {
 
 class Decomposer {
  public:
-  explicit Decomposer(const SupportsFunction& supports) : supports_(supports) {}
+  Decomposer(const SupportsFunction& supports, PlacementPolicy policy)
+      : supports_(supports), policy_(policy) {}
 
   template <class Pointer>
   Pointer run(const Graph& graph) {
     Pointer result = round<Pointer>(graph);
     for (int i = 0; changed_ && i < kMostRounds; ++i) result = round<Pointer>(*result);
     if (!unsupported_.empty()) fail();
-    return result;
+    if (policy_ == PlacementPolicy::kFull) return result;
+    auto moved = Pointer(new Graph(graph.ops()));
+    move_regions(*result, *moved, "");
+    if (!unsupported_.empty()) fail();
+    return moved;
   }
 
  private:
+  // Copies a graph with every loop and branch that has a part on the host moved there whole: a turn
+  // would otherwise wait for copies both ways. `rule` says why the graph is on the host, as a body
+  // of one; empty where it is not.
+  void move_regions(const Graph& graph, Graph& to, const std::string& rule) {
+    Rewriter rewriter(graph, to);
+    rewriter.clone_inputs();
+    for (const Node& node : graph.nodes()) {
+      if (node.is(OpRole::kInput)) continue;
+      if (!node.bodies().empty() && !is_fused_node(node)) {
+        move_region(node, rewriter, rule);
+      } else if (!rule.empty() && !is_placed_by_policy(node) && runs_on_host(node)) {
+        place_on_host(node, rule, "", rewriter, to);
+      } else {
+        rewriter.clone(node);
+      }
+    }
+    rewriter.finish();
+  }
+
+  void move_region(const Node& node, Rewriter& rewriter, std::string rule) {
+    const Node* placed = placed_by_policy_in(node);
+    if (rule.empty() && placed != nullptr) {
+      rule = mixed_rule(node.op_name() + " moves whole with " + placed->op_name() +
+                        ", which the device lacks");
+    }
+    std::vector<std::shared_ptr<Graph>> bodies;
+    for (const auto& body : node.bodies()) {
+      bodies.push_back(std::make_shared<Graph>(body->ops()));
+      move_regions(*body, *bodies.back(), rule);
+    }
+    rewriter.clone(node, std::move(bodies));
+  }
+
   template <class Pointer>
   Pointer round(const Graph& graph) {
     changed_ = false;
@@ -57,21 +96,92 @@ class Decomposer {
       return;
     }
     const Support support = supports_(node);
-    if (!support.supported && node.op().decompose != nullptr) {
+    if (!support.supported && node.op().decompose != nullptr && !is_better_placed_whole(node)) {
       replace(node, rewriter, to);
       return;
     }
-    if (!support.supported) unsupported_.push_back(describe(node, support.reason));
-    if (node.bodies().empty() || is_fused_node(node)) {
+    if (!node.bodies().empty() && !is_fused_node(node)) {
+      rewrite_bodies(node, rewriter);
+    } else if (support.supported) {
       rewriter.clone(node);
-      return;
+    } else {
+      place(node, support, rewriter, to);
     }
+  }
+
+  // Under the policy `mixed` a composite whose parts the device lacks too goes to the host as one
+  // task, where that has it as one.
+  bool is_better_placed_whole(const Node& node) const {
+    return policy_ == PlacementPolicy::kMixed && node.bodies().empty() &&
+           !runs_decomposed(node, 0) && runs_on_host(node);
+  }
+
+  static Values inputs_like(const Node& node, Graph& scratch) {
+    Values inputs;
+    for (const Value& v : node.data_inputs()) {
+      inputs.push_back(
+          scratch.input("x" + std::to_string(inputs.size()), v.dtype(), v.shape(), node.site()));
+    }
+    return inputs;
+  }
+
+  bool runs_on_host(const Node& node) const {
+    if (node.has(kSource | kView | kControl | kEffect)) return false;
+    Graph scratch(*node.op().table);
+    const Node& copy =
+        scratch.add(node.op(), inputs_like(node, scratch), node.attributes(), node.site());
+    scratch.relabel(copy, placed_on_host(node, mixed_rule("")));
+    return is_on_host(copy) && supports_(copy).supported;
+  }
+
+  bool runs_decomposed(const Node& node, int depth) const {
+    if (depth == kMostRounds) return false;
+    Graph scratch(*node.op().table);
+    const Values inputs = inputs_like(node, scratch);
+    const Values outputs = node.op().decompose(
+        BuildContext{node.op(), node.attributes(), inputs, {}, {}, {}, scratch, node.site()});
+    for (const Node& part : scratch.nodes()) {
+      if (part.has(kSource) || supports_(part).supported) continue;
+      if (part.op().decompose == nullptr || !part.bodies().empty()) return false;
+      if (!runs_decomposed(part, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  // A node with bodies is judged by what became of them. What they lack is listed node by node, so
+  // the node around it is not listed for it as well.
+  void rewrite_bodies(const Node& node, Rewriter& rewriter) {
+    const size_t listed = unsupported_.size();
     std::vector<std::shared_ptr<Graph>> bodies;
     for (const auto& body : node.bodies()) {
       bodies.push_back(std::make_shared<Graph>(body->ops()));
       rewrite(*body, *bodies.back());
     }
-    rewriter.clone(node, std::move(bodies));
+    const Node& made = rewriter.clone(node, std::move(bodies));
+    if (unsupported_.size() > listed) return;
+    const Support support = supports_(made);
+    if (!support.supported) unsupported_.push_back(describe(node, support.reason));
+  }
+
+  // Copies a node that the device lacks: to the host, where the policy says so.
+  void place(const Node& node, const Support& support, Rewriter& rewriter, Graph& to) {
+    if (policy_ == PlacementPolicy::kFull) {
+      unsupported_.push_back(describe(node, support.reason));
+      rewriter.clone(node);
+      return;
+    }
+    place_on_host(node, mixed_rule(printable(support.reason)), support.reason, rewriter, to);
+  }
+
+  // Copies a node to the host and lists it where that does not run it either.
+  void place_on_host(const Node& node, const std::string& rule, const std::string& reason,
+                     Rewriter& rewriter, Graph& to) {
+    const Node& placed = rewriter.clone(node);
+    to.relabel(placed, placed_on_host(node, rule));
+    const Support there =
+        is_on_host(placed) ? supports_(placed) : Support{false, "it does not run on the host"};
+    if (!there.supported)
+      unsupported_.push_back(describe(node, reason + "; on the host: " + there.reason));
   }
 
   void replace(const Node& node, Rewriter& rewriter, Graph& to) {
@@ -99,18 +209,24 @@ class Decomposer {
     throw Error({.op = "compile",
                  .message = "the backend cannot run " + std::to_string(unsupported_.size()) +
                             (unsupported_.size() == 1 ? " node: " : " nodes: ") + list,
-                 .fix = "use other dtypes or ops, or another backend (`keel info` lists them)"});
+                 .fix = std::string("use other dtypes or ops, or another backend (`keel info` "
+                                    "lists them)") +
+                        (policy_ == PlacementPolicy::kFull
+                             ? ", or the placement policy mixed, which computes them on the host"
+                             : "")});
   }
 
   const SupportsFunction& supports_;
+  const PlacementPolicy policy_;
   bool changed_ = false;
   std::vector<std::string> unsupported_;
 };
 
 }  // namespace
 
-std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunction& supports) {
-  return Decomposer(supports).run<std::unique_ptr<Graph>>(graph);
+std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunction& supports,
+                                 PlacementPolicy policy) {
+  return Decomposer(supports, policy).run<std::unique_ptr<Graph>>(graph);
 }
 
 }  // namespace keel

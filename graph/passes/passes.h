@@ -14,6 +14,7 @@
 
 #include "keel/core/device/backend.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/ir/placement.h"
 
 namespace keel {
 
@@ -43,9 +44,16 @@ KEEL_API std::unique_ptr<Graph> specialise(const SpecialiseRequest& request);
 Values reached_inputs(const SpecialiseRequest& request);
 
 // Replaces nodes that the backend does not run by their decomposition,
-// repeatedly. What is left unsupported is listed, all at once, with reasons and
-// user lines, in one Error.
-KEEL_API std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunction& supports);
+// repeatedly. Under the policy `mixed` what is left then is placed on the host, as far as the
+// backend runs it there, and with a node in a body the whole loop or branch around it. What is left
+// unsupported is listed, all at once, with reasons and user lines, in one Error.
+KEEL_API std::unique_ptr<Graph> decompose(const Graph& graph, const SupportsFunction& supports,
+                                          PlacementPolicy policy = PlacementPolicy::kFull);
+
+// Inserts the copies (graph/ir/transfer.h) between the memory of the device and that of the host's
+// processor, where the policy `mixed` has placed nodes. Each value is copied once each way; the
+// host has constants. Null where nothing is placed by the policy.
+KEEL_API std::unique_ptr<Graph> insert_transfers(const Graph& graph);
 
 // Evaluates nodes whose inputs are all constants with the op's reference, up to
 // 1 MiB a result, applies identities that change no bit, and drops dead nodes.

@@ -12,6 +12,7 @@
 
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/rewriter.h"
+#include "keel/graph/ir/views.h"
 #include "keel/graph/passes/fuse_clusters.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/passes/shared_bodies.h"
@@ -136,8 +137,7 @@ class CheapValues {
   // Returns whether the value shows a state or a loop's variable, which is updated in place where
   // nobody reads it later.
   bool is_updated_in_place(const Value& value) const {
-    Value root = value;
-    while (root.node().has(kView)) root = root.node().input(0);
+    const Value root = root_of(value);
     return root.node().is(OpRole::kState) || (is_body_ && root.node().is(OpRole::kInput));
   }
 

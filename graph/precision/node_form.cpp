@@ -50,14 +50,6 @@ std::vector<DType> dtypes_of(const std::span<const Value> values) {
   return dtypes;
 }
 
-NodeLabelPtr on_host(const Node& node) {
-  NodeLabel label = node.shared_label() == nullptr ? NodeLabel{} : *node.shared_label();
-  const std::pair<std::string, std::string> placed{kPlacementAttribute, kHostPlacement};
-  const auto at = std::lower_bound(label.attributes.begin(), label.attributes.end(), placed);
-  label.attributes.insert(at, placed);
-  return std::make_shared<const NodeLabel>(std::move(label));
-}
-
 Error no_fit(const Node& node, const DtypeRule& rule, const std::string& expected,
              const std::string& got) {
   return Error({.op = full_name(node),
@@ -97,7 +89,7 @@ std::optional<NodeForm> node_in(const Node& node, PrecisionForm form, std::optio
   if (form == PrecisionForm::kGraph) return made;
   if (form == PrecisionForm::kHost) {
     if (!node.op().reference) return std::nullopt;
-    made.label = on_host(node);
+    made.label = placed_on_host(node, "the precision mode");
     return made;
   }
   if (form == PrecisionForm::kWide) {

@@ -11,6 +11,7 @@
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/rewriter.h"
 #include "keel/graph/ir/verify.h"
+#include "keel/graph/runtime/table_places.h"
 
 namespace keel {
 namespace {
@@ -269,7 +270,10 @@ class Compiler {
 
   // Runs the passes of the table that go from graph to graph.
   std::unique_ptr<Graph> optimise(std::unique_ptr<Graph> graph) {
-    PassContext context{.supports = supports_, .precision = precision_};
+    PassContext context{.supports = supports_,
+                        .precision = precision_,
+                        .placement = request_.placement,
+                        .place = place_};
     for (const Pass& pass : keel::passes()) {
       if (pass.run == nullptr || !selection_.runs(pass)) continue;
       auto result = pass.run(*graph, context);
@@ -283,6 +287,7 @@ class Compiler {
   }
 
   Compiled finish(std::unique_ptr<Graph> graph, LoopPlacement placement) {
+    auto tables = use_tables(*graph, place_, request_.placement);
     auto program = device_.backend().compile(
         device_.index(), *graph,
         {.threads = request_.threads, .device_options = request_.device_options});
@@ -293,11 +298,13 @@ class Compiler {
                          .disabled_passes = std::move(selection_.disabled),
                          .notices = std::move(selection_.notices),
                          .precision = std::move(precision_report_),
-                         .not_fused = std::move(fuse_report_.lines)};
-    return {std::move(graph), std::move(program), std::move(report)};
+                         .not_fused = std::move(fuse_report_.lines),
+                         .placement = report_placement(*graph, request_.placement)};
+    return {std::move(graph), std::move(program), std::move(report), std::move(tables)};
   }
 
   Device device_;
+  std::string place_ = place_of(device_);
   CompileRequest request_;
   ResolvedPrecision precision_;
   SupportsFunction supports_;

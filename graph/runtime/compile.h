@@ -12,6 +12,7 @@
 
 #include "keel/core/device/device.h"
 #include "keel/core/device/element_spec.h"
+#include "keel/core/resource/hash_table.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/precision/precision.h"
 #include "keel/graph/runtime/compile_report.h"
@@ -37,6 +38,7 @@ struct CompileRequest {
   bool data_sink = true;  // off: the host drives the loop and feeds each step
   std::vector<std::string> disabled_passes = {};  // as select_passes() takes them
   Precision precision = {};
+  PlacementPolicy placement = PlacementPolicy::kFull;
   int threads = 0;  // compute threads of a launch; 0: of this thread
   std::shared_ptr<const DeviceOptions> device_options = {};
 };
@@ -45,13 +47,17 @@ struct Compiled {
   std::unique_ptr<Graph> graph;  // what the backend compiled
   std::unique_ptr<Program> program;
   CompileReport report;
+  // Keep the tables that the program reads in their place.
+  std::vector<std::shared_ptr<const TableUse>> tables = {};
 };
 
 // A step that is to be sunk without data_sink, or that the backend declines to loop over
 // (Backend::supports says no to `sunk_loop` or `dequeue`), becomes a program of one step, its
 // inputs the queue's fields and its last output the stop value where no fetch is; the report says
 // so. Throws Error for what the passes and the backend refuse, for passes that cannot be switched
-// off, and for an input that the queue has no field for or one of another type, naming both.
+// off, RESOURCE_SPLIT for a table that is used elsewhere (under the policy `mixed` its readers
+// follow it to the host), and for an input that the queue has no field for or one of another type,
+// naming both.
 Compiled compile(Device device, CompileRequest request);
 
 }  // namespace keel

@@ -1,6 +1,6 @@
 // CompileReport: what compilation decided and added that a user cannot see in the graph: where the
-// loop runs and why, the control tasks around a sunk step, and what is computed in which dtype.
-// Plain values, the same for every loop size but for loop_size and wall times.
+// loop runs and why, the control tasks around a sunk step, what is computed in which dtype and
+// where. Plain values, the same for every loop size but for loop_size and wall times.
 #ifndef KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
 #define KEEL_GRAPH_RUNTIME_COMPILE_REPORT_H
 
@@ -12,6 +12,7 @@
 #include "keel/core/base/export.h"
 #include "keel/core/device/program.h"
 #include "keel/graph/precision/apply_precision.h"
+#include "keel/graph/runtime/placement_report.h"
 
 namespace keel {
 
@@ -50,6 +51,7 @@ struct CompileReport {
   PrecisionReport precision;
   // Lists what did not become one task with its neighbour and why (FuseReport), of the step.
   std::vector<std::string> not_fused;
+  PlacementReport placement;
 };
 
 }  // namespace keel

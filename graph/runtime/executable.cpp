@@ -17,7 +17,7 @@ bool operator==(const ProgramKey& a, const ProgramKey& b) {
   const auto& q = b.update.assignments;
   return a.sunk == b.sunk && a.stop_when == b.stop_when && a.fetches == b.fetches &&
          a.feeds == b.feeds && a.queue == b.queue && a.precision == b.precision &&
-         a.disabled_passes == b.disabled_passes &&
+         a.disabled_passes == b.disabled_passes && a.placement == b.placement &&
          std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
 }
 

@@ -26,6 +26,7 @@ struct ProgramKey {
   Value stop_when = {};  // of a sunk step; invalid where it has none
   Precision precision = {};
   std::vector<std::string> disabled_passes = {};  // as select_passes() takes them
+  PlacementPolicy placement = PlacementPolicy::kFull;
 };
 bool operator==(const ProgramKey& a, const ProgramKey& b);
 

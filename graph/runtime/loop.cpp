@@ -134,7 +134,8 @@ Loop::State::State(std::shared_ptr<SessionState> session_in, const SinkOptions& 
                  .queue = {},
                  .stop_when = step.stop_when,
                  .precision = options.precision.value_or(session->options.precision),
-                 .disabled_passes = disabled_passes(session->options, options)};
+                 .disabled_passes = disabled_passes(session->options, options),
+                 .placement = session->options.placement};
   if (!std::holds_alternative<std::monostate>(options.source) && queue == nullptr) {
     throw Error({.op = "sink",
                  .argument = "source",
@@ -221,6 +222,24 @@ void Loop::State::note_float_status(LoopReport& report) {
                   ? ""
                   : ", first in " + report.float_status_by));
   }
+}
+
+void Loop::State::require_loop_with_host_parts(int64_t steps, CallSite site) const {
+  const CompileReport& report = executable->report();
+  if (steps == 1 || report.loop.kind != LoopKind::kHost || report.placement.policy_tasks == 0)
+    return;
+  std::string parts;
+  for (const NodePlacement& node : report.placement.nodes) {
+    if (node.on_host) parts += (parts.empty() ? "" : "; ") + to_string(node);
+  }
+  throw Error({.op = "loop on " + session->device.name(),
+               .message = "MIXED_COMPILE_LOOP_SIZE: the placement policy mixed has parts of the "
+                          "step on the host that do not run inside a launch of " +
+                          std::to_string(steps) + " steps, because " + report.loop.reason + ": " +
+                          parts,
+               .fix = "use a loop size of 1, or a device that loops by itself",
+               .site = site,
+               .kind = ErrorKind::kInvalidArgument});
 }
 
 LoopReport Loop::State::blank_report(int64_t steps) const {
@@ -367,6 +386,7 @@ LoopReport Loop::run_steps(std::optional<int64_t> asked, const LoopCallbacks& ca
                  .site = site,
                  .kind = ErrorKind::kInvalidArgument});
   }
+  s.require_loop_with_host_parts(steps, site);
   if (!callbacks.replays) s.tell_size(std::max(callbacks.loop_size, steps));
   const auto begin = Clock::now();
   LoopReport report;

@@ -25,6 +25,9 @@ struct Loop::State {
   // A feeder's queue is held while a launch runs: between launches the feeder may open another, and
   // the slots of both would be in memory.
   void let_go_of_queue();
+  // Throws Error where the policy `mixed` has parts on the host of a loop that the host drives, and
+  // a launch is to have several steps.
+  void require_loop_with_host_parts(int64_t steps, CallSite site) const;
   // Returns the report of a launch that begins, with room for its rows.
   LoopReport blank_report(int64_t steps) const;
   // Reports what the launch came to, once the device is at rest.

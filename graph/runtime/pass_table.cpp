@@ -5,6 +5,7 @@
 
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
+#include "keel/graph/runtime/table_places.h"
 
 namespace keel {
 namespace {
@@ -12,13 +13,24 @@ namespace {
 using GraphPtr = std::unique_ptr<Graph>;
 
 GraphPtr run_decompose(const Graph& graph, PassContext& context) {
-  return decompose(graph, [&](const Node& node) {
+  const auto supports = [&](const Node& node) {
+    // Under the policy `full` use_tables() refuses it, with both sites.
+    if (context.placement == PlacementPolicy::kMixed) {
+      Support with_table = supports_table(node, context.place);
+      if (!with_table.supported) return with_table;
+    }
     Support own = context.supports(node);
     if (own.supported) return own;
-    const Support other = supports_in_some_form(node, context.precision, context.supports);
+    // Under the policy `mixed` it is the policy that places nodes on the host.
+    const SupportsFunction forms = [&](const Node& form) {
+      const bool policys = context.placement == PlacementPolicy::kMixed && is_on_host(form);
+      return policys ? Support{false, "the policy mixed places it"} : context.supports(form);
+    };
+    Support other = supports_in_some_form(node, context.precision, forms);
     context.some_other_form |= other.supported;
     return other.supported ? other : own;
-  });
+  };
+  return decompose(graph, supports, context.placement);
 }
 
 GraphPtr run_precision(const Graph& graph, PassContext& context) {
@@ -35,6 +47,10 @@ GraphPtr run_drop_unread_variables(const Graph& graph, PassContext&) {
   return drop_unread_variables(graph);
 }
 GraphPtr run_cse(const Graph& graph, PassContext&) { return cse(graph); }
+GraphPtr run_insert_transfers(const Graph& graph, PassContext& context) {
+  // A device that works in the host's memory needs none.
+  return context.place == kHostPlace ? nullptr : insert_transfers(graph);
+}
 GraphPtr run_recompute_cheap(const Graph& graph, PassContext& context) {
   return recompute_cheap(graph, context.supports);
 }
@@ -79,6 +95,12 @@ constexpr Pass kPasses[] = {
      .required = "",
      .changes_bits = "",
      .run = run_cse},
+    {.name = "insert_transfers",
+     .summary =
+         "copies between the memories of device and host around what the policy mixed places",
+     .required = "what runs on the host reads the host's memory",
+     .changes_bits = "",
+     .run = run_insert_transfers},
     {.name = "recompute_cheap",
      .summary = "has clusters and reductions compute cheap values that they read",
      .required = "",

@@ -12,6 +12,7 @@
 
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/export.h"
+#include "keel/core/resource/hash_table.h"
 #include "keel/graph/passes/passes.h"
 #include "keel/graph/precision/apply_precision.h"
 
@@ -21,6 +22,8 @@ namespace keel {
 struct PassContext {
   const SupportsFunction& supports;
   const ResolvedPrecision& precision;
+  PlacementPolicy placement = PlacementPolicy::kFull;
+  std::string place = kHostPlace;  // where the device keeps tables
   // Set by decompose: a node is left that the backend has in another form alone.
   bool some_other_form = false;
   PrecisionReport precision_report = {};

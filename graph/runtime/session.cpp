@@ -136,6 +136,11 @@ void tell(const CompileReport& report, const Device& device, bool data_sink) {
     for (const PrecisionDecision& decision : report.precision.decisions)
       log_info("precision " + report.precision.mode + ": " + to_string(decision));
   }
+  for (const NodePlacement& placement : report.placement.nodes) {
+    if (placement.on_host) log_info("placement " + to_string(placement));
+  }
+  if (report.loop.kind == LoopKind::kDevice && report.placement.host_tasks > 0)
+    log_info("loop on " + device.name() + ": " + sunk_with_host_tasks(report.placement));
   for (const std::string& unused : report.precision.unused) log_warn(unused);
   if (report.loop.kind != LoopKind::kHost) return;
   const std::string line = "loop on " + device.name() +
@@ -228,6 +233,7 @@ std::shared_ptr<Executable> SessionState::executable(ProgramKey key, CallSite si
     if (key.sunk) request.step.boundary = {key.stop_when, site};
     request.disabled_passes = key.disabled_passes;
     request.precision = key.precision;
+    request.placement = key.placement;
     request.threads = options.threads;
     request.device_options = options.device_options;
     request.data_sink = options.data_sink;
@@ -357,7 +363,8 @@ std::vector<Tensor> Session::run(const Update& update, const Values& fetches, co
                                         .update = update,
                                         .feeds = fed.types(),
                                         .precision = s.options.precision,
-                                        .disabled_passes = s.options.disabled_passes},
+                                        .disabled_passes = s.options.disabled_passes,
+                                        .placement = s.options.placement},
                                        site);
   const ProgramInfo& info = executable->info();
   LaunchArgs& args = executable->bind(s.store, s.cache.scratch(*executable, s.store));
@@ -501,7 +508,8 @@ std::string Session::describe(const Update& update, const Values& fetches, const
                    .update = update,
                    .feeds = fed.types(),
                    .precision = s.options.precision,
-                   .disabled_passes = s.options.disabled_passes},
+                   .disabled_passes = s.options.disabled_passes,
+                   .placement = s.options.placement},
                   site)
       ->program()
       .describe();

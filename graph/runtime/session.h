@@ -20,6 +20,7 @@
 #include "keel/core/group/agreement.h"
 #include "keel/core/queue/feeder.h"
 #include "keel/graph/ir/graph.h"
+#include "keel/graph/ir/placement.h"
 #include "keel/graph/precision/precision.h"
 #include "keel/graph/runtime/loop.h"
 
@@ -33,6 +34,9 @@ struct SessionOptions {
   // In which dtypes the session's programs compute: "mixed_bf16", {.mode = ...}. Without any, as
   // the device's default says. States and updates have the dtypes of the graph under every mode.
   Precision precision = {};
+  // Says what becomes of ops that the device lacks: under kFull they are an error that lists them,
+  // under kMixed (mix_compile_mode) the host computes them, inside a launch too.
+  PlacementPolicy placement = PlacementPolicy::kFull;
   // Compute threads of a launch; 0: those of the thread that makes the session (ComputeThreads).
   int threads = 0;
   // Says what the device is asked for, such as npu::options("ascend910"); null: nothing.

@@ -105,6 +105,9 @@ TEST_CASE("from-adapter: each option that a flag means the same as") {
       {{{"model_dir", files.file("runs")}, {"save_checkpoints_secs", 600}},
        {{"checkpoint", files.file("runs")}, {"save-every", "600s"}}},
       {{{"tf_random_seed", 7}}, {{"seed", 7}}},
+      {{{"mix_compile_mode", true}}, {{"placement", "mixed"}}},
+      {{{"mix_compile_mode", true}, {"iterations_per_loop", 1}},
+       {{"placement", "mixed"}, {"loop-size", 1}}},
       {json::object(), json::object()},
   };
   for (const Row& row : rows) {
@@ -133,7 +136,7 @@ TEST_CASE("from-adapter: options without effect are told with the reason") {
   };
   const Row rows[] = {
       {{{"enable_data_pre_proc", true}}, "enable_data_pre_proc", "Keel does so anyway"},
-      {{{"mix_compile_mode", false}}, "mix_compile_mode", "Keel does so anyway"},
+      {{{"mix_compile_mode", false}}, "mix_compile_mode", "it is off"},
       {{{"graph_run_mode", 1}}, "graph_run_mode", "Keel does so anyway"},
       {{{"enable_dump", false}, {"dump_path", "/nowhere"}}, "dump_path", "which is not on"},
       {{{"dump_step", "101"}}, "dump_step", "it is about enable_dump"},
@@ -159,16 +162,16 @@ TEST_CASE("from-adapter: options without effect are told with the reason") {
 }
 
 TEST_CASE("from-adapter: what Keel has nothing for is refused all at once") {
-  check_refused({{"mix_compile_mode", true}, {"iterations_per_loop", 1}}, kUnsupported,
-                {"nothing for 1 of its options: mix_compile_mode true"});
-  check_refused({{"mix_compile_mode", true},
+  check_refused({{"in_out_pair", "x"}, {"iterations_per_loop", 1}}, kUnsupported,
+                {"nothing for 1 of its options: in_out_pair \"x\""});
+  check_refused({{"variable_placement", "Host"},
                  {"horovod_mode", true},
                  {"dynamic_dims", "1;2"},
                  {"graph_run_mode", 0},
                  {"use_off_line", false},
                  {"save_summary_steps", 5}},
                 kUnsupported,
-                {"nothing for 5 of its options", "mix_compile_mode true", "horovod_mode true",
+                {"nothing for 5 of its options", "variable_placement \"Host\"", "horovod_mode true",
                  "dynamic_dims \"1;2\"", "graph_run_mode 0", "keel eval", "--backend cpu"});
   check_refused({{"variable_placement", "Host"}}, kUnsupported, {"variable_placement"});
 }

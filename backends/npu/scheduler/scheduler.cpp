@@ -10,6 +10,8 @@
 #include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/placement.h"
+#include "keel/graph/ir/transfer.h"
 
 namespace keel::npu {
 namespace {
@@ -263,7 +265,16 @@ Launch schedule_on_host(const Preset& preset, const Node& node) {
   for (const Type& type : launch.outputs) bytes_out = checked_add(bytes_out, bytes_of(type));
   launch.price = price_ai_cpu(preset, bytes_in, bytes_out);
   launch.limit = Limit::kHost;
-  launch.reason = "its scope places it there";
+  launch.reason = is_placed_by_policy(node) ? placement_rule(node) : "its scope places it there";
+  return launch;
+}
+
+Launch schedule_transfer(const Preset& preset, const Node& node) {
+  Launch launch = launch_of(node);
+  launch.price.overhead_ns = launch.price.total_ns = price_transfer(preset, bytes_of(node.type()));
+  launch.limit = Limit::kHost;
+  launch.reason = transfer_of(node)->to == kToHost ? "D2H: the policy mixed reads it on the host"
+                                                   : "H2D: the policy mixed makes it on the host";
   return launch;
 }
 

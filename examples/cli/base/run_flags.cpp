@@ -137,6 +137,16 @@ std::string read_device(const CommandLine& line) {
   return device;
 }
 
+void declare_placement_flag(CommandLine& line) {
+  line.add("placement", alternatives(keel::placement_policy_names()),
+           "what the device lacks: an error that lists it, or computed by the host (full)");
+}
+
+keel::PlacementPolicy read_placement(const CommandLine& line) {
+  return keel::placement_policy(
+      line.choice("placement", keel::placement_policy_names()).value_or("full"));
+}
+
 std::string read_label(const CommandLine& line, const std::string& data) {
   if (line.has("label") && !is_csv(data)) {
     throw keel::Error(

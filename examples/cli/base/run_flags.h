@@ -27,6 +27,9 @@ int read_threads(const CommandLine& line);
 // "npu:3", or "npu" where the environment decides.
 void declare_device_flag(CommandLine& line);
 std::string read_device(const CommandLine& line);
+// --placement, full without it.
+void declare_placement_flag(CommandLine& line);
+keel::PlacementPolicy read_placement(const CommandLine& line);
 // --label, the column of a CSV file that holds the classes; empty without it. Throws keel::Error
 // where it does not go with that data.
 std::string read_label(const CommandLine& line, const std::string& data);

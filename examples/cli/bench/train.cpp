@@ -20,6 +20,7 @@ constexpr int64_t kMostBatch = 1 << 20;
 struct Flags {
   std::vector<const keel_examples::Model*> models;
   std::vector<std::string> backends, precisions;
+  keel::PlacementPolicy placement = keel::PlacementPolicy::kFull;
   std::vector<int64_t> threads, batches, loop_sizes;  // no batches: each model's usual one
   std::string data;
   double seconds = 1;
@@ -83,8 +84,13 @@ class TrainBench {
     for (const std::string& backend : flags_.backends) {
       for (const std::string& precision : flags_.precisions) {
         for (const int64_t threads : flags_.threads) {
-          const Workload work{
-              &model, backend, precision, static_cast<int>(threads), batch, flags_.disabled_passes};
+          const Workload work{.model = &model,
+                              .backend = backend,
+                              .precision = precision,
+                              .threads = static_cast<int>(threads),
+                              .batch = batch,
+                              .disabled_passes = flags_.disabled_passes,
+                              .placement = flags_.placement};
           trainees.push_back(std::make_unique<Trainee>(work, data_.train));
         }
       }
@@ -184,6 +190,8 @@ class TrainBench {
       words.insert(words.end(), {"--precision", work.precision});
     for (const std::string& pass : work.disabled_passes)
       words.insert(words.end(), {"--disable-pass", pass});
+    if (work.placement != keel::PlacementPolicy::kFull)
+      words.insert(words.end(), {"--placement", keel::name_of(work.placement)});
     const double peak_rss_mib = peak_rss_mib_of_training(words);
     keel::Json entry = names_of(work);
     entry["steps"] = steps;
@@ -235,6 +243,7 @@ void declare(CommandLine& line) {
   declare_data_flag(line);
   declare_backends(line, "cpu,npu");
   line.add("precision", "NAME,NAME,...", "as of keel train (fp32)");
+  declare_placement_flag(line);
   declare_thread_counts(line, "compute threads, the device's included", "1,2");
   line.add("batches", "N,N,...", "images a step (softmax 100, mlp 128)");
   line.add("loop-sizes", "N,N,...", "steps in a launch (100)");
@@ -250,6 +259,7 @@ keel::Json measure_train(const CommandLine& line) {
     flags.models.push_back(&keel_examples::find_model(name));
   flags.data = read_data(line);
   flags.backends = read_backends(line, {"cpu", "npu"});
+  flags.placement = read_placement(line);
   flags.precisions = line.choices("precision", keel::precision_names(), {keel::kDefaultPrecision});
   flags.threads = read_thread_counts(line, {1, 2});
   flags.batches = line.integers("batches", 1, kMostBatch, {});

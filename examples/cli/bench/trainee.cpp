@@ -16,6 +16,7 @@ Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : wor
   session_.emplace(graph_, keel::device(work.backend),
                    keel::SessionOptions{.disabled_passes = work.disabled_passes,
                                         .precision = work.precision,
+                                        .placement = work.placement,
                                         .threads = work.threads});
   feed_ = feed_training(keel::Dataset::from_images(images),
                         session_->spec({model_.image, model_.label}), {.batch = work.batch});

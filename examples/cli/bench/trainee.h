@@ -22,6 +22,7 @@ struct Workload {
   int threads = 1;
   int64_t batch = 1;
   std::vector<std::string> disabled_passes = {};
+  keel::PlacementPolicy placement = keel::PlacementPolicy::kFull;
 };
 
 class Trainee {

@@ -18,8 +18,8 @@
 
 namespace keel_cli {
 
-// --load, --model, --data, --label, --split, --backend, --device-id, --threads, --precision and its
-// kind, --disable-pass.
+// --load, --model, --data, --label, --split, --backend, --device-id, --threads, --placement,
+// --precision and its kind, --disable-pass.
 struct PredictorFlags {
   std::string load;                  // may be empty where the model is a file with weights
   std::optional<std::string> model;  // else that of --load
@@ -29,7 +29,8 @@ struct PredictorFlags {
   std::string backend = "npu";
   std::string device = "npu";  // of it: "npu:3", or the environment decides
   int threads = 1;
-  std::optional<PrecisionFlags> precision;  // else the file's
+  std::optional<PrecisionFlags> precision;         // else the file's
+  std::optional<keel::PlacementPolicy> placement;  // else the file's
   std::vector<std::string> disabled_passes;
 };
 

@@ -43,6 +43,7 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   summary["dtype"] = "f32";  // of the states
   summary["precision"] = flags.precision_mode;
   if (!flags.disabled_passes.empty()) summary["disabled_passes"] = flags.disabled_passes;
+  summary["placement"] = keel::name_of(flags.placement);
   summary["optimizer"] = flags.optimizer;
   summary["own_update"] = flags.own_update();
   if (!flags.own_update()) summary["lr"] = flags.rate;
@@ -79,6 +80,9 @@ void add_acceleration(const TrainFlags& flags, const TrainOutcome& outcome, keel
 // Where the steps looped, what the compiler put around them, and what that came to.
 void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Json& summary) {
   summary["loop_kind"] = keel::name_of(loop.kind());
+  const keel::PlacementReport& placement = loop.compile_report().placement;
+  if (placement.policy == keel::PlacementPolicy::kMixed)
+    summary["host_tasks"] = placement.host_tasks;
   if (loop.kind() != keel::LoopKind::kDevice) summary["loop_reason"] = loop.placement().reason;
   keel::Json inserted = keel::Json::array();
   for (const keel::InsertedOp& op : loop.compile_report().inserted_ops) {

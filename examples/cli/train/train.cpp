@@ -109,6 +109,7 @@ class TrainRun {
                           {.seed = flags_.seed,
                            .disabled_passes = flags_.disabled_passes,
                            .precision = flags_.precision.value,
+                           .placement = flags_.placement,
                            .device_options = device_options_,
                            .data_sink = flags_.data_sink});
     session.loop_size() = flags_.loop_size;
@@ -481,6 +482,8 @@ class TrainRun {
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
     if (!flags_.label.empty()) metadata["label"] = flags_.label;
+    if (flags_.placement != keel::PlacementPolicy::kFull)
+      metadata["placement"] = keel::name_of(flags_.placement);
     if (const auto& model = flags_.task->model; model && !model->model_sha256.empty())
       metadata["model_sha256"] = model->model_sha256;
     task_->add_metadata(metadata);

@@ -320,6 +320,7 @@ void declare_train_flags(CommandLine& line) {
   line.add("label", "COLUMN", "of a table: the column with the classes");
   declare_place_flags(line, "where to train");
   declare_device_flag(line);
+  declare_placement_flag(line);
   declare_precision_flags(line);
   declare_pass_flag(line);
   line.add(
@@ -397,6 +398,9 @@ TrainFlags read_train_flags(const CommandLine& line) {
                                     .schedule = flags.task->schedule});
   require_unscaled(line, flags);
   flags.augmentation = read_augmentation_flags(line, flags.resume);
+  flags.placement = keel::placement_policy(
+      FlagReader(line, flags.resume)
+          .choice("placement", keel::placement_policy_names(), keel::name_of(flags.placement)));
   read_accelerate(line, flags);
   // Once more with the data that the resumed file names.
   require_own_files(line, flags, flags.data);

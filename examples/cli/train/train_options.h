@@ -36,6 +36,7 @@ struct TrainFlags {
   std::string optimizer = "sgd";  // or kOwnUpdate
   UpdateFlags update;
   PrecisionFlags precision;
+  keel::PlacementPolicy placement = keel::PlacementPolicy::kFull;
   std::optional<keel::AccelerateTrainMode> accelerate;
   std::optional<double> target_loss;  // that the loss trigger of it is about
   std::vector<std::string> disabled_passes;
