@@ -69,6 +69,7 @@ int run_run(const std::vector<std::string>& words) {
   line.add("output-dir", "DIR", "where each output goes, as <name>.npy (.)");
   declare_backend_flag(line, "where to run");
   declare_device_flag(line);
+  declare_placement_flag(line);
   line.add_subject("model", "keel run model.onnx --input x=x.npy");
   line.parse(words);
   if (line.wants_help()) {
@@ -102,7 +103,8 @@ int run_run(const std::vector<std::string>& words) {
   for (const std::string& file : files)
     written.push_back({"--output-dir", (folder / file).string()});
   require_distinct(written, read);
-  keel::Session session(*model.graph, keel::device(read_device(line), {}));
+  keel::Session session(*model.graph, keel::device(read_device(line), {}),
+                        {.placement = read_placement(line)});
   if (!model.weights.empty()) {
     const keel::WeightsMatch match =
         keel::load_weights(session, weight_states(*model.graph), model.weights);

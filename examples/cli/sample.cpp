@@ -81,6 +81,7 @@ int run_sample(const std::vector<std::string>& words) {
   line.add("seed", "N", "of the draws (0)");
   declare_place_flags(line, "where to compute");
   declare_device_flag(line);
+  declare_placement_flag(line);
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
@@ -107,7 +108,8 @@ int run_sample(const std::vector<std::string>& words) {
   keel::Graph graph;
   const keel_examples::CharLm lm = keel_examples::build_charlm(graph);
   const keel::Values weights = graph.states();
-  keel::Session session(graph, keel::device(read_device(line), {}));
+  keel::Session session(graph, keel::device(read_device(line), {}),
+                        {.placement = read_placement(line)});
   saved.load_all(session, weights);
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   keel::Tensor window(keel::u8, {1, kWindow + 1});

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <keel/core/tensor/npy.h>
 
 #include "cli/data_set.h"
 #include "cli/tool.h"
@@ -154,6 +155,62 @@ TEST_CASE("placement: a model with a part that npu lacks trains under mixed in a
       contains(graph.out, "tanh: AI_CPU by policy mixed because the NPU does not compute in f64"));
   // The sums there, the scores back; with the gradient of the scores there and of the sums back.
   CHECK(contains(graph.out, "2 copies to the host (1600 bytes) and 2 back (1600 bytes)"));
+}
+
+TEST_CASE("placement: run gives what cpu does for a part that npu lacks") {
+  const TempFolder folder;
+  const std::string model =
+      folder.write("wide.onnx", onnx_model({.nodes = {onnx_node("Tanh", {"x"}, {"y"})},
+                                            .initializers = {},
+                                            .inputs = {onnx_value("x", 11, {40})},
+                                            .outputs = {onnx_value("y", 11, {40})}}));
+  keel::Tensor x(keel::f64, {40});
+  for (int64_t i = 0; i < 40; ++i) x.set(i, static_cast<double>(i) / 7 - 2.5);
+  keel::write_npy(folder.file("x.npy"), x);
+  const auto run = [&](const Words& more) {
+    Words words = {"run",          model,        "--input", "x=" + folder.file("x.npy"),
+                   "--output-dir", folder.path()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_tool(words);
+  };
+  const ToolResult refused = run({"--backend", "npu"});
+  CHECK(refused.exit_code == 1);
+  CHECK(contains(refused.err, "does not compute in f64"));
+  REQUIRE(run({"--backend", "cpu"}).exit_code == 0);
+  const std::string expected = read_text(folder.file("y.npy"));
+  const ToolResult mixed = run({"--backend", "npu", "--placement", "mixed"});
+  REQUIRE_MESSAGE(mixed.exit_code == 0, mixed.err);
+  CHECK(read_text(folder.file("y.npy")) == expected);
+  CHECK(run({"--placement", "both"}).exit_code == 2);
+}
+
+TEST_CASE("placement: a graph with a table is a file that runs on every backend") {
+  const TempFolder folder;
+  const std::string text =
+      "graph {\n"
+      "  %0 = input() {name=\"x\", type=[i32[4]]} : i32[4]\n"
+      "  %1 = table_lookup(%0) {table=\"squares\", keys=i64[3](1, 4, 9), values=i64[3](1, 2, 3), "
+      "default_value=7} : i64[4]\n"
+      "  outputs (%1)\n"
+      "}\n";
+  const std::string model = folder.write("table.keel", text);
+  keel::write_npy(folder.file("x.npy"), keel::Tensor::of<int32_t>({4}, {4, 5, 9, -1}));
+  for (const char* backend : {"ref", "cpu", "npu"}) {
+    CAPTURE(backend);
+    const ToolResult result = run_tool({"run", model, "--input", "x=" + folder.file("x.npy"),
+                                        "--output-dir", folder.path(), "--backend", backend});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    const keel::Tensor found = keel::read_npy(folder.file("output_0.npy"));
+    const std::vector<double> expected = {2, 7, 3, 7};
+    for (int64_t i = 0; i < 4; ++i) CHECK(found.at(i) == expected[static_cast<size_t>(i)]);
+  }
+  folder.write("table.keel", [&] {
+    std::string damaged = text;
+    return damaged.replace(damaged.find("1, 4, 9"), 7, "4, 1, 9");
+  }());
+  const ToolResult refused = run_tool({"run", model, "--input", "x=" + folder.file("x.npy")});
+  CHECK(refused.exit_code == 1);
+  CHECK(contains(refused.err, "ascending"));
 }
 
 TEST_SUITE_END();
