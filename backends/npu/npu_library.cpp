@@ -112,7 +112,7 @@ KernelPlan NpuLibrary::price(KernelPlan plan, std::shared_ptr<const Launch> laun
 KernelPlan NpuLibrary::plan(const Node& node, const StateLayouts& layouts) const {
   if (transfer_of(node) != nullptr) {
     return price(find_shared_kernel(node)->plan(node, 1),
-                 std::make_shared<Launch>(schedule_transfer(*preset_, node)));
+                 std::make_shared<Launch>(schedule(*preset_, AnchoredNode(node))));
   }
   const AnchoredNode anchored(node);
   const Packed packed = anchored.is_product() ? packed_parts(anchored, layouts) : Packed();

@@ -22,7 +22,7 @@ bool is_region_on_host(const Node& node) {
 
 class Transfers {
  public:
-  // What comes in and goes out of the graph is in `around`: a body's is where its region is.
+  // Inputs and outputs of the graph are in `around`: those of a body are where its region is.
   Transfers(const Graph& from, Graph& to, Memory around)
       : from_(from), to_(to), around_(around), rewriter_(from, to), memory_(from) {}
 

@@ -107,7 +107,7 @@ std::vector<std::string> disabled_passes(const SessionOptions& session, const Si
   return in_one_order(std::move(names));
 }
 
-// What follows of passes that are off for this loop alone; the session has told of its own.
+// Tells of passes that are off for this loop alone; the session has told of its own.
 void tell_of_disabled_passes(const SessionOptions& session, const SinkOptions& loop) {
   if (loop.disabled_passes.empty()) return;
   const std::vector<std::string> told = select_passes(session.disabled_passes, CallSite{}).notices;

@@ -98,7 +98,7 @@ std::string training_graph(Rule rule, bool one_hot = true, const std::string& mo
   return text + more + node_text("train", "NoOp", runs);
 }
 
-// What `steps` steps on all images come to, in doubles: every state of the graph by its name.
+// Computes `steps` steps on all images in doubles: every state of the graph by its name.
 using States = std::map<std::string, std::vector<double>>;
 
 States trained_by_hand(Rule rule, const DataSet& data, int steps) {

@@ -8,6 +8,8 @@
 #include "keel/backends/registry.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/control/step_boundary.h"
+#include "keel/graph/ir/table_attributes.h"
+#include "keel/graph/ir/transfer.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
 
@@ -151,7 +153,9 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<AvgPool2dAttributes>(),
                                      &attributes_schema<AvgPool2dGradientAttributes>(),
                                      &attributes_schema<ResizeAttributes>(),
-                                     &attributes_schema<AttentionAttributes>()};
+                                     &attributes_schema<AttentionAttributes>(),
+                                     &attributes_schema<TableAttributes>(),
+                                     &attributes_schema<TransferAttributes>()};
   for (const OpDef* op : builtin_ops().all()) {
     if (op->attributes == nullptr) continue;
     int found = 0;

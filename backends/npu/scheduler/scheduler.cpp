@@ -214,6 +214,16 @@ Launch launch_of(const Node& node) {
   return launch;
 }
 
+// Schedules a copy between the memories of the device and the host, over their link.
+Launch schedule_transfer(const Preset& preset, const Node& node) {
+  Launch launch = launch_of(node);
+  launch.price.overhead_ns = launch.price.total_ns = price_transfer(preset, bytes_of(node.type()));
+  launch.limit = Limit::kHost;
+  launch.reason = transfer_of(node)->to == kToHost ? "D2H: the policy mixed reads it on the host"
+                                                   : "H2D: the policy mixed makes it on the host";
+  return launch;
+}
+
 }  // namespace
 
 Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry& entry) {
@@ -235,6 +245,7 @@ Support pays(const Preset& preset, const AnchoredNode& fused, const KernelEntry&
 
 Launch schedule(const Preset& preset, const AnchoredNode& anchored, const BlockDimOptions& options,
                 const Packing& packing) {
+  if (transfer_of(anchored.node()) != nullptr) return schedule_transfer(preset, anchored.node());
   const NodeWork work = work_of(preset, anchored, packing);
   const Scheduler scheduler(preset, work, anchored.anchor().op_name(), options);
   Launch launch = launch_of(anchored.node());
@@ -266,15 +277,6 @@ Launch schedule_on_host(const Preset& preset, const Node& node) {
   launch.price = price_ai_cpu(preset, bytes_in, bytes_out);
   launch.limit = Limit::kHost;
   launch.reason = is_placed_by_policy(node) ? placement_rule(node) : "its scope places it there";
-  return launch;
-}
-
-Launch schedule_transfer(const Preset& preset, const Node& node) {
-  Launch launch = launch_of(node);
-  launch.price.overhead_ns = launch.price.total_ns = price_transfer(preset, bytes_of(node.type()));
-  launch.limit = Limit::kHost;
-  launch.reason = transfer_of(node)->to == kToHost ? "D2H: the policy mixed reads it on the host"
-                                                   : "H2D: the policy mixed makes it on the host";
   return launch;
 }
 

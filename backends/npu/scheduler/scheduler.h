@@ -48,8 +48,6 @@ Launch schedule(const Preset& preset, const AnchoredNode& anchored,
 Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options = {});
 // A node that is placed on the host (graph/ir/placement.h).
 Launch schedule_on_host(const Preset& preset, const Node& node);
-// A copy between the memories of the device and the host (graph/ir/transfer.h), over their link.
-Launch schedule_transfer(const Preset& preset, const Node& node);
 
 // The steps of schedule(), for tests and calibration. `blocks` bounds the number of blocks.
 struct Choice {

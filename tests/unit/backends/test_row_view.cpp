@@ -67,7 +67,7 @@ TEST_CASE("row views: a row is not copied and neither is what is larger") {
   CHECK(list.tasks[0].shows_row());
   CHECK(contains(list.infos[0].name, "gather"));
   CHECK(list.table[list.tasks[0].row].bytes == kWide * sizeof(float));
-  // Of scratch there is only where the row begins.
+  // The scratch holds no more than where the row begins.
   CHECK(list.info.scratch_bytes == Buffer::kAlignment);
 }
 

@@ -277,7 +277,7 @@ TEST_CASE("what follows of passes that are off for one loop is in the log once")
   CHECK(told({}, {"cse"}).empty());
   // The session has said so already.
   CHECK(told({"fuse"}, {"cse"}) == of_loop);
-  // What takes both is of the loop.
+  // The notice of both belongs to the loop.
   CHECK(told({"fold", "cse"}, {"drop_unread_variables"}).size() == 1);
 }
 
