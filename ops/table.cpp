@@ -23,8 +23,11 @@ std::vector<Type> infer_lookup(const InferContext& c) {
   if (dtype != i64 && dtype != i32)
     c.fail("x", "i64 or i32", name_of(dtype), "convert it with cast(x, keel::i64)");
   const auto& a = c.as<TableAttributes>();
-  if (!is_column(a.keys) || !is_column(a.values) || a.keys.shape() != a.values.shape())
-    c.fail("keys and values", "i64 [n] both", "something else");
+  if (a.table.empty()) c.fail("table", "a name", "none");
+  if (!is_column(a.keys) || !is_column(a.values) || a.keys.shape() != a.values.shape()) {
+    const auto told = [](const Tensor& t) { return t.empty() ? "none" : to_string(t.type()); };
+    c.fail("keys and values", "i64[n] both", told(a.keys) + " and " + told(a.values));
+  }
   const auto keys = a.keys.data<int64_t>();
   const auto wrong = std::adjacent_find(keys.begin(), keys.end(),
                                         [](int64_t one, int64_t next) { return one >= next; });

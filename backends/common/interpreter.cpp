@@ -304,7 +304,7 @@ bool Interpreter::run_shown(const Task& task, LaunchArgs& args) {
   return true;
 }
 
-// Like run_kernel; a row view's entry then shows its row.
+// Runs the task's kernel; for a row view, then points its entry at the row.
 bool Interpreter::run_and_place(const Task& task, const LaunchArgs& args) {
   if (!run_kernel(task, args)) return false;
   if (!task.shows_row()) return true;

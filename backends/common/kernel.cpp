@@ -20,7 +20,9 @@ KernelLibrary::~KernelLibrary() = default;
 
 StateLayouts KernelLibrary::choose_layouts(const Graph&) const { return {}; }
 
-KernelPlan KernelLibrary::plan_on_host(const Node& node) const { return plan_reference(node); }
+KernelPlan KernelLibrary::plan_on_host(const Node& node) const {
+  return is_placed_by_policy(node) ? plan_on_host_processor(node) : plan_reference(node);
+}
 
 KernelPlan KernelLibrary::plan_status_read(size_t words) const {
   return keel::plan_status_read(words);

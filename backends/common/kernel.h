@@ -101,8 +101,8 @@ class KEEL_API KernelLibrary {
   // plainly.
   virtual StateLayouts choose_layouts(const Graph& step) const;
   virtual KernelPlan plan(const Node& node, const StateLayouts& layouts) const = 0;
-  // Plans a node that is placed on the host (graph/ir/placement.h): by default its reference
-  // function, whose memory the host may touch.
+  // Plans a node that is placed on the host (graph/ir/placement.h), which may touch the memory: by
+  // the kernel of `cpu` where the policy placed it, else by its reference function.
   virtual KernelPlan plan_on_host(const Node& node) const;
   virtual KernelPlan plan_copy(size_t bytes) const = 0;
   // Plans the reading of so many status words into a bool. By default it takes no modelled time.

@@ -25,7 +25,7 @@ enum class Space : uint8_t {
   kOutput,
   kSlot,
   kFloatStatus,  // a task's status word, see KernelPlan::float_status
-  kRow,          // of another entry, from where a task with shows_row() said last
+  kRow,          // a row of another entry: the last task with shows_row() set where it begins
 };
 
 struct BufferRef {

@@ -145,8 +145,7 @@ std::shared_ptr<const Launch> NpuLibrary::keep_run(const Kernel& kernel,
 }
 
 KernelPlan NpuLibrary::plan_on_host(const Node& node) const {
-  KernelPlan plan =
-      is_placed_by_policy(node) ? plan_on_host_processor(node) : KernelLibrary::plan_on_host(node);
+  KernelPlan plan = KernelLibrary::plan_on_host(node);
   const auto types = node.types().to_vector();
   const bool halves =
       std::any_of(types.begin(), types.end(), [](const Type& type) { return type.dtype == f16; });
@@ -163,8 +162,12 @@ KernelPlan NpuLibrary::plan_status_read(size_t words) const {
 
 // The index is read and an address is written: what lies there is read by the tasks that want it.
 KernelPlan NpuLibrary::plan_row_view(const Node& node) const {
-  return price(KernelLibrary::plan_row_view(node),
-               std::make_shared<Launch>(schedule_copy(*preset_, sizeof(int64_t), options_)));
+  KernelPlan plan = KernelLibrary::plan_row_view(node);
+  auto launch = std::make_shared<Launch>(schedule_copy(*preset_, sizeof(int64_t), options_));
+  launch->limit = Limit::kNone;
+  launch->reason = "";
+  launch->variant = plan.reason;
+  return price(std::move(plan), std::move(launch));
 }
 
 KernelPlan NpuLibrary::plan_copy(size_t bytes) const {

@@ -139,6 +139,7 @@ void HashTable::init_from_file(const std::string& path, TableKeys kind, CallSite
   try {
     std::vector<std::string> strings;
     std::vector<int64_t> integers, values;
+    std::unordered_map<int64_t, size_t> line_of;  // by integer, which has several spellings
     size_t line = 0;
     for (TableLine& entry : read_table_file(path)) {
       ++line;
@@ -152,6 +153,8 @@ void HashTable::init_from_file(const std::string& path, TableKeys kind, CallSite
                              std::numeric_limits<int64_t>::min(),
                              std::numeric_limits<int64_t>::max());
       }));
+      const auto [first, fresh] = line_of.emplace(integers.back(), line);
+      if (!fresh) refuse_key_twice(path, entry.key, line, first->second);
     }
     if (kind == TableKeys::kStrings)
       init(strings, values, site);
@@ -238,6 +241,13 @@ TableUse::~TableUse() {
 }
 
 int64_t TableUse::lookup(int64_t key, int64_t missing) const {
+  if (table_->keys_kind(use_->site) != TableKeys::kIntegers) {
+    throw Error({.op = quoted(table_->name_),
+                 .argument = "key",
+                 .expected = "a string",
+                 .got = std::to_string(key),
+                 .site = use_->site});
+  }
   return lookup_sorted(table_->keys(use_->site).data<int64_t>(),
                        table_->values(use_->site).data<int64_t>(), key, missing);
 }

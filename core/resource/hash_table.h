@@ -99,7 +99,7 @@ class KEEL_API HashTable : public std::enable_shared_from_this<HashTable> {
   std::optional<TableKeys> keys_kind_;
   Tensor integer_keys_, integer_values_;
   std::unordered_map<std::string, int64_t> strings_;
-  mutable std::mutex lock_;  // of the uses
+  mutable std::mutex lock_;  // guards uses_
   std::vector<std::shared_ptr<const PlacedUse>> uses_;
 };
 

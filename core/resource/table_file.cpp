@@ -74,8 +74,7 @@ class Lines {
     for (size_t i = 0; i < lines.size(); ++i) {
       const auto [at, fresh] = seen.emplace(lines[i].key, i + 1);
       if (fresh) continue;
-      refuse(path_, i + 1, "a key that is not there yet",
-             "'" + lines[i].key + "', which line " + std::to_string(at->second) + " has");
+      refuse_key_twice(path_, lines[i].key, i + 1, at->second);
     }
   }
 
@@ -85,6 +84,11 @@ class Lines {
 };
 
 }  // namespace
+
+void refuse_key_twice(const std::string& path, const std::string& key, size_t line, size_t first) {
+  refuse(path, line, "a key that is not there yet",
+         "'" + key + "', which line " + std::to_string(first) + " has");
+}
 
 std::vector<TableLine> read_table_file(const std::string& path) {
   const std::string text = read_file(path, read_budget());

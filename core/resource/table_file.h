@@ -19,6 +19,10 @@ struct TableLine {
 // and for a file that does not fit into the read budget.
 std::vector<TableLine> read_table_file(const std::string& path);
 
+// Throws the Error of a key that stands in a line before: line `first`, counted from 1.
+[[noreturn]] void refuse_key_twice(const std::string& path, const std::string& key, size_t line,
+                                   size_t first);
+
 }  // namespace keel
 
 #endif  // KEEL_CORE_RESOURCE_TABLE_FILE_H

@@ -48,7 +48,7 @@ class Decomposer {
       if (node.is(OpRole::kInput)) continue;
       if (!node.bodies().empty() && !is_fused_node(node)) {
         move_region(node, rewriter, rule);
-      } else if (!rule.empty() && !is_placed_by_policy(node) && runs_on_host(node)) {
+      } else if (!rule.empty() && !is_on_host(node) && runs_on_host(node)) {
         place_on_host(node, rule, "", rewriter, to);
       } else {
         rewriter.clone(node);

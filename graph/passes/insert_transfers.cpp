@@ -15,7 +15,7 @@ namespace {
 
 enum class Memory : uint8_t { kDevice, kHost, kBoth };
 
-// A loop or a branch whose bodies have nodes of the policy's was moved to the host whole.
+// A loop or a branch in whose bodies the policy placed a node was moved to the host whole.
 bool is_region_on_host(const Node& node) {
   return !is_fused_node(node) && placed_by_policy_in(node) != nullptr;
 }
@@ -52,8 +52,9 @@ class Transfers {
                                      : Memory::kDevice);
       return;
     }
-    const bool region = is_region_on_host(node);
-    const Memory own = region || is_placed_by_policy(node) ? Memory::kHost : Memory::kDevice;
+    const bool region = is_region_on_host(node) || (around_ == Memory::kHost &&
+                                                    !node.bodies().empty() && !is_fused_node(node));
+    const Memory own = region || works_on_host(node) ? Memory::kHost : Memory::kDevice;
     Values operands;
     for (const Value& operand : node.data_inputs()) operands.push_back(in(own, operand));
     std::vector<std::shared_ptr<Graph>> bodies = node.bodies();
@@ -66,6 +67,15 @@ class Transfers {
     }
     rewriter_.clone(node, std::move(operands), node.attributes(), std::move(bodies));
     remember(node, own);
+  }
+
+  // What a HostScope placed works wherever its operands are, so that nothing is copied for it.
+  bool works_on_host(const Node& node) {
+    if (is_placed_by_policy(node)) return true;
+    const auto is_there = [&](const Value& v) { return memory_[v] != Memory::kDevice; };
+    const NodeList<Value> operands = node.data_inputs();
+    return is_on_host(node) && !operands.empty() &&
+           std::all_of(operands.begin(), operands.end(), is_there);
   }
 
   void remember(const Node& node, Memory memory) {

@@ -30,6 +30,8 @@ class KEEL_API Evaluator {
   std::vector<double> means(CallSite site = CallSite::here());
 
  private:
+  int64_t batches_of_a_run(CallSite site) const;
+
   EvaluatorOptions options_;
   std::unique_ptr<Loop> loop_;
   bool at_beginning_ = true;

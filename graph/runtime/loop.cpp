@@ -225,13 +225,17 @@ void Loop::State::note_float_status(LoopReport& report) {
 }
 
 void Loop::State::require_loop_with_host_parts(int64_t steps, CallSite site) const {
+  constexpr int64_t kMostParts = 10;  // that an error tells of
   const CompileReport& report = executable->report();
   if (steps == 1 || report.loop.kind != LoopKind::kHost || report.placement.policy_tasks == 0)
     return;
   std::string parts;
+  int64_t told = 0;
   for (const NodePlacement& node : report.placement.nodes) {
-    if (node.on_host) parts += (parts.empty() ? "" : "; ") + to_string(node);
+    if (!node.by_policy) continue;
+    if (told++ < kMostParts) parts += (parts.empty() ? "" : "; ") + to_string(node);
   }
+  if (told > kMostParts) parts += "; and " + std::to_string(told - kMostParts) + " more";
   throw Error({.op = "loop on " + session->device.name(),
                .message = "MIXED_COMPILE_LOOP_SIZE: the placement policy mixed has parts of the "
                           "step on the host that do not run inside a launch of " +

@@ -44,9 +44,10 @@ class Reporter {
                              .inside = inside,
                              .site = node.site(),
                              .on_host = on_host,
+                             .by_policy = is_placed_by_policy(node),
                              .rule = rule_of(node)});
     if (on_host) ++report_.host_tasks;
-    if (is_placed_by_policy(node)) ++report_.policy_tasks;
+    if (report_.nodes.back().by_policy) ++report_.policy_tasks;
     if (const TransferAttributes* transfer = transfer_of(node)) count(*transfer, node.type());
   }
 

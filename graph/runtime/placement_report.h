@@ -14,11 +14,12 @@
 namespace keel {
 
 struct NodePlacement {
-  std::string name;    // as people read it; of a fused node its members'
+  std::string name;    // as people read it; a fused node has its members' names
   std::string op;      // its kind
   std::string inside;  // "while_loop body 1" of nodes in bodies; else empty
   CallSite site;       // the user's line
   bool on_host = false;
+  bool by_policy = false;  // the policy `mixed` placed it there
   // "device kernel", "part of the launch", "a copy to the host", "HostScope", "the precision mode",
   // "policy mixed because ..."
   std::string rule;
@@ -34,7 +35,7 @@ struct PlacementReport {
   std::vector<NodePlacement> nodes;
   int64_t host_tasks = 0;    // nodes on the host
   int64_t policy_tasks = 0;  // of those, what the policy placed there
-  // Copies that the policy's nodes need, each run once, and their bytes.
+  // Copies that the policy's nodes need, and their bytes; one in the body of a loop counts once.
   int64_t copies_to_host = 0, bytes_to_host = 0;
   int64_t copies_to_device = 0, bytes_to_device = 0;
 };

@@ -157,6 +157,22 @@ TEST_CASE("placement: a model with a part that npu lacks trains under mixed in a
   CHECK(contains(graph.out, "2 copies to the host (1600 bytes) and 2 back (1600 bytes)"));
 }
 
+TEST_CASE("placement: mixed trains and is judged where the host feeds each step") {
+  const WideFiles files;
+  const std::string summary = files.data.file("summary.json");
+  const auto trained = [&](const char* data_sink) {
+    const ToolResult result =
+        files.train({"--backend", "npu", "--placement", "mixed", "--data-sink", data_sink,
+                     "--loop-size", "1", "--summary", summary});
+    REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+    return read_json(summary);
+  };
+  const auto sunk = trained("on"), fed = trained("off");
+  CHECK(fed.at("loop_kind") == "host");
+  CHECK(fed.at("state_sha256") == sunk.at("state_sha256"));
+  CHECK(fed.at("test_accuracy") == sunk.at("test_accuracy"));
+}
+
 TEST_CASE("placement: run gives what cpu does for a part that npu lacks") {
   const TempFolder folder;
   const std::string model =

@@ -1,5 +1,6 @@
 // The placement policies full and mixed: what is refused, where parts run, what they cost, and that
 // a step with parts on the host is sunk all the same.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -78,6 +79,12 @@ Trained train(const Device& device, PlacementPolicy policy, int64_t launches, in
   trained.report = loop.compile_report();
   trained.tasks = loop.describe();
   return trained;
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
 }
 
 // A device that lacks one op, and runs it on its host processor.
@@ -289,6 +296,56 @@ TEST_CASE("what mixed computes on the host has the bits of cpu") {
   }
   // The order of sums alone makes others.
   CHECK(other_bits);
+}
+
+// Its reference function, whatever is beside it: softmax has other bits from a kernel.
+TEST_CASE("a HostScope in a loop that moves to the host keeps its kernel and copies nothing") {
+  Graph g;
+  const Value x = g.input("x", f32, {4, 8});
+  const Values out = while_loop(
+      {x}, [](const Values& v) { return less(v[0].graph().iteration(), 2); },
+      [](const Values& v) {
+        const Value wide = cast(cast(v[0], f64) * 1.5, f32);
+        const HostScope on_host(v[0].graph());
+        const Value first = softmax(wide, -1);
+        return Values{softmax(first * 3.0f, -1)};
+      },
+      {.trip_count = 2});
+  Tensor values(f32, {4, 8});
+  for (int64_t i = 0; i < 32; ++i) values.set(i, std::sin(static_cast<double>(i)));
+  const auto run = [&](const char* where, PlacementPolicy policy) {
+    Session session(g, device(where), {.placement = policy});
+    return session.run({out[0]}, {{x, values}})[0];
+  };
+  CHECK(bit_equal(run("npu", PlacementPolicy::kMixed), run("cpu", PlacementPolicy::kFull)));
+  Session session(g, device("npu"), {.placement = PlacementPolicy::kMixed});
+  const std::string tasks = session.describe({}, {out[0]}, {{x, values}});
+  CAPTURE(tasks);
+  CHECK(count_of(tasks, "MEMCPY  D2H") == 1);
+  CHECK(count_of(tasks, "MEMCPY  H2D") == 1);
+  CHECK(count_of(tasks, "its scope places it there") == 3);
+}
+
+TEST_CASE("a branch in a loop that moves to the host copies nothing in its turns") {
+  Graph g;
+  const Value x = g.input("x", f32, {8});
+  const Value flag = g.input("flag", boolean, {});
+  const Values out = while_loop(
+      {x}, [](const Values& v) { return less(v[0].graph().iteration(), 3); },
+      [&](const Values& v) {
+        const Value wide = cast(cast(v[0], f64) * 1.5, f32);
+        return cond(
+            flag, {wide, v[0]}, [](const Values& in) { return Values{in[0]}; },
+            [](const Values& in) { return Values{in[1]}; });
+      },
+      {.trip_count = 3});
+  Session session(g, device("npu"), {.placement = PlacementPolicy::kMixed});
+  const Feeds feeds{{x, Tensor::full(f32, {8}, 2.0)}, {flag, Tensor::scalar<bool>(true)}};
+  CHECK(session.run({out[0]}, feeds)[0].at(7) == 2.0 * 1.5 * 1.5 * 1.5);
+  const std::string tasks = session.describe({}, {out[0]}, feeds);
+  CAPTURE(tasks);
+  CHECK(count_of(tasks, "MEMCPY  D2H") == 2);
+  CHECK(count_of(tasks, "MEMCPY  H2D") == 1);
 }
 
 TEST_CASE("mixed parts of a loop that the host drives conflict with a loop size above 1") {
