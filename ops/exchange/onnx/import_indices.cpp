@@ -30,9 +30,8 @@ Value folded(const Value& tuples, const std::vector<int64_t>& dims) {
 
 using Combine = Value (*)(Operand, Operand, CallSite);
 
-Value second(Operand, Operand b, CallSite) { return b.value(); }
-
-// One update after the other, so that those which meet in a row are all taken.
+// One update after the other, so that those which meet in a row are all taken. Null combines a row
+// and an update to the update.
 Value combine_rows(const Value& x, const Value& places, const Value& updates, Combine combine) {
   const int64_t rows = x.shape({})[0], count = places.shape({})[0];
   const Value numbers = expand_dims(iota(x.graph({}), i64, {rows}, 0, {}), {1}, {});
@@ -42,10 +41,19 @@ Value combine_rows(const Value& x, const Value& places, const Value& updates, Co
   const auto body = [&](const Values& v) {
     const Value turn = v[0].graph({}).iteration();
     const Value place = gather(places, turn, 0, {});
-    const Value row = combine(gather(v[0], place, 0, {}), gather(updates, turn, 0, {}), {});
+    Value row = gather(updates, turn, 0, {});
+    if (combine != nullptr) row = combine(gather(v[0], place, 0, {}), row, {});
     return Values{select(equal(numbers, place, {}), row, v[0], {})};
   };
   return while_loop({Operand(x)}, always, body, {.trip_count = count}, {})[0];
+}
+
+// Says of each of so many rows, [rows, 1], whether one of the places names it. A place that is out
+// of range is an error of the run.
+Value rows_hit(NodeContext& c, const Value& x, const Value& places) {
+  const Value ones = broadcast_to(c.result(Tensor::full(i32, {}, 1)), places.shape({}), {});
+  const Value none = zeros_of(x.graph({}), {i32, Shape{x.shape({})[0]}}, {});
+  return expand_dims(greater(scatter_add(none, places, ones, {}), 0, {}), {1}, {});
 }
 
 }  // namespace
@@ -102,19 +110,17 @@ Value scatter_rows(NodeContext& c, const Value& x, const Value& places, const Va
   if (reduction == "add") return scatter_add(x, places, updates, {});
   if (reduction == "mul") return combine_rows(x, places, updates, mul);
   if (reduction == "max") return combine_rows(x, places, updates, maximum);
-  if (reduction == "last") return combine_rows(x, places, updates, second);
   if (reduction == "min") return combine_rows(x, places, updates, minimum);
+  // Without the rows' own values nothing else asks whether the places are in range.
+  if (reduction == "last")
+    return select(rows_hit(c, x, places), combine_rows(x, places, updates, nullptr), x, {});
   if (reduction != "none") c.refuse("its reduction is '" + reduction + "'");
   const bool flags = x.dtype({}) == boolean;
   const DType dtype = flags ? u8 : x.dtype({});
   const Shape& shape = x.shape({});
   const Value zeros = zeros_of(x.graph({}), {dtype, shape}, {});
   const Value put = scatter_add(zeros, places, cast(updates, dtype, {}), {});
-  const Value ones = broadcast_to(c.result(Tensor::full(i32, {}, 1)), places.shape({}), {});
-  const Value hits =
-      scatter_add(zeros_of(x.graph({}), {i32, Shape{shape[0]}}, {}), places, ones, {});
-  const Value hit = expand_dims(greater(hits, 0, {}), {1}, {});
-  return cast(select(hit, put, cast(x, dtype, {}), {}), x.dtype({}), {});
+  return cast(select(rows_hit(c, x, places), put, cast(x, dtype, {}), {}), x.dtype({}), {});
 }
 
 Value reversed_sequences(NodeContext& c, const Value& x, const Value& given, size_t time,

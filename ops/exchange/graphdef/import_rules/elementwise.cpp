@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/graphdef/selu.h"
 #include "keel/ops/shape.h"
 
 namespace keel::graphdef {
@@ -35,6 +36,11 @@ Values identity(NodeContext& c) {
   c.ignore("message");
   c.ignore("shape");
   return {c.in(0)};
+}
+// The message says why a gradient is missing.
+Values stopped(NodeContext& c) {
+  c.ignore("message");
+  return {stop_gradient(c.in(0), {})};
 }
 Values identities(NodeContext& c) { return c.all(); }
 Values no_value(NodeContext&) { return {}; }
@@ -122,10 +128,6 @@ Values elu(NodeContext& c) {
   return {select(greater(x, 0, {}), x, expm1(minimum(x, 0, {}), {}), {})};
 }
 
-// Constants of Klambauer et al., Self-Normalizing Neural Networks, 2017.
-constexpr double kSeluScale = 1.0507009873554804934193349852946;
-constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
-
 Values selu(NodeContext& c) {
   const Value x = c.in(0);
   const Value low = kSeluAlpha * expm1(minimum(x, 0, {}), {});
@@ -200,7 +202,7 @@ void register_graphdef_elementwise(OpRules& rules) {
     rules.add(op, identity);
   rules.add("ReadVariableOp", {.make = identity, .reads_handle = true});
   rules.add("IdentityN", identities);
-  for (const char* op : {"StopGradient", "PreventGradient"}) rules.add(op, unary<stop_gradient>);
+  for (const char* op : {"StopGradient", "PreventGradient"}) rules.add(op, stopped);
   rules.add("Print", {.make = printed, .most_operands = 1});
   rules.add("Assert", {.make = checked, .gives_nothing = true, .most_operands = 1});
   rules.add("NoOp", {.make = no_value, .gives_nothing = true});

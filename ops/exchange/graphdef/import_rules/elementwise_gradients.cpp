@@ -2,6 +2,7 @@
 // slope dy, and of the function's result y or operand x.
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
+#include "keel/ops/exchange/graphdef/selu.h"
 #include "keel/ops/reduce.h"
 
 namespace keel::graphdef {
@@ -28,12 +29,11 @@ Values elu_gradient(NodeContext& c) {
   return {select(less(y, 0, {}), mul(dy, y + 1, {}), dy, {})};
 }
 
-// y is below 0 where x is, by the constants of Selu.
+// y is below 0 where x is.
 Values selu_gradient(NodeContext& c) {
   const Value dy = c.in(0), y = c.in(1);
-  constexpr double kScale = 1.0507009873554804934193349852946;
-  constexpr double kLeast = kScale * 1.6732632423543772848170429916717;
-  return {mul(dy, select(less(y, 0, {}), y + kLeast, kScale, {}), {})};
+  constexpr double kLeast = kSeluScale * kSeluAlpha;
+  return {mul(dy, select(less(y, 0, {}), y + kLeast, kSeluScale, {}), {})};
 }
 
 Values sigmoid_gradient(NodeContext& c) {

@@ -15,13 +15,17 @@ namespace {
 
 using onnx::NodeContext;
 
+void require_no_batch(NodeContext& c) {
+  if (c.attribute("batch_dims", int64_t{0}) != 0) c.refuse("its batch_dims are not 0");
+}
+
 Values gather_rows(NodeContext& c) {
-  c.ignore("validate_indices");
+  require_no_batch(c);
   return {gather(c.in(0), c.in(1), 0, {})};
 }
 
 Values gather_along(NodeContext& c) {
-  if (c.attribute("batch_dims", int64_t{0}) != 0) c.refuse("its batch_dims are not 0");
+  require_no_batch(c);
   const Value x = c.in(0);
   const size_t axis = onnx::front_axis(c, c.integer(2, "the axis"), x.shape({}).rank());
   return {gather(x, c.in(1), static_cast<int64_t>(axis), {})};

@@ -38,14 +38,18 @@ Values dense_cross_entropy(NodeContext& c) {
   return {losses, sub(softmax(logits, -1, {}), targets, {})};
 }
 
-// Fewer than k classes have a higher score than the target, whose own is finite.
+// Fewer than k classes have a higher score than the target. Nothing is in the top of a row with a
+// score that is not finite, and no class that does not exist is.
 Value is_in_top(const Value& scores, const Value& targets, const Operand& k) {
   const int64_t classes = scores.shape({})[1];
-  const Value is_target = cast(one_hot(targets, classes, i32, {}), boolean, {});
+  const Value numbers = iota(scores.graph({}), targets.dtype({}), {classes}, 0, {});
+  const Value is_target = equal(expand_dims(targets, {1}, {}), numbers, {});
   const Value own = sum(select(is_target, scores, 0.0, {}), {1}, true, {});
   const Value higher = sum(cast(greater(scores, own, {}), i32, {}), {1}, false, {});
-  const Value finite = less(abs(own, {}), std::numeric_limits<double>::infinity(), {});
-  return logical_and(less(higher, k, {}), squeeze(finite, {1}, {}), {});
+  const Value finite = less(abs(scores, {}), std::numeric_limits<double>::infinity(), {});
+  const Value sound = equal(sum(cast(finite, i32, {}), {1}, false, {}), classes, {});
+  const Value exists = greater(sum(cast(is_target, i32, {}), {1}, false, {}), 0, {});
+  return logical_and(less(higher, k, {}), logical_and(sound, exists, {}), {});
 }
 
 Values in_top_k(NodeContext& c) {

@@ -56,26 +56,40 @@ onnx::Taps linear_taps(const Positions& positions, int64_t in, int64_t out) {
   return taps;
 }
 
-Values resize_as(NodeContext& c, Value x, bool linear) {
-  c.require_rank(x, 4, 4, "its images are");
-  const std::vector<int64_t> size = c.integers(1, "the size");
-  if (size.size() != 2) c.refuse("its size is not two numbers");
+Positions positions_of(NodeContext& c) {
   const Positions positions{.corners = c.attribute("align_corners", int64_t{0}) != 0,
                             .half_pixel = c.attribute("half_pixel_centers", int64_t{0}) != 0};
   if (positions.corners && positions.half_pixel)
     c.refuse("align_corners and half_pixel_centers exclude each other");
-  // One op of Keel's does what has its positions.
-  if (positions.half_pixel)
-    return {resize(x, {.size = size, .mode = linear ? "bilinear" : "nearest"}, {})};
+  return positions;
+}
+
+std::vector<int64_t> size_of(NodeContext& c) {
+  const std::vector<int64_t> size = c.integers(1, "the size");
+  if (size.size() != 2) c.refuse("its size is not two numbers");
+  return size;
+}
+
+// What the elements of a result along one axis are made of.
+onnx::Taps taps_of(NodeContext& c, const Positions& positions, bool linear, int64_t in,
+                   int64_t out) {
   constexpr int64_t kMost = 1 << 24;
+  if (in < 1 || out < 1 || in > kMost || out > kMost)
+    c.refuse("height and width have to be known, and from 1 to 2^24");
+  return linear ? linear_taps(positions, in, out) : nearest_taps(positions, in, out);
+}
+
+Values resize_as(NodeContext& c, Value x, bool linear) {
+  c.require_rank(x, 4, 4, "its images are");
+  const std::vector<int64_t> size = size_of(c);
+  const Positions positions = positions_of(c);
+  // One op of Keel's has these positions. Its shares may differ in their last digits; the nearest
+  // elements must not, as an element beside the right one is another number altogether.
+  if (positions.half_pixel && linear) return {resize(x, {.size = size, .mode = "bilinear"}, {})};
   for (const size_t axis : {1u, 2u}) {
     const int64_t in = x.shape({})[axis], out = size[axis - 1];
-    if (in < 1 || out < 1 || in > kMost || out > kMost)
-      c.refuse("height and width have to be known, and from 1 to 2^24");
-    if (in == out) continue;
-    const onnx::Taps taps =
-        linear ? linear_taps(positions, in, out) : nearest_taps(positions, in, out);
-    x = onnx::tapped_along(c, x, axis, taps, linear);
+    const onnx::Taps taps = taps_of(c, positions, linear, in, out);
+    if (in != out) x = onnx::tapped_along(c, x, axis, taps, linear);
   }
   return {x};
 }
@@ -114,19 +128,11 @@ Values resize_gradient_as(NodeContext& c, const std::vector<int64_t>& size, bool
   Value dx = c.in(0);
   c.require_rank(dx, 4, 4, "its slope is");
   c.known_shape(dx, "its slope");
-  const Positions positions{.corners = c.attribute("align_corners", int64_t{0}) != 0,
-                            .half_pixel = c.attribute("half_pixel_centers", int64_t{0}) != 0};
-  if (positions.corners && positions.half_pixel)
-    c.refuse("align_corners and half_pixel_centers exclude each other");
-  constexpr int64_t kMost = 1 << 24;
+  const Positions positions = positions_of(c);
   for (const size_t axis : {1u, 2u}) {
     const int64_t in = size[axis - 1], out = dx.shape({})[axis];
-    if (in < 1 || out < 1 || in > kMost || out > kMost)
-      c.refuse("height and width have to be from 1 to 2^24");
-    if (in == out) continue;
-    const onnx::Taps taps =
-        linear ? linear_taps(positions, in, out) : nearest_taps(positions, in, out);
-    dx = spread_along(c, dx, axis, in, taps, linear);
+    const onnx::Taps taps = taps_of(c, positions, linear, in, out);
+    if (in != out) dx = spread_along(c, dx, axis, in, taps, linear);
   }
   return {dx};
 }
@@ -136,11 +142,7 @@ Values resize_bilinear_gradient(NodeContext& c) {
   c.require_rank(x, 4, 4, "its images are");
   return resize_gradient_as(c, {x.shape({})[1], x.shape({})[2]}, true);
 }
-Values resize_nearest_gradient(NodeContext& c) {
-  const std::vector<int64_t> size = c.integers(1, "the size");
-  if (size.size() != 2) c.refuse("its size is not two numbers");
-  return resize_gradient_as(c, size, false);
-}
+Values resize_nearest_gradient(NodeContext& c) { return resize_gradient_as(c, size_of(c), false); }
 
 }  // namespace
 
