@@ -36,15 +36,34 @@ void keep_outputs(keel::onnx::ImportedModel& model, const std::vector<std::strin
   model.graph->set_outputs(values);
 }
 
-// Names with commas between them.
-std::vector<std::string> listed(const std::string& text) {
+// The names of --outputs, with commas between them; none where the flag is not given.
+std::vector<std::string> output_names(const CommandLine& line) {
   std::vector<std::string> names;
+  if (!line.has("outputs")) return names;
+  const std::string text = *line.text("outputs");
+  const auto fail = [](const std::string& message) {
+    throw keel::Error({.op = "--outputs",
+                       .message = message,
+                       .fix = "--outputs NAME,...",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  };
   for (size_t first = 0; first <= text.size();) {
     const size_t end = std::min(text.find(',', first), text.size());
-    if (end != first) names.push_back(text.substr(first, end - first));
+    const std::string name = text.substr(first, end - first);
+    if (name.empty()) fail("has an empty name in '" + keel::printable(text) + "'");
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      fail("names " + keel::printable(name) + " twice");
+    names.push_back(name);
     first = end + 1;
   }
   return names;
+}
+
+void require_not_imported(const std::string& path) {
+  if (!path.ends_with(".keel")) return;
+  throw keel::Error({.op = "keel import",
+                     .message = path + " is a graph of Keel's, which is imported already",
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 void declare_flags(CommandLine& line) {
@@ -80,7 +99,7 @@ keel::onnx::ImportedModel import_onnx(const CommandLine& line,
                                       const std::map<std::string, keel::Tensor>& bind) {
   keel::onnx::ImportedModel model =
       keel::onnx::load(line.subject(), {.bind = bind, .weights_in_graph = false});
-  if (line.has("outputs")) keep_outputs(model, listed(*line.text("outputs")));
+  if (line.has("outputs")) keep_outputs(model, output_names(line));
   return model;
 }
 
@@ -149,7 +168,7 @@ keel::onnx::ImportedModel import_graph_def(const CommandLine& line,
                                            const std::map<std::string, keel::Tensor>& bind) {
   keel::graphdef::ImportOptions options{.bind = bind, .weights_in_graph = false};
   options.inputs = graph_inputs("--inputs", line.text("inputs").value_or(""));
-  options.outputs = listed(line.text("outputs").value_or(""));
+  options.outputs = output_names(line);
   if (line.choice("control-flow", {"v2"}))
     options.control_flow = keel::graphdef::ControlFlow::kConvert;
   const std::optional<std::string> optimizer = line.choice("optimizer", optimizer_names());
@@ -194,6 +213,7 @@ int run_import(const std::vector<std::string>& words) {
                        .got = out,
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
+  require_not_imported(line.subject());
   const bool graph_def = keel::graphdef::is_graph_def_path(line.subject());
   if (!graph_def) require_no_graph_def_flags(line);
   std::vector<NamedFile> inputs = files_of_model("keel import", line.subject());

@@ -257,4 +257,21 @@ TEST_CASE("TensorFlow graphs: flags that go with the other format are refused") 
   CHECK(run_tool({"import", temp.file("none.pb"), "--out", out}).exit_code == 1);
 }
 
+TEST_CASE("TensorFlow graphs: names of outputs that are empty or given twice are refused") {
+  const TempFolder temp;
+  const std::string graph = temp.write("g.pbtxt", conditional()), out = temp.file("g.keel");
+  const auto refused = [&](const std::string& outputs) {
+    const ToolResult result = run_tool({"import", graph, "--outputs", outputs, "--out", out});
+    CHECK(result.exit_code == 2);
+    CHECK_FALSE(std::filesystem::exists(out));
+    return result.err;
+  };
+  CHECK(contains(refused("y,y"), "--outputs: names y twice"));
+  CHECK(contains(refused(","), "empty name"));
+  CHECK(contains(refused("y,"), "empty name"));
+  const ToolResult done = run_tool({"import", temp.write("m.keel", "x"), "--out", out});
+  CHECK(done.exit_code == 2);
+  CHECK(contains(done.err, "is imported already"));
+}
+
 TEST_SUITE_END();

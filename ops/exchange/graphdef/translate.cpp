@@ -30,9 +30,9 @@ bool says_nothing_of_results(const std::string& name) {
                                            "shared_name",
                                            "use_cudnn_on_gpu",
                                            "validate_shape",
-                                          "validate_indices",
-                                          "allowed_devices",
-                                          "debug_name",
+                                           "validate_indices",
+                                           "allowed_devices",
+                                           "debug_name",
                                            "swap_memory",
                                            "frame_name",
                                            "parallel_iterations",
@@ -157,14 +157,16 @@ class Translating {
     return weight_arguments_[name] = {arguments.begin(), arguments.end()};
   }
 
-  // Single numbers, such as the epsilon that is added to a variance, are no weights.
+  // Single numbers, such as the epsilon that is added to a variance, are no weights, nor are
+  // constants without elements, such as the statistics that a norm in training does not read.
   static bool is_float_constant(const NodeDef& node) {
     const auto value = node.attributes.find("value");
     if (node.op != "Const" || value == node.attributes.end()) return false;
     if (value->second.kind != Kind::kTensor) return false;
     const TensorProto& tensor = *value->second.tensors[0];
     const auto dtype = onnx::dtype_of(onnx_type(tensor.type));
-    return dtype && is_float(*dtype) && tensor.shape && !tensor.shape->empty();
+    return dtype && is_float(*dtype) && tensor.shape && !tensor.shape->empty() &&
+           std::count(tensor.shape->begin(), tensor.shape->end(), 0) == 0;
   }
 
   // ---- nodes
@@ -312,9 +314,8 @@ class Translating {
     if (made.dims.size() > Shape::kMaxRank) return made;
     for (const int64_t dim : made.dims)
       if (dim < 0) fail(node, "its value has a dimension of " + std::to_string(dim));
-    const Shape shape(made.dims);
-    const size_t bytes = shape.num_bytes(*dtype);
-    const auto count = static_cast<size_t>(shape.num_elements());
+    const size_t count = count_of(made.dims, *dtype, node);
+    const size_t bytes = count * size_of(*dtype);
     if (tensor.content) {
       made.raw = tensor.content;
       return made;
@@ -327,6 +328,17 @@ class Translating {
     else
       made.integers = filled(tensor.integers, count);
     return made;
+  }
+
+  // How many elements a value has, the bytes of which can be counted.
+  size_t count_of(const std::vector<int64_t>& dims, DType dtype, const NodeDef& node) const {
+    try {
+      int64_t bytes = static_cast<int64_t>(size_of(dtype));
+      for (const int64_t dim : dims) bytes = checked_mul(bytes, dim);
+      return static_cast<size_t>(bytes) / size_of(dtype);
+    } catch (const Error&) {
+      fail(node, "its value has more bytes than 64 bits can count");
+    }
   }
 
   void take(uint64_t bytes) {

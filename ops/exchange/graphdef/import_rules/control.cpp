@@ -1,5 +1,6 @@
 // Conditionals, loops and calls, whose bodies are functions of the graph's library.
-#include <algorithm>
+#include <set>
+#include <string>
 
 #include "keel/graph/control/control_flow.h"
 #include "keel/ops/elementwise.h"
@@ -36,19 +37,46 @@ Values if_of(NodeContext& c) {
   return onnx::conditional(c, as_condition(c, c.in(0)), operands, *then_branch, *else_branch);
 }
 
+constexpr int kMostBodies = 64;
+
+// Says whether a body takes that argument as an array of tensors: ops of arrays use it, there or in
+// bodies that it is handed to.
+bool takes_array(const onnx::GraphProto& body, size_t argument, int depth = 0) {
+  if (argument >= body.inputs.size() || depth == kMostBodies) return false;
+  std::set<std::string> names{body.inputs[argument].name};
+  for (const onnx::NodeProto& node : body.nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (names.count(node.inputs[i]) == 0) continue;
+      if (node.op.starts_with("TensorArray")) return true;
+      if (node.op == "Identity") names.insert(node.outputs.begin(), node.outputs.end());
+      for (const onnx::AttributeProto& attribute : node.attributes) {
+        if (attribute.graph == nullptr) continue;
+        // The first operand of a conditional is its condition.
+        const size_t behind = attribute.name.ends_with("_branch") ? 1 : 0;
+        if (i >= behind && takes_array(*attribute.graph, i - behind, depth + 1)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Arrays that have no shape of their elements yet get the one that the body writes.
 void shape_arrays(NodeContext& c, const onnx::GraphProto& body, Values& variables) {
-  const auto is_open = [](const Value& v) {
-    return v.shape({}).rank() == 2 && v.shape({})[0] >= 0 && v.shape({})[1] == 0;
-  };
-  if (std::none_of(variables.begin(), variables.end(), is_open)) return;
+  std::vector<size_t> open;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const Shape& shape = variables[i].shape({});
+    if (shape.rank() == 2 && shape[0] >= 0 && shape[1] == 0 && takes_array(body, i))
+      open.push_back(i);
+  }
+  if (open.empty()) return;
   Values here;
   for (const Value& variable : variables) here.push_back(c.here(variable));
   const std::vector<Type> types = c.body_types(body, here);
-  for (size_t i = 0; i < variables.size() && i < types.size(); ++i) {
+  for (const size_t i : open) {
+    if (i >= types.size()) continue;
     const Shape& shape = types[i].shape;
     const bool fits = shape.known() && shape.rank() > 0 && shape[0] == variables[i].shape({})[0];
-    if (is_open(variables[i]) && fits && types[i].dtype == variables[i].dtype({}))
+    if (fits && types[i].dtype == variables[i].dtype({}))
       variables[i] = zeros_of(c.graph(), types[i], {});
   }
 }

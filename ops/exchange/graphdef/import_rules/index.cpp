@@ -43,13 +43,22 @@ Values gather_nd(NodeContext& c) {
 // The sums of the rows of each id; rows of ids below 0 are in none.
 Values sum_of_segments(NodeContext& c) {
   const int64_t segments = c.integer(2, "the number of segments");
-  const Value rows = c.in(0), ids = c.in(1);
-  if (ids.shape({}).rank() != 1) c.refuse("its ids are no vector");
-  const Shape shape = c.known_shape(rows, "its operand");
-  if (shape.rank() == 0 || segments < 0) c.refuse("its operands do not fit");
-  // Rows of no segment are added to one more.
-  std::vector<int64_t> dims(shape.begin(), shape.end());
-  dims[0] = segments + 1;
+  Value rows = c.in(0), ids = c.in(1);
+  const Shape shape = c.known_shape(rows, "its operand"), named = ids.shape({});
+  if (named.rank() > shape.rank() || segments < 0) c.refuse("its operands do not fit");
+  // The ids name parts behind their own axes; those of no segment are added to one more.
+  std::vector<int64_t> dims{segments + 1}, given{1};
+  for (size_t axis = 0; axis < shape.rank(); ++axis) {
+    if (axis < named.rank()) {
+      if (named[axis] >= 0 && named[axis] != shape[axis]) c.refuse("its operands do not fit");
+      given[0] *= shape[axis];
+    } else {
+      dims.push_back(shape[axis]);
+      given.push_back(shape[axis]);
+    }
+  }
+  rows = reshape(rows, Shape(given), {});
+  ids = reshape(ids, Shape{given[0]}, {});
   const Value place = select(less(ids, 0, {}), segments, ids, {});
   const Value zeros = zeros_of(c.graph(), {rows.dtype({}), Shape(dims)}, {});
   const Value sums = scatter_add(zeros, place, rows, {});

@@ -58,8 +58,15 @@ Values split_by_sizes(NodeContext& c) {
   Ints sizes = c.integers(1, "the sizes");
   c.ignore("num_split");
   const size_t axis = onnx::front_axis(c, c.integer(2, "the axis"), x.shape({}).rank());
-  int64_t known = 0;
-  for (const int64_t size : sizes) known += std::max<int64_t>(size, 0);
+  int64_t known = 0, open = 0;
+  for (const int64_t size : sizes) {
+    if (size < -1) c.refuse("one of its sizes is " + std::to_string(size));
+    known += std::max<int64_t>(size, 0);
+    open += size < 0 ? 1 : 0;
+  }
+  if (open > 1) c.refuse("it leaves more than one of its sizes open (-1)");
+  if (open == 1 && x.shape({})[axis] < known)
+    c.refuse("its sizes sum to more than its axis of " + std::to_string(x.shape({})[axis]));
   for (int64_t& size : sizes)
     if (size < 0) size = x.shape({})[axis] - known;
   return split_sizes(x, sizes, static_cast<int64_t>(axis), {});
@@ -132,6 +139,7 @@ StridedSlice strided_slice_of(NodeContext& c, size_t rank) {
       const bool one = (shrink & bit) != 0;
       const bool back = strides[i] < 0;
       const bool from_edge = (begin_mask & bit) != 0 && !one;
+      if (one && back) c.refuse("it takes one element of an axis with a negative stride");
       result.begin.push_back(from_edge ? (back ? kToEnd : 0) : begin[i]);
       if (one)
         result.end.push_back(begin[i] == -1 ? kToEnd : begin[i] + 1);
@@ -146,9 +154,24 @@ StridedSlice strided_slice_of(NodeContext& c, size_t rank) {
   return result;
 }
 
+// An element that is taken alone has to be there.
+void require_elements(NodeContext& c, const StridedSlice& what, const Ints& shape) {
+  for (const int64_t place : what.dropped) {
+    // Axes that are added lie in front of it, and are none of the operand's.
+    const auto added = std::count_if(what.added.begin(), what.added.end(),
+                                     [&](int64_t axis) { return axis < place; });
+    const auto axis = static_cast<size_t>(place - added);
+    const int64_t index = what.begin[axis], size = shape[axis];
+    if (size >= 0 && (index < -size || index >= size))
+      c.refuse("its slice takes element " + std::to_string(index) + " of an axis of " +
+               std::to_string(size));
+  }
+}
+
 Values strided_slice(NodeContext& c) {
   Value x = c.in(0);
   const StridedSlice what = strided_slice_of(c, x.shape({}).rank());
+  require_elements(c, what, Ints(x.shape({}).begin(), x.shape({}).end()));
   if (!what.begin.empty()) x = slice(x, what.begin, what.end, what.strides, {});
   if (!what.added.empty()) x = expand_dims(x, what.added, {});
   if (!what.dropped.empty()) x = squeeze(x, what.dropped, {});
@@ -161,6 +184,7 @@ Values strided_slice_gradient(NodeContext& c) {
   const Ints shape = c.integers(0, "the shape");
   Value dy = c.in(4);
   const StridedSlice what = strided_slice_of(c, shape.size());
+  require_elements(c, what, shape);
   if (!what.dropped.empty()) dy = expand_dims(dy, what.dropped, {});
   if (!what.added.empty()) dy = squeeze(dy, what.added, {});
   c.require_rank(dy, shape.size(), shape.size(), "its slope is");
@@ -189,6 +213,9 @@ struct Paddings {
 };
 Paddings paddings_of(NodeContext& c) {
   const Ints numbers = c.integers(1, "the paddings");
+  const Shape shape = c.known(1)->shape();
+  if (shape.rank() != 2 || shape[1] != 2)
+    c.refuse("its paddings " + to_string(shape) + " are no [n, 2]");
   Paddings pads;
   for (size_t i = 0; i + 1 < numbers.size(); i += 2) {
     pads.low.push_back(numbers[i]);

@@ -27,6 +27,16 @@ Values reduce(NodeContext& c) {
   return {reduced<function>(c, c.in(0))};
 }
 
+// That of integers is the sum over the count, rounded towards 0.
+Values mean_of(NodeContext& c) {
+  const Value x = c.in(0);
+  if (is_float(x.dtype({}))) return {reduced<mean>(c, x)};
+  const Value total = reduced<sum>(c, x);
+  const int64_t all = c.known_shape(x, "its operand").num_elements();
+  if (all == 0) c.refuse("it is the mean of no integers");
+  return {div(total, all / total.shape({}).num_elements(), {})};
+}
+
 // The smallest of ones and zeros, and the largest, say whether all are true, and whether one is.
 template <Reduction function>
 Values reduce_bool(NodeContext& c) {
@@ -65,7 +75,7 @@ Values scan(NodeContext& c) {
 
 void register_graphdef_reduce(OpRules& rules) {
   rules.add("Sum", reduce<sum>);
-  rules.add("Mean", reduce<mean>);
+  rules.add("Mean", mean_of);
   rules.add("Max", reduce<max>);
   rules.add("Min", reduce<min>);
   rules.add("Prod", reduce<prod>);

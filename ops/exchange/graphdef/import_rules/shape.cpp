@@ -95,26 +95,41 @@ Values inverse_permutation(NodeContext& c) {
   return {numbers(c, inverse, c.known(0)->dtype())};
 }
 
+// Two shapes of one rank that broadcast: ones in front of the shorter one.
+struct Broadcast {
+  Ints shapes[2];
+};
+Broadcast broadcast_of(NodeContext& c) {
+  Broadcast both{{c.integers(0, "a shape"), c.integers(1, "a shape")}};
+  const size_t rank = std::max(both.shapes[0].size(), both.shapes[1].size());
+  for (Ints& shape : both.shapes) shape.insert(shape.begin(), rank - shape.size(), 1);
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const int64_t a = both.shapes[0][axis], b = both.shapes[1][axis];
+    if (a != b && a != 1 && b != 1) c.refuse("its shapes do not broadcast");
+  }
+  return both;
+}
+
 // The axes of the result of two operands that broadcast along which each of them was repeated.
+// Where both are 1 each of them counts as repeated.
 Values broadcast_axes(NodeContext& c) {
-  const Ints shapes[2] = {c.integers(0, "a shape"), c.integers(1, "a shape")};
-  const size_t rank = std::max(shapes[0].size(), shapes[1].size());
-  const auto size_at = [&](const Ints& shape, size_t axis) {
-    const size_t missing = rank - shape.size();
-    return axis < missing ? int64_t{1} : shape[axis - missing];
-  };
   Values axes;
-  for (size_t i = 0; i < 2; ++i) {
+  for (const Ints& shape : broadcast_of(c).shapes) {
     Ints repeated;
-    for (size_t axis = 0; axis < rank; ++axis) {
-      const int64_t own = size_at(shapes[i], axis), other = size_at(shapes[1 - i], axis);
-      if (own != other && own != 1 && other != 1) c.refuse("its shapes do not broadcast");
-      // Where both are 1 each of them counts as repeated.
-      if (own == 1) repeated.push_back(static_cast<int64_t>(axis));
-    }
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      if (shape[axis] == 1) repeated.push_back(static_cast<int64_t>(axis));
     axes.push_back(numbers(c, repeated, c.known(0)->dtype()));
   }
   return axes;
+}
+
+// The shape that two shapes broadcast to.
+Values broadcast_shape(NodeContext& c) {
+  const Broadcast both = broadcast_of(c);
+  Ints dims = both.shapes[0];
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (dims[axis] == 1) dims[axis] = both.shapes[1][axis];
+  return {numbers(c, dims, c.known(0)->dtype())};
 }
 
 // Where the parts of a concatenation of these shapes begin.
@@ -144,7 +159,6 @@ Values stitch(NodeContext& c) {
     const Ints places = c.integers(piece, "the indices");
     const Tensor data = c.constant(pieces + piece, "the data");
     dtype = data.dtype();
-    if (!is_integer(dtype)) c.refuse("it stitches other values than integers");
     const Ints values = c.integers(pieces + piece, "the data");
     if (values.size() != places.size()) c.refuse("it stitches rows");
     for (size_t i = 0; i < places.size(); ++i) {
@@ -191,24 +205,13 @@ Values stitch_rows(NodeContext& c) {
   return {gather(concat(rows, 0, {}), numbers(c, last, i64), 0, {})};
 }
 
+// Known integers may leave places free, which are 0: shapes are put together so.
 Values stitch_pieces(NodeContext& c) {
-  for (size_t i = c.inputs() / 2; i < c.inputs(); ++i)
-    if (!c.known(i)) return stitch_rows(c);
-  return stitch(c);
-}
-
-// The shape that two shapes broadcast to.
-Values broadcast_shape(NodeContext& c) {
-  const Ints a = c.integers(0, "a shape"), b = c.integers(1, "a shape");
-  const size_t rank = std::max(a.size(), b.size());
-  Ints dims;
-  for (size_t axis = 0; axis < rank; ++axis) {
-    const int64_t x = axis + a.size() < rank ? 1 : a[axis + a.size() - rank];
-    const int64_t y = axis + b.size() < rank ? 1 : b[axis + b.size() - rank];
-    if (x != y && x != 1 && y != 1) c.refuse("its shapes do not broadcast");
-    dims.push_back(x == 1 ? y : x);
+  for (size_t i = c.inputs() / 2; i < c.inputs(); ++i) {
+    const std::optional<Tensor> data = c.known(i);
+    if (!data || !is_integer(data->dtype())) return stitch_rows(c);
   }
-  return {numbers(c, dims, c.known(0)->dtype())};
+  return stitch(c);
 }
 
 Values rolled(NodeContext& c) {

@@ -5,7 +5,9 @@
 // An array whose elements have no known shape yet is [size, 0]. The first node that writes to it
 // says their shape, and so does the loop that this node is in (control.cpp).
 #include <algorithm>
+#include <set>
 
+#include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/shape.h"
@@ -64,14 +66,43 @@ Values with_elements(NodeContext& c, Value flow, const Value& places, const Valu
   else if (flow.shape({}) != Shape(dims))
     c.refuse("it writes elements of another shape than those of its array " +
              to_string(flow.shape({})));
-  return {scatter_add(flow, places, elements, {})};
+  const DType dtype = flow.dtype({});
+  if (dtype != boolean) return {scatter_add(flow, places, elements, {})};
+  return {cast(scatter_add(cast(flow, u8, {}), places, cast(elements, u8, {}), {}), dtype, {})};
 }
 
 Values write(NodeContext& c) {
   const Value place = reshape(c.in(1), Shape{1}, {});
   return with_elements(c, flow_of(c, 3), place, expand_dims(c.in(2), {0}, {}));
 }
-Values scatter(NodeContext& c) { return with_elements(c, flow_of(c, 3), c.in(1), c.in(2)); }
+Values scatter(NodeContext& c) {
+  if (const std::optional<Tensor> known = c.known(1)) {
+    std::set<double> places;
+    for (int64_t i = 0; i < known->num_elements(); ++i)
+      if (!places.insert(known->at(i)).second)
+        c.refuse("it writes to one place of its array twice");
+  }
+  return with_elements(c, flow_of(c, 3), c.in(1), c.in(2));
+}
+
+// A value cut into elements along its first axis. Those of an array are of one shape here.
+Values split(NodeContext& c) {
+  const Value x = c.in(1), flow = flow_of(c, 3);
+  const Ints lengths = c.integers(2, "the lengths");
+  const Shape shape = c.known_shape(x, "what it writes");
+  const int64_t size = flow.shape({})[0];
+  if (shape.rank() == 0 || lengths.empty() || static_cast<int64_t>(lengths.size()) != size)
+    c.refuse("its lengths do not fit its array");
+  const int64_t length = lengths[0];
+  if (std::count(lengths.begin(), lengths.end(), length) != size)
+    c.refuse("its lengths are not all the same");
+  if (length < 0 || shape[0] % size != 0 || shape[0] / size != length)
+    c.refuse("its lengths do not sum to the first axis of what it writes");
+  Ints dims{size, length};
+  dims.insert(dims.end(), shape.begin() + 1, shape.end());
+  const Value places = iota(c.graph(), i64, {size}, 0, {});
+  return with_elements(c, flow, places, reshape(x, Shape(dims), {}));
+}
 
 Values read(NodeContext& c) { return {gather(written_flow(c, 2), c.in(1), 0, {})}; }
 Values gather_elements(NodeContext& c) {
@@ -107,6 +138,7 @@ void register_graphdef_tensor_arrays(OpRules& rules) {
   rules.add("TensorArrayV3", array);
   rules.add("TensorArrayWriteV3", write);
   rules.add("TensorArrayScatterV3", scatter);
+  rules.add("TensorArraySplitV3", split);
   rules.add("TensorArrayReadV3", read);
   rules.add("TensorArrayGatherV3", gather_elements);
   rules.add("TensorArraySizeV3", size_of);
