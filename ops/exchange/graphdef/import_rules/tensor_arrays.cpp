@@ -54,6 +54,33 @@ Value written_flow(NodeContext& c, size_t input) {
   return flow;
 }
 
+// Writing of truth values casts the array there and back.
+bool is_written_by(const Node& node) {
+  return node.op_name() == "scatter_add" || node.op_name() == "cast";
+}
+
+void insert_new(NodeContext& c, std::set<double>& written, const Tensor& places) {
+  for (int64_t i = 0; i < places.num_elements(); ++i)
+    if (!written.insert(places.at(i)).second)
+      c.refuse("it writes to place " + std::to_string(static_cast<int64_t>(places.at(i))) +
+               " of its array, which is written already");
+}
+
+// Refuses a second write to a place, as far as places are known: those of this node and of the
+// nodes that made the array before it.
+void require_unwritten(NodeContext& c, Value flow, const Value& places) {
+  if (!places.node().is(OpRole::kConstant)) return;
+  std::set<double> written;
+  for (const Node* node = &flow.node(); is_written_by(*node); node = &node->inputs()[0].node()) {
+    if (node->op_name() != "scatter_add") continue;
+    const Node& before = node->inputs()[1].node();
+    if (!before.is(OpRole::kConstant)) continue;
+    const Tensor& known = before.as<ConstantAttributes>().value;
+    for (int64_t i = 0; i < known.num_elements(); ++i) written.insert(known.at(i));
+  }
+  insert_new(c, written, places.node().as<ConstantAttributes>().value);
+}
+
 // Elements [count, ...] at places [count] of an array; each place is written once.
 Values with_elements(NodeContext& c, Value flow, const Value& places, const Value& elements) {
   const Shape shape = c.known_shape(elements, "what it writes");
@@ -66,23 +93,20 @@ Values with_elements(NodeContext& c, Value flow, const Value& places, const Valu
   else if (flow.shape({}) != Shape(dims))
     c.refuse("it writes elements of another shape than those of its array " +
              to_string(flow.shape({})));
+  require_unwritten(c, flow, places);
   const DType dtype = flow.dtype({});
   if (dtype != boolean) return {scatter_add(flow, places, elements, {})};
   return {cast(scatter_add(cast(flow, u8, {}), places, cast(elements, u8, {}), {}), dtype, {})};
 }
 
 Values write(NodeContext& c) {
-  const Value place = reshape(c.in(1), Shape{1}, {});
+  const std::optional<Tensor> known = c.known(1);
+  const Value place = known ? c.result(known->reshaped(Shape{1})) : reshape(c.in(1), Shape{1}, {});
   return with_elements(c, flow_of(c, 3), place, expand_dims(c.in(2), {0}, {}));
 }
 Values scatter(NodeContext& c) {
-  if (const std::optional<Tensor> known = c.known(1)) {
-    std::set<double> places;
-    for (int64_t i = 0; i < known->num_elements(); ++i)
-      if (!places.insert(known->at(i)).second)
-        c.refuse("it writes to one place of its array twice");
-  }
-  return with_elements(c, flow_of(c, 3), c.in(1), c.in(2));
+  const std::optional<Tensor> known = c.known(1);
+  return with_elements(c, flow_of(c, 3), known ? c.result(*known) : c.in(1), c.in(2));
 }
 
 // A value cut into elements along its first axis. Those of an array are of one shape here.

@@ -209,7 +209,30 @@ TEST_CASE("GraphDef edges: arrays of truth values and arrays that a value is spl
   };
   CHECK(contains(refused("TensorArraySplitV3", x, {1, 3}), "not all the same"));
   CHECK(contains(refused("TensorArraySplitV3", x, {3, 3}), "do not sum"));
-  CHECK(contains(refused("TensorArrayScatterV3", truth, {1, 1}), "twice"));
+  CHECK(contains(refused("TensorArrayScatterV3", truth, {1, 1}), "written already"));
+}
+
+TEST_CASE("GraphDef edges: a second write to a place that is known is refused") {
+  const auto write = [](const Tensor& x, int32_t first, int32_t then) {
+    const std::string dtype = "type: " + type_text(x.dtype());
+    return error_of([&] {
+      graphdef::import_graph(
+          graphdef::parse_graph_def(
+              placeholder_text("x", x.dtype(), x.shape()) + const_text("size", number(2)) +
+                  const_text("i", number(first)) + const_text("k", number(then)) +
+                  node_text("a", "TensorArrayV3", {"size"}, {{"dtype", dtype}}) +
+                  node_text("f", "TensorArrayWriteV3", {"a", "i", "x", "a:1"}) +
+                  node_text("g", "Identity", {"f"}) +
+                  node_text("h", "TensorArrayWriteV3", {"a", "k", "x", "g"}) +
+                  node_text("y", "TensorArrayReadV3", {"a", "i", "h"}, {{"dtype", dtype}}),
+              "g.pbtxt", graphdef::FileKind::kGraph),
+          {.outputs = {"y"}});
+    });
+  };
+  for (const Tensor& x : {row({1, 2}), row({1, 2}).cast(boolean)}) {
+    CHECK(write(x, 0, 1).empty());
+    CHECK(contains(write(x, 1, 1), "place 1 of its array, which is written already"));
+  }
 }
 
 // A loop variable [2, 0] that grows is no array that waits for the shape of its elements.
