@@ -1,4 +1,5 @@
 // Variables, and what assigns to them. A node that assigns gives the next value of its variable.
+#include "keel/core/base/printable.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/exchange/graphdef/op_rules.h"
 #include "keel/ops/exchange/graphdef/translate.h"
@@ -20,6 +21,31 @@ Values variable(NodeContext& c) {
   return {c.state(c.node().name, initial, trained ? StateUse::kTrained : StateUse::kKept)};
 }
 
+bool may_be(const Shape& shape, const Shape& wanted) {
+  if (shape.rank() != wanted.rank()) return false;
+  for (size_t i = 0; i < shape.rank(); ++i)
+    if (shape[i] >= 0 && wanted[i] >= 0 && shape[i] != wanted[i]) return false;
+  return true;
+}
+
+// An operand that has an element for each of the variable's: a gradient, or what is remembered.
+Value elementwise(NodeContext& c, size_t i) {
+  const Shape shape = c.in(i).shape({}), wanted = c.in(0).shape({});
+  if (!may_be(shape, wanted))
+    c.refuse("its operand " + std::to_string(i) + " is of the shape " + to_string(shape) +
+             ", and its variable of " + to_string(wanted));
+  return c.in(i);
+}
+
+// A rate, or another number that holds for all elements.
+Value scalar(NodeContext& c, size_t i) {
+  const Shape shape = c.in(i).shape({});
+  if (shape.rank() != 0)
+    c.refuse("its operand " + std::to_string(i) + " is of the shape " + to_string(shape) +
+             ", and has to be a scalar");
+  return c.in(i);
+}
+
 // Makes the values what the variables that a node assigns to are after it, in the order of its
 // operands; they are its results.
 Values assigned(NodeContext& c, Values next) {
@@ -27,7 +53,12 @@ Values assigned(NodeContext& c, Values next) {
   for (size_t i = 0; i < next.size(); ++i) {
     if (variables == nullptr || i >= variables->strings.size() || variables->strings[i].empty())
       c.refuse("what it assigns to is no variable");
-    c.assign(c.value_named(variables->strings[i]), next[i]);
+    const Value state = c.value_named(variables->strings[i]);
+    const Type type = next[i].type({}), wanted = state.type({});
+    if (type.dtype != wanted.dtype || !may_be(type.shape, wanted.shape))
+      c.refuse("the next value is " + to_string(type) + ", and its variable " +
+               printable(variables->strings[i], 200) + " is " + to_string(wanted));
+    c.assign(state, next[i]);
   }
   return next;
 }
@@ -36,8 +67,8 @@ Values assign(NodeContext& c) {
   c.ignore(0);
   return assigned(c, {c.in(1)});
 }
-Values assign_add(NodeContext& c) { return assigned(c, {add(c.in(0), c.in(1), {})}); }
-Values assign_sub(NodeContext& c) { return assigned(c, {sub(c.in(0), c.in(1), {})}); }
+Values assign_add(NodeContext& c) { return assigned(c, {add(c.in(0), elementwise(c, 1), {})}); }
+Values assign_sub(NodeContext& c) { return assigned(c, {sub(c.in(0), elementwise(c, 1), {})}); }
 
 // ---- rows of a variable
 
@@ -79,11 +110,12 @@ Values shape_of_variable(NodeContext& c) {
 
 Values gradient_descent(NodeContext& c) {
   const Value state = c.in(0);
-  return assigned(c, {sub(state, mul(c.in(1), c.in(2), {}), {})});
+  return assigned(c, {sub(state, mul(scalar(c, 1), elementwise(c, 2), {}), {})});
 }
 
 Values momentum(NodeContext& c) {
-  const Value state = c.in(0), sum = c.in(1), rate = c.in(2), gradient = c.in(3), share = c.in(4);
+  const Value state = c.in(0), sum = elementwise(c, 1), rate = scalar(c, 2),
+              gradient = elementwise(c, 3), share = scalar(c, 4);
   const Value next_sum = add(mul(sum, share, {}), gradient, {});
   Value step = next_sum;
   if (c.attribute("use_nesterov", int64_t{0}) != 0)
@@ -93,7 +125,8 @@ Values momentum(NodeContext& c) {
 
 // Its momentum has the rate inside.
 Values keras_momentum(NodeContext& c) {
-  const Value state = c.in(0), sum = c.in(1), rate = c.in(2), gradient = c.in(3), share = c.in(4);
+  const Value state = c.in(0), sum = elementwise(c, 1), rate = scalar(c, 2),
+              gradient = elementwise(c, 3), share = scalar(c, 4);
   const Value own = mul(rate, gradient, {});
   const Value next_sum = sub(mul(sum, share, {}), own, {});
   const bool nesterov = c.attribute("use_nesterov", int64_t{0}) != 0;
@@ -107,9 +140,10 @@ Value moved(const Value& mean, const Value& x, const Value& kept) {
 }
 
 Values adam(NodeContext& c) {
-  const Value state = c.in(0), first = c.in(1), second = c.in(2);
-  const Value power1 = c.in(3), power2 = c.in(4), rate = c.in(5);
-  const Value beta1 = c.in(6), beta2 = c.in(7), epsilon = c.in(8), gradient = c.in(9);
+  const Value state = c.in(0), first = elementwise(c, 1), second = elementwise(c, 2);
+  const Value power1 = scalar(c, 3), power2 = scalar(c, 4), rate = scalar(c, 5);
+  const Value beta1 = scalar(c, 6), beta2 = scalar(c, 7), epsilon = scalar(c, 8),
+              gradient = elementwise(c, 9);
   const Value next_first = moved(first, gradient, beta1);
   const Value next_second = moved(second, square(gradient, {}), beta2);
   const Value corrected = div(mul(rate, sqrt(1 - power2, {}), {}), 1 - power1, {});
@@ -122,8 +156,10 @@ Values adam(NodeContext& c) {
 }
 
 Values rms_prop(NodeContext& c) {
-  const Value state = c.in(0), squares = c.in(1), sum = c.in(2), rate = c.in(3);
-  const Value decay = c.in(4), share = c.in(5), epsilon = c.in(6), gradient = c.in(7);
+  const Value state = c.in(0), squares = elementwise(c, 1), sum = elementwise(c, 2),
+              rate = scalar(c, 3);
+  const Value decay = scalar(c, 4), share = scalar(c, 5), epsilon = scalar(c, 6),
+              gradient = elementwise(c, 7);
   const Value next_squares = moved(squares, square(gradient, {}), decay);
   const Value own = div(mul(rate, gradient, {}), sqrt(add(next_squares, epsilon, {}), {}), {});
   const Value next_sum = add(mul(sum, share, {}), own, {});
@@ -131,15 +167,17 @@ Values rms_prop(NodeContext& c) {
 }
 
 Values adagrad(NodeContext& c) {
-  const Value state = c.in(0), squares = c.in(1), rate = c.in(2), gradient = c.in(3);
+  const Value state = c.in(0), squares = elementwise(c, 1), rate = scalar(c, 2),
+              gradient = elementwise(c, 3);
   const bool counts = c.attribute("update_slots", int64_t{1}) != 0;
   const Value next = counts ? add(squares, square(gradient, {}), {}) : squares;
   return assigned(c, {sub(state, div(mul(rate, gradient, {}), sqrt(next, {}), {}), {}), next});
 }
 
 Values adadelta(NodeContext& c) {
-  const Value state = c.in(0), squares = c.in(1), steps = c.in(2), rate = c.in(3);
-  const Value decay = c.in(4), epsilon = c.in(5), gradient = c.in(6);
+  const Value state = c.in(0), squares = elementwise(c, 1), steps = elementwise(c, 2),
+              rate = scalar(c, 3);
+  const Value decay = scalar(c, 4), epsilon = scalar(c, 5), gradient = elementwise(c, 6);
   const Value next_squares = moved(squares, square(gradient, {}), decay);
   const Value ratio =
       div(sqrt(add(steps, epsilon, {}), {}), sqrt(add(next_squares, epsilon, {}), {}), {});
@@ -149,8 +187,10 @@ Values adadelta(NodeContext& c) {
 }
 
 Values centered_rms_prop(NodeContext& c) {
-  const Value state = c.in(0), means = c.in(1), squares = c.in(2), sum = c.in(3), rate = c.in(4);
-  const Value decay = c.in(5), share = c.in(6), epsilon = c.in(7), gradient = c.in(8);
+  const Value state = c.in(0), means = elementwise(c, 1), squares = elementwise(c, 2),
+              sum = elementwise(c, 3), rate = scalar(c, 4);
+  const Value decay = scalar(c, 5), share = scalar(c, 6), epsilon = scalar(c, 7),
+              gradient = elementwise(c, 8);
   const Value next_squares = moved(squares, square(gradient, {}), decay);
   const Value next_means = moved(means, gradient, decay);
   const Value variance = add(sub(next_squares, square(next_means, {}), {}), epsilon, {});
@@ -160,9 +200,11 @@ Values centered_rms_prop(NodeContext& c) {
 }
 
 Values ada_max(NodeContext& c) {
-  const Value state = c.in(0), first = c.in(1), largest = c.in(2), power = c.in(3);
-  const Value rate = c.in(4), beta1 = c.in(5), beta2 = c.in(6), epsilon = c.in(7);
-  const Value gradient = c.in(8);
+  const Value state = c.in(0), first = elementwise(c, 1), largest = elementwise(c, 2),
+              power = scalar(c, 3);
+  const Value rate = scalar(c, 4), beta1 = scalar(c, 5), beta2 = scalar(c, 6),
+              epsilon = scalar(c, 7);
+  const Value gradient = elementwise(c, 8);
   const Value next_first = moved(first, gradient, beta1);
   const Value next_largest = maximum(mul(beta2, largest, {}), abs(gradient, {}), {});
   const Value step = div(next_first, add(next_largest, epsilon, {}), {});
@@ -172,8 +214,10 @@ Values ada_max(NodeContext& c) {
 
 // Follow the regularized leader; McMahan et al., Ad Click Prediction, 2013.
 Values ftrl(NodeContext& c) {
-  const Value state = c.in(0), squares = c.in(1), linear = c.in(2), gradient = c.in(3);
-  const Value rate = c.in(4), l1 = c.in(5), l2 = c.in(6), power = neg(c.in(7), {});
+  const Value state = c.in(0), squares = elementwise(c, 1), linear = elementwise(c, 2),
+              gradient = elementwise(c, 3);
+  const Value rate = scalar(c, 4), l1 = scalar(c, 5), l2 = scalar(c, 6),
+              power = neg(scalar(c, 7), {});
   if (c.attribute("multiply_linear_by_lr", int64_t{0}) != 0) c.refuse("it multiplies by the rate");
   const Value next_squares = add(squares, square(gradient, {}), {});
   const Value root = pow(next_squares, power, {});
