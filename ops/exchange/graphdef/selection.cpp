@@ -8,7 +8,9 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
+#include "keel/ops/exchange/graphdef/control_flow/graph.h"
 #include "keel/ops/exchange/graphdef/file/values.h"
+#include "keel/ops/exchange/graphdef/initial_values.h"
 #include "keel/ops/exchange/graphdef/node_order.h"
 
 namespace keel::graphdef {
@@ -87,6 +89,7 @@ class Selecting {
 
   Selection run() {
     choose_outputs();
+    find_behind_assignments();
     for (const std::string& output : outputs_) {
       const ValueName value = parse_value(output);
       if (!is_given(value_name(value.node, value.output))) need(value.node, output);
@@ -96,6 +99,7 @@ class Selecting {
     add_initial_values();
     Selection selection;
     collect(for_outputs, selection);
+    separate_initial_values(selection, rules_);
     selection.assigned = order_variables(selection.graph.nodes, rules_, graph_.source);
     return selection;
   }
@@ -187,11 +191,106 @@ class Selecting {
     return inputs;
   }
 
+  // ---- what is waited for
+
+  bool assigns(const NodeDef& node) const {
+    const OpRule* rule = rules_.find(node.op);
+    return rule != nullptr && !rule->assigns.empty();
+  }
+
+  static bool calls_bodies(const NodeDef& node) {
+    return std::any_of(node.attributes.begin(), node.attributes.end(),
+                       [](const auto& entry) { return entry.second.kind == Kind::kFunction; });
+  }
+
+  // The nodes of the inputs that come from the graph. What is given comes from no node.
+  std::vector<size_t> nodes_before(const NodeDef& node) const {
+    std::vector<size_t> before;
+    const OutsideOp* outside = outside_op(node);
+    if (outside != nullptr && (!outside->only_if_given || is_given(node.name))) return before;
+    for (const std::string& input : node.inputs) {
+      const ValueName value = parse_value(input);
+      const auto entry = index_.find(value.node);
+      if (entry == index_.end()) continue;
+      if (is_given(value.control ? value.node : value_name(value.node, value.output))) continue;
+      before.push_back(entry->second);
+    }
+    return before;
+  }
+
+  // Finds the nodes that assign and those that come behind them. A body that assigns makes every
+  // call count: its import refuses it by name.
+  void find_behind_assignments() {
+    behind_.assign(graph_.nodes.size(), false);
+    const bool has_partial =
+        std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const NodeDef& node) {
+          const OpRule* rule = rules_.find(node.op);
+          return rule != nullptr && rule->most_operands != SIZE_MAX;
+        });
+    if (!has_partial || options_.drop_updates) return;
+    const bool bodies_assign =
+        std::any_of(graph_.bodies.begin(), graph_.bodies.end(), [&](const auto& body) {
+          return std::any_of(body.second.nodes.begin(), body.second.nodes.end(),
+                             [&](const NodeDef& node) { return assigns(node); });
+        });
+    std::vector<std::vector<size_t>> users(graph_.nodes.size());
+    std::vector<size_t> open;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const NodeDef& node = graph_.nodes[i];
+      for (const size_t before : nodes_before(node)) users[before].push_back(i);
+      if (!assigns(node) && !(bodies_assign && calls_bodies(node))) continue;
+      behind_[i] = true;
+      open.push_back(i);
+    }
+    while (!open.empty()) {
+      const size_t node = open.back();
+      open.pop_back();
+      for (const size_t user : users[node]) {
+        if (behind_[user]) continue;
+        behind_[user] = true;
+        open.push_back(user);
+      }
+    }
+  }
+
+  // The nodes of operands that a rule leaves out, which its node waits for because they assign or
+  // come behind what does.
+  std::vector<size_t> waits_for(const NodeDef& node) const {
+    const OpRule* rule = rules_.find(node.op);
+    if (rule == nullptr || rule->most_operands == SIZE_MAX) return {};
+    NodeDef left_out;
+    size_t operands = 0;
+    for (const std::string& input : node.inputs)
+      if (!parse_value(input).control && operands++ >= rule->most_operands)
+        left_out.inputs.push_back(input);
+    std::vector<size_t> nodes = nodes_before(left_out);
+    std::erase_if(nodes, [&](size_t i) { return !behind_[i]; });
+    return nodes;
+  }
+
+  // A node that is only waited for stands for its order alone, so that it may be one of strings.
+  // What assigns is needed itself, and so are the nodes that make branches and loops.
+  void wait_for(size_t i) {
+    const NodeDef& node = graph_.nodes[i];
+    if (assigns(node) || calls_bodies(node) || flow_kind(node.op) != FlowKind::kPlain)
+      need(node.name, node.name);
+    else if (waited_.insert(i).second)
+      open_waited_.push_back(i);
+  }
+
   // Values that are given, and those of ops that take them from outside, need nothing.
   void reach() {
-    while (!open_.empty()) {
+    while (!open_.empty() || !open_waited_.empty()) {
+      if (open_.empty()) {
+        const NodeDef& waited = graph_.nodes[open_waited_.back()];
+        open_waited_.pop_back();
+        for (const size_t before : nodes_before(waited))
+          if (behind_[before]) wait_for(before);
+        continue;
+      }
       const NodeDef& node = graph_.nodes[open_.back()];
       open_.pop_back();
+      for (const size_t before : waits_for(node)) wait_for(before);
       const OutsideOp* outside = outside_op(node);
       if (outside != nullptr && (!outside->only_if_given || is_given(node.name))) continue;
       for (const std::string& input : inputs_of(node)) {
@@ -310,7 +409,10 @@ class Selecting {
       values_read[value.node] = std::max(values_read[value.node], value.output);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (reached_.count(i) == 0) continue;
+      if (reached_.count(i) == 0) {
+        if (waited_.count(i) != 0) add_order(i, selection);
+        continue;
+      }
       const NodeDef& node = graph_.nodes[i];
       if (for_outputs.count(i) == 0) selection.only_initial.insert(node.name);
       const OutsideOp* outside = outside_op(node);
@@ -355,6 +457,8 @@ class Selecting {
   void add_node(const NodeDef& node, int place, Selection& selection) {
     NodeDef kept = node;
     kept.inputs = inputs_of(node);
+    for (const size_t before : waits_for(node))
+      kept.inputs.push_back("^" + graph_.nodes[before].name);
     // A default that is not replaced is what the node passes on.
     if (const OutsideOp* outside = outside_op(node); outside != nullptr && outside->only_if_given) {
       kept.op = "Identity";
@@ -371,6 +475,17 @@ class Selecting {
     selection.graph.nodes.push_back(std::move(kept));
   }
 
+  // Stands for the order that a node makes between those in front of it and those behind it.
+  void add_order(size_t i, Selection& selection) {
+    NodeDef order;
+    order.name = graph_.nodes[i].name;
+    order.op = "NoOp";
+    for (const size_t before : nodes_before(graph_.nodes[i]))
+      if (behind_[before]) order.inputs.push_back("^" + graph_.nodes[before].name);
+    selection.places.emplace(order.name, static_cast<int>(i) + 1);
+    selection.graph.nodes.push_back(std::move(order));
+  }
+
   const GraphDef& graph_;
   const ImportOptions& options_;
   const OpRules& rules_;
@@ -380,6 +495,9 @@ class Selecting {
   std::vector<std::string> outputs_;
   std::unordered_set<size_t> reached_;
   std::vector<size_t> open_;
+  std::vector<bool> behind_;           // nodes that assign, and those behind them
+  std::unordered_set<size_t> waited_;  // for their order
+  std::vector<size_t> open_waited_;
   std::map<std::string, std::string> initial_;  // of variables
 };
 

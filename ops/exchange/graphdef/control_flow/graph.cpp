@@ -69,6 +69,10 @@ bool runs_once(std::string_view op) {
                      [op](std::string_view start) { return begins_with(op, start); });
 }
 
+bool is_reference_form(std::string_view op) {
+  return op == "RefIdentity" || (begins_with(op, "Ref") && flow_kind(op) != FlowKind::kPlain);
+}
+
 // ---- reading
 
 FlowGraph::FlowGraph(const std::vector<NodeDef>& definitions,
@@ -140,7 +144,7 @@ void FlowGraph::check(uint32_t node, Refusals& refusals) {
   const FlowNode& checked = nodes[node];
   const std::string& op = checked.definition.op;
   if (checked.kind != FlowKind::kPlain &&
-      (begins_with(op, "Ref") || has_reference_type(checked.definition)))
+      (is_reference_form(op) || has_reference_type(checked.definition)))
     refusals.add(name(node), op + " of a reference to a variable; use resource variables");
   const size_t inputs = checked.inputs.size();
   size_t wanted = 1;
