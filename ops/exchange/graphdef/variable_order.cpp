@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/printable.h"
@@ -77,6 +80,7 @@ class Ordering {
     for (const size_t node : order_) find_variables(node);
     check_loops();
     for (const size_t node : order_) find_assignments(node);
+    require_no_assignment_in_loops();
     require_known_handles();
     find_uses();
     for (size_t first = 0; first < assignments_.size(); first += kAtOnce) follow(first);
@@ -176,6 +180,27 @@ class Ordering {
     }
   }
 
+  void require_no_assignment_in_loops() const {
+    std::vector<size_t> depth(nodes_.size(), 0);  // how many loops lie around a node
+    for (const size_t node : order_) {
+      for (const Edge& edge : edges_[node])
+        if (edge.node != kNone && !comes_from_turn_before(edge))
+          depth[node] = std::max(depth[node], depth[edge.node]);
+      if (depth[node] != 0 && assigned_.count(node) != 0)
+        fail(node, "assigns to a variable inside of a loop, and loops that assign are not imported",
+             "an assignment behind the loop, of what it gives");
+      if (enters(node)) ++depth[node];
+      if (leaves(node) && depth[node] != 0) --depth[node];
+    }
+  }
+
+  bool enters(size_t node) const {
+    return nodes_[node].op == "Enter" || nodes_[node].op == "RefEnter";
+  }
+  bool leaves(size_t node) const {
+    return nodes_[node].op == "Exit" || nodes_[node].op == "RefExit";
+  }
+
   void require_known_handles() const {
     for (size_t node = 0; node < nodes_.size(); ++node) {
       const OpRule* rule = rules_.find(nodes_[node].op);
@@ -201,6 +226,45 @@ class Ordering {
       for (const Edge& edge : edges_[node])
         if (const size_t variable = variable_of(edge); variable != kNone)
           last_use_[variable] = place;
+    }
+    if (has_loops_) find_components();
+  }
+
+  // Tarjan's algorithm along the inputs: each set of nodes that come behind each other follows
+  // those that it comes behind.
+  void find_components() {
+    std::vector<size_t> number(nodes_.size(), kNone), lowest(nodes_.size()),
+        next_edge(nodes_.size());
+    std::vector<bool> is_open(nodes_.size(), false);
+    std::vector<size_t> open, path;
+    size_t count = 0;
+    const auto enter = [&](size_t node) {
+      number[node] = lowest[node] = count++;
+      is_open[node] = true;
+      open.push_back(node);
+      path.push_back(node);
+    };
+    for (size_t root = 0; root < nodes_.size(); ++root) {
+      if (number[root] == kNone) enter(root);
+      while (!path.empty()) {
+        const size_t node = path.back();
+        if (next_edge[node] < edges_[node].size()) {
+          const size_t before = edges_[node][next_edge[node]++].node;
+          if (before == kNone) continue;
+          if (number[before] == kNone)
+            enter(before);
+          else if (is_open[before])
+            lowest[node] = std::min(lowest[node], number[before]);
+          continue;
+        }
+        path.pop_back();
+        if (!path.empty()) lowest[path.back()] = std::min(lowest[path.back()], lowest[node]);
+        if (lowest[node] != number[node]) continue;
+        const auto first = std::find(open.rbegin(), open.rend(), node).base() - 1;
+        components_.emplace_back(first, open.end());
+        for (const size_t member : components_.back()) is_open[member] = false;
+        open.erase(first, open.end());
+      }
     }
   }
 
@@ -233,19 +297,22 @@ class Ordering {
     for (size_t place = begin; place < end; ++place) before_[order_[place]] = 0;
   }
 
-  // Edges that lead back into loops need further passes.
   void spread(size_t begin, size_t end) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (size_t place = begin; place < end; ++place) {
-        const size_t node = order_[place];
-        uint64_t bits = before_[node];
-        for (const Edge& edge : edges_[node])
-          if (edge.node != kNone) bits |= before_[edge.node] | own_[edge.node];
-        if (bits == before_[node]) continue;
-        before_[node] = bits;
-        changed = changed || leads_back(nodes_[node].op);
-      }
+    const auto bits_in_front = [&](size_t node) {
+      uint64_t bits = 0;
+      for (const Edge& edge : edges_[node])
+        if (edge.node != kNone) bits |= before_[edge.node] | own_[edge.node];
+      return bits;
+    };
+    if (!has_loops_) {
+      for (size_t place = begin; place < end; ++place)
+        before_[order_[place]] = bits_in_front(order_[place]);
+      return;
+    }
+    for (const std::vector<size_t>& component : components_) {
+      uint64_t bits = 0;
+      for (const size_t node : component) bits |= bits_in_front(node);
+      for (const size_t node : component) before_[node] = bits;
     }
   }
 
@@ -277,8 +344,48 @@ class Ordering {
       for (const auto& [input, assignment] : of_node.second) {
         if (handed_on(edges_[of_node.first][input]) == assignment) continue;
         const AssignmentOf& seen = assignments_[assignment];
-        nodes_[of_node.first].inputs[input] = value_name(nodes_[seen.node].name, seen.operand);
+        nodes_[of_node.first].inputs[input] = carried(
+            value_name(nodes_[seen.node].name, seen.operand), edges_[of_node.first][input].node);
       }
+    for (NodeDef& node : carrying_) nodes_.push_back(std::move(node));
+  }
+
+  // A value reaches the inside of loops through the same entries as the reference `from` does.
+  // Copies of them carry it, since others may read the entries in front of the assignment.
+  std::string carried(std::string value, size_t from) {
+    std::vector<size_t> entries;
+    size_t left = 0;
+    // A Merge of a loop has its entry first or behind the NextIteration.
+    for (size_t node = from; node != kNone && hands_on(nodes_[node].op) != Hands::kNothing;) {
+      if (leaves(node)) ++left;
+      if (enters(node) && left == 0) entries.push_back(node);
+      if (enters(node) && left != 0) --left;
+      const auto before =
+          std::find_if(edges_[node].begin(), edges_[node].end(),
+                       [&](const Edge& e) { return !e.control && !comes_from_turn_before(e); });
+      node = before == edges_[node].end() ? kNone : before->node;
+    }
+    for (size_t i = entries.size(); i-- > 0;) {
+      std::string& name = carried_[{entries[i], value}];
+      if (name.empty()) {
+        NodeDef copy = nodes_[entries[i]];
+        name = free_name(copy.name + "/assigned");
+        copy.name = name;
+        copy.op = "Enter";
+        copy.inputs = {value};
+        copy.attributes["is_constant"] = {.kind = AttrValue::Kind::kBool, .ints = {1}};
+        carrying_.push_back(std::move(copy));
+      }
+      value = name;
+    }
+    return value;
+  }
+
+  std::string free_name(std::string name) {
+    if (names_.empty())
+      for (const NodeDef& node : nodes_) names_.insert(node.name);
+    while (!names_.insert(name).second) name += "_";
+    return name;
   }
 
   size_t handed_on(const Edge& edge) const {
@@ -303,6 +410,7 @@ class Ordering {
   std::vector<std::vector<Edge>> edges_;
   std::vector<size_t> order_, place_;  // nodes by their places, and the reverse
   bool has_loops_ = false;
+  std::vector<std::vector<size_t>> components_;  // of a graph with loops, in an order of a step
   std::unordered_map<size_t, std::vector<size_t>> variables_;  // of a node's outputs
   std::unordered_map<size_t, std::vector<size_t>> assigned_;   // by nodes
   std::vector<AssignmentOf> assignments_;                      // in the order of the nodes
@@ -312,6 +420,10 @@ class Ordering {
   std::vector<uint64_t> own_, before_;
   // The assignment that an input of a node sees.
   std::unordered_map<size_t, std::unordered_map<size_t, size_t>> seen_;
+  // Entries into loops that carry next values, by those that they are copies of.
+  std::map<std::pair<size_t, std::string>, std::string> carried_;
+  std::vector<NodeDef> carrying_;
+  std::unordered_set<std::string> names_;
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include "keel/ops/exchange/graphdef/import.h"
 
+#include "support/error_of.h"
+
 TEST_SUITE_BEGIN("graphdef");
 
 namespace keel {
@@ -94,6 +96,22 @@ TEST_CASE("GraphDef import of 100000 nodes: conditionals one behind the other") 
     graph.add(name("m", i), "Merge", {name("f", i), name("t", i)});
   }
   CHECK(graph.import(name("m", kEach - 1)).conditionals == kEach);
+}
+
+TEST_CASE("GraphDef import of 80000 nodes: turns of no loop behind as many assignments") {
+  Building graph;
+  graph.constant("one", {});
+  constexpr int kEach = kNodes / 5;
+  for (int i = 0; i < kEach; ++i) {
+    const std::string before = i == 0 ? "one" : name("a", i - 1);
+    graph.add(name("v", i), "VariableV2", {});
+    graph.add(name("v", i) + "/Assign", "Assign", {name("v", i), "one"});
+    graph.add(name("a", i), "AssignAdd", {name("v", i), "one", "^" + before});
+  }
+  for (int i = kEach; i-- > 1;) graph.add(name("n", i), "NextIteration", {name("n", i - 1)});
+  graph.add("n0", "NextIteration", {name("a", kEach - 1)});
+  const std::string error = keel_test::error_of([&] { graph.import(name("n", kEach - 1)); });
+  CHECK(keel_test::contains(error, "NextIteration"));
 }
 
 }  // namespace

@@ -180,6 +180,59 @@ TEST_CASE("GraphDef variables: handles that cannot be told are refused where it 
                "what it assigns to is no variable"));
 }
 
+TEST_CASE("GraphDef variables: what only prints or checks waits for assignments in its operands") {
+  const std::string w = reference("w", 10) + scalar("one", 1) + scalar("x", 1) +
+                        node_text("a", "AssignAdd", {"w", "one"});
+  const std::string printed = node_text("p", "Print", {"x", "a"});
+  check(run(w + printed + node_text("y", "Add", {"w", "p"}), {"y"}), {12, 13}, {11, 12});
+  check(run(w + printed, {"p"}), {1, 1}, {11, 12});
+  const std::string asserted = const_text("t", Tensor::full(boolean, {}, 1)) +
+                               node_text("c", "Assert", {"t", "a"}) +
+                               node_text("y", "Identity", {"w", "^c"});
+  check(run(w + asserted, {"y"}), {11, 12}, {11, 12});
+  // Nodes of strings have no rules, and are not needed for the order.
+  check(run(w + node_text("s", "AsString", {"a"}) + node_text("j", "StringJoin", {"s", "s"}) +
+                node_text("p", "Print", {"x", "j"}) + node_text("y", "Add", {"w", "p"}),
+            {"y"}),
+        {12, 13}, {11, 12});
+  // Assignments behind assignments, and values that others need as well.
+  check(run(w + scalar("two", 2) + node_text("m", "Mul", {"a", "two"}) +
+                node_text("b", "AssignSub", {"w", "m", "^m"}) + node_text("n", "Neg", {"b"}) +
+                node_text("p", "Print", {"x", "n", "m"}) + node_text("y", "Add", {"w", "p"}),
+            {"y", "m"}),
+        {-10, 22, 11, -20}, {-11, 10});
+  const auto dropped = graphdef::import_graph(
+      graphdef::parse_graph_def(w + printed, "g.pbtxt", graphdef::FileKind::kGraph),
+      {.outputs = {"p"}, .drop_updates = true});
+  CHECK(dropped.update.assignments.empty());
+}
+
+TEST_CASE("GraphDef variables: an assignment of another shape is refused by its name") {
+  const std::string v = variable_text("v", Tensor::of<float>({3}, {1, 2, 3}));
+  const std::string w = variable_text("w", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  const std::string two = const_text("two", Tensor::of<float>({2}, {1, 2}));
+  const std::string three = const_text("three", Tensor::of<float>({3}, {1, 2, 3}));
+  const std::string six = const_text("six", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  const auto refused = [&](const std::string& text, const std::string& why) {
+    const std::string error = refusal(v + w + two + three + six + scalar("one", 1) + text, {"set"});
+    CAPTURE(error);
+    CHECK(contains(error, "set"));
+    CHECK(contains(error, why));
+  };
+  refused(node_text("set", "Assign", {"v", "two"}), "[2]");
+  refused(node_text("set", "Assign", {"v", "two"}, {{"validate_shape", "b: false"}}), "[2]");
+  refused(node_text("set", "AssignAdd", {"v", "one"}), "its operand 1 is of the shape []");
+  refused(node_text("set", "AssignSub", {"w", "three"}), "its operand 1 is of the shape [3]");
+  refused(node_text("set", "ApplyGradientDescent", {"w", "one", "three"}),
+          "its operand 2 is of the shape [3]");
+  refused(node_text("set", "ApplyGradientDescent", {"w", "three", "six"}), "has to be a scalar");
+  refused(node_text("set", "ApplyMomentum", {"w", "v", "one", "six", "one"}),
+          "its operand 1 is of the shape [3]");
+  import_text(v + three + scalar("one", 1) +
+                  node_text("set", "ApplyGradientDescent", {"v", "one", "three"}),
+              {"set"});
+}
+
 TEST_CASE("GraphDef variables: rows are put in place of others") {
   const std::string text = variable_text("w", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})) +
                            const_text("i", Tensor::of<int32_t>({3}, {0, 2, 0})) +
@@ -201,6 +254,81 @@ TEST_CASE("GraphDef variables: the initial value is found behind an identity") {
       node_text("i", "AssignVariableOp", {"a", "five"}) + node_text("saved", "RestoreV2") +
       node_text("restore", "AssignVariableOp", {"w", "saved"}) + read("y", {"a"});
   CHECK(import_text(text, {"y"}).weights.at("w").at(0) == 5);
+}
+
+TEST_CASE("GraphDef variables: an initial value computed from another variable's") {
+  const auto slot = [](const std::string& name, const std::string& value) {
+    return node_text(name, "VariableV2") + node_text(name + "/Assign", "Assign", {name, value});
+  };
+  const std::string w = reference("w", 3) + scalar("two", 2);
+  const std::string twice = node_text("m", "Mul", {"w/read", "two"}) + slot("u", "m");
+  // The outputs read w/read as well, and see the assignment.
+  const auto model = import_text(w + twice + node_text("a", "AssignAdd", {"w", "two"}) +
+                                     node_text("y", "Add", {"w/read", "u", "^a"}),
+                                 {"y", "a"});
+  CHECK(model.weights.at("u").at(0) == 6);
+  Session session(*model.graph, device("ref"));
+  CHECK(session.run(model.update, {model.output("y")}, {})[0].at(0) == 11);
+  // Through a resource, and from one variable to the next.
+  const std::string v = handle("v", 5) + read("r", {"v"});
+  const auto chain =
+      import_text(v + slot("s", "r") + slot("t", "n") + node_text("n", "Neg", {"s"}) +
+                      slot("same", "t") + node_text("y", "Add", {"same", "t"}),
+                  {"y"});
+  CHECK(chain.weights.at("t").at(0) == -5);
+  CHECK(chain.weights.at("same").at(0) == -5);
+  CHECK(contains(refusal(slot("p", "q") + slot("q", "p") + node_text("y", "Neg", {"p"}), {"y"}),
+                 "computed from itself"));
+}
+
+TEST_CASE("GraphDef variables: an initial value behind a RefSwitch") {
+  // As initialized_value() makes it for the slots of averages.
+  const std::pair<std::string, std::string> reference{"T", "type: DT_FLOAT_REF"};
+  const std::string text =
+      variable_text("w", Tensor::scalar<float>(3)) + node_text("v", "VariableV2") +
+      node_text("is", "IsVariableInitialized", {"w"}) +
+      node_text("s", "RefSwitch", {"w", "is"}, {reference}) + node_text("r", "Identity", {"s:1"}) +
+      node_text("i", "Switch", {"w/initial_value", "is"}) + node_text("m", "Merge", {"i", "r"}) +
+      node_text("v/Assign", "Assign", {"v", "m"}) + node_text("y", "Add", {"v", "w/read"});
+  CHECK(import_text(text, {"y"}).weights.at("v").at(0) == 3);
+}
+
+// A loop of three turns whose sum adds the variable in each: sum begins with 0.
+std::string loop_text(const std::string& variable, const std::string& in_body) {
+  const auto enter = [](const std::string& name, const std::string& input, bool constant) {
+    return node_text(
+        name, "Enter", {input},
+        {{"frame_name", "s: 'loop'"}, {"is_constant", constant ? "b: true" : "b: false"}});
+  };
+  return const_text("zero", Tensor::scalar<float>(0)) +
+         const_text("three", Tensor::scalar<float>(3)) +
+         const_text("unit", Tensor::scalar<float>(1)) + enter("i/in", "zero", false) +
+         enter("sum/in", "zero", false) + enter("n/in", "three", true) +
+         enter("unit/in", "unit", true) + enter("v/in", variable, true) +
+         node_text("i", "Merge", {"i/in", "i/next"}) +
+         node_text("sum", "Merge", {"sum/in", "sum/next"}) +
+         node_text("less", "Less", {"i", "n/in"}) + node_text("more", "LoopCond", {"less"}) +
+         node_text("i/s", "Switch", {"i", "more"}) + node_text("sum/s", "Switch", {"sum", "more"}) +
+         node_text("i/add", "Add", {"i/s:1", "unit/in"}) + in_body +
+         node_text("i/next", "NextIteration", {"i/add"}) +
+         node_text("sum/next", "NextIteration", {"sum/add"}) + node_text("y", "Exit", {"sum/s"});
+}
+
+TEST_CASE("GraphDef variables: a loop reads what was assigned in front of it") {
+  const std::string w = handle("w", 1) + scalar("ten", 10);
+  const std::string set = node_text("set", "AssignAddVariableOp", {"w", "ten"});
+  // The loop comes behind the assignment, and the entry of the handle does not say so.
+  const std::string turn =
+      read("r", {"v/in", "^late/in"}) + node_text("sum/add", "Add", {"sum/s:1", "r"});
+  const std::string late = node_text("late", "Identity", {"ten", "^set"}) +
+                           node_text("late/in", "Enter", {"late"},
+                                     {{"frame_name", "s: 'loop'"}, {"is_constant", "b: true"}});
+  check(run(w + set + late + loop_text("w", turn), {"y"}), {33, 63}, {11, 21});
+  const std::string error =
+      refusal(w + loop_text("w", node_text("set", "AssignAddVariableOp", {"v/in", "unit/in"}) +
+                                     node_text("sum/add", "Add", {"sum/s:1", "unit/in", "^set"})),
+              {"y"});
+  CHECK(contains(error, "node 'set': assigns to a variable inside of a loop"));
 }
 
 }  // namespace
