@@ -368,6 +368,8 @@ TEST_CASE("a graph's own update stops in front of numbers that are none") {
   const ToolResult failed = run_tool(job.train({"--steps", "20", "--fail-on-nan"}));
   CHECK(failed.exit_code == 1);
   CHECK(contains(failed.err, "--fail-on-nan"));
+  CHECK(contains(failed.err, "--optimizer NAME --lr RATE"));
+  CHECK_FALSE(contains(failed.err, "take a smaller --lr"));
   CHECK_FALSE(read_json(job.file("summary")).contains("non_finite_state"));
 }
 
@@ -459,6 +461,55 @@ TEST_CASE("moving statistics that the scores read go on under an optimizer of ou
       CHECK(saved.tensors.at("mean").at(k) == doctest::Approx(mean).epsilon(1e-4));
     }
   }
+}
+
+TEST_CASE("moving statistics that nothing reads go on under an optimizer of ours") {
+  // As of a batch norm in training: the mean moves, and neither scores nor loss read it.
+  const Job job(training_graph(Rule::kMomentum, true,
+                               slot_text("mean", {kClasses}, 1) +
+                                   node_text("now", "Mean", {"logits", "axis"}) +
+                                   node_text("difference", "Sub", {"now", "mean/read"}) +
+                                   node_text("moved", "AssignAdd", {"mean", "difference"}) +
+                                   node_text("all", "NoOp", {"^w/apply", "^b/apply", "^moved"})),
+                "loss,logits,all");
+  job.trained({"--steps", "1", "--optimizer", "sgd", "--lr", "0.25"});
+  const keel::Safetensors saved = keel::read_safetensors(job.file("saved"));
+  REQUIRE(saved.tensors.count("mean") == 1);
+  CHECK(saved.tensors.count("w/Momentum") == 0);
+  // The mean over all images of the logits of the first weights.
+  for (int64_t k = 0; k < kClasses; ++k) {
+    double mean = 0;
+    for (int64_t image = 0; image < kImages; ++image)
+      for (int64_t i = 0; i < kPixels; ++i)
+        mean +=
+            static_cast<uint8_t>(job.set.train_pixels[static_cast<size_t>(image * kPixels + i)]) /
+            255.0 * first_weight(i * kClasses + k) / kImages;
+    CHECK(saved.tensors.at("mean").at(k) == doctest::Approx(mean).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("an accuracy is no loss") {
+  const std::string graph =
+      training_graph(Rule::kDescent, true,
+                     const_text("last", keel::Tensor::scalar<int32_t>(1)) +
+                         node_text("guess", "ArgMax", {"logits", "last"}) +
+                         node_text("truth", "ArgMax", {"image", "last"}) +
+                         node_text("right", "Equal", {"guess", "truth"}) +
+                         node_text("counted", "Cast", {"right"}, {{"DstT", "type: DT_FLOAT"}}) +
+                         node_text("accuracy", "Mean", {"counted", "axis"}));
+  const Job job(graph, "accuracy,logits,train");
+  for (const Words& more : std::vector<Words>{{}, {"--optimizer", "sgd"}}) {
+    Words words{"--steps", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolResult refused = run_tool(job.train(words));
+    CHECK(refused.exit_code == 1);
+    CHECK(contains(refused.err, "accuracy f32[], through which no gradient reaches a trained"));
+    CHECK(contains(refused.err, "--outputs LOSS,SCORES,TRAIN"));
+  }
+  done({"eval", "--model", job.model(), "--data", job.folder.path()});
+  // Beside the loss it is another output.
+  const Job both(graph, "accuracy,loss,logits,train");
+  done(both.train({"--steps", "2", "--optimizer", "sgd"}));
 }
 
 TEST_CASE("the update that keel import made of an optimizer is a graph's own") {

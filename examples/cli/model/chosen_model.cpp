@@ -88,6 +88,7 @@ std::shared_ptr<const ChosenModel> choose_model(const std::string& name) {
   const auto images = std::make_shared<const ImageModel>(name, std::move(file));
   chosen->batch = images->batch();
   chosen->usual = images->usual();
+  chosen->no_loss = images->no_loss();
   chosen->fit = [images](const keel_examples::ImageFormat& format) { return images->fit(format); };
   if (images->has_update()) {
     chosen->with_own_update = [images](keel::Graph& graph,

@@ -24,6 +24,7 @@ struct ChosenModel {
   // Builds a training graph with its own update; empty where there is none.
   std::function<keel_examples::Classifier(keel::Graph&, const keel_examples::ImageFormat&)>
       with_own_update;
+  std::optional<keel::Error> no_loss = {};  // why nothing can be trained, where that is so
   // A file's weights by the names of its states, and SHA-256 of its bytes; else empty.
   std::map<std::string, keel::Tensor> weights;
   std::string model_sha256;

@@ -122,9 +122,22 @@ keel::Update ImageModel::statistics() const {
   if (!parts_.loss.valid()) return kept;
   const keel::Values trained = keel::trainable_states(parts_.loss);
   const std::vector<bool> read = nodes_under(graph, {parts_.scores, parts_.loss});
+  const auto is_trained = [&](const keel::Assignment& a) {
+    return std::find(trained.begin(), trained.end(), a.state) != trained.end();
+  };
+  keel::Values steps;  // the graph's own, which an optimizer of ours replaces
+  for (const keel::Assignment& a : parts_.update.assignments)
+    if (is_trained(a)) steps.push_back(a.next);
+  const std::vector<bool> of_steps = nodes_under(graph, steps);
   for (const keel::Assignment& a : parts_.update.assignments) {
-    const bool is_trained = std::find(trained.begin(), trained.end(), a.state) != trained.end();
-    if (read[a.state.node_id()] && !is_trained) kept.assignments.push_back(a);
+    if (is_trained(a)) continue;
+    const std::vector<bool> under = nodes_under(graph, {a.next});
+    // A step reads its optimizer's memory, and averages of weights read a step.
+    const bool of_optimizer = of_steps[a.state.node_id()] ||
+                              std::any_of(steps.begin(), steps.end(), [&](const keel::Value& step) {
+                                return under[step.node_id()];
+                              });
+    if (read[a.state.node_id()] || !of_optimizer) kept.assignments.push_back(a);
   }
   return kept;
 }

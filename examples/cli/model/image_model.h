@@ -33,6 +33,8 @@ class ImageModel {
                                   const keel_examples::ImageFormat& format) const;
   // Says whether the graph has an update of its own.
   bool has_update() const { return !parts_.update.empty(); }
+  // Says that no optimizer can train it, as its outputs of one float are no losses.
+  const std::optional<keel::Error>& no_loss() const { return parts_.no_loss; }
   // The same as build, with that update. Throws keel::Error where it cannot be what trains it.
   keel_examples::Classifier build_with_update(keel::Graph& graph,
                                               const keel_examples::ImageFormat& format) const;
@@ -44,7 +46,8 @@ class ImageModel {
   keel::Value as_labels(const keel::Value& label) const;
   keel_examples::Classifier build(keel::Graph& graph, const keel_examples::ImageFormat& format,
                                   const keel::Update& update, bool attached) const;
-  // Next values of states that the scores read and no optimizer trains.
+  // Next values of states that no optimizer trains: those that the scores or the loss read, and
+  // those that have no part in the steps of the graph's own optimizer.
   keel::Update statistics() const;
   const keel::Type& input_type() const { return parts_.image.type(); }
 

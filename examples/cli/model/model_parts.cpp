@@ -61,6 +61,21 @@ keel::Value before_softmax(const keel::Value& scores) {
   return shape[shape.rank() - 1] == classes_of(scores.type()) ? node.input(0) : scores;
 }
 
+// Says whether a trainable state is under the value along floats alone. No gradient flows through
+// what compares or counts, such as an accuracy.
+bool has_gradient(const keel::Graph& graph, const keel::Value& value) {
+  const keel::Values states = keel::trainable_states(value);
+  std::vector<bool> under(graph.size(), false);
+  under[value.node_id()] = true;
+  for (uint32_t id = static_cast<uint32_t>(graph.size()); id-- > 0;) {
+    if (!under[id]) continue;
+    for (const keel::Value& input : graph.node(id).inputs())
+      if (keel::is_float(input.dtype())) under[input.node_id()] = true;
+  }
+  return std::any_of(states.begin(), states.end(),
+                     [&](const keel::Value& state) { return under[state.node_id()]; });
+}
+
 class Finding {
  public:
   Finding(const std::string& path, const ModelFile& file) : path_(path), file_(file) {
@@ -97,7 +112,9 @@ class Finding {
     for (const auto& output : file_.outputs)
       if (is_loss(output.second.type()) && !is_assigned(output.second) &&
           !inputs_of({output.second}).empty())
-        losses_.push_back(output);
+        scalars_.push_back(output);
+    for (const auto& output : scalars_)
+      if (has_gradient(*file_.graph, output.second)) losses_.push_back(output);
     if (losses_.size() == 1) parts_.loss = losses_[0].second;
   }
 
@@ -139,7 +156,7 @@ class Finding {
   // Labels are what the loss or the update needs and the scores do not.
   void find_label() {
     keel::Values trained;
-    for (const auto& loss : losses_) trained.push_back(loss.second);
+    for (const auto& scalar : scalars_) trained.push_back(scalar.second);
     for (const keel::Assignment& a : parts_.update.assignments) trained.push_back(a.next);
     Named others;
     for (const auto& input : inputs_of(trained))
@@ -150,8 +167,10 @@ class Finding {
       require_labels(others);
     } catch (const keel::Error& error) {
       parts_.loss = {};
+      if (losses_.empty() && !scalars_.empty()) parts_.no_loss = error;
       // A graph that only answers, or is trained by an optimizer, needs no loss of its own.
-      if (!others.empty() && parts_.update.empty()) throw;
+      else if (!others.empty() && parts_.update.empty())
+        throw;
       parts_.untrainable = error;
       return;
     }
@@ -161,6 +180,10 @@ class Finding {
   }
 
   void require_labels(const Named& others) const {
+    if (losses_.empty() && !scalars_.empty())
+      refuse_model(path_, "outputs", "one that is a single float, the loss of this training graph",
+                   list_of(scalars_) + ", through which no gradient reaches a trained state",
+                   "keep the loss: keel import MODEL --outputs LOSS,SCORES,TRAIN --out model.keel");
     if (losses_.size() != 1) {
       refuse_model(path_, "outputs", "one that is a single float, the loss of this training graph",
                    list_of(losses_.empty() ? file_.outputs : losses_),
@@ -187,7 +210,8 @@ class Finding {
   const std::string& path_;
   const ModelFile& file_;
   ModelParts parts_;
-  Named losses_;
+  Named scalars_;  // outputs of one float
+  Named losses_;   // those that train a state
 };
 
 }  // namespace

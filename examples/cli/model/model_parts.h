@@ -26,6 +26,8 @@ struct ModelParts {
   keel::Update update;  // its own next values of its states
   // Says why the update cannot be what trains it, where that is so.
   std::optional<keel::Error> untrainable;
+  // Says that its outputs of one float are no losses, where it has such and no other.
+  std::optional<keel::Error> no_loss;
 };
 
 // Throws keel::Error naming `path` where there is not one output [batch, classes] of floats, or not

@@ -353,7 +353,9 @@ class TrainRun {
          .message = fmt::format("step {}: the loss or a gradient is infinite or NaN, and the "
                                 "weights are those of the step before",
                                 step),
-         .fix = "take a smaller --lr, or look at the step's data"}));
+         .fix = flags_.own_update()
+                    ? "look at the step's data, or train by --optimizer NAME --lr RATE"
+                    : "take a smaller --lr, or look at the step's data"}));
   }
 
   const StepScale& note_scale(double scale, bool skipped) {
@@ -367,8 +369,9 @@ class TrainRun {
   void note_non_finite(int64_t step, double loss) {
     if (outcome_.first_non_finite_step) return;
     outcome_.first_non_finite_step = step;
-    notices_.keep(fmt::format("step {}: the loss is {}; a smaller --lr may help", step,
-                              name_of_non_finite(loss)));
+    const char* help = flags_.own_update() ? "a smaller rate in the graph" : "a smaller --lr";
+    notices_.keep(
+        fmt::format("step {}: the loss is {}; {} may help", step, name_of_non_finite(loss), help));
   }
 
   void tell(const Judgement& judgement, const Judge& judge, Progress& progress) const {
