@@ -269,7 +269,7 @@ class Selecting {
   }
 
   // A node that is only waited for stands for its order alone, so that it may be one of strings.
-  // What assigns is needed itself, and so are the nodes that make branches and loops.
+  // Nodes that assign are needed themselves, and so are those that make branches and loops.
   void wait_for(size_t i) {
     const NodeDef& node = graph_.nodes[i];
     if (assigns(node) || calls_bodies(node) || flow_kind(node.op) != FlowKind::kPlain)
