@@ -190,9 +190,10 @@ TEST_CASE("from-adapter: a value beyond those that an option has is wrong whatev
                                                 {"buffer_optimize", "l3_optimize"},
                                                 {"enable_small_channel", 2},
                                                 {"aoe_mode", "3"}};
-  for (const auto& [option, value] : wrong) {
+  for (const auto& entry : wrong) {
+    const std::string option = entry.first;
     CAPTURE(option);
-    check_refused({{option, value}}, 2, {std::string(option) + ": expected one of "});
+    check_refused({{entry.first, entry.second}}, 2, {option + ": expected one of "});
   }
 }
 

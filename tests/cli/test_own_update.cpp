@@ -194,7 +194,9 @@ struct Job {
 }  // namespace
 
 TEST_CASE("a training graph is trained by its own update as plain arithmetic has it") {
-  for (const auto& [rule, names] : kStates) {
+  for (const auto& entry : kStates) {
+    const Rule rule = entry.first;
+    const auto& names = entry.second;
     CAPTURE(static_cast<int>(rule));
     const Job job(training_graph(rule, /*one_hot=*/rule != Rule::kMomentum));
     const States expected = trained_by_hand(rule, job.set, 3);
