@@ -69,7 +69,8 @@ class Transfers {
     remember(node, own);
   }
 
-  // What a HostScope placed works wherever its operands are, so that nothing is copied for it.
+  // A node that a HostScope placed works wherever its operands are, so that nothing is copied for
+  // it.
   bool works_on_host(const Node& node) {
     if (is_placed_by_policy(node)) return true;
     const auto is_there = [&](const Value& v) { return memory_[v] != Memory::kDevice; };

@@ -77,7 +77,7 @@ class Separating {
     }
   }
 
-  // What initial values are computed of, up to variables.
+  // Collects the nodes that initial values are computed of, up to variables.
   void find_cone() {
     std::vector<size_t> open;
     const auto reach = [&](const std::string& input) {

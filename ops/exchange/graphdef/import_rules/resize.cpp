@@ -70,7 +70,7 @@ std::vector<int64_t> size_of(NodeContext& c) {
   return size;
 }
 
-// What the elements of a result along one axis are made of.
+// The elements of a result along one axis, each by what it is made of.
 onnx::Taps taps_of(NodeContext& c, const Positions& positions, bool linear, int64_t in,
                    int64_t out) {
   constexpr int64_t kMost = 1 << 24;
