@@ -490,6 +490,22 @@ TEST_CASE("moving statistics that nothing reads go on under an optimizer of ours
   }
 }
 
+TEST_CASE("what a moving statistic reads goes on with it under an optimizer of ours") {
+  // A sum of the powers of adam's first share: 0.9 + 0.81 + 0.729 in three steps.
+  const Job job(training_graph(Rule::kAdam, true,
+                               slot_text("total", {}, 0) +
+                                   node_text("added", "AssignAdd", {"total", "p1/read"}) +
+                                   node_text("all", "NoOp", {"^train", "^added"})),
+                "loss,logits,all");
+  job.trained({"--steps", "3", "--optimizer", "sgd", "--lr", "0.25"});
+  const keel::Safetensors saved = keel::read_safetensors(job.file("saved"));
+  REQUIRE(saved.tensors.count("total") == 1);
+  REQUIRE(saved.tensors.count("p1") == 1);
+  CHECK(saved.tensors.at("total").at(0) == doctest::Approx(0.9 + 0.81 + 0.729));
+  CHECK(saved.tensors.at("p1").at(0) == doctest::Approx(0.9 * 0.9 * 0.9 * 0.9));
+  CHECK(saved.tensors.count("p2") == 0);
+}
+
 TEST_CASE("an accuracy is no loss") {
   const std::string graph =
       training_graph(Rule::kDescent, true,

@@ -14,6 +14,35 @@ using keel_examples::ImageFormat;
 // Far beyond any image, and far from where products of three of them overflow.
 constexpr int64_t kMostOfADimension = int64_t{1} << 20;
 
+// One of the graph's own next values beside those of what is trained.
+struct Statistic {
+  keel::Assignment assignment;
+  std::vector<bool> under;  // by node id: what the next value is computed of
+  bool reads_step = false;
+  bool kept = false;
+};
+
+// Keeps what a kept statistic reads, such as the count of steps behind its rate, and where that
+// reads a step, leaves both out: neither would be what the graph says.
+void keep_together(std::vector<Statistic>& statistics) {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (Statistic& s : statistics) {
+      for (Statistic& other : statistics) {
+        if (!s.kept || other.kept || !s.under[other.assignment.state.node_id()]) continue;
+        changed = true;
+        if (!other.reads_step) {
+          other.kept = true;
+          continue;
+        }
+        s.kept = false;
+        s.reads_step = true;  // so that nobody keeps it again
+      }
+    }
+  }
+}
+
 }  // namespace
 
 ImageModel::ImageModel(std::string path, ModelFile file)
@@ -121,24 +150,26 @@ keel::Update ImageModel::statistics() const {
   keel::Update kept;
   if (!parts_.loss.valid()) return kept;
   const keel::Values trained = keel::trainable_states(parts_.loss);
-  const std::vector<bool> read = nodes_under(graph, {parts_.scores, parts_.loss});
-  const auto is_trained = [&](const keel::Assignment& a) {
-    return std::find(trained.begin(), trained.end(), a.state) != trained.end();
-  };
   keel::Values steps;  // the graph's own, which an optimizer of ours replaces
-  for (const keel::Assignment& a : parts_.update.assignments)
-    if (is_trained(a)) steps.push_back(a.next);
-  const std::vector<bool> of_steps = nodes_under(graph, steps);
+  std::vector<Statistic> statistics;
   for (const keel::Assignment& a : parts_.update.assignments) {
-    if (is_trained(a)) continue;
-    const std::vector<bool> under = nodes_under(graph, {a.next});
-    // A step reads its optimizer's memory, and averages of weights read a step.
-    const bool of_optimizer = of_steps[a.state.node_id()] ||
-                              std::any_of(steps.begin(), steps.end(), [&](const keel::Value& step) {
-                                return under[step.node_id()];
-                              });
-    if (read[a.state.node_id()] || !of_optimizer) kept.assignments.push_back(a);
+    if (std::find(trained.begin(), trained.end(), a.state) != trained.end())
+      steps.push_back(a.next);
+    else
+      statistics.push_back({a, nodes_under(graph, {a.next})});
   }
+  const std::vector<bool> read = nodes_under(graph, {parts_.scores, parts_.loss});
+  const std::vector<bool> of_steps = nodes_under(graph, steps);
+  for (Statistic& s : statistics) {
+    // Averages of weights read a step, and a step reads its optimizer's memory.
+    s.reads_step = std::any_of(steps.begin(), steps.end(),
+                               [&](const keel::Value& step) { return s.under[step.node_id()]; });
+    const size_t state = s.assignment.state.node_id();
+    s.kept = read[state] || (!of_steps[state] && !s.reads_step);
+  }
+  keep_together(statistics);
+  for (const Statistic& s : statistics)
+    if (s.kept) kept.assignments.push_back(s.assignment);
   return kept;
 }
 
