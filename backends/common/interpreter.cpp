@@ -308,7 +308,7 @@ bool Interpreter::run_shown(const Task& task, LaunchArgs& args) {
 bool Interpreter::run_and_place(const Task& task, const LaunchArgs& args) {
   if (!run_kernel(task, args)) return false;
   if (!task.shows_row()) return true;
-  const void* begin = table_[list_.arguments[task.first_argument + list_.infos[current_].inputs]];
+  const void* begin = table_[list_.arguments[task.first_argument + task.argument_count - 1]];
   table_[task.row] = static_cast<char*>(table_[list_.table[task.row].index]) + read<int64_t>(begin);
   return true;
 }

@@ -59,7 +59,7 @@ struct Task {
   const Kernel* kernel = nullptr;
   bool waits = false;  // the kernel, for something outside
   // A row view names the entry of Space::kRow that from then on begins at the byte which the kernel
-  // wrote to its first output.
+  // wrote to its last argument, an i64.
   uint32_t row = kNoRow;
 
   static constexpr uint32_t kNoRow = UINT32_MAX;

@@ -191,6 +191,19 @@ struct Job {
   const TempFolder folder;
 };
 
+// The state "mean" is that over all images of the logits of the first weights.
+void check_mean_of_logits(const Job& job, const keel::Safetensors& saved) {
+  for (int64_t k = 0; k < kClasses; ++k) {
+    double mean = 0;
+    for (int64_t image = 0; image < kImages; ++image)
+      for (int64_t i = 0; i < kPixels; ++i)
+        mean +=
+            static_cast<uint8_t>(job.set.train_pixels[static_cast<size_t>(image * kPixels + i)]) /
+            255.0 * first_weight(i * kClasses + k) / kImages;
+    CHECK(saved.tensors.at("mean").at(k) == doctest::Approx(mean).epsilon(1e-4));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a training graph is trained by its own update as plain arithmetic has it") {
@@ -452,16 +465,7 @@ TEST_CASE("moving statistics that the scores read go on under an optimizer of ou
     words.insert(words.end(), more.begin(), more.end());
     job.trained(words);
     const keel::Safetensors saved = keel::read_safetensors(job.file("saved"));
-    // The mean over all images of the logits of the first weights.
-    for (int64_t k = 0; k < kClasses; ++k) {
-      double mean = 0;
-      for (int64_t image = 0; image < kImages; ++image)
-        for (int64_t i = 0; i < kPixels; ++i)
-          mean +=
-              static_cast<uint8_t>(job.set.train_pixels[static_cast<size_t>(image * kPixels + i)]) /
-              255.0 * first_weight(i * kClasses + k) / kImages;
-      CHECK(saved.tensors.at("mean").at(k) == doctest::Approx(mean).epsilon(1e-4));
-    }
+    check_mean_of_logits(job, saved);
   }
 }
 
@@ -478,16 +482,7 @@ TEST_CASE("moving statistics that nothing reads go on under an optimizer of ours
   const keel::Safetensors saved = keel::read_safetensors(job.file("saved"));
   REQUIRE(saved.tensors.count("mean") == 1);
   CHECK(saved.tensors.count("w/Momentum") == 0);
-  // The mean over all images of the logits of the first weights.
-  for (int64_t k = 0; k < kClasses; ++k) {
-    double mean = 0;
-    for (int64_t image = 0; image < kImages; ++image)
-      for (int64_t i = 0; i < kPixels; ++i)
-        mean +=
-            static_cast<uint8_t>(job.set.train_pixels[static_cast<size_t>(image * kPixels + i)]) /
-            255.0 * first_weight(i * kClasses + k) / kImages;
-    CHECK(saved.tensors.at("mean").at(k) == doctest::Approx(mean).epsilon(1e-4));
-  }
+  check_mean_of_logits(job, saved);
 }
 
 TEST_CASE("what a moving statistic reads goes on with it under an optimizer of ours") {
