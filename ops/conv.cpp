@@ -33,6 +33,9 @@ void require_convolution(const InferContext& c, const Conv2dAttributes& a) {
   require_layout(c, a.layout);
   require_window_settings(c, window_settings(a));
   if (a.groups < 1) c.fail("groups", "at least 1", std::to_string(a.groups));
+  if (a.algorithm != kAutoAlgorithm && a.algorithm != kDirectAlgorithm) {
+    c.fail("algorithm", "auto or direct", '"' + a.algorithm + '"');
+  }
   if (a.wide) {
     const DType dtype = c.inputs[0].dtype;
     c.require(0, dtype == f16 || dtype == bf16, "f16 or bf16 for a wide convolution");
@@ -360,8 +363,19 @@ struct DrawnConv {
   Pair in{}, kernel{};
 };
 
+// Windows that go by transformed tiles where there are channels enough (products/winograd.h).
+void draw_tiles(SampleSource& source, DrawnWindows& drawn) {
+  const int64_t taps = source.coin() ? 3 : 5;
+  drawn.taps = {taps, taps};
+  drawn.stride = drawn.dilation = {1, 1};
+  drawn.in = {source.integer(taps, 9), source.integer(taps, 9)};
+}
+
 DrawnConv draw_conv(SampleSource& source) {
   DrawnWindows drawn = draw_windows(source, 3, false);
+  const bool many_channels = source.size() > 50 && source.dtype() != f64;
+  const bool tiles = many_channels && source.dtype() == f32 && source.integer(0, 4) == 0;
+  if (tiles) draw_tiles(source, drawn);
   DrawnConv conv;
   conv.in = drawn.in;
   conv.kernel = drawn.taps;
@@ -371,17 +385,21 @@ DrawnConv draw_conv(SampleSource& source) {
             .padding = drawn.padding,
             .pads = drawn.pads,
             .dilation = drawn.dilation,
-            .layout = source.coin() ? kChannelsLast : kChannelsFirst,
-            .wide = size_of(source.dtype()) == 2 && source.coin()};
+            .layout = tiles || source.coin() ? kChannelsLast : kChannelsFirst,
+            .wide = size_of(source.dtype()) == 2 && source.coin(),
+            .algorithm = source.integer(0, 3) == 0 ? kDirectAlgorithm : kAutoAlgorithm};
   int64_t in = source.integer(1, 3), out = source.integer(1, 3);
   const int64_t kind = source.integer(0, 5);
-  if (kind == 0) {  // depthwise
+  if (tiles) {
+    in = source.integer(12, 20);
+    out = source.integer(12, 34);
+  } else if (kind == 0) {  // depthwise
     conv.a.groups = source.integer(2, 4);
     in = 1;
     out = source.integer(1, 2);
   } else if (kind == 1) {
     conv.a.groups = 2;
-  } else if (kind == 2 && source.size() > 50 && source.dtype() != f64) {
+  } else if (kind == 2 && many_channels) {
     // More channels take other kernels of products; f64 is what gradients are checked in, slowly.
     in = source.integer(16, 20);
     out = source.integer(16, 20);

@@ -27,6 +27,9 @@
 
 namespace keel {
 
+inline constexpr const char* kAutoAlgorithm = "auto";
+inline constexpr const char* kDirectAlgorithm = "direct";
+
 // Lists of two are height and width; one number stands for both.
 struct Conv2dAttributes {
   std::vector<int64_t> stride = {1, 1};
@@ -38,12 +41,16 @@ struct Conv2dAttributes {
   int64_t groups = 1;
   std::string layout = "NHWC";
   bool wide = false;  // f16 or bf16 operands, f32 result: the sums as accumulated
+  // "direct": each result is the sum of its own terms, within the product bound. "auto": backends
+  // may compute f32 by transformed tiles where that is faster (products/winograd.h), with errors
+  // relative to the elements around.
+  std::string algorithm = kAutoAlgorithm;
   static constexpr auto fields() {
     return std::tuple(
         field("stride", &Conv2dAttributes::stride), field("padding", &Conv2dAttributes::padding),
         field("pads", &Conv2dAttributes::pads), field("dilation", &Conv2dAttributes::dilation),
         field("groups", &Conv2dAttributes::groups), field("layout", &Conv2dAttributes::layout),
-        field("wide", &Conv2dAttributes::wide));
+        field("wide", &Conv2dAttributes::wide), field("algorithm", &Conv2dAttributes::algorithm));
   }
 };
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <sstream>
 
+#include "keel/ops/conformance/winograd_scale.h"
 #include "keel/ops/product_bound.h"
 #include "keel/ops/reference_loops.h"
 
@@ -66,6 +68,18 @@ Value before_movement(Value value) {
   return value;
 }
 
+std::optional<WinogradForm> transformed_tiles(const Node& node, const ProductMatrices& matrices) {
+  return winograd_form(matrices, node.input(matrices.a.input).dtype());
+}
+
+// Returns the matrices of a product that backends may compute by transformed tiles.
+std::optional<ProductMatrices> transformed(const Node& node) {
+  if (!node.has(kProduct) || !why_no_matrices(node).empty()) return std::nullopt;
+  ProductMatrices matrices = product_matrices(node);
+  if (!transformed_tiles(node, matrices)) return std::nullopt;
+  return matrices;
+}
+
 bool same(double got, double expected) {
   return got == expected || (std::isnan(got) && std::isnan(expected));
 }
@@ -87,6 +101,10 @@ double ulp(DType dtype, double value) {
 
 Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inputs) {
   const Type& type = node.type(output);
+  if (const auto matrices = transformed(node)) {
+    const auto scales = winograd_scale(*matrices, *transformed_tiles(node, *matrices), inputs);
+    return Tensor::of(type.shape, scales);
+  }
   if (node.has(kProduct | kReduction)) {
     std::vector<Tensor> positive;
     for (const Tensor& input : inputs) positive.push_back(magnitudes(input));
@@ -105,6 +123,9 @@ Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inpu
 double product_error(const Node& node, size_t output, const std::vector<Tensor>& inputs) {
   const DType dtype = node.type(output).dtype;
   if (!node.has(kProduct) || !is_float(dtype)) return 0;
+  if (const auto matrices = transformed(node)) {
+    return winograd_roundings(*transformed_tiles(node, *matrices)) * epsilon(f32) / 2;
+  }
   // With ones as inputs each element counts its terms.
   std::vector<Tensor> ones;
   for (const Tensor& input : inputs) ones.push_back(Tensor::full(input.dtype(), input.shape(), 1));

@@ -96,7 +96,8 @@ Value Conv2d::operator()(Operand x, CallSite site) const {
                           .pads = options_.pads,
                           .dilation = options_.dilation,
                           .groups = options_.groups,
-                          .layout = options_.layout},
+                          .layout = options_.layout,
+                          .algorithm = options_.algorithm},
                          line);
   return with_bias(y, bias_, first, line);
 }
@@ -126,7 +127,8 @@ Value ConvTranspose2d::operator()(Operand x, CallSite site) const {
                         .pads = options_.pads,
                         .dilation = options_.dilation,
                         .groups = options_.groups,
-                        .layout = options_.layout},
+                        .layout = options_.layout,
+                        .algorithm = options_.algorithm},
                        options_.size, line);
   return with_bias(y, bias_, first, line);
 }

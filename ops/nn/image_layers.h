@@ -22,7 +22,8 @@ struct Conv2dOptions {
   std::vector<int64_t> pads = {};
   std::vector<int64_t> dilation = {1, 1};
   int64_t groups = 1;
-  std::string layout = "NHWC";  // or "NCHW"; the weights are the same for both
+  std::string layout = "NHWC";     // or "NCHW"; the weights are the same for both
+  std::string algorithm = "auto";  // see Conv2dAttributes
   bool use_bias = true;
   InitializerFunction weights = he_uniform;
   InitializerFunction bias = zeros;
@@ -57,6 +58,7 @@ struct ConvTranspose2dOptions {
   std::vector<int64_t> dilation = {1, 1};
   int64_t groups = 1;
   std::string layout = "NHWC";
+  std::string algorithm = "auto";
   // Height and width of the result. Left out it is the smallest that conv2d makes x's size of, with
   // "same" x's times the stride.
   std::vector<int64_t> size = {};

@@ -121,6 +121,7 @@ class ConvMatrices {
       : g_(a, images, weights),
         channels_last_(a.layout == kChannelsLast),
         wide_(a.wide),
+        direct_(a.algorithm == kDirectAlgorithm),
         images_(g_.places[kImages]),
         weights_(g_.places[kWeights]),
         results_(g_.places[kResults]),
@@ -140,6 +141,7 @@ class ConvMatrices {
  private:
   ProductMatrices completed(ProductMatrices p) const {
     p.wide = wide_;
+    p.direct = direct_;
     return p;
   }
 
@@ -272,7 +274,7 @@ class ConvMatrices {
   }
 
   const ConvGeometry g_;
-  const bool channels_last_, wide_;
+  const bool channels_last_, wide_, direct_;
   const Places &images_, &weights_, &results_;
   const int64_t pixels_, windows_;  // of an image, of the windows over it
 };

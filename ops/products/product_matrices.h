@@ -33,6 +33,7 @@ struct ProductMatrices {
   Operand a, b;
   int64_t c_stride = 0;  // elements from a row of C to the next
   bool wide = false;     // C is f32 whatever the operands are
+  bool direct = false;   // each element of C has to be the sum of its own terms (winograd.h)
   std::vector<Starts> batch;
 };
 

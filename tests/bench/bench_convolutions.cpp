@@ -1,6 +1,7 @@
 // Convolutions and their two gradients as a training runs them, in a sunk loop on one thread,
 // beside oneDNN's direct convolution in the layout that it chooses and in Keel's. The shapes are
 // those of the layers of lenet and resnet. Usage: bench_convolutions [--batch N] [--rounds N]
+// [--only TEXT], which leaves out the lines without the text.
 // Each line: the peer named first is 1.00, the others are shares of its rate; bytes that oneDNN
 // would move into its own layout are not counted.
 #include <cstdio>
@@ -60,8 +61,10 @@ Contestant keel_convolution(const Convolution& c, ConvolutionPart part, const ch
 int main(const std::vector<std::string>& words) {
   int64_t batch = 64;
   int rounds = 9;
+  std::string only;
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const int number = std::max(1, std::atoi(words[i + 1].c_str()));
+    if (words[i] == "--only") only = words[i + 1];
     if (words[i] == "--batch") batch = number;
     if (words[i] == "--rounds") rounds = number;
   }
@@ -81,12 +84,13 @@ int main(const std::vector<std::string>& words) {
     for (const auto& [part, name] : parts) {
       // Images have no gradient.
       if (part == ConvolutionPart::kInputGradient && c.in == 1) continue;
-      std::vector<Contestant> all = onednn_convolutions(c, part);
-      for (const char* backend : {"npu", "cpu"}) all.push_back(keel_convolution(c, part, backend));
       const std::string title = std::to_string(c.size) + "x" + std::to_string(c.size) + " " +
                                 std::to_string(c.in) + "->" + std::to_string(c.out) + " " +
                                 std::to_string(c.kernel) + "x" + std::to_string(c.kernel) +
                                 (c.stride > 1 ? " /" + std::to_string(c.stride) : "") + " " + name;
+      if (title.find(only) == std::string::npos) continue;
+      std::vector<Contestant> all = onednn_convolutions(c, part);
+      for (const char* backend : {"npu", "cpu"}) all.push_back(keel_convolution(c, part, backend));
       print_row(title, run_contest(all, c.flop(), rounds), 1e-9, "GFLOP/s");
     }
   }

@@ -9,7 +9,7 @@
 // After foreach_target.h.
 #include "hwy/highway.h"
 
-#include "keel/backends/common/vector/attention_product-inl.h"
+#include "keel/backends/common/vector/small_product-inl.h"
 #include "keel/backends/common/vector/half_codec-inl.h"
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/common/vector/math-inl.h"

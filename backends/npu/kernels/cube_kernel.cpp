@@ -12,6 +12,7 @@
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
+#include "keel/backends/common/winograd_kernel.h"
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/kernels/cube_work.h"
 #include "keel/backends/npu/kernels/kernels.h"
@@ -463,6 +464,10 @@ KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request
   return plan;
 }
 
+KernelPlan plan_transformed_tiles(const AnchoredNode& node, const PlanRequest& request) {
+  return plan_winograd(node, request.saturate_f16);
+}
+
 }  // namespace
 
 std::span<const KernelEntry> product_entries() {
@@ -473,6 +478,11 @@ std::span<const KernelEntry> product_entries() {
        .plan = plan_integers,
        .work = integer_product_work,
        .planned = &kPlannedIntegerProduct},
+      {.matches = has_winograd_form,
+       .supports = supports_winograd,
+       .plan = plan_transformed_tiles,
+       .work = product_work,
+       .planned = &kPlannedTransformedTiles},
       {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
        .supports = supports_cube,
        .plan = plan_cube_kernel,

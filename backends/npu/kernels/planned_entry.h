@@ -47,7 +47,9 @@ extern const PlannedEntry kPlannedProduct;
 extern const PlannedEntry kPlannedIntegerProduct;
 extern const PlannedEntry kPlannedScatterAdd;
 extern const PlannedEntry kPlannedSoftmax;
-extern const PlannedEntry kPlannedAttention;  // says why it is not carried out
+// These say why they are not carried out.
+extern const PlannedEntry kPlannedAttention;
+extern const PlannedEntry kPlannedTransformedTiles;  // of convolutions
 
 // A copy of so many bytes within the device's memory, which `launch` is for.
 PlannedLaunch plan_copy_run(std::shared_ptr<const Preset> preset, const Launch& launch,

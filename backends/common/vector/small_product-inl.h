@@ -1,10 +1,10 @@
 // Small products of f32 whose operands lie in the first two cache levels, and transposes into and
 // out of the layout in which queries lie along the lanes. Included once per Highway target.
-#if defined(KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H
-#undef KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H
+#if defined(KEEL_BACKENDS_COMMON_VECTOR_SMALL_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KEEL_BACKENDS_COMMON_VECTOR_SMALL_PRODUCT_INL_H
+#undef KEEL_BACKENDS_COMMON_VECTOR_SMALL_PRODUCT_INL_H
 #else
-#define KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H
+#define KEEL_BACKENDS_COMMON_VECTOR_SMALL_PRODUCT_INL_H
 #endif
 
 #include <algorithm>
@@ -154,4 +154,4 @@ inline void turn(const float* from, size_t from_row, size_t rows, size_t columns
 }  // namespace keel::vector::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // KEEL_BACKENDS_COMMON_VECTOR_ATTENTION_PRODUCT_INL_H
+#endif  // KEEL_BACKENDS_COMMON_VECTOR_SMALL_PRODUCT_INL_H

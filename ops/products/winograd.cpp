@@ -1,0 +1,59 @@
+#include "keel/ops/products/winograd.h"
+
+#include <algorithm>
+
+namespace keel {
+namespace {
+
+// Fewer channels make products so short that the transforms cost more than they save.
+constexpr int64_t kLeastChannels = 12;
+
+bool slides_by_one(const WindowRows::Axis& axis, int64_t taps) {
+  return axis.taps == taps && axis.step == 1 && axis.tap_step == 1;
+}
+
+WinogradForm::Weights weights_of(const ProductMatrices::Operand& b, int64_t taps, int64_t depth) {
+  if (!b.windows) {
+    return {
+        .row = taps * depth * b.stride, .column = depth * b.stride, .depth = b.stride, .across = 1};
+  }
+  const auto& [tap, across] = b.windows->axes;
+  const int64_t pitch = tap.tap_step * tap.pitch;
+  return {.start = tap.first * tap.pitch,
+          .row = taps * pitch,
+          .column = pitch,
+          .depth = 1,
+          .across = across.pitch};
+}
+
+}  // namespace
+
+std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype) {
+  if (dtype != f32 || p.direct || !p.a.windows || p.batch.size() != 1) return std::nullopt;
+  if (p.b.windows && p.a.transposed) return std::nullopt;
+  WinogradForm form;
+  form.windows = *p.a.windows;
+  form.sums_windows = p.a.transposed;
+  const auto& [down, across] = form.windows.axes;
+  form.taps = across.taps;
+  if (form.taps != 3 && form.taps != 5) return std::nullopt;
+  if (!slides_by_one(down, form.taps) || !slides_by_one(across, form.taps)) return std::nullopt;
+  const int64_t pixels = down.windows * across.windows;
+  form.images = (form.sums_windows ? p.k : p.m) / pixels;
+  form.channels = form.windows.channels;
+  form.columns = p.n;
+  if (std::min(form.channels, form.columns) < kLeastChannels || p.c_stride != p.n) {
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    form.tiles[i] = (form.windows.axes[i].windows + form.outputs - 1) / form.outputs;
+  }
+  // Tiles at the end of an image are whole ones.
+  const int64_t by_tiles = form.tiles[0] * form.tiles[1] * form.points() * form.points();
+  const int64_t by_terms = pixels * form.taps * form.taps;
+  if (4 * by_tiles > 3 * by_terms) return std::nullopt;
+  if (!form.sums_windows) form.weights = weights_of(p.b, form.taps, form.channels);
+  return form;
+}
+
+}  // namespace keel

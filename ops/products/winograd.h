@@ -1,0 +1,102 @@
+// Convolutions of stride 1 by transformed tiles: which products may be computed so, the tiles that
+// they are computed in, and the matrices of the transforms. Backends that compute a product so keep
+// to these rules, and the bound of its results follows from them. Pure functions; any thread.
+//
+// A tile of kOutputs x kOutputs results needs one multiplication for each of its points and
+// channels, where the sum over taps needs kOutputs^2 * kTaps^2 for each channel: with 3 taps 16
+// instead of 36, with 5 taps 36 instead of 100. With the matrices below, d the part of the image
+// under the tile and g a kernel, the tile is output (weights g weights^T . input d input^T)
+// output^T, where "." multiplies element by element, and the sum over channels is taken before the
+// last transform. The gradient of the kernel is the transposed form, weights^T (input d input^T .
+// output^T dy output) weights. Source: Cook-Toom interpolation, as Lavin and Gray apply it ("Fast
+// Algorithms for Convolutional Neural Networks", 2015).
+//
+// What such a product loses: a result is a difference of sums that reach over all of its tile, so
+// its error is relative to the tile, not to its own terms, and a number that is not finite makes
+// the tile's other results so, too.
+#ifndef KEEL_OPS_PRODUCTS_WINOGRAD_H
+#define KEEL_OPS_PRODUCTS_WINOGRAD_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+
+#include "keel/core/base/dtype.h"
+#include "keel/ops/products/product_matrices.h"
+
+namespace keel {
+
+// The transforms between taps, results and points, for one axis.
+template <size_t kOutputs, size_t kTaps>
+struct WinogradMatrices {
+  static constexpr size_t kPoints = kOutputs + kTaps - 1;
+  double input[kPoints][kPoints] = {};
+  double weights[kPoints][kTaps] = {};
+  double output[kOutputs][kPoints] = {};
+
+  // Polynomials are multiplied by their values at these points and at infinity. Their order of
+  // preference is that of the errors that they leave.
+  constexpr WinogradMatrices() {
+    constexpr double kAll[] = {0, 1, -1, 0.5, -2};
+    static_assert(kPoints - 1 <= std::size(kAll));
+    for (size_t j = 0; j + 1 < kPoints; ++j) {
+      double divisor = 1;
+      input[j][0] = 1;
+      for (size_t k = 0, degree = 0; k + 1 < kPoints; ++k) {
+        if (k == j) continue;
+        divisor *= kAll[j] - kAll[k];
+        times_root(input[j], ++degree, kAll[k]);
+      }
+      const double sign = divisor < 0 ? -1 : 1;
+      for (double& coefficient : input[j]) coefficient *= sign;
+      double power = 1;
+      for (size_t k = 0; k < kPoints; ++k, power *= kAll[j]) {
+        if (k < kTaps) weights[j][k] = power / (divisor * sign);
+        if (k < kOutputs) output[k][j] = power;
+      }
+    }
+    input[kPoints - 1][0] = 1;
+    for (size_t k = 0; k + 1 < kPoints; ++k) times_root(input[kPoints - 1], k + 1, kAll[k]);
+    weights[kPoints - 1][kTaps - 1] = 1;
+    output[kOutputs - 1][kPoints - 1] = 1;
+  }
+
+ private:
+  // Multiplies a polynomial by (x - root), which makes it one of `degree`.
+  static constexpr void times_root(double* coefficients, size_t degree, double root) {
+    for (size_t i = degree + 1; i-- > 0;)
+      coefficients[i] = (i == 0 ? 0 : coefficients[i - 1]) - root * coefficients[i];
+  }
+};
+
+// A product as it is computed by tiles. Images, and C's rows where it is not the weights' gradient,
+// are as ProductMatrices has them; tiles begin at window 0 and count windows.
+struct WinogradForm {
+  // Where the kernels' elements are, from the first: along taps, channels summed, columns of C.
+  struct Weights {
+    int64_t start = 0, row = 0, column = 0, depth = 0, across = 0;
+  };
+
+  int64_t outputs = 2, taps = 3;  // along each axis
+  bool sums_windows = false;      // the gradient of the weights
+  int64_t images = 0;
+  int64_t channels = 0;            // of the images
+  int64_t columns = 0;             // of C, and of dy where windows are summed
+  std::array<int64_t, 2> tiles{};  // of an image: down, across
+  WindowRows windows;              // over the images
+  Weights weights;                 // where windows are not summed
+
+  int64_t points() const { return outputs + taps - 1; }
+  int64_t lines() const { return images * tiles[0]; }  // of tiles
+};
+
+// Returns the form of a product that is worth computing so; nothing for others, for operands that
+// are not f32, and where the op asks for the sum of terms. Follows from the op and its shapes
+// alone, never from what is fused to it.
+KEEL_API std::optional<WinogradForm> winograd_form(const ProductMatrices& matrices, DType dtype);
+
+}  // namespace keel
+
+#endif  // KEEL_OPS_PRODUCTS_WINOGRAD_H

@@ -1,0 +1,221 @@
+// Convolutions by transformed tiles: the matrices, random shapes of all three products against
+// plain sums in double, which products go so, and how far what is not finite reaches.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/common/anchored_node.h"
+#include "keel/core/base/parallel_for.h"
+#include "keel/ops/conv_rules.h"
+#include "keel/ops/products/winograd.h"
+
+#include "drawn_steps_for_tests.h"
+#include "ops_for_tests.h"
+
+namespace keel {
+namespace {
+
+using testing::all_equal;
+using testing::Draws;
+using testing::run_case;
+using testing::StepCase;
+
+template <size_t kTaps>
+void check_matrices() {
+  constexpr WinogradMatrices<2, kTaps> m;
+  constexpr size_t kPoints = kTaps + 1;
+  for (int64_t seed = 1; seed < 20; ++seed) {
+    std::array<double, kTaps> g{};
+    std::array<double, kPoints> d{};
+    for (size_t i = 0; i < kTaps; ++i)
+      g[i] = static_cast<double>((seed * 7 + 3 * static_cast<int64_t>(i)) % 11 - 5);
+    for (size_t i = 0; i < kPoints; ++i)
+      d[i] = static_cast<double>((seed * 5 + 4 * static_cast<int64_t>(i)) % 13 - 6);
+    for (size_t o = 0; o < 2; ++o) {
+      double got = 0, expected = 0;
+      for (size_t p = 0; p < kPoints; ++p) {
+        double of_g = 0, of_d = 0;
+        for (size_t i = 0; i < kTaps; ++i) of_g += m.weights[p][i] * g[i];
+        for (size_t i = 0; i < kPoints; ++i) of_d += m.input[p][i] * d[i];
+        got += m.output[o][p] * of_g * of_d;
+      }
+      for (size_t i = 0; i < kTaps; ++i) expected += d[o + i] * g[i];
+      CHECK(std::fabs(got - expected) < 1e-11);
+    }
+  }
+}
+
+struct TiledConv {
+  Conv2dAttributes options;
+  Shape images, weights, results;
+};
+
+TiledConv draw(Draws& draws, int64_t taps) {
+  TiledConv conv;
+  conv.options.padding = "explicit";
+  for (int i = 0; i < 4; ++i) conv.options.pads.push_back(draws.integer(0, taps));
+  const int64_t in = draws.integer(12, 37), out = draws.integer(12, 37);
+  const Pair size{draws.integer(taps, 13), draws.integer(taps, 13)};
+  conv.options.stride = conv.options.dilation = {1, 1};
+  conv.images = Shape{draws.integer(1, 4), size[0], size[1], in};
+  conv.weights = Shape{taps, taps, in, out};
+  const Windows windows = windows_of(window_settings(conv.options), size, {taps, taps});
+  conv.results = Shape{conv.images[0], windows[0].out, windows[1].out, out};
+  return conv;
+}
+
+// The three products of a convolution as plain sums, in double.
+std::vector<std::vector<double>> sums_of(const TiledConv& conv, const Tensor& x, const Tensor& w,
+                                         const Tensor& dy) {
+  const ConvGeometry g(conv.options, conv.images, conv.weights);
+  std::vector<std::vector<double>> sums = {
+      std::vector<double>(static_cast<size_t>(dy.num_elements()), 0),
+      std::vector<double>(static_cast<size_t>(x.num_elements()), 0),
+      std::vector<double>(static_cast<size_t>(w.num_elements()), 0)};
+  for_each_term(g, [&](const std::array<int64_t, 3>& at) {
+    const double image = x.at(at[kImages]), weight = w.at(at[kWeights]), up = dy.at(at[kResults]);
+    sums[0][static_cast<size_t>(at[kResults])] += image * weight;
+    sums[1][static_cast<size_t>(at[kImages])] += up * weight;
+    sums[2][static_cast<size_t>(at[kWeights])] += up * image;
+  });
+  return sums;
+}
+
+StepCase step_of(const TiledConv& conv, const Tensor& x, const Tensor& w, const Tensor& dy) {
+  return {
+      [conv](Graph& g) {
+        const Value images = g.input("x", f32, conv.images);
+        const Value weights = g.input("w", f32, conv.weights);
+        const Value up = g.input("dy", f32, conv.results);
+        return std::pair<Update, Values>{
+            Update(),
+            {conv2d(images, weights, conv.options),
+             conv2d_input_gradient(up, weights, conv.options, {conv.images[1], conv.images[2]}),
+             conv2d_weight_gradient(images, up, {conv.weights[0], conv.weights[1]}, conv.options)}};
+      },
+      {x, w, dy}};
+}
+
+// Errors relative to what the largest terms may sum to: elements are below 1.
+void check_sums(const TiledConv& conv, const std::vector<Tensor>& got,
+                const std::vector<std::vector<double>>& expected) {
+  const auto taps = static_cast<double>(conv.weights[0] * conv.weights[1]);
+  const double terms[] = {taps * static_cast<double>(conv.images[3]),
+                          taps * static_cast<double>(conv.weights[3]),
+                          static_cast<double>(conv.results.num_elements() / conv.results[3])};
+  for (size_t i = 0; i < 3; ++i) {
+    double worst = 0;
+    for (int64_t e = 0; e < got[i].num_elements(); ++e)
+      worst = std::max(worst, std::fabs(got[i].at(e) - expected[i][static_cast<size_t>(e)]));
+    CAPTURE(i);
+    CHECK(worst <= 4e-6 * std::sqrt(terms[i]));
+  }
+}
+
+// Whether the node is computed by tiles, of one with these operands.
+bool has_form(const Conv2dAttributes& options, const Shape& x, const Shape& w, DType dtype = f32) {
+  Graph g;
+  const Value y = conv2d(g.input("x", dtype, x), g.input("w", dtype, w), options);
+  return winograd_form(product_matrices(y.node()), dtype).has_value();
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("unit");
+
+TEST_CASE("transformed tiles: the matrices give the sums over taps") {
+  check_matrices<3>();
+  check_matrices<5>();
+}
+
+TEST_CASE("transformed tiles: random shapes agree with plain sums on any number of threads") {
+  Draws draws(31);
+  for (int i = 0; i < 60; ++i) {
+    const TiledConv conv = draw(draws, i % 2 == 0 ? 3 : 5);
+    CAPTURE(to_string(conv.images));
+    CAPTURE(to_string(conv.weights));
+    CAPTURE(to_string(Shape(conv.options.pads)));
+    const Tensor x = draws.tensor(conv.images), w = draws.tensor(conv.weights);
+    const Tensor dy = draws.tensor(conv.results);
+    const auto expected = sums_of(conv, x, w, dy);
+    const StepCase step = step_of(conv, x, w, dy);
+    for (const char* where : {"npu:0", "cpu:0"}) {
+      CAPTURE(std::string(where));
+      const ComputeThreads one(1);
+      const auto got = run_case(step, where, true);
+      check_sums(conv, got, expected);
+      const ComputeThreads three(3);
+      CHECK(all_equal(run_case(step, where, false), got));
+    }
+  }
+}
+
+TEST_CASE("transformed tiles: which convolutions go so") {
+  const Conv2dAttributes same{.padding = "same"};
+  CHECK(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}));
+  CHECK(has_form(same, {2, 7, 9, 12}, {5, 5, 12, 40}));
+  CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {3, 5, 16, 16}));
+  CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {1, 1, 16, 16}));
+  CHECK_FALSE(has_form(same, {2, 8, 8, 3}, {3, 3, 3, 16}));
+  CHECK_FALSE(has_form({}, {2, 3, 3, 16}, {3, 3, 16, 16}));  // one result of a tile's four
+  CHECK_FALSE(has_form({.stride = {2}, .padding = "same"}, {2, 8, 8, 16}, {3, 3, 16, 16}));
+  CHECK_FALSE(has_form({.padding = "same", .dilation = {2}}, {2, 8, 8, 16}, {3, 3, 16, 16}));
+  CHECK_FALSE(has_form({.padding = "same", .groups = 2}, {2, 8, 8, 32}, {3, 3, 16, 32}));
+  CHECK_FALSE(has_form({.padding = "same", .layout = "NCHW"}, {2, 16, 8, 8}, {16, 16, 3, 3}));
+  CHECK_FALSE(has_form({.padding = "same", .algorithm = "direct"}, {2, 8, 8, 16}, {3, 3, 16, 16}));
+  CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}, bf16));
+}
+
+// An element that is not finite reaches the tiles over it, and by "direct" its own windows alone.
+TEST_CASE("transformed tiles: what is not finite stays within its tiles") {
+  Draws draws(32);
+  const Shape images{1, 10, 10, 16}, weights{3, 3, 16, 16};
+  const Tensor x = draws.tensor(images), w = draws.tensor(weights);
+  Tensor spoilt = x.clone();
+  spoilt.set((5 * 10 + 5) * 16, std::numeric_limits<double>::infinity());  // pixel (5, 5)
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    for (const bool direct : {false, true}) {
+      CAPTURE(std::string(where));
+      CAPTURE(direct);
+      const Conv2dAttributes options{.padding = "same",
+                                     .algorithm = direct ? kDirectAlgorithm : kAutoAlgorithm};
+      const StepCase step{[&](Graph& g) {
+                            const Value a = g.input("x", f32, images);
+                            const Value b = g.input("w", f32, weights);
+                            return std::pair<Update, Values>{Update(), {conv2d(a, b, options)}};
+                          },
+                          {spoilt, w}};
+      const Tensor y = run_case(step, where, true)[0];
+      for (int64_t pixel = 0; pixel < 100; ++pixel) {
+        const int64_t row = pixel / 10, column = pixel % 10;
+        // Windows over row 5 are 4 to 6; tiles with one of these, rows 4 to 7.
+        const int64_t last = direct ? 6 : 7;
+        const bool reached = row >= 4 && row <= last && column >= 4 && column <= last;
+        CAPTURE(pixel);
+        CHECK(std::isfinite(y.at(pixel * 16)) == !reached);
+      }
+    }
+  }
+}
+
+TEST_CASE("transformed tiles: an algorithm that is not there is refused") {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 8, 8, 16}), w = g.input("w", f32, {3, 3, 16, 16});
+  try {
+    conv2d(x, w, {.algorithm = "fast"});
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(testing::contains(e.what(), "algorithm"));
+    CHECK(testing::contains(e.what(), "auto or direct"));
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace keel
