@@ -16,8 +16,8 @@
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/integer_product.h"
 #include "keel/backends/common/vector/softmax_rows.h"
+#include "keel/backends/common/vector/winograd_kernel.h"
 #include "keel/backends/common/window_copy.h"
-#include "keel/backends/common/winograd_kernel.h"
 #include "keel/backends/cpu/kernels.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/tensor/buffer.h"
@@ -478,7 +478,9 @@ KernelPlan plan_product(const AnchoredNode& node) {
   return plan;
 }
 
-KernelPlan plan_transformed_tiles(const AnchoredNode& node) { return plan_winograd(node, false); }
+KernelPlan plan_transformed_tiles(const AnchoredNode& node) {
+  return vector::plan_winograd(node, false);
+}
 
 }  // namespace
 
@@ -486,8 +488,8 @@ KernelPlan plan_transformed_tiles(const AnchoredNode& node) { return plan_winogr
 // number of threads.
 std::span<const KernelEntry> product_entries() {
   static const KernelEntry entries[] = {
-      {.matches = has_winograd_form,
-       .supports = supports_winograd,
+      {.matches = vector::has_winograd_form,
+       .supports = vector::supports_winograd,
        .plan = plan_transformed_tiles},
       {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
        .supports = supports_product,

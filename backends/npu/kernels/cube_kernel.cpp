@@ -12,7 +12,7 @@
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
-#include "keel/backends/common/winograd_kernel.h"
+#include "keel/backends/common/vector/winograd_kernel.h"
 #include "keel/backends/npu/isa/cube.h"
 #include "keel/backends/npu/kernels/cube_work.h"
 #include "keel/backends/npu/kernels/kernels.h"
@@ -465,7 +465,7 @@ KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request
 }
 
 KernelPlan plan_transformed_tiles(const AnchoredNode& node, const PlanRequest& request) {
-  return plan_winograd(node, request.saturate_f16);
+  return vector::plan_winograd(node, request.saturate_f16);
 }
 
 }  // namespace
@@ -478,8 +478,8 @@ std::span<const KernelEntry> product_entries() {
        .plan = plan_integers,
        .work = integer_product_work,
        .planned = &kPlannedIntegerProduct},
-      {.matches = has_winograd_form,
-       .supports = supports_winograd,
+      {.matches = vector::has_winograd_form,
+       .supports = vector::supports_winograd,
        .plan = plan_transformed_tiles,
        .work = product_work,
        .planned = &kPlannedTransformedTiles},

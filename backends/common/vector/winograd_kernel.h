@@ -2,14 +2,14 @@
 // space: the products that have a WinogradForm, with what is fused behind them. Who else than the
 // op decides nothing about the form, so results have the same bits fused or not, for any threads.
 // Any thread.
-#ifndef KEEL_BACKENDS_COMMON_WINOGRAD_KERNEL_H
-#define KEEL_BACKENDS_COMMON_WINOGRAD_KERNEL_H
+#ifndef KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_KERNEL_H
+#define KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_KERNEL_H
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/backends/common/kernel.h"
 #include "keel/core/base/export.h"
 
-namespace keel {
+namespace keel::vector {
 
 // Returns whether the node is a product that is computed so.
 KEEL_API bool has_winograd_form(const AnchoredNode& node);
@@ -18,6 +18,6 @@ KEEL_API Support supports_winograd(const AnchoredNode& node);
 // REQUIRES supports_winograd. `saturate_f16`: f16 results of the epilogue stop at +-65504.
 KEEL_API KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16);
 
-}  // namespace keel
+}  // namespace keel::vector
 
-#endif  // KEEL_BACKENDS_COMMON_WINOGRAD_KERNEL_H
+#endif  // KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_KERNEL_H

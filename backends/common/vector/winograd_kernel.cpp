@@ -1,4 +1,4 @@
-#include "keel/backends/common/winograd_kernel.h"
+#include "keel/backends/common/vector/winograd_kernel.h"
 
 #include <algorithm>
 #include <array>
@@ -16,21 +16,14 @@
 #include "keel/core/base/parallel_for.h"
 #include "keel/ops/products/winograd.h"
 
-namespace keel {
+namespace keel::vector {
 namespace {
-
-using vector::PointProducts;
-using vector::WinogradLine;
-using vector::WinogradSide;
-using vector::WinogradStep;
 
 constexpr int64_t kMostBlocks = 32;
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;  // multiply-adds worth handing over
 constexpr size_t kAlignment = 64;
 
-size_t padded(int64_t columns) {
-  return align_up(static_cast<size_t>(columns), vector::kProductColumns);
-}
+size_t padded(int64_t columns) { return align_up(static_cast<size_t>(columns), kProductColumns); }
 
 // A matrix for each point of a tile, in a workspace. Between two matrices lies a line of the cache
 // more than they need, since a transform writes all points of an element at once: at a distance of
@@ -40,7 +33,7 @@ struct PointMatrices {
   PointMatrices(int64_t points_of_tile, int64_t rows, int64_t columns)
       : points(static_cast<size_t>(points_of_tile)),
         row(padded(columns)),
-        point(static_cast<size_t>(rows) * row + vector::kProductColumns) {}
+        point(static_cast<size_t>(rows) * row + kProductColumns) {}
   size_t bytes() const { return align_up(points * point * sizeof(float), kAlignment); }
   size_t points = 0, row = 0, point = 0;  // their number; elements from one to the next
 };
@@ -56,13 +49,12 @@ class WinogradKernel : public Kernel {
         b_at_(fused.source(matrices_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
-        transform_input_(vector::find_winograd(WinogradStep::kInput, form_.taps)),
-        multiply_(vector::find_point_products()) {
+        transform_input_(find_winograd(WinogradStep::kInput, form_.taps)),
+        multiply_(find_point_products()) {
     if (fused.has_epilogue()) {
-      epilogue_.emplace(fused, vector::instruction_lookup(saturate_f16), vector::make_softmax_rows,
-                        form_.columns);
+      epilogue_.emplace(fused, instruction_lookup(saturate_f16), make_softmax_rows, form_.columns);
     }
-    reports_status_ = saturate_f16 && vector::computes_f16(fused.node());
+    reports_status_ = saturate_f16 && computes_f16(fused.node());
     // Pieces whose transforms stay in the second cache, and products long enough for registers.
     const int64_t tile_bytes =
         points_ *
@@ -183,8 +175,8 @@ class WinogradKernel : public Kernel {
   ProductMatrices matrices_;
   int64_t points_;                                  // of a tile, both axes
   size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
-  vector::WinogradInstruction transform_input_;
-  vector::PointProductsInstruction multiply_;
+  WinogradInstruction transform_input_;
+  PointProductsInstruction multiply_;
   std::optional<ProductEpilogue> epilogue_;
   bool reports_status_ = false;
   int64_t lines_of_piece_ = 1, pieces_ = 1;
@@ -201,8 +193,8 @@ class WinogradProduct final : public WinogradKernel {
         input_(points_, tiles_of_piece(), form_.channels),
         sums_(points_, tiles_of_piece(), form_.columns),
         turned_(points_, 1, form_.channels),
-        transform_weights_(vector::find_winograd(WinogradStep::kWeights, form_.taps)),
-        transform_results_(vector::find_winograd(WinogradStep::kResults, form_.taps)) {
+        transform_weights_(find_winograd(WinogradStep::kWeights, form_.taps)),
+        transform_results_(find_winograd(WinogradStep::kResults, form_.taps)) {
     choose_blocks(pieces_);
     const int64_t pixels = lines_of_piece_ * form_.outputs * form_.windows.axes[1].windows;
     scratch_ = std::max(input_.bytes(), turned_.bytes()) + sums_.bytes();
@@ -304,7 +296,7 @@ class WinogradProduct final : public WinogradKernel {
   }
 
   PointMatrices kernels_, input_, sums_, turned_;
-  vector::WinogradInstruction transform_weights_, transform_results_;
+  WinogradInstruction transform_weights_, transform_results_;
   size_t values_ = 0, scratch_ = 0;
 };
 
@@ -317,9 +309,9 @@ class WinogradWeightGradient final : public WinogradKernel {
         input_(points_, tiles_of_piece(), form_.channels),
         upstream_(points_, tiles_of_piece(), form_.columns),
         sums_(points_, form_.channels, form_.columns),
-        transform_upstream_(vector::find_winograd(WinogradStep::kUpstream, form_.taps)),
-        transform_gradient_(vector::find_winograd(WinogradStep::kGradient, form_.taps)),
-        add_(vector::find_instruction("add", f32, f32)) {
+        transform_upstream_(find_winograd(WinogradStep::kUpstream, form_.taps)),
+        transform_gradient_(find_winograd(WinogradStep::kGradient, form_.taps)),
+        add_(find_instruction("add", f32, f32)) {
     const auto fit = static_cast<int64_t>(kBytesOfShares / sums_.bytes());
     shares_ =
         std::clamp<int64_t>(std::min(pieces_, fit), std::min<int64_t>(2, pieces_), kMostShares);
@@ -441,7 +433,7 @@ class WinogradWeightGradient final : public WinogradKernel {
   static constexpr size_t kBytesOfShares = size_t{16} << 20;
 
   PointMatrices input_, upstream_, sums_;
-  vector::WinogradInstruction transform_upstream_, transform_gradient_;
+  WinogradInstruction transform_upstream_, transform_gradient_;
   VectorInstruction add_;
   int64_t shares_ = 1;
   size_t values_ = 0, scratch_ = 0;
@@ -462,7 +454,7 @@ Support supports_winograd(const AnchoredNode& node) {
       return {false, "transformed tiles of a convolution are made of operands as they are stored"};
     }
   }
-  return supports_epilogue(node, vector::instruction_lookup(), vector::make_softmax_rows);
+  return supports_epilogue(node, instruction_lookup(), make_softmax_rows);
 }
 
 KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
@@ -482,4 +474,4 @@ KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
   return plan;
 }
 
-}  // namespace keel
+}  // namespace keel::vector
