@@ -42,6 +42,9 @@ using Constant = std::integral_constant<size_t, kNumber>;
 // The kernels of a register tile of kRows x kVectors vectors.
 template <size_t kRows, size_t kVectors>
 class Tile {
+  template <size_t kOthers, size_t kSame>
+  friend class Tile;
+
  public:
   static void fill(CubeKernels& kernels) {
     kernels.rows = kRows;
@@ -139,10 +142,23 @@ class Tile {
     store(sums, to, stride, Down());
   }
 
-  static void multiply(const void* a, const void* b, size_t, size_t length, float* to,
+  // The last rows of a block may be fewer than a tile's, and then take as much less time.
+  static void multiply(const void* a, const void* b, size_t count, size_t length, float* to,
                        size_t stride) {
-    multiply_rows(static_cast<const float*>(a), EvenRows<Constant<1>>{}, Constant<kRows>(),
-                  static_cast<const float*>(b), length, to, stride);
+    multiply_first<kRows>(static_cast<const float*>(a), static_cast<const float*>(b), count, length,
+                          to, stride);
+  }
+
+  // Multiplies as few rows, in pairs, as hold the first `count`: those that are packed, of which
+  // there are kRows.
+  template <size_t kMost>
+  static HWY_INLINE void multiply_first(const float* a, const float* b, size_t count, size_t length,
+                                        float* to, size_t stride) {
+    if constexpr (kMost > 2) {
+      if (count + 2 <= kMost) return multiply_first<kMost - 2>(a, b, count, length, to, stride);
+    }
+    Tile<kMost, kVectors>::multiply_rows(a, EvenRows<Constant<1>>{}, Constant<kRows>(), b, length,
+                                         to, stride);
   }
 
   static void multiply_stored(const StoredRows& a, const void* b, size_t length, float* to,
