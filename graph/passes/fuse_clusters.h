@@ -22,8 +22,8 @@
 namespace keel {
 
 struct FuseLimits {
-  size_t instructions = 24;        // nodes of a cluster, constants not counted
-  size_t inputs_and_outputs = 12;  // of a cluster, scalar constants not counted
+  size_t instructions = 32;        // nodes of a cluster, constants not counted
+  size_t inputs_and_outputs = 16;  // of a cluster, scalar constants not counted
 };
 
 // "%12 (add)" and "model.cpp:7", or "" where the node has no line: what reports call a node.
