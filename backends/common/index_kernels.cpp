@@ -20,7 +20,7 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kElementsWorthABlock = 32768;
+constexpr int64_t kElementsWorthABlock = 6144;  // as of elements that are copied
 
 int64_t product(const Shape& shape, size_t begin, size_t end) {
   int64_t n = 1;
