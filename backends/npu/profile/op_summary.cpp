@@ -7,35 +7,12 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/npu/profile/real_dtypes.h"
 #include "keel/backends/npu/profile/tables.h"
 #include "keel/core/base/csv.h"
 
 namespace keel::npu {
 namespace {
-
-const char* real_name_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return "DOUBLE";
-    case DType::kF32:
-      return "FLOAT";
-    case DType::kF16:
-      return "FLOAT16";
-    case DType::kBF16:
-      return "DT_BF16";
-    case DType::kI64:
-      return "INT64";
-    case DType::kI32:
-      return "INT32";
-    case DType::kU8:
-      return "UINT8";
-    case DType::kBool:
-      return "BOOL";
-    case DType::kToken:
-      break;
-  }
-  return "N/A";
-}
 
 // Shapes, dtypes and formats of several operands, as the real tool joins them.
 CsvRow operands(const std::vector<Type>& types) {
