@@ -39,7 +39,8 @@ int64_t round_ns(double ns) { return static_cast<int64_t>(std::llround(ns)); }
 TaskPrice assemble(const Preset& preset, const PipelineTimes& times, int64_t block_dim) {
   TaskPrice price;
   price.block_dim = block_dim;
-  price.overhead_ns = preset.task_base_ns + preset.task_per_block_ns * block_dim;
+  price.overhead_ns =
+      preset.task_base_ns + preset.task_per_block_ns * block_dim + preset.kernel_prologue_ns;
   price.pipeline_ns = round_ns(times.pipeline_ns);
   price.total_ns = price.overhead_ns + price.pipeline_ns;
   price.cycles = static_cast<int64_t>(std::ceil(times.pipeline_ns * preset.clock_ghz()));

@@ -21,7 +21,7 @@ const char* name_of(Unit unit) noexcept;
 
 struct TaskPrice {
   int64_t total_ns = 0;                       // overhead + pipeline
-  int64_t overhead_ns = 0;                    // starting the task and its blocks
+  int64_t overhead_ns = 0;                    // starting the task, its blocks and the kernel
   int64_t pipeline_ns = 0;                    // from the first instruction to the last on the cores
   int64_t cycles = 0;                         // of the pipeline
   std::array<int64_t, kUnits> busy_cycles{};  // of the core that has most to do; each <= cycles
@@ -58,10 +58,14 @@ struct VectorWork {
   int64_t bytes_out_per_block = 0;  // partial results that each block adds to global memory
   int64_t loads = 1, stores = 1;    // transfers a tile
   int64_t tile_elements = 0;        // at least 1
-  int64_t run_in = 0, run_out = 0;  // contiguous bytes of a row, where shorter than the tile; or 0
-  bool aligned = true;              // rows are whole multiples of 512 B
+  // Contiguous bytes of a transfer that are by themselves, where they are fewer than the tile's;
+  // and bytes of a row of a strided transfer, which are many rows of the same pages. Or 0.
+  int64_t run_in = 0, run_out = 0;
+  int64_t row_in = 0, row_out = 0;
+  bool aligned = true;  // rows are whole multiples of 512 B
   bool double_buffer = true;
   int64_t cached_bytes = 0;  // of bytes_in, known to be in L2
+  int64_t cached_out = 0;    // of bytes_out, that stay in L2
   // Holds what the same task does once all of this is done: the epilogue of a reduction.
   std::shared_ptr<const VectorWork> epilogue;
 };
@@ -91,6 +95,7 @@ struct CubeWork {
   // it. The parts that C is cut into then have whole rows.
   bool whole_rows = false;
   int64_t row_bytes_in = 0, row_bytes_out = 0;
+  double warm = 0;  // the share of operands and results that is in L2 and stays there
 };
 CubeWork cube_work(int64_t m, int64_t n, int64_t k, DType dtype);
 

@@ -106,7 +106,8 @@ class CubePricer {
            (a * copied_a() * factor_a() + b * copied_b() * factor_b()) / preset_.gm_l1_gb_per_s;
     const int64_t mmads = ceil_div(rows, preset_.cube_m) * ceil_div(cols, preset_.cube_n) *
                           ceil_div(work_.k, preset_.cube_k);
-    t.cube = static_cast<double>(mmads) * cube_passes(preset_, work_.dtype) / preset_.clock_ghz();
+    t.cube = static_cast<double>(mmads) * cube_passes(preset_, work_.dtype) / preset_.clock_ghz() /
+             preset_.cube_share;
     t.mte1 = (a * size_ / static_cast<double>(preset_.l1_to_l0a_bytes_per_cycle) +
               b * size_ / static_cast<double>(preset_.l1_to_l0b_bytes_per_cycle)) /
              preset_.clock_ghz();
@@ -132,7 +133,7 @@ class CubePricer {
     t.vector = (c * static_cast<double>(work_.epilogue_pass_bytes) +
                 static_cast<double>(rows) * k * static_cast<double>(work_.load_pass_a) +
                 static_cast<double>(cols) * k * static_cast<double>(work_.load_pass_b)) /
-               vector_rate_;
+               (vector_rate_ * preset_.vector_share);
   }
 
   // An operand that is loaded through the vector cores is there for all tiles of the block that
@@ -216,22 +217,20 @@ class CubePricer {
 
   // L2 serves every copy of a panel to a core; memory serves what L2 cannot keep.
   double chip_ns() {
-    const int64_t step = std::min(work_.k, tiling_.bk * tiling_.step_k);
-    const int64_t bm = std::min(tiling_.bm, rows_);
-    const int64_t bn = std::min(tiling_.bn, cols_);
-    const auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
-    // Windows of a tile are whole lines of the image.
-    const double a_ns =
-        reads_a / memory_rate(bm, step, work_.repeats_a > 1 ? step : work_.k, size_a_);
-    const double b_ns =
-        reads_b / memory_rate(step, bn, work_.repeats_b > 1 ? bn : work_.n, size_b_);
-    const double epilogue_ns = epilogue_in() / memory_rate(bm, bn, work_.n, 4);
+    const int64_t bm = std::min(tiling_.bm, rows_), bn = std::min(tiling_.bn, cols_);
+    auto [reads_a, reads_b] = reads_from_memory(ceil_div(rows_, bm), ceil_div(cols_, bn));
+    // A warm operand does not come from memory the first time.
+    reads_a -= work_.warm * static_cast<double>(work_.bytes_a);
+    reads_b -= work_.warm * static_cast<double>(work_.bytes_b);
+    const double a_ns = reads_a / memory_rate(), b_ns = reads_b / memory_rate();
+    const double cold = 1 - work_.warm;
+    const double epilogue_ns = cold * epilogue_in() / memory_rate();
     // Results that are handed over are written to L2 and read from there.
     const double handed = handed_over() ? 2 * elements() * side_.handed_size() : 0;
     const double traffic = std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_)) +
-                           epilogue_in() + handed;
+                           epilogue_in() + handed + work_.warm * bytes_out();
     const double from_l2 = traffic / preset_.l2_gb_per_s;
-    const double out_ns = bytes_out() / memory_rate(bm, bn, work_.n, size_out_);
+    const double out_ns = cold * bytes_out() / memory_rate();
     if (mixed_) {
       side_in_ = (loaded_a() ? a_ns : 0) + (loaded_b() ? b_ns : 0) + epilogue_ns;
       chip_in_ = std::max((loaded_a() ? 0 : a_ns) + (loaded_b() ? 0 : b_ns), from_l2);
@@ -242,11 +241,26 @@ class CubePricer {
     return std::max(a_ns + b_ns + epilogue_ns + out_ns, from_l2);
   }
 
-  // Returns bytes of both operands that come from memory. Blocks beside each other share panels
-  // while they are in L2. A block's tiles go through the columns (or the rows) of its part for each
-  // panel of the other operand, which stays in L2 meanwhile; what is gone through is read again
-  // each time, unless it fits as well.
+  // Returns bytes of both operands that come from memory: what the order of a block's own tiles
+  // brings again, and one matrix for the whole batch once for each of its products, as far as L2
+  // has no room for it.
   std::pair<double, double> reads_from_memory(int64_t tiles_m, int64_t tiles_n) const {
+    const auto [own_a, own_b] = reads_by_order(tiles_m, tiles_n);
+    const auto again = [&](double bytes, int64_t extent, double size) {
+      if (bytes <= 0) return 0.0;
+      const double whole = static_cast<double>(work_.batch) * static_cast<double>(extent) *
+                           static_cast<double>(work_.k) * size;
+      const double missed = std::max(0.0, 1 - static_cast<double>(preset_.l2_bytes) / bytes);
+      return bytes * (1 + missed * (std::max(1.0, whole / bytes) - 1));
+    };
+    return {std::max(own_a, again(static_cast<double>(work_.bytes_a), work_.m, size_a_)),
+            std::max(own_b, again(static_cast<double>(work_.bytes_b), work_.n, size_b_))};
+  }
+
+  // Blocks beside each other share panels while they are in L2. A block's tiles go through the
+  // columns (or the rows) of its part for each panel of the other operand, which stays in L2
+  // meanwhile; what is gone through is read again each time, unless it fits as well.
+  std::pair<double, double> reads_by_order(int64_t tiles_m, int64_t tiles_n) const {
     const auto depth = static_cast<double>(work_.k);
     const auto a = static_cast<double>(work_.bytes_a), b = static_cast<double>(work_.bytes_b);
     const double panels_a =
@@ -263,12 +277,9 @@ class CubePricer {
     return {again_a, again_b};
   }
 
-  // Returns bytes per ns of a [rows, cols] piece of a matrix with `row` columns of `size` bytes:
-  // contiguous where it has whole rows.
-  double memory_rate(int64_t rows, int64_t cols, int64_t row, double size) const {
-    const double run = static_cast<double>(cols == row ? rows * cols : cols) * size;
-    return hbm_share(preset_, std::max(1.0, run)) * preset_.hbm_gb_per_s;
-  }
+  // Returns bytes per ns of the memory: pieces that neighbouring blocks read or write at once lie
+  // in the same rows, so that it sees whole ones.
+  double memory_rate() const { return preset_.hbm_efficiency.back().share * preset_.hbm_gb_per_s; }
 
   double elements() const {
     return static_cast<double>(work_.batch) * static_cast<double>(work_.m) *
@@ -298,7 +309,8 @@ class CubePricer {
                           (vector_rate_ * static_cast<double>(preset_.cube_cores));
     price.compute_roof_ns = static_cast<int64_t>(std::max(cube, vector));
     price.memory_roof_ns = static_cast<int64_t>(
-        static_cast<double>(price.bytes_in + price.bytes_out) / preset_.hbm_gb_per_s);
+        (1 - work_.warm) * static_cast<double>(price.bytes_in + price.bytes_out) /
+        preset_.hbm_gb_per_s);
   }
 
   const Preset& preset_;

@@ -7,10 +7,12 @@
 namespace keel::npu {
 namespace {
 
-// One stream of a tile loop: `count` transfers of equal size.
-double core_transfer_ns(const Preset& preset, double bytes, int64_t count, bool aligned) {
+// One stream of a tile loop: `count` transfers of equal size, in rows of so many bytes (0: none).
+double core_transfer_ns(const Preset& preset, double bytes, int64_t count, int64_t row,
+                        bool aligned) {
   const double factor = aligned ? 1 : preset.unaligned_ub_factor;
-  return static_cast<double>(count) * preset.gm_ub_issue_ns +
+  const double rows = row > 0 ? bytes / static_cast<double>(row) : 0;
+  return static_cast<double>(count) * preset.gm_ub_issue_ns + rows * preset.gm_ub_row_ns +
          bytes * factor / preset.gm_ub_gb_per_s;
 }
 
@@ -51,11 +53,13 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   const double bytes_in = share(work.bytes_in);
   const double bytes_out = share(work.bytes_out) + static_cast<double>(work.bytes_out_per_block);
 
-  const double in = core_transfer_ns(preset, bytes_in, tiles * work.loads, work.aligned);
-  const double out = core_transfer_ns(preset, bytes_out, tiles * work.stores, work.aligned);
+  const double in =
+      core_transfer_ns(preset, bytes_in, tiles * work.loads, work.row_in, work.aligned);
+  const double out =
+      core_transfer_ns(preset, bytes_out, tiles * work.stores, work.row_out, work.aligned);
   const int64_t cycles =
       ceil_div(checked_mul(elements, work.pass_bytes), preset.vector_bytes_per_cycle);
-  const double compute = static_cast<double>(cycles) / preset.clock_ghz();
+  const double compute = static_cast<double>(cycles) / preset.clock_ghz() / preset.vector_share;
   const double scalar = n * static_cast<double>(preset.scalar_cycles_per_tile) / preset.clock_ghz();
 
   const double repeated =
@@ -66,13 +70,14 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
     return bytes / (n * static_cast<double>(std::max<int64_t>(1, count)));
   };
   const int64_t cached = std::min(work.cached_bytes, work.bytes_in);
-  const double all_out = static_cast<double>(work.bytes_out) +
+  const int64_t cached_out = std::min(work.cached_out, work.bytes_out);
+  const double all_out = static_cast<double>(work.bytes_out - cached_out) +
                          static_cast<double>(work.bytes_out_per_block * block_dim);
   const double chip_in = memory_ns(preset, static_cast<double>(work.bytes_in - cached),
                                    per_transfer(bytes_in, work.loads), work.run_in, work.aligned);
   const double chip_out =
       memory_ns(preset, all_out, per_transfer(bytes_out, work.stores), work.run_out, work.aligned);
-  const double chip_cached = static_cast<double>(cached) / preset.l2_gb_per_s;
+  const double chip_cached = static_cast<double>(cached + cached_out) / preset.l2_gb_per_s;
 
   PipelineTimes times;
   times.pipeline_ns = std::max({core, chip_in + chip_out, chip_cached, scalar});
@@ -89,7 +94,8 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   price.compute_roof_ns = static_cast<int64_t>(static_cast<double>(total) *
                                                static_cast<double>(work.pass_bytes) / lanes);
   price.memory_roof_ns = static_cast<int64_t>(
-      static_cast<double>(work.bytes_in - cached + work.bytes_out) / preset.hbm_gb_per_s);
+      static_cast<double>(work.bytes_in - cached + work.bytes_out - cached_out) /
+      preset.hbm_gb_per_s);
   if (work.epilogue != nullptr) {
     add_epilogue(price_vector(preset, *work.epilogue, std::min(block_dim, work.epilogue->units)),
                  price);

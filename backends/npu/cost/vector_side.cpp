@@ -38,7 +38,7 @@ VectorShare VectorSide::share(const Piece& piece) const {
   s.in = pieces * static_cast<double>(piece.loads) * preset_.gm_ub_issue_ns +
          piece.bytes_in * piece.factor / cores / preset_.gm_ub_gb_per_s;
   s.compute = piece.pass_bytes / cores / static_cast<double>(preset_.vector_bytes_per_cycle) /
-              preset_.clock_ghz();
+              preset_.clock_ghz() / preset_.vector_share;
   s.out = pieces * preset_.gm_ub_issue_ns + piece.bytes_out / cores / preset_.gm_ub_gb_per_s;
   s.scalar = pieces * static_cast<double>(preset_.scalar_cycles_per_tile) / preset_.clock_ghz();
   s.latency = (s.in + s.compute + s.out + s.longest() * (pieces - 1)) / pieces;

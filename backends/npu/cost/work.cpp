@@ -57,6 +57,30 @@ int64_t tile_that_fits(const Preset& preset, int64_t bytes_per_element) {
   return std::max(kTileStep, fits / kTileStep * kTileStep);
 }
 
+void set_residency(const Preset& preset, Residency residency, NodeWork& work) {
+  const auto share = [&](double bytes) {
+    const auto l2 = static_cast<double>(preset.l2_bytes);
+    if (residency == Residency::kCold || l2 <= 0) return 0.0;
+    return std::clamp(2 - bytes / l2, 0.0, 1.0);
+  };
+  if (work.cube) {
+    CubeWork& cube = *work.cube;
+    const double results =
+        static_cast<double>(cube.batch) * static_cast<double>(cube.m) * static_cast<double>(cube.n);
+    const int64_t size = cube.epilogue_bytes_out >= 0 ? cube.epilogue_bytes_out
+                                                      : size_in_bytes(cube.wide ? f32 : cube.dtype);
+    cube.warm = share(static_cast<double>(cube.bytes_a) + static_cast<double>(cube.bytes_b) +
+                      results * static_cast<double>(size + cube.epilogue_bytes_in));
+  }
+  for (Split& split : work.splits) {
+    VectorWork& vector = split.work;
+    const double warm =
+        share(static_cast<double>(vector.bytes_in) + static_cast<double>(vector.bytes_out));
+    vector.cached_bytes = static_cast<int64_t>(warm * static_cast<double>(vector.bytes_in));
+    vector.cached_out = static_cast<int64_t>(warm * static_cast<double>(vector.bytes_out));
+  }
+}
+
 Split copy_split(const Preset& preset, int64_t bytes) {
   Split split;
   VectorWork& work = split.work;

@@ -72,6 +72,12 @@ void cut_evenly(VectorWork& work, int64_t total, int64_t widest);
 // "12 aligned units of 256 bytes".
 std::string units_reason(const VectorWork& work);
 
+// Says what L2 holds when a task begins. Of operands and results that fit in it together, all is
+// warm; of twice as many bytes nothing, as the last ones have taken the place of the first; in
+// between a share.
+enum class Residency : uint8_t { kCold, kWarm };
+void set_residency(const Preset& preset, Residency residency, NodeWork& work);
+
 // Copies of so many contiguous bytes within the device's memory.
 Split copy_split(const Preset& preset, int64_t bytes);
 

@@ -51,6 +51,10 @@ struct KernelEntry {
   const PlannedEntry* planned = nullptr;
 };
 
+// Passes of a reduction for each element that it takes in: an instruction that adds up a register,
+// and one that adds to what came before. Fitted to measured sums (measured/).
+inline constexpr int64_t kPassesOfAReduction = 2;
+
 // Returns an entry for each kind, by file. The first that matches counts.
 std::span<const KernelEntry> shared_entries();   // what moves, indexes and draws
 std::span<const KernelEntry> vector_entries();   // element-wise work and reductions

@@ -13,6 +13,7 @@
 #include "keel/graph/ir/table_attributes.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/pool.h"
+#include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
 #include "keel/ops/sort.h"
 
@@ -22,8 +23,9 @@ namespace {
 constexpr int64_t kBytesOfAnUpdate = 2048;  // that a core takes at once of a row that is added
 constexpr int kMostBlocks = 32;  // of the host's kernels; the device's number is the scheduler's
 
-Split moves(const Preset& preset, const Node& node, int64_t passes, int64_t run_in,
-            int64_t run_out) {
+// Rows of so many bytes (0: as long as the tile) in strided transfers.
+Split moves(const Preset& preset, const Node& node, int64_t passes, int64_t row_in,
+            int64_t row_out) {
   Split split;
   VectorWork& work = split.work;
   add_traffic(node, work);
@@ -32,8 +34,8 @@ Split moves(const Preset& preset, const Node& node, int64_t passes, int64_t run_
   work.instructions = passes == 0 ? 0 : 1;
   const int64_t size = size_in_bytes(type.dtype);
   work.tile_elements = tile_that_fits(preset, 4 * size);
-  work.run_in = run_in;
-  work.run_out = run_out;
+  work.row_in = row_in;
+  work.row_out = row_out;
   cut_evenly(work, type.shape.num_elements(), size);
   split.reason = units_reason(work);
   return split;
@@ -50,8 +52,17 @@ int64_t row_bytes(const Type& type) { return last_dim(type) * size_in_bytes(type
 
 NodeWork transpose_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
-  const int64_t run_in = row_bytes(node.input(0).type());
-  return {{}, {moves(r.preset, node, passes_of(node), run_in, row_bytes(node.type()))}};
+  const std::vector<int64_t>& perm = node.as<TransposeAttributes>().perm;
+  const auto rank = static_cast<int64_t>(perm.size());
+  // Where the last axes stay, rows of them move as they are; otherwise lines turn on the core.
+  int64_t kept = 0;
+  while (kept < rank && perm[static_cast<size_t>(rank - 1 - kept)] == rank - 1 - kept) ++kept;
+  if (kept > 0) {
+    const int64_t row = run_behind(node.type(), rank - 1 - kept);
+    return {{}, {moves(r.preset, node, 0, row, row)}};
+  }
+  const int64_t row_in = row_bytes(node.input(0).type());
+  return {{}, {moves(r.preset, node, passes_of(node), row_in, row_bytes(node.type()))}};
 }
 
 NodeWork slice_work(const WorkRequest& r) {
@@ -91,7 +102,8 @@ NodeWork making_work(const WorkRequest& r) {
 NodeWork gather_work(const WorkRequest& r) {
   const Node& node = r.anchored.node();
   const int64_t run = run_behind(node.input(0).type(), node.as<GatherAttributes>().axis);
-  Split split = moves(r.preset, node, 0, run, 0);
+  Split split = moves(r.preset, node, 0, 0, 0);
+  split.work.run_in = run;
   // Only the rows that are asked for are read.
   split.work.bytes_in = bytes_of(node.type()) + bytes_of(node.input(1).type());
   return {{}, {split}};

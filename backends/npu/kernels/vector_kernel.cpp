@@ -45,7 +45,7 @@ KernelEntry reduction(std::initializer_list<std::string_view> ops) {
           .supports = vector::supports_reduction,
           .plan = plan_reduction,
           .work = reductions_work<kAddsUp>,
-          .passes = 1,
+          .passes = kPassesOfAReduction,
           .apart = apart<kAddsUp>,
           .saturates_behind = may_overflow,
           .planned = &kPlannedReduction};

@@ -143,6 +143,10 @@ void read_costs(Reader& reader, Preset& p) {
   p.unaligned_l1_factor = reader.number("unaligned_l1_factor", 1, 100);
   p.task_base_ns = reader.integer("task_base_ns", 0, 1000000000);
   p.task_per_block_ns = reader.integer("task_per_block_ns", 0, 1000000000);
+  p.kernel_prologue_ns = reader.integer("kernel_prologue_ns", 0, 1000000000);
+  p.gm_ub_row_ns = reader.number("gm_ub_row_ns", 0, 1e6);
+  p.vector_share = reader.number("vector_share", 1e-3, 1);
+  p.cube_share = reader.number("cube_share", 1e-3, 1);
   p.scalar_cycles_per_tile = reader.integer("scalar_cycles_per_tile", 0, 1000000);
   p.cube_vector_sync_ns = reader.integer("cube_vector_sync_ns", 0, 1000000000);
   p.control_task_ns = reader.integer("control_task_ns", 0, 1000000000);

@@ -64,6 +64,11 @@ struct Preset {
   double gm_l1_issue_ns = 0, gm_l1_gb_per_s = 0;
   double unaligned_ub_factor = 1, unaligned_l1_factor = 1;  // rows that are no multiple of 512 B
   int64_t task_base_ns = 0, task_per_block_ns = 0;
+  int64_t kernel_prologue_ns = 0;  // from a kernel's first instruction to its first copy
+  double gm_ub_row_ns = 0;  // what each row of a strided copy costs a core beside its bytes
+  // Shares of their peaks that vector and cube units reach in kernels: instructions wait for those
+  // before them.
+  double vector_share = 1, cube_share = 1;
   int64_t scalar_cycles_per_tile = 0;
   int64_t cube_vector_sync_ns = 0;  // handing over between a cube core and its vector cores
   int64_t control_task_ns = 0;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "keel/backends/npu/cost/price.h"
+#include "keel/backends/npu/cost/work.h"
 
 #include "npu_model_for_tests.h"
 
@@ -30,6 +31,9 @@ Preset plain_preset() {
   p.task_base_ns = 500;
   p.task_per_block_ns = 100;
   p.scalar_cycles_per_tile = 0;
+  p.kernel_prologue_ns = 0;
+  p.gm_ub_row_ns = 0;
+  p.vector_share = p.cube_share = 1;
   return p;
 }
 
@@ -56,6 +60,10 @@ Preset random_preset() {
   p.l2_gb_per_s = static_cast<double>(pick(10, 9000));
   p.gm_ub_gb_per_s = static_cast<double>(pick(1, 400));
   p.gm_l1_gb_per_s = static_cast<double>(pick(1, 400));
+  p.kernel_prologue_ns = pick(0, 3000);
+  p.gm_ub_row_ns = static_cast<double>(pick(0, 20));
+  p.vector_share = share();
+  p.cube_share = share();
   if (p.split_cores()) p.vector_cores = std::max(p.vector_cores, p.cube_cores);
   return p;
 }
@@ -76,6 +84,9 @@ VectorWork random_vector_work() {
   w.aligned = pick(0, 1) == 1;
   w.double_buffer = pick(0, 1) == 1;
   w.cached_bytes = pick(0, w.bytes_in);
+  w.cached_out = pick(0, w.bytes_out);
+  w.row_in = pick(0, 1) * pick(1, 70000);
+  w.row_out = pick(0, 1) * pick(1, 70000);
   return w;
 }
 
@@ -86,6 +97,7 @@ CubeWork random_cube_work(int64_t most) {
   w.bytes_a *= w.batch;
   w.aligned_a = pick(0, 1) == 1;
   w.wide = dtype != f32 && pick(0, 1) == 1;
+  w.warm = static_cast<double>(pick(0, 1)) * share();
   return w;
 }
 
@@ -180,6 +192,52 @@ TEST_CASE("npu cost: all blocks share the memory") {
   VectorWork unaligned = plain_work();
   unaligned.aligned = false;
   CHECK(price_vector(preset, unaligned, 4).pipeline_ns == 3840);  // 1.28 times
+}
+
+TEST_CASE("npu cost: what L2 holds comes from there and results may stay there") {
+  Preset preset = plain_preset();
+  preset.hbm_gb_per_s = 2;
+  preset.l2_gb_per_s = 4;
+  VectorWork warm = plain_work();
+  warm.cached_bytes = 4000;
+  warm.cached_out = 2000;
+  const TaskPrice price = price_vector(preset, warm, 4);
+  CHECK(price.pipeline_ns == 1500);  // 6000 bytes at 4 a ns
+  CHECK(price.memory_roof_ns == 0);
+  NodeWork work{{}, {{.work = plain_work()}}};
+  preset.l2_bytes = 6000;
+  set_residency(preset, Residency::kWarm, work);
+  CHECK(work.splits[0].work.cached_bytes == 4000);
+  CHECK(work.splits[0].work.cached_out == 2000);
+  preset.l2_bytes = 4000;  // half of it
+  set_residency(preset, Residency::kWarm, work);
+  CHECK(work.splits[0].work.cached_bytes == 2000);
+  preset.l2_bytes = 3000;
+  set_residency(preset, Residency::kWarm, work);
+  CHECK(work.splits[0].work.cached_bytes == 0);
+  set_residency(preset, Residency::kCold, work);
+  CHECK(work.splits[0].work.cached_out == 0);
+}
+
+TEST_CASE("npu cost: a prologue rows and shares of the peaks") {
+  Preset preset = plain_preset();
+  VectorWork work = plain_work();
+  work.double_buffer = false;
+  const TaskPrice plain = price_vector(preset, work, 4);
+  preset.kernel_prologue_ns = 300;
+  CHECK(price_vector(preset, work, 4).overhead_ns == plain.overhead_ns + 300);
+  preset.vector_share = 0.5;  // 40 ns more
+  CHECK(price_vector(preset, work, 4).total_ns == plain.total_ns + 300 + 40);
+  preset.gm_ub_row_ns = 2;
+  work.row_in = 100;  // 10 rows of a block's 1000 bytes
+  CHECK(price_vector(preset, work, 4).total_ns == plain.total_ns + 300 + 40 + 20);
+  Preset cube = plain_preset();
+  const CubeTiling tiling{.bm = 64, .bn = 64, .bk = 256, .double_buffer = false};
+  const TaskPrice whole = price_cube(cube, cube_work(64, 64, 256, f16), tiling);
+  cube.cube_share = 0.5;
+  const TaskPrice half = price_cube(cube, cube_work(64, 64, 256, f16), tiling);
+  CHECK(half.pipeline_ns == whole.pipeline_ns + 256);
+  CHECK(half.compute_roof_ns == whole.compute_roof_ns);
 }
 
 TEST_CASE("npu cost: what transfers reach of the peak follows the points") {

@@ -28,7 +28,8 @@ Json document_of(const std::string& preset) {
 }  // namespace
 
 TEST_CASE("npu preset: the built-in ones load and every parameter has a source") {
-  const std::vector<std::string> names = {"ascend310", "ascend910-30c", "ascend910", "ascend910b1",
+  const std::vector<std::string> names = {"ascend310",   "ascend910-30c", "ascend910",
+                                          "ascend910b1", "ascend910b2",   "ascend910b3",
                                           "ascend910b4"};
   CHECK(preset_names() == names);
   for (const std::string& name : names) {
@@ -62,7 +63,7 @@ TEST_CASE("npu preset: what the bins can do") {
   CHECK_FALSE(load_preset("ascend910").has_atomic_add(f16));
   CHECK(load_preset("ascend910").has_atomic_add(f32));
   CHECK(load_preset("ascend910b1").has_atomic_add(f16));
-  CHECK(presets_with_bf16() == "ascend910b1, ascend910b4");
+  CHECK(presets_with_bf16() == "ascend910b1, ascend910b2, ascend910b3, ascend910b4");
 }
 
 TEST_CASE("npu preset: errors name the file and the parameter and say what was expected") {

@@ -1,0 +1,57 @@
+// Fit: the few physical parameters of a preset by which the model comes closest to a table of
+// measurements. All classes of ops share them; nothing is fitted for an op or a row. A fifth of the
+// rows is never looked at in fitting, and says how well the others speak for it. The same table and
+// preset give the same result. Pure; any thread.
+#ifndef KEEL_BACKENDS_NPU_MEASURED_FIT_H
+#define KEEL_BACKENDS_NPU_MEASURED_FIT_H
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "keel/backends/npu/measured/measured_table.h"
+#include "keel/backends/npu/presets/preset.h"
+#include "keel/core/base/export.h"
+
+namespace keel::npu {
+
+struct FittedParameter {
+  std::string name;  // as the preset's file has it
+  double before = 0, after = 0;
+  // Values between which the criterion stays within 1 % of its best.
+  double low = 0, high = 0;
+  // Rows whose price changes by more than 1 % where the parameter changes by 10 %, all and by
+  // class: those that it rests on. A parameter that rests on none is left as it was.
+  int64_t rows = 0;
+  std::map<std::string, int64_t> by_class;
+};
+
+// How well a preset meets some rows.
+struct FitQuality {
+  int64_t rows = 0;
+  double met = 0;       // share of the rows, as a comparison counts them
+  double distance = 0;  // mean of |log(modelled / measured)|, each at most kFarthest
+};
+
+struct Fit {
+  Preset preset;
+  std::vector<FittedParameter> parameters;
+  FitQuality before, after;                    // of the rows that were fitted
+  FitQuality held_out_before, held_out_after;  // of those that were not
+};
+
+inline constexpr double kFarthest = 0.7;  // that a row counts for: beyond, it is another thing
+inline constexpr size_t kHeldOut = 5;     // every fifth mapped row
+inline constexpr int64_t kLeastFitRows = 20;
+
+// Fits to the rows of the table, all taken as measured on one device. Throws Error where fewer than
+// kLeastFitRows can be mapped.
+KEEL_API Fit fit_preset(const MeasuredTable& table, const Preset& start);
+
+// Returns the text of a preset's file: the start's parameters, with those that were fitted and what
+// they rest on as their source.
+KEEL_API std::string fitted_preset_text(const Fit& fit, const std::string& table_name);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_MEASURED_FIT_H

@@ -1,0 +1,87 @@
+#include "keel/backends/npu/measured/measured_op.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/npu/isa/lane_bytes.h"
+#include "keel/backends/npu/kernels/element_work.h"
+#include "keel/backends/npu/kernels/kernel_entry.h"
+#include "keel/backends/npu/measured/measured_types.h"
+#include "keel/core/base/checked.h"
+
+namespace keel::npu {
+namespace {
+
+int64_t passes_of_instructions(const std::vector<std::string>& names) {
+  int64_t passes = 0;
+  for (const std::string& name : names) {
+    passes += name == "sum" ? kPassesOfAReduction
+                            : std::max<int64_t>(1, vector::instruction_passes(name));
+  }
+  return passes;
+}
+
+int64_t widest_lane(const VectorRecipe& recipe) {
+  int64_t lane = 1;
+  for (const auto* types : {&recipe.inputs, &recipe.outputs}) {
+    for (const Type& type : *types) {
+      if (type.shape.num_elements() > 1) lane = std::max(lane, lane_bytes(type.dtype));
+    }
+  }
+  return lane;
+}
+
+}  // namespace
+
+const char* name_of(MeasuredClass kind) noexcept {
+  static constexpr const char* kNames[] = {"products",  "element-wise", "cast",
+                                           "reduce",    "softmax",      "norm",
+                                           "transpose", "copies",       "collectives"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+MeasuredOp::MeasuredOp(MeasuredClass kind, std::shared_ptr<const Graph> graph)
+    : kind_(kind), graph_(std::move(graph)) {}
+
+MeasuredOp::MeasuredOp(MeasuredClass kind, VectorRecipe recipe)
+    : kind_(kind), recipe_(std::move(recipe)) {}
+
+void MeasuredOp::set_fractal(bool a, bool b) {
+  fractal_a_ = a;
+  fractal_b_ = b;
+}
+
+NodeWork MeasuredOp::work(const Preset& preset) const {
+  if (graph_ == nullptr) return recipe_work(preset);
+  const Node& node = graph_->nodes().back();
+  NodeWork work = work_of(preset, node);
+  if (work.cube) adapt(*work.cube);
+  return work;
+}
+
+void MeasuredOp::adapt(CubeWork& work) const {
+  if (fractal_a_) work.aligned_a = true;
+  if (fractal_b_) work.aligned_b = true;
+  if (!epilogue_) return;
+  work.epilogue_pass_bytes = passes_of_instructions(epilogue_->instructions) * lane_bytes(f32);
+  work.epilogue_instructions = static_cast<int64_t>(epilogue_->instructions.size());
+  work.epilogue_bytes_in = epilogue_->bytes_in;
+  work.epilogue_bytes_out = epilogue_->bytes_out;
+}
+
+NodeWork MeasuredOp::recipe_work(const Preset& preset) const {
+  Split split =
+      as_tiles(element_work(preset, {}, recipe_.inputs, recipe_.outputs, recipe_.elements));
+  VectorWork& work = split.work;
+  work.pass_bytes = checked_mul(passes_of_instructions(recipe_.instructions), widest_lane(recipe_));
+  work.instructions = static_cast<int64_t>(recipe_.instructions.size());
+  if (recipe_.row > 0) {
+    int64_t size = 1;
+    for (const Type& type : recipe_.inputs) size = std::max(size, size_in_bytes(type.dtype));
+    cut_rows(preset, recipe_.row, recipe_.elements, size, split);
+  }
+  return {{}, {split}};
+}
+
+}  // namespace keel::npu

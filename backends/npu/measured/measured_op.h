@@ -1,0 +1,81 @@
+// MeasuredOp: what a row of a table of measurements asks of the device, as one launch, in the terms
+// that prices are worked out from. Rows that say which Keel op they are become that op's node;
+// others go by their OP type (measured_types.h). Immutable; any thread.
+#ifndef KEEL_BACKENDS_NPU_MEASURED_MEASURED_OP_H
+#define KEEL_BACKENDS_NPU_MEASURED_MEASURED_OP_H
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/backends/npu/cost/work.h"
+#include "keel/backends/npu/measured/measured_table.h"
+#include "keel/core/base/export.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel::npu {
+
+enum class MeasuredClass : uint8_t {
+  kProduct,
+  kElementWise,
+  kCast,
+  kReduce,
+  kSoftmax,
+  kNorm,
+  kTranspose,
+  kCopy,
+  kCollective
+};
+inline constexpr size_t kMeasuredClasses = 9;
+KEEL_API const char* name_of(MeasuredClass kind) noexcept;
+
+// Work that no single node of Keel's describes: vector instructions, by their names, for each
+// element of the widest operand, between operands that come from memory and results that go there.
+struct VectorRecipe {
+  std::vector<std::string> instructions;
+  std::vector<Type> inputs, outputs;
+  int64_t elements = 0;
+  int64_t row = 0;  // elements of a row that a core needs as a whole; 0: none
+};
+
+// ProductEpilogue: the work that follows a product in the same launch.
+struct ProductEpilogue {
+  std::vector<std::string> instructions;
+  int64_t bytes_in = 0;    // for one element of the result
+  int64_t bytes_out = -1;  // the same; -1: the product's own
+};
+
+class MeasuredOp {
+ public:
+  // The last node of the graph is priced.
+  MeasuredOp(MeasuredClass kind, std::shared_ptr<const Graph> graph);
+  MeasuredOp(MeasuredClass kind, VectorRecipe recipe);
+
+  MeasuredClass kind() const noexcept { return kind_; }
+  NodeWork work(const Preset& preset) const;
+
+  // Operands of a product are stored in fractals, so that no row of theirs is unaligned.
+  void set_fractal(bool a, bool b);
+  void set_epilogue(ProductEpilogue epilogue) { epilogue_ = std::move(epilogue); }
+
+ private:
+  NodeWork recipe_work(const Preset& preset) const;
+  void adapt(CubeWork& work) const;
+
+  MeasuredClass kind_;
+  std::shared_ptr<const Graph> graph_;
+  VectorRecipe recipe_;
+  bool fractal_a_ = false, fractal_b_ = false;
+  std::optional<ProductEpilogue> epilogue_;
+};
+
+struct MappedRow {
+  std::optional<MeasuredOp> op;
+  std::string why_not;  // where there is none
+};
+KEEL_API MappedRow map_row(const MeasuredRow& row);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_MEASURED_MEASURED_OP_H

@@ -1,0 +1,256 @@
+#include "keel/backends/npu/measured/measured_table.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "keel/backends/npu/profile/real_dtypes.h"
+#include "keel/core/base/checked.h"
+#include "keel/core/base/csv.h"
+#include "keel/core/base/environment.h"
+#include "keel/core/base/error.h"
+#include "keel/core/base/file.h"
+#include "keel/core/base/read_budget.h"
+
+namespace keel::npu {
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 40;  // of a tensor: more than any device holds
+constexpr size_t kMostTensors = 1024;                // of a row
+constexpr size_t kMostDims = 64;
+constexpr int64_t kMostBlocks = 1 << 16;
+constexpr double kLongest = 1e12;  // us
+
+// Without blanks and tabs around it, which the real tool puts behind some numbers, and without the
+// quotes that it writes around lists besides those of the format.
+std::string_view bare(std::string_view text) {
+  const auto is_outer = [](char c) { return c == ' ' || c == '\t' || c == '"'; };
+  while (!text.empty() && is_outer(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_outer(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool is_missing(std::string_view text) { return text.empty() || text == "N/A"; }
+
+// Parts between separators; of an empty text there is none, or one where a caller knows better.
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t from = 0; from <= text.size();) {
+    const size_t to = std::min(text.size(), text.find(separator, from));
+    parts.push_back(bare(text.substr(from, to - from)));
+    from = to + 1;
+  }
+  return parts;
+}
+
+class TableReader {
+ public:
+  TableReader(std::vector<CsvRow> cells, const std::string& source)
+      : cells_(std::move(cells)), source_(source) {}
+
+  MeasuredTable run() {
+    find_columns();
+    MeasuredTable table;
+    for (at_ = 1; at_ < cells_.size(); ++at_) {
+      MeasuredRow row;
+      if (!read(row)) {
+        ++table.without_duration;
+        continue;
+      }
+      keep(std::move(row), table);
+    }
+    for (size_t i = 0; i < table.rows.size(); ++i) take_median(table.rows[i], durations_[i]);
+    return table;
+  }
+
+ private:
+  // The first of the names that the header has; where there is none, -1, or an Error.
+  int find(std::initializer_list<const char*> names, bool required = false) {
+    for (const char* name : names) {
+      const auto is_it = [&](const std::string& cell) { return bare(cell) == name; };
+      const auto it = std::find_if(cells_[0].begin(), cells_[0].end(), is_it);
+      if (it != cells_[0].end()) return static_cast<int>(it - cells_[0].begin());
+    }
+    if (!required) return -1;
+    std::string expected;
+    for (const char* name : names) {
+      expected += (expected.empty() ? "a column \"" : " or \"") + std::string(name) + "\"";
+    }
+    throw Error(
+        {.op = source_,
+         .argument = "row 1",
+         .expected = expected,
+         .got = "none of that name",
+         .fix = "it takes op_summary_*.csv of msprof and kernel_details.csv of the profiler"});
+  }
+
+  void find_columns() {
+    if (cells_.empty()) {
+      throw Error({.op = source_, .expected = "a header and rows", .got = "an empty file"});
+    }
+    std::string& first = cells_[0][0];
+    if (first.starts_with("\xEF\xBB\xBF")) first.erase(0, 3);
+    type_ = find({"OP Type", "Op Type", "Type"}, true);
+    us_ = find({"Task Duration(us)", "Duration(us)"}, true);
+    block_dim_ = find({"Block Dim", "Block Num"});
+    device_ = find({"Device"});
+    in_ = {find({"Input Shapes"}, true), find({"Input Data Types"}, true), find({"Input Formats"})};
+    out_ = {find({"Output Shapes"}), find({"Output Data Types"}), find({"Output Formats"})};
+    op_ = find({"Op"});
+    op_in_ = {find({"Op Shapes"}), find({"Op Data Types"}), -1};
+    attributes_ = find({"Attributes"});
+  }
+
+  struct TensorColumns {
+    int shapes = -1, dtypes = -1, formats = -1;
+  };
+
+  std::string_view cell(int column) const {
+    return column < 0 ? std::string_view() : bare(cells_[at_][static_cast<size_t>(column)]);
+  }
+
+  [[noreturn]] void fail(int column, const std::string& expected, std::string_view got) const {
+    throw Error({.op = source_,
+                 .argument = "row " + std::to_string(at_ + 1) + ", column \"" +
+                             std::string(bare(cells_[0][static_cast<size_t>(column)])) + "\"",
+                 .expected = expected,
+                 .got = "\"" + std::string(got.substr(0, 60)) + "\""});
+  }
+
+  // Returns whether the row has a duration.
+  bool read(MeasuredRow& row) {
+    row.line = static_cast<int64_t>(at_ + 1);
+    row.type = cell(type_);
+    if (row.type.empty()) fail(type_, "an OP type", "");
+    const std::string_view us = cell(us_);
+    if (is_missing(us)) return false;
+    row.us = number(us_, us);
+    if (row.us == 0) return false;
+    const std::string_view blocks = cell(block_dim_);
+    if (!is_missing(blocks)) {
+      row.block_dim = integer(block_dim_, blocks, 0, kMostBlocks);
+      if (*row.block_dim == 0) row.block_dim.reset();
+    }
+    row.device = cell(device_);
+    row.inputs = tensors(in_);
+    row.outputs = tensors(out_);
+    row.op = cell(op_);
+    row.attributes = cell(attributes_);
+    if (!row.op.empty()) row.op_inputs = tensors(op_in_);
+    return true;
+  }
+
+  double number(int column, std::string_view text) const {
+    try {
+      const double value = parse_number(text, "", 0, kLongest);
+      return value;
+    } catch (const Error&) {
+      fail(column, "a duration of 0 to 1e12 us", text);
+    }
+  }
+
+  int64_t integer(int column, std::string_view text, int64_t least, int64_t most) const {
+    try {
+      return parse_integer(text, "", least, most);
+    } catch (const Error&) {
+      fail(column, "an integer from " + std::to_string(least) + " to " + std::to_string(most),
+           text);
+    }
+  }
+
+  // An empty shape is a scalar's, so dtypes say how many operands there are, or else the shapes.
+  std::vector<MeasuredTensor> tensors(const TensorColumns& columns) const {
+    const std::string_view shapes = cell(columns.shapes), dtypes = cell(columns.dtypes);
+    if (is_missing(shapes) && is_missing(dtypes)) return {};
+    const std::vector<std::string_view> dims = parts_of(shapes == "N/A" ? "" : shapes, ';');
+    const std::vector<std::string_view> types = parts_of(dtypes == "N/A" ? "" : dtypes, ';');
+    const std::vector<std::string_view> formats = parts_of(cell(columns.formats), ';');
+    const size_t count = std::max(dims.size(), types.size());
+    if (count > kMostTensors) {
+      fail(columns.shapes, "at most " + std::to_string(kMostTensors) + " operands", shapes);
+    }
+    std::vector<MeasuredTensor> list(count);
+    for (size_t i = 0; i < count; ++i) {
+      if (i < dims.size()) list[i].dims = dims_of(columns.shapes, dims[i]);
+      if (i < types.size()) list[i].dtype_text = types[i];
+      list[i].dtype = dtype_of_real_name(list[i].dtype_text);
+      if (i < formats.size()) list[i].format = formats[i];
+      if (list[i].format.starts_with("FORMAT_")) list[i].format.erase(0, 7);
+    }
+    return list;
+  }
+
+  std::vector<int64_t> dims_of(int column, std::string_view text) const {
+    std::vector<int64_t> dims;
+    if (text.empty()) return dims;
+    int64_t elements = 1;
+    for (const std::string_view part : parts_of(text, ',')) {
+      if (dims.size() == kMostDims) {
+        fail(column, "at most " + std::to_string(kMostDims) + " dimensions", text);
+      }
+      dims.push_back(integer(column, part, 0, kMostElements));
+      if (dims.back() != 0 && elements > kMostElements / dims.back()) {
+        fail(column, "at most 2^40 elements", text);
+      }
+      elements *= dims.back();
+    }
+    return dims;
+  }
+
+  // Text that is the same for rows that differ in their duration alone.
+  std::string key_of_row() const {
+    std::string key;
+    for (const int column :
+         {device_, type_, block_dim_, in_.shapes, in_.dtypes, in_.formats, out_.shapes, out_.dtypes,
+          out_.formats, op_, op_in_.shapes, op_in_.dtypes, attributes_}) {
+      key += cell(column);
+      key += '\n';
+    }
+    return key;
+  }
+
+  void keep(MeasuredRow row, MeasuredTable& table) {
+    const auto [it, is_new] = places_.emplace(key_of_row(), table.rows.size());
+    if (is_new) durations_.emplace_back();
+    durations_[it->second].push_back(row.us);
+    if (is_new)
+      table.rows.push_back(std::move(row));
+    else
+      ++table.rows[it->second].count;
+  }
+
+  static void take_median(MeasuredRow& row, std::vector<double>& durations) {
+    std::sort(durations.begin(), durations.end());
+    const size_t n = durations.size();
+    row.us = (durations[(n - 1) / 2] + durations[n / 2]) / 2;
+  }
+
+  std::vector<CsvRow> cells_;
+  const std::string& source_;
+  size_t at_ = 0;
+  int type_ = -1, us_ = -1, block_dim_ = -1, device_ = -1, op_ = -1, attributes_ = -1;
+  TensorColumns in_, out_, op_in_;
+  std::map<std::string, size_t> places_;
+  std::vector<std::vector<double>> durations_;
+};
+
+}  // namespace
+
+int64_t MeasuredTensor::elements() const {
+  int64_t count = 1;
+  for (const int64_t dim : dims) count *= dim;
+  return count;
+}
+
+MeasuredTable parse_measured(const std::string& text, const std::string& source) {
+  return TableReader(parse_csv(text, source), source).run();
+}
+
+MeasuredTable read_measured(const std::string& path) {
+  return parse_measured(read_file(path, read_budget()), path);
+}
+
+}  // namespace keel::npu

@@ -1,0 +1,51 @@
+// MeasuredRow: one op with its measured duration, from a table with a row for each: one of msprof's
+// op_summary_*.csv, of the profiler's kernel_details.csv, or one with the columns of either and the
+// op as Keel has it beside them. Plain values; any thread.
+#ifndef KEEL_BACKENDS_NPU_MEASURED_MEASURED_TABLE_H
+#define KEEL_BACKENDS_NPU_MEASURED_MEASURED_TABLE_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/core/base/dtype.h"
+#include "keel/core/base/export.h"
+
+namespace keel::npu {
+
+struct MeasuredTensor {
+  std::vector<int64_t> dims;
+  std::string dtype_text;      // as the table has it
+  std::optional<DType> dtype;  // nothing where Keel has none like it
+  std::string format;          // "ND", "FRACTAL_NZ", ...; may be empty
+
+  int64_t elements() const;  // REQUIRES that the reader made it: the product was checked
+};
+
+struct MeasuredRow {
+  int64_t line = 0;    // of the file, its header being 1; the first of equal ones
+  int64_t count = 1;   // of rows with the same op, operands and blocks; `us` is their median
+  std::string device;  // empty where the table has no such column
+  std::string type;    // the OP type
+  std::optional<int64_t> block_dim;
+  double us = 0;
+  std::vector<MeasuredTensor> inputs, outputs;
+  // The op as Keel has it, where the table says so.
+  std::string op, attributes;
+  std::vector<MeasuredTensor> op_inputs;
+};
+
+struct MeasuredTable {
+  std::vector<MeasuredRow> rows;  // by their first line
+  int64_t without_duration = 0;   // rows that have no figure, or 0, where the duration stands
+};
+
+// Throws Error naming source, row and column for what a table of measurements cannot be.
+KEEL_API MeasuredTable parse_measured(const std::string& text, const std::string& source);
+// The same of a file, of at most the read budget.
+KEEL_API MeasuredTable read_measured(const std::string& path);
+
+}  // namespace keel::npu
+
+#endif  // KEEL_BACKENDS_NPU_MEASURED_MEASURED_TABLE_H

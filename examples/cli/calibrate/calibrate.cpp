@@ -1,0 +1,118 @@
+#include <iostream>
+#include <memory>
+
+#include <keel/backends/npu/cost/calibrate.h>
+#include <keel/backends/npu/measured/compare.h>
+#include <keel/backends/npu/measured/fit.h>
+#include <keel/keel.h>
+
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
+#include "cli/base/output_files.h"
+#include "cli/calibrate/report.h"
+
+namespace keel_cli {
+namespace {
+
+using keel::npu::Preset;
+
+// --preset for all rows; without it, those that name their device have the preset of that name, and
+// those that do not have the default one.
+std::shared_ptr<const Preset> preset_of(const std::optional<std::string>& asked,
+                                        const std::string& device) {
+  if (asked) return std::make_shared<const Preset>(keel::npu::load_preset(*asked));
+  if (device.empty()) return keel::npu::default_preset();
+  const std::string name = "ascend" + device;
+  for (const std::string& known : keel::npu::preset_names()) {
+    if (known == name) return std::make_shared<const Preset>(keel::npu::load_preset(name));
+  }
+  throw keel::Error({.op = "--measured",
+                     .argument = "Device",
+                     .expected = "a device with a preset of its name",
+                     .got = device,
+                     .fix = "name a preset for all rows with --preset"});
+}
+
+// The one device of the rows. Throws Error where there are several.
+std::string only_device(const keel::npu::MeasuredTable& table) {
+  for (const keel::npu::MeasuredRow& row : table.rows) {
+    if (row.device == table.rows.front().device) continue;
+    throw keel::Error({.op = "calibrate",
+                       .argument = "--fit",
+                       .expected = "rows of one device",
+                       .got = table.rows.front().device + " and " + row.device,
+                       .fix = "choose one with --device",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  return table.rows.empty() ? "" : table.rows.front().device;
+}
+
+int fit_measured(const CommandLine& line, const std::string& path, const std::string& out,
+                 const keel::npu::MeasuredTable& table) {
+  const auto start = preset_of(line.text("preset"), only_device(table));
+  const keel::npu::Fit fit = keel::npu::fit_preset(table, *start);
+  const std::string name = path.substr(path.rfind('/') + 1);
+  keel::write_file_atomically(out, keel::npu::fitted_preset_text(fit, name));
+  std::cout << fit_text(start->name, fit);
+  return kExitDone;
+}
+
+int compare_measured(const CommandLine& line) {
+  const std::string path = *line.text("measured");
+  const std::optional<std::string> preset = line.text("preset");
+  const std::string json = line.text("json").value_or(""), html = line.text("html").value_or("");
+  std::vector<NamedFile> inputs = preset_files(preset.value_or(""));
+  inputs.push_back({"--measured", path});
+  const std::string fit = line.text("fit").value_or("");
+  require_distinct({{"--json", json}, {"--html", html}, {"--fit", fit}}, inputs);
+  if (!fit.empty()) require_writable("--fit", fit);
+  if (!json.empty()) require_writable("--json", json);
+  if (!html.empty()) require_writable("--html", html);
+  if (preset) static_cast<void>(keel::npu::load_preset(*preset));
+  keel::npu::MeasuredTable table = keel::npu::read_measured(path);
+  if (const auto device = line.text("device")) keep_device(*device, path, table);
+  if (!fit.empty()) return fit_measured(line, path, fit, table);
+  const keel::npu::Comparison comparison = keel::npu::compare(
+      table, [&](const std::string& device) { return preset_of(preset, device); });
+  std::cout << comparison_text(table, comparison);
+  if (!json.empty()) keel::write_file_atomically(json, comparison_json(table, comparison));
+  if (!html.empty()) keel::write_file_atomically(html, comparison_page(path, table, comparison));
+  return kExitDone;
+}
+
+}  // namespace
+
+int run_calibrate(const std::vector<std::string>& words) {
+  CommandLine line("calibrate",
+                   "what the NPU's device model predicts for published measurements, misses "
+                   "included, or for those of a profile");
+  line.add("measured", "FILE.csv",
+           "compare with a table of measured ops: op_summary_*.csv of msprof, kernel_details.csv "
+           "of the profiler, or one with the columns of either");
+  line.add("preset", "NAME|FILE.json",
+           "price all rows with this preset (default: the one of each row's Device)");
+  line.add("device", "NAME", "only rows of this Device");
+  line.add("json", "FILE", "write every row and the figures of each class as JSON");
+  line.add("html", "FILE", "write a page with a plot of modelled against measured");
+  line.add("fit", "OUT.json",
+           "fit the preset's few physical parameters to the rows, a fifth of them held out, and "
+           "write it as a preset");
+  line.parse(words);
+  if (line.wants_help()) {
+    std::cout << line.help();
+    return kExitDone;
+  }
+  if (line.has("measured")) return compare_measured(line);
+  for (const char* flag : {"preset", "device", "json", "html", "fit"}) {
+    if (!line.has(flag)) continue;
+    throw keel::Error({.op = "calibrate",
+                       .argument = std::string("--") + flag,
+                       .message = "belongs to a table of measurements",
+                       .fix = "name the table with --measured FILE.csv",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  std::cout << keel::npu::calibration_table(keel::npu::calibrate());
+  return kExitDone;
+}
+
+}  // namespace keel_cli

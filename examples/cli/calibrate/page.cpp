@@ -1,0 +1,106 @@
+// The page of a comparison: modelled against measured as a plot, and its tables.
+#include <algorithm>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "cli/base/html.h"
+#include "cli/bench/plot.h"
+#include "cli/calibrate/report.h"
+
+namespace keel_cli {
+namespace {
+
+using keel::npu::ClassSummary;
+using keel::npu::ComparedRow;
+using keel::npu::Comparison;
+
+std::string percent(int64_t part, int64_t whole) {
+  return whole == 0 ? "-"
+                    : fmt::format("{:.1f} %",
+                                  100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string plot_of(const Comparison& comparison) {
+  LinePlot plot{.id = "modelled",
+                .title = "modelled against measured duration, by class",
+                .x = {"measured us", true},
+                .y = {"modelled us", true},
+                .series = {}};
+  double low = std::numeric_limits<double>::max(), high = 0;
+  for (const ComparedRow& row : comparison.rows) {
+    if (row.own.total_ns <= 0) continue;
+    const int number = static_cast<int>(row.kind);
+    Series& series = series_named(plot.series, keel::npu::name_of(row.kind),
+                                  {.colour = number % 8 + 1, .shape = number % 4});
+    series.line = false;
+    series.marks.push_back(
+        {.x = row.row->us,
+         .y = row.modelled_us(),
+         .note = fmt::format("row {}: {}, {:.2f} us measured, {:.2f} modelled", row.row->line,
+                             title_of(*row.row), row.row->us, row.modelled_us())});
+    low = std::min({low, row.row->us, row.modelled_us()});
+    high = std::max({high, row.row->us, row.modelled_us()});
+  }
+  if (plot.series.empty()) return "";
+  const auto guide = [&](const char* name, double ratio) {
+    plot.guides.push_back({name, {{low, low * ratio}, {high, high * ratio}}});
+  };
+  guide("equal", 1);
+  guide("", keel::npu::kMostRatio);
+  guide("", keel::npu::kLeastRatio);
+  return draw(plot);
+}
+
+std::string summary_of(const std::vector<ClassSummary>& classes) {
+  std::vector<std::vector<std::string>> rows;
+  for (const ClassSummary& c : classes) {
+    rows.push_back({c.name, std::to_string(c.rows), std::to_string(c.one_sided),
+                    fmt::format("{:.2f}", c.low), fmt::format("{:.2f}", c.median),
+                    fmt::format("{:.2f}", c.high), percent(c.met, c.rows),
+                    percent(c.above, c.rows)});
+  }
+  return html_table({"class", "rows", "one-sided", "25 %", "median", "75 %", "met", "above"}, rows);
+}
+
+std::string worst_of(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> rows;
+  for (const ClassSummary& c : comparison.classes) {
+    if (&c == &comparison.classes.back()) break;
+    for (const size_t i : c.worst) {
+      const ComparedRow& row = comparison.rows[i];
+      rows.push_back({c.name, std::to_string(row.row->line), title_of(*row.row),
+                      fmt::format("{:.2f}", row.row->us), fmt::format("{:.2f}", row.modelled_us()),
+                      fmt::format("{:.2f}", row.ratio()), reason_of(row)});
+    }
+  }
+  return html_table({"class", "row", "op", "measured us", "modelled us", "ratio", "reason"}, rows,
+                    "text");
+}
+
+}  // namespace
+
+std::string comparison_page(const std::string& path, const keel::npu::MeasuredTable& table,
+                            const Comparison& comparison) {
+  std::string body = html_facts({{"table", path},
+                                 {"rows", std::to_string(table.rows.size())},
+                                 {"mapped", std::to_string(comparison.rows.size())}});
+  body += html_element("h2", "Modelled against measured") + plot_of(comparison);
+  body += html_element("h2", "By class") + summary_of(comparison.classes);
+  for (const auto& [device, classes] : comparison.by_device) {
+    if (comparison.by_device.size() < 2) break;
+    body += html_element("h2", device.empty() ? "Rows without a device" : device);
+    body += summary_of(classes);
+  }
+  body += html_element("h2", "The worst of each class") + worst_of(comparison);
+  std::vector<std::vector<std::string>> unmapped;
+  for (const auto& [type, count] : comparison.unmapped)
+    unmapped.push_back({type, std::to_string(count), comparison.why_not.at(type)});
+  if (!unmapped.empty()) {
+    body += html_element("h2", "Not mapped") +
+            html_table({"OP type", "rows", "reason"}, unmapped, "text");
+  }
+  return html_page("Device model against measurements", body);
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,213 @@
+#include "cli/calibrate/report.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/core.h>
+#include <keel/keel.h>
+#include <nlohmann/json.hpp>
+
+#include "keel/core/base/json.h"
+#include "keel/core/base/printable.h"
+
+namespace keel_cli {
+namespace {
+
+using keel::Json;
+using keel::npu::ClassSummary;
+using keel::npu::ComparedRow;
+using keel::npu::Comparison;
+using keel::npu::MeasuredRow;
+using keel::npu::MeasuredTable;
+
+constexpr size_t kUnmappedShown = 20;
+
+double share(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string table_of(const std::vector<ClassSummary>& classes) {
+  std::string text =
+      fmt::format("  {:<13} {:>5} {:>9}  {:>5} {:>6} {:>5}  {:>8} {:>8} {:>10}\n", "class", "rows",
+                  "one-sided", "25 %", "median", "75 %", "met", "above", "own blocks");
+  for (const ClassSummary& c : classes) {
+    const std::string blocked = c.blocked_rows == 0 ? "-" : fmt::format("{:.2f}", c.blocked_median);
+    text += fmt::format(
+        "  {:<13} {:>5} {:>9}  {:>5.2f} {:>6.2f} {:>5.2f}  {:>6.1f} % {:>6.1f} % {:>10}\n", c.name,
+        c.rows, c.one_sided, c.low, c.median, c.high, share(c.met, c.rows), share(c.above, c.rows),
+        blocked);
+  }
+  return text;
+}
+
+Json json_of(const ClassSummary& c) {
+  return {{"class", c.name},
+          {"rows", c.rows},
+          {"one_sided", c.one_sided},
+          {"quartiles", {c.low, c.median, c.high}},
+          {"met", c.met},
+          {"met_two_sided", c.met_two_sided},
+          {"above", c.above},
+          {"median_with_measured_blocks", c.blocked_rows == 0 ? Json() : Json(c.blocked_median)}};
+}
+
+Json json_of(const std::vector<ClassSummary>& classes) {
+  Json list = Json::array();
+  for (const ClassSummary& c : classes) list.push_back(json_of(c));
+  return list;
+}
+
+Json json_of(const ComparedRow& row) {
+  Json json = {{"line", row.row->line},
+               {"type", row.row->type},
+               {"what", title_of(*row.row)},
+               {"device", row.row->device},
+               {"class", keel::npu::name_of(row.kind)},
+               {"preset", row.preset},
+               {"measured_us", row.row->us},
+               {"modelled_us", row.modelled_us()},
+               {"cold_us", static_cast<double>(row.cold.total_ns) * 1e-3},
+               {"blocks", row.own.block_dim},
+               {"one_sided", row.one_sided},
+               {"overhead_ns", row.own.overhead_ns},
+               {"bytes_in", row.own.bytes_in},
+               {"bytes_out", row.own.bytes_out},
+               {"compute_roof_us", static_cast<double>(row.cold.compute_roof_ns) * 1e-3},
+               {"memory_roof_us", static_cast<double>(row.cold.memory_roof_ns) * 1e-3},
+               {"reason", reason_of(row)}};
+  if (row.row->block_dim) json["measured_blocks"] = *row.row->block_dim;
+  if (row.as_blocked)
+    json["modelled_us_with_measured_blocks"] = static_cast<double>(row.as_blocked->total_ns) * 1e-3;
+  return json;
+}
+
+// OP types without a launch, those with most rows first.
+std::vector<std::pair<std::string, int64_t>> by_count(const Comparison& comparison) {
+  std::vector<std::pair<std::string, int64_t>> list(comparison.unmapped.begin(),
+                                                    comparison.unmapped.end());
+  std::stable_sort(list.begin(), list.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return list;
+}
+
+}  // namespace
+
+void keep_device(const std::string& device, const std::string& path, MeasuredTable& table) {
+  std::set<std::string> known;
+  for (const MeasuredRow& row : table.rows) known.insert(row.device);
+  if (!known.contains(device)) {
+    std::string names;
+    for (const std::string& name : known)
+      names += (names.empty() ? "" : ", ") + (name.empty() ? "rows without a device" : name);
+    throw keel::Error({.op = "calibrate",
+                       .argument = "--device",
+                       .expected = "a Device of " + path + ", which has " + names,
+                       .got = device,
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  std::erase_if(table.rows, [&](const MeasuredRow& row) { return row.device != device; });
+}
+
+std::string title_of(const MeasuredRow& row) {
+  std::string shapes, dtypes;
+  const auto& inputs = row.op_inputs.empty() ? row.inputs : row.op_inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const char* separator = i == 0 ? "" : ";";
+    std::string shape;
+    for (const int64_t d : inputs[i].dims) shape += (shape.empty() ? "" : ",") + std::to_string(d);
+    shapes += separator + shape;
+    dtypes += separator + inputs[i].dtype_text;
+  }
+  return keel::printable(row.type + " " + shapes + " " + dtypes);
+}
+
+std::string comparison_text(const MeasuredTable& table, const Comparison& comparison) {
+  std::set<std::string> presets;
+  for (const ComparedRow& row : comparison.rows) presets.insert(row.preset);
+  std::string names;
+  for (const std::string& name : presets) names += (names.empty() ? "" : ", ") + name;
+  std::string text = fmt::format(
+      "{} rows, {} of them mapped to one launch each; presets: {}\n"
+      "modelled / measured, by class; met: within {} to {}, and no more than {} where a kernel "
+      "over {:.0f} us reaches less than {:.0f} % of either roof (one-sided, not in the "
+      "quartiles)\n\n",
+      table.rows.size(), comparison.rows.size(), keel::printable(names), keel::npu::kLeastRatio,
+      keel::npu::kMostRatio, keel::npu::kMostRatio, keel::npu::kBadKernelUs,
+      100 * keel::npu::kBadKernelShare);
+  text += table_of(comparison.classes);
+  text += "  own blocks: the median with as many blocks as were measured\n";
+  double modelled = 0, measured = 0;
+  for (const ComparedRow& row : comparison.rows) {
+    modelled += static_cast<double>(row.row->count) * row.modelled_us();
+    measured += static_cast<double>(row.row->count) * row.row->us;
+  }
+  text += fmt::format("  all mapped ops one after the other: {:.1f} us modelled, {:.1f} measured\n",
+                      modelled, measured);
+  if (comparison.by_device.size() > 1) {
+    for (const auto& [device, classes] : comparison.by_device) {
+      text += fmt::format("\n{}\n", device.empty() ? "rows without a device" : device);
+      text += table_of(classes);
+    }
+  }
+  text += "\nthe worst of each class\n";
+  for (const ClassSummary& c : comparison.classes) {
+    if (&c == &comparison.classes.back()) break;
+    for (const size_t i : c.worst) {
+      const ComparedRow& row = comparison.rows[i];
+      text += fmt::format("  {:<13} {:>6.2f}  {:>10.2f} of {:>10.2f} us  row {}: {}; {}\n", c.name,
+                          row.ratio(), row.modelled_us(), row.row->us, row.row->line,
+                          title_of(*row.row), reason_of(row));
+    }
+  }
+  const auto unmapped = by_count(comparison);
+  if (!unmapped.empty()) text += "\nnot mapped, by OP type\n";
+  for (size_t i = 0; i < std::min(unmapped.size(), kUnmappedShown); ++i) {
+    text += fmt::format("  {:>5}  {}: {}\n", unmapped[i].second, keel::printable(unmapped[i].first),
+                        keel::printable(comparison.why_not.at(unmapped[i].first)));
+  }
+  if (unmapped.size() > kUnmappedShown)
+    text += fmt::format("  and {} more types\n", unmapped.size() - kUnmappedShown);
+  if (table.without_duration > 0)
+    text += fmt::format("{} rows without a duration\n", table.without_duration);
+  return text;
+}
+
+std::string fit_text(const std::string& start, const keel::npu::Fit& fit) {
+  std::string text = fmt::format("fitted from {}\n", keel::printable(start));
+  const auto line = [](const char* what, const keel::npu::FitQuality& before,
+                       const keel::npu::FitQuality& after) {
+    return fmt::format(
+        "  {:<9} {:>5} rows: met {:.1f} %, before {:.1f} %; mean distance {:.3f}, before {:.3f}\n",
+        what, after.rows, 100 * after.met, 100 * before.met, after.distance, before.distance);
+  };
+  text += line("fitted", fit.before, fit.after);
+  text += line("held out", fit.held_out_before, fit.held_out_after);
+  text += fmt::format("  {:<20} {:>10} {:>10}  {:>21}  {}\n", "parameter", "before", "fitted",
+                      "as good from .. to", "rows that it rests on");
+  for (const keel::npu::FittedParameter& p : fit.parameters) {
+    std::string classes;
+    for (const auto& [name, rows] : p.by_class)
+      classes += (classes.empty() ? "" : ", ") + std::to_string(rows) + " " + name;
+    text += fmt::format("  {:<20} {:>10.4g} {:>10.4g}  {:>9.4g} .. {:>9.4g}  {}: {}\n", p.name,
+                        p.before, p.after, p.low, p.high, p.rows, classes);
+  }
+  return text;
+}
+
+std::string comparison_json(const MeasuredTable& table, const Comparison& comparison) {
+  Json rows = Json::array(), devices = Json::object(), unmapped = Json::object();
+  for (const ComparedRow& row : comparison.rows) rows.push_back(json_of(row));
+  for (const auto& [device, classes] : comparison.by_device) devices[device] = json_of(classes);
+  for (const auto& [type, count] : comparison.unmapped)
+    unmapped[type] = {{"rows", count}, {"reason", comparison.why_not.at(type)}};
+  const Json json = {{"table_rows", table.rows.size()},
+                     {"mapped", comparison.rows.size()},
+                     {"without_duration", table.without_duration},
+                     {"classes", json_of(comparison.classes)},
+                     {"devices", std::move(devices)},
+                     {"unmapped", std::move(unmapped)},
+                     {"rows", std::move(rows)}};
+  return keel::write_json(json, 1) + "\n";
+}
+
+}  // namespace keel_cli

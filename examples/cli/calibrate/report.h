@@ -1,0 +1,31 @@
+// The report of `keel calibrate --measured` on a comparison: as text, as JSON and as a page. Pure
+// functions; any thread.
+#ifndef KEEL_EXAMPLES_CLI_CALIBRATE_REPORT_H
+#define KEEL_EXAMPLES_CLI_CALIBRATE_REPORT_H
+
+#include <string>
+
+#include <keel/backends/npu/measured/compare.h>
+#include <keel/backends/npu/measured/fit.h>
+
+namespace keel_cli {
+
+// Leaves the rows of that device alone. Throws keel::Error (kInvalidArgument) where there is none.
+void keep_device(const std::string& device, const std::string& path,
+                 keel::npu::MeasuredTable& table);
+
+std::string comparison_text(const keel::npu::MeasuredTable& table,
+                            const keel::npu::Comparison& comparison);
+std::string comparison_json(const keel::npu::MeasuredTable& table,
+                            const keel::npu::Comparison& comparison);
+std::string comparison_page(const std::string& path, const keel::npu::MeasuredTable& table,
+                            const keel::npu::Comparison& comparison);
+
+std::string fit_text(const std::string& start, const keel::npu::Fit& fit);
+
+// "MatMul 128,256;256,512 f16;f16".
+std::string title_of(const keel::npu::MeasuredRow& row);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_CALIBRATE_REPORT_H

@@ -1,0 +1,143 @@
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/tool.h"
+#include "support/error_of.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+
+// A folder with a small table, gone at the end.
+class Table {
+ public:
+  explicit Table(const std::string& rows) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    std::ofstream(path("op_summary_0.csv"))
+        << "Device,Op Name,OP Type,Block Dim,Task Duration(us),Input Shapes,Input Data "
+           "Types,Input Formats,Output Shapes,Output Data Types,Output Formats\n"
+        << rows;
+  }
+  ~Table() { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_ =
+      (std::filesystem::temp_directory_path() / "keel_cli_calibrate_measured").string();
+};
+
+const std::string kRows =
+    "910-30c,a,Add,30,10.5,\"\"\"1024,512;1024,512\"\"\",FLOAT;FLOAT,ND;ND,\"1024,512\",FLOAT,ND\n"
+    "910-30c,b,MatMul,30,50.0,\"1024,1024;1024,1024\",FLOAT16;FLOAT16,ND;ND,\"1024,1024\",FLOAT16,"
+    "ND\n"
+    "910-30c,c,Mystery,30,50.0,\"4\",FLOAT16,ND,\"4\",FLOAT16,ND\n"
+    "910-30c,d,Cast,1,N/A,\"4\",FLOAT16,ND,\"4\",FLOAT,ND\n";
+
+}  // namespace
+
+TEST_CASE("calibrate: a table of measurements is compared by class as text JSON and a page") {
+  const Table table(kRows);
+  const ToolResult result =
+      run_tool({"calibrate", "--measured", table.path("op_summary_0.csv"), "--json",
+                table.path("out.json"), "--html", table.path("out.html")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  for (const char* part : {"3 rows, 2 of them mapped", "ascend910-30c", "products", "element-wise",
+                           "Mystery", "1 rows without a duration"}) {
+    CAPTURE(part);
+    CHECK(contains(result.out, part));
+  }
+  const auto json = read_json(table.path("out.json"));
+  CHECK(json.at("mapped") == 2);
+  CHECK(json.at("unmapped").at("Mystery").at("rows") == 1);
+  REQUIRE(json.at("rows").size() == 2);
+  CHECK(json.at("rows")[0].at("class") == "element-wise");
+  CHECK(json.at("rows")[0].at("measured_us") == 10.5);
+  CHECK(json.at("rows")[0].at("measured_blocks") == 30);
+  CHECK(json.at("rows")[0].at("modelled_us") > 0);
+  CHECK(json.at("rows")[0].at("cold_us") >= json.at("rows")[0].at("modelled_us"));
+  CHECK(json.at("classes").back().at("rows") == 2);
+  const std::string page = read_text(table.path("out.html"));
+  for (const char* part : {"<svg", "measured us", "Mystery", "MatMul 1024,1024"}) {
+    CAPTURE(part);
+    CHECK(contains(page, part));
+  }
+}
+
+TEST_CASE("calibrate: --preset prices all rows and --device takes some") {
+  const Table table(kRows + "x9,e,Add,1,2,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
+  const std::string path = table.path("op_summary_0.csv");
+  const ToolResult unknown = run_tool({"calibrate", "--measured", path});
+  CHECK(unknown.exit_code == 1);
+  CHECK(contains(unknown.err, "x9"));
+  CHECK(contains(unknown.err, "--preset"));
+  const ToolResult all = run_tool({"calibrate", "--measured", path, "--preset", "ascend910b2"});
+  CHECK(all.exit_code == 0);
+  CHECK(contains(all.out, "presets: ascend910b2"));
+  const ToolResult some = run_tool({"calibrate", "--measured", path, "--device", "910-30c"});
+  CHECK(some.exit_code == 0);
+  CHECK(contains(some.out, "3 rows, 2 of them"));
+}
+
+TEST_CASE("calibrate: a fit writes a preset that the next comparison takes") {
+  std::string rows;
+  for (int i = 1; i <= 40; ++i) {
+    const std::string n = std::to_string(4096 * i);
+    rows += "910-30c,a,Add,30," + std::to_string(6 + i) + ",\"" + n + ";" + n +
+            "\",FLOAT;FLOAT,ND;ND," + n + ",FLOAT,ND\n";
+  }
+  const Table table(rows);
+  const std::string path = table.path("op_summary_0.csv"), fit = table.path("fit.json");
+  const ToolResult fitted = run_tool({"calibrate", "--measured", path, "--fit", fit});
+  REQUIRE_MESSAGE(fitted.exit_code == 0, fitted.err);
+  for (const char* part : {"held out", "kernel_prologue_ns", "rows that it rests on"}) {
+    CAPTURE(part);
+    CHECK(contains(fitted.out, part));
+  }
+  CHECK(contains(read_text(fit), "op_summary_0.csv"));
+  const ToolResult used = run_tool({"calibrate", "--measured", path, "--preset", fit});
+  CHECK_MESSAGE(used.exit_code == 0, used.err);
+  CHECK(contains(used.out, "presets: fit"));
+}
+
+TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is written") {
+  const Table table("910-30c,a,Add,30,oops,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
+  const std::string path = table.path("op_summary_0.csv"), out = table.path("out.json");
+  const ToolResult wrong = run_tool({"calibrate", "--measured", path, "--json", out});
+  CHECK(wrong.exit_code == 1);
+  CHECK(contains(wrong.err, "row 2"));
+  CHECK(contains(wrong.err, "Task Duration(us)"));
+  CHECK_FALSE(std::filesystem::exists(out));
+  struct Row {
+    Words words;
+    const char* part;
+  };
+  const Row rows[] = {
+      {{"calibrate", "--json", out}, "--measured"},
+      {{"calibrate", "--preset", "ascend910"}, "--measured"},
+      {{"calibrate", "--measured", path, "--preset", "ascend911"}, "ascend910b1"},
+      {{"calibrate", "--measured", path, "--json", path}, "--json"},
+      {{"calibrate", "--measured", path, "--json", out, "--html", out}, "--html"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(join(row.words));
+    const ToolResult result = run_tool(row.words);
+    CHECK(result.exit_code == 2);
+    CHECK(contains(result.err, row.part));
+  }
+  const Table two(
+      "910-30c,a,Add,1,2,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n"
+      "310,a,Add,1,2,\"4;4\",FLOAT;FLOAT,ND;ND,4,FLOAT,ND\n");
+  const ToolResult devices = run_tool(
+      {"calibrate", "--measured", two.path("op_summary_0.csv"), "--fit", two.path("fit.json")});
+  CHECK(devices.exit_code == 2);
+  CHECK(contains(devices.err, "--device"));
+  CHECK(run_tool({"calibrate", "--measured", "/no/such.csv"}).exit_code == 1);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,131 @@
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/npu/measured/measured_table.h"
+#include "keel/backends/npu/profile/real_dtypes.h"
+
+#include "support/error_of.h"
+
+using namespace keel;
+using namespace keel::npu;
+using keel_test::contains;
+using keel_test::error_of;
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+const std::string kHeader =
+    "OP Type,Block Dim,Task Duration(us),Input Shapes,Input Data Types,Input Formats,Output "
+    "Shapes,Output Data Types\n";
+
+std::string error_in(const std::string& rows) {
+  return error_of([&] { parse_measured(kHeader + rows, "t.csv"); });
+}
+
+}  // namespace
+
+TEST_CASE("npu measured: columns of op_summary with quotes in quotes and a mark at the beginning") {
+  const std::string text =
+      "\xEF\xBB\xBF"
+      "Device_id,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Task Wait "
+      "Time(us),Block Dim,Mix Block Dim,Input Shapes,Input Data Types,Input Formats,Output "
+      "Shapes,Output Data Types,Output Formats\n"
+      "0,Add_1,Add,AI_VECTOR_CORE,1712.5\t,10.5,0.1,48,0,\"\"\"1024,512;512\"\"\",FLOAT16;FLOAT16,"
+      "ND;ND,\"\"\"1024,512\"\"\",FLOAT16,ND\n"
+      "0,x,AllReduce,N/A,1,N/A,0,N/A,0,N/A,N/A,N/A,N/A,N/A,N/A\n";
+  const MeasuredTable table = parse_measured(text, "t.csv");
+  REQUIRE(table.rows.size() == 1);
+  CHECK(table.without_duration == 1);
+  const MeasuredRow& row = table.rows[0];
+  CHECK(row.line == 2);
+  CHECK(row.type == "Add");
+  CHECK(row.us == 10.5);
+  CHECK(row.block_dim == 48);
+  REQUIRE(row.inputs.size() == 2);
+  CHECK(row.inputs[0].dims == std::vector<int64_t>{1024, 512});
+  CHECK(row.inputs[1].dims == std::vector<int64_t>{512});
+  CHECK((row.inputs[1].dtype == f16));
+  CHECK(row.inputs[1].format == "ND");
+  CHECK(row.inputs[0].elements() == 1024 * 512);
+  CHECK(row.device.empty());
+}
+
+TEST_CASE("npu measured: columns of kernel_details and rows that repeat") {
+  const std::string text =
+      "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block "
+      "Dim,Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Data Types,Output "
+      "Formats\n"
+      "1,a,Cast,AI_VECTOR_CORE,1,4.0,0,8,\"64\",DT_BF16,ND,\"64\",FLOAT,ND\n"
+      "1,b,Cast,AI_VECTOR_CORE,9,8.0,0,8,\"64\",DT_BF16,ND,\"64\",FLOAT,ND\n"
+      "1,c,Cast,AI_VECTOR_CORE,20,5.0,0,8,\"64\",DT_BF16,ND,\"64\",FLOAT,ND\n"
+      "1,d,Cast,AI_VECTOR_CORE,30,5.0,0,4,\"64\",DT_BF16,ND,\"64\",FLOAT,ND\n";
+  const MeasuredTable table = parse_measured(text, "t.csv");
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows[0].count == 3);
+  CHECK(table.rows[0].us == 5.0);  // the median of 4, 5 and 8
+  CHECK(table.rows[1].block_dim == 4);
+  CHECK((table.rows[0].inputs[0].dtype == bf16));
+}
+
+TEST_CASE("npu measured: an empty shape is a scalar and dtypes say how many there are") {
+  const MeasuredTable table = parse_measured(
+      kHeader + "Sqrt,1,1.5,,f32,ND,,f32\nAdd,1,1.5,;,i32;i32,ND;ND,,i32\nQ,,2,4,INT8,ND,,\n",
+      "t.csv");
+  REQUIRE(table.rows.size() == 3);
+  REQUIRE(table.rows[0].inputs.size() == 1);
+  CHECK(table.rows[0].inputs[0].dims.empty());
+  CHECK(table.rows[0].inputs[0].elements() == 1);
+  CHECK(table.rows[1].inputs.size() == 2);
+  CHECK(!table.rows[2].block_dim);
+  CHECK(!table.rows[2].inputs[0].dtype);
+  CHECK(table.rows[2].inputs[0].dtype_text == "INT8");
+}
+
+TEST_CASE("npu measured: what no table can be is an error with file row and column") {
+  struct Case {
+    std::string rows, part;
+  };
+  const std::vector<Case> cases = {
+      {"Add,1,-2,4,f32,ND,4,f32\n", "column \"Task Duration(us)\""},
+      {"Add,1,nan,4,f32,ND,4,f32\n", "a duration"},
+      {"Add,1,1e13,4,f32,ND,4,f32\n", "a duration"},
+      {"Add,x,1,4,f32,ND,4,f32\n", "column \"Block Dim\""},
+      {"Add,70000,1,4,f32,ND,4,f32\n", "column \"Block Dim\""},
+      {"Add,1,1,\"4,x\",f32,ND,4,f32\n", "column \"Input Shapes\""},
+      {"Add,1,1,-4,f32,ND,4,f32\n", "column \"Input Shapes\""},
+      {"Add,1,1,\"1099511627776,1099511627776\",f32,ND,4,f32\n", "at most 2^40 elements"},
+      {",1,1,4,f32,ND,4,f32\n", "an OP type"},
+      {"Add,1,1,4,f32,ND,4\n", "fields"},
+      {"Add,1,1,\"4,f32,ND,4,f32\n", "closing quote"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.rows);
+    const std::string error = error_in(c.rows);
+    CHECK(contains(error, "t.csv"));
+    CHECK(contains(error, "row 2"));
+    CHECK(contains(error, c.part));
+  }
+  CHECK(contains(error_of([] { parse_measured("", "t.csv"); }), "empty file"));
+  CHECK(contains(error_of([] { parse_measured("a,b\n1,2\n", "t.csv"); }), "\"OP Type\""));
+  std::string many = "Add,1,1,", dims = "1";
+  for (int i = 0; i < 100; ++i) dims += ",1";
+  CHECK(contains(error_in(many + "\"" + dims + "\",f32,ND,4,f32\n"), "64 dimensions"));
+  std::string shapes;
+  for (int i = 0; i < 2000; ++i) shapes += ";";
+  CHECK(contains(error_in(many + shapes + ",f32,ND,4,f32\n"), "1024 operands"));
+  CHECK(contains(error_of([] { read_measured("/no/such/file.csv"); }), "/no/such/file.csv"));
+}
+
+TEST_CASE("npu measured: names of dtypes go both ways") {
+  for (const DType dtype : kDTypes) {
+    CHECK((dtype_of_real_name(real_name_of(dtype)) == dtype));
+    CHECK((dtype_of_real_name(name_of(dtype)) == dtype));
+  }
+  CHECK((dtype_of_real_name("DT_FLOAT16") == f16));
+  CHECK(!dtype_of_real_name("INT8"));
+  CHECK(!dtype_of_real_name(""));
+}
+
+TEST_SUITE_END();
