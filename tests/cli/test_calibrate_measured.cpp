@@ -87,8 +87,8 @@ TEST_CASE("calibrate: --preset prices all rows and --device takes some") {
 TEST_CASE("calibrate: a fit writes a preset that the next comparison takes") {
   std::string rows;
   for (int i = 1; i <= 40; ++i) {
-    const std::string n = std::to_string(4096 * i);
-    rows += "910-30c,a,Add,30," + std::to_string(6 + i) + ",\"" + n + ";" + n +
+    const std::string n = std::to_string(512 * i);
+    rows += "910-30c,a,Add,30," + std::to_string(2 + 0.05 * i) + ",\"" + n + ";" + n +
             "\",FLOAT;FLOAT,ND;ND," + n + ",FLOAT,ND\n";
   }
   const Table table(rows);
@@ -100,6 +100,10 @@ TEST_CASE("calibrate: a fit writes a preset that the next comparison takes") {
     CHECK(contains(fitted.out, part));
   }
   CHECK(contains(read_text(fit), "op_summary_0.csv"));
+  const ToolResult halves = run_tool(
+      {"calibrate", "--measured", path, "--lines", "2-41", "--cross-validate", "odd-even"});
+  CHECK_MESSAGE(halves.exit_code == 1, halves.out);
+  CHECK(contains(halves.err, "at least 20 rows"));
   const ToolResult used = run_tool({"calibrate", "--measured", path, "--preset", fit});
   CHECK_MESSAGE(used.exit_code == 0, used.err);
   CHECK(contains(used.out, "presets: fit"));
@@ -122,6 +126,13 @@ TEST_CASE("calibrate: wrong flags and wrong tables are refused and nothing is wr
       {{"calibrate", "--preset", "ascend910"}, "--measured"},
       {{"calibrate", "--measured", path, "--preset", "ascend911"}, "ascend910b1"},
       {{"calibrate", "--measured", path, "--json", path}, "--json"},
+      {{"calibrate", "--measured", path, "--lines", "7"}, "--lines"},
+      {{"calibrate", "--measured", path, "--lines", "a-b"}, "--lines"},
+      {{"calibrate", "--measured", path, "--cross-validate", "half"}, "--cross-validate"},
+      {{"calibrate", "--measured", path, "--fit", out, "--json", out + "2"}, "--json"},
+      {{"calibrate", "--measured", path, "--fit", out, "--cross-validate", "odd-even"},
+       "--cross-validate"},
+      {{"calibrate", "--lines", "2-3"}, "--measured"},
       {{"calibrate", "--measured", path, "--json", out, "--html", out}, "--html"},
   };
   for (const Row& row : rows) {

@@ -39,8 +39,8 @@ KEEL_UNARY(CosOp, cos);
 constexpr InstructionEntry kEntries[] = {
     KEEL_FLOAT_INSTRUCTION("exp", 12, ExpOp),   KEEL_FLOAT_INSTRUCTION("expm1", 14, Expm1Op),
     KEEL_FLOAT_INSTRUCTION("log", 12, LogOp),   KEEL_FLOAT_INSTRUCTION("log1p", 14, Log1pOp),
-    KEEL_FLOAT_INSTRUCTION("tanh", 20, TanhOp), KEEL_FLOAT_INSTRUCTION("sigmoid", 11, SigmoidOp),
-    KEEL_FLOAT_INSTRUCTION("erf", 30, ErfOp),   KEEL_FLOAT_INSTRUCTION("gelu", 20, GeluOp),
+    KEEL_FLOAT_INSTRUCTION("tanh", 20, TanhOp), KEEL_FLOAT_INSTRUCTION("sigmoid", 16, SigmoidOp),
+    KEEL_FLOAT_INSTRUCTION("erf", 30, ErfOp),   KEEL_FLOAT_INSTRUCTION("gelu", 36, GeluOp),
     KEEL_FLOAT_INSTRUCTION("sin", 30, SinOp),   KEEL_FLOAT_INSTRUCTION("cos", 30, CosOp),
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/npu/kernels/device_passes.h"
 #include "keel/core/base/error.h"
 
 namespace keel::npu {
@@ -43,7 +43,7 @@ NodeWork work_of(const Preset& preset, const AnchoredNode& anchored, const Packi
 }
 
 int64_t passes_of(const Node& node) {
-  if (const int64_t passes = vector::instruction_passes(node.op_name()); passes != 0) return passes;
+  if (const int64_t passes = device_passes(node.op_name()); passes != 0) return passes;
   for (const Family family : kFamilies) {
     for (const KernelEntry& entry : family()) {
       if (entry.passes != 0 && has_op(entry, node.op_name())) return entry.passes;

@@ -51,9 +51,12 @@ struct KernelEntry {
   const PlannedEntry* planned = nullptr;
 };
 
-// Passes of a reduction for each element that it takes in: an instruction that adds up a register,
-// and one that adds to what came before. Fitted to measured sums (measured/).
-inline constexpr int64_t kPassesOfAReduction = 2;
+// Passes of a reduction for each element that it takes in. Within rows the lanes of a register meet
+// step by step; along other axes whole registers do, at once. Fitted to measured layer norms,
+// softmaxes and sums within rows, and to gradients of biases (measured/).
+inline constexpr int64_t kPassesOfAReduction = 5;
+inline constexpr int64_t kPassesAcrossRows = 1;
+inline constexpr int64_t kPassesOfOneResult = 2;  // lanes meet once, at the end
 
 // Returns an entry for each kind, by file. The first that matches counts.
 std::span<const KernelEntry> shared_entries();   // what moves, indexes and draws

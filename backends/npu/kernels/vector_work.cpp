@@ -35,16 +35,20 @@ std::shared_ptr<const VectorWork> epilogue_work(const Preset& preset, const Anch
                                                    node.type().shape.num_elements()));
 }
 
-VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused) {
+VectorWork reduction_base(const Preset& preset, const AnchoredNode& fused,
+                          const ReducePlan& numeric) {
   const Node& node = fused.anchor();
+  const int64_t passes = !numeric.last_reduced()  ? kPassesAcrossRows
+                         : numeric.results() == 1 ? kPassesOfOneResult
+                                                  : passes_of(node);
   VectorWork work;
   const DType dtype = node.input(0).dtype();
   work.bytes_in = bytes_of(node.input(0).type());
   work.bytes_out = bytes_of(node.type());
-  work.pass_bytes = passes_of(node) * lane_bytes(dtype);
+  work.pass_bytes = passes * lane_bytes(dtype);
   // Halves are accumulated in f32, so they are cast on the way.
   if (dtype == f16 || dtype == bf16)
-    work.pass_bytes = (passes_of(node) + vector::instruction_passes("cast")) * lane_bytes(f32);
+    work.pass_bytes = (passes + vector::instruction_passes("cast")) * lane_bytes(f32);
   work.instructions = 1;
   // The operand twice, and accumulators as wide as f32.
   work.tile_elements = tile_that_fits(preset, 2 * size_in_bytes(dtype) + 4);
@@ -70,7 +74,7 @@ int64_t results_together(const Node& node, const ReducePlan& numeric) {
 Split by_results(const Preset& preset, const AnchoredNode& fused, const ReducePlan& numeric,
                  bool adds_up) {
   const Node& node = fused.anchor();
-  Split split{.work = reduction_base(preset, fused)};
+  Split split{.work = reduction_base(preset, fused, numeric)};
   const int64_t kept = numeric.results();
   split.results_of_a_unit = results_together(node, numeric);
   split.work.units = std::max<int64_t>(1, divide_up(kept, split.results_of_a_unit));
@@ -95,7 +99,7 @@ Split by_results(const Preset& preset, const AnchoredNode& fused, const ReducePl
 // By chunks of the numeric plan: each block adds its partial results to those of the others. A
 // finer cut would add up in another order, so that bits depended on the number of blocks.
 Split by_chunks(const Preset& preset, const AnchoredNode& fused, const ReducePlan& numeric) {
-  Split split{.work = reduction_base(preset, fused)};
+  Split split{.work = reduction_base(preset, fused, numeric)};
   split.merges = true;
   split.results_of_a_unit = results_together(fused.anchor(), numeric);
   const int64_t groups = divide_up(numeric.width(), split.results_of_a_unit);

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "keel/backends/npu/measured/held_out.h"
 #include "keel/backends/npu/scheduler/scheduler.h"
 
 namespace keel::npu {
@@ -25,6 +26,11 @@ double quantile(const std::vector<double>& sorted, double share) {
 double distance(const ComparedRow& row) {
   const double off = std::log(std::max(1e-9, row.ratio()));
   return row.one_sided ? std::max(0.0, off) : std::abs(off);
+}
+
+std::string group_of(const MeasuredRow& row) {
+  if (row.device.empty()) return row.group;
+  return row.group.empty() ? row.device : row.device + ", " + row.group;
 }
 
 std::vector<ClassSummary> summaries(const std::vector<ComparedRow>& rows,
@@ -70,6 +76,10 @@ ClassSummary summarise(const std::string& name, const std::vector<ComparedRow>& 
     order.push_back(i);
     if (row.met()) ++summary.met;
     if (row.above()) ++summary.above;
+    if (row.held_out) {
+      ++summary.held_out;
+      if (row.met()) ++summary.held_out_met;
+    }
     if (row.one_sided) {
       ++summary.one_sided;
       continue;
@@ -98,7 +108,12 @@ Comparison compare(const MeasuredTable& table, const PresetOfDevice& preset_of) 
   std::map<std::string, std::shared_ptr<const Preset>> presets;
   for (const MeasuredRow& row : table.rows) {
     const MappedRow mapped = map_row(row);
+    GroupSum& sum = result.sums[group_of(row)];
+    sum.rows += row.count;
+    const auto times = static_cast<double>(row.count);
     if (!mapped.op) {
+      sum.unmapped += row.count;
+      sum.unmapped_us += times * row.us;
       ++result.unmapped[row.type];
       result.why_not.emplace(row.type, mapped.why_not);
       continue;
@@ -110,11 +125,15 @@ Comparison compare(const MeasuredTable& table, const PresetOfDevice& preset_of) 
     compared.kind = mapped.op->kind();
     compared.preset = preset->name;
     NodeWork work = mapped.op->work(*preset);
-    compared.cold = price_measured(*preset, work, std::nullopt);
+    const std::optional<int64_t> blocks = mapped.op->fixed_blocks(*preset);
+    compared.cold = price_measured(*preset, work, blocks);
     set_residency(*preset, Residency::kWarm, work);
-    compared.own = price_measured(*preset, work, std::nullopt);
+    compared.own = price_measured(*preset, work, blocks);
     if (row.block_dim) compared.as_blocked = price_measured(*preset, work, row.block_dim);
     compared.one_sided = is_bad_kernel(row.us, compared.cold);
+    compared.held_out = is_held_out(row);
+    sum.modelled_us += times * compared.modelled_us();
+    sum.measured_us += times * row.us;
     result.rows.push_back(std::move(compared));
   }
   result.classes = summaries(result.rows, [](const ComparedRow&) { return true; });

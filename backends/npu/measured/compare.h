@@ -33,6 +33,7 @@ struct ComparedRow {
   TaskPrice cold;                       // the same, as if nothing were in L2 before
   std::optional<TaskPrice> as_blocked;  // with as many as were measured, where the table says
   bool one_sided = false;               // a bad kernel
+  bool held_out = false;                // no fit looks at it
 
   double modelled_us() const { return static_cast<double>(own.total_ns) * 1e-3; }
   double ratio() const { return modelled_us() / row->us; }
@@ -48,13 +49,22 @@ struct ClassSummary {
   double blocked_median = 0;             // with the blocks as measured
   int64_t blocked_rows = 0;
   int64_t met = 0, above = 0, met_two_sided = 0;  // rows
+  int64_t held_out = 0, held_out_met = 0;         // of those, the rows that no fit looks at
   std::vector<size_t> worst;                      // up to five, the worst first
+};
+
+// The ops of a net or a step, one after the other, each as often as it is in the table.
+struct GroupSum {
+  int64_t rows = 0, unmapped = 0;
+  double modelled_us = 0, measured_us = 0;  // of those that are mapped
+  double unmapped_us = 0;                   // measured
 };
 
 struct Comparison {
   std::vector<ComparedRow> rows;      // in the table's order
   std::vector<ClassSummary> classes;  // of those that have rows, then of all
   std::map<std::string, std::vector<ClassSummary>> by_device;
+  std::map<std::string, GroupSum> sums;  // by device and group; one of all where rows name no group
   std::map<std::string, int64_t> unmapped;     // rows by OP type
   std::map<std::string, std::string> why_not;  // the reason for the first of each type
 };

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "keel/backends/npu/measured/compare.h"
+#include "keel/backends/npu/measured/held_out.h"
 #include "keel/backends/npu/scheduler/scheduler.h"
 #include "keel/core/base/error.h"
 #include "keel/core/base/json.h"
@@ -24,6 +25,7 @@ struct Knob {
   double least, most, first;
   double (*get)(const Preset&);
   void (*set)(Preset&, double);
+  bool cuts = false;  // how products are cut follows from it
 };
 
 double memory_share(const Preset& p) { return p.hbm_efficiency.back().share; }
@@ -46,17 +48,17 @@ std::span<const Knob> knobs() {
        [](Preset& p, double v) { p.gm_ub_gb_per_s = v; }},
       {"gm_ub_row_ns", 0, 100, 2, [](const Preset& p) { return p.gm_ub_row_ns; },
        [](Preset& p, double v) { p.gm_ub_row_ns = v; }},
-      {"vector_share", 0.02, 1, 1, [](const Preset& p) { return p.vector_share; },
+      {"vector_share", 0.02, 1, 0.7, [](const Preset& p) { return p.vector_share; },
        [](Preset& p, double v) { p.vector_share = v; }},
-      {"hbm_efficiency", 0.2, 1, 1, memory_share, set_memory_share},
+      {"hbm_efficiency", 0.2, 1, 0.8, memory_share, set_memory_share},
       {"l2_mib", 1, 1024, 32, [](const Preset& p) { return static_cast<double>(p.l2_bytes >> 20); },
        [](Preset& p, double v) { p.l2_bytes = rounded(v) << 20; }},
       {"l2_gb_per_s", 1, 20000, 1000, [](const Preset& p) { return p.l2_gb_per_s; },
        [](Preset& p, double v) { p.l2_gb_per_s = v; }},
       {"gm_l1_gb_per_s", 1, 1000, 100, [](const Preset& p) { return p.gm_l1_gb_per_s; },
-       [](Preset& p, double v) { p.gm_l1_gb_per_s = v; }},
+       [](Preset& p, double v) { p.gm_l1_gb_per_s = v; }, true},
       {"gm_l1_issue_ns", 1, 5000, 100, [](const Preset& p) { return p.gm_l1_issue_ns; },
-       [](Preset& p, double v) { p.gm_l1_issue_ns = v; }}};
+       [](Preset& p, double v) { p.gm_l1_issue_ns = v; }, true}};
   return list;
 }
 
@@ -72,14 +74,14 @@ struct FitRow {
 class Fitter {
  public:
   Fitter(const MeasuredTable& table, const Preset& start) : best_(start) {
-    size_t mapped = 0;
     for (const MeasuredRow& row : table.rows) {
       const MappedRow op = map_row(row);
       if (!op.op) continue;
       NodeWork work = op.op->work(start);
       const bool one_sided = is_bad_kernel(row.us, price_measured(start, work, std::nullopt));
-      auto& rows = ++mapped % kHeldOut == 0 ? held_out_ : rows_;
-      rows.push_back({op.op->kind(), std::move(work), row.us, one_sided, row.block_dim});
+      auto& rows = is_held_out(row) ? held_out_ : rows_;
+      rows.push_back(
+          {op.op->kind(), std::move(work), row.us, one_sided, op.op->fixed_blocks(start)});
     }
     if (static_cast<int64_t>(rows_.size()) < kLeastFitRows) {
       throw Error({.op = "fit",
@@ -98,7 +100,9 @@ class Fitter {
     fit.before = quality(rows_);
     fit.held_out_before = quality(held_out_);
     find_used();
-    for (double step : {1.5, 1.25, 1.12, 1.06, 1.03}) search(step);
+    forget_fits();
+    search_all();
+    if (drop_unused(start)) search_all();
     fit.after = quality(rows_);
     choose_tilings(held_out_);
     fit.held_out_after = quality(held_out_);
@@ -129,8 +133,8 @@ class Fitter {
   }
 
   static double distance(const FitRow& row, double log_ratio) {
-    const double off = row.one_sided ? std::max(0.0, log_ratio) : std::abs(log_ratio);
-    return std::min(kFarthest, off);
+    const double below = row.one_sided ? 0 : std::max(0.0, -log_ratio);
+    return std::min(kFarthest, below + kWeightAbove * std::max(0.0, log_ratio));
   }
 
   double criterion(const Preset& preset) {
@@ -154,29 +158,105 @@ class Fitter {
     return q;
   }
 
-  // Rows, by class, that a tenth more or less of the parameter moves.
-  std::map<std::string, int64_t> rests_on(const Knob& knob) {
+  // Rows, by class, that so many times the parameter, or one part in so many, moves.
+  std::map<std::string, int64_t> rests_on(const Knob& knob, double factor = 1.1) {
     std::map<std::string, int64_t> rows;
     Preset less = best_, more = best_;
     const double value = knob.get(best_) > 0 ? knob.get(best_) : knob.first;
-    knob.set(less, std::max(knob.least, value / 1.1));
-    knob.set(more, std::min(knob.most, value * 1.1));
+    knob.set(less, std::max(knob.least, value / factor));
+    knob.set(more, std::min(knob.most, value * factor));
     for (FitRow& row : rows_) {
+      if (row.one_sided) continue;
       if (std::abs(log_ratio(more, row) - log_ratio(less, row)) > 0.01) ++rows[name_of(row.kind)];
     }
     return rows;
   }
 
+  bool is_used(const Knob& knob, double factor) {
+    int64_t rows = 0;
+    for (const auto& [name, count] : rests_on(knob, factor)) rows += count;
+    return rows >= kLeastRowsOfAParameter;
+  }
   void find_used() {
     for (const Knob& knob : knobs()) {
-      if (!rests_on(knob).empty()) used_.push_back(knob);
+      if (is_open(knob.name) && is_used(knob, 4)) used_.push_back(knob);
+    }
+  }
+  // Puts back what went to where no rows tell its value. Returns whether there is any such
+  // parameter.
+  bool drop_unused(const Preset& start) {
+    const size_t before = used_.size();
+    std::erase_if(used_, [&](const Knob& knob) {
+      if (is_used(knob, 1.1)) return false;
+      knob.set(best_, knob.get(start));
+      return true;
+    });
+    return used_.size() < before;
+  }
+
+  // Values that another fit found are no start: this fit would then rest on that one's rows, too.
+  void forget_fits() {
+    for (const Knob& knob : used_) {
+      if (source_of(knob.name).starts_with("fitted")) knob.set(best_, knob.first);
+    }
+  }
+
+  void search_all() {
+    constexpr int kMostPasses = 6;
+    scan();
+    double before = 2 * kFarthest;
+    for (int pass = 0; pass < kMostPasses; ++pass) {
+      for (const double step : {1.5, 1.25, 1.12, 1.06, 1.03}) search(step);
+      const double now = criterion(best_);
+      if (before - now < kLeastGain) break;
+      before = now;
+    }
+  }
+
+  // Published values are not fitted.
+  bool is_open(const std::string& name) const {
+    const std::string source = source_of(name);
+    return source.starts_with("assumed") || source.starts_with("fitted") ||
+           source.ends_with("assumed to hold here");
+  }
+  std::string source_of(const std::string& name) const {
+    for (const PresetParameter& p : best_.parameters) {
+      if (p.name == name) return p.source;
+    }
+    return "";
+  }
+
+  // Finds where the search begins: each parameter by itself goes to the best of values far apart.
+  void scan() {
+    constexpr int kRounds = 3;
+    constexpr int kDoublings = 5;  // either way
+    for (int round = 0; round < kRounds; ++round) {
+      for (const Knob& knob : used_) {
+        const Preset from = best_;
+        Preset best = best_;
+        choose_tilings(rows_);
+        double least = criterion(best_) - kLeastGain;
+        for (int doublings = -kDoublings; doublings <= kDoublings; ++doublings) {
+          const double value = (knob.get(from) > 0 ? knob.get(from) : knob.first);
+          Preset trial = from;
+          knob.set(trial, std::clamp(std::ldexp(value, doublings), knob.least, knob.most));
+          if (knob.cuts) {
+            best_ = trial;
+            choose_tilings(rows_);
+          }
+          const double then = criterion(trial);
+          if (then >= least) continue;
+          least = then;
+          best = std::move(trial);
+        }
+        best_ = std::move(best);
+      }
     }
   }
 
   // One parameter after the other, as long as any step is a gain.
   void search(double step) {
     constexpr int kMostRounds = 12;
-    constexpr double kLeastGain = 1e-5;
     choose_tilings(rows_);
     double now = criterion(best_);
     for (int round = 0; round < kMostRounds; ++round) {
@@ -230,15 +310,18 @@ class Fitter {
   std::vector<Knob> used_;
 };
 
+// To four digits behind the point; whole numbers without any.
+Json number_of(double value) {
+  const double rounded = std::round(value * 1e4) / 1e4;
+  if (rounded == std::floor(rounded)) return static_cast<int64_t>(rounded);
+  return rounded;
+}
+
 Json value_of(const Preset& preset, const std::string& name, double value) {
-  if (name != "hbm_efficiency") {
-    if (name.ends_with("_ns") && name.starts_with("gm_")) return std::round(value * 1e3) / 1e3;
-    if (name.ends_with("_ns") || name == "l2_mib") return static_cast<int64_t>(std::llround(value));
-    return std::round(value * 1e4) / 1e4;
-  }
+  if (name != "hbm_efficiency") return number_of(value);
   Json points = Json::array();
   for (const EfficiencyPoint& point : preset.hbm_efficiency)
-    points.push_back({point.bytes, std::round(point.share * 1e4) / 1e4});
+    points.push_back({number_of(point.bytes), number_of(point.share)});
   return points;
 }
 
@@ -259,8 +342,10 @@ std::string fitted_preset_text(const Fit& fit, const std::string& table_name) {
       classes += (classes.empty() ? "" : ", ") + std::to_string(rows) + " " + name;
     parameters[p.name] = {
         {"value", value_of(fit.preset, p.name, p.after)},
-        {"source", fmt::format("fitted on {} rows of {} ({}); {:.4g} to {:.4g} are as good", p.rows,
-                               table_name, classes, p.low, p.high)}};
+        {"source",
+         fmt::format(
+             "fitted on {} rows of {} by keel calibrate --fit ({}); {:.4g} to {:.4g} are as good",
+             p.rows, table_name, classes, p.low, p.high)}};
   }
   const Json document = {{"description", fit.preset.description + ", fitted"},
                          {"series", fit.preset.series},

@@ -1,7 +1,8 @@
 // Fit: the few physical parameters of a preset by which the model comes closest to a table of
 // measurements. All classes of ops share them; nothing is fitted for an op or a row. A fifth of the
-// rows is never looked at in fitting, and says how well the others speak for it. The same table and
-// preset give the same result. Pure; any thread.
+// rows (held_out.h) is never looked at in fitting, and says how well the others speak for it. Rows
+// are priced as a comparison prices them: with the model's own blocks, operands warm. The same
+// table and preset give the same result. Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_MEASURED_FIT_H
 #define KEEL_BACKENDS_NPU_MEASURED_FIT_H
 
@@ -21,7 +22,9 @@ struct FittedParameter {
   // Values between which the criterion stays within 1 % of its best.
   double low = 0, high = 0;
   // Rows whose price changes by more than 1 % where the parameter changes by 10 %, all and by
-  // class: those that it rests on. A parameter that rests on none is left as it was.
+  // class: those that it rests on. A parameter that rests on fewer than kLeastRowsOfAParameter is
+  // left as it was, and so is one whose source is a publication: it does not begin with
+  // "assumed" or "fitted" and does not end with "assumed to hold here".
   int64_t rows = 0;
   std::map<std::string, int64_t> by_class;
 };
@@ -40,9 +43,15 @@ struct Fit {
   FitQuality held_out_before, held_out_after;  // of those that were not
 };
 
-inline constexpr double kFarthest = 0.7;  // that a row counts for: beyond, it is another thing
-inline constexpr size_t kHeldOut = 5;     // every fifth mapped row
+// A kernel may be worse than the device, but not better: that the model is slower than a
+// measurement weighs more than that it is faster.
+inline constexpr double kWeightAbove = 1.2;
+inline constexpr double kFarthest = 0.5;  // that a row counts for: beyond, it is another thing
 inline constexpr int64_t kLeastFitRows = 20;
+inline constexpr int64_t kLeastRowsOfAParameter = 10;
+// A step of the search is taken where the criterion falls by so much: a fit of a fitted preset
+// leaves it as it is.
+inline constexpr double kLeastGain = 1e-4;
 
 // Fits to the rows of the table, all taken as measured on one device. Throws Error where fewer than
 // kLeastFitRows can be mapped.

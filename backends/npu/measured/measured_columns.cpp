@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/npu/kernels/device_passes.h"
 #include "keel/backends/npu/measured/measured_types.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/environment.h"
@@ -144,7 +144,7 @@ MeasuredOp op_of_columns(const MeasuredRow& row) {
     graph.set_outputs({cast(input, parse_dtype(row.attributes))});
     return {MeasuredClass::kCast, fused(graph)};
   }
-  if (vector::instruction_passes(row.op) == 0) throw Error("no op " + row.op);
+  if (device_passes(row.op) == 0) throw Error("no op " + row.op);
   // Comparisons give bool, all others the dtype that they take.
   MeasuredTensor result = inputs[0];
   for (const MeasuredTensor& tensor : inputs) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/isa/lane_bytes.h"
+#include "keel/backends/npu/kernels/device_passes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/backends/npu/measured/measured_types.h"
@@ -16,8 +16,7 @@ namespace {
 int64_t passes_of_instructions(const std::vector<std::string>& names) {
   int64_t passes = 0;
   for (const std::string& name : names) {
-    passes += name == "sum" ? kPassesOfAReduction
-                            : std::max<int64_t>(1, vector::instruction_passes(name));
+    passes += name == "sum" ? kPassesOfAReduction : std::max<int64_t>(1, device_passes(name));
   }
   return passes;
 }
@@ -52,6 +51,11 @@ void MeasuredOp::set_fractal(bool a, bool b) {
   fractal_b_ = b;
 }
 
+std::optional<int64_t> MeasuredOp::fixed_blocks(const Preset& preset) const {
+  if (graph_ == nullptr && recipe_.every_core) return preset.vector_cores;
+  return std::nullopt;
+}
+
 NodeWork MeasuredOp::work(const Preset& preset) const {
   if (graph_ == nullptr) return recipe_work(preset);
   const Node& node = graph_->nodes().back();
@@ -63,6 +67,10 @@ NodeWork MeasuredOp::work(const Preset& preset) const {
 void MeasuredOp::adapt(CubeWork& work) const {
   if (fractal_a_) work.aligned_a = true;
   if (fractal_b_) work.aligned_b = true;
+  if (batch_ > 1 && work.batch == 1 && work.m % batch_ == 0) {
+    work.batch = batch_;
+    work.m /= batch_;
+  }
   if (!epilogue_) return;
   work.epilogue_pass_bytes = passes_of_instructions(epilogue_->instructions) * lane_bytes(f32);
   work.epilogue_instructions = static_cast<int64_t>(epilogue_->instructions.size());
@@ -80,6 +88,10 @@ NodeWork MeasuredOp::recipe_work(const Preset& preset) const {
     int64_t size = 1;
     for (const Type& type : recipe_.inputs) size = std::max(size, size_in_bytes(type.dtype));
     cut_rows(preset, recipe_.row, recipe_.elements, size, split);
+  }
+  if (recipe_.every_core) {
+    work.units = std::max(work.units, preset.vector_cores);
+    work.elements_per_unit = divide_up(recipe_.elements, work.units);
   }
   return {{}, {split}};
 }

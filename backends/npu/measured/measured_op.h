@@ -36,7 +36,8 @@ struct VectorRecipe {
   std::vector<std::string> instructions;
   std::vector<Type> inputs, outputs;
   int64_t elements = 0;
-  int64_t row = 0;  // elements of a row that a core needs as a whole; 0: none
+  int64_t row = 0;          // elements of a row that a core needs as a whole; 0: none
+  bool every_core = false;  // its kernel starts all cores, whatever it has to do
 };
 
 // ProductEpilogue: the work that follows a product in the same launch.
@@ -54,9 +55,14 @@ class MeasuredOp {
 
   MeasuredClass kind() const noexcept { return kind_; }
   NodeWork work(const Preset& preset) const;
+  // Returns how many blocks its kernel always has; nothing where they are chosen.
+  std::optional<int64_t> fixed_blocks(const Preset& preset) const;
 
   // Operands of a product are stored in fractals, so that no row of theirs is unaligned.
   void set_fractal(bool a, bool b);
+  // The rows of a product are those of so many products with the same right operand, one after the
+  // other.
+  void set_batch(int64_t batch) { batch_ = batch; }
   void set_epilogue(ProductEpilogue epilogue) { epilogue_ = std::move(epilogue); }
 
  private:
@@ -67,6 +73,7 @@ class MeasuredOp {
   std::shared_ptr<const Graph> graph_;
   VectorRecipe recipe_;
   bool fractal_a_ = false, fractal_b_ = false;
+  int64_t batch_ = 1;
   std::optional<ProductEpilogue> epilogue_;
 };
 

@@ -63,6 +63,7 @@ class TableReader {
       keep(std::move(row), table);
     }
     for (size_t i = 0; i < table.rows.size(); ++i) take_median(table.rows[i], durations_[i]);
+    if (group_ >= 0) table.group_column = bare(cells_[0][static_cast<size_t>(group_)]);
     return table;
   }
 
@@ -97,6 +98,7 @@ class TableReader {
     us_ = find({"Task Duration(us)", "Duration(us)"}, true);
     block_dim_ = find({"Block Dim", "Block Num"});
     device_ = find({"Device"});
+    group_ = find({"Net", "Model Name", "Step ID", "Step Id"});
     in_ = {find({"Input Shapes"}, true), find({"Input Data Types"}, true), find({"Input Formats"})};
     out_ = {find({"Output Shapes"}), find({"Output Data Types"}), find({"Output Formats"})};
     op_ = find({"Op"});
@@ -135,6 +137,7 @@ class TableReader {
       if (*row.block_dim == 0) row.block_dim.reset();
     }
     row.device = cell(device_);
+    row.group = cell(group_);
     row.inputs = tensors(in_);
     row.outputs = tensors(out_);
     row.op = cell(op_);
@@ -204,8 +207,8 @@ class TableReader {
   std::string key_of_row() const {
     std::string key;
     for (const int column :
-         {device_, type_, block_dim_, in_.shapes, in_.dtypes, in_.formats, out_.shapes, out_.dtypes,
-          out_.formats, op_, op_in_.shapes, op_in_.dtypes, attributes_}) {
+         {device_, group_, type_, block_dim_, in_.shapes, in_.dtypes, in_.formats, out_.shapes,
+          out_.dtypes, out_.formats, op_, op_in_.shapes, op_in_.dtypes, attributes_}) {
       key += cell(column);
       key += '\n';
     }
@@ -231,7 +234,7 @@ class TableReader {
   std::vector<CsvRow> cells_;
   const std::string& source_;
   size_t at_ = 0;
-  int type_ = -1, us_ = -1, block_dim_ = -1, device_ = -1, op_ = -1, attributes_ = -1;
+  int type_ = -1, us_ = -1, block_dim_ = -1, device_ = -1, group_ = -1, op_ = -1, attributes_ = -1;
   TensorColumns in_, out_, op_in_;
   std::map<std::string, size_t> places_;
   std::vector<std::vector<double>> durations_;

@@ -27,6 +27,7 @@ struct MeasuredRow {
   int64_t line = 0;    // of the file, its header being 1; the first of equal ones
   int64_t count = 1;   // of rows with the same op, operands and blocks; `us` is their median
   std::string device;  // empty where the table has no such column
+  std::string group;   // the net or step that it belongs to; empty where no column says so
   std::string type;    // the OP type
   std::optional<int64_t> block_dim;
   double us = 0;
@@ -38,6 +39,7 @@ struct MeasuredRow {
 
 struct MeasuredTable {
   std::vector<MeasuredRow> rows;  // by their first line
+  std::string group_column;       // the name of that column; empty where there is none
   int64_t without_duration = 0;   // rows that have no figure, or 0, where the duration stands
 };
 

@@ -22,6 +22,7 @@ struct TypeRule {
   MeasuredOp (*op)(const MeasuredRow&, const TypeRule&);
   MeasuredClass kind = MeasuredClass::kElementWise;
   Instructions instructions = {};
+  bool every_core = false;  // it starts all cores, whatever it moves
 };
 
 const MeasuredTensor& input(const MeasuredRow& row, size_t i) {
@@ -155,6 +156,7 @@ MeasuredOp connection(const MeasuredRow& row, const TypeRule&) {
   b.dims = {k, n};
   MeasuredOp op = product_op(a, b, {});
   op.set_fractal(true, true);
+  if (x.format == "FRACTAL_NZ") op.set_batch(x.dims[0]);
   return op;
 }
 
@@ -193,6 +195,7 @@ MeasuredOp blocks(const MeasuredRow& row, const TypeRule& rule) {
   recipe.inputs = {type_of(from)};
   recipe.outputs = {type_of(to)};
   recipe.elements = std::max(from.elements(), to.elements());
+  recipe.every_core = rule.every_core;
   return {rule.kind, std::move(recipe)};
 }
 
@@ -266,9 +269,9 @@ std::span<const TypeRule> rules() {
       {{"FusedMulAddN", "FusedMulAdd", "Axpy"}, elementwise, kElementWise, {"mul", "add"}},
       {{"FusionOp_Mul_Neg"}, elementwise, kElementWise, {"mul", "neg"}},
       {{"FusionOp_RealDiv_Neg"}, elementwise, kElementWise, {"div", "neg"}},
-      {{"ReluGrad"}, elementwise, kElementWise, {"select"}},
-      // Bits of a mask become lanes before they choose.
-      {{"ReluGradV2"}, elementwise, kElementWise, {"cast", "cast", "select"}},
+      {{"ReluGrad"}, elementwise, kElementWise, {"minimum", "mul"}},
+      // A mask of bits chooses a register at a time.
+      {{"ReluGradV2"}, elementwise, kElementWise, {"cast", "select"}},
       {{"TanhGrad"}, elementwise, kElementWise, {"square", "sub", "mul"}},
       {{"GeLUGrad", "GeluGrad"},
        elementwise,
@@ -276,7 +279,7 @@ std::span<const TypeRule> rules() {
        {"gelu", "square", "exp", "mul", "mul", "add", "mul"}},
       {{"mish"}, elementwise, kElementWise, {"exp", "log1p", "tanh", "mul"}},
       {{"swi_glu", "SwiGlu"}, elementwise, kElementWise, {"sigmoid", "mul", "mul"}},
-      {{"DropoutDoMask"}, elementwise, kElementWise, {"cast", "cast", "mul", "select"}},
+      {{"DropoutDoMask"}, elementwise, kElementWise, {"mul", "select"}},
       {{"MinimumGrad", "MaximumGrad"}, elementwise, kElementWise, {"less", "select", "select"}},
       {{"ApplyRMSProp", "ApplyRMSPropD"},
        elementwise,
@@ -301,10 +304,11 @@ std::span<const TypeRule> rules() {
        elementwise,
        kNorm,
        {"cast", "cast", "mul", "add", "mul", "sub", "mul", "cast"}},
+      // A bit is kept for each element that relu let through; bits are packed.
       {{"FusionOp_BNTrainingUpdate_ReLUV2"},
        elementwise,
        kNorm,
-       {"cast", "mul", "add", "relu", "greater", "cast"}},
+       {"cast", "mul", "add", "relu", "greater", "cast", "cast"}},
       {{"Cast"}, elementwise, kCast, {"cast"}},
       {{"ReduceSum", "ReduceSumD"}, sums, kReduce},
       {{"SquareSumV1", "FusionOp_ReduceSum_Square"}, sums, kReduce, {"square"}},
@@ -336,7 +340,7 @@ std::span<const TypeRule> rules() {
       {{"FusionOp_MatMul_GeLUGrad"}, product, kProduct, {"gelu", "exp"}},
       {{"FusionOp_BatchMatMul_FusedMulAdd"}, product, kProduct},
       {{"FullyConnection"}, connection, kProduct},
-      {{"TransData"}, blocks, kTranspose, {"copy", "copy"}},
+      {{"TransData"}, blocks, kTranspose, {"copy", "copy"}, true},
       {{"Transpose", "TransposeD", "ConfusionTransposeD", "transpose"},
        blocks,
        kTranspose,

@@ -1,9 +1,11 @@
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include <keel/backends/npu/cost/calibrate.h>
 #include <keel/backends/npu/measured/compare.h>
 #include <keel/backends/npu/measured/fit.h>
+#include <keel/core/base/environment.h>
 #include <keel/keel.h>
 
 #include "cli/base/command_line.h"
@@ -57,7 +59,60 @@ int fit_measured(const CommandLine& line, const std::string& path, const std::st
   return kExitDone;
 }
 
+// Lines of the table's file, its header being 1.
+struct Lines {
+  int64_t first = 0, last = 0;
+  bool has(const keel::npu::MeasuredRow& row) const {
+    return row.line >= first && row.line <= last;
+  }
+};
+
+// "2-735".
+Lines lines_of(const std::string& flag, const std::string& text) {
+  const size_t dash = text.find('-');
+  const auto number = [&](const std::string& part) {
+    return keel::parse_integer(part, "--" + flag, 1, kMostCount);
+  };
+  if (dash == std::string::npos) {
+    throw keel::Error({.op = "calibrate",
+                       .argument = "--" + flag,
+                       .expected = "lines of the table, as 2-100",
+                       .got = text,
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  return {number(text.substr(0, dash)), number(text.substr(dash + 1))};
+}
+
+int validate_fit(const CommandLine& line, const keel::npu::MeasuredTable& table) {
+  const std::string how = *line.text("cross-validate");
+  const auto start = preset_of(line.text("preset"), only_device(table));
+  keel::npu::TablePart first{"odd rows", [](size_t i, const auto&) { return i % 2 == 0; }};
+  keel::npu::TablePart second{"even rows", [](size_t i, const auto&) { return i % 2 == 1; }};
+  if (how != "odd-even") {
+    const Lines lines = lines_of("cross-validate", how);
+    first = {"lines " + how, [=](size_t, const auto& row) { return lines.has(row); }};
+    second = {"the other lines", [=](size_t, const auto& row) { return !lines.has(row); }};
+  }
+  std::cout << cross_validation_text(keel::npu::cross_validate(table, *start, first, second));
+  return kExitDone;
+}
+
+// A fit and a cross-validation are no comparison, which alone has a document and a page.
+void require_one_task(const CommandLine& line) {
+  const auto refuse = [&](const char* flag, const char* other) {
+    if (!line.has(flag) || !line.has(other)) return;
+    throw keel::Error({.op = "calibrate",
+                       .argument = std::string("--") + other,
+                       .message = std::string("is not of a run with --") + flag,
+                       .fix = "run it again without one of them",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  };
+  for (const char* other : {"json", "html", "cross-validate"}) refuse("fit", other);
+  for (const char* other : {"json", "html"}) refuse("cross-validate", other);
+}
+
 int compare_measured(const CommandLine& line) {
+  require_one_task(line);
   const std::string path = *line.text("measured");
   const std::optional<std::string> preset = line.text("preset");
   const std::string json = line.text("json").value_or(""), html = line.text("html").value_or("");
@@ -69,8 +124,14 @@ int compare_measured(const CommandLine& line) {
   if (!json.empty()) require_writable("--json", json);
   if (!html.empty()) require_writable("--html", html);
   if (preset) static_cast<void>(keel::npu::load_preset(*preset));
+  std::optional<Lines> lines;
+  if (line.has("lines")) lines = lines_of("lines", *line.text("lines"));
+  if (line.has("cross-validate") && *line.text("cross-validate") != "odd-even")
+    static_cast<void>(lines_of("cross-validate", *line.text("cross-validate")));
   keel::npu::MeasuredTable table = keel::npu::read_measured(path);
   if (const auto device = line.text("device")) keep_device(*device, path, table);
+  if (lines) std::erase_if(table.rows, [&](const auto& row) { return !lines->has(row); });
+  if (line.has("cross-validate")) return validate_fit(line, table);
   if (!fit.empty()) return fit_measured(line, path, fit, table);
   const keel::npu::Comparison comparison = keel::npu::compare(
       table, [&](const std::string& device) { return preset_of(preset, device); });
@@ -92,18 +153,23 @@ int run_calibrate(const std::vector<std::string>& words) {
   line.add("preset", "NAME|FILE.json",
            "price all rows with this preset (default: the one of each row's Device)");
   line.add("device", "NAME", "only rows of this Device");
+  line.add("lines", "FIRST-LAST", "only rows in these lines of the file, its header being 1");
   line.add("json", "FILE", "write every row and the figures of each class as JSON");
   line.add("html", "FILE", "write a page with a plot of modelled against measured");
   line.add("fit", "OUT.json",
            "fit the preset's few physical parameters to the rows, a fifth of them held out, and "
            "write it as a preset");
+  line.add(
+      "cross-validate", "odd-even|FIRST-LAST",
+      "fit to the odd rows and predict the even ones, or to the rows in these lines and predict "
+      "the others, and the other way round");
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
   }
   if (line.has("measured")) return compare_measured(line);
-  for (const char* flag : {"preset", "device", "json", "html", "fit"}) {
+  for (const char* flag : {"preset", "device", "lines", "json", "html", "fit", "cross-validate"}) {
     if (!line.has(flag)) continue;
     throw keel::Error({.op = "calibrate",
                        .argument = std::string("--") + flag,

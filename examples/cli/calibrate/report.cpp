@@ -17,6 +17,7 @@ using keel::Json;
 using keel::npu::ClassSummary;
 using keel::npu::ComparedRow;
 using keel::npu::Comparison;
+using keel::npu::GroupSum;
 using keel::npu::MeasuredRow;
 using keel::npu::MeasuredTable;
 
@@ -27,17 +28,40 @@ double share(int64_t part, int64_t whole) {
 }
 
 std::string table_of(const std::vector<ClassSummary>& classes) {
-  std::string text =
-      fmt::format("  {:<13} {:>5} {:>9}  {:>5} {:>6} {:>5}  {:>8} {:>8} {:>10}\n", "class", "rows",
-                  "one-sided", "25 %", "median", "75 %", "met", "above", "own blocks");
+  std::string text = fmt::format(
+      "  {:<13} {:>5} {:>9}  {:>5} {:>6} {:>5}  {:>8} {:>8} {:>8} {:>10}\n", "class", "rows",
+      "one-sided", "25 %", "median", "75 %", "met", "above", "held out", "own blocks");
   for (const ClassSummary& c : classes) {
     const std::string blocked = c.blocked_rows == 0 ? "-" : fmt::format("{:.2f}", c.blocked_median);
     text += fmt::format(
-        "  {:<13} {:>5} {:>9}  {:>5.2f} {:>6.2f} {:>5.2f}  {:>6.1f} % {:>6.1f} % {:>10}\n", c.name,
-        c.rows, c.one_sided, c.low, c.median, c.high, share(c.met, c.rows), share(c.above, c.rows),
-        blocked);
+        "  {:<13} {:>5} {:>9}  {:>5.2f} {:>6.2f} {:>5.2f}  {:>6.1f} % {:>6.1f} % {:>6.1f} % "
+        "{:>10}\n",
+        c.name, c.rows, c.one_sided, c.low, c.median, c.high, share(c.met, c.rows),
+        share(c.above, c.rows), share(c.held_out_met, c.held_out), blocked);
   }
   return text;
+}
+
+std::string sums_of(const MeasuredTable& table, const Comparison& comparison) {
+  std::string text = fmt::format(
+      "\nops one after the other, by Device{}{}\n  {:<28} {:>7} {:>14} {:>14} {:>6}  {}\n",
+      table.group_column.empty() ? "" : " and ", keel::printable(table.group_column), "", "rows",
+      "modelled us", "measured us", "ratio", "not mapped");
+  for (const auto& [name, sum] : comparison.sums) {
+    text += fmt::format(
+        "  {:<28} {:>7} {:>14.1f} {:>14.1f} {:>6.2f}  {} rows of {:.1f} us\n",
+        name.empty() ? "all" : keel::printable(name), sum.rows, sum.modelled_us, sum.measured_us,
+        sum.measured_us > 0 ? sum.modelled_us / sum.measured_us : 0, sum.unmapped, sum.unmapped_us);
+  }
+  return text;
+}
+
+Json json_of(const GroupSum& sum) {
+  return {{"rows", sum.rows},
+          {"modelled_us", sum.modelled_us},
+          {"measured_us", sum.measured_us},
+          {"unmapped", sum.unmapped},
+          {"unmapped_us", sum.unmapped_us}};
 }
 
 Json json_of(const ClassSummary& c) {
@@ -48,6 +72,8 @@ Json json_of(const ClassSummary& c) {
           {"met", c.met},
           {"met_two_sided", c.met_two_sided},
           {"above", c.above},
+          {"held_out", c.held_out},
+          {"held_out_met", c.held_out_met},
           {"median_with_measured_blocks", c.blocked_rows == 0 ? Json() : Json(c.blocked_median)}};
 }
 
@@ -69,6 +95,7 @@ Json json_of(const ComparedRow& row) {
                {"cold_us", static_cast<double>(row.cold.total_ns) * 1e-3},
                {"blocks", row.own.block_dim},
                {"one_sided", row.one_sided},
+               {"held_out", row.held_out},
                {"overhead_ns", row.own.overhead_ns},
                {"bytes_in", row.own.bytes_in},
                {"bytes_out", row.own.bytes_out},
@@ -135,14 +162,11 @@ std::string comparison_text(const MeasuredTable& table, const Comparison& compar
       keel::npu::kMostRatio, keel::npu::kMostRatio, keel::npu::kBadKernelUs,
       100 * keel::npu::kBadKernelShare);
   text += table_of(comparison.classes);
-  text += "  own blocks: the median with as many blocks as were measured\n";
-  double modelled = 0, measured = 0;
-  for (const ComparedRow& row : comparison.rows) {
-    modelled += static_cast<double>(row.row->count) * row.modelled_us();
-    measured += static_cast<double>(row.row->count) * row.row->us;
-  }
-  text += fmt::format("  all mapped ops one after the other: {:.1f} us modelled, {:.1f} measured\n",
-                      modelled, measured);
+  text +=
+      "  held out: met of the fifth of the rows that no fit looks at; own blocks: the median with "
+      "as "
+      "many blocks as were measured\n";
+  text += sums_of(table, comparison);
   if (comparison.by_device.size() > 1) {
     for (const auto& [device, classes] : comparison.by_device) {
       text += fmt::format("\n{}\n", device.empty() ? "rows without a device" : device);
@@ -172,32 +196,12 @@ std::string comparison_text(const MeasuredTable& table, const Comparison& compar
   return text;
 }
 
-std::string fit_text(const std::string& start, const keel::npu::Fit& fit) {
-  std::string text = fmt::format("fitted from {}\n", keel::printable(start));
-  const auto line = [](const char* what, const keel::npu::FitQuality& before,
-                       const keel::npu::FitQuality& after) {
-    return fmt::format(
-        "  {:<9} {:>5} rows: met {:.1f} %, before {:.1f} %; mean distance {:.3f}, before {:.3f}\n",
-        what, after.rows, 100 * after.met, 100 * before.met, after.distance, before.distance);
-  };
-  text += line("fitted", fit.before, fit.after);
-  text += line("held out", fit.held_out_before, fit.held_out_after);
-  text += fmt::format("  {:<20} {:>10} {:>10}  {:>21}  {}\n", "parameter", "before", "fitted",
-                      "as good from .. to", "rows that it rests on");
-  for (const keel::npu::FittedParameter& p : fit.parameters) {
-    std::string classes;
-    for (const auto& [name, rows] : p.by_class)
-      classes += (classes.empty() ? "" : ", ") + std::to_string(rows) + " " + name;
-    text += fmt::format("  {:<20} {:>10.4g} {:>10.4g}  {:>9.4g} .. {:>9.4g}  {}: {}\n", p.name,
-                        p.before, p.after, p.low, p.high, p.rows, classes);
-  }
-  return text;
-}
-
 std::string comparison_json(const MeasuredTable& table, const Comparison& comparison) {
   Json rows = Json::array(), devices = Json::object(), unmapped = Json::object();
   for (const ComparedRow& row : comparison.rows) rows.push_back(json_of(row));
   for (const auto& [device, classes] : comparison.by_device) devices[device] = json_of(classes);
+  Json sums = Json::object();
+  for (const auto& [name, sum] : comparison.sums) sums[name] = json_of(sum);
   for (const auto& [type, count] : comparison.unmapped)
     unmapped[type] = {{"rows", count}, {"reason", comparison.why_not.at(type)}};
   const Json json = {{"table_rows", table.rows.size()},
@@ -205,6 +209,7 @@ std::string comparison_json(const MeasuredTable& table, const Comparison& compar
                      {"without_duration", table.without_duration},
                      {"classes", json_of(comparison.classes)},
                      {"devices", std::move(devices)},
+                     {"sums", std::move(sums)},
                      {"unmapped", std::move(unmapped)},
                      {"rows", std::move(rows)}};
   return keel::write_json(json, 1) + "\n";

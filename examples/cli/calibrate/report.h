@@ -4,8 +4,10 @@
 #define KEEL_EXAMPLES_CLI_CALIBRATE_REPORT_H
 
 #include <string>
+#include <vector>
 
 #include <keel/backends/npu/measured/compare.h>
+#include <keel/backends/npu/measured/cross_validation.h>
 #include <keel/backends/npu/measured/fit.h>
 
 namespace keel_cli {
@@ -22,6 +24,7 @@ std::string comparison_page(const std::string& path, const keel::npu::MeasuredTa
                             const keel::npu::Comparison& comparison);
 
 std::string fit_text(const std::string& start, const keel::npu::Fit& fit);
+std::string cross_validation_text(const std::vector<keel::npu::CrossValidation>& list);
 
 // "MatMul 128,256;256,512 f16;f16".
 std::string title_of(const keel::npu::MeasuredRow& row);

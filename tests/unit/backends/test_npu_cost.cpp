@@ -3,8 +3,10 @@
 #include <cmath>
 #include <string>
 
+#include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/npu/cost/price.h"
 #include "keel/backends/npu/cost/work.h"
+#include "keel/backends/npu/kernels/device_passes.h"
 
 #include "npu_model_for_tests.h"
 
@@ -487,6 +489,13 @@ TEST_CASE("npu cost: more cores never make it slower and block_dim stays within 
               vector_before.total_ns);
     RC_ASSERT(choose_cube(preset, cube, preset.cube_cores).price.total_ns <= cube_before.total_ns);
   }));
+}
+
+TEST_CASE("npu price: the device has its own passes where the host computes otherwise") {
+  CHECK(device_passes("exp") == 4);
+  CHECK(device_passes("add") == 1);
+  CHECK(device_passes("tanh") == vector::instruction_passes("tanh"));
+  CHECK(device_passes("no_such_op") == 0);
 }
 
 TEST_SUITE_END();

@@ -1,0 +1,29 @@
+#include "keel/backends/npu/kernels/device_passes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "keel/backends/common/vector/instructions.h"
+
+namespace keel::npu {
+namespace {
+
+struct DevicePasses {
+  std::string_view op;
+  int64_t passes;
+};
+
+// Measured tasks that such instructions bound show these (measured/): benchmarks of a 910B2 and
+// profiles of a 910. A choice sets its mask for each register; quotients and roots are refined.
+constexpr DevicePasses kShown[] = {{"exp", 4},  {"expm1", 6}, {"sigmoid", 11}, {"gelu", 20},
+                                   {"sqrt", 8}, {"rsqrt", 8}, {"div", 8},      {"select", 8}};
+
+}  // namespace
+
+int64_t device_passes(std::string_view op) {
+  const auto* it = std::find_if(std::begin(kShown), std::end(kShown),
+                                [&](const DevicePasses& shown) { return shown.op == op; });
+  return it == std::end(kShown) ? vector::instruction_passes(op) : it->passes;
+}
+
+}  // namespace keel::npu
