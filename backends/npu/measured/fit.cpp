@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "keel/backends/npu/measured/compare.h"
 #include "keel/backends/npu/measured/held_out.h"
 #include "keel/backends/npu/scheduler/scheduler.h"
 #include "keel/core/base/error.h"
-#include "keel/core/base/json.h"
 
 namespace keel::npu {
 namespace {
@@ -310,47 +307,10 @@ class Fitter {
   std::vector<Knob> used_;
 };
 
-// To four digits behind the point; whole numbers without any.
-Json number_of(double value) {
-  const double rounded = std::round(value * 1e4) / 1e4;
-  if (rounded == std::floor(rounded)) return static_cast<int64_t>(rounded);
-  return rounded;
-}
-
-Json value_of(const Preset& preset, const std::string& name, double value) {
-  if (name != "hbm_efficiency") return number_of(value);
-  Json points = Json::array();
-  for (const EfficiencyPoint& point : preset.hbm_efficiency)
-    points.push_back({number_of(point.bytes), number_of(point.share)});
-  return points;
-}
-
 }  // namespace
 
 Fit fit_preset(const MeasuredTable& table, const Preset& start) {
   return Fitter(table, start).run();
-}
-
-std::string fitted_preset_text(const Fit& fit, const std::string& table_name) {
-  Json parameters = Json::object();
-  for (const PresetParameter& p : fit.preset.parameters) {
-    parameters[p.name] = {{"value", parse_json(p.value, "preset")}, {"source", p.source}};
-  }
-  for (const FittedParameter& p : fit.parameters) {
-    std::string classes;
-    for (const auto& [name, rows] : p.by_class)
-      classes += (classes.empty() ? "" : ", ") + std::to_string(rows) + " " + name;
-    parameters[p.name] = {
-        {"value", value_of(fit.preset, p.name, p.after)},
-        {"source",
-         fmt::format(
-             "fitted on {} rows of {} by keel calibrate --fit ({}); {:.4g} to {:.4g} are as good",
-             p.rows, table_name, classes, p.low, p.high)}};
-  }
-  const Json document = {{"description", fit.preset.description + ", fitted"},
-                         {"series", fit.preset.series},
-                         {"parameters", std::move(parameters)}};
-  return write_json(document, 2) + "\n";
 }
 
 }  // namespace keel::npu
