@@ -1,4 +1,4 @@
-// What the errors of a convolution by transformed tiles (ops/products/winograd.h) are relative to.
+// The scale that errors of a convolution by transformed tiles (ops/products/winograd.h) have.
 // Pure functions; any thread.
 #ifndef KEEL_OPS_CONFORMANCE_WINOGRAD_SCALE_H
 #define KEEL_OPS_CONFORMANCE_WINOGRAD_SCALE_H

@@ -11,9 +11,9 @@
 // output^T dy output) weights. Source: Cook-Toom interpolation, as Lavin and Gray apply it ("Fast
 // Algorithms for Convolutional Neural Networks", 2015).
 //
-// What such a product loses: a result is a difference of sums that reach over all of its tile, so
-// its error is relative to the tile, not to its own terms, and a number that is not finite makes
-// the tile's other results so, too.
+// Such a product loses something: a result is a difference of sums that reach over all of its
+// tile, so its error is relative to the tile, not to its own terms, and a number that is not finite
+// makes the tile's other results so, too.
 #ifndef KEEL_OPS_PRODUCTS_WINOGRAD_H
 #define KEEL_OPS_PRODUCTS_WINOGRAD_H
 

@@ -23,7 +23,7 @@ struct ExternalPlace {
 };
 
 constexpr uint64_t kLeastExternalBytes = 1024;
-// Of offsets in the second file, so that it can be mapped.
+// Offsets in the second file are multiples of this, so that it can be mapped.
 constexpr uint64_t kAlignment = 4096;
 constexpr uint64_t kMostMessageBytes = (uint64_t{1} << 31) - 1;
 

@@ -247,7 +247,7 @@ TEST_CASE("indexing errors name axis and size and the index and the line") {
   CHECK(contains(error_of([&] { x[x]; }), "i64 or i32"));
   CHECK(contains(error_of([&] { x[18446744073709551615ull]; }), "an index from -3 to 2"));
   CHECK(contains(error_of([&] { g.constant(counting({0}))[0]; }), "it is empty"));
-  // Of an axis that is not known until the run.
+  // The axis is not known until the run.
   const Value batch = g.input("batch", f32, {-1, 2});
   const Value fifth = batch[4];
   CHECK(fifth.shape() == Shape{2});
