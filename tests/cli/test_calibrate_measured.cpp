@@ -1,11 +1,11 @@
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "cli/tool.h"
 #include "support/error_of.h"
+#include "support/temp_folder.h"
 
 TEST_SUITE_BEGIN("cli");
 
@@ -17,19 +17,15 @@ using namespace keel_test;
 class Table {
  public:
   explicit Table(const std::string& rows) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-    std::ofstream(path("op_summary_0.csv"))
-        << "Device,Op Name,OP Type,Block Dim,Task Duration(us),Input Shapes,Input Data "
-           "Types,Input Formats,Output Shapes,Output Data Types,Output Formats\n"
-        << rows;
+    folder_.write("op_summary_0.csv",
+                  "Device,Op Name,OP Type,Block Dim,Task Duration(us),Input Shapes,Input Data "
+                  "Types,Input Formats,Output Shapes,Output Data Types,Output Formats\n" +
+                      rows);
   }
-  ~Table() { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string path(const std::string& name) const { return folder_.file(name); }
 
  private:
-  std::string folder_ =
-      (std::filesystem::temp_directory_path() / "keel_cli_calibrate_measured").string();
+  TempFolder folder_;
 };
 
 const std::string kRows =

@@ -59,9 +59,7 @@ class WinogradKernel : public Kernel {
     const int64_t tile_bytes =
         points_ *
         static_cast<int64_t>((padded(form_.channels) + padded(form_.columns)) * sizeof(float));
-    const int64_t tiles =
-        std::max<int64_t>(getenv("LT") ? atoi(getenv("LT")) : kLeastTiles,
-                          (getenv("PB") ? atoi(getenv("PB")) * 1024 : kPieceBytes) / tile_bytes);
+    const int64_t tiles = std::max(kLeastTiles, kPieceBytes / tile_bytes);
     lines_of_piece_ = std::clamp<int64_t>(tiles / form_.tiles[1], 1, form_.lines());
     pieces_ = (form_.lines() + lines_of_piece_ - 1) / lines_of_piece_;
   }
@@ -169,7 +167,7 @@ class WinogradKernel : public Kernel {
   float* output(void* const* args) const { return static_cast<float*>(args[outputs_at_]); }
   char* workspace(void* const* args) const { return static_cast<char*>(args[workspace_at_]); }
 
-  static constexpr int64_t kPieceBytes = int64_t{512} << 10, kLeastTiles = 64;
+  static constexpr int64_t kPieceBytes = int64_t{384} << 10, kLeastTiles = 64;
 
   WinogradForm form_;
   ProductMatrices matrices_;

@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 #include <keel/keel.h>
 
-#include "keel/core/base/printable.h"
+#include <keel/core/base/printable.h>
 
 #include "cli/calibrate/report.h"
 

@@ -7,8 +7,8 @@
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
-#include "keel/core/base/json.h"
-#include "keel/core/base/printable.h"
+#include <keel/core/base/json.h>
+#include <keel/core/base/printable.h>
 
 namespace keel_cli {
 namespace {
