@@ -30,16 +30,17 @@ WinogradForm::Weights weights_of(const ProductMatrices::Operand& b, int64_t taps
 
 std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype) {
   if (dtype != f32 || p.direct || !p.a.windows || p.batch.size() != 1) return std::nullopt;
-  if (p.b.windows && p.a.transposed) return std::nullopt;
+  // Optimizers that divide by the size of a gradient make whole steps of one that is only nearly 0:
+  // where all its terms are 0, the gradient of a weight is 0.
+  if (p.a.transposed) return std::nullopt;
   WinogradForm form;
   form.windows = *p.a.windows;
-  form.sums_windows = p.a.transposed;
   const auto& [down, across] = form.windows.axes;
   form.taps = across.taps;
   if (form.taps != 3 && form.taps != 5) return std::nullopt;
   if (!slides_by_one(down, form.taps) || !slides_by_one(across, form.taps)) return std::nullopt;
   const int64_t pixels = down.windows * across.windows;
-  form.images = (form.sums_windows ? p.k : p.m) / pixels;
+  form.images = p.m / pixels;
   form.channels = form.windows.channels;
   form.columns = p.n;
   if (std::min(form.channels, form.columns) < kLeastChannels || p.c_stride != p.n) {
@@ -52,7 +53,7 @@ std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype)
   const int64_t by_tiles = form.tiles[0] * form.tiles[1] * form.points() * form.points();
   const int64_t by_terms = pixels * form.taps * form.taps;
   if (4 * by_tiles > 3 * by_terms) return std::nullopt;
-  if (!form.sums_windows) form.weights = weights_of(p.b, form.taps, form.channels);
+  form.weights = weights_of(p.b, form.taps, form.channels);
   return form;
 }
 

@@ -7,8 +7,7 @@
 // instead of 36, with 5 taps 36 instead of 100. With the matrices below, d the part of the image
 // under the tile and g a kernel, the tile is output (weights g weights^T . input d input^T)
 // output^T, where "." multiplies element by element, and the sum over channels is taken before the
-// last transform. The gradient of the kernel is the transposed form, weights^T (input d input^T .
-// output^T dy output) weights. Source: Cook-Toom interpolation, as Lavin and Gray apply it ("Fast
+// last transform. Source: Cook-Toom interpolation, as Lavin and Gray apply it ("Fast
 // Algorithms for Convolutional Neural Networks", 2015).
 //
 // Such a product loses something: a result is a difference of sums that reach over all of its
@@ -71,8 +70,9 @@ struct WinogradMatrices {
   }
 };
 
-// A product as it is computed by tiles. Images, and C's rows where it is not the weights' gradient,
-// are as ProductMatrices has them; tiles begin at window 0 and count windows.
+// A product as it is computed by tiles: the results of a convolution, or the gradient of its
+// images. Images and C's rows are as ProductMatrices has them; tiles begin at window 0 and count
+// windows.
 struct WinogradForm {
   // Where the kernels' elements are, from the first: along taps, channels summed, columns of C.
   struct Weights {
@@ -80,21 +80,20 @@ struct WinogradForm {
   };
 
   int64_t outputs = 2, taps = 3;  // along each axis
-  bool sums_windows = false;      // the gradient of the weights
   int64_t images = 0;
   int64_t channels = 0;            // of the images
-  int64_t columns = 0;             // of C, and of dy where windows are summed
+  int64_t columns = 0;             // of C
   std::array<int64_t, 2> tiles{};  // of an image: down, across
   WindowRows windows;              // over the images
-  Weights weights;                 // where windows are not summed
+  Weights weights;
 
   int64_t points() const { return outputs + taps - 1; }
   int64_t lines() const { return images * tiles[0]; }  // of tiles
 };
 
 // Returns the form of a product that is worth computing so; nothing for others, for operands that
-// are not f32, and where the op asks for the sum of terms. Follows from the op and its shapes
-// alone, never from what is fused to it.
+// are not f32, for the gradient of the weights, and where the op asks for the sum of terms. Follows
+// from the op and its shapes alone, never from what is fused to it.
 KEEL_API std::optional<WinogradForm> winograd_form(const ProductMatrices& matrices, DType dtype);
 
 }  // namespace keel

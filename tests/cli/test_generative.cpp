@@ -163,10 +163,10 @@ TEST_CASE("a charlm needs fewer nats for the project's own READMEs than a bigram
   MESSAGE(sample.out);
   CHECK(sample.out.starts_with("The "));
   CHECK(sample.out.size() == 4 + 200 + 1);
-  // Words of the length that words have.
+  // Words of some length, as words and lines of tables have.
   const auto spaces = std::count(sample.out.begin(), sample.out.end(), ' ');
   CHECK(spaces > 10);
-  CHECK(spaces < 100);
+  CHECK(spaces < 150);
 }
 
 // 10 steps an epoch, and 11.

@@ -27,24 +27,16 @@ inline constexpr WinogradMatrices<2, kTaps> kMatrices{};
 template <WinogradStep kStep, size_t kTaps>
 struct StepMatrix {
   static constexpr size_t kPoints = WinogradMatrices<2, kTaps>::kPoints;
-  static constexpr size_t kRows = kStep == WinogradStep::kResults    ? 2
-                                  : kStep == WinogradStep::kGradient ? kTaps
-                                                                     : kPoints;
-  static constexpr size_t kColumns = kStep == WinogradStep::kWeights    ? kTaps
-                                     : kStep == WinogradStep::kUpstream ? 2
-                                                                        : kPoints;
+  static constexpr size_t kRows = kStep == WinogradStep::kResults ? 2 : kPoints;
+  static constexpr size_t kColumns = kStep == WinogradStep::kWeights ? kTaps : kPoints;
   static constexpr double at(size_t row, size_t column) {
     switch (kStep) {
       case WinogradStep::kInput:
         return kMatrices<kTaps>.input[row][column];
       case WinogradStep::kWeights:
         return kMatrices<kTaps>.weights[row][column];
-      case WinogradStep::kResults:
-        return kMatrices<kTaps>.output[row][column];
-      case WinogradStep::kUpstream:
-        return kMatrices<kTaps>.output[column][row];
       default:
-        return kMatrices<kTaps>.weights[column][row];
+        return kMatrices<kTaps>.output[row][column];
     }
   }
 };
@@ -158,12 +150,8 @@ WinogradInstruction transform_of(WinogradStep step) {
       return &transform<WinogradStep::kInput, kTaps>;
     case WinogradStep::kWeights:
       return &transform<WinogradStep::kWeights, kTaps>;
-    case WinogradStep::kResults:
-      return &transform<WinogradStep::kResults, kTaps>;
-    case WinogradStep::kUpstream:
-      return &transform<WinogradStep::kUpstream, kTaps>;
     default:
-      return &transform<WinogradStep::kGradient, kTaps>;
+      return &transform<WinogradStep::kResults, kTaps>;
   }
 }
 
@@ -173,7 +161,7 @@ void multiply_points(const PointProducts& call) {
   for (size_t i = 0; i < call.points; ++i) {
     const SmallProduct product{.a = call.a + i * call.a_point,
                                .a_row = call.a_row,
-                               .a_step = call.a_step,
+                               .a_step = 1,
                                .b = call.b + i * call.b_point,
                                .b_row = call.b_row,
                                .c = call.c + i * call.c_point,
@@ -181,10 +169,7 @@ void multiply_points(const PointProducts& call) {
                                .m = call.m,
                                .n = columns,
                                .k = call.k};
-    if (call.adds)
-      multiply<true>(product);
-    else
-      multiply<false>(product);
+    multiply<false>(product);
   }
 }
 

@@ -10,9 +10,9 @@
 
 namespace keel::vector {
 
-// What becomes of a patch: d and dy go to their points, g to its points, points to results or to
-// the gradient of g.
-enum class WinogradStep : uint8_t { kInput, kWeights, kResults, kUpstream, kGradient };
+// What becomes of a patch: elements of the image or of a kernel go to their points, points to
+// results.
+enum class WinogradStep : uint8_t { kInput, kWeights, kResults };
 
 // Where the elements of square patches are, channels behind each other: column j of patch t is
 // `patch` * t + `column` * j elements behind where the rows begin. It is number first + 2 * t + j
@@ -34,20 +34,18 @@ using WinogradInstruction = void (*)(const WinogradLine& line);
 // For the host ISA in use. REQUIRES 3 or 5 taps.
 KEEL_API WinogradInstruction find_winograd(WinogradStep step, int64_t taps);
 
-// C = A B for each of `points` triples of matrices, or C += A B. Element (i, p) of A is at a[i *
-// a_row + p * a_step]. Rows of B and C have room for whole vectors, up to a multiple of
-// kProductColumns columns.
+// C = A B for each of `points` triples of matrices. Rows of B and C have room for whole vectors, up
+// to a multiple of kProductColumns columns.
 inline constexpr size_t kProductColumns = 16;
 struct PointProducts {
   size_t points = 0;
   const float* a = nullptr;
-  size_t a_point = 0, a_row = 0, a_step = 0;
+  size_t a_point = 0, a_row = 0;
   const float* b = nullptr;
   size_t b_point = 0, b_row = 0;
   float* c = nullptr;
   size_t c_point = 0, c_row = 0;
   size_t m = 0, n = 0, k = 0;
-  bool adds = false;
 };
 using PointProductsInstruction = void (*)(const PointProducts& call);
 KEEL_API PointProductsInstruction find_point_products();

@@ -38,8 +38,9 @@ struct PointMatrices {
   size_t points = 0, row = 0, point = 0;  // their number; elements from one to the next
 };
 
-// What both kernels share: where operands are, how tiles lie on them, and what follows.
-class WinogradKernel : public Kernel {
+// First all kernels go to their points, then each piece of tiles is brought, multiplied and taken
+// back.
+class WinogradKernel final : public Kernel {
  public:
   WinogradKernel(const AnchoredNode& fused, WinogradForm form, bool saturate_f16)
       : form_(std::move(form)),
@@ -50,21 +51,27 @@ class WinogradKernel : public Kernel {
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
         transform_input_(find_winograd(WinogradStep::kInput, form_.taps)),
-        multiply_(find_point_products()) {
-    if (fused.has_epilogue()) {
-      epilogue_.emplace(fused, instruction_lookup(saturate_f16), make_softmax_rows, form_.columns);
-    }
-    reports_status_ = saturate_f16 && computes_f16(fused.node());
-    // Pieces whose transforms stay in the second cache, and products long enough for registers.
-    const int64_t tile_bytes =
-        points_ *
-        static_cast<int64_t>((padded(form_.channels) + padded(form_.columns)) * sizeof(float));
-    const int64_t tiles = std::max(kLeastTiles, kPieceBytes / tile_bytes);
-    lines_of_piece_ = std::clamp<int64_t>(tiles / form_.tiles[1], 1, form_.lines());
-    pieces_ = (form_.lines() + lines_of_piece_ - 1) / lines_of_piece_;
+        transform_weights_(find_winograd(WinogradStep::kWeights, form_.taps)),
+        transform_results_(find_winograd(WinogradStep::kResults, form_.taps)),
+        multiply_(find_point_products()),
+        reports_status_(saturate_f16 && computes_f16(fused.node())) {
+    cut_pieces();
+    kernels_ = PointMatrices(points_, form_.channels, form_.columns);
+    input_ = PointMatrices(points_, lines_of_piece_ * form_.tiles[1], form_.channels);
+    sums_ = PointMatrices(points_, lines_of_piece_ * form_.tiles[1], form_.columns);
+    turned_ = PointMatrices(points_, 1, form_.channels);
+    scratch_ = input_bytes() + sums_.bytes();
+    if (!fused.has_epilogue()) return;
+    epilogue_.emplace(fused, instruction_lookup(saturate_f16), make_softmax_rows, form_.columns);
+    const int64_t pixels = lines_of_piece_ * form_.outputs * form_.windows.axes[1].windows;
+    values_ = align_up(static_cast<size_t>(pixels * form_.columns) * sizeof(float), kAlignment);
+    scratch_ +=
+        values_ + align_up(epilogue_->scratch_bytes(static_cast<size_t>(pixels)), kAlignment);
   }
 
-  virtual size_t workspace_bytes() const = 0;
+  size_t workspace_bytes() const {
+    return kernels_.bytes() + static_cast<size_t>(blocks_) * scratch_;
+  }
   std::vector<KernelPlan::InPlace> in_place() const {
     return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
   }
@@ -72,7 +79,16 @@ class WinogradKernel : public Kernel {
   int phases() const override { return 2; }
   int blocks(int) const override { return blocks_; }
 
- protected:
+  void run(void* const* args, int phase, int block) const override {
+    char* scratch = workspace(args) + kernels_.bytes() + static_cast<size_t>(block) * scratch_;
+    if (phase == 0) return prepare(args, block, reinterpret_cast<float*>(scratch));
+    uint32_t status = 0;
+    for (int64_t i = pieces_ * block / blocks_; i < pieces_ * (block + 1) / blocks_; ++i)
+      status |= compute(args, piece(i), scratch);
+    raise(args, status);
+  }
+
+ private:
   // Lines of tiles [begin, end).
   struct Piece {
     int64_t begin, end;
@@ -81,14 +97,23 @@ class WinogradKernel : public Kernel {
     const int64_t begin = number * lines_of_piece_;
     return {begin, std::min(begin + lines_of_piece_, form_.lines())};
   }
-  int64_t tiles_of_piece() const { return lines_of_piece_ * form_.tiles[1]; }
 
-  void choose_blocks(int64_t shares) {
-    const int64_t work = pieces_ * tiles_of_piece() * points_ * form_.channels * form_.columns;
+  // Into pieces whose transforms stay in the second cache, with products long enough for registers,
+  // and these into blocks.
+  void cut_pieces() {
+    const auto row_bytes =
+        static_cast<int64_t>((padded(form_.channels) + padded(form_.columns)) * sizeof(float));
+    const int64_t tiles = std::max(kLeastTiles, kPieceBytes / (points_ * row_bytes));
+    lines_of_piece_ = std::clamp<int64_t>(tiles / form_.tiles[1], 1, form_.lines());
+    pieces_ = (form_.lines() + lines_of_piece_ - 1) / lines_of_piece_;
+    const int64_t work = form_.lines() * form_.tiles[1] * points_ * form_.channels * form_.columns;
     blocks_ = static_cast<int>(std::clamp<int64_t>(
-        std::min({shares, work / kWorkOfABlock, static_cast<int64_t>(compute_threads())}), 1,
+        std::min({pieces_, work / kWorkOfABlock, static_cast<int64_t>(compute_threads())}), 1,
         kMostBlocks));
   }
+
+  // Of a block's scratch: room for the points of a piece, or before for those of a turned kernel.
+  size_t input_bytes() const { return std::max(input_.bytes(), turned_.bytes()); }
 
   // The windows' elements under the piece's tiles, each at its points.
   void bring_images(const float* images, const Piece& piece, const PointMatrices& at,
@@ -151,9 +176,6 @@ class WinogradKernel : public Kernel {
     const TileRectangle where{row, rows, 0, form_.columns};
     return epilogue_->run(args, values, where, form_.columns, scratch);
   }
-  size_t epilogue_bytes(int64_t rows) const {
-    return align_up(epilogue_->scratch_bytes(static_cast<size_t>(rows)), kAlignment);
-  }
   void raise(void* const* args, uint32_t status) const {
     if (reports_status_) raise_float_status(args[workspace_at_ + 1], status);
   }
@@ -167,55 +189,6 @@ class WinogradKernel : public Kernel {
   float* output(void* const* args) const { return static_cast<float*>(args[outputs_at_]); }
   char* workspace(void* const* args) const { return static_cast<char*>(args[workspace_at_]); }
 
-  static constexpr int64_t kPieceBytes = int64_t{384} << 10, kLeastTiles = 64;
-
-  WinogradForm form_;
-  ProductMatrices matrices_;
-  int64_t points_;                                  // of a tile, both axes
-  size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
-  WinogradInstruction transform_input_;
-  PointProductsInstruction multiply_;
-  std::optional<ProductEpilogue> epilogue_;
-  bool reports_status_ = false;
-  int64_t lines_of_piece_ = 1, pieces_ = 1;
-  int blocks_ = 1;
-};
-
-// Results, or the gradient of the images: first all kernels go to their points, then each piece of
-// tiles is brought, multiplied and taken back.
-class WinogradProduct final : public WinogradKernel {
- public:
-  WinogradProduct(const AnchoredNode& fused, const WinogradForm& form, bool saturate_f16)
-      : WinogradKernel(fused, form, saturate_f16),
-        kernels_(points_, form_.channels, form_.columns),
-        input_(points_, tiles_of_piece(), form_.channels),
-        sums_(points_, tiles_of_piece(), form_.columns),
-        turned_(points_, 1, form_.channels),
-        transform_weights_(find_winograd(WinogradStep::kWeights, form_.taps)),
-        transform_results_(find_winograd(WinogradStep::kResults, form_.taps)) {
-    choose_blocks(pieces_);
-    const int64_t pixels = lines_of_piece_ * form_.outputs * form_.windows.axes[1].windows;
-    scratch_ = std::max(input_.bytes(), turned_.bytes()) + sums_.bytes();
-    if (epilogue_) {
-      values_ = align_up(static_cast<size_t>(pixels * form_.columns) * sizeof(float), kAlignment);
-      scratch_ += values_ + epilogue_bytes(pixels);
-    }
-  }
-
-  size_t workspace_bytes() const override {
-    return kernels_.bytes() + static_cast<size_t>(blocks_) * scratch_;
-  }
-
-  void run(void* const* args, int phase, int block) const override {
-    char* scratch = workspace(args) + kernels_.bytes() + static_cast<size_t>(block) * scratch_;
-    if (phase == 0) return prepare(args, block, reinterpret_cast<float*>(scratch));
-    uint32_t status = 0;
-    for (int64_t i = pieces_ * block / blocks_; i < pieces_ * (block + 1) / blocks_; ++i)
-      status |= compute(args, piece(i), scratch);
-    raise(args, status);
-  }
-
- private:
   float* kernels(void* const* args) const { return reinterpret_cast<float*>(workspace(args)); }
 
   // The block's share of the kernels. Lanes are columns of C, or channels that are summed, which
@@ -249,13 +222,12 @@ class WinogradProduct final : public WinogradKernel {
 
   uint32_t compute(void* const* args, const Piece& piece, char* scratch) const {
     auto* input = reinterpret_cast<float*>(scratch);
-    auto* sums = reinterpret_cast<float*>(scratch + std::max(input_.bytes(), turned_.bytes()));
+    auto* sums = reinterpret_cast<float*>(scratch + input_bytes());
     bring_images(images(args), piece, input_, input);
     multiply_({.points = input_.points,
                .a = input,
                .a_point = input_.point,
                .a_row = input_.row,
-               .a_step = 1,
                .b = kernels(args),
                .b_point = kernels_.point,
                .b_row = kernels_.row,
@@ -264,8 +236,7 @@ class WinogradProduct final : public WinogradKernel {
                .c_row = sums_.row,
                .m = static_cast<size_t>((piece.end - piece.begin) * form_.tiles[1]),
                .n = static_cast<size_t>(form_.columns),
-               .k = static_cast<size_t>(form_.channels),
-               .adds = false});
+               .k = static_cast<size_t>(form_.channels)});
     const int64_t row = pixels_of(piece.begin).first;
     const Pixels last = pixels_of(piece.end - 1);
     const int64_t rows = last.first + last.rows * form_.windows.axes[1].windows - row;
@@ -293,148 +264,20 @@ class WinogradProduct final : public WinogradKernel {
     }
   }
 
+  static constexpr int64_t kPieceBytes = int64_t{384} << 10, kLeastTiles = 64;
+
+  WinogradForm form_;
+  ProductMatrices matrices_;
+  int64_t points_;                                  // of a tile, both axes
+  size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
+  WinogradInstruction transform_input_, transform_weights_, transform_results_;
+  PointProductsInstruction multiply_;
+  bool reports_status_;
+  std::optional<ProductEpilogue> epilogue_;
+  int64_t lines_of_piece_ = 1, pieces_ = 1;
+  int blocks_ = 1;
   PointMatrices kernels_, input_, sums_, turned_;
-  WinogradInstruction transform_weights_, transform_results_;
-  size_t values_ = 0, scratch_ = 0;
-};
-
-// The gradient of the kernels. Shares of the pieces, whose number follows from the shapes alone,
-// are summed by themselves; then the shares are added up in order and taken back.
-class WinogradWeightGradient final : public WinogradKernel {
- public:
-  WinogradWeightGradient(const AnchoredNode& fused, const WinogradForm& form, bool saturate_f16)
-      : WinogradKernel(fused, form, saturate_f16),
-        input_(points_, tiles_of_piece(), form_.channels),
-        upstream_(points_, tiles_of_piece(), form_.columns),
-        sums_(points_, form_.channels, form_.columns),
-        transform_upstream_(find_winograd(WinogradStep::kUpstream, form_.taps)),
-        transform_gradient_(find_winograd(WinogradStep::kGradient, form_.taps)),
-        add_(find_instruction("add", f32, f32)) {
-    const auto fit = static_cast<int64_t>(kBytesOfShares / sums_.bytes());
-    shares_ =
-        std::clamp<int64_t>(std::min(pieces_, fit), std::min<int64_t>(2, pieces_), kMostShares);
-    choose_blocks(shares_);
-    scratch_ = input_.bytes() + upstream_.bytes();
-    if (epilogue_) {
-      const int64_t rows = form_.taps * form_.taps * kChannelsAtOnce;
-      values_ = align_up(static_cast<size_t>(rows * form_.columns) * sizeof(float), kAlignment);
-      scratch_ = std::max(scratch_, values_ + epilogue_bytes(kChannelsAtOnce));
-    }
-  }
-
-  size_t workspace_bytes() const override {
-    return static_cast<size_t>(shares_) * sums_.bytes() + static_cast<size_t>(blocks_) * scratch_;
-  }
-
-  void run(void* const* args, int phase, int block) const override {
-    char* scratch = workspace(args) + static_cast<size_t>(shares_) * sums_.bytes() +
-                    static_cast<size_t>(block) * scratch_;
-    if (phase == 0) {
-      for (int64_t i = shares_ * block / blocks_; i < shares_ * (block + 1) / blocks_; ++i)
-        sum_share(args, i, scratch);
-      return;
-    }
-    uint32_t status = 0;
-    const int64_t end = form_.channels * (block + 1) / blocks_;
-    for (int64_t k = form_.channels * block / blocks_; k < end; k += kChannelsAtOnce)
-      status |= finish(args, k, std::min(k + kChannelsAtOnce, end), scratch);
-    raise(args, status);
-  }
-
- private:
-  float* share(void* const* args, int64_t number) const {
-    return reinterpret_cast<float*>(workspace(args) + static_cast<size_t>(number) * sums_.bytes());
-  }
-
-  void sum_share(void* const* args, int64_t number, char* scratch) const {
-    auto* input = reinterpret_cast<float*>(scratch);
-    auto* upstream = reinterpret_cast<float*>(scratch + input_.bytes());
-    const int64_t first = pieces_ * number / shares_, end = pieces_ * (number + 1) / shares_;
-    for (int64_t i = first; i < end; ++i) {
-      const Piece part = piece(i);
-      bring_images(images(args), part, input_, input);
-      bring_upstream(right(args), part, upstream);
-      multiply_({.points = input_.points,
-                 .a = input,
-                 .a_point = input_.point,
-                 .a_row = 1,
-                 .a_step = input_.row,
-                 .b = upstream,
-                 .b_point = upstream_.point,
-                 .b_row = upstream_.row,
-                 .c = share(args, number),
-                 .c_point = sums_.point,
-                 .c_row = sums_.row,
-                 .m = static_cast<size_t>(form_.channels),
-                 .n = static_cast<size_t>(form_.columns),
-                 .k = static_cast<size_t>((part.end - part.begin) * form_.tiles[1]),
-                 .adds = i != first});
-    }
-  }
-
-  void bring_upstream(const float* dy, const Piece& piece, float* to) const {
-    WinogradLine call;
-    call.channels = static_cast<size_t>(form_.columns);
-    call.patches = form_.tiles[1];
-    call.to.patch = static_cast<ptrdiff_t>(upstream_.row);
-    for (int64_t line = piece.begin; line < piece.end; ++line) {
-      set_pixels(line, dy + pixels_of(line).first * form_.columns, call.from);
-      set_points(upstream_, to, call.to);
-      transform_upstream_(call);
-      to += static_cast<size_t>(form_.tiles[1]) * upstream_.row;
-    }
-  }
-
-  // Channels [begin, end) of the images, for all taps.
-  uint32_t finish(void* const* args, int64_t begin, int64_t end, char* scratch) const {
-    add_shares(args, begin, end);
-    float* to = output(args) + matrices_.batch[0].c + begin * form_.columns;
-    int64_t rows = form_.channels;  // from a tap to the next, where they are written
-    if (epilogue_) {
-      to = reinterpret_cast<float*>(scratch);
-      rows = end - begin;
-    }
-    WinogradLine call;
-    call.channels = static_cast<size_t>(form_.columns);
-    call.to.column = rows * form_.columns;
-    for (int64_t k = begin; k < end; ++k) {
-      const float* from = share(args, 0) + static_cast<size_t>(k) * sums_.row;
-      set_points(sums_, from, call.from);
-      for (int64_t i = 0; i < form_.taps; ++i)
-        call.to.rows[i] = to + (k - begin + i * form_.taps * rows) * form_.columns;
-      transform_gradient_(call);
-    }
-    if (!epilogue_) return 0;
-    uint32_t status = 0;
-    for (int64_t t = 0; t < form_.taps * form_.taps; ++t) {
-      status |= follow(args, to + t * rows * form_.columns, form_.channels * t + begin, rows,
-                       scratch + values_);
-    }
-    return status;
-  }
-
-  void add_shares(void* const* args, int64_t begin, int64_t end) const {
-    VectorCall call;
-    call.n = static_cast<size_t>(end - begin) * sums_.row;
-    for (size_t point = 0; point < sums_.points; ++point) {
-      const size_t at = point * sums_.point + static_cast<size_t>(begin) * sums_.row;
-      call.dst = share(args, 0) + at;
-      call.src[0] = call.dst;
-      for (int64_t number = 1; number < shares_; ++number) {
-        call.src[1] = share(args, number) + at;
-        add_(call);
-      }
-    }
-  }
-
-  static constexpr int64_t kMostShares = 8, kChannelsAtOnce = 8;
-  static constexpr size_t kBytesOfShares = size_t{16} << 20;
-
-  PointMatrices input_, upstream_, sums_;
-  WinogradInstruction transform_upstream_, transform_gradient_;
-  VectorInstruction add_;
-  int64_t shares_ = 1;
-  size_t values_ = 0, scratch_ = 0;
+  size_t values_ = 0, scratch_ = 0;  // bytes of a block
 };
 
 std::optional<WinogradForm> form_of(const AnchoredNode& node) {
@@ -457,11 +300,7 @@ Support supports_winograd(const AnchoredNode& node) {
 
 KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
   const WinogradForm form = *form_of(node);
-  std::unique_ptr<WinogradKernel> kernel;
-  if (form.sums_windows)
-    kernel = std::make_unique<WinogradWeightGradient>(node, form, saturate_f16);
-  else
-    kernel = std::make_unique<WinogradProduct>(node, form, saturate_f16);
+  auto kernel = std::make_unique<WinogradKernel>(node, form, saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();
   plan.float_status = kernel->reports_status();

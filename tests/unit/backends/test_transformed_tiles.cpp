@@ -1,5 +1,6 @@
 // Convolutions by transformed tiles: the matrices, random shapes of all three products against
-// plain sums in double, which products go so, and how far what is not finite reaches.
+// plain sums in double, which products go so, how far what is not finite reaches, and that the
+// gradient of a weight without terms is 0.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -202,6 +203,29 @@ TEST_CASE("transformed tiles: what is not finite stays within its tiles") {
         if (!sees && !beside) CHECK(std::isfinite(y.at(pixel * 16)));
       }
     }
+  }
+}
+
+// adam makes a whole step of a gradient of 1e-9, so a sum of zeros has to be one.
+TEST_CASE("transformed tiles: a weight that meets zeros alone has no gradient") {
+  const Shape images{1, 8, 8, 16}, weights{5, 5, 16, 16};
+  const Conv2dAttributes options{.padding = "same"};
+  Tensor x = Tensor::full(f32, images, 0), dy = Tensor::full(f32, images, 0);
+  for (int64_t c = 0; c < 16; ++c) {  // they meet at the tap in the middle alone
+    x.set((3 * 8 + 3) * 16 + c, 0.37 + 0.1 * static_cast<double>(c));
+    dy.set((3 * 8 + 3) * 16 + c, 1.3 - 0.07 * static_cast<double>(c));
+  }
+  const StepCase step{
+      [&](Graph& g) {
+        const Value a = g.input("x", f32, images);
+        const Value b = g.input("dy", f32, images);
+        return std::pair<Update, Values>{Update(), {conv2d_weight_gradient(a, b, {5, 5}, options)}};
+      },
+      {x, dy}};
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    CAPTURE(std::string(where));
+    const Tensor dw = run_case(step, where, true)[0];
+    for (int64_t i = 0; i < dw.num_elements(); ++i) CHECK((dw.at(i) != 0) == (i / 256 == 12));
   }
 }
 
