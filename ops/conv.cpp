@@ -293,8 +293,10 @@ DType result_dtype(const BuildContext& c, const Conv2dAttributes& a) {
   return a.wide ? f32 : c.inputs[0].dtype();
 }
 
+// A convolution of NCHW has the bound of sums of terms.
 Conv2dAttributes channels_last(Conv2dAttributes a) {
   a.layout = kChannelsLast;
+  a.algorithm = kDirectAlgorithm;
   return a;
 }
 

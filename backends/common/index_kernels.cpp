@@ -20,7 +20,8 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kElementsWorthABlock = 6144;  // as of elements that are copied
+// movement_kernels.cpp says why so few: what these kernels read lies with other threads, too.
+constexpr int64_t kElementsWorthABlock = 6144;
 
 int64_t product(const Shape& shape, size_t begin, size_t end) {
   int64_t n = 1;

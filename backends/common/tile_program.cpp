@@ -371,8 +371,8 @@ void order_streamed_stores() {
 
 }  // namespace
 
-// Registers beyond the file's size (many values, 64 elements each) still fit: 24 instructions bound
-// their number.
+// Registers beyond the file's size (many values, 64 elements each) still fit: a cluster has at most
+// 32 instructions (graph/passes/fuse_clusters.h).
 uint32_t TileProgram::run_flat(void* const* args, int64_t begin, int64_t end, bool input_piece,
                                bool result_piece) const {
   uint32_t status = 0;

@@ -8,6 +8,9 @@ namespace {
 // Fewer channels make products so short that the transforms cost more than they save.
 constexpr int64_t kLeastChannels = 12;
 
+// A line of tiles is brought at once: where it has more bytes than this, caches do not keep it.
+constexpr int64_t kMostBytesOfALine = int64_t{8} << 20;
+
 bool slides_by_one(const WindowRows::Axis& axis, int64_t taps) {
   return axis.taps == taps && axis.step == 1 && axis.tap_step == 1;
 }
@@ -53,6 +56,8 @@ std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype)
   const int64_t by_tiles = form.tiles[0] * form.tiles[1] * form.points() * form.points();
   const int64_t by_terms = pixels * form.taps * form.taps;
   if (4 * by_tiles > 3 * by_terms) return std::nullopt;
+  const int64_t points = form.tiles[1] * form.points() * form.points();
+  if (points > kMostBytesOfALine / 4 / (form.channels + form.columns)) return std::nullopt;
   form.weights = weights_of(p.b, form.taps, form.channels);
   return form;
 }

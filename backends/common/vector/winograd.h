@@ -35,7 +35,7 @@ using WinogradInstruction = void (*)(const WinogradLine& line);
 KEEL_API WinogradInstruction find_winograd(WinogradStep step, int64_t taps);
 
 // C = A B for each of `points` triples of matrices. Rows of B and C have room for whole vectors, up
-// to a multiple of kProductColumns columns.
+// to a multiple of kProductColumns columns; what is there behind the last column does not matter.
 inline constexpr size_t kProductColumns = 16;
 struct PointProducts {
   size_t points = 0;

@@ -1,7 +1,7 @@
 // Convolutions by transformed tiles as kernels, for any backend that works in the host's address
-// space: the products that have a WinogradForm, with what is fused behind them. Who else than the
-// op decides nothing about the form, so results have the same bits fused or not, for any threads.
-// Any thread.
+// space: the products that have a WinogradForm, with what is fused behind them. The op alone
+// decides the form, so results have the same bits fused or not, for any number of threads. Any
+// thread.
 #ifndef KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_KERNEL_H
 #define KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_KERNEL_H
 

@@ -164,6 +164,8 @@ TEST_CASE("transformed tiles: which convolutions go so") {
   CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {3, 5, 16, 16}));
   CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {1, 1, 16, 16}));
   CHECK_FALSE(has_form(same, {2, 8, 8, 3}, {3, 3, 3, 16}));
+  CHECK(has_form(same, {1, 3, 1024, 64}, {3, 3, 64, 64}));
+  CHECK_FALSE(has_form(same, {1, 3, 4096, 64}, {3, 3, 64, 64}));  // 16 MiB for a line of tiles
   CHECK_FALSE(has_form({}, {2, 3, 3, 16}, {3, 3, 16, 16}));  // one result of a tile's four
   CHECK_FALSE(has_form({.stride = {2}, .padding = "same"}, {2, 8, 8, 16}, {3, 3, 16, 16}));
   CHECK_FALSE(has_form({.padding = "same", .dilation = {2}}, {2, 8, 8, 16}, {3, 3, 16, 16}));
