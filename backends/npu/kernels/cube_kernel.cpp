@@ -112,13 +112,24 @@ class CubeKernel final : public Kernel {
   // columns of A as much. Sums of panels are written and read once more.
   void split_k(const AnchoredNode& fused) {
     const CubeProblem& p = plan_.problem;
-    if (p.packed_b || by_columns_ || tiles_ == 1 || count_ != 1 || rows_) return;
+    const bool one_tile = tiles_ == 1;
+    if (p.packed_b || (by_columns_ && !one_tile) || count_ != 1 || rows_) return;
     const size_t panels = cube_panels(plan_);
+    const auto worth = static_cast<int64_t>(p.m * p.n * p.k) / kWorkOfABlock;
+    if (one_tile && std::min<int64_t>(worth, compute_threads()) < 2) return;
     const bool over_windows = p.a_windows && p.transpose_a;
     const Shape& left = fused.stored(matrices_.a.input).shape();
     const size_t images = over_windows ? static_cast<size_t>(left.num_elements()) : 0;
     if (panels == 1 || 2 * panels * p.m * p.n > p.k * p.n + images) return;
     panels_ = panels;
+    if (one_tile) {  // which is of whole rows, too
+      by_columns_ = false;
+      side_ = static_cast<int64_t>(p.m);
+      step_ = static_cast<int64_t>(cube_step(plan_).rows);
+      blocks_ = static_cast<int>(std::clamp<int64_t>(
+          std::min({worth, static_cast<int64_t>(panels), static_cast<int64_t>(compute_threads())}),
+          1, kMostBlocks));
+    }
     add_ = vector::find_instruction("add", f32, f32);
     cube_scratch_ = align_up(cube_scratch_bytes(plan_, p.m, p.n), 64);
     // Tiles are rounded and finished with all of their columns at once.
