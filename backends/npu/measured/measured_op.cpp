@@ -34,9 +34,8 @@ int64_t widest_lane(const VectorRecipe& recipe) {
 }  // namespace
 
 const char* name_of(MeasuredClass kind) noexcept {
-  static constexpr const char* kNames[] = {"products",  "element-wise", "cast",
-                                           "reduce",    "softmax",      "norm",
-                                           "transpose", "copies",       "collectives"};
+  static constexpr const char* kNames[] = {"products", "element-wise", "cast",      "reduce",
+                                           "softmax",  "norm",         "transpose", "copies"};
   return kNames[static_cast<size_t>(kind)];
 }
 

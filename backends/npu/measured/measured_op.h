@@ -24,10 +24,9 @@ enum class MeasuredClass : uint8_t {
   kSoftmax,
   kNorm,
   kTranspose,
-  kCopy,
-  kCollective
+  kCopy
 };
-inline constexpr size_t kMeasuredClasses = 9;
+inline constexpr size_t kMeasuredClasses = 8;
 KEEL_API const char* name_of(MeasuredClass kind) noexcept;
 
 // Work that no single node of Keel's describes: vector instructions, by their names, for each

@@ -77,15 +77,6 @@ MeasuredOp rows_of_last(const MeasuredRow& row, const TypeRule& rule) {
   return {rule.kind, std::move(recipe)};
 }
 
-// Instances are the images' planes, of channels last.
-MeasuredOp instances(const MeasuredRow& row, const TypeRule& rule) {
-  MeasuredRow planes = row;
-  for (MeasuredTensor& tensor : planes.outputs) {
-    if (!tensor.dtype) tensor.dtype = input(row, 0).dtype;
-  }
-  return rows_of_last(planes, rule);
-}
-
 // The last two dimensions of a product's results.
 std::pair<int64_t, int64_t> result_of(const MeasuredRow& row) {
   if (row.outputs.empty()) return {-1, -1};
@@ -321,7 +312,8 @@ std::span<const TypeRule> rules() {
        rows_of_last,
        kSoftmax,
        {"cast", "cast", "mul", "sum", "sub", "mul", "mul", "cast"}},
-      {{"LayerNorm", "LayerNormV3"},
+      // Instances are the planes of images with channels last.
+      {{"LayerNorm", "LayerNormV3", "InstanceNorm"},
        rows_of_last,
        kNorm,
        {"sum", "sub", "square", "sum", "mul", "mul", "add"}},
@@ -329,7 +321,6 @@ std::span<const TypeRule> rules() {
        rows_of_last,
        kNorm,
        {"cast", "square", "sum", "mul", "mul", "cast"}},
-      {{"InstanceNorm"}, instances, kNorm, {"sum", "sub", "square", "sum", "mul", "mul", "add"}},
       {{"MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "Gemm"},
        product,
        kProduct},
