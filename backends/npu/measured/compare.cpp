@@ -8,6 +8,7 @@
 
 #include "keel/backends/npu/measured/held_out.h"
 #include "keel/backends/npu/scheduler/scheduler.h"
+#include "keel/core/base/error.h"
 
 namespace keel::npu {
 namespace {
@@ -45,6 +46,22 @@ std::vector<ClassSummary> summaries(const std::vector<ComparedRow>& rows,
   }
   list.push_back(summarise("all", rows, belongs));
   return list;
+}
+
+ComparedRow compare_row(const MeasuredRow& row, const MeasuredOp& op, const Preset& preset) {
+  ComparedRow compared;
+  compared.row = &row;
+  compared.kind = op.kind();
+  compared.preset = preset.name;
+  NodeWork work = op.work(preset);
+  const std::optional<int64_t> blocks = op.fixed_blocks(preset);
+  compared.cold = price_measured(preset, work, blocks);
+  set_residency(preset, Residency::kWarm, work);
+  compared.own = price_measured(preset, work, blocks);
+  if (row.block_dim) compared.as_blocked = price_measured(preset, work, row.block_dim);
+  compared.one_sided = is_bad_kernel(row.us, compared.cold);
+  compared.held_out = is_held_out(row);
+  return compared;
 }
 
 }  // namespace
@@ -108,33 +125,31 @@ Comparison compare(const MeasuredTable& table, const PresetOfDevice& preset_of) 
   std::map<std::string, std::shared_ptr<const Preset>> presets;
   for (const MeasuredRow& row : table.rows) {
     const MappedRow mapped = map_row(row);
+    std::string why_not = mapped.why_not;
+    std::optional<ComparedRow> compared;
+    if (mapped.op) {
+      auto& preset = presets[row.device];
+      if (preset == nullptr) preset = preset_of(row.device);
+      // A row whose work no number holds says nothing of the others.
+      try {
+        compared = compare_row(row, *mapped.op, *preset);
+      } catch (const Error& error) {
+        why_not = error.what();
+      }
+    }
     GroupSum& sum = result.sums[group_of(row)];
     sum.rows += row.count;
     const auto times = static_cast<double>(row.count);
-    if (!mapped.op) {
+    if (!compared) {
       sum.unmapped += row.count;
       sum.unmapped_us += times * row.us;
       ++result.unmapped[row.type];
-      result.why_not.emplace(row.type, mapped.why_not);
+      result.why_not.emplace(row.type, why_not);
       continue;
     }
-    auto& preset = presets[row.device];
-    if (preset == nullptr) preset = preset_of(row.device);
-    ComparedRow compared;
-    compared.row = &row;
-    compared.kind = mapped.op->kind();
-    compared.preset = preset->name;
-    NodeWork work = mapped.op->work(*preset);
-    const std::optional<int64_t> blocks = mapped.op->fixed_blocks(*preset);
-    compared.cold = price_measured(*preset, work, blocks);
-    set_residency(*preset, Residency::kWarm, work);
-    compared.own = price_measured(*preset, work, blocks);
-    if (row.block_dim) compared.as_blocked = price_measured(*preset, work, row.block_dim);
-    compared.one_sided = is_bad_kernel(row.us, compared.cold);
-    compared.held_out = is_held_out(row);
-    sum.modelled_us += times * compared.modelled_us();
+    sum.modelled_us += times * compared->modelled_us();
     sum.measured_us += times * row.us;
-    result.rows.push_back(std::move(compared));
+    result.rows.push_back(std::move(*compared));
   }
   result.classes = summaries(result.rows, [](const ComparedRow&) { return true; });
   for (const auto& [device, preset] : presets) {

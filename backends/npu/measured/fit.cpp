@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "keel/backends/npu/measured/compare.h"
+#include "keel/backends/npu/measured/fit_knobs.h"
 #include "keel/backends/npu/measured/held_out.h"
 #include "keel/backends/npu/scheduler/scheduler.h"
 #include "keel/core/base/error.h"
@@ -16,69 +16,22 @@
 namespace keel::npu {
 namespace {
 
-// A parameter as the fit sees it. `first` is where the search begins that has 0 to begin with.
-struct Knob {
-  const char* name;
-  double least, most, first;
-  double (*get)(const Preset&);
-  void (*set)(Preset&, double);
-  bool cuts = false;  // how products are cut follows from it
-};
-
-double memory_share(const Preset& p) { return p.hbm_efficiency.back().share; }
-// All points of the curve keep their proportions.
-void set_memory_share(Preset& p, double share) {
-  const double factor = share / memory_share(p);
-  for (EfficiencyPoint& point : p.hbm_efficiency) point.share = std::min(1.0, point.share * factor);
-}
-int64_t rounded(double value) { return std::llround(value); }
-
-std::span<const Knob> knobs() {
-  static const Knob list[] = {
-      {"task_per_block_ns", 1, 5000, 50,
-       [](const Preset& p) { return static_cast<double>(p.task_per_block_ns); },
-       [](Preset& p, double v) { p.task_per_block_ns = rounded(v); }},
-      {"kernel_prologue_ns", 0, 20000, 500,
-       [](const Preset& p) { return static_cast<double>(p.kernel_prologue_ns); },
-       [](Preset& p, double v) { p.kernel_prologue_ns = rounded(v); }},
-      {"gm_ub_gb_per_s", 1, 500, 50, [](const Preset& p) { return p.gm_ub_gb_per_s; },
-       [](Preset& p, double v) { p.gm_ub_gb_per_s = v; }},
-      {"gm_ub_row_ns", 0, 100, 2, [](const Preset& p) { return p.gm_ub_row_ns; },
-       [](Preset& p, double v) { p.gm_ub_row_ns = v; }},
-      {"vector_share", 0.02, 1, 0.7, [](const Preset& p) { return p.vector_share; },
-       [](Preset& p, double v) { p.vector_share = v; }},
-      {"hbm_efficiency", 0.2, 1, 0.8, memory_share, set_memory_share},
-      {"l2_mib", 1, 1024, 32, [](const Preset& p) { return static_cast<double>(p.l2_bytes >> 20); },
-       [](Preset& p, double v) { p.l2_bytes = rounded(v) << 20; }},
-      {"l2_gb_per_s", 1, 20000, 1000, [](const Preset& p) { return p.l2_gb_per_s; },
-       [](Preset& p, double v) { p.l2_gb_per_s = v; }},
-      {"gm_l1_gb_per_s", 1, 1000, 100, [](const Preset& p) { return p.gm_l1_gb_per_s; },
-       [](Preset& p, double v) { p.gm_l1_gb_per_s = v; }, true},
-      {"gm_l1_issue_ns", 1, 5000, 100, [](const Preset& p) { return p.gm_l1_issue_ns; },
-       [](Preset& p, double v) { p.gm_l1_issue_ns = v; }, true}};
-  return list;
-}
-
 struct FitRow {
   MeasuredClass kind;
   NodeWork work;
   double us;
   bool one_sided;
-  std::optional<int64_t> blocks;  // as measured, so that parameters do not make up for the choice
+  std::optional<int64_t> blocks;  // what its kernel always has; nothing where the model chooses
   CubeTiling tiling = {};         // of a product: the cheapest for the preset of the round
 };
 
 class Fitter {
  public:
-  Fitter(const MeasuredTable& table, const Preset& start) : best_(start) {
+  Fitter(const MeasuredTable& table, const Preset& start) : start_(start), best_(start) {
+    open_all();
     for (const MeasuredRow& row : table.rows) {
-      const MappedRow op = map_row(row);
-      if (!op.op) continue;
-      NodeWork work = op.op->work(start);
-      const bool one_sided = is_bad_kernel(row.us, price_measured(start, work, std::nullopt));
-      auto& rows = is_held_out(row) ? held_out_ : rows_;
-      rows.push_back(
-          {op.op->kind(), std::move(work), row.us, one_sided, op.op->fixed_blocks(start)});
+      const MappedRow mapped = map_row(row);
+      if (mapped.op) keep(row, *mapped.op);
     }
     if (static_cast<int64_t>(rows_.size()) < kLeastFitRows) {
       throw Error({.op = "fit",
@@ -91,24 +44,33 @@ class Fitter {
 
   Fit run() {
     Fit fit;
-    const Preset start = best_;
-    choose_tilings(rows_);
-    choose_tilings(held_out_);
-    fit.before = quality(rows_);
-    fit.held_out_before = quality(held_out_);
-    find_used();
-    forget_fits();
+    fit.before = quality(start_, rows_);
+    fit.held_out_before = quality(start_, held_out_);
+    choose_tilings(best_, rows_);
+    keep_used(4);
     search_all();
-    if (drop_unused(start)) search_all();
-    fit.after = quality(rows_);
-    choose_tilings(held_out_);
-    fit.held_out_after = quality(held_out_);
-    for (const Knob& knob : used_) fit.parameters.push_back(describe(knob, start));
+    while (keep_used(1.1)) search_all();
+    fit.after = quality(best_, rows_);
+    fit.held_out_after = quality(best_, held_out_);
+    for (const Knob& knob : used_) fit.parameters.push_back(describe(knob));
+    for (const Knob& knob : untold_)
+      fit.untold.push_back({.name = knob.name, .before = knob.get(start_), .after = knob.first});
     fit.preset = best_;
     return fit;
   }
 
  private:
+  // Leaves rows out whose work no number holds, as a comparison does.
+  void keep(const MeasuredRow& row, const MeasuredOp& op) {
+    try {
+      NodeWork work = op.work(best_);
+      const bool one_sided = is_bad_kernel(row.us, price_measured(best_, work, std::nullopt));
+      auto& rows = is_held_out(row) ? held_out_ : rows_;
+      rows.push_back({op.kind(), std::move(work), row.us, one_sided, op.fixed_blocks(best_)});
+    } catch (const Error&) {
+    }
+  }
+
   static double modelled_us(const Preset& preset, FitRow& row) {
     set_residency(preset, Residency::kWarm, row.work);
     const int64_t ns = row.work.cube ? price_cube(preset, *row.work.cube, row.tiling).total_ns
@@ -116,12 +78,12 @@ class Fitter {
     return static_cast<double>(ns) * 1e-3;
   }
 
-  void choose_tilings(std::vector<FitRow>& rows) const {
+  static void choose_tilings(const Preset& preset, std::vector<FitRow>& rows) {
     for (FitRow& row : rows) {
       if (!row.work.cube) continue;
-      set_residency(best_, Residency::kWarm, row.work);
-      const int64_t most = std::min(best_.cube_cores, row.blocks.value_or(best_.cube_cores));
-      row.tiling = choose_cube(best_, *row.work.cube, most).tiling;
+      set_residency(preset, Residency::kWarm, row.work);
+      const int64_t most = std::min(preset.cube_cores, row.blocks.value_or(preset.cube_cores));
+      row.tiling = choose_cube(preset, *row.work.cube, most).tiling;
     }
   }
 
@@ -140,12 +102,13 @@ class Fitter {
     return sum / static_cast<double>(rows_.size());
   }
 
-  FitQuality quality(std::vector<FitRow>& rows) const {
+  static FitQuality quality(const Preset& preset, std::vector<FitRow>& rows) {
+    choose_tilings(preset, rows);
     FitQuality q;
     q.rows = static_cast<int64_t>(rows.size());
     if (rows.empty()) return q;
     for (FitRow& row : rows) {
-      const double off = log_ratio(best_, row);
+      const double off = log_ratio(preset, row);
       const bool below = off<std::log(kLeastRatio), above = off> std::log(kMostRatio);
       if (!above && (row.one_sided || !below)) q.met += 1;
       q.distance += distance(row, off);
@@ -174,28 +137,35 @@ class Fitter {
     for (const auto& [name, count] : rests_on(knob, factor)) rows += count;
     return rows >= kLeastRowsOfAParameter;
   }
-  void find_used() {
+
+  // Everything that may be fitted begins where all fits begin: had it the value of another fit,
+  // this one would rest on that one's rows, too.
+  void open_all() {
     for (const Knob& knob : knobs()) {
-      if (is_open(knob.name) && is_used(knob, 4)) used_.push_back(knob);
+      if (!is_open(knob.name)) continue;
+      used_.push_back(knob);
+      knob.set(best_, knob.first);
     }
-  }
-  // Puts back what went to where no rows tell its value. Returns whether there is any such
-  // parameter.
-  bool drop_unused(const Preset& start) {
-    const size_t before = used_.size();
-    std::erase_if(used_, [&](const Knob& knob) {
-      if (is_used(knob, 1.1)) return false;
-      knob.set(best_, knob.get(start));
-      return true;
-    });
-    return used_.size() < before;
   }
 
-  // Values that another fit found are no start: this fit would then rest on that one's rows, too.
-  void forget_fits() {
+  // Leaves alone what enough rows tell where it is that many times more or less. What they do not
+  // tell has its value of before the fit again, if that is not another fit's. Returns whether there
+  // is any such parameter.
+  bool keep_used(double factor) {
+    std::vector<Knob> told;
     for (const Knob& knob : used_) {
-      if (source_of(knob.name).starts_with("fitted")) knob.set(best_, knob.first);
+      if (is_used(knob, factor))
+        told.push_back(knob);
+      else if (source_of(knob.name).starts_with("fitted"))
+        untold_.push_back(knob);
     }
+    const bool all = told.size() == used_.size();
+    used_ = std::move(told);
+    Preset kept = start_;
+    for (const Knob& knob : used_) knob.set(kept, knob.get(best_));
+    for (const Knob& knob : untold_) knob.set(kept, knob.first);
+    best_ = std::move(kept);
+    return !all;
   }
 
   void search_all() {
@@ -217,7 +187,7 @@ class Fitter {
            source.ends_with("assumed to hold here");
   }
   std::string source_of(const std::string& name) const {
-    for (const PresetParameter& p : best_.parameters) {
+    for (const PresetParameter& p : start_.parameters) {
       if (p.name == name) return p.source;
     }
     return "";
@@ -231,7 +201,7 @@ class Fitter {
       for (const Knob& knob : used_) {
         const Preset from = best_;
         Preset best = best_;
-        choose_tilings(rows_);
+        choose_tilings(best_, rows_);
         double least = criterion(best_) - kLeastGain;
         for (int doublings = -kDoublings; doublings <= kDoublings; ++doublings) {
           const double value = (knob.get(from) > 0 ? knob.get(from) : knob.first);
@@ -239,7 +209,7 @@ class Fitter {
           knob.set(trial, std::clamp(std::ldexp(value, doublings), knob.least, knob.most));
           if (knob.cuts) {
             best_ = trial;
-            choose_tilings(rows_);
+            choose_tilings(best_, rows_);
           }
           const double then = criterion(trial);
           if (then >= least) continue;
@@ -254,7 +224,7 @@ class Fitter {
   // One parameter after the other, as long as any step is a gain.
   void search(double step) {
     constexpr int kMostRounds = 12;
-    choose_tilings(rows_);
+    choose_tilings(best_, rows_);
     double now = criterion(best_);
     for (int round = 0; round < kMostRounds; ++round) {
       const double before = now;
@@ -289,10 +259,10 @@ class Fitter {
     return edge;
   }
 
-  FittedParameter describe(const Knob& knob, const Preset& start) {
+  FittedParameter describe(const Knob& knob) {
     FittedParameter p;
     p.name = knob.name;
-    p.before = knob.get(start);
+    p.before = knob.get(start_);
     p.after = knob.get(best_);
     p.by_class = rests_on(knob);
     for (const auto& [name, rows] : p.by_class) p.rows += rows;
@@ -302,9 +272,10 @@ class Fitter {
     return p;
   }
 
-  Preset best_;
+  Preset start_, best_;
   std::vector<FitRow> rows_, held_out_;
-  std::vector<Knob> used_;
+  std::vector<Knob> used_;    // those that are searched
+  std::vector<Knob> untold_;  // those that another fit found and that no rows tell here
 };
 
 }  // namespace

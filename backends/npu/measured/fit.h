@@ -1,8 +1,9 @@
 // Fit: the few physical parameters of a preset by which the model comes closest to a table of
 // measurements. All classes of ops share them; nothing is fitted for an op or a row. A fifth of the
 // rows (held_out.h) is never looked at in fitting, and says how well the others speak for it. Rows
-// are priced as a comparison prices them: with the model's own blocks, operands warm. The same
-// table and preset give the same result. Pure; any thread.
+// are priced as a comparison prices them: with the model's own blocks, operands warm. All searches
+// begin at the same values, so that what an earlier fit found in the preset has no part in this
+// one, and a fit of a fitted preset gives it again. Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_MEASURED_FIT_H
 #define KEEL_BACKENDS_NPU_MEASURED_FIT_H
 
@@ -23,8 +24,9 @@ struct FittedParameter {
   double low = 0, high = 0;
   // Rows whose price changes by more than 1 % where the parameter changes by 10 %, all and by
   // class: those that it rests on. A parameter that rests on fewer than kLeastRowsOfAParameter is
-  // left as it was, and so is one whose source is a publication: it does not begin with
-  // "assumed" or "fitted" and does not end with "assumed to hold here".
+  // left as it was, or is among `untold` where it came from another fit. One whose source is a
+  // publication is left as it was, too: it does not begin with "assumed" or "fitted" and does not
+  // end with "assumed to hold here".
   int64_t rows = 0;
   std::map<std::string, int64_t> by_class;
 };
@@ -39,6 +41,9 @@ struct FitQuality {
 struct Fit {
   Preset preset;
   std::vector<FittedParameter> parameters;
+  // Another fit found them and no rows tell them here: they have the value that searches begin
+  // with.
+  std::vector<FittedParameter> untold;
   FitQuality before, after;                    // of the rows that were fitted
   FitQuality held_out_before, held_out_after;  // of those that were not
 };
@@ -49,8 +54,7 @@ inline constexpr double kWeightAbove = 1.2;
 inline constexpr double kFarthest = 0.5;  // that a row counts for: beyond, it is another thing
 inline constexpr int64_t kLeastFitRows = 20;
 inline constexpr int64_t kLeastRowsOfAParameter = 10;
-// A step of the search is taken where the criterion falls by so much: a fit of a fitted preset
-// leaves it as it is.
+// A step of the search is taken where the criterion falls by so much.
 inline constexpr double kLeastGain = 1e-4;
 
 // Fits to the rows of the table, all taken as measured on one device. Throws Error where fewer than

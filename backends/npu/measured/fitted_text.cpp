@@ -41,8 +41,13 @@ std::string fitted_preset_text(const Fit& fit, const std::string& table_name) {
         {"value", value_of(fit.preset, p.name, p.after)},
         {"source",
          fmt::format(
-             "fitted on {} rows of {} by keel calibrate --fit ({}); {:.4g} to {:.4g} are as good",
+             "fitted on {} rows of {} by keel calibrate --fit ({}); {:.4g} to {:.4g} are within "
+             "1 % of it",
              p.rows, table_name, classes, p.low, p.high)}};
+  }
+  for (const FittedParameter& p : fit.untold) {
+    parameters[p.name] = {{"value", value_of(fit.preset, p.name, p.after)},
+                          {"source", "assumed: no rows tell it"}};
   }
   const Json document = {{"description", fit.preset.description + ", fitted"},
                          {"series", fit.preset.series},

@@ -19,7 +19,7 @@ class Hash {
   void add(const std::vector<MeasuredTensor>& tensors) {
     for (const MeasuredTensor& tensor : tensors) {
       for (const int64_t dim : tensor.dims) add(dim);
-      add(tensor.dtype_text);
+      add(tensor.dtype ? name_of(*tensor.dtype) : tensor.dtype_text);
       add(tensor.format);
     }
   }
@@ -38,7 +38,6 @@ class Hash {
 bool is_held_out(const MeasuredRow& row) {
   Hash hash;
   hash.add(row.type);
-  hash.add(row.block_dim.value_or(0));
   hash.add(row.inputs);
   hash.add(row.outputs);
   return hash.value() % kOneOf == 0;

@@ -1,6 +1,8 @@
-// The fifth of a table's rows that no fit looks at. Which rows those are follows from what a row
-// measures, never from its duration or its place, so that all tables and all fits hold out the
-// same. Pure; any thread.
+// The fifth of a table's rows that no fit looks at. Which rows those are follows from the OP type
+// and the shapes, dtypes and formats of its operands, never from durations, blocks or places, so
+// that all tables and all fits hold out the same. Only the parameters that `--fit` finds are kept
+// from them: what the model is made of (passes of an instruction, recipes of OP types, the levels
+// of memory) was chosen by people who looked at whole tables. Pure; any thread.
 #ifndef KEEL_BACKENDS_NPU_MEASURED_HELD_OUT_H
 #define KEEL_BACKENDS_NPU_MEASURED_HELD_OUT_H
 

@@ -1,8 +1,7 @@
 // The reports of fits and of cross-validations, as text.
 #include <fmt/core.h>
-#include <keel/keel.h>
-
 #include <keel/core/base/printable.h>
+#include <keel/keel.h>
 
 #include "cli/calibrate/report.h"
 
@@ -19,13 +18,17 @@ std::string fit_text(const std::string& start, const keel::npu::Fit& fit) {
   text += line("fitted", fit.before, fit.after);
   text += line("held out", fit.held_out_before, fit.held_out_after);
   text += fmt::format("  {:<20} {:>10} {:>10}  {:>21}  {}\n", "parameter", "before", "fitted",
-                      "as good from .. to", "rows that it rests on");
+                      "within 1 % of it", "rows that it rests on");
   for (const keel::npu::FittedParameter& p : fit.parameters) {
     std::string classes;
     for (const auto& [name, rows] : p.by_class)
       classes += (classes.empty() ? "" : ", ") + std::to_string(rows) + " " + name;
     text += fmt::format("  {:<20} {:>10.4g} {:>10.4g}  {:>9.4g} .. {:>9.4g}  {}: {}\n", p.name,
                         p.before, p.after, p.low, p.high, p.rows, classes);
+  }
+  for (const keel::npu::FittedParameter& p : fit.untold) {
+    text += fmt::format("  {:<20} {:>10.4g} {:>10.4g}  assumed: no rows tell it\n", p.name,
+                        p.before, p.after);
   }
   return text;
 }
