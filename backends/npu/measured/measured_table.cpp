@@ -19,10 +19,11 @@ namespace keel::npu {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 40;  // of a tensor: more than any device holds
-constexpr size_t kMostTensors = 1024;                // of a row
+constexpr size_t kMostTensors = 256;                 // of a row
 constexpr size_t kMostDims = 64;
 constexpr int64_t kMostBlocks = 1 << 16;
-constexpr double kLongest = 1e12;  // us
+// us; no clock of a device counts shorter ones
+constexpr double kShortest = 1e-3, kLongest = 1e12;
 
 // Without blanks and tabs around it, which the real tool puts behind some numbers, and without the
 // quotes that it writes around lists besides those of the format.
@@ -48,15 +49,19 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
 
 class TableReader {
  public:
-  TableReader(std::vector<CsvRow> cells, const std::string& source)
-      : cells_(std::move(cells)), source_(source) {}
+  TableReader(std::vector<CsvRow> cells, const std::string& source, const RowChoice& choice)
+      : cells_(std::move(cells)), source_(source), choice_(choice) {}
 
   MeasuredTable run() {
     find_columns();
     MeasuredTable table;
     for (at_ = 1; at_ < cells_.size(); ++at_) {
       MeasuredRow row;
-      if (!read(row)) {
+      const bool has_duration = read(row);
+      table.devices.insert(row.device);
+      table.last_line = row.line;
+      if (!is_chosen(row)) continue;
+      if (!has_duration) {
         ++table.without_duration;
         continue;
       }
@@ -122,9 +127,14 @@ class TableReader {
                  .got = "\"" + std::string(got.substr(0, 60)) + "\""});
   }
 
+  bool is_chosen(const MeasuredRow& row) const {
+    return choice_.lines.has(row.line) && (!choice_.device || row.device == *choice_.device);
+  }
+
   // Returns whether the row has a duration.
   bool read(MeasuredRow& row) {
     row.line = static_cast<int64_t>(at_ + 1);
+    row.device = cell(device_);
     row.type = cell(type_);
     if (row.type.empty()) fail(type_, "an OP type", "");
     const std::string_view us = cell(us_);
@@ -136,7 +146,6 @@ class TableReader {
       row.block_dim = integer(block_dim_, blocks, 0, kMostBlocks);
       if (*row.block_dim == 0) row.block_dim.reset();
     }
-    row.device = cell(device_);
     row.group = cell(group_);
     row.inputs = tensors(in_);
     row.outputs = tensors(out_);
@@ -149,10 +158,10 @@ class TableReader {
   double number(int column, std::string_view text) const {
     try {
       const double value = parse_number(text, "", 0, kLongest);
-      return value;
+      if (value == 0 || value >= kShortest) return value;
     } catch (const Error&) {
-      fail(column, "a duration of 0 to 1e12 us", text);
     }
+    fail(column, "a duration of 0.001 to 1e12 us, or 0 for none", text);
   }
 
   int64_t integer(int column, std::string_view text, int64_t least, int64_t most) const {
@@ -173,7 +182,9 @@ class TableReader {
     const std::vector<std::string_view> formats = parts_of(cell(columns.formats), ';');
     const size_t count = std::max(dims.size(), types.size());
     if (count > kMostTensors) {
-      fail(columns.shapes, "at most " + std::to_string(kMostTensors) + " operands", shapes);
+      const bool by_shapes = dims.size() > kMostTensors;
+      fail(by_shapes ? columns.shapes : columns.dtypes,
+           "at most " + std::to_string(kMostTensors) + " operands", by_shapes ? shapes : dtypes);
     }
     std::vector<MeasuredTensor> list(count);
     for (size_t i = 0; i < count; ++i) {
@@ -195,10 +206,10 @@ class TableReader {
         fail(column, "at most " + std::to_string(kMostDims) + " dimensions", text);
       }
       dims.push_back(integer(column, part, 0, kMostElements));
-      if (dims.back() != 0 && elements > kMostElements / dims.back()) {
-        fail(column, "at most 2^40 elements", text);
-      }
-      elements *= dims.back();
+      // Dimensions of 0 are left out, so that it does not matter where they stand.
+      const int64_t dim = std::max<int64_t>(1, dims.back());
+      if (elements > kMostElements / dim) fail(column, "at most 2^40 elements", text);
+      elements *= dim;
     }
     return dims;
   }
@@ -212,12 +223,28 @@ class TableReader {
       key += cell(column);
       key += '\n';
     }
+    const auto line = static_cast<int64_t>(at_ + 1);
+    if (choice_.apart) key += choice_.apart->has(line) ? '1' : '0';
     return key;
+  }
+
+  // Cells of separators alone become many times their size.
+  void charge(const MeasuredRow& row) {
+    bytes_ += sizeof(MeasuredRow);
+    for (const auto* list : {&row.inputs, &row.outputs, &row.op_inputs}) {
+      for (const MeasuredTensor& tensor : *list)
+        bytes_ += sizeof(MeasuredTensor) + tensor.dims.size() * sizeof(int64_t);
+    }
+    const uint64_t budget = read_budget();
+    if (bytes_ > budget) throw over_read_budget(source_, "the operands of its rows", budget);
   }
 
   void keep(MeasuredRow row, MeasuredTable& table) {
     const auto [it, is_new] = places_.emplace(key_of_row(), table.rows.size());
-    if (is_new) durations_.emplace_back();
+    if (is_new) {
+      charge(row);
+      durations_.emplace_back();
+    }
     durations_[it->second].push_back(row.us);
     if (is_new)
       table.rows.push_back(std::move(row));
@@ -233,7 +260,9 @@ class TableReader {
 
   std::vector<CsvRow> cells_;
   const std::string& source_;
+  const RowChoice& choice_;
   size_t at_ = 0;
+  uint64_t bytes_ = 0;  // of the rows that are kept
   int type_ = -1, us_ = -1, block_dim_ = -1, device_ = -1, group_ = -1, op_ = -1, attributes_ = -1;
   TensorColumns in_, out_, op_in_;
   std::map<std::string, size_t> places_;
@@ -248,12 +277,13 @@ int64_t MeasuredTensor::elements() const {
   return count;
 }
 
-MeasuredTable parse_measured(const std::string& text, const std::string& source) {
-  return TableReader(parse_csv(text, source), source).run();
+MeasuredTable parse_measured(const std::string& text, const std::string& source,
+                             const RowChoice& choice) {
+  return TableReader(parse_csv(text, source), source, choice).run();
 }
 
-MeasuredTable read_measured(const std::string& path) {
-  return parse_measured(read_file(path, read_budget()), path);
+MeasuredTable read_measured(const std::string& path, const RowChoice& choice) {
+  return parse_measured(read_file(path, read_budget()), path, choice);
 }
 
 }  // namespace keel::npu

@@ -5,7 +5,9 @@
 #define KEEL_BACKENDS_NPU_MEASURED_MEASURED_TABLE_H
 
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,12 +43,30 @@ struct MeasuredTable {
   std::vector<MeasuredRow> rows;  // by their first line
   std::string group_column;       // the name of that column; empty where there is none
   int64_t without_duration = 0;   // rows that have no figure, or 0, where the duration stands
+  // The file has these, chosen or not.
+  std::set<std::string> devices;
+  int64_t last_line = 1;
+};
+
+// Lines of a table's file, its header being 1.
+struct TableLines {
+  int64_t first = 1, last = std::numeric_limits<int64_t>::max();
+  bool has(int64_t line) const { return line >= first && line <= last; }
+};
+
+// The rows that a reader takes. Equal rows are one with the median of their durations, so that rows
+// have to be chosen before: a row of these lines would else have durations of others.
+struct RowChoice {
+  std::optional<std::string> device;
+  TableLines lines;
+  std::optional<TableLines> apart;  // a row in these lines is never one with a row in others
 };
 
 // Throws Error naming source, row and column for what a table of measurements cannot be.
-KEEL_API MeasuredTable parse_measured(const std::string& text, const std::string& source);
-// The same of a file, of at most the read budget.
-KEEL_API MeasuredTable read_measured(const std::string& path);
+KEEL_API MeasuredTable parse_measured(const std::string& text, const std::string& source,
+                                      const RowChoice& choice = {});
+// The same of a file, of at most the read budget; what its rows take is at most as much again.
+KEEL_API MeasuredTable read_measured(const std::string& path, const RowChoice& choice = {});
 
 }  // namespace keel::npu
 

@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 
+#include <fmt/core.h>
 #include <keel/backends/npu/cost/calibrate.h>
 #include <keel/backends/npu/measured/compare.h>
 #include <keel/backends/npu/measured/fit.h>
@@ -17,6 +18,7 @@ namespace keel_cli {
 namespace {
 
 using keel::npu::Preset;
+using keel::npu::TableLines;
 
 // --preset for all rows; without it, those that name their device have the preset of that name, and
 // those that do not have the default one.
@@ -59,39 +61,48 @@ int fit_measured(const CommandLine& line, const std::string& path, const std::st
   return kExitDone;
 }
 
-// Lines of the table's file, its header being 1.
-struct Lines {
-  int64_t first = 0, last = 0;
-  bool has(const keel::npu::MeasuredRow& row) const {
-    return row.line >= first && row.line <= last;
-  }
-};
+[[noreturn]] void fail_lines(const std::string& flag, const std::string& expected,
+                             const std::string& got) {
+  throw keel::Error({.op = "calibrate",
+                     .argument = "--" + flag,
+                     .expected = expected,
+                     .got = got,
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
 
-// "2-735".
-Lines lines_of(const std::string& flag, const std::string& text) {
+// "2-735". Nothing where the flag is not given.
+std::optional<TableLines> lines_of(const CommandLine& line, const std::string& flag) {
+  if (!line.has(flag)) return std::nullopt;
+  const std::string text = *line.text(flag);
   const size_t dash = text.find('-');
+  if (dash == std::string::npos) fail_lines(flag, "lines of the table, as 2-100", text);
   const auto number = [&](const std::string& part) {
     return keel::parse_integer(part, "--" + flag, 1, kMostCount);
   };
-  if (dash == std::string::npos) {
-    throw keel::Error({.op = "calibrate",
-                       .argument = "--" + flag,
-                       .expected = "lines of the table, as 2-100",
-                       .got = text,
-                       .kind = keel::ErrorKind::kInvalidArgument});
-  }
-  return {number(text.substr(0, dash)), number(text.substr(dash + 1))};
+  const TableLines lines{number(text.substr(0, dash)), number(text.substr(dash + 1))};
+  if (lines.first > lines.last) fail_lines(flag, "a first line that is not behind the last", text);
+  return lines;
 }
 
-int validate_fit(const CommandLine& line, const keel::npu::MeasuredTable& table) {
-  const std::string how = *line.text("cross-validate");
+// Throws Error where the table has none of the lines.
+void require_lines(const std::optional<TableLines>& lines, const std::string& flag,
+                   const keel::npu::MeasuredTable& table) {
+  if (!lines || (lines->first <= table.last_line && lines->last > 1)) return;
+  fail_lines(flag, fmt::format("rows of the table, in lines 2 to {}", table.last_line),
+             fmt::format("{}-{}", lines->first, lines->last));
+}
+
+// `lines`: the rows of one part; without them, the odd rows are one.
+int validate_fit(const CommandLine& line, const std::optional<TableLines>& lines,
+                 const keel::npu::MeasuredTable& table) {
   const auto start = preset_of(line.text("preset"), only_device(table));
   keel::npu::TablePart first{"odd rows", [](size_t i, const auto&) { return i % 2 == 0; }};
   keel::npu::TablePart second{"even rows", [](size_t i, const auto&) { return i % 2 == 1; }};
-  if (how != "odd-even") {
-    const Lines lines = lines_of("cross-validate", how);
-    first = {"lines " + how, [=](size_t, const auto& row) { return lines.has(row); }};
-    second = {"the other lines", [=](size_t, const auto& row) { return !lines.has(row); }};
+  if (lines) {
+    const TableLines part = *lines;
+    const std::string how = *line.text("cross-validate");
+    first = {"lines " + how, [=](size_t, const auto& row) { return part.has(row.line); }};
+    second = {"the other lines", [=](size_t, const auto& row) { return !part.has(row.line); }};
   }
   std::cout << cross_validation_text(keel::npu::cross_validate(table, *start, first, second));
   return kExitDone;
@@ -124,14 +135,17 @@ int compare_measured(const CommandLine& line) {
   if (!json.empty()) require_writable("--json", json);
   if (!html.empty()) require_writable("--html", html);
   if (preset) static_cast<void>(keel::npu::load_preset(*preset));
-  std::optional<Lines> lines;
-  if (line.has("lines")) lines = lines_of("lines", *line.text("lines"));
-  if (line.has("cross-validate") && *line.text("cross-validate") != "odd-even")
-    static_cast<void>(lines_of("cross-validate", *line.text("cross-validate")));
-  keel::npu::MeasuredTable table = keel::npu::read_measured(path);
-  if (const auto device = line.text("device")) keep_device(*device, path, table);
-  if (lines) std::erase_if(table.rows, [&](const auto& row) { return !lines->has(row); });
-  if (line.has("cross-validate")) return validate_fit(line, table);
+  keel::npu::RowChoice choice;
+  choice.device = line.text("device");
+  const std::optional<TableLines> lines = lines_of(line, "lines");
+  if (lines) choice.lines = *lines;
+  const bool by_lines = line.has("cross-validate") && *line.text("cross-validate") != "odd-even";
+  if (by_lines) choice.apart = lines_of(line, "cross-validate");
+  const keel::npu::MeasuredTable table = keel::npu::read_measured(path, choice);
+  if (choice.device) require_device(*choice.device, path, table);
+  require_lines(lines, "lines", table);
+  require_lines(choice.apart, "cross-validate", table);
+  if (line.has("cross-validate")) return validate_fit(line, choice.apart, table);
   if (!fit.empty()) return fit_measured(line, path, fit, table);
   const keel::npu::Comparison comparison = keel::npu::compare(
       table, [&](const std::string& device) { return preset_of(preset, device); });

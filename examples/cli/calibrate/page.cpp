@@ -15,12 +15,6 @@ using keel::npu::ClassSummary;
 using keel::npu::ComparedRow;
 using keel::npu::Comparison;
 
-std::string percent(int64_t part, int64_t whole) {
-  return whole == 0 ? "-"
-                    : fmt::format("{:.1f} %",
-                                  100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
 std::string plot_of(const Comparison& comparison) {
   LinePlot plot{.id = "modelled",
                 .title = "modelled against measured duration, by class",
@@ -54,13 +48,8 @@ std::string plot_of(const Comparison& comparison) {
 
 std::string summary_of(const std::vector<ClassSummary>& classes) {
   std::vector<std::vector<std::string>> rows;
-  for (const ClassSummary& c : classes) {
-    rows.push_back({c.name, std::to_string(c.rows), std::to_string(c.one_sided),
-                    fmt::format("{:.2f}", c.low), fmt::format("{:.2f}", c.median),
-                    fmt::format("{:.2f}", c.high), percent(c.met, c.rows),
-                    percent(c.above, c.rows)});
-  }
-  return html_table({"class", "rows", "one-sided", "25 %", "median", "75 %", "met", "above"}, rows);
+  for (const ClassSummary& c : classes) rows.push_back(summary_cells(c));
+  return html_table(summary_columns(), rows);
 }
 
 std::string worst_of(const Comparison& comparison) {

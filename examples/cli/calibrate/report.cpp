@@ -4,11 +4,10 @@
 #include <set>
 
 #include <fmt/core.h>
-#include <keel/keel.h>
-#include <nlohmann/json.hpp>
-
 #include <keel/core/base/json.h>
 #include <keel/core/base/printable.h>
+#include <keel/keel.h>
+#include <nlohmann/json.hpp>
 
 namespace keel_cli {
 namespace {
@@ -23,22 +22,54 @@ using keel::npu::MeasuredTable;
 
 constexpr size_t kUnmappedShown = 20;
 
-double share(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+// "-" for a share of nothing.
+std::string percent(int64_t part, int64_t whole) {
+  return whole == 0 ? "-"
+                    : fmt::format("{:.1f} %",
+                                  100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
+// "-" for a quantile of no rows.
+std::string ratio_of(double quantile, int64_t rows) {
+  return rows == 0 ? "-" : fmt::format("{:.2f}", quantile);
+}
+
+}  // namespace
+
+const std::vector<std::string>& summary_columns() {
+  static const std::vector<std::string> columns = {
+      "class", "rows",          "one-sided", "25 %",     "median",    "75 %",
+      "met",   "two-sided met", "above",     "held out", "own blocks"};
+  return columns;
+}
+
+std::vector<std::string> summary_cells(const ClassSummary& c) {
+  const int64_t two_sided = c.rows - c.one_sided;
+  return {c.name,
+          std::to_string(c.rows),
+          std::to_string(c.one_sided),
+          ratio_of(c.low, two_sided),
+          ratio_of(c.median, two_sided),
+          ratio_of(c.high, two_sided),
+          percent(c.met, c.rows),
+          percent(c.met_two_sided, two_sided),
+          percent(c.above, c.rows),
+          percent(c.held_out_met, c.held_out),
+          ratio_of(c.blocked_median, c.blocked_rows)};
+}
+
+namespace {
+
 std::string table_of(const std::vector<ClassSummary>& classes) {
-  std::string text = fmt::format(
-      "  {:<13} {:>5} {:>9}  {:>5} {:>6} {:>5}  {:>8} {:>8} {:>8} {:>10}\n", "class", "rows",
-      "one-sided", "25 %", "median", "75 %", "met", "above", "held out", "own blocks");
-  for (const ClassSummary& c : classes) {
-    const std::string blocked = c.blocked_rows == 0 ? "-" : fmt::format("{:.2f}", c.blocked_median);
-    text += fmt::format(
-        "  {:<13} {:>5} {:>9}  {:>5.2f} {:>6.2f} {:>5.2f}  {:>6.1f} % {:>6.1f} % {:>6.1f} % "
-        "{:>10}\n",
-        c.name, c.rows, c.one_sided, c.low, c.median, c.high, share(c.met, c.rows),
-        share(c.above, c.rows), share(c.held_out_met, c.held_out), blocked);
-  }
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& cells) {
+    text += fmt::format("  {:<13}", cells[0]);
+    for (size_t i = 1; i < cells.size(); ++i)
+      text += fmt::format(" {:>{}}", cells[i], std::max<size_t>(8, summary_columns()[i].size()));
+    text += '\n';
+  };
+  add(summary_columns());
+  for (const ClassSummary& c : classes) add(summary_cells(c));
   return text;
 }
 
@@ -119,20 +150,17 @@ std::vector<std::pair<std::string, int64_t>> by_count(const Comparison& comparis
 
 }  // namespace
 
-void keep_device(const std::string& device, const std::string& path, MeasuredTable& table) {
-  std::set<std::string> known;
-  for (const MeasuredRow& row : table.rows) known.insert(row.device);
-  if (!known.contains(device)) {
-    std::string names;
-    for (const std::string& name : known)
-      names += (names.empty() ? "" : ", ") + (name.empty() ? "rows without a device" : name);
-    throw keel::Error({.op = "calibrate",
-                       .argument = "--device",
-                       .expected = "a Device of " + path + ", which has " + names,
-                       .got = device,
-                       .kind = keel::ErrorKind::kInvalidArgument});
-  }
-  std::erase_if(table.rows, [&](const MeasuredRow& row) { return row.device != device; });
+void require_device(const std::string& device, const std::string& path,
+                    const MeasuredTable& table) {
+  if (table.devices.contains(device)) return;
+  std::string names;
+  for (const std::string& name : table.devices)
+    names += (names.empty() ? "" : ", ") + (name.empty() ? "rows without a device" : name);
+  throw keel::Error({.op = "calibrate",
+                     .argument = "--device",
+                     .expected = "a Device of " + path + ", which has " + names,
+                     .got = device,
+                     .kind = keel::ErrorKind::kInvalidArgument});
 }
 
 std::string title_of(const MeasuredRow& row) {
@@ -163,13 +191,15 @@ std::string comparison_text(const MeasuredTable& table, const Comparison& compar
       100 * keel::npu::kBadKernelShare);
   text += table_of(comparison.classes);
   text +=
-      "  held out: met of the fifth of the rows that no fit looks at; own blocks: the median with "
+      "  two-sided met: of the rows that are not one-sided; held out: met of the fifth of the rows "
+      "that no fit looks at; own blocks: the median with "
       "as "
       "many blocks as were measured\n";
   text += sums_of(table, comparison);
   if (comparison.by_device.size() > 1) {
     for (const auto& [device, classes] : comparison.by_device) {
-      text += fmt::format("\n{}\n", device.empty() ? "rows without a device" : device);
+      text +=
+          fmt::format("\n{}\n", device.empty() ? "rows without a device" : keel::printable(device));
       text += table_of(classes);
     }
   }

@@ -12,9 +12,13 @@
 
 namespace keel_cli {
 
-// Leaves the rows of that device alone. Throws keel::Error (kInvalidArgument) where there is none.
-void keep_device(const std::string& device, const std::string& path,
-                 keel::npu::MeasuredTable& table);
+// Throws keel::Error (kInvalidArgument) where the table's file has no row of that device.
+void require_device(const std::string& device, const std::string& path,
+                    const keel::npu::MeasuredTable& table);
+
+// The figures of a class as the text and the page show them, under these columns.
+const std::vector<std::string>& summary_columns();
+std::vector<std::string> summary_cells(const keel::npu::ClassSummary& summary);
 
 std::string comparison_text(const keel::npu::MeasuredTable& table,
                             const keel::npu::Comparison& comparison);

@@ -1,3 +1,4 @@
+#include <set>
 #include <string>
 #include <vector>
 
@@ -5,6 +6,7 @@
 
 #include "keel/backends/npu/measured/measured_table.h"
 #include "keel/backends/npu/profile/real_dtypes.h"
+#include "keel/core/base/read_budget.h"
 
 #include "support/error_of.h"
 
@@ -92,6 +94,10 @@ TEST_CASE("npu measured: what no table can be is an error with file row and colu
       {"Add,1,-2,4,f32,ND,4,f32\n", "column \"Task Duration(us)\""},
       {"Add,1,nan,4,f32,ND,4,f32\n", "a duration"},
       {"Add,1,1e13,4,f32,ND,4,f32\n", "a duration"},
+      {"Add,1,5e-324,4,f32,ND,4,f32\n", "column \"Task Duration(us)\""},
+      {"Add,1,9e-4,4,f32,ND,4,f32\n", "0.001 to 1e12 us"},
+      {"Add,1,1,\"0,1099511627776,1099511627776\",f32,ND,4,f32\n", "at most 2^40 elements"},
+      {"Add,1,1,\"1099511627776,1099511627776,0\",f32,ND,4,f32\n", "at most 2^40 elements"},
       {"Add,x,1,4,f32,ND,4,f32\n", "column \"Block Dim\""},
       {"Add,70000,1,4,f32,ND,4,f32\n", "column \"Block Dim\""},
       {"Add,1,1,\"4,x\",f32,ND,4,f32\n", "column \"Input Shapes\""},
@@ -114,8 +120,64 @@ TEST_CASE("npu measured: what no table can be is an error with file row and colu
   CHECK(contains(error_in(many + "\"" + dims + "\",f32,ND,4,f32\n"), "64 dimensions"));
   std::string shapes;
   for (int i = 0; i < 2000; ++i) shapes += ";";
-  CHECK(contains(error_in(many + shapes + ",f32,ND,4,f32\n"), "1024 operands"));
+  CHECK(contains(error_in(many + shapes + ",f32,ND,4,f32\n"), "256 operands"));
   CHECK(contains(error_of([] { read_measured("/no/such/file.csv"); }), "/no/such/file.csv"));
+}
+
+TEST_CASE("npu measured: dtypes without a column of shapes are counted as well") {
+  std::string dtypes = "f32";
+  for (int i = 0; i < 1024; ++i) dtypes += ";f32";
+  const std::string error = error_of([&] {
+    parse_measured(
+        "OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Data Types\nAdd,1,4,f32," +
+            dtypes + "\n",
+        "t.csv");
+  });
+  CHECK(contains(error, "row 2, column \"Output Data Types\""));
+  CHECK(contains(error, "256 operands"));
+}
+
+TEST_CASE("npu measured: the operands of all rows fit into the read budget") {
+  std::string rows;
+  for (int i = 0; i < 2000; ++i) {
+    rows += "Add,,1," + std::string(200, ';') + ",,,";
+    rows += std::to_string(i) + ",f32\n";
+  }
+  const uint64_t before = read_budget();
+  set_read_budget(uint64_t{4} << 20);
+  const std::string error = error_in(rows);
+  set_read_budget(before);
+  CHECK(contains(error, "t.csv"));
+  CHECK(contains(error, "more than 4 MiB"));
+  CHECK(parse_measured(kHeader + rows, "t.csv").rows.size() == 2000);
+}
+
+TEST_CASE("npu measured: equal rows are one among those that are chosen alone") {
+  const std::string header =
+      "Device,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Output Data "
+      "Types\n";
+  const std::string text = header +
+                           "a,Add,1,4;4,f32;f32,4,f32\na,Add,3,4;4,f32;f32,4,f32\n"
+                           "b,Add,5,4;4,f32;f32,4,f32\na,Add,8,4;4,f32;f32,4,f32\n";
+  const MeasuredTable all = parse_measured(text, "t.csv");
+  REQUIRE(all.rows.size() == 2);
+  CHECK(all.rows[0].us == 3);
+  CHECK(all.last_line == 5);
+  const MeasuredTable early = parse_measured(text, "t.csv", {.device = {}, .lines = {2, 3}});
+  REQUIRE(early.rows.size() == 1);
+  CHECK(early.rows[0].us == 2);
+  CHECK(early.devices == std::set<std::string>{"a", "b"});
+  CHECK(early.last_line == 5);
+  const MeasuredTable late =
+      parse_measured(text, "t.csv", {.device = "a", .lines = {3, 5}, .apart = {}});
+  REQUIRE(late.rows.size() == 1);
+  CHECK(late.rows[0].us == 5.5);
+  const MeasuredTable apart =
+      parse_measured(text, "t.csv", {.device = "a", .lines = {}, .apart = TableLines{2, 3}});
+  REQUIRE(apart.rows.size() == 2);
+  CHECK(apart.rows[0].us == 2);
+  CHECK(apart.rows[1].us == 8);
+  CHECK(apart.rows[1].line == 5);
 }
 
 TEST_CASE("npu measured: names of dtypes go both ways") {
