@@ -37,13 +37,11 @@ std::string fitted_preset_text(const Fit& fit, const std::string& table_name) {
     std::string classes;
     for (const auto& [name, rows] : p.by_class)
       classes += (classes.empty() ? "" : ", ") + std::to_string(rows) + " " + name;
-    parameters[p.name] = {
-        {"value", value_of(fit.preset, p.name, p.after)},
-        {"source",
-         fmt::format(
-             "fitted on {} rows of {} by keel calibrate --fit ({}); {:.4g} to {:.4g} are within "
-             "1 % of it",
-             p.rows, table_name, classes, p.low, p.high)}};
+    parameters[p.name] = {{"value", value_of(fit.preset, p.name, p.after)},
+                          {"source", fmt::format("fitted on {} rows of {} by keel calibrate --fit "
+                                                 "({}); from {:.4g} to {:.4g}, in steps of 5 "
+                                                 "%, the criterion is within 1 % of its best",
+                                                 p.rows, table_name, classes, p.low, p.high)}};
   }
   for (const FittedParameter& p : fit.untold) {
     parameters[p.name] = {{"value", value_of(fit.preset, p.name, p.after)},

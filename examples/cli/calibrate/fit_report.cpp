@@ -18,7 +18,7 @@ std::string fit_text(const std::string& start, const keel::npu::Fit& fit) {
   text += line("fitted", fit.before, fit.after);
   text += line("held out", fit.held_out_before, fit.held_out_after);
   text += fmt::format("  {:<20} {:>10} {:>10}  {:>21}  {}\n", "parameter", "before", "fitted",
-                      "within 1 % of it", "rows that it rests on");
+                      "criterion within 1 %", "rows that it rests on");
   for (const keel::npu::FittedParameter& p : fit.parameters) {
     std::string classes;
     for (const auto& [name, rows] : p.by_class)
