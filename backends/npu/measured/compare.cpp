@@ -152,7 +152,8 @@ Comparison compare(const MeasuredTable& table, const PresetOfDevice& preset_of) 
     result.rows.push_back(std::move(*compared));
   }
   result.classes = summaries(result.rows, [](const ComparedRow&) { return true; });
-  for (const auto& [device, preset] : presets) {
+  for (const auto& entry : presets) {
+    const std::string& device = entry.first;
     result.by_device[device] =
         summaries(result.rows, [&](const ComparedRow& row) { return row.row->device == device; });
   }
