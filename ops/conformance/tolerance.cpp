@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "keel/ops/conformance/winograd_scale.h"
 #include "keel/ops/product_bound.h"
@@ -68,16 +69,17 @@ Value before_movement(Value value) {
   return value;
 }
 
-std::optional<WinogradForm> transformed_tiles(const Node& node, const ProductMatrices& matrices) {
-  return winograd_form(matrices, node.input(matrices.a.input).dtype());
-}
-
-// Returns the matrices of a product that backends may compute by transformed tiles.
-std::optional<ProductMatrices> transformed(const Node& node) {
+struct TransformedTiles {
+  ProductMatrices matrices;
+  WinogradForm form;
+};
+// Returns how backends may compute a product by transformed tiles, where they may.
+std::optional<TransformedTiles> transformed_tiles(const Node& node) {
   if (!node.has(kProduct) || !why_no_matrices(node).empty()) return std::nullopt;
   ProductMatrices matrices = product_matrices(node);
-  if (!transformed_tiles(node, matrices)) return std::nullopt;
-  return matrices;
+  const auto form = winograd_form(matrices, node.input(matrices.a.input).dtype());
+  if (!form) return std::nullopt;
+  return TransformedTiles{std::move(matrices), *form};
 }
 
 bool same(double got, double expected) {
@@ -101,10 +103,8 @@ double ulp(DType dtype, double value) {
 
 Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inputs) {
   const Type& type = node.type(output);
-  if (const auto matrices = transformed(node)) {
-    const auto scales = winograd_scale(*matrices, *transformed_tiles(node, *matrices), inputs);
-    return Tensor::of(type.shape, scales);
-  }
+  if (const auto tiles = transformed_tiles(node))
+    return Tensor::of(type.shape, winograd_scale(tiles->matrices, tiles->form, inputs));
   if (node.has(kProduct | kReduction)) {
     std::vector<Tensor> positive;
     for (const Tensor& input : inputs) positive.push_back(magnitudes(input));
@@ -123,9 +123,8 @@ Tensor scale_of(const Node& node, size_t output, const std::vector<Tensor>& inpu
 double product_error(const Node& node, size_t output, const std::vector<Tensor>& inputs) {
   const DType dtype = node.type(output).dtype;
   if (!node.has(kProduct) || !is_float(dtype)) return 0;
-  if (const auto matrices = transformed(node)) {
-    return winograd_roundings(*transformed_tiles(node, *matrices)) * epsilon(f32) / 2;
-  }
+  if (const auto tiles = transformed_tiles(node))
+    return winograd_roundings(tiles->form) * epsilon(f32) / 2;
   // With ones as inputs each element counts its terms.
   std::vector<Tensor> ones;
   for (const Tensor& input : inputs) ones.push_back(Tensor::full(input.dtype(), input.shape(), 1));

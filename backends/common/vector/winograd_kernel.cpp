@@ -1,7 +1,6 @@
 #include "keel/backends/common/vector/winograd_kernel.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -147,10 +146,9 @@ class WinogradKernel final : public Kernel {
     for (int64_t i = 0; i < form_.points(); ++i)
       side.rows[i] = first + static_cast<size_t>(i * form_.points()) * at.point;
   }
-  // Patches whose elements are pixels of C or dy: two rows, of which a line of tiles at the end of
-  // an image may have one.
-  template <class T>
-  void set_pixels(int64_t line, T* first, WinogradSide<T>& side) const {
+  // Patches whose elements are pixels of C: two rows, of which a line of tiles at the end of an
+  // image may have one.
+  void set_pixels(int64_t line, float* first, WinogradSide<float>& side) const {
     const int64_t width = form_.windows.axes[1].windows;
     side.column = form_.columns;
     side.patch = form_.columns * form_.outputs;
@@ -159,7 +157,7 @@ class WinogradKernel final : public Kernel {
     side.rows[1] = pixels_of(line).rows > 1 ? first + width * form_.columns : nullptr;
   }
 
-  // The pixels of C, or of dy, that a line of tiles has: first pixel and rows of pixels.
+  // The pixels of C that a line of tiles has: first pixel and rows of pixels.
   struct Pixels {
     int64_t first, rows;
   };
@@ -170,12 +168,6 @@ class WinogradKernel final : public Kernel {
             std::min(form_.outputs, down.windows - y)};
   }
 
-  // Takes rows of C that are at `values` to where they belong.
-  uint32_t follow(void* const* args, float* values, int64_t row, int64_t rows,
-                  void* scratch) const {
-    const TileRectangle where{row, rows, 0, form_.columns};
-    return epilogue_->run(args, values, where, form_.columns, scratch);
-  }
   void raise(void* const* args, uint32_t status) const {
     if (reports_status_) raise_float_status(args[workspace_at_ + 1], status);
   }
@@ -247,7 +239,8 @@ class WinogradKernel final : public Kernel {
     char* behind = reinterpret_cast<char*>(sums) + sums_.bytes();
     auto* values = reinterpret_cast<float*>(behind);
     take_back(sums, piece, values, row);
-    return follow(args, values, row, rows, behind + values_);
+    const TileRectangle where{row, rows, 0, form_.columns};
+    return epilogue_->run(args, values, where, form_.columns, behind + values_);
   }
 
   // Points become results; `to` begins with pixel `first` of all.
