@@ -188,6 +188,7 @@ Device device(const std::string& name, CallSite site) {
   // Logging itself cannot fail, so a wrong KEEL_LOG shows here.
   static_cast<void>(log_level_in_environment());
   const JobEnvironment job = read_job_environment();
+  require_one_rank(job);
   const size_t colon = name.find(':');
   Backend& found = backend(name.substr(0, colon), site);
   const auto devices = static_cast<int>(found.devices().size());

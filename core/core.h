@@ -30,6 +30,8 @@
 #include "keel/core/device/program.h"
 #include "keel/core/device/stream.h"
 #include "keel/core/group/agreement.h"
+#include "keel/core/group/rank_place.h"
+#include "keel/core/group/rank_table.h"
 #include "keel/core/queue/device_queue.h"
 #include "keel/core/queue/element_function.h"
 #include "keel/core/queue/feeder.h"

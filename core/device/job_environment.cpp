@@ -10,35 +10,7 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kMostRanks = int64_t{1} << 20;
-
-[[noreturn]] void refuse_ranks(const std::string& variable, const std::string& expected,
-                               const std::string& got) {
-  throw Error({.op = variable,
-               .expected = expected + ", since ranks do not train together yet: each process "
-                                      "would train a model of its own",
-               .got = got,
-               .fix = "unset RANK_SIZE, RANK_ID, RANK_TABLE_FILE and CM_WORKER_SIZE, and start one "
-                      "process",
-               .kind = ErrorKind::kInvalidArgument});
-}
-
-void require_one(const char* variable) {
-  const auto size = environment_integer(variable, 1, kMostRanks);
-  if (size && *size != 1) refuse_ranks(variable, "1", std::to_string(*size));
-}
-
-void require_rank_0(const char* variable) {
-  const auto rank = environment_integer(variable, 0, kMostRanks);
-  if (rank && *rank != 0) refuse_ranks(variable, "0", std::to_string(*rank));
-}
-
-void require_no_table(const char* variable) {
-  if (const auto table = environment_text(variable))
-    refuse_ranks(variable, "none", "'" + *table + "'");
-}
-
-std::optional<int64_t> device_in(const char* variable) {
+std::optional<int64_t> device_in(const std::string& variable) {
   return environment_integer(variable, 0, std::numeric_limits<int>::max());
 }
 
@@ -55,31 +27,33 @@ std::string read_job_id() {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-// In the order in which they are looked at.
-struct JobVariable {
-  const char* name;
-  void (*check)(const char* variable);
-};
-constexpr JobVariable kVariables[] = {
-    {"RANK_SIZE", require_one},
-    {"CM_WORKER_SIZE", require_one},
-    {"RANK_ID", require_rank_0},
-    {"RANK_TABLE_FILE", require_no_table},
-    {"JOB_ID", [](const char*) { static_cast<void>(read_job_id()); }},
-    {"ASCEND_DEVICE_ID", [](const char* variable) { static_cast<void>(device_in(variable)); }},
-    {"DEVICE_ID", [](const char* variable) { static_cast<void>(device_in(variable)); }},
-};
+// The table says on which device a rank runs, so no variable may say otherwise.
+void follow_table(JobEnvironment& job) {
+  const RankDevice& own = job.place.table->devices[static_cast<size_t>(job.place.rank)];
+  if (job.device && *job.device != own.device)
+    throw Error({.op = job.device_variable,
+                 .expected = std::to_string(own.device) + ", the device_id of rank " +
+                             std::to_string(own.rank) + " in " + job.place.table->source,
+                 .got = std::to_string(*job.device),
+                 .fix = "unset " + job.device_variable + ": the table says it"});
+  job.device = own.device;
+  job.device_variable = "RANK_TABLE_FILE";
+}
 
 }  // namespace
 
 void check_job_variable(const std::string& name) {
-  for (const JobVariable& variable : kVariables)
-    if (name == variable.name) variable.check(variable.name);
+  if (name == "JOB_ID")
+    static_cast<void>(read_job_id());
+  else if (name == "ASCEND_DEVICE_ID" || name == "DEVICE_ID")
+    static_cast<void>(device_in(name));
+  else
+    check_rank_variable(name);
 }
 
 JobEnvironment read_job_environment() {
-  for (const JobVariable& variable : kVariables) variable.check(variable.name);
   JobEnvironment job;
+  job.place = read_rank_place();
   job.job_id = read_job_id();
   for (const char* variable : {"ASCEND_DEVICE_ID", "DEVICE_ID"}) {
     const auto id = device_in(variable);
@@ -87,7 +61,22 @@ JobEnvironment read_job_environment() {
     job.device = static_cast<int>(*id);
     job.device_variable = variable;
   }
+  if (job.place.table) follow_table(job);
   return job;
+}
+
+void require_one_rank(const JobEnvironment& job) {
+  const RankPlace& place = job.place;
+  if (place.size == 1) return;
+  const bool by_table = place.table.has_value();
+  throw Error({.op = by_table                ? "RANK_TABLE_FILE"
+                     : place.address.empty() ? "RANK_SIZE"
+                                             : "CM_WORKER_SIZE",
+               .expected = "one rank, since ranks do not train together yet: each process would "
+                           "train a model of its own",
+               .got = std::to_string(place.size),
+               .fix = "unset RANK_SIZE, RANK_ID, RANK_TABLE_FILE and CM_*, and start one process",
+               .kind = ErrorKind::kInvalidArgument});
 }
 
 }  // namespace keel

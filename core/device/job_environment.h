@@ -10,20 +10,28 @@
 #include <string>
 
 #include "keel/core/base/export.h"
+#include "keel/core/group/rank_place.h"
 
 namespace keel {
 
 struct JobEnvironment {
-  std::optional<int> device = {};    // ASCEND_DEVICE_ID, else DEVICE_ID
-  std::string device_variable = {};  // which of the two says so
+  // What the rank table says of this rank, else ASCEND_DEVICE_ID, else DEVICE_ID. A backend with
+  // one device has no other that a table could mean.
+  std::optional<int> device = {};
+  std::string device_variable = {};  // which of them says so: "RANK_TABLE_FILE"
   std::string job_id = {};           // JOB_ID: a label; empty without it
+  RankPlace place = {};
 };
 
-// Reads ASCEND_DEVICE_ID, DEVICE_ID, JOB_ID, RANK_SIZE, RANK_ID, RANK_TABLE_FILE and
-// CM_WORKER_SIZE. Throws Error (kInvalidArgument) for values that are wrong in themselves, also of
-// a variable that another one goes before, and for those that ask for what would be ignored: more
-// than one rank.
+// Reads ASCEND_DEVICE_ID, DEVICE_ID, JOB_ID and what read_rank_place (core/group/rank_place.h)
+// reads. Throws Error (kInvalidArgument) for values that are wrong in themselves, also of a
+// variable that another one goes before, and where ASCEND_DEVICE_ID, else DEVICE_ID, is another
+// device than the rank table's.
 KEEL_API JobEnvironment read_job_environment();
+
+// Throws Error (kInvalidArgument) for a job that asks for what would be ignored: more than one
+// rank.
+KEEL_API void require_one_rank(const JobEnvironment& job);
 
 }  // namespace keel
 

@@ -10,8 +10,8 @@
 
 namespace keel {
 
-// Throws what read_job_environment() throws where this variable alone is set. REQUIRES one of its
-// variables.
+// Throws what read_job_environment() throws for a value that is wrong in itself, whatever the other
+// variables say. REQUIRES one of its variables.
 KEEL_API void check_job_variable(const std::string& name);
 
 }  // namespace keel

@@ -35,7 +35,7 @@ Fetched fetched(const keel_examples::Classifier& classifier, const keel::Values&
 }
 
 int export_model(const InferenceFlags& flags, bool train) {
-  static_cast<void>(keel::read_job_environment());  // an error where it asks for several ranks
+  keel::require_one_rank(keel::read_job_environment());
   const SavedModel saved = saved_weights(flags.load, flags.model);
   require_distinct({{"--out", flags.out}}, weight_files(flags.load, flags.model, saved));
   require_writable("--out", flags.out);

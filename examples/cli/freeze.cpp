@@ -59,7 +59,7 @@ int64_t count_constants(const keel::Graph& frozen) {
 
 int freeze_model(const InferenceFlags& flags) {
   require_ending(flags.out);
-  static_cast<void>(keel::read_job_environment());  // an error where it asks for several ranks
+  keel::require_one_rank(keel::read_job_environment());
   const SavedModel saved = saved_weights(flags.load, flags.model);
   require_distinct({{"--out", flags.out}}, weight_files(flags.load, flags.model, saved));
   require_no_weights_beside(flags.out);

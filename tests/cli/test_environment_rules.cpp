@@ -42,20 +42,65 @@ std::string described(const Rule& rule) {
 
 const std::string kRanks = "ranks do not train together yet";
 
+const std::string kOneRank = std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/one_rank.json";
+const std::string kTwoRanks =
+    std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/two_ranks.json";
+
 const Rule kRules[] = {
-    // One process is one rank.
+    // Ranks do not train together yet, so nothing may ask for more than one.
     {{{"RANK_SIZE", "1"}, {"RANK_ID", "0"}}, {}, 0, "npu:0"},
-    {{{"RANK_SIZE", "2"}}, {}, 2, "RANK_SIZE: expected 1, since " + kRanks},
-    {{{"RANK_SIZE", "2"}, {"RANK_ID", "0"}}, {}, 2, "RANK_SIZE: expected 1"},
+    {{{"RANK_SIZE", "2"}, {"RANK_ID", "0"}},
+     {},
+     2,
+     "RANK_SIZE: expected one rank, since " + kRanks},
+    {{{"RANK_SIZE", "2"}, {"RANK_ID", "1"}},
+     {"--backend", "cpu"},
+     2,
+     "RANK_SIZE: expected one rank"},
+    {{{"RANK_SIZE", "2"}},
+     {},
+     2,
+     "RANK_ID: expected 0 to 1, since RANK_SIZE says 2 ranks, got none"},
+    {{{"RANK_SIZE", "2"}, {"RANK_ID", "2"}}, {}, 2, "RANK_ID: expected 0 to 1"},
     {{{"RANK_SIZE", "0"}}, {}, 2, "RANK_SIZE: expected an integer"},
     {{{"RANK_SIZE", "-1"}}, {}, 2, "RANK_SIZE"},
     {{{"RANK_SIZE", "two"}}, {}, 2, "RANK_SIZE: expected an integer"},
     {{{"RANK_SIZE", ""}}, {}, 0, "npu:0"},
-    {{{"RANK_ID", "1"}}, {}, 2, "RANK_ID: expected 0, since " + kRanks},
+    {{{"RANK_ID", "1"}}, {}, 2, "RANK_ID: expected 0, since RANK_SIZE, which is not set, says one"},
     {{{"RANK_ID", "zero"}}, {}, 2, "RANK_ID: expected an integer"},
-    {{{"RANK_TABLE_FILE", "/nowhere/hccl.json"}}, {}, 2, "RANK_TABLE_FILE: expected none"},
-    {{{"CM_WORKER_SIZE", "8"}}, {}, 2, "CM_WORKER_SIZE: expected 1"},
-    {{{"RANK_SIZE", "2"}}, {"--backend", "cpu"}, 2, "RANK_SIZE"},
+    {{{"RANK_TABLE_FILE", "/nowhere/hccl.json"}}, {}, 1, "/nowhere/hccl.json"},
+    {{{"RANK_TABLE_FILE", kTwoRanks}, {"RANK_ID", "1"}},
+     {},
+     2,
+     "RANK_TABLE_FILE: expected one rank, since " + kRanks},
+    {{{"RANK_TABLE_FILE", kTwoRanks}, {"CM_WORKER_SIZE", "2"}},
+     {},
+     2,
+     "CM_WORKER_SIZE: expected none, since RANK_TABLE_FILE is set, got '2'"},
+    {{{"RANK_TABLE_FILE", kTwoRanks}, {"RANK_ID", "1"}, {"RANK_SIZE", "4"}},
+     {},
+     1,
+     "RANK_SIZE: expected 2, as "},
+    {{{"RANK_TABLE_FILE", kOneRank}}, {}, 0, "npu:3"},
+    {{{"RANK_TABLE_FILE", kOneRank}, {"ASCEND_DEVICE_ID", "3"}}, {}, 0, "npu:3"},
+    {{{"RANK_TABLE_FILE", kOneRank}, {"ASCEND_DEVICE_ID", "2"}},
+     {},
+     1,
+     "ASCEND_DEVICE_ID: expected 3, the device_id of rank 0 in "},
+    {{{"RANK_TABLE_FILE", kOneRank}, {"DEVICE_ID", "2"}}, {}, 1, "DEVICE_ID: expected 3, the"},
+    {{{"RANK_TABLE_FILE", kOneRank}}, {"--backend", "cpu"}, 0, "cpu:0"},
+    {{{"RANK_TABLE_FILE", kOneRank}}, {"--device-id", "1"}, 0, "npu:1"},
+    {{{"HCCL_IF_BASE_PORT", "80"}}, {}, 2, "HCCL_IF_BASE_PORT: expected an integer"},
+    {{{"CM_WORKER_SIZE", "1"}}, {}, 0, "npu:0"},
+    {{{"CM_WORKER_SIZE", "8"}}, {}, 2, "RANK_ID: expected 0 to 7, since CM_WORKER_SIZE says 8"},
+    {{{"CM_WORKER_SIZE", "8"}, {"RANK_ID", "0"}}, {}, 2, "CM_CHIEF_IP: expected a value, since "},
+    {{{"CM_WORKER_SIZE", "8"},
+      {"RANK_ID", "0"},
+      {"CM_CHIEF_IP", "127.0.0.1"},
+      {"CM_CHIEF_PORT", "6000"}},
+     {},
+     2,
+     "CM_WORKER_SIZE: expected one rank"},
     {{{"JOB_ID", "job_7-a"}}, {}, 0, "npu:0"},
     {{{"JOB_ID", "a b"}}, {}, 2, "JOB_ID: expected letters, digits"},
 
@@ -153,20 +198,21 @@ TEST_CASE("environment: other commands that run a model follow it") {
   const Words eval = {"eval", "--load", files.file("states")};
   CHECK(run_tool(eval, {{"DEVICE_ID", "3"}}).exit_code == 0);
   CHECK(run_tool(eval, {{"DEVICE_ID", "8"}}).exit_code == 2);
-  CHECK(run_tool(eval, {{"RANK_SIZE", "2"}}).exit_code == 2);
-  CHECK(run_tool({"graph", "--compiled"}, {{"RANK_SIZE", "2"}}).exit_code == 2);
+  const Variables two_ranks = {{"RANK_SIZE", "2"}, {"RANK_ID", "0"}};
+  CHECK(run_tool(eval, two_ranks).exit_code == 2);
+  CHECK(run_tool({"graph", "--compiled"}, two_ranks).exit_code == 2);
   for (const char* command : {"freeze", "export"}) {
     CAPTURE(command);
     const std::string out = files.file(command == std::string("freeze") ? "m.keel" : "m.onnx");
     const Words words = {command, "--load", files.file("states"), "--out", out};
-    const ToolResult refused = run_tool(words, {{"RANK_SIZE", "2"}});
+    const ToolResult refused = run_tool(words, two_ranks);
     CHECK(refused.exit_code == 2);
-    CHECK(contains(refused.err, "RANK_SIZE: expected 1"));
+    CHECK(contains(refused.err, "RANK_SIZE: expected one rank"));
     CHECK_FALSE(std::filesystem::exists(out));
     CHECK(run_tool(words).exit_code == 0);
   }
   // What runs none tells of the environment, and does not fail for it.
-  CHECK(run_tool({"inspect", files.file("states")}, {{"RANK_SIZE", "2"}}).exit_code == 0);
+  CHECK(run_tool({"inspect", files.file("states")}, two_ranks).exit_code == 0);
 }
 
 TEST_CASE("environment: the table shows values and what is wrong with them") {
@@ -176,9 +222,9 @@ TEST_CASE("environment: the table shows values and what is wrong with them") {
   CHECK(std::regex_search(good.out, std::regex("NPU_LOOP_SIZE +7 +steps in one launch")));
   CHECK(std::regex_search(good.out, std::regex("JOB_ID +night ")));
   CHECK(std::regex_search(good.out, std::regex("\nRANK_SIZE +- ")));
-  const ToolResult bad =
-      run_tool({"config", "--environment"},
-               {{"RANK_SIZE", "2"}, {"NPU_LOOP_SIZE", "0"}, {"KEEL_NPU_PRESET", "a\nb"}});
+  const ToolResult bad = run_tool(
+      {"config", "--environment"},
+      {{"RANK_SIZE", "2"}, {"RANK_ID", "0"}, {"NPU_LOOP_SIZE", "0"}, {"KEEL_NPU_PRESET", "a\nb"}});
   CHECK(bad.exit_code == 2);
   CHECK(std::regex_search(bad.out, std::regex("\nRANK_SIZE +2 +WRONG: ")));
   CHECK(std::regex_search(bad.out, std::regex("\nDEVICE_ID +- ")));
@@ -188,8 +234,8 @@ TEST_CASE("environment: the table shows values and what is wrong with them") {
 }
 
 TEST_CASE("environment: all that is wrong is shown and what every command checks as well") {
-  const ToolResult bad = run_tool({"config", "--environment"}, {{"RANK_SIZE", "2"},
-                                                                {"RANK_ID", "1"},
+  const ToolResult bad = run_tool({"config", "--environment"}, {{"RANK_SIZE", "two"},
+                                                                {"RANK_ID", "-1"},
                                                                 {"CM_WORKER_SIZE", "x"},
                                                                 {"RANK_TABLE_FILE", "ranks.json"},
                                                                 {"JOB_ID", "a b"},

@@ -101,11 +101,12 @@ void declare_device_flag(CommandLine& line) {
 
 namespace {
 
-// A job that was given a device of an accelerator does not run on the host unseen.
+// A job that was given a device of an accelerator does not run on the host unseen. A rank table
+// tells ranks on a backend with one device nothing about it.
 void require_numbered_device(const std::string& backend) {
   const keel::JobEnvironment job = keel::read_job_environment();
   const auto devices = static_cast<int>(keel::backend(backend).devices().size());
-  if (job.device.value_or(0) < devices) return;
+  if (job.device.value_or(0) < devices || (job.place.table && devices == 1)) return;
   throw keel::Error({.op = job.device_variable,
                      .argument = backend,
                      .expected = fmt::format("a device number from 0 to {}", devices - 1),

@@ -25,19 +25,34 @@ void is_number(const std::string& name) {
 }
 void is_on_or_off(const std::string& name) { keel::environment_choice(name, {"0", "1"}); }
 
+// A variable is wrong in itself, or the job is wrong because of it: errors name the variable that
+// is to be changed.
+void is_of_job(const std::string& name) {
+  keel::check_job_variable(name);
+  try {
+    keel::require_one_rank(keel::read_job_environment());
+  } catch (const keel::Error& error) {
+    if (error.info().op == name) throw;
+  }
+}
+
 constexpr Variable kVariables[] = {
     {"NPU_LOOP_SIZE", "steps in one launch, where --loop-size says nothing", is_count},
-    {"ASCEND_DEVICE_ID", "number of the device, where --device-id says nothing",
-     keel::check_job_variable},
-    {"DEVICE_ID", "the same, where ASCEND_DEVICE_ID is not set either", keel::check_job_variable},
+    {"ASCEND_DEVICE_ID", "number of the device, where --device-id says nothing", is_of_job},
+    {"DEVICE_ID", "the same, where ASCEND_DEVICE_ID is not set either", is_of_job},
     {"ENABLE_FORCE_V2_CONTROL", "1: keel import converts control flow of version 1 to version 2",
      is_any},
-    {"JOB_ID", "a label of the run, in the summary (job_id)", keel::check_job_variable},
-    {"RANK_SIZE", "1: more ranks are refused, since they do not train together yet",
-     keel::check_job_variable},
-    {"RANK_ID", "0, for the same reason", keel::check_job_variable},
-    {"RANK_TABLE_FILE", "not to be set, for the same reason", keel::check_job_variable},
-    {"CM_WORKER_SIZE", "1, for the same reason", keel::check_job_variable},
+    {"JOB_ID", "a label of the run, in the summary (job_id)", is_of_job},
+    {"RANK_SIZE", "ranks of the job (1): more are refused, since they do not train together yet",
+     is_of_job},
+    {"RANK_ID", "which of them this process is (0)", is_of_job},
+    {"RANK_TABLE_FILE", "JSON: the job's ranks and their devices", is_of_job},
+    {"HCCL_IF_BASE_PORT", "the port on which rank 0 of a rank table listens (60000)", is_of_job},
+    {"CM_CHIEF_IP", "without a table: where rank 0 listens", is_of_job},
+    {"CM_CHIEF_PORT", "the port there", is_of_job},
+    {"CM_CHIEF_DEVICE", "the device of rank 0: checked, and no more", is_of_job},
+    {"CM_WORKER_SIZE", "ranks of the job, as RANK_SIZE", is_of_job},
+    {"CM_WORKER_IP", "this rank's address: checked, and no more", is_of_job},
     {"PROFILING_MODE", "true: a profile, where no flag says anything of one; false",
      [](const std::string& name) {
        keel::environment_choice(name, {"true", "false"});
