@@ -7,9 +7,9 @@ keel_packages=(
   nlohmann-json3-dev libfmt-dev libspdlog-dev zlib1g-dev libssl-dev libprotozero-dev
   doctest-dev librapidcheck-dev
 )
-# The tests that open a page in a browser, that let system calls fail, and that import ONNX's own test models; without
-# these they are skipped.
-keel_test_packages=(chromium libpng-dev strace libonnx-testdata)
+# The tests that open a page in a browser, that let system calls fail, that import ONNX's own test models, and of ranks;
+# without these they are skipped.
+keel_test_packages=(chromium libpng-dev strace libonnx-testdata libgloo-dev)
 
 install_packages() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -1,5 +1,6 @@
 #include "cli/config/environment_table.h"
 
+#include <limits>
 #include <utility>
 
 #include <keel/backends/npu/presets/preset.h>
@@ -20,6 +21,10 @@ struct Variable {
 void is_any(const std::string&) {}
 void is_count(const std::string& name) { keel::environment_integer(name, 1); }
 void is_step(const std::string& name) { keel::environment_integer(name, 0); }
+void is_seconds(const std::string& name) { keel::environment_integer(name, 1, 7200); }
+void is_descriptor(const std::string& name) {
+  keel::environment_integer(name, 0, std::numeric_limits<int>::max());
+}
 void is_number(const std::string& name) {
   keel::parse_number(keel::environment_text(name).value_or(""), name);
 }
@@ -48,11 +53,15 @@ constexpr Variable kVariables[] = {
     {"RANK_ID", "which of them this process is (0)", is_of_job},
     {"RANK_TABLE_FILE", "JSON: the job's ranks and their devices", is_of_job},
     {"HCCL_IF_BASE_PORT", "the port on which rank 0 of a rank table listens (60000)", is_of_job},
+    {"HCCL_CONNECT_TIMEOUT", "seconds that ranks wait for one another to come (60)", is_seconds},
+    {"HCCL_EXEC_TIMEOUT", "seconds that they wait for one another afterwards (60)", is_seconds},
     {"CM_CHIEF_IP", "without a table: where rank 0 listens", is_of_job},
     {"CM_CHIEF_PORT", "the port there", is_of_job},
     {"CM_CHIEF_DEVICE", "the device of rank 0: checked, and no more", is_of_job},
     {"CM_WORKER_SIZE", "ranks of the job, as RANK_SIZE", is_of_job},
     {"CM_WORKER_IP", "this rank's address: checked, and no more", is_of_job},
+    {"KEEL_RANK_SOCKET", "set by keel launch: the socket to it", is_descriptor},
+    {"KEEL_RANK_PAGE", "set by keel launch: memory that it shares", is_descriptor},
     {"PROFILING_MODE", "true: a profile, where no flag says anything of one; false",
      [](const std::string& name) {
        keel::environment_choice(name, {"true", "false"});

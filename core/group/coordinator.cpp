@@ -1,0 +1,240 @@
+#include "keel/core/group/coordinator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <poll.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "keel/core/base/error.h"
+#include "keel/core/base/json.h"
+#include "keel/core/base/thread.h"
+#include "keel/core/group/channel.h"
+
+namespace keel {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A connection that does not say within this time which rank it is belongs to a stranger.
+constexpr std::chrono::seconds kPatienceWithStrangers{5};
+constexpr size_t kMostStrangers = 64;
+struct Connection {
+  Connection(Descriptor socket, int its_rank) : channel(std::move(socket)), rank(its_rank) {}
+  Channel channel;
+  int rank;  // -1: it has not said yet
+  bool joined = false;
+  bool left = false;
+  Deadline deadline = steady_clock::now() + kPatienceWithStrangers;
+};
+
+}  // namespace
+
+class Coordinator::Table {
+ public:
+  Table(const CoordinatorOptions& options, Descriptor listening, const std::vector<int>& sockets)
+      : options_(options),
+        listening_(std::move(listening)),
+        wake_(check_call(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
+        deadline_(steady_clock::now() + options.patience) {
+    for (size_t i = 0; i < sockets.size(); ++i)
+      connections_.push_back(
+          std::make_unique<Connection>(Descriptor(sockets[i]), static_cast<int>(i)));
+    thread_ = start_thread("the thread that watches the ranks", [this] { run(); });
+  }
+  ~Table() {
+    ending_.store(true);
+    wake();
+    thread_.join();
+  }
+
+  void abort(const std::string& why) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!asked_) asked_ = why;
+    }
+    wake();
+  }
+
+ private:
+  void wake() {
+    const uint64_t one = 1;
+    static_cast<void>(!write(wake_.number(), &one, sizeof one));
+  }
+
+  void run() {
+    while (true) {
+      const bool last = ending_.load();
+      std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}};
+      if (listening_.open() && !met_) entries.push_back({listening_.number(), POLLIN, 0});
+      const size_t first = entries.size();
+      for (const auto& connection : connections_)
+        entries.push_back({connection->left ? -1 : connection->channel.number(), POLLIN, 0});
+      poll(entries.data(), entries.size(), last ? 0 : 100);
+      uint64_t drained = 0;
+      static_cast<void>(!read(wake_.number(), &drained, sizeof drained));
+      for (size_t i = first; i < entries.size(); ++i) {
+        if (entries[i].revents != 0) serve(*connections_[i - first]);
+      }
+      if (first == 2 && entries[1].revents != 0) accept_one();
+      drop_strangers();
+      look_at_time();
+      obey();
+      if (last) return;
+    }
+  }
+
+  void accept_one() {
+    Descriptor socket(accept4(listening_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+    const auto strangers = std::count_if(connections_.begin(), connections_.end(),
+                                         [](const auto& c) { return !c->joined; });
+    if (!socket.open() || static_cast<size_t>(strangers) >= kMostStrangers) return;
+    connections_.push_back(std::make_unique<Connection>(std::move(socket), -1));
+  }
+
+  // A connection without a rank is forgotten; one of a rank whose socket is closed stays as a mark.
+  void drop_strangers() {
+    const auto now = steady_clock::now();
+    std::erase_if(connections_,
+                  [&](const auto& c) { return c->rank < 0 && (c->left || now > c->deadline); });
+  }
+
+  void serve(Connection& connection) {
+    if (connection.left) return;
+    const bool there = connection.channel.take_in();
+    try {
+      while (const auto message = connection.channel.next()) handle(connection, *message);
+    } catch (const Error& error) {
+      lose(connection, std::string("sent what is no message: ") + error.what());
+      return;
+    }
+    if (!there && !connection.left) lose(connection, "is gone");
+  }
+
+  void lose(Connection& connection, const std::string& how) {
+    connection.left = true;
+    connection.channel.shut();
+    if (connection.joined && options_.watches_sockets)
+      end("rank " + std::to_string(connection.rank) + " " + how);
+  }
+
+  void handle(Connection& connection, const Json& json) {
+    const JsonView message(json, "message");
+    if (const auto why = message.find("failed")) {
+      if (connection.joined)
+        end("rank " + std::to_string(connection.rank) + " failed: " + why->text());
+    } else if (message.find("leave")) {
+      connection.left = true;
+    } else if (message.find("put") && connection.joined) {
+      tell_all(json);
+    } else if (!connection.joined) {
+      join(connection, message["join"]);
+    }
+  }
+
+  void join(Connection& connection, const JsonView& join) {
+    if (join["job"].text() != options_.job) throw join["job"].error("the job's name");
+    const auto rank = static_cast<int>(join["rank"].integer(0, 1 << 20));
+    const int64_t size = join["size"].integer(1, 1 << 20);
+    const std::string who = "rank " + std::to_string(rank);
+    if (size != options_.size || rank >= options_.size)
+      return end(who + " says that there are " + std::to_string(size) + " ranks; there are " +
+                 std::to_string(options_.size));
+    if (connection.rank >= 0 && connection.rank != rank)
+      return end("a process that was started as rank " + std::to_string(connection.rank) +
+                 " says that it is " + who);
+    const bool taken = std::any_of(connections_.begin(), connections_.end(),
+                                   [&](const auto& c) { return c->joined && c->rank == rank; });
+    if (taken) {
+      connection.channel.send({{"abort", "two processes say that they are " + who}});
+      return end("two processes say that they are " + who);
+    }
+    connection.rank = rank;
+    connection.joined = true;
+    if (ended_) {
+      connection.channel.send({{"abort", *ended_}});
+    } else if (missing().empty()) {
+      introduce();
+    }
+  }
+
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < options_.size; ++rank) {
+      const bool there = std::any_of(connections_.begin(), connections_.end(),
+                                     [&](const auto& c) { return c->joined && c->rank == rank; });
+      if (!there) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  void introduce() {
+    met_ = true;
+    tell_all({{"put", {{"key", kAllThereKey}, {"value", ""}}}});
+  }
+
+  void tell_all(const Json& message) {
+    for (const auto& c : connections_) {
+      if (c->joined && !c->left) c->channel.send(message);
+    }
+  }
+
+  void look_at_time() {
+    if (met_ || ended_ || steady_clock::now() < deadline_) return;
+    std::string ranks;
+    for (const int rank : missing()) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    end("HCCL_CONNECT_TIMEOUT: after " + std::to_string(options_.patience.count()) +
+        " s these ranks have not come: " + ranks);
+  }
+
+  void obey() {
+    std::optional<std::string> why;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      why = asked_;
+    }
+    if (why) end(*why);
+  }
+
+  void end(const std::string& why) {
+    if (ended_) return;
+    ended_ = why;
+    for (const auto& c : connections_) {
+      if (!c->left) c->channel.send({{"abort", why}});
+    }
+  }
+
+  const CoordinatorOptions options_;
+  Descriptor listening_;
+  Descriptor wake_;
+  const Deadline deadline_;
+  // These are the thread's own.
+  std::vector<std::unique_ptr<Connection>> connections_;
+  bool met_ = false;
+  std::optional<std::string> ended_;
+
+  std::mutex mutex_;
+  std::optional<std::string> asked_;
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+Coordinator::Coordinator(const CoordinatorOptions& options, const std::vector<int>& sockets)
+    : table_(std::make_unique<Table>(options, Descriptor(), sockets)) {}
+
+Coordinator::Coordinator(const CoordinatorOptions& options, const std::string& address,
+                         uint16_t port)
+    : table_(std::make_unique<Table>(options, listen_at(address, port), std::vector<int>())) {}
+
+Coordinator::~Coordinator() = default;
+
+void Coordinator::abort(const std::string& why) { table_->abort(why); }
+
+}  // namespace keel

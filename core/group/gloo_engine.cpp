@@ -1,0 +1,342 @@
+#include "keel/core/group/gloo_engine.h"
+
+#include <utility>
+
+#include "keel/core/base/error.h"
+
+#ifdef KEEL_GLOO
+#include <algorithm>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <netdb.h>
+
+#include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/context.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <sys/socket.h>
+
+#include "keel/core/group/channel.h"
+#endif
+
+namespace keel {
+
+GlooEngine::~GlooEngine() = default;
+
+#ifdef KEEL_GLOO
+
+namespace {
+
+namespace tcp = gloo::transport::tcp;
+
+// Larger messages can block both ends for ever where the system's socket buffers are small.
+constexpr size_t kBlockElements = (size_t{256} << 10) / sizeof(float);
+using Sum = gloo::AllreduceHalvingDoubling<float>;
+
+// Sums of marks have to be exact in a float.
+constexpr int64_t kMarkModulus = 4096;
+constexpr size_t kMarks = 2;
+
+// Hands on what Gloo's ranks tell each other about where they listen.
+class RelayedStore final : public gloo::rendezvous::Store {
+ public:
+  RelayedStore(const GlooEngineOptions& options, std::string prefix)
+      : options_(options), prefix_(std::move(prefix)) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    options_.put(prefix_ + key, {data.begin(), data.end()});
+  }
+  std::vector<char> get(const std::string& key) override {
+    const std::string value = options_.get(prefix_ + key);
+    return {value.begin(), value.end()};
+  }
+  void wait(const std::vector<std::string>& keys) override {
+    for (const std::string& key : keys) options_.get(prefix_ + key);
+  }
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
+    wait(keys);
+  }
+
+ private:
+  const GlooEngineOptions& options_;
+  const std::string prefix_;
+};
+
+// "127.0.0.1 4711": one end of a connection; "" where there is none.
+std::string name_of_end(int socket, int (*ask)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage storage = {};
+  socklen_t length = sizeof storage;
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  if (ask(socket, address, &length) != 0) return "";
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (getnameinfo(address, length, host, sizeof host, port, sizeof port,
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "";
+  return std::string(host) + " " + port;
+}
+int ask_own(int socket, sockaddr* address, socklen_t* length) {
+  return getsockname(socket, address, length);
+}
+int ask_other(int socket, sockaddr* address, socklen_t* length) {
+  return getpeername(socket, address, length);
+}
+
+// Finds the connected socket of this process whose own end has that port and duplicates it. Gloo
+// does not hand its sockets out, and closes them when it meets an error, after which their numbers
+// may be other files'.
+Descriptor find_socket(uint16_t port) {
+  const std::string ending = " " + std::to_string(port);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int number = std::atoi(entry.path().filename().c_str());
+    const std::string own = name_of_end(number, ask_own);
+    const bool same = own.size() > ending.size() &&
+                      own.compare(own.size() - ending.size(), ending.size(), ending) == 0;
+    if (same && !name_of_end(number, ask_other).empty())
+      return Descriptor(check_call(fcntl(number, F_DUPFD_CLOEXEC, 0), "a socket of the group"));
+  }
+  throw Error("ranks: a connection of Gloo's is not found among this process's sockets");
+}
+
+// "[127.0.0.1]:26386" or alike: Gloo writes a port as the network's byte order has it.
+uint16_t port_in(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const int port = colon == std::string::npos ? 0 : std::atoi(address.c_str() + colon + 1);
+  if (port <= 0 || port > 65535) throw Error("ranks: '" + address + "' has no port");
+  return ntohs(static_cast<uint16_t>(port));
+}
+
+class Engine final : public GlooEngine {
+ public:
+  explicit Engine(const GlooEngineOptions& options) : options_(options) {
+    const tcp::attr attributes(options.address.c_str());
+    guarded([&] {
+      std::shared_ptr<gloo::transport::Device> device = tcp::CreateDevice(attributes);
+      rare_ = connect("rare/", device);
+      steps_ = connect("steps/", device);
+      for (int i = 0; i < options_.size; ++i) {
+        if (i != options_.rank) steps_->getPair(i)->setSync(true, /*busyPoll=*/false);
+      }
+    });
+    // No rank may send on the second context before all read it synchronously.
+    barrier();
+    guarded([&] { meeting_ = make_sum(marks_, kMarks); });
+  }
+  ~Engine() override { shut(); }
+
+  std::unique_ptr<Reduction> make_reduction(const std::string& name, size_t count) override;
+
+  std::vector<std::string> all_gather(const std::string& own) override {
+    const auto ranks = static_cast<size_t>(options_.size);
+    std::vector<uint64_t> lengths(ranks);
+    std::string text = own.empty() ? std::string(1, '\0') : own;
+    std::vector<std::string> gathered(ranks);
+    guarded([&] {
+      uint64_t length = own.size();
+      gloo::AllgatherOptions first(rare_);
+      first.setInput(&length, 1);
+      first.setOutput(lengths.data(), ranks);
+      first.setTag(tag_++);
+      gloo::allgather(first);
+      // Each rank gives a byte at least: Gloo has no buffer of none.
+      std::vector<size_t> counts;
+      size_t total = 0;
+      for (const uint64_t of_rank : lengths) {
+        counts.push_back(std::max<size_t>(of_rank, 1));
+        total += counts.back();
+      }
+      std::string all(total, '\0');
+      gloo::AllgathervOptions second(rare_);
+      second.setInput(text.data(), text.size());
+      second.setOutput(all.data(), counts);
+      second.setTag(tag_++);
+      gloo::allgatherv(second);
+      size_t from = 0;
+      for (size_t i = 0; i < ranks; ++i) {
+        gathered[i] = all.substr(from, lengths[i]);
+        from += counts[i];
+      }
+    });
+    return gathered;
+  }
+
+  void broadcast(void* bytes, size_t count, int root) override {
+    if (count == 0) return;
+    guarded([&] {
+      gloo::BroadcastOptions options(rare_);
+      options.setOutput(static_cast<char*>(bytes), count);
+      options.setRoot(root);
+      options.setTag(tag_++);
+      gloo::broadcast(options);
+    });
+  }
+
+  void barrier() override {
+    guarded([&] {
+      gloo::BarrierOptions options(rare_);
+      options.setTag(tag_++);
+      gloo::barrier(options);
+    });
+  }
+
+  void shut() noexcept override {
+    for (const Lever& lever : levers_) shutdown(lever.socket.number(), SHUT_RDWR);
+  }
+
+  // Runs a call of Gloo's; what it throws is told in our words.
+  template <class Call>
+  void guarded(const Call& call) {
+    try {
+      call();
+    } catch (const RankLost&) {
+      throw;
+    } catch (const std::exception& error) {
+      options_.explain(error.what());
+    }
+  }
+
+  std::unique_ptr<Sum> make_sum(float* data, size_t count) {
+    return std::make_unique<Sum>(steps_, std::vector<float*>{data}, static_cast<int>(count));
+  }
+
+  // Begins a reduction. The ranks first sum the number of this collective and that of the
+  // reduction, so that no rank sums values with those of another reduction.
+  void meet(const std::string& name, int64_t index) {
+    options_.begin(name);
+    const float own[kMarks] = {static_cast<float>(++number_ % kMarkModulus),
+                               static_cast<float>(index % kMarkModulus)};
+    std::copy(std::begin(own), std::end(own), std::begin(marks_));
+    guarded([&] { meeting_->run(); });
+    for (size_t i = 0; i < kMarks; ++i) {
+      if (marks_[i] != own[i] * static_cast<float>(options_.size))
+        options_.explain("the ranks are at different collectives, this one at its number " +
+                         std::to_string(number_) + ", " + name);
+    }
+  }
+
+ private:
+  std::shared_ptr<gloo::Context> connect(const std::string& name,
+                                         std::shared_ptr<gloo::transport::Device>& device) {
+    auto context = std::make_shared<gloo::rendezvous::Context>(options_.rank, options_.size);
+    // Gloo waits five times as long as it is told for connections.
+    context->setTimeout(options_.connect_patience / 5);
+    RelayedStore store(options_, name);
+    context->connectFullMesh(store, device);
+    const size_t first = levers_.size();
+    for (int i = 0; i < options_.size; ++i) {
+      if (i != options_.rank) take_lever(*context->getPair(i), name, i);
+    }
+    for (size_t k = first; k < levers_.size(); ++k) check_other_end(k, name);
+    context->setTimeout(options_.patience);
+    return context;
+  }
+
+  // Keeps the pair's socket, and tells its ends.
+  void take_lever(const gloo::transport::Pair& pair, const std::string& name, int other) {
+    Descriptor socket = find_socket(port_in(pair.address().str()));
+    const auto milliseconds = options_.patience.count();
+    timeval wait = {};
+    wait.tv_sec = static_cast<time_t>(milliseconds / 1000);
+    wait.tv_usec = static_cast<suseconds_t>(milliseconds % 1000 * 1000);
+    for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
+      check_call(setsockopt(socket.number(), SOL_SOCKET, option, &wait, sizeof wait),
+                 "the timeout of a socket");
+    options_.put(
+        name + "ends/" + std::to_string(options_.rank) + "/" + std::to_string(other),
+        name_of_end(socket.number(), ask_own) + " " + name_of_end(socket.number(), ask_other));
+    levers_.push_back({std::move(socket), other});
+  }
+
+  // Gloo takes the first connection that comes for a rank's. The other rank names the ends of its
+  // own, so a stranger in its place is found out before anything is sent.
+  void check_other_end(size_t k, const std::string& name) {
+    const auto& [socket, other] = levers_[k];
+    const std::string told =
+        options_.get(name + "ends/" + std::to_string(other) + "/" + std::to_string(options_.rank));
+    const std::string seen =
+        name_of_end(socket.number(), ask_other) + " " + name_of_end(socket.number(), ask_own);
+    if (told != seen)
+      throw RankLost({.message = "a stranger's connection took the place of rank " +
+                                 std::to_string(other) + "'s"});
+  }
+
+  struct Lever {
+    Descriptor socket;
+    int other = 0;
+  };
+
+  GlooEngineOptions options_;
+  std::vector<Lever> levers_;
+  std::shared_ptr<gloo::Context> rare_;
+  std::shared_ptr<gloo::Context> steps_;
+  float marks_[kMarks] = {};
+  std::unique_ptr<Sum> meeting_;
+  uint32_t tag_ = 0;
+  int64_t number_ = 0;  // of reductions that have run
+  int64_t made_ = 0;
+};
+
+class GlooReduction final : public Reduction {
+ public:
+  GlooReduction(Engine& engine, const std::string& name, size_t count, int64_t index)
+      : engine_(engine), name_(name), index_(index), values_(count) {
+    data_ = values_.data();
+    size_ = count;
+    for (size_t from = 0; from < count; from += kBlockElements)
+      blocks_.push_back(engine.make_sum(data_ + from, std::min(kBlockElements, count - from)));
+  }
+
+  void sum() override {
+    engine_.meet(name_, index_);
+    engine_.guarded([&] {
+      for (const auto& block : blocks_) block->run();
+    });
+  }
+
+ private:
+  Engine& engine_;
+  const std::string name_;
+  const int64_t index_;
+  std::vector<float> values_;
+  std::vector<std::unique_ptr<Sum>> blocks_;
+};
+
+std::unique_ptr<Reduction> Engine::make_reduction(const std::string& name, size_t count) {
+  std::unique_ptr<Reduction> made;
+  guarded([&] { made = std::make_unique<GlooReduction>(*this, name, count, ++made_); });
+  return made;
+}
+
+}  // namespace
+
+bool has_gloo() noexcept { return true; }
+void require_gloo() {}
+
+std::unique_ptr<GlooEngine> make_gloo_engine(const GlooEngineOptions& options) {
+  return std::make_unique<Engine>(options);
+}
+
+#else
+
+bool has_gloo() noexcept { return false; }
+
+void require_gloo() {
+  throw Error({.op = "ranks",
+               .message = "this build of Keel has no Gloo, which ranks need",
+               .fix = "install libgloo-dev and build again"});
+}
+
+std::unique_ptr<GlooEngine> make_gloo_engine(const GlooEngineOptions&) {
+  require_gloo();
+  return nullptr;
+}
+
+#endif
+
+}  // namespace keel

@@ -1,0 +1,55 @@
+// GlooEngine: collectives by Gloo, over connections of its own between the ranks. It has two
+// contexts: one in synchronous mode, on which the reductions run, which are made of Gloo's halving
+// and doubling on blocks of 256 KB; one in asynchronous mode for what is rare. Its own calls come
+// from one thread at a time, shut() from any.
+#ifndef KEEL_CORE_GROUP_GLOO_ENGINE_H
+#define KEEL_CORE_GROUP_GLOO_ENGINE_H
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/core/group/group.h"
+
+namespace keel {
+
+struct GlooEngineOptions {
+  int rank = 0;
+  int size = 1;
+  std::string address = {};                       // where this rank listens for the others
+  std::chrono::milliseconds connect_patience{0};  // for the connections
+  std::chrono::milliseconds patience{0};          // of each wait in a call afterwards
+  // What one rank puts under a key the others get, once it is there. Both throw where the others
+  // will not come.
+  std::function<void(const std::string& key, const std::string& value)> put = {};
+  std::function<std::string(const std::string& key)> get = {};
+  // Told the name of each reduction before it runs.
+  std::function<void(const std::string& name)> begin = {};
+  // Throws for a call that failed; `what` is what Gloo says of it.
+  std::function<void(const std::string& what)> explain = {};
+};
+
+class GlooEngine {
+ public:
+  virtual ~GlooEngine();
+  virtual std::unique_ptr<Reduction> make_reduction(const std::string& name, size_t count) = 0;
+  virtual std::vector<std::string> all_gather(const std::string& own) = 0;
+  virtual void broadcast(void* bytes, size_t count, int root) = 0;
+  virtual void barrier() = 0;
+  // Ends all calls, now and later, here and at the other ends of the sockets.
+  virtual void shut() noexcept = 0;
+};
+
+// Returns whether this build has Gloo.
+KEEL_API bool has_gloo() noexcept;
+// Throws Error, naming the package, where this build has no Gloo.
+KEEL_API void require_gloo();
+// Connects with all ranks.
+std::unique_ptr<GlooEngine> make_gloo_engine(const GlooEngineOptions& options);
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_GROUP_GLOO_ENGINE_H

@@ -1,0 +1,18 @@
+#include "keel/core/group/group.h"
+
+namespace keel {
+
+RankLost::~RankLost() = default;
+Reduction::~Reduction() = default;
+Group::~Group() = default;
+
+void require_equal(const std::string& code, const std::vector<std::string>& by_rank) {
+  for (size_t i = 1; i < by_rank.size(); ++i) {
+    if (by_rank[i] == by_rank[0]) continue;
+    throw RankLost({.op = code + "(rank 0 " + by_rank[0] + ", rank " + std::to_string(i) + " " +
+                          by_rank[i] + ")",
+                    .message = "the ranks do not do the same"});
+  }
+}
+
+}  // namespace keel

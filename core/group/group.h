@@ -1,0 +1,80 @@
+// Group: the ranks of a job, which sum, broadcast and gather together. Every rank has one object of
+// it and makes the same calls in the same order; a call returns when all ranks have made it, or
+// throws RankLost where one will not. make_local_groups makes one within a process (threads are its
+// ranks); join_group (join_group.h) one of processes. One thread at a time, but for fail() and
+// broken().
+#ifndef KEEL_CORE_GROUP_GROUP_H
+#define KEEL_CORE_GROUP_GROUP_H
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/core/base/error.h"
+#include "keel/core/base/export.h"
+
+namespace keel {
+
+// Another rank is gone, was stopped, does not come, or does something else than this one.
+class KEEL_API RankLost : public Error {
+ public:
+  using Error::Error;
+  ~RankLost() override;
+};
+
+// A sum over all ranks, of as many floats as it was made for, in place. Must not outlive its group.
+class KEEL_API Reduction {
+ public:
+  virtual ~Reduction();
+  float* data() noexcept { return data_; }
+  size_t size() const noexcept { return size_; }
+  // Replaces each element by its sum over the ranks, with the same bits on all of them. Where the
+  // number of ranks is a power of two the sum is a balanced tree: (0 + 1) + (2 + 3).
+  // Allocates nothing. Throws RankLost.
+  virtual void sum() = 0;
+
+ protected:
+  float* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+class KEEL_API Group {
+ public:
+  virtual ~Group();
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+
+  // All ranks make their reductions in the same order, of the same names and sizes; throws RankLost
+  // with both where they do not.
+  virtual std::unique_ptr<Reduction> make_reduction(const std::string& name, size_t count) = 0;
+  // Returns what each rank gave, in the order of ranks.
+  virtual std::vector<std::string> all_gather(const std::string& own) = 0;
+  // Replaces the bytes by those of `root`; `count` is the same on all ranks.
+  virtual void broadcast(void* bytes, size_t count, int root) = 0;
+  // Waits until every rank is here. The last call: afterwards this rank may go.
+  virtual void leave() = 0;
+
+  // Ends every call of this rank, now and later, with a RankLost that says why, and tells the other
+  // ranks. Any thread.
+  virtual void fail(const std::string& why) noexcept = 0;
+  // Returns whether this or another rank failed. Any thread.
+  virtual bool broken() const noexcept = 0;
+
+ protected:
+  Group(int rank, int size) noexcept : rank_(rank), size_(size) {}
+
+ private:
+  int rank_;
+  int size_;
+};
+
+// The ranks of one process: one entry for each, which a thread of its own uses.
+KEEL_API std::vector<std::shared_ptr<Group>> make_local_groups(int size);
+
+// Throws RankLost, with the entries of the first two that differ, unless all are equal.
+KEEL_API void require_equal(const std::string& code, const std::vector<std::string>& by_rank);
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_GROUP_GROUP_H

@@ -1,0 +1,48 @@
+#include "keel/core/group/group_agreement.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace keel {
+namespace {
+
+// By vote, how many ranks gave it. Sums of so small numbers are exact.
+constexpr size_t kVotes = static_cast<size_t>(LoopVote::kFailed);
+
+class GroupAgreement final : public LoopAgreement {
+ public:
+  explicit GroupAgreement(std::shared_ptr<Group> group)
+      : group_(std::move(group)), counts_(group_->make_reduction("votes", kVotes)) {}
+
+  LoopVote agree(LoopVote own) noexcept override {
+    if (own == LoopVote::kFailed) {
+      group_->fail("its loop ended with an error");
+      return LoopVote::kFailed;
+    }
+    try {
+      std::fill_n(counts_->data(), kVotes, 0.0f);
+      counts_->data()[static_cast<size_t>(own)] = 1;
+      counts_->sum();
+    } catch (const std::exception&) {
+      return LoopVote::kFailed;
+    }
+    for (size_t vote = kVotes; vote-- > 0;) {
+      if (counts_->data()[vote] > 0) return static_cast<LoopVote>(vote);
+    }
+    return LoopVote::kFailed;
+  }
+  bool broken() const noexcept override { return group_->broken(); }
+
+ private:
+  std::shared_ptr<Group> group_;
+  std::unique_ptr<Reduction> counts_;
+};
+
+}  // namespace
+
+std::shared_ptr<LoopAgreement> make_group_agreement(std::shared_ptr<Group> group) {
+  return std::make_shared<GroupAgreement>(std::move(group));
+}
+
+}  // namespace keel

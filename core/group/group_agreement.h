@@ -1,0 +1,21 @@
+// A LoopAgreement (agreement.h) whose parties are the ranks of a group: their loops leave behind
+// the same step, though each runs in a process of its own.
+#ifndef KEEL_CORE_GROUP_GROUP_AGREEMENT_H
+#define KEEL_CORE_GROUP_GROUP_AGREEMENT_H
+
+#include <memory>
+
+#include "keel/core/base/export.h"
+#include "keel/core/group/agreement.h"
+#include "keel/core/group/group.h"
+
+namespace keel {
+
+// All ranks make it at the same place among their other calls of the group, which it keeps; throws
+// RankLost. A vote is a sum over the ranks. A rank that votes kFailed breaks the group for good:
+// what it computed together with the others is lost to them.
+KEEL_API std::shared_ptr<LoopAgreement> make_group_agreement(std::shared_ptr<Group> group);
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_GROUP_GROUP_AGREEMENT_H

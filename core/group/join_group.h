@@ -1,0 +1,49 @@
+// Joining a group of processes: the ranks meet at a coordinator (coordinator.h), which is their
+// launcher's or rank 0's, connect with each other, and watch for its word that one of them is lost.
+#ifndef KEEL_CORE_GROUP_JOIN_GROUP_H
+#define KEEL_CORE_GROUP_JOIN_GROUP_H
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "keel/core/base/export.h"
+#include "keel/core/group/group.h"
+#include "keel/core/group/rank_place.h"
+#include "keel/core/group/rank_progress.h"
+
+namespace keel {
+
+struct JoinOptions {
+  int rank = 0;
+  int size = 1;
+  std::string job = {};
+  std::string own_address = "127.0.0.1";  // where this rank listens for the others
+  // The coordinator: a connected socket, which the group owns then; or, with -1, rank 0's at the
+  // address, which the group of rank 0 makes.
+  int coordinator_socket = -1;
+  std::string address = {};
+  uint16_t port = 0;
+  std::chrono::seconds connect_patience{60};
+  std::chrono::milliseconds patience{60000};  // of each wait in a collective
+  RankProgress* progress = nullptr;           // outlives the group; null: nobody looks
+};
+
+// What the environment says of the group that this process belongs to: its launcher's variables,
+// or `place`'s address; HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and JOB_ID. Throws Error where more
+// than one rank is asked for and nothing says where they meet.
+KEEL_API JoinOptions read_join_options(const RankPlace& place);
+
+// Waits for all ranks. A group of one needs neither Gloo nor sockets. The process has to ignore
+// SIGPIPE, or a rank that dies takes the others along before they can say why. Throws RankLost
+// where a rank does not come, Error where this build has no Gloo.
+KEEL_API std::shared_ptr<Group> join_group(const JoinOptions& options);
+
+// How a launcher tells its processes where they meet: a socket's and a shared page's numbers.
+inline constexpr const char* kRankSocketVariable = "KEEL_RANK_SOCKET";
+inline constexpr const char* kRankPageVariable = "KEEL_RANK_PAGE";
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_GROUP_JOIN_GROUP_H

@@ -1,0 +1,32 @@
+// RankProgress: how far a rank is, in memory that its launcher shares with it, so that what the
+// rank did last can be told when it is gone. Written by the rank's loop, read by the launcher.
+#ifndef KEEL_CORE_GROUP_RANK_PROGRESS_H
+#define KEEL_CORE_GROUP_RANK_PROGRESS_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "keel/core/base/export.h"
+
+namespace keel {
+
+// Plain words without pointers, zero at first: two processes map them at different addresses.
+struct RankProgress {
+  static constexpr size_t kNameWords = 8;
+
+  std::atomic<int64_t> step{0};                 // the one that is under way; 0: none has begun
+  std::atomic<int64_t> collective{0};           // reductions begun
+  std::atomic<uint64_t> name[kNameWords] = {};  // of the last one, its first characters
+
+  void begin(const std::string& reduction) noexcept;
+};
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+// "in step 5, at bucket1 (collective 14)"; "before its first collective".
+KEEL_API std::string to_string(const RankProgress& progress);
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_GROUP_RANK_PROGRESS_H

@@ -1,0 +1,367 @@
+// Groups of ranks: within a process, and over sockets, where threads stand for the processes.
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+
+#include "keel/core/group/channel.h"
+#include "keel/core/group/coordinator.h"
+#include "keel/core/group/gloo_engine.h"
+#include "keel/core/group/group.h"
+#include "keel/core/group/group_agreement.h"
+#include "keel/core/group/join_group.h"
+
+#include "support/error_of.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using namespace keel;
+using keel_test::contains;
+using keel_test::error_of;
+
+// Runs `body` in a thread for each rank; returns what each threw, "" where it threw nothing.
+std::vector<std::string> on_ranks(int size, const std::function<void(int rank)>& body) {
+  std::vector<std::string> errors(static_cast<size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back(
+        [&, rank] { errors[static_cast<size_t>(rank)] = error_of([&] { body(rank); }); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+// The launcher's side of a job: a socket to each rank.
+class Job {
+ public:
+  explicit Job(int size, CoordinatorOptions options = {}) {
+    std::vector<int> near;
+    for (int i = 0; i < size; ++i) {
+      int pair[2];
+      REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+      near.push_back(pair[0]);
+      far_.push_back(pair[1]);
+    }
+    options.size = size;
+    coordinator_ = std::make_unique<Coordinator>(options, near);
+  }
+  JoinOptions options(int rank) const {
+    JoinOptions made;
+    made.rank = rank;
+    made.size = static_cast<int>(far_.size());
+    made.coordinator_socket = far_[static_cast<size_t>(rank)];
+    made.patience = std::chrono::seconds(20);
+    return made;
+  }
+  Coordinator& coordinator() { return *coordinator_; }
+
+ private:
+  std::vector<int> far_;
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
+bool without_gloo() {
+  if (!has_gloo()) MESSAGE("keel test skipped: this build has no Gloo");
+  return !has_gloo();
+}
+
+using Body = std::function<void(Group& group)>;
+
+std::vector<std::string> in_job(int size, const Body& body) {
+  Job job(size);
+  return on_ranks(size, [&](int rank) {
+    const auto group = join_group(job.options(rank));
+    body(*group);
+  });
+}
+
+std::vector<std::string> in_process(int size, const Body& body) {
+  auto groups = make_local_groups(size);
+  return on_ranks(size, [&](int rank) {
+    const auto group = std::move(groups[static_cast<size_t>(rank)]);
+    body(*group);
+  });
+}
+
+void none_failed(const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
+// The same checks on both kinds of group.
+void for_kinds(
+    const std::function<void(const std::function<std::vector<std::string>(int, const Body&)>&)>&
+        check) {
+  SUBCASE("within a process") { check(in_process); }
+  // Within a process it runs without Gloo, too.
+  if (!has_gloo()) return;
+  SUBCASE("over sockets") { check(in_job); }
+}
+
+float value_of(int rank, size_t element) {
+  const auto drawn = static_cast<uint64_t>(rank) * 7919 + element * 104729 + 12345;
+  return static_cast<float>(static_cast<double>((drawn * 2654435761u) % 100003) / 977.0 - 50.0);
+}
+
+}  // namespace
+
+TEST_CASE("group: sums have the bits of a balanced tree over ranks") {
+  for_kinds([](const auto& run) {
+    for (const int size : {1, 2, 4}) {
+      for (const size_t count : {size_t{1}, size_t{7}, size_t{7850}, size_t{200001}}) {
+        CAPTURE(size);
+        CAPTURE(count);
+        std::mutex mutex;
+        none_failed(run(size, [&](Group& group) {
+          const auto reduction = group.make_reduction("gradients", count);
+          REQUIRE(reduction->size() == count);
+          int64_t wrong = 0;
+          for (int turn = 0; turn < 3; ++turn) {
+            for (size_t i = 0; i < count; ++i)
+              reduction->data()[i] = value_of(group.rank() + turn, i);
+            reduction->sum();
+            for (size_t i = 0; i < count; ++i) {
+              std::vector<float> level;
+              for (int rank = 0; rank < size; ++rank) level.push_back(value_of(rank + turn, i));
+              while (level.size() > 1) {
+                for (size_t k = 0; k < level.size() / 2; ++k)
+                  level[k] = level[2 * k] + level[2 * k + 1];
+                level.resize(level.size() / 2);
+              }
+              wrong += reduction->data()[i] != level[0];
+            }
+          }
+          group.leave();
+          const std::lock_guard<std::mutex> lock(mutex);
+          CHECK(wrong == 0);
+        }));
+      }
+    }
+  });
+}
+
+TEST_CASE("group: three ranks agree on a sum") {
+  for_kinds([](const auto& run) {
+    std::vector<float> first(3);
+    none_failed(run(3, [&](Group& group) {
+      const auto reduction = group.make_reduction("gradients", 1001);
+      for (size_t i = 0; i < 1001; ++i) reduction->data()[i] = value_of(group.rank(), i);
+      reduction->sum();
+      first[static_cast<size_t>(group.rank())] = reduction->data()[1000];
+      group.leave();
+    }));
+    CHECK(first[0] == first[1]);
+    CHECK(first[0] == first[2]);
+    const double exact = double{value_of(0, 1000)} + value_of(1, 1000) + value_of(2, 1000);
+    CHECK(std::abs(first[0] - exact) < 1e-4);
+  });
+}
+
+TEST_CASE("group: what is gathered and broadcast") {
+  for_kinds([](const auto& run) {
+    none_failed(run(3, [](Group& group) {
+      const std::vector<std::string> texts = {"", "one", std::string(100000, 'x')};
+      const std::vector<std::string> got =
+          group.all_gather(texts[static_cast<size_t>(group.rank())]);
+      bool right = got == texts;
+      std::vector<int64_t> words(50000, group.rank());
+      group.broadcast(words.data(), words.size() * sizeof(int64_t), 2);
+      for (const int64_t word : words) right = right && word == 2;
+      group.broadcast(words.data(), 0, 0);
+      if (!right) throw Error("wrong");
+      group.leave();
+    }));
+  });
+}
+
+TEST_CASE("group: reductions that differ are told with both sides") {
+  for_kinds([](const auto& run) {
+    const auto errors = run(
+        2, [](Group& group) { group.make_reduction("gradients", group.rank() == 0 ? 10 : 11); });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(contains(error,
+                             "COLLECTIVE_DIVERGED(rank 0 makes 'gradients' of 10, rank 1 "
+                             "makes 'gradients' of 11)"),
+                    error);
+  });
+}
+
+TEST_CASE("group: a rank at another reduction is found out") {
+  for_kinds([](const auto& run) {
+    const auto errors = run(2, [](Group& group) {
+      const auto a = group.make_reduction("a", 16);
+      const auto b = group.make_reduction("b", 16);
+      (group.rank() == 0 ? a : b)->sum();
+    });
+    // One of them sees it for itself, the other one may hear it.
+    CHECK(!errors[0].empty());
+    CHECK(!errors[1].empty());
+  });
+}
+
+TEST_CASE("group: a rank that goes ends the calls of the others") {
+  for_kinds([](const auto& run) {
+    const auto errors = run(3, [](Group& group) {
+      const auto reduction = group.make_reduction("gradients", 100000);
+      for (int i = 0; i < 5; ++i) {
+        if (group.rank() == 1 && i == 3) return;
+        reduction->sum();
+      }
+    });
+    CHECK(errors[1] == "");
+    CHECK_MESSAGE(contains(errors[0], "rank 1"), errors[0]);
+    CHECK_MESSAGE(contains(errors[2], "rank 1"), errors[2]);
+  });
+}
+
+TEST_CASE("group: a rank that fails tells the others why") {
+  for_kinds([](const auto& run) {
+    const auto errors = run(2, [](Group& group) {
+      const auto reduction = group.make_reduction("gradients", 100);
+      if (group.rank() == 0) group.fail("its disk is full");
+      while (true) reduction->sum();
+    });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(contains(error, "its disk is full"), error);
+  });
+}
+
+TEST_CASE("group: the launcher's word ends a call that waits") {
+  if (without_gloo()) return;
+  Job job(2);
+  std::atomic<bool> waiting{false};
+  const auto errors = on_ranks(3, [&](int rank) {
+    if (rank == 2) {
+      while (!waiting) std::this_thread::yield();
+      job.coordinator().abort("rank 0 was stopped");
+      return;
+    }
+    const auto group = join_group(job.options(rank));
+    const auto reduction = group->make_reduction("gradients", 100);
+    if (rank == 0) {
+      waiting = true;
+      while (!group->broken()) std::this_thread::yield();
+    }
+    reduction->sum();
+  });
+  CHECK(errors[0] == "rank 0 was stopped");
+  CHECK(errors[1] == "rank 0 was stopped");
+}
+
+TEST_CASE("group: ranks without a launcher meet at rank 0's address") {
+  if (without_gloo()) return;
+  const uint16_t port = [] { return port_of(listen_at("127.0.0.1", 0).number()); }();
+  const auto options = [&](int rank, int size) {
+    JoinOptions made;
+    made.rank = rank;
+    made.size = size;
+    made.job = "night";
+    made.address = "127.0.0.1";
+    made.port = port;
+    made.connect_patience = std::chrono::seconds(10);
+    return made;
+  };
+  SUBCASE("and sum") {
+    none_failed(on_ranks(2, [&](int rank) {
+      const auto group = join_group(options(rank, 2));
+      const auto reduction = group->make_reduction("gradients", 3);
+      reduction->data()[0] = static_cast<float>(rank + 1);
+      reduction->sum();
+      if (reduction->data()[0] != 3) throw Error("wrong");
+      group->leave();
+    }));
+  }
+  SUBCASE("a stranger among them does no harm") {
+    none_failed(on_ranks(3, [&](int rank) {
+      if (rank == 2) {
+        const Deadline soon = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        for (int i = 0; i < 5; ++i) {
+          const Descriptor socket = connect_to("127.0.0.1", port, soon);
+          const std::string noise = i == 4 ? R"({"join": {"job": "night", "rank": "x"}})"
+                                             "\n"
+                                           : "\x01\xff\n{";
+          send(socket.number(), noise.data(), noise.size(), MSG_NOSIGNAL);
+        }
+        return;
+      }
+      const auto group = join_group(options(rank, 2));
+      group->leave();
+    }));
+  }
+  SUBCASE("or not: one says another size") {
+    const auto errors = on_ranks(2, [&](int rank) { join_group(options(rank, 2 + rank)); });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(contains(error, "rank 1 says that there are 3 ranks; there are 2"), error);
+  }
+  SUBCASE("or not: a rank is there twice") {
+    const auto errors = on_ranks(3, [&](int rank) { join_group(options(rank == 0 ? 0 : 1, 3)); });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(contains(error, "two processes say that they are rank 1"), error);
+  }
+  SUBCASE("or not: one does not come") {
+    auto short_of_time = options(0, 2);
+    short_of_time.connect_patience = std::chrono::seconds(1);
+    CHECK(contains(error_of([&] { join_group(short_of_time); }),
+                   "HCCL_CONNECT_TIMEOUT: after 1 s these ranks have not come: 1"));
+  }
+  SUBCASE("or not: rank 0 does not come") {
+    auto short_of_time = options(1, 2);
+    short_of_time.connect_patience = std::chrono::seconds(1);
+    CHECK(contains(error_of([&] { join_group(short_of_time); }),
+                   "HCCL_CONNECT_TIMEOUT: nobody answers at 127.0.0.1 port"));
+  }
+}
+
+TEST_CASE("group: the strongest vote of its ranks counts for all") {
+  for_kinds([](const auto& run) {
+    constexpr LoopVote kVotes[][3] = {
+        {LoopVote::kGoOn, LoopVote::kGoOn, LoopVote::kGoOn},
+        {LoopVote::kGoOn, LoopVote::kStop, LoopVote::kEndOfData},
+        {LoopVote::kStepsDone, LoopVote::kGoOn, LoopVote::kStepsDone},
+        {LoopVote::kGoOn, LoopVote::kStopWhen, LoopVote::kStepsDone},
+    };
+    constexpr LoopVote kStrongest[] = {LoopVote::kGoOn, LoopVote::kStop, LoopVote::kStepsDone,
+                                       LoopVote::kStopWhen};
+    none_failed(run(3, [&](Group& group) {
+      // The test's own pointer stays the owner.
+      const auto agreement = make_group_agreement({std::shared_ptr<Group>(), &group});
+      for (size_t round = 0; round < 4; ++round) {
+        const LoopVote own = kVotes[round][static_cast<size_t>(group.rank())];
+        if (agreement->agree(own) != kStrongest[round]) throw Error("wrong");
+      }
+      group.leave();
+    }));
+  });
+}
+
+TEST_CASE("group: a rank whose loop fails ends the votes of the others") {
+  for_kinds([](const auto& run) {
+    none_failed(run(2, [](Group& group) {
+      const auto agreement = make_group_agreement({std::shared_ptr<Group>(), &group});
+      const LoopVote own = group.rank() == 0 ? LoopVote::kFailed : LoopVote::kGoOn;
+      if (agreement->agree(own) != LoopVote::kFailed) throw Error("wrong");
+      if (!agreement->broken()) throw Error("not broken");
+      if (agreement->agree(LoopVote::kGoOn) != LoopVote::kFailed) throw Error("goes on");
+    }));
+  });
+}
+
+TEST_CASE("group: one rank needs neither sockets nor Gloo") {
+  const auto group = join_group({});
+  const auto reduction = group->make_reduction("gradients", 2);
+  reduction->data()[1] = 4;
+  reduction->sum();
+  CHECK(reduction->data()[1] == 4);
+  CHECK(group->all_gather("x") == std::vector<std::string>{"x"});
+  group->leave();
+}
+
+TEST_SUITE_END();
