@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <keel/core/group/group.h>
 #include <keel/keel.h>
 
 #include "cli/base/commands.h"
@@ -40,6 +41,7 @@ constexpr Command kCommands[] = {
     {"migrate", "report what scripts and models of TensorFlow 1 need to come to Keel", run_migrate},
     {"profile", "show what `train --profile` wrote", run_profile},
     {"bench", "measure training, kernels, loop sizes, feeding and compiling", run_bench},
+    {"launch", "start the ranks of a job on this machine", run_launch},
     {"conformance", "check a backend op by op against the references: a scorecard",
      run_conformance},
     {"calibrate", "the NPU's device model beside published measurements", run_calibrate},
@@ -87,6 +89,9 @@ int run(const std::vector<std::string>& words) {
     const int code = dispatch(words);
     if (!std::cout.flush()) throw keel::Error({.op = "stdout", .message = "cannot be written"});
     return code;
+  } catch (const keel::RankLost& error) {
+    print_error(error);
+    return kExitRankLost;
   } catch (const keel::Error& error) {
     print_error(error, origin_of_flags(error.what(), words));
     const bool argument = error.info().kind == keel::ErrorKind::kInvalidArgument;

@@ -13,7 +13,8 @@ inline constexpr int kExitFailed = 1;         // wrong only against data, files 
 inline constexpr int kExitWrongArgument = 2;  // a flag or environment variable wrong in itself
 inline constexpr int kExitNotConformant = 3;  // a backend whose results are wrong
 inline constexpr int kExitUnsupported = 3;    // what is to come to Keel needs what it has not
-inline constexpr int kExitSignalled = 128;    // plus the signal's number, where one ended the run
+inline constexpr int kExitRankLost = 3;     // another rank of the job is gone, stopped, or differs
+inline constexpr int kExitSignalled = 128;  // plus the signal's number, where one ended the run
 
 int run_train(const std::vector<std::string>& words);
 int run_sample(const std::vector<std::string>& words);
@@ -32,6 +33,7 @@ int run_import(const std::vector<std::string>& words);
 int run_migrate(const std::vector<std::string>& words);
 int run_run(const std::vector<std::string>& words);
 int run_bench(const std::vector<std::string>& words);
+int run_launch(const std::vector<std::string>& words);
 
 }  // namespace keel_cli
 

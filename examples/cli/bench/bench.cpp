@@ -10,18 +10,21 @@
 #include "cli/base/output_files.h"
 #include "cli/base/pass_flags.h"
 #include "cli/bench/page.h"
+#include "cli/bench/ranks.h"
 
 namespace keel_cli {
 namespace {
 
+constexpr const char* kRanks = "ranks";
+
 void print_suites(std::ostream& out) {
   out << "usage: keel bench SUITE [flags]\n";
-  const auto print = [&](const Suite& suite) {
-    out << "  " << suite.name << std::string(9 - std::string(suite.name).size(), ' ')
-        << suite.summary << "\n";
+  const auto print = [&](const std::string& name, const char* summary) {
+    out << "  " << name << std::string(9 - name.size(), ' ') << summary << "\n";
   };
-  for (const Suite& suite : suites()) print(suite);
-  print(all_suite());
+  for (const Suite& suite : suites()) print(suite.name, suite.summary);
+  print(all_suite().name, all_suite().summary);
+  print(kRanks, kBenchRanksSummary);
   out << "\n`keel bench SUITE --help` lists the flags of a suite.\n";
 }
 
@@ -177,6 +180,8 @@ int run_bench(const std::vector<std::string>& words) {
   }
   if (words[0] == all_suite().name) return run_suite(all_suite(), flags);
   names.push_back(all_suite().name);
+  if (words[0] == kRanks) return run_bench_ranks(flags);
+  names.push_back(kRanks);
   keel::parse_choice(words[0], "keel bench", names);
   return kExitWrongArgument;
 }

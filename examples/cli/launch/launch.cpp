@@ -1,0 +1,116 @@
+// `keel launch`: the ranks of a job on this machine, each a process that runs the same command.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <iostream>
+
+#include <keel/core/base/environment.h>
+#include <keel/core/group/coordinator.h>
+#include <keel/core/group/gloo_engine.h>
+#include <keel/core/group/join_group.h>
+#include <keel/core/group/rank_table.h>
+
+#include "cli/base/command_line.h"
+#include "cli/base/commands.h"
+#include "cli/base/errors.h"
+#include "cli/launch/rank_processes.h"
+
+namespace keel_cli {
+namespace {
+
+constexpr int64_t kMostRanks = 1024;
+
+[[noreturn]] void refuse(const std::string& op, const std::string& expected, const std::string& got,
+                         const std::string& fix = "") {
+  throw keel::Error({.op = op,
+                     .expected = expected,
+                     .got = got,
+                     .fix = fix,
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+// The launcher says these to each rank itself.
+void require_no_job() {
+  for (const char* variable : {"RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "CM_CHIEF_IP",
+                               "CM_CHIEF_PORT", "CM_WORKER_SIZE", "CM_WORKER_IP"}) {
+    if (const auto value = keel::environment_text(variable))
+      refuse(variable, "none, since keel launch says which rank each process is",
+             "'" + *value + "'", "unset it");
+  }
+}
+
+RankCommand read_command(const CommandLine& line, std::vector<std::string> words) {
+  RankCommand command{.words = std::move(words)};
+  const auto size = line.integer("n", 1, kMostRanks);
+  if (const auto file = line.text("rank-table")) {
+    const keel::RankTable table = keel::read_rank_table(*file);
+    if (table.servers > 1)
+      refuse("--rank-table",
+             "a table of one server, since keel launch starts ranks on this machine",
+             std::to_string(table.servers),
+             "start those of several servers with RANK_TABLE_FILE and RANK_ID");
+    if (size && *size != table.size())
+      refuse("-n", std::to_string(table.size()) + ", as many ranks as the table has",
+             std::to_string(*size));
+    command.rank_table = *file;
+    command.size = table.size();
+  } else if (size) {
+    command.size = static_cast<int>(*size);
+  } else {
+    refuse("-n", "how many ranks to start", "none", "or a --rank-table");
+  }
+  if (command.words.empty())
+    refuse("keel launch", "a command behind --", "none",
+           "such as: keel launch -n 2 -- keel bench ranks");
+  return command;
+}
+
+// So that a signal waits for the launcher to ask.
+void block_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
+int launch(const RankCommand& command) {
+  block_signals();
+  const SharedProgress progress(command.size);
+  const auto patience = keel::environment_integer("HCCL_CONNECT_TIMEOUT", 1, 7200);
+  keel::environment_integer("HCCL_EXEC_TIMEOUT", 1, 7200);
+  std::vector<RankProcess> ranks = start_ranks(command, progress);
+  std::vector<int> sockets;
+  for (const RankProcess& rank : ranks) sockets.push_back(rank.socket);
+  keel::Coordinator coordinator({.size = command.size,
+                                 .job = keel::environment_text("JOB_ID").value_or(""),
+                                 .patience = std::chrono::seconds(patience.value_or(60)),
+                                 .watches_sockets = false},
+                                sockets);
+  const auto lost = [](void* context, const RankEnd& end) {
+    static_cast<keel::Coordinator*>(context)->abort(end.how);
+    print_error(keel::Error({.message = end.how}));
+  };
+  return wait_for_ranks(ranks, progress, lost, &coordinator).exit_code;
+}
+
+}  // namespace
+
+int run_launch(const std::vector<std::string>& words) {
+  CommandLine line("launch",
+                   "start the ranks of a job on this machine; the command stands behind --");
+  line.add("n", "N", "ranks to start (as many as the rank table has)");
+  line.add("rank-table", "FILE", "JSON: the ranks and their devices, as in RANK_TABLE_FILE");
+  const auto separator = std::find(words.begin(), words.end(), "--");
+  line.parse({words.begin(), separator});
+  if (line.wants_help()) {
+    std::cout << line.help();
+    return kExitDone;
+  }
+  require_no_job();
+  const RankCommand command =
+      read_command(line, {separator == words.end() ? separator : separator + 1, words.end()});
+  if (command.size > 1) keel::require_gloo();
+  return launch(command);
+}
+
+}  // namespace keel_cli

@@ -1,0 +1,62 @@
+// The processes of a job on this machine: started, watched and ended together. One thread.
+#ifndef KEEL_EXAMPLES_CLI_LAUNCH_RANK_PROCESSES_H
+#define KEEL_EXAMPLES_CLI_LAUNCH_RANK_PROCESSES_H
+
+#include <string>
+#include <vector>
+
+#include <keel/core/group/rank_progress.h>
+#include <sys/types.h>
+
+namespace keel_cli {
+
+// Memory that ranks share with their launcher: how far each of them is.
+class SharedProgress {
+ public:
+  // Throws keel::Error where the system gives none.
+  explicit SharedProgress(int size);
+  ~SharedProgress();
+  SharedProgress(const SharedProgress&) = delete;
+  SharedProgress& operator=(const SharedProgress&) = delete;
+
+  int descriptor() const noexcept { return descriptor_; }
+  const keel::RankProgress& of(int rank) const { return page_[rank]; }
+
+ private:
+  size_t bytes_;
+  int descriptor_;
+  keel::RankProgress* page_;
+};
+
+struct RankCommand {
+  std::vector<std::string> words;
+  std::string rank_table = {};  // empty: none
+  int size = 1;
+};
+
+struct RankProcess {
+  pid_t process = 0;  // 0: it has ended
+  int socket = -1;    // the launcher's end
+};
+
+// What the loss of a rank looked like, and the exit code that the launcher ends with because of it.
+struct RankEnd {
+  int rank = -1;  // -1: every rank ended well
+  std::string how = {};
+  int exit_code = 0;
+  bool cause = false;  // it did not end because of another rank
+};
+
+// Starts them all; throws keel::Error where one cannot be, after it has ended the others. SIGCHLD,
+// SIGINT and SIGTERM have to be blocked (their mask is the processes' again).
+std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedProgress& progress);
+
+// Waits until all have ended; `lost` is called once, with the first one that did not end well.
+// SIGINT and SIGTERM are handed on to them. A rank that still runs some seconds after another one
+// was lost is killed.
+RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
+                       void (*lost)(void* context, const RankEnd& end), void* context);
+
+}  // namespace keel_cli
+
+#endif  // KEEL_EXAMPLES_CLI_LAUNCH_RANK_PROCESSES_H

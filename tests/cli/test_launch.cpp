@@ -1,0 +1,169 @@
+// `keel launch`: ranks that sum together, and what is told and left behind when one of them is
+// lost.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/tool.h"
+#include "support/error_of.h"
+#include "support/temp_folder.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+using nlohmann::json;
+
+bool without_gloo() {
+  const ToolResult result = run_tool({"launch", "-n", "2", "--", "true"});
+  const bool none = contains(result.err, "this build of Keel has no Gloo");
+  if (none) MESSAGE("keel test skipped: this build has no Gloo");
+  return none;
+}
+
+// Two ranks that sum for ever; a line of bash in each does something first.
+ToolResult launch_with(const std::string& line) {
+  const std::string rank = line + "\nexec \"$0\" bench ranks --seconds 1000";
+  return run_bash(R"("$0" launch -n 2 -- bash -c "$1" "$0")", {rank},
+                  {{"HCCL_EXEC_TIMEOUT", "20"}});
+}
+
+std::string launchers_line(const ToolResult& result) {
+  for (const std::string& line : lines_of(result.err)) {
+    if (contains(line, "keel: error: rank 1 ")) return line;
+  }
+  return result.err;
+}
+
+}  // namespace
+
+TEST_CASE("launch: ranks sum together and rank 0 tells of it") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const ToolResult result = run_tool({"launch", "-n", "2", "--", "keel", "bench", "ranks",
+                                      "--seconds", "0.01", "--json", files.file("ranks.json")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.err == "");
+  const json table = read_json(files.file("ranks.json"));
+  CHECK(table["ranks"] == 2);
+  REQUIRE(table["all_reduce"].size() == 5);
+  CHECK(table["all_reduce"][1]["bytes"] == 31400);
+  for (const json& row : table["all_reduce"]) CHECK(row["memcpys"] > 0);
+  CHECK(lines_of(result.out).size() == 7);
+}
+
+TEST_CASE("launch: one rank needs no others") {
+  const ToolResult result =
+      run_tool({"launch", "-n", "1", "--", "keel", "bench", "ranks", "--seconds", "0.001"});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(contains(result.out, "among 1 ranks"));
+}
+
+TEST_CASE("launch: the number of ranks may be a table's") {
+  if (without_gloo()) return;
+  const std::string tables = std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/";
+  const ToolResult result = run_tool({"launch", "--rank-table", tables + "two_ranks.json", "--",
+                                      "keel", "bench", "ranks", "--seconds", "0.001"});
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(contains(result.out, "among 2 ranks"));
+  const ToolResult other =
+      run_tool({"launch", "-n", "3", "--rank-table", tables + "two_ranks.json", "--", "true"});
+  CHECK(other.exit_code == 2);
+  CHECK(contains(other.err, "-n: expected 2, as many ranks as the table has, got 3"));
+}
+
+TEST_CASE("launch: what is typed wrong") {
+  struct Rule {
+    Words words;
+    Variables variables;
+    int exit_code;
+    std::string told;
+  };
+  const Rule rules[] = {
+      {{}, {}, 2, "-n: expected how many ranks to start, got none"},
+      {{"-n", "2"}, {}, 2, "keel launch: expected a command behind --"},
+      {{"-n", "2", "--"}, {}, 2, "keel launch: expected a command behind --"},
+      {{"-n", "0", "--", "true"}, {}, 2, "expected an integer"},
+      {{"-n", "1025", "--", "true"}, {}, 2, "expected an integer"},
+      {{"--rank-table", "/nowhere.json", "--", "true"}, {}, 1, "/nowhere.json"},
+      {{"-n", "2", "--", "true"},
+       {{"RANK_ID", "0"}},
+       2,
+       "RANK_ID: expected none, since keel launch"},
+      {{"-n", "2", "--", "true"}, {{"CM_CHIEF_IP", "::1"}}, 2, "CM_CHIEF_IP: expected none"},
+      {{"-n", "1", "--", "true"}, {{"HCCL_EXEC_TIMEOUT", "0"}}, 2, "HCCL_EXEC_TIMEOUT"},
+  };
+  for (const Rule& rule : rules) {
+    Words words = {"launch"};
+    words.insert(words.end(), rule.words.begin(), rule.words.end());
+    CAPTURE(join(words));
+    const ToolResult result = run_tool(words, rule.variables);
+    CHECK(result.exit_code == rule.exit_code);
+    CHECK_MESSAGE(contains(result.err, rule.told), result.err);
+  }
+}
+
+TEST_CASE("launch: commands that end by themselves") {
+  if (without_gloo()) return;
+  CHECK(run_tool({"launch", "-n", "2", "--", "true"}).exit_code == 0);
+  const ToolResult failed =
+      run_tool({"launch", "-n", "2", "--", "bash", "-c", "test $RANK_ID = 0 || exit 7"});
+  CHECK(failed.exit_code == 7);
+  CHECK_MESSAGE(contains(failed.err, "keel: error: rank 1 ended with exit code 7"), failed.err);
+  const ToolResult missing = run_tool({"launch", "-n", "2", "--", "/nowhere/program"});
+  CHECK(missing.exit_code == 127);
+  CHECK(contains(missing.err, "/nowhere/program: cannot be started: No such file"));
+}
+
+TEST_CASE("launch: ranks do not train two models side by side") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const ToolResult result = run_tool(
+      {"launch", "-n", "2", "--", "keel", "train", "--steps", "1", "--save", files.file("states")});
+  CHECK(result.exit_code == 2);
+  CHECK_MESSAGE(contains(result.err, "RANK_SIZE: expected one rank, since ranks do not train"),
+                result.err);
+  CHECK(files.empty());
+}
+
+TEST_CASE("launch: a rank that is killed ends the others with exit code 3") {
+  if (without_gloo()) return;
+  SUBCASE("before it comes") {
+    const ToolResult result = launch_with("test $RANK_ID = 0 || kill -9 $$");
+    CHECK(result.exit_code == 3);
+    CHECK_MESSAGE(contains(launchers_line(result),
+                           "rank 1 was killed by SIGKILL before its first collective"),
+                  result.err);
+  }
+  SUBCASE("in the middle") {
+    const ToolResult result = launch_with("test $RANK_ID = 0 || (sleep 1; kill -9 $$) &");
+    CHECK(result.exit_code == 3);
+    CHECK_MESSAGE(contains(launchers_line(result),
+                           "rank 1 was killed by SIGKILL at bench of 256 (collective "),
+                  result.err);
+  }
+  SUBCASE("or stopped") {
+    const ToolResult result = launch_with("test $RANK_ID = 0 || (sleep 1; kill -STOP $$) &");
+    CHECK(result.exit_code == 3);
+    CHECK_MESSAGE(contains(launchers_line(result), "rank 1 was stopped by SIGSTOP at bench of 256"),
+                  result.err);
+  }
+}
+
+TEST_CASE("launch: when the launcher is killed no rank goes on") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const ToolResult result = run_bash(
+      R"("$0" launch -n 2 -- bash -c 'echo $$ >"$1.$RANK_ID"; exec "$0" bench ranks --seconds 1000' "$0" "$1" &
+      until [ -s "$1.0" ] && [ -s "$1.1" ]; do sleep 0.05; done
+      sleep 0.5; kill -9 $!; wait $!
+      for i in $(seq 200); do
+        kill -0 $(cat "$1.0") 2>/dev/null || kill -0 $(cat "$1.1") 2>/dev/null || exit 42
+        sleep 0.05
+      done)",
+      {files.file("rank")});
+  CHECK_MESSAGE(result.exit_code == 42, result.err);
+}
+
+TEST_SUITE_END();
