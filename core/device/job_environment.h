@@ -15,7 +15,7 @@
 namespace keel {
 
 struct JobEnvironment {
-  // What the rank table says of this rank, else ASCEND_DEVICE_ID, else DEVICE_ID. A backend with
+  // The rank table says it of this rank, else ASCEND_DEVICE_ID, else DEVICE_ID. A backend with
   // one device has no other that a table could mean.
   std::optional<int> device = {};
   std::string device_variable = {};  // which of them says so: "RANK_TABLE_FILE"

@@ -22,8 +22,8 @@ struct GlooEngineOptions {
   std::string address = {};                       // where this rank listens for the others
   std::chrono::milliseconds connect_patience{0};  // for the connections
   std::chrono::milliseconds patience{0};          // of each wait in a call afterwards
-  // What one rank puts under a key the others get, once it is there. Both throw where the others
-  // will not come.
+  // `get` waits until a rank has put something under the key. Both throw where the others will not
+  // come.
   std::function<void(const std::string& key, const std::string& value)> put = {};
   std::function<std::string(const std::string& key)> get = {};
   // Told the name of each reduction before it runs.

@@ -163,7 +163,7 @@ class JoinedGroup final : public Group {
     if (!cause_.empty()) engine_->shut();
   }
 
-  // What is put travels through the coordinator to all ranks, as text.
+  // A put travels through the coordinator to all ranks, as text.
   void put(const std::string& key, const std::string& value) {
     channel_->send({{"put", {{"key", key}, {"value", to_hex(value)}}}});
   }

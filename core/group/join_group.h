@@ -30,8 +30,8 @@ struct JoinOptions {
   RankProgress* progress = nullptr;           // outlives the group; null: nobody looks
 };
 
-// What the environment says of the group that this process belongs to: its launcher's variables,
-// or `place`'s address; HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and JOB_ID. Throws Error where more
+// Reads from the environment where this process's group meets: its launcher's variables, or
+// `place`'s address; HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and JOB_ID. Throws Error where more
 // than one rank is asked for and nothing says where they meet.
 KEEL_API JoinOptions read_join_options(const RankPlace& place);
 

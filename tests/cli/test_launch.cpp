@@ -1,5 +1,7 @@
 // `keel launch`: ranks that sum together, and what is told and left behind when one of them is
 // lost.
+#include <csignal>
+#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -149,6 +151,21 @@ TEST_CASE("launch: a rank that is killed ends the others with exit code 3") {
     CHECK_MESSAGE(contains(launchers_line(result), "rank 1 was stopped by SIGSTOP at bench of 256"),
                   result.err);
   }
+}
+
+TEST_CASE("launch: a signal to the launcher is one to its ranks and no loss") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string begun = files.file("begun");
+  const ToolResult result = run_tool_until(
+      {"launch", "-n", "2", "--", "bash", "-c",
+       "trap 'exit 9' TERM; echo >" + begun + ".$RANK_ID; while true; do sleep 0.01; done"},
+      [&] {
+        return std::filesystem::exists(begun + ".0") && std::filesystem::exists(begun + ".1");
+      },
+      1, SIGTERM);
+  CHECK(result.exit_code == 128 + SIGTERM);
+  CHECK(result.err == "");
 }
 
 TEST_CASE("launch: when the launcher is killed no rank goes on") {

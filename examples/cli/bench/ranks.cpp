@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/json.h>
+#include <keel/version.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/command_line.h"

@@ -111,12 +111,13 @@ class Watch {
       if (end_.rank >= 0 && !told_) {
         told_ = true;
         deadline_ = steady_clock::now() + kGrace;
-        lost(context, end_);
+        if (interrupted_ == 0) lost(context, end_);
       }
       if (told_ && steady_clock::now() >= deadline_) kill_all(ranks_);
       wait_for_signal();
     }
-    if (end_.rank >= 0 && !told_) lost(context, end_);
+    if (end_.rank >= 0 && !told_ && interrupted_ == 0) lost(context, end_);
+    if (end_.rank >= 0 && interrupted_ != 0) end_.exit_code = kExitSignalled + interrupted_;
     return end_;
   }
 
@@ -140,8 +141,12 @@ class Watch {
     sigemptyset(&set);
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM}) sigaddset(&set, signal);
     const timespec slice = {0, 100'000'000};
-    const int signal = sigtimedwait(&set, nullptr, &slice);
+    siginfo_t info = {};
+    const int signal = sigtimedwait(&set, &info, &slice);
     if (signal != SIGINT && signal != SIGTERM) return;
+    interrupted_ = signal;
+    // A terminal has sent it to the ranks, too.
+    if (info.si_code == SI_KERNEL) return;
     for (const RankProcess& rank : ranks_) {
       if (rank.process != 0) kill(rank.process, signal);
     }
@@ -151,6 +156,7 @@ class Watch {
   const SharedProgress& progress_;
   RankEnd end_;
   bool told_ = false;
+  int interrupted_ = 0;  // the signal that asked the launcher to end
   steady_clock::time_point deadline_;
 };
 

@@ -39,7 +39,7 @@ struct RankProcess {
   int socket = -1;    // the launcher's end
 };
 
-// What the loss of a rank looked like, and the exit code that the launcher ends with because of it.
+// Describes the loss of a rank, and has the exit code that the launcher ends with because of it.
 struct RankEnd {
   int rank = -1;  // -1: every rank ended well
   std::string how = {};
@@ -52,8 +52,8 @@ struct RankEnd {
 std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedProgress& progress);
 
 // Waits until all have ended; `lost` is called once, with the first one that did not end well.
-// SIGINT and SIGTERM are handed on to them. A rank that still runs some seconds after another one
-// was lost is killed.
+// SIGINT and SIGTERM are handed on to them, and what they end with then is no loss. A rank that
+// still runs some seconds after another one was lost is killed.
 RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
                        void (*lost)(void* context, const RankEnd& end), void* context);
 
