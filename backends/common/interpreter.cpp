@@ -119,6 +119,9 @@ void Interpreter::fill_table(const LaunchArgs& args) {
       case Space::kFloatStatus:
         table_[i] = &status_words_[ref.index];
         break;
+      case Space::kOwn:
+        table_[i] = static_cast<char*>(list_.own_memories[ref.index]) + ref.offset;
+        break;
     }
   }
 }
@@ -159,8 +162,23 @@ void Interpreter::launch(LaunchArgs& args) noexcept {
 void Interpreter::end_with_error(LaunchArgs& args) {
   args.report.failed = true;
   args.report.error = describe_error(std::current_exception(), current_, args);
+  tell_kernels(args.report.error);
   party_.fail();
   if (slot_held_) args.queue->release();
+}
+
+// Others that wait for kernels of this list outside of it hear that they wait in vain.
+void Interpreter::tell_kernels(const std::exception_ptr& error) const noexcept {
+  for (const auto& kernel : list_.kernels) {
+    if (!kernel->waits()) continue;
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+      kernel->fail(e.what());
+    } catch (...) {
+      kernel->fail("");
+    }
+  }
 }
 
 // The first `written` tasks of a step have written something; behind LOOP_INC it is complete.

@@ -1,10 +1,12 @@
 #include "keel/backends/common/kernel.h"
 
+#include "keel/backends/common/all_reduce_kernel.h"
 #include "keel/backends/common/float_status_kernel.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/reference_kernel.h"
 #include "keel/backends/common/row_view.h"
 #include "keel/backends/common/uses.h"
+#include "keel/graph/ir/all_reduce_attributes.h"
 #include "keel/graph/ir/fused_body.h"
 #include "keel/graph/ir/placement.h"
 
@@ -15,6 +17,8 @@ bool Kernel::run_waiting(void* const* args, const AbortContext&) const {
   run(args, 0, 0);
   return true;
 }
+
+void Kernel::fail(const std::string&) const noexcept {}
 
 KernelLibrary::~KernelLibrary() = default;
 
@@ -32,6 +36,10 @@ KernelPlan KernelLibrary::plan_row_view(const Node& node) const {
   return keel::plan_row_view(node);
 }
 
+KernelPlan KernelLibrary::plan_all_reduce(const Node& node) const {
+  return keel::plan_all_reduce(node);
+}
+
 const StateLayout* layout_of(const StateLayouts& layouts, Value v) {
   const auto it = layouts.find(root_of(v));
   return it == layouts.end() ? nullptr : &it->second;
@@ -39,15 +47,16 @@ const StateLayout* layout_of(const StateLayouts& layouts, Value v) {
 
 const char* name_of(TaskKind kind) noexcept {
   static constexpr const char* kNames[] = {
-      "AI_CORE",    "AI_VECTOR_CORE", "AI_CPU",  "MEMCPY",       "LOOP_SWITCH", "LOOP_INC",
-      "LOOP_RESET", "LOOP_ACTIVE",    "DEQUEUE", "RELEASE_SLOT", "METRIC",      "COMMIT"};
+      "AI_CORE",  "AI_VECTOR_CORE", "AI_CPU",      "MEMCPY",  "LOOP_SWITCH",
+      "LOOP_INC", "LOOP_RESET",     "LOOP_ACTIVE", "DEQUEUE", "RELEASE_SLOT",
+      "METRIC",   "COMMIT",         "HCCL"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 Support supports_in_task_list(const KernelLibrary& library, const Node& node) {
-  const bool interpreted =
-      node.is(OpRole::kDequeue) || node.is(OpRole::kStepEnd) || node.is(OpRole::kFloatStatus);
-  if (node.has(kSource | kView) || interpreted) return {true, ""};
+  const bool anywhere = node.is(OpRole::kDequeue) || node.is(OpRole::kStepEnd) ||
+                        node.is(OpRole::kFloatStatus) || all_reduce_of(node) != nullptr;
+  if (node.has(kSource | kView) || anywhere) return {true, ""};
   if (is_placed_by_policy(node)) return supports_on_host_processor(node);
   if (is_on_host(node)) return supports_reference(node);
   if (is_fused_node(node)) {

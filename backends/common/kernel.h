@@ -31,6 +31,7 @@ enum class TaskKind : uint8_t {
   kReleaseSlot,
   kMetric,
   kCommit,
+  kHccl,  // a collective of the ranks
 };
 // "AI_CORE", "LOOP_SWITCH" ...
 KEEL_API const char* name_of(TaskKind kind) noexcept;
@@ -53,6 +54,8 @@ class KEEL_API Kernel {
   // so.
   virtual bool waits() const { return false; }
   virtual bool run_waiting(void* const* args, const AbortContext& abort) const;
+  // Hears that the step ended early, and why: others outside may wait for this kernel in turn.
+  virtual void fail(const std::string& why) const noexcept;
 };
 
 struct KernelPlan {
@@ -72,6 +75,11 @@ struct KernelPlan {
     bool required = false;
   };
   std::vector<InPlace> in_place;
+  // A kernel with memory of its own has output i there, own_offsets[i] bytes from its begin, and
+  // changes what it finds there: the value of input i, which the lowering has computed in that
+  // place, or copies there.
+  void* own_memory = nullptr;
+  std::vector<size_t> own_offsets;
   // The last argument, behind the workspace, is a uint32_t into which the blocks OR the bits of
   // kFloatStatus... that they raise (raise_float_status); it is the task's own and 0 when a step
   // begins.
@@ -111,11 +119,13 @@ class KEEL_API KernelLibrary {
   virtual KernelPlan plan_row_view(const Node& node) const;
   // Modelled time of a control task.
   virtual int64_t control_ns(TaskKind kind) const = 0;
+  // Plans a sum over ranks (all_reduce_kernel.h). By default it takes no modelled time.
+  virtual KernelPlan plan_all_reduce(const Node& node) const;
 };
 
-// Returns what Backend::supports answers for any node: sources, views, dequeue, step_end and
-// float_status are the interpreter's; control ops and fused nodes are supported when their bodies'
-// nodes are; what is placed on the host needs a reference function.
+// Returns what Backend::supports answers for any node: sources, views, dequeue, step_end,
+// float_status and sums over ranks run anywhere; control ops and fused nodes are supported when
+// their bodies' nodes are; what is placed on the host needs a reference function.
 KEEL_API Support supports_in_task_list(const KernelLibrary& library, const Node& node);
 
 }  // namespace keel

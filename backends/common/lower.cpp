@@ -9,6 +9,7 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
 #include "keel/graph/control/step_boundary.h"
+#include "keel/graph/ir/all_reduce_attributes.h"
 #include "keel/graph/ir/member_names.h"
 #include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/rewriter.h"
@@ -117,13 +118,14 @@ void Lowering::declare(const Graph& graph) {
   }
 }
 
+bool Lowering::pinnable(const Value& root) const {
+  const Node& node = root.node();
+  const bool has_a_kernel =
+      !node.has(kSource | kEffect) && !node.is(OpRole::kWhile) && !node.is(OpRole::kCond);
+  return has_a_kernel && !pinned_.contains(root);
+}
+
 void Lowering::pin_results(const Scope& scope) {
-  const auto pinnable = [&](Value root) {
-    const Node& node = root.node();
-    const bool has_a_kernel =
-        !node.has(kSource | kEffect) && !node.is(OpRole::kWhile) && !node.is(OpRole::kCond);
-    return has_a_kernel && !pinned_.contains(root);
-  };
   for (const Assignment& a : scope.graph.updates()) {
     const Value root = root_of(a.next);
     next_of_[root].push_back(a.state);
@@ -189,6 +191,7 @@ void Lowering::lower_graph(const Graph& graph, bool root, const std::vector<uint
   Scope scope{graph, count_uses(graph, live), root, carries};
   if (root) failures_.emplace(graph, live);
   if (root) pin_results(scope);
+  if (root) plan_all_reduces(scope, live);
   for (size_t i = 0; carries != nullptr && i < graph.outputs().size(); ++i)
     scope.next_values[root_of(graph.outputs()[i])].push_back(i);
   for (const Node& node : graph.nodes()) {
@@ -221,6 +224,8 @@ void Lowering::lower_node(const Node& node, Scope& scope) {
     lower_cond(node);
   else if (node.is(OpRole::kFloatStatus))
     lower_float_status(node, scope);
+  else if (all_reduce_of(node) != nullptr)
+    lower_all_reduce(node);
   else if (can_show_row(node, scope))
     lower_row_view(node);
   else

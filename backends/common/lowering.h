@@ -1,7 +1,8 @@
 // Lowering turns one graph into a task list: it gives each node a kernel, each value a buffer, and
 // wraps a sunk step into the control tasks of its loop. `lower()` (task_list.h) makes one, runs it
 // once and drops it; nobody else includes this header. lower.cpp holds buffers and nodes,
-// lower_control.cpp while, cond and the sunk loop. Not thread-safe.
+// lower_control.cpp while, cond and the sunk loop, lower_all_reduce.cpp sums over ranks. Not
+// thread-safe.
 #ifndef KEEL_BACKENDS_COMMON_LOWERING_H
 #define KEEL_BACKENDS_COMMON_LOWERING_H
 
@@ -82,6 +83,7 @@ class Lowering {
   // Notes which values are computed straight into the place where they are wanted: fetches into
   // their output, next values of states into a state buffer.
   void pin_results(const Scope& scope);
+  bool pinnable(const Value& root) const;
 
   // ---- tasks
   Task& emit(TaskKind kind, const std::vector<uint32_t>& arguments, TaskInfo info);
@@ -119,6 +121,11 @@ class Lowering {
   uint32_t state_storage(const Node& node, size_t output, const KernelPlan& plan,
                          const std::vector<uint32_t>& arguments, Scope& scope);
   uint32_t second_buffer(Value state);
+
+  // Plans the sums over ranks of the root graph, and notes which values are computed where they are
+  // summed.
+  void plan_all_reduces(const Scope& scope, const std::vector<bool>& live);
+  void lower_all_reduce(const Node& node);
 
   // Copies the next values that no task computed straight into a state buffer: inputs, other
   // states, values that several states take.
@@ -166,6 +173,12 @@ class Lowering {
   std::unordered_map<Value, std::vector<Value>, ValueHash> next_of_;  // value -> states it becomes
   std::unordered_map<Value, uint32_t, ValueHash> pinned_;
   std::unordered_set<Value, ValueHash> written_;
+  // A sum over ranks, and the table entries of its values in the kernel's own memory.
+  struct AllReduce {
+    KernelPlan plan;
+    std::vector<uint32_t> places;
+  };
+  std::unordered_map<const Node*, AllReduce> all_reduces_;
   std::unordered_set<const Node*> row_views_;  // that were lowered
   std::vector<uint32_t> commits_;  // current and second buffer of each state that has two
   std::vector<uint32_t> output_storages_;

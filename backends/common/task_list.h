@@ -26,13 +26,15 @@ enum class Space : uint8_t {
   kSlot,
   kFloatStatus,  // a task's status word, see KernelPlan::float_status
   kRow,          // a row of another entry: the last task with shows_row() set where it begins
+  kOwn,          // memory of a kernel's own, see KernelPlan::own_memory
 };
 
 struct BufferRef {
   Space space = Space::kScratch;
-  // Which state, input, output, slot field or status word; of a row, the entry that it lies in.
+  // Which state, input, output, slot field, status word or kernel's memory; of a row, the entry
+  // that it lies in.
   uint32_t index = 0;
-  size_t offset = 0;  // in scratch and constants
+  size_t offset = 0;  // in scratch, constants and a kernel's memory
   size_t bytes = 0;
 };
 
@@ -97,6 +99,7 @@ struct TaskList {
   std::vector<BufferRef> table;
   std::vector<EntryLife> lives;  // one for each table entry
   std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<void*> own_memories;  // of kernels that have one
   // Constants and where they go in the constant arena.
   std::vector<std::pair<size_t, Tensor>> constants;
   uint32_t most_arguments = 0;

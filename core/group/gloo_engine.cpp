@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 
 #include "keel/core/group/channel.h"
+#include "keel/core/tensor/buffer.h"
 #endif
 
 namespace keel {
@@ -285,8 +286,11 @@ class Engine final : public GlooEngine {
 class GlooReduction final : public Reduction {
  public:
   GlooReduction(Engine& engine, const std::string& name, size_t count, int64_t index)
-      : engine_(engine), name_(name), index_(index), values_(count) {
-    data_ = values_.data();
+      : engine_(engine),
+        name_(name),
+        index_(index),
+        values_(allocate_host_buffer(count * sizeof(float))) {
+    data_ = static_cast<float*>(values_->address());
     size_ = count;
     for (size_t from = 0; from < count; from += kBlockElements)
       blocks_.push_back(engine.make_sum(data_ + from, std::min(kBlockElements, count - from)));
@@ -303,7 +307,7 @@ class GlooReduction final : public Reduction {
   Engine& engine_;
   const std::string name_;
   const int64_t index_;
-  std::vector<float> values_;
+  std::shared_ptr<Buffer> values_;
   std::vector<std::unique_ptr<Sum>> blocks_;
 };
 

@@ -23,7 +23,8 @@ class KEEL_API RankLost : public Error {
   ~RankLost() override;
 };
 
-// A sum over all ranks, of as many floats as it was made for, in place. Must not outlive its group.
+// A sum over all ranks, of as many floats as it was made for, in place. Its memory is zero at first
+// and aligned like a Buffer's. Must not outlive its group.
 class KEEL_API Reduction {
  public:
   virtual ~Reduction();

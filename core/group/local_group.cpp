@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "keel/core/group/group.h"
+#include "keel/core/tensor/buffer.h"
 
 namespace keel {
 namespace {
@@ -77,15 +78,16 @@ class LocalReduction final : public Reduction {
  public:
   LocalReduction(std::shared_ptr<Meeting> meeting, size_t rank, const std::string& name,
                  size_t count)
-      : meeting_(std::move(meeting)), rank_(rank), name_(name), values_(count) {
-    data_ = values_.data();
+      : meeting_(std::move(meeting)),
+        rank_(rank),
+        name_(name),
+        values_(allocate_host_buffer(count * sizeof(float))) {
+    data_ = static_cast<float*>(values_->address());
     size_ = count;
   }
   void sum() override {
-    meeting_->meet(rank_, {values_.data(), &name_}, [this](const auto& by_rank) {
-      std::vector<std::string> names;
-      for (const Meeting::Arguments& arguments : by_rank) names.push_back(*arguments.text);
-      require_equal("COLLECTIVE_DIVERGED", names);
+    meeting_->meet(rank_, {data_, &name_}, [this](const auto& by_rank) {
+      require_same_name(by_rank);
       for (size_t i = 0; i < size_; ++i) {
         const float total = tree_sum(by_rank, i, 0, by_rank.size());
         for (const Meeting::Arguments& arguments : by_rank)
@@ -95,10 +97,19 @@ class LocalReduction final : public Reduction {
   }
 
  private:
+  // Allocates where they differ.
+  static void require_same_name(const std::vector<Meeting::Arguments>& by_rank) {
+    const auto is_first = [&](const auto& own) { return *own.text == *by_rank[0].text; };
+    if (std::all_of(by_rank.begin(), by_rank.end(), is_first)) return;
+    std::vector<std::string> names;
+    for (const Meeting::Arguments& arguments : by_rank) names.push_back(*arguments.text);
+    require_equal("COLLECTIVE_DIVERGED", names);
+  }
+
   std::shared_ptr<Meeting> meeting_;
   size_t rank_;
   std::string name_;
-  std::vector<float> values_;
+  std::shared_ptr<Buffer> values_;
 };
 
 class LocalGroup final : public Group {

@@ -14,71 +14,12 @@
 #include "keel/graph/ir/skipped_steps.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/nn/argument_checks.h"
+#include "keel/ops/nn/computed_from.h"
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/remembered.h"
 
 namespace keel {
 namespace {
-
-// By node id: what a value depends on.
-std::vector<bool> nodes_under(Value value) {
-  const Graph& graph = value.graph();
-  std::vector<bool> under(graph.size(), false);
-  under[value.node_id()] = true;
-  for (uint32_t id = value.node_id() + 1; id-- > 0;) {
-    if (!under[id]) continue;
-    for (const Value& input : graph.node(id).data_inputs()) under[input.node_id()] = true;
-  }
-  return under;
-}
-
-using Replacements = std::unordered_map<Value, Value, ValueHash>;
-
-// `value` computed from others in place of some of the states under it. What depends on none of
-// these is shared, and so is what is `kept` (by node id).
-Value computed_from(Value value, Replacements replaced, const std::vector<bool>& kept = {}) {
-  Graph& graph = value.graph();
-  uint32_t first = value.node_id();
-  for (const auto& [state, other] : replaced) first = std::min(first, state.node_id());
-  std::vector<uint32_t> between;
-  std::vector<Value> open{value};
-  std::unordered_set<uint32_t> seen;
-  while (!open.empty()) {
-    const Value v = open.back();
-    open.pop_back();
-    // A value that was made before the first replaced state depends on none of them.
-    if (v.node_id() <= first || !seen.insert(v.node_id()).second) continue;
-    if (v.node_id() < kept.size() && kept[v.node_id()]) continue;
-    between.push_back(v.node_id());
-    const NodeList<Value> inputs = v.node().data_inputs();
-    open.insert(open.end(), inputs.begin(), inputs.end());
-  }
-  std::sort(between.begin(), between.end());
-  for (const uint32_t id : between) {
-    const Node& node = graph.node(id);
-    Values inputs = node.data_inputs().to_vector();
-    bool changed = false;
-    for (Value& input : inputs) {
-      const auto other = replaced.find(input);
-      changed = changed || other != replaced.end();
-      if (other != replaced.end()) input = other->second;
-    }
-    if (!changed) continue;
-    if (node.ordered()) {
-      throw Error(
-          {.op = node.op_name(),
-           .message = "depends on a weight that is replaced, and its effect would happen twice",
-           .fix = "take what it gives out of what the replaced weights are for",
-           .site = node.site()});
-    }
-    const LabelScope label(graph, node);
-    const Node& copy = graph.add(node.op(), inputs, node.attributes(), node.site(), node.bodies());
-    for (uint32_t i = 0; i < node.types().size(); ++i)
-      replaced.emplace(node.output(i), copy.output(i));
-  }
-  const auto result = replaced.find(value);
-  return result == replaced.end() ? value : result->second;
-}
 
 bool is_trainable(const Value& state) {
   return is_float(state.dtype()) && state.node().as<StateAttributes>().trainable;

@@ -8,6 +8,7 @@
 #include "keel/backends/registry.h"
 #include "keel/graph/control/control_flow.h"
 #include "keel/graph/control/step_boundary.h"
+#include "keel/graph/ir/all_reduce_attributes.h"
 #include "keel/graph/ir/table_attributes.h"
 #include "keel/graph/ir/transfer.h"
 #include "keel/graph/runtime/session.h"
@@ -155,7 +156,8 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<ResizeAttributes>(),
                                      &attributes_schema<AttentionAttributes>(),
                                      &attributes_schema<TableAttributes>(),
-                                     &attributes_schema<TransferAttributes>()};
+                                     &attributes_schema<TransferAttributes>(),
+                                     &attributes_schema<AllReduceAttributes>()};
   for (const OpDef* op : builtin_ops().all()) {
     if (op->attributes == nullptr) continue;
     int found = 0;

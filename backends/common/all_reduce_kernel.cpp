@@ -1,0 +1,97 @@
+#include "keel/backends/common/all_reduce_kernel.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/base/checked.h"
+#include "keel/core/base/error.h"
+#include "keel/core/tensor/buffer.h"
+#include "keel/graph/ir/all_reduce_attributes.h"
+#include "keel/graph/ir/label.h"
+
+namespace keel {
+namespace {
+
+// The place of each value in the bucket, and what all of them take, in bytes. Kernels want results
+// aligned.
+struct BucketPlan {
+  std::vector<size_t> offsets;
+  size_t bytes = 0;
+};
+
+BucketPlan plan_bucket(const Node& node) {
+  BucketPlan plan;
+  for (const Value& v : node.data_inputs()) {
+    plan.offsets.push_back(plan.bytes);
+    plan.bytes =
+        align_up(checked_add(plan.bytes, v.shape().num_bytes(v.dtype())), Buffer::kAlignment);
+  }
+  return plan;
+}
+
+class AllReduceKernel final : public Kernel {
+ public:
+  AllReduceKernel(std::shared_ptr<Group> group, std::unique_ptr<Reduction> reduction,
+                  std::string what)
+      : group_(std::move(group)), reduction_(std::move(reduction)), what_(std::move(what)) {}
+
+  bool waits() const override { return true; }
+  void run(void* const*, int, int) const override { sum(); }
+  // A stop is agreed behind the step, so nothing but a rank that is lost ends the wait, which the
+  // group sees by itself.
+  bool run_waiting(void* const*, const AbortContext&) const override {
+    sum();
+    return true;
+  }
+  void fail(const std::string& why) const noexcept override {
+    try {
+      group_->fail("rank " + std::to_string(group_->rank()) + " ended its step: " + why);
+    } catch (const std::exception&) {
+      group_->fail("");
+    }
+  }
+
+ private:
+  void sum() const {
+    try {
+      reduction_->sum();
+    } catch (const Error& error) {
+      throw error.with_context(what_ + " on rank " + std::to_string(group_->rank()));
+    }
+  }
+
+  std::shared_ptr<Group> group_;
+  std::unique_ptr<Reduction> reduction_;
+  std::string what_;
+};
+
+}  // namespace
+
+int64_t bucket_bytes(const Node& node) { return static_cast<int64_t>(plan_bucket(node).bytes); }
+
+KernelPlan plan_all_reduce(const Node& node) {
+  const AllReduceAttributes& attributes = *all_reduce_of(node);
+  if (attributes.group == nullptr) {
+    throw Error({.op = "all_reduce",
+                 .message = "sums over " + std::to_string(attributes.ranks) +
+                            " ranks, and this graph came from text, which has no group",
+                 .fix = "build the graph with all_reduce(values, group)",
+                 .site = node.site()});
+  }
+  BucketPlan bucket = plan_bucket(node);
+  const std::string what = bucket_text(attributes);
+  std::unique_ptr<Reduction> reduction =
+      attributes.group->make_reduction(what, bucket.bytes / sizeof(float));
+  KernelPlan plan;
+  plan.kind = TaskKind::kHccl;
+  plan.own_memory = reduction->data();
+  plan.own_offsets = std::move(bucket.offsets);
+  plan.reason = what + ", " + std::to_string(bucket.bytes) + " bytes, over " +
+                std::to_string(attributes.ranks) + " ranks";
+  plan.kernel = std::make_unique<AllReduceKernel>(attributes.group, std::move(reduction), what);
+  return plan;
+}
+
+}  // namespace keel

@@ -1,0 +1,304 @@
+#include "keel/ops/nn/data_parallel.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "keel/core/base/error.h"
+#include "keel/graph/autodiff/gradient.h"
+#include "keel/graph/ir/scopes.h"
+#include "keel/graph/precision/keep_dtype.h"
+#include "keel/ops/all_reduce.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/nn/argument_checks.h"
+#include "keel/ops/nn/clipping.h"
+#include "keel/ops/nn/micro_shards.h"
+#include "keel/ops/nn/remembered.h"
+#include "keel/ops/nn/updates.h"
+
+namespace keel {
+namespace {
+
+constexpr const char* kWho = "data_parallel";
+
+bool is_power_of_two(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
+
+// Nodes that are built meanwhile lie in this scope, and compute in their own dtypes.
+class OwnScope {
+ public:
+  OwnScope(Graph& graph, CallSite site)
+      : label_(graph, with_inner_scope(graph.label(), kWho)), exact_(graph, site) {}
+
+ private:
+  LabelScope label_;
+  KeepDtypeScope exact_;
+};
+
+void require_flags(const Values& flags, CallSite site) {
+  for (const Value& flag : flags) {
+    if (flag.valid() && flag.type() == Type{boolean, {}}) continue;
+    throw Error({.op = kWho,
+                 .argument = "flags",
+                 .expected = to_string(Type{boolean, {}}),
+                 .got = flag.valid() ? to_string(flag.type()) : "an empty Value",
+                 .site = site});
+  }
+}
+
+// The dtype in which ranks sum.
+Value summed_form(const Value& value, bool several_ranks, CallSite site) {
+  if (value.dtype() == f64 && several_ranks) {
+    throw Error({.op = kWho,
+                 .expected = "values of 32 or 16 bits: ranks sum in f32",
+                 .got = to_string(value.type()) + made_at(value),
+                 .fix = "keep the weights in f32",
+                 .site = site});
+  }
+  return cast(Operand(value, site), memory_dtype(value.dtype()), site);
+}
+
+int64_t bytes_of(const Value& value) {
+  return static_cast<int64_t>(value.shape().num_bytes(value.dtype()));
+}
+
+// By bucket the numbers of its values.
+using Buckets = std::vector<std::vector<size_t>>;
+
+// Puts the values that were made last into the first bucket: their gradients are known first.
+Buckets buckets_of(const Values& values, int64_t most_bytes) {
+  Buckets buckets(1);
+  int64_t bytes = 0;
+  for (size_t i = values.size(); i-- > 0;) {
+    if (!values[i].valid()) continue;
+    const int64_t more = bytes_of(values[i]);
+    if (!buckets.back().empty() && bytes + more > most_bytes) {
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    buckets.back().push_back(i);
+    bytes += more;
+  }
+  return buckets;
+}
+
+}  // namespace
+
+int64_t default_micro_shards(int64_t ranks) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(ranks, 1))));
+}
+
+DataParallel::DataParallel(std::shared_ptr<Group> group, const DataParallelOptions& options,
+                           CallSite site)
+    : group_(std::move(group)),
+      ranks_(group_ == nullptr ? 1 : group_->size()),
+      micro_shards_(options.micro_shards == 0 ? default_micro_shards(ranks_)
+                                              : options.micro_shards),
+      bucket_bytes_(options.bucket_bytes) {
+  require_option(options.micro_shards >= 0, kWho, "micro_shards", "at least 1",
+                 static_cast<double>(options.micro_shards), site);
+  require_option(options.bucket_bytes >= 1, kWho, "bucket_bytes", "at least 1",
+                 static_cast<double>(options.bucket_bytes), site);
+}
+
+std::string DataParallel::why_not_bit_equal(Operand loss) const {
+  const Value value = require_root_value(loss, kWho, "loss", loss.site());
+  const std::string shards = std::to_string(micro_shards_) + " micro-shards";
+  if (micro_shards_ % ranks_ != 0)
+    return shards + " are no multiple of " + std::to_string(ranks_) + " ranks";
+  if (!is_power_of_two(micro_shards_)) return shards + " are no power of two";
+  if (!attached_updates(Operand(value, loss.site())).empty())
+    return "running statistics are of a rank's whole batch";
+  return "";
+}
+
+int64_t DataParallel::own_shards(Value loss) const {
+  if (micro_shards_ % ranks_ != 0 || !attached_updates(loss).empty()) return 1;
+  return micro_shards_ / ranks_;
+}
+
+void DataParallel::sum_over_ranks(Values& values, Values& others, double scale,
+                                  CallSite site) const {
+  const Buckets buckets = buckets_of(values, bucket_bytes_);
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    Values bucket;
+    for (const size_t i : buckets[b]) bucket.push_back(values[i]);
+    const bool last = b + 1 == buckets.size();
+    if (last) bucket.insert(bucket.end(), others.begin(), others.end());
+    if (bucket.empty()) continue;
+    const Values sums = all_reduce(bucket, group_,
+                                   {.scale = scale,
+                                    .bucket = static_cast<int64_t>(b),
+                                    .buckets = static_cast<int64_t>(buckets.size())},
+                                   site);
+    for (size_t k = 0; k < buckets[b].size(); ++k) values[buckets[b][k]] = sums[k];
+    for (size_t k = 0; last && k < others.size(); ++k) others[k] = sums[buckets[b].size() + k];
+  }
+}
+
+GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
+                                        const GlobalGradientsOptions& options,
+                                        CallSite site) const {
+  const CallSite line = site.known() ? site : loss.site();
+  const Value value = require_root_value(loss, kWho, "loss", line);
+  require_flags(options.flags, line);
+  Graph& graph = value.graph();
+  const LossScaler* scaler = options.scaler;
+  const int64_t shards = own_shards(value);
+  // By part of the batch.
+  const Values losses = losses_of_shards(value, shards, line);
+  std::vector<Values> slopes;
+  for (const Value& part : losses)
+    slopes.push_back(keel::gradients(scaler ? scaler->scaled(part, line) : part, states, line));
+
+  GlobalGradients global;
+  global.statistics = attached_updates(Operand(value, line));
+  Values flags = options.flags;
+  if (scaler) {
+    Values all;
+    for (const Values& of_part : slopes) all.insert(all.end(), of_part.begin(), of_part.end());
+    flags.push_back(logical_not(scaler->finite(all, line), line));
+  }
+
+  if (ranks_ == 1 && shards == 1) {
+    global.gradients = scaler ? scaler->unscaled(slopes[0], line) : slopes[0];
+    global.loss = value;
+    global.flags = options.flags;
+    if (scaler) global.finite = scaler->finite(global.gradients, line);
+    return global;
+  }
+
+  const OwnScope here(graph, line);
+  const bool several = ranks_ > 1;
+  const double scale = 1 / static_cast<double>(ranks_ * shards);
+  for (size_t i = 0; i < states.size(); ++i) {
+    Values of_state;
+    for (const Values& of_part : slopes) of_state.push_back(summed_form(of_part[i], several, line));
+    global.gradients.push_back(tree_sum(of_state, line));
+  }
+  Values of_losses;
+  for (const Value& part : losses) of_losses.push_back(summed_form(part, several, line));
+
+  // Statistics are means over ranks: where there are any, each rank has one part.
+  Values others{tree_sum(of_losses, line)};
+  for (const Value& flag : flags) others.push_back(cast(Operand(flag, line), f32, line));
+  for (const Assignment& a : global.statistics.assignments) {
+    if (!is_float(a.next.dtype())) continue;
+    others.push_back(summed_form(a.next, several, line));
+  }
+  sum_over_ranks(global.gradients, others, scale, line);
+
+  if (scaler) global.gradients = scaler->unscaled(global.gradients, line);
+  for (size_t i = 0; i < states.size(); ++i)
+    global.gradients[i] = cast(Operand(global.gradients[i], line), states[i].dtype(), line);
+  auto next = others.begin();
+  global.loss = cast(Operand(*next++, line), value.dtype(), line);
+  for (size_t i = 0; i < flags.size(); ++i)
+    global.flags.push_back(greater(Operand(*next++, line), 0, line));
+  for (Assignment& a : global.statistics.assignments) {
+    if (is_float(a.next.dtype())) a.next = cast(Operand(*next++, line), a.next.dtype(), line);
+  }
+  if (scaler) {
+    const Value bad = global.flags.back();
+    global.flags.pop_back();
+    global.finite =
+        logical_and(scaler->finite(global.gradients, line), logical_not(bad, line), line);
+  }
+  return global;
+}
+
+GlobalGradients DataParallel::means(const Values& values, const Values& flags,
+                                    CallSite site) const {
+  require_flags(flags, site);
+  GlobalGradients global;
+  global.gradients = values;
+  global.flags = flags;
+  const auto first =
+      std::find_if(values.begin(), values.end(), [](const Value& v) { return v.valid(); });
+  Value any = first != values.end() ? *first : flags.empty() ? Value() : flags[0];
+  if (ranks_ == 1 || !any.valid()) return global;
+  const OwnScope here(any.graph(), site);
+  for (Value& v : global.gradients) {
+    if (v.valid()) v = summed_form(v, true, site);
+  }
+  Values others;
+  for (const Value& flag : flags) others.push_back(cast(Operand(flag, site), f32, site));
+  sum_over_ranks(global.gradients, others, 1 / static_cast<double>(ranks_), site);
+  for (size_t i = 0; i < values.size(); ++i) {
+    Value& v = global.gradients[i];
+    if (v.valid()) v = cast(Operand(v, site), values[i].dtype(), site);
+  }
+  for (size_t i = 0; i < flags.size(); ++i)
+    global.flags[i] = greater(Operand(others[i], site), 0, site);
+  return global;
+}
+
+DataParallelOptimizer::DataParallelOptimizer(Optimizer optimizer, DataParallel ranks,
+                                             std::optional<double> clip_norm)
+    : optimizer_(std::move(optimizer)), ranks_(std::move(ranks)), clip_norm_(clip_norm) {}
+
+Values DataParallelOptimizer::clipped(const Values& gradients, CallSite site) const {
+  return clip_norm_ ? clip_by_global_norm(gradients, *clip_norm_, site) : gradients;
+}
+
+Update DataParallelOptimizer::minimize(Operand loss, CallSite site) const {
+  const CallSite line = site.known() ? site : loss.site();
+  const Value value = require_root_value(loss, kWho, "loss", line);
+  const Values states = trainable_states(value);
+  // Without any it says so.
+  return states.empty() ? optimizer_.minimize(value, line) : minimize(value, states, line);
+}
+
+Update DataParallelOptimizer::minimize(Operand loss, const Values& states, CallSite site) const {
+  const CallSite line = site.known() ? site : loss.site();
+  const GlobalGradients global = ranks_.gradients(loss, states, {}, line);
+  Update update = optimizer_.apply(states, clipped(global.gradients, line), global.loss, line);
+  update += global.statistics;
+  return update;
+}
+
+Update DataParallelOptimizer::apply(const Values& states, const Values& gradients,
+                                    CallSite site) const {
+  return apply_means(states, gradients, {}, site);
+}
+
+Update DataParallelOptimizer::apply(const Values& states, const Values& gradients, Operand loss,
+                                    CallSite site) const {
+  return apply_means(states, gradients, require_root_value(loss, kWho, "loss", site), site);
+}
+
+Update DataParallelOptimizer::apply_means(Values states, Values gradients, Value loss,
+                                          CallSite site) const {
+  if (states.size() != gradients.size()) {
+    throw Error({.op = kWho,
+                 .argument = "gradients",
+                 .expected = std::to_string(states.size()) + ", one for each state",
+                 .got = std::to_string(gradients.size()),
+                 .site = site});
+  }
+  Values moved, slopes;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!gradients[i].valid()) continue;
+    moved.push_back(states[i]);
+    slopes.push_back(gradients[i]);
+  }
+  if (moved.empty()) return {};
+  if (loss.valid()) slopes.push_back(loss);
+  Values means = ranks_.means(slopes, {}, site).gradients;
+  if (!loss.valid()) return optimizer_.apply(moved, clipped(means, site), site);
+  const Value mean_loss = means.back();
+  means.pop_back();
+  return optimizer_.apply(moved, clipped(means, site), mean_loss, site);
+}
+
+DataParallelOptimizer data_parallel(const Optimizer& optimizer, const std::shared_ptr<Group>& group,
+                                    const DataParallelOptimizerOptions& options, CallSite site) {
+  return {optimizer,
+          DataParallel(group,
+                       {.micro_shards = options.micro_shards, .bucket_bytes = options.bucket_bytes},
+                       site),
+          options.clip_norm};
+}
+
+}  // namespace keel
