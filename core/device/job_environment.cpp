@@ -6,6 +6,7 @@
 #include "keel/core/base/environment.h"
 #include "keel/core/base/error.h"
 #include "keel/core/device/job_variables.h"
+#include "keel/core/group/join_group.h"
 
 namespace keel {
 namespace {
@@ -67,13 +68,14 @@ JobEnvironment read_job_environment() {
 
 void require_one_rank(const JobEnvironment& job) {
   const RankPlace& place = job.place;
-  if (place.size == 1) return;
+  if (place.size == 1 || has_joined_group()) return;
   const bool by_table = place.table.has_value();
   throw Error({.op = by_table                ? "RANK_TABLE_FILE"
                      : place.address.empty() ? "RANK_SIZE"
                                              : "CM_WORKER_SIZE",
-               .expected = "one rank, since ranks do not train together yet: each process would "
-                           "train a model of its own",
+               .expected =
+                   "one rank, since this process has joined no others: each would work on a "
+                   "model of its own",
                .got = std::to_string(place.size),
                .fix = "unset RANK_SIZE, RANK_ID, RANK_TABLE_FILE and CM_*, and start one process",
                .kind = ErrorKind::kInvalidArgument});

@@ -29,8 +29,8 @@ struct JobEnvironment {
 // device than the rank table's.
 KEEL_API JobEnvironment read_job_environment();
 
-// Throws Error (kInvalidArgument) for a job that asks for what would be ignored: more than one
-// rank.
+// Throws Error (kInvalidArgument) for a job of more than one rank in a process that has not joined
+// them (join_group), which would ignore the others.
 KEEL_API void require_one_rank(const JobEnvironment& job);
 
 }  // namespace keel

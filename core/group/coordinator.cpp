@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <poll.h>
@@ -26,6 +28,20 @@ using std::chrono::steady_clock;
 // A connection that does not say within this time which rank it is belongs to a stranger.
 constexpr std::chrono::seconds kPatienceWithStrangers{5};
 constexpr size_t kMostStrangers = 64;
+// A rank that lives says within this time where it is.
+constexpr std::chrono::milliseconds kPatienceForAnswers{1000};
+
+// Holds what ranks say of where they are, once one of them has waited in vain.
+struct Inquiry {
+  struct Answer {
+    std::string at;
+    int64_t collective = 0;
+  };
+  std::string what;  // the rank that asked was told by its engine
+  Deadline deadline = steady_clock::now() + kPatienceForAnswers;
+  std::map<int, Answer> answers;
+};
+
 struct Connection {
   Connection(Descriptor socket, int its_rank) : channel(std::move(socket)), rank(its_rank) {}
   Channel channel;
@@ -130,6 +146,13 @@ class Coordinator::Table {
     if (const auto why = message.find("failed")) {
       if (connection.joined)
         end("rank " + std::to_string(connection.rank) + " failed: " + why->text());
+    } else if (const auto stuck = message.find("stuck")) {
+      if (connection.joined) inquire(connection.rank, *stuck);
+    } else if (const auto here = message.find("here")) {
+      if (connection.joined && inquiry_)
+        inquiry_->answers[connection.rank] = {
+            (*here)["at"].text(),
+            (*here)["collective"].integer(0, std::numeric_limits<int64_t>::max())};
     } else if (message.find("leave")) {
       connection.left = true;
     } else if (message.find("put") && connection.joined) {
@@ -186,7 +209,37 @@ class Coordinator::Table {
     }
   }
 
+  // A rank waits in vain for others, none of which is known to be gone.
+  void inquire(int rank, const JsonView& stuck) {
+    if (inquiry_ || ended_) return;
+    inquiry_.emplace();
+    inquiry_->what = "rank " + std::to_string(rank) + " waits " + stuck["at"].text() + ": " +
+                     stuck["what"].text();
+    tell_all({{"where", true}});
+  }
+
+  // Ends the job for the ranks that do not answer; else for those that are furthest behind.
+  void judge_answers() {
+    const auto& answers = inquiry_->answers;
+    std::string silent, behind;
+    int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+    for (const auto& [rank, answer] : answers) {
+      least = std::min(least, answer.collective);
+      most = std::max(most, answer.collective);
+    }
+    for (int rank = 0; rank < options_.size; ++rank) {
+      const std::string who = "rank " + std::to_string(rank);
+      const auto found = answers.find(rank);
+      if (found == answers.end())
+        silent += who + " does not answer; ";
+      else if (least < most && found->second.collective == least)
+        behind += who + " is still " + found->second.at + "; ";
+    }
+    end("HCCL_EXEC_TIMEOUT: " + (silent.empty() ? behind : silent) + inquiry_->what);
+  }
+
   void look_at_time() {
+    if (inquiry_ && !ended_ && steady_clock::now() >= inquiry_->deadline) judge_answers();
     if (met_ || ended_ || steady_clock::now() < deadline_) return;
     std::string ranks;
     for (const int rank : missing()) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
@@ -219,6 +272,7 @@ class Coordinator::Table {
   std::vector<std::unique_ptr<Connection>> connections_;
   bool met_ = false;
   std::optional<std::string> ended_;
+  std::optional<Inquiry> inquiry_;
 
   std::mutex mutex_;
   std::optional<std::string> asked_;

@@ -216,8 +216,10 @@ class Engine final : public GlooEngine {
     guarded([&] { meeting_->run(); });
     for (size_t i = 0; i < kMarks; ++i) {
       if (marks_[i] != own[i] * static_cast<float>(options_.size))
-        options_.explain("the ranks are at different collectives, this one at its number " +
-                         std::to_string(number_) + ", " + name);
+        options_.diverge(
+            "COLLECTIVE_DIVERGED: the ranks are at different collectives, this one at "
+            "its number " +
+            std::to_string(number_) + ", " + name);
     }
   }
 

@@ -30,6 +30,8 @@ struct GlooEngineOptions {
   std::function<void(const std::string& name)> begin = {};
   // Throws for a call that failed; `what` is what Gloo says of it.
   std::function<void(const std::string& what)> explain = {};
+  // Throws for ranks that do not do the same.
+  std::function<void(const std::string& what)> diverge = {};
 };
 
 class GlooEngine {

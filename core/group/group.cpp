@@ -6,6 +6,10 @@ RankLost::~RankLost() = default;
 Reduction::~Reduction() = default;
 Group::~Group() = default;
 
+RankLost Group::ended_by(const std::string& loss) const {
+  return RankLost({.message = loss + "; this rank was " + to_string(*progress_)});
+}
+
 void require_equal(const std::string& code, const std::vector<std::string>& by_rank) {
   for (size_t i = 1; i < by_rank.size(); ++i) {
     if (by_rank[i] == by_rank[0]) continue;

@@ -1,18 +1,21 @@
 // Group: the ranks of a job, which sum, broadcast and gather together. Every rank has one object of
 // it and makes the same calls in the same order; a call returns when all ranks have made it, or
 // throws RankLost where one will not. make_local_groups makes one within a process (threads are its
-// ranks); join_group (join_group.h) one of processes. One thread at a time, but for fail() and
-// broken().
+// ranks); join_group (join_group.h) one of processes. One thread at a time, but for begin_step(),
+// fail(), broken() and loss().
 #ifndef KEEL_CORE_GROUP_GROUP_H
 #define KEEL_CORE_GROUP_GROUP_H
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/export.h"
+#include "keel/core/group/rank_progress.h"
 
 namespace keel {
 
@@ -32,7 +35,8 @@ class KEEL_API Reduction {
   size_t size() const noexcept { return size_; }
   // Replaces each element by its sum over the ranks, with the same bits on all of them. Where the
   // number of ranks is a power of two the sum is a balanced tree: (0 + 1) + (2 + 3).
-  // Allocates nothing. Throws RankLost.
+  // Allocates nothing. Throws RankLost, which names the step (Group::begin_step) and this
+  // reduction.
   virtual void sum() = 0;
 
  protected:
@@ -53,6 +57,18 @@ class KEEL_API Group {
   virtual std::vector<std::string> all_gather(const std::string& own) = 0;
   // Replaces the bytes by those of `root`; `count` is the same on all ranks.
   virtual void broadcast(void* bytes, size_t count, int root) = 0;
+  // Says which step the calls belong to from now on.
+  void begin_step(int64_t step) noexcept { progress_->step.store(step); }
+  // Says that a launch begins, with this step: its votes (group_agreement.h) count the steps on.
+  void begin_launch(int64_t first_step) noexcept {
+    begin_step(first_step);
+    launches_.fetch_add(1);
+  }
+  // Says which file there is to go on from.
+  void note_checkpoint(const std::string& path) noexcept { progress_->save(path); }
+  int64_t step() const noexcept { return progress_->step.load(); }
+  int64_t launches() const noexcept { return launches_.load(); }
+
   // Waits until every rank is here. The last call: afterwards this rank may go.
   virtual void leave() = 0;
 
@@ -61,13 +77,24 @@ class KEEL_API Group {
   virtual void fail(const std::string& why) noexcept = 0;
   // Returns whether this or another rank failed. Any thread.
   virtual bool broken() const noexcept = 0;
+  // Returns which other rank failed, was lost or did not come, and how; empty while none is known
+  // to have, and where this rank failed first. Any thread.
+  virtual std::string loss() const = 0;
+  // Makes the error of a call that another rank's loss ended: it says how far this rank was.
+  RankLost ended_by(const std::string& loss) const;
 
  protected:
-  Group(int rank, int size) noexcept : rank_(rank), size_(size) {}
+  // `progress`: where this rank notes how far it is; null: where nobody else looks.
+  Group(int rank, int size, RankProgress* progress = nullptr) noexcept
+      : rank_(rank), size_(size), progress_(progress != nullptr ? progress : &own_progress_) {}
+  RankProgress& progress() noexcept { return *progress_; }
 
  private:
   int rank_;
   int size_;
+  std::atomic<int64_t> launches_{0};
+  RankProgress own_progress_;
+  RankProgress* progress_;
 };
 
 // The ranks of one process: one entry for each, which a thread of its own uses.

@@ -20,6 +20,7 @@ class GroupAgreement final : public LoopAgreement {
       group_->fail("its loop ended with an error");
       return LoopVote::kFailed;
     }
+    count_steps();
     try {
       std::fill_n(counts_->data(), kVotes, 0.0f);
       counts_->data()[static_cast<size_t>(own)] = 1;
@@ -35,7 +36,21 @@ class GroupAgreement final : public LoopAgreement {
   bool broken() const noexcept override { return group_->broken(); }
 
  private:
+  // A loop votes before its first step, then before and behind each (LoopAgreement): the votes of a
+  // launch with an even number are those before steps.
+  void count_steps() noexcept {
+    if (launches_ != group_->launches()) {
+      launches_ = group_->launches();
+      first_step_ = group_->step();
+      votes_ = 0;
+    }
+    if (launches_ > 0 && ++votes_ % 2 == 0) group_->begin_step(first_step_ + votes_ / 2 - 1);
+  }
+
   std::shared_ptr<Group> group_;
+  int64_t launches_ = 0;
+  int64_t first_step_ = 0;
+  int64_t votes_ = 0;  // of this launch
   std::unique_ptr<Reduction> counts_;
 };
 

@@ -1,5 +1,6 @@
 #include "keel/core/group/join_group.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <limits>
 #include <map>
@@ -26,8 +27,9 @@ namespace {
 using std::chrono::steady_clock;
 
 // Where a rank dies, its sockets close before the coordinator can say so. So long a rank waits for
-// the reason before it tells what it saw itself.
+// the reason before it asks for it, and again before it tells what it saw itself.
 constexpr std::chrono::milliseconds kPatienceForReason{2000};
+std::atomic<int> joined_groups{0};
 
 std::string to_hex(const std::string& bytes) {
   std::string text;
@@ -54,7 +56,7 @@ std::string from_hex(const std::string& text) {
 class JoinedGroup final : public Group {
  public:
   explicit JoinedGroup(const JoinOptions& options)
-      : Group(options.rank, options.size),
+      : Group(options.rank, options.size, options.progress),
         options_(options),
         deadline_(steady_clock::now() + options.connect_patience) {
     if (options.coordinator_socket < 0 && options.rank == 0)
@@ -71,8 +73,10 @@ class JoinedGroup final : public Group {
       end();
       throw;
     }
+    joined_groups.fetch_add(1);
   }
   ~JoinedGroup() override {
+    joined_groups.fetch_sub(1);
     if (!left_) fail("it is gone before the others");
     std::unique_ptr<GlooEngine> engine;
     {
@@ -98,14 +102,20 @@ class JoinedGroup final : public Group {
   }
   void leave() override {
     require_whole();
+    // Whoever is through goes at once, rank 0 with the coordinator, while others are not yet.
+    leaving_.store(true);
     engine_->barrier();
     left_ = true;
     channel_->send({{"leave", true}});
   }
 
   void fail(const std::string& why) noexcept override {
-    if (!set_cause("this rank failed: " + why)) return;
+    if (!set_cause("this rank failed: " + why, /*own=*/true)) return;
     channel_->send({{"failed", why}});
+  }
+  std::string loss() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return own_ ? "" : cause_;
   }
   bool broken() const noexcept override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -114,11 +124,12 @@ class JoinedGroup final : public Group {
 
  private:
   // Returns whether it is the first one.
-  bool set_cause(const std::string& why) noexcept {
+  bool set_cause(const std::string& why, bool own = false) noexcept {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!cause_.empty()) return false;
       cause_ = why;
+      own_ = own;
       if (engine_ != nullptr) engine_->shut();
     }
     changed_.notify_all();
@@ -127,19 +138,30 @@ class JoinedGroup final : public Group {
 
   void require_whole() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!cause_.empty()) throw RankLost({.message = cause_});
+    if (!cause_.empty()) throw ended_by(cause_);
+  }
+
+  bool hears_cause() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, kPatienceForReason, [this] { return !cause_.empty(); });
   }
 
   // Tells why a call failed: the coordinator knows which rank was lost and how, Gloo which of its
-  // sockets it found closed.
+  // sockets it found closed or silent. Asked, the coordinator finds out which rank is behind.
   [[noreturn]] void explain(const std::string& what) {
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait_for(lock, kPatienceForReason, [this] { return !cause_.empty(); });
+    if (!hears_cause()) {
+      channel_->send({{"stuck", {{"what", what}, {"at", to_string(progress())}}}});
+      if (!hears_cause()) set_cause(what + ", and the coordinator says nothing");
     }
-    fail(what);
     require_whole();
-    throw RankLost({.message = what});
+    throw ended_by(what);
+  }
+
+  [[noreturn]] void diverge(const std::string& what) {
+    set_cause(what);
+    channel_->send({{"failed", what}});
+    require_whole();
+    throw ended_by(what);
   }
 
   void connect() {
@@ -157,6 +179,7 @@ class JoinedGroup final : public Group {
     wanted.get = [this](const std::string& key) { return get(key); };
     wanted.begin = [this](const std::string& name) { begin(name); };
     wanted.explain = [this](const std::string& what) { explain(what); };
+    wanted.diverge = [this](const std::string& what) { diverge(what); };
     auto engine = make_gloo_engine(wanted);
     const std::lock_guard<std::mutex> lock(mutex_);
     engine_ = std::move(engine);
@@ -180,7 +203,7 @@ class JoinedGroup final : public Group {
 
   void begin(const std::string& name) {
     require_whole();
-    if (options_.progress != nullptr) options_.progress->begin(name);
+    progress().begin(name);
   }
 
   // The monitor's thread.
@@ -195,6 +218,7 @@ class JoinedGroup final : public Group {
         set_cause(std::string("the coordinator sent what is no message: ") + error.what());
       }
       if (there) continue;
+      if (leaving_.load()) return;
       set_cause(options_.coordinator_socket >= 0 ? "the launcher is gone" : "rank 0 is gone");
       return;
     }
@@ -204,6 +228,12 @@ class JoinedGroup final : public Group {
     const JsonView message(json, "message");
     if (const auto why = message.find("abort")) {
       set_cause(why->text());
+      return;
+    }
+    if (message.find("where")) {
+      channel_->send(
+          {{"here",
+            {{"at", to_string(progress())}, {"collective", progress().collective.load()}}}});
       return;
     }
     const JsonView put = message["put"];
@@ -229,8 +259,10 @@ class JoinedGroup final : public Group {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string cause_;                        // why no call goes on; "" while all do
+  bool own_ = false;                         // this rank failed first
   std::map<std::string, std::string> told_;  // what ranks have put
   std::unique_ptr<GlooEngine> engine_;
+  std::atomic<bool> leaving_{false};
   bool left_ = false;
 };
 
@@ -283,6 +315,8 @@ JoinOptions read_join_options(const RankPlace& place) {
   }
   return options;
 }
+
+bool has_joined_group() noexcept { return joined_groups.load() > 0; }
 
 std::shared_ptr<Group> join_group(const JoinOptions& options) {
   if (options.size == 1) return make_local_groups(1).front();

@@ -40,6 +40,9 @@ KEEL_API JoinOptions read_join_options(const RankPlace& place);
 // where a rank does not come, Error where this build has no Gloo.
 KEEL_API std::shared_ptr<Group> join_group(const JoinOptions& options);
 
+// Returns whether this process belongs to a group of several that it joined and still has.
+KEEL_API bool has_joined_group() noexcept;
+
 // How a launcher tells its processes where they meet: a socket's and a shared page's numbers.
 inline constexpr const char* kRankSocketVariable = "KEEL_RANK_SOCKET";
 inline constexpr const char* kRankPageVariable = "KEEL_RANK_PAGE";

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "keel/core/group/group.h"
@@ -24,9 +25,10 @@ class Meeting {
   explicit Meeting(size_t size) : arguments_(size) {}
 
   // `work` throws where the ranks did not bring the same; then all of them get its error.
-  void meet(size_t rank, Arguments own, const Work& work) {
+  // Returns false where a rank failed, before or meanwhile.
+  bool meet(size_t rank, Arguments own, const Work& work) {
     std::unique_lock<std::mutex> lock(mutex_);
-    require_whole();
+    if (!cause_.empty()) return false;
     arguments_[rank] = own;
     const int64_t round = round_;
     if (++arrived_ == arguments_.size()) {
@@ -40,30 +42,35 @@ class Meeting {
       changed_.notify_all();
     }
     changed_.wait(lock, [&] { return round_ != round || !cause_.empty(); });
-    if (round_ == round) require_whole();
+    return round_ != round;
   }
 
-  void fail(const std::string& why) {
+  void fail(size_t rank, const std::string& how) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (cause_.empty()) cause_ = why.empty() ? "a rank failed" : why;
+    if (!cause_.empty()) return;
+    cause_ = "rank " + std::to_string(rank) + " " + how;
+    failed_ = rank;
     changed_.notify_all();
   }
-  bool broken() const {
+  // Returns why no rank goes on; empty while all do.
+  std::string cause() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return !cause_.empty();
+    return cause_;
+  }
+  // Returns the same for a rank that did not fail itself.
+  std::string loss(size_t rank) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return failed_ == rank ? "" : cause_;
   }
 
  private:
-  void require_whole() const {
-    if (!cause_.empty()) throw RankLost({.message = cause_});
-  }
-
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Arguments> arguments_;
   size_t arrived_ = 0;
   int64_t round_ = 0;
-  std::string cause_;  // why no rank goes on; "" while all do
+  std::string cause_;
+  std::optional<size_t> failed_;  // the rank; none where all differ from one another
 };
 
 // Sums the elements of ranks [begin, end) as a balanced tree.
@@ -74,72 +81,32 @@ float tree_sum(const std::vector<Meeting::Arguments>& by_rank, size_t element, s
   return tree_sum(by_rank, element, begin, middle) + tree_sum(by_rank, element, middle, end);
 }
 
-class LocalReduction final : public Reduction {
- public:
-  LocalReduction(std::shared_ptr<Meeting> meeting, size_t rank, const std::string& name,
-                 size_t count)
-      : meeting_(std::move(meeting)),
-        rank_(rank),
-        name_(name),
-        values_(allocate_host_buffer(count * sizeof(float))) {
-    data_ = static_cast<float*>(values_->address());
-    size_ = count;
-  }
-  void sum() override {
-    meeting_->meet(rank_, {data_, &name_}, [this](const auto& by_rank) {
-      require_same_name(by_rank);
-      for (size_t i = 0; i < size_; ++i) {
-        const float total = tree_sum(by_rank, i, 0, by_rank.size());
-        for (const Meeting::Arguments& arguments : by_rank)
-          static_cast<float*>(arguments.bytes)[i] = total;
-      }
-    });
-  }
-
- private:
-  // Allocates where they differ.
-  static void require_same_name(const std::vector<Meeting::Arguments>& by_rank) {
-    const auto is_first = [&](const auto& own) { return *own.text == *by_rank[0].text; };
-    if (std::all_of(by_rank.begin(), by_rank.end(), is_first)) return;
-    std::vector<std::string> names;
-    for (const Meeting::Arguments& arguments : by_rank) names.push_back(*arguments.text);
-    require_equal("COLLECTIVE_DIVERGED", names);
-  }
-
-  std::shared_ptr<Meeting> meeting_;
-  size_t rank_;
-  std::string name_;
-  std::shared_ptr<Buffer> values_;
-};
+class LocalReduction;
 
 class LocalGroup final : public Group {
  public:
   LocalGroup(std::shared_ptr<Meeting> meeting, int rank, int size)
       : Group(rank, size), meeting_(std::move(meeting)) {}
   ~LocalGroup() override {
-    if (!left_) meeting_->fail("rank " + std::to_string(rank()) + " is gone");
+    if (!left_) meeting_->fail(place(), "is gone before the others");
   }
 
-  std::unique_ptr<Reduction> make_reduction(const std::string& name, size_t count) override {
-    require_equal("COLLECTIVE_DIVERGED",
-                  all_gather("makes '" + name + "' of " + std::to_string(count)));
-    return std::make_unique<LocalReduction>(meeting_, static_cast<size_t>(rank()), name, count);
-  }
+  std::unique_ptr<Reduction> make_reduction(const std::string& name, size_t count) override;
   std::vector<std::string> all_gather(const std::string& own) override {
     std::vector<std::string> gathered;
-    std::pair<const std::string*, std::vector<std::string>*> place{&own, &gathered};
-    meet(&place, [](const auto& by_rank) {
+    std::pair<const std::string*, std::vector<std::string>*> both{&own, &gathered};
+    meet({&both, nullptr}, [](const auto& by_rank) {
       for (const Meeting::Arguments& to : by_rank) {
         for (const Meeting::Arguments& from : by_rank) {
-          static_cast<decltype(place)*>(to.bytes)->second->push_back(
-              *static_cast<decltype(place)*>(from.bytes)->first);
+          static_cast<decltype(both)*>(to.bytes)->second->push_back(
+              *static_cast<decltype(both)*>(from.bytes)->first);
         }
       }
     });
     return gathered;
   }
   void broadcast(void* bytes, size_t count, int root) override {
-    meet(bytes, [count, root](const auto& by_rank) {
+    meet({bytes, nullptr}, [count, root](const auto& by_rank) {
       const void* source = by_rank[static_cast<size_t>(root)].bytes;
       for (const Meeting::Arguments& to : by_rank) {
         if (to.bytes != source && count > 0) std::memcpy(to.bytes, source, count);
@@ -147,20 +114,66 @@ class LocalGroup final : public Group {
     });
   }
   void leave() override {
-    meet(nullptr, [](const auto&) {});
+    meet({nullptr, nullptr}, [](const auto&) {});
     left_ = true;
   }
-  void fail(const std::string& why) noexcept override { meeting_->fail(why); }
-  bool broken() const noexcept override { return meeting_->broken(); }
+  void fail(const std::string& why) noexcept override { meeting_->fail(place(), "failed: " + why); }
+  bool broken() const noexcept override { return !meeting_->cause().empty(); }
+  std::string loss() const override { return meeting_->loss(place()); }
+
+  void sum(LocalReduction& reduction);
 
  private:
-  void meet(void* bytes, const Meeting::Work& work) {
-    meeting_->meet(static_cast<size_t>(rank()), {bytes, nullptr}, work);
+  size_t place() const noexcept { return static_cast<size_t>(rank()); }
+  void meet(const Meeting::Arguments& own, const Meeting::Work& work) {
+    if (meeting_->meet(place(), own, work)) return;
+    throw ended_by(meeting_->cause());
   }
 
   std::shared_ptr<Meeting> meeting_;
   bool left_ = false;
 };
+
+class LocalReduction final : public Reduction {
+ public:
+  LocalReduction(LocalGroup& group, std::string name, size_t count)
+      : group_(group),
+        name_(std::move(name)),
+        values_(allocate_host_buffer(count * sizeof(float))) {
+    data_ = static_cast<float*>(values_->address());
+    size_ = count;
+  }
+  const std::string& name() const noexcept { return name_; }
+  void sum() override { group_.sum(*this); }
+
+ private:
+  LocalGroup& group_;
+  const std::string name_;
+  std::shared_ptr<Buffer> values_;
+};
+
+std::unique_ptr<Reduction> LocalGroup::make_reduction(const std::string& name, size_t count) {
+  require_equal("COLLECTIVE_DIVERGED",
+                all_gather("makes '" + name + "' of " + std::to_string(count)));
+  return std::make_unique<LocalReduction>(*this, name, count);
+}
+
+void LocalGroup::sum(LocalReduction& reduction) {
+  progress().begin(reduction.name());
+  meet({reduction.data(), &reduction.name()}, [&](const auto& by_rank) {
+    const auto differs = [&](const auto& other) { return *other.text != *by_rank[0].text; };
+    if (std::any_of(by_rank.begin(), by_rank.end(), differs)) {
+      std::vector<std::string> names;
+      for (const Meeting::Arguments& arguments : by_rank) names.push_back(*arguments.text);
+      require_equal("COLLECTIVE_DIVERGED", names);
+    }
+    for (size_t i = 0; i < reduction.size(); ++i) {
+      const float total = tree_sum(by_rank, i, 0, by_rank.size());
+      for (const Meeting::Arguments& arguments : by_rank)
+        static_cast<float*>(arguments.bytes)[i] = total;
+    }
+  });
+}
 
 }  // namespace
 

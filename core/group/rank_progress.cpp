@@ -6,23 +6,49 @@
 #include "keel/core/base/printable.h"
 
 namespace keel {
+namespace {
+
+// Text as words, cut or filled with zeros.
+template <size_t count>
+void store(const std::string& text, std::atomic<uint64_t> (&to)[count]) noexcept {
+  uint64_t words[count] = {};
+  std::memcpy(words, text.data(), std::min(text.size(), sizeof words));
+  for (size_t i = 0; i < count; ++i) to[i].store(words[i], std::memory_order_relaxed);
+}
+
+template <size_t count>
+std::string load(const std::atomic<uint64_t> (&from)[count]) {
+  uint64_t words[count];
+  for (size_t i = 0; i < count; ++i) words[i] = from[i].load(std::memory_order_relaxed);
+  std::string text(reinterpret_cast<const char*>(words), sizeof words);
+  text.resize(std::min(text.find('\0'), text.size()));
+  return text;
+}
+
+}  // namespace
 
 void RankProgress::begin(const std::string& reduction) noexcept {
-  uint64_t words[kNameWords] = {};
-  std::memcpy(words, reduction.data(), std::min(reduction.size(), sizeof words));
-  for (size_t i = 0; i < kNameWords; ++i) name[i].store(words[i], std::memory_order_relaxed);
+  store(reduction, name);
   collective.fetch_add(1, std::memory_order_release);
+}
+
+void RankProgress::save(const std::string& path) noexcept {
+  checkpoint_bytes.store(0, std::memory_order_release);
+  if (path.size() > sizeof checkpoint) return;
+  store(path, checkpoint);
+  checkpoint_bytes.store(path.size(), std::memory_order_release);
+}
+
+std::string RankProgress::saved() const {
+  const uint64_t bytes = checkpoint_bytes.load(std::memory_order_acquire);
+  return load(checkpoint).substr(0, bytes);
 }
 
 std::string to_string(const RankProgress& progress) {
   const int64_t collective = progress.collective.load(std::memory_order_acquire);
   const int64_t step = progress.step.load(std::memory_order_relaxed);
   if (collective == 0) return "before its first collective";
-  uint64_t words[RankProgress::kNameWords];
-  for (size_t i = 0; i < RankProgress::kNameWords; ++i)
-    words[i] = progress.name[i].load(std::memory_order_relaxed);
-  std::string name(reinterpret_cast<const char*>(words), sizeof words);
-  name.resize(std::min(name.find('\0'), name.size()));
+  const std::string name = load(progress.name);
   return (step > 0 ? "in step " + std::to_string(step) + ", " : "") + "at " + printable(name, 64) +
          " (collective " + std::to_string(collective) + ")";
 }

@@ -14,6 +14,7 @@
 #include "keel/core/base/file.h"
 #include "keel/core/base/function_ref.h"
 #include "keel/core/base/json.h"
+#include "keel/core/base/sha256.h"
 
 namespace keel {
 namespace {
@@ -305,7 +306,9 @@ class Reader {
 }  // namespace
 
 RankTable parse_rank_table(std::string_view text, const std::string& source) {
-  return Reader(source).read(parse(text, source));
+  RankTable table = Reader(source).read(parse(text, source));
+  table.sha256 = sha256_hex(text);
+  return table;
 }
 
 RankTable read_rank_table(const std::string& path) {

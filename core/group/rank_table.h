@@ -22,6 +22,7 @@ struct RankDevice {
 
 struct RankTable {
   std::string source = {};  // the file, for messages
+  std::string sha256 = {};  // of its text
   size_t servers = 0;
   std::vector<RankDevice> devices = {};  // in the order of ranks: devices[i].rank == i
 

@@ -13,6 +13,7 @@
 
 #include "keel/core/group/channel.h"
 #include "keel/core/group/coordinator.h"
+#include "keel/core/group/fingerprint.h"
 #include "keel/core/group/gloo_engine.h"
 #include "keel/core/group/group.h"
 #include "keel/core/group/group_agreement.h"
@@ -252,8 +253,112 @@ TEST_CASE("group: the launcher's word ends a call that waits") {
     }
     reduction->sum();
   });
-  CHECK(errors[0] == "rank 0 was stopped");
-  CHECK(errors[1] == "rank 0 was stopped");
+  CHECK(contains(errors[0], "rank 0 was stopped; this rank was "));
+  CHECK(contains(errors[1], "rank 0 was stopped; this rank was at gradients (collective 1)"));
+}
+
+TEST_CASE("group: the error of a loss names it and the step and the reduction of this rank") {
+  for_kinds([](const auto& run) {
+    std::string loss, own_loss = "unknown";
+    const auto errors = run(2, [&](Group& group) {
+      const auto first = group.make_reduction("bucket 1 of 2", 100);
+      const auto second = group.make_reduction("bucket 2 of 2", 100);
+      CHECK(group.loss() == "");
+      for (int step = 5; step < 9; ++step) {
+        group.begin_step(step);
+        first->sum();
+        if (group.rank() == 1 && step == 7) {
+          group.fail("its disk is full");
+          own_loss = group.loss();
+        }
+        try {
+          second->sum();
+        } catch (const RankLost&) {
+          if (group.rank() == 0) loss = group.loss();
+          throw;
+        }
+      }
+    });
+    CHECK(contains(errors[0],
+                   "rank 1 failed: its disk is full; this rank was in step 7, at bucket "
+                   "2 of 2 (collective 6)"));
+    CHECK(loss == "rank 1 failed: its disk is full");
+    CHECK(own_loss == "");
+  });
+}
+
+TEST_CASE("group: a rank that does not come to a collective is named") {
+  if (without_gloo()) return;
+  Job job(3);
+  std::atomic<int> ended{0};
+  const auto errors = on_ranks(3, [&](int rank) {
+    JoinOptions options = job.options(rank);
+    options.patience = std::chrono::milliseconds(300);
+    const auto group = join_group(options);
+    const auto reduction = group->make_reduction("gradients", 100);
+    group->begin_step(1);
+    reduction->sum();
+    group->begin_step(2);
+    // It lives, and does something else.
+    while (rank == 1 && ended < 2) std::this_thread::yield();
+    try {
+      reduction->sum();
+    } catch (const RankLost&) {
+      ++ended;
+      throw;
+    }
+  });
+  for (const int rank : {0, 2}) {
+    const std::string& error = errors[static_cast<size_t>(rank)];
+    CHECK_MESSAGE(contains(error,
+                           "HCCL_EXEC_TIMEOUT: rank 1 is still in step 2, at gradients "
+                           "(collective 1)"),
+                  error);
+    CHECK_MESSAGE(contains(error, "this rank was in step 2, at gradients (collective 2)"), error);
+  }
+  CHECK(contains(errors[1], "HCCL_EXEC_TIMEOUT: rank 1 is still in step 2"));
+}
+
+TEST_CASE("group: fingerprints that differ are told with both sides") {
+  for_kinds([](const auto& run) {
+    none_failed(run(3, [](Group& group) {
+      require_equal_fingerprints(group, {{"graph", "a1b2"}, {"seed", "7"}});
+      group.leave();
+    }));
+    const auto errors = run(3, [](Group& group) {
+      Fingerprint own = {{"graph", "a1b2"}, {"seed", "7"}, {"start_step", "0"}};
+      if (group.rank() == 1) own["graph"] = "c3d4";
+      if (group.rank() == 2) own.erase("start_step");
+      require_equal_fingerprints(group, own);
+    });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(contains(error,
+                             "GRAPH_DIVERGED(rank 0 a1b2, rank 1 c3d4), "
+                             "START_STEP_DIVERGED(rank 0 0, rank 2 none)"),
+                    error);
+  });
+}
+
+TEST_CASE("group: the votes of a launch tell the step") {
+  for_kinds([](const auto& run) {
+    none_failed(run(2, [](Group& group) {
+      const auto agreement = make_group_agreement({std::shared_ptr<Group>(), &group});
+      agreement->agree(LoopVote::kGoOn);  // before a launch
+      group.begin_launch(11);
+      agreement->agree(LoopVote::kGoOn);  // before its first step
+      for (const int64_t step : {11, 12, 13}) {
+        agreement->agree(LoopVote::kGoOn);  // there is an element
+        if (group.step() != step) throw Error("wrong step " + std::to_string(group.step()));
+        agreement->agree(step == 13 ? LoopVote::kStepsDone : LoopVote::kGoOn);
+      }
+      agreement->agree(LoopVote::kGoOn);
+      group.begin_launch(14);
+      agreement->agree(LoopVote::kGoOn);
+      agreement->agree(LoopVote::kGoOn);
+      if (group.step() != 14) throw Error("wrong step behind a launch");
+      group.leave();
+    }));
+  });
 }
 
 TEST_CASE("group: ranks without a launcher meet at rank 0's address") {
