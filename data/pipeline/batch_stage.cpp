@@ -1,5 +1,6 @@
 // Batch: items become rows of larger ones. A batch is its items one behind another, so the items
-// are written straight into it.
+// are written straight into it. One of several shares of a batch passes over the items of the
+// others.
 #include <cstring>
 
 #include "keel/core/base/checked.h"
@@ -30,14 +31,17 @@ void pad(const ItemLayout& items, const FieldAddresses& out, int64_t real, int64
 }
 
 struct BatchShape {
-  const ItemLayout& layout;  // of batches
+  const ItemLayout& layout;  // of shares
   const ItemLayout& items;
-  int64_t size;
+  int64_t size;  // of a share
+  BatchShare share;
   Tail tail;
 
+  // Items of a whole batch.
+  int64_t whole() const { return checked_mul(size, share.count, "batch"); }
   int64_t batches_of(int64_t item_count) const {
-    return tail == Tail::kDrop ? item_count / size
-                               : item_count / size + (item_count % size != 0 ? 1 : 0);
+    return tail == Tail::kDrop ? item_count / whole()
+                               : item_count / whole() + (item_count % whole() != 0 ? 1 : 0);
   }
 };
 
@@ -48,14 +52,20 @@ class BatchedReader final : public Reader {
   int64_t read(int64_t count, const FieldAddresses& out) override {
     for (int64_t done = 0; done < count; ++done) {
       const FieldAddresses to = out.advanced(shape_.layout, done);
-      const int64_t got = from_->read(shape_.size, without_mask(to, shape_.items));
-      if (got == 0 || (got < shape_.size && shape_.tail == Tail::kDrop)) return done;
+      const int64_t ahead = shape_.size * shape_.share.index;
+      const int64_t behind = shape_.whole() - ahead - shape_.size;
+      const int64_t passed = ahead == 0 ? 0 : from_->skip(ahead);
+      const int64_t got =
+          passed < ahead ? 0 : from_->read(shape_.size, without_mask(to, shape_.items));
+      const int64_t rest = got < shape_.size || behind == 0 ? 0 : from_->skip(behind);
+      const int64_t all = passed + got + rest;
+      if (all == 0 || (all < shape_.whole() && shape_.tail == Tail::kDrop)) return done;
       if (shape_.tail == Tail::kPad) pad(shape_.items, to, got, shape_.size);
     }
     return count;
   }
   int64_t skip(int64_t count) override {
-    return shape_.batches_of(from_->skip(checked_mul(count, shape_.size, "skip")));
+    return shape_.batches_of(from_->skip(checked_mul(count, shape_.whole(), "skip")));
   }
 
  private:
@@ -75,8 +85,8 @@ class BatchedIndexedReader final : public IndexedReader {
 
  private:
   void write(int64_t batch, const FieldAddresses& out) const {
-    const int64_t first = batch * shape_.size;
-    const int64_t real = std::min(shape_.size, from_->size() - first);
+    const int64_t first = batch * shape_.whole() + shape_.share.index * shape_.size;
+    const int64_t real = std::clamp<int64_t>(from_->size() - first, 0, shape_.size);
     const FieldAddresses rows = without_mask(out, shape_.items);
     std::array<int64_t, kIndexBlock> items;
     for (int64_t begin = 0; begin < real; begin += static_cast<int64_t>(kIndexBlock)) {
@@ -94,12 +104,12 @@ class BatchedIndexedReader final : public IndexedReader {
 
 class BatchStage final : public DerivedStage {
  public:
-  BatchStage(ElementSpec item, StagePtr from, int64_t size, Tail tail)
+  BatchStage(ElementSpec item, StagePtr from, int64_t size, BatchShare share, Tail tail)
       : DerivedStage(std::move(item), std::move(from)),
-        shape_{layout(), this->from()->layout(), size, tail} {}
+        shape_{layout(), this->from()->layout(), size, share, tail} {}
 
   StagePtr on(StagePtr from) const override {
-    return make_batch_stage(std::move(from), shape_.size, shape_.tail);
+    return make_batch_stage(std::move(from), shape_.size, shape_.share, shape_.tail);
   }
   std::optional<int64_t> size() const override {
     const auto items = from()->size();
@@ -115,13 +125,13 @@ class BatchStage final : public DerivedStage {
     return std::make_unique<BatchedReader>(shape_, from()->open(pass));
   }
   int64_t items_per_element() const override {
-    return checked_mul(from()->items_per_element(), shape_.size, "batch");
+    return checked_mul(from()->items_per_element(), shape_.whole(), "batch");
   }
   std::optional<int64_t> dropped_items() const override {
     const auto items = from()->size();
     const auto before = from()->dropped_items();
     if (!items || !before) return std::nullopt;
-    const int64_t own = shape_.tail == Tail::kDrop ? *items % shape_.size : 0;
+    const int64_t own = shape_.tail == Tail::kDrop ? *items % shape_.whole() : 0;
     return *before + own * from()->items_per_element();
   }
 
@@ -131,19 +141,28 @@ class BatchStage final : public DerivedStage {
 
 }  // namespace
 
-StagePtr make_batch_stage(StagePtr from, int64_t size, Tail tail) {
-  if (size < 1) {
-    throw Error({.op = "batch",
-                 .argument = "size",
-                 .expected = "at least 1",
-                 .got = std::to_string(size),
-                 .kind = ErrorKind::kInvalidArgument});
-  }
+StagePtr make_batch_stage(StagePtr from, int64_t size, BatchShare share, Tail tail) {
+  const auto require = [](bool right, const char* argument, const std::string& expected,
+                          int64_t got) {
+    if (!right)
+      throw Error({.op = "batch",
+                   .argument = argument,
+                   .expected = expected,
+                   .got = std::to_string(got),
+                   .kind = ErrorKind::kInvalidArgument});
+  };
+  require(size >= 1, "size", "at least 1", size);
+  require(share.count >= 1, "share.count", "at least 1", share.count);
+  require(share.index >= 0 && share.index < share.count, "share.index",
+          "0 to " + std::to_string(share.count - 1), share.index);
+  const int64_t whole = checked_mul(size, share.count, "batch");
   const auto items = from->size();
-  if (items && *items < size && tail == Tail::kDrop) {
+  if (items && *items < whole && tail == Tail::kDrop) {
     throw Error({.op = "batch",
                  .argument = "size",
-                 .expected = "at most " + std::to_string(*items) + ", the number of items",
+                 .expected = "at most " + std::to_string(*items / share.count) +
+                             (share.count == 1 ? ", the number of items"
+                                               : ", a share of the number of items"),
                  .got = std::to_string(size)});
   }
   ElementSpec batch;
@@ -155,7 +174,7 @@ StagePtr make_batch_stage(StagePtr from, int64_t size, Tail tail) {
         {field.name, {field.type.dtype, field.type.shape.with_inserted(0, size)}});
   }
   if (tail == Tail::kPad) batch.fields.push_back({kMaskField, {boolean, {size}}});
-  return std::make_shared<BatchStage>(std::move(batch), std::move(from), size, tail);
+  return std::make_shared<BatchStage>(std::move(batch), std::move(from), size, share, tail);
 }
 
 }  // namespace keel

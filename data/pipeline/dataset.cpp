@@ -322,7 +322,11 @@ Dataset Dataset::select(const std::vector<std::string>& fields, CallSite site) c
 }
 
 Dataset Dataset::batch(int64_t size, Tail tail, CallSite site) const {
-  return at_site(site, [&] { return make_batch_stage(stage_, size, tail); });
+  return at_site(site, [&] { return make_batch_stage(stage_, size, {}, tail); });
+}
+
+Dataset Dataset::batch(int64_t size, BatchShare share, Tail tail, CallSite site) const {
+  return at_site(site, [&] { return make_batch_stage(stage_, size, share, tail); });
 }
 
 Dataset Dataset::cache() const { return Dataset(make_cache_stage(stage_)); }

@@ -42,6 +42,12 @@ enum class Tail {
   kPad,
 };
 
+// Which of several equal parts of each batch: those of one of the ranks that train together.
+struct BatchShare {
+  int64_t count = 1;
+  int64_t index = 0;
+};
+
 struct IdxField {
   std::string name;
   std::string path;
@@ -139,6 +145,10 @@ class KEEL_API Dataset {
   Dataset select(const std::vector<std::string>& fields, CallSite site = CallSite::here()) const;
   // `size` items become one: fields [...] become [size, ...].
   Dataset batch(int64_t size, Tail tail = Tail::kDrop, CallSite site = CallSite::here()) const;
+  // Of batches of share.count * size items the share.index-th `size` of them. What is dropped, what
+  // a cursor counts and how many there are is that of whole batches, so all shares go alike.
+  Dataset batch(int64_t size, BatchShare share, Tail tail = Tail::kDrop,
+                CallSite site = CallSite::here()) const;
 
   // ---- stages that change nothing but speed
 

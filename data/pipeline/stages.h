@@ -31,7 +31,7 @@ StagePtr make_filter_stage(StagePtr from, Dataset::Predicate keep, std::string n
 StagePtr make_map_stage(StagePtr from, std::shared_ptr<const ElementFunction> function,
                         uint64_t seed, const MapOptions& options, CallSite site);
 StagePtr make_select_stage(StagePtr from, const std::vector<std::string>& fields);
-StagePtr make_batch_stage(StagePtr from, int64_t size, Tail tail);
+StagePtr make_batch_stage(StagePtr from, int64_t size, BatchShare share, Tail tail);
 StagePtr make_cache_stage(StagePtr from);
 StagePtr make_device_cache_stage(StagePtr from, const Device& device);
 StagePtr make_prefetch_stage(StagePtr from, int64_t elements);

@@ -244,6 +244,53 @@ TEST_CASE("dataset: batch drops or pads") {
   CHECK_THROWS_AS(numbers(10).batch(int64_t{1} << 62), Error);
 }
 
+TEST_CASE("dataset: shares of a batch are its parts") {
+  for (const Dataset& source : {numbers(23), stream(23)}) {
+    // Whole batches of 3 * 2 items: 0 to 5, 6 to 11, 12 to 17, and five are left over.
+    CHECK(all(source.batch(2, {3, 0})) == Numbers{0, 1, 6, 7, 12, 13});
+    CHECK(all(source.batch(2, {3, 1})) == Numbers{2, 3, 8, 9, 14, 15});
+    CHECK(all(source.batch(2, {3, 2})) == Numbers{4, 5, 10, 11, 16, 17});
+    CHECK(all(source.batch(2, {1, 0})) == range(0, 22));
+    // Padded they all have as many.
+    CHECK(all(source.batch(2, {3, 0}, Tail::kPad)) == Numbers{0, 1, 6, 7, 12, 13, 18, 19});
+    CHECK(all(source.batch(2, {3, 2}, Tail::kPad)) == Numbers{4, 5, 10, 11, 16, 17, 22, 0});
+    const Dataset none_left = source.take(20).batch(2, {3, 2}, Tail::kPad);
+    CHECK(all(none_left) == Numbers{4, 5, 10, 11, 16, 17, 0, 0});
+    DatasetIterator iterator(none_left);
+    std::vector<bool> mask;
+    while (const auto batch = iterator.next()) {
+      for (const bool real : (*batch)[1].data<bool>()) mask.push_back(real);
+    }
+    CHECK(mask == std::vector<bool>{true, true, true, true, true, true, false, false});
+  }
+  CHECK(numbers(23).batch(2, {3, 1}).size() == 3);
+  CHECK(numbers(23).batch(2, {3, 1}).dropped_items() == 5);
+  CHECK(numbers(24).batch(2, {3, 1}).dropped_items() == 0);
+  CHECK_THROWS_AS(numbers(5).batch(2, {3, 0}), Error);
+  CHECK_THROWS_AS(numbers(50).batch(2, {3, 3}), Error);
+  CHECK_THROWS_AS(numbers(50).batch(2, {3, -1}), Error);
+  CHECK_THROWS_AS(numbers(50).batch(2, {0, 0}), Error);
+}
+
+TEST_CASE("dataset: the cursor behind a share is that behind its whole batch") {
+  // So a training goes on with another number of ranks where it was left.
+  const Dataset order = numbers(30).shuffle(7);
+  DatasetIterator alone(order.batch(6).repeat());
+  for (int i = 0; i < 7; ++i) alone.next();
+  for (const int64_t shares : {1, 2, 3}) {
+    for (int64_t share = 0; share < shares; ++share) {
+      CAPTURE(shares);
+      CAPTURE(share);
+      DatasetIterator part(order.batch(6 / shares, {shares, share}).repeat());
+      for (int i = 0; i < 7; ++i) part.next();
+      CHECK(part.cursor() == alone.cursor());
+      DatasetIterator resumed(order.batch(6 / shares, {shares, share}).repeat());
+      resumed.restore(alone.cursor());
+      CHECK(flat(*resumed.next()) == flat(*part.next()));
+    }
+  }
+}
+
 TEST_CASE("dataset: map and filter whatever the number of threads") {
   Numbers expected = range(0, 1000, 2);
   for (const Dataset& source : {numbers(500), stream(500)}) {
