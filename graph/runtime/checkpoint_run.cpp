@@ -68,8 +68,8 @@ void warn_of_no_checkpoint(int64_t step, const char* reason) noexcept {
 }  // namespace
 
 CheckpointRun::CheckpointRun(const std::optional<CheckpointOptions>& options, bool validates,
-                             Copy copy, CheckpointReport& report, CallSite site)
-    : copy_(std::move(copy)), report_(report), site_(site) {
+                             Copy copy, Group* group, CheckpointReport& report, CallSite site)
+    : copy_(std::move(copy)), group_(group), report_(report), site_(site) {
   if (!options) return;
   check(*options, validates, site);
   options_ = &*options;
@@ -88,6 +88,11 @@ CheckpointRun::~CheckpointRun() {
 void CheckpointRun::begin(int64_t step, const std::string& resumed_from,
                           std::optional<int64_t> best) {
   if (!on()) return;
+  if (options_->keep_best) best_ = best;
+  if (follows()) {
+    report_.best_file = file_of_best();
+    return;
+  }
   make_folder(options_->folder);
   lock_.emplace(options_->folder);
   require_own_checkpoints(options_->folder, resumed_from);
@@ -97,7 +102,6 @@ void CheckpointRun::begin(int64_t step, const std::string& resumed_from,
   }
   // This also removes what a killed save has left.
   const AtomicFile never_committed(checkpoint_path(options_->folder, step));
-  if (options_->keep_best) best_ = best;
   report_.best_file = file_of_best();
   last_copy_ = Clock::now();
   writer_ = start_thread("the thread that writes checkpoints", [this] { run_writer(); });
@@ -130,18 +134,31 @@ bool CheckpointRun::ends_launch() const {
   return !job_ && time_is_up();
 }
 
+bool CheckpointRun::decided(bool own) const {
+  if (group_ == nullptr || group_->size() == 1) return own;
+  auto byte = static_cast<unsigned char>(own);
+  group_->broadcast(&byte, 1, 0);
+  return byte != 0;
+}
+
 void CheckpointRun::after(int64_t step, bool is_best) {
   if (!on()) return;
+  const bool wanted = is_best && options_->keep_best;
+  if (decided(!follows() && is_due(step, wanted))) save(wanted);
+}
+
+bool CheckpointRun::is_due(int64_t step, bool wanted) {
   collect();
   const bool by_step = options_->every_n_steps > 0 && step % options_->every_n_steps == 0;
-  const bool wanted = is_best && options_->keep_best;
   due_ = due_ || by_step || time_is_up();
-  if (!due_ && !wanted) return;
-  if (busy() && !wanted && !options_->waits_for_writer) return;
-  save(wanted);
+  return wanted || (due_ && (options_->waits_for_writer || !busy()));
 }
 
 void CheckpointRun::save(bool is_best) {
+  if (follows()) {
+    static_cast<void>(copy_());
+    return;
+  }
   wait_for_writer();
   collect();
   const auto begin = Clock::now();
@@ -185,6 +202,7 @@ void CheckpointRun::collect() {
       report_.last_step = job.step;
       report_.last_file = checkpoint_path(options_->folder, job.step);
       if (job.is_best) report_.best_file = report_.last_file;
+      if (group_ != nullptr) group_->note_checkpoint(report_.last_file);
       continue;
     }
     ++report_.failed;
@@ -206,7 +224,7 @@ void CheckpointRun::finish(int64_t step) {
   if (!on()) return;
   wait_for_writer();
   collect();
-  if (newest_ == step) return;
+  if (!decided(newest_ != step)) return;
   save(best_to_retry_ == step);
   wait_for_writer();
   collect();
@@ -214,6 +232,8 @@ void CheckpointRun::finish(int64_t step) {
 
 void CheckpointRun::finish_failed(int64_t step) noexcept {
   if (!writer_.joinable() || threw_) return;
+  // The others cannot confirm its states any more.
+  if (group_ != nullptr && group_->size() > 1) return;
   try {
     finish(step);
   } catch (const std::exception& error) {

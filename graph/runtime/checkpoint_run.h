@@ -18,6 +18,7 @@
 
 #include "keel/core/base/call_site.h"
 #include "keel/core/base/file.h"
+#include "keel/core/group/group.h"
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/checkpoint_options.h"
 
@@ -27,10 +28,12 @@ class CheckpointRun {
  public:
   using Copy = std::function<SavedStates()>;
 
-  // No options: it never saves. `copy` makes what is to be saved of the states as they are. Throws
-  // Error (kInvalidArgument) for wrong options. The report must outlive it.
+  // No options: it never saves. `copy` makes what is to be saved of the states as they are.
+  // `group`: the ranks that train together, or null; rank 0 alone decides and writes, and the
+  // copies of the others, which all have to make the same calls, are dropped. Throws Error
+  // (kInvalidArgument) for wrong options. The report and the group must outlive it.
   CheckpointRun(const std::optional<CheckpointOptions>& options, bool validates, Copy copy,
-                CheckpointReport& report, CallSite site);
+                Group* group, CheckpointReport& report, CallSite site);
   // Waits for the writing thread.
   ~CheckpointRun();
   CheckpointRun(const CheckpointRun&) = delete;
@@ -68,6 +71,10 @@ class CheckpointRun {
   };
 
   bool on() const noexcept { return options_ != nullptr; }
+  bool follows() const noexcept { return group_ != nullptr && group_->rank() != 0; }
+  // Returns what rank 0 says.
+  bool decided(bool own) const;
+  bool is_due(int64_t step, bool wanted);
   bool time_is_up() const;
   void save(bool is_best);
   bool busy() const;
@@ -81,6 +88,7 @@ class CheckpointRun {
 
   const CheckpointOptions* options_ = nullptr;
   Copy copy_;
+  Group* group_;
   CheckpointReport& report_;
   CallSite site_;
   std::optional<FolderLock> lock_;

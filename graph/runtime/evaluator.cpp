@@ -1,6 +1,11 @@
 #include "keel/graph/runtime/evaluator.h"
 
+#include <cstring>
+#include <span>
 #include <string>
+#include <utility>
+
+#include "keel/core/group/group.h"
 
 namespace keel {
 namespace {
@@ -13,6 +18,25 @@ void require_one_or_more(int64_t count, const char* argument, CallSite site) {
                .got = std::to_string(count),
                .site = site,
                .kind = ErrorKind::kInvalidArgument});
+}
+
+using Series = std::vector<std::vector<double>>;
+
+// Rows travel as their bytes, one sum's after another's; all ranks have the same sums.
+std::vector<Series> gather_series(Group& group, const Series& own) {
+  std::string bytes;
+  for (const std::vector<double>& row : own)
+    bytes.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(double));
+  std::vector<Series> by_rank;
+  for (const std::string& text : group.all_gather(bytes)) {
+    const size_t length = text.size() / sizeof(double) / own.size();
+    Series series(own.size(), std::vector<double>(length));
+    for (size_t i = 0; i < own.size() && length > 0; ++i)
+      std::memcpy(series[i].data(), text.data() + i * length * sizeof(double),
+                  length * sizeof(double));
+    by_rank.push_back(std::move(series));
+  }
+  return by_rank;
 }
 
 }  // namespace
@@ -46,31 +70,56 @@ Evaluator::Evaluator(Session& session, const EvaluatorOptions& options, CallSite
       session.sink({.fetches = options_.sums, .source = options_.source}, site));
 }
 
+int64_t Evaluator::own_batches() const noexcept {
+  if (options_.group == nullptr) return options_.batches;
+  const int64_t rank = options_.group->rank(), size = options_.group->size();
+  return (options_.batches - rank + size - 1) / size;
+}
+
 std::vector<double> Evaluator::means(CallSite site) {
+  std::vector<double> means = add_up(run_batches(site));
+  for (double& mean : means) mean /= static_cast<double>(options_.items);
+  return means;
+}
+
+Evaluator::Series Evaluator::run_batches(CallSite site) {
   if (!at_beginning_) {
     options_.source->stop();
     options_.source->open(Cursor{});
   }
   at_beginning_ = false;
-  std::vector<double> means(options_.sums.size());
+  Series series(options_.sums.size());
   int64_t done = 0;
-  while (done < options_.batches) {
+  while (done < own_batches()) {
     const int64_t asked = batches_of_a_run(site);
     const LoopReport report = loop_->run(asked, {}, site);
     done += report.steps;
     if (report.steps != asked) {
       throw Error({.op = "evaluator",
-                   .expected = std::to_string(options_.batches) + " batches",
+                   .expected = std::to_string(own_batches()) + " batches",
                    .got = std::to_string(done) +
                           (report.cancelled ? ", then it was stopped" : ", then the data ended"),
                    .site = site});
     }
-    for (size_t i = 0; i < means.size(); ++i) {
-      for (const double part : report[options_.sums[i]]) means[i] += part;
+    for (size_t i = 0; i < series.size(); ++i) {
+      const std::span<const double> parts = report[options_.sums[i]];
+      series[i].insert(series[i].end(), parts.begin(), parts.end());
     }
   }
-  for (double& mean : means) mean /= static_cast<double>(options_.items);
-  return means;
+  return series;
+}
+
+// Adds in the order of the batches, whichever rank had them.
+std::vector<double> Evaluator::add_up(const Series& own) const {
+  std::vector<Series> by_rank = {own};
+  if (options_.group != nullptr && options_.group->size() > 1)
+    by_rank = gather_series(*options_.group, own);
+  std::vector<double> sums(own.size());
+  for (size_t i = 0; i < sums.size(); ++i) {
+    for (size_t batch = 0; batch < static_cast<size_t>(options_.batches); ++batch)
+      sums[i] += by_rank[batch % by_rank.size()][i].at(batch / by_rank.size());
+  }
+  return sums;
 }
 
 // Parts that the policy placed on the host do not run inside a launch of several steps where the
@@ -78,7 +127,7 @@ std::vector<double> Evaluator::means(CallSite site) {
 int64_t Evaluator::batches_of_a_run(CallSite site) const {
   const CompileReport& report = loop_->compile_report(site);
   const bool one = report.loop.kind == LoopKind::kHost && report.placement.policy_tasks != 0;
-  return one ? 1 : options_.batches;
+  return one ? 1 : own_batches();
 }
 
 }  // namespace keel

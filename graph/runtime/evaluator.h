@@ -12,11 +12,17 @@
 
 namespace keel {
 
+class Group;
+
 struct EvaluatorOptions {
   Values sums = {};                     // rank 0: over the real items of a batch, padding left out
   std::shared_ptr<Feeder> source = {};  // of a set that ends, batched with Tail::kPad
   int64_t batches = 0;                  // of a pass
   int64_t items = 0;                    // real ones among them, by which the sums are divided
+  // The ranks that measure together, all of them at the same time: the source of each has every
+  // size-th batch of the pass, from its rank on (Dataset::shard). The means are on all ranks those
+  // that one rank would have found, bit for bit. Null: it measures alone.
+  std::shared_ptr<Group> group = {};
 };
 
 class KEEL_API Evaluator {
@@ -30,6 +36,11 @@ class KEEL_API Evaluator {
   std::vector<double> means(CallSite site = CallSite::here());
 
  private:
+  // By sum its value in each batch that this rank has.
+  using Series = std::vector<std::vector<double>>;
+  Series run_batches(CallSite site);
+  std::vector<double> add_up(const Series& own) const;
+  int64_t own_batches() const noexcept;
   int64_t batches_of_a_run(CallSite site) const;
 
   EvaluatorOptions options_;

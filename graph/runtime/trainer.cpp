@@ -9,12 +9,14 @@
 #include "keel/core/base/checked.h"
 #include "keel/core/base/environment.h"
 #include "keel/core/base/log.h"
+#include "keel/core/group/group.h"
 #include "keel/graph/ir/emit.h"
 #include "keel/graph/runtime/checkpoint.h"
 #include "keel/graph/runtime/checkpoint_files.h"
 #include "keel/graph/runtime/checkpoint_run.h"
 #include "keel/graph/runtime/named_hook_run.h"
 #include "keel/graph/runtime/numerics_check.h"
+#include "keel/graph/runtime/rank_states.h"
 #include "keel/graph/runtime/session_state.h"
 #include "keel/graph/runtime/step_dump.h"
 #include "keel/graph/runtime/train_options_check.h"
@@ -180,9 +182,10 @@ void Trainer::save(const std::string& path, std::map<std::string, std::string> m
   session_.save(path, metadata, site);
 }
 
-SavedStates Trainer::copy_of_states(const CheckpointOptions& options, CallSite site) const {
+SavedStates Trainer::copy_of_states(const TrainOptions& options, CallSite site) const {
+  if (options.group != nullptr) require_equal_states(session_, *options.group, site);
   std::map<std::string, std::string> metadata;
-  if (options.metadata) metadata = options.metadata();
+  if (options.checkpoint->metadata) metadata = options.checkpoint->metadata();
   add_place(metadata, site);
   SessionState& session = session_.state("fit", site);
   const SessionGuard guard(session, "Trainer::fit", site);
@@ -253,7 +256,8 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
     check_dump(options.dump, site);
     checkpoints = std::make_unique<CheckpointRun>(
         options.checkpoint, options.validation.has_value(),
-        [&] { return copy_of_states(*options.checkpoint, site); }, report.checkpoint, site);
+        [&] { return copy_of_states(options, site); }, options.group.get(), report.checkpoint,
+        site);
     ValidationRun validation(options.validation, options.steps_per_epoch, site);
     if (options.loop_size) session_.loop_size().set(*options.loop_size, kLoopSizeOption);
     session_.loop_size().use();  // a wrong environment variable is reported before anything is done
@@ -302,6 +306,9 @@ void Trainer::train(const TrainOptions& options, CallSite site, ValidationRun& v
   SessionState& session = session_.state("fit", site);
   // A stop before the end moves no bit of what comes before it.
   const int64_t last_fast = end_of_fast_phase(start, wanted);
+  if (options.group != nullptr && options.group->size() > 1 && agreement_ == nullptr)
+    complain_of_fit("group", "a step with an agreement of the group (SinkOptions::agreement)",
+                    "one without", site);
   if (options.check_numerics != NumericsMode::kOff && agreement_ != nullptr)
     complain_of_fit("check_numerics", "off in a training with an agreement", "on", site);
   StepDump dump(options.dump, session.device);
@@ -518,6 +525,7 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     for (const Value& metric : metrics_) report.last_metrics.push_back(loop[metric].back());
     if (options.steps_per_epoch > 0) add_to_epochs(loop, options.steps_per_epoch, report);
   };
+  if (options.group != nullptr) options.group->begin_launch(step + 1);
   const bool dumped = dump.wants(step + 1);
   Loop& runs = dumped ? unfused(fast, site) : phase(fast);
   if (dumped) dump.begin(step + 1, fast ? 1 : 0);

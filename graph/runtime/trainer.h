@@ -26,6 +26,7 @@
 namespace keel {
 
 class CheckpointRun;
+class Group;
 class NumericsCheck;
 class StepDump;
 class ValidationRun;
@@ -84,6 +85,11 @@ struct TrainOptions {
 
   // Files to go on from, written behind the hooks of their step.
   std::optional<CheckpointOptions> checkpoint{};
+
+  // The ranks that train together, which fit() with the same options but for what is called back;
+  // the step needs an agreement of theirs (make_group_agreement). A checkpoint is of states that
+  // are equal on all of them, and rank 0 writes it. Null: this one trains alone.
+  std::shared_ptr<Group> group{};
 };
 
 // The means of the rank-0 fetches, in their order, over the steps of an epoch that a fit did: all
@@ -235,7 +241,7 @@ class KEEL_API Trainer {
   // Adds the place in the data, and on what it was trained.
   void add_place(std::map<std::string, std::string>& metadata, CallSite site) const;
   // Returns what a checkpoint holds.
-  SavedStates copy_of_states(const CheckpointOptions& options, CallSite site) const;
+  SavedStates copy_of_states(const TrainOptions& options, CallSite site) const;
   void tell_failure() noexcept;
   bool ends_together(LoopVote own, TrainReport& report);
   int64_t applied_since(int64_t before) const;

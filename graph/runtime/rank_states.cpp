@@ -1,0 +1,60 @@
+#include "keel/graph/runtime/rank_states.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/base/sha256.h"
+#include "keel/core/tensor/tensor.h"
+#include "keel/graph/ir/graph.h"
+
+namespace keel {
+namespace {
+
+constexpr const char* kDiverged = "STATES_DIVERGED";
+
+// In the order of their names, so that keel/step goes before keel/updates, which follows it where
+// it is written.
+Values states_to_send(const Graph& graph, bool trainable_only) {
+  Values states;
+  for (const Value& state : graph.states()) {
+    if (!trainable_only || state.node().as<StateAttributes>().trainable) states.push_back(state);
+  }
+  std::sort(states.begin(), states.end(),
+            [](const Value& a, const Value& b) { return name_of(a.node()) < name_of(b.node()); });
+  return states;
+}
+
+}  // namespace
+
+void broadcast_states(Session& session, Group& group, const BroadcastOptions& options,
+                      CallSite site) {
+  if (options.root < 0 || options.root >= group.size()) {
+    throw Error({.op = "broadcast_states",
+                 .argument = "root",
+                 .expected = "0 to " + std::to_string(group.size() - 1),
+                 .got = std::to_string(options.root),
+                 .site = site,
+                 .kind = ErrorKind::kInvalidArgument});
+  }
+  if (group.size() == 1) return;
+  const Values states = states_to_send(session.graph(site), options.trainable_only);
+  std::string described;
+  for (const Value& state : states)
+    described += name_of(state.node()) + " " + to_string(state.type()) + "\n";
+  require_equal(kDiverged, group.all_gather(sha256_hex(described)));
+  for (const Value& state : states) {
+    Tensor value = session.read(state, site);
+    group.broadcast(value.raw(), value.num_bytes(), options.root);
+    if (group.rank() != options.root) session.write(state, value, site);
+  }
+}
+
+std::string require_equal_states(const Session& session, Group& group, CallSite site) {
+  std::string own = session.state_sha256(site);
+  if (group.size() > 1) require_equal(kDiverged, group.all_gather(own));
+  return own;
+}
+
+}  // namespace keel

@@ -1,0 +1,194 @@
+// Ranks that train together: threads of the test, each with a session and a group of its own.
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/registry.h"
+#include "keel/core/group/group_agreement.h"
+#include "keel/data/feed/feed.h"
+#include "keel/data/pipeline/dataset.h"
+#include "keel/graph/runtime/checkpoint_files.h"
+#include "keel/graph/runtime/evaluator.h"
+#include "keel/graph/runtime/rank_states.h"
+#include "keel/graph/runtime/trainer.h"
+
+#include "runtime_for_tests.h"
+#include "support/temp_folder.h"
+
+TEST_SUITE_BEGIN("loop");
+
+namespace {
+
+using namespace keel;
+using namespace keel::testing;
+using keel_test::TempFolder;
+
+using Body = std::function<void(const std::shared_ptr<Group>& group)>;
+
+// Returns what each rank threw, "" where it threw nothing.
+std::vector<std::string> on_ranks(int size, const Body& body) {
+  auto groups = make_local_groups(size);
+  std::vector<std::string> errors(groups.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    threads.emplace_back([&errors, &body, i, group = std::move(groups[i])]() mutable {
+      errors[i] = error_of([&] { body(group); });
+      group.reset();
+    });
+  }
+  groups.clear();
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+void none_failed(const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
+// Numbers whose sums depend on the order in which they are added.
+Dataset rough_numbers(int64_t count) {
+  Tensor x(f32, {count, 2});
+  for (int64_t i = 0; i < 2 * count; ++i)
+    x.data<float>()[static_cast<size_t>(i)] = 1.0f / static_cast<float>(i % 97 + 3);
+  return Dataset::from_tensors({{"x", x}});
+}
+
+std::vector<double> measure(const std::shared_ptr<Group>& group, int64_t items, int64_t batch) {
+  Graph graph;
+  const Value x = graph.input("x", f32, {-1, 2});
+  const Value mask = graph.input("mask", boolean, {-1});
+  const Value real = sum(select(mask, sum(x * x, {1}), 0.0f));
+  const Value count = sum(cast(mask, f32));
+  Session session(graph, device("ref"));
+  Dataset batches = rough_numbers(items).batch(batch, Tail::kPad);
+  if (group != nullptr) batches = batches.shard(group->size(), group->rank());
+  Evaluator evaluator(session, {.sums = {real, count},
+                                .source = feed(batches, session.spec({x, mask})),
+                                .batches = (items + batch - 1) / batch,
+                                .items = items,
+                                .group = group});
+  const std::vector<double> means = evaluator.means();
+  CHECK(evaluator.means() == means);
+  return means;
+}
+
+}  // namespace
+
+TEST_CASE("ranks: they measure together what one of them measures bit for bit") {
+  for (const int64_t items : {5, 40, 203}) {
+    const std::vector<double> alone = measure(nullptr, items, 10);
+    CHECK(alone[1] == 1);
+    for (const int size : {1, 2, 3, 4}) {
+      CAPTURE(items);
+      CAPTURE(size);
+      none_failed(on_ranks(size, [&](const std::shared_ptr<Group>& group) {
+        if (measure(group, items, 10) != alone) throw Error("other means");
+        group->leave();
+      }));
+    }
+  }
+}
+
+TEST_CASE("ranks: the states of all are those of the root") {
+  none_failed(on_ranks(3, [](const std::shared_ptr<Group>& group) {
+    Graph graph;
+    const auto rank = static_cast<float>(group->rank());
+    const Value w = graph.state("w", constant({2, 3}, rank + 1));
+    const Value mean = graph.state("mean", constant({4}, rank + 5), {.trainable = false});
+    Session session(graph, device("ref"), {.seed = static_cast<uint64_t>(group->rank())});
+    session.write(graph.find_state("keel/step"), Tensor::scalar<int64_t>(group->rank() * 10));
+    broadcast_states(session, *group, {.root = 1, .trainable_only = true});
+    if (session.read(w).data<float>()[5] != 2) throw Error("w is not the root's");
+    if (session.read(mean).data<float>()[0] != rank + 5) throw Error("mean is not its own");
+    broadcast_states(session, *group, {.root = 1});
+    if (session.read(mean).data<float>()[3] != 6) throw Error("mean is not the root's");
+    if (session.step() != 10) throw Error("the step is not the root's");
+    require_equal_states(session, *group);
+    group->leave();
+  }));
+}
+
+TEST_CASE("ranks: states that differ are told with both sides") {
+  const auto errors = on_ranks(2, [](const std::shared_ptr<Group>& group) {
+    Graph graph;
+    graph.state("w", constant({2}, group->rank()));
+    Session session(graph, device("ref"));
+    require_equal_states(session, *group);
+  });
+  for (const std::string& error : errors)
+    CHECK_MESSAGE(contains(error, "STATES_DIVERGED(rank 0 "), error);
+  const auto named = on_ranks(2, [](const std::shared_ptr<Group>& group) {
+    Graph graph;
+    graph.state(group->rank() == 0 ? "w" : "v", zeros({2}));
+    Session session(graph, device("ref"));
+    broadcast_states(session, *group);
+  });
+  for (const std::string& error : named)
+    CHECK_MESSAGE(contains(error, "STATES_DIVERGED(rank 0 "), error);
+}
+
+TEST_CASE("ranks: they stop together and rank 0 writes the checkpoints") {
+  const TempFolder files;
+  const std::string folder = files.file("checkpoints");
+  none_failed(on_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    HalvingModel model;
+    Session session(model.graph, device("ref"));
+    Trainer trainer(session, {.update = model.update,
+                              .fetches = {model.total},
+                              .source = halving_feeder(device("ref"), 1000),
+                              .agreement = make_group_agreement(group)});
+    TrainOptions options{.steps = 20, .loop_size = 3, .group = group};
+    options.checkpoint = CheckpointOptions{.folder = folder, .every_n_steps = 5, .keep = 0};
+    options.on_step = [&](int64_t step, std::span<const double>) {
+      if (group->step() < step) throw Error("the group is at another step");
+      return group->rank() == 1 && step == 13 ? LoopControl::kStop : LoopControl::kContinue;
+    };
+    const TrainReport report = trainer.fit(options);
+    // What the device does ahead of a callback may be a step or more, on both alike.
+    const std::vector<std::string> steps = group->all_gather(std::to_string(report.steps));
+    if (steps[0] != steps[1]) throw Error("other steps: " + steps[0] + ", " + steps[1]);
+    if (report.steps < 13 || report.steps >= 20) throw Error("stopped at " + steps[0]);
+    if ((report.checkpoint.saved > 0) != (group->rank() == 0)) throw Error("others write, too");
+    if (group->rank() == 0 && report.checkpoint.last_step != session.step())
+      throw Error("the last checkpoint is not the end");
+    group->leave();
+  }));
+  CHECK(checkpoints_in(folder).size() == 3);  // behind steps 5 and 10, and the end
+}
+
+TEST_CASE("ranks: a checkpoint of states that are not equal is none") {
+  const TempFolder files;
+  const std::string folder = files.file("checkpoints");
+  const auto errors = on_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    HalvingModel model;
+    Session session(model.graph, device("ref"));
+    const auto rank = static_cast<float>(group->rank());
+    session.write(model.w, Tensor::of<float>({2}, {rank, 0}));
+    Trainer trainer(session, {.update = model.update,
+                              .fetches = {model.total},
+                              .source = halving_feeder(device("ref"), 1000),
+                              .agreement = make_group_agreement(group)});
+    TrainOptions options{.steps = 4, .group = group};
+    options.checkpoint = CheckpointOptions{.folder = folder, .every_n_steps = 2};
+    trainer.fit(options);
+  });
+  for (const std::string& error : errors)
+    CHECK_MESSAGE(contains(error, "STATES_DIVERGED(rank 0 "), error);
+  CHECK(checkpoints_in(folder).empty());
+}
+
+TEST_CASE("ranks: a training with a group needs its agreement") {
+  auto groups = make_local_groups(2);
+  HalvingModel model;
+  Session session(model.graph, device("ref"));
+  Trainer trainer(session, {.update = model.update, .source = halving_feeder(device("ref"), 10)});
+  CHECK(contains(error_of([&] { trainer.fit({.steps = 1, .group = groups[0]}); }),
+                 "a step with an agreement of the group"));
+}
+
+TEST_SUITE_END();
