@@ -40,23 +40,17 @@ std::string described(const Rule& rule) {
   return text;
 }
 
-const std::string kRanks = "ranks do not train together yet";
+const std::string kNoPlace = "RANK_SIZE: expected 1, since nothing says where the ranks meet";
 
 const std::string kOneRank = std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/one_rank.json";
 const std::string kTwoRanks =
     std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/two_ranks.json";
 
 const Rule kRules[] = {
-    // Ranks do not train together yet, so nothing may ask for more than one.
+    // Ranks have to find each other, so nothing may ask for more than one without saying where.
     {{{"RANK_SIZE", "1"}, {"RANK_ID", "0"}}, {}, 0, "npu:0"},
-    {{{"RANK_SIZE", "2"}, {"RANK_ID", "0"}},
-     {},
-     2,
-     "RANK_SIZE: expected one rank, since " + kRanks},
-    {{{"RANK_SIZE", "2"}, {"RANK_ID", "1"}},
-     {"--backend", "cpu"},
-     2,
-     "RANK_SIZE: expected one rank"},
+    {{{"RANK_SIZE", "2"}, {"RANK_ID", "0"}}, {}, 2, kNoPlace},
+    {{{"RANK_SIZE", "2"}, {"RANK_ID", "1"}}, {"--backend", "cpu"}, 2, kNoPlace},
     {{{"RANK_SIZE", "2"}},
      {},
      2,
@@ -69,10 +63,10 @@ const Rule kRules[] = {
     {{{"RANK_ID", "1"}}, {}, 2, "RANK_ID: expected 0, since RANK_SIZE, which is not set, says one"},
     {{{"RANK_ID", "zero"}}, {}, 2, "RANK_ID: expected an integer"},
     {{{"RANK_TABLE_FILE", "/nowhere/hccl.json"}}, {}, 1, "/nowhere/hccl.json"},
-    {{{"RANK_TABLE_FILE", kTwoRanks}, {"RANK_ID", "1"}},
+    {{{"RANK_TABLE_FILE", kTwoRanks}, {"RANK_ID", "1"}, {"HCCL_CONNECT_TIMEOUT", "1"}},
      {},
-     2,
-     "RANK_TABLE_FILE: expected one rank, since " + kRanks},
+     3,
+     "HCCL_CONNECT_TIMEOUT: nobody answers at 127.0.0.1 port 60000"},
     {{{"RANK_TABLE_FILE", kTwoRanks}, {"CM_WORKER_SIZE", "2"}},
      {},
      2,
@@ -97,10 +91,11 @@ const Rule kRules[] = {
     {{{"CM_WORKER_SIZE", "8"},
       {"RANK_ID", "0"},
       {"CM_CHIEF_IP", "127.0.0.1"},
-      {"CM_CHIEF_PORT", "6000"}},
+      {"CM_CHIEF_PORT", "61234"},
+      {"HCCL_CONNECT_TIMEOUT", "1"}},
      {},
-     2,
-     "CM_WORKER_SIZE: expected one rank"},
+     3,
+     "HCCL_CONNECT_TIMEOUT: after 1 s these ranks have not come: 1, 2, 3, 4, 5, 6, 7"},
     {{{"JOB_ID", "job_7-a"}}, {}, 0, "npu:0"},
     {{{"JOB_ID", "a b"}}, {}, 2, "JOB_ID: expected letters, digits"},
 

@@ -118,15 +118,20 @@ TEST_CASE("launch: commands that end by themselves") {
   CHECK(contains(missing.err, "/nowhere/program: cannot be started: No such file"));
 }
 
-TEST_CASE("launch: ranks do not train two models side by side") {
+TEST_CASE("launch: commands that know of one rank are refused before they do anything") {
   if (without_gloo()) return;
   const TempFolder files;
-  const ToolResult result = run_tool(
-      {"launch", "-n", "2", "--", "keel", "train", "--steps", "1", "--save", files.file("states")});
+  REQUIRE(
+      run_tool({"train", "--quiet", "--steps", "1", "--save", files.file("states")}).exit_code ==
+      0);
+  const ToolResult result = run_tool({"launch", "-n", "2", "--", "keel", "freeze", "--load",
+                                      files.file("states"), "--out", files.file("model.keel")});
   CHECK(result.exit_code == 2);
-  CHECK_MESSAGE(contains(result.err, "RANK_SIZE: expected one rank, since ranks do not train"),
+  CHECK_MESSAGE(contains(result.err,
+                         "RANK_SIZE: expected one rank, since this process has joined "
+                         "no others"),
                 result.err);
-  CHECK(files.empty());
+  CHECK_FALSE(std::filesystem::exists(files.file("model.keel")));
 }
 
 TEST_CASE("launch: a rank that is killed ends the others with exit code 3") {

@@ -89,9 +89,10 @@ std::string read_backend(const CommandLine& line) {
   return line.choice("backend", keel::backend_names()).value_or("npu");
 }
 
-int read_threads(const CommandLine& line) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(cores));
+int read_threads(const CommandLine& line, int processes) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int share = std::max(1, cores / processes);
+  return static_cast<int>(line.integer("threads", 1, keel::kMaxComputeThreads).value_or(share));
 }
 
 void declare_device_flag(CommandLine& line) {

@@ -20,9 +20,9 @@ std::string read_data(const CommandLine& line);
 // --backend, npu without it; `purpose` for its help: "where to train".
 void declare_backend_flag(CommandLine& line, const std::string& purpose);
 std::string read_backend(const CommandLine& line);
-// --backend, and --threads, as many as there are cores without it.
+// --backend, and --threads; without it as many as there are cores for each of so many processes.
 void declare_place_flags(CommandLine& line, const std::string& purpose);
-int read_threads(const CommandLine& line);
+int read_threads(const CommandLine& line, int processes = 1);
 // --device-id, which of the backend's devices; and the device that it comes to with --backend:
 // "npu:3", or "npu" where the environment decides.
 void declare_device_flag(CommandLine& line);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include <keel/core/group/group.h>
 #include <keel/keel.h>
 
 #include "cli/base/command_line.h"
@@ -156,7 +157,7 @@ void require_trainable(const AdapterTranslation& translation, const std::string&
   declare_train_flags(line);
   try {
     line.take(translation.config, source);
-    static_cast<void>(read_train_flags(line));
+    static_cast<void>(read_train_flags(line, *keel::make_local_groups(1).front()));
   } catch (const keel::Error& error) {
     std::string named;
     for (const TranslatedOption& option : translation.options) {

@@ -6,6 +6,7 @@
 #include <keel/backends/npu/presets/preset.h>
 #include <keel/backends/npu/profile/profiling_options.h>
 #include <keel/core/device/job_variables.h>
+#include <keel/core/group/join_group.h>
 #include <keel/keel.h>
 
 namespace keel_cli {
@@ -35,7 +36,7 @@ void is_on_or_off(const std::string& name) { keel::environment_choice(name, {"0"
 void is_of_job(const std::string& name) {
   keel::check_job_variable(name);
   try {
-    keel::require_one_rank(keel::read_job_environment());
+    static_cast<void>(keel::read_join_options(keel::read_job_environment().place));
   } catch (const keel::Error& error) {
     if (error.info().op == name) throw;
   }
@@ -48,8 +49,7 @@ constexpr Variable kVariables[] = {
     {"ENABLE_FORCE_V2_CONTROL", "1: keel import converts control flow of version 1 to version 2",
      is_any},
     {"JOB_ID", "a label of the run, in the summary (job_id)", is_of_job},
-    {"RANK_SIZE", "ranks of the job (1): more are refused, since they do not train together yet",
-     is_of_job},
+    {"RANK_SIZE", "ranks of the job (1)", is_of_job},
     {"RANK_ID", "which of them this process is (0)", is_of_job},
     {"RANK_TABLE_FILE", "JSON: the job's ranks and their devices", is_of_job},
     {"HCCL_IF_BASE_PORT", "the port on which rank 0 of a rank table listens (60000)", is_of_job},
@@ -99,6 +99,8 @@ std::vector<EnvironmentRow> read_environment_table() {
       if (row.value) variable.check(row.name);
     } catch (const keel::Error& error) {
       row.error = error.what();
+      // Errors of the file that it names are about the file.
+      if (!row.error.starts_with(row.name)) row.error = row.name + ": " + row.error;
     }
     rows.push_back(std::move(row));
   }

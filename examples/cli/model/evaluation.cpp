@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <keel/core/group/group.h>
+
 namespace keel_cli {
 namespace {
 
@@ -29,19 +31,21 @@ Evaluation::Evaluation(keel::Graph& graph, Measured model, int64_t top_k)
   sums_.push_back(sum(select(mask_, losses, 0.0f)));
 }
 
-Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& items,
-                               int64_t batch) const {
+Evaluation::Set Evaluation::on(keel::Session& session, const keel::Dataset& items, int64_t batch,
+                               const std::shared_ptr<keel::Group>& group) const {
   const int64_t count = items.size().value();
   if (const int64_t fixed = model_.inputs[0].shape()[0]; fixed > 0) batch = fixed;
   keel::Values inputs = model_.inputs;
   inputs.push_back(mask_);
-  const auto feeder =
-      keel::feed(items.batch(batch, keel::Tail::kPad), session.spec(inputs), {.name = kQueue});
+  keel::Dataset batches = items.batch(batch, keel::Tail::kPad);
+  if (group != nullptr) batches = batches.shard(group->size(), group->rank());
+  const auto feeder = keel::feed(batches, session.spec(inputs), {.name = kQueue});
   return Set(std::make_unique<keel::Evaluator>(
       session, keel::EvaluatorOptions{.sums = sums_,
                                       .source = feeder,
                                       .batches = (count + batch - 1) / batch,
-                                      .items = count}));
+                                      .items = count,
+                                      .group = group}));
 }
 
 Scores Evaluation::Set::scores() {

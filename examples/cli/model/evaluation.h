@@ -49,7 +49,9 @@ class Evaluation {
   };
   // Takes items that have the model's inputs as fields, in batches of `batch`, or of as many as the
   // model takes.
-  Set on(keel::Session& session, const keel::Dataset& items, int64_t batch) const;
+  // `group`: the ranks that measure it together (EvaluatorOptions::group).
+  Set on(keel::Session& session, const keel::Dataset& items, int64_t batch,
+         const std::shared_ptr<keel::Group>& group = nullptr) const;
 
   int64_t top_k() const noexcept { return top_k_; }
 

@@ -30,16 +30,16 @@ int64_t batch_for(const JudgingFlags& flags, const TrainTask& task) {
 }  // namespace
 
 Judge::Judge(const JudgingFlags& flags, const Evaluation& evaluation, keel::Session& session,
-             const TrainTask& task, Events events)
+             const TrainTask& task, const std::shared_ptr<keel::Group>& group, Events events)
     : flags_(flags),
       session_(session),
       events_(std::move(events)),
       task_(task),
       top_k_(evaluation.top_k()),
-      test_(evaluation.on(session, task.test_items(), batch_for(flags, task))) {
+      test_(evaluation.on(session, task.test_items(), batch_for(flags, task), group)) {
   if (flags.validation == 0) return;
   const auto parts = task.training_items().split(flags.validation);
-  validation_ = evaluation.on(session, parts.second, batch_for(flags, task));
+  validation_ = evaluation.on(session, parts.second, batch_for(flags, task), group);
 }
 
 keel::ValidationOptions Judge::validation_options(const keel::Trainer& trainer,

@@ -35,8 +35,9 @@ class Judge {
     std::function<void()> save_best;
   };
 
+  // `group`: the ranks that judge together, all of them at the same time.
   Judge(const JudgingFlags& flags, const Evaluation& evaluation, keel::Session& session,
-        const TrainTask& task, Events events);
+        const TrainTask& task, const std::shared_ptr<keel::Group>& group, Events events);
 
   // `trainer` is the one that fits with them.
   keel::ValidationOptions validation_options(const keel::Trainer& trainer, int64_t steps_per_epoch);

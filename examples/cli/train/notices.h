@@ -15,13 +15,15 @@ namespace keel_cli {
 
 class Notices {
  public:
+  // `tells_warnings`: else they are kept only, as on ranks whose warnings are those of the first.
+  explicit Notices(bool tells_warnings = true) : tells_warnings_(tells_warnings) {}
   void report(const std::exception& error) {
     print_error(error);
     const std::lock_guard<std::mutex> lock(mutex_);
     errors_.emplace_back(error.what());
   }
   void warn(const std::string& message) {
-    print_warning(message);
+    if (tells_warnings_) print_warning(message);
     keep(message);
   }
   // A warning that the library's log has told already.
@@ -51,6 +53,7 @@ class Notices {
   }
 
  private:
+  const bool tells_warnings_;
   mutable std::mutex mutex_;
   std::vector<std::string> errors_;
   std::vector<std::string> warnings_;

@@ -49,6 +49,8 @@ void add_flags(const TrainFlags& flags, keel::Json& summary) {
   if (!flags.own_update()) summary["lr"] = flags.rate;
   summary["seed"] = flags.seed;
   summary["batch"] = flags.batch;
+  summary["ranks"] = flags.share.count;
+  summary["micro_shards"] = flags.micro_shards;
   summary["shift"] = flags.augmentation.shift;
   summary["flip"] = flags.augmentation.flip;
   summary["cutout"] = flags.augmentation.cutout;
@@ -117,6 +119,7 @@ void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Jso
 }
 
 void add_result(const TrainOutcome& outcome, keel::Json& summary) {
+  summary["bit_equal_across_ranks"] = outcome.why_not_bit_equal.empty() ? "yes" : "no";
   summary["data"] = outcome.data;
   summary["feed"] = outcome.feed;
   summary["train_loss"] = outcome.loss;

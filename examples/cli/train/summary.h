@@ -36,7 +36,8 @@ struct TrainOutcome {
   // These two are of the fast phase of an accelerated training.
   std::string fast_precision;
   std::optional<int64_t> fast_step_device_ns;
-  std::string modelled_device;  // whose time that is
+  std::string modelled_device;    // whose time that is
+  std::string why_not_bit_equal;  // on other numbers of ranks; empty: it is
   std::vector<std::string> errors, warnings;
 
   // Wall time of a step, and images a second; 0 without a step.

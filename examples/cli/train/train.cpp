@@ -16,12 +16,15 @@
 #include <keel/backends/npu/options.h>
 #include <keel/backends/npu/profile/profile.h>
 #include <keel/core/base/json.h>
+#include <keel/core/group/group_agreement.h>
+#include <keel/graph/runtime/rank_states.h>
 #include <keel/keel.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/base/command_line.h"
 #include "cli/base/commands.h"
 #include "cli/base/output_files.h"
+#include "cli/base/ranks.h"
 #include "cli/model/evaluation.h"
 #include "cli/model/finite_states.h"
 #include "cli/model/saved_model.h"
@@ -32,6 +35,7 @@
 #include "cli/train/metrics_file.h"
 #include "cli/train/notices.h"
 #include "cli/train/progress.h"
+#include "cli/train/same_training.h"
 #include "cli/train/stop_signals.h"
 #include "cli/train/summary.h"
 #include "cli/train/train_options.h"
@@ -44,10 +48,17 @@ namespace {
 // rest that was asked for is still done, and the command fails in the end.
 class TrainRun {
  public:
-  explicit TrainRun(const TrainFlags& flags) : flags_(flags), threads_(flags.threads) {
+  // `group`: the ranks that train together; of one, or null, this one trains alone.
+  TrainRun(const TrainFlags& flags, const std::shared_ptr<keel::Group>& group)
+      : flags_(flags),
+        group_(group->size() > 1 ? group : nullptr),
+        threads_(flags.threads),
+        notices_(flags.is_first_rank()) {
     require_writable("--summary", flags.summary);
-    require_writable("--save", flags.save);
-    require_writable("--save-best", flags.judging.save_best);
+    if (flags.is_first_rank()) {
+      require_writable("--save", flags.save);
+      require_writable("--save-best", flags.judging.save_best);
+    }
     // Written line by line: pipes and devices will do.
     std::error_code unknown;
     if (!std::filesystem::is_other(flags.metrics, unknown))
@@ -69,13 +80,14 @@ class TrainRun {
            .got = std::to_string(aside)});
     }
     items_ = most - aside;
-    steps_per_epoch_ = items_ / flags.batch;
+    steps_per_epoch_ = items_ / flags.global_batch();
     if (steps_per_epoch_ == 0) {
       const std::string left = aside == 0 ? "" : fmt::format(" that --validation {} leaves", aside);
       throw keel::Error(
           {.op = "--batch",
            .expected = fmt::format("at most the {} training {}{}", items_, task_->items(), left),
-           .got = std::to_string(flags.batch)});
+           .got = group_ ? fmt::format("{} for each of {} ranks", flags.batch, group_->size())
+                         : std::to_string(flags.batch)});
     }
     total_steps_ =
         flags.steps ? *flags.steps : keel::checked_mul(*flags.epochs, steps_per_epoch_, "--epochs");
@@ -83,9 +95,9 @@ class TrainRun {
     if (flags.augmentation.changes())
       augmentation_ = flags.augmentation.of_images(task_->image_shape());
     outcome_.total_steps = total_steps_;
-    if (flags.resume || flags.saves()) data_sha256_ = task_->data_sha256();
+    if (flags.resume || flags.saves() || group_) data_sha256_ = task_->data_sha256();
     if (flags.resume) check_resume(*flags.resume);
-    prepare_checkpoint_folder(flags.checkpoint, flags.resume);
+    if (flags.is_first_rank()) prepare_checkpoint_folder(flags.checkpoint, flags.resume);
   }
 
   int run() {
@@ -98,14 +110,25 @@ class TrainRun {
     StopSignals signals;
     model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
     const keel::Values weights = graph_.states(), of_model = weight_states(graph_);
+    const keel::DataParallel ranks(group_, {.micro_shards = flags_.micro_shards});
+    outcome_.why_not_bit_equal = ranks.why_not_bit_equal(model_.loss);
     const TrainingUpdate update =
         flags_.own_update()
             ? guard_own_update(model_.own_update, model_.loss, flags_.update)
-            : make_update(model_.loss, flags_.optimizer, flags_.rate, flags_.update,
+            : make_update(model_.loss, ranks, flags_.optimizer, flags_.rate, flags_.update,
                           {.steps = total_steps_, .steps_per_epoch = steps_per_epoch_});
+    model_.loss = update.loss;
     if (flags_.update.average) average_weights();
     const Evaluation evaluation(graph_, model_.measured, flags_.judging.top_k);
-    keel::Session session(graph_, keel::device(flags_.device, {}),
+    const keel::Device device = keel::device(flags_.device, {});
+    if (group_)
+      require_same_training(*group_, flags_,
+                            {.graph = graph_,
+                             .device = device,
+                             .items = items_,
+                             .data_sha256 = data_sha256_,
+                             .steps = total_steps_});
+    keel::Session session(graph_, device,
                           {.seed = flags_.seed,
                            .disabled_passes = flags_.disabled_passes,
                            .precision = flags_.precision.value,
@@ -119,6 +142,7 @@ class TrainRun {
         feed_training(items_trained_on(), session.spec(model_.measured.inputs),
                       {.seed = flags_.seed,
                        .batch = flags_.batch,
+                       .share = flags_.share,
                        .cache = flags_.cache,
                        .augmentation = augmentation_});
     outcome_.feed = feed.kind;
@@ -130,17 +154,20 @@ class TrainRun {
                           {.update = update.update,
                            .fetches = fetches,
                            .source = feed.feeder,
-                           .stop_when = update.stop_when},
+                           .stop_when = update.stop_when,
+                           .agreement = group_ ? keel::make_group_agreement(group_) : nullptr},
                           accelerated());
     if (trainer.fast_loop() != nullptr) {
       outcome_.fast_precision = trainer.fast_loop()->compile_report().precision.mode;
       outcome_.fast_step_device_ns = trainer.fast_loop()->program().info().step_device_ns;
     }
     if (flags_.resume) trainer.resume(flags_.resume->path());
-    Progress progress(total_steps_, flags_.batch, task_->items(), flags_.quiet, session.step());
+    if (group_) take_states_of_first_rank(*group_, session);
+    Progress progress(total_steps_, flags_.global_batch(), task_->items(), flags_.quiet,
+                      session.step());
     outcome_.step_device_ns = trainer.program().info().step_device_ns;
     outcome_.modelled_device = trainer.program().info().modelled_device;
-    Judge judge(flags_.judging, evaluation, session, *task_,
+    Judge judge(flags_.judging, evaluation, session, *task_, group_,
                 {.on_judgement = [&](const Judgement& j) { tell(j, judge, progress); },
                  .save_best = [&] { save_best(trainer); }});
     std::string forgotten;
@@ -186,6 +213,7 @@ class TrainRun {
     fit(trainer, judge, metrics, progress, signals);
     metrics.close();
     conclude(trainer, judge, progress);
+    if (group_) group_->leave();
     if (!notices_.errors().empty()) return kExitFailed;
     return signals.signal() == 0 ? kExitDone : kExitSignalled + signals.signal();
   }
@@ -226,7 +254,7 @@ class TrainRun {
 
   void check_resume(const SavedRun& saved) const {
     saved.require_same_data(flags_.data, data_sha256_);
-    saved.require_place(steps_per_epoch_, flags_.batch);
+    saved.require_place(steps_per_epoch_, flags_.global_batch());
     if (!flags_.allow_non_finite) saved.require_finite();
     if (total_steps_ >= saved.step()) return;
     throw keel::Error(
@@ -249,11 +277,17 @@ class TrainRun {
       }
     }
     if (const std::string other = other_passes(flags_); !other.empty()) notices_.warn(other);
-    progress.line(fmt::format(
-        "training {} on {} in {}, {} steps of {} {}, loop size {}, {} thread{}", flags_.task->name,
-        session.device().name(), flags_.precision_mode, total_steps_, flags_.batch, task_->items(),
-        flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
-        flags_.threads, flags_.threads == 1 ? "" : "s"));
+    progress.line(
+        fmt::format("training {} on {} in {}, {} steps of {} {}, loop size {}, {} thread{}",
+                    flags_.task->name, session.device().name(), flags_.precision_mode, total_steps_,
+                    flags_.global_batch(), task_->items(),
+                    flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
+                    flags_.threads, flags_.threads == 1 ? "" : "s"));
+    if (group_)
+      progress.line(fmt::format("ranks: {}, each with {} of the {} {} of a step", group_->size(),
+                                flags_.batch, flags_.global_batch(), task_->items()));
+    if (const std::string& why = outcome_.why_not_bit_equal; group_ && !why.empty())
+      notices_.warn("another number of ranks would give other bits: " + why);
     if (flags_.task->has_own_update())
       progress.line(describe_update(flags_.optimizer, model_.own_update));
     if (outcome_.init) progress.line("init: " + flags_.init + ": " + describe(*outcome_.init));
@@ -272,7 +306,7 @@ class TrainRun {
           "test stays one",
           task_->items()));
     }
-    const int64_t left_out = items_ % flags_.batch;
+    const int64_t left_out = items_ % flags_.global_batch();
     if (left_out != 0) {
       progress.line(
           fmt::format("the last {} {} of each epoch's order do not fill a batch and are left out",
@@ -297,7 +331,8 @@ class TrainRun {
                                .steps_per_epoch = steps_per_epoch_,
                                .loop_tuner = flags_.loop_tuner,
                                .check_numerics = flags_.check_numerics,
-                               .dump = flags_.dump};
+                               .dump = flags_.dump,
+                               .group = group_};
     options.dump.overflow = skipped_;
     options.dump.on_failure = [&](const keel::Error& error) { notices_.report(error); };
     options.on_step = [&](int64_t step, std::span<const double> values, uint32_t float_status) {
@@ -326,7 +361,7 @@ class TrainRun {
         fail_on_nan(*outcome_.report.stop_step);
     } catch (const std::exception& error) {
       outcome_.report = trainer.failed_report();
-      if (outcome_.report.steps == 0) throw;
+      if (outcome_.report.steps == 0 || group_) throw;
       notices_.report(error);
     }
   }
@@ -388,6 +423,8 @@ class TrainRun {
   void save_best(keel::Trainer& trainer) {
     const std::string& path = flags_.judging.save_best;
     if (path.empty()) return;
+    if (group_) keel::require_equal_states(trainer.session(), *group_);
+    if (!flags_.is_first_rank()) return;
     notices_.attempt([&] {
       if (const auto problem = non_finite_state(trainer.session());
           problem && !flags_.allow_non_finite)
@@ -403,10 +440,14 @@ class TrainRun {
       notices_.warn(fmt::format("step {}: {}", session.step(), *outcome_.non_finite_state));
     }
     warn_of_a_best_elsewhere();
-    if (!flags_.save.empty()) notices_.attempt([&] { save(trainer); });
+    if (group_) keel::require_equal_states(session, *group_);
+    if (!flags_.save.empty() && flags_.is_first_rank()) notices_.attempt([&] { save(trainer); });
     if (!flags_.profile.folder.empty()) notices_.attempt([&] { write_profile(trainer); });
     // The test set may take longer than the training: whoever stops it does not want to wait.
-    if (!outcome_.report.cancelled) notices_.attempt([&] { outcome_.test = judge.test_scores(); });
+    if (!on_any_rank(group_.get(), outcome_.report.cancelled)) {
+      const auto test = [&] { outcome_.test = judge.test_scores(); };
+      group_ ? test() : static_cast<void>(notices_.attempt(test));
+    }
     outcome_.top_k = judge.top_k();
     outcome_.history = judge.history();
     print_result(progress);
@@ -475,13 +516,15 @@ class TrainRun {
     metadata.merge(saved_form(flags_.augmentation));
     metadata.merge(saved_form(flags_.precision, flags_.precision_mode));
     metadata.merge(saved_acceleration(flags_));
-    metadata.merge(std::map<std::string, std::string>{{"model", flags_.task->name},
-                                                      {"optimizer", flags_.optimizer},
-                                                      {"batch", std::to_string(flags_.batch)},
-                                                      {"data", saved_data_},
-                                                      {"data_sha256", data_sha256_}});
+    metadata.merge(
+        std::map<std::string, std::string>{{"model", flags_.task->name},
+                                           {"optimizer", flags_.optimizer},
+                                           {"batch", std::to_string(flags_.global_batch())},
+                                           {"data", saved_data_},
+                                           {"data_sha256", data_sha256_}});
     metadata.merge(saved_passes(flags_));
     if (!flags_.own_update()) metadata["lr"] = fmt::format("{}", flags_.rate);
+    if (flags_.micro_shards > 1) metadata["micro-shards"] = std::to_string(flags_.micro_shards);
     if (flags_.judging.validation > 0)
       metadata["validation"] = std::to_string(flags_.judging.validation);
     if (!flags_.label.empty()) metadata["label"] = flags_.label;
@@ -496,10 +539,11 @@ class TrainRun {
 
   void print_result(Progress& progress) const {
     const keel::TrainReport& report = outcome_.report;
-    progress.line(fmt::format(
-        "{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} {}/s), {}",
-        report.cancelled ? "interrupted" : "done", report.steps, report.seconds, outcome_.step_us(),
-        outcome_.images_per_second(flags_.batch), task_->items(), task_->result(outcome_.test)));
+    progress.line(
+        fmt::format("{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} {}/s), {}",
+                    report.cancelled ? "interrupted" : "done", report.steps, report.seconds,
+                    outcome_.step_us(), outcome_.images_per_second(flags_.global_batch()),
+                    task_->items(), task_->result(outcome_.test)));
     print_judgement(progress);
     if (outcome_.scale) {
       progress.line(fmt::format("loss scale: {:g}, {} of {} steps skipped", outcome_.scale->scale,
@@ -566,6 +610,7 @@ class TrainRun {
   }
 
   const TrainFlags& flags_;
+  const std::shared_ptr<keel::Group> group_;  // null: it trains alone
   const keel::ComputeThreads threads_;
   std::shared_ptr<const keel::DeviceOptions> device_options_;
   std::optional<SavedModel> init_;
@@ -593,8 +638,27 @@ int run_train(const std::vector<std::string>& words) {
     std::cout << line.help();
     return kExitDone;
   }
-  const TrainFlags flags = read_train_flags(line);
-  return TrainRun(flags).run();
+  const std::shared_ptr<keel::Group> group = join_ranks();
+  std::optional<TrainFlags> flags;
+  std::optional<TrainRun> training;
+  try {
+    flags = read_train_flags(line, *group);
+    // The log of the others would say the same once more.
+    if (!flags->is_first_rank())
+      keel::set_log_level(std::max(keel::log_level(), keel::LogLevel::kError));
+    training.emplace(*flags, group);
+  } catch (const std::exception& error) {
+    group->fail(error.what());
+    throw;
+  }
+  try {
+    return training->run();
+  } catch (const std::exception& error) {
+    // Where another rank went first, that is the reason, whatever ended here because of it.
+    if (const std::string loss = group->loss(); !loss.empty()) throw group->ended_by(loss);
+    group->fail(error.what());
+    throw;
+  }
 }
 
 }  // namespace keel_cli

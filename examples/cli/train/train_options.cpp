@@ -1,6 +1,7 @@
 #include "cli/train/train_options.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <keel/backends/npu/options.h>
 #include <keel/backends/npu/profile/profile.h>
+#include <keel/core/group/group.h>
 
 #include "cli/base/output_files.h"
 #include "cli/base/pass_flags.h"
@@ -18,6 +20,7 @@ namespace keel_cli {
 namespace {
 
 constexpr double kMostRate = 1e6;
+constexpr int64_t kMostMicroShards = 1024;
 constexpr const char* kPasses = "disable-pass";
 
 void require_npu(const CommandLine& line, const TrainFlags& flags, const std::string& flag) {
@@ -139,6 +142,18 @@ std::vector<std::string> passes_in(const SavedRun& saved) {
   });
 }
 
+// A file has the items of a step on all ranks together, so a training may go on with others.
+int64_t read_saved_batch(const SavedRun& saved, int64_t ranks) {
+  const int64_t all = saved.integer("batch", 1, kMostCount);
+  if (all % ranks == 0) return all / ranks;
+  throw keel::Error({.op = "--resume",
+                     .argument = saved.path(),
+                     .expected = fmt::format("a number of ranks that divides the {} items of its "
+                                             "steps",
+                                             all),
+                     .got = std::to_string(ranks)});
+}
+
 // Reads the flags that a resumed training must share with the one that was saved. The file's values
 // hold; a flag that is given must agree with them, except --lr, which may change the rate.
 void read_identity(const CommandLine& line, TrainFlags& flags) {
@@ -158,13 +173,13 @@ void read_identity(const CommandLine& line, TrainFlags& flags) {
       return line.has(flag) ? std::optional(value) : std::nullopt;
     };
     saved->require_same("optimizer", given("optimizer", flags.optimizer));
-    saved->require_same("batch", given("batch", std::to_string(flags.batch)));
+    saved->require_same("batch", given("batch", std::to_string(flags.global_batch())));
     saved->require_same("seed", given("seed", std::to_string(seed)));
     read_saved_precision(line, flags);
     std::vector<std::string> choices = optimizer_names();
     if (task.has_own_update()) choices.emplace_back(kOwnUpdate);
     flags.optimizer = saved->choice("optimizer", choices);
-    flags.batch = saved->integer("batch", 1, kMostCount);
+    flags.batch = read_saved_batch(*saved, flags.share.count);
     seed = saved->integer("seed", 0, std::numeric_limits<int64_t>::max());
     const std::string held_out = std::to_string(flags.judging.validation);
     saved->require_same("validation", given("validation", held_out), "0");
@@ -268,6 +283,60 @@ void require_own_files(const CommandLine& line, const TrainFlags& flags, const s
   require_distinct(outputs, inputs);
 }
 
+// They decide the last bits, so a resumed training goes on with as many.
+int64_t read_micro_shards(const CommandLine& line, const TrainFlags& flags) {
+  const auto refuse = [](const std::string& expected, const std::string& got) {
+    throw keel::Error({.op = "--micro-shards",
+                       .expected = expected,
+                       .got = got,
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  };
+  const std::optional<int64_t> given = line.integer("micro-shards", 1, kMostMicroShards);
+  if (given && !std::has_single_bit(static_cast<uint64_t>(*given)))
+    refuse("a power of two", std::to_string(*given));
+  if (given.value_or(1) > 1 && flags.own_update())
+    refuse("1, since " + flags.task->name + " trains by the graph's own update", "more");
+  const int64_t ranks = flags.share.count;
+  int64_t shards = given.value_or(keel::default_micro_shards(ranks));
+  if (const auto& saved = flags.resume) {
+    const auto text = given ? std::optional(std::to_string(*given)) : std::nullopt;
+    saved->require_same("micro-shards", text, "1");
+    shards = saved->integer("micro-shards", 1, kMostMicroShards, "1");
+  }
+  if (shards % ranks == 0 && flags.batch % (shards / ranks) != 0)
+    refuse(fmt::format("so many that a rank's part of them divides its batch of {}", flags.batch),
+           std::to_string(shards));
+  return shards;
+}
+
+// Refuses what one rank would do by itself, or what has not been made to work on several.
+void require_for_ranks(const CommandLine& line, const TrainFlags& flags) {
+  const auto refuse = [](const std::string& flag, const std::string& why) {
+    throw keel::Error({.op = flag,
+                       .message = why,
+                       .fix = "drop it, or train on one rank",
+                       .kind = keel::ErrorKind::kInvalidArgument});
+  };
+  if (flags.own_update())
+    refuse("--model " + flags.task->name,
+           "trains by the graph's own update, which knows of one rank");
+  if (flags.loop_tuner)
+    refuse("--loop-size " + line.text("loop-size").value_or(""),
+           "is found by measuring, which comes out differently on each rank");
+  for (const char* flag : {"check-numerics", "accelerate-train-mode"}) {
+    if (line.has(flag)) refuse(std::string("--") + flag, "is about a training on one rank");
+  }
+  if (flags.dump.on()) refuse("--enable-dump", "is about a training on one rank");
+}
+
+// The others compute the same, write nothing and say nothing but errors.
+void leave_to_first_rank(TrainFlags& flags) {
+  flags.quiet = true;
+  flags.summary.clear();
+  flags.metrics.clear();
+  flags.profile.folder.clear();
+}
+
 }  // namespace
 
 std::shared_ptr<const keel::DeviceOptions> device_options(const TrainFlags& flags) {
@@ -333,7 +402,12 @@ void declare_train_flags(CommandLine& line) {
            "with one or for each (off)");
   declare_dump_flags(line);
   line.add("target-loss", "X", "what the loss is to come to (TARGET_LOSS)");
-  line.add("batch", "N", "images, or windows of text, a step (100; charlm 32)");
+  line.add("batch", "N", "images, or windows of text, a step and rank (100; charlm 32)");
+  line.add(
+      "micro-shards", "M",
+      "equal parts of a step's items on all ranks, computed one by one and added as a tree: with "
+      "4, one, two and four ranks give the same bits (1; on N ranks the least power of two "
+      "from N on)");
   line.add("epochs", "N", "passes over the training set (10)");
   line.add("steps", "N", "steps, instead of epochs");
   line.add(
@@ -375,8 +449,9 @@ void declare_train_flags(CommandLine& line) {
   line.add("quiet", "", "print nothing but errors and warnings");
 }
 
-TrainFlags read_train_flags(const CommandLine& line) {
+TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group) {
   TrainFlags flags;
+  flags.share = {.count = group.size(), .index = group.rank()};
   flags.metrics = line.text("metrics").value_or("");
   flags.summary = line.text("summary").value_or("");
   flags.save = line.text("save").value_or("");
@@ -417,7 +492,7 @@ TrainFlags read_train_flags(const CommandLine& line) {
   if (const auto size = line.text("loop-size")) read_loop_size(*size, flags);
   read_data_sink(line, flags);
   flags.loop_size.value();  // a wrong environment variable is an error before anything is done
-  flags.threads = read_threads(line);
+  flags.threads = read_threads(line, group.size());
   flags.allow_non_finite = line.has("allow-non-finite");
   flags.cache = !line.has("no-cache");
   flags.quiet = line.has("quiet");
@@ -435,6 +510,9 @@ TrainFlags read_train_flags(const CommandLine& line) {
   flags.dump = read_dump_flags(line);
   flags.dump.model_name = flags.task->name;
   keel::require_dump(flags.dump, keel::backend(flags.backend), options.get());
+  flags.micro_shards = read_micro_shards(line, flags);
+  if (group.size() > 1) require_for_ranks(line, flags);
+  if (!flags.is_first_rank()) leave_to_first_rank(flags);
   return flags;
 }
 

@@ -40,8 +40,8 @@ struct TrainFlags {
   std::optional<keel::AccelerateTrainMode> accelerate;
   std::optional<double> target_loss;  // that the loss trigger of it is about
   std::vector<std::string> disabled_passes;
-  std::string precision_mode;  // the name of the mode that this comes to on the backend
-  int64_t batch = 100;
+  std::string precision_mode;     // the name of the mode that this comes to on the backend
+  int64_t batch = 100;            // of each rank
   std::optional<int64_t> epochs;  // exactly one of the two is set
   std::optional<int64_t> steps;
   double rate = 0;
@@ -50,7 +50,9 @@ struct TrainFlags {
   bool data_sink = true;                      // else the host feeds each step
   uint64_t seed = 0;
   int threads = 1;
-  std::string metrics;  // empty: not written
+  keel::BatchShare share;    // this rank among those that train together
+  int64_t micro_shards = 1;  // of the rows of all ranks
+  std::string metrics;       // empty: not written
   std::string summary;
   std::string save;
   CheckpointFlags checkpoint;
@@ -69,6 +71,10 @@ struct TrainFlags {
 
   // Says whether the training graph's own update is what trains it.
   bool own_update() const { return optimizer == kOwnUpdate; }
+  // Items of a step, on all ranks together.
+  int64_t global_batch() const { return keel::checked_mul(batch, share.count, "--batch"); }
+  // Whoever writes files and tells of the training.
+  bool is_first_rank() const { return share.index == 0; }
   // Says whether anything that could be resumed is written.
   bool saves() const {
     return !save.empty() || !judging.save_best.empty() || !checkpoint.folder.empty();
@@ -84,7 +90,8 @@ std::map<std::string, std::string> saved_passes(const TrainFlags& flags);
 // resumed; empty: they are the same, or nothing is resumed.
 std::string other_passes(const TrainFlags& flags);
 void declare_train_flags(CommandLine& line);
-TrainFlags read_train_flags(const CommandLine& line);
+// `group`: the ranks that train together, this one among them.
+TrainFlags read_train_flags(const CommandLine& line, const keel::Group& group);
 
 }  // namespace keel_cli
 

@@ -47,7 +47,7 @@ keel::Dataset batches(const keel::Dataset& items, const TrainingFeedOptions& opt
   // Random ops of the graph draw from keys of the seed, too; these are of their own.
   if (options.augmentation)
     order = order.augment(*options.augmentation, keel::fold_key(options.seed, "augmentation"));
-  return order.batch(options.batch).repeat();
+  return order.batch(options.batch, options.share).repeat();
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ struct TrainingFeed {
 };
 
 struct TrainingFeedOptions {
-  uint64_t seed = 0;  // of the shuffle and the augmentation
-  int64_t batch = 100;
-  bool cache = true;  // where the set is up to 256 MiB and the device has room
+  uint64_t seed = 0;         // of the shuffle and the augmentation
+  int64_t batch = 100;       // of this rank
+  keel::BatchShare share{};  // of the batches of all ranks
+  bool cache = true;         // where the set is up to 256 MiB and the device has room
   std::optional<keel::ImageAugmentation> augmentation{};
 };
 

@@ -247,15 +247,18 @@ keel::Values trained_states(const keel::Value& loss, const std::string& freeze) 
 // The parts that a step's update is made of: the gradients of the loss, and which steps apply it.
 class UpdateParts {
  public:
-  UpdateParts(keel::Value loss, const UpdateFlags& flags)
-      : loss_(loss), flags_(flags), states_(trained_states(loss, flags.freeze)) {
+  UpdateParts(keel::Value loss, const keel::DataParallel& ranks, const UpdateFlags& flags)
+      : loss_(loss), ranks_(ranks), flags_(flags), states_(trained_states(loss, flags.freeze)) {
     if (const auto rule = parse_loss_scale(flags.loss_scale, "--loss-scale"))
       scaler_.emplace(loss.graph(), *rule);
   }
 
   TrainingUpdate with(const keel::Optimizer& optimizer) {
     TrainingUpdate result;
-    keel::Values gradients = unscaled_gradients();
+    const bool alone = ranks_.ranks() == 1 && ranks_.micro_shards() == 1;
+    if (alone) statistics_ = keel::attached_updates(loss_);
+    keel::Values gradients = alone ? unscaled_gradients() : global_gradients();
+    result.loss = loss_;
     const auto averaged = [&](const keel::Update& update) {
       return flags_.average ? keel::average_weights(update, *flags_.average) : update;
     };
@@ -272,7 +275,7 @@ class UpdateParts {
       result.update += gathered.update;
     }
     // Running statistics of a step that overflowed are worth as little as its gradients.
-    result.update += not_frozen(keel::attached_updates(loss_), flags_.freeze);
+    result.update += not_frozen(statistics_, flags_.freeze);
     if (flags_.accumulate == 1) guard(gradients, result);
     if (!scaler_) return result;
     result.update += scaler_->update(finite_, complete_.valid() ? complete_ : sound_);
@@ -288,9 +291,22 @@ class UpdateParts {
     if (!scaler_) return keel::gradients(loss_, states_);
     keel::Values gradients = scaler_->unscaled(keel::gradients(scaler_->scaled(loss_), states_));
     finite_ = scaler_->finite(gradients);
+    return known_for_bad(std::move(gradients));
+  }
+  keel::Values known_for_bad(keel::Values gradients) const {
     if (flags_.accumulate == 1) return gradients;
     for (keel::Value& g : gradients) g = keel::select(finite_, g, std::nanf(""));
     return gradients;
+  }
+
+  // The same of all ranks, with the loss: so all of them skip a step or none.
+  keel::Values global_gradients() {
+    const keel::GlobalGradients global =
+        ranks_.gradients(loss_, states_, {.scaler = scaler_ ? &*scaler_ : nullptr});
+    loss_ = global.loss;
+    finite_ = global.finite;
+    statistics_ = global.statistics;
+    return scaler_ ? known_for_bad(global.gradients) : global.gradients;
   }
 
   // Has the update applied where it is sound.
@@ -312,10 +328,12 @@ class UpdateParts {
   }
 
   keel::Value loss_;
+  const keel::DataParallel& ranks_;
   const UpdateFlags& flags_;
   keel::Values states_;
   std::optional<keel::LossScaler> scaler_;
   keel::Value finite_, complete_, sound_;
+  keel::Update statistics_;
 };
 
 }  // namespace
@@ -330,6 +348,7 @@ std::string describe_update(const std::string& optimizer, const keel::Update& ow
 
 TrainingUpdate guard_own_update(keel::Update update, keel::Value loss, const UpdateFlags& flags) {
   TrainingUpdate result;
+  result.loss = loss;
   result.update = std::move(update);
   result.update += keel::attached_updates(loss);
   if (!flags.fail_on_nan) return result;
@@ -342,8 +361,9 @@ TrainingUpdate guard_own_update(keel::Update update, keel::Value loss, const Upd
   return result;
 }
 
-TrainingUpdate make_update(keel::Value loss, const std::string& optimizer, double rate,
-                           const UpdateFlags& flags, const TrainingLength& length) {
+TrainingUpdate make_update(keel::Value loss, const keel::DataParallel& ranks,
+                           const std::string& optimizer, double rate, const UpdateFlags& flags,
+                           const TrainingLength& length) {
   if (flags.accumulate > length.steps) {
     throw keel::Error({.op = "--accumulate",
                        .expected = fmt::format("at most the {} steps of the training: with more "
@@ -352,7 +372,7 @@ TrainingUpdate make_update(keel::Value loss, const std::string& optimizer, doubl
                        .got = std::to_string(flags.accumulate),
                        .kind = keel::ErrorKind::kInvalidArgument});
   }
-  return UpdateParts(loss, flags)
+  return UpdateParts(loss, ranks, flags)
       .with(make_optimizer(optimizer, make_schedule(rate, flags, length)));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <keel/keel.h>
+#include <keel/ops/nn/data_parallel.h>
 
 #include "cli/base/command_line.h"
 #include "cli/model/saved_run.h"
@@ -65,6 +66,7 @@ struct TrainingLength {
 
 struct TrainingUpdate {
   keel::Update update;
+  keel::Value loss;      // of the step, on all ranks
   keel::Values scaling;  // where the loss is scaled: the scale, and 1 in a step that is skipped
   // For --fail-on-nan: says that loss or gradients are not finite, so that the step changes
   // nothing.
@@ -77,10 +79,11 @@ std::string describe_update(const std::string& optimizer, const keel::Update& ow
 // only fail_on_nan shapes it: then the loss and the next values of its states are watched.
 TrainingUpdate guard_own_update(keel::Update update, keel::Value loss, const UpdateFlags& flags);
 
-// The update of every state under the loss. Throws keel::Error for a schedule that does not fit
-// into the steps, and for more micro-batches an update than steps.
-TrainingUpdate make_update(keel::Value loss, const std::string& optimizer, double rate,
-                           const UpdateFlags& flags, const TrainingLength& length);
+// The update of every state under the loss, of all `ranks` together. Throws keel::Error for a
+// schedule that does not fit into the steps, and for more micro-batches an update than steps.
+TrainingUpdate make_update(keel::Value loss, const keel::DataParallel& ranks,
+                           const std::string& optimizer, double rate, const UpdateFlags& flags,
+                           const TrainingLength& length);
 
 }  // namespace keel_cli
 

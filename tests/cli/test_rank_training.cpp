@@ -1,0 +1,188 @@
+// `keel launch -- keel train`: ranks that train one model, with the bits of one rank.
+#include <csignal>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/data_set.h"
+#include "cli/tool.h"
+#include "support/error_of.h"
+#include "support/temp_folder.h"
+
+TEST_SUITE_BEGIN("cli");
+
+namespace {
+
+using namespace keel_test;
+using nlohmann::json;
+
+bool without_gloo() {
+  const ToolResult result = run_tool({"launch", "-n", "2", "--", "true"});
+  const bool none = contains(result.err, "this build of Keel has no Gloo");
+  if (none) MESSAGE("keel test skipped: this build has no Gloo");
+  return none;
+}
+
+// Steps of 40 items of a small set, whatever the number of ranks.
+ToolResult train(int ranks, Words more, const Variables& variables = {}) {
+  Words words = {
+      "launch",           "-n",      std::to_string(ranks),      "--",        "keel", "train",
+      "--quiet",          "--batch", std::to_string(40 / ranks), "--threads", "1",    "--data",
+      small_data().path()};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_tool(words, variables);
+}
+
+json summary_of(int ranks, Words more) {
+  const TempFolder files;
+  more.insert(more.end(), {"--summary", files.file("summary")});
+  const ToolResult result = train(ranks, more);
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.err == "");
+  return read_json(files.file("summary"));
+}
+
+}  // namespace
+
+TEST_CASE("ranks: with 4 micro-shards one two and four ranks give the same bits") {
+  if (without_gloo()) return;
+  for (const char* backend : {"cpu", "npu"}) {
+    CAPTURE(backend);
+    const Words words = {"--model", "softmax", "--backend",      backend,
+                         "--steps", "9",       "--micro-shards", "4"};
+    const json alone = summary_of(1, words);
+    CHECK(alone["ranks"] == 1);
+    CHECK(alone["micro_shards"] == 4);
+    for (const int ranks : {2, 4}) {
+      for (const char* loop_size : {"1", "7"}) {
+        CAPTURE(ranks);
+        CAPTURE(loop_size);
+        Words with = words;
+        with.insert(with.end(), {"--loop-size", loop_size});
+        const json together = summary_of(ranks, with);
+        CHECK(together["state_sha256"] == alone["state_sha256"]);
+        CHECK(together["train_loss"] == alone["train_loss"]);
+        CHECK(together["test_accuracy"] == alone["test_accuracy"]);
+        CHECK(together["test_loss"] == alone["test_loss"]);
+        CHECK(together["ranks"] == ranks);
+        CHECK(together["micro_shards"] == 4);
+        CHECK(together["bit_equal_across_ranks"] == "yes");
+        CHECK(together["batch"] == 40 / ranks);
+        CHECK(together["steps"] == 9);
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks: three of them train and say that the bits are theirs") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const ToolResult result = train(3, {"--steps", "4", "--summary", files.file("summary")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(contains(result.err, "another number of ranks would give other bits"));
+  CHECK(lines_of(result.err).size() == 1);
+  const json summary = read_json(files.file("summary"));
+  CHECK(summary["micro_shards"] == 4);
+  CHECK(summary["bit_equal_across_ranks"] == "no");
+}
+
+TEST_CASE("ranks: a training goes on with another number of them") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const Words words = {"--model", "mlp", "--micro-shards", "4"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  const std::string whole = summary_of(1, with({"--steps", "12"}))["state_sha256"];
+  const std::string folder = files.file("checkpoints");
+  REQUIRE(train(2, with({"--steps", "7", "--checkpoint", folder, "--save-every", "3"})).exit_code ==
+          0);
+  CHECK(std::filesystem::exists(folder + "/step-0000000007.safetensors"));
+  for (const int ranks : {1, 4}) {
+    CAPTURE(ranks);
+    const json summary = summary_of(ranks, with({"--steps", "12", "--resume", folder}));
+    CHECK(summary["state_sha256"] == whole);
+    CHECK(summary["resumed_at_step"] == 7);
+  }
+  const ToolResult odd = run_tool(
+      {"launch", "-n", "3", "--", "keel", "train", "--quiet", "--steps", "12", "--resume", folder});
+  CHECK(odd.exit_code == 1);
+  CHECK_MESSAGE(contains(odd.err, "a number of ranks that divides the 40 items of its steps"),
+                odd.err);
+}
+
+TEST_CASE("ranks: what differs between them is told with both sides before the first step") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const auto each = [&](const std::string& line) {
+    return run_bash(R"("$0" launch -n 2 -- bash -c "$1" "$0")", {line});
+  };
+  const std::string train = "exec \"$0\" train --quiet --batch 20 --steps 3 --data " +
+                            small_data().path() + " --save " + files.file("states") + " ";
+  const ToolResult models =
+      each(train + "--model $(test $RANK_ID = 0 && echo softmax || echo mlp)");
+  CHECK(models.exit_code == 3);
+  CHECK_MESSAGE(contains(models.err, "GRAPH_DIVERGED(rank 0 "), models.err);
+  const ToolResult seeds = each(train + "--seed $RANK_ID");
+  CHECK(seeds.exit_code == 3);
+  CHECK_MESSAGE(contains(seeds.err, "SEED_DIVERGED(rank 0 0, rank 1 1)"), seeds.err);
+  const ToolResult rates = each(train + "--lr 0.$((RANK_ID + 1))");
+  CHECK(rates.exit_code == 3);
+  CHECK_MESSAGE(contains(rates.err, "UPDATE_DIVERGED(rank 0 "), rates.err);
+  CHECK(files.empty());
+}
+
+TEST_CASE("ranks: one that dies in a training ends the others and names step and bucket") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string folder = files.file("checkpoints");
+  const ToolResult result = run_bash(
+      R"("$0" launch -n 2 -- bash -c '
+        test $RANK_ID = 0 || (until [ -e "$1"/step-0000000050.safetensors ]; do sleep 0.02; done
+                              kill -9 $$) &
+        exec "$0" train --quiet --data "$2" --batch 20 --steps 100000000 --loop-size 10 --checkpoint "$1" \
+          --save-every 50 --keep 0' "$0" "$1" "$2")",
+      {folder, small_data().path()}, {{"HCCL_EXEC_TIMEOUT", "20"}});
+  CHECK(result.exit_code == 3);
+  std::string launchers;
+  for (const std::string& line : lines_of(result.err))
+    if (contains(line, "the last checkpoint is")) launchers = line;
+  CHECK_MESSAGE(contains(launchers, "rank 1 was killed by SIGKILL in step "), result.err);
+  CHECK_MESSAGE(contains(launchers, "(collective "), result.err);
+  CHECK_MESSAGE(contains(launchers, "; the last checkpoint is " + folder + "/step-"), result.err);
+}
+
+TEST_CASE("ranks: a signal to the launcher ends the training behind one step on all") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string folder = files.file("checkpoints");
+  const ToolResult result = run_tool_until(
+      {"launch", "-n", "2", "--", "keel", "train", "--quiet", "--data", small_data().path(),
+       "--batch", "20", "--steps", "100000000", "--checkpoint", folder, "--save-every", "50",
+       "--summary", files.file("summary")},
+      [&] { return std::filesystem::exists(folder + "/step-0000000050.safetensors"); }, 1, SIGTERM);
+  CHECK_MESSAGE(result.exit_code == 128 + SIGTERM, result.err);
+  CHECK(result.err == "");
+  CHECK(read_json(files.file("summary"))["steps"] >= 50);
+}
+
+TEST_CASE("ranks: what one rank would do by itself is refused") {
+  if (without_gloo()) return;
+  const std::pair<Words, const char*> rules[] = {
+      {{"--loop-size", "auto"}, "--loop-size auto"},
+      {{"--check-numerics", "first"}, "--check-numerics"},
+      {{"--accelerate-train-mode", "fast|step|0.5"}, "--accelerate-train-mode"},
+      {{"--micro-shards", "3"}, "--micro-shards: expected a power of two, got 3"},
+      {{"--micro-shards", "16"}, "--micro-shards: expected so many that a rank's part"},
+  };
+  for (const auto& [words, told] : rules) {
+    CAPTURE(told);
+    const ToolResult result = train(2, words);
+    CHECK(result.exit_code == 2);
+    CHECK_MESSAGE(contains(result.err, told), result.err);
+  }
+}
+
+TEST_SUITE_END();
