@@ -54,6 +54,7 @@ void require_equal_fingerprints(Group& group, const Fingerprint& own) {
     }
   }
   if (differences.empty()) return;
+  end_together(group);
   throw RankLost({.op = differences, .message = "the ranks would not train the same model"});
 }
 

@@ -19,4 +19,22 @@ void require_equal(const std::string& code, const std::vector<std::string>& by_r
   }
 }
 
+void require_equal(Group& group, const std::string& code, const std::string& own) {
+  const std::vector<std::string> by_rank = group.all_gather(own);
+  try {
+    require_equal(code, by_rank);
+  } catch (const RankLost&) {
+    end_together(group);
+    throw;
+  }
+}
+
+void end_together(Group& group) {
+  try {
+    group.all_gather("");
+  } catch (const RankLost&) {
+    // Then the others know already.
+  }
+}
+
 }  // namespace keel

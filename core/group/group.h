@@ -102,6 +102,12 @@ KEEL_API std::vector<std::shared_ptr<Group>> make_local_groups(int size);
 
 // Throws RankLost, with the entries of the first two that differ, unless all are equal.
 KEEL_API void require_equal(const std::string& code, const std::vector<std::string>& by_rank);
+// Gathers what each rank has, and throws likewise, on all ranks.
+KEEL_API void require_equal(Group& group, const std::string& code, const std::string& own);
+
+// Waits until all ranks are here, or one is lost: for ranks that are about to end because of what
+// all of them know, so that none hears first that another one is gone.
+KEEL_API void end_together(Group& group);
 
 }  // namespace keel
 

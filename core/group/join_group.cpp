@@ -88,8 +88,7 @@ class JoinedGroup final : public Group {
   }
 
   std::unique_ptr<Reduction> make_reduction(const std::string& name, size_t count) override {
-    require_equal("COLLECTIVE_DIVERGED",
-                  all_gather("makes '" + name + "' of " + std::to_string(count)));
+    require_equal(*this, "COLLECTIVE_DIVERGED", "makes '" + name + "' of " + std::to_string(count));
     return engine_->make_reduction(name, count);
   }
   std::vector<std::string> all_gather(const std::string& own) override {

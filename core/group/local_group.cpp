@@ -153,8 +153,7 @@ class LocalReduction final : public Reduction {
 };
 
 std::unique_ptr<Reduction> LocalGroup::make_reduction(const std::string& name, size_t count) {
-  require_equal("COLLECTIVE_DIVERGED",
-                all_gather("makes '" + name + "' of " + std::to_string(count)));
+  require_equal(*this, "COLLECTIVE_DIVERGED", "makes '" + name + "' of " + std::to_string(count));
   return std::make_unique<LocalReduction>(*this, name, count);
 }
 

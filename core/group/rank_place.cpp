@@ -33,7 +33,7 @@ void check_ip(const std::string& variable) {
                .kind = ErrorKind::kInvalidArgument});
 }
 
-// What each of the variables that hold an integer may be.
+// Says what each of the variables that hold an integer may be.
 struct IntegerVariable {
   const char* name;
   int64_t least;

@@ -42,7 +42,7 @@ enum class Tail {
   kPad,
 };
 
-// Which of several equal parts of each batch: those of one of the ranks that train together.
+// Names one of several equal parts of each batch: those of one of the ranks that train together.
 struct BatchShare {
   int64_t count = 1;
   int64_t index = 0;
@@ -145,8 +145,8 @@ class KEEL_API Dataset {
   Dataset select(const std::vector<std::string>& fields, CallSite site = CallSite::here()) const;
   // `size` items become one: fields [...] become [size, ...].
   Dataset batch(int64_t size, Tail tail = Tail::kDrop, CallSite site = CallSite::here()) const;
-  // Of batches of share.count * size items the share.index-th `size` of them. What is dropped, what
-  // a cursor counts and how many there are is that of whole batches, so all shares go alike.
+  // Takes of batches of share.count * size items the share.index-th `size` each. What is dropped,
+  // what a cursor counts and how many there are is that of whole batches, so all shares go alike.
   Dataset batch(int64_t size, BatchShare share, Tail tail = Tail::kDrop,
                 CallSite site = CallSite::here()) const;
 

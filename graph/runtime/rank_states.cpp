@@ -43,7 +43,7 @@ void broadcast_states(Session& session, Group& group, const BroadcastOptions& op
   std::string described;
   for (const Value& state : states)
     described += name_of(state.node()) + " " + to_string(state.type()) + "\n";
-  require_equal(kDiverged, group.all_gather(sha256_hex(described)));
+  require_equal(group, kDiverged, sha256_hex(described));
   for (const Value& state : states) {
     Tensor value = session.read(state, site);
     group.broadcast(value.raw(), value.num_bytes(), options.root);
@@ -53,7 +53,7 @@ void broadcast_states(Session& session, Group& group, const BroadcastOptions& op
 
 std::string require_equal_states(const Session& session, Group& group, CallSite site) {
   std::string own = session.state_sha256(site);
-  if (group.size() > 1) require_equal(kDiverged, group.all_gather(own));
+  if (group.size() > 1) require_equal(group, kDiverged, own);
   return own;
 }
 

@@ -143,7 +143,8 @@ TEST_CASE("ranks: they stop together and rank 0 writes the checkpoints") {
                               .source = halving_feeder(device("ref"), 1000),
                               .agreement = make_group_agreement(group)});
     TrainOptions options{.steps = 20, .loop_size = 3, .group = group};
-    options.checkpoint = CheckpointOptions{.folder = folder, .every_n_steps = 5, .keep = 0};
+    options.checkpoint = CheckpointOptions{
+        .folder = folder, .every_n_steps = 5, .keep = 0, .waits_for_writer = true};
     options.on_step = [&](int64_t step, std::span<const double>) {
       if (group->step() < step) throw Error("the group is at another step");
       return group->rank() == 1 && step == 13 ? LoopControl::kStop : LoopControl::kContinue;
