@@ -1,4 +1,4 @@
-// What ranks that train together make sure of: that they are about to train the same, from the same
+// Ranks that train together make sure of this: that they are about to train the same, from the same
 // states, and that they know of one another's end. All ranks of a group make the same calls, on the
 // training thread.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_SAME_TRAINING_H

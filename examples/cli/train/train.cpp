@@ -35,6 +35,7 @@
 #include "cli/train/metrics_file.h"
 #include "cli/train/notices.h"
 #include "cli/train/progress.h"
+#include "cli/train/result_lines.h"
 #include "cli/train/same_training.h"
 #include "cli/train/stop_signals.h"
 #include "cli/train/summary.h"
@@ -450,7 +451,7 @@ class TrainRun {
     }
     outcome_.top_k = judge.top_k();
     outcome_.history = judge.history();
-    print_result(progress);
+    print_result(flags_, outcome_, *task_, progress);
     if (model_.made.valid() && !flags_.quiet && !outcome_.report.cancelled) {
       notices_.attempt([&] { progress.lines(task_->picture(session.run({model_.made})[0])); });
     }
@@ -535,78 +536,6 @@ class TrainRun {
     task_->add_metadata(metadata);
     Judge::add_best(flags_.judging, best, metadata);
     return metadata;
-  }
-
-  void print_result(Progress& progress) const {
-    const keel::TrainReport& report = outcome_.report;
-    progress.line(
-        fmt::format("{}: {} steps in {:.3f} s wall time ({:.1f} us a step, {:.0f} {}/s), {}",
-                    report.cancelled ? "interrupted" : "done", report.steps, report.seconds,
-                    outcome_.step_us(), outcome_.images_per_second(flags_.global_batch()),
-                    task_->items(), task_->result(outcome_.test)));
-    print_judgement(progress);
-    if (outcome_.scale) {
-      progress.line(fmt::format("loss scale: {:g}, {} of {} steps skipped", outcome_.scale->scale,
-                                outcome_.scale->skipped_steps, report.steps));
-    }
-    if (flags_.accelerate) {
-      progress.line(fmt::format(
-          "accelerated: {} of {} steps in {}, {}", report.fast_steps, report.steps,
-          outcome_.fast_precision,
-          report.switched_at
-              ? fmt::format("in {} behind step {}{}", flags_.precision_mode, *report.switched_at,
-                            report.fast_steps > 0 && *report.switched_at % report.loop_size != 0
-                                ? ", for which a launch was cut short"
-                                : "")
-              : "never in " + flags_.precision_mode));
-    }
-    if (report.steps > 0) progress.line("feeding: " + outcome_.feeding());
-    if (report.dumped_steps > 0)
-      progress.line(fmt::format("dump: {} steps in {}", report.dumped_steps, report.dump_folder));
-    if (const keel::CheckpointReport& saved = report.checkpoint; saved.saved + saved.failed > 0) {
-      progress.line(
-          fmt::format("checkpoints: {} written, {} failed{}. The training waited {:.3f} s for "
-                      "copies and {:.3f} s for the disk",
-                      saved.saved, saved.failed,
-                      saved.last_step ? "; the last is " + saved.last_file : std::string(),
-                      saved.copy_seconds, saved.wait_seconds));
-    }
-    if (flags_.loop_tuner) {
-      progress.line(
-          fmt::format("loop size: {} (found by --loop-size)", loop_size_of(flags_, report)));
-    }
-    if (outcome_.step_device_ns) {
-      progress.line(fmt::format("modelled {}: {:.1f} us a step (device clock)",
-                                outcome_.modelled_device,
-                                static_cast<double>(*outcome_.step_device_ns) * 1e-3));
-    } else if (flags_.backend == "npu") {
-      progress.line("modelled time: none, the step's control flow depends on data");
-    }
-    if (report.float_status_step) {
-      progress.line(fmt::format("float status: {}, first in step {}",
-                                keel::describe_float_status(report.float_status),
-                                *report.float_status_step));
-    }
-  }
-
-  void print_judgement(Progress& progress) const {
-    const JudgingFlags& judging = flags_.judging;
-    const keel::TrainReport& report = outcome_.report;
-    if (!judging.decides()) return;
-    if (report.stopped_early && report.target_reached) {
-      progress.line(fmt::format("stopped by --stop-at: {} {:.4f}", judging.metric,
-                                report.validations.back().value));
-    } else if (report.stopped_early && report.out_of_patience) {
-      progress.line(report.best ? fmt::format("stopped by --patience: {} judgements since the best",
-                                              report.best->since)
-                                : fmt::format("stopped by --patience: {} judgements, and no {} "
-                                              "among them is a number",
-                                              report.validations.size(), judging.metric));
-    }
-    if (!report.best) return;
-    progress.line(fmt::format("best: step {}, {} {:.4f}{}", report.best->step, judging.metric,
-                              report.best->value,
-                              report.kept_best ? "; its states are the ones at the end" : ""));
   }
 
   const TrainFlags& flags_;
