@@ -64,7 +64,7 @@ class KEEL_API Group {
     begin_step(first_step);
     launches_.fetch_add(1);
   }
-  // Says which file there is to go on from.
+  // Says which file there is to go on from. Any thread.
   void note_checkpoint(const std::string& path) noexcept { progress_->save(path); }
   int64_t step() const noexcept { return progress_->step.load(); }
   int64_t launches() const noexcept { return launches_.load(); }

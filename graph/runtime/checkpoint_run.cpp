@@ -202,7 +202,6 @@ void CheckpointRun::collect() {
       report_.last_step = job.step;
       report_.last_file = checkpoint_path(options_->folder, job.step);
       if (job.is_best) report_.best_file = report_.last_file;
-      if (group_ != nullptr) group_->note_checkpoint(report_.last_file);
       continue;
     }
     ++report_.failed;
@@ -269,6 +268,7 @@ std::optional<Error> CheckpointRun::write(const Job& job) {
     if (options_->before_write) options_->before_write(job.step);
     remove_left_behind();
     write_safetensors(path, job.states.tensors, job.states.metadata);
+    if (group_ != nullptr) group_->note_checkpoint(path);
     remove_old_files(job);
     return std::nullopt;
   } catch (const Error& error) {

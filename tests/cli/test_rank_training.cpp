@@ -140,7 +140,7 @@ TEST_CASE("ranks: one that dies in a training ends the others and names step and
   const std::string folder = files.file("checkpoints");
   const ToolResult result = run_bash(
       R"("$0" launch -n 2 -- bash -c '
-        test $RANK_ID = 0 || (until [ -e "$1"/step-0000000050.safetensors ]; do sleep 0.02; done
+        test $RANK_ID = 0 || (until [ -e "$1"/step-0000000100.safetensors ]; do sleep 0.02; done
                               kill -9 $$) &
         exec "$0" train --quiet --data "$2" --batch 20 --steps 100000000 --loop-size 10 --checkpoint "$1" \
           --save-every 50 --keep 0' "$0" "$1" "$2")",
