@@ -28,7 +28,7 @@ struct AllReduceOptions {
 // first. Where the number of ranks is a power of two the sum is the balanced tree
 // (0 + 1) + (2 + 3).
 //
-// In a group of one, and without a group, the sums are the values. Programs with it are compiled on
+// Without a group, or in a group of one, the sums are the values. Programs with it are compiled on
 // all ranks in the same order. Not differentiable. Throws Error for values that are not f32 or not
 // of the root graph, and for none.
 KEEL_API Values all_reduce(const Values& values, const std::shared_ptr<Group>& group,

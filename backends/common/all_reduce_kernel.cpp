@@ -88,7 +88,7 @@ KernelPlan plan_all_reduce(const Node& node) {
   plan.kind = TaskKind::kHccl;
   plan.own_memory = reduction->data();
   plan.own_offsets = std::move(bucket.offsets);
-  plan.reason = what + ", " + std::to_string(bucket.bytes) + " bytes, over " +
+  plan.reason = what + ", " + std::to_string(bucket.bytes) + " bytes over " +
                 std::to_string(attributes.ranks) + " ranks";
   plan.kernel = std::make_unique<AllReduceKernel>(attributes.group, std::move(reduction), what);
   return plan;

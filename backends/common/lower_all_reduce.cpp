@@ -21,7 +21,7 @@ void Lowering::plan_all_reduces(const Scope& scope, const std::vector<bool>& liv
       const Value root = root_of(node.input(i));
       sums.places.push_back(
           new_storage(Space::kOwn, memory, sums.plan.own_offsets[i], bytes_of(node.type(i))));
-      // A value that others read, too, must not be summed where they read it.
+      // A value with another reader must not be summed where that one reads it.
       const bool read_here_alone = scope.uses[root] == 1 && !next_of_.contains(root);
       if (read_here_alone && pinnable(root)) pinned_[root] = sums.places.back();
     }

@@ -137,6 +137,7 @@ class NpuBackend final : public Backend {
     std::shared_ptr<const Preset> preset = asked.preset();
     NpuLibrary library(preset, asked.block_dim(), strict_);
     TaskList list = lower(graph, library);
+    hide_collectives(list);
     set_device_times(list, *preset);
     list.info.modelled_device = preset->name;
     auto constants = own.memory->allocate(list.info.constant_bytes, "constants");

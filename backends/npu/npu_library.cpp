@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "keel/backends/common/all_reduce_kernel.h"
 #include "keel/backends/common/host_backend.h"
 #include "keel/backends/common/shared_kernels.h"
 #include "keel/backends/common/vector/saturation.h"
@@ -168,6 +169,11 @@ KernelPlan NpuLibrary::plan_row_view(const Node& node) const {
   launch->reason = "";
   launch->variant = plan.reason;
   return price(std::move(plan), std::move(launch));
+}
+
+KernelPlan NpuLibrary::plan_all_reduce(const Node& node) const {
+  return price(KernelLibrary::plan_all_reduce(node),
+               std::make_shared<Launch>(schedule_all_reduce(*preset_, node, bucket_bytes(node))));
 }
 
 KernelPlan NpuLibrary::plan_copy(size_t bytes) const {

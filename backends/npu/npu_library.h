@@ -33,6 +33,7 @@ class NpuLibrary final : public KernelLibrary {
   KernelPlan plan_copy(size_t bytes) const override;
   KernelPlan plan_status_read(size_t words) const override;
   KernelPlan plan_row_view(const Node& node) const override;
+  KernelPlan plan_all_reduce(const Node& node) const override;
   int64_t control_ns(TaskKind) const override { return preset_->control_task_ns; }
 
   // Holds what was decided for the kernels planned so far.

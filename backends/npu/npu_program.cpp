@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "keel/backends/npu/scheduler/collective_clock.h"
 #include "keel/core/base/checked.h"
 
 namespace keel::npu {
@@ -95,6 +96,32 @@ void unroll(const TaskList& list, Range range, size_t most, StepTrace& trace) {
   }
 }
 
+// Goes through a range of tasks and returns when the last of them ends. The turns of a loop behind
+// its first are as long as that.
+int64_t walk(const TaskList& list, Range range, CollectiveClock& clock, int64_t now) {
+  for (size_t i = range.begin; i < range.end; ++i) {
+    const Task& task = list.tasks[i];
+    if (task.kind == TaskKind::kHccl) {
+      clock.run(i, task.device_ns);
+      continue;
+    }
+    now = clock.begin(i, now) + task.device_ns;
+    clock.end(i, now);
+    if (const auto branches = branches_at(list, i)) {
+      const auto longer = longer_branch(list, *branches);
+      if (longer) now = walk(list, longer->range, clock, now);
+      i = branches->second.end - 1;
+    } else if (task.jump == Jump::kIfReached) {
+      if (task.limit > 0) {
+        const int64_t turn = walk(list, {i + 1, task.target}, clock, now) - now + task.device_ns;
+        now = checked_add(now, checked_mul(task.limit, turn, "device time"), "device time");
+      }
+      i = task.target - 1;
+    }
+  }
+  return now;
+}
+
 }  // namespace
 
 NpuProgram::NpuProgram(TaskList list, NpuLibrary::Launches launches,
@@ -130,6 +157,14 @@ StepTrace NpuProgram::trace(size_t most) const {
   StepTrace trace;
   unroll(list(), step_range(list()), most, trace);
   return trace;
+}
+
+void hide_collectives(TaskList& list) {
+  CollectiveClock clock(list);
+  clock.finish(walk(list, step_range(list), clock, 0));
+  for (size_t i = 0; i < list.tasks.size(); ++i) {
+    if (list.tasks[i].kind == TaskKind::kHccl) list.tasks[i].device_ns = clock.waited_for(i);
+  }
 }
 
 void set_device_times(TaskList& list, const Preset& preset) {

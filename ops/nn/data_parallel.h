@@ -46,7 +46,7 @@ struct DataParallelOptions {
   int64_t bucket_bytes = 1ll << 20;  // gradients that are summed together, at most; one at least
 };
 
-// Holds what a step came to on all ranks together. It has the same bits on each of them.
+// Holds what a step came to on all ranks together, with the same bits on each of them.
 struct GlobalGradients {
   Values gradients;   // of the mean of the ranks' losses: one for each state, and of its type
   Value loss;         // that mean, of the loss's dtype

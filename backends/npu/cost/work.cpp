@@ -24,7 +24,8 @@ const char* name_of(Limit limit) noexcept {
                                            "dependency",
                                            "memory bandwidth",
                                            "user cap",
-                                           "host"};
+                                           "host",
+                                           "links"};
   return kNames[static_cast<size_t>(limit)];
 }
 

@@ -23,7 +23,8 @@ enum class Limit : uint8_t {
   kDependency,  // each part needs the one before
   kBandwidth,   // the memory is busy already
   kUserCap,
-  kHost,  // the user wants it on the host
+  kHost,   // the user wants it on the host
+  kLinks,  // what the links to other cards take
 };
 const char* name_of(Limit limit) noexcept;
 

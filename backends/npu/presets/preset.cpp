@@ -157,6 +157,14 @@ void read_costs(Reader& reader, Preset& p) {
   p.pcie_latency_ns = reader.integer("pcie_latency_ns", 0, 1000000000);
 }
 
+void read_links(Reader& reader, Preset& p) {
+  p.hccs_gb_per_s = reader.number("hccs_gb_per_s", 1e-3, 1e6);
+  p.hccs_latency_ns = reader.integer("hccs_latency_ns", 0, 1000000000);
+  p.card_pcie_gb_per_s = reader.number("card_pcie_gb_per_s", 1e-3, 1e6);
+  p.network_gb_per_s = reader.number("network_gb_per_s", 1e-3, 1e6);
+  p.network_latency_ns = reader.integer("network_latency_ns", 0, 1000000000);
+}
+
 double multiply_adds_per_ns(const Preset& p) {
   return static_cast<double>(p.cube_m * p.cube_n * p.cube_k * p.cube_cores) * p.clock_ghz();
 }
@@ -210,6 +218,7 @@ Preset parse_preset(const std::string& text, const std::string& name, const std:
   }
   read_memories(reader, preset);
   read_costs(reader, preset);
+  read_links(reader, preset);
   reader.finish();
   return preset;
 }

@@ -78,6 +78,14 @@ struct Preset {
   double pcie_gb_per_s = 0;
   int64_t pcie_latency_ns = 0;
 
+  // Links to other cards, each way: to each card of its half, between the halves of a server, and
+  // between servers.
+  double hccs_gb_per_s = 0;
+  int64_t hccs_latency_ns = 0;
+  double card_pcie_gb_per_s = 0;
+  double network_gb_per_s = 0;
+  int64_t network_latency_ns = 0;
+
   std::vector<PresetParameter> parameters;  // in the order of the table in the file's reader
 
   // Returns whether cube and vector units are cores of their own, which meet in global memory.

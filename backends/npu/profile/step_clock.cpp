@@ -4,6 +4,8 @@
 #include <deque>
 #include <numeric>
 
+#include "keel/backends/npu/scheduler/collective_clock.h"
+
 namespace keel::npu {
 namespace {
 
@@ -71,11 +73,19 @@ class Clock {
 
   void run_tasks(StepTime& time) {
     if (clock_.steps.empty()) kernel_end_ = now_;
+    CollectiveClock collectives(list_, now_);
     for (const uint32_t index : tasks_) {
       const Task& task = list_.tasks[index];
       if (task.kind == TaskKind::kDequeue) wait_for_copy(time);
+      if (task.kind == TaskKind::kHccl) {
+        const auto run = collectives.run(index, program_.decision(index)->price.total_ns);
+        time.tasks.push_back({index, {run.begin_ns, run.end_ns}, 0});
+        continue;
+      }
+      now_ = collectives.begin(index, now_);
       TaskTime entry{index, {now_, now_ + task.device_ns}, 0};
       now_ = entry.span.end_ns;
+      collectives.end(index, now_);
       if (task.kernel != nullptr) {
         entry.gap_ns = entry.span.begin_ns - kernel_end_;
         kernel_end_ = now_;
@@ -85,6 +95,7 @@ class Clock {
       }
       time.tasks.push_back(entry);
     }
+    now_ = collectives.finish(now_);
   }
 
   bool writes_state(const Task& task, uint32_t index) const {

@@ -94,6 +94,15 @@ TimeSpan forward_backward(const NpuProgram& program, const StepTime& step,
                .kind = ErrorKind::kInvalidArgument});
 }
 
+// When the collectives of a step run, in their order.
+std::vector<TimeSpan> reduces_of(const NpuProgram& program, const StepTime& step) {
+  std::vector<TimeSpan> spans;
+  for (const TaskTime& time : step.tasks) {
+    if (program.list().tasks[time.task].kind == TaskKind::kHccl) spans.push_back(time.span);
+  }
+  return spans;
+}
+
 }  // namespace
 
 std::string op_statistic(const NpuProgram& program, const StepClock& clock) {
@@ -127,16 +136,30 @@ std::string op_statistic(const NpuProgram& program, const StepClock& clock) {
 
 std::string step_trace(const NpuProgram& program, const StepClock& clock,
                        const ProfilingOptions& profiling) {
-  std::string text = write_csv_row({"Iteration ID", "FP Start(us)", "BP End(us)",
-                                    "Iteration End(us)", "Iteration Time(us)", "FP to BP Time(us)",
-                                    "Iteration Refresh(us)", "Data Aug Bound(us)", "Launch(us)"});
+  std::vector<std::string> header = {
+      "Iteration ID",          "FP Start(us)",       "BP End(us)",
+      "Iteration End(us)",     "Iteration Time(us)", "FP to BP Time(us)",
+      "Iteration Refresh(us)", "Data Aug Bound(us)", "Launch(us)"};
+  // Where ranks sum, each collective has two more columns.
+  const size_t collectives = clock.steps.empty() ? 0 : reduces_of(program, clock.steps[0]).size();
+  for (size_t i = 1; i <= collectives; ++i) {
+    header.push_back(fmt::format("Reduce {} Start(us)", i));
+    header.push_back(fmt::format("Reduce {} Duration(us)", i));
+  }
+  std::string text = write_csv_row(header);
   for (const StepTime& step : clock.steps) {
     const TimeSpan passes = forward_backward(program, step, profiling);
     const int64_t end = step.span.end_ns;
-    text += write_csv_row({std::to_string(step.step), in_us(passes.begin_ns), in_us(passes.end_ns),
-                           in_us(end), in_us(end - passes.begin_ns), in_us(passes.length()),
-                           in_us(end - passes.end_ns), in_us(step.wait.length()),
-                           in_us(step.launch.length())});
+    std::vector<std::string> row = {std::to_string(step.step),    in_us(passes.begin_ns),
+                                    in_us(passes.end_ns),         in_us(end),
+                                    in_us(end - passes.begin_ns), in_us(passes.length()),
+                                    in_us(end - passes.end_ns),   in_us(step.wait.length()),
+                                    in_us(step.launch.length())};
+    for (const TimeSpan& reduce : reduces_of(program, step)) {
+      row.push_back(in_us(reduce.begin_ns));
+      row.push_back(in_us(reduce.length()));
+    }
+    text += write_csv_row(row);
   }
   return text;
 }

@@ -30,6 +30,7 @@ constexpr Lane kH2d{kDevice, 0, "H2D"};
 constexpr Lane kQueue{kDevice, 1, "QUEUE"};
 constexpr Lane kControl{kDevice, 2, "CONTROL"};
 constexpr Lane kStream{kDevice, 3, "STREAM 0"};
+constexpr Lane kHccl{kDevice, 4, "HCCL"};
 
 class Trace {
  public:
@@ -105,7 +106,9 @@ void show_step(const NpuProgram& program, const StepTime& step, const Show& show
   for (const TaskTime& time : step.tasks) {
     const Task& task = program.list().tasks[time.task];
     const TaskInfo& info = program.list().infos[time.task];
-    if (task.kernel != nullptr)
+    if (task.kind == TaskKind::kHccl)
+      show(kHccl, title_of(info), time.span, &info);
+    else if (task.kernel != nullptr)
       show(kStream, title_of(info), time.span, &info);
     else if (task.kind == TaskKind::kDequeue)
       show(kControl, get_next(number, "DEVICE"), time.span, nullptr);

@@ -7,9 +7,11 @@
 
 #include "keel/backends/common/reduce_plan.h"
 #include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/npu/cost/collective.h"
 #include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
+#include "keel/graph/ir/all_reduce_attributes.h"
 #include "keel/graph/ir/placement.h"
 #include "keel/graph/ir/transfer.h"
 
@@ -200,6 +202,7 @@ void advise_vector(const Preset& preset, const Node& node, const Split& split, L
       break;
     case Limit::kUserCap:
     case Limit::kHost:
+    case Limit::kLinks:
       break;
   }
   launch.gain_ns = std::clamp<int64_t>(launch.gain_ns, 0, total);
@@ -277,6 +280,19 @@ Launch schedule_on_host(const Preset& preset, const Node& node) {
   launch.price = price_ai_cpu(preset, bytes_in, bytes_out);
   launch.limit = Limit::kHost;
   launch.reason = is_placed_by_policy(node) ? placement_rule(node) : "its scope places it there";
+  return launch;
+}
+
+Launch schedule_all_reduce(const Preset& preset, const Node& node, int64_t bytes) {
+  const int64_t ranks = all_reduce_of(node)->ranks;
+  CollectivePrice collective = price_all_reduce(preset, bytes, ranks);
+  Launch launch = launch_of(node);
+  // The cores have no part in it.
+  launch.price.overhead_ns = launch.price.total_ns = collective.total_ns;
+  launch.price.bytes_in = launch.price.bytes_out = bytes;
+  launch.limit = Limit::kLinks;
+  launch.reason = fmt::format("{}, {} bytes over {} ranks: {}", bucket_text(*all_reduce_of(node)),
+                              bytes, ranks, collective.algorithm);
   return launch;
 }
 

@@ -46,6 +46,8 @@ struct Launch {
 Launch schedule(const Preset& preset, const AnchoredNode& anchored,
                 const BlockDimOptions& options = {}, const Packing& packing = {});
 Launch schedule_copy(const Preset& preset, int64_t bytes, const BlockDimOptions& options = {});
+// A sum over ranks (graph/ir/all_reduce_attributes.h), of a bucket of so many bytes.
+Launch schedule_all_reduce(const Preset& preset, const Node& node, int64_t bytes);
 // A node that is placed on the host (graph/ir/placement.h).
 Launch schedule_on_host(const Preset& preset, const Node& node);
 

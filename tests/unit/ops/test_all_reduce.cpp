@@ -98,7 +98,7 @@ TEST_CASE("all_reduce: values are computed in the bucket unless others read them
   const std::string direct = tasks(false);
   CHECK(contains(direct, "HCCL"));
   // 4 x 3 and 5 floats, each from a multiple of 64 bytes on.
-  CHECK(contains(direct, "bucket 2 of 3, 128 bytes, over 2 ranks"));
+  CHECK(contains(direct, "bucket 2 of 3, 128 bytes over 2 ranks"));
   CHECK_FALSE(contains(direct, "into the bucket"));
   CHECK(contains(tasks(true), "into the bucket"));
 }
