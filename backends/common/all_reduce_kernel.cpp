@@ -25,8 +25,7 @@ BucketPlan plan_bucket(const Node& node) {
   BucketPlan plan;
   for (const Value& v : node.data_inputs()) {
     plan.offsets.push_back(plan.bytes);
-    plan.bytes =
-        align_up(checked_add(plan.bytes, v.shape().num_bytes(v.dtype())), Buffer::kAlignment);
+    plan.bytes = align_up(plan.bytes + v.shape().num_bytes(v.dtype()), Buffer::kAlignment);
   }
   return plan;
 }

@@ -113,6 +113,8 @@ TEST_CASE("all_reduce: sums of one value, of a state, and of a value that is rea
       const Value y = x + w;
       const Values sums = all_reduce({y, w, y}, group);
       const Value after = sums[0] + y;
+      const Value z = x * 3.0f;
+      const Value both = all_reduce({z}, group)[0] + z;
       Update update;
       update.assignments.push_back({w, sums[1]});
       Session session(g, device(name));
@@ -125,6 +127,7 @@ TEST_CASE("all_reduce: sums of one value, of a state, and of a value that is rea
       CHECK(elements(out[3]) == std::vector<float>{17 + 3 + own, 19 + 4 + own});
       CHECK(elements(out[4]) == std::vector<float>{3 + own, 4 + own});
       CHECK(elements(session.read(w)) == std::vector<float>{6, 8});
+      CHECK(elements(session.run(both, feeds)) == std::vector<float>{33 + 3 * own, 33 + 3 * own});
     });
     CHECK(errors == no_errors(2));
   }
@@ -196,7 +199,7 @@ TEST_CASE("all_reduce: a rank whose step fails ends the step of the others with 
       loop.run(5);
     });
     CHECK(contains(errors[1], "7"));
-    for (const size_t other : {0, 2}) {
+    for (const size_t other : {size_t{0}, size_t{2}}) {
       CHECK(contains(errors[other], "bucket 1 of 2 on rank " + std::to_string(other)));
       CHECK(contains(errors[other], "rank 1 ended its step"));
       CAPTURE(errors[other]);
