@@ -44,7 +44,7 @@ class AllReduceKernel final : public Kernel {
     sum();
     return true;
   }
-  void fail(const std::string& why) const noexcept override {
+  void fail(const char* why) const noexcept override {
     try {
       group_->fail("rank " + std::to_string(group_->rank()) + " ended its step: " + why);
     } catch (const std::exception&) {

@@ -162,22 +162,19 @@ void Interpreter::launch(LaunchArgs& args) noexcept {
 void Interpreter::end_with_error(LaunchArgs& args) {
   args.report.failed = true;
   args.report.error = describe_error(std::current_exception(), current_, args);
-  tell_kernels(args.report.error);
+  try {
+    std::rethrow_exception(args.report.error);
+  } catch (const std::exception& error) {
+    tell_kernels(error.what());
+  }
   party_.fail();
   if (slot_held_) args.queue->release();
 }
 
 // Others that wait for kernels of this list outside of it hear that they wait in vain.
-void Interpreter::tell_kernels(const std::exception_ptr& error) const noexcept {
+void Interpreter::tell_kernels(const char* why) const noexcept {
   for (const auto& kernel : list_.kernels) {
-    if (!kernel->waits()) continue;
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& e) {
-      kernel->fail(e.what());
-    } catch (...) {
-      kernel->fail("");
-    }
+    if (kernel->waits()) kernel->fail(why);
   }
 }
 
@@ -248,6 +245,7 @@ void Interpreter::run(LaunchArgs& args) {
 // party that failed.
 size_t Interpreter::give_up_step(LaunchArgs& args) {
   AbortContext(args.stop, args.agreement).require_own_stop();
+  tell_kernels("it was asked to stop");
   args.report.cancelled = args.report.step_given_up = true;
   if (slot_held_) args.queue->put_back();
   slot_held_ = false;

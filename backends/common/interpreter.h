@@ -37,7 +37,7 @@ class KEEL_API Interpreter {
   void fill_table(const LaunchArgs& args);
   void run(LaunchArgs& args);
   void end_with_error(LaunchArgs& args);
-  void tell_kernels(const std::exception_ptr& error) const noexcept;
+  void tell_kernels(const char* why) const noexcept;
   void mark_lost(LaunchArgs& args, size_t written) const;
   size_t give_up_step(LaunchArgs& args);
   void require_trips_left(const Task& task) const;

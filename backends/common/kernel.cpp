@@ -18,7 +18,7 @@ bool Kernel::run_waiting(void* const* args, const AbortContext&) const {
   return true;
 }
 
-void Kernel::fail(const std::string&) const noexcept {}
+void Kernel::fail(const char*) const noexcept {}
 
 KernelLibrary::~KernelLibrary() = default;
 

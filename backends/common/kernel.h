@@ -55,7 +55,7 @@ class KEEL_API Kernel {
   virtual bool waits() const { return false; }
   virtual bool run_waiting(void* const* args, const AbortContext& abort) const;
   // Hears that the step ended early, and why: others outside may wait for this kernel in turn.
-  virtual void fail(const std::string& why) const noexcept;
+  virtual void fail(const char* why) const noexcept;
 };
 
 struct KernelPlan {

@@ -208,6 +208,25 @@ TEST_CASE("all_reduce: a rank whose step fails ends the step of the others with 
   }
 }
 
+TEST_CASE("all_reduce: a rank that is stopped ends the step of the others") {
+  const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    Graph g;
+    const Value x = g.input("x", f32, {1});
+    // A loop in the step is where a stop is obeyed.
+    const Value y = while_loop(
+        {x}, [](const Values& v) { return less(sum(v[0]), 3.0f); },
+        [](const Values& v) { return Values{v[0] + 1.0f}; })[0];
+    const Values sums = all_reduce({y}, group);
+    Session session(g, device("cpu"));
+    const Feeds feeds = {{x, Tensor::of<float>({1}, {0})}};
+    CHECK(session.run(sums[0], feeds).at(0) == 6);
+    if (group->rank() == 1) session.request_stop();
+    session.run(sums[0], feeds);
+  });
+  CHECK(contains(errors[0], "bucket 1 of 1 on rank 0: rank 1 "));
+  CHECK(!errors[1].empty());
+}
+
 TEST_CASE("all_reduce: ranks that compile different buckets hear of it") {
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
     Graph g;

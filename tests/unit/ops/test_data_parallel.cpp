@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include "keel/backends/npu/options.h"
 #include "keel/backends/registry.h"
 #include "keel/core/group/group_agreement.h"
 #include "keel/graph/ir/text.h"
@@ -81,7 +82,7 @@ struct Trained {
 };
 
 struct Training {
-  std::string device = "cpu";
+  std::string device = "cpu";  // or a preset of the npu
   int ranks = 1;
   int64_t micro_shards = 4;
   int64_t loop_size = 7;
@@ -101,8 +102,11 @@ Trained train(const Training& training) {
     const GlobalGradients global = ranks.gradients(model.loss, states);
     const Update update =
         adam(0.01).apply(states, clip_by_global_norm(global.gradients, 0.5), global.loss);
-    const Device on = device(training.device);
-    Session session(model.graph, on);
+    const bool is_preset = training.device == "ascend910";
+    const Device on = device(is_preset ? "npu" : training.device);
+    SessionOptions options;
+    if (is_preset) options.device_options = npu::options(training.device);
+    Session session(model.graph, on, options);
     const auto feeder = feed_rows(on, group->rank(), group->size(), training.steps);
     Loop loop = session.sink({.update = update,
                               .fetches = {global.loss},
@@ -124,7 +128,8 @@ Trained train(const Training& training) {
 }
 
 TEST_CASE("data_parallel: with four micro-shards one and two and four ranks train to equal bits") {
-  for (const std::string name : {"cpu", "npu", "ref"}) {
+  // The 910 computes products of f32 in f16.
+  for (const std::string name : {"cpu", "npu", "ref", "ascend910"}) {
     CAPTURE(name);
     const Trained alone = train({.device = name});
     REQUIRE(alone.losses.size() == 7);
@@ -324,6 +329,32 @@ TEST_CASE("data_parallel: a step that overflows on one rank is skipped on all") 
         session.run(update, global.finite, {{x, Tensor::of<float>({2}, {0.5f, 1})}}).item<bool>());
     CHECK(session.read(w).at(0) == 0.5);
     CHECK(session.updates_applied() == 1);
+  });
+  CHECK(errors == no_errors(2));
+}
+
+TEST_CASE(
+    "data_parallel: an f16 number that one device stops at its largest skips the step on all") {
+  const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    Graph g;
+    const Value w = g.state("w", ones({2}, f16));
+    const Value x = g.input("x", f16, {2});
+    const Value loss = sum(w * x);
+    const LossScaler scaler(g, FixedLossScale{.scale = 8});
+    const Values states = trainable_states(loss);
+    const GlobalGradients global = DataParallel(group).gradients(loss, states, {.scaler = &scaler});
+    const Update update =
+        apply_if(global.finite, sgd(1.0).apply(states, global.gradients, global.loss));
+    Session session(g, device("npu"), {.device_options = npu::options("ascend910")});
+    const auto step = [&](float own) {
+      const Tensor rows = Tensor::of<float>({2}, {own, 0}).cast(f16);
+      return session.run(update, global.finite, {{x, rows}}).item<bool>();
+    };
+    // 8 * 60000 is beyond f16, and no number of rank 0 shows it.
+    CHECK_FALSE(step(group->rank() == 1 ? 60000 : 1));
+    CHECK(session.read(w).at(0) == 1);
+    CHECK(step(group->rank() == 1 ? 0.5f : 1));
+    CHECK(session.read(w).at(0) == 1 - 0.75);
   });
   CHECK(errors == no_errors(2));
 }
