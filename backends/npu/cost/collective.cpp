@@ -72,7 +72,7 @@ CollectivePrice price_all_reduce(const Preset& preset, int64_t bytes, int64_t ra
   const int64_t servers = ranks / of_server;
   double ns = mesh_ns(links.hccs, n, half);
   std::string algorithm = fmt::format("mesh of {} cards, halving-doubling over 2 halves", half);
-  // What a card has of the sum after the reduce-scatter of its half, and of its server.
+  // A card has these parts of the sum after the reduce-scatter of its half, and of its server.
   const double of_half = n / static_cast<double>(half);
   const double of_card = n / static_cast<double>(of_server);
   ns += halving_doubling_ns(links.pcie, of_half, 2);

@@ -164,34 +164,38 @@ TEST_CASE("data_parallel: a step with sums over ranks allocates nothing") {
     return;
   }
   std::barrier<> together(2);
-  const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
-    Classifier model;
-    const Values states = trainable_states(model.loss);
-    const GlobalGradients global =
-        DataParallel(group, {.micro_shards = 4, .bucket_bytes = 500}).gradients(model.loss, states);
-    const Update update = adam(0.01).apply(states, global.gradients, global.loss);
-    Session session(model.graph, device("cpu"));
-    Loop loop = session.sink({.update = update,
-                              .fetches = {global.loss},
-                              .source = feed_rows(device("cpu"), group->rank(), 2, 1000),
-                              .agreement = make_group_agreement(group)});
-    const auto allocations = [&](int64_t steps) {
-      const auto run = [&] {
-        together.arrive_and_wait();
-        loop.run(steps);
-        together.arrive_and_wait();
+  const auto check = [&](const char* name) {
+    const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
+      Classifier model;
+      const Values states = trainable_states(model.loss);
+      const GlobalGradients global = DataParallel(group, {.micro_shards = 4, .bucket_bytes = 500})
+                                         .gradients(model.loss, states);
+      const Update update = adam(0.01).apply(states, global.gradients, global.loss);
+      Session session(model.graph, device(name));
+      Loop loop = session.sink({.update = update,
+                                .fetches = {global.loss},
+                                .source = feed_rows(device(name), group->rank(), 2, 1000),
+                                .agreement = make_group_agreement(group)});
+      const auto allocations = [&](int64_t steps) {
+        const auto run = [&] {
+          together.arrive_and_wait();
+          loop.run(steps);
+          together.arrive_and_wait();
+        };
+        if (group->rank() != 0) {
+          run();
+          return int64_t{0};
+        }
+        return count_allocations(run);
       };
-      if (group->rank() != 0) {
-        run();
-        return int64_t{0};
-      }
-      return count_allocations(run);
-    };
-    allocations(10);
-    const int64_t few = allocations(10);
-    CHECK(allocations(500) == few);
-  });
-  CHECK(errors == no_errors(2));
+      allocations(10);
+      const int64_t few = allocations(10);
+      CHECK(allocations(500) == few);
+    });
+    CHECK(errors == no_errors(2));
+  };
+  check("cpu");
+  check("npu");
 }
 
 TEST_CASE("data_parallel: says why bits are not equal across ranks") {
