@@ -103,7 +103,7 @@ TEST_CASE("all_reduce: values are computed in the bucket unless others read them
   CHECK(contains(tasks(true), "into the bucket"));
 }
 
-TEST_CASE("all_reduce: sums of one value, of a state, and of a value that is read besides") {
+TEST_CASE("all_reduce: sums of one value of a state and of a value that is read besides") {
   for (const std::string& name : kDevices) {
     CAPTURE(name);
     const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
