@@ -49,6 +49,16 @@ Descriptor make_socket(int family) {
   return Descriptor(check_call(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), "a socket"));
 }
 
+// Where nobody listens at a port of this machine, the system may choose that port for the near end,
+// too, and TCP then connects the socket with itself.
+bool is_connected_with_itself(int socket) {
+  SocketAddress near, far;
+  near.length = far.length = sizeof near.storage;
+  return getsockname(socket, reinterpret_cast<sockaddr*>(&near.storage), &near.length) == 0 &&
+         getpeername(socket, reinterpret_cast<sockaddr*>(&far.storage), &far.length) == 0 &&
+         near.length == far.length && std::memcmp(near.get(), far.get(), near.length) == 0;
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -98,7 +108,8 @@ uint16_t port_of(int listening) {
                    : reinterpret_cast<const sockaddr_in6*>(&at.storage)->sin6_port);
 }
 
-Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadline) {
+Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadline,
+                      std::chrono::milliseconds pause) {
   const SocketAddress to = socket_address(address, port);
   while (true) {
     Descriptor socket = make_socket(to.storage.ss_family);
@@ -108,6 +119,7 @@ Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadli
       socklen_t length = sizeof status;
       getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &status, &length);
     }
+    if (status == 0 && is_connected_with_itself(socket.number())) status = ECONNREFUSED;
     if (status == 0) {
       fcntl(socket.number(), F_SETFL, 0);
       const int on = 1;
@@ -118,8 +130,21 @@ Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadli
       throw RankLost({.op = "HCCL_CONNECT_TIMEOUT",
                       .message = "nobody answers at " + address + " port " + std::to_string(port) +
                                  ": " + std::generic_category().message(status)});
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    // Before the pause, lest a connection with itself keeps the port from who wants to listen
+    // there.
+    socket = Descriptor();
+    std::this_thread::sleep_for(pause);
   }
+}
+
+Channel::Channel(Descriptor socket, std::chrono::milliseconds patience)
+    : socket_(std::move(socket)) {
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(patience).count();
+  timeval wait = {};
+  wait.tv_sec = static_cast<time_t>(microseconds / 1'000'000);
+  wait.tv_usec = static_cast<suseconds_t>(microseconds % 1'000'000);
+  check_call(setsockopt(socket_.number(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait),
+             "the timeout of a socket");
 }
 
 bool Channel::send(const Json& message) noexcept {
@@ -130,6 +155,7 @@ bool Channel::send(const Json& message) noexcept {
       const ssize_t count =
           ::send(socket_.number(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
       if (count == -1 && errno == EINTR) continue;
+      if (count == -1 && errno == EAGAIN) stalled_.store(true);
       if (count <= 0) return false;
       sent += static_cast<size_t>(count);
     }

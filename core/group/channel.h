@@ -3,6 +3,7 @@
 #ifndef KEEL_CORE_GROUP_CHANNEL_H
 #define KEEL_CORE_GROUP_CHANNEL_H
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -40,18 +41,24 @@ bool wait_for(int descriptor, short events, Deadline deadline);
 // A socket that listens at the address (IPv4 or IPv6); port 0 lets the system choose one.
 Descriptor listen_at(const std::string& address, uint16_t port);
 uint16_t port_of(int listening);
-// Connects, again and again while nobody listens there. Throws RankLost at the deadline.
-Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadline);
+// Connects, again and again while nobody listens there, with a pause between two attempts. Throws
+// RankLost at the deadline.
+Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadline,
+                      std::chrono::milliseconds pause = std::chrono::milliseconds(20));
 
 class Channel {
  public:
   static constexpr size_t kLongestLine = size_t{1} << 22;
 
-  explicit Channel(Descriptor socket) : socket_(std::move(socket)) {}
+  // `patience`: how long a send waits for the other side to take what it has been sent before.
+  explicit Channel(Descriptor socket,
+                   std::chrono::milliseconds patience = std::chrono::milliseconds(2000));
 
   int number() const noexcept { return socket_.number(); }
-  // Returns false where the other side is gone.
+  // Returns false where the other side is gone or takes nothing; what it gets may have no end then.
   bool send(const nlohmann::json& message) noexcept;
+  // Returns whether a send has waited in vain. Any thread.
+  bool stalled() const noexcept { return stalled_.load(); }
   // Takes what has come, without waiting; false where the other side is gone or sent what is no
   // line of JSON.
   bool take_in() noexcept;
@@ -63,6 +70,7 @@ class Channel {
  private:
   Descriptor socket_;
   std::mutex sending_;
+  std::atomic<bool> stalled_{false};
   std::string received_;
 };
 

@@ -28,8 +28,6 @@ using std::chrono::steady_clock;
 // A connection that does not say within this time which rank it is belongs to a stranger.
 constexpr std::chrono::seconds kPatienceWithStrangers{5};
 constexpr size_t kMostStrangers = 64;
-// A rank that lives says within this time where it is.
-constexpr std::chrono::milliseconds kPatienceForAnswers{1000};
 
 // Holds what ranks say of where they are, once one of them has waited in vain.
 struct Inquiry {
@@ -38,12 +36,13 @@ struct Inquiry {
     int64_t collective = 0;
   };
   std::string what;  // the rank that asked was told by its engine
-  Deadline deadline = steady_clock::now() + kPatienceForAnswers;
+  Deadline deadline;
   std::map<int, Answer> answers;
 };
 
 struct Connection {
-  Connection(Descriptor socket, int its_rank) : channel(std::move(socket)), rank(its_rank) {}
+  Connection(Descriptor socket, std::chrono::milliseconds patience, int its_rank)
+      : channel(std::move(socket), patience), rank(its_rank) {}
   Channel channel;
   int rank;  // -1: it has not said yet
   bool joined = false;
@@ -61,8 +60,8 @@ class Coordinator::Table {
         wake_(check_call(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
         deadline_(steady_clock::now() + options.patience) {
     for (size_t i = 0; i < sockets.size(); ++i)
-      connections_.push_back(
-          std::make_unique<Connection>(Descriptor(sockets[i]), static_cast<int>(i)));
+      connections_.push_back(std::make_unique<Connection>(
+          Descriptor(sockets[i]), options.send_patience, static_cast<int>(i)));
     thread_ = start_thread("the thread that watches the ranks", [this] { run(); });
   }
   ~Table() {
@@ -89,7 +88,7 @@ class Coordinator::Table {
     while (true) {
       const bool last = ending_.load();
       std::vector<pollfd> entries = {{wake_.number(), POLLIN, 0}};
-      if (listening_.open() && !met_) entries.push_back({listening_.number(), POLLIN, 0});
+      if (listening_.open()) entries.push_back({listening_.number(), POLLIN, 0});
       const size_t first = entries.size();
       for (const auto& connection : connections_)
         entries.push_back({connection->left ? -1 : connection->channel.number(), POLLIN, 0});
@@ -112,7 +111,8 @@ class Coordinator::Table {
     const auto strangers = std::count_if(connections_.begin(), connections_.end(),
                                          [](const auto& c) { return !c->joined; });
     if (!socket.open() || static_cast<size_t>(strangers) >= kMostStrangers) return;
-    connections_.push_back(std::make_unique<Connection>(std::move(socket), -1));
+    connections_.push_back(
+        std::make_unique<Connection>(std::move(socket), options_.send_patience, -1));
   }
 
   // A connection without a rank is forgotten; one of a rank whose socket is closed stays as a mark.
@@ -126,18 +126,23 @@ class Coordinator::Table {
     if (connection.left) return;
     const bool there = connection.channel.take_in();
     try {
-      while (const auto message = connection.channel.next()) handle(connection, *message);
+      while (!connection.left) {
+        const auto message = connection.channel.next();
+        if (!message) break;
+        handle(connection, *message);
+      }
     } catch (const Error& error) {
-      lose(connection, std::string("sent what is no message: ") + error.what());
+      lose(connection, std::string("sent what is no message: ") + error.what(),
+           !options_.watches_sockets);
       return;
     }
-    if (!there && !connection.left) lose(connection, "is gone");
+    if (!there && !connection.left) lose(connection, "is gone", !options_.watches_sockets);
   }
 
-  void lose(Connection& connection, const std::string& how) {
+  void lose(Connection& connection, const std::string& how, bool is_known_elsewhere) {
     connection.left = true;
     connection.channel.shut();
-    if (connection.joined && options_.watches_sockets)
+    if (connection.joined && !is_known_elsewhere)
       end("rank " + std::to_string(connection.rank) + " " + how);
   }
 
@@ -163,7 +168,7 @@ class Coordinator::Table {
   }
 
   void join(Connection& connection, const JsonView& join) {
-    if (join["job"].text() != options_.job) throw join["job"].error("the job's name");
+    if (join["job"].text() != options_.job) return refuse(connection, join["job"].text());
     const auto rank = static_cast<int>(join["rank"].integer(0, 1 << 20));
     const int64_t size = join["size"].integer(1, 1 << 20);
     const std::string who = "rank " + std::to_string(rank);
@@ -176,16 +181,26 @@ class Coordinator::Table {
     const bool taken = std::any_of(connections_.begin(), connections_.end(),
                                    [&](const auto& c) { return c->joined && c->rank == rank; });
     if (taken) {
-      connection.channel.send({{"abort", "two processes say that they are " + who}});
+      send(connection, {{"abort", "two processes say that they are " + who}});
       return end("two processes say that they are " + who);
     }
     connection.rank = rank;
     connection.joined = true;
     if (ended_) {
-      connection.channel.send({{"abort", *ended_}});
+      send(connection, {{"abort", *ended_}});
     } else if (missing().empty()) {
       introduce();
     }
+  }
+
+  // Tells a process of another job that it is at the wrong place, but not the name of this job: who
+  // knows it is let in.
+  void refuse(Connection& connection, const std::string& job) {
+    ++refused_;
+    connection.channel.send(
+        {{"abort", "JOB_ID: the ranks that meet here are of another job than " +
+                       (job.empty() ? "one without a name" : "'" + job + "'")}});
+    lose(connection, "is of another job", /*is_known_elsewhere=*/true);
   }
 
   std::vector<int> missing() const {
@@ -200,12 +215,19 @@ class Coordinator::Table {
 
   void introduce() {
     met_ = true;
+    listening_ = Descriptor();
     tell_all({{"put", {{"key", kAllThereKey}, {"value", ""}}}});
+  }
+
+  // Part of a message may be on the way when a send gives up, so nothing can follow it.
+  void send(Connection& connection, const Json& message) {
+    if (connection.channel.send(message) || !connection.channel.stalled()) return;
+    lose(connection, "takes none of what it is sent", /*is_known_elsewhere=*/false);
   }
 
   void tell_all(const Json& message) {
     for (const auto& c : connections_) {
-      if (c->joined && !c->left) c->channel.send(message);
+      if (c->joined && !c->left) send(*c, message);
     }
   }
 
@@ -213,6 +235,7 @@ class Coordinator::Table {
   void inquire(int rank, const JsonView& stuck) {
     if (inquiry_ || ended_) return;
     inquiry_.emplace();
+    inquiry_->deadline = steady_clock::now() + options_.answer_patience;
     inquiry_->what = "rank " + std::to_string(rank) + " waits " + stuck["at"].text() + ": " +
                      stuck["what"].text();
     tell_all({{"where", true}});
@@ -239,12 +262,16 @@ class Coordinator::Table {
   }
 
   void look_at_time() {
-    if (inquiry_ && !ended_ && steady_clock::now() >= inquiry_->deadline) judge_answers();
+    if (inquiry_ && !ended_) {
+      const bool all = inquiry_->answers.size() == static_cast<size_t>(options_.size);
+      if (all || steady_clock::now() >= inquiry_->deadline) judge_answers();
+    }
     if (met_ || ended_ || steady_clock::now() < deadline_) return;
     std::string ranks;
     for (const int rank : missing()) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
     end("HCCL_CONNECT_TIMEOUT: after " + std::to_string(options_.patience.count()) +
-        " s these ranks have not come: " + ranks);
+        " s these ranks have not come: " + ranks +
+        (refused_ == 0 ? "" : "; a process with another JOB_ID has"));
   }
 
   void obey() {
@@ -260,7 +287,7 @@ class Coordinator::Table {
     if (ended_) return;
     ended_ = why;
     for (const auto& c : connections_) {
-      if (!c->left) c->channel.send({{"abort", why}});
+      if (!c->left) send(*c, {{"abort", why}});
     }
   }
 
@@ -271,6 +298,7 @@ class Coordinator::Table {
   // These are the thread's own.
   std::vector<std::unique_ptr<Connection>> connections_;
   bool met_ = false;
+  int refused_ = 0;  // processes of other jobs
   std::optional<std::string> ended_;
   std::optional<Inquiry> inquiry_;
 

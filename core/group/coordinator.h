@@ -18,6 +18,10 @@ struct CoordinatorOptions {
   int size = 1;
   std::string job = {};               // each rank has to know it
   std::chrono::seconds patience{60};  // for all ranks to join
+  // A rank that is asked says within this time where it is, if it lives; and one that takes nothing
+  // of what it is sent for so long is lost.
+  std::chrono::milliseconds answer_patience{1000};
+  std::chrono::milliseconds send_patience{2000};
   // A rank whose socket closes before it left is lost. A launcher that waits for its processes
   // knows more than that, and says no.
   bool watches_sockets = true;

@@ -63,9 +63,10 @@ class JoinedGroup final : public Group {
       coordinator_ = std::make_unique<Coordinator>(
           CoordinatorOptions{options.size, options.job, options.connect_patience}, options.address,
           options.port);
-    channel_ = std::make_unique<Channel>(
-        options.coordinator_socket >= 0 ? Descriptor(options.coordinator_socket)
-                                        : connect_to(options.address, options.port, deadline_));
+    channel_ = std::make_unique<Channel>(options.coordinator_socket >= 0
+                                             ? Descriptor(options.coordinator_socket)
+                                             : connect_to(options.address, options.port, deadline_),
+                                         options.connect_patience);
     monitor_ = start_thread("the thread that watches the coordinator", [this] { watch(); });
     try {
       connect();
@@ -279,6 +280,12 @@ RankProgress* shared_progress(int rank) {
   return static_cast<RankProgress*>(mapped) + rank;
 }
 
+// Keeps two jobs apart that nobody has named and that come to the same port.
+std::string name_of_job(const RankPlace& place) {
+  if (place.table) return "table-" + place.table->sha256.substr(0, 16);
+  return place.address + "-" + std::to_string(place.port) + "-of-" + std::to_string(place.size);
+}
+
 }  // namespace
 
 JoinOptions read_join_options(const RankPlace& place) {
@@ -289,7 +296,7 @@ JoinOptions read_join_options(const RankPlace& place) {
   JoinOptions options;
   options.rank = place.rank;
   options.size = place.size;
-  options.job = environment_text("JOB_ID").value_or("");
+  const auto job = environment_text("JOB_ID");
   options.address = place.address;
   options.port = place.port;
   options.connect_patience = std::chrono::seconds(connect_seconds.value_or(60));
@@ -301,6 +308,8 @@ JoinOptions read_join_options(const RankPlace& place) {
   } else if (const auto ip = environment_text("CM_WORKER_IP")) {
     options.own_address = *ip;
   }
+  // A launcher meets its own processes only, whatever their table says.
+  options.job = job.value_or(socket ? "" : name_of_job(place));
   if (socket) {
     options.coordinator_socket = static_cast<int>(*socket);
     options.progress = shared_progress(place.rank);

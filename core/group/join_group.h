@@ -18,7 +18,7 @@ namespace keel {
 struct JoinOptions {
   int rank = 0;
   int size = 1;
-  std::string job = {};
+  std::string job = {};                   // all ranks say the same
   std::string own_address = "127.0.0.1";  // where this rank listens for the others
   // The coordinator: a connected socket, which the group owns then; or, with -1, rank 0's at the
   // address, which the group of rank 0 makes.
@@ -31,8 +31,9 @@ struct JoinOptions {
 };
 
 // Reads from the environment where this process's group meets: its launcher's variables, or
-// `place`'s address; HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and JOB_ID. Throws Error where more
-// than one rank is asked for and nothing says where they meet.
+// `place`'s address; HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and JOB_ID, without which the rank
+// table or the address and the size are the name of the job. Throws Error where more than one rank
+// is asked for and nothing says where they meet.
 KEEL_API JoinOptions read_join_options(const RankPlace& place);
 
 // Waits for all ranks. A group of one needs neither Gloo nor sockets. The process has to ignore

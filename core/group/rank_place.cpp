@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kMostRanks = int64_t{1} << 20;
 constexpr int64_t kLowestPort = 1024;
 constexpr int64_t kHighestPort = 65535;
-constexpr uint16_t kUsualPort = 60000;
+// Systems choose the near ends of connections above this one (from 32768 on), where a port may be
+// taken at any time.
+constexpr uint16_t kUsualPort = 29600;
 
 struct Cluster {
   std::optional<std::string> chief_ip;

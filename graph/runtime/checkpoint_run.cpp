@@ -125,7 +125,8 @@ bool CheckpointRun::time_is_up() const {
 }
 
 bool CheckpointRun::ends_launch() const {
-  if (!on()) return false;
+  // Rank 0 alone knows when the last one was made, and its vote ends the launch of all.
+  if (!on() || follows()) return false;
   const bool stops = options_->on_error == OnSaveError::kStop;
   if (!stops && !time_is_up()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);

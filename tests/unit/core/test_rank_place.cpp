@@ -59,7 +59,7 @@ const Good kGood[] = {
     {{}, 0, 1, "", 0},
     {{{"RANK_SIZE", "1"}, {"RANK_ID", "0"}}, 0, 1, "", 0},
     {{{"RANK_SIZE", "4"}, {"RANK_ID", "3"}}, 3, 4, "", 0},
-    {{{"RANK_TABLE_FILE", kTwoRanks}, {"RANK_ID", "1"}}, 1, 2, "127.0.0.1", 60000},
+    {{{"RANK_TABLE_FILE", kTwoRanks}, {"RANK_ID", "1"}}, 1, 2, "127.0.0.1", 29600},
     {{{"RANK_TABLE_FILE", kTwoRanks},
       {"RANK_ID", "0"},
       {"RANK_SIZE", "2"},

@@ -1,9 +1,7 @@
 // Ranks that train together: threads of the test, each with a session and a group of its own.
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -17,6 +15,7 @@
 #include "keel/graph/runtime/rank_states.h"
 #include "keel/graph/runtime/trainer.h"
 
+#include "ranks_for_tests.h"
 #include "runtime_for_tests.h"
 #include "support/temp_folder.h"
 
@@ -27,28 +26,6 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 using keel_test::TempFolder;
-
-using Body = std::function<void(const std::shared_ptr<Group>& group)>;
-
-// Returns what each rank threw, "" where it threw nothing.
-std::vector<std::string> on_ranks(int size, const Body& body) {
-  auto groups = make_local_groups(size);
-  std::vector<std::string> errors(groups.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    threads.emplace_back([&errors, &body, i, group = std::move(groups[i])]() mutable {
-      errors[i] = error_of([&] { body(group); });
-      group.reset();
-    });
-  }
-  groups.clear();
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
-
-void none_failed(const std::vector<std::string>& errors) {
-  for (const std::string& error : errors) CHECK(error == "");
-}
 
 // Numbers whose sums depend on the order in which they are added.
 Dataset rough_numbers(int64_t count) {
@@ -86,7 +63,7 @@ TEST_CASE("ranks: they measure together what one of them measures bit for bit") 
     for (const int size : {1, 2, 3, 4}) {
       CAPTURE(items);
       CAPTURE(size);
-      none_failed(on_ranks(size, [&](const std::shared_ptr<Group>& group) {
+      none_failed(on_local_ranks(size, [&](const std::shared_ptr<Group>& group) {
         if (measure(group, items, 10) != alone) throw Error("other means");
         group->leave();
       }));
@@ -95,7 +72,7 @@ TEST_CASE("ranks: they measure together what one of them measures bit for bit") 
 }
 
 TEST_CASE("ranks: the states of all are those of the root") {
-  none_failed(on_ranks(3, [](const std::shared_ptr<Group>& group) {
+  none_failed(on_local_ranks(3, [](const std::shared_ptr<Group>& group) {
     Graph graph;
     const auto rank = static_cast<float>(group->rank());
     const Value w = graph.state("w", constant({2, 3}, rank + 1));
@@ -114,7 +91,7 @@ TEST_CASE("ranks: the states of all are those of the root") {
 }
 
 TEST_CASE("ranks: states that differ are told with both sides") {
-  const auto errors = on_ranks(2, [](const std::shared_ptr<Group>& group) {
+  const auto errors = on_local_ranks(2, [](const std::shared_ptr<Group>& group) {
     Graph graph;
     graph.state("w", constant({2}, group->rank()));
     Session session(graph, device("ref"));
@@ -122,7 +99,7 @@ TEST_CASE("ranks: states that differ are told with both sides") {
   });
   for (const std::string& error : errors)
     CHECK_MESSAGE(contains(error, "STATES_DIVERGED(rank 0 "), error);
-  const auto named = on_ranks(2, [](const std::shared_ptr<Group>& group) {
+  const auto named = on_local_ranks(2, [](const std::shared_ptr<Group>& group) {
     Graph graph;
     graph.state(group->rank() == 0 ? "w" : "v", zeros({2}));
     Session session(graph, device("ref"));
@@ -135,7 +112,7 @@ TEST_CASE("ranks: states that differ are told with both sides") {
 TEST_CASE("ranks: they stop together and rank 0 writes the checkpoints") {
   const TempFolder files;
   const std::string folder = files.file("checkpoints");
-  none_failed(on_ranks(2, [&](const std::shared_ptr<Group>& group) {
+  none_failed(on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
     HalvingModel model;
     Session session(model.graph, device("ref"));
     Trainer trainer(session, {.update = model.update,
@@ -162,10 +139,28 @@ TEST_CASE("ranks: they stop together and rank 0 writes the checkpoints") {
   CHECK(checkpoints_in(folder).size() == 3);  // behind steps 5 and 10, and the end
 }
 
+TEST_CASE("ranks: the time since the last checkpoint is rank 0's and ends no launch before") {
+  const TempFolder files;
+  none_failed(on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
+    HalvingModel model;
+    Session session(model.graph, device("ref"));
+    Trainer trainer(session, {.update = model.update,
+                              .fetches = {model.total},
+                              .source = halving_feeder(device("ref"), 1000),
+                              .agreement = make_group_agreement(group)});
+    TrainOptions options{.steps = 60, .loop_size = 20, .group = group};
+    options.checkpoint =
+        CheckpointOptions{.folder = files.file("checkpoints"), .every_seconds = 3600};
+    const TrainReport report = trainer.fit(options);
+    if (report.launches != 3) throw Error("launches: " + std::to_string(report.launches));
+    group->leave();
+  }));
+}
+
 TEST_CASE("ranks: a checkpoint of states that are not equal is none") {
   const TempFolder files;
   const std::string folder = files.file("checkpoints");
-  const auto errors = on_ranks(2, [&](const std::shared_ptr<Group>& group) {
+  const auto errors = on_local_ranks(2, [&](const std::shared_ptr<Group>& group) {
     HalvingModel model;
     Session session(model.graph, device("ref"));
     const auto rank = static_cast<float>(group->rank());
