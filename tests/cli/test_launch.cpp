@@ -24,11 +24,18 @@ bool without_gloo() {
   return none;
 }
 
-// Two ranks that sum for ever; a line of bash in each does something first.
+// Two ranks that sum for ever. A line of bash in each does something first, or in the background as
+// soon as the ranks sum: `until_begun` waits for rank 0's first row, or for the end of its own
+// rank. Should the launcher hang, it is ended with all of its ranks.
 ToolResult launch_with(const std::string& line) {
-  const std::string rank = line + "\nexec \"$0\" bench ranks --seconds 1000";
-  return run_bash(R"("$0" launch -n 2 -- bash -c "$1" "$0")", {rank},
-                  {{"HCCL_EXEC_TIMEOUT", "20"}});
+  const TempFolder files;
+  const std::string rank = R"(until_begun() {
+    while kill -0 $$ 2>/dev/null && ! grep -q '256\|1024' "$1.0" 2>/dev/null; do sleep 0.02; done
+  }
+  )" + line + R"(
+  exec "$0" bench ranks --endless --seconds 0.02 >"$1.$RANK_ID")";
+  return run_bash(R"(timeout -k 5 200 "$0" launch -n 2 -- bash -c "$1" "$0" "$2")",
+                  {rank, files.file("rows")}, {{"HCCL_EXEC_TIMEOUT", "60"}});
 }
 
 std::string launchers_line(const ToolResult& result) {
@@ -118,6 +125,36 @@ TEST_CASE("launch: commands that end by themselves") {
   CHECK(contains(missing.err, "/nowhere/program: cannot be started: No such file"));
 }
 
+TEST_CASE("launch: a rank that ends because of another one is not the cause though it ends first") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const ToolResult result = run_bash(R"(timeout -k 5 100 "$0" launch -n 2 -- bash -c '
+                 if [ $RANK_ID = 0 ]; then echo $$ >"$1"; exit 3; fi
+                 until [ -s "$1" ] && ! kill -0 $(cat "$1") 2>/dev/null; do sleep 0.02; done
+                 exit 7' bash "$1")",
+                                     {files.file("first")});
+  CHECK(result.exit_code == 7);
+  CHECK(result.err == "keel: error: rank 1 ended with exit code 7\n");
+  CHECK(run_tool({"launch", "-n", "2", "--", "bash", "-c", "exit 3"}).exit_code == 3);
+}
+
+TEST_CASE("launch: ranks of two jobs do not mix") {
+  if (without_gloo()) return;
+  const std::string tables = std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/";
+  const TempFolder files;
+  const ToolResult result = run_bash(
+      R"(export RANK_TABLE_FILE="$1" HCCL_IF_BASE_PORT=$((10000 + $$ * 37 % 15000)) HCCL_CONNECT_TIMEOUT=3
+      RANK_ID=0 timeout -k 5 60 "$0" bench ranks >"$2" 2>&1 &
+      JOB_ID=another RANK_ID=1 timeout -k 5 60 "$0" bench ranks; code=$?
+      wait $!; cat "$2" >&2; exit $code)",
+      {tables + "two_ranks.json", files.file("rank_0")});
+  CHECK(result.exit_code == 3);
+  CHECK_MESSAGE(
+      contains(result.err, "JOB_ID: the ranks that meet here are of another job than 'another'"),
+      result.err);
+  CHECK_MESSAGE(contains(result.err, "a process with another JOB_ID has"), result.err);
+}
+
 TEST_CASE("launch: commands that know of one rank are refused before they do anything") {
   if (without_gloo()) return;
   const TempFolder files;
@@ -144,16 +181,18 @@ TEST_CASE("launch: a rank that is killed ends the others with exit code 3") {
                   result.err);
   }
   SUBCASE("in the middle") {
-    const ToolResult result = launch_with("test $RANK_ID = 0 || (sleep 1; kill -9 $$) &");
+    const ToolResult result =
+        launch_with("test $RANK_ID = 0 || (until_begun \"$1\"; kill -9 $$) &");
     CHECK(result.exit_code == 3);
-    CHECK_MESSAGE(contains(launchers_line(result),
-                           "rank 1 was killed by SIGKILL at bench of 256 (collective "),
+    CHECK_MESSAGE(contains(launchers_line(result), "rank 1 was killed by SIGKILL at bench of "),
                   result.err);
+    CHECK_MESSAGE(contains(launchers_line(result), " (collective "), result.err);
   }
   SUBCASE("or stopped") {
-    const ToolResult result = launch_with("test $RANK_ID = 0 || (sleep 1; kill -STOP $$) &");
+    const ToolResult result =
+        launch_with("test $RANK_ID = 0 || (until_begun \"$1\"; kill -STOP $$) &");
     CHECK(result.exit_code == 3);
-    CHECK_MESSAGE(contains(launchers_line(result), "rank 1 was stopped by SIGSTOP at bench of 256"),
+    CHECK_MESSAGE(contains(launchers_line(result), "rank 1 was stopped by SIGSTOP at bench of "),
                   result.err);
   }
 }
@@ -177,13 +216,14 @@ TEST_CASE("launch: when the launcher is killed no rank goes on") {
   if (without_gloo()) return;
   const TempFolder files;
   const ToolResult result = run_bash(
-      R"("$0" launch -n 2 -- bash -c 'echo $$ >"$1.$RANK_ID"; exec "$0" bench ranks --seconds 1000' "$0" "$1" &
-      until [ -s "$1.0" ] && [ -s "$1.1" ]; do sleep 0.05; done
-      sleep 0.5; kill -9 $!; wait $!
-      for i in $(seq 200); do
+      R"("$0" launch -n 2 -- bash -c 'echo $$ >"$1.$RANK_ID"; exec "$0" bench ranks --endless >"$1.rows.$RANK_ID"' "$0" "$1" &
+      until grep -q ' 1024 ' "$1.rows.0" 2>/dev/null || ! kill -0 $!; do sleep 0.05; done
+      kill -9 $!; wait $!
+      for i in $(seq 1000); do
         kill -0 $(cat "$1.0") 2>/dev/null || kill -0 $(cat "$1.1") 2>/dev/null || exit 42
         sleep 0.05
-      done)",
+      done
+      kill -9 $(cat "$1.0") $(cat "$1.1"))",
       {files.file("rank")});
   CHECK_MESSAGE(result.exit_code == 42, result.err);
 }

@@ -69,6 +69,11 @@ keel::Json measure_size(keel::Group& group, size_t elements, double seconds) {
           {"memcpys", sum.median_us / std::max(memcpy_times.median_us, 1e-3)}};
 }
 
+void print_head(const keel::Group& group) {
+  std::cout << "all-reduce of f32 among " << group.size() << " ranks, wall time in us\n"
+            << "       bytes    turns     all-reduce          p95      memcpy   memcpys\n";
+}
+
 void print_row(const keel::Json& row) {
   std::cout << fmt::format("  {:>10} {:>8} {:>14.1f} {:>12.1f} {:>11.1f} {:>9.1f}\n",
                            row["bytes"].get<size_t>(), row["turns"].get<int64_t>(),
@@ -80,10 +85,7 @@ void print_row(const keel::Json& row) {
 
 keel::Json measure_all(keel::Group& group, double seconds) {
   const bool first = group.rank() == 0;
-  if (first) {
-    std::cout << "all-reduce of f32 among " << group.size() << " ranks, wall time in us\n"
-              << "       bytes    turns     all-reduce          p95      memcpy   memcpys\n";
-  }
+  if (first) print_head(group);
   keel::Json rows = keel::Json::array();
   for (const size_t elements : kElements) {
     rows.push_back(measure_size(group, elements, seconds));
@@ -101,6 +103,7 @@ int run_bench_ranks(const std::vector<std::string>& words) {
   CommandLine line("bench ranks", kBenchRanksSummary);
   line.add("seconds", "S", "wall time spent on each row (0.3)");
   line.add("json", "FILE", "the table as JSON, written by rank 0");
+  line.add("endless", "", "measure again and again until it is stopped");
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
@@ -109,7 +112,13 @@ int run_bench_ranks(const std::vector<std::string>& words) {
   const double seconds = line.number("seconds", 1e-3, 1e6).value_or(0.3);
   const std::string json = line.text("json").value_or("");
   require_writable("--json", json);
+  if (line.has("endless") && !json.empty())
+    throw keel::Error({.op = "--endless",
+                       .message = "has no last table for --json",
+                       .fix = "give one of the two",
+                       .kind = keel::ErrorKind::kInvalidArgument});
   const auto group = join_ranks();
+  while (line.has("endless")) measure_all(*group, seconds);
   const keel::Json result = measure_all(*group, seconds);
   if (group->rank() == 0 && !json.empty())
     keel::write_file_atomically(json, keel::write_json(result, 2) + "\n");

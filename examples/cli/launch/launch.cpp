@@ -86,19 +86,17 @@ int launch(const RankCommand& command) {
                                  .patience = std::chrono::seconds(patience.value_or(60)),
                                  .watches_sockets = false},
                                 sockets);
-  struct Told {
-    keel::Coordinator& coordinator;
-    const SharedProgress& progress;
-  } told{coordinator, progress};
-  const auto lost = [](void* context, const RankEnd& end) {
-    const Told& to = *static_cast<const Told*>(context);
-    to.coordinator.abort(end.how);
-    // Rank 0 writes them.
-    const std::string checkpoint = to.progress.of(0).saved();
-    const std::string rest = checkpoint.empty() ? "" : "; the last checkpoint is " + checkpoint;
-    print_error(keel::Error({.message = end.how + rest}));
-  };
-  return wait_for_ranks(ranks, progress, lost, &told).exit_code;
+  const LossListener listener{
+      .first = [&](const RankEnd& end) { coordinator.abort(end.how); },
+      .cause =
+          [&](const RankEnd& end) {
+            // Rank 0 writes them.
+            const std::string checkpoint = progress.of(0).saved();
+            const std::string rest =
+                checkpoint.empty() ? "" : "; the last checkpoint is " + checkpoint;
+            print_error(keel::Error({.message = end.how + rest}));
+          }};
+  return wait_for_ranks(ranks, progress, listener).exit_code;
 }
 
 }  // namespace

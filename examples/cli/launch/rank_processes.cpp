@@ -106,22 +106,33 @@ class Watch {
   Watch(std::vector<RankProcess>& ranks, const SharedProgress& progress)
       : ranks_(ranks), progress_(progress) {}
 
-  RankEnd run(void (*lost)(void*, const RankEnd&), void* context) {
+  RankEnd run(const LossListener& listener) {
     while (reap()) {
-      if (end_.rank >= 0 && !told_) {
-        told_ = true;
+      if (lost() && !first_told_) {
+        first_told_ = true;
         deadline_ = steady_clock::now() + kGrace;
-        if (interrupted_ == 0) lost(context, end_);
+        if (interrupted_ == 0) listener.first(end_);
       }
-      if (told_ && steady_clock::now() >= deadline_) kill_all(ranks_);
+      const bool late = first_told_ && steady_clock::now() >= deadline_;
+      if (end_.cause || late) tell_cause(listener);
+      if (late) kill_all(ranks_);
       wait_for_signal();
     }
-    if (end_.rank >= 0 && !told_ && interrupted_ == 0) lost(context, end_);
-    if (end_.rank >= 0 && interrupted_ != 0) end_.exit_code = kExitSignalled + interrupted_;
+    tell_cause(listener);
+    if (lost() && interrupted_ != 0) end_.exit_code = kExitSignalled + interrupted_;
     return end_;
   }
 
  private:
+  bool lost() const { return end_.rank >= 0; }
+
+  // From then on no other end counts.
+  void tell_cause(const LossListener& listener) {
+    if (!lost() || told_) return;
+    told_ = true;
+    if (interrupted_ == 0) listener.cause(end_);
+  }
+
   // Takes note of what has become of them; false once all have ended.
   bool reap() {
     for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -129,7 +140,7 @@ class Watch {
       int status = 0;
       if (rank.process == 0 || waitpid(rank.process, &status, WNOHANG | WUNTRACED) <= 0) continue;
       const auto read = read_status(static_cast<int>(i), status, progress_.of(static_cast<int>(i)));
-      if (read && !told_ && (end_.rank < 0 || (read->cause && !end_.cause))) end_ = *read;
+      if (read && !told_ && (!lost() || (read->cause && !end_.cause))) end_ = *read;
       if (!WIFSTOPPED(status)) rank.process = 0;
     }
     return std::any_of(ranks_.begin(), ranks_.end(),
@@ -154,7 +165,8 @@ class Watch {
 
   std::vector<RankProcess>& ranks_;
   const SharedProgress& progress_;
-  RankEnd end_;
+  RankEnd end_;  // the first one that is a cause, or else the first one
+  bool first_told_ = false;
   bool told_ = false;
   int interrupted_ = 0;  // the signal that asked the launcher to end
   steady_clock::time_point deadline_;
@@ -205,8 +217,8 @@ std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedPro
 }
 
 RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
-                       void (*lost)(void* context, const RankEnd& end), void* context) {
-  return Watch(ranks, progress).run(lost, context);
+                       const LossListener& listener) {
+  return Watch(ranks, progress).run(listener);
 }
 
 }  // namespace keel_cli

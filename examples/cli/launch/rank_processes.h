@@ -2,6 +2,7 @@
 #ifndef KEEL_EXAMPLES_CLI_LAUNCH_RANK_PROCESSES_H
 #define KEEL_EXAMPLES_CLI_LAUNCH_RANK_PROCESSES_H
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,11 +52,20 @@ struct RankEnd {
 // SIGINT and SIGTERM have to be blocked (their mask is the processes' again).
 std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedProgress& progress);
 
-// Waits until all have ended; `lost` is called once, with the first one that did not end well.
-// SIGINT and SIGTERM are handed on to them, and what they end with then is no loss. A rank that
-// still runs some seconds after another one was lost is killed.
+// What wait_for_ranks calls where a rank did not end well, each at most once.
+struct LossListener {
+  // At once, with the first one. It may have ended because of another one, of which is not known
+  // yet.
+  std::function<void(const RankEnd&)> first;
+  // With the cause, or with the first one if none of the others is a cause or ends soon.
+  std::function<void(const RankEnd&)> cause;
+};
+
+// Waits until all have ended; returns what was told as the cause. SIGINT and SIGTERM are handed on
+// to them, and what they end with then is no loss. A rank that still runs some seconds after
+// another one was lost is killed.
 RankEnd wait_for_ranks(std::vector<RankProcess>& ranks, const SharedProgress& progress,
-                       void (*lost)(void* context, const RankEnd& end), void* context);
+                       const LossListener& listener);
 
 }  // namespace keel_cli
 
