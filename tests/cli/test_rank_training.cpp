@@ -134,17 +134,56 @@ TEST_CASE("ranks: what differs between them is told with both sides before the f
   CHECK(files.empty());
 }
 
+// Each of these would make one rank wait for a collective that the other one does not come to.
+TEST_CASE("ranks: a flag of one rank alone is named before the first step") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::pair<std::string, std::string> rules[] = {
+      {"--checkpoint $1/checkpoints", "CHECKPOINT_DIVERGED(rank 0 off, rank 1 on)"},
+      {"--loop-size 7", "LOOP_SIZE_DIVERGED(rank 0 100, rank 1 7)"},
+      {"--save-best $1/best", "SAVE_BEST_DIVERGED(rank 0 off, rank 1 on)"},
+      {"--keep-best", "KEEP_BEST_DIVERGED(rank 0 off, rank 1 on)"},
+      {"--patience 1", "PATIENCE_DIVERGED(rank 0 0, rank 1 1)"},
+      {"--stop-at 0.25", "STOP_AT_DIVERGED(rank 0 none, rank 1 0.25)"},
+      {"--stop-at 0.25 --metric loss", "METRIC_DIVERGED(rank 0 accuracy, rank 1 loss)"},
+      {"--validation 20", "VALIDATION_DIVERGED(rank 0 0, rank 1 20)"},
+      {"--eval-every 2", "EVAL_EVERY_DIVERGED(rank 0 0, rank 1 2)"},
+      {"--fail-on-nan", "FAIL_ON_NAN_DIVERGED(rank 0 off, rank 1 on)"},
+      {"--data-sink off --loop-size 1", "DATA_SINK_DIVERGED(rank 0 on, rank 1 off)"},
+  };
+  const auto refused = [&](const std::string& both, const std::string& flag,
+                           const std::string& told) {
+    CAPTURE(flag);
+    const ToolResult result = run_bash(
+        R"(timeout -k 5 100 "$0" launch -n 2 -- bash -c '
+             test $RANK_ID = 1 && more="'"$3"'"
+             exec "$0" train --quiet --steps 3 --batch 20 --threads 1 --data "$2" '"$4"' $more' \
+             "$0" "$1" "$2")",
+        {files.path(), small_data().path(), flag, both});
+    CHECK(result.exit_code == 3);
+    CHECK_MESSAGE(contains(result.err, told), result.err);
+    CHECK_FALSE(contains(result.err, "TIMEOUT"));
+  };
+  for (const auto& [flag, told] : rules) refused("", flag, told);
+  for (const auto& [every, told] : {std::pair("5", "5"), std::pair("10s", "10s")})
+    refused("--checkpoint $1/checkpoints", "--save-every " + std::string(every),
+            "SAVE_EVERY_DIVERGED(rank 0 epoch, rank 1 " + std::string(told) + ")");
+}
+
 TEST_CASE("ranks: one that dies in a training ends the others and names step and bucket") {
   if (without_gloo()) return;
   const TempFolder files;
   const std::string folder = files.file("checkpoints");
   const ToolResult result = run_bash(
-      R"("$0" launch -n 2 -- bash -c '
-        test $RANK_ID = 0 || (until [ -e "$1"/step-0000000100.safetensors ]; do sleep 0.02; done
+      // Should it fail, no process is left: each ends with the launcher, which ends in time.
+      R"(timeout -k 5 200 "$0" launch -n 2 -- bash -c '
+        test $RANK_ID = 0 || (until [ -e "$1"/step-0000000100.safetensors ]; do
+                                kill -0 $$ 2>/dev/null || exit; sleep 0.02
+                              done
                               kill -9 $$) &
         exec "$0" train --quiet --data "$2" --batch 20 --steps 100000000 --loop-size 10 --checkpoint "$1" \
           --save-every 50 --keep 0' "$0" "$1" "$2")",
-      {folder, small_data().path()}, {{"HCCL_EXEC_TIMEOUT", "20"}});
+      {folder, small_data().path()}, {{"HCCL_EXEC_TIMEOUT", "60"}});
   CHECK(result.exit_code == 3);
   std::string launchers;
   for (const std::string& line : lines_of(result.err))
