@@ -63,12 +63,4 @@ Value tree_sum(const Values& values, CallSite site) {
   return sum_between(values, 0, values.size(), site);
 }
 
-bool draws_random_numbers(Value value) {
-  const std::vector<bool> under = nodes_under(value);
-  for (const Node& node : value.graph().nodes()) {
-    if (node.id() < under.size() && under[node.id()] && node.has(kRandom)) return true;
-  }
-  return false;
-}
-
 }  // namespace keel

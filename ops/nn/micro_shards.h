@@ -17,9 +17,6 @@ Values losses_of_shards(Value loss, int64_t shards, CallSite site);
 // Returns the sum as a balanced tree: (0 + 1) + (2 + 3).
 Value tree_sum(const Values& values, CallSite site);
 
-// Returns whether an op under the value draws random numbers.
-bool draws_random_numbers(Value value);
-
 }  // namespace keel
 
 #endif  // KEEL_OPS_NN_MICRO_SHARDS_H
