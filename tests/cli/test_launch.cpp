@@ -69,6 +69,14 @@ TEST_CASE("launch: one rank needs no others") {
   CHECK(contains(result.out, "among 1 ranks"));
 }
 
+TEST_CASE("launch: a measurement without an end has no table for a file") {
+  const TempFolder files;
+  const ToolResult result =
+      run_tool({"bench", "ranks", "--endless", "--json", files.file("ranks.json")});
+  CHECK(result.exit_code == 2);
+  CHECK_MESSAGE(contains(result.err, "--endless: has no last table for --json"), result.err);
+}
+
 TEST_CASE("launch: the number of ranks may be a table's") {
   if (without_gloo()) return;
   const std::string tables = std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/";

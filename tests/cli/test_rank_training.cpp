@@ -216,11 +216,11 @@ TEST_CASE("ranks: what one rank would do by itself is refused") {
       {{"--micro-shards", "3"}, "--micro-shards: expected a power of two, got 3"},
       {{"--micro-shards", "16"}, "--micro-shards: expected so many that a rank's part"},
   };
-  for (const auto& [words, told] : rules) {
-    CAPTURE(told);
-    const ToolResult result = train(2, words);
+  for (const auto& rule : rules) {
+    CAPTURE(rule.second);
+    const ToolResult result = train(2, rule.first);
     CHECK(result.exit_code == 2);
-    CHECK_MESSAGE(contains(result.err, told), result.err);
+    CHECK_MESSAGE(contains(result.err, rule.second), result.err);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "keel/core/base/error.h"
+#include "keel/core/group/join_group.h"
 #include "keel/core/group/rank_place.h"
 
 #include "support/error_of.h"
@@ -21,9 +22,10 @@ using keel_test::contains;
 using keel_test::error_of;
 using Variables = std::map<std::string, std::string>;
 
-const std::vector<std::string> kAll = {"RANK_ID",           "RANK_SIZE",      "RANK_TABLE_FILE",
-                                       "HCCL_IF_BASE_PORT", "CM_CHIEF_IP",    "CM_CHIEF_PORT",
-                                       "CM_CHIEF_DEVICE",   "CM_WORKER_SIZE", "CM_WORKER_IP"};
+const std::vector<std::string> kAll = {
+    "RANK_ID",      "RANK_SIZE",     "RANK_TABLE_FILE", "HCCL_IF_BASE_PORT",
+    "CM_CHIEF_IP",  "CM_CHIEF_PORT", "CM_CHIEF_DEVICE", "CM_WORKER_SIZE",
+    "CM_WORKER_IP", "JOB_ID",        "KEEL_RANK_SOCKET"};
 
 // Sets these variables alone, as long as it lives.
 class Environment {
@@ -125,6 +127,28 @@ TEST_CASE("rank place: what does not fit is refused with both sides") {
     const std::string told = error_of([] { keel::read_rank_place(); });
     CHECK_MESSAGE(contains(told, bad.told), told);
   }
+}
+
+TEST_CASE(
+    "rank place: a job that nobody has named is named by its table or by where its ranks meet") {
+  const auto job_of = [](Variables variables) {
+    variables["RANK_ID"] = "1";
+    const Environment environment(variables);
+    return keel::read_join_options(keel::read_rank_place()).job;
+  };
+  const Variables cluster = {
+      {"CM_WORKER_SIZE", "2"}, {"CM_CHIEF_IP", "127.0.0.1"}, {"CM_CHIEF_PORT", "6000"}};
+  Variables larger = cluster, named = cluster;
+  larger["CM_WORKER_SIZE"] = "3";
+  named["JOB_ID"] = "night";
+  CHECK(job_of(cluster) == "127.0.0.1-6000-of-2");
+  CHECK(job_of(larger) == "127.0.0.1-6000-of-3");
+  CHECK(job_of(named) == "night");
+  CHECK(job_of({{"RANK_TABLE_FILE", kTwoRanks}}).starts_with("table-"));
+  CHECK(job_of({{"RANK_TABLE_FILE", kTwoRanks}}) !=
+        job_of({{"RANK_TABLE_FILE", kTwoRanks}, {"JOB_ID", "night"}}));
+  // A launcher meets its own processes alone.
+  CHECK(job_of({{"RANK_TABLE_FILE", kTwoRanks}, {"KEEL_RANK_SOCKET", "0"}}) == "");
 }
 
 TEST_SUITE_END();
