@@ -66,7 +66,7 @@ const Rule kRules[] = {
     {{{"RANK_TABLE_FILE", kTwoRanks}, {"RANK_ID", "1"}, {"HCCL_CONNECT_TIMEOUT", "1"}},
      {},
      3,
-     "HCCL_CONNECT_TIMEOUT: nobody answers at 127.0.0.1 port 60000"},
+     "HCCL_CONNECT_TIMEOUT: nobody answers at 127.0.0.1 port 29600"},
     {{{"RANK_TABLE_FILE", kTwoRanks}, {"CM_WORKER_SIZE", "2"}},
      {},
      2,

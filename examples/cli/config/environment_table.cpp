@@ -52,7 +52,7 @@ constexpr Variable kVariables[] = {
     {"RANK_SIZE", "ranks of the job (1)", is_of_job},
     {"RANK_ID", "which of them this process is (0)", is_of_job},
     {"RANK_TABLE_FILE", "JSON: the job's ranks and their devices", is_of_job},
-    {"HCCL_IF_BASE_PORT", "the port on which rank 0 of a rank table listens (60000)", is_of_job},
+    {"HCCL_IF_BASE_PORT", "the port on which rank 0 of a rank table listens (29600)", is_of_job},
     {"HCCL_CONNECT_TIMEOUT", "seconds that ranks wait for one another to come (60)", is_seconds},
     {"HCCL_EXEC_TIMEOUT", "seconds that they wait for one another afterwards (60)", is_seconds},
     {"CM_CHIEF_IP", "without a table: where rank 0 listens", is_of_job},

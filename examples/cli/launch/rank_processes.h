@@ -52,7 +52,7 @@ struct RankEnd {
 // SIGINT and SIGTERM have to be blocked (their mask is the processes' again).
 std::vector<RankProcess> start_ranks(const RankCommand& command, const SharedProgress& progress);
 
-// What wait_for_ranks calls where a rank did not end well, each at most once.
+// Is told by wait_for_ranks of a rank that did not end well; each is called at most once.
 struct LossListener {
   // At once, with the first one. It may have ended because of another one, of which is not known
   // yet.

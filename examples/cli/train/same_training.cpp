@@ -34,8 +34,9 @@ std::string how_often_saved(const CheckpointFlags& flags) {
   return flags.seconds > 0 ? fmt::format("{}s", flags.seconds) : "epoch";
 }
 
-// What decides between which steps ranks save, judge and stop, and so which collectives they run:
-// one that does other things than the rest would wait for them, or they for it.
+// Returns the flags that decide between which steps ranks save, judge and stop, and so which
+// collectives they run: one that does other things than the rest would wait for them, or they for
+// it.
 keel::Fingerprint between_steps(const TrainFlags& flags) {
   const JudgingFlags& judging = flags.judging;
   const CheckpointFlags& checkpoint = flags.checkpoint;
