@@ -125,7 +125,7 @@ bool CheckpointRun::time_is_up() const {
 }
 
 bool CheckpointRun::ends_launch() const {
-  // Rank 0 alone knows when the last one was made, and its vote ends the launch of all.
+  // Rank 0 alone knows when the last one was made.
   if (!on() || follows()) return false;
   const bool stops = options_->on_error == OnSaveError::kStop;
   if (!stops && !time_is_up()) return false;
