@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "keel/backends/common/window_copy.h"
+#include "keel/backends/npu/isa/cube_taps.h"
 #include "keel/backends/npu/isa/cube_windows.h"
 #include "keel/core/base/checked.h"
 
@@ -35,6 +36,11 @@ int64_t strip_lines(const CubePlan& plan, size_t rows) {
                   windows.most_lines(std::min(all, least)));
 }
 
+// Rows of the register tile that multiplies.
+size_t tile_rows(const CubePlan& plan) {
+  return plan.taps != nullptr ? plan.kernels->tap_rows : plan.kernels->rows;
+}
+
 // The pieces of the scratch that a rectangle of rows x cols needs.
 struct Scratch {
   size_t a = 0, b = 0, tile = 0, windows = 0, places = 0, runs = 0, strip = 0, total = 0;
@@ -42,16 +48,17 @@ struct Scratch {
   Scratch(const CubePlan& plan, size_t rows, size_t cols) {
     const CubeKernels& kernels = *plan.kernels;
     const size_t depth = round_up(plan.k_panel, kernels.k_multiple);
-    const size_t a_rows = round_up(std::min(rows, row_block(kernels)), kernels.rows);
+    const bool taps = plan.taps != nullptr;
+    const size_t a_rows = taps ? 0 : round_up(std::min(rows, row_block(kernels)), kernels.rows);
     const size_t most = plan.problem.packed_b ? 0 : column_block(kernels);
     const size_t b_cols = round_up(std::min(cols, most), kernels.cols);
     b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
     tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
     const CubeProblem& p = plan.problem;
     const bool spreads = plan.windows != nullptr;
-    const bool all_tiles = spreads && p.transpose_a;
+    const bool all_tiles = taps || (spreads && p.transpose_a);
     const size_t sums = all_tiles
-                            ? round_up(rows, kernels.rows) *
+                            ? (round_up(rows, tile_rows(plan)) + (taps ? tile_rows(plan) : 0)) *
                                   round_up(std::min(cols, column_block(kernels)), kernels.cols)
                             : kernels.rows * kernels.cols;
     windows = tile + align_up(sums * sizeof(float), kAlignment);
@@ -63,7 +70,8 @@ struct Scratch {
     const size_t right = p.b_windows ? bytes(kernels.cols, p.b) : 0;
     places = windows + align_up(std::max(left, right), kAlignment);
     runs = places + align_up(spreads ? a_rows * sizeof(size_t) : 0, kAlignment);
-    strip = runs + align_up(spreads ? plan.k_panel * sizeof(CubeRun) : 0, kAlignment);
+    const size_t run_bytes = taps ? sizeof(TapRun) : spreads ? sizeof(CubeRun) : 0;
+    strip = runs + align_up(plan.k_panel * run_bytes, kAlignment);
     const auto lines = static_cast<size_t>(strip_lines(plan, rows));
     total = strip + (lines == 0 ? 0 : lines * plan.windows->line_elements() * sizeof(float));
   }
@@ -85,6 +93,19 @@ bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
          args.a_stride * size_of(p.a) % kSameSet != 0;
 }
 
+// Says whether the kernel can read B where it is: its panels are what is stored, or, tap by tap,
+// parts of its rows.
+bool has_stored_panels(const CubePlan& plan, const CubeArgs& args) {
+  const CubeProblem& p = plan.problem;
+  const CubeKernels& kernels = *plan.kernels;
+  if (p.packed_b || p.transpose_b || p.b_windows || p.b != f32 || p.round_to != f32) return false;
+  if (kernels.packed_size != sizeof(float) || kernels.k_multiple != 1) return false;
+  const bool aligned = reinterpret_cast<uintptr_t>(args.b) % kAlignment == 0 &&
+                       args.b_stride * sizeof(float) % kAlignment == 0;
+  if (!aligned || p.n % kernels.cols != 0) return false;
+  return plan.taps != nullptr || (p.n == kernels.cols && args.b_stride == p.n);
+}
+
 // The walk over one rectangle of C: columns in blocks, k in panels, rows in blocks, register tiles.
 class BlockWalk {
  public:
@@ -95,8 +116,12 @@ class BlockWalk {
         range_(range),
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
         scratch_(static_cast<char*>(scratch)),
+        tile_rows_(tile_rows(plan)),
+        first_row_(plan.taps != nullptr ? range.m0 / tile_rows_ * tile_rows_ : range.m0),
+        taps_(plan.taps.get()),
         lying_(plan.windows.get()),
         strip_lines_(strip_lines(plan, range.m1 - range.m0)),
+        stores_panels_(has_stored_panels(plan, args)),
         stores_rows_(is_stored_as_multiplied(plan, args)),
         stores_windows_(plan.problem.a_windows && !plan.problem.transpose_a &&
                         multiplies_stored(plan)) {}
@@ -143,6 +168,8 @@ class BlockWalk {
     panels_ = scratch_ + parts_.b;
     if (p.packed_b) {
       panels_ = static_cast<const char*>(args_.b) + packed_at(plan_, k0, j);
+    } else if (stores_panels_) {
+      panels_ = static_cast<const char*>(args_.b) + (k0 * args_.b_stride + j) * sizeof(float);
     } else {
       PackCall right = right_operand(plan_, args_.b, args_.b_stride);
       right.first = j;
@@ -157,6 +184,7 @@ class BlockWalk {
       }
     }
 
+    if (taps_ != nullptr) return panel_over_taps(j, cols, k0, length);
     if (lying_ == nullptr) return panel_of_rows(j, cols, k0, length);
     if (p.transpose_a) return panel_over_windows(j, cols, k0, length);
     panel_of_windows(j, cols, k0, length);
@@ -193,6 +221,49 @@ class BlockWalk {
         begin_piece(i);
         finish_tiles(i, of_block, j, cols, k0);
         end_piece(i, of_block, j, cols);
+      }
+    }
+  }
+
+  // The same tap by tap.
+  void panel_over_taps(size_t j, size_t cols, size_t k0, size_t length) {
+    const size_t end_of_tiles = round_up(range_.m1, tile_rows_);
+    const size_t kept = (end_of_tiles - first_row_) * round_up(cols, kernels_.cols);
+    std::fill_n(kept_sums(first_row_, 0, cols), kept, 0.0f);
+    const size_t at_once = taps_->windows_at_once(kernels_.cols);
+    for (size_t done = 0; done < length; done += at_once) {
+      const size_t count = std::min(at_once, length - done);
+      for (size_t i = first_row_; i < range_.m1;) {
+        const size_t tap = taps_->tap_of(i);
+        const size_t end = std::min(end_of_tiles, (tap + 1) * taps_->rows_of_tap());
+        const size_t listed = taps_->list_runs(tap, k0 + done, count, tap_runs());
+        add_tap(i, end, listed, cols, length, done);
+        i = end;
+      }
+    }
+    const size_t rows = std::max(tile_rows_, row_block(kernels_) / tile_rows_ * tile_rows_);
+    for (size_t i = range_.m0; i < range_.m1; i += rows) {
+      const size_t of_block = std::min(rows, range_.m1 - i);
+      begin_piece(i);
+      finish_tiles(i, of_block, j, cols, k0);
+      end_piece(i, of_block, j, cols);
+    }
+  }
+
+  // Adds the windows that are listed to the whole tiles of rows [first, end), which are one tap's.
+  void add_tap(size_t first, size_t end, size_t listed, size_t cols, size_t length,
+               size_t done) const {
+    TapRows tap;
+    tap.k_step = taps_->k_step();
+    tap.b_step = stores_panels_ ? args_.b_stride : kernels_.cols;
+    tap.runs = tap_runs();
+    tap.run_count = listed;
+    for (size_t j = 0; j < cols; j += kernels_.cols) {
+      const size_t at = stores_panels_ ? j + done * args_.b_stride : j * length + done * tap.b_step;
+      tap.b = reinterpret_cast<const float*>(panels_) + at;
+      for (size_t i = first; i < end; i += tile_rows_) {
+        tap.a = static_cast<const float*>(args_.a) + taps_->place_of(i);
+        kernels_.add_tap(tap, kept_sums(i, j, cols));
       }
     }
   }
@@ -246,6 +317,7 @@ class BlockWalk {
     }
   }
 
+  TapRun* tap_runs() const { return reinterpret_cast<TapRun*>(scratch_ + parts_.runs); }
   CubeRun* runs() const { return reinterpret_cast<CubeRun*>(scratch_ + parts_.runs); }
   size_t* places() const { return reinterpret_cast<size_t*>(scratch_ + parts_.places); }
   float* strip() const { return reinterpret_cast<float*>(scratch_ + parts_.strip); }
@@ -389,11 +461,11 @@ class BlockWalk {
     }
   }
 
-  // The sums of the tile at row i and column j, both counted from the rectangle's first on, where
+  // The sums of the tile at row i of A and column j, counted from the rectangle's first on, where
   // those of all tiles are kept.
   float* kept_sums(size_t i, size_t j, size_t cols) const {
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
-    return sums + i * round_up(cols, kernels_.cols) + j * kernels_.rows;
+    return sums + (i - first_row_) * round_up(cols, kernels_.cols) + j * tile_rows_;
   }
 
   // Adds the windows that are listed, which begin at `done` of the panel's `length`.
@@ -401,12 +473,13 @@ class BlockWalk {
     for (size_t j = 0; j < cols; j += kernels_.cols) {
       const char* b = panels_ + (j * length + done * kernels_.cols) * kernels_.packed_size;
       for (size_t i = 0; i < rows; i += kernels_.rows) {
-        float* sums = kept_sums(i0 - range_.m0 + i, j, cols);
+        float* sums = kept_sums(i0 + i, j, cols);
         kernels_.multiply_spread(spread_rows(i), b, done != 0, sums, kernels_.cols);
       }
     }
   }
 
+  // Brings the kept sums of rows [i0, i0 + rows) to C, which may begin and end within a tile.
   void finish_tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0) const {
     TileCall tile;
     tile.tile_stride = kernels_.cols;
@@ -414,10 +487,11 @@ class BlockWalk {
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
       tile.cols = std::min(kernels_.cols, cols - j);
-      for (size_t i = 0; i < rows; i += kernels_.rows) {
-        tile.rows = std::min(kernels_.rows, rows - i);
-        tile.tile = kept_sums(i0 - range_.m0 + i, j, cols);
-        tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
+      for (size_t i = i0; i < i0 + rows; i += tile.rows) {
+        const size_t in_tile = (i - first_row_) % tile_rows_;
+        tile.rows = std::min(tile_rows_ - in_tile, i0 + rows - i);
+        tile.tile = kept_sums(i - in_tile, j, cols) + in_tile * kernels_.cols;
+        tile.c = args_.c + (i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         kernels_.finish(tile);
       }
     }
@@ -438,11 +512,15 @@ class BlockWalk {
   const CubeRange& range_;
   const Scratch parts_;
   char* scratch_;
-  const CubeWindows* lying_;   // windows of A that are multiplied where they lie
+  const size_t tile_rows_;
+  const size_t first_row_;     // of the first tile: those of taps begin before the rectangle
+  const CubeTaps* taps_;       // windows of A that are multiplied where they lie, tap by tap
+  const CubeWindows* lying_;   // the same in other ways
   const int64_t strip_lines_;  // of the images, for which there is room
   CubeWindows::Lines strip_;   // that are there
   size_t run_count_ = 0;       // of k's that are multiplied
-  const bool stores_rows_;     // A, as its kernel can read it
+  const bool stores_panels_;   // B, as its kernel can read it
+  const bool stores_rows_;     // A, likewise
   const bool stores_windows_;  // the buffer for windows of A, likewise
   bool alone_ = false;         // no panel is added to what the one before left in C
   const PieceFinished* finished_ = nullptr;

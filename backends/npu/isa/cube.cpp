@@ -6,6 +6,7 @@
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/isa/block_walk.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/cube_taps.h"
 #include "keel/backends/npu/isa/cube_windows.h"
 #include "keel/core/base/error.h"
 #include "keel/ops/product_bound.h"
@@ -83,6 +84,12 @@ const CubeKernels& fitting_kernels(size_t n) {
   return narrow ? kernels.narrow : kernels.wide;
 }
 
+// Finds out how windows of A are multiplied where they lie, if they are.
+void find_windows(CubePlan& plan) {
+  plan.taps = CubeTaps::of(plan);
+  plan.windows = plan.taps != nullptr ? nullptr : CubeWindows::of(plan);
+}
+
 }  // namespace
 
 size_t cube_k_panel(size_t k) noexcept {
@@ -108,14 +115,14 @@ CubePlan plan_cube(const CubeProblem& problem) {
   plan.kernels = left == bf16 ? kernels_of_pairs() : nullptr;
   if (plan.kernels != nullptr) return plan;
   plan.kernels = &fitting_kernels(problem.n);
-  plan.windows = CubeWindows::of(plan);
+  find_windows(plan);
   return plan;
 }
 
 CubePlan cube_over(const CubePlan& plan, const CubeProblem& problem) {
   CubePlan result = plan;
   result.problem = problem;
-  result.windows = CubeWindows::of(result);
+  find_windows(result);
   return result;
 }
 
@@ -194,6 +201,7 @@ void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64
 }
 
 CubeStep cube_step(const CubePlan& plan) noexcept {
+  if (plan.taps != nullptr) return {plan.kernels->tap_rows, plan.kernels->cols};
   if (tall_skinny_kernel(plan) == nullptr) return {plan.kernels->rows, plan.kernels->cols};
   // A tall-skinny product is cut along its long side only.
   const bool along_k = plan.problem.n <= kNarrowColumns && !plan.problem.transpose_a;

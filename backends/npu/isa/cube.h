@@ -65,12 +65,14 @@ struct CubePart {
 
 struct CubeKernels;  // of one host ISA
 class CubeWindows;
+class CubeTaps;
 
 struct CubePlan {
   CubeProblem problem;
   const CubeKernels* kernels = nullptr;
   size_t k_panel = 0;
-  // Set where windows of A can be multiplied where they lie.
+  // Set where windows of A can be multiplied where they lie: at most one of the two.
+  std::shared_ptr<const CubeTaps> taps;
   std::shared_ptr<const CubeWindows> windows;
 };
 

@@ -84,6 +84,21 @@ struct SpreadRows {
   size_t run_count = 0;
 };
 
+// k's of a tap that lie k_step apart, from `at` on; the first one is number `k` of B's.
+struct TapRun {
+  size_t at = 0, k = 0, length = 0;
+};
+
+// Rows of A that lie side by side from `a` on, and the rows of B that they meet, b_step apart.
+struct TapRows {
+  const float* a = nullptr;
+  size_t k_step = 1;
+  const float* b = nullptr;
+  size_t b_step = 0;
+  const TapRun* runs = nullptr;
+  size_t run_count = 0;
+};
+
 // A product with m or n at most kNarrowColumns, in which the other operand is not packed.
 struct TallSkinnyCall {
   CubeArgs args;
@@ -116,6 +131,10 @@ struct CubeKernels {
   // sums that are at `to`, which are what a longer run would have at this point.
   void (*multiply_spread)(const SpreadRows& a, const void* b, bool goes_on, float* to,
                           size_t stride) = nullptr;
+  // A tile of tap_rows rows, if there is such a kernel: to the sums at `to`, [tap_rows, cols], what
+  // the runs come to is added k by k.
+  size_t tap_rows = 0;
+  void (*add_tap)(const TapRows& tap, float* to) = nullptr;
   void (*finish)(const TileCall&) = nullptr;
   void (*begin)() = nullptr;  // before the first multiply of a block and after the last, where the
   void (*end)() = nullptr;    // processor wants that

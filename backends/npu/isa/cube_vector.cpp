@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "keel/backends/npu/isa/cube_vector.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include <bit>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -55,6 +56,8 @@ class Tile {
     kernels.multiply_stored = &multiply_stored;
     kernels.takes_stored_columns = true;
     kernels.multiply_spread = &multiply_spread;
+    kernels.tap_rows = TapTile::kRowsOfTile;
+    kernels.add_tap = &TapTile::add_tap;
     kernels.finish = &finish_tile;
     kernels.pack_columns = &FloatOperands::pack_columns;
     kernels.column_multiple = kFloatLanes;
@@ -64,7 +67,10 @@ class Tile {
   }
 
  private:
+  static constexpr size_t kRowsOfTile = kRows;
   static constexpr size_t kCols = kVectors * hn::MaxLanes(Tag());
+  // Channels come in multiples of 4, 8 or 16.
+  using TapTile = Tile<std::bit_floor(kRows), kVectors>;
   static_assert(kCols % hv::kBlockSide == 0);
   using Down = std::make_index_sequence<kRows>;
   using Across = std::make_index_sequence<kVectors>;
@@ -116,19 +122,19 @@ class Tile {
     (load_row(sums[R], from + R * stride, Across()), ...);
   }
 
-  // Adds `length` k to the sums; elements of A lie `k_step` apart from k to k.
-  template <class Rows, class Step>
+  // Adds `length` k to the sums; elements of A lie `k_step` apart from k to k, rows of B `b_step`.
+  template <class Rows, class Step, class Step2 = Constant<kCols>>
   static HWY_INLINE void add_run(Row* sums, const float* a, const Rows& rows, Step k_step,
-                                 const float* b, size_t length) {
+                                 const float* b, size_t length, Step2 b_step = {}) {
     size_t k = 0;
     // With four at once compilers spill some sums.
     for (; k + 2 <= length; k += 2) {
       add_outer(sums, a, rows, b, Down(), Across());
-      add_outer(sums, a + k_step, rows, b + kCols, Down(), Across());
+      add_outer(sums, a + k_step, rows, b + b_step, Down(), Across());
       a += 2 * k_step;
-      b += 2 * kCols;
+      b += 2 * b_step;
     }
-    for (; k < length; ++k, a += k_step, b += kCols) {
+    for (; k < length; ++k, a += k_step, b += b_step) {
       add_outer(sums, a, rows, b, Down(), Across());
     }
   }
@@ -184,6 +190,18 @@ class Tile {
       b += a.runs[i].length * kCols;
     }
     store(sums, to, stride, Down());
+  }
+
+  static void add_tap(const TapRows& tap, float* to) {
+    const EvenRows<Constant<1>> beside;
+    Row sums[kRows];
+    load(sums, to, kCols, Down());
+    for (size_t i = 0; i < tap.run_count; ++i) {
+      const TapRun& run = tap.runs[i];
+      add_run(sums, tap.a + run.at, beside, tap.k_step, tap.b + run.k * tap.b_step, run.length,
+              tap.b_step);
+    }
+    store(sums, to, kCols, Down());
   }
 
   // Rows that lie equally far apart take fewer registers for their addresses.

@@ -26,6 +26,7 @@ struct Case {
   std::vector<char> images, b;
   vector::ByteMap bytes;
   int64_t start = 0;  // the element of the images that the product's group begins with
+  bool b_is_aligned = false;
 };
 
 WindowRows draw_windows(Numbers& numbers) {
@@ -101,12 +102,15 @@ std::vector<float> product_of(const Case& c, const CubePlan& plan) {
   CubeArgs args;
   args.bytes = p.a == u8 ? &c.bytes : nullptr;
   args.a = c.images.data() + static_cast<size_t>(c.start) * size_of(p.a);
-  args.b = c.b.data();
+  const auto aligned = allocate_host_buffer(c.b.size());
+  std::memcpy(aligned->address(), c.b.data(), c.b.size());
+  args.b = c.b_is_aligned ? aligned->address() : c.b.data();
   args.b_stride = p.n;
   args.c = result.data();
   args.c_stride = p.n;
-  cube_block(plan, args, {0, p.m / 2, 0, p.n}, scratch->address());
-  cube_block(plan, args, {p.m / 2, p.m, 0, p.n}, scratch->address());
+  const size_t middle = p.m * 3 / 7;
+  cube_block(plan, args, {0, middle, 0, p.n}, scratch->address());
+  cube_block(plan, args, {middle, p.m, 0, p.n}, scratch->address());
   return result;
 }
 
@@ -120,9 +124,10 @@ TEST_CASE("npu cube: lines of images are copied anew as windows reach them") {
     for (const DType dtype : {f32, u8}) {
       const Case c = case_of(numbers, w, 2, dtype);
       CubePlan plan = plan_cube(c.problem);
-      REQUIRE(plan.windows != nullptr);
+      REQUIRE((plan.windows != nullptr || plan.taps != nullptr));
       const std::vector<float> lying = product_of(c, plan);
       plan.windows = nullptr;
+      plan.taps = nullptr;
       const std::vector<float> copied = product_of(c, plan);
       CAPTURE(w.channels);
       CAPTURE(c.problem.transpose_a);
@@ -174,13 +179,48 @@ TEST_CASE("npu cube: windows that are multiplied where they lie give the bits of
       const Case c = case_of(numbers, draw_windows(numbers), images, dtypes[i % 4]);
       CubePlan plan = plan_cube(c.problem);
       const std::vector<float> lying = product_of(c, plan);
-      where_they_lie += plan.windows != nullptr;
+      where_they_lie += plan.windows != nullptr || plan.taps != nullptr;
       plan.windows = nullptr;
+      plan.taps = nullptr;
       const std::vector<float> copied = product_of(c, plan);
       CAPTURE(i);
       CHECK(std::memcmp(lying.data(), copied.data(), lying.size() * sizeof(float)) == 0);
     }
     CHECK(where_they_lie > 50);
+  });
+}
+
+// Also with several panels of k, in pieces of C that begin and end within a tap, and with B read
+// where it is stored.
+TEST_CASE("npu cube: windows that are met tap by tap give the bits of copied ones") {
+  on_every_isa([&] {
+    Numbers numbers(31);
+    int tap_by_tap = 0;
+    for (int i = 0; i < 80; ++i) {
+      WindowRows w = i % 8 == 0 ? large_windows(31, 16, 1 + i % 2) : draw_windows(numbers);
+      w.channels = 16 * static_cast<int64_t>(1 + numbers.next() % 2);
+      w.axes[1].pitch = w.channels * static_cast<int64_t>(1 + numbers.next() % 2);
+      w.axes[0].pitch = w.axes[1].size * w.axes[1].pitch;
+      w.image_pitch = w.axes[0].size * w.axes[0].pitch;
+      const int64_t images = 1 + static_cast<int64_t>(numbers.next() % 4);
+      Case c = case_of(numbers, w, images, f32);
+      CubeProblem& p = c.problem;
+      p.transpose_a = true;
+      p.m = static_cast<size_t>(w.axes[0].taps * w.line());
+      p.k = static_cast<size_t>(images * w.axes[0].windows * w.axes[1].windows);
+      if (i % 2 == 0) p.n = 16 * (1 + numbers.next() % 6);
+      c.b = draw_elements(numbers, p.k * p.n, f32);
+      c.b_is_aligned = i % 4 != 3;
+      CubePlan plan = plan_cube(p);
+      tap_by_tap += plan.taps != nullptr;
+      const std::vector<float> lying = product_of(c, plan);
+      plan.windows = nullptr;
+      plan.taps = nullptr;
+      const std::vector<float> copied = product_of(c, plan);
+      CAPTURE(i);
+      CHECK(std::memcmp(lying.data(), copied.data(), lying.size() * sizeof(float)) == 0);
+    }
+    CHECK(tap_by_tap > 60);
   });
 }
 
