@@ -209,8 +209,9 @@ class Tile {
                               size_t stride) {
     const auto* b = static_cast<const float*>(panel);
     const size_t first = a.rows[0], step = a.rows[1] - first;
-    bool even = true;
-    for (size_t r = 2; r < kRows; ++r) even = even && a.rows[r] == first + r * step;
+    size_t differences = 0;
+    for (size_t r = 2; r < kRows; ++r) differences |= a.rows[r] ^ (first + r * step);
+    const bool even = differences == 0;
     const AnyRows any{a.rows};
     if (a.k_step == 1) {
       const EvenRows<size_t> apart{step};

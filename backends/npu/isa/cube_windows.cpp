@@ -129,10 +129,14 @@ void CubeWindows::list_windows(size_t first, size_t count, int64_t first_line,
   const auto row = static_cast<int64_t>(first);
   const int64_t of_image = down.windows * across.windows, before = first_line * down.pitch;
   int64_t image = row / of_image, i = row % of_image / across.windows, j = row % across.windows;
-  for (size_t r = 0; r < count; ++r) {
-    places[r] = static_cast<size_t>(image * read_.image_pitch + down.position(i, 0) * down.pitch +
-                                    across.position(j, 0) * across.pitch - before);
-    if (++j < across.windows) continue;
+  const auto step = static_cast<size_t>(across.step * across.pitch);
+  for (size_t r = 0; r < count;) {
+    const auto place =
+        static_cast<size_t>(image * read_.image_pitch + down.position(i, 0) * down.pitch +
+                            across.position(j, 0) * across.pitch - before);
+    const size_t of_line = std::min(static_cast<size_t>(across.windows - j), count - r);
+    for (size_t k = 0; k < of_line; ++k) places[r + k] = place + k * step;
+    r += of_line;
     j = 0;
     if (++i < down.windows) continue;
     i = 0;
