@@ -69,9 +69,16 @@ DType multiplied(DType stored, DType round_to) {
   return stored == f32 || stored == u8 ? round_to : stored;
 }
 
-const CubeKernels* kernels_of_pairs() {
+// Windows are copied for the kernels of pairs, which takes longer than these gain where channels
+// are few: f32 windows of bf16 elements are multiplied where they lie.
+bool has_few_channels(const CubeProblem& p) {
+  constexpr int64_t kFew = 16;
+  return p.a_windows && p.a_windows->channels <= kFew && p.a != u8;
+}
+
+const CubeKernels* kernels_of_pairs(const CubeProblem& p) {
   if (vector::host_isa() == vector::HostIsa::kAmx) return bf16_cube_kernels(PairsOfBf16::kTiles);
-  if (vector::host_isa() == vector::HostIsa::kAvx512Bf16)
+  if (vector::host_isa() == vector::HostIsa::kAvx512Bf16 && !has_few_channels(p))
     return bf16_cube_kernels(PairsOfBf16::kVectors);
   return nullptr;
 }
@@ -112,7 +119,7 @@ CubePlan plan_cube(const CubeProblem& problem) {
   CubePlan plan;
   plan.problem = problem;
   plan.k_panel = cube_k_panel(problem.k);
-  plan.kernels = left == bf16 ? kernels_of_pairs() : nullptr;
+  plan.kernels = left == bf16 ? kernels_of_pairs(problem) : nullptr;
   if (plan.kernels != nullptr) return plan;
   plan.kernels = &fitting_kernels(problem.n);
   find_windows(plan);

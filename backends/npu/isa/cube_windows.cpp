@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "keel/backends/common/vector/instructions.h"
 
@@ -37,15 +38,24 @@ CubeWindows::CubeWindows(const CubeProblem& problem)
     : stored_(*problem.a_windows),
       read_(stored_),
       dtype_(problem.a),
-      widen_(size_of(dtype_) == 2 ? vector::find_instruction("cast", dtype_, f32) : nullptr),
+      round_(dtype_ == f32 && problem.round_to != f32
+                 ? vector::find_instruction("cast", f32, problem.round_to)
+                 : nullptr),
+      widen_(widening(problem)),
       transposed_(problem.transpose_a),
-      copies_(stored_.has_padding() || dtype_ != f32) {
+      copies_(stored_.has_padding() || dtype_ != f32 || round_ != nullptr) {
   if (copies_) read_ = padded(stored_);
+}
+
+VectorInstruction CubeWindows::widening(const CubeProblem& problem) {
+  const DType stored = problem.a == f32 ? problem.round_to : problem.a;
+  return size_of(stored) == 2 ? vector::find_instruction("cast", stored, f32) : nullptr;
 }
 
 std::shared_ptr<const CubeWindows> CubeWindows::of(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
-  if (!p.a_windows || plan.kernels->multiply_spread == nullptr || p.round_to != f32) return {};
+  if (!p.a_windows || plan.kernels->multiply_spread == nullptr) return {};
+  if (p.a == u8 && p.round_to != f32) return {};
   // Places are counted from a row's beginning on.
   for (const Axis& axis : p.a_windows->axes) {
     if (axis.tap_step < 0 || axis.windows == 0) return {};
@@ -107,7 +117,9 @@ void CubeWindows::copy_line(const char* from, const vector::ByteMap* bytes,
   widen.n = static_cast<size_t>(count);
   const size_t step = static_cast<size_t>(across.pitch) * size_of(dtype_);
   for (int64_t part = 0; part < parts; ++part, from += step, to += count) {
-    if (widen_ != nullptr) {
+    if (round_ != nullptr) {
+      round_line(from, static_cast<size_t>(count), to);
+    } else if (widen_ != nullptr) {
       widen.dst = to;
       widen.src[0] = from;
       widen_(widen);
@@ -116,6 +128,21 @@ void CubeWindows::copy_line(const char* from, const vector::ByteMap* bytes,
     } else {
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
     }
+  }
+}
+
+void CubeWindows::round_line(const char* from, size_t count, float* to) const noexcept {
+  uint16_t rounded[512];
+  const auto* elements = reinterpret_cast<const float*>(from);
+  for (size_t at = 0; at < count; at += std::size(rounded)) {
+    VectorCall call;
+    call.n = std::min(std::size(rounded), count - at);
+    call.src[0] = elements + at;
+    call.dst = rounded;
+    round_(call);
+    call.src[0] = rounded;
+    call.dst = to + at;
+    widen_(call);
   }
 }
 

@@ -45,14 +45,18 @@ class CubeWindows {
 
  private:
   explicit CubeWindows(const CubeProblem& problem);
+  // Returns null where elements are f32 and not rounded.
+  static VectorInstruction widening(const CubeProblem& problem);
 
   void list_windows(size_t first, size_t count, int64_t first_line, size_t* places) const;
   void list_columns(size_t first, size_t count, size_t* places) const;
   void copy_line(const char* from, const vector::ByteMap* bytes, float* to) const noexcept;
+  void round_line(const char* from, size_t count, float* to) const noexcept;
 
   WindowRows stored_, read_;  // over the images as stored, and as they are multiplied
   DType dtype_;
-  VectorInstruction widen_;  // images of 16 bits; null for others
+  VectorInstruction round_;  // images of f32 that are multiplied as bf16; null for others
+  VectorInstruction widen_;  // images of 16 bits, or rounded ones; null for others
   bool transposed_;          // the rows of A are columns of the matrix of windows
   bool copies_;
 };

@@ -56,7 +56,7 @@ std::vector<char> draw_elements(Numbers& numbers, size_t count, DType dtype) {
     } else if (dtype == f32) {
       std::memcpy(bytes.data() + 4 * i, &value, 4);
     } else {
-      const uint16_t bits = Half(value).bits;
+      const uint16_t bits = dtype == bf16 ? BFloat16(value).bits : Half(value).bits;
       std::memcpy(bytes.data() + 2 * i, &bits, 2);
     }
   }
@@ -173,10 +173,11 @@ TEST_CASE("npu cube: windows that are multiplied where they lie give the bits of
   on_every_isa([&] {
     Numbers numbers(5);
     int where_they_lie = 0;
-    for (int i = 0; i < 120; ++i) {
-      const DType dtypes[] = {f32, f32, u8, f16};
+    for (int i = 0; i < 180; ++i) {
+      const DType dtypes[] = {f32, f32, u8, f16, bf16, f32};
       const int64_t images = 1 + static_cast<int64_t>(numbers.next() % 4);
-      const Case c = case_of(numbers, draw_windows(numbers), images, dtypes[i % 4]);
+      Case c = case_of(numbers, draw_windows(numbers), images, dtypes[i % 6]);
+      if (i % 6 == 5) c.problem.round_to = bf16;
       CubePlan plan = plan_cube(c.problem);
       const std::vector<float> lying = product_of(c, plan);
       where_they_lie += plan.windows != nullptr || plan.taps != nullptr;
