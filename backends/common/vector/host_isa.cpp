@@ -4,9 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
+#include <mutex>
 
 #include "hwy/targets.h"
 
+#include "keel/backends/common/vector/product_kernels.h"
 #include "keel/core/base/error.h"
 
 #if defined(__x86_64__)
@@ -41,24 +44,28 @@ constexpr Choice kChoices[] = {{HostIsa::kScalar, "scalar", HWY_SCALAR | HWY_EMU
 
 constexpr int kUnselected = -1;
 std::atomic<int> selected{kUnselected};
+std::atomic<const ProductKernels*> forced_kernels{nullptr};
+
+// Returns a copy that stays where it is: others may still read those of an earlier choice.
+const ProductKernels* kept(const ProductKernels& kernels) {
+  static std::mutex mutex;
+  static std::deque<ProductKernels> all;
+  const std::lock_guard lock(mutex);
+  for (const ProductKernels& known : all) {
+    if (known == kernels) return &known;
+  }
+  return &all.emplace_back(kernels);
+}
 
 #if defined(__x86_64__)
-bool has_bf16_dot_products() {
+bool detect_bf16_dot_products() {
   constexpr uint32_t kAvx512Bf16 = 1u << 5;  // CPUID 7.1 EAX
   uint32_t a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && a >= 1 &&
          __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvx512Bf16) != 0;
 }
-// Returns whether pairs are multiplied faster than when they are widened: Intel's dot products
-// reach half the f32 rate (measured on Sapphire Rapids), AMD's twice that.
-bool has_fast_bf16_dot_products() {
-  constexpr uint32_t kIntel = 0x756e6547;  // "Genu", CPUID 0 EBX
-  uint32_t a = 0, b = 0, c = 0, d = 0;
-  return has_bf16_dot_products() && __get_cpuid(0, &a, &b, &c, &d) != 0 && b != kIntel;
-}
 #else
-bool has_bf16_dot_products() { return false; }
-bool has_fast_bf16_dot_products() { return false; }
+bool detect_bf16_dot_products() { return false; }
 #endif
 
 const Choice& choice_of(HostIsa isa) {
@@ -93,8 +100,6 @@ std::vector<HostIsa> usable_isas() {
   for (const Choice& choice : kChoices) {
     if (usable_target(choice) != 0) isas.push_back(choice.isa);
   }
-  const auto pairs = std::find(isas.begin(), isas.end(), HostIsa::kAvx512Bf16);
-  if (pairs != isas.end() && !has_fast_bf16_dot_products()) std::iter_swap(pairs, pairs - 1);
   return isas;
 }
 
@@ -154,6 +159,11 @@ AmxStatus detect_amx() { return {false, "not an x86-64 processor"}; }
 
 const char* name_of(HostIsa isa) noexcept { return choice_of(isa).name; }
 
+bool has_bf16_dot_products() {
+  static const bool has = detect_bf16_dot_products();
+  return has;
+}
+
 const AmxStatus& amx_status() {
   static const AmxStatus status = detect_amx();
   return status;
@@ -163,7 +173,10 @@ std::vector<HostIsa> available_host_isas() { return with_all_targets(usable_isas
 
 HostIsa select_host_isa(const char* name) {
   const std::vector<HostIsa> available = available_host_isas();
-  const std::string_view wanted = name == nullptr ? "" : name;
+  const std::string_view request = name == nullptr ? "" : name;
+  const size_t colon = request.find(':');
+  const std::string_view wanted = request.substr(0, colon);
+  if (colon == 0) refuse(request, ": no set of instructions stands before the colon");
   const Choice* choice = wanted.empty() ? &choice_of(available.back()) : nullptr;
   for (const Choice& candidate : kChoices) {
     if (!wanted.empty() && wanted == candidate.name) choice = &candidate;
@@ -174,10 +187,22 @@ HostIsa select_host_isa(const char* name) {
     refuse(wanted, choice->isa == HostIsa::kAmx ? ": " + amx_status().reason
                                                 : std::string(", which is not available here"));
   }
+  const ProductKernels* forced = nullptr;
+  if (!wanted.empty()) {
+    forced = kept(colon == std::string_view::npos
+                      ? own_product_kernels(choice->isa)
+                      : parse_product_kernels(choice->isa, request.substr(colon + 1), "KEEL_ISA"));
+  }
   hwy::SetSupportedTargetsForTest(target);
   hwy::GetChosenTarget().DeInit();
+  forced_kernels.store(forced);
   selected.store(static_cast<int>(choice->isa));
   return choice->isa;
+}
+
+const ProductKernels* forced_product_kernels() {
+  host_isa();
+  return forced_kernels.load();
 }
 
 HostIsa host_isa() {

@@ -22,18 +22,27 @@ enum class HostIsa { kScalar, kSsse3, kSse4, kAvx2, kAvx512, kAvx512Bf16, kAmx }
 // "scalar", "ssse3", "sse4", "avx2", "avx512", "avx512_bf16", "amx".
 KEEL_API const char* name_of(HostIsa isa) noexcept;
 
-// Returns what this build has code for and this processor and operating system can run; worst
-// first, never empty.
+// Returns what this build has code for and this processor and operating system can run, in the
+// order above; never empty.
 KEEL_API std::vector<HostIsa> available_host_isas();
 
-// Chooses the set of that name, or the best available one for nullptr or "". Throws Error
+// Chooses the set of that name, or the last available one for nullptr or "". Behind the name and a
+// colon there may be kernels for classes of bf16 products (product_kernels.h). Throws Error
 // (kInvalidArgument) for an unknown name or one that is not available here, with the names that
 // are, and then changes nothing.
 KEEL_API HostIsa select_host_isa(const char* name);
 
+struct ProductKernels;
+// Returns the kernels of bf16 products that the name selected last asks for: a name without a list
+// asks for the set's own. Null where no name was given: then they are chosen by rate.
+KEEL_API const ProductKernels* forced_product_kernels();
+
 // Returns the set in use. The first call selects the one that the environment variable KEEL_ISA
 // names, and throws as above.
 KEEL_API HostIsa host_isa();
+
+// Says whether the processor has AVX512_BF16's dot products of pairs.
+KEEL_API bool has_bf16_dot_products();
 
 struct AmxStatus {
   bool available = false;
