@@ -12,6 +12,7 @@
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/device/float_status.h"
 #include "keel/backends/npu/device/memory.h"
+#include "keel/backends/npu/isa/kernel_choice.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/backends/npu/npu_program.h"
@@ -78,7 +79,7 @@ class NpuBackend final : public Backend {
            "simulated Ascend-like accelerator",
            device.memory->capacity(),
            {{"preset", preset.name + ": " + preset.description},
-            {"isa", vector::name_of(vector::host_isa())},
+            {"isa", host_isa_name()},
             {"available isas", vector::available_host_isa_names()},
             {"AMX", (vector::amx_status().available ? "available: " : "not available: ") +
                         vector::amx_status().reason},

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string>
 
-#include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/npu/isa/block_walk.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_taps.h"
 #include "keel/backends/npu/isa/cube_windows.h"
+#include "keel/backends/npu/isa/kernel_choice.h"
 #include "keel/core/base/error.h"
 #include "keel/ops/product_bound.h"
 
@@ -70,16 +70,16 @@ DType multiplied(DType stored, DType round_to) {
 }
 
 // Windows are copied for the kernels of pairs, which takes longer than these gain where channels
-// are few: f32 windows of bf16 elements are multiplied where they lie.
+// are few: there, they are widened and multiplied where they lie.
 bool has_few_channels(const CubeProblem& p) {
   constexpr int64_t kFew = 16;
   return p.a_windows && p.a_windows->channels <= kFew && p.a != u8;
 }
 
-const CubeKernels* kernels_of_pairs(const CubeProblem& p) {
-  if (vector::host_isa() == vector::HostIsa::kAmx) return bf16_cube_kernels(PairsOfBf16::kTiles);
-  if (vector::host_isa() == vector::HostIsa::kAvx512Bf16 && !has_few_channels(p))
-    return bf16_cube_kernels(PairsOfBf16::kVectors);
+// Returns the kernels of pairs that are meant, or nothing where operands are widened.
+const CubeKernels* kernels_of_pairs(vector::ProductKernel kernel) {
+  if (kernel == vector::ProductKernel::kTiles) return bf16_cube_kernels(PairsOfBf16::kTiles);
+  if (kernel == vector::ProductKernel::kPairs) return bf16_cube_kernels(PairsOfBf16::kVectors);
   return nullptr;
 }
 
@@ -107,6 +107,16 @@ size_t cube_k_panel(size_t k) noexcept {
 }
 
 CubePlan plan_cube(const CubeProblem& problem) {
+  using vector::ProductKernel;
+  auto kernel = ProductKernel::kWidening;
+  if (multiplied(problem.a, problem.round_to) == bf16)
+    kernel = product_kernels().of(cube_shape_class(problem));
+  if (kernel == ProductKernel::kPairs && has_few_channels(problem))
+    kernel = ProductKernel::kWidening;
+  return plan_cube_by(problem, kernel);
+}
+
+CubePlan plan_cube_by(const CubeProblem& problem, vector::ProductKernel kernel) {
   const DType left = multiplied(problem.a, problem.round_to);
   const DType right = multiplied(problem.b, problem.round_to);
   const bool number = is_float(left) && left != f64;
@@ -119,11 +129,22 @@ CubePlan plan_cube(const CubeProblem& problem) {
   CubePlan plan;
   plan.problem = problem;
   plan.k_panel = cube_k_panel(problem.k);
-  plan.kernels = left == bf16 ? kernels_of_pairs(problem) : nullptr;
+  plan.kernels = left == bf16 ? kernels_of_pairs(kernel) : nullptr;
   if (plan.kernels != nullptr) return plan;
   plan.kernels = &fitting_kernels(problem.n);
   find_windows(plan);
   return plan;
+}
+
+vector::ShapeClass cube_shape_class(const CubeProblem& p) noexcept {
+  constexpr size_t kSmallElements = 4096;  // of B
+  if (p.n <= kNarrowColumns) {
+    return p.transpose_a ? vector::ShapeClass::kColumns : vector::ShapeClass::kRows;
+  }
+  if (p.m <= kNarrowColumns) return vector::ShapeClass::kVector;
+  // Of n first, as a product of both might not be a number.
+  const bool small = p.n <= kSmallElements && p.k <= kSmallElements / p.n;
+  return small ? vector::ShapeClass::kSmall : vector::ShapeClass::kSquare;
 }
 
 CubePlan cube_over(const CubePlan& plan, const CubeProblem& problem) {

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "keel/backends/common/vector/byte_map.h"
+#include "keel/backends/common/vector/product_kernels.h"
 #include "keel/core/base/dtype.h"
 #include "keel/core/base/function_ref.h"
 #include "keel/ops/products/window_rows.h"
@@ -79,8 +80,15 @@ struct CubePlan {
 // Length of the panels that k is cut into (the last may be shorter).
 size_t cube_k_panel(size_t k) noexcept;
 
-// Resolves the kernels for the host ISA in use. Throws Error when it has none for the dtypes.
+// Resolves the kernels for the host ISA in use; those of bf16 are what product_kernels() chooses
+// for the shape. Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
+
+// Resolves the named kernel. REQUIRES that the host ISA in use has it for the dtypes.
+CubePlan plan_cube_by(const CubeProblem& problem, vector::ProductKernel kernel);
+
+// Returns the class of a shape; all products that may share a packed copy of B are in one.
+vector::ShapeClass cube_shape_class(const CubeProblem& problem) noexcept;
 
 // The same kernels for a problem that differs only in where the windows lie.
 CubePlan cube_over(const CubePlan& plan, const CubeProblem& problem);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "keel/backends/common/uses.h"
-#include "keel/backends/common/vector/host_isa.h"
+#include "keel/backends/npu/isa/kernel_choice.h"
 #include "keel/backends/npu/kernels/operand_load.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/error.h"
@@ -34,7 +34,7 @@ bool comes_before(const WeightUse& a, const WeightUse& b) {
 }
 
 std::vector<WeightUse> parse(const Layout& layout) {
-  const char* const isa = vector::name_of(vector::host_isa());
+  const std::string isa = host_isa_name();
   std::vector<WeightUse> uses;
   std::string_view rest = layout;
   bool known = drop_prefix(rest, kPlain);
@@ -53,8 +53,7 @@ std::vector<WeightUse> parse(const Layout& layout) {
   if (known) return uses;
   throw Error({.op = "npu",
                .argument = "layout",
-               .expected = "copies for the host ISA in use, " +
-                           std::string(vector::name_of(vector::host_isa())),
+               .expected = "copies for the host ISA in use, " + isa,
                .got = "'" + layout + "'"});
 }
 
@@ -68,9 +67,9 @@ PrepackedWeight::PrepackedWeight(const Type& type, std::vector<WeightUse> uses)
   std::sort(uses.begin(), uses.end(), comes_before);
   for (const WeightUse& use : uses) {
     CubeProblem problem;
-    problem.m = 1;
     problem.k = use.transposed ? columns_ : rows_;
     problem.n = use.transposed ? rows_ : columns_;
+    problem.m = problem.n;  // Products that read the copy are wide where n is.
     problem.round_to = use.round_to;
     problem.transpose_b = use.transposed;
     problem.packed_b = true;
@@ -84,8 +83,7 @@ PrepackedWeight::PrepackedWeight(const Type& type, const Layout& layout)
 
 Layout PrepackedWeight::layout() const {
   Layout word(kPlain);
-  for (const Copy& copy : copies_)
-    word += "+" + text_of(copy.use) + "@" + vector::name_of(vector::host_isa());
+  for (const Copy& copy : copies_) word += "+" + text_of(copy.use) + "@" + host_isa_name();
   return word;
 }
 

@@ -84,8 +84,11 @@ constexpr Variable kVariables[] = {
      }},
     {"KEEL_NPU_MEMORY_MIB", "memory of each modelled device (the preset's)", is_count},
     {"KEEL_NPU_STRICT", "1: every copy is real and checked; 0", is_on_or_off},
-    {"KEEL_ISA", "the host's instructions to compute with (the best there are)",
+    {"KEEL_ISA",
+     "the host's instructions to compute with (the best there are), and kernels: amx:rows=pairs",
      [](const std::string&) { keel::backend("cpu").devices(); }},
+    {"XDG_CACHE_HOME", "the folder in which keel/ holds the rates of kernels", is_any},
+    {"HOME", "the same in its .cache, where XDG_CACHE_HOME says nothing", is_any},
     {"NO_COLOR", "set: progress in a terminal without colours", is_any},
 };
 
