@@ -15,6 +15,7 @@
 #include "cli/base/commands.h"
 #include "cli/base/pass_flags.h"
 #include "cli/base/precision_flags.h"
+#include "cli/base/rate_table.h"
 #include "cli/base/run_flags.h"
 
 namespace keel_cli {
@@ -166,6 +167,8 @@ int run_info(const std::vector<std::string>& words) {
   line.add("backend", "ref|cpu|npu", "whose ops a precision mode is shown for (npu)");
   line.add("dump-ops-info", "", "instead: which ops mixed precision computes low, and which never");
   line.add("passes", "", "instead: the compiler's passes, and which may be switched off");
+  line.add("rates", "",
+           "instead: what this processor multiplies in a second, and by which kernels");
   declare_precision_flags(line);
   line.parse(words);
   if (line.wants_help()) {
@@ -174,6 +177,10 @@ int run_info(const std::vector<std::string>& words) {
   }
   if (line.has("passes")) {
     print_passes(line.has("json"));
+    return kExitDone;
+  }
+  if (line.has("rates")) {
+    print_rates(line.has("json"));
     return kExitDone;
   }
   if (line.has("dump-ops-info")) {
