@@ -12,6 +12,7 @@
 #include "keel/backends/common/vector/host_isa.h"
 #include "keel/backends/common/vector/softmax.h"
 #include "keel/backends/npu/isa/cube.h"
+#include "keel/backends/npu/isa/kernel_choice.h"
 #include "keel/backends/npu/kernels/kernel_entry.h"
 #include "keel/core/base/checked.h"
 #include "keel/core/base/half.h"
@@ -86,7 +87,7 @@ void products(int rounds) {
                             {784, 128, 512, true},     {37, 129, 53, false},
                             {1, 784, 512, false},      {512, 784, 1, false}};
   const double fma = run_fma_chains();
-  std::printf("f32 products, one thread, host isa %s\n", vector::name_of(vector::host_isa()));
+  std::printf("f32 products, one thread, host isa %s\n", npu::host_isa_name().c_str());
   for (const Product& p : shapes) {
     const Floats a(p.m * p.k), b(p.k * p.n), c(p.m * p.n);
     std::vector<Contestant> all;

@@ -10,6 +10,7 @@
 #include <keel/keel.h>
 
 #include "keel/backends/npu/isa/cube_kernels.h"
+#include "keel/backends/npu/isa/kernel_choice.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
 #include "keel/core/base/parallel_for.h"
 
@@ -176,7 +177,7 @@ TEST_CASE("prepacked weight: a packed right operand gives the bits of one packed
 TEST_CASE("prepacked weight: a layout's word says which copies and for which instruction set") {
   const Type type{f32, {70, 40}};
   const npu::PrepackedWeight copies(type, std::vector<npu::WeightUse>{{true, bf16}, {false, bf16}});
-  const std::string isa = vector::name_of(vector::host_isa());
+  const std::string isa = npu::host_isa_name();
   CHECK(copies.layout() == "plain+kn:bf16@" + isa + "+nk:bf16@" + isa);
   CHECK(copies.bytes() >= 70 * 40 * 4 + 2 * 70 * 40 * 2);
   for (const std::string& word :
