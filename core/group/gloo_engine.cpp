@@ -206,6 +206,19 @@ class Engine final : public GlooEngine {
     return std::make_unique<Sum>(steps_, std::vector<float*>{data}, static_cast<int>(count));
   }
 
+  // Runs a reduction, made of these sums.
+  void reduce(const std::string& name, int64_t index,
+              const std::vector<std::unique_ptr<Sum>>& blocks) {
+    const auto begin = CollectiveTimes::Clock::now();
+    meet(name, index);
+    const auto met = CollectiveTimes::Clock::now();
+    guarded([&] {
+      for (const auto& block : blocks) block->run();
+    });
+    options_.times->add(begin, met, CollectiveTimes::Clock::now());
+  }
+
+ private:
   // Begins a reduction. The ranks first sum the number of this collective and that of the
   // reduction, so that no rank sums values with those of another reduction.
   void meet(const std::string& name, int64_t index) {
@@ -223,7 +236,6 @@ class Engine final : public GlooEngine {
     }
   }
 
- private:
   std::shared_ptr<gloo::Context> connect(const std::string& name,
                                          std::shared_ptr<gloo::transport::Device>& device) {
     auto context = std::make_shared<gloo::rendezvous::Context>(options_.rank, options_.size);
@@ -298,12 +310,7 @@ class GlooReduction final : public Reduction {
       blocks_.push_back(engine.make_sum(data_ + from, std::min(kBlockElements, count - from)));
   }
 
-  void sum() override {
-    engine_.meet(name_, index_);
-    engine_.guarded([&] {
-      for (const auto& block : blocks_) block->run();
-    });
-  }
+  void sum() override { engine_.reduce(name_, index_, blocks_); }
 
  private:
   Engine& engine_;

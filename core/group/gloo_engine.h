@@ -28,6 +28,8 @@ struct GlooEngineOptions {
   std::function<std::string(const std::string& key)> get = {};
   // Told the name of each reduction before it runs.
   std::function<void(const std::string& name)> begin = {};
+  // Told when each reduction began, had all ranks there, and ended.
+  CollectiveTimes* times = nullptr;
   // Throws for a call that failed; `what` is what Gloo says of it.
   std::function<void(const std::string& what)> explain = {};
   // Throws for ranks that do not do the same.

@@ -2,7 +2,7 @@
 // it and makes the same calls in the same order; a call returns when all ranks have made it, or
 // throws RankLost where one will not. make_local_groups makes one within a process (threads are its
 // ranks); join_group (join_group.h) one of processes. One thread at a time, but for begin_step(),
-// fail(), broken() and loss().
+// fail(), broken(), loss() and times().
 #ifndef KEEL_CORE_GROUP_GROUP_H
 #define KEEL_CORE_GROUP_GROUP_H
 
@@ -15,6 +15,7 @@
 
 #include "keel/core/base/error.h"
 #include "keel/core/base/export.h"
+#include "keel/core/group/collective_times.h"
 #include "keel/core/group/rank_progress.h"
 
 namespace keel {
@@ -68,6 +69,8 @@ class KEEL_API Group {
   void note_checkpoint(const std::string& path) noexcept { progress_->save(path); }
   int64_t step() const noexcept { return progress_->step.load(); }
   int64_t launches() const noexcept { return launches_.load(); }
+  // Returns how long the ranks have waited for one another in sums.
+  CollectiveTimes& times() noexcept { return times_; }
 
   // Waits until every rank is here. The last call: afterwards this rank may go.
   virtual void leave() = 0;
@@ -85,14 +88,18 @@ class KEEL_API Group {
 
  protected:
   // `progress`: where this rank notes how far it is; null: where nobody else looks.
-  Group(int rank, int size, RankProgress* progress = nullptr) noexcept
-      : rank_(rank), size_(size), progress_(progress != nullptr ? progress : &own_progress_) {}
+  Group(int rank, int size, RankProgress* progress = nullptr)
+      : rank_(rank),
+        size_(size),
+        times_(rank, size),
+        progress_(progress != nullptr ? progress : &own_progress_) {}
   RankProgress& progress() noexcept { return *progress_; }
 
  private:
   int rank_;
   int size_;
   std::atomic<int64_t> launches_{0};
+  CollectiveTimes times_;
   RankProgress own_progress_;
   RankProgress* progress_;
 };

@@ -7,13 +7,15 @@
 namespace keel {
 namespace {
 
-// By vote, how many ranks gave it. Sums of so small numbers are exact.
+// By vote, how many ranks gave it; sums of so small numbers are exact. Behind them, what each rank
+// has waited (CollectiveTimes::give).
 constexpr size_t kVotes = static_cast<size_t>(LoopVote::kFailed);
 
 class GroupAgreement final : public LoopAgreement {
  public:
   explicit GroupAgreement(std::shared_ptr<Group> group)
-      : group_(std::move(group)), counts_(group_->make_reduction("votes", kVotes)) {}
+      : group_(std::move(group)),
+        counts_(group_->make_reduction("votes", kVotes + static_cast<size_t>(group_->size()))) {}
 
   LoopVote agree(LoopVote own) noexcept override {
     if (own == LoopVote::kFailed) {
@@ -24,7 +26,9 @@ class GroupAgreement final : public LoopAgreement {
     try {
       std::fill_n(counts_->data(), kVotes, 0.0f);
       counts_->data()[static_cast<size_t>(own)] = 1;
+      group_->times().give(counts_->data() + kVotes);
       counts_->sum();
+      group_->times().take(counts_->data() + kVotes);
     } catch (const std::exception&) {
       return LoopVote::kFailed;
     }

@@ -12,8 +12,9 @@
 namespace keel {
 
 // All ranks make it at the same place among their other calls of the group, which it keeps; throws
-// RankLost. A vote is a sum over the ranks. A rank that votes kFailed breaks the group for good:
-// what it computed together with the others is lost to them.
+// RankLost. A vote is a sum over the ranks, which tells
+// them besides how long each of them has waited (Group::times). A rank that votes kFailed breaks
+// the group for good: what it computed together with the others is lost to them.
 KEEL_API std::shared_ptr<LoopAgreement> make_group_agreement(std::shared_ptr<Group> group);
 
 }  // namespace keel

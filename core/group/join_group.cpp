@@ -178,6 +178,7 @@ class JoinedGroup final : public Group {
     wanted.put = [this](const std::string& key, const std::string& value) { put(key, value); };
     wanted.get = [this](const std::string& key) { return get(key); };
     wanted.begin = [this](const std::string& name) { begin(name); };
+    wanted.times = &times();
     wanted.explain = [this](const std::string& what) { explain(what); };
     wanted.diverge = [this](const std::string& what) { diverge(what); };
     auto engine = make_gloo_engine(wanted);

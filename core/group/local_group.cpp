@@ -21,18 +21,20 @@ class Meeting {
     const std::string* text = nullptr;
   };
   using Work = std::function<void(const std::vector<Arguments>&)>;
+  using Clock = CollectiveTimes::Clock;
 
   explicit Meeting(size_t size) : arguments_(size) {}
 
   // `work` throws where the ranks did not bring the same; then all of them get its error.
-  // Returns false where a rank failed, before or meanwhile.
-  bool meet(size_t rank, Arguments own, const Work& work) {
+  // Returns false where a rank failed, before or meanwhile. `complete`: when the last one came.
+  bool meet(size_t rank, Arguments own, const Work& work, Clock::time_point* complete) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!cause_.empty()) return false;
     arguments_[rank] = own;
     const int64_t round = round_;
     if (++arrived_ == arguments_.size()) {
       arrived_ = 0;
+      complete_ = Clock::now();
       try {
         work(arguments_);
         ++round_;
@@ -42,6 +44,8 @@ class Meeting {
       changed_.notify_all();
     }
     changed_.wait(lock, [&] { return round_ != round || !cause_.empty(); });
+    // The next round is not complete before this rank comes to it.
+    *complete = complete_;
     return round_ != round;
   }
 
@@ -69,6 +73,7 @@ class Meeting {
   std::vector<Arguments> arguments_;
   size_t arrived_ = 0;
   int64_t round_ = 0;
+  Clock::time_point complete_;
   std::string cause_;
   std::optional<size_t> failed_;  // the rank; none where all differ from one another
 };
@@ -125,8 +130,10 @@ class LocalGroup final : public Group {
 
  private:
   size_t place() const noexcept { return static_cast<size_t>(rank()); }
-  void meet(const Meeting::Arguments& own, const Meeting::Work& work) {
-    if (meeting_->meet(place(), own, work)) return;
+  // Returns when all ranks were there.
+  Meeting::Clock::time_point meet(const Meeting::Arguments& own, const Meeting::Work& work) {
+    Meeting::Clock::time_point complete;
+    if (meeting_->meet(place(), own, work, &complete)) return complete;
     throw ended_by(meeting_->cause());
   }
 
@@ -159,7 +166,8 @@ std::unique_ptr<Reduction> LocalGroup::make_reduction(const std::string& name, s
 
 void LocalGroup::sum(LocalReduction& reduction) {
   progress().begin(reduction.name());
-  meet({reduction.data(), &reduction.name()}, [&](const auto& by_rank) {
+  const auto begin = Meeting::Clock::now();
+  const auto met = meet({reduction.data(), &reduction.name()}, [&](const auto& by_rank) {
     const auto differs = [&](const auto& other) { return *other.text != *by_rank[0].text; };
     if (std::any_of(by_rank.begin(), by_rank.end(), differs)) {
       std::vector<std::string> names;
@@ -172,6 +180,7 @@ void LocalGroup::sum(LocalReduction& reduction) {
         static_cast<float*>(arguments.bytes)[i] = total;
     }
   });
+  times().add(begin, met, Meeting::Clock::now());
 }
 
 }  // namespace

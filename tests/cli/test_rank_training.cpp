@@ -1,4 +1,5 @@
 // `keel launch -- keel train`: ranks that train one model, with the bits of one rank.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -205,6 +206,49 @@ TEST_CASE("ranks: a signal to the launcher ends the training behind one step on 
   CHECK_MESSAGE(result.exit_code == 128 + SIGTERM, result.err);
   CHECK(result.err == "");
   CHECK(read_json(files.file("summary"))["steps"] >= 50);
+}
+
+TEST_CASE("ranks: the slowest one is named and each has its part of the summary") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  // Strict runs have the same bits and take several times as long.
+  const ToolResult result = run_bash(
+      R"("$0" launch -n 3 -- bash -c 'test $RANK_ID = 1 && export KEEL_NPU_STRICT=1
+           exec "$0" train --model mlp --backend npu --batch 10 --steps 30 --threads 1 --data "$1" --summary "$2"' \
+           "$0" "$1" "$2")",
+      {small_data().path(), files.file("summary")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK_MESSAGE(contains(result.out, "ranks: 1 is the slowest, waited for "), result.out);
+  const json summary = read_json(files.file("summary"));
+  CHECK(summary["slowest_rank"]["rank"] == 1);
+  REQUIRE(summary["rank_metrics"].size() == 3);
+  double least = 1e9, most = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const json& rank = summary["rank_metrics"][i];
+    CAPTURE(rank.dump());
+    CHECK(rank["rank"] == i);
+    CHECK(rank["steps"] == 30);
+    CHECK(rank["threads"] == 1);
+    CHECK(rank["peak_rss_bytes"] > 0);
+    double parts = 0;
+    for (const char* part : {"queue_wait_seconds", "collective_wait_seconds", "collective_seconds",
+                             "compute_seconds"}) {
+      CHECK(rank[part] >= 0);
+      parts += rank[part].get<double>();
+    }
+    const double seconds = rank["train_seconds"];
+    CHECK(parts >= seconds * (1 - 1e-9));
+    CHECK(rank["images_per_second"].get<double>() == doctest::Approx(300 / seconds));
+    const double wait = rank["collective_wait_seconds"];
+    least = std::min(least, wait);
+    most = std::max(most, wait);
+    if (i != 1) CHECK(wait > summary["rank_metrics"][1]["collective_wait_seconds"]);
+  }
+  CHECK(summary["slowest_rank"]["waited_for_seconds"].get<double>() ==
+        doctest::Approx(most - least));
+  CHECK(summary["images_per_second"].get<double>() ==
+        doctest::Approx(900 / summary["train_seconds"].get<double>()));
+  CHECK_FALSE(summary_of(1, {"--steps", "1"}).contains("rank_metrics"));
 }
 
 TEST_CASE("ranks: what one rank would do by itself is refused") {

@@ -18,12 +18,14 @@ constexpr auto kPlainPeriod = std::chrono::seconds(3);
 
 }  // namespace
 
-Progress::Progress(int64_t total_steps, int64_t batch, std::string items, bool quiet, int64_t done)
+Progress::Progress(int64_t total_steps, int64_t batch, std::string items, bool quiet, int64_t done,
+                   std::function<std::string()> note)
     : total_(total_steps),
       batch_(batch),
       items_(std::move(items)),
       quiet_(quiet),
       before_(done),
+      note_(std::move(note)),
       terminal_(isatty(STDOUT_FILENO) == 1),
       color_(terminal_ && std::getenv("NO_COLOR") == nullptr) {
   next_ = start_ + (terminal_ ? Clock::duration(kTerminalPeriod) : Clock::duration(kPlainPeriod));
@@ -43,9 +45,9 @@ void Progress::print(int64_t done, double loss, const StepScale* scale, double s
   std::string scaling;
   if (scale != nullptr)
     scaling = fmt::format("scale {:g}, {} skipped  ", scale->scale, scale->skipped_steps);
-  const std::string text =
-      fmt::format("step {}/{}  loss {:.4f}  {}{:.0f} {}/s  {:.0f} s left", done, total_, loss,
-                  scaling, rate * static_cast<double>(batch_), items_, left);
+  const std::string text = fmt::format(
+      "step {}/{}  loss {:.4f}  {}{:.0f} {}/s  {:.0f} s left{}", done, total_, loss, scaling,
+      rate * static_cast<double>(batch_), items_, left, note_ ? "  " + note_() : "");
   if (!terminal_) {
     std::cout << text << "\n";
   } else {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "cli/train/loss_scale_flag.h"
@@ -14,8 +15,9 @@ namespace keel_cli {
 class Progress {
  public:
   // `items`: what a batch is of, "images". `quiet` prints nothing at all. `done`: steps that were
-  // done before.
-  Progress(int64_t total_steps, int64_t batch, std::string items, bool quiet, int64_t done = 0);
+  // done before. `note`: what else a line tells, asked when it is printed.
+  Progress(int64_t total_steps, int64_t batch, std::string items, bool quiet, int64_t done = 0,
+           std::function<std::string()> note = nullptr);
 
   // After each step; prints when it is time to.
   // `scale`: null where the loss is not scaled.
@@ -39,6 +41,7 @@ class Progress {
   std::string items_;
   bool quiet_;
   int64_t before_;
+  std::function<std::string()> note_;
   bool terminal_;
   bool color_;
   bool shown_ = false;

@@ -1,5 +1,6 @@
 #include "cli/train/result_lines.h"
 
+#include <algorithm>
 #include <string>
 
 #include <fmt/core.h>
@@ -53,6 +54,12 @@ void print_result(const TrainFlags& flags, const TrainOutcome& outcome, const Tr
             : "never in " + flags.precision_mode));
   }
   if (report.steps > 0) progress.line("feeding: " + outcome.feeding());
+  if (report.steps > 0 && !outcome.ranks.empty()) {
+    const SlowestRank slowest = slowest_of(outcome.ranks);
+    progress.line(fmt::format("ranks: {} is the slowest, waited for {:.3f} s ({:.0f} %)",
+                              slowest.rank, slowest.seconds,
+                              100 * slowest.seconds / std::max(report.seconds, 1e-9)));
+  }
   if (report.dumped_steps > 0)
     progress.line(fmt::format("dump: {} steps in {}", report.dumped_steps, report.dump_folder));
   if (const keel::CheckpointReport& saved = report.checkpoint; saved.saved + saved.failed > 0) {

@@ -192,12 +192,13 @@ void add_times(const TrainFlags& flags, const TrainOutcome& outcome, keel::Json&
   const keel::TrainReport& report = outcome.report;
   summary["train_seconds"] = report.seconds;
   summary["step_us"] = outcome.step_us();
-  summary["images_per_second"] = outcome.images_per_second(flags.batch);
+  summary["images_per_second"] = outcome.images_per_second(flags.global_batch());
   summary["elements_ahead"] = report.elements_ahead;
   summary["queue_wait_seconds"] = static_cast<double>(report.queue_wait_ns) * 1e-9;
   summary["metrics_wait_seconds"] = static_cast<double>(report.metrics_wait_ns) * 1e-9;
   summary["peak_rss_bytes"] = peak_rss_bytes();
   if (report.steps > 0) summary["feeding"] = outcome.feeding();
+  if (!outcome.ranks.empty()) add_rank_reports(outcome.ranks, flags.batch, summary);
 }
 
 // The job that it is a part of, and where its flags are from but for the command line.

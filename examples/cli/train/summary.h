@@ -13,6 +13,7 @@
 
 #include "cli/model/saved_model.h"
 #include "cli/train/judge.h"
+#include "cli/train/rank_reports.h"
 #include "cli/train/train_options.h"
 
 namespace keel_cli {
@@ -37,6 +38,7 @@ struct TrainOutcome {
   std::string fast_precision;
   std::optional<int64_t> fast_step_device_ns;
   std::string modelled_device;    // whose time that is
+  RankReports ranks;              // empty: it trained alone
   std::string why_not_bit_equal;  // on other numbers of ranks; empty: it is
   std::vector<std::string> errors, warnings;
 

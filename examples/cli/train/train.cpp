@@ -35,6 +35,7 @@
 #include "cli/train/metrics_file.h"
 #include "cli/train/notices.h"
 #include "cli/train/progress.h"
+#include "cli/train/rank_reports.h"
 #include "cli/train/result_lines.h"
 #include "cli/train/same_training.h"
 #include "cli/train/stop_signals.h"
@@ -164,8 +165,10 @@ class TrainRun {
     }
     if (flags_.resume) trainer.resume(flags_.resume->path());
     if (group_) take_states_of_first_rank(*group_, session);
+    std::function<std::string()> slowest;
+    if (group_) slowest = [note = SlowestRankNote(group_)]() mutable { return note.next(); };
     Progress progress(total_steps_, flags_.global_batch(), task_->items(), flags_.quiet,
-                      session.step());
+                      session.step(), slowest);
     outcome_.step_device_ns = trainer.program().info().step_device_ns;
     outcome_.modelled_device = trainer.program().info().modelled_device;
     Judge judge(flags_.judging, evaluation, session, *task_, group_,
@@ -441,7 +444,10 @@ class TrainRun {
       notices_.warn(fmt::format("step {}: {}", session.step(), *outcome_.non_finite_state));
     }
     warn_of_a_best_elsewhere();
-    if (group_) keel::require_equal_states(session, *group_);
+    if (group_) {
+      keel::require_equal_states(session, *group_);
+      outcome_.ranks = gather_rank_reports(*group_, outcome_.report, flags_.threads);
+    }
     if (!flags_.save.empty() && flags_.is_first_rank()) notices_.attempt([&] { save(trainer); });
     if (!flags_.profile.folder.empty()) notices_.attempt([&] { write_profile(trainer); });
     // The test set may take longer than the training: whoever stops it does not want to wait.

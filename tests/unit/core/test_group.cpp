@@ -1,5 +1,7 @@
 // Groups of ranks: within a process, and over sockets, where threads stand for the processes.
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -508,6 +510,63 @@ TEST_CASE("group: the strongest vote of its ranks counts for all") {
         const LoopVote own = kVotes[round][static_cast<size_t>(group.rank())];
         if (agreement->agree(own) != kStrongest[round]) throw Error("wrong");
       }
+      group.leave();
+    }));
+  });
+}
+
+TEST_CASE("collective times: what ranks give is what the others take") {
+  using Clock = CollectiveTimes::Clock;
+  const auto at = [](int64_t us) { return Clock::time_point(std::chrono::microseconds(us)); };
+  CollectiveTimes first(0, 2), second(1, 2);
+  // Gives what both have, and takes the sums.
+  const auto exchange = [&] {
+    float of_first[2], of_second[2], sums[2];
+    first.give(of_first);
+    second.give(of_second);
+    for (size_t i = 0; i < 2; ++i) sums[i] = of_first[i] + of_second[i];
+    first.take(sums);
+    second.take(sums);
+  };
+  second.add(at(100), at(350), at(360));
+  CHECK(second.waited_ns(1) == 250'000);
+  CHECK(first.waited_ns(1) == 0);
+  exchange();
+  first.add(at(0), at(20), at(90));
+  second.add(at(400), at(1400), at(1400));
+  exchange();
+  exchange();
+  // f32 seconds have seven digits.
+  CHECK(std::abs(first.waited_ns(1) - 1'250'000) <= 1);
+  CHECK(std::abs(second.waited_ns(0) - 20'000) <= 1);
+  CHECK(first.waited_ns(0) == 20'000);
+  CHECK(first.summed_ns() == 70'000);
+  CHECK(second.summed_ns() == 10'000);
+}
+
+TEST_CASE("group: all ranks hear with their votes that the late one waits least") {
+  for_kinds([](const auto& run) {
+    constexpr int kMostSteps = 500;
+    none_failed(run(3, [&](Group& group) {
+      const auto agreement = make_group_agreement({std::shared_ptr<Group>(), &group});
+      const auto sums = group.make_reduction("gradients", 1000);
+      CollectiveTimes& times = group.times();
+      const auto tells_the_late_one = [&] {
+        const int64_t least = times.waited_ns(1) + 2'000'000;
+        return times.waited_ns(0) > least && times.waited_ns(2) > least;
+      };
+      // Whoever hears it would stop; the last of them ends the loop for all.
+      bool heard = false;
+      for (int step = 0; step < kMostSteps; ++step) {
+        if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        sums->sum();
+        agreement->agree(LoopVote::kGoOn);
+        heard = heard || tells_the_late_one();
+        const LoopVote vote = heard ? LoopVote::kGoOn : LoopVote::kStepsDone;
+        if (agreement->agree(vote) == LoopVote::kGoOn) break;
+      }
+      if (!heard) throw Error("rank 1 is not the one that the others wait for");
+      if (times.summed_ns() <= 0) throw Error("no sums");
       group.leave();
     }));
   });

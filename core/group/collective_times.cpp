@@ -1,0 +1,41 @@
+#include "keel/core/group/collective_times.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace keel {
+namespace {
+
+int64_t ns_between(CollectiveTimes::Clock::time_point begin,
+                   CollectiveTimes::Clock::time_point end) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
+}
+
+}  // namespace
+
+CollectiveTimes::CollectiveTimes(int rank, int size)
+    : rank_(static_cast<size_t>(rank)), waited_ns_(static_cast<size_t>(size)) {}
+
+void CollectiveTimes::add(Clock::time_point begin, Clock::time_point met,
+                          Clock::time_point end) noexcept {
+  waited_ns_[rank_].fetch_add(ns_between(begin, met), std::memory_order_relaxed);
+  summed_ns_.fetch_add(ns_between(met, end), std::memory_order_relaxed);
+}
+
+void CollectiveTimes::give(float* seconds) noexcept {
+  std::fill_n(seconds, waited_ns_.size(), 0.0f);
+  const int64_t waited = waited_ns_[rank_].load(std::memory_order_relaxed);
+  seconds[rank_] = static_cast<float>(static_cast<double>(waited - given_ns_) * 1e-9);
+  given_ns_ = waited;
+}
+
+void CollectiveTimes::take(const float* seconds) noexcept {
+  for (size_t rank = 0; rank < waited_ns_.size(); ++rank) {
+    // This rank knows its own waits better.
+    if (rank == rank_) continue;
+    waited_ns_[rank].fetch_add(std::llround(static_cast<double>(seconds[rank]) * 1e9),
+                               std::memory_order_relaxed);
+  }
+}
+
+}  // namespace keel
