@@ -16,10 +16,25 @@ int64_t ns_between(CollectiveTimes::Clock::time_point begin,
 CollectiveTimes::CollectiveTimes(int rank, int size)
     : rank_(static_cast<size_t>(rank)), waited_ns_(static_cast<size_t>(size)) {}
 
-void CollectiveTimes::add(Clock::time_point begin, Clock::time_point met,
-                          Clock::time_point end) noexcept {
+void CollectiveTimes::add(std::string_view name, int64_t step, Clock::time_point begin,
+                          Clock::time_point met, Clock::time_point end) noexcept {
   waited_ns_[rank_].fetch_add(ns_between(begin, met), std::memory_order_relaxed);
   summed_ns_.fetch_add(ns_between(met, end), std::memory_order_relaxed);
+  const bool wanted = step >= first_step_ && step <= last_step_;
+  if (!wanted || recorded_.size() == recorded_.capacity()) return;
+  CollectiveSpan& span = recorded_.emplace_back();
+  span.step = step;
+  std::copy_n(name.data(), std::min(name.size(), span.name.size() - 1), span.name.data());
+  span.begin = begin;
+  span.met = met;
+  span.end = end;
+}
+
+void CollectiveTimes::record(int64_t first_step, int64_t last_step, size_t most) {
+  recorded_.clear();
+  recorded_.reserve(most);
+  first_step_ = first_step;
+  last_step_ = last_step;
 }
 
 void CollectiveTimes::give(float* seconds) noexcept {

@@ -5,24 +5,40 @@
 #ifndef KEEL_CORE_GROUP_COLLECTIVE_TIMES_H
 #define KEEL_CORE_GROUP_COLLECTIVE_TIMES_H
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "keel/core/base/export.h"
 
 namespace keel {
 
+// A reduction of this rank: it began, had all ranks there, and ended at these times.
+struct CollectiveSpan {
+  using Clock = std::chrono::steady_clock;
+  int64_t step = 0;
+  std::array<char, 32> name = {};  // its first characters, and zeros
+  Clock::time_point begin = {}, met = {}, end = {};
+};
+
 class KEEL_API CollectiveTimes {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = CollectiveSpan::Clock;
 
   CollectiveTimes(int rank, int size);
 
-  // A reduction of this rank began, had all ranks there, and ended at these times.
-  void add(Clock::time_point begin, Clock::time_point met, Clock::time_point end) noexcept;
+  // Allocates nothing.
+  void add(std::string_view name, int64_t step, Clock::time_point begin, Clock::time_point met,
+           Clock::time_point end) noexcept;
+
+  // Keeps the reductions of these steps from now on, at most `most` of them. Called before they
+  // run; recorded() once they have ended.
+  void record(int64_t first_step, int64_t last_step, size_t most);
+  const std::vector<CollectiveSpan>& recorded() const noexcept { return recorded_; }
 
   int size() const noexcept { return static_cast<int>(waited_ns_.size()); }
   // Returns how long a rank has waited in all: this one up to its last reduction, the others up to
@@ -43,6 +59,8 @@ class KEEL_API CollectiveTimes {
   std::vector<std::atomic<int64_t>> waited_ns_;  // by rank
   std::atomic<int64_t> summed_ns_{0};
   int64_t given_ns_ = 0;
+  int64_t first_step_ = 0, last_step_ = -1;  // that are recorded
+  std::vector<CollectiveSpan> recorded_;
 };
 
 }  // namespace keel

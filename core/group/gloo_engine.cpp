@@ -215,7 +215,7 @@ class Engine final : public GlooEngine {
     guarded([&] {
       for (const auto& block : blocks) block->run();
     });
-    options_.times->add(begin, met, CollectiveTimes::Clock::now());
+    options_.ran(name, begin, met, CollectiveTimes::Clock::now());
   }
 
  private:

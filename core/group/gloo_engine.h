@@ -29,7 +29,10 @@ struct GlooEngineOptions {
   // Told the name of each reduction before it runs.
   std::function<void(const std::string& name)> begin = {};
   // Told when each reduction began, had all ranks there, and ended.
-  CollectiveTimes* times = nullptr;
+  std::function<void(const std::string& name, CollectiveTimes::Clock::time_point begin,
+                     CollectiveTimes::Clock::time_point met,
+                     CollectiveTimes::Clock::time_point end)>
+      ran = {};
   // Throws for a call that failed; `what` is what Gloo says of it.
   std::function<void(const std::string& what)> explain = {};
   // Throws for ranks that do not do the same.

@@ -178,7 +178,9 @@ class JoinedGroup final : public Group {
     wanted.put = [this](const std::string& key, const std::string& value) { put(key, value); };
     wanted.get = [this](const std::string& key) { return get(key); };
     wanted.begin = [this](const std::string& name) { begin(name); };
-    wanted.times = &times();
+    wanted.ran = [this](const std::string& name, auto begin, auto met, auto end) {
+      times().add(name, step(), begin, met, end);
+    };
     wanted.explain = [this](const std::string& what) { explain(what); };
     wanted.diverge = [this](const std::string& what) { diverge(what); };
     auto engine = make_gloo_engine(wanted);

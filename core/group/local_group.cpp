@@ -180,7 +180,7 @@ void LocalGroup::sum(LocalReduction& reduction) {
         static_cast<float*>(arguments.bytes)[i] = total;
     }
   });
-  times().add(begin, met, Meeting::Clock::now());
+  times().add(reduction.name(), step(), begin, met, Meeting::Clock::now());
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -249,6 +251,74 @@ TEST_CASE("ranks: the slowest one is named and each has its part of the summary"
   CHECK(summary["images_per_second"].get<double>() ==
         doctest::Approx(900 / summary["train_seconds"].get<double>()));
   CHECK_FALSE(summary_of(1, {"--steps", "1"}).contains("rank_metrics"));
+}
+
+TEST_CASE("ranks: each writes its profile and there is one timeline of all") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const std::string folder = files.file("profile");
+  const Words words = {"--model",   "mlp",  "--backend",       "npu", "--steps", "5",
+                       "--profile", folder, "--profile-steps", "2-3"};
+  const ToolResult result = train(2, words);
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(result.err == "");
+  for (const char* rank : {"/rank_0", "/rank_1"}) {
+    CAPTURE(rank);
+    for (const char* file : {"/op_summary.csv", "/timeline.json", "/advice.txt"})
+      CHECK(std::filesystem::exists(folder + rank + file));
+    const std::vector<std::string> trace = lines_of(read_text(folder + rank + "/step_trace.csv"));
+    REQUIRE(trace.size() == 3);
+    CHECK(contains(trace[0], "Reduce 1 Start(us)"));
+  }
+  const json timeline = read_json(folder + "/timeline.json");
+  CHECK(timeline["otherData"]["ranks"] == 2);
+  CHECK(timeline["otherData"]["device_clock_skew_us"] == 0);
+  CHECK(timeline["otherData"]["wall_clock_error_us"] > 0);
+  // By process: the collectives of two steps on the device clock; on the wall clock each has a wait
+  // and a sum, and there are the votes besides.
+  std::map<std::string, int> hccl;
+  std::map<std::string, double> met;  // when the ranks had met for the bucket of step 2
+  std::map<int, std::string> processes;
+  for (const json& event : timeline["traceEvents"])
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+  for (const json& event : timeline["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const std::string name = event["name"], process = processes[event["pid"]];
+    if (contains(name, "all_reduce")) ++hccl[process];
+    if (contains(name, "sum: bucket 1 of ") && contains(name, " of step 2"))
+      met[process] = event["ts"];
+  }
+  CHECK(hccl["rank 0 (device clock)"] > 0);
+  CHECK(hccl["rank 0 (device clock)"] == hccl["rank 1 (device clock)"]);
+  REQUIRE(met.size() == 2);
+  CHECK(met["rank 0 (wall clock)"] > 0);
+  const ToolResult shown = run_tool({"profile", folder});
+  CHECK(shown.exit_code == 0);
+  CHECK(contains(shown.out, "== rank 0"));
+  CHECK(contains(shown.out, "== rank 1"));
+  CHECK_MESSAGE(contains(shown.out, " collectives "), shown.out);
+
+  SUBCASE("a folder is of as many ranks as wrote it") {
+    const ToolResult alone = train(1, words);
+    CHECK(alone.exit_code == 1);
+    CHECK_MESSAGE(contains(alone.err, "is of a profile of several ranks"), alone.err);
+    CHECK(train(2, words).exit_code == 0);
+    const std::string other = files.file("of_one");
+    Words elsewhere = words;
+    elsewhere[7] = other;
+    REQUIRE(train(1, elsewhere).exit_code == 0);
+    const ToolResult both = train(2, elsewhere);
+    CHECK(both.exit_code == 1);
+    CHECK_MESSAGE(contains(both.err, "is of a profile of one rank"), both.err);
+  }
+  SUBCASE("a profile of one rank alone is named before the first step") {
+    const ToolResult one = run_bash(
+        R"("$0" launch -n 2 -- bash -c 'test $RANK_ID = 1 && more="--profile $2"
+             exec "$0" train --quiet --steps 3 --batch 20 --threads 1 --data "$1" $more' "$0" "$1" "$2")",
+        {small_data().path(), files.file("one")});
+    CHECK(one.exit_code == 3);
+    CHECK_MESSAGE(contains(one.err, "PROFILE_DIVERGED(rank 0 off, rank 1 1-3)"), one.err);
+  }
 }
 
 TEST_CASE("ranks: what one rank would do by itself is refused") {

@@ -1,7 +1,6 @@
 // The profile of a program compiled for the NPU: where the modelled device's time goes, worked out
 // from the prices it was compiled with, so it is the same on every run. All times are on the device
-// clock, but for the spans of wall time that the caller hands in, which keep to a lane of their
-// own.
+// clock, but for the spans of wall time that the caller hands in, which keep to lanes of their own.
 //
 //   op_summary.csv     one row for each launch of the chosen steps, in the columns of the real tool
 //                      and a last one with the names of the nodes that it computes
@@ -34,6 +33,7 @@ struct WallSpan {
   std::string name;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  std::string lane = "HOST (wall)";
 };
 
 inline constexpr int64_t kMostProfiledSteps = 1000;
@@ -68,12 +68,31 @@ struct ProfiledSpan {
 KEEL_API std::vector<ProfiledSpan> profiled_spans(const Program& program,
                                                   const ProfileOptions& options);
 
+// The part of one of several ranks in a timeline of all, on its device clock and on the wall clock.
+// The wall clock's 0 is the same moment on all ranks, but for at most `wall_error_ns`.
+struct RankTimeline {
+  std::vector<ProfiledSpan> spans = {};
+  std::vector<WallSpan> wall = {};
+  int64_t wall_error_ns = 0;
+};
+// Returns one timeline of all ranks, in their order: for each of them a process with the lanes of
+// its device clock, which is 0 where its first launch begins, and one with those of its wall clock.
+// `otherData` says how the clocks are aligned, how far apart the wall clocks may be, and how far
+// apart the ranks' device clocks have the same collective (null where they do not have the same).
+KEEL_API std::string merged_timeline(const std::vector<RankTimeline>& ranks);
+
+// Spans as text, for a rank that hands its timeline to another one.
+KEEL_API std::string write_rank_timeline(const RankTimeline& timeline);
+// Throws Error, which names `source`, for text that is none.
+KEEL_API RankTimeline read_rank_timeline(const std::string& text, const std::string& source);
+
 // The paths of the files that such options ask for.
 KEEL_API std::vector<std::string> profile_files(const std::string& directory,
                                                 const ProfilingOptions& profiling);
 
-// Returns what the files of a folder say, as a table for people. Throws Error for a folder without
-// a step_trace.csv and an op_summary.csv, and for files that are damaged.
+// Returns what the files of a folder say, as a table for people; of a folder with profiles of
+// several ranks (rank_0 ...) one table after the other. Throws Error for a folder without a
+// step_trace.csv and an op_summary.csv, and for files that are damaged.
 KEEL_API std::string profile_table(const std::string& directory);
 
 }  // namespace keel::npu

@@ -45,7 +45,8 @@ class Reader {
     options_.runtime_api = is_on("runtime_api", false);
     read_points();
     read_metrics();
-    if (is_on("hccl", false)) warn("hccl: a training on one device has no collectives to record");
+    if (is_on("hccl", false))
+      warn("hccl: collectives are recorded anyway, where several ranks train");
     if (is_on("l2", false)) warn("l2: the model has no figures of hits in L2");
     return options_;
   }

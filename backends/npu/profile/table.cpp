@@ -87,15 +87,26 @@ Shares shares_of(const CsvTable& table, size_t row) {
   return s;
 }
 
+// Says how many collectives a step has, and what they take together; "" where it has none.
+std::string reduces_text(const CsvTable& steps, size_t row) {
+  size_t count = 0;
+  double us = 0;
+  const auto column = [&] { return fmt::format("Reduce {} Duration(us)", count + 1); };
+  for (; steps.has(column()); ++count) us += steps.number(row, column());
+  if (count == 0) return "";
+  return fmt::format("; {} collective{} {:.3f}", count, count == 1 ? "" : "s", us);
+}
+
 std::string steps_text(const CsvTable& steps) {
   std::string text = "steps (device clock):\n";
   for (size_t i = 0; i < std::min<size_t>(steps.size(), 5); ++i) {
     text += fmt::format(
         "  step {:<8} {:>10.3f} us: forward to backward {:.3f}, update {:.3f}; before it, launch "
-        "{:.3f}, wait for data {:.3f}\n",
+        "{:.3f}, wait for data {:.3f}{}\n",
         steps.text(i, "Iteration ID"), steps.number(i, "Iteration Time(us)"),
         steps.number(i, "FP to BP Time(us)"), steps.number(i, "Iteration Refresh(us)"),
-        steps.number(i, "Launch(us)"), steps.number(i, "Data Aug Bound(us)"));
+        steps.number(i, "Launch(us)"), steps.number(i, "Data Aug Bound(us)"),
+        reduces_text(steps, i));
   }
   return text;
 }
@@ -142,9 +153,7 @@ std::string launches_text(const CsvTable& summary) {
   return text;
 }
 
-}  // namespace
-
-std::string profile_table(const std::string& directory) {
+std::string table_of(const std::string& directory) {
   const auto path = [&](const char* name) { return directory + "/" + name; };
   const auto is_there = [&](const char* name) {
     std::error_code unknown;
@@ -162,6 +171,22 @@ std::string profile_table(const std::string& directory) {
   else
     text += "\n" + std::string(kLaunches) + ": not written, as task_trace was off\n";
   if (is_there(kAdvice)) text += "\n" + read_file(path(kAdvice), kMostAdviceBytes);
+  return text;
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::is_directory(path, unknown);
+}
+
+}  // namespace
+
+std::string profile_table(const std::string& directory) {
+  const auto of_rank = [&](size_t rank) { return directory + "/rank_" + std::to_string(rank); };
+  if (!is_folder(of_rank(0))) return printable_lines(table_of(directory));
+  std::string text;
+  for (size_t rank = 0; is_folder(of_rank(rank)); ++rank)
+    text += fmt::format("{}== rank {}\n", rank == 0 ? "" : "\n", rank) + table_of(of_rank(rank));
   return printable_lines(text);
 }
 

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <utility>
+#include <string>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "keel/backends/common/task_text.h"
 #include "keel/backends/npu/profile/tables.h"
+#include "keel/backends/npu/profile/trace_events.h"
 #include "keel/core/base/json.h"
 
 namespace keel::npu {
@@ -17,6 +19,10 @@ constexpr int kHost = 0;
 constexpr int kDevice = 1;
 constexpr int kCores = 2;
 constexpr int kWall = 3;
+const std::map<int, std::string> kProcesses = {{kHost, "host (device clock)"},
+                                               {kDevice, "npu:0 (device clock)"},
+                                               {kCores, "cores (device clock)"},
+                                               {kWall, "host (wall clock)"}};
 constexpr int kLanesOfACore = 16;
 
 struct Lane {
@@ -31,58 +37,6 @@ constexpr Lane kQueue{kDevice, 1, "QUEUE"};
 constexpr Lane kControl{kDevice, 2, "CONTROL"};
 constexpr Lane kStream{kDevice, 3, "STREAM 0"};
 constexpr Lane kHccl{kDevice, 4, "HCCL"};
-
-class Trace {
- public:
-  explicit Trace(size_t most_events) : most_(most_events) {}
-
-  bool full() const { return count_ >= most_; }
-
-  void span(int process, int lane, const std::string& lane_name, const std::string& name,
-            const TimeSpan& time, const std::string& arguments = "") {
-    if (full()) {
-      cut_ = true;
-      return;
-    }
-    ++count_;
-    lanes_.emplace(std::pair(process, lane), lane_name);
-    add(fmt::format("{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{}{}}}",
-                    process, lane, in_us(time.begin_ns), in_us(time.length()), quote_json(name),
-                    arguments.empty() ? "" : ",\"args\":{" + arguments + "}"));
-  }
-
-  std::string finish(const std::string& preset, bool whole_steps) {
-    static constexpr std::pair<int, const char*> kProcesses[] = {{kHost, "host (device clock)"},
-                                                                 {kDevice, "npu:0 (device clock)"},
-                                                                 {kCores, "cores (device clock)"},
-                                                                 {kWall, "host (wall clock)"}};
-    for (const auto& [process, name] : kProcesses) {
-      if (lanes_.lower_bound({process, 0}) != lanes_.lower_bound({process + 1, 0})) {
-        name_of_what("process_name", process, 0, name);
-      }
-    }
-    for (const auto& [key, name] : lanes_) {
-      name_of_what("thread_name", key.first, key.second, name);
-    }
-    return "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"preset\":" + quote_json(preset) +
-           ",\"complete\":" + (cut_ || !whole_steps ? "false" : "true") + "},\"traceEvents\":[\n" +
-           text_ + "\n]}\n";
-  }
-
- private:
-  void add(const std::string& event) { text_ += (text_.empty() ? "" : ",\n") + event; }
-  void name_of_what(const char* what, int process, int lane, const std::string& name) {
-    add(fmt::format(
-        "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{\"name\":{}}}}}", process,
-        lane, what, quote_json(name)));
-  }
-
-  size_t most_;
-  size_t count_ = 0;
-  bool cut_ = false;
-  std::string text_;
-  std::map<std::pair<int, int>, std::string> lanes_;
-};
 
 // GetNext is a task of the device where a queue feeds it, and the host's where that hands over the
 // batch, which its copy to the device takes.
@@ -118,7 +72,7 @@ void show_step(const NpuProgram& program, const StepTime& step, const Show& show
 }
 
 // `details` says what a launch is made of.
-void add_step(Trace& trace, const NpuProgram& program, const StepTime& step, bool details) {
+void add_step(TraceEvents& trace, const NpuProgram& program, const StepTime& step, bool details) {
   show_step(
       program, step,
       [&](const Lane& lane, const std::string& name, const TimeSpan& span, const TaskInfo* info) {
@@ -150,7 +104,7 @@ std::string lane_name(CoreKind kind, int64_t core, Unit unit) {
 
 // Draws each unit from the start of the pipeline for as long as it is busy: how its work is spread
 // within the pipeline is not modelled.
-void add_cores_of(Trace& trace, const Cores& cores, const TimeSpan& pipeline, double ghz,
+void add_cores_of(TraceEvents& trace, const Cores& cores, const TimeSpan& pipeline, double ghz,
                   const std::string& title) {
   for (int64_t core = 0; core < cores.count; ++core) {
     for (size_t u = 0; u < kUnits && !trace.full(); ++u) {
@@ -164,7 +118,7 @@ void add_cores_of(Trace& trace, const Cores& cores, const TimeSpan& pipeline, do
   }
 }
 
-void add_cores(Trace& trace, const NpuProgram& program, const StepTime& step) {
+void add_cores(TraceEvents& trace, const NpuProgram& program, const StepTime& step) {
   const bool split = program.preset().split_cores();
   const double ghz = program.preset().clock_ghz();
   for (const TaskTime& time : step.tasks) {
@@ -198,16 +152,18 @@ std::vector<ProfiledSpan> spans_of(const NpuProgram& program, const StepClock& c
 
 std::string timeline(const NpuProgram& program, const StepClock& clock,
                      const ProfileOptions& options) {
-  Trace trace(options.most_events);
+  TraceEvents trace(options.most_events);
+  LaneNumbers wall_lanes;
   for (const WallSpan& wall : options.wall) {
-    trace.span(kWall, 0, "HOST (wall)", wall.name, {wall.begin_ns, wall.end_ns});
+    trace.span(kWall, wall_lanes.of(wall.lane), wall.lane, wall.name, {wall.begin_ns, wall.end_ns});
   }
   const bool details = options.profiling.task_trace == TaskTrace::kL1;
   for (const StepTime& step : clock.steps) add_step(trace, program, step, details);
   if (details) {
     for (const StepTime& step : clock.steps) add_cores(trace, program, step);
   }
-  return trace.finish(program.preset().name, clock.whole && !trace.full());
+  return trace.finish(
+      kProcesses, {{"preset", program.preset().name}, {"complete", clock.whole && !trace.full()}});
 }
 
 }  // namespace keel::npu

@@ -1,5 +1,5 @@
-// What each rank of a training came to, and which of them the others wait for: the one that waits
-// least itself. One thread of each rank.
+// RankReport: what a rank of a training came to. SlowestRank: the rank that the others wait for,
+// which is the one that waits least itself. One thread of each rank.
 #ifndef KEEL_EXAMPLES_CLI_TRAIN_RANK_REPORTS_H
 #define KEEL_EXAMPLES_CLI_TRAIN_RANK_REPORTS_H
 
@@ -15,7 +15,7 @@
 
 namespace keel_cli {
 
-// What one rank says of itself at the end.
+// A rank makes one of itself at the end.
 struct RankReport {
   std::string host;
   int threads = 1;

@@ -51,6 +51,9 @@ keel::Fingerprint between_steps(const TrainFlags& flags) {
           {"patience", std::to_string(judging.patience)},
           {"min_gain", fmt::format("{}", judging.min_gain)},
           {"stop_at", judging.target ? fmt::format("{}", *judging.target) : "none"},
+          {"profile", flags.profile.folder.empty() ? "off"
+                                                   : fmt::format("{}-{}", flags.profile.first_step,
+                                                                 flags.profile.last_step)},
           {"fail_on_nan", on_or_off(flags.update.fail_on_nan)},
           {"loop_size", std::to_string(flags.loop_size.value())},
           {"data_sink", on_or_off(flags.data_sink)},

@@ -14,7 +14,6 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <keel/backends/npu/options.h>
-#include <keel/backends/npu/profile/profile.h>
 #include <keel/core/base/json.h>
 #include <keel/core/group/group_agreement.h>
 #include <keel/graph/runtime/rank_states.h>
@@ -42,6 +41,7 @@
 #include "cli/train/summary.h"
 #include "cli/train/train_options.h"
 #include "cli/train/training_feed.h"
+#include "cli/train/training_profile.h"
 
 namespace keel_cli {
 namespace {
@@ -103,12 +103,7 @@ class TrainRun {
   }
 
   int run() {
-    if (!flags_.profile.folder.empty() && flags_.profile.first_step > total_steps_) {
-      throw keel::Error({.op = "--profile-steps",
-                         .expected = "steps up to " + std::to_string(total_steps_),
-                         .got = std::to_string(flags_.profile.first_step),
-                         .kind = keel::ErrorKind::kInvalidArgument});
-    }
+    profile_.emplace(flags_, group_.get(), total_steps_);
     StopSignals signals;
     model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
     const keel::Values weights = graph_.states(), of_model = weight_states(graph_);
@@ -211,7 +206,7 @@ class TrainRun {
     }
     progress.line("feed: " + feed.kind + (feed.why.empty() ? "" : " (" + feed.why + ")"));
     for (const std::string& warning : flags_.profile.options.warnings) notices_.warn(warning);
-    if (!flags_.profile.folder.empty()) write_profile(trainer);
+    profile_->begin(trainer);
 
     const StopSignals::Watch watch(signals, trainer);
     fit(trainer, judge, metrics, progress, signals);
@@ -449,7 +444,7 @@ class TrainRun {
       outcome_.ranks = gather_rank_reports(*group_, outcome_.report, flags_.threads);
     }
     if (!flags_.save.empty() && flags_.is_first_rank()) notices_.attempt([&] { save(trainer); });
-    if (!flags_.profile.folder.empty()) notices_.attempt([&] { write_profile(trainer); });
+    profile_->finish(trainer, outcome_.report, notices_);
     // The test set may take longer than the training: whoever stops it does not want to wait.
     if (!on_any_rank(group_.get(), outcome_.report.cancelled)) {
       const auto test = [&] { outcome_.test = judge.test_scores(); };
@@ -478,34 +473,6 @@ class TrainRun {
         "--keep-best: the best was step {}, and {} is of step {}: its states are those of another "
         "file, and the last ones stay",
         report.best->step, flags_.resume->path(), flags_.resume->step()));
-  }
-
-  // Before the training, so that a wrong folder is known early, and after it with its wall time.
-  void write_profile(const keel::Trainer& trainer) const {
-    const keel::TrainReport& report = outcome_.report;
-    keel::npu::ProfileOptions options{.directory = flags_.profile.folder,
-                                      .first_step = flags_.profile.first_step,
-                                      .last_step = std::min(flags_.profile.last_step, total_steps_),
-                                      .steps_per_launch = loop_size_of(flags_, report),
-                                      .profiling = flags_.profile.options};
-    if (report.steps > 0) {
-      const auto ns = static_cast<int64_t>(report.seconds * 1e9);
-      options.wall = {{fmt::format("training, {} steps", report.steps), 0, ns}};
-    }
-    keel::npu::write_profile(profiled_program(trainer, options), options);
-  }
-
-  // A profile of an accelerated training is of one phase, that of its first step.
-  const keel::Program& profiled_program(const keel::Trainer& trainer,
-                                        keel::npu::ProfileOptions& options) const {
-    if (trainer.fast_loop() == nullptr) return trainer.program();
-    int64_t last_fast = total_steps_;
-    if (flags_.accelerate->trigger == keel::AccelerateTrigger::kStep)
-      last_fast = keel::last_fast_step(*flags_.accelerate, total_steps_);
-    last_fast = outcome_.report.switched_at.value_or(last_fast);
-    if (options.first_step > last_fast) return trainer.program();
-    options.last_step = std::min(options.last_step, last_fast);
-    return trainer.fast_loop()->program();
   }
 
   void save(keel::Trainer& trainer) const {
@@ -559,6 +526,7 @@ class TrainRun {
   keel::Graph graph_;
   TrainedModel model_;
   keel::Value skipped_;  // not 0 in steps that the loss scaling skips; invalid: there is none
+  std::optional<TrainingProfile> profile_;
   Notices notices_;
   TrainOutcome outcome_;
 };

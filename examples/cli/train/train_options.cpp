@@ -334,7 +334,6 @@ void leave_to_first_rank(TrainFlags& flags) {
   flags.quiet = true;
   flags.summary.clear();
   flags.metrics.clear();
-  flags.profile.folder.clear();
 }
 
 }  // namespace

@@ -515,35 +515,6 @@ TEST_CASE("group: the strongest vote of its ranks counts for all") {
   });
 }
 
-TEST_CASE("collective times: what ranks give is what the others take") {
-  using Clock = CollectiveTimes::Clock;
-  const auto at = [](int64_t us) { return Clock::time_point(std::chrono::microseconds(us)); };
-  CollectiveTimes first(0, 2), second(1, 2);
-  // Gives what both have, and takes the sums.
-  const auto exchange = [&] {
-    float of_first[2], of_second[2], sums[2];
-    first.give(of_first);
-    second.give(of_second);
-    for (size_t i = 0; i < 2; ++i) sums[i] = of_first[i] + of_second[i];
-    first.take(sums);
-    second.take(sums);
-  };
-  second.add(at(100), at(350), at(360));
-  CHECK(second.waited_ns(1) == 250'000);
-  CHECK(first.waited_ns(1) == 0);
-  exchange();
-  first.add(at(0), at(20), at(90));
-  second.add(at(400), at(1400), at(1400));
-  exchange();
-  exchange();
-  // f32 seconds have seven digits.
-  CHECK(std::abs(first.waited_ns(1) - 1'250'000) <= 1);
-  CHECK(std::abs(second.waited_ns(0) - 20'000) <= 1);
-  CHECK(first.waited_ns(0) == 20'000);
-  CHECK(first.summed_ns() == 70'000);
-  CHECK(second.summed_ns() == 10'000);
-}
-
 TEST_CASE("group: all ranks hear with their votes that the late one waits least") {
   for_kinds([](const auto& run) {
     constexpr int kMostSteps = 500;

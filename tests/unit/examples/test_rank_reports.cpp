@@ -30,7 +30,7 @@ TEST_CASE("rank reports: a note is about the time since the one before") {
   keel::CollectiveTimes& times = groups[0]->times();
   const auto rank_0_waits = [&](std::chrono::hours long_time) {
     const Clock::time_point begin;
-    times.add(begin, begin + long_time, begin + long_time);
+    times.add("sum", 1, begin, begin + long_time, begin + long_time);
   };
   rank_0_waits(std::chrono::hours(1));
   SlowestRankNote note(groups[0]);
@@ -38,7 +38,7 @@ TEST_CASE("rank reports: a note is about the time since the one before") {
   rank_0_waits(std::chrono::hours(1));
   // Cut at all of the time.
   CHECK(note.next() == "slowest rank 1 (100 % of the time waited for)");
-  const float of_rank_1[] = {0, 7200};
+  const float of_rank_1[] = {0, 1800};
   times.take(of_rank_1);
   CHECK(note.next() == "slowest rank 0 (100 % of the time waited for)");
 }

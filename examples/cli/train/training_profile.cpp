@@ -1,0 +1,169 @@
+#include "cli/train/training_profile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/core.h>
+#include <keel/core/base/file.h>
+
+#include "cli/base/output_files.h"
+#include "cli/train/summary.h"
+
+namespace keel_cli {
+namespace {
+
+constexpr const char* kTimeline = "/timeline.json";
+// The buckets and the votes of a step that are kept; what is more is left out.
+constexpr size_t kMostCollectivesOfAStep = 64;
+constexpr const char* kCollectivesLane = "COLLECTIVES (wall)";
+
+bool exists(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::exists(path, unknown);
+}
+
+std::string folder_of_rank(const std::string& folder, int rank) {
+  return folder + "/rank_" + std::to_string(rank);
+}
+
+void refuse_old(const std::string& path, const char* of) {
+  if (!exists(path)) return;
+  throw keel::Error({.op = "profile",
+                     .argument = path,
+                     .message = std::string("is of a profile of ") + of,
+                     .fix = "remove it, or choose another folder"});
+}
+
+int64_t ns_of(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(d).count();
+}
+
+}  // namespace
+
+TrainingProfile::TrainingProfile(const TrainFlags& flags, keel::Group* group, int64_t total_steps)
+    : flags_(flags), group_(group), total_steps_(total_steps) {
+  if (!wanted() || flags.profile.first_step <= total_steps) return;
+  throw keel::Error({.op = "--profile-steps",
+                     .expected = "steps up to " + std::to_string(total_steps),
+                     .got = std::to_string(flags.profile.first_step),
+                     .kind = keel::ErrorKind::kInvalidArgument});
+}
+
+void TrainingProfile::begin(keel::Trainer& trainer) {
+  if (!wanted()) return;
+  refuse_other_profiles();
+  keel::npu::ProfileOptions files = options({});
+  const keel::Program& profiled = program(trainer, {}, files);
+  keel::npu::write_profile(profiled, files);
+  if (group_ == nullptr) return;
+  if (group_->rank() == 0) require_writable("--profile", flags_.profile.folder + kTimeline);
+  // Steps of a profile count from the first one of this run.
+  const int64_t before = trainer.session().step();
+  const auto steps = static_cast<size_t>(files.last_step - files.first_step + 1);
+  group_->times().record(before + files.first_step, before + files.last_step,
+                         steps * kMostCollectivesOfAStep);
+  align_clocks();
+}
+
+void TrainingProfile::finish(const keel::Trainer& trainer, const keel::TrainReport& report,
+                             Notices& notices) {
+  if (!wanted()) return;
+  keel::npu::ProfileOptions files = options(report);
+  files.wall = wall(report);
+  const keel::Program& profiled = program(trainer, report, files);
+  notices.attempt([&] { keel::npu::write_profile(profiled, files); });
+  if (group_ == nullptr || flags_.profile.options.task_trace == keel::npu::TaskTrace::kOff) return;
+  // A rank that has none says so: the others wait for its part.
+  std::string own;
+  notices.attempt([&] {
+    own = keel::npu::write_rank_timeline({.spans = keel::npu::profiled_spans(profiled, files),
+                                          .wall = files.wall,
+                                          .wall_error_ns = wall_error_ns_});
+  });
+  const std::vector<std::string> all = group_->all_gather(own);
+  if (group_->rank() == 0) notices.attempt([&] { write_merged(all); });
+}
+
+std::string TrainingProfile::own_folder() const {
+  const std::string& folder = flags_.profile.folder;
+  return group_ == nullptr ? folder : folder_of_rank(folder, group_->rank());
+}
+
+void TrainingProfile::refuse_other_profiles() const {
+  const std::string& folder = flags_.profile.folder;
+  if (group_ == nullptr) {
+    refuse_old(folder_of_rank(folder, 0), "several ranks");
+    return;
+  }
+  if (group_->rank() != 0) return;
+  refuse_old(folder_of_rank(folder, group_->size()), "more ranks");
+  for (const std::string& path :
+       keel::npu::profile_files(folder, {.aicpu = true, .runtime_api = true})) {
+    // The timeline of all ranks takes the place of another one.
+    if (path != folder + kTimeline) refuse_old(path, "one rank");
+  }
+}
+
+// No rank leaves the second gather before all have come to it. So what it took a rank bounds how
+// much later than another one that rank left it.
+void TrainingProfile::align_clocks() {
+  using Clock = keel::CollectiveTimes::Clock;
+  group_->all_gather("");
+  const Clock::time_point begin = Clock::now();
+  group_->all_gather("");
+  zero_ = Clock::now();
+  wall_error_ns_ = ns_of(zero_ - begin);
+}
+
+keel::npu::ProfileOptions TrainingProfile::options(const keel::TrainReport& report) const {
+  return {.directory = own_folder(),
+          .first_step = flags_.profile.first_step,
+          .last_step = std::min(flags_.profile.last_step, total_steps_),
+          .steps_per_launch = loop_size_of(flags_, report),
+          .profiling = flags_.profile.options};
+}
+
+// A profile of an accelerated training is of one phase, that of its first step.
+const keel::Program& TrainingProfile::program(const keel::Trainer& trainer,
+                                              const keel::TrainReport& report,
+                                              keel::npu::ProfileOptions& options) const {
+  if (trainer.fast_loop() == nullptr) return trainer.program();
+  int64_t last_fast = total_steps_;
+  if (flags_.accelerate->trigger == keel::AccelerateTrigger::kStep)
+    last_fast = keel::last_fast_step(*flags_.accelerate, total_steps_);
+  last_fast = report.switched_at.value_or(last_fast);
+  if (options.first_step > last_fast) return trainer.program();
+  options.last_step = std::min(options.last_step, last_fast);
+  return trainer.fast_loop()->program();
+}
+
+// The training, and where there are ranks the collectives of the profiled steps.
+std::vector<keel::npu::WallSpan> TrainingProfile::wall(const keel::TrainReport& report) const {
+  std::vector<keel::npu::WallSpan> spans;
+  if (report.steps > 0) {
+    const auto ns = static_cast<int64_t>(report.seconds * 1e9);
+    spans.push_back({fmt::format("training, {} steps", report.steps), 0, ns});
+  }
+  if (group_ == nullptr) return spans;
+  for (const keel::CollectiveSpan& span : group_->times().recorded()) {
+    const auto add = [&](const char* what, auto begin, auto end) {
+      spans.push_back({fmt::format("{}: {} of step {}", what, span.name.data(), span.step),
+                       ns_of(begin - zero_), ns_of(end - zero_), kCollectivesLane});
+    };
+    add("wait for ranks", span.begin, span.met);
+    add("sum", span.met, span.end);
+  }
+  return spans;
+}
+
+void TrainingProfile::write_merged(const std::vector<std::string>& by_rank) const {
+  std::vector<keel::npu::RankTimeline> ranks;
+  for (const std::string& text : by_rank)
+    ranks.push_back(
+        keel::npu::read_rank_timeline(text, fmt::format("timeline of rank {}", ranks.size())));
+  keel::write_file_atomically(flags_.profile.folder + kTimeline, keel::npu::merged_timeline(ranks));
+}
+
+}  // namespace keel_cli
