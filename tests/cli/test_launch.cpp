@@ -50,8 +50,9 @@ std::string launchers_line(const ToolResult& result) {
 TEST_CASE("launch: ranks sum together and rank 0 tells of it") {
   if (without_gloo()) return;
   const TempFolder files;
-  const ToolResult result = run_tool({"launch", "-n", "2", "--", "keel", "bench", "ranks",
-                                      "--seconds", "0.01", "--json", files.file("ranks.json")});
+  const ToolResult result =
+      run_tool({"launch", "-n", "2", "--", "keel", "bench", "ranks", "--seconds", "0.01",
+                "--models", "softmax", "--json", files.file("ranks.json")});
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   CHECK(result.err == "");
   const json table = read_json(files.file("ranks.json"));
@@ -59,12 +60,48 @@ TEST_CASE("launch: ranks sum together and rank 0 tells of it") {
   REQUIRE(table["all_reduce"].size() == 5);
   CHECK(table["all_reduce"][1]["bytes"] == 31400);
   for (const json& row : table["all_reduce"]) CHECK(row["memcpys"] > 0);
-  CHECK(lines_of(result.out).size() == 7);
+  CHECK(table["openmpi"]["installed"].is_boolean());
+}
+
+TEST_CASE("launch: bench ranks has steps by ranks and the scaling over cards as a page too") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const ToolResult result = run_tool(
+      {"launch", "-n", "2", "--", "keel", "bench", "ranks", "--seconds", "0.01", "--models",
+       "softmax", "--json", files.file("ranks.json"), "--html", files.file("ranks.html")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  const json table = read_json(files.file("ranks.json"));
+  REQUIRE(table["steps"].size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    const json& row = table["steps"][i];
+    CHECK(row["model"] == "softmax");
+    CHECK(row["ranks"] == i + 1);
+    CHECK(row["threads"] == 2 - i);
+    CHECK(row["batch"] == (i == 0 ? 100 : 50));
+    CHECK(row["images_per_second"].get<double>() ==
+          doctest::Approx(1e8 / row["step_us"].get<double>()));
+  }
+  CHECK(table["steps"][1]["speed_up"] > 0);
+  CHECK(table["steps"][1]["collective_wait_share"] > 0);
+  CHECK(table["steps"][1]["collective_wait_share"] < 1);
+  // Two published trainings and softmax, each on 1, 2, 4 ... 1024 cards.
+  CHECK(table["modelled_scaling"].size() == 33);
+  CHECK(table["modelled_scaling"][22]["training"] == "softmax");
+  CHECK(table["modelled_scaling"][22]["gradient_bytes"] == 31400);
+  size_t misses = 0;
+  for (const json& row : table["published_scaling"]) misses += row["miss"].get<bool>() ? 1 : 0;
+  CHECK(table["published_scaling"].size() == 4);
+  CHECK(misses == 1);
+  CHECK(contains(result.out, "MISS, between no overlap and full overlap"));
+  const std::string page = read_text(files.file("ranks.html"));
+  for (const char* plot : {"ranks-all-reduce", "ranks-steps", "ranks-scaling"})
+    CHECK_MESSAGE(contains(page, std::string("id=\"") + plot), plot);
+  CHECK(contains(page, "Misses: BERT-Large on 8 cards"));
 }
 
 TEST_CASE("launch: one rank needs no others") {
-  const ToolResult result =
-      run_tool({"launch", "-n", "1", "--", "keel", "bench", "ranks", "--seconds", "0.001"});
+  const ToolResult result = run_tool({"launch", "-n", "1", "--", "keel", "bench", "ranks",
+                                      "--seconds", "0.001", "--models", "softmax"});
   CHECK_MESSAGE(result.exit_code == 0, result.err);
   CHECK(contains(result.out, "among 1 ranks"));
 }
@@ -75,13 +112,18 @@ TEST_CASE("launch: a measurement without an end has no table for a file") {
       run_tool({"bench", "ranks", "--endless", "--json", files.file("ranks.json")});
   CHECK(result.exit_code == 2);
   CHECK_MESSAGE(contains(result.err, "--endless: has no last table for --json"), result.err);
+  const ToolResult page =
+      run_tool({"bench", "ranks", "--endless", "--html", files.file("ranks.html")});
+  CHECK(page.exit_code == 2);
+  CHECK_MESSAGE(contains(page.err, "--endless: has no last table for --html"), page.err);
 }
 
 TEST_CASE("launch: the number of ranks may be a table's") {
   if (without_gloo()) return;
   const std::string tables = std::string(KEEL_SOURCE_DIR) + "/tests/cli/rank_tables/";
-  const ToolResult result = run_tool({"launch", "--rank-table", tables + "two_ranks.json", "--",
-                                      "keel", "bench", "ranks", "--seconds", "0.001"});
+  const ToolResult result =
+      run_tool({"launch", "--rank-table", tables + "two_ranks.json", "--", "keel", "bench", "ranks",
+                "--seconds", "0.001", "--models", "softmax"});
   CHECK_MESSAGE(result.exit_code == 0, result.err);
   CHECK(contains(result.out, "among 2 ranks"));
   const ToolResult other =

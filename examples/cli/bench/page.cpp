@@ -12,11 +12,9 @@ namespace keel_cli {
 namespace {
 
 using Maker = Section (*)(const keel::Json& json);
-constexpr std::pair<const char*, Maker> kSections[] = {{"train", train_section},
-                                                       {"kernels", kernels_section},
-                                                       {"loop", loop_section},
-                                                       {"feed", feed_section},
-                                                       {"compile", compile_section}};
+constexpr std::pair<const char*, Maker> kSections[] = {
+    {"train", train_section}, {"kernels", kernels_section}, {"loop", loop_section},
+    {"feed", feed_section},   {"compile", compile_section}, {"ranks", ranks_section}};
 
 std::string table_of(const Figure& figure) {
   return fmt::format("<details><summary>Table ({} row{})</summary>\n", figure.rows.size(),

@@ -34,6 +34,7 @@ Section loop_section(const keel::Json& json);
 std::vector<Figure> timeline_figures(const keel::Json& json, const std::string& name);
 Section feed_section(const keel::Json& json);
 Section compile_section(const keel::Json& json);
+Section ranks_section(const keel::Json& json);
 
 // The colour of a backend, the same on every plot.
 int colour_of_backend(const std::string& backend);

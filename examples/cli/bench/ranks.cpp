@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
+#include <sstream>
+#include <unistd.h>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/json.h>
 #include <keel/version.h>
@@ -16,6 +20,11 @@
 #include "cli/base/commands.h"
 #include "cli/base/output_files.h"
 #include "cli/base/ranks.h"
+#include "cli/base/run_flags.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/page.h"
+#include "cli/bench/ranks_scaling.h"
+#include "cli/bench/ranks_training.h"
 
 namespace keel_cli {
 namespace {
@@ -83,7 +92,7 @@ void print_row(const keel::Json& row) {
             << std::flush;
 }
 
-keel::Json measure_all(keel::Group& group, double seconds) {
+keel::Json measure_sums(keel::Group& group, double seconds) {
   const bool first = group.rank() == 0;
   if (first) print_head(group);
   keel::Json rows = keel::Json::array();
@@ -91,37 +100,101 @@ keel::Json measure_all(keel::Group& group, double seconds) {
     rows.push_back(measure_size(group, elements, seconds));
     if (first) print_row(rows.back());
   }
-  return {{"keel_version", KEEL_VERSION},
-          {"suite", "ranks"},
-          {"ranks", group.size()},
-          {"all_reduce", rows}};
+  return rows;
+}
+
+bool is_on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+// This build links no MPI, so its sums are measured by a program of its own, if at all.
+keel::Json describe_openmpi() {
+  const bool there = is_on_path("mpirun");
+  return {{"installed", there},
+          {"told", there ? "installed, and not measured: this build has no MPI"
+                         : "not installed, so nothing is beside the sums but memcpy"}};
+}
+
+struct RanksFlags {
+  RankTrainingFlags trainings;
+  std::string json, html;
+  bool endless = false;
+};
+
+RanksFlags read_flags(const CommandLine& line) {
+  RanksFlags flags;
+  flags.trainings.seconds = read_seconds(line, 0.3);
+  flags.trainings.data = read_data(line);
+  flags.trainings.backend = line.choice("backend", keel::backend_names()).value_or("npu");
+  std::vector<std::string> models;
+  for (const auto& model : keel_examples::models()) models.push_back(model.name);
+  for (const std::string& name : line.choices("models", models, {"softmax", "mlp"}))
+    flags.trainings.models.push_back(&keel_examples::find_model(name));
+  flags.json = line.text("json").value_or("");
+  flags.html = line.text("html").value_or("");
+  require_distinct({{"--json", flags.json}, {"--html", flags.html}},
+                   data_files(flags.trainings.data));
+  require_writable("--json", flags.json);
+  require_writable("--html", flags.html);
+  flags.endless = line.has("endless");
+  for (const char* output : {"json", "html"}) {
+    if (flags.endless && line.has(output))
+      throw keel::Error({.op = "--endless",
+                         .message = std::string("has no last table for --") + output,
+                         .fix = "give one of the two",
+                         .kind = keel::ErrorKind::kInvalidArgument});
+  }
+  return flags;
+}
+
+keel::Json measure_all(const std::shared_ptr<keel::Group>& group, const RankTrainingFlags& flags) {
+  keel::Json result = {
+      {"keel_version", KEEL_VERSION}, {"suite", "ranks"}, {"ranks", group->size()}};
+  result["all_reduce"] = measure_sums(*group, flags.seconds);
+  result["openmpi"] = describe_openmpi();
+  const bool first = group->rank() == 0;
+  if (first) std::cout << "OpenMPI: " << result["openmpi"]["told"].get<std::string>() << "\n";
+  keel::Json trainings = keel::Json::array();
+  result["steps"] = measure_rank_trainings(group, flags, trainings);
+  result.update(model_scaling(trainings));
+  if (first) print_scaling(result);
+  return result;
 }
 
 }  // namespace
 
 int run_bench_ranks(const std::vector<std::string>& words) {
   CommandLine line("bench ranks", kBenchRanksSummary);
-  line.add("seconds", "S", "wall time spent on each row (0.3)");
-  line.add("json", "FILE", "the table as JSON, written by rank 0");
-  line.add("endless", "", "measure again and again until it is stopped");
+  declare_seconds(line, "each row", "0.3");
+  line.add("models", "NAME,NAME", "whose steps are measured, of softmax, mlp, ... (softmax,mlp)");
+  declare_data_flag(line);
+  line.add("backend", "NAME", "what trains them: ref, cpu, npu (npu)");
+  line.add("json", "FILE", "the tables as one JSON object, written by rank 0");
+  line.add("html", "FILE", "the tables and their plots as one page without outer resources");
+  line.add("endless", "", "measure sums again and again until it is stopped");
   line.parse(words);
   if (line.wants_help()) {
     std::cout << line.help();
     return kExitDone;
   }
-  const double seconds = line.number("seconds", 1e-3, 1e6).value_or(0.3);
-  const std::string json = line.text("json").value_or("");
-  require_writable("--json", json);
-  if (line.has("endless") && !json.empty())
-    throw keel::Error({.op = "--endless",
-                       .message = "has no last table for --json",
-                       .fix = "give one of the two",
-                       .kind = keel::ErrorKind::kInvalidArgument});
+  const RanksFlags flags = read_flags(line);
   const auto group = join_ranks();
-  while (line.has("endless")) measure_all(*group, seconds);
-  const keel::Json result = measure_all(*group, seconds);
-  if (group->rank() == 0 && !json.empty())
-    keel::write_file_atomically(json, keel::write_json(result, 2) + "\n");
+  while (flags.endless) measure_sums(*group, flags.trainings.seconds);
+  const keel::Json result = measure_all(group, flags.trainings);
+  if (group->rank() == 0) {
+    if (!flags.json.empty())
+      keel::write_file_atomically(flags.json, keel::write_json(result, 2) + "\n");
+    if (!flags.html.empty())
+      keel::write_file_atomically(flags.html,
+                                  bench_page("ranks", result,
+                                             fmt::format("keel launch -n {} -- keel bench ranks {}",
+                                                         group->size(), fmt::join(words, " "))));
+  }
   group->leave();
   return kExitDone;
 }

@@ -1,13 +1,15 @@
-// Trainee: a training in this process that goes on whenever it is its turn. It holds its own graph,
-// session and feed; one thread at a time, and one trainee at a time.
+// Trainee: a training in this process that goes on whenever it is its turn, alone or as a rank of a
+// group. It holds its own graph, session and feed; one thread at a time, and one trainee at a time.
 #ifndef KEEL_EXAMPLES_CLI_BENCH_TRAINEE_H
 #define KEEL_EXAMPLES_CLI_BENCH_TRAINEE_H
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <keel/core/group/group.h>
 #include <keel/keel.h>
 
 #include "cli/train/training_feed.h"
@@ -20,16 +22,18 @@ struct Workload {
   const keel_examples::Model* model = nullptr;
   std::string backend, precision;
   int threads = 1;
-  int64_t batch = 1;
+  int64_t batch = 1;  // of this rank
   std::vector<std::string> disabled_passes = {};
   keel::PlacementPolicy placement = keel::PlacementPolicy::kFull;
+  std::shared_ptr<keel::Group> group = nullptr;  // whose ranks train it together
 };
 
 class Trainee {
  public:
   Trainee(const Workload& work, const keel::LabelledImages& images);
 
-  // Trains for about so long in launches of `loop_size`; the wall time of a step in us.
+  // Trains for about so long in launches of `loop_size`; the wall time of a step in us. Ranks train
+  // for as many steps as rank 0.
   double train(double seconds, int64_t loop_size);
 
   const Workload& work() const noexcept { return work_; }
@@ -37,6 +41,10 @@ class Trainee {
   // Belongs to the last train().
   int64_t steps() const noexcept { return steps_; }
   double queue_wait_us() const noexcept { return queue_wait_us_; }
+  // Belongs to all train() together.
+  double seconds() const noexcept { return seconds_; }
+  // What the gradients of the states that are trained take.
+  int64_t gradient_bytes() const;
   const keel::ProgramInfo& program() const { return trainer_->program().info(); }
 
  private:
@@ -50,6 +58,7 @@ class Trainee {
   std::optional<keel::Trainer> trainer_;
   double step_us_ = 0;
   double queue_wait_us_ = 0;
+  double seconds_ = 0;
   int64_t steps_ = 0;
 };
 
