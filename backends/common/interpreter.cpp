@@ -192,8 +192,7 @@ void Interpreter::run(LaunchArgs& args) {
   size_t next = 0;
   if (list_.info.sunk) {
     report.cancelled = stop_asked_for(args);
-    if (party_.leaves(report.cancelled ? LoopVote::kStop : LoopVote::kGoOn)) return;
-    if (!takes_elements_ && party_.leaves(LoopVote::kGoOn)) return;
+    if (leaves_before_element(report.cancelled ? LoopVote::kStop : LoopVote::kGoOn)) return;
   }
   while (next < count) {
     const Task& task = list_.tasks[next];
@@ -263,6 +262,12 @@ void Interpreter::require_trips_left(const Task& task) const {
                .fix = "raise max_trips, or let the condition end the loop earlier"});
 }
 
+// A party that goes on votes when it has an element for the step, where steps take any.
+bool Interpreter::leaves_before_element(LoopVote own) {
+  if (own == LoopVote::kGoOn && takes_elements_) return false;
+  return party_.leaves(own);
+}
+
 bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
   const void* argument =
       task.argument_count != 0 ? table_[list_.arguments[task.first_argument]] : nullptr;
@@ -282,11 +287,10 @@ bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
       const bool stop = stop_asked_for(args);
       if (stop && !done) report.cancelled = true;
       report.stopped = argument != nullptr && read<uint8_t>(argument) != 0;
-      return party_.leaves(stop             ? LoopVote::kStop
-                           : report.stopped ? LoopVote::kStopWhen
-                           : done           ? LoopVote::kStepsDone
-                                            : LoopVote::kGoOn) ||
-             (!takes_elements_ && party_.leaves(LoopVote::kGoOn));
+      return leaves_before_element(stop             ? LoopVote::kStop
+                                   : report.stopped ? LoopVote::kStopWhen
+                                   : done           ? LoopVote::kStepsDone
+                                                    : LoopVote::kGoOn);
     }
     case Jump::kNone:
     case Jump::kIfNoElement:

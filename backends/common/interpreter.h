@@ -41,6 +41,7 @@ class KEEL_API Interpreter {
   void mark_lost(LaunchArgs& args, size_t written) const;
   size_t give_up_step(LaunchArgs& args);
   void require_trips_left(const Task& task) const;
+  bool leaves_before_element(LoopVote own);
   bool jumps(const Task& task, LaunchArgs& args);
   bool run_kernel(const Task& task, const LaunchArgs& args);
   bool run_and_place(const Task& task, const LaunchArgs& args);

@@ -24,10 +24,10 @@ enum class LoopVote : uint8_t {
   kFailed,
 };
 
-// One party's end of it. Each party calls agree() equally often: before the first step of a launch,
-// before each step, once an element for it is there or is known not to come, and behind each step;
-// whoever runs several launches in a row (Trainer) once more before each of them and at its end. A
-// party that fails votes kFailed instead of its next vote, and calls it no more in this launch.
+// One party's end of it. Each party calls agree() equally often: before each step of a launch, once
+// an element for it is there or the party knows why it leaves, and behind the last step; whoever
+// runs several launches in a row (Trainer) once more before each of them and at its end. A party
+// that fails votes kFailed instead of its next vote, and calls it no more in this launch.
 // agree: the thread that runs the loop. The rest: any thread.
 class KEEL_API LoopAgreement {
  public:

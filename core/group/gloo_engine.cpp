@@ -13,7 +13,6 @@
 
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>
-#include <gloo/allreduce_halving_doubling.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/context.h>
@@ -23,6 +22,7 @@
 #include <sys/socket.h>
 
 #include "keel/core/group/channel.h"
+#include "keel/core/group/socket_sum.h"
 #include "keel/core/tensor/buffer.h"
 #endif
 
@@ -36,13 +36,8 @@ namespace {
 
 namespace tcp = gloo::transport::tcp;
 
-// Larger messages can block both ends for ever where the system's socket buffers are small.
-constexpr size_t kBlockElements = (size_t{256} << 10) / sizeof(float);
-using Sum = gloo::AllreduceHalvingDoubling<float>;
-
-// Sums of marks have to be exact in a float.
-constexpr int64_t kMarkModulus = 4096;
-constexpr size_t kMarks = 2;
+// The keys of the connections that the sums run on begin with this.
+constexpr const char* kSteps = "steps/";
 
 // Hands on what Gloo's ranks tell each other about where they listen.
 class RelayedStore final : public gloo::rendezvous::Store {
@@ -120,14 +115,18 @@ class Engine final : public GlooEngine {
     guarded([&] {
       std::shared_ptr<gloo::transport::Device> device = tcp::CreateDevice(attributes);
       rare_ = connect("rare/", device);
-      steps_ = connect("steps/", device);
+      steps_ = connect(kSteps, device);
       for (int i = 0; i < options_.size; ++i) {
         if (i != options_.rank) steps_->getPair(i)->setSync(true, /*busyPoll=*/false);
       }
     });
-    // No rank may send on the second context before all read it synchronously.
+    std::vector<int> sockets(static_cast<size_t>(options_.size), -1);
+    for (const Lever& lever : levers_) {
+      if (lever.for_steps) sockets[static_cast<size_t>(lever.other)] = lever.socket.number();
+    }
+    sums_ = std::make_unique<SocketSum>(options_.rank, std::move(sockets), options_.patience);
+    // No rank may send on the second context before Gloo has ceased to read it everywhere.
     barrier();
-    guarded([&] { meeting_ = make_sum(marks_, kMarks); });
   }
   ~Engine() override { shut(); }
 
@@ -202,40 +201,27 @@ class Engine final : public GlooEngine {
     }
   }
 
-  std::unique_ptr<Sum> make_sum(float* data, size_t count) {
-    return std::make_unique<Sum>(steps_, std::vector<float*>{data}, static_cast<int>(count));
-  }
-
-  // Runs a reduction, made of these sums.
-  void reduce(const std::string& name, int64_t index,
-              const std::vector<std::unique_ptr<Sum>>& blocks) {
+  // One sum of the reduction with this number.
+  uint8_t sum(int64_t reduction, float* values, size_t count, uint8_t vote) {
+    options_.begin(names_[static_cast<size_t>(reduction)]);
+    const SumPlace own{++number_, reduction};
     const auto begin = CollectiveTimes::Clock::now();
-    meet(name, index);
-    const auto met = CollectiveTimes::Clock::now();
+    uint8_t strongest = 0;
     guarded([&] {
-      for (const auto& block : blocks) block->run();
+      try {
+        strongest = sums_->run(own, values, count, vote);
+      } catch (const SumsDiffer& difference) {
+        const std::string text = text_of(own, difference);
+        options_.diverge(text);
+        throw RankLost(text);
+      }
     });
-    options_.ran(name, begin, met, CollectiveTimes::Clock::now());
+    options_.ran(names_[static_cast<size_t>(reduction)], begin, sums_->met(),
+                 CollectiveTimes::Clock::now());
+    return strongest;
   }
 
  private:
-  // Begins a reduction. The ranks first sum the number of this collective and that of the
-  // reduction, so that no rank sums values with those of another reduction.
-  void meet(const std::string& name, int64_t index) {
-    options_.begin(name);
-    const float own[kMarks] = {static_cast<float>(++number_ % kMarkModulus),
-                               static_cast<float>(index % kMarkModulus)};
-    std::copy(std::begin(own), std::end(own), std::begin(marks_));
-    guarded([&] { meeting_->run(); });
-    for (size_t i = 0; i < kMarks; ++i) {
-      if (marks_[i] != own[i] * static_cast<float>(options_.size))
-        options_.diverge(
-            "COLLECTIVE_DIVERGED: the ranks are at different collectives, this one at "
-            "its number " +
-            std::to_string(number_) + ", " + name);
-    }
-  }
-
   std::shared_ptr<gloo::Context> connect(const std::string& name,
                                          std::shared_ptr<gloo::transport::Device>& device) {
     auto context = std::make_shared<gloo::rendezvous::Context>(options_.rank, options_.size);
@@ -255,23 +241,17 @@ class Engine final : public GlooEngine {
   // Keeps the pair's socket, and tells its ends.
   void take_lever(const gloo::transport::Pair& pair, const std::string& name, int other) {
     Descriptor socket = find_socket(port_in(pair.address().str()));
-    const auto milliseconds = options_.patience.count();
-    timeval wait = {};
-    wait.tv_sec = static_cast<time_t>(milliseconds / 1000);
-    wait.tv_usec = static_cast<suseconds_t>(milliseconds % 1000 * 1000);
-    for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
-      check_call(setsockopt(socket.number(), SOL_SOCKET, option, &wait, sizeof wait),
-                 "the timeout of a socket");
     options_.put(
         name + "ends/" + std::to_string(options_.rank) + "/" + std::to_string(other),
         name_of_end(socket.number(), ask_own) + " " + name_of_end(socket.number(), ask_other));
-    levers_.push_back({std::move(socket), other});
+    levers_.push_back({std::move(socket), other, name == kSteps});
   }
 
   // Gloo takes the first connection that comes for a rank's. The other rank names the ends of its
   // own, so a stranger in its place is found out before anything is sent.
   void check_other_end(size_t k, const std::string& name) {
-    const auto& [socket, other] = levers_[k];
+    const Descriptor& socket = levers_[k].socket;
+    const int other = levers_[k].other;
     const std::string told =
         options_.get(name + "ends/" + std::to_string(other) + "/" + std::to_string(options_.rank));
     const std::string seen =
@@ -281,49 +261,56 @@ class Engine final : public GlooEngine {
                                  std::to_string(other) + "'s"});
   }
 
+  std::string text_of(int rank, const SumPlace& place) const {
+    const auto number = static_cast<size_t>(place.reduction);
+    return "rank " + std::to_string(rank) + " " +
+           (place.reduction >= 0 && number < names_.size() ? names_[number] : "another sum") +
+           " (collective " + std::to_string(place.collective) + ")";
+  }
+
+  // Both ranks say the same.
+  std::string text_of(const SumPlace& own, const SumsDiffer& difference) const {
+    std::string sides[] = {text_of(options_.rank, own),
+                           text_of(difference.rank(), difference.place())};
+    if (options_.rank > difference.rank()) std::swap(sides[0], sides[1]);
+    return "COLLECTIVE_DIVERGED(" + sides[0] + ", " + sides[1] +
+           "): the ranks are at different sums";
+  }
+
   struct Lever {
     Descriptor socket;
     int other = 0;
+    bool for_steps = false;
   };
 
   GlooEngineOptions options_;
   std::vector<Lever> levers_;
   std::shared_ptr<gloo::Context> rare_;
   std::shared_ptr<gloo::Context> steps_;
-  float marks_[kMarks] = {};
-  std::unique_ptr<Sum> meeting_;
+  std::unique_ptr<SocketSum> sums_;
   uint32_t tag_ = 0;
-  int64_t number_ = 0;  // of reductions that have run
-  int64_t made_ = 0;
+  int64_t number_ = 0;              // of sums that have run
+  std::vector<std::string> names_;  // of the reductions, as all ranks make them
 };
 
 class GlooReduction final : public Reduction {
  public:
-  GlooReduction(Engine& engine, const std::string& name, size_t count, int64_t index)
-      : engine_(engine),
-        name_(name),
-        index_(index),
-        values_(allocate_host_buffer(count * sizeof(float))) {
+  GlooReduction(Engine& engine, size_t count, int64_t number)
+      : engine_(engine), number_(number), values_(allocate_host_buffer(count * sizeof(float))) {
     data_ = static_cast<float*>(values_->address());
     size_ = count;
-    for (size_t from = 0; from < count; from += kBlockElements)
-      blocks_.push_back(engine.make_sum(data_ + from, std::min(kBlockElements, count - from)));
   }
-
-  void sum() override { engine_.reduce(name_, index_, blocks_); }
+  uint8_t sum_and_agree(uint8_t vote) override { return engine_.sum(number_, data_, size_, vote); }
 
  private:
   Engine& engine_;
-  const std::string name_;
-  const int64_t index_;
+  const int64_t number_;
   std::shared_ptr<Buffer> values_;
-  std::vector<std::unique_ptr<Sum>> blocks_;
 };
 
 std::unique_ptr<Reduction> Engine::make_reduction(const std::string& name, size_t count) {
-  std::unique_ptr<Reduction> made;
-  guarded([&] { made = std::make_unique<GlooReduction>(*this, name, count, ++made_); });
-  return made;
+  names_.push_back(name);
+  return std::make_unique<GlooReduction>(*this, count, static_cast<int64_t>(names_.size()) - 1);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
-// GlooEngine: collectives by Gloo, over connections of its own between the ranks. It has two
-// contexts: one in synchronous mode, on which the reductions run, which are made of Gloo's halving
-// and doubling on blocks of 256 KB; one in asynchronous mode for what is rare. Its own calls come
+// GlooEngine: collectives over connections of its own between the ranks, which Gloo makes. It has
+// two contexts: one in asynchronous mode for Gloo's collectives, which are rare; one in synchronous
+// mode, where Gloo reads nothing by itself, so that the reductions run on its sockets (SocketSum).
+// Gloo's own reductions take eight messages between two ranks where one each way is enough, cannot
+// carry which sum they belong to, and block both ends for ever where buffers are small. Calls come
 // from one thread at a time, shut() from any.
 #ifndef KEEL_CORE_GROUP_GLOO_ENGINE_H
 #define KEEL_CORE_GROUP_GLOO_ENGINE_H

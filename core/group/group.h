@@ -27,8 +27,8 @@ class KEEL_API RankLost : public Error {
   ~RankLost() override;
 };
 
-// A sum over all ranks, of as many floats as it was made for, in place. Its memory is zero at first
-// and aligned like a Buffer's. Must not outlive its group.
+// A sum over all ranks, of as many floats as it was made for (also none), in place. Its memory is
+// zero at first and aligned like a Buffer's. Must not outlive its group.
 class KEEL_API Reduction {
  public:
   virtual ~Reduction();
@@ -38,7 +38,10 @@ class KEEL_API Reduction {
   // number of ranks is a power of two the sum is a balanced tree: (0 + 1) + (2 + 3).
   // Allocates nothing. Throws RankLost, which names the step (Group::begin_step) and this
   // reduction.
-  virtual void sum() = 0;
+  void sum() { sum_and_agree(0); }
+  // The same, and returns the largest of what the ranks gave as `vote`, which takes no message of
+  // its own.
+  virtual uint8_t sum_and_agree(uint8_t vote) = 0;
 
  protected:
   float* data_ = nullptr;

@@ -1,61 +1,48 @@
 #include "keel/core/group/group_agreement.h"
 
-#include <algorithm>
 #include <exception>
 #include <utility>
 
 namespace keel {
 namespace {
 
-// By vote, how many ranks gave it; sums of so small numbers are exact. Behind them, what each rank
-// has waited (CollectiveTimes::give).
-constexpr size_t kVotes = static_cast<size_t>(LoopVote::kFailed);
-
+// The sums carry what each rank has waited (CollectiveTimes::give).
 class GroupAgreement final : public LoopAgreement {
  public:
   explicit GroupAgreement(std::shared_ptr<Group> group)
       : group_(std::move(group)),
-        counts_(group_->make_reduction("votes", kVotes + static_cast<size_t>(group_->size()))) {}
+        votes_(group_->make_reduction("votes", static_cast<size_t>(group_->size()))) {}
 
   LoopVote agree(LoopVote own) noexcept override {
     if (own == LoopVote::kFailed) {
       group_->fail("its loop ended with an error");
       return LoopVote::kFailed;
     }
-    count_steps();
     try {
-      std::fill_n(counts_->data(), kVotes, 0.0f);
-      counts_->data()[static_cast<size_t>(own)] = 1;
-      group_->times().give(counts_->data() + kVotes);
-      counts_->sum();
-      group_->times().take(counts_->data() + kVotes);
+      group_->times().give(votes_->data());
+      const auto agreed = static_cast<LoopVote>(votes_->sum_and_agree(static_cast<uint8_t>(own)));
+      group_->times().take(votes_->data());
+      count_steps(agreed);
+      return agreed;
     } catch (const std::exception&) {
       return LoopVote::kFailed;
     }
-    for (size_t vote = kVotes; vote-- > 0;) {
-      if (counts_->data()[vote] > 0) return static_cast<LoopVote>(vote);
-    }
-    return LoopVote::kFailed;
   }
   bool broken() const noexcept override { return group_->broken(); }
 
  private:
-  // A loop votes before its first step, then before and behind each (LoopAgreement): the votes of a
-  // launch with an even number are those before steps.
-  void count_steps() noexcept {
-    if (launches_ != group_->launches()) {
-      launches_ = group_->launches();
-      first_step_ = group_->step();
-      votes_ = 0;
-    }
-    if (launches_ > 0 && ++votes_ % 2 == 0) group_->begin_step(first_step_ + votes_ / 2 - 1);
+  // A launch's votes are before its steps, and behind the last one (LoopAgreement).
+  void count_steps(LoopVote agreed) noexcept {
+    const bool begins = launches_ != group_->launches();
+    if (begins) launches_ = group_->launches();
+    if (begins || in_launch_) in_launch_ = agreed == LoopVote::kGoOn;
+    if (in_launch_ && !begins) group_->begin_step(group_->step() + 1);
   }
 
   std::shared_ptr<Group> group_;
   int64_t launches_ = 0;
-  int64_t first_step_ = 0;
-  int64_t votes_ = 0;  // of this launch
-  std::unique_ptr<Reduction> counts_;
+  bool in_launch_ = false;
+  std::unique_ptr<Reduction> votes_;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ class Meeting {
   struct Arguments {
     void* bytes = nullptr;
     const std::string* text = nullptr;
+    uint8_t* vote = nullptr;
   };
   using Work = std::function<void(const std::vector<Arguments>&)>;
   using Clock = CollectiveTimes::Clock;
@@ -100,7 +101,7 @@ class LocalGroup final : public Group {
   std::vector<std::string> all_gather(const std::string& own) override {
     std::vector<std::string> gathered;
     std::pair<const std::string*, std::vector<std::string>*> both{&own, &gathered};
-    meet({&both, nullptr}, [](const auto& by_rank) {
+    meet({&both}, [](const auto& by_rank) {
       for (const Meeting::Arguments& to : by_rank) {
         for (const Meeting::Arguments& from : by_rank) {
           static_cast<decltype(both)*>(to.bytes)->second->push_back(
@@ -111,7 +112,7 @@ class LocalGroup final : public Group {
     return gathered;
   }
   void broadcast(void* bytes, size_t count, int root) override {
-    meet({bytes, nullptr}, [count, root](const auto& by_rank) {
+    meet({bytes}, [count, root](const auto& by_rank) {
       const void* source = by_rank[static_cast<size_t>(root)].bytes;
       for (const Meeting::Arguments& to : by_rank) {
         if (to.bytes != source && count > 0) std::memcpy(to.bytes, source, count);
@@ -119,14 +120,14 @@ class LocalGroup final : public Group {
     });
   }
   void leave() override {
-    meet({nullptr, nullptr}, [](const auto&) {});
+    meet({}, [](const auto&) {});
     left_ = true;
   }
   void fail(const std::string& why) noexcept override { meeting_->fail(place(), "failed: " + why); }
   bool broken() const noexcept override { return !meeting_->cause().empty(); }
   std::string loss() const override { return meeting_->loss(place()); }
 
-  void sum(LocalReduction& reduction);
+  uint8_t sum(LocalReduction& reduction, uint8_t vote);
 
  private:
   size_t place() const noexcept { return static_cast<size_t>(rank()); }
@@ -151,7 +152,7 @@ class LocalReduction final : public Reduction {
     size_ = count;
   }
   const std::string& name() const noexcept { return name_; }
-  void sum() override { group_.sum(*this); }
+  uint8_t sum_and_agree(uint8_t vote) override { return group_.sum(*this, vote); }
 
  private:
   LocalGroup& group_;
@@ -164,10 +165,10 @@ std::unique_ptr<Reduction> LocalGroup::make_reduction(const std::string& name, s
   return std::make_unique<LocalReduction>(*this, name, count);
 }
 
-void LocalGroup::sum(LocalReduction& reduction) {
+uint8_t LocalGroup::sum(LocalReduction& reduction, uint8_t vote) {
   progress().begin(reduction.name());
   const auto begin = Meeting::Clock::now();
-  const auto met = meet({reduction.data(), &reduction.name()}, [&](const auto& by_rank) {
+  const auto met = meet({reduction.data(), &reduction.name(), &vote}, [&](const auto& by_rank) {
     const auto differs = [&](const auto& other) { return *other.text != *by_rank[0].text; };
     if (std::any_of(by_rank.begin(), by_rank.end(), differs)) {
       std::vector<std::string> names;
@@ -179,8 +180,13 @@ void LocalGroup::sum(LocalReduction& reduction) {
       for (const Meeting::Arguments& arguments : by_rank)
         static_cast<float*>(arguments.bytes)[i] = total;
     }
+    uint8_t strongest = 0;
+    for (const Meeting::Arguments& arguments : by_rank)
+      strongest = std::max(strongest, *arguments.vote);
+    for (const Meeting::Arguments& arguments : by_rank) *arguments.vote = strongest;
   });
   times().add(reduction.name(), step(), begin, met, Meeting::Clock::now());
+  return vote;
 }
 
 }  // namespace

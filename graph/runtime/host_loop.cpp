@@ -30,18 +30,19 @@ void Loop::drive(int64_t steps, const LoopCallbacks& callbacks, LoopReport& repo
   LoopParty party(s.agreement.get());
   try {
     done.cancelled = s.session->stop.load();
-    bool leaves = party.leaves(done.cancelled ? LoopVote::kStop : LoopVote::kGoOn);
-    while (!leaves && take_element(party, done)) {
+    LoopVote own = done.cancelled ? LoopVote::kStop : LoopVote::kGoOn;
+    // A party that goes on votes when it has an element for the step.
+    while (own == LoopVote::kGoOn ? take_element(party, done) : !party.leaves(own)) {
       ++report.launches;
       if (!drive_step(report.first_step + done.steps, done)) break;
       keep_results(report);
       deliver(callbacks, report, outcome);
       const bool stop = s.session->stop.load();
       done.cancelled = stop && done.steps < steps;
-      leaves = party.leaves(stop                  ? LoopVote::kStop
-                            : done.stopped        ? LoopVote::kStopWhen
-                            : done.steps >= steps ? LoopVote::kStepsDone
-                                                  : LoopVote::kGoOn);
+      own = stop                  ? LoopVote::kStop
+            : done.stopped        ? LoopVote::kStopWhen
+            : done.steps >= steps ? LoopVote::kStepsDone
+                                  : LoopVote::kGoOn;
     }
   } catch (...) {
     party.fail();

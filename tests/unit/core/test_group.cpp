@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,8 @@ using keel_test::error_of;
 class Job {
  public:
   explicit Job(int size, CoordinatorOptions options = {}) {
+    // A rank that goes would end this process, as join_group says.
+    std::signal(SIGPIPE, SIG_IGN);
     std::vector<int> near;
     for (int i = 0; i < size; ++i) {
       int pair[2];
@@ -206,9 +209,14 @@ TEST_CASE("group: a rank at another reduction is found out") {
       const auto b = group.make_reduction("b", 16);
       (group.rank() == 0 ? a : b)->sum();
     });
-    // One of them sees it for itself, the other one may hear it.
-    CHECK(!errors[0].empty());
-    CHECK(!errors[1].empty());
+    // Within a process they have no numbers.
+    for (const std::string& error : errors) {
+      const bool told =
+          contains(error,
+                   "COLLECTIVE_DIVERGED(rank 0 a (collective 1), rank 1 b (collective 1))") ||
+          contains(error, "COLLECTIVE_DIVERGED(rank 0 a, rank 1 b)");
+      CHECK_MESSAGE(told, error);
+    }
   });
 }
 
@@ -352,15 +360,14 @@ TEST_CASE("group: the votes of a launch tell the step") {
       const auto agreement = make_group_agreement({std::shared_ptr<Group>(), &group});
       agreement->agree(LoopVote::kGoOn);  // before a launch
       group.begin_launch(11);
-      agreement->agree(LoopVote::kGoOn);  // before its first step
       for (const int64_t step : {11, 12, 13}) {
-        agreement->agree(LoopVote::kGoOn);  // there is an element
+        agreement->agree(LoopVote::kGoOn);  // before the step: there is an element
         if (group.step() != step) throw Error("wrong step " + std::to_string(group.step()));
-        agreement->agree(step == 13 ? LoopVote::kStepsDone : LoopVote::kGoOn);
       }
+      agreement->agree(LoopVote::kStepsDone);
+      if (group.step() != 13) throw Error("wrong step behind the last one");
       agreement->agree(LoopVote::kGoOn);
       group.begin_launch(14);
-      agreement->agree(LoopVote::kGoOn);
       agreement->agree(LoopVote::kGoOn);
       if (group.step() != 14) throw Error("wrong step behind a launch");
       group.leave();
