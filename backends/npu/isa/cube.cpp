@@ -142,7 +142,7 @@ vector::ShapeClass cube_shape_class(const CubeProblem& p) noexcept {
     return p.transpose_a ? vector::ShapeClass::kColumns : vector::ShapeClass::kRows;
   }
   if (p.m <= kNarrowColumns) return vector::ShapeClass::kVector;
-  // Of n first, as a product of both might not be a number.
+  // This divides by n, as a product of both might not be a number.
   const bool small = p.n <= kSmallElements && p.k <= kSmallElements / p.n;
   return small ? vector::ShapeClass::kSmall : vector::ShapeClass::kSquare;
 }

@@ -61,7 +61,7 @@ TEST_CASE(
   }
 }
 
-// What the device clock says of a training step on two ranks.
+// A training step on two ranks on the device clock.
 struct Profiled {
   std::map<std::string, std::vector<ProfiledSpan>> lanes;
   int64_t step_ns = 0;

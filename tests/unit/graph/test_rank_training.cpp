@@ -127,7 +127,7 @@ TEST_CASE("ranks: they stop together and rank 0 writes the checkpoints") {
       return group->rank() == 1 && step == 13 ? LoopControl::kStop : LoopControl::kContinue;
     };
     const TrainReport report = trainer.fit(options);
-    // What the device does ahead of a callback may be a step or more, on both alike.
+    // The device may be a step or more ahead of a callback, on both alike.
     const std::vector<std::string> steps = group->all_gather(std::to_string(report.steps));
     if (steps[0] != steps[1]) throw Error("other steps: " + steps[0] + ", " + steps[1]);
     if (report.steps < 13 || report.steps >= 20) throw Error("stopped at " + steps[0]);
