@@ -1,6 +1,7 @@
-// all_reduce: sums over the ranks of a group (core/group/group.h) inside of a step. It is an
-// effect: a step's collectives run in the order in which they were built, on every rank, so that
-// each rank sums what the others sum. Not in ops.h, as few programs have ranks.
+// all_reduce, all_gather: sums over the ranks of a group (core/group/group.h), and what each of
+// them has, inside of a step. They are effects: a step's collectives run in the order in which they
+// were built, on every rank, so that each rank sums what the others sum. Not in ops.h, as few
+// programs have ranks.
 #ifndef KEEL_OPS_ALL_REDUCE_H
 #define KEEL_OPS_ALL_REDUCE_H
 
@@ -32,6 +33,13 @@ struct AllReduceOptions {
 // all ranks in the same order. Not differentiable. Throws Error for values that are not f32 or not
 // of the root graph, and for none.
 KEEL_API Values all_reduce(const Values& values, const std::shared_ptr<Group>& group,
+                           const AllReduceOptions& options = {}, CallSite site = CallSite::here());
+
+// Returns each value of all ranks, in their order, along a new first axis: [ranks, ...]. The same
+// rules hold as for all_reduce; `scale` has to be 1. The values are one collective, and cost what
+// the sum of as many bytes as the results have does, for that is how they travel: each rank adds
+// its own values to the zeros of the others. Integers up to 2^24 are exact as f32.
+KEEL_API Values all_gather(const Values& values, const std::shared_ptr<Group>& group,
                            const AllReduceOptions& options = {}, CallSite site = CallSite::here());
 
 void register_all_reduce(OpTable& table);

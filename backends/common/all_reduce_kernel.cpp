@@ -1,5 +1,7 @@
 #include "keel/backends/common/all_reduce_kernel.h"
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,27 +16,56 @@
 namespace keel {
 namespace {
 
-// The place of each value in the bucket, and what all of them take, in bytes. Kernels want results
+// The place of each result in the bucket, and what all of them take, in bytes. Kernels want results
 // aligned.
 struct BucketPlan {
   std::vector<size_t> offsets;
   size_t bytes = 0;
 };
 
+size_t bytes_of(const Type& type) { return type.shape.num_bytes(type.dtype); }
+
 BucketPlan plan_bucket(const Node& node) {
   BucketPlan plan;
-  for (const Value& v : node.data_inputs()) {
+  for (const Type& type : node.types()) {
     plan.offsets.push_back(plan.bytes);
-    plan.bytes = align_up(plan.bytes + v.shape().num_bytes(v.dtype()), Buffer::kAlignment);
+    plan.bytes = align_up(plan.bytes + bytes_of(type), Buffer::kAlignment);
+    // The token of an effect has no bytes.
+    if (plan.offsets.size() == node.data_inputs().size()) break;
   }
   return plan;
+}
+
+// Bytes of the bucket.
+struct Range {
+  size_t begin = 0;
+  size_t bytes = 0;
+};
+
+// Returns what other ranks fill: all but this rank's part of each result that is gathered. A rank
+// adds zeros there, so that the sum is what each rank has.
+std::vector<Range> parts_of_others(const Node& node, const BucketPlan& bucket) {
+  const AllReduceAttributes& attributes = *all_reduce_of(node);
+  std::vector<Range> parts;
+  if (!attributes.gathers) return parts;
+  const auto rank = static_cast<size_t>(attributes.group->rank());
+  for (size_t i = 0; i < bucket.offsets.size(); ++i) {
+    const size_t own = bytes_of(node.input(i).type());
+    const size_t before = own * rank, all = bytes_of(node.type(i));
+    parts.push_back({bucket.offsets[i], before});
+    parts.push_back({bucket.offsets[i] + before + own, all - before - own});
+  }
+  return parts;
 }
 
 class AllReduceKernel final : public Kernel {
  public:
   AllReduceKernel(std::shared_ptr<Group> group, std::unique_ptr<Reduction> reduction,
-                  std::string what)
-      : group_(std::move(group)), reduction_(std::move(reduction)), what_(std::move(what)) {}
+                  std::vector<Range> zeros, std::string what)
+      : group_(std::move(group)),
+        reduction_(std::move(reduction)),
+        zeros_(std::move(zeros)),
+        what_(std::move(what)) {}
 
   bool waits() const override { return true; }
   void run(void* const*, int, int) const override { sum(); }
@@ -54,6 +85,8 @@ class AllReduceKernel final : public Kernel {
 
  private:
   void sum() const {
+    auto* bytes = reinterpret_cast<std::byte*>(reduction_->data());
+    for (const Range& range : zeros_) std::memset(bytes + range.begin, 0, range.bytes);
     try {
       reduction_->sum();
     } catch (const Error& error) {
@@ -63,6 +96,7 @@ class AllReduceKernel final : public Kernel {
 
   std::shared_ptr<Group> group_;
   std::unique_ptr<Reduction> reduction_;
+  std::vector<Range> zeros_;
   std::string what_;
 };
 
@@ -86,10 +120,12 @@ KernelPlan plan_all_reduce(const Node& node) {
   KernelPlan plan;
   plan.kind = TaskKind::kHccl;
   plan.own_memory = reduction->data();
+  std::vector<Range> zeros = parts_of_others(node, bucket);
   plan.own_offsets = std::move(bucket.offsets);
   plan.reason = what + ", " + std::to_string(bucket.bytes) + " bytes over " +
                 std::to_string(attributes.ranks) + " ranks";
-  plan.kernel = std::make_unique<AllReduceKernel>(attributes.group, std::move(reduction), what);
+  plan.kernel = std::make_unique<AllReduceKernel>(attributes.group, std::move(reduction),
+                                                  std::move(zeros), what);
   return plan;
 }
 

@@ -177,6 +177,7 @@ class Lowering {
   struct AllReduce {
     KernelPlan plan;
     std::vector<uint32_t> places;
+    std::vector<uint32_t> own_parts = {};  // of the places, where ranks gather
   };
   std::unordered_map<const Node*, AllReduce> all_reduces_;
   std::unordered_set<const Node*> row_views_;  // that were lowered

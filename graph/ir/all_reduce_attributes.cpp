@@ -11,8 +11,8 @@ const AllReduceAttributes* all_reduce_of(const Node& node) {
 }
 
 std::string bucket_text(const AllReduceAttributes& attributes) {
-  return "bucket " + std::to_string(attributes.bucket + 1) + " of " +
-         std::to_string(attributes.buckets);
+  return std::string(attributes.gathers ? "gathered " : "") + "bucket " +
+         std::to_string(attributes.bucket + 1) + " of " + std::to_string(attributes.buckets);
 }
 
 }  // namespace keel

@@ -1,6 +1,6 @@
 // AllReduceAttributes: what an op has that sums values over the ranks of a group
-// (core/group/group.h), one bucket of them in one collective. Plain values and pure functions; any
-// thread.
+// (core/group/group.h), or gathers them, one bucket of them in one collective. Plain values and
+// pure functions; any thread.
 #ifndef KEEL_GRAPH_IR_ALL_REDUCE_ATTRIBUTES_H
 #define KEEL_GRAPH_IR_ALL_REDUCE_ATTRIBUTES_H
 
@@ -21,17 +21,20 @@ struct AllReduceAttributes {
   int64_t ranks = 1;
   int64_t bucket = 0;   // counted from 0, in the order in which a step runs them
   int64_t buckets = 1;  // of the step
+  // Each result has a new first axis with the values of all ranks, in their order.
+  bool gathers = false;
   // The ranks themselves. No field: graphs of all ranks print, hash and compare alike, and text has
   // none, so a graph that was parsed cannot be run on several ranks.
   std::shared_ptr<Group> group = {};
   static constexpr auto fields() {
     return std::tuple(field("ranks", &AllReduceAttributes::ranks),
                       field("bucket", &AllReduceAttributes::bucket),
-                      field("buckets", &AllReduceAttributes::buckets));
+                      field("buckets", &AllReduceAttributes::buckets),
+                      field("gathers", &AllReduceAttributes::gathers));
   }
 };
 
-// Returns what a node has that is such a sum; null for every other node.
+// Returns what a node has that sums or gathers so; null for every other node.
 KEEL_API const AllReduceAttributes* all_reduce_of(const Node& node);
 
 // "bucket 1 of 3", as people count.

@@ -16,6 +16,7 @@
 #include "keel/ops/nn/clipping.h"
 #include "keel/ops/nn/micro_shards.h"
 #include "keel/ops/nn/remembered.h"
+#include "keel/ops/nn/table_gradients.h"
 #include "keel/ops/nn/updates.h"
 
 namespace keel {
@@ -95,7 +96,8 @@ DataParallel::DataParallel(std::shared_ptr<Group> group, const DataParallelOptio
       ranks_(group_ == nullptr ? 1 : group_->size()),
       micro_shards_(options.micro_shards == 0 ? default_micro_shards(ranks_)
                                               : options.micro_shards),
-      bucket_bytes_(options.bucket_bytes) {
+      bucket_bytes_(options.bucket_bytes),
+      gather_rows_(options.gather_rows) {
   require_option(options.micro_shards >= 0, kWho, "micro_shards", "at least 1",
                  static_cast<double>(options.micro_shards), site);
   require_option(options.bucket_bytes >= 1, kWho, "bucket_bytes", "at least 1",
@@ -118,23 +120,43 @@ int64_t DataParallel::own_shards(Value loss) const {
   return micro_shards_ / ranks_;
 }
 
-void DataParallel::sum_over_ranks(Values& values, Values& others, double scale,
-                                  CallSite site) const {
+// A bucket that is gathered comes right before the last one, with which ranks agree.
+Values DataParallel::sum_over_ranks(Values& values, Values& others,
+                                    const std::vector<TableGradient>& tables, double scale,
+                                    CallSite site) const {
   const Buckets buckets = buckets_of(values, bucket_bytes_);
+  AllReduceOptions options{.scale = scale,
+                           .buckets = static_cast<int64_t>(buckets.size() + !tables.empty())};
+  Values of_tables;
   for (size_t b = 0; b < buckets.size(); ++b) {
     Values bucket;
     for (const size_t i : buckets[b]) bucket.push_back(values[i]);
     const bool last = b + 1 == buckets.size();
+    if (last && !tables.empty()) {
+      of_tables = sum_table_gradients(tables, group_, options, site);
+      ++options.bucket;
+    }
     if (last) bucket.insert(bucket.end(), others.begin(), others.end());
     if (bucket.empty()) continue;
-    const Values sums = all_reduce(bucket, group_,
-                                   {.scale = scale,
-                                    .bucket = static_cast<int64_t>(b),
-                                    .buckets = static_cast<int64_t>(buckets.size())},
-                                   site);
+    const Values sums = all_reduce(bucket, group_, options, site);
+    ++options.bucket;
     for (size_t k = 0; k < buckets[b].size(); ++k) values[buckets[b][k]] = sums[k];
     for (size_t k = 0; last && k < others.size(); ++k) others[k] = sums[buckets[b].size() + k];
   }
+  return of_tables;
+}
+
+// By state the rows that are looked up in it, where they travel and not the whole.
+std::vector<std::vector<LookedUpRows>> DataParallel::gathered_look_ups(const Values& losses,
+                                                                       const Values& states) const {
+  std::vector<std::vector<LookedUpRows>> all(states.size());
+  if (ranks_ == 1 || gather_rows_ == false) return all;
+  for (size_t i = 0; i < states.size(); ++i) {
+    auto found = look_ups_of(losses, states[i]);
+    if (found && (gather_rows_ == true || fewer_travel(*found, states[i], ranks_)))
+      all[i] = std::move(*found);
+  }
+  return all;
 }
 
 GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
@@ -148,9 +170,16 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   const int64_t shards = own_shards(value);
   // By part of the batch.
   const Values losses = losses_of_shards(value, shards, line);
+  const auto look_ups = gathered_look_ups(losses, states);
   std::vector<Values> slopes;
-  for (const Value& part : losses)
-    slopes.push_back(keel::gradients(scaler ? scaler->scaled(part, line) : part, states, line));
+  for (size_t part = 0; part < losses.size(); ++part) {
+    Values by = states;
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (!look_ups[i].empty()) by[i] = look_ups[i][part].rows;
+    }
+    const Value loss_of_part = scaler ? scaler->scaled(losses[part], line) : losses[part];
+    slopes.push_back(keel::gradients(loss_of_part, by, line));
+  }
 
   GlobalGradients global;
   global.statistics = attached_updates(Operand(value, line));
@@ -172,10 +201,13 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   const OwnScope here(graph, line);
   const bool several = ranks_ > 1;
   const double scale = 1 / static_cast<double>(ranks_ * shards);
+  std::vector<TableGradient> tables;
   for (size_t i = 0; i < states.size(); ++i) {
     Values of_state;
     for (const Values& of_part : slopes) of_state.push_back(summed_form(of_part[i], several, line));
-    global.gradients.push_back(tree_sum(of_state, line));
+    const bool whole = look_ups[i].empty();
+    global.gradients.push_back(whole ? tree_sum(of_state, line) : Value());
+    if (!whole) tables.push_back({states[i], look_ups[i], std::move(of_state)});
   }
   Values of_losses;
   for (const Value& part : losses) of_losses.push_back(summed_form(part, several, line));
@@ -187,7 +219,11 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
     if (!is_float(a.next.dtype())) continue;
     others.push_back(summed_form(a.next, several, line));
   }
-  sum_over_ranks(global.gradients, others, scale, line);
+  const Values of_tables = sum_over_ranks(global.gradients, others, tables, scale, line);
+  auto of_table = of_tables.begin();
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!look_ups[i].empty()) global.gradients[i] = *of_table++;
+  }
 
   if (scaler) global.gradients = scaler->unscaled(global.gradients, line);
   for (size_t i = 0; i < states.size(); ++i)
@@ -224,7 +260,7 @@ GlobalGradients DataParallel::means(const Values& values, const Values& flags,
   }
   Values others;
   for (const Value& flag : flags) others.push_back(cast(Operand(flag, site), f32, site));
-  sum_over_ranks(global.gradients, others, 1 / static_cast<double>(ranks_), site);
+  sum_over_ranks(global.gradients, others, {}, 1 / static_cast<double>(ranks_), site);
   for (size_t i = 0; i < values.size(); ++i) {
     Value& v = global.gradients[i];
     if (v.valid()) v = cast(Operand(v, site), values[i].dtype(), site);
@@ -296,7 +332,9 @@ DataParallelOptimizer data_parallel(const Optimizer& optimizer, const std::share
                                     const DataParallelOptimizerOptions& options, CallSite site) {
   return {optimizer,
           DataParallel(group,
-                       {.micro_shards = options.micro_shards, .bucket_bytes = options.bucket_bytes},
+                       {.micro_shards = options.micro_shards,
+                        .bucket_bytes = options.bucket_bytes,
+                        .gather_rows = options.gather_rows},
                        site),
           options.clip_norm};
 }

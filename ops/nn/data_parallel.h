@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "keel/core/base/export.h"
 #include "keel/core/group/group.h"
@@ -37,6 +38,9 @@
 
 namespace keel {
 
+struct LookedUpRows;  // these two: ops/nn/table_gradients.h
+struct TableGradient;
+
 // Returns how many micro-shards a training has that does not say: the smallest power of two that is
 // not less than the ranks.
 KEEL_API int64_t default_micro_shards(int64_t ranks);
@@ -44,6 +48,11 @@ KEEL_API int64_t default_micro_shards(int64_t ranks);
 struct DataParallelOptions {
   int64_t micro_shards = 0;          // of the global batch; 0: default_micro_shards
   int64_t bucket_bytes = 1ll << 20;  // gradients that are summed together, at most; one at least
+  // The gradient of an f32 table of which a loss reads rows by one gather() along the first axis,
+  // as an embedding does, may travel as the ids and the gradients of these rows: true, false, or
+  // not said, which is where fewer elements travel so and all sizes are known when the step is
+  // built. Its bits are those of the sum of whole tables where the ranks are a power of two.
+  std::optional<bool> gather_rows{};
 };
 
 // Holds what a step came to on all ranks together, with the same bits on each of them.
@@ -90,13 +99,18 @@ class KEEL_API DataParallel {
  private:
   // Returns how many parts of the batch a rank computes by themselves.
   int64_t own_shards(Value loss) const;
-  // Replaces sums over a rank's parts by `scale` times those over all ranks.
-  void sum_over_ranks(Values& values, Values& others, double scale, CallSite site) const;
+  // Replaces sums over a rank's parts by `scale` times those over all ranks, and returns those of
+  // the tables.
+  Values sum_over_ranks(Values& values, Values& others, const std::vector<TableGradient>& tables,
+                        double scale, CallSite site) const;
+  std::vector<std::vector<LookedUpRows>> gathered_look_ups(const Values& losses,
+                                                           const Values& states) const;
 
   std::shared_ptr<Group> group_;
   int64_t ranks_ = 1;
   int64_t micro_shards_ = 1;
   int64_t bucket_bytes_ = 0;
+  std::optional<bool> gather_rows_;
 };
 
 // An optimizer whose gradients are means over the ranks. With one rank and no micro-shards it is
@@ -127,12 +141,13 @@ class KEEL_API DataParallelOptimizer {
 struct DataParallelOptimizerOptions {
   int64_t micro_shards = 0;
   int64_t bucket_bytes = 1ll << 20;
+  std::optional<bool> gather_rows{};
   // Clips by the global norm of the means (ops/nn/clipping.h).
   std::optional<double> clip_norm{};
 };
 
-// All gradients are dense, those of an embedding's table as well: the sum over ranks is theirs,
-// too.
+// A gradient that is given to apply() is summed whole, an embedding's too; minimize() may gather
+// its rows (DataParallelOptions::gather_rows).
 KEEL_API DataParallelOptimizer data_parallel(const Optimizer& optimizer,
                                              const std::shared_ptr<Group>& group,
                                              const DataParallelOptimizerOptions& options = {},
