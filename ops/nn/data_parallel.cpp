@@ -153,7 +153,7 @@ std::vector<std::vector<LookedUpRows>> DataParallel::gathered_look_ups(const Val
   if (ranks_ == 1 || gather_rows_ == false) return all;
   for (size_t i = 0; i < states.size(); ++i) {
     auto found = look_ups_of(losses, states[i]);
-    if (found && (gather_rows_ == true || fewer_travel(*found, states[i], ranks_)))
+    if (found && (gather_rows_ == true || gathering_pays(*found, states[i], ranks_)))
       all[i] = std::move(*found);
   }
   return all;

@@ -50,8 +50,9 @@ struct DataParallelOptions {
   int64_t bucket_bytes = 1ll << 20;  // gradients that are summed together, at most; one at least
   // The gradient of an f32 table of which a loss reads rows by one gather() along the first axis,
   // as an embedding does, may travel as the ids and the gradients of these rows: true, false, or
-  // not said, which is where fewer elements travel so and all sizes are known when the step is
-  // built. Its bits are those of the sum of whole tables where the ranks are a power of two.
+  // not said, which is where the table has four times as many elements, and all sizes are known
+  // when the step is built. Its bits are those of the sum of whole tables where the ranks are a
+  // power of two.
   std::optional<bool> gather_rows{};
 };
 

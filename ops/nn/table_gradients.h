@@ -25,9 +25,9 @@ struct LookedUpRows {
 // table in another way, more than once, or not at all.
 std::optional<std::vector<LookedUpRows>> look_ups_of(const Values& losses, Value table);
 
-// Says whether ids and rows of all ranks are fewer elements than the table; false where not all
-// sizes are known.
-bool fewer_travel(const std::vector<LookedUpRows>& look_ups, Value table, int64_t ranks);
+// Says whether the table has several times as many elements as the ids and the rows of all ranks,
+// which have to be sorted besides; false where not all sizes are known.
+bool gathering_pays(const std::vector<LookedUpRows>& look_ups, Value table, int64_t ranks);
 
 // A table with the look-ups of the parts of this rank's batch, and the gradients of their rows.
 struct TableGradient {
@@ -36,10 +36,10 @@ struct TableGradient {
   Values row_gradients;  // f32
 };
 // Gathers the ids and the gradients of all ranks in one collective, and returns for each table
-// `scale` times the sum of its gradients. A table's gradient of each part is made by itself, and
-// they are summed as a balanced tree, over the parts of a rank, then over ranks: with the bits of a
-// sum over ranks of whole tables, where that is such a tree. So each rank adds up as many tables as
-// all ranks have parts.
+// `scale` times the sum of its gradients. The gradient of each part is made by itself, and they are
+// summed as a balanced tree, over the parts of a rank, then over ranks: with the bits of a sum over
+// ranks of whole tables, where that is such a tree. They are summed in small tables, which have as
+// many rows as there are ids; one scatter_add makes the whole one.
 Values sum_table_gradients(const std::vector<TableGradient>& tables,
                            const std::shared_ptr<Group>& group, const AllReduceOptions& options,
                            CallSite site);

@@ -43,7 +43,7 @@ class Trainee {
   double queue_wait_us() const noexcept { return queue_wait_us_; }
   // Belongs to all train() together.
   double seconds() const noexcept { return seconds_; }
-  // The bytes of the gradients of the states that are trained.
+  // Returns the bytes of the gradients of the states that are trained.
   int64_t gradient_bytes() const;
   const keel::ProgramInfo& program() const { return trainer_->program().info(); }
 

@@ -101,10 +101,10 @@ TEST_CASE("npu profile: a rank's timeline travels as text") {
       {R"({"spans": [["HCCL", "b", 1, 2]], "wall": [], "wall_error_ns": 0})", "rank 1: spans[0]"},
       {R"({"spans": [], "wall": [["x", 1, 2, 3]], "wall_error_ns": 0})", "rank 1: wall[0][1]"},
       {R"({"spans": [], "wall": [], "wall_error_ns": -1})", "wall_error_ns"}};
-  for (const auto& [text, told] : rules) {
-    const std::string error = error_of([&] { npu::read_rank_timeline(text, "rank 1"); });
+  for (const auto& rule : rules) {
+    const std::string error = error_of([&] { npu::read_rank_timeline(rule.first, "rank 1"); });
     CAPTURE(error);
-    CHECK(contains(error, told));
+    CHECK(contains(error, rule.second));
   }
 }
 

@@ -212,27 +212,17 @@ TEST_CASE("gathered gradients: a step by hand in double") {
   }
 }
 
-TEST_CASE("gathered gradients: rows travel where they are fewer elements") {
-  // Two ranks look up 4 rows each: 2 x 4 x 4 elements are fewer than 60 x 3.
-  CHECK(contains(train("cpu", 2, 2, std::nullopt).tasks, "gathered bucket"));
-  CHECK_FALSE(contains(train("cpu", 2, 2, false).tasks, "gathered bucket"));
-  // Sizes that are not known when the step is built.
-  CHECK_FALSE(contains(train("cpu", 2, 2, std::nullopt, false).tasks, "gathered bucket"));
-  const Trained asked = train("cpu", 2, 2, true, false);
-  CHECK(contains(asked.tasks, "gathered bucket"));
-  CHECK(asked.states == train("cpu", 2, 2, false, false).states);
-}
-
-// The tasks of a training of `loss` of a table of 60 rows and 4 ids.
+// The tasks of a training of `loss` of a table and 4 ids.
 std::string tasks_of(const std::function<Value(const Value& table, const Value& ids)>& loss,
-                     DType dtype = f32) {
+                     DType dtype = f32, int64_t rows = kRows,
+                     std::optional<bool> gather_rows = true) {
   std::string tasks;
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Group>& group) {
     Graph g;
     const Value ids = g.input("ids", i32, {4});
-    const Value table = g.state("table", zeros({kRows, kWidth}, dtype));
+    const Value table = g.state("table", zeros({rows, kWidth}, dtype));
     const Update update =
-        data_parallel(sgd(0.5), group, {.gather_rows = true}).minimize(loss(table, ids));
+        data_parallel(sgd(0.5), group, {.gather_rows = gather_rows}).minimize(loss(table, ids));
     Session session(g, device("cpu"));
     const std::string text =
         session.describe(update, Values{}, {{ids, Tensor::of<int32_t>({4}, {1, 2, 3, 4})}});
@@ -240,6 +230,21 @@ std::string tasks_of(const std::function<Value(const Value& table, const Value& 
   });
   CHECK(errors == no_errors(2));
   return tasks;
+}
+
+TEST_CASE("gathered gradients: rows travel where the table has four times as many elements") {
+  // Two ranks look up 4 rows each: 2 x 4 x 4 elements, beside 60 x 3.
+  CHECK(contains(train("cpu", 2, 2, std::nullopt).tasks, "gathered bucket"));
+  CHECK_FALSE(contains(train("cpu", 2, 2, false).tasks, "gathered bucket"));
+  // With one of 42 x 3 they are a bit more than a quarter, with 43 x 3 less.
+  const auto mean_of_rows = [](const Value& t, const Value& i) { return mean(gather(t, i)); };
+  CHECK_FALSE(contains(tasks_of(mean_of_rows, f32, 42, std::nullopt), "gathered bucket"));
+  CHECK(contains(tasks_of(mean_of_rows, f32, 43, std::nullopt), "gathered bucket"));
+  // Sizes that are not known when the step is built.
+  CHECK_FALSE(contains(train("cpu", 2, 2, std::nullopt, false).tasks, "gathered bucket"));
+  const Trained asked = train("cpu", 2, 2, true, false);
+  CHECK(contains(asked.tasks, "gathered bucket"));
+  CHECK(asked.states == train("cpu", 2, 2, false, false).states);
 }
 
 TEST_CASE("gathered gradients: a table that is read in another way is summed whole") {
