@@ -51,7 +51,8 @@ TEST_CASE("all_gather: each rank gets the values of all in their order and in ev
             return static_cast<float>(100 * rank + 10 * step) + static_cast<float>(i);
           };
           Tensor own(f32, {2, 3});
-          for (int64_t i = 0; i < 6; ++i) own.data<float>()[i] = value(group->rank(), i);
+          for (int64_t i = 0; i < 6; ++i)
+            own.data<float>()[static_cast<size_t>(i)] = value(group->rank(), i);
           const std::vector<Tensor> out =
               session.run(all, {{x, own}, {y, Tensor::scalar(value(group->rank(), 7))}});
           if (!(out[0].shape() == Shape{size, 2, 3} && out[1].shape() == Shape{size}))
@@ -132,8 +133,8 @@ Trained train(const std::string& name, int ranks, int64_t shards, std::optional<
       Tensor own_ids(i32, {count}), own_y(f32, {count});
       for (int64_t i = 0; i < count; ++i) {
         const int64_t at = group->rank() * count + i;
-        own_ids.data<int32_t>()[i] = id_of(step, at);
-        own_y.data<float>()[i] = target_of(step, at);
+        own_ids.data<int32_t>()[static_cast<size_t>(i)] = id_of(step, at);
+        own_y.data<float>()[static_cast<size_t>(i)] = target_of(step, at);
       }
       const Feeds feeds = {{ids, own_ids}, {y, own_y}};
       if (step == 0) own.tasks = session.describe(update, Values{}, feeds);
@@ -168,6 +169,7 @@ TEST_CASE("gathered gradients: they are near those of one rank without micro-sha
   const Trained alone = train("cpu", 1, 1, std::nullopt);
   for (const int ranks : {2, 4, 8}) {
     const Trained gathered = train("cpu", ranks, 8, true);
+    REQUIRE(gathered.table.size() == alone.table.size());
     for (size_t i = 0; i < alone.table.size(); ++i)
       CHECK(gathered.table[i] == doctest::Approx(alone.table[i]).epsilon(1e-5));
   }
@@ -197,9 +199,10 @@ TEST_CASE("gathered gradients: a step by hand in double") {
       Tensor own_ids(i64, {kOwn}), own_weights(f32, {kOwn, kWidth});
       for (int64_t i = 0; i < kOwn; ++i) {
         const int64_t at = group->rank() * kOwn + i;
-        own_ids.data<int64_t>()[i] = id_of(0, at);
+        own_ids.data<int64_t>()[static_cast<size_t>(i)] = id_of(0, at);
         for (int64_t k = 0; k < kWidth; ++k)
-          own_weights.data<float>()[i * kWidth + k] = static_cast<float>((at + 1) * (k + 1));
+          own_weights.data<float>()[static_cast<size_t>(i * kWidth + k)] =
+              static_cast<float>((at + 1) * (k + 1));
       }
       session.run(update, Values{}, {{ids, own_ids}, {weights, own_weights}});
       const Tensor after = session.read(table);
