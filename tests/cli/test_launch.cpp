@@ -60,7 +60,6 @@ TEST_CASE("launch: ranks sum together and rank 0 tells of it") {
   REQUIRE(table["all_reduce"].size() == 5);
   CHECK(table["all_reduce"][1]["bytes"] == 31400);
   for (const json& row : table["all_reduce"]) CHECK(row["memcpys"] > 0);
-  CHECK(table["openmpi"]["installed"].is_boolean());
 }
 
 TEST_CASE("launch: bench ranks has steps by ranks and the scaling over cards as a page too") {

@@ -126,12 +126,10 @@ Figure scaling_figure(const Json& json) {
 }  // namespace
 
 Section ranks_section(const Json& json) {
-  return {
-      "Ranks",
-      fmt::format("{} rank(s) on this machine, and cards as the device model has them. OpenMPI: "
-                  "{}.",
-                  json["ranks"].get<int>(), json["openmpi"]["told"].get<std::string>()),
-      {all_reduce_figure(json), training_figure(json), scaling_figure(json)}};
+  return {"Ranks",
+          fmt::format("{} rank(s) on this machine, and cards as the device model has them.",
+                      json["ranks"].get<int>()),
+          {all_reduce_figure(json), training_figure(json), scaling_figure(json)}};
 }
 
 }  // namespace keel_cli

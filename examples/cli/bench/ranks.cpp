@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
-#include <sstream>
-#include <unistd.h>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -103,23 +100,6 @@ keel::Json measure_sums(keel::Group& group, double seconds) {
   return rows;
 }
 
-bool is_on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
-// This build links no MPI, so its sums are measured by a program of its own, if at all.
-keel::Json describe_openmpi() {
-  const bool there = is_on_path("mpirun");
-  return {{"installed", there},
-          {"told", there ? "installed, and not measured: this build has no MPI"
-                         : "not installed, so nothing is beside the sums but memcpy"}};
-}
-
 struct RanksFlags {
   RankTrainingFlags trainings;
   std::string json, html;
@@ -156,9 +136,7 @@ keel::Json measure_all(const std::shared_ptr<keel::Group>& group, const RankTrai
   keel::Json result = {
       {"keel_version", KEEL_VERSION}, {"suite", "ranks"}, {"ranks", group->size()}};
   result["all_reduce"] = measure_sums(*group, flags.seconds);
-  result["openmpi"] = describe_openmpi();
   const bool first = group->rank() == 0;
-  if (first) std::cout << "OpenMPI: " << result["openmpi"]["told"].get<std::string>() << "\n";
   keel::Json trainings = keel::Json::array();
   result["steps"] = measure_rank_trainings(group, flags, trainings);
   result.update(model_scaling(trainings));
