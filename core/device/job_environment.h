@@ -24,9 +24,9 @@ struct JobEnvironment {
 };
 
 // Reads ASCEND_DEVICE_ID, DEVICE_ID, JOB_ID and what read_rank_place (core/group/rank_place.h)
-// reads. Throws Error (kInvalidArgument) for values that are wrong in themselves, also of a
-// variable that another one goes before, and where ASCEND_DEVICE_ID, else DEVICE_ID, is another
-// device than the rank table's.
+// reads. Throws Error: kInvalidArgument for values that are wrong in themselves, also of a variable
+// that another one goes before; kFailed for what a rank table says, and where ASCEND_DEVICE_ID,
+// else DEVICE_ID, is another device than the table's.
 KEEL_API JobEnvironment read_job_environment();
 
 // Throws Error (kInvalidArgument) for a job of more than one rank in a process that has not joined

@@ -1,6 +1,7 @@
 // LoopAgreement: parties that run the same loop, each with its own data, and leave it behind the
 // same step: whoever wants to leave says so, and all of them hear it before the next step begins.
-// Ranks will be such parties; make_local_agreements makes some within a process. AbortContext: what
+// The ranks of a group are such parties (group_agreement.h); make_local_agreements makes some
+// within a process. AbortContext: what
 // a kernel that waits for something outside looks at meanwhile.
 #ifndef KEEL_CORE_GROUP_AGREEMENT_H
 #define KEEL_CORE_GROUP_AGREEMENT_H

@@ -24,7 +24,6 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
   int number() const noexcept { return number_; }
   bool open() const noexcept { return number_ >= 0; }
-  int release() noexcept { return std::exchange(number_, -1); }
 
  private:
   int number_;

@@ -2,7 +2,7 @@
 // it and makes the same calls in the same order; a call returns when all ranks have made it, or
 // throws RankLost where one will not. make_local_groups makes one within a process (threads are its
 // ranks); join_group (join_group.h) one of processes. One thread at a time, but for begin_step(),
-// fail(), broken(), loss() and times().
+// note_checkpoint(), step(), launches(), fail(), broken(), loss() and times().
 #ifndef KEEL_CORE_GROUP_GROUP_H
 #define KEEL_CORE_GROUP_GROUP_H
 

@@ -20,6 +20,7 @@ class Meeting {
     void* bytes = nullptr;
     const std::string* text = nullptr;
     uint8_t* vote = nullptr;
+    int64_t number = 0;  // of a reduction, counted as a rank makes them
   };
   using Work = std::function<void(const std::vector<Arguments>&)>;
   using Clock = CollectiveTimes::Clock;
@@ -140,39 +141,46 @@ class LocalGroup final : public Group {
 
   std::shared_ptr<Meeting> meeting_;
   bool left_ = false;
+  int64_t made_ = 0;
 };
 
 class LocalReduction final : public Reduction {
  public:
-  LocalReduction(LocalGroup& group, std::string name, size_t count)
+  LocalReduction(LocalGroup& group, std::string name, size_t count, int64_t number)
       : group_(group),
         name_(std::move(name)),
+        number_(number),
         values_(allocate_host_buffer(count * sizeof(float))) {
     data_ = static_cast<float*>(values_->address());
     size_ = count;
   }
   const std::string& name() const noexcept { return name_; }
+  int64_t number() const noexcept { return number_; }
   uint8_t sum_and_agree(uint8_t vote) override { return group_.sum(*this, vote); }
 
  private:
   LocalGroup& group_;
   const std::string name_;
+  const int64_t number_;
   std::shared_ptr<Buffer> values_;
 };
 
 std::unique_ptr<Reduction> LocalGroup::make_reduction(const std::string& name, size_t count) {
   require_equal(*this, "COLLECTIVE_DIVERGED", "makes '" + name + "' of " + std::to_string(count));
-  return std::make_unique<LocalReduction>(*this, name, count);
+  return std::make_unique<LocalReduction>(*this, name, count, ++made_);
 }
 
 uint8_t LocalGroup::sum(LocalReduction& reduction, uint8_t vote) {
   progress().begin(reduction.name());
   const auto begin = Meeting::Clock::now();
-  const auto met = meet({reduction.data(), &reduction.name(), &vote}, [&](const auto& by_rank) {
-    const auto differs = [&](const auto& other) { return *other.text != *by_rank[0].text; };
+  const Meeting::Arguments own{reduction.data(), &reduction.name(), &vote, reduction.number()};
+  const auto met = meet(own, [&](const auto& by_rank) {
+    // All ranks make the same reductions, so that those of one number have one size.
+    const auto differs = [&](const auto& other) { return other.number != by_rank[0].number; };
     if (std::any_of(by_rank.begin(), by_rank.end(), differs)) {
       std::vector<std::string> names;
-      for (const Meeting::Arguments& arguments : by_rank) names.push_back(*arguments.text);
+      for (const Meeting::Arguments& arguments : by_rank)
+        names.push_back(*arguments.text + ", made as number " + std::to_string(arguments.number));
       require_equal("COLLECTIVE_DIVERGED", names);
     }
     for (size_t i = 0; i < reduction.size(); ++i) {

@@ -1,6 +1,6 @@
 // RankProgress: how far a rank is, in memory that its launcher shares with it, so that what the
-// rank did last, and what it saved, can be told when it is gone. Written by the rank's loop, read
-// by the launcher.
+// rank did last, and what it saved, can be told when it is gone. Written by the rank's loop and the
+// thread that writes its checkpoints, read by the launcher.
 #ifndef KEEL_CORE_GROUP_RANK_PROGRESS_H
 #define KEEL_CORE_GROUP_RANK_PROGRESS_H
 

@@ -235,6 +235,12 @@ void Trainer::tell_failure() noexcept {
   LoopParty(agreement_.get()).fail();
 }
 
+// Collectives follow the last vote, too: of saves and validations.
+void Trainer::tell_group(const TrainOptions& options) noexcept {
+  if (options.group == nullptr || options.group->size() == 1) return;
+  options.group->fail("its training ended with an error");
+}
+
 // A later fit goes on in the folder of its files.
 void Trainer::note_checkpoints(const TrainReport& report) {
   if (!report.checkpoint.last_file.empty()) resumed_from_ = report.checkpoint.last_file;
@@ -280,6 +286,7 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
     }
   } catch (...) {
     tell_failure();
+    tell_group(options);
     if (report.steps > 0) checkpoints->finish_failed(start + report.steps);
     note_checkpoints(report);
     running_ = nullptr;
@@ -477,6 +484,7 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
                                      const TrainOptions& options, int64_t step, int64_t steps,
                                      CallSite site, TrainReport& report) {
   std::vector<int64_t> flagged;
+  int64_t waited_ns = 0, summed_ns = 0;
   const auto add = [&](const LoopReport& loop) {
     // The loss that ends the fast phase ends no training.
     const bool changes = fast && ends_by_loss() && loop.stop_step.has_value();
@@ -516,6 +524,11 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     report.transfers += loop.transfers;
     report.busy_ns += loop.busy_ns;
     report.queue_wait_ns += loop.queue_wait_ns;
+    if (options.group != nullptr) {
+      const CollectiveTimes& times = options.group->times();
+      report.collective_wait_ns += times.waited_ns(options.group->rank()) - waited_ns;
+      report.collective_ns += times.summed_ns() - summed_ns;
+    }
     report.metrics_wait_ns += loop.metrics_wait_ns;
     report.callback_ns += loop.callback_ns;
     if (loop.steps == 0) return;
@@ -525,7 +538,11 @@ std::vector<int64_t> Trainer::launch(bool fast, StepDump& dump, const Checkpoint
     for (const Value& metric : metrics_) report.last_metrics.push_back(loop[metric].back());
     if (options.steps_per_epoch > 0) add_to_epochs(loop, options.steps_per_epoch, report);
   };
-  if (options.group != nullptr) options.group->begin_launch(step + 1);
+  if (options.group != nullptr) {
+    options.group->begin_launch(step + 1);
+    waited_ns = options.group->times().waited_ns(options.group->rank());
+    summed_ns = options.group->times().summed_ns();
+  }
   const bool dumped = dump.wants(step + 1);
   Loop& runs = dumped ? unfused(fast, site) : phase(fast);
   if (dumped) dump.begin(step + 1, fast ? 1 : 0);

@@ -158,6 +158,10 @@ struct TrainReport {
   int64_t queue_wait_ns = 0;
   int64_t metrics_wait_ns = 0;
   int64_t callback_ns = 0;
+  // With a group: of the launches, what this rank waited for others in their collectives, and what
+  // these took once all ranks were there.
+  int64_t collective_wait_ns = 0;
+  int64_t collective_ns = 0;
 };
 
 class KEEL_API Trainer {
@@ -243,6 +247,7 @@ class KEEL_API Trainer {
   // Returns what a checkpoint holds.
   SavedStates copy_of_states(const TrainOptions& options, CallSite site) const;
   void tell_failure() noexcept;
+  void tell_group(const TrainOptions& options) noexcept;
   bool ends_together(LoopVote own, TrainReport& report);
   int64_t applied_since(int64_t before) const;
   // Returns the sunk step of the phase, or the same with each op a task of its own.

@@ -31,8 +31,9 @@ constexpr int64_t kMostRanks = 1024;
 
 // The launcher says these to each rank itself.
 void require_no_job() {
-  for (const char* variable : {"RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "CM_CHIEF_IP",
-                               "CM_CHIEF_PORT", "CM_WORKER_SIZE", "CM_WORKER_IP"}) {
+  for (const char* variable :
+       {"RANK_ID", "RANK_SIZE", "RANK_TABLE_FILE", "CM_CHIEF_IP", "CM_CHIEF_PORT",
+        "CM_CHIEF_DEVICE", "CM_WORKER_SIZE", "CM_WORKER_IP"}) {
     if (const auto value = keel::environment_text(variable))
       refuse(variable, "none, since keel launch says which rank each process is",
              "'" + *value + "'", "unset it");

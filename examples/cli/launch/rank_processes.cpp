@@ -108,10 +108,11 @@ class Watch {
 
   RankEnd run(const LossListener& listener) {
     while (reap()) {
-      if (lost() && !first_told_) {
+      // Ranks that were asked to end may take their time, to save.
+      if (lost() && !first_told_ && interrupted_ == 0) {
         first_told_ = true;
         deadline_ = steady_clock::now() + kGrace;
-        if (interrupted_ == 0) listener.first(end_);
+        listener.first(end_);
       }
       const bool late = first_told_ && steady_clock::now() >= deadline_;
       if (end_.cause || late) tell_cause(listener);

@@ -55,8 +55,8 @@ RankReports gather_rank_reports(keel::Group& group, const keel::TrainReport& rep
                        .steps = report.steps,
                        .seconds = report.seconds,
                        .queue_wait = in_seconds(report.queue_wait_ns),
-                       .collective_wait = in_seconds(group.times().waited_ns(group.rank())),
-                       .collective = in_seconds(group.times().summed_ns()),
+                       .collective_wait = in_seconds(report.collective_wait_ns),
+                       .collective = in_seconds(report.collective_ns),
                        .peak_rss_bytes = peak_rss_bytes()};
   RankReports ranks;
   for (const std::string& text : group.all_gather(keel::write_json(described(own))))
