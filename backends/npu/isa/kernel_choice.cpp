@@ -21,7 +21,7 @@ const Choice& choice_by_rate(vector::HostIsa isa) {
   const std::lock_guard guard(mutex);
   const auto known = of_isa.find(isa);
   if (known != of_isa.end()) return known->second;
-  KeptRates kept = keep_rates(rate_key(), rate_folder(), measure_kernel_rates);
+  KeptRates kept = keep_rates(rate_key(), rate_folder(), [] { return measure_kernel_rates(); });
   if (!kept.problem.empty()) {
     log_warn("the rates of this processor's kernels were measured anew" +
              std::string(kept.path.empty() ? " and are not kept: " : ": ") + kept.problem);
