@@ -58,6 +58,7 @@ TEST_CASE("calibrate: a table of measurements is compared by class as text JSON 
   CHECK(json.at("rows")[0].at("modelled_us") > 0);
   CHECK(json.at("rows")[0].at("cold_us") >= json.at("rows")[0].at("modelled_us"));
   CHECK(json.at("classes").back().at("rows") == 2);
+  CHECK(json.at("sums").at("910-30c").at("one_sided") == 0);
   const std::string page = read_text(table.path("out.html"));
   for (const char* part : {"<svg", "measured us", "Mystery", "MatMul 1024,1024"}) {
     CAPTURE(part);

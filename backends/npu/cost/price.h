@@ -69,7 +69,8 @@ struct VectorWork {
   // Holds what the same task does once all of this is done: the epilogue of a reduction.
   std::shared_ptr<const VectorWork> epilogue;
 };
-// REQUIRES 1 <= block_dim <= vector_cores.
+// REQUIRES 1 <= block_dim. Blocks beyond the cores run in further rounds, when those before have
+// ended: a kernel that was cut for a device with more cores.
 TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t block_dim);
 
 // batch products of [m, k] and [k, n]; bytes_a and bytes_b are of the operands as stored (one
@@ -107,8 +108,8 @@ struct CubeTiling {
   bool double_buffer = true;  // copies to L1 run beside the cube
   bool overlap_tiles = true;  // and do so from one tile to the next, C's way out as well
 };
-// REQUIRES positive sizes and a grid of at most cube_cores. block_dim is the number of parts that
-// are not empty.
+// REQUIRES positive sizes. block_dim is the number of parts that are not empty; those beyond the
+// cores run in further rounds.
 TaskPrice price_cube(const Preset& preset, const CubeWork& work, const CubeTiling& tiling);
 
 // An op that the device's AI CPU computes from so many bytes of operands, to so many of results.

@@ -81,6 +81,7 @@ class CubePricer {
     cols_ = part(work_.n, tiling_.grid_n);
     batches_ = ceil_div(work_.batch, tiling_.grid_batch);
     blocks_ = ceil_div(work_.m, rows_) * ceil_div(work_.n, cols_) * ceil_div(work_.batch, batches_);
+    rounds_ = ceil_div(blocks_, preset_.cube_cores);
   }
 
   // Bytes of an operand's element as it is copied to L1, and how much its layout slows that down:
@@ -157,7 +158,7 @@ class CubePricer {
   void add(int64_t count, int64_t rows, int64_t cols) {
     if (count == 0 || rows == 0 || cols == 0) return;
     const TileTimes t = tile(rows, cols);
-    const auto c = static_cast<double>(count * batches_);
+    const auto c = static_cast<double>(checked_mul(rounds_, count * batches_));
     const auto steps = static_cast<double>(steps_);
     const double compute = std::max({t.cube, t.mte1, t.vector});
     const double beside =
@@ -227,8 +228,8 @@ class CubePricer {
     const double epilogue_ns = cold * epilogue_in() / memory_rate();
     // Results that are handed over are written to L2 and read from there.
     const double handed = handed_over() ? 2 * elements() * side_.handed_size() : 0;
-    const double traffic = std::max(reads_a + reads_b, traffic_ * static_cast<double>(blocks_)) +
-                           epilogue_in() + handed + work_.warm * bytes_out();
+    const double traffic = std::max(reads_a + reads_b, all_traffic()) + epilogue_in() + handed +
+                           work_.warm * bytes_out();
     const double from_l2 = traffic / preset_.l2_gb_per_s;
     const double out_ns = cold * bytes_out() / memory_rate();
     if (mixed_) {
@@ -241,20 +242,29 @@ class CubePricer {
     return std::max(a_ns + b_ns + epilogue_ns + out_ns, from_l2);
   }
 
+  // Returns bytes of both operands that all blocks copy.
+  double all_traffic() const {
+    return traffic_ * static_cast<double>(blocks_) / static_cast<double>(rounds_);
+  }
+
   // Returns bytes of both operands that come from memory: what the order of a block's own tiles
-  // brings again, and one matrix for the whole batch once for each of its products, as far as L2
-  // has no room for it.
+  // brings again; and as far as L2 has no room for an operand, what each of the blocks that want
+  // the same of it reads for itself, and one matrix for the whole batch once for each of its
+  // products.
   std::pair<double, double> reads_from_memory(int64_t tiles_m, int64_t tiles_n) const {
     const auto [own_a, own_b] = reads_by_order(tiles_m, tiles_n);
-    const auto again = [&](double bytes, int64_t extent, double size) {
+    const auto again = [&](double bytes, int64_t extent, double size, int64_t blocks) {
       if (bytes <= 0) return 0.0;
       const double whole = static_cast<double>(work_.batch) * static_cast<double>(extent) *
                            static_cast<double>(work_.k) * size;
       const double missed = std::max(0.0, 1 - static_cast<double>(preset_.l2_bytes) / bytes);
-      return bytes * (1 + missed * (std::max(1.0, whole / bytes) - 1));
+      const double times = std::max(static_cast<double>(blocks), whole / bytes);
+      return bytes * (1 + missed * (std::max(1.0, times) - 1));
     };
-    return {std::max(own_a, again(static_cast<double>(work_.bytes_a), work_.m, size_a_)),
-            std::max(own_b, again(static_cast<double>(work_.bytes_b), work_.n, size_b_))};
+    const int64_t blocks_m = ceil_div(work_.m, rows_), blocks_n = ceil_div(work_.n, cols_);
+    const auto a = static_cast<double>(work_.bytes_a), b = static_cast<double>(work_.bytes_b);
+    return {std::max(own_a, again(a, work_.m, size_a_, blocks_n)),
+            std::max(own_b, again(b, work_.n, size_b_, blocks_m))};
   }
 
   // Blocks beside each other share panels while they are in L2. A block's tiles go through the
@@ -324,6 +334,7 @@ class CubePricer {
   const bool mixed_;  // vector cores have a part in it
   const int64_t steps_;
   int64_t rows_ = 0, cols_ = 0, batches_ = 0, blocks_ = 1;
+  int64_t rounds_ = 1;  // blocks that the busiest core does one after the other
   TileTimes sum_;
   double repeated_ = 0, fill_ = 0, traffic_ = 0, scalar_ = 0;
   double chip_in_ = 0, chip_out_ = 0;  // of memory and L2 for what the cores with the cube copy

@@ -42,8 +42,11 @@ void add_epilogue(const TaskPrice& epilogue, TaskPrice& price) {
 
 TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t block_dim) {
   const int64_t total = checked_mul(work.units, work.elements_per_unit);
-  const int64_t elements = ceil_div(work.units, block_dim) * work.elements_per_unit;
-  const auto share = [&](int64_t bytes) {  // of the busiest block
+  const int64_t rounds = ceil_div(block_dim, preset.vector_cores);
+  // The busiest core has so many.
+  const int64_t elements =
+      checked_mul(rounds, ceil_div(work.units, block_dim)) * work.elements_per_unit;
+  const auto share = [&](int64_t bytes) {  // of the busiest core
     return total == 0 ? 0.0
                       : static_cast<double>(bytes) * static_cast<double>(elements) /
                             static_cast<double>(total);
@@ -51,7 +54,8 @@ TaskPrice price_vector(const Preset& preset, const VectorWork& work, int64_t blo
   const int64_t tiles = std::max<int64_t>(1, ceil_div(elements, work.tile_elements));
   const auto n = static_cast<double>(tiles);
   const double bytes_in = share(work.bytes_in);
-  const double bytes_out = share(work.bytes_out) + static_cast<double>(work.bytes_out_per_block);
+  const double bytes_out =
+      share(work.bytes_out) + static_cast<double>(checked_mul(rounds, work.bytes_out_per_block));
 
   const double in =
       core_transfer_ns(preset, bytes_in, tiles * work.loads, work.row_in, work.aligned);

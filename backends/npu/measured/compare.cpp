@@ -74,7 +74,7 @@ bool is_bad_kernel(double us, const TaskPrice& cold) {
 TaskPrice price_measured(const Preset& preset, const NodeWork& work,
                          const std::optional<int64_t>& blocks) {
   const int64_t cores = work.cube ? preset.cube_cores : preset.vector_cores;
-  const int64_t most = std::min(cores, blocks.value_or(cores));
+  const int64_t most = blocks.value_or(cores);
   const bool forced = blocks.has_value();
   return work.cube ? choose_cube(preset, *work.cube, most, forced).price
                    : choose_vector(preset, work.splits, most, forced).price;
@@ -149,6 +149,11 @@ Comparison compare(const MeasuredTable& table, const PresetOfDevice& preset_of) 
     }
     sum.modelled_us += times * compared->modelled_us();
     sum.measured_us += times * row.us;
+    if (compared->one_sided) {
+      sum.one_sided += row.count;
+      sum.one_sided_modelled_us += times * compared->modelled_us();
+      sum.one_sided_measured_us += times * row.us;
+    }
     result.rows.push_back(std::move(*compared));
   }
   result.classes = summaries(result.rows, [](const ComparedRow&) { return true; });

@@ -58,6 +58,9 @@ struct GroupSum {
   int64_t rows = 0, unmapped = 0;
   double modelled_us = 0, measured_us = 0;  // of those that are mapped
   double unmapped_us = 0;                   // measured
+  // Bad kernels among those that are mapped.
+  int64_t one_sided = 0;
+  double one_sided_modelled_us = 0, one_sided_measured_us = 0;
 };
 
 struct Comparison {

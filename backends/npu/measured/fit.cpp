@@ -28,7 +28,6 @@ struct FitRow {
 class Fitter {
  public:
   Fitter(const MeasuredTable& table, const Preset& start) : start_(start), best_(start) {
-    open_all();
     for (const MeasuredRow& row : table.rows) {
       const MappedRow mapped = map_row(row);
       if (mapped.op) keep(row, *mapped.op);
@@ -46,10 +45,8 @@ class Fitter {
     Fit fit;
     fit.before = quality(start_, rows_);
     fit.held_out_before = quality(start_, held_out_);
-    choose_tilings(best_, rows_);
-    keep_used(4);
-    search_all();
-    while (keep_used(1.1)) search_all();
+    fit.left_out = left_out_;
+    search_from_all(fit.starts);
     fit.after = quality(best_, rows_);
     fit.held_out_after = quality(best_, held_out_);
     for (const Knob& knob : used_) fit.parameters.push_back(describe(knob));
@@ -60,6 +57,45 @@ class Fitter {
   }
 
  private:
+  struct Start {
+    const char* name;
+    double even, odd;  // times the first values of every other parameter, and of those between
+  };
+  // Neighbours among the parameters are those that take each other's part: what a block and what a
+  // kernel costs, how large and how fast L2 is.
+  static constexpr Start kStarts[] = {{"the first values", 1, 1},
+                                      {"a quarter and four times of them, in turn", 0.25, 4},
+                                      {"four times and a quarter of them, in turn", 4, 0.25}};
+
+  // Leaves the best of all searches; of equals the first.
+  void search_from_all(std::vector<FitStart>& told) {
+    Preset best = start_;
+    std::vector<Knob> used, untold;
+    size_t kept = 0;
+    for (const Start& start : kStarts) {
+      search_from(start);
+      choose_tilings(best_, rows_);
+      told.push_back({.name = start.name, .criterion = criterion(best_)});
+      if (told.size() > 1 && told.back().criterion > told[kept].criterion - kLeastGain) continue;
+      kept = told.size() - 1;
+      best = best_;
+      used = used_;
+      untold = untold_;
+    }
+    told[kept].kept = true;
+    best_ = std::move(best);
+    used_ = std::move(used);
+    untold_ = std::move(untold);
+  }
+
+  void search_from(const Start& start) {
+    open_all(start);
+    choose_tilings(best_, rows_);
+    keep_used(4);
+    search_all();
+    while (keep_used(1.1)) search_all();
+  }
+
   // Leaves rows out whose work no number holds, as a comparison does.
   void keep(const MeasuredRow& row, const MeasuredOp& op) {
     try {
@@ -68,6 +104,7 @@ class Fitter {
       auto& rows = is_held_out(row) ? held_out_ : rows_;
       rows.push_back({op.kind(), std::move(work), row.us, one_sided, op.fixed_blocks(best_)});
     } catch (const Error&) {
+      ++left_out_;
     }
   }
 
@@ -109,7 +146,8 @@ class Fitter {
     if (rows.empty()) return q;
     for (FitRow& row : rows) {
       const double off = log_ratio(preset, row);
-      const bool below = off<std::log(kLeastRatio), above = off> std::log(kMostRatio);
+      const bool below = off < std::log(kLeastRatio);
+      const bool above = off > std::log(kMostRatio);
       if (!above && (row.one_sided || !below)) q.met += 1;
       q.distance += distance(row, off);
     }
@@ -140,11 +178,16 @@ class Fitter {
 
   // Everything that may be fitted begins where all fits begin: had it the value of another fit,
   // this one would rest on that one's rows, too.
-  void open_all() {
-    for (const Knob& knob : knobs()) {
+  void open_all(const Start& start) {
+    best_ = start_;
+    used_.clear();
+    untold_.clear();
+    for (size_t i = 0; i < knobs().size(); ++i) {
+      const Knob& knob = knobs()[i];
       if (!is_open(knob.name)) continue;
       used_.push_back(knob);
-      knob.set(best_, knob.first);
+      const double value = knob.first * (i % 2 == 0 ? start.even : start.odd);
+      knob.set(best_, std::clamp(value, knob.least, knob.most));
     }
   }
 
@@ -274,6 +317,7 @@ class Fitter {
 
   Preset start_, best_;
   std::vector<FitRow> rows_, held_out_;
+  int64_t left_out_ = 0;
   std::vector<Knob> used_;    // those that are searched
   std::vector<Knob> untold_;  // those that another fit found and that no rows tell here
 };

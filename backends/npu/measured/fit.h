@@ -1,9 +1,10 @@
 // Fit: the few physical parameters of a preset by which the model comes closest to a table of
 // measurements. All classes of ops share them; nothing is fitted for an op or a row. A fifth of the
 // rows (held_out.h) is never looked at in fitting, and says how well the others speak for it. Rows
-// are priced as a comparison prices them: with the model's own blocks, operands warm. All searches
-// begin at the same values, so that what an earlier fit found in the preset has no part in this
-// one, and a fit of a fitted preset gives it again. Pure; any thread.
+// are priced as a comparison prices them: with the model's own blocks, operands warm. Searches
+// begin at several values, the same for all fits, so that what an earlier fit found in the preset
+// has no part in this one, and a fit of a fitted preset gives it again; the best is kept. Pure; any
+// thread.
 #ifndef KEEL_BACKENDS_NPU_MEASURED_FIT_H
 #define KEEL_BACKENDS_NPU_MEASURED_FIT_H
 
@@ -38,8 +39,18 @@ struct FitQuality {
   double distance = 0;  // mean of |log(modelled / measured)|, each at most kFarthest
 };
 
+// A search for the best values ends where no parameter alone is a gain, so that it depends on where
+// it begins.
+struct FitStart {
+  std::string name;
+  double criterion = 0;  // where the search ended
+  bool kept = false;     // it is the fit
+};
+
 struct Fit {
   Preset preset;
+  std::vector<FitStart> starts;
+  int64_t left_out = 0;  // rows that are mapped, but whose work no number holds
   std::vector<FittedParameter> parameters;
   // Another fit found them and no rows tell them here: they have the value that searches begin
   // with.

@@ -113,23 +113,36 @@ bool is_wide(const MeasuredRow& row) {
 }
 
 // A product with what is fused to it: operands behind the first two that are as large as the
-// result come in beside it, smaller ones stay on the core.
+// result come in beside it, smaller ones stay on the core. Where the OP type names a function of
+// such operands, its instructions are all that is done with them; else they are added. The vector
+// unit computes in f32, so that 16-bit operands and results are cast on their way; a bias alone is
+// no reason to.
 MeasuredOp product(const MeasuredRow& row, const TypeRule& rule) {
   ProductOptions options = orientation(row);
   options.wide = is_wide(row);
   MeasuredOp op = product_op(row.inputs[0], row.inputs[1], options);
   ProductEpilogue epilogue{rule.instructions};
   const int64_t elements = row.outputs.empty() ? 0 : row.outputs[0].elements();
+  const auto cast_where_narrow = [&](DType dtype) {
+    if (size_in_bytes(dtype) == 2) epilogue.instructions.emplace_back("cast");
+  };
   for (size_t i = 2; i < row.inputs.size(); ++i) {
-    epilogue.instructions.emplace_back("add");
-    if (row.inputs[i].elements() == elements)
-      epilogue.bytes_in += size_in_bytes(type_of(row.inputs[i]).dtype);
+    const DType dtype = type_of(row.inputs[i]).dtype;
+    const bool beside = row.inputs[i].elements() == elements;
+    if (!beside || rule.instructions.empty()) epilogue.instructions.emplace_back("add");
+    if (!beside) continue;
+    cast_where_narrow(dtype);
+    epilogue.bytes_in += size_in_bytes(dtype);
   }
-  for (size_t i = 0; i < row.outputs.size(); ++i) {
-    epilogue.bytes_out =
-        (i == 0 ? 0 : epilogue.bytes_out) + size_in_bytes(type_of(row.outputs[i]).dtype);
+  if (epilogue.instructions.empty() && row.outputs.size() <= 1) return op;
+  const bool computes = !rule.instructions.empty() || epilogue.bytes_in > 0;
+  epilogue.bytes_out = row.outputs.empty() ? -1 : 0;
+  for (const MeasuredTensor& result : row.outputs) {
+    const DType dtype = type_of(result).dtype;
+    if (computes) cast_where_narrow(dtype);
+    epilogue.bytes_out += size_in_bytes(dtype);
   }
-  if (!epilogue.instructions.empty() || row.outputs.size() > 1) op.set_epilogue(epilogue);
+  op.set_epilogue(epilogue);
   return op;
 }
 
@@ -226,6 +239,8 @@ constexpr MeasuredClass kCast = MeasuredClass::kCast, kReduce = MeasuredClass::k
                         kElementWise = MeasuredClass::kElementWise;
 
 std::span<const TypeRule> rules() {
+  static const Instructions gradient_of_gelu = {"gelu", "square", "exp", "mul",
+                                                "mul",  "add",    "mul"};
   static const TypeRule list[] = {
       {{"Add", "AssignAdd"}, elementwise, kElementWise, {"add"}},
       {{"Sub"}, elementwise, kElementWise, {"sub"}},
@@ -264,10 +279,7 @@ std::span<const TypeRule> rules() {
       // A mask of bits chooses a register at a time.
       {{"ReluGradV2"}, elementwise, kElementWise, {"cast", "select"}},
       {{"TanhGrad"}, elementwise, kElementWise, {"square", "sub", "mul"}},
-      {{"GeLUGrad", "GeluGrad"},
-       elementwise,
-       kElementWise,
-       {"gelu", "square", "exp", "mul", "mul", "add", "mul"}},
+      {{"GeLUGrad", "GeluGrad"}, elementwise, kElementWise, gradient_of_gelu},
       {{"mish"}, elementwise, kElementWise, {"exp", "log1p", "tanh", "mul"}},
       {{"swi_glu", "SwiGlu"}, elementwise, kElementWise, {"sigmoid", "mul", "mul"}},
       {{"DropoutDoMask"}, elementwise, kElementWise, {"mul", "select"}},
@@ -328,7 +340,7 @@ std::span<const TypeRule> rules() {
       {{"FusionOp_MatMul_GeLU"}, product, kProduct, {"gelu"}},
       {{"FusionOp_MatMul_ReLU"}, product, kProduct, {"relu"}},
       {{"FusionOp_MatMul_Tanh"}, product, kProduct, {"tanh"}},
-      {{"FusionOp_MatMul_GeLUGrad"}, product, kProduct, {"gelu", "exp"}},
+      {{"FusionOp_MatMul_GeLUGrad"}, product, kProduct, gradient_of_gelu},
       {{"FusionOp_BatchMatMul_FusedMulAdd"}, product, kProduct},
       {{"FullyConnection"}, connection, kProduct},
       {{"TransData"}, blocks, kTranspose, {"copy", "copy"}, true},

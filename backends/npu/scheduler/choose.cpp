@@ -81,6 +81,11 @@ std::vector<CubeTiling> tilings(const Preset& preset, const CubeWork& work) {
   return list;
 }
 
+// Returns whether one part less gives the same parts, but for empty ones.
+bool cuts_alike(int64_t units, int64_t parts) {
+  return parts > 1 && divide_up(units, parts) == divide_up(units, parts - 1);
+}
+
 }  // namespace
 
 double best_blocks(const Preset& preset, double single_core_ns) {
@@ -96,13 +101,17 @@ Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int
   for (const Split& split : splits) most_units = std::max(most_units, split.work.units);
   for (size_t s = 0; s < splits.size(); ++s) {
     VectorWork work = splits[s].work;
-    const int64_t most = std::min({blocks, preset.vector_cores, work.units});
+    const int64_t most =
+        std::min(forced ? blocks : std::min(blocks, preset.vector_cores), work.units);
     // A forced number is taken from the split that has most units.
     if (forced && work.units < most_units) continue;
     for (int64_t b = forced ? most : 1; b <= most; ++b) {
       // A lone block writes its results, there is nothing to merge.
       work.bytes_out_per_block = b == 1 ? 0 : splits[s].work.bytes_out_per_block;
-      keep_better(best, found, {price_vector(preset, work, b), {}, s});
+      const TaskPrice price = price_vector(preset, work, b);
+      keep_better(best, found, {price, {}, s});
+      // Starting more blocks alone takes longer than the best so far.
+      if (price.overhead_ns > best.price.total_ns) break;
     }
   }
   return best;
@@ -111,7 +120,7 @@ Choice choose_vector(const Preset& preset, const std::vector<Split>& splits, int
 Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, bool forced) {
   Choice best;
   bool found = false;
-  const int64_t most = std::min(blocks, preset.cube_cores);
+  const int64_t most = forced ? blocks : std::min(blocks, preset.cube_cores);
   const int64_t batches = std::max<int64_t>(1, work.batch);
   const int64_t units_m = std::max<int64_t>(1, (work.m + kFractal - 1) / kFractal);
   const int64_t units_n =
@@ -120,8 +129,11 @@ Choice choose_cube(const Preset& preset, const CubeWork& work, int64_t blocks, b
   for (CubeTiling t : tilings(preset, work)) {
     for (t.grid_batch = 1; t.grid_batch <= std::min(most, batches); ++t.grid_batch) {
       const int64_t rest = most / t.grid_batch;
+      if (cuts_alike(batches, t.grid_batch)) continue;
       for (t.grid_m = 1; t.grid_m <= std::min(rest, units_m); ++t.grid_m) {
+        if (cuts_alike(units_m, t.grid_m)) continue;
         for (t.grid_n = 1; t.grid_n <= std::min(rest / t.grid_m, units_n); ++t.grid_n) {
+          if (cuts_alike(units_n, t.grid_n)) continue;
           const Choice candidate{price_cube(preset, work, t), t, 0};
           if (forced && candidate.price.block_dim < reached) continue;
           if (forced && candidate.price.block_dim > reached) found = false;

@@ -17,6 +17,12 @@ std::string fit_text(const std::string& start, const keel::npu::Fit& fit) {
   };
   text += line("fitted", fit.before, fit.after);
   text += line("held out", fit.held_out_before, fit.held_out_after);
+  if (fit.left_out > 0)
+    text += fmt::format("  left out  {:>5} rows: no number holds their work\n", fit.left_out);
+  for (const keel::npu::FitStart& s : fit.starts) {
+    text += fmt::format("  searched from {}: mean distance {:.4f}{}\n", s.name, s.criterion,
+                        s.kept ? ", kept" : "");
+  }
   text += fmt::format("  {:<20} {:>10} {:>10}  {:>21}  {}\n", "parameter", "before", "fitted",
                       "criterion within 1 %", "rows that it rests on");
   for (const keel::npu::FittedParameter& p : fit.parameters) {

@@ -75,16 +75,20 @@ std::string table_of(const std::vector<ClassSummary>& classes) {
 
 std::string sums_of(const MeasuredTable& table, const Comparison& comparison) {
   std::string text = fmt::format(
-      "\nops one after the other, by Device{}{}\n  {:<28} {:>7} {:>14} {:>14} {:>6}  {}\n",
+      "\nops one after the other, by Device{}{}\n  {:<28} {:>7} {:>14} {:>14} {:>6} {:>11}  {}\n",
       table.group_column.empty() ? "" : " and ", keel::printable(table.group_column), "", "rows",
-      "modelled us", "measured us", "ratio", "not mapped");
+      "modelled us", "measured us", "ratio", "two-sided", "not mapped");
   for (const auto& [name, sum] : comparison.sums) {
-    text += fmt::format(
-        "  {:<28} {:>7} {:>14.1f} {:>14.1f} {:>6.2f}  {} rows of {:.1f} us\n",
-        name.empty() ? "all" : keel::printable(name), sum.rows, sum.modelled_us, sum.measured_us,
-        sum.measured_us > 0 ? sum.modelled_us / sum.measured_us : 0, sum.unmapped, sum.unmapped_us);
+    const double modelled = sum.modelled_us - sum.one_sided_modelled_us;
+    const double measured = sum.measured_us - sum.one_sided_measured_us;
+    const int64_t two_sided = sum.rows - sum.unmapped - sum.one_sided;
+    text += fmt::format("  {:<28} {:>7} {:>14.1f} {:>14.1f} {:>6} {:>11}  {} rows of {:.1f} us\n",
+                        name.empty() ? "all" : keel::printable(name), sum.rows, sum.modelled_us,
+                        sum.measured_us,
+                        ratio_of(sum.modelled_us / sum.measured_us, sum.rows - sum.unmapped),
+                        ratio_of(modelled / measured, two_sided), sum.unmapped, sum.unmapped_us);
   }
-  return text;
+  return text + "  two-sided: the ratio without bad kernels\n";
 }
 
 Json json_of(const GroupSum& sum) {
@@ -92,7 +96,10 @@ Json json_of(const GroupSum& sum) {
           {"modelled_us", sum.modelled_us},
           {"measured_us", sum.measured_us},
           {"unmapped", sum.unmapped},
-          {"unmapped_us", sum.unmapped_us}};
+          {"unmapped_us", sum.unmapped_us},
+          {"one_sided", sum.one_sided},
+          {"one_sided_modelled_us", sum.one_sided_modelled_us},
+          {"one_sided_measured_us", sum.one_sided_measured_us}};
 }
 
 Json json_of(const ClassSummary& c) {

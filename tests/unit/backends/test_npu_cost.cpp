@@ -406,6 +406,47 @@ TEST_CASE("npu cost: waves of tiles") {
   CHECK(price_cube(preset, cube_work(16, 16, 16, f16), tiling).block_dim == 1);
 }
 
+TEST_CASE("npu cost: blocks beyond the cores run in further rounds") {
+  const Preset preset = plain_preset();  // with 8 cores
+  // 48 units of 10 passes for 256 elements: 6 of them for each of 8 blocks, 3 of 16 and twice so
+  // many for a core; 5 of 10 and twice so many, as 2 cores have two blocks.
+  VectorWork work = plain_work();
+  work.units = 48;
+  work.bytes_in *= 12;
+  work.bytes_out *= 12;
+  const int64_t passes = price_vector(preset, work, 8).busy(Unit::kVector);
+  CHECK(price_vector(preset, work, 16).busy(Unit::kVector) == passes);
+  CHECK(6 * price_vector(preset, work, 10).busy(Unit::kVector) == 10 * passes);
+  CHECK(price_vector(preset, work, 10).block_dim == 10);
+  CHECK(price_vector(preset, work, 10).total_ns > price_vector(preset, work, 8).total_ns);
+  // 64 tiles of 512 mmads, of which each of 8 blocks has 8, each of 16 blocks 4.
+  const CubeWork product = cube_work(512, 512, 512, f16);
+  CubeTiling tiling{.bm = 64, .bn = 64, .bk = 64, .grid_m = 8, .grid_n = 2};
+  CHECK(price_cube(preset, product, tiling).busy(Unit::kCube) == 8 * 512);
+  CHECK(price_cube(preset, product, tiling).block_dim == 16);
+  tiling.grid_m = 3;  // 12 blocks of 3 x 2 tiles and fewer: two rounds of 12 tiles' mmads
+  tiling.grid_n = 4;
+  CHECK(price_cube(preset, product, tiling).busy(Unit::kCube) == 2 * 11 * 8 * 32);
+}
+
+TEST_CASE("npu cost: blocks that want the same operand read it each where L2 cannot hold it") {
+  Preset preset = plain_preset();
+  preset.l2_bytes = int64_t{1} << 20;
+  preset.hbm_gb_per_s = 10;  // so that the memory is all that counts
+  CubeWork work = cube_work(64, 128, int64_t{1} << 18, f16);
+  REQUIRE(work.bytes_a == int64_t{1} << 25);
+  REQUIRE(work.bytes_b == int64_t{1} << 26);
+  const CubeTiling two{.bm = 64, .bn = 64, .bk = 64, .grid_n = 2};
+  // 31 of 32 MiB of the left operand are gone when the second block comes to them.
+  const double bytes = (1 + 31.0 / 32) * (1 << 25) + (1 << 26) + 64 * 128 * 2;
+  CHECK(static_cast<double>(price_cube(preset, work, two).pipeline_ns) ==
+        doctest::Approx(bytes / 10).epsilon(1e-6));
+  preset.l2_bytes = int64_t{1} << 30;
+  const double once = (1 << 25) + (1 << 26) + 64 * 128 * 2;
+  CHECK(static_cast<double>(price_cube(preset, work, two).pipeline_ns) ==
+        doctest::Approx(once / 10).epsilon(1e-6));
+}
+
 TEST_CASE("npu cost: what is empty costs its start and a product over nothing its result") {
   const Preset preset = plain_preset();
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{0, 8, 8}, {8, 0, 8}, {0, 0, 0}}) {

@@ -75,15 +75,15 @@ TEST_CASE("npu fit: it finds the parameters that made the rows") {
   const Fit fit = fit_preset(rows_priced_by(made), start);
   CHECK(fitted(fit, "kernel_prologue_ns") == doctest::Approx(1500).epsilon(0.05));
   // The model takes fewer blocks where they cost more, so that these two go together.
-  CHECK(fitted(fit, "task_per_block_ns") == doctest::Approx(60).epsilon(0.2));
+  CHECK(fitted(fit, "task_per_block_ns") == doctest::Approx(60).epsilon(0.03));
   CHECK(fitted(fit, "vector_share") == doctest::Approx(0.4).epsilon(0.05));
-  CHECK(fitted(fit, "gm_ub_gb_per_s") == doctest::Approx(30).epsilon(0.2));
+  CHECK(fitted(fit, "gm_ub_gb_per_s") == doctest::Approx(30).epsilon(0.01));
   CHECK(fit.after.rows + fit.held_out_after.rows == 120);
   CHECK(fit.held_out_after.rows > 10);
   CHECK(fit.held_out_after.rows < 40);
   // The search turns one parameter at a time and ends where none alone is a gain.
-  CHECK(fit.after.distance < 0.03);
-  CHECK(fit.held_out_after.distance < 0.03);
+  CHECK(fit.after.distance < 0.023);
+  CHECK(fit.held_out_after.distance < 0.023);
   CHECK(fit.before.distance > 0.2);
   CHECK(fitted(fit, "gm_l1_gb_per_s") == -1);  // no row rests on it
 }
@@ -210,7 +210,27 @@ TEST_CASE("npu fit: a row that no number holds is left out") {
   MeasuredTable table = rows_priced_by(made);
   const std::string expected = fitted_preset_text(fit_preset(table, made), "t.csv");
   table.rows.push_back(row_of("MatMul,,9,\"1099511627776,1;1,1099511627776\",f16;f16,ND;ND,,f16"));
-  CHECK(fitted_preset_text(fit_preset(table, made), "t.csv") == expected);
+  const Fit fit = fit_preset(table, made);
+  CHECK(fitted_preset_text(fit, "t.csv") == expected);
+  CHECK(fit.left_out == 1);
+}
+
+TEST_CASE("npu fit: the best of several searches is kept and all are told") {
+  const Preset made = load_preset("ascend910-30c");
+  const Fit fit = fit_preset(rows_priced_by(made), made);
+  CHECK(fit.left_out == 0);
+  REQUIRE(fit.starts.size() >= 2);
+  int64_t kept = 0;
+  for (const FitStart& start : fit.starts) {
+    CAPTURE(start.name);
+    if (!start.kept) {
+      CHECK(start.criterion > fit.after.distance - kLeastGain);
+      continue;
+    }
+    ++kept;
+    CHECK(start.criterion == doctest::Approx(fit.after.distance));
+  }
+  CHECK(kept == 1);
 }
 
 TEST_CASE("npu fit: rows of one op with other blocks or names of dtypes are held out together") {
@@ -233,8 +253,8 @@ TEST_CASE("npu fit: a model that made all rows loses nothing from one half to th
   CHECK(both[0].predicted == "even");
   CHECK(both[0].rows + both[1].rows == 120);
   for (const CrossValidation& v : both) {
-    CHECK(v.met_by_own > 0.9);
-    CHECK(v.loss() < 0.05);
+    CHECK(v.met_by_own > 0.93);
+    CHECK(v.loss() < 0.01);
     CHECK(!v.parameters.empty());
   }
   const TablePart none{"none", [](size_t, const MeasuredRow&) { return false; }};

@@ -190,6 +190,31 @@ TEST_CASE(
   CHECK(connection.cube->bytes_b == int64_t{400} * 16 * 8 * 16 * 2);
 }
 
+TEST_CASE("npu measured: a function fused to a product takes the passes that it takes alone") {
+  const std::string shape = "\"16,16,16,16\"", nd = "\"256,256\"";
+  const NodeWork alone =
+      work_of_row("GeLUGrad,,1,\"256,256;256,256;256,256\",f32;f32;f32,ND;ND;ND," + nd + ",f32");
+  const NodeWork fused = work_of_row(
+      "FusionOp_MatMul_GeLUGrad,,1,\"16,16,16,16;16,16,16,16;16,16,16,16;16,16,16,16\",f16;f16;"
+      "f16;f16,FRACTAL_NZ;FRACTAL_NZ;FRACTAL_NZ;FRACTAL_NZ," +
+      shape + ",f16");
+  // Two operands and the result are cast beside it.
+  CHECK(fused.cube->epilogue_pass_bytes == alone.splits.at(0).work.pass_bytes + 3 * int64_t{4});
+  CHECK(fused.cube->epilogue_bytes_in == 4);
+  CHECK(fused.cube->epilogue_bytes_out == 2);
+}
+
+TEST_CASE("npu measured: more blocks than cores are priced as they were measured") {
+  const Preset preset = load_preset("ascend910-30c");
+  const NodeWork work = work_of_row("Mul,,1,\"9600,512;9600,512\",f32;f32,ND;ND,\"9600,512\",f32");
+  const TaskPrice all = price_measured(preset, work, 30), more = price_measured(preset, work, 32);
+  CHECK(all.block_dim == 30);
+  CHECK(more.block_dim == 32);
+  CHECK(
+      static_cast<double>(more.busy(Unit::kVector)) ==
+      doctest::Approx(2 * 30.0 / 32 * static_cast<double>(all.busy(Unit::kVector))).epsilon(0.01));
+}
+
 TEST_CASE("npu measured: ops of a net or step are added up with what is not mapped beside them") {
   const std::string header =
       "Net,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Output Data "
@@ -211,6 +236,20 @@ TEST_CASE("npu measured: ops of a net or step are added up with what is not mapp
   CHECK(comparison.sums.at("resnet").measured_us == doctest::Approx(5));
 }
 
+TEST_CASE("npu measured: sums say what bad kernels have of them") {
+  // An addition of 16 KB that takes a second is a bad kernel.
+  const MeasuredTable table = parse_measured(kHeader +
+                                                 "Add,,1000000,4096;4096,f32;f32,ND;ND,4096,f32\n"
+                                                 "Add,,3,64;64,f32;f32,ND;ND,64,f32\n",
+                                             "t.csv");
+  const Comparison comparison = compare(table, always(load_preset("ascend910-30c")));
+  const GroupSum& sum = comparison.sums.at("");
+  CHECK(sum.one_sided == 1);
+  CHECK(sum.one_sided_measured_us == doctest::Approx(1e6));
+  CHECK(sum.measured_us - sum.one_sided_measured_us == doctest::Approx(3));
+  CHECK(sum.one_sided_modelled_us == doctest::Approx(comparison.rows[0].modelled_us()));
+}
+
 TEST_CASE("npu measured: the public profiles are met as far as the model claims") {
   const char* folder = std::getenv("KEEL_ASCEND_PROFILES_DIR");
   if (folder == nullptr) {
@@ -222,15 +261,13 @@ TEST_CASE("npu measured: the public profiles are met as far as the model claims"
     return std::make_shared<const Preset>(load_preset("ascend" + device));
   });
   const ClassSummary& all = comparison.classes.back();
-  CHECK(all.rows >= 1200);
-  CHECK(static_cast<double>(all.above) <= 0.08 * static_cast<double>(all.rows));
-  CHECK(static_cast<double>(all.met) >= 0.70 * static_cast<double>(all.rows));
-  CHECK(static_cast<double>(all.held_out_met) >= 0.70 * static_cast<double>(all.held_out));
+  CHECK(all.rows >= 2100);
+  CHECK(static_cast<double>(all.above) <= 0.05 * static_cast<double>(all.rows));
+  CHECK(static_cast<double>(all.met) >= 0.77 * static_cast<double>(all.rows));
+  CHECK(static_cast<double>(all.held_out_met) >= 0.74 * static_cast<double>(all.held_out));
   for (const ClassSummary& c : comparison.classes) {
     CAPTURE(c.name);
-    // Products miss what is asked of all classes, 0.85: a fit that begins at no earlier fit's
-    // values ends at rates to L1 with which they are 0.81.
-    CHECK(c.median >= (c.name == "products" ? 0.80 : 0.85));
+    CHECK(c.median >= (c.name == "products" ? 0.88 : 0.85));
     CHECK(c.median <= 1.15);
   }
 }
