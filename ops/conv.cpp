@@ -15,9 +15,11 @@
 #include "keel/ops/conv_rules.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/infer_rules.h"
+#include "keel/ops/parts/part_sums.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
 #include "keel/ops/shape.h"
+#include "keel/ops/slice.h"
 
 namespace keel {
 namespace {
@@ -181,6 +183,9 @@ std::vector<Type> infer_weight_gradient(const InferContext& c) {
   if (!fits) {
     c.fail("dy", "shape " + to_string(expected) + ", which conv2d makes of x", to_string(dy));
   }
+  require_parts(c, a.parts, result_dtype(c, a));
+  // Such a sum is one part of several, whoever has the others.
+  if (a.rows_alone) require_part_sums(c, result_dtype(c, a));
   const int64_t channels = x[image.channel];
   return {{result_dtype(c, a),
            weight_shape(weight, kernel, channels < 0 ? kUnknownDim : channels / a.groups,
@@ -221,10 +226,14 @@ void reference_input_gradient(const ReferenceContext& c) {
                               c.inputs[1].shape());
   reference_convolution(c, geometry, {kResults, kWeights}, kImages);
 }
-void reference_weight_gradient(const ReferenceContext& c) {
+void reference_of_weight_gradient(const ReferenceContext& c) {
   const ConvGeometry geometry(c.as<Conv2dGradientAttributes>(), c.inputs[0].shape(),
                               c.outputs[0].shape());
   reference_convolution(c, geometry, {kImages, kResults}, kWeights);
+}
+
+void reference_weight_gradient(const ReferenceContext& c) {
+  reference_of_parts(c, c.as<Conv2dGradientAttributes>().parts, reference_of_weight_gradient);
 }
 
 // ---- gradients
@@ -325,6 +334,17 @@ Values decompose_weight_gradient(const BuildContext& c) {
   const Shape shape = weight_shape(weight_axes(a), {a.size[0], a.size[1]},
                                    x.shape()[axes.channel] / a.groups, dy.shape()[axes.channel]);
   if (const auto zeros = trivial(c, result_dtype(c, a), shape)) return {*zeros};
+  if (a.parts > 1) {
+    Values gradients;
+    const int64_t images = x.shape()[0] / a.parts;
+    for (int64_t first = 0; first < x.shape()[0]; first += images) {
+      const auto part = [&](const Value& v) {
+        return slice(v, {first}, {first + images}, {}, site);
+      };
+      gradients.push_back(conv2d_weight_gradient(part(x), part(dy), a.size, a, site));
+    }
+    return {tree_sum(gradients, site)};
+  }
   if (a.layout == kChannelsFirst) {
     const Value dw =
         conv2d_weight_gradient(transpose(x, kImageToLast, site), transpose(dy, kImageToLast, site),

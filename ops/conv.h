@@ -45,12 +45,16 @@ struct Conv2dAttributes {
   // may compute f32 by transformed tiles where that is faster (products/winograd.h), with errors
   // relative to the elements around.
   std::string algorithm = kAutoAlgorithm;
+  // Each image's results have the bits that they have whatever other images there are, and each
+  // weight's gradient those that it has whatever other weights there are.
+  bool rows_alone = false;
   static constexpr auto fields() {
     return std::tuple(
         field("stride", &Conv2dAttributes::stride), field("padding", &Conv2dAttributes::padding),
         field("pads", &Conv2dAttributes::pads), field("dilation", &Conv2dAttributes::dilation),
         field("groups", &Conv2dAttributes::groups), field("layout", &Conv2dAttributes::layout),
-        field("wide", &Conv2dAttributes::wide), field("algorithm", &Conv2dAttributes::algorithm));
+        field("wide", &Conv2dAttributes::wide), field("algorithm", &Conv2dAttributes::algorithm),
+        field("rows_alone", &Conv2dAttributes::rows_alone));
   }
 };
 
@@ -58,9 +62,13 @@ struct Conv2dAttributes {
 struct Conv2dGradientAttributes : Conv2dAttributes {
   // Height and width of the result: of the images, or of the weights.
   std::vector<int64_t> size = {};
+  // Of the gradient for the weights: sums over so many parts of the images, which are added as a
+  // tree (ops/parts/part_sums.h).
+  int64_t parts = 1;
   static constexpr auto fields() {
     return std::tuple_cat(Conv2dAttributes::fields(),
-                          std::tuple(field("size", &Conv2dGradientAttributes::size)));
+                          std::tuple(field("size", &Conv2dGradientAttributes::size),
+                                     field("parts", &Conv2dGradientAttributes::parts)));
   }
 };
 

@@ -7,6 +7,7 @@
 #include "keel/graph/ir/sample.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/infer_rules.h"
+#include "keel/ops/parts/part_sums.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
@@ -53,6 +54,14 @@ std::vector<Type> infer_matmul(const InferContext& ctx) {
              "a is " + to_string(a) + (options.transpose_a ? " (transposed)" : "") +
                  ": its inner dimension must equal b's; check the shapes and transpose flags");
   }
+  if (options.parts != 1) {
+    const bool along_k = options.transpose_a && !options.transpose_b;
+    ctx.require(0, along_k && a.rank() == 2, "a matrix [k, m] to transpose, for a sum over parts");
+    ctx.require(1, b.rank() == 2, "a matrix [k, n], for a sum over parts");
+    require_parts(ctx, options.parts, options.wide ? f32 : dtype);
+  }
+  // Such a sum is one part of several, whoever has the others.
+  if (options.rows_alone && options.transpose_a) require_part_sums(ctx, options.wide ? f32 : dtype);
   const auto batch = broadcast(batch_of(a), batch_of(b));
   if (!batch) {
     ctx.fail("b", "leading dimensions that broadcast with " + to_string(batch_of(a)),
@@ -79,7 +88,7 @@ void multiply(const T* a, const Matrix& left, const T* b, const Matrix& right, R
   }
 }
 
-void reference_matmul(const ReferenceContext& ctx) {
+void reference_of_product(const ReferenceContext& ctx) {
   const auto& options = ctx.as<MatmulAttributes>();
   const Shape &a = ctx.inputs[0].shape(), &b = ctx.inputs[1].shape();
   const Matrix left = matrix_of(a, options.transpose_a);
@@ -103,6 +112,10 @@ void reference_matmul(const ReferenceContext& ctx) {
       multiply_all(ctx.outputs[0].data<T>().data());
     }
   });
+}
+
+void reference_matmul(const ReferenceContext& ctx) {
+  reference_of_parts(ctx, ctx.as<MatmulAttributes>().parts, reference_of_product);
 }
 
 // With C = A B: dA = G B^T and dB = A^T G, written for the stored (perhaps transposed) operands.

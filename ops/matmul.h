@@ -5,9 +5,14 @@
 // dtype throughout; floats are accumulated in at least f32 (f64 in f64), integers wrap in their own
 // dtype. A `wide` product of f16 or bf16 gives f32: the sums as accumulated, never rounded to the
 // operands' dtype.
+//
+// A product with `rows_alone` gives each row the bits that it has whatever other rows there are.
+// One with `parts` sums over so many parts of k, whose sums are added as a tree
+// (ops/parts/part_sums.h).
 #ifndef KEEL_OPS_MATMUL_H
 #define KEEL_OPS_MATMUL_H
 
+#include <cstdint>
 #include <tuple>
 
 #include "keel/core/base/export.h"
@@ -22,19 +27,24 @@ struct MatmulAttributes {
   bool transpose_a = false;
   bool transpose_b = false;
   bool wide = false;  // f16 or bf16 operands, f32 result
+  bool rows_alone = false;
+  int64_t parts = 1;  // of matrices that both have k as their first axis
   static constexpr auto fields() {
     return std::tuple(field("transpose_a", &MatmulAttributes::transpose_a),
                       field("transpose_b", &MatmulAttributes::transpose_b),
-                      field("wide", &MatmulAttributes::wide));
+                      field("wide", &MatmulAttributes::wide),
+                      field("rows_alone", &MatmulAttributes::rows_alone),
+                      field("parts", &MatmulAttributes::parts));
   }
 };
 
 // Adds one node and returns its value; errors name `site`, or where that is not given the line that
 // made `a`; vectors add views around it. Throws Error for operands of rank 0, a vector to
 // transpose, inner dimensions that differ, and mixed or bool dtypes, and where a wide product's
-// operands are neither f16 nor bf16. The gradients of a wide product are those of its operands, in
-// their dtype: the upstream f32 gradient is rounded to it first, so that both products are of low
-// operands with f32 sums.
+// operands are neither f16 nor bf16, and for parts
+// that do not divide k or do not lie along first axes. The gradients of a wide product are those of
+// its operands, in their dtype: the upstream f32 gradient is rounded to it first, so that both
+// products are of low operands with f32 sums.
 KEEL_API Value matmul(Operand a, Operand b, MatmulAttributes options = {}, CallSite site = {});
 
 }  // namespace keel

@@ -38,6 +38,8 @@ Tensor draw_key(SampleSource& source) {
   return Tensor::scalar(static_cast<int64_t>(source.bits()));
 }
 
+int64_t draw_first(SampleSource& source) { return source.coin() ? 0 : source.integer(1, 10000); }
+
 Sample sample_fold_key(SampleSource& source) {
   if (source.dtype() != i64) return {};
   return {{draw_key(source), draw_key(source)},
@@ -74,13 +76,17 @@ struct Distribution {
   const char* like_name;
   const char* summary;
   void (*check)(const InferContext& c, DType dtype, double a, double b);
-  void (*fill)(Tensor& out, uint64_t key, double a, double b);
+  void (*fill)(Tensor& out, uint64_t key, uint64_t first, double a, double b);
   // a and b of a sample.
   std::array<double, 2> (*draw)(SampleSource& source);
 };
 
 void require_float(const InferContext& c, DType dtype) {
   if (!is_float(dtype)) c.fail("dtype", "a float dtype", name_of(dtype));
+}
+
+void require_first(const InferContext& c, int64_t first) {
+  if (first < 0) c.fail("first", "an element's number, 0 or more", std::to_string(first));
 }
 
 void check_uniform(const InferContext& c, DType dtype, double a, double b) {
@@ -105,10 +111,10 @@ const Distribution kUniform{"uniform",
                             "uniform_like",
                             "random numbers from [a, b)",
                             check_uniform,
-                            [](Tensor& out, uint64_t key, double a, double b) {
+                            [](Tensor& out, uint64_t key, uint64_t first, double a, double b) {
                               fill_uniform_elements(out.dtype(), out.raw(),
-                                                    static_cast<size_t>(out.num_elements()), key, 0,
-                                                    a, b);
+                                                    static_cast<size_t>(out.num_elements()), key,
+                                                    first, a, b);
                             },
                             [](SampleSource& source) {
                               return std::array<double, 2>{source.real(-3, 0), source.real(0, 3)};
@@ -118,10 +124,10 @@ const Distribution kNormal{"normal",
                            "normal_like",
                            "random numbers of mean a and deviation b",
                            check_normal,
-                           [](Tensor& out, uint64_t key, double a, double b) {
+                           [](Tensor& out, uint64_t key, uint64_t first, double a, double b) {
                              fill_normal_elements(out.dtype(), out.raw(),
-                                                  static_cast<size_t>(out.num_elements()), key, 0,
-                                                  a, b);
+                                                  static_cast<size_t>(out.num_elements()), key,
+                                                  first, a, b);
                            },
                            [](SampleSource& source) {
                              return std::array<double, 2>{source.real(-3, 3), source.real(0, 3)};
@@ -131,9 +137,9 @@ const Distribution kBernoulli{"bernoulli",
                               "bernoulli_like",
                               "true with probability a",
                               check_bernoulli,
-                              [](Tensor& out, uint64_t key, double a, double) {
+                              [](Tensor& out, uint64_t key, uint64_t first, double a, double) {
                                 const auto data = out.data<bool>();
-                                fill_bernoulli(data.data(), data.size(), a, key, 0);
+                                fill_bernoulli(data.data(), data.size(), a, key, first);
                               },
                               [](SampleSource& source) {
                                 return std::array<double, 2>{source.real(0, 1), 1.0};
@@ -153,6 +159,7 @@ OpDef random_op(const Distribution& d) {
     require_key(c, 0);
     const auto& a = c.as<RandomAttributes>();
     d.check(c, a.dtype, a.a, a.b);
+    require_first(c, a.first);
     if (!a.shape.known()) {
       c.fail("shape", "all dimensions known", to_string(a.shape),
              std::string("use ") + d.like_name);
@@ -162,14 +169,14 @@ OpDef random_op(const Distribution& d) {
   };
   op.reference = [&d](const ReferenceContext& c) {
     const auto& a = c.as<RandomAttributes>();
-    d.fill(c.outputs[0], bits_of(c.inputs[0]), a.a, a.b);
+    d.fill(c.outputs[0], bits_of(c.inputs[0]), static_cast<uint64_t>(a.first), a.a, a.b);
   };
   op.gradient = [](const BuildContext&) { return Values{Value()}; };
   op.traits = kRandom;
   op.sample = [&d](SampleSource& source) {
     if (!gives(d, source.dtype())) return Sample{};
     const auto [a, b] = d.draw(source);
-    const RandomAttributes attributes{source.dtype(), source.shape(0, 3), a, b};
+    const RandomAttributes attributes{source.dtype(), source.shape(0, 3), a, b, draw_first(source)};
     return Sample{
         {draw_key(source)}, [&d, attributes](Graph&, const Values& in) {
           return Values{emit(d.name, {in[0]}, Attributes::of(attributes), in[0].node().site())};
@@ -188,23 +195,24 @@ OpDef random_like_op(const Distribution& d) {
     require_key(c, 0);
     const auto& a = c.as<RandomLikeAttributes>();
     d.check(c, a.dtype, a.a, a.b);
+    require_first(c, a.first);
     return std::vector<Type>{{a.dtype, c.inputs[1].shape}};
   };
   op.reference = [&d](const ReferenceContext& c) {
     const auto& a = c.as<RandomLikeAttributes>();
-    d.fill(c.outputs[0], bits_of(c.inputs[0]), a.a, a.b);
+    d.fill(c.outputs[0], bits_of(c.inputs[0]), static_cast<uint64_t>(a.first), a.a, a.b);
   };
   op.gradient = [](const BuildContext&) { return Values(2); };
   op.decompose = [&d](const BuildContext& c) {
     const auto& a = c.as<RandomLikeAttributes>();
-    const RandomAttributes attributes{a.dtype, c.inputs[1].shape(), a.a, a.b};
+    const RandomAttributes attributes{a.dtype, c.inputs[1].shape(), a.a, a.b, a.first};
     return Values{emit(d.name, {Operand(c.inputs[0], c.site)}, Attributes::of(attributes), c.site)};
   };
   op.traits = kRandom;
   op.sample = [&d](SampleSource& source) {
     if (!gives(d, source.dtype())) return Sample{};
     const auto [a, b] = d.draw(source);
-    const RandomLikeAttributes attributes{source.dtype(), a, b};
+    const RandomLikeAttributes attributes{source.dtype(), a, b, draw_first(source)};
     return Sample{{draw_key(source), source.values(source.shape(0, 3))},
                   [&d, attributes](Graph&, const Values& in) {
                     return Values{emit(d.like_name, {in[0], in[1]}, Attributes::of(attributes),

@@ -27,10 +27,11 @@ struct RandomAttributes {
   Shape shape;
   double a = 0;
   double b = 1;
+  int64_t first = 0;  // the number of the first element in the sequence that the key gives
   static constexpr auto fields() {
     return std::tuple(field("dtype", &RandomAttributes::dtype),
                       field("shape", &RandomAttributes::shape), field("a", &RandomAttributes::a),
-                      field("b", &RandomAttributes::b));
+                      field("b", &RandomAttributes::b), field("first", &RandomAttributes::first));
   }
 };
 // Attributes of the same ops with "_like" behind their names, which take their shape from a second
@@ -39,9 +40,11 @@ struct RandomLikeAttributes {
   DType dtype = f32;
   double a = 0;
   double b = 1;
+  int64_t first = 0;
   static constexpr auto fields() {
     return std::tuple(field("dtype", &RandomLikeAttributes::dtype),
-                      field("a", &RandomLikeAttributes::a), field("b", &RandomLikeAttributes::b));
+                      field("a", &RandomLikeAttributes::a), field("b", &RandomLikeAttributes::b),
+                      field("first", &RandomLikeAttributes::first));
   }
 };
 

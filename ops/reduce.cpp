@@ -10,6 +10,7 @@
 #include "keel/ops/axes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/infer_rules.h"
+#include "keel/ops/parts/part_sums.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
 #include "keel/ops/shape.h"
@@ -49,14 +50,20 @@ void require_elements(const InferContext& ctx, const std::vector<bool>& reduced)
 }
 
 std::function<std::vector<Type>(const InferContext&)> reduce_infer(unsigned allowed,
-                                                                   bool needs_elements) {
-  return [allowed, needs_elements](const InferContext& ctx) -> std::vector<Type> {
+                                                                   bool needs_elements,
+                                                                   bool has_parts = false) {
+  return [allowed, needs_elements, has_parts](const InferContext& ctx) -> std::vector<Type> {
     require_dtypes(ctx, 0, allowed);
     const auto& a = ctx.as<ReduceAttributes>();
     const Shape& shape = ctx.inputs[0].shape;
     std::vector<bool> reduced = require_axes(ctx, a.axes, shape.rank());
     if (a.axes.empty()) reduced = reduced_axes(a.axes, shape.rank());
     if (needs_elements) require_elements(ctx, reduced);
+    require_parts(ctx, a.parts, ctx.inputs[0].dtype);
+    const bool sums_first = has_parts && reduced.size() > 0 && reduced[0];
+    if (a.parts > 1 && !sums_first)
+      ctx.fail("parts", has_parts ? "1, or a sum along the first axis" : "1: sums alone have parts",
+               std::to_string(a.parts));
     return {{ctx.inputs[0].dtype, reduced_shape(shape, reduced, a.keepdims)}};
   };
 }
@@ -324,7 +331,11 @@ void register_sums(OpTable& table) {
   const auto zero = [](auto type) { return decltype(type){0}; };
   const auto plus = [](auto a, auto b) { return scalar::add(a, b); };
   OpDef op = make_reduction("sum", "the sum along axes", kNumbers, false, draw_spread);
-  op.reference = reduce_reference<kNumbers>(zero, plus, kAsItIs);
+  op.infer = reduce_infer(kNumbers, false, true);
+  op.reference = [of_one =
+                      reduce_reference<kNumbers>(zero, plus, kAsItIs)](const ReferenceContext& c) {
+    reference_of_parts(c, c.as<ReduceAttributes>().parts, of_one);
+  };
   op.gradient = sum_gradient;
   op.bound = {.ulps = 1, .k = 4};
   table.add(std::move(op));

@@ -25,9 +25,13 @@ namespace keel {
 struct ReduceAttributes {
   std::vector<int64_t> axes;
   bool keepdims = false;
+  // Of a sum alone, along the first axis and perhaps others: sums of parts of the first axis, which
+  // are added as a tree (ops/parts/part_sums.h).
+  int64_t parts = 1;
   static constexpr auto fields() {
     return std::tuple(field("axes", &ReduceAttributes::axes),
-                      field("keepdims", &ReduceAttributes::keepdims));
+                      field("keepdims", &ReduceAttributes::keepdims),
+                      field("parts", &ReduceAttributes::parts));
   }
 };
 struct ArgmaxAttributes {

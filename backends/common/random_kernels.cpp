@@ -51,9 +51,10 @@ class RandomKernel final : public RangeKernel {
         fill_(fill),
         attributes_(node.as<RandomAttributes>()) {}
   void make(void* const* args, int64_t begin, int64_t end, void*) const override {
-    const auto first = static_cast<uint64_t>(begin);
-    char* out = static_cast<char*>(args[1]) + first * size_of(attributes_.dtype);
-    fill_(attributes_, out, static_cast<size_t>(end - begin), read_key(args[0]), first);
+    char* out =
+        static_cast<char*>(args[1]) + static_cast<size_t>(begin) * size_of(attributes_.dtype);
+    fill_(attributes_, out, static_cast<size_t>(end - begin), read_key(args[0]),
+          static_cast<uint64_t>(attributes_.first + begin));
   }
 
  private:

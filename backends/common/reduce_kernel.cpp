@@ -329,10 +329,25 @@ class ReduceKernel final : public Kernel {
     if (chunks_ == 1) return partials + static_cast<size_t>(first) * size;
     const int64_t outer = first / width_, column = first % width_;
     char* sums = partials + static_cast<size_t>(outer * chunks_ * width_ + column) * size;
-    instructions_.merge({sums + static_cast<size_t>(width_) * size,
-                         static_cast<size_t>(chunks_ - 1), static_cast<size_t>(count),
-                         static_cast<size_t>(width_), sums});
+    const int64_t in_part = chunks_ / plan_.parts();
+    for (int64_t part = 0; in_part > 1 && part < plan_.parts(); ++part) {
+      char* first_of_part = sums + static_cast<size_t>(part * in_part * width_) * size;
+      instructions_.merge({first_of_part + static_cast<size_t>(width_) * size,
+                           static_cast<size_t>(in_part - 1), static_cast<size_t>(count),
+                           static_cast<size_t>(width_), first_of_part});
+    }
+    add_parts(sums, 0, plan_.parts(), static_cast<size_t>(in_part * width_) * size, count);
     return sums;
+  }
+
+  // Adds up parts [begin, end), whose sums are `step` bytes apart, in the place of the first.
+  void add_parts(char* sums, int64_t begin, int64_t end, size_t step, int64_t count) const {
+    if (end - begin < 2) return;
+    const int64_t middle = begin + (end - begin) / 2;
+    add_parts(sums, begin, middle, step, count);
+    add_parts(sums, middle, end, step, count);
+    instructions_.merge({sums + static_cast<size_t>(middle) * step, 1, static_cast<size_t>(count),
+                         static_cast<size_t>(width_), sums + static_cast<size_t>(begin) * step});
   }
 
   // Results [first, first + count), added up and rounded to the output's dtype.

@@ -48,9 +48,13 @@ int64_t ReducePlan::count_of(const std::vector<Group>& groups) {
 
 ReducePlan::ReducePlan(const Node& reduction) {
   const Shape& shape = reduction.input(0).shape();
-  const auto reduced = reduced_axes(reduction.as<ReduceAttributes>().axes, shape.rank());
-  std::vector<Group> groups = collapse(shape, reduced);
+  const auto& attributes = reduction.as<ReduceAttributes>();
+  const auto reduced = reduced_axes(attributes.axes, shape.rank());
   elements_ = shape.num_elements();
+  if (elements_ != 0) parts_ = attributes.parts;
+  // Groups of a part, which lie in it as they do in the whole: its first axis alone is shorter.
+  const Shape part = parts_ == 1 ? shape : shape.with_dim(0, shape[0] / parts_);
+  std::vector<Group> groups = collapse(part, reduced);
   results_ = reduction.type().shape.num_elements();
   last_reduced_ = groups.empty() || groups.back().reduced;
   if (!groups.empty()) {
@@ -58,7 +62,8 @@ ReducePlan::ReducePlan(const Node& reduction) {
     groups.pop_back();
   }
   // Groups alternate, so that only one that is kept before one that is reduced keeps the order.
-  ascends_ = groups.size() < (last_reduced_ ? 2u : 3u) && width_ <= kWidestInOrder;
+  const size_t all = parts_ == 1 ? groups.size() : collapse(shape, reduced).size() - 1;
+  ascends_ = all < (last_reduced_ ? 2u : 3u) && width_ <= kWidestInOrder;
   for (const Group& g : groups) (g.reduced ? steps_ : outer_).push_back(g);
 
   outer_count_ = count_of(outer_);
@@ -68,6 +73,8 @@ ReducePlan::ReducePlan(const Node& reduction) {
   const int64_t per_chunk = std::max<int64_t>(1, kReduceChunk / std::max<int64_t>(1, per_unit));
   all_units_ = units * pieces_;
   chunks_ = std::clamp<int64_t>((all_units_ + per_chunk - 1) / per_chunk, 1, kMostChunks);
+  all_units_ *= parts_;
+  chunks_ *= parts_;
 }
 
 }  // namespace keel

@@ -1,7 +1,9 @@
 // ReducePlan: the numeric plan of a reduction, which follows from its shape alone: how the reduced
 // elements are cut into chunks, in which order a chunk takes its elements, and that chunks are
-// merged in ascending order. Kernels compute by it, and schedules cut work only where it does, so
-// that results have the same bits whoever computes which chunks. Immutable; any thread.
+// merged in ascending order. A sum over parts (ops/parts/part_sums.h) has the chunks of each part
+// one behind the other; those of a part are merged so, and then the parts as a tree. Kernels
+// compute by it, and schedules cut work only where it does, so that results have the same bits
+// whoever computes which chunks. Immutable; any thread.
 #ifndef KEEL_BACKENDS_COMMON_REDUCE_PLAN_H
 #define KEEL_BACKENDS_COMMON_REDUCE_PLAN_H
 
@@ -30,6 +32,7 @@ class ReducePlan {
   int64_t width() const noexcept { return width_; }
   int64_t run() const noexcept { return run_; }
   int64_t chunks() const noexcept { return chunks_; }  // of each output row
+  int64_t parts() const noexcept { return parts_; }    // equal numbers of chunks, and of units
   int64_t all_units() const noexcept { return all_units_; }
   bool last_reduced() const noexcept { return last_reduced_; }
   // Steps that follow each other in memory, `width` elements apart.
@@ -38,11 +41,20 @@ class ReducePlan {
   bool ascends() const noexcept { return ascends_; }
 
   // Units [first_unit(chunk), first_unit(chunk + 1)) are chunk `chunk` of each output row.
-  int64_t first_unit(int64_t chunk) const { return all_units_ * chunk / chunks_; }
+  int64_t first_unit(int64_t chunk) const {
+    const int64_t units = all_units_ / parts_, chunks = chunks_ / parts_;
+    return chunk / chunks * units + units * (chunk % chunks) / chunks;
+  }
   // Where an output row begins, and from there a unit: in elements of the operand.
   int64_t offset_of_row(int64_t outer) const { return offset_of(outer_, outer); }
   int64_t offset_of_unit(int64_t unit) const {
-    return offset_of(steps_, unit / pieces_) + run_ * (unit % pieces_) / pieces_;
+    int64_t part_at = 0;
+    if (parts_ != 1) {
+      const int64_t units = all_units_ / parts_;
+      part_at = elements_ / parts_ * (unit / units);
+      unit %= units;
+    }
+    return part_at + offset_of(steps_, unit / pieces_) + run_ * (unit % pieces_) / pieces_;
   }
   // How many elements of a run a unit has. REQUIRES last_reduced().
   int64_t elements_of_unit(int64_t unit) const {
@@ -66,7 +78,7 @@ class ReducePlan {
   int64_t run_ = 1, width_ = 1;
   std::vector<Group> outer_, steps_;
   int64_t outer_count_ = 1;
-  int64_t pieces_ = 1, all_units_ = 0, chunks_ = 1;
+  int64_t pieces_ = 1, all_units_ = 0, chunks_ = 1, parts_ = 1;
 };
 
 }  // namespace keel

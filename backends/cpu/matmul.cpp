@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -42,7 +43,11 @@ constexpr int64_t kWork = int64_t{4} << 20, kLeastWork = kWork / 16;  // multipl
 // other one every tile would load all of them.
 struct Cut {
   explicit Cut(const ProductMatrices& p) : along_n(cuts_columns(p)) {
-    const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k);
+    if (p.rows_alone && along_n) {
+      cut_steadily(p.n);
+      return;
+    }
+    const int64_t work = p.m * p.n * std::max<int64_t>(1, p.k) * p.parts;
     const int64_t wanted =
         std::clamp<int64_t>(std::max(work / kWork, std::min<int64_t>(2, work / kLeastWork)), 1, 64);
     const int64_t side = along_n ? p.n : p.m;
@@ -50,7 +55,17 @@ struct Cut {
     tile = std::max(step, ((side + wanted - 1) / wanted + step - 1) / step * step);
     tiles = std::max<int64_t>(1, (side + tile - 1) / tile);
   }
+  // The bits of an element depend on the columns that are multiplied with it, and on the rows but
+  // for whole steps of kRows. So where rows are to be alone, what is multiplied at once along n
+  // follows from n and k, and along m is whole steps (RestOfRows).
+  void cut_steadily(int64_t n) {
+    constexpr int64_t kTiles = 8, kLeast = 4 * kColumns;
+    tile = std::max(kLeast, ((n + kTiles - 1) / kTiles + kColumns - 1) / kColumns * kColumns);
+    tiles = (n + tile - 1) / tile;
+  }
   static bool cuts_columns(const ProductMatrices& p) {
+    constexpr int64_t kLongK = 128;
+    if (p.rows_alone) return !p.a.windows && p.n >= 8 * kColumns && p.k > kLongK;
     const bool windows_a = p.a.windows.has_value(), windows_b = p.b.windows.has_value();
     // A side of few steps would leave threads without work.
     const bool enough = windows_b ? p.n >= 4 * kColumns : p.m >= 4 * kRows;
@@ -136,11 +151,11 @@ void multiply_small(const Part<T>& a, const Part<T>& b, T* c, int64_t c_stride, 
 }
 
 // C [m, n] becomes the product of two parts over k, or gains it where that is not its first. A
-// product that is_small is one part.
+// product that is_small is one part; one whose rows are to be alone is so for any of them.
 template <class T>
 void multiply_parts(const Part<T>& a, const Part<T>& b, T* c, int64_t c_stride, int64_t m,
-                    int64_t n, int64_t k, bool first) {
-  if (first && is_small(m, n, k)) {
+                    int64_t n, int64_t k, bool first, bool rows_alone = false) {
+  if (first && is_small(rows_alone ? Cut::kRows : m, n, k)) {
     return b.transposed ? multiply_small<T, false>(a, b, c, c_stride, m, n, k)
                         : multiply_small<T, true>(a, b, c, c_stride, m, n, k);
   }
@@ -161,7 +176,10 @@ void multiply_parts(const Part<T>& a, const Part<T>& b, T* c, int64_t c_stride, 
 // is loaded into a buffer that the second cache has room for. Follows from the shape alone.
 struct Loads {
   explicit Loads(const ProductMatrices& p) : rows(p.m), columns(p.n), depth(p.k) {
-    if (!p.a.windows && !p.b.windows) return;
+    if (p.a.windows || p.b.windows) load_windows(p);
+    if (p.rows_alone) rest = Cut::kRows * (depth + columns);
+  }
+  void load_windows(const ProductMatrices& p) {
     const int64_t panels = (p.k + kLongestProductPanel - 1) / kLongestProductPanel;
     depth = (p.k + panels - 1) / panels;
     const int64_t most = std::max<int64_t>(16, kLoaded / depth / 16 * 16);
@@ -173,6 +191,7 @@ struct Loads {
   static constexpr int64_t kLoaded = int64_t{1} << 17;  // elements
   int64_t rows, columns, depth;
   int64_t left = 0, right = 0;  // elements of the buffers
+  int64_t rest = 0;             // of that for RestOfRows
 };
 
 // Rows of A, or columns of B, [first, first + count) over [k0, k0 + depth): where they are, or in
@@ -191,6 +210,31 @@ Part<T> part_of(const ProductMatrices::Operand& operand, bool along_k, const T* 
   return {buffer, part.columns, operand.transposed};
 }
 
+// The last rows of a tile whose rows are to be alone, fewer than the kernel takes at once: as many
+// as it takes, zeros among them, in a buffer of kRows * (depth + columns) elements.
+template <class T>
+void multiply_rest(Part<T> left, int64_t count, const Part<T>& right, T* c, int64_t c_stride,
+                   int64_t columns, int64_t depth, bool first, T* buffer) {
+  constexpr int64_t kRows = Cut::kRows;
+  T* const sums = buffer + kRows * depth;
+  std::fill(buffer, sums, T{0});
+  const int64_t stride = left.transposed ? kRows : depth;
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t k = 0; k < depth; ++k) {
+      if (left.transposed)
+        buffer[k * stride + i] = left.at[k * left.stride + i];
+      else
+        buffer[i * stride + k] = left.at[i * left.stride + k];
+    }
+    if (!first) std::copy_n(c + i * c_stride, columns, sums + i * columns);
+  }
+  if (!first) std::fill(sums + count * columns, sums + kRows * columns, T{0});
+  left.at = buffer;
+  left.stride = stride;
+  multiply_parts(left, right, sums, columns, kRows, columns, depth, first);
+  for (int64_t i = 0; i < count; ++i) std::copy_n(sums + i * columns, columns, c + i * c_stride);
+}
+
 // `buffer`: room for what Loads says.
 template <class T>
 void float_tile(const ProductMatrices& p, const Loads& loads, const T* a, const T* b, T* c,
@@ -205,8 +249,16 @@ void float_tile(const ProductMatrices& p, const Loads& loads, const T* a, const 
       for (int64_t m0 = t.m0; m0 < t.m1; m0 += loads.rows) {
         const int64_t rows = std::min(loads.rows, t.m1 - m0);
         const Part<T> left = part_of(p.a, !p.a.transposed, a, m0, rows, k0, depth, buffer);
-        multiply_parts(left, right, c + (m0 - t.m0) * c_stride + n0 - t.n0, c_stride, rows, columns,
-                       depth, k0 == 0);
+        T* const to = c + (m0 - t.m0) * c_stride + n0 - t.n0;
+        const int64_t rest = p.rows_alone ? rows % Cut::kRows : 0, whole = rows - rest;
+        if (whole != 0)
+          multiply_parts(left, right, to, c_stride, whole, columns, depth, k0 == 0, p.rows_alone);
+        if (rest != 0) {
+          Part<T> last = left;
+          last.at += left.transposed ? whole : whole * left.stride;
+          multiply_rest(last, rest, right, to + whole * c_stride, c_stride, columns, depth, k0 == 0,
+                        buffer + loads.left + loads.right);
+        }
       }
       k0 += loads.depth;
     } while (k0 < p.k);
@@ -241,7 +293,7 @@ void integer_tile(const ProductMatrices& p, const T* a, const T* b, T* c, int64_
 class ProductKernel final : public Kernel {
  public:
   explicit ProductKernel(const AnchoredNode& fused)
-      : p_(fused.matrices()),
+      : p_(fused.matrices().parts == 1 ? fused.matrices() : matrices_of_part(fused.anchor())),
         cut_(p_),
         loads_(p_),
         dtype_(fused.anchor().input(0).dtype()),
@@ -259,7 +311,7 @@ class ProductKernel final : public Kernel {
       epilogue_.emplace(fused, vector::instruction_lookup(), vector::make_softmax_rows,
                         p_.c_stride);
     count_ = static_cast<int64_t>(p_.batch.size());
-    const int64_t worth = p_.m * p_.n * std::max<int64_t>(1, p_.k) * count_ / kLeastWork;
+    const int64_t worth = p_.m * p_.n * std::max<int64_t>(1, p_.k) * p_.parts * count_ / kLeastWork;
     blocks_ = static_cast<int>(
         std::clamp<int64_t>(std::min(cut_.tiles * count_, std::max<int64_t>(1, worth)), 1,
                             p_.a.windows || p_.b.windows ? kMostLoading : kMostBlocks));
@@ -308,20 +360,26 @@ class ProductKernel final : public Kernel {
     return align_up(static_cast<size_t>(tile_rows() * columns) * size_of(dtype),
                     Buffer::kAlignment);
   }
-  size_t sums_bytes() const { return epilogue_ || rounds_ ? tile_bytes(half_ ? f32 : dtype_) : 0; }
+  bool keeps_sums() const { return epilogue_ || rounds_; }
+  size_t sums_bytes() const { return keeps_sums() ? tile_bytes(half_ ? f32 : dtype_) : 0; }
+  // The sums of later parts: each time that the tree of parts is halved, one more waits.
+  size_t later_parts_bytes() const {
+    const auto levels = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(p_.parts - 1)));
+    return levels * tile_bytes(half_ ? f32 : dtype_);
+  }
   size_t rounded_bytes() const { return epilogue_ && rounds_ ? tile_bytes(dtype_) : 0; }
   int64_t tile_rows() const { return cut_.along_n ? p_.m : std::min(p_.m, cut_.tile); }
   // Buffers that operands are loaded into, a tile of C, the same rounded, and what row-wise ops
   // need beside it.
   size_t block_bytes() const {
-    return loaded_bytes() + sums_bytes() + rounded_bytes() + rows_bytes();
+    return loaded_bytes() + sums_bytes() + rounded_bytes() + rows_bytes() + later_parts_bytes();
   }
   size_t loaded_bytes() const {
     if (is_integer(dtype_)) {
       return align_up(vector::integer_product_scratch(integer_product_of(p_)), Buffer::kAlignment);
     }
-    return align_up(static_cast<size_t>(loads_.left + loads_.right) * size_of(half_ ? f32 : dtype_),
-                    Buffer::kAlignment);
+    const auto elements = static_cast<size_t>(loads_.left + loads_.right + loads_.rest);
+    return align_up(elements * size_of(half_ ? f32 : dtype_), Buffer::kAlignment);
   }
   size_t rows_bytes() const {
     if (!epilogue_) return 0;
@@ -371,13 +429,14 @@ class ProductKernel final : public Kernel {
           const T* a = static_cast<const T*>(left) + at.a;
           const T* b = static_cast<const T*>(right) + at.b;
           T* loaded = static_cast<T*>(block_of(args, block));
-          if (sums_bytes() != 0) {
+          T* later = static_cast<T*>(later_parts_of(args, block));
+          if (keeps_sums()) {
             T* sums = static_cast<T*>(sums_of(args, block));
-            multiply_tile(a, b, sums, t.n1 - t.n0, t, loaded);
+            add_parts(a, b, sums, t.n1 - t.n0, t, loaded, later);
             finish(args, sums, at.c, t);
           } else {
             T* c = static_cast<T*>(args[outputs_at_]) + at.c + t.m0 * p_.c_stride + t.n0;
-            multiply_tile(a, b, c, p_.c_stride, t, loaded);
+            add_parts(a, b, c, p_.c_stride, t, loaded, later);
           }
         }
       });
@@ -391,6 +450,32 @@ class ProductKernel final : public Kernel {
   }
   void* sums_of(void* const* args, int block) const {
     return static_cast<char*>(block_of(args, block)) + loaded_bytes();
+  }
+
+  void* later_parts_of(void* const* args, int block) const {
+    if (p_.parts == 1) return nullptr;
+    return static_cast<char*>(block_of(args, block)) + block_bytes() - later_parts_bytes();
+  }
+
+  // A tile's sums over all parts of k go to c.
+  template <class T>
+  void add_parts(const T* a, const T* b, T* c, int64_t c_stride, const Tile& t, T* loaded,
+                 T* later) const {
+    add_parts_between(0, p_.parts, a, b, c, c_stride, t, loaded, later);
+  }
+  template <class T>
+  void add_parts_between(int64_t begin, int64_t end, const T* a, const T* b, T* c, int64_t c_stride,
+                         const Tile& t, T* loaded, T* later) const {
+    if (end - begin == 1) {
+      return multiply_tile(a + begin * p_.part_step.a, b + begin * p_.part_step.b, c, c_stride, t,
+                           loaded);
+    }
+    const int64_t middle = begin + (end - begin) / 2, rows = t.m1 - t.m0, columns = t.n1 - t.n0;
+    T* const behind = later + tile_bytes(dtype_of<T>) / sizeof(T);
+    add_parts_between(begin, middle, a, b, c, c_stride, t, loaded, later);
+    add_parts_between(middle, end, a, b, later, columns, t, loaded, behind);
+    Result<T>(c, rows, columns, Eigen::OuterStride<>(c_stride)) +=
+        Result<T>(later, rows, columns, Eigen::OuterStride<>(columns));
   }
 
   // Takes a tile of sums to the output: rounded where the result has 16 bits, then through the

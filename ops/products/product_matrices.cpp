@@ -60,6 +60,7 @@ ProductMatrices of_matmul(const Node& node) {
   p.b = {.input = 1, .transposed = attributes.transpose_b, .stride = b.back(), .windows = {}};
   p.c_stride = p.n;
   p.wide = attributes.wide;
+  p.rows_alone = attributes.rows_alone;
   const auto left = matrices_of_batch(a, c), right = matrices_of_batch(b, c);
   const size_t together = attributes.transpose_a ? 1 : rows_together(left, right);
   for (size_t i = 0; i < left.size(); i += together) {
@@ -122,6 +123,7 @@ class ConvMatrices {
         channels_last_(a.layout == kChannelsLast),
         wide_(a.wide),
         direct_(a.algorithm == kDirectAlgorithm),
+        rows_alone_(a.rows_alone),
         images_(g_.places[kImages]),
         weights_(g_.places[kWeights]),
         results_(g_.places[kResults]),
@@ -142,6 +144,7 @@ class ConvMatrices {
   ProductMatrices completed(ProductMatrices p) const {
     p.wide = wide_;
     p.direct = direct_;
+    p.rows_alone = rows_alone_;
     return p;
   }
 
@@ -274,7 +277,7 @@ class ConvMatrices {
   }
 
   const ConvGeometry g_;
-  const bool channels_last_, wide_, direct_;
+  const bool channels_last_, wide_, direct_, rows_alone_;
   const Places &images_, &weights_, &results_;
   const int64_t pixels_, windows_;  // of an image, of the windows over it
 };
@@ -331,13 +334,48 @@ std::string why_no_matrices(const Node& product) {
   return "";
 }
 
-ProductMatrices product_matrices(const Node& product) {
-  const Product kind = kind_of(product);
+namespace {
+
+// `images`: how many there are to a convolution.
+ProductMatrices matrices_of(const Node& product, Product kind, int64_t images) {
   if (kind == Product::kMatrices) return of_matmul(product);
-  const ConvMatrices conv(attributes_of(product, kind), images_of(product, kind),
-                          weights_of(product, kind));
+  const ConvMatrices conv(attributes_of(product, kind),
+                          images_of(product, kind).with_dim(0, images), weights_of(product, kind));
   if (kind == Product::kConv) return conv.forward();
   return kind == Product::kInputGradient ? conv.input_gradient() : conv.weight_gradient();
+}
+
+int64_t parts_of(const Node& product, Product kind) {
+  if (kind == Product::kMatrices) return product.as<MatmulAttributes>().parts;
+  if (kind == Product::kWeightGradient) return product.as<Conv2dGradientAttributes>().parts;
+  return 1;
+}
+
+void set_parts(const Node& product, int64_t parts, ProductMatrices& p) {
+  p.parts = parts;
+  if (parts == 1) return;
+  p.part_step = {product.input(p.a.input).shape().num_elements() / parts,
+                 product.input(p.b.input).shape().num_elements() / parts, 0};
+}
+
+}  // namespace
+
+ProductMatrices product_matrices(const Node& product) {
+  const Product kind = kind_of(product);
+  const int64_t images = kind == Product::kMatrices ? 0 : images_of(product, kind)[0];
+  ProductMatrices p = matrices_of(product, kind, images);
+  set_parts(product, parts_of(product, kind), p);
+  return p;
+}
+
+ProductMatrices matrices_of_part(const Node& product) {
+  const Product kind = kind_of(product);
+  const int64_t parts = parts_of(product, kind);
+  const int64_t images = kind == Product::kMatrices ? 0 : images_of(product, kind)[0];
+  ProductMatrices p = matrices_of(product, kind, images / parts);
+  if (kind == Product::kMatrices) p.k /= parts;
+  set_parts(product, parts, p);
+  return p;
 }
 
 }  // namespace keel

@@ -31,9 +31,14 @@ struct ProductMatrices {
 
   int64_t m = 0, n = 0, k = 0;  // C is [m, n], the sums are over k
   Operand a, b;
-  int64_t c_stride = 0;  // elements from a row of C to the next
-  bool wide = false;     // C is f32 whatever the operands are
-  bool direct = false;   // each element of C has to be the sum of its own terms (winograd.h)
+  int64_t c_stride = 0;     // elements from a row of C to the next
+  bool wide = false;        // C is f32 whatever the operands are
+  bool direct = false;      // each element of C has to be the sum of its own terms (winograd.h)
+  bool rows_alone = false;  // a row of C has to have the bits that it has whatever others there are
+  // k is so many parts, whose sums are added as a tree (ops/parts/part_sums.h). In a and b the
+  // matrices of a part begin `part_step` elements behind those of the part before.
+  int64_t parts = 1;
+  Starts part_step;
   std::vector<Starts> batch;
 };
 
@@ -45,6 +50,9 @@ KEEL_API std::string why_no_matrices(const Node& product);
 
 // REQUIRES known dimensions and that why_no_matrices is empty.
 KEEL_API ProductMatrices product_matrices(const Node& product);
+
+// Returns what product_matrices would of the first part alone, with `parts` and `part_step` of all.
+KEEL_API ProductMatrices matrices_of_part(const Node& product);
 
 }  // namespace keel
 

@@ -4,78 +4,12 @@
 #include <cstring>
 
 #include "keel/backends/common/window_copy.h"
+#include "keel/backends/npu/isa/block_scratch.h"
 #include "keel/backends/npu/isa/cube_taps.h"
 #include "keel/backends/npu/isa/cube_windows.h"
-#include "keel/core/base/checked.h"
 
 namespace keel::npu {
 namespace {
-
-constexpr size_t kAlignment = 64;
-// Bytes of images that a block copies at a time, if its windows do not reach further: with B's
-// panel they stay in L2.
-constexpr size_t kStripBytes = size_t{64} * 1024;
-// Windows of a panel that are multiplied one after the other where k runs over windows: with as
-// many rows of B, the lines on which they lie stay in L1 for all rows of A.
-constexpr size_t kWindowsAtOnce = 128;
-
-// Elements from row to row of windows in their buffer.
-size_t window_stride(size_t columns, size_t element_size) {
-  const bool same_set = columns * element_size % kSameSet == 0;
-  return columns + (same_set ? kAlignment / element_size : 0);
-}
-
-// Lines of the images that a rectangle of so many rows copies at a time; 0 where it copies none.
-int64_t strip_lines(const CubePlan& plan, size_t rows) {
-  if (plan.windows == nullptr || !plan.windows->copies()) return 0;
-  const CubeWindows& windows = *plan.windows;
-  const size_t all = plan.problem.transpose_a ? plan.k_panel : rows;
-  const size_t least = plan.problem.transpose_a ? kWindowsAtOnce : row_block(*plan.kernels);
-  const auto fitting = static_cast<int64_t>(kStripBytes / sizeof(float) / windows.line_elements());
-  return std::max(std::min(windows.most_lines(all), fitting),
-                  windows.most_lines(std::min(all, least)));
-}
-
-// Rows of the register tile that multiplies.
-size_t tile_rows(const CubePlan& plan) {
-  return plan.taps != nullptr ? plan.kernels->tap_rows : plan.kernels->rows;
-}
-
-// The pieces of the scratch that a rectangle of rows x cols needs.
-struct Scratch {
-  size_t a = 0, b = 0, tile = 0, windows = 0, places = 0, runs = 0, strip = 0, total = 0;
-
-  Scratch(const CubePlan& plan, size_t rows, size_t cols) {
-    const CubeKernels& kernels = *plan.kernels;
-    const size_t depth = round_up(plan.k_panel, kernels.k_multiple);
-    const bool taps = plan.taps != nullptr;
-    const size_t a_rows = taps ? 0 : round_up(std::min(rows, row_block(kernels)), kernels.rows);
-    const size_t most = plan.problem.packed_b ? 0 : column_block(kernels);
-    const size_t b_cols = round_up(std::min(cols, most), kernels.cols);
-    b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
-    tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
-    const CubeProblem& p = plan.problem;
-    const bool spreads = plan.windows != nullptr;
-    const bool all_tiles = taps || (spreads && p.transpose_a);
-    const size_t sums = all_tiles
-                            ? (round_up(rows, tile_rows(plan)) + (taps ? tile_rows(plan) : 0)) *
-                                  round_up(std::min(cols, column_block(kernels)), kernels.cols)
-                            : kernels.rows * kernels.cols;
-    windows = tile + align_up(sums * sizeof(float), kAlignment);
-    const auto bytes = [&](size_t side, DType dtype) {
-      const size_t size = size_of(dtype);
-      return std::max(side * window_stride(depth, size), depth * window_stride(side, size)) * size;
-    };
-    const size_t left = p.a_windows ? bytes(a_rows, p.a) : 0;
-    const size_t right = p.b_windows ? bytes(kernels.cols, p.b) : 0;
-    places = windows + align_up(std::max(left, right), kAlignment);
-    runs = places + align_up(spreads ? a_rows * sizeof(size_t) : 0, kAlignment);
-    const size_t run_bytes = taps ? sizeof(TapRun) : spreads ? sizeof(CubeRun) : 0;
-    strip = runs + align_up(plan.k_panel * run_bytes, kAlignment);
-    const auto lines = static_cast<size_t>(strip_lines(plan, rows));
-    total = strip + (lines == 0 ? 0 : lines * plan.windows->line_elements() * sizeof(float));
-  }
-};
 
 // Says whether the kernel can read A as it is stored.
 bool multiplies_stored(const CubePlan& plan) {
@@ -95,14 +29,15 @@ bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
 
 // Says whether the kernel can read B where it is: its panels are what is stored, or, tap by tap,
 // parts of its rows.
-bool has_stored_panels(const CubePlan& plan, const CubeArgs& args) {
+bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range) {
   const CubeProblem& p = plan.problem;
   const CubeKernels& kernels = *plan.kernels;
   if (p.packed_b || p.transpose_b || p.b_windows || p.b != f32 || p.round_to != f32) return false;
   if (kernels.packed_size != sizeof(float) || kernels.k_multiple != 1) return false;
   const bool aligned = reinterpret_cast<uintptr_t>(args.b) % kAlignment == 0 &&
                        args.b_stride * sizeof(float) % kAlignment == 0;
-  if (!aligned || p.n % kernels.cols != 0) return false;
+  const bool whole_tiles = range.n0 % kernels.cols == 0 && range.n1 % kernels.cols == 0;
+  if (!aligned || !whole_tiles) return false;
   return plan.taps != nullptr || (p.n == kernels.cols && args.b_stride == p.n);
 }
 
@@ -116,12 +51,13 @@ class BlockWalk {
         range_(range),
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
         scratch_(static_cast<char*>(scratch)),
+        rows_(scratch_ + parts_.a),
         tile_rows_(tile_rows(plan)),
         first_row_(plan.taps != nullptr ? range.m0 / tile_rows_ * tile_rows_ : range.m0),
         taps_(plan.taps.get()),
         lying_(plan.windows.get()),
         strip_lines_(strip_lines(plan, range.m1 - range.m0)),
-        stores_panels_(has_stored_panels(plan, args)),
+        stores_panels_(has_stored_panels(plan, args, range)),
         stores_rows_(is_stored_as_multiplied(plan, args)),
         stores_windows_(plan.problem.a_windows && !plan.problem.transpose_a &&
                         multiplies_stored(plan)) {}
@@ -139,8 +75,12 @@ class BlockWalk {
         args_.c_column = j;
         args_.c_row = range_.m0;
       }
-      for (size_t k0 = 0; k0 == 0 || k0 < k; k0 += plan_.k_panel) {
-        panel(j, cols, k0, std::min(plan_.k_panel, k - k0));
+      if (plan_.problem.parts == 1) {
+        panels(j, cols, 0, k);
+      } else if (adds_tiles_of_parts(plan_)) {
+        panels_of_parts(j, cols);
+      } else {
+        add_parts(j, cols, 0, plan_.problem.parts, waiting());
       }
       if (finished_ != nullptr && !one_panel(plan_)) {
         (*finished_)({range_.m0, range_.m1, j, j + cols});
@@ -153,15 +93,140 @@ class BlockWalk {
   void run_panel(size_t number) {
     alone_ = true;
     if (kernels_.begin != nullptr) kernels_.begin();
-    const size_t k0 = number * plan_.k_panel, block = column_block(kernels_);
+    const size_t of_part = panels_of_part(plan_), k = k_of_part();
+    const size_t in_part = number % of_part * plan_.k_panel, block = column_block(kernels_);
+    const size_t k0 = number / of_part * k + in_part;
     for (size_t j = range_.n0; j < range_.n1; j += block) {
-      panel(j, std::min(block, range_.n1 - j), k0, std::min(plan_.k_panel, plan_.problem.k - k0));
+      panel(j, std::min(block, range_.n1 - j), k0, std::min(plan_.k_panel, k - in_part));
     }
     if (kernels_.end != nullptr) kernels_.end();
   }
 
  private:
-  bool is_first(size_t k0) const { return k0 == 0 || alone_; }
+  bool is_first(size_t k0) const { return k0 == first_k_ || alone_; }
+  size_t k_of_part() const { return plan_.problem.k / plan_.problem.parts; }
+  float* waiting() const { return reinterpret_cast<float*>(scratch_ + parts_.parts); }
+
+  // The sums of k in [begin, end) go to args.c.
+  void panels(size_t j, size_t cols, size_t begin, size_t end) {
+    first_k_ = begin;
+    for (size_t k0 = begin; k0 == begin || k0 < end; k0 += plan_.k_panel)
+      panel(j, cols, k0, std::min(plan_.k_panel, end - k0));
+  }
+
+  // The sums of parts [begin, end) go to args.c, all rows of the rectangle after the other.
+  void add_parts(size_t j, size_t cols, size_t begin, size_t end, float* waiting) {
+    const size_t k = k_of_part();
+    if (end - begin == 1) return panels(j, cols, begin * k, end * k);
+    const size_t middle = begin + (end - begin) / 2, rows = range_.m1 - range_.m0;
+    add_parts(j, cols, begin, middle, waiting);
+    const CubeArgs to = args_;
+    args_.c = waiting;
+    args_.c_stride = cols;
+    args_.c_row = range_.m0;
+    args_.c_column = j;
+    add_parts(j, cols, middle, end, waiting + rows * cols);
+    args_ = to;
+    TileCall sum;
+    sum.tile = waiting;
+    sum.tile_stride = cols;
+    sum.rows = rows;
+    sum.cols = cols;
+    sum.first = false;
+    sum.c = to.c + (range_.m0 - to.c_row) * to.c_stride + j - to.c_column;
+    sum.c_stride = to.c_stride;
+    kernels_.finish(sum);
+  }
+
+  // All parts of k are packed, and added up tile by tile.
+  void panels_of_parts(size_t j, size_t cols) {
+    const CubeProblem& p = plan_.problem;
+    const size_t length = k_of_part(), rows = row_block(kernels_);
+    panels_ = scratch_ + parts_.b;
+    for (size_t part = 0; !p.packed_b && part < p.parts; ++part) {
+      PackCall right = right_operand(plan_, args_.b, args_.b_stride);
+      right.first = j;
+      right.count = cols;
+      right.k0 = part * length;
+      right.length = length;
+      right.dst = const_cast<char*>(columns_of_part(part, j, cols));
+      kernels_.pack_b(right);
+    }
+    for (size_t i = range_.m0; i < range_.m1; i += rows) {
+      const size_t count = std::min(rows, range_.m1 - i);
+      for (size_t part = 0; part < p.parts; ++part) {
+        PackCall pack = left_operand(part * length, length);
+        pack.first = i;
+        pack.count = count;
+        begin_part(part);
+        pack.dst = rows_;
+        pack_rows(pack);
+      }
+      begin_piece(i);
+      tiles_of_parts(i, count, j, cols, length);
+      end_piece(i, count, j, cols);
+    }
+    begin_part(0);
+  }
+
+  // The panels of column j for a part of k.
+  const char* columns_of_part(size_t part, size_t j, size_t cols) const {
+    const size_t length = k_of_part();
+    if (plan_.problem.packed_b)
+      return static_cast<const char*>(args_.b) + packed_at(plan_, part * length, j);
+    const size_t depth = round_up(length, kernels_.k_multiple);
+    return scratch_ + parts_.b +
+           part * depth * round_up(cols, kernels_.cols) * kernels_.packed_size;
+  }
+  // From here on rows of this part are packed, and multiplied.
+  void begin_part(size_t part) {
+    const size_t depth = round_up(k_of_part(), kernels_.k_multiple);
+    const size_t rows =
+        round_up(std::min(range_.m1 - range_.m0, row_block(kernels_)), kernels_.rows);
+    rows_ = scratch_ + parts_.a + part * rows * depth * kernels_.packed_size;
+  }
+
+  void tiles_of_parts(size_t i0, size_t rows, size_t j0, size_t cols, size_t length) {
+    const size_t depth = round_up(length, kernels_.k_multiple), stored = stored_rows(rows);
+    TileCall tile;
+    tile.c_stride = args_.c_stride;
+    for (size_t j = 0; j < cols; j += kernels_.cols) {
+      tile.cols = std::min(kernels_.cols, cols - j);
+      const auto sum = [&](size_t i, size_t part, float* to, size_t stride) {
+        begin_part(part);
+        const char* b = columns_of_part(part, j0, cols) + j * depth * kernels_.packed_size;
+        multiply(i0, i, tile.rows, stored, part * length, length, b, to, stride);
+      };
+      for (size_t i = 0; i < rows; i += kernels_.rows) {
+        tile.rows = std::min(kernels_.rows, rows - i);
+        tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
+        prefetch_rows(tile);
+        auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+        add_tiles_of_parts(i, 0, plan_.problem.parts, sums, waiting(), sum, tile);
+        tile.tile = sums;
+        tile.tile_stride = kernels_.cols;
+        tile.first = true;
+        kernels_.finish(tile);
+      }
+    }
+  }
+
+  template <class Sum>
+  void add_tiles_of_parts(size_t i, size_t begin, size_t end, float* to, float* waiting,
+                          const Sum& sum, const TileCall& tile) const {
+    if (end - begin == 1) return sum(i, begin, to, kernels_.cols);
+    const size_t middle = begin + (end - begin) / 2;
+    add_tiles_of_parts(i, begin, middle, to, waiting, sum, tile);
+    add_tiles_of_parts(i, middle, end, waiting, waiting + kernels_.rows * kernels_.cols, sum, tile);
+    TileCall both;
+    both.tile = waiting;
+    both.tile_stride = both.c_stride = kernels_.cols;
+    both.rows = tile.rows;
+    both.cols = kernels_.cols;
+    both.first = false;
+    both.c = to;
+    kernels_.finish(both);
+  }
 
   void panel(size_t j, size_t cols, size_t k0, size_t length) {
     const CubeProblem& p = plan_.problem;
@@ -188,6 +253,23 @@ class BlockWalk {
     if (lying_ == nullptr) return panel_of_rows(j, cols, k0, length);
     if (p.transpose_a) return panel_over_windows(j, cols, k0, length);
     panel_of_windows(j, cols, k0, length);
+  }
+
+  // A as pack_a wants it, but for the rows and where they go.
+  PackCall left_operand(size_t k0, size_t length) const {
+    const CubeProblem& p = plan_.problem;
+    PackCall pack;
+    pack.src = args_.a;
+    pack.dtype = p.a;
+    pack.round_to = p.round_to;
+    pack.k0 = k0;
+    pack.length = length;
+    pack.stride = args_.a_stride;
+    pack.rows = args_.a_rows;
+    pack.k_contiguous = !p.transpose_a;
+    pack.width = kernels_.rows;
+    pack.bytes = args_.bytes;
+    return pack;
   }
 
   // Rows of A are windows.
@@ -289,18 +371,8 @@ class BlockWalk {
 
   void panel_of_rows(size_t j, size_t cols, size_t k0, size_t length) {
     const CubeProblem& p = plan_.problem;
-    PackCall pack;
-    pack.src = args_.a;
-    pack.dtype = p.a;
-    pack.round_to = p.round_to;
-    pack.k0 = k0;
-    pack.length = length;
-    pack.stride = args_.a_stride;
-    pack.rows = args_.a_rows;
-    pack.k_contiguous = !p.transpose_a;
-    pack.width = kernels_.rows;
-    pack.bytes = args_.bytes;
-    pack.dst = scratch_ + parts_.a;
+    PackCall pack = left_operand(k0, length);
+    pack.dst = rows_;
     const size_t rows = row_block(kernels_);
     for (size_t i = range_.m0; i < range_.m1; i += rows) {
       const size_t count = std::min(rows, range_.m1 - i);
@@ -404,7 +476,7 @@ class BlockWalk {
 
   size_t whole_k(size_t length) const { return length / kernels_.k_multiple * kernels_.k_multiple; }
   char* packed_rows(size_t row, size_t depth) const {
-    return scratch_ + parts_.a + row * depth * kernels_.packed_size;
+    return rows_ + row * depth * kernels_.packed_size;
   }
 
   SpreadRows spread_rows(size_t i) const {
@@ -510,8 +582,9 @@ class BlockWalk {
   const CubeKernels& kernels_;
   CubeArgs args_;
   const CubeRange& range_;
-  const Scratch parts_;
+  const BlockScratch parts_;
   char* scratch_;
+  char* rows_;  // that are packed, of the part of k at hand
   const size_t tile_rows_;
   const size_t first_row_;     // of the first tile: those of taps begin before the rectangle
   const CubeTaps* taps_;       // windows of A that are multiplied where they lie, tap by tap
@@ -522,6 +595,7 @@ class BlockWalk {
   const bool stores_panels_;   // B, as its kernel can read it
   const bool stores_rows_;     // A, likewise
   const bool stores_windows_;  // the buffer for windows of A, likewise
+  size_t first_k_ = 0;         // that goes to C as it is
   bool alone_ = false;         // no panel is added to what the one before left in C
   const PieceFinished* finished_ = nullptr;
   const char* panels_ = nullptr;  // of B, from the block's first column on
@@ -535,7 +609,14 @@ size_t row_block(const CubeKernels& kernels) {
 
 size_t column_block(const CubeKernels& kernels) { return round_up(kColumnBlock, kernels.cols); }
 
-bool one_panel(const CubePlan& plan) { return plan.problem.k <= plan.k_panel; }
+size_t panels_of_part(const CubePlan& plan) {
+  const size_t k = plan.problem.k / plan.problem.parts;
+  return (k + plan.k_panel - 1) / plan.k_panel;
+}
+
+bool one_panel(const CubePlan& plan) {
+  return plan.problem.parts == 1 ? plan.problem.k <= plan.k_panel : adds_tiles_of_parts(plan);
+}
 
 PackCall right_operand(const CubePlan& plan, const void* b, size_t stride) {
   const CubeProblem& p = plan.problem;
@@ -557,7 +638,7 @@ size_t packed_at(const CubePlan& plan, size_t k0, size_t j) {
 }
 
 size_t walk_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) {
-  return Scratch(plan, rows, cols).total;
+  return BlockScratch(plan, rows, cols).total;
 }
 
 void walk_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& range, void* scratch,

@@ -22,6 +22,8 @@ constexpr size_t round_up(size_t value, size_t step) { return (value + step - 1)
 size_t row_block(const CubeKernels& kernels);
 // kColumnBlock and what is missing to whole register tiles.
 size_t column_block(const CubeKernels& kernels);
+// Counts the panels that a part of k is cut into.
+size_t panels_of_part(const CubePlan& plan);
 // Says whether blocks of rows are finished one after the other; else each is added to panel by
 // panel.
 bool one_panel(const CubePlan& plan);

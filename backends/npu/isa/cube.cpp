@@ -1,6 +1,7 @@
 #include "keel/backends/npu/isa/cube.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "keel/backends/npu/isa/block_walk.h"
@@ -14,6 +15,8 @@
 namespace keel::npu {
 namespace {
 
+size_t k_of_part(const CubeProblem& p) { return p.k / p.parts; }
+
 bool has_windows(const CubeProblem& p) { return p.a_windows || p.b_windows; }
 
 using TallSkinnyKernel = void (*)(const TallSkinnyCall&);
@@ -21,7 +24,7 @@ using TallSkinnyKernel = void (*)(const TallSkinnyCall&);
 // The kernel for products with few columns or rows, where there is one for the shape; else nullptr.
 TallSkinnyKernel tall_skinny_kernel(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
-  if (p.k == 0 || p.k > kTallSkinnyMaxK || has_windows(p)) return nullptr;
+  if (p.k == 0 || k_of_part(p) > kTallSkinnyMaxK || has_windows(p)) return nullptr;
   if (p.n <= kNarrowColumns) {
     return p.transpose_a ? plan.kernels->tall_skinny_columns : plan.kernels->tall_skinny_rows;
   }
@@ -63,6 +66,84 @@ void run_tall_skinny(TallSkinnyKernel kernel, const CubePlan& plan, const CubeAr
   }
   kernel(call);
 }
+
+// Rows and columns of C whose sums of parts are added up while the first cache has them.
+constexpr size_t kRowsOfParts = 128, kColumnsOfParts = 512;
+
+// Computes a rectangle of C whose k is parts.
+class TallSkinnyParts {
+ public:
+  // `scratch`: that of one part, and behind it the sums that wait for others.
+  TallSkinnyParts(TallSkinnyKernel kernel, const CubePlan& plan, const CubeArgs& args,
+                  void* scratch)
+      : kernel_(kernel), part_(plan), args_(args), scratch_(static_cast<float*>(scratch)) {
+    part_.problem.k = k_of_part(plan.problem);
+    part_.problem.parts = 1;
+    waiting_ = scratch_ + cube_scratch_bytes(part_, 0, 0) / sizeof(float);
+  }
+
+  void run(const CubeRange& range, size_t parts) const {
+    for (size_t i = range.m0; i < range.m1; i += kRowsOfParts) {
+      for (size_t j = range.n0; j < range.n1; j += kColumnsOfParts) {
+        const CubeRange piece{i, std::min(range.m1, i + kRowsOfParts), j,
+                              std::min(range.n1, j + kColumnsOfParts)};
+        add(piece, 0, parts, args_, waiting_);
+      }
+    }
+  }
+
+  static size_t waiting_floats(const CubePlan& plan) {
+    return std::bit_width(plan.problem.parts - 1) * size_of_piece(plan.problem);
+  }
+
+ private:
+  static size_t size_of_piece(const CubeProblem& p) {
+    return std::min(p.m, kRowsOfParts) * std::min(p.n, kColumnsOfParts);
+  }
+
+  void add(const CubeRange& range, size_t begin, size_t end, const CubeArgs& to,
+           float* waiting) const {
+    if (end - begin == 1) return multiply(range, begin, to);
+    const size_t middle = begin + (end - begin) / 2;
+    CubeArgs later = args_;
+    later.c = waiting;
+    later.c_stride = range.n1 - range.n0;
+    later.c_row = range.m0;
+    later.c_column = range.n0;
+    add(range, begin, middle, to, waiting);
+    add(range, middle, end, later, waiting + size_of_piece(part_.problem));
+    TileCall sum;
+    sum.tile = waiting;
+    sum.tile_stride = later.c_stride;
+    sum.rows = range.m1 - range.m0;
+    sum.cols = range.n1 - range.n0;
+    sum.first = false;
+    sum.c = to.c + (range.m0 - to.c_row) * to.c_stride + range.n0 - to.c_column;
+    sum.c_stride = to.c_stride;
+    part_.kernels->finish(sum);
+  }
+
+  void multiply(const CubeRange& range, size_t number, const CubeArgs& to) const {
+    const CubeProblem& p = part_.problem;
+    CubeArgs args = to;
+    const size_t k0 = number * p.k;
+    if (args.a_rows != nullptr && p.transpose_a) {
+      args.a_rows += k0;
+    } else {
+      const size_t step = p.transpose_a ? args.a_stride : 1;
+      args.a = static_cast<const char*>(args.a) + k0 * step * size_of(p.a);
+    }
+    const size_t step = p.transpose_b ? 1 : args.b_stride;
+    args.b = static_cast<const char*>(args.b) + k0 * step * size_of(p.b);
+    run_tall_skinny(kernel_, part_, args, range, scratch_);
+  }
+
+  TallSkinnyKernel kernel_;
+  CubePlan part_;
+  const CubeArgs& args_;
+  float* scratch_;
+  float* waiting_;
+};
 
 // The dtype in which an operand is multiplied.
 DType multiplied(DType stored, DType round_to) {
@@ -128,7 +209,7 @@ CubePlan plan_cube_by(const CubeProblem& problem, vector::ProductKernel kernel) 
   }
   CubePlan plan;
   plan.problem = problem;
-  plan.k_panel = cube_k_panel(problem.k);
+  plan.k_panel = cube_k_panel(k_of_part(problem));
   plan.kernels = left == bf16 ? kernels_of_pairs(kernel) : nullptr;
   if (plan.kernels != nullptr) return plan;
   plan.kernels = &fitting_kernels(problem.n);
@@ -159,14 +240,18 @@ bool cube_is_wide(const CubeProblem& p) noexcept {
 }
 
 bool cube_takes_packed(const CubeProblem& p) noexcept {
-  if (p.b_windows) return false;
+  if (p.b_windows || p.parts > 1) return false;
   if (cube_is_wide(p)) return p.k > 0;
   return !p.a_windows && p.n <= kNarrowColumns && !p.transpose_a && p.k > 0 &&
          p.k <= kTallSkinnyMaxK;
 }
 
 bool cube_shares_packed(const CubePlan& plan) noexcept {
-  return tall_skinny_kernel(plan) == nullptr && !plan.problem.b_windows && plan.problem.k > 0;
+  const CubeProblem& p = plan.problem;
+  const size_t part = k_of_part(p);
+  // Where parts are panels in whole groups of k, the packed panels are those of a k without parts.
+  const bool even = p.parts == 1 || (part <= plan.k_panel && part % plan.kernels->k_multiple == 0);
+  return even && tall_skinny_kernel(plan) == nullptr && !p.b_windows && p.k > 0;
 }
 
 size_t cube_packed_bytes(const CubePlan& plan) noexcept {
@@ -239,7 +324,9 @@ CubeStep cube_step(const CubePlan& plan) noexcept {
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept {
   if (tall_skinny_kernel(plan) != nullptr) {
     const bool packs_b = !(plan.problem.packed_b && packs_columns(plan));
-    return tall_skinny_scratch_floats(plan.problem.k, plan.k_panel, packs_b) * sizeof(float);
+    const size_t of_part =
+        tall_skinny_scratch_floats(k_of_part(plan.problem), plan.k_panel, packs_b);
+    return (of_part + TallSkinnyParts::waiting_floats(plan)) * sizeof(float);
   }
   return walk_scratch_bytes(plan, rows, cols);
 }
@@ -248,6 +335,8 @@ void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& ran
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
   const TallSkinnyKernel tall_skinny = tall_skinny_kernel(plan);
   if (tall_skinny == nullptr) return walk_block(plan, args, range, scratch, nullptr);
+  if (plan.problem.parts > 1)
+    return TallSkinnyParts(tall_skinny, plan, args, scratch).run(range, plan.problem.parts);
   run_tall_skinny(tall_skinny, plan, args, range, scratch);
 }
 
@@ -268,7 +357,7 @@ void cube_pieces(const CubePlan& plan, const CubeArgs& args, const CubeRange& ra
 
 size_t cube_panels(const CubePlan& plan) noexcept {
   if (tall_skinny_kernel(plan) != nullptr || plan.problem.k == 0) return 1;
-  return (plan.problem.k + plan.k_panel - 1) / plan.k_panel;
+  return plan.problem.parts * panels_of_part(plan);
 }
 
 void cube_panel(const CubePlan& plan, const CubeArgs& args, size_t panel, const CubeRange& range,

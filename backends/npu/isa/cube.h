@@ -5,7 +5,8 @@
 // Numeric plan: k is cut into panels whose length follows from k alone (cube_k_panel); a panel's
 // products are summed one by one from zero, panels are added in order. Products with n <= 16 and A
 // stored [m, k] sum over k in the lanes of the host's vectors instead, unless an operand is made of
-// windows. Either way an element's bits
+// windows. Where k is several parts (ops/parts/part_sums.h), each part is summed so by itself, and
+// the parts' sums are added as a tree. Either way an element's bits
 // depend on the shape, the dtypes, the transposes and the host ISA, never on the rectangle it was
 // computed in.
 #ifndef KEEL_BACKENDS_NPU_ISA_CUBE_H
@@ -33,6 +34,7 @@ struct CubeProblem {
   DType round_to = f32;
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k]
+  size_t parts = 1;          // of k, all equal
   // CubeArgs::b is a copy of B that cube_pack made (cube_takes_packed, cube_shares_packed).
   bool packed_b = false;
   // The rows of an operand as stored, where they are windows over images, zero where these are
@@ -77,7 +79,7 @@ struct CubePlan {
   std::shared_ptr<const CubeWindows> windows;
 };
 
-// Length of the panels that k is cut into (the last may be shorter).
+// Length of the panels that k, or each part of it, is cut into (the last may be shorter).
 size_t cube_k_panel(size_t k) noexcept;
 
 // Resolves the kernels for the host ISA in use; those of bf16 are what product_kernels() chooses
@@ -134,7 +136,8 @@ void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& ran
 
 // Counts the panels of k whose sums can be computed by themselves; 1 where the kernel has no such.
 // Then the sums of one, a rectangle of them in their place in `sums`, which is [m, n]: all panels'
-// added up in order are C, bit for bit. REQUIRES of the second that there are several.
+// added up in order are C, bit for bit, or the panels of each part so and then the parts as a tree.
+// REQUIRES of the second that there are several.
 size_t cube_panels(const CubePlan& plan) noexcept;
 void cube_panel(const CubePlan& plan, const CubeArgs& args, size_t panel, const CubeRange& range,
                 void* scratch, float* sums);

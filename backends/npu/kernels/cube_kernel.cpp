@@ -160,19 +160,34 @@ class CubeKernel final : public Kernel {
     }
   }
 
+  // Adds up the panels of parts [begin, end), those of each in order, to the first of them.
+  void add_panels_between(void* const* args, size_t begin, size_t end, size_t at,
+                          size_t count) const {
+    const size_t of_part = panels_ / plan_.problem.parts;
+    const auto add = [&](size_t to, size_t number) {
+      VectorCall call;
+      call.n = count;
+      call.dst = panel(args, to) + at;
+      call.src[0] = call.dst;
+      call.src[1] = panel(args, number) + at;
+      add_(call);
+    };
+    if (end - begin == 1) {
+      for (size_t i = 1; i < of_part; ++i) add(begin * of_part, begin * of_part + i);
+      return;
+    }
+    const size_t middle = begin + (end - begin) / 2;
+    add_panels_between(args, begin, middle, at, count);
+    add_panels_between(args, middle, end, at, count);
+    add(begin * of_part, middle * of_part);
+  }
+
   uint32_t add_panels(void* const* args, const CubeRange& range, char* scratch) const {
     constexpr size_t kAtOnce = 2048;  // sums that stay in the first cache
     const size_t first = range.m0 * plan_.problem.n, end = range.m1 * plan_.problem.n;
     float* const sums = panel(args, 0);
     for (size_t at = first; at < end; at += kAtOnce) {
-      VectorCall call;
-      call.n = std::min(kAtOnce, end - at);
-      call.dst = sums + at;
-      call.src[0] = sums + at;
-      for (size_t number = 1; number < panels_; ++number) {
-        call.src[1] = panel(args, number) + at;
-        add_(call);
-      }
+      add_panels_between(args, 0, plan_.problem.parts, at, std::min(kAtOnce, end - at));
     }
     const int64_t start = matrices_.batch[0].c;
     if (sums_ != 0)

@@ -399,6 +399,8 @@ TilePlan tiles(const PlannedRequest& request) {
 }
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+  if (request.anchored.matrices().parts > 1)
+    return {nullptr, "the host sums parts of k one by one, and the plan's cores all of k"};
   auto run = std::make_shared<PlannedProduct>(request, std::move(plan));
   if (!run->fits()) {
     return {nullptr,

@@ -228,6 +228,9 @@ TilePlan tiles(const PlannedRequest& request) {
 }
 
 PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+  if (ReducePlan(request.anchored.anchor()).parts() > 1)
+    return {nullptr,
+            "the host adds parts up as a tree, and the plan's cores chunks in their order"};
   const AnchoredNode& fused = request.anchored;
   const Node& reduction = fused.anchor();
   const VectorWork& work = request.launch.split.work;
