@@ -17,6 +17,11 @@ namespace {
 
 std::shared_ptr<Graph> specialise_body(const Graph& body, const std::vector<Type>& input_types);
 
+// Says whether an op has no meaning but what it becomes when dimensions are known.
+bool is_recorded(const Node& node) {
+  return !node.op().reference && node.op().decompose && node.bodies().empty();
+}
+
 // Copies one node with concrete types; gradients are expanded on the spot, so that those of
 // enclosing gradients, which come later, see ordinary nodes only.
 void specialise_node(const Node& node, Rewriter& rewriter, Graph& to) {
@@ -27,6 +32,14 @@ void specialise_node(const Node& node, Rewriter& rewriter, Graph& to) {
     const Values xs(inputs.begin() + 1, inputs.end());
     const Value one = to.constant(Tensor::full(y.dtype(), Shape{}, 1), node.site());
     const Values expanded = expand_gradients({y}, xs, {one}, node.site());
+    for (size_t i = 0; i < expanded.size(); ++i) rewriter.map(node.output(i), expanded[i]);
+    return;
+  }
+  if (is_recorded(node)) {
+    const LabelScope label(to, node);
+    const Values inputs = rewriter(node.inputs());
+    const Values expanded = node.op().decompose(
+        BuildContext{node.op(), node.attributes(), inputs, {}, {}, {}, to, node.site()});
     for (size_t i = 0; i < expanded.size(); ++i) rewriter.map(node.output(i), expanded[i]);
     return;
   }

@@ -116,8 +116,13 @@ std::string DataParallel::why_not_bit_equal(Operand loss) const {
 }
 
 int64_t DataParallel::own_shards(Value loss) const {
-  if (micro_shards_ % ranks_ != 0 || !attached_updates(loss).empty()) return 1;
+  const bool shared_evenly = micro_shards_ % ranks_ == 0;
+  if (micro_shards_ == 1 || !shared_evenly || !attached_updates(loss).empty()) return 0;
   return micro_shards_ / ranks_;
+}
+
+int64_t DataParallel::first_shard(int64_t own) const {
+  return group_ == nullptr ? 0 : group_->rank() * own;
 }
 
 // A bucket that is gathered comes right before the last one, with which ranks agree.
@@ -146,13 +151,14 @@ Values DataParallel::sum_over_ranks(Values& values, Values& others,
   return of_tables;
 }
 
-// By state the rows that are looked up in it, where they travel and not the whole.
-std::vector<std::vector<LookedUpRows>> DataParallel::gathered_look_ups(const Values& losses,
+// By state the rows that are looked up in it, where they travel and not the whole. The parts of a
+// rank are summed before anything travels, so there it has one at most.
+std::vector<std::vector<LookedUpRows>> DataParallel::gathered_look_ups(Value loss, int64_t shards,
                                                                        const Values& states) const {
   std::vector<std::vector<LookedUpRows>> all(states.size());
-  if (ranks_ == 1 || gather_rows_ == false) return all;
+  if (ranks_ == 1 || shards > 1 || gather_rows_ == false) return all;
   for (size_t i = 0; i < states.size(); ++i) {
-    auto found = look_ups_of(losses, states[i]);
+    auto found = look_ups_of({loss}, states[i]);
     if (found && (gather_rows_ == true || gathering_pays(*found, states[i], ranks_)))
       all[i] = std::move(*found);
   }
@@ -168,30 +174,20 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
   Graph& graph = value.graph();
   const LossScaler* scaler = options.scaler;
   const int64_t shards = own_shards(value);
-  // By part of the batch.
-  const Values losses = losses_of_shards(value, shards, line);
-  const auto look_ups = gathered_look_ups(losses, states);
-  std::vector<Values> slopes;
-  for (size_t part = 0; part < losses.size(); ++part) {
-    Values by = states;
-    for (size_t i = 0; i < states.size(); ++i) {
-      if (!look_ups[i].empty()) by[i] = look_ups[i][part].rows;
-    }
-    const Value loss_of_part = scaler ? scaler->scaled(losses[part], line) : losses[part];
-    slopes.push_back(keel::gradients(loss_of_part, by, line));
+  const LossOfPart part = shards == 0 ? LossOfPart{value, {}} : loss_of_part(value, shards, line);
+  const auto look_ups = gathered_look_ups(part.loss, shards, states);
+  Values by = states;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!look_ups[i].empty()) by[i] = look_ups[i][0].rows;
   }
+  const Values slopes =
+      keel::gradients(scaler ? scaler->scaled(part.loss, line) : part.loss, by, line);
 
   GlobalGradients global;
   global.statistics = attached_updates(Operand(value, line));
   Values flags = options.flags;
-  if (scaler) {
-    Values all;
-    for (const Values& of_part : slopes) all.insert(all.end(), of_part.begin(), of_part.end());
-    flags.push_back(logical_not(scaler->finite(all, line), line));
-  }
-
-  if (ranks_ == 1 && shards == 1) {
-    global.gradients = scaler ? scaler->unscaled(slopes[0], line) : slopes[0];
+  if (ranks_ == 1 && shards == 0) {
+    global.gradients = scaler ? scaler->unscaled(slopes, line) : slopes;
     global.loss = value;
     global.flags = options.flags;
     if (scaler) global.finite = scaler->finite(global.gradients, line);
@@ -200,20 +196,31 @@ GlobalGradients DataParallel::gradients(Operand loss, const Values& states,
 
   const OwnScope here(graph, line);
   const bool several = ranks_ > 1;
-  const double scale = 1 / static_cast<double>(ranks_ * shards);
+  for (const Value& slope : slopes) global.gradients.push_back(summed_form(slope, several, line));
+  Values others{summed_form(part.loss, several, line)};
+  double scale = 1 / static_cast<double>(ranks_);
+  if (shards != 0) {
+    scale /= static_cast<double>(shards);
+    Values sums = global.gradients;
+    sums.push_back(others[0]);
+    sums =
+        sum_of_parts(sums, part.batch, {.parts = shards, .first_part = first_shard(shards)}, line);
+    others[0] = sums.back();
+    sums.pop_back();
+    global.gradients = sums;
+  }
+  if (scaler)
+    flags.push_back(
+        logical_not(scaler->finite(shards == 0 ? slopes : global.gradients, line), line));
+
   std::vector<TableGradient> tables;
   for (size_t i = 0; i < states.size(); ++i) {
-    Values of_state;
-    for (const Values& of_part : slopes) of_state.push_back(summed_form(of_part[i], several, line));
-    const bool whole = look_ups[i].empty();
-    global.gradients.push_back(whole ? tree_sum(of_state, line) : Value());
-    if (!whole) tables.push_back({states[i], look_ups[i], std::move(of_state)});
+    if (look_ups[i].empty()) continue;
+    tables.push_back({states[i], look_ups[i], {global.gradients[i]}});
+    global.gradients[i] = Value();
   }
-  Values of_losses;
-  for (const Value& part : losses) of_losses.push_back(summed_form(part, several, line));
 
-  // Statistics are means over ranks: where there are any, each rank has one part.
-  Values others{tree_sum(of_losses, line)};
+  // Statistics are means over ranks: where there are any, the rank's batch is in one part.
   for (const Value& flag : flags) others.push_back(cast(Operand(flag, line), f32, line));
   for (const Assignment& a : global.statistics.assignments) {
     if (!is_float(a.next.dtype())) continue;

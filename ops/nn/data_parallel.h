@@ -16,9 +16,12 @@
 // of the global batch, and training on it is training on one rank with as many rows.
 //
 // **Micro-shards.** With M of them a global batch is M parts of consecutive rows, of which each
-// rank has M / ranks. The loss and the gradients of each part are computed by themselves, and
-// summed as a balanced tree over all parts: (0 + 1) + (2 + 3). So the bits of a training depend on
-// M, and not on how many ranks share the parts, where both are powers of two.
+// rank has M / ranks. The loss and the gradients are sums over parts (ops/sum_of_parts.h), added as
+// a balanced tree over those of all ranks: (0 + 1) + (2 + 3). So the bits of a training depend on
+// M, and not on how many ranks share the parts, where both are powers of two. A rank computes the
+// rows of all its parts at once and sums over rows part by part; what ops it cannot compute so are
+// computed part by part as a whole, which a log line at level info says. Random ops shaped like a
+// value with rows, as in dropout, count the rows of all parts.
 #ifndef KEEL_OPS_NN_DATA_PARALLEL_H
 #define KEEL_OPS_NN_DATA_PARALLEL_H
 
@@ -98,13 +101,15 @@ class KEEL_API DataParallel {
                         CallSite site = CallSite::here()) const;
 
  private:
-  // Returns how many parts of the batch a rank computes by themselves.
+  // Returns how many parts a rank's batch has; 0 where it is computed without parts.
   int64_t own_shards(Value loss) const;
+  // Returns the number that the first of them has among those of all ranks.
+  int64_t first_shard(int64_t own) const;
   // Replaces sums over a rank's parts by `scale` times those over all ranks, and returns those of
   // the tables.
   Values sum_over_ranks(Values& values, Values& others, const std::vector<TableGradient>& tables,
                         double scale, CallSite site) const;
-  std::vector<std::vector<LookedUpRows>> gathered_look_ups(const Values& losses,
+  std::vector<std::vector<LookedUpRows>> gathered_look_ups(Value loss, int64_t shards,
                                                            const Values& states) const;
 
   std::shared_ptr<Group> group_;

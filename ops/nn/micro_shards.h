@@ -1,21 +1,25 @@
-// Micro-shards: a loss computed anew on each of several equal parts of its batch. Internal to
+// Micro-shards: a loss of one of several equal parts of its batch, for sum_of_parts. Internal to
 // ops/nn. Building: one thread per graph.
 #ifndef KEEL_OPS_NN_MICRO_SHARDS_H
 #define KEEL_OPS_NN_MICRO_SHARDS_H
 
 #include <cstdint>
+#include <vector>
 
 #include "keel/graph/ir/graph.h"
+#include "keel/ops/sum_of_parts.h"
 
 namespace keel {
 
-// Returns the loss of each part: what the loss would be if the inputs under it had those rows
-// alone. Inputs without a first axis are the same in all parts. That the parts divide the batch is
-// checked when the step is compiled. A layer's random numbers are the same in each part.
-Values losses_of_shards(Value loss, int64_t shards, CallSite site);
+struct LossOfPart {
+  Value loss;
+  std::vector<BatchPart> batch;  // the inputs under it that have a first axis
+};
 
-// Returns the sum as a balanced tree: (0 + 1) + (2 + 3).
-Value tree_sum(const Values& values, CallSite site);
+// Returns the loss of the first part: what the loss would be if the inputs under it had its rows
+// alone. Inputs without a first axis are the same in all parts. That the parts divide the batch is
+// checked when the step is compiled.
+LossOfPart loss_of_part(Value loss, int64_t parts, CallSite site);
 
 }  // namespace keel
 

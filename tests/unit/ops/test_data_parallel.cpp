@@ -14,8 +14,10 @@
 #include "keel/backends/npu/options.h"
 #include "keel/backends/registry.h"
 #include "keel/core/group/group_agreement.h"
+#include "keel/graph/control/control_flow.h"
 #include "keel/graph/ir/text.h"
 #include "keel/graph/runtime/session.h"
+#include "keel/ops/conv.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/gather.h"
 #include "keel/ops/loss.h"
@@ -23,6 +25,10 @@
 #include "keel/ops/nn/data_parallel.h"
 #include "keel/ops/nn/initializers.h"
 #include "keel/ops/nn/layers.h"
+#include "keel/ops/pool.h"
+#include "keel/ops/random.h"
+#include "keel/ops/reduce.h"
+#include "keel/ops/shape.h"
 
 #include "counted_allocations.h"
 #include "ranks_for_tests.h"
@@ -35,7 +41,7 @@ namespace {
 using namespace keel;
 using namespace keel::testing;
 
-constexpr int64_t kGlobalRows = 16;
+constexpr int64_t kRows = 16;  // of a global batch
 constexpr int64_t kFeatures = 20;
 constexpr int64_t kClasses = 5;
 
@@ -46,13 +52,13 @@ float feature(int64_t row, int64_t column) {
 
 // A feeder of the rows that are this rank's in each global batch.
 std::shared_ptr<NumberFeeder> feed_rows(const Device& device, int64_t rank, int64_t ranks,
-                                        int64_t batches) {
-  const int64_t rows = kGlobalRows / ranks;
+                                        int64_t batches, int64_t global_rows = kRows) {
+  const int64_t rows = global_rows / ranks;
   const ElementSpec spec{{{"x", {f32, {rows, kFeatures}}}, {"y", {i32, {rows}}}}};
   auto feeder = std::make_shared<NumberFeeder>(
       device, spec, [=](int64_t step, const std::vector<void*>& fields) {
         for (int64_t i = 0; i < rows; ++i) {
-          const int64_t row = step * kGlobalRows + rank * rows + i;
+          const int64_t row = step * global_rows + rank * rows + i;
           for (int64_t k = 0; k < kFeatures; ++k)
             static_cast<float*>(fields[0])[i * kFeatures + k] = feature(row, k);
           static_cast<int32_t*>(fields[1])[i] =
@@ -64,10 +70,54 @@ std::shared_ptr<NumberFeeder> feed_rows(const Device& device, int64_t rank, int6
   return feeder;
 }
 
+// Give the logits of a model from its features.
+Value dense_logits(Value x) {
+  const Value hidden = relu(dense(x, 12, {.name = "hidden"}));
+  return dense(hidden, kClasses, {.name = "out"});
+}
+
+Value deep_logits(Value x) {
+  const Value wide = tanh(dense(x, 33, {.name = "wide"}));
+  const Value hidden = tanh(dense(wide, 19, {.name = "hidden"}));
+  return dense(dropout(hidden, 0.3), kClasses, {.name = "out"});
+}
+
+Value convolution_logits(Value x, const std::string& layout) {
+  const bool last = layout == "NHWC";
+  Graph& g = x.graph();
+  const auto weights = [&](const char* name, int64_t in, int64_t out) {
+    return g.state(name, uniform(last ? Shape{3, 3, in, out} : Shape{out, in, 3, 3}, -0.4, 0.4));
+  };
+  const Value image = reshape(x, last ? Shape{-1, 4, 5, 1} : Shape{-1, 1, 4, 5});
+  const Conv2dAttributes same{.padding = "same", .layout = layout};
+  Value h = relu(conv2d(image, weights("conv1", 1, 13), same));
+  h = relu(conv2d(h, weights("conv2", 13, 14), same));
+  h = max_pool2d(h, {.window = {2, 2}, .layout = layout});
+  return dense(dropout(reshape(h, {-1, 56}), 0.4), kClasses, {.name = "out"});
+}
+Value channels_last_logits(Value x) { return convolution_logits(x, "NHWC"); }
+Value channels_first_logits(Value x) { return convolution_logits(x, "NCHW"); }
+
+Value embedding_logits(Value x) {
+  const Value table = x.graph().state("table", uniform({7, 3}, -1, 1));
+  const Value ids = cast(floor(abs(x) * 6.99f), i32);
+  return dense(reshape(gather(table, ids), {-1, 3 * kFeatures}), kClasses, {.name = "out"});
+}
+
+// Weights that are used twice, statistics of a batch, and a loop: computed part by part.
+Value mixed_logits(Value x) {
+  const Value w = x.graph().state("w", uniform({kFeatures, kFeatures}, -0.2, 0.2));
+  const Value h = tanh(matmul(tanh(matmul(x, w)), w));
+  const Value spread = h - mean(h, {0}, true);
+  const Values looped = while_loop(
+      {spread}, [](const Values& v) { return v[0].graph().constant(Tensor::scalar(true)); },
+      [](const Values& v) { return Values{tanh(v[0] * 1.5f)}; }, {.trip_count = 3});
+  return dense(looped[0], kClasses, {.name = "out"});
+}
+
 struct Classifier {
-  Classifier() {
-    const Value hidden = relu(dense(x, 12, {.name = "hidden"}));
-    loss = mean(softmax_cross_entropy(dense(hidden, kClasses, {.name = "out"}), y));
+  explicit Classifier(Value (*logits)(Value) = dense_logits) {
+    loss = mean(softmax_cross_entropy(logits(x), y));
   }
   Graph graph;
   Value x = graph.input("x", f32, {-1, kFeatures});
@@ -88,6 +138,8 @@ struct Training {
   int64_t loop_size = 7;
   int64_t steps = 7;
   int64_t bucket_bytes = 500;  // so small that there are several
+  int64_t rows = kRows;
+  Value (*logits)(Value) = dense_logits;
 };
 
 // Trains on ranks; checks that all end with the same, which is returned.
@@ -95,7 +147,7 @@ Trained train(const Training& training) {
   std::vector<Trained> trained(static_cast<size_t>(training.ranks));
   const auto errors = run_ranks(training.ranks, [&](const std::shared_ptr<Group>& group) {
     Trained& own = trained[static_cast<size_t>(group->rank())];
-    Classifier model;
+    Classifier model(training.logits);
     const DataParallel ranks(
         group, {.micro_shards = training.micro_shards, .bucket_bytes = training.bucket_bytes});
     const Values states = trainable_states(model.loss);
@@ -107,7 +159,7 @@ Trained train(const Training& training) {
     SessionOptions options;
     if (is_preset) options.device_options = npu::options(training.device);
     Session session(model.graph, on, options);
-    const auto feeder = feed_rows(on, group->rank(), group->size(), training.steps);
+    const auto feeder = feed_rows(on, group->rank(), group->size(), training.steps, training.rows);
     Loop loop = session.sink({.update = update,
                               .fetches = {global.loss},
                               .source = feeder,
@@ -136,6 +188,37 @@ TEST_CASE("data_parallel: with four micro-shards one and two and four ranks trai
     for (const int ranks : {2, 4}) {
       CAPTURE(ranks);
       CHECK(train({.device = name, .ranks = ranks}) == alone);
+    }
+  }
+}
+
+TEST_CASE("data_parallel: ranks train models of all kinds to equal bits") {
+  struct Kind {
+    const char* name;
+    Value (*logits)(Value);
+  };
+  for (const Kind kind : {Kind{"dropout", deep_logits},
+                          {"NHWC", channels_last_logits},
+                          {"NCHW", channels_first_logits},
+                          {"embedding", embedding_logits},
+                          {"mixed", mixed_logits}}) {
+    CAPTURE(kind.name);
+    // Of 4 parts each has one row, 3, 7, 25.
+    for (const int64_t rows : {4, 12, 28, 100}) {
+      CAPTURE(rows);
+      for (const std::string name : {"cpu", "npu", "ref"}) {
+        if (name == "ref" && rows != 12) continue;
+        CAPTURE(name);
+        const Training training{
+            .device = name, .loop_size = 3, .steps = 3, .rows = rows, .logits = kind.logits};
+        const Trained alone = train(training);
+        for (const int ranks : {2, 4}) {
+          CAPTURE(ranks);
+          Training shared = training;
+          shared.ranks = ranks;
+          CHECK(train(shared) == alone);
+        }
+      }
     }
   }
 }

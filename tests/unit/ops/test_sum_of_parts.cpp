@@ -1,0 +1,291 @@
+// Sums over parts of a batch, and products whose rows are alone. The expected bits are those of the
+// parts computed by themselves and added up by plain ops; expected values of single ops are worked
+// out by hand.
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "keel/backends/registry.h"
+#include "keel/graph/ir/emit.h"
+#include "keel/graph/runtime/session.h"
+#include "keel/ops/conv.h"
+#include "keel/ops/elementwise.h"
+#include "keel/ops/matmul.h"
+#include "keel/ops/random.h"
+#include "keel/ops/reduce.h"
+#include "keel/ops/slice.h"
+#include "keel/ops/sum_of_parts.h"
+
+#include "runtime_for_tests.h"
+
+TEST_SUITE_BEGIN("unit");
+
+namespace {
+
+using namespace keel;
+using namespace keel::testing;
+
+const std::vector<std::string> kDevices = {"ref", "cpu", "npu"};
+
+Tensor numbers(const Shape& shape, double seed) {
+  Tensor t(f32, shape);
+  const auto data = t.data<float>();
+  for (size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<float>(std::sin(static_cast<double>(i) * 1.37 + seed) * 3);
+  return t;
+}
+
+// Values are inputs, so that nothing is folded.
+std::vector<Tensor> run(const std::string& device_name, const std::vector<Tensor>& tensors,
+                        const std::function<Values(const Values&)>& build) {
+  Graph g;
+  Values inputs;
+  Feeds feeds;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    inputs.push_back(g.input("x" + std::to_string(i), tensors[i].dtype(), tensors[i].shape()));
+    feeds.emplace_back(inputs.back(), tensors[i]);
+  }
+  const Values fetches = build(inputs);
+  Session session(g, device(device_name));
+  return session.run(fetches, feeds);
+}
+
+Value part_of(const Value& v, int64_t part, int64_t parts) {
+  const int64_t rows = v.shape()[0] / parts;
+  return slice(v, {part * rows}, {(part + 1) * rows});
+}
+
+Value tree(const Values& v, size_t begin, size_t end) {
+  if (end - begin == 1) return v[begin];
+  const size_t middle = begin + (end - begin) / 2;
+  return tree(v, begin, middle) + tree(v, middle, end);
+}
+
+// Checks that an op over all parts gives the tree of what it gives of each.
+void check_parts(const std::vector<Tensor>& tensors, int64_t parts,
+                 const std::function<Value(const Values&, int64_t parts)>& op) {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto got = run(name, tensors, [&](const Values& v) {
+      Values each;
+      for (int64_t part = 0; part < parts; ++part) {
+        Values inputs;
+        for (const Value& whole : v) inputs.push_back(part_of(whole, part, parts));
+        each.push_back(op(inputs, 1));
+      }
+      return Values{op(v, parts), tree(each, 0, each.size())};
+    });
+    CHECK(bit_equal(got[0], got[1]));
+  }
+}
+
+// Checks that an op on all rows of its first operand gives the rows that it gives of each part.
+void check_rows(const std::vector<Tensor>& tensors, int64_t parts,
+                const std::function<Value(const Values&)>& op) {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto got = run(name, tensors, [&](const Values& v) {
+      Values each;
+      for (int64_t part = 0; part < parts; ++part) {
+        Values inputs = v;
+        inputs[0] = part_of(v[0], part, parts);
+        each.push_back(op(inputs));
+      }
+      return Values{op(v), concat(each, 0)};
+    });
+    CHECK(bit_equal(got[0], got[1]));
+  }
+}
+
+TEST_CASE("sum with parts adds the sums of parts as a tree") {
+  const float big = 16777216;  // to which f32 cannot add 1
+  const Tensor x = Tensor::of<float>({4, 1}, {1, 1, big, -big});
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto sum_of = [&](int64_t parts) {
+      return run(name, {x},
+                 [&](const Values& v) {
+                   return Values{emit("sum", {Operand(v[0])},
+                                      Attributes::of(ReduceAttributes{{0}, false, parts}),
+                                      CallSite::here())};
+                 })[0]
+          .at(0);
+    };
+    CHECK(sum_of(2) == 2);
+    CHECK(sum_of(4) == 2);
+  }
+  for (const Shape& shape : {Shape{100, 512}, Shape{4, 7, 3, 5}, Shape{40, 33000}, Shape{100}}) {
+    for (const bool all : {false, true}) {
+      CAPTURE(to_string(shape));
+      CAPTURE(all);
+      std::vector<int64_t> axes = {0};
+      for (size_t i = 1; i < shape.rank(); ++i)
+        if (all || i == 2) axes.push_back(static_cast<int64_t>(i));
+      check_parts({numbers(shape, 1)}, 4, [&](const Values& v, int64_t parts) {
+        return emit("sum", {Operand(v[0])}, Attributes::of(ReduceAttributes{axes, false, parts}),
+                    CallSite::here());
+      });
+    }
+  }
+}
+
+TEST_CASE("sum refuses parts that it does not have") {
+  Graph g;
+  const Value x = g.input("x", f32, {6, 4});
+  const Value h = g.input("h", f16, {6, 4});
+  const auto refused = [&](const char* op, const Value& v, std::vector<int64_t> axes,
+                           int64_t parts) {
+    return error_of([&] {
+      emit(op, {Operand(v)}, Attributes::of(ReduceAttributes{std::move(axes), false, parts}),
+           CallSite::here());
+    });
+  };
+  CHECK(contains(refused("sum", x, {0}, 4), "a multiple of 4 parts"));
+  CHECK(contains(refused("sum", x, {1}, 2), "a sum along the first axis"));
+  CHECK(contains(refused("max", x, {0}, 2), "sums alone have parts"));
+  CHECK(contains(refused("sum", h, {0}, 2), "f32 or f64"));
+  CHECK(contains(refused("sum", x, {0}, 0), "at least 1"));
+}
+
+TEST_CASE("matmul with parts adds the products of parts as a tree") {
+  struct Sizes {
+    int64_t m, n, k;
+  };
+  for (const Sizes s : {Sizes{784, 10, 100},
+                        {64, 48, 100},
+                        {3, 40, 20},
+                        {17, 5, 12},
+                        {130, 70, 8},
+                        {20, 33, 8000},
+                        {5, 3, 4},
+                        {40, 600, 28}}) {
+    CAPTURE(s.m);
+    CAPTURE(s.n);
+    for (const int64_t parts : {2, 4}) {
+      check_parts(
+          {numbers({s.k, s.m}, 1), numbers({s.k, s.n}, 2)}, parts, [](const Values& v, int64_t of) {
+            return matmul(v[0], v[1], {.transpose_a = true, .rows_alone = true, .parts = of});
+          });
+    }
+  }
+}
+
+TEST_CASE("matmul with rows_alone gives a row the same bits among any others") {
+  struct Sizes {
+    int64_t m, n, k;
+  };
+  for (const Sizes s : {Sizes{100, 10, 784},
+                        {100, 512, 200},
+                        {12, 40, 20},
+                        {4, 5, 12},
+                        {28, 130, 70},
+                        {20, 33, 3000},
+                        {200, 2, 3},
+                        {8, 300, 1100}}) {
+    CAPTURE(s.m);
+    CAPTURE(s.n);
+    for (const bool transpose_b : {false, true}) {
+      const Shape b = transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n};
+      check_rows({numbers({s.m, s.k}, 1), numbers(b, 2)}, 4, [&](const Values& v) {
+        return matmul(v[0], v[1], {.transpose_b = transpose_b, .rows_alone = true});
+      });
+    }
+  }
+}
+
+TEST_CASE("convolutions give images the same bits among any others and weights sums of parts") {
+  struct Sizes {
+    int64_t batch, side, in, out, taps;
+  };
+  // With 16 channels those of stride 1 go by transformed tiles.
+  for (const Sizes s : {Sizes{8, 7, 1, 6, 5}, {4, 9, 16, 16, 3}, {12, 5, 3, 4, 3}}) {
+    for (const std::string layout : {"NHWC", "NCHW"}) {
+      for (const std::string padding : {"same", "valid"}) {
+        CAPTURE(s.side);
+        CAPTURE(layout);
+        CAPTURE(padding);
+        const bool last = layout == "NHWC";
+        const auto images = [&](int64_t channels, int64_t side) {
+          return last ? Shape{s.batch, side, side, channels} : Shape{s.batch, channels, side, side};
+        };
+        const Shape weights =
+            last ? Shape{s.taps, s.taps, s.in, s.out} : Shape{s.out, s.in, s.taps, s.taps};
+        Conv2dAttributes a{.padding = padding, .layout = layout, .rows_alone = true};
+        check_rows({numbers(images(s.in, s.side), 1), numbers(weights, 2)}, 4,
+                   [&](const Values& v) { return conv2d(v[0], v[1], a); });
+        const int64_t out_side = padding == "same" ? s.side : s.side - s.taps + 1;
+        const Tensor dy = numbers(images(s.out, out_side), 3);
+        check_rows({dy, numbers(weights, 2)}, 4, [&](const Values& v) {
+          return conv2d_input_gradient(v[0], v[1], a, {s.side, s.side});
+        });
+        check_parts({numbers(images(s.in, s.side), 1), dy}, 4, [&](const Values& v, int64_t parts) {
+          Conv2dGradientAttributes own;
+          static_cast<Conv2dAttributes&>(own) = a;
+          own.stride = own.dilation = {1, 1};
+          own.size = {s.taps, s.taps};
+          own.parts = parts;
+          return emit("conv2d_weight_gradient", {Operand(v[0]), Operand(v[1])}, Attributes::of(own),
+                      CallSite::here());
+        });
+      }
+    }
+  }
+}
+
+// Of 6 numbers the mean of each half and the sum of the halves.
+TEST_CASE("sum_of_parts sums what parts give") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto sums =
+        run(name, {Tensor::of<float>({6}, {1, 2, 3, 10, 20, 30})}, [](const Values& v) {
+          const Value part = slice(v[0], {0}, {3});
+          const Value average = mean(part);
+          return sum_of_parts({average, exp(average * 0.0f), sum(part * 2.0f)}, {{v[0], part}},
+                              {.parts = 2});
+        });
+    CHECK(sums[0].item<float>() == 2 + 20);
+    CHECK(sums[1].item<float>() == 1 + 1);
+    CHECK(sums[2].item<float>() == 12 + 120);
+  }
+}
+
+TEST_CASE("sum_of_parts draws the random numbers of all parts in their order") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const Tensor x = numbers({8, 3}, 1), key = Tensor::scalar(int64_t{17});
+    const auto drawn = run(name, {x, key}, [](const Values& v) {
+      const auto total = [&](const Value& part, const std::vector<BatchPart>& batch,
+                             const SumOfPartsOptions& options) {
+        return sum_of_parts({sum(uniform_like(v[1], part, 0, 1, f32) * part, {0})}, batch,
+                            options)[0];
+      };
+      const Value first = slice(v[0], {0}, {2}), half = slice(v[0], {0}, {4});
+      const Value other = slice(v[0], {4}, {8}), third = slice(v[0], {4}, {6});
+      return Values{total(first, {{v[0], first}}, {.parts = 4}),
+                    total(first, {{half, first}}, {.parts = 2}) +
+                        total(third, {{other, third}}, {.parts = 2, .first_part = 2}),
+                    sum(uniform_like(v[1], v[0], 0, 1, f32) * v[0], {0})};
+    });
+    CHECK(bit_equal(drawn[0], drawn[1]));
+    for (int64_t i = 0; i < 3; ++i)
+      CHECK(drawn[0].at(i) == doctest::Approx(drawn[2].at(i)).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("sum_of_parts refuses parts that are not as long as they have to be") {
+  Graph g;
+  const Value x = g.input("x", f32, {6, 2});
+  const auto refused = [&](const Value& part, int64_t parts) {
+    return error_of([&] { sum_of_parts({sum(part)}, {{x, part}}, {.parts = parts}); });
+  };
+  CHECK(contains(refused(slice(x, {0}, {3}), 3), "one of 3 parts of"));
+  CHECK(contains(refused(x, 0), "at least 1"));
+  CHECK(sum_of_parts({}, {}, {}).empty());
+}
+
+}  // namespace
+
+TEST_SUITE_END();
