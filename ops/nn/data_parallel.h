@@ -55,7 +55,7 @@ struct DataParallelOptions {
   // as an embedding does, may travel as the ids and the gradients of these rows: true, false, or
   // not said, which is where the table has four times as many elements, and all sizes are known
   // when the step is built. Its bits are those of the sum of whole tables where the ranks are a
-  // power of two.
+  // power of two. Where a rank has several micro-shards, whole tables are summed.
   std::optional<bool> gather_rows{};
 };
 

@@ -152,12 +152,12 @@ Trained train(const std::string& name, int ranks, int64_t shards, std::optional<
 TEST_CASE("gathered gradients: the bits are those of sums of whole tables") {
   for (const std::string& name : kDevices) {
     CAPTURE(name);
-    const std::string alone = train(name, 1, 4, std::nullopt).states;
     for (const int ranks : {2, 4}) {
       CAPTURE(ranks);
-      const Trained gathered = train(name, ranks, 4, true);
+      const std::string alone = train(name, 1, ranks, std::nullopt).states;
+      const Trained gathered = train(name, ranks, ranks, true);
       CHECK(contains(gathered.tasks, "gathered bucket 1 of 2"));
-      const Trained whole = train(name, ranks, 4, false);
+      const Trained whole = train(name, ranks, ranks, false);
       CHECK_FALSE(contains(whole.tasks, "gathered bucket"));
       CHECK(gathered.states == whole.states);
       CHECK(gathered.states == alone);
@@ -165,10 +165,16 @@ TEST_CASE("gathered gradients: the bits are those of sums of whole tables") {
   }
 }
 
+TEST_CASE("gathered gradients: a rank of several micro-shards sums whole tables") {
+  const Trained two = train("cpu", 2, 4, true);
+  CHECK_FALSE(contains(two.tasks, "gathered bucket"));
+  CHECK(two.states == train("cpu", 1, 4, std::nullopt).states);
+}
+
 TEST_CASE("gathered gradients: they are near those of one rank without micro-shards") {
   const Trained alone = train("cpu", 1, 1, std::nullopt);
   for (const int ranks : {2, 4, 8}) {
-    const Trained gathered = train("cpu", ranks, 8, true);
+    const Trained gathered = train("cpu", ranks, ranks, true);
     REQUIRE(gathered.table.size() == alone.table.size());
     for (size_t i = 0; i < alone.table.size(); ++i)
       CHECK(gathered.table[i] == doctest::Approx(alone.table[i]).epsilon(1e-5));
