@@ -83,7 +83,8 @@ struct CubePlan {
 size_t cube_k_panel(size_t k) noexcept;
 
 // Resolves the kernels for the host ISA in use; those of bf16 are what product_kernels() chooses
-// for the shape. Throws Error when it has none for the dtypes.
+// for the shape, but that windows of few channels are widened in place of multiplied in pairs.
+// Throws Error when it has none for the dtypes.
 CubePlan plan_cube(const CubeProblem& problem);
 
 // Resolves the named kernel. REQUIRES that the host ISA in use has it for the dtypes.

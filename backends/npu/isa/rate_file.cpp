@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -18,27 +19,35 @@ namespace {
 constexpr int64_t kFormat = 1;
 constexpr uint64_t kMostBytes = uint64_t{64} << 10;
 constexpr double kMostGflops = 1e7;
-constexpr std::chrono::milliseconds kLongestWait{500}, kWaitStep{2};
+constexpr std::chrono::milliseconds kLongestWait{10'000}, kWaitStep{2};
 
-std::string text_of(const RateKey& key) {
-  const Processor& p = key.processor;
+std::string text_of(const Processor& p, const std::string& isa, const std::string& version) {
   return p.vendor + "-" + std::to_string(p.family) + "-" + std::to_string(p.model) + "-" +
-         std::to_string(p.stepping) + "-" + name_of(key.isa) + "-" + key.version;
+         std::to_string(p.stepping) + "-" + isa + "-" + version;
+}
+std::string text_of(const RateKey& key) {
+  return text_of(key.processor, name_of(key.isa), key.version);
+}
+
+// Kernels of builds that are watched, or not optimised, have other rates.
+std::string version_of_build() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return KEEL_VERSION "+sanitised";
+#elif !defined(__OPTIMIZE__)
+  return KEEL_VERSION "+unoptimised";
+#else
+  return KEEL_VERSION;
+#endif
 }
 
 // Returns the key that a file says it is of, as text. REQUIRES nothing of it: the file may be
 // anybody's.
 std::string key_text_in(const JsonView& file) {
-  RateKey key;
   const JsonView processor = file["processor"];
   processor.require_only({"vendor", "family", "model", "stepping"});
-  key.processor = {processor["vendor"].text(), processor["family"].integer(0),
-                   processor["model"].integer(0), processor["stepping"].integer(0)};
-  key.version = file["keel_version"].text();
-  const std::string isa = file["isa"].text();
-  const Processor& p = key.processor;
-  return p.vendor + "-" + std::to_string(p.family) + "-" + std::to_string(p.model) + "-" +
-         std::to_string(p.stepping) + "-" + isa + "-" + key.version;
+  return text_of({processor["vendor"].text(), processor["family"].integer(0),
+                  processor["model"].integer(0), processor["stepping"].integer(0)},
+                 file["isa"].text(), file["keel_version"].text());
 }
 
 bool is_there(const std::string& path) {
@@ -49,6 +58,8 @@ bool is_there(const std::string& path) {
 // Waits, for a while, until no other process that measures holds the folder; without it several
 // would take the processor from one another.
 void lock(const std::string& folder, std::optional<FolderLock>& held) {
+  if (access(folder.c_str(), R_OK | W_OK | X_OK) != 0 || !std::filesystem::is_directory(folder))
+    throw Error({.op = folder, .expected = "a folder that files can be written to"});
   for (auto waited = std::chrono::milliseconds(0); !held && waited < kLongestWait;
        waited += kWaitStep) {
     try {
@@ -74,7 +85,7 @@ bool read_kept(const RateKey& key, const std::string& path, KeptRates& kept) {
 
 }  // namespace
 
-RateKey rate_key() { return {this_processor(), vector::host_isa(), KEEL_VERSION}; }
+RateKey rate_key() { return {this_processor(), vector::host_isa(), version_of_build()}; }
 
 std::optional<std::string> rate_folder() {
   const auto cache = environment_text("XDG_CACHE_HOME");
@@ -116,7 +127,7 @@ KernelRates read_rates(const RateKey& key, std::string_view text, const std::str
     for (const std::string& shape : file["gflops"][dtype].keys())
       kernels += file["gflops"][dtype][shape].keys().size();
   }
-  rates.turns = file["turns"].integer(1);
+  rates.turns = file["turns"].integer(kLeastTurns);
   for (KernelRate& rate : rates.cells) {
     const JsonView cell =
         file["gflops"][name_of(rate.dtype)][name_of(rate.shape)][name_of(rate.kernel)];
@@ -150,7 +161,9 @@ KeptRates keep_rates(const RateKey& key, const std::optional<std::string>& folde
   }
   kept.rates = measure();
   kept.measured = true;
-  if (unwritable.empty()) {
+  // Too few turns choose nothing, and the next process may have the time.
+  if (unwritable.empty() && kept.rates.turns >= kLeastTurns) {
+    if (folder && !held && read_kept(key, path, kept)) return kept;
     try {
       write_file_atomically(path, write_rates(key, kept.rates));
       kept.path = path;

@@ -4,6 +4,7 @@
 // sequence over all of k, as the numeric plan sums a panel of k in registers: it runs behind the
 // last step, on what went through L0A and L0B.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "keel/backends/common/origin.h"
 #include "keel/backends/common/vector/element_kernels.h"
 #include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/npu/isa/cube_taps.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/backends/npu/kernels/planned_entry.h"
 #include "keel/backends/npu/kernels/prepacked_weight.h"
@@ -55,7 +57,8 @@ class PlannedProduct final : public CoreRun {
       : CoreRun(request, std::move(plan)),
         tiling_(request.launch.tiling),
         matrices_(request.anchored.matrices()),
-        cube_(plan_cube(as_multiplied(request.anchored))),
+        cube_(
+            cube_over(plan_cube(cube_problem(request.anchored)), as_multiplied(request.anchored))),
         a_(request.anchored, matrices_, &ProductMatrices::a, &ProductMatrices::Starts::a,
            cube_.problem.a),
         b_(request.anchored, matrices_, &ProductMatrices::b, &ProductMatrices::Starts::b,
@@ -263,28 +266,69 @@ class PlannedProduct final : public CoreRun {
     CubeArgs cube;
     cube.a_stride = p.transpose_a ? rows : p.k;
     cube.b_stride = p.transpose_b ? p.k : columns;
+    CubeProblem problem = p;
+    CubeRange range{static_cast<size_t>(tile.row), 0, static_cast<size_t>(tile.column), 0};
+    // Columns of windows are copied whole: there are those of the tile.
+    if (p.a_windows && p.transpose_a) {
+      range.m0 = 0;
+      problem.m = rows;
+    }
+    range.m1 = range.m0 + rows;
+    range.n1 = range.n0 + columns;
+    const auto first = static_cast<int64_t>(range.m0);
     cube.a =
-        origin_of(walk.a.data(), tile.row * (p.transpose_a ? 1 : static_cast<int64_t>(p.k)), size);
+        origin_of(walk.a.data(), first * (p.transpose_a ? 1 : static_cast<int64_t>(p.k)), size);
     cube.b = origin_of(walk.b.data(), tile.column * (p.transpose_b ? static_cast<int64_t>(p.k) : 1),
                        size);
     cube.c = reinterpret_cast<float*>(walk.core.refill(kL0C, rows * columns * sizeof(float)));
     cube.c_stride = columns;
-    cube.c_row = static_cast<size_t>(tile.row);
-    cube.c_column = static_cast<size_t>(tile.column);
-    CubeProblem problem = p;
+    cube.c_row = range.m0;
+    cube.c_column = range.n0;
     const auto laid_out = [&](std::optional<WindowRows>& windows, bool k_is_line, size_t extent,
                               size_t stride) {
       if (windows)
         windows = plain_windows(k_is_line ? p.k : extent, k_is_line ? extent : p.k, stride);
     };
-    laid_out(problem.a_windows, p.transpose_a, p.m, cube.a_stride);
+    laid_out(problem.a_windows, p.transpose_a, problem.m, cube.a_stride);
     laid_out(problem.b_windows, !p.transpose_b, p.n, cube.b_stride);
     const CubePlan plan = cube_over(cube_, problem);
     const size_t scratch = cube_scratch_bytes(plan, rows, columns);
     walk.scratch.resize(scratch + 64);
-    const CubeRange range{cube.c_row, cube.c_row + rows, cube.c_column, cube.c_column + columns};
-    cube_block(plan, cube, range, aligned(walk.scratch));
+    if (cube_.taps == nullptr || is_finite(walk.b, columns))
+      cube_block(plan, cube, range, aligned(walk.scratch));
+    else
+      multiply_by_taps(walk, tile, plan, cube, range);
     walk.core.end_tile();
+  }
+
+  bool is_finite(const std::vector<char>& b, size_t columns) const {
+    const auto* values = reinterpret_cast<const float*>(b.data());
+    return std::all_of(values, values + cube_.problem.k * columns,
+                       [](float value) { return std::isfinite(value); });
+  }
+
+  // A tap that is outside of the image is no term, while zero times infinity would be one: each
+  // tap's rows are multiplied by those of B alone whose windows have it inside.
+  void multiply_by_taps(Walk& walk, const PlannedTile& tile, const CubePlan& plan, CubeArgs cube,
+                        const CubeRange& range) const {
+    const CubeTaps& taps = *cube_.taps;
+    const size_t k = cube_.problem.k, columns = range.n1 - range.n0;
+    const auto* from = reinterpret_cast<const float*>(walk.b.data());
+    const auto first = static_cast<size_t>(tile.row), end = first + (range.m1 - range.m0);
+    std::vector<TapRun> runs(k);
+    for (size_t row = first, next = 0; row < end; row = next) {
+      const size_t tap = taps.tap_of(row);
+      next = std::min(end, (tap + 1) * taps.rows_of_tap());
+      std::vector<float> inside(k * columns, 0.0f);
+      const size_t listed = taps.list_runs(tap, 0, k, runs.data());
+      for (size_t i = 0; i < listed; ++i) {
+        const size_t at = runs[i].k * columns;
+        std::copy_n(from + at, runs[i].length * columns, inside.data() + at);
+      }
+      cube.b = origin_of(inside.data(), tile.column, sizeof(float));
+      const CubeRange of_tap{row - first, next - first, range.n0, range.n1};
+      cube_block(plan, cube, of_tap, aligned(walk.scratch));
+    }
   }
 
   static char* aligned(std::vector<char>& memory) {
