@@ -25,8 +25,8 @@ namespace keel {
 struct ReduceAttributes {
   std::vector<int64_t> axes;
   bool keepdims = false;
-  // Of a sum alone, along the first axis and perhaps others: sums of parts of the first axis, which
-  // are added as a tree (ops/parts/part_sums.h).
+  // A sum alone has parts, along the first axis and perhaps others: sums of parts of the first
+  // axis, which are added as a tree (ops/parts/part_sums.h).
   int64_t parts = 1;
   static constexpr auto fields() {
     return std::tuple(field("axes", &ReduceAttributes::axes),

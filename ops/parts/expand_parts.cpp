@@ -188,7 +188,7 @@ class Expansion {
     return Attributes::of(own);
   }
 
-  // What a value is for one part.
+  // Returns the value as it is for one part.
   Value of_part(const Value& value, int64_t part) {
     const auto it = spreads_.find(value);
     if (it == spreads_.end()) return value;

@@ -17,7 +17,7 @@
 
 namespace keel {
 
-// What a value of one part's graph is for all parts.
+// Spread: says what a value of one part's graph is for all parts.
 struct Spread {
   enum class Kind : uint8_t {
     kSame,  // depends on no part: the value itself

@@ -1,5 +1,5 @@
-// What the walk over a rectangle of C (block_walk.h) needs beside it: how much of the operands it
-// copies at a time, and the pieces of its scratch. Internal to this folder; any thread.
+// BlockScratch: the scratch of the walk over a rectangle of C (block_walk.h), and how much of the
+// operands it copies at a time, and the pieces of its scratch. Internal to this folder; any thread.
 #ifndef KEEL_BACKENDS_NPU_ISA_BLOCK_SCRATCH_H
 #define KEEL_BACKENDS_NPU_ISA_BLOCK_SCRATCH_H
 
@@ -94,7 +94,7 @@ struct BlockScratch {
     parts =
         align_up(strip + (lines == 0 ? 0 : lines * plan.windows->line_elements() * sizeof(float)),
                  kAlignment);
-    // Of a tile or of all columns that are packed at a time.
+    // The sums that wait are a tile's, or those of all columns that are packed at a time.
     const size_t waiting =
         at_once > 1 ? kernels.rows * kernels.cols : rows * std::min(cols, column_block(kernels));
     total = parts + waiting_sums(plan) * waiting * sizeof(float);

@@ -203,7 +203,7 @@ TEST_CASE("data_parallel: ranks train models of all kinds to equal bits") {
                           {"embedding", embedding_logits},
                           {"mixed", mixed_logits}}) {
     CAPTURE(kind.name);
-    // Of 4 parts each has one row, 3, 7, 25.
+    // Each of 4 parts has one row, 3, 7, 25.
     for (const int64_t rows : {4, 12, 28, 100}) {
       CAPTURE(rows);
       for (const std::string name : {"cpu", "npu", "ref"}) {

@@ -235,7 +235,7 @@ TEST_CASE("convolutions give images the same bits among any others and weights s
   }
 }
 
-// Of 6 numbers the mean of each half and the sum of the halves.
+// The expected sums are those of the means of both halves, and so on.
 TEST_CASE("sum_of_parts sums what parts give") {
   for (const std::string& name : kDevices) {
     CAPTURE(name);
