@@ -198,7 +198,7 @@ class JoinedGroup final : public Group {
     // The coordinator names the missing ranks at its own deadline; this one is a little later.
     const bool heard = changed_.wait_until(lock, deadline_ + std::chrono::seconds(2),
                                            [&] { return !cause_.empty() || told_.count(key) > 0; });
-    if (!cause_.empty()) throw RankLost({.message = cause_});
+    if (!cause_.empty()) throw ended_by(cause_);
     if (!heard)
       throw RankLost({.op = "HCCL_CONNECT_TIMEOUT", .message = "the other ranks say nothing"});
     return told_.at(key);

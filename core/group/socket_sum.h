@@ -51,7 +51,7 @@ class SocketSum {
   std::chrono::steady_clock::time_point met() const noexcept { return met_; }
 
  private:
-  // The beginning of a message.
+  // Begins each message.
   struct Head {
     SumPlace place;
     int32_t block = 0;
