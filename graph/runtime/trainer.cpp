@@ -229,16 +229,13 @@ int64_t Trainer::applied_since(int64_t before) const {
 }
 
 // But not where a loop of the session is under way as this party: it votes itself.
-void Trainer::tell_failure() noexcept {
+void Trainer::tell_failure(const TrainOptions& options) noexcept {
+  // Collectives of saves and validations follow the last vote.
+  if (options.group != nullptr && options.group->size() > 1)
+    options.group->fail("its training ended with an error");
   if (others_know_) return;
   if (session_.state_ != nullptr && session_.state_->is_party(agreement_.get())) return;
   LoopParty(agreement_.get()).fail();
-}
-
-// Collectives follow the last vote, too: of saves and validations.
-void Trainer::tell_group(const TrainOptions& options) noexcept {
-  if (options.group == nullptr || options.group->size() == 1) return;
-  options.group->fail("its training ended with an error");
 }
 
 // A later fit goes on in the folder of its files.
@@ -285,8 +282,7 @@ TrainReport Trainer::fit(const TrainOptions& given, CallSite site) {
       report.kept_best = true;
     }
   } catch (...) {
-    tell_failure();
-    tell_group(options);
+    tell_failure(options);
     if (report.steps > 0) checkpoints->finish_failed(start + report.steps);
     note_checkpoints(report);
     running_ = nullptr;

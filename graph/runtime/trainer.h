@@ -246,8 +246,7 @@ class KEEL_API Trainer {
   void add_place(std::map<std::string, std::string>& metadata, CallSite site) const;
   // Returns what a checkpoint holds.
   SavedStates copy_of_states(const TrainOptions& options, CallSite site) const;
-  void tell_failure() noexcept;
-  void tell_group(const TrainOptions& options) noexcept;
+  void tell_failure(const TrainOptions& options) noexcept;
   bool ends_together(LoopVote own, TrainReport& report);
   int64_t applied_since(int64_t before) const;
   // Returns the sunk step of the phase, or the same with each op a task of its own.

@@ -11,36 +11,6 @@
 namespace keel::npu {
 namespace {
 
-// Says whether the kernel can read A as it is stored.
-bool multiplies_stored(const CubePlan& plan) {
-  const CubeProblem& p = plan.problem;
-  const CubeKernels& kernels = *plan.kernels;
-  const bool rounds = p.a == f32 && p.round_to != f32;
-  return kernels.multiply_stored != nullptr && (!p.transpose_a || kernels.takes_stored_columns) &&
-         size_of(p.a) == kernels.packed_size && !rounds;
-}
-
-// Says whether the kernel had better read A where it is.
-bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
-  const CubeProblem& p = plan.problem;
-  return multiplies_stored(plan) && !p.a_windows && args.a_rows == nullptr &&
-         args.a_stride * size_of(p.a) % kSameSet != 0;
-}
-
-// Says whether the kernel can read B where it is: its panels are what is stored, or, tap by tap,
-// parts of its rows.
-bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range) {
-  const CubeProblem& p = plan.problem;
-  const CubeKernels& kernels = *plan.kernels;
-  if (p.packed_b || p.transpose_b || p.b_windows || p.b != f32 || p.round_to != f32) return false;
-  if (kernels.packed_size != sizeof(float) || kernels.k_multiple != 1) return false;
-  const bool aligned = reinterpret_cast<uintptr_t>(args.b) % kAlignment == 0 &&
-                       args.b_stride * sizeof(float) % kAlignment == 0;
-  const bool whole_tiles = range.n0 % kernels.cols == 0 && range.n1 % kernels.cols == 0;
-  if (!aligned || !whole_tiles) return false;
-  return plan.taps != nullptr || (p.n == kernels.cols && args.b_stride == p.n);
-}
-
 // The walk over one rectangle of C: columns in blocks, k in panels, rows in blocks, register tiles.
 class BlockWalk {
  public:
@@ -602,40 +572,6 @@ class BlockWalk {
 };
 
 }  // namespace
-
-size_t row_block(const CubeKernels& kernels) {
-  return std::max(kernels.rows, kRowBlock / kernels.rows * kernels.rows);
-}
-
-size_t column_block(const CubeKernels& kernels) { return round_up(kColumnBlock, kernels.cols); }
-
-size_t panels_of_part(const CubePlan& plan) {
-  const size_t k = plan.problem.k / plan.problem.parts;
-  return (k + plan.k_panel - 1) / plan.k_panel;
-}
-
-bool one_panel(const CubePlan& plan) {
-  return plan.problem.parts == 1 ? plan.problem.k <= plan.k_panel : adds_tiles_of_parts(plan);
-}
-
-PackCall right_operand(const CubePlan& plan, const void* b, size_t stride) {
-  const CubeProblem& p = plan.problem;
-  PackCall pack;
-  pack.src = b;
-  pack.dtype = p.b;
-  pack.round_to = p.round_to;
-  pack.stride = stride;
-  pack.k_contiguous = p.transpose_b;
-  pack.width = plan.kernels->cols;
-  return pack;
-}
-
-size_t packed_at(const CubePlan& plan, size_t k0, size_t j) {
-  const CubeKernels& kernels = *plan.kernels;
-  const size_t length = std::min(plan.k_panel, plan.problem.k - k0);
-  const size_t columns = round_up(plan.problem.n, kernels.cols);
-  return (k0 * columns + j * round_up(length, kernels.k_multiple)) * kernels.packed_size;
-}
 
 size_t walk_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) {
   return BlockScratch(plan, rows, cols).total;
