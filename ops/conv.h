@@ -63,7 +63,7 @@ struct Conv2dGradientAttributes : Conv2dAttributes {
   // Height and width of the result: of the images, or of the weights.
   std::vector<int64_t> size = {};
   // The gradient for the weights has parts: sums over so many parts of the images, which are added
-  // as a tree (ops/parts/part_sums.h).
+  // as a tree (ops/sums/part_sums.h).
   int64_t parts = 1;
   static constexpr auto fields() {
     return std::tuple_cat(Conv2dAttributes::fields(),

@@ -7,11 +7,11 @@
 #include "keel/graph/ir/sample.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/infer_rules.h"
-#include "keel/ops/parts/part_sums.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
 #include "keel/ops/shape.h"
+#include "keel/ops/sums/part_sums.h"
 
 namespace keel {
 namespace {

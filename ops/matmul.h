@@ -8,7 +8,7 @@
 //
 // A product with `rows_alone` gives each row the bits that it has whatever other rows there are.
 // One with `parts` sums over so many parts of k, whose sums are added as a tree
-// (ops/parts/part_sums.h).
+// (ops/sums/part_sums.h).
 #ifndef KEEL_OPS_MATMUL_H
 #define KEEL_OPS_MATMUL_H
 

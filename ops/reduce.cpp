@@ -10,11 +10,11 @@
 #include "keel/ops/axes.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/infer_rules.h"
-#include "keel/ops/parts/part_sums.h"
 #include "keel/ops/reference_loops.h"
 #include "keel/ops/scalar_rules.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/sort.h"
+#include "keel/ops/sums/part_sums.h"
 
 namespace keel {
 

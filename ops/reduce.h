@@ -26,7 +26,7 @@ struct ReduceAttributes {
   std::vector<int64_t> axes;
   bool keepdims = false;
   // A sum alone has parts, along the first axis and perhaps others: sums of parts of the first
-  // axis, which are added as a tree (ops/parts/part_sums.h).
+  // axis, which are added as a tree (ops/sums/part_sums.h).
   int64_t parts = 1;
   static constexpr auto fields() {
     return std::tuple(field("axes", &ReduceAttributes::axes),

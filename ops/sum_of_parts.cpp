@@ -4,7 +4,6 @@
 
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/op_table.h"
-#include "keel/ops/parts/expand_parts.h"
 
 namespace keel {
 namespace {
@@ -26,15 +25,6 @@ std::vector<Type> infer_sum_of_parts(const InferContext& c) {
              to_string(part));
   }
   return {c.inputs.begin(), c.inputs.begin() + a.values};
-}
-
-Values expand_sum_of_parts(const BuildContext& c) {
-  const auto& a = c.as<SumOfPartsAttributes>();
-  const Values values(c.inputs.begin(), c.inputs.begin() + a.values);
-  std::vector<BatchPart> batch;
-  for (size_t i = values.size(); i < c.inputs.size(); i += 2)
-    batch.push_back({c.inputs[i], c.inputs[i + 1]});
-  return expand_parts(c.graph, values, batch, {a.parts, a.first_part}, c.site);
 }
 
 }  // namespace

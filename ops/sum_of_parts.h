@@ -2,7 +2,7 @@
 // a training computes the micro-shards of a rank (nn/data_parallel.h). Like a gradient it is
 // recorded, not expanded: the node's inputs are values computed from one part of the batch, the
 // part, and the batch. When the graph is specialised, and gradients are expanded, the node becomes
-// the computation for all parts (parts/expand_parts.h). Building: one thread per graph.
+// the computation for all parts (parts/expand_parts.cpp). Building: one thread per graph.
 //
 //   auto part = gather(reshape(x, {4, -1, 784}), 0);      // the first quarter of the rows
 //   auto loss = mean(square(matmul(part, w)));
@@ -20,6 +20,7 @@
 
 #include "keel/core/base/export.h"
 #include "keel/graph/ir/attributes.h"
+#include "keel/graph/ir/op_def.h"
 #include "keel/graph/ir/value.h"
 
 namespace keel {
@@ -51,6 +52,10 @@ struct SumOfPartsOptions {
 // batch's as there are parts.
 KEEL_API Values sum_of_parts(const Values& values, const std::vector<BatchPart>& batch,
                              const SumOfPartsOptions& options, CallSite site = CallSite::here());
+
+// Builds the computation for all parts, in the place of a node. It is in parts/, which uses the
+// other ops.
+Values expand_sum_of_parts(const BuildContext& context);
 
 }  // namespace keel
 

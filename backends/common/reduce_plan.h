@@ -1,6 +1,6 @@
 // ReducePlan: the numeric plan of a reduction, which follows from its shape alone: how the reduced
 // elements are cut into chunks, in which order a chunk takes its elements, and that chunks are
-// merged in ascending order. A sum over parts (ops/parts/part_sums.h) has the chunks of each part
+// merged in ascending order. A sum over parts (ops/sums/part_sums.h) has the chunks of each part
 // one behind the other; those of a part are merged so, and then the parts as a tree. Kernels
 // compute by it, and schedules cut work only where it does, so that results have the same bits
 // whoever computes which chunks. Immutable; any thread.

@@ -179,8 +179,11 @@ uint8_t LocalGroup::sum(LocalReduction& reduction, uint8_t vote) {
     const auto differs = [&](const auto& other) { return other.number != by_rank[0].number; };
     if (std::any_of(by_rank.begin(), by_rank.end(), differs)) {
       std::vector<std::string> names;
-      for (const Meeting::Arguments& arguments : by_rank)
-        names.push_back(*arguments.text + ", made as number " + std::to_string(arguments.number));
+      for (const Meeting::Arguments& arguments : by_rank) names.push_back(*arguments.text);
+      if (std::equal(names.begin() + 1, names.end(), names.begin())) {
+        for (size_t i = 0; i < names.size(); ++i)
+          names[i] += ", made as number " + std::to_string(by_rank[i].number);
+      }
       require_equal("COLLECTIVE_DIVERGED", names);
     }
     for (size_t i = 0; i < reduction.size(); ++i) {

@@ -1,5 +1,10 @@
-#include "keel/ops/parts/expand_parts.h"
-
+// The expansion of a sum_of_parts node (ops/sum_of_parts.h). The values and the batch's part are
+// nodes of a specialised graph, with the part's rows. These nodes are followed from the part on,
+// each by its rule (part_rules.h): where rows stay rows, one node computes those of all parts at
+// once; where rows are summed, one node does so part by part and adds the sums as a tree. What has
+// no rule, and what depends on a sum in other ways, is computed anew for each part, and a log line
+// says so. Which way a node goes follows from the part's graph alone, so it is the same for any
+// number of parts, and so are the bits of each part.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -11,8 +16,9 @@
 #include "keel/graph/ir/label.h"
 #include "keel/graph/ir/scopes.h"
 #include "keel/ops/parts/part_rules.h"
-#include "keel/ops/parts/part_sums.h"
 #include "keel/ops/slice.h"
+#include "keel/ops/sum_of_parts.h"
+#include "keel/ops/sums/part_sums.h"
 
 namespace keel {
 namespace {
@@ -216,8 +222,7 @@ class Expansion {
   std::string first_apart_;
 };
 
-}  // namespace
-
+// Returns the sum of each value over the parts. REQUIRES known dimensions.
 Values expand_parts(Graph& graph, const Values& values, const std::vector<BatchPart>& batch,
                     const SumOfPartsOptions& options, CallSite site) {
   const Between between(graph, values, batch);
@@ -228,6 +233,17 @@ Values expand_parts(Graph& graph, const Values& values, const std::vector<BatchP
   for (const Value& value : values) sums.push_back(expansion.sum_of(value));
   expansion.report(between.nodes.size());
   return sums;
+}
+
+}  // namespace
+
+Values expand_sum_of_parts(const BuildContext& c) {
+  const auto& a = c.as<SumOfPartsAttributes>();
+  const Values values(c.inputs.begin(), c.inputs.begin() + a.values);
+  std::vector<BatchPart> batch;
+  for (size_t i = values.size(); i < c.inputs.size(); i += 2)
+    batch.push_back({c.inputs[i], c.inputs[i + 1]});
+  return expand_parts(c.graph, values, batch, {a.parts, a.first_part}, c.site);
 }
 
 }  // namespace keel

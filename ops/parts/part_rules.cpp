@@ -10,12 +10,12 @@
 #include "keel/ops/gather.h"
 #include "keel/ops/matmul.h"
 #include "keel/ops/parts/part_axes.h"
-#include "keel/ops/parts/part_sums.h"
 #include "keel/ops/products/product_matrices.h"
 #include "keel/ops/random.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
+#include "keel/ops/sums/part_sums.h"
 
 namespace keel {
 namespace {

@@ -35,7 +35,7 @@ struct ProductMatrices {
   bool wide = false;        // C is f32 whatever the operands are
   bool direct = false;      // each element of C has to be the sum of its own terms (winograd.h)
   bool rows_alone = false;  // a row of C has to have the bits that it has whatever others there are
-  // k is so many parts, whose sums are added as a tree (ops/parts/part_sums.h). In a and b the
+  // k is so many parts, whose sums are added as a tree (ops/sums/part_sums.h). In a and b the
   // matrices of a part begin `part_step` elements behind those of the part before.
   int64_t parts = 1;
   Starts part_step;

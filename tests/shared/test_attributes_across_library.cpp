@@ -13,6 +13,7 @@
 #include "keel/graph/ir/transfer.h"
 #include "keel/graph/runtime/session.h"
 #include "keel/ops/ops.h"
+#include "keel/ops/sum_of_parts.h"
 
 #include "support/error_of.h"
 
@@ -69,7 +70,7 @@ TEST_CASE("a program reads and makes the attributes of the shared library") {
   CHECK(again.attributes().hash() == c.node().attributes().hash());
   CHECK(again.as<MatmulAttributes>().transpose_b);
   const std::string other = error_of([&] { c.node().as<ReduceAttributes>(); });
-  CHECK(contains(other, "keel::ReduceAttributes {axes, keepdims}"));
+  CHECK(contains(other, "keel::ReduceAttributes {axes, keepdims, parts}"));
   CHECK(contains(other, "keel::MatmulAttributes {"));
   CHECK(contains(error_of([&] {
                    g.add("matmul", {a, b}, Attributes::of(ReduceAttributes{}), CallSite::here());
@@ -157,7 +158,8 @@ TEST_CASE("every attribute struct of the library is the program's") {
                                      &attributes_schema<AttentionAttributes>(),
                                      &attributes_schema<TableAttributes>(),
                                      &attributes_schema<TransferAttributes>(),
-                                     &attributes_schema<AllReduceAttributes>()};
+                                     &attributes_schema<AllReduceAttributes>(),
+                                     &attributes_schema<SumOfPartsAttributes>()};
   for (const OpDef* op : builtin_ops().all()) {
     if (op->attributes == nullptr) continue;
     int found = 0;

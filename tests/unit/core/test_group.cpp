@@ -220,6 +220,18 @@ TEST_CASE("group: a rank at another reduction is found out") {
   });
 }
 
+TEST_CASE("group: a rank at another reduction of the same name is found out") {
+  for_kinds([](const auto& run) {
+    const auto errors = run(2, [](Group& group) {
+      const auto small = group.make_reduction("bucket 1 of 1", 4);
+      const auto large = group.make_reduction("bucket 1 of 1", 65536);
+      (group.rank() == 0 ? small : large)->sum();
+    });
+    for (const std::string& error : errors)
+      CHECK_MESSAGE(contains(error, "COLLECTIVE_DIVERGED(rank 0 bucket 1 of 1"), error);
+  });
+}
+
 TEST_CASE("group: a rank that goes ends the calls of the others") {
   for_kinds([](const auto& run) {
     const auto errors = run(3, [](Group& group) {

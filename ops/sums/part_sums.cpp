@@ -1,4 +1,4 @@
-#include "keel/ops/parts/part_sums.h"
+#include "keel/ops/sums/part_sums.h"
 
 #include <cstring>
 #include <string>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "keel/ops/elementwise.h"
+#include "keel/graph/ir/emit.h"
 
 namespace keel {
 namespace {
@@ -42,8 +42,9 @@ Tensor sum_between(std::vector<Tensor>& sums, size_t begin, size_t end) {
 Value sum_between(const Values& values, size_t begin, size_t end, CallSite site) {
   if (end - begin == 1) return values[begin];
   const size_t middle = begin + (end - begin) / 2;
-  return add(sum_between(values, begin, middle, site), sum_between(values, middle, end, site),
-             site);
+  return emit("add",
+              {sum_between(values, begin, middle, site), sum_between(values, middle, end, site)},
+              site);
 }
 
 }  // namespace

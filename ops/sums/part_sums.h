@@ -2,8 +2,8 @@
 // of its operands. Each of so many equal, consecutive parts of that axis gives what the op gives of
 // it alone, in the result's dtype, and these results are added as a balanced tree:
 // (0 + 1) + (2 + 3). Pure functions; any thread.
-#ifndef KEEL_OPS_PARTS_PART_SUMS_H
-#define KEEL_OPS_PARTS_PART_SUMS_H
+#ifndef KEEL_OPS_SUMS_PART_SUMS_H
+#define KEEL_OPS_SUMS_PART_SUMS_H
 
 #include <cstdint>
 #include <functional>
@@ -31,4 +31,4 @@ Value tree_sum(const Values& values, CallSite site);
 
 }  // namespace keel
 
-#endif  // KEEL_OPS_PARTS_PART_SUMS_H
+#endif  // KEEL_OPS_SUMS_PART_SUMS_H
