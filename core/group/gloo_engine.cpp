@@ -121,8 +121,8 @@ class Engine final : public GlooEngine {
       }
     });
     std::vector<int> sockets(static_cast<size_t>(options_.size), -1);
-    for (const Lever& lever : levers_) {
-      if (lever.for_steps) sockets[static_cast<size_t>(lever.other)] = lever.socket.number();
+    for (const PairSocket& pair : pair_sockets_) {
+      if (pair.for_steps) sockets[static_cast<size_t>(pair.other)] = pair.socket.number();
     }
     sums_ = std::make_unique<SocketSum>(options_.rank, std::move(sockets), options_.patience);
     // No rank may send on the second context before Gloo has ceased to read it everywhere.
@@ -186,7 +186,7 @@ class Engine final : public GlooEngine {
   }
 
   void shut() noexcept override {
-    for (const Lever& lever : levers_) shutdown(lever.socket.number(), SHUT_RDWR);
+    for (const PairSocket& pair : pair_sockets_) shutdown(pair.socket.number(), SHUT_RDWR);
   }
 
   // Runs a call of Gloo's; what it throws is told in our words.
@@ -229,29 +229,29 @@ class Engine final : public GlooEngine {
     context->setTimeout(options_.connect_patience / 5);
     RelayedStore store(options_, name);
     context->connectFullMesh(store, device);
-    const size_t first = levers_.size();
+    const size_t first = pair_sockets_.size();
     for (int i = 0; i < options_.size; ++i) {
-      if (i != options_.rank) take_lever(*context->getPair(i), name, i);
+      if (i != options_.rank) keep_socket(*context->getPair(i), name, i);
     }
-    for (size_t k = first; k < levers_.size(); ++k) check_other_end(k, name);
+    for (size_t k = first; k < pair_sockets_.size(); ++k) check_other_end(k, name);
     context->setTimeout(options_.patience);
     return context;
   }
 
   // Keeps the pair's socket, and tells its ends.
-  void take_lever(const gloo::transport::Pair& pair, const std::string& name, int other) {
+  void keep_socket(const gloo::transport::Pair& pair, const std::string& name, int other) {
     Descriptor socket = find_socket(port_in(pair.address().str()));
     options_.put(
         name + "ends/" + std::to_string(options_.rank) + "/" + std::to_string(other),
         name_of_end(socket.number(), ask_own) + " " + name_of_end(socket.number(), ask_other));
-    levers_.push_back({std::move(socket), other, name == kSteps});
+    pair_sockets_.push_back({std::move(socket), other, name == kSteps});
   }
 
   // Gloo takes the first connection that comes for a rank's. The other rank names the ends of its
   // own, so a stranger in its place is found out before anything is sent.
   void check_other_end(size_t k, const std::string& name) {
-    const Descriptor& socket = levers_[k].socket;
-    const int other = levers_[k].other;
+    const Descriptor& socket = pair_sockets_[k].socket;
+    const int other = pair_sockets_[k].other;
     const std::string told =
         options_.get(name + "ends/" + std::to_string(other) + "/" + std::to_string(options_.rank));
     const std::string seen =
@@ -277,14 +277,14 @@ class Engine final : public GlooEngine {
            "): the ranks are at different sums";
   }
 
-  struct Lever {
+  struct PairSocket {
     Descriptor socket;
     int other = 0;
     bool for_steps = false;
   };
 
   GlooEngineOptions options_;
-  std::vector<Lever> levers_;
+  std::vector<PairSocket> pair_sockets_;
   std::shared_ptr<gloo::Context> rare_;
   std::shared_ptr<gloo::Context> steps_;
   std::unique_ptr<SocketSum> sums_;

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/ranks_of_the_tool.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
@@ -16,13 +17,6 @@ namespace {
 
 using namespace keel_test;
 using nlohmann::json;
-
-bool without_gloo() {
-  const ToolResult result = run_tool({"launch", "-n", "2", "--", "true"});
-  const bool none = contains(result.err, "this build of Keel has no Gloo");
-  if (none) MESSAGE("keel test skipped: this build has no Gloo");
-  return none;
-}
 
 // Two ranks that sum for ever. A line of bash in each does something first, or in the background as
 // soon as the ranks sum: `until_begun` waits for rank 0's first row, or for the end of its own

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/data_set.h"
+#include "cli/ranks_of_the_tool.h"
 #include "cli/tool.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
@@ -19,13 +20,6 @@ namespace {
 
 using namespace keel_test;
 using nlohmann::json;
-
-bool without_gloo() {
-  const ToolResult result = run_tool({"launch", "-n", "2", "--", "true"});
-  const bool none = contains(result.err, "this build of Keel has no Gloo");
-  if (none) MESSAGE("keel test skipped: this build has no Gloo");
-  return none;
-}
 
 // Steps of 40 items of a small set, whatever the number of ranks.
 ToolResult train(int ranks, Words more, const Variables& variables = {}) {

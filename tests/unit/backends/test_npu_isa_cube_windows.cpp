@@ -110,7 +110,9 @@ std::vector<float> product_of(const Case& c, const CubePlan& plan) {
   args.c_stride = p.n;
   const size_t middle = p.m * 3 / 7;
   cube_block(plan, args, {0, middle, 0, p.n}, scratch->address());
-  cube_block(plan, args, {middle, p.m, 0, p.n}, scratch->address());
+  const size_t column = p.n * 2 / 5;
+  cube_block(plan, args, {middle, p.m, 0, column}, scratch->address());
+  cube_block(plan, args, {middle, p.m, column, p.n}, scratch->address());
   return result;
 }
 
