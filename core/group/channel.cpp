@@ -87,6 +87,13 @@ bool wait_for(int descriptor, short events, Deadline deadline) {
   }
 }
 
+void limit_waits(int socket, int option, std::chrono::milliseconds patience) {
+  timeval wait = {};
+  wait.tv_sec = static_cast<time_t>(patience.count() / 1000);
+  wait.tv_usec = static_cast<suseconds_t>(patience.count() % 1000 * 1000);
+  check_call(setsockopt(socket, SOL_SOCKET, option, &wait, sizeof wait), "the timeout of a socket");
+}
+
 Descriptor listen_at(const std::string& address, uint16_t port) {
   const std::string what = "listening at " + address + " port " + std::to_string(port);
   const SocketAddress at = socket_address(address, port);
@@ -139,12 +146,7 @@ Descriptor connect_to(const std::string& address, uint16_t port, Deadline deadli
 
 Channel::Channel(Descriptor socket, std::chrono::milliseconds patience)
     : socket_(std::move(socket)) {
-  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(patience).count();
-  timeval wait = {};
-  wait.tv_sec = static_cast<time_t>(microseconds / 1'000'000);
-  wait.tv_usec = static_cast<suseconds_t>(microseconds % 1'000'000);
-  check_call(setsockopt(socket_.number(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait),
-             "the timeout of a socket");
+  limit_waits(socket_.number(), SO_SNDTIMEO, patience);
 }
 
 bool Channel::send(const Json& message) noexcept {

@@ -37,6 +37,9 @@ int check_call(int result, const std::string& what);
 // Waits until the descriptor can be read from (or `events`); false once the deadline has passed.
 bool wait_for(int descriptor, short events, Deadline deadline);
 
+// Bounds how long a call on the socket waits: SO_SNDTIMEO or SO_RCVTIMEO.
+void limit_waits(int socket, int option, std::chrono::milliseconds patience);
+
 // A socket that listens at the address (IPv4 or IPv6); port 0 lets the system choose one.
 Descriptor listen_at(const std::string& address, uint16_t port);
 uint16_t port_of(int listening);

@@ -291,10 +291,16 @@ std::string name_of_job(const RankPlace& place) {
 
 }  // namespace
 
+RankPatience read_rank_patience() {
+  static constexpr int64_t kUsual = 60, kLongest = 7200;
+  const auto read = [](const char* variable) {
+    return std::chrono::seconds(environment_integer(variable, 1, kLongest).value_or(kUsual));
+  };
+  return {read("HCCL_CONNECT_TIMEOUT"), read("HCCL_EXEC_TIMEOUT")};
+}
+
 JoinOptions read_join_options(const RankPlace& place) {
-  constexpr int64_t kLongest = 7200;
-  const auto connect_seconds = environment_integer("HCCL_CONNECT_TIMEOUT", 1, kLongest);
-  const auto seconds = environment_integer("HCCL_EXEC_TIMEOUT", 1, kLongest);
+  const RankPatience patience = read_rank_patience();
   const auto socket = environment_integer(kRankSocketVariable, 0, std::numeric_limits<int>::max());
   JoinOptions options;
   options.rank = place.rank;
@@ -302,8 +308,8 @@ JoinOptions read_join_options(const RankPlace& place) {
   const auto job = environment_text("JOB_ID");
   options.address = place.address;
   options.port = place.port;
-  options.connect_patience = std::chrono::seconds(connect_seconds.value_or(60));
-  options.patience = std::chrono::seconds(seconds.value_or(60));
+  options.connect_patience = patience.connect;
+  options.patience = patience.execute;
   if (place.size == 1) return options;
   if (place.table) {
     const RankDevice& own = place.table->devices[static_cast<size_t>(place.rank)];

@@ -30,6 +30,15 @@ struct JoinOptions {
   RankProgress* progress = nullptr;           // outlives the group; null: nobody looks
 };
 
+// How long ranks wait for one another: until all have joined, and in each wait afterwards.
+struct RankPatience {
+  std::chrono::seconds connect{60};
+  std::chrono::seconds execute{60};
+};
+// Reads HCCL_CONNECT_TIMEOUT and HCCL_EXEC_TIMEOUT. Throws Error (kInvalidArgument) for what is no
+// number of seconds from 1 to 7200.
+KEEL_API RankPatience read_rank_patience();
+
 // Reads from the environment where this process's group meets: its launcher's variables, or
 // `place`'s address; HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and JOB_ID, without which the rank
 // table or the address and the size are the name of the job. Throws Error where more than one rank

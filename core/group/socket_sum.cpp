@@ -77,14 +77,8 @@ SocketSum::SocketSum(int rank, std::vector<int> sockets, std::chrono::millisecon
       sockets_(std::move(sockets)),
       patience_(patience),
       received_(kBlockElements) {
-  timeval wait = {};
-  wait.tv_sec = static_cast<time_t>(patience.count() / 1000);
-  wait.tv_usec = static_cast<suseconds_t>(patience.count() % 1000 * 1000);
   for (int other = 0; other < size_; ++other) {
-    if (other == rank_) continue;
-    check_call(setsockopt(sockets_[static_cast<size_t>(other)], SOL_SOCKET, SO_RCVTIMEO, &wait,
-                          sizeof wait),
-               "the timeout of a socket");
+    if (other != rank_) limit_waits(sockets_[static_cast<size_t>(other)], SO_RCVTIMEO, patience);
   }
 }
 

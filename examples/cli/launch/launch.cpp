@@ -77,14 +77,13 @@ void block_signals() {
 int launch(const RankCommand& command) {
   block_signals();
   const SharedProgress progress(command.size);
-  const auto patience = keel::environment_integer("HCCL_CONNECT_TIMEOUT", 1, 7200);
-  keel::environment_integer("HCCL_EXEC_TIMEOUT", 1, 7200);
+  const keel::RankPatience patience = keel::read_rank_patience();
   std::vector<RankProcess> ranks = start_ranks(command, progress);
   std::vector<int> sockets;
   for (const RankProcess& rank : ranks) sockets.push_back(rank.socket);
   keel::Coordinator coordinator({.size = command.size,
                                  .job = keel::environment_text("JOB_ID").value_or(""),
-                                 .patience = std::chrono::seconds(patience.value_or(60)),
+                                 .patience = patience.connect,
                                  .watches_sockets = false},
                                 sockets);
   const LossListener listener{
