@@ -83,9 +83,13 @@ left_over() {
 }
 not_alive() { ! alive "$1"; }
 
+# The checkpoint that there was before a rank was lost: rank 0 may write its first one while the launcher tells of the loss.
+had=
+last_checkpoint() { ls "$case/saved" 2>/dev/null | grep '^step-.*safetensors$' | tail -n 1; }
+
 # judge RANK HOW SECONDS: prints yes, or which expectation of a job that lost the rank is not met.
 judge() {
-  local line lines checkpoint rest
+  local line lines rest
   [ "$code" = 124 ] || [ "$code" = 137 ] && { echo "it hung"; return; }
   [ "$code" = 3 ] || { echo "exit code $code"; return; }
   grep -q 'SIGABRT\|terminate called' "$case/err" && { echo "a rank aborted"; return; }
@@ -95,8 +99,7 @@ judge() {
   [ "$(grep "^keel: error: rank $1 was $2" "$case/err" | grep -vc 'this rank was')" = 1 ] || { echo "several lines of the launcher"; return; }
   [[ $line =~ (before its first collective|in step [0-9]+, at .+ \(collective [0-9]+\)| at .+ \(collective [0-9]+\)) ]] ||
     { echo "neither step nor bucket: $line"; return; }
-  checkpoint=$(ls "$case/saved" 2>/dev/null | grep '^step-.*safetensors$' | tail -n 1)
-  [ -z "$checkpoint" ] || [[ $line == *"the last checkpoint is $case/saved/step-"* ]] || [ "${4:-}" = maybe ] ||
+  [ -z "$had" ] || [[ $line == *"the last checkpoint is $case/saved/step-"* ]] || [ "${4:-}" = maybe ] ||
     { echo "no path of the checkpoint: $line"; return; }
   [ -n "$small" ] || [ "$3" -le $((limit + 5)) ] || { echo "after $3 s"; return; }
   rest=$(left_over)
@@ -119,7 +122,7 @@ sha_in() { sed -n 's/.*"state_sha256": *"\([0-9a-f]*\)".*/\1/p' "$1" 2>/dev/null
 # Goes on from the last checkpoint alone, and compares the states with those of a training without any fault.
 check_sums() {
   local last step
-  last=$(ls "$case/saved" 2>/dev/null | grep '^step-.*safetensors$' | tail -n 1)
+  last=$(last_checkpoint)
   [ -n "$last" ] || return
   step=$((10#$(echo "$last" | tr -dc 0-9) + 20))
   reference_of "$step"
@@ -150,6 +153,7 @@ lose() {
   esac
   [ $delay = 0 ] || pause $delay
   begin=$SECONDS
+  had=$(last_checkpoint)
   kill "-$1" "$(cat "$case/rank.pid.$rank" 2>/dev/null)" 2>/dev/null
   end_job
   if [ "$2" = "at exit" ] && [ $code = 0 ]; then
