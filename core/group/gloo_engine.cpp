@@ -6,6 +6,7 @@
 
 #ifdef KEEL_GLOO
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -84,20 +85,36 @@ int ask_other(int socket, sockaddr* address, socklen_t* length) {
   return getpeername(socket, address, length);
 }
 
-// Finds the connected socket of this process whose own end has that port and duplicates it. Gloo
+// A connected socket, and its two ends as this process sees them and as the other one does.
+struct Connection {
+  explicit Connection(Descriptor its_socket)
+      : socket(std::move(its_socket)),
+        own(name_of_end(socket.number(), ask_own)),
+        other(name_of_end(socket.number(), ask_other)) {}
+  std::string ends() const { return own + " " + other; }
+  std::string ends_reversed() const { return other + " " + own; }
+  Descriptor socket;
+  std::string own, other;
+};
+
+// Finds the connected sockets of this process whose own end has that port and duplicates them. Gloo
 // does not hand its sockets out, and closes them when it meets an error, after which their numbers
-// may be other files'.
-Descriptor find_socket(uint16_t port) {
+// may be other files'. There may be several: Gloo connects from the port that it listened at, which
+// the system may have given to another listener in between.
+std::vector<Connection> find_connections(uint16_t port) {
   const std::string ending = " " + std::to_string(port);
+  std::vector<Connection> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int number = std::atoi(entry.path().filename().c_str());
-    const std::string own = name_of_end(number, ask_own);
-    const bool same = own.size() > ending.size() &&
-                      own.compare(own.size() - ending.size(), ending.size(), ending) == 0;
-    if (same && !name_of_end(number, ask_other).empty())
-      return Descriptor(check_call(fcntl(number, F_DUPFD_CLOEXEC, 0), "a socket of the group"));
+    if (!name_of_end(number, ask_own).ends_with(ending)) continue;
+    // Its number may be another file's by now, where other threads open and close some.
+    const int duplicate = fcntl(number, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0 && errno == EBADF) continue;
+    Connection connection(Descriptor(check_call(duplicate, "a socket of the group")));
+    if (connection.own.ends_with(ending) && !connection.other.empty())
+      found.push_back(std::move(connection));
   }
-  throw Error("ranks: a connection of Gloo's is not found among this process's sockets");
+  return found;
 }
 
 // "[127.0.0.1]:26386" or alike: Gloo writes a port as the network's byte order has it.
@@ -229,36 +246,44 @@ class Engine final : public GlooEngine {
     context->setTimeout(options_.connect_patience / 5);
     RelayedStore store(options_, name);
     context->connectFullMesh(store, device);
-    const size_t first = pair_sockets_.size();
+    std::vector<std::vector<Connection>> candidates(static_cast<size_t>(options_.size));
     for (int i = 0; i < options_.size; ++i) {
-      if (i != options_.rank) keep_socket(*context->getPair(i), name, i);
+      if (i != options_.rank)
+        candidates[static_cast<size_t>(i)] = tell_candidates(*context->getPair(i), name, i);
     }
-    for (size_t k = first; k < pair_sockets_.size(); ++k) check_other_end(k, name);
+    for (int i = 0; i < options_.size; ++i) {
+      if (i == options_.rank) continue;
+      Descriptor socket = choose(candidates[static_cast<size_t>(i)], name, i);
+      pair_sockets_.push_back({std::move(socket), i, name == kSteps});
+    }
     context->setTimeout(options_.patience);
     return context;
   }
 
-  // Keeps the pair's socket, and tells its ends.
-  void keep_socket(const gloo::transport::Pair& pair, const std::string& name, int other) {
-    Descriptor socket = find_socket(port_in(pair.address().str()));
-    options_.put(
-        name + "ends/" + std::to_string(options_.rank) + "/" + std::to_string(other),
-        name_of_end(socket.number(), ask_own) + " " + name_of_end(socket.number(), ask_other));
-    pair_sockets_.push_back({std::move(socket), other, name == kSteps});
+  // Tells the other rank which connections may be the pair's.
+  std::vector<Connection> tell_candidates(const gloo::transport::Pair& pair,
+                                          const std::string& name, int other) {
+    std::vector<Connection> candidates = find_connections(port_in(pair.address().str()));
+    std::string ends;
+    for (const Connection& candidate : candidates) ends += candidate.ends() + "\n";
+    options_.put(key_of_ends(name, options_.rank, other), ends);
+    return candidates;
   }
 
   // Gloo takes the first connection that comes for a rank's. The other rank names the ends of its
   // own, so a stranger in its place is found out before anything is sent.
-  void check_other_end(size_t k, const std::string& name) {
-    const Descriptor& socket = pair_sockets_[k].socket;
-    const int other = pair_sockets_[k].other;
-    const std::string told =
-        options_.get(name + "ends/" + std::to_string(other) + "/" + std::to_string(options_.rank));
-    const std::string seen =
-        name_of_end(socket.number(), ask_other) + " " + name_of_end(socket.number(), ask_own);
-    if (told != seen)
-      throw RankLost({.message = "a stranger's connection took the place of rank " +
-                                 std::to_string(other) + "'s"});
+  Descriptor choose(std::vector<Connection>& candidates, const std::string& name, int other) {
+    const std::string told = "\n" + options_.get(key_of_ends(name, other, options_.rank));
+    for (Connection& candidate : candidates) {
+      if (told.find("\n" + candidate.ends_reversed() + "\n") != std::string::npos)
+        return std::move(candidate.socket);
+    }
+    throw RankLost({.message = "a stranger's connection took the place of rank " +
+                               std::to_string(other) + "'s"});
+  }
+
+  static std::string key_of_ends(const std::string& name, int from, int to) {
+    return name + "ends/" + std::to_string(from) + "/" + std::to_string(to);
   }
 
   std::string text_of(int rank, const SumPlace& place) const {
