@@ -29,10 +29,14 @@ uint32_t* futex_address(const std::atomic<uint32_t>& word) noexcept {
   return reinterpret_cast<uint32_t*>(const_cast<std::atomic<uint32_t>*>(&word));
 }
 
+int futex_call(int operation, WaitWord::Reach reach) noexcept {
+  return reach == WaitWord::Reach::kThreads ? operation | FUTEX_PRIVATE_FLAG : operation;
+}
+
 // Sleeps while the word is `value`, until woken or `deadline` (none: null). May return early.
-void futex_wait(const std::atomic<uint32_t>& word, uint32_t value,
-                const timespec* deadline) noexcept {
-  syscall(SYS_futex, futex_address(word), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, deadline,
+void futex_wait(const std::atomic<uint32_t>& word, uint32_t value, const timespec* deadline,
+                WaitWord::Reach reach) noexcept {
+  syscall(SYS_futex, futex_address(word), futex_call(FUTEX_WAIT_BITSET, reach), value, deadline,
           nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
@@ -64,7 +68,7 @@ uint32_t WaitWord::bump() noexcept {
 // let it sleep.
 void WaitWord::wake() noexcept {
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  syscall(SYS_futex, futex_address(word_), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr,
+  syscall(SYS_futex, futex_address(word_), futex_call(FUTEX_WAKE, reach_), INT_MAX, nullptr,
           nullptr, 0);
 }
 
@@ -87,7 +91,7 @@ bool WaitWord::wait_while(uint32_t value, std::chrono::nanoseconds timeout,
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   bool changed = load() != value;
   while (!changed && (forever || Clock::now() < deadline)) {
-    futex_wait(word_, value, forever ? nullptr : &limit);
+    futex_wait(word_, value, forever ? nullptr : &limit, reach_);
     changed = load() != value;
   }
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);

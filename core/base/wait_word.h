@@ -1,6 +1,7 @@
 // WaitWord: a 32-bit word that threads can wait on: a few microseconds of spinning, then sleep in
-// the kernel (futex). Owned by whoever synchronises through it (queues, the device thread). Any
-// thread may call anything.
+// the kernel (futex). Owned by whoever synchronises through it (queues, the device thread); one
+// with Reach::kProcesses may lie in memory that several processes map. Any thread may call
+// anything.
 //
 // The pattern for a condition of any kind: v = word.load(); check the condition;
 // word.wait_while(v); again. Whoever makes the condition true calls bump() afterwards. A 32-bit
@@ -23,7 +24,11 @@ class KEEL_API WaitWord {
   // produces.
   static constexpr std::chrono::nanoseconds kSpin{2000};
 
-  explicit WaitWord(uint32_t value = 0) noexcept : word_(value) {}
+  // Who can wait for it: threads of one process, or of all that map its memory.
+  enum class Reach : uint32_t { kThreads, kProcesses };
+
+  explicit WaitWord(uint32_t value = 0, Reach reach = Reach::kThreads) noexcept
+      : word_(value), reach_(reach) {}
   WaitWord(const WaitWord&) = delete;
   WaitWord& operator=(const WaitWord&) = delete;
 
@@ -44,6 +49,7 @@ class KEEL_API WaitWord {
 
   std::atomic<uint32_t> word_;
   mutable std::atomic<uint32_t> sleepers_{0};
+  const Reach reach_;
 };
 
 }  // namespace keel

@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 
 #include "keel/core/group/channel.h"
+#include "keel/core/group/shared_sum.h"
 #include "keel/core/group/socket_sum.h"
 #include "keel/core/tensor/buffer.h"
 #endif
@@ -142,6 +143,10 @@ class Engine final : public GlooEngine {
       if (pair.for_steps) sockets[static_cast<size_t>(pair.other)] = pair.socket.number();
     }
     sums_ = std::make_unique<SocketSum>(options_.rank, std::move(sockets), options_.patience);
+    const GatherTexts gather = [this](const std::string& own) { return all_gather(own); };
+    why_sockets_ = why_not_shared(options_.shares_memory, gather);
+    if (why_sockets_.empty())
+      shared_ = std::make_unique<SharedSum>(options_.rank, options_.patience, gather);
     // No rank may send on the second context before Gloo has ceased to read it everywhere.
     barrier();
   }
@@ -202,7 +207,12 @@ class Engine final : public GlooEngine {
     });
   }
 
+  std::string transport() const override {
+    return shared_ != nullptr ? "shared memory" : "sockets (" + why_sockets_ + ")";
+  }
+
   void shut() noexcept override {
+    if (shared_ != nullptr) shared_->shut();
     for (const PairSocket& pair : pair_sockets_) shutdown(pair.socket.number(), SHUT_RDWR);
   }
 
@@ -218,6 +228,10 @@ class Engine final : public GlooEngine {
     }
   }
 
+  void drop(int64_t reduction) noexcept {
+    if (shared_ != nullptr) shared_->drop_reduction(reduction);
+  }
+
   // One sum of the reduction with this number.
   uint8_t sum(int64_t reduction, float* values, size_t count, uint8_t vote) {
     options_.begin(names_[static_cast<size_t>(reduction)]);
@@ -226,15 +240,16 @@ class Engine final : public GlooEngine {
     uint8_t strongest = 0;
     guarded([&] {
       try {
-        strongest = sums_->run(own, values, count, vote);
+        strongest =
+            shared_ != nullptr ? shared_->run(own, vote) : sums_->run(own, values, count, vote);
       } catch (const SumsDiffer& difference) {
         const std::string text = text_of(own, difference);
         options_.diverge(text);
         throw RankLost(text);
       }
     });
-    options_.ran(names_[static_cast<size_t>(reduction)], begin, sums_->met(),
-                 CollectiveTimes::Clock::now());
+    options_.ran(names_[static_cast<size_t>(reduction)], begin,
+                 shared_ != nullptr ? shared_->met() : sums_->met(), CollectiveTimes::Clock::now());
     return strongest;
   }
 
@@ -313,6 +328,8 @@ class Engine final : public GlooEngine {
   std::shared_ptr<gloo::Context> rare_;
   std::shared_ptr<gloo::Context> steps_;
   std::unique_ptr<SocketSum> sums_;
+  std::unique_ptr<SharedSum> shared_;  // takes the place of sums_ where there is one
+  std::string why_sockets_;            // why there is none
   uint32_t tag_ = 0;
   int64_t number_ = 0;              // of sums that have run
   std::vector<std::string> names_;  // of the reductions, as all ranks make them
@@ -320,11 +337,14 @@ class Engine final : public GlooEngine {
 
 class GlooReduction final : public Reduction {
  public:
-  GlooReduction(Engine& engine, size_t count, int64_t number)
-      : engine_(engine), number_(number), values_(allocate_host_buffer(count * sizeof(float))) {
-    data_ = static_cast<float*>(values_->address());
+  // `shared`: memory that the engine keeps; null: of its own.
+  GlooReduction(Engine& engine, size_t count, int64_t number, float* shared)
+      : engine_(engine), number_(number) {
+    if (shared == nullptr) values_ = allocate_host_buffer(count * sizeof(float));
+    data_ = shared != nullptr ? shared : static_cast<float*>(values_->address());
     size_ = count;
   }
+  ~GlooReduction() override { engine_.drop(number_); }
   uint8_t sum_and_agree(uint8_t vote) override { return engine_.sum(number_, data_, size_, vote); }
 
  private:
@@ -335,7 +355,12 @@ class GlooReduction final : public Reduction {
 
 std::unique_ptr<Reduction> Engine::make_reduction(const std::string& name, size_t count) {
   names_.push_back(name);
-  return std::make_unique<GlooReduction>(*this, count, static_cast<int64_t>(names_.size()) - 1);
+  float* memory = nullptr;
+  if (shared_ != nullptr)
+    memory =
+        shared_->add_reduction(count, [this](const std::string& own) { return all_gather(own); });
+  return std::make_unique<GlooReduction>(*this, count, static_cast<int64_t>(names_.size()) - 1,
+                                         memory);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // GlooEngine: collectives over connections of its own between the ranks, which Gloo makes. It has
 // two contexts: one in asynchronous mode for Gloo's collectives, which are rare; one in synchronous
-// mode, where Gloo reads nothing by itself, so that the reductions run on its sockets (SocketSum).
+// mode, where Gloo reads nothing by itself, so that the reductions run on its sockets (SocketSum),
+// unless the ranks share memory (SharedSum).
 // Gloo's own reductions take eight messages between two ranks where one each way is enough, cannot
 // carry which sum they belong to, and block both ends for ever where buffers are small. Calls come
 // from one thread at a time, shut() from any.
@@ -24,6 +25,7 @@ struct GlooEngineOptions {
   std::string address = {};                       // where this rank listens for the others
   std::chrono::milliseconds connect_patience{0};  // for the connections
   std::chrono::milliseconds patience{0};          // of each wait in a call afterwards
+  bool shares_memory = true;                      // where all ranks can
   // `get` waits until a rank has put something under the key. Both throw where the others will not
   // come.
   std::function<void(const std::string& key, const std::string& value)> put = {};
@@ -48,6 +50,8 @@ class GlooEngine {
   virtual std::vector<std::string> all_gather(const std::string& own) = 0;
   virtual void broadcast(void* bytes, size_t count, int root) = 0;
   virtual void barrier() = 0;
+  // How the values of sums travel: "shared memory", or "sockets" with the reason in brackets.
+  virtual std::string transport() const = 0;
   // Ends all calls, now and later, here and at the other ends of the sockets.
   virtual void shut() noexcept = 0;
 };

@@ -72,6 +72,9 @@ class KEEL_API Group {
   void note_checkpoint(const std::string& path) noexcept { progress_->save(path); }
   int64_t step() const noexcept { return progress_->step.load(); }
   int64_t launches() const noexcept { return launches_.load(); }
+  // Returns how the values of sums travel: "one process", "shared memory", or "sockets" with the
+  // reason in brackets.
+  virtual std::string transport() const = 0;
   // Returns how long the ranks have waited for one another in sums.
   CollectiveTimes& times() noexcept { return times_; }
 

@@ -20,6 +20,7 @@
 #include "keel/core/group/channel.h"
 #include "keel/core/group/coordinator.h"
 #include "keel/core/group/gloo_engine.h"
+#include "keel/core/group/shared_memory.h"
 
 namespace keel {
 namespace {
@@ -100,6 +101,7 @@ class JoinedGroup final : public Group {
     require_whole();
     engine_->broadcast(bytes, count, root);
   }
+  std::string transport() const override { return engine_->transport(); }
   void leave() override {
     require_whole();
     // Whoever is through goes at once, rank 0 with the coordinator, while others are not yet.
@@ -175,6 +177,7 @@ class JoinedGroup final : public Group {
     wanted.address = options_.own_address;
     wanted.connect_patience = options_.connect_patience;
     wanted.patience = options_.patience;
+    wanted.shares_memory = options_.shares_memory;
     wanted.put = [this](const std::string& key, const std::string& value) { put(key, value); };
     wanted.get = [this](const std::string& key) { return get(key); };
     wanted.begin = [this](const std::string& name) { begin(name); };
@@ -310,6 +313,8 @@ JoinOptions read_join_options(const RankPlace& place) {
   options.port = place.port;
   options.connect_patience = patience.connect;
   options.patience = patience.execute;
+  options.shares_memory =
+      environment_choice(kTransportVariable, {"memory", "sockets"}) != "sockets";
   if (place.size == 1) return options;
   if (place.table) {
     const RankDevice& own = place.table->devices[static_cast<size_t>(place.rank)];

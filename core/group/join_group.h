@@ -27,6 +27,7 @@ struct JoinOptions {
   uint16_t port = 0;
   std::chrono::seconds connect_patience{60};
   std::chrono::milliseconds patience{60000};  // of each wait in a collective
+  bool shares_memory = true;                  // sums, where all ranks can and have this set
   RankProgress* progress = nullptr;           // outlives the group; null: nobody looks
 };
 
@@ -40,9 +41,9 @@ struct RankPatience {
 KEEL_API RankPatience read_rank_patience();
 
 // Reads from the environment where this process's group meets: its launcher's variables, or
-// `place`'s address; HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and JOB_ID, without which the rank
-// table or the address and the size are the name of the job. Throws Error where more than one rank
-// is asked for and nothing says where they meet.
+// `place`'s address; KEEL_RANK_TRANSPORT, HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT and JOB_ID,
+// without which the rank table or the address and the size are the name of the job. Throws Error
+// where more than one rank is asked for and nothing says where they meet.
 KEEL_API JoinOptions read_join_options(const RankPlace& place);
 
 // Waits for all ranks. A group of one needs neither Gloo nor sockets. The process has to ignore

@@ -120,6 +120,7 @@ class LocalGroup final : public Group {
       }
     });
   }
+  std::string transport() const override { return "one process"; }
   void leave() override {
     meet({}, [](const auto&) {});
     left_ = true;

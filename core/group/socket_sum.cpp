@@ -21,23 +21,11 @@ constexpr size_t kBlockElements = (size_t{256} << 10) / sizeof(float);
 // many rounds as to sum them by halves and gather those. Between two ranks it takes no more bytes.
 constexpr size_t kWholeElements = (size_t{32} << 10) / sizeof(float);
 
-// One body for all ranks: of two operands that are no number the first one's bits are kept, so the
-// order of the operands has to be the same on both sides.
-[[gnu::noinline]] void add(const float* lower, const float* upper, float* sums, size_t count) {
-  for (size_t i = 0; i < count; ++i) sums[i] = lower[i] + upper[i];
-}
-
 [[noreturn]] void fail(int other, const std::string& how) {
   throw Error({.message = "rank " + std::to_string(other) + " " + how});
 }
 
 }  // namespace
-
-SumsDiffer::SumsDiffer(int other_rank, const SumPlace& its_place)
-    : Error({.message = "rank " + std::to_string(other_rank) + " is at another sum"}),
-      rank_(other_rank),
-      place_(its_place) {}
-SumsDiffer::~SumsDiffer() = default;
 
 // A message in one direction, as far as it has not been moved yet.
 class SocketSum::Transfer {
@@ -106,7 +94,7 @@ void SocketSum::sum_block(Head& head, float* values, size_t count) {
   const int partner = rank_ + tree_size_;
   if (partner < size_) {
     receive(partner, head, received_.data(), count);
-    add(values, received_.data(), values, count);
+    add_values(values, received_.data(), values, count);
   }
   if (tree_size_ == 2 || count <= kWholeElements) {
     sum_whole(head, values, count);
@@ -121,9 +109,9 @@ void SocketSum::sum_whole(Head& head, float* values, size_t count) {
     const int other = rank_ ^ distance;
     exchange(other, head, values, count, received_.data(), count);
     if (rank_ < other)
-      add(values, received_.data(), values, count);
+      add_values(values, received_.data(), values, count);
     else
-      add(received_.data(), values, values, count);
+      add_values(received_.data(), values, values, count);
   }
 }
 
@@ -142,9 +130,9 @@ void SocketSum::sum_by_halves(Head& head, float* values, size_t count) {
     float* sums = values + own.begin;
     exchange(other, head, values + theirs.begin, theirs.count, received_.data(), own.count);
     if (rank_ < other)
-      add(sums, received_.data(), sums, own.count);
+      add_values(sums, received_.data(), sums, own.count);
     else
-      add(received_.data(), sums, sums, own.count);
+      add_values(received_.data(), sums, sums, own.count);
   }
   for (int distance = tree_size_ / 2; distance > 0; distance /= 2) {
     const Range& theirs = others[--round];
@@ -215,7 +203,7 @@ bool SocketSum::receive_some(int other, Transfer& in, bool waits) const {
   if (count > 0) in.advance(static_cast<size_t>(count));
   if (count > 0 || errno == EINTR) return true;
   if (errno == EAGAIN && !waits) return false;
-  if (errno == EAGAIN) fail_silent(other, "sends");
+  if (errno == EAGAIN) fail_silent(other, "sends", patience_);
   fail(other, "sends nothing: " + std::generic_category().message(errno));
 }
 
@@ -223,11 +211,7 @@ void SocketSum::wait(int other, const Transfer& out, const Transfer& in) const {
   const auto events = static_cast<short>((out.done() ? 0 : POLLOUT) | (in.done() ? 0 : POLLIN));
   const auto deadline = std::chrono::steady_clock::now() + patience_;
   if (wait_for(sockets_[static_cast<size_t>(other)], events, deadline)) return;
-  fail_silent(other, in.done() ? "takes" : "sends");
-}
-
-void SocketSum::fail_silent(int other, const std::string& what) const {
-  fail(other, what + " nothing for " + std::to_string(patience_.count()) + " ms");
+  fail_silent(other, in.done() ? "takes" : "sends", patience_);
 }
 
 }  // namespace keel

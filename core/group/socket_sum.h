@@ -12,29 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "keel/core/base/error.h"
+#include "keel/core/group/sum_place.h"
 
 namespace keel {
-
-// Says which sum a rank is at. All ranks count alike.
-struct SumPlace {
-  int64_t collective = 0;  // sums begun so far
-  int64_t reduction = 0;   // which of those that were made
-  bool operator==(const SumPlace&) const = default;
-};
-
-// Another rank is at another sum than this one.
-class SumsDiffer : public Error {
- public:
-  SumsDiffer(int other_rank, const SumPlace& its_place);
-  ~SumsDiffer() override;
-  int rank() const noexcept { return rank_; }
-  const SumPlace& place() const noexcept { return place_; }
-
- private:
-  int rank_;
-  SumPlace place_;
-};
 
 class SocketSum {
  public:
@@ -75,7 +55,6 @@ class SocketSum {
   bool send_some(int other, Transfer& out) const;
   bool receive_some(int other, Transfer& in, bool waits) const;
   void wait(int other, const Transfer& out, const Transfer& in) const;
-  [[noreturn]] void fail_silent(int other, const std::string& what) const;
 
   const int rank_;
   const int size_;

@@ -31,10 +31,10 @@ ToolResult train(int ranks, Words more, const Variables& variables = {}) {
   return run_tool(words, variables);
 }
 
-json summary_of(int ranks, Words more) {
+json summary_of(int ranks, Words more, const Variables& variables = {}) {
   const TempFolder files;
   more.insert(more.end(), {"--summary", files.file("summary")});
-  const ToolResult result = train(ranks, more);
+  const ToolResult result = train(ranks, more, variables);
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   CHECK(result.err == "");
   return read_json(files.file("summary"));
@@ -70,6 +70,25 @@ TEST_CASE("ranks: with 4 micro-shards one two and four ranks give the same bits"
       }
     }
   }
+}
+
+TEST_CASE("ranks: sums have the same bits in shared memory and over sockets") {
+  if (without_gloo()) return;
+  for (const int ranks : {2, 3}) {
+    CAPTURE(ranks);
+    const Words words = {
+        "--model", "mlp", "--steps", "5", "--micro-shards", std::to_string(2 * ranks)};
+    const json memory = summary_of(ranks, words);
+    const json sockets = summary_of(ranks, words, {{"KEEL_RANK_TRANSPORT", "sockets"}});
+    CHECK(memory["rank_transport"] == "shared memory");
+    CHECK(sockets["rank_transport"] == "sockets (rank 0: KEEL_RANK_TRANSPORT=sockets)");
+    CHECK(memory["state_sha256"] == sockets["state_sha256"]);
+    CHECK(memory["train_loss"] == sockets["train_loss"]);
+  }
+  CHECK(!summary_of(1, {"--steps", "1"}).contains("rank_transport"));
+  const ToolResult wrong = train(2, {"--steps", "1"}, {{"KEEL_RANK_TRANSPORT", "socket"}});
+  CHECK(wrong.exit_code != 0);
+  CHECK_MESSAGE(contains(wrong.err, "KEEL_RANK_TRANSPORT: expected memory or sockets"), wrong.err);
 }
 
 TEST_CASE("ranks: three of them train and say that the bits are theirs") {

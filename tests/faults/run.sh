@@ -14,7 +14,7 @@ while [ $# -gt 0 ]; do
     --seed) seed=$2; shift 2 ;;
     --kills) kills=$2; shift 2 ;;
     --stops) stops=$2; shift 2 ;;
-    --small) small=yes kills=5 stops=1; shift ;;
+    --small) small=yes kills=10 stops=1; shift ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
 done
@@ -256,6 +256,7 @@ networks() {
   fi
   reference_of 40
   local setup name
+  local -x KEEL_RANK_TRANSPORT=sockets
   for name in "small socket buffers" "slow link"; do
     setup='sysctl -qw net.ipv4.tcp_wmem="4096 4096 4096" net.ipv4.tcp_rmem="4096 4096 4096"'
     [ "$name" = "slow link" ] && setup='tc qdisc add dev lo root tbf rate 50mbit burst 64kb latency 400ms'
@@ -303,8 +304,9 @@ if "$keel" launch -n 2 -- true 2>&1 | grep -q "has no Gloo"; then
 fi
 make_data
 moments=("rendezvous" "in a step" "in a step" "in a save" "at exit")
-for ((i = 0; i < kills; i++)); do lose KILL "${moments[i % 5]}"; done
-for ((i = 0; i < stops; i++)); do lose STOP "${moments[(i + 1) % 2]}"; done
+transports=(memory sockets)
+for ((i = 0; i < kills; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 5 % 2]} lose KILL "${moments[i % 5]}"; done
+for ((i = 0; i < stops; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 2 % 2]} lose STOP "${moments[(i + 1) % 2]}"; done
 kill_launcher
 without_launcher
 strangers

@@ -76,7 +76,8 @@ keel::Json measure_size(keel::Group& group, size_t elements, double seconds) {
 }
 
 void print_head(const keel::Group& group) {
-  std::cout << "all-reduce of f32 among " << group.size() << " ranks, wall time in us\n"
+  std::cout << "all-reduce of f32 among " << group.size() << " ranks over " << group.transport()
+            << ", wall time in us\n"
             << "       bytes    turns     all-reduce          p95      memcpy   memcpys\n";
 }
 
@@ -133,8 +134,10 @@ RanksFlags read_flags(const CommandLine& line) {
 }
 
 keel::Json measure_all(const std::shared_ptr<keel::Group>& group, const RankTrainingFlags& flags) {
-  keel::Json result = {
-      {"keel_version", KEEL_VERSION}, {"suite", "ranks"}, {"ranks", group->size()}};
+  keel::Json result = {{"keel_version", KEEL_VERSION},
+                       {"suite", "ranks"},
+                       {"ranks", group->size()},
+                       {"rank_transport", group->transport()}};
   result["all_reduce"] = measure_sums(*group, flags.seconds);
   const bool first = group->rank() == 0;
   keel::Json trainings = keel::Json::array();

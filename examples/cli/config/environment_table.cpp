@@ -60,6 +60,11 @@ constexpr Variable kVariables[] = {
     {"CM_CHIEF_DEVICE", "the device of rank 0: checked, and no more", is_of_job},
     {"CM_WORKER_SIZE", "ranks of the job, as RANK_SIZE", is_of_job},
     {"CM_WORKER_IP", "this rank's address: checked, and no more", is_of_job},
+    {"KEEL_RANK_TRANSPORT",
+     "sockets: ranks of one machine sum without shared memory; memory (usual)",
+     [](const std::string& name) {
+       keel::environment_choice(name, {"memory", "sockets"});
+     }},
     {"KEEL_RANK_SOCKET", "set by keel launch: the socket to it", is_descriptor},
     {"KEEL_RANK_PAGE", "set by keel launch: memory that it shares", is_descriptor},
     {"PROFILING_MODE", "true: a profile, where no flag says anything of one; false",

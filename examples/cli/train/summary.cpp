@@ -119,6 +119,7 @@ void add_loop(const keel::Loop& loop, const keel::TrainReport& report, keel::Jso
 }
 
 void add_result(const TrainOutcome& outcome, keel::Json& summary) {
+  if (!outcome.rank_transport.empty()) summary["rank_transport"] = outcome.rank_transport;
   summary["bit_equal_across_ranks"] = outcome.why_not_bit_equal.empty() ? "yes" : "no";
   summary["data"] = outcome.data;
   summary["feed"] = outcome.feed;

@@ -39,6 +39,7 @@ struct TrainOutcome {
   std::optional<int64_t> fast_step_device_ns;
   std::string modelled_device;    // whose time that is
   RankReports ranks;              // empty: it trained alone
+  std::string rank_transport;     // of several ranks: Group::transport()
   std::string why_not_bit_equal;  // on other numbers of ranks; empty: it is
   std::vector<std::string> errors, warnings;
 

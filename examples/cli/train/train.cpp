@@ -108,6 +108,7 @@ class TrainRun {
     model_ = flags_.own_update() ? task_->build_with_own_update(graph_) : task_->build(graph_);
     const keel::Values weights = graph_.states(), of_model = weight_states(graph_);
     const keel::DataParallel ranks(group_, {.micro_shards = flags_.micro_shards});
+    if (group_) outcome_.rank_transport = group_->transport();
     outcome_.why_not_bit_equal = ranks.why_not_bit_equal(model_.loss);
     const TrainingUpdate update =
         flags_.own_update()
@@ -283,8 +284,9 @@ class TrainRun {
                     flags_.loop_tuner ? "to be found" : std::to_string(flags_.loop_size.value()),
                     flags_.threads, flags_.threads == 1 ? "" : "s"));
     if (group_)
-      progress.line(fmt::format("ranks: {}, each with {} of the {} {} of a step", group_->size(),
-                                flags_.batch, flags_.global_batch(), task_->items()));
+      progress.line(fmt::format("ranks: {}, each with {} of the {} {} of a step, sums over {}",
+                                group_->size(), flags_.batch, flags_.global_batch(), task_->items(),
+                                outcome_.rank_transport));
     if (const std::string& why = outcome_.why_not_bit_equal; group_ && !why.empty())
       notices_.warn("another number of ranks would give other bits: " + why);
     if (flags_.task->has_own_update())

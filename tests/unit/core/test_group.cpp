@@ -78,26 +78,39 @@ bool without_gloo() {
 
 using Body = std::function<void(Group& group)>;
 
-std::vector<std::string> in_job(int size, const Body& body) {
+std::vector<std::string> in_job(int size, const Body& body, bool shares_memory) {
   Job job(size);
   return on_ranks(size, [&](int rank) {
-    const auto group = join_group(job.options(rank));
+    JoinOptions options = job.options(rank);
+    options.shares_memory = shares_memory;
+    const auto group = join_group(options);
+    const std::string expected = size == 1       ? "one process"
+                                 : shares_memory ? "shared memory"
+                                                 : "sockets (rank 0: KEEL_RANK_TRANSPORT=sockets)";
+    if (group->transport() != expected) throw Error("transport: " + group->transport());
     body(*group);
   });
+}
+std::vector<std::string> over_sockets(int size, const Body& body) {
+  return in_job(size, body, /*shares_memory=*/false);
+}
+std::vector<std::string> over_memory(int size, const Body& body) {
+  return in_job(size, body, /*shares_memory=*/true);
 }
 
 std::vector<std::string> in_process(int size, const Body& body) {
   return on_local_ranks(size, [&](const std::shared_ptr<Group>& group) { body(*group); });
 }
 
-// The same checks on both kinds of group.
+// The same checks on all kinds of group.
 void for_kinds(
     const std::function<void(const std::function<std::vector<std::string>(int, const Body&)>&)>&
         check) {
   SUBCASE("within a process") { check(in_process); }
   // Within a process it runs without Gloo, too.
   if (!has_gloo()) return;
-  SUBCASE("over sockets") { check(in_job); }
+  SUBCASE("over sockets") { check(over_sockets); }
+  SUBCASE("over shared memory") { check(over_memory); }
 }
 
 Deadline after(int milliseconds) {
@@ -385,6 +398,23 @@ TEST_CASE("group: the votes of a launch tell the step") {
       group.leave();
     }));
   });
+}
+
+TEST_CASE("group: one rank that may not share memory keeps all of them from it") {
+  if (without_gloo()) return;
+  Job job(3);
+  none_failed(on_ranks(3, [&](int rank) {
+    JoinOptions options = job.options(rank);
+    options.shares_memory = rank != 2;
+    const auto group = join_group(options);
+    if (group->transport() != "sockets (rank 2: KEEL_RANK_TRANSPORT=sockets)")
+      throw Error(group->transport());
+    const auto reduction = group->make_reduction("gradients", 2);
+    reduction->data()[1] = static_cast<float>(rank);
+    reduction->sum();
+    if (reduction->data()[1] != 3) throw Error("wrong");
+    group->leave();
+  }));
 }
 
 TEST_CASE("group: ranks without a launcher meet at rank 0's address") {

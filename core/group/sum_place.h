@@ -1,0 +1,45 @@
+// SumPlace: which sum a rank is at, which travels with its values. A plain value.
+#ifndef KEEL_CORE_GROUP_SUM_PLACE_H
+#define KEEL_CORE_GROUP_SUM_PLACE_H
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "keel/core/base/error.h"
+
+namespace keel {
+
+// All ranks count alike.
+struct SumPlace {
+  int64_t collective = 0;  // sums begun so far
+  int64_t reduction = 0;   // which of those that were made
+  bool operator==(const SumPlace&) const = default;
+};
+
+// Another rank is at another sum than this one.
+class SumsDiffer : public Error {
+ public:
+  SumsDiffer(int other_rank, const SumPlace& its_place);
+  ~SumsDiffer() override;
+  int rank() const noexcept { return rank_; }
+  const SumPlace& place() const noexcept { return place_; }
+
+ private:
+  int rank_;
+  SumPlace place_;
+};
+
+// Throws Error: another rank takes or sends (`what`) nothing for so long.
+[[noreturn]] void fail_silent(int other, const std::string& what,
+                              std::chrono::milliseconds patience);
+
+// Replaces `sums` by lower + upper. One body for all ranks and all ways that values travel: of two
+// operands that are no number the first one's bits are kept, so the order of the operands has to be
+// the same on all sides.
+void add_values(const float* lower, const float* upper, float* sums, size_t count);
+
+}  // namespace keel
+
+#endif  // KEEL_CORE_GROUP_SUM_PLACE_H
