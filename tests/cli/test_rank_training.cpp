@@ -74,10 +74,9 @@ TEST_CASE("ranks: with 4 micro-shards one two and four ranks give the same bits"
 
 TEST_CASE("ranks: sums have the same bits in shared memory and over sockets") {
   if (without_gloo()) return;
-  for (const int ranks : {2, 3}) {
+  const Words words = {"--model", "mlp", "--steps", "5", "--micro-shards", "4"};
+  for (const int ranks : {2, 4}) {
     CAPTURE(ranks);
-    const Words words = {
-        "--model", "mlp", "--steps", "5", "--micro-shards", std::to_string(2 * ranks)};
     const json memory = summary_of(ranks, words);
     const json sockets = summary_of(ranks, words, {{"KEEL_RANK_TRANSPORT", "sockets"}});
     CHECK(memory["rank_transport"] == "shared memory");
@@ -88,7 +87,8 @@ TEST_CASE("ranks: sums have the same bits in shared memory and over sockets") {
   CHECK(!summary_of(1, {"--steps", "1"}).contains("rank_transport"));
   const ToolResult wrong = train(2, {"--steps", "1"}, {{"KEEL_RANK_TRANSPORT", "socket"}});
   CHECK(wrong.exit_code != 0);
-  CHECK_MESSAGE(contains(wrong.err, "KEEL_RANK_TRANSPORT: expected memory or sockets"), wrong.err);
+  CHECK_MESSAGE(contains(wrong.err, "KEEL_RANK_TRANSPORT: expected one of memory, sockets"),
+                wrong.err);
 }
 
 TEST_CASE("ranks: three of them train and say that the bits are theirs") {
@@ -193,7 +193,7 @@ TEST_CASE("ranks: one that dies in a training ends the others and names step and
   const ToolResult result = run_bash(
       // Should it fail, no process is left: each ends with the launcher, which ends in time.
       R"(timeout -k 5 200 "$0" launch -n 2 -- bash -c '
-        test $RANK_ID = 0 || (until [ -e "$1"/step-0000000100.safetensors ]; do
+        test $RANK_ID = 0 || (until ls "$1" 2>/dev/null | grep -c ^step- | grep -qv "^[01]$"; do
                                 kill -0 $$ 2>/dev/null || exit; sleep 0.02
                               done
                               kill -9 $$) &

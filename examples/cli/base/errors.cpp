@@ -3,6 +3,8 @@
 #include <iostream>
 #include <mutex>
 
+#include <fmt/core.h>
+
 #include <keel/core/base/printable.h>
 
 namespace keel_cli {
@@ -14,7 +16,8 @@ constexpr size_t kMostOfMessage = 8000;
 void print_line(const char* kind, const std::string& text) {
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
-  std::cerr << "keel: " << kind << ": " << keel::printable(text, kMostOfMessage) << "\n";
+  // In one piece: ranks print beside each other.
+  std::cerr << fmt::format("keel: {}: {}\n", kind, keel::printable(text, kMostOfMessage));
 }
 
 }  // namespace
