@@ -19,7 +19,7 @@ class SharedMemory {
   // Zeros, which take memory as they are first written, as all of a process's memory does. Throws
   // Error where the system refuses so many.
   explicit SharedMemory(size_t bytes);
-  // Those that another process made. Throws Error where there are none of that name and size.
+  // Opens what another process made. Throws Error where nothing has that name and size.
   SharedMemory(const std::string& name, size_t bytes);
   SharedMemory(SharedMemory&& other) noexcept
       : file_(std::move(other.file_)),

@@ -43,7 +43,7 @@ class SharedSum {
   void shut() noexcept { shut_.store(true); }
 
  private:
-  // What a rank tells the others. There are two entries of each kind, used in turn: a rank that is
+  // A rank tells the others here. There are two entries of each kind, used in turn: a rank that is
   // ahead is in the next run at most while others still read those of this one.
   struct alignas(64) Line {
     WaitWord steps{0, WaitWord::Reach::kProcesses};  // two in each run: has come, has summed
