@@ -10,7 +10,6 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kMostRanks = int64_t{1} << 20;
 constexpr int64_t kLowestPort = 1024;
 constexpr int64_t kHighestPort = 65535;
 // Systems choose the near ends of connections above this one (from 32768 on), where a port may be

@@ -23,7 +23,6 @@ constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 constexpr int kDevicesOfServer = 8;
 constexpr int kDevicesOfRing = 4;
 constexpr size_t kLongestServerId = 64;
-constexpr int64_t kMostRanks = int64_t{1} << 20;
 
 // Finds the first comment outside of strings, as "line 3"; "" where there is none.
 std::string first_comment(std::string_view text) {

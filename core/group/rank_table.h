@@ -13,6 +13,9 @@
 
 namespace keel {
 
+// So many ranks a job has at most; more is taken for a mistake.
+inline constexpr int64_t kMostRanks = int64_t{1} << 20;
+
 struct RankDevice {
   int rank = 0;
   int device = 0;                     // its number on its server

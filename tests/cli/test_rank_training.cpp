@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -184,6 +185,27 @@ TEST_CASE("ranks: a flag of one rank alone is named before the first step") {
   for (const auto& [every, told] : {std::pair("5", "5"), std::pair("10s", "10s")})
     refused("--checkpoint $1/checkpoints", "--save-every " + std::string(every),
             "SAVE_EVERY_DIVERGED(rank 0 epoch, rank 1 " + std::string(told) + ")");
+}
+
+TEST_CASE("ranks: other test images on one rank end the training before it begins") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  for (const char* rank : {"/0", "/1"})
+    std::filesystem::copy(small_data().path(), files.path() + rank);
+  {
+    std::fstream labels(files.path() + "/1/t10k-labels-idx1-ubyte",
+                        std::ios::in | std::ios::out | std::ios::binary);
+    labels.seekp(-1, std::ios::end);
+    labels.put(3);
+    labels.close();
+    REQUIRE(labels.good());
+  }
+  const ToolResult result = run_bash(
+      R"("$0" launch -n 2 -- bash -c 'exec "$0" train --quiet --steps 2 --data "$1/$RANK_ID"' "$0" "$1")",
+      {files.path()});
+  CHECK(result.exit_code != 0);
+  CHECK_MESSAGE(contains(result.err, "TEST_DATA_DIVERGED(rank 0 "), result.err);
+  CHECK_MESSAGE(!contains(result.err, ", DATA_DIVERGED"), result.err);
 }
 
 TEST_CASE("ranks: one that dies in a training ends the others and names step and bucket") {

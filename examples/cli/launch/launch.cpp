@@ -18,7 +18,7 @@
 namespace keel_cli {
 namespace {
 
-constexpr int64_t kMostRanks = 1024;
+constexpr int64_t kMostProcesses = 1024;
 
 [[noreturn]] void refuse(const std::string& op, const std::string& expected, const std::string& got,
                          const std::string& fix = "") {
@@ -42,7 +42,7 @@ void require_no_job() {
 
 RankCommand read_command(const CommandLine& line, std::vector<std::string> words) {
   RankCommand command{.words = std::move(words)};
-  const auto size = line.integer("n", 1, kMostRanks);
+  const auto size = line.integer("n", 1, kMostProcesses);
   if (const auto file = line.text("rank-table")) {
     const keel::RankTable table = keel::read_rank_table(*file);
     if (table.servers > 1)

@@ -45,6 +45,8 @@ class TrainTask {
   virtual keel::Shape image_shape() const { return {}; }
   // SHA-256 of the data of all training items.
   virtual std::string data_sha256() const = 0;
+  // The same of the test's items.
+  virtual std::string test_sha256() const = 0;
 
   virtual TrainedModel build(keel::Graph& graph) const = 0;
   // The same with the update that the model brings; one that brings none is built as by build().

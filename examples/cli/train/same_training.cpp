@@ -83,6 +83,7 @@ void require_same_training(keel::Group& group, const TrainFlags& flags,
       {"seed", std::to_string(flags.seed)},
       {"data_size", std::to_string(plan.items)},
       {"data", shown(plan.data_sha256)},
+      {"test_data", shown(plan.test_sha256)},
       {"batch", std::to_string(flags.batch)},
       {"steps", std::to_string(plan.steps)},
       {"start_step", std::to_string(flags.resume ? flags.resume->step() : 0)}};

@@ -19,6 +19,7 @@ struct PlannedTraining {
   const keel::Device& device;
   int64_t items = 0;  // that are trained on
   const std::string& data_sha256;
+  const std::string& test_sha256;
   int64_t steps = 0;
 };
 

@@ -125,6 +125,7 @@ class TrainRun {
                              .device = device,
                              .items = items_,
                              .data_sha256 = data_sha256_,
+                             .test_sha256 = task_->test_sha256(),
                              .steps = total_steps_});
     keel::Session session(graph_, device,
                           {.seed = flags_.seed,

@@ -28,6 +28,7 @@ class ClassifierTask final : public TrainTask {
     return set.height > 1 ? keel::Shape{set.height, set.width, set.channels} : keel::Shape{};
   }
   std::string data_sha256() const override { return keel_cli::data_sha256(data_.train); }
+  std::string test_sha256() const override { return keel_cli::data_sha256(data_.test); }
 
   TrainedModel build(keel::Graph& graph) const override {
     return trained(model_->model.build(graph, format_));

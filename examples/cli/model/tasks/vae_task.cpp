@@ -24,6 +24,7 @@ class VaeTask final : public TrainTask {
   keel::Dataset test_items() const override { return images_of(data_.test); }
   keel::Shape image_shape() const override { return {kSide, kSide, 1}; }
   std::string data_sha256() const override { return keel_cli::data_sha256(data_.train); }
+  std::string test_sha256() const override { return keel_cli::data_sha256(data_.test); }
 
   TrainedModel build(keel::Graph& graph) const override {
     const keel_examples::Vae vae = keel_examples::build_vae(graph);
