@@ -44,6 +44,8 @@ size_t column_bytes(const CubePlan& plan) {
 
 void pack_columns(const CubePlan& plan, PackCall pack, void* to) {
   pack.dst = to;
+  // One column whose elements lie side by side is copied, not transposed.
+  if (pack.count == 1 && pack.stride == 1 && pack.rows == nullptr) pack.k_contiguous = true;
   plan.kernels->pack_columns(pack, column_bytes(plan) / sizeof(float));
 }
 

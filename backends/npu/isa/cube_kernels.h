@@ -23,7 +23,7 @@ constexpr size_t tall_skinny_padded_k(size_t k) noexcept { return (k + 15) / 16 
 // Floats of scratch that they need: B where it is packed there, and a few rows or one panel of A
 // widened.
 constexpr size_t tall_skinny_scratch_floats(size_t k, size_t k_panel, bool packs_b) noexcept {
-  const size_t rows = 4 * tall_skinny_padded_k(k), panel = 32 * k_panel;
+  const size_t rows = 8 * tall_skinny_padded_k(k), panel = 32 * k_panel;
   const size_t b = packs_b ? kNarrowColumns * tall_skinny_padded_k(k) : 0;
   return b + (rows > panel ? rows : panel) + 2 * kPackSlack;
 }

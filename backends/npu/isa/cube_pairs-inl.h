@@ -271,7 +271,7 @@ struct PairOperands {
   static constexpr size_t kDepth = 2;
 
   static void pack_columns(const PackCall& columns, size_t stride) {
-    with_pairs<RoundByInstruction>(columns.dtype, nullptr, PackRows{columns, stride});
+    with_pairs<RoundByInstruction>(columns.dtype, columns.bytes, PackRows{columns, stride});
   }
 
   static void pack_narrow(const PackCall& pack) { pack_tiles<true, RoundByInstruction>(pack); }
@@ -280,6 +280,11 @@ struct PairOperands {
   static bool in_registers(const PackCall& operand, const F& f) {
     with_pairs<RoundByInstruction>(operand.dtype, operand.bytes, WithPairLanes<F>{f});
     return true;
+  }
+
+  template <class F>
+  static void loaded_once(const PackCall& operand, const F& f) {
+    in_registers(operand, f);
   }
 
   template <class Rows>

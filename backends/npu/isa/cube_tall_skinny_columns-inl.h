@@ -232,52 +232,153 @@ void outer_sums(const OuterSides& sides, const float* narrow, size_t narrow_coun
   }
 }
 
-// One or two narrow columns leave the registers idle and each sum waiting for the one before: then
-// tiles are as many vectors wide as there are registers. Element by element it is the same sum.
+// One or two narrow columns are bound by reading the wide operand. It is read as it is stored, some
+// rows side by side, so that processors foresee it, and the sums stay in the first cache. Element
+// by element it is the same sum.
 constexpr size_t kFewColumns = 2;
-constexpr size_t kFewVectors = kManyRegisters ? 8 : 4;
-constexpr size_t kFewRows = kFewVectors * kFloatLanes;
+constexpr size_t kFewDepth = kManyRegisters ? 8 : 4;  // steps of k at once
+constexpr size_t kFewVectors = 64;
+constexpr size_t kFewRows = kFewVectors * kFloatLanes;  // lanes at once
 
-// As many lanes from `begin` on as fill such tiles.
-template <bool kSwapped>
+// kSteps steps of k: sums[c * kFewRows + i] gains the products of lane i and column c.
+template <size_t kColumns, size_t kSteps, class Lanes>
+HWY_INLINE void few_steps(const Lanes& lanes, const WideRows<typename Lanes::Element>& wide,
+                          size_t k, const float* b, size_t b_stride, size_t vectors, float* sums) {
+  const FloatTag d;
+  const typename Lanes::Element* rows[kSteps * Lanes::kDepth];
+  LaneVec right[kSteps][kColumns];
+#pragma GCC unroll 8
+  for (size_t s = 0; s < kSteps; ++s) {
+#pragma GCC unroll 2
+    for (size_t i = 0; i < Lanes::kDepth; ++i)
+      rows[s * Lanes::kDepth + i] = wide.at(k + s * Lanes::kDepth + i);
+#pragma GCC unroll 2
+    for (size_t c = 0; c < kColumns; ++c) right[s][c] = hn::Set(d, b[c * b_stride + s]);
+  }
+  for (size_t v = 0; v < vectors; ++v) {
+    LaneVec sum[kColumns];
+#pragma GCC unroll 2
+    for (size_t c = 0; c < kColumns; ++c) {
+      sum[c] = hn::Load(d, sums + c * kFewRows + v * kFloatLanes);
+    }
+#pragma GCC unroll 8
+    for (size_t s = 0; s < kSteps; ++s) {
+      const auto left = lanes.across(rows[s * Lanes::kDepth] + v * kFloatLanes,
+                                     rows[(s + 1) * Lanes::kDepth - 1] + v * kFloatLanes);
+#pragma GCC unroll 2
+      for (size_t c = 0; c < kColumns; ++c) {
+        sum[c] = Lanes::multiply_add(left, right[s][c], sum[c]);
+      }
+    }
+#pragma GCC unroll 2
+    for (size_t c = 0; c < kColumns; ++c) {
+      hn::Store(sum[c], d, sums + c * kFewRows + v * kFloatLanes);
+    }
+  }
+}
+
+// All whole vectors of lanes from `begin` on.
+template <class Operands, bool kSwapped>
 struct FewOuter {
   const OuterSides& sides;
   const PackCall& wide;
-  const float* narrow;
+  float* narrow;  // room for the narrow columns, one behind the other along k
   size_t narrow_count;
   size_t& begin;
 
   template <class Lanes>
   HWY_INLINE void operator()(const Lanes& lanes) const {
-    HWY_ALIGN float sums[kFewColumns * kFewRows] = {};
-    for (; begin + kFewRows <= sides.wide_end(); begin += kFewRows) {
-      add_panels(lanes, sums);
-      finish(sums);
+    HWY_ALIGN float sums[kFewColumns * kFewRows], panel[kFewColumns * kFewRows];
+    pack_narrow();
+    while (begin + kFloatLanes <= sides.wide_end()) {
+      const size_t vectors = std::min(kFewVectors, (sides.wide_end() - begin) / kFloatLanes);
+      add_panels(lanes, vectors, sums, panel);
+      finish(sums, vectors * kFloatLanes);
+      begin += vectors * kFloatLanes;
     }
   }
 
  private:
-  template <class Lanes>
-  HWY_INLINE void add_panels(const Lanes& lanes, float* sums) const {
-    const TallSkinnyCall& call = sides.call;
-    const auto* src = static_cast<const typename Lanes::Element*>(wide.src) + begin;
-    for (size_t k0 = 0; k0 < call.problem.k; k0 += call.k_panel) {
-      const size_t length = std::min(call.k_panel, call.problem.k - k0);
-      outer_columns<kFewColumns, kFewVectors>(narrow_count, lanes, stored_rows(wide, src, k0),
-                                              narrow + k0 / Lanes::kDepth * kNarrowStride,
-                                              kNarrowStride, length, k0 == 0, sums);
+  size_t stride() const { return tall_skinny_padded_k(sides.call.problem.k); }
+
+  void pack_narrow() const {
+    for (size_t c = 0; c < narrow_count; ++c) {
+      PackCall pack = sides.narrow();
+      pack.first += c;
+      pack.count = 1;
+      pack.length = sides.call.problem.k;
+      pack.dst = narrow + c * stride();
+      if (pack.rows != nullptr && pack.k_contiguous) {
+        pack.src = element_at(pack.src, pack.dtype, pack.rows[pack.first]);
+        pack.first = 0;
+        pack.rows = nullptr;
+      }
+      Operands::pack_columns(pack, stride());
     }
   }
 
-  void finish(const float* sums) const {
+  template <class Lanes>
+  HWY_INLINE void add_panels(const Lanes& lanes, size_t vectors, float* sums, float* panel) const {
     const TallSkinnyCall& call = sides.call;
-    const size_t end = begin + kFewRows;
+    const FloatTag d;
+    for (size_t k0 = 0; k0 < call.problem.k; k0 += call.k_panel) {
+      float* to = k0 == 0 ? sums : panel;
+      for (size_t c = 0; c < narrow_count; ++c)
+        std::fill_n(to + c * kFewRows, vectors * kFloatLanes, 0.0f);
+      if (narrow_count == 1) {
+        add_panel<1>(lanes, k0, vectors, to);
+      } else {
+        add_panel<2>(lanes, k0, vectors, to);
+      }
+      if (k0 == 0) continue;
+      for (size_t c = 0; c < narrow_count; ++c) {
+        float* at = sums + c * kFewRows;
+        for (size_t i = 0; i < vectors * kFloatLanes; i += kFloatLanes)
+          hn::Store(hn::Load(d, at + i) + hn::Load(d, panel + c * kFewRows + i), d, at + i);
+      }
+    }
+  }
+
+  template <size_t kColumns, class Lanes>
+  HWY_INLINE void add_panel(const Lanes& lanes, size_t k0, size_t vectors, float* to) const {
+    const size_t length = std::min(sides.call.k_panel, sides.call.problem.k - k0);
+    const auto* src = static_cast<const typename Lanes::Element*>(wide.src) + begin;
+    const auto rows = stored_rows(wide, src, k0);
+    const float* b = narrow + k0 / Lanes::kDepth;
+    constexpr size_t kStep = kFewDepth * Lanes::kDepth;
+    size_t k = 0;
+    for (; k + kStep <= length; k += kStep, b += kFewDepth) {
+      few_steps<kColumns, kFewDepth>(lanes, rows, k, b, stride(), vectors, to);
+    }
+    for (; k + Lanes::kDepth <= length; k += Lanes::kDepth, ++b) {
+      few_steps<kColumns, 1>(lanes, rows, k, b, stride(), vectors, to);
+    }
+    if (k < length) add_last<kColumns>(lanes, rows.at(k), b, vectors, to);
+  }
+
+  // The step that has no second k.
+  template <size_t kColumns, class Lanes>
+  HWY_INLINE void add_last(const Lanes& lanes, const typename Lanes::Element* row, const float* b,
+                           size_t vectors, float* to) const {
+    const FloatTag d;
+    for (size_t v = 0; v < vectors; ++v) {
+      const auto left = lanes.across_last(row + v * kFloatLanes);
+      for (size_t c = 0; c < kColumns; ++c) {
+        float* at = to + c * kFewRows + v * kFloatLanes;
+        hn::Store(Lanes::multiply_add(left, hn::Set(d, b[c * stride()]), hn::Load(d, at)), d, at);
+      }
+    }
+  }
+
+  void finish(const float* sums, size_t count) const {
+    const TallSkinnyCall& call = sides.call;
+    const size_t end = begin + count;
     if (kSwapped) {
       return finish_part(call, {call.range.m0, call.range.m1, begin, end}, sums, kFewRows);
     }
     HWY_ALIGN float tile[kFewRows * kFewColumns];
     for (size_t c = 0; c < narrow_count; ++c) {
-      for (size_t r = 0; r < kFewRows; ++r) tile[r * kFewColumns + c] = sums[c * kFewRows + r];
+      for (size_t r = 0; r < count; ++r) tile[r * kFewColumns + c] = sums[c * kFewRows + r];
     }
     finish_part(call, {begin, end, call.range.n0, call.range.n1}, tile, kFewColumns);
   }
@@ -292,12 +393,13 @@ void tall_skinny_outer(const TallSkinnyCall& call) {
   float* narrow = call.scratch;
   float* buffer = narrow + tall_skinny_padded_k(call.problem.k) * kNarrowStride + kPackSlack;
   pack.dst = narrow;
-  Operands::pack_narrow(pack);
   size_t i = sides.wide_begin();
   if (pack.count <= kFewColumns) {
     const PackCall wide = sides.wide();
-    Operands::in_registers(wide, FewOuter<kSwapped>{sides, wide, narrow, pack.count, i});
+    Operands::loaded_once(wide, FewOuter<Operands, kSwapped>{sides, wide, narrow, pack.count, i});
+    if (i == sides.wide_end()) return;
   }
+  Operands::pack_narrow(pack);
   HWY_ALIGN float sums[kNarrowStride * kOuterRows] = {};
   HWY_ALIGN float tile[kOuterRows * kNarrowStride];
   for (; i < sides.wide_end(); i += kOuterRows) {

@@ -55,7 +55,7 @@ struct FloatOperands {
     if (columns.k_contiguous) {
       const void* first =
           element_at(columns.src, columns.dtype, columns.first * columns.stride + columns.k0);
-      return hv::with_loader(columns.dtype, columns.round_to, nullptr,
+      return hv::with_loader(columns.dtype, columns.round_to, columns.bytes,
                              WidenRows{first, columns.stride, columns.count, columns.length,
                                        static_cast<float*>(columns.dst), stride});
     }
@@ -89,6 +89,13 @@ struct FloatOperands {
       return computed;
     }
     return false;
+  }
+
+  // Calls f(lanes) for any operand. Where each element is loaded once, converting it there is no
+  // more work than on the way to a packed copy.
+  template <class F>
+  static void loaded_once(const PackCall& operand, const F& f) {
+    hv::with_loader(operand.dtype, operand.round_to, operand.bytes, WithFloatLanes<F>{f});
   }
 
   // Rows that cannot be loaded there are widened, one group after the other.

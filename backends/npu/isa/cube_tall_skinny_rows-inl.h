@@ -29,6 +29,13 @@ struct DotTile {
   static constexpr size_t kColumns = !kManyRegisters ? 5 : Lanes::kConverts ? 10 : 6;
 };
 
+// One or two columns are bound by reading A: more rows at once need fewer sums of lanes.
+template <class Lanes>
+struct FewColumnsTile {
+  static constexpr size_t kRows = 2 * DotTile<Lanes>::kRows;
+  static constexpr size_t kColumns = 2;
+};
+
 template <class Lanes, size_t kRows, size_t kColumns>
 HWY_INLINE void dot_step(LaneVec (&sums)[kRows][kColumns], const LaneVec (&a)[kRows],
                          const float* b, size_t b_stride) {
@@ -76,6 +83,37 @@ HWY_INLINE LaneVec sums_of_lanes(const LaneVec* v) {
 #endif
 }
 
+// tile[r][c] becomes the sum of the lanes of sums[r][c]. All sums that fit into one vector are
+// added at once, as a product with one or two columns would else spend its time there.
+template <size_t kRows, size_t kColumns>
+HWY_INLINE void store_sums(const LaneVec (&sums)[kRows][kColumns], float* tile) {
+  const FloatTag d;
+  constexpr size_t kSums = kRows * kColumns;
+  if constexpr (kSums <= kFloatLanes) {
+    LaneVec in_line[kSums];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kSums; ++i) in_line[i] = sums[i / kColumns][i % kColumns];
+    HWY_ALIGN float added[kFloatLanes];
+    hn::Store(sums_of_lanes<kSums>(in_line), d, added);
+    for (size_t r = 0; r < kRows; ++r) {
+      std::copy_n(added + r * kColumns, kColumns, tile + r * kNarrowStride);
+    }
+    return;
+  }
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r) {
+    if constexpr (kFloatLanes >= kNarrowColumns) {
+      hn::BlendedStore(sums_of_lanes<kColumns>(sums[r]), hn::FirstN(d, kColumns), d,
+                       tile + r * kNarrowStride);
+    } else {
+#pragma GCC unroll 16
+      for (size_t c = 0; c < kColumns; ++c) {
+        tile[r * kNarrowStride + c] = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
+      }
+    }
+  }
+}
+
 // sums of kRows rows of A and kColumns rows of packed B over k from `p` on, to tile[r][c].
 template <size_t kRows, size_t kColumns, class Lanes>
 HWY_INLINE void dot_run(const Lanes& lanes, const typename Lanes::Element* const* a, const float* b,
@@ -100,18 +138,7 @@ HWY_INLINE void dot_run(const Lanes& lanes, const typename Lanes::Element* const
     for (size_t r = 0; r < kRows; ++r) left[r] = lanes.along_part(a[r] + p, k - p);
     dot_step<Lanes>(sums, left, b, b_stride);
   }
-#pragma GCC unroll 8
-  for (size_t r = 0; r < kRows; ++r) {
-    if constexpr (kFloatLanes >= kNarrowColumns) {
-      hn::BlendedStore(sums_of_lanes<kColumns>(sums[r]), hn::FirstN(d, kColumns), d,
-                       tile + r * kNarrowStride);
-    } else {
-#pragma GCC unroll 16
-      for (size_t c = 0; c < kColumns; ++c) {
-        tile[r * kNarrowStride + c] = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
-      }
-    }
-  }
+  store_sums(sums, tile);
 }
 
 // The same over all of k. Where few lanes would make too long a chain of sums, in runs whose sums
@@ -209,20 +236,29 @@ struct DotRows {
   // `row(i, r)`: where the elements of row i are, the r-th of a group.
   template <class Lanes, class Row>
   HWY_INLINE void run(const Lanes& lanes, const Row& row) const {
-    using Tile = DotTile<Lanes>;
     const size_t columns = call.range.n1 - call.range.n0;
-    for_row_groups<Tile::kRows>(call, [&](size_t i, size_t rows, float* tile) HWY_ATTR {
-      const typename Lanes::Element* a[Tile::kRows];
-      for (size_t r = 0; r < rows; ++r) a[r] = row(i + r, r);
-      dot_rows<Tile::kRows, Tile::kColumns>(lanes, a, rows, call.columns, call.column_stride,
-                                            columns, call.problem.k, tile);
-    });
+    if (columns <= FewColumnsTile<Lanes>::kColumns) {
+      run_tiles<FewColumnsTile<Lanes>>(lanes, row, columns);
+    } else {
+      run_tiles<DotTile<Lanes>>(lanes, row, columns);
+    }
   }
 
   template <class Lanes>
   HWY_INLINE void operator()(const Lanes& lanes) const {
     run(lanes,
         [&](size_t i, size_t) { return static_cast<const typename Lanes::Element*>(stored(i)); });
+  }
+
+ private:
+  template <class Tile, class Lanes, class Row>
+  HWY_INLINE void run_tiles(const Lanes& lanes, const Row& row, size_t columns) const {
+    for_row_groups<Tile::kRows>(call, [&](size_t i, size_t rows, float* tile) HWY_ATTR {
+      const typename Lanes::Element* a[Tile::kRows];
+      for (size_t r = 0; r < rows; ++r) a[r] = row(i + r, r);
+      dot_rows<Tile::kRows, Tile::kColumns>(lanes, a, rows, call.columns, call.column_stride,
+                                            columns, call.problem.k, tile);
+    });
   }
 };
 
