@@ -466,7 +466,7 @@ class BlockWalk {
       rows.rows = scratch_ + parts_.windows + i * rows.stride * kernels_.packed_size;
       return kernels_.multiply_stored(rows, b, depth, to, stride);
     }
-    if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, count, depth, to, stride);
+    if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, count, length, to, stride);
     StoredRows rows;
     rows.stride = plan_.problem.transpose_a ? 1 : args_.a_stride;
     rows.k_step = plan_.problem.transpose_a ? args_.a_stride : 1;

@@ -95,10 +95,11 @@ struct RowSums {
   __m512 of[kRowsAtOnce][2];
 };
 
-// kTileDepth of k; A's rows lie `row_step` elements apart.
+// At most kTileDepth of k; A's rows lie `row_step` elements apart. What a tile is padded with is
+// left out: sums that begin at +0 stay what they are when it is added.
 HWY_INLINE void add_steps(RowSums& sums, const uint16_t* left, size_t row_step,
-                          const uint16_t* right) {
-  for (size_t pair = 0; pair < kTileDepth / 2; ++pair) {
+                          const uint16_t* right, size_t depth) {
+  for (size_t pair = 0; 2 * pair < depth; ++pair) {
     const __m512i low = _mm512_loadu_si512(right + pair * kTileDepth);
     const __m512i high = _mm512_loadu_si512(right + kTileElements + pair * kTileDepth);
 #pragma GCC unroll 8
@@ -138,7 +139,7 @@ void multiply_vectors(const void* a, const void* b, size_t rows, size_t length, 
     RowSums sums;
     clear(sums);
     for (size_t k = 0; k < length; k += kTileDepth) {
-      add_steps(sums, left, kTileDepth, right);
+      add_steps(sums, left, kTileDepth, right, std::min(kTileDepth, length - k));
       left += 2 * kTileElements;
       right += 2 * kTileElements;
     }
@@ -155,12 +156,13 @@ void multiply_vectors_stored(const StoredRows& a, const void* b, size_t length, 
     clear(sums);
     size_t k = 0;
     for (; k + kTileDepth <= length; k += kTileDepth) {
-      add_steps(sums, left, a.stride, right);
+      add_steps(sums, left, a.stride, right, kTileDepth);
       left += kTileDepth;
       right += 2 * kTileElements;
     }
     if (k < length) {
-      add_steps(sums, static_cast<const uint16_t*>(a.rest) + packed_row(i), kTileDepth, right);
+      add_steps(sums, static_cast<const uint16_t*>(a.rest) + packed_row(i), kTileDepth, right,
+                length - k);
     }
     store(sums, to + i * stride, stride);
   }
