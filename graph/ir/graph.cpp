@@ -152,17 +152,18 @@ const Node& Graph::insert(const OpDef& op, Values inputs, Attributes attributes,
   if (!same_struct(attributes.schema(), op.attributes)) {
     throw Error({.op = op.name, .message = "attributes of another op were given", .site = site});
   }
+  std::vector<Type> types;
+  types.reserve(inputs.size());
   for (size_t i = 0; i < data; ++i) {
     if (!owns(inputs[i])) {
       require_within_reach(inputs[i], op.name, argument_name(op, i), site);
       inputs[i] = capture(inputs[i]);
     }
-    require_data(inputs[i], op.name, argument_name(op, i), site);
+    const Type& type = inputs[i].type(site);
+    // The name is made for the message alone.
+    if (type.dtype == DType::kToken) require_data(inputs[i], op.name, argument_name(op, i), site);
+    types.push_back(type);
   }
-
-  std::vector<Type> types;
-  types.reserve(inputs.size());
-  for (size_t i = 0; i < data; ++i) types.push_back(inputs[i].type());
   try {
     types = op.infer(InferContext(op, types, attributes, bodies, site));
   } catch (const Error& error) {

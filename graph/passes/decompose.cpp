@@ -103,7 +103,8 @@ class Decomposer {
     if (!node.bodies().empty() && !is_fused_node(node)) {
       rewrite_bodies(node, rewriter);
     } else if (support.supported) {
-      rewriter.clone(node);
+      const Node& copy = rewriter.clone(node);
+      if (reads_other_ops(copy, node)) look_again_at(copy);
     } else {
       place(node, support, rewriter, to);
     }
@@ -184,8 +185,23 @@ class Decomposer {
       unsupported_.push_back(describe(node, reason + "; on the host: " + there.reason));
   }
 
+  // Another round is needed where a decomposition has left something that this one would not take
+  // as it is.
+  void look_again_at(const Node& made) {
+    if (made.has(kSource)) return;
+    changed_ = changed_ || !made.bodies().empty() || !supports_(made).supported;
+  }
+
+  // The answer for the node need not hold for its copy then.
+  static bool reads_other_ops(const Node& copy, const Node& node) {
+    for (uint32_t i = 0; i < copy.data_inputs().size(); ++i) {
+      if (&copy.input(i).node().op() != &node.input(i).node().op()) return true;
+    }
+    return false;
+  }
+
   void replace(const Node& node, Rewriter& rewriter, Graph& to) {
-    changed_ = true;
+    const size_t before = to.size();
     const LabelScope label(to, node);
     const Values inputs = rewriter(node.data_inputs());
     const Values outputs = node.op().decompose(
@@ -201,6 +217,8 @@ class Decomposer {
       rewriter.map(node.output(i), outputs[i]);
     }
     if (node.ordered()) rewriter.map(node.output(node.data_types().size()), to.token());
+    for (size_t id = before; id < to.size(); ++id)
+      look_again_at(to.node(static_cast<uint32_t>(id)));
   }
 
   [[noreturn]] void fail() const {
