@@ -138,11 +138,13 @@ void multiply_vectors(const void* a, const void* b, size_t rows, size_t length, 
     const auto* right = static_cast<const uint16_t*>(b);
     RowSums sums;
     clear(sums);
-    for (size_t k = 0; k < length; k += kTileDepth) {
-      add_steps(sums, left, kTileDepth, right, std::min(kTileDepth, length - k));
+    size_t k = 0;
+    for (; k + kTileDepth <= length; k += kTileDepth) {
+      add_steps(sums, left, kTileDepth, right, kTileDepth);
       left += 2 * kTileElements;
       right += 2 * kTileElements;
     }
+    if (k < length) add_steps(sums, left, kTileDepth, right, length - k);
     store(sums, to + i * stride, stride);
   }
 }
