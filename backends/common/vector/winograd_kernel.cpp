@@ -11,45 +11,26 @@
 #include "keel/backends/common/vector/instructions.h"
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/vector/winograd.h"
+#include "keel/backends/common/vector/winograd_tiles.h"
 #include "keel/core/base/checked.h"
-#include "keel/core/base/parallel_for.h"
 #include "keel/ops/products/winograd.h"
 
 namespace keel::vector {
 namespace {
-
-constexpr int64_t kMostBlocks = 32;
-constexpr int64_t kWorkOfABlock = int64_t{1} << 18;  // multiply-adds worth handing over
-constexpr size_t kAlignment = 64;
-
-size_t padded(int64_t columns) { return align_up(static_cast<size_t>(columns), kProductColumns); }
-
-// A matrix for each point of a tile, in a workspace. Between two matrices lies a line of the cache
-// more than they need, since a transform writes all points of an element at once: at a distance of
-// 4096 bytes these would share the few places that a cache has for them.
-struct PointMatrices {
-  PointMatrices() = default;
-  PointMatrices(int64_t points_of_tile, int64_t rows, int64_t columns)
-      : points(static_cast<size_t>(points_of_tile)),
-        row(padded(columns)),
-        point(static_cast<size_t>(rows) * row + kProductColumns) {}
-  size_t bytes() const { return align_up(points * point * sizeof(float), kAlignment); }
-  size_t points = 0, row = 0, point = 0;  // their number; elements from one to the next
-};
 
 // First all kernels go to their points, then each piece of tiles is brought, multiplied and taken
 // back.
 class WinogradKernel final : public Kernel {
  public:
   WinogradKernel(const AnchoredNode& fused, WinogradForm form, bool saturate_f16)
-      : form_(std::move(form)),
+      : tiles_(std::move(form)),
+        form_(tiles_.form()),
         matrices_(fused.matrices()),
-        points_(form_.points() * form_.points()),
+        points_(tiles_.points()),
         a_at_(fused.source(matrices_.a.input).value()),
         b_at_(fused.source(matrices_.b.input).value()),
         outputs_at_(fused.node().inputs().size()),
         workspace_at_(outputs_at_ + fused.node().types().size()),
-        transform_input_(find_winograd(WinogradStep::kInput, form_.taps)),
         transform_weights_(find_winograd(WinogradStep::kWeights, form_.taps)),
         transform_results_(find_winograd(WinogradStep::kResults, form_.taps)),
         multiply_(find_point_products()),
@@ -63,9 +44,10 @@ class WinogradKernel final : public Kernel {
     if (!fused.has_epilogue()) return;
     epilogue_.emplace(fused, instruction_lookup(saturate_f16), make_softmax_rows, form_.columns);
     const int64_t pixels = lines_of_piece_ * form_.outputs * form_.windows.axes[1].windows;
-    values_ = align_up(static_cast<size_t>(pixels * form_.columns) * sizeof(float), kAlignment);
-    scratch_ +=
-        values_ + align_up(epilogue_->scratch_bytes(static_cast<size_t>(pixels)), kAlignment);
+    values_ =
+        align_up(static_cast<size_t>(pixels * form_.columns) * sizeof(float), kWinogradAlignment);
+    scratch_ += values_ +
+                align_up(epilogue_->scratch_bytes(static_cast<size_t>(pixels)), kWinogradAlignment);
   }
 
   size_t workspace_bytes() const {
@@ -88,10 +70,7 @@ class WinogradKernel final : public Kernel {
   }
 
  private:
-  // Lines of tiles [begin, end).
-  struct Piece {
-    int64_t begin, end;
-  };
+  using Piece = WinogradTiles::Piece;
   Piece piece(int64_t number) const {
     const int64_t begin = number * lines_of_piece_;
     return {begin, std::min(begin + lines_of_piece_, form_.lines())};
@@ -100,73 +79,16 @@ class WinogradKernel final : public Kernel {
   // Into pieces whose transforms stay in the second cache, with products long enough for registers,
   // and these into blocks.
   void cut_pieces() {
-    const auto row_bytes =
-        static_cast<int64_t>((padded(form_.channels) + padded(form_.columns)) * sizeof(float));
-    const int64_t tiles = std::max(kLeastTiles, kPieceBytes / (points_ * row_bytes));
-    lines_of_piece_ = std::clamp<int64_t>(tiles / form_.tiles[1], 1, form_.lines());
+    const size_t row =
+        PointMatrices(1, 1, form_.channels).row + PointMatrices(1, 1, form_.columns).row;
+    const auto row_bytes = static_cast<int64_t>(row * sizeof(float));
+    lines_of_piece_ = tiles_.lines_of(std::max(kLeastTiles, kPieceBytes / (points_ * row_bytes)));
     pieces_ = (form_.lines() + lines_of_piece_ - 1) / lines_of_piece_;
-    const int64_t work = form_.lines() * form_.tiles[1] * points_ * form_.channels * form_.columns;
-    blocks_ = static_cast<int>(std::clamp<int64_t>(
-        std::min({pieces_, work / kWorkOfABlock, static_cast<int64_t>(compute_threads())}), 1,
-        kMostBlocks));
+    blocks_ = tiles_.blocks(pieces_, form_.lines());
   }
 
   // Of a block's scratch: room for the points of a piece, or before for those of a turned kernel.
   size_t input_bytes() const { return std::max(input_.bytes(), turned_.bytes()); }
-
-  // The windows' elements under the piece's tiles, each at its points.
-  void bring_images(const float* images, const Piece& piece, const PointMatrices& at,
-                    float* to) const {
-    const auto& [down, across] = form_.windows.axes;
-    WinogradLine call;
-    call.channels = static_cast<size_t>(form_.channels);
-    call.patches = form_.tiles[1];
-    call.from.column = across.pitch;
-    call.from.patch = across.pitch * form_.outputs;
-    call.from.first = across.first;
-    call.from.size = across.size;
-    call.to.patch = static_cast<ptrdiff_t>(at.row);
-    for (int64_t line = piece.begin; line < piece.end; ++line) {
-      const float* image = images + line / form_.tiles[0] * form_.windows.image_pitch;
-      for (int64_t i = 0; i < form_.points(); ++i) {
-        const int64_t y = down.first + line % form_.tiles[0] * form_.outputs + i;
-        call.from.rows[i] =
-            down.inside(y) ? image + y * down.pitch + across.first * across.pitch : nullptr;
-      }
-      set_points(at, to, call.to);
-      transform_input_(call);
-      to += static_cast<size_t>(form_.tiles[1]) * at.row;
-    }
-  }
-
-  // Patches whose elements are points, the first one's at `first`.
-  template <class T>
-  void set_points(const PointMatrices& at, T* first, WinogradSide<T>& side) const {
-    side.column = static_cast<ptrdiff_t>(at.point);
-    for (int64_t i = 0; i < form_.points(); ++i)
-      side.rows[i] = first + static_cast<size_t>(i * form_.points()) * at.point;
-  }
-  // Patches whose elements are pixels of C: two rows, of which a line of tiles at the end of an
-  // image may have one.
-  void set_pixels(int64_t line, float* first, WinogradSide<float>& side) const {
-    const int64_t width = form_.windows.axes[1].windows;
-    side.column = form_.columns;
-    side.patch = form_.columns * form_.outputs;
-    side.size = width;
-    side.rows[0] = first;
-    side.rows[1] = pixels_of(line).rows > 1 ? first + width * form_.columns : nullptr;
-  }
-
-  // The pixels of C that a line of tiles has: first pixel and rows of pixels.
-  struct Pixels {
-    int64_t first, rows;
-  };
-  Pixels pixels_of(int64_t line) const {
-    const auto& [down, across] = form_.windows.axes;
-    const int64_t y = line % form_.tiles[0] * form_.outputs;
-    return {(line / form_.tiles[0] * down.windows + y) * across.windows,
-            std::min(form_.outputs, down.windows - y)};
-  }
 
   void raise(void* const* args, uint32_t status) const {
     if (reports_status_) raise_float_status(args[workspace_at_ + 1], status);
@@ -198,7 +120,7 @@ class WinogradKernel final : public Kernel {
       const float* from = right(args) + w.start + other * (turned ? w.across : w.depth);
       for (int64_t i = 0; i < form_.taps; ++i) call.from.rows[i] = from + i * w.row;
       float* to = kernels(args) + static_cast<size_t>(other) * (turned ? 1 : kernels_.row);
-      set_points(turned ? turned_ : kernels_, turned ? scratch : to, call.to);
+      tiles_.set_points(turned ? turned_ : kernels_, turned ? scratch : to, call.to);
       transform_weights_(call);
       if (turned) turn(scratch, to);
     }
@@ -215,7 +137,7 @@ class WinogradKernel final : public Kernel {
   uint32_t compute(void* const* args, const Piece& piece, char* scratch) const {
     auto* input = reinterpret_cast<float*>(scratch);
     auto* sums = reinterpret_cast<float*>(scratch + input_bytes());
-    bring_images(images(args), piece, input_, input);
+    tiles_.bring_images(images(args), piece, input_, input);
     multiply_({.points = input_.points,
                .a = input,
                .a_point = input_.point,
@@ -226,11 +148,11 @@ class WinogradKernel final : public Kernel {
                .c = sums,
                .c_point = sums_.point,
                .c_row = sums_.row,
-               .m = static_cast<size_t>((piece.end - piece.begin) * form_.tiles[1]),
+               .m = static_cast<size_t>(tiles_.count(piece)),
                .n = static_cast<size_t>(form_.columns),
                .k = static_cast<size_t>(form_.channels)});
-    const int64_t row = pixels_of(piece.begin).first;
-    const Pixels last = pixels_of(piece.end - 1);
+    const int64_t row = tiles_.pixels_of(piece.begin).first;
+    const WinogradTiles::Pixels last = tiles_.pixels_of(piece.end - 1);
     const int64_t rows = last.first + last.rows * form_.windows.axes[1].windows - row;
     if (!epilogue_) {
       take_back(sums, piece, output(args) + row * form_.columns, row);
@@ -250,8 +172,8 @@ class WinogradKernel final : public Kernel {
     call.patches = form_.tiles[1];
     call.from.patch = static_cast<ptrdiff_t>(sums_.row);
     for (int64_t line = piece.begin; line < piece.end; ++line) {
-      set_points(sums_, sums, call.from);
-      set_pixels(line, to + (pixels_of(line).first - first) * form_.columns, call.to);
+      tiles_.set_points(sums_, sums, call.from);
+      tiles_.set_pixels(line, to + (tiles_.pixels_of(line).first - first) * form_.columns, call.to);
       transform_results_(call);
       sums += static_cast<size_t>(form_.tiles[1]) * sums_.row;
     }
@@ -259,11 +181,12 @@ class WinogradKernel final : public Kernel {
 
   static constexpr int64_t kPieceBytes = int64_t{384} << 10, kLeastTiles = 64;
 
-  WinogradForm form_;
+  const WinogradTiles tiles_;
+  const WinogradForm& form_;
   ProductMatrices matrices_;
   int64_t points_;                                  // of a tile, both axes
   size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
-  WinogradInstruction transform_input_, transform_weights_, transform_results_;
+  WinogradInstruction transform_weights_, transform_results_;
   PointProductsInstruction multiply_;
   bool reports_status_;
   std::optional<ProductEpilogue> epilogue_;

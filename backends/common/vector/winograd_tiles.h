@@ -1,0 +1,80 @@
+// WinogradTiles: where the tiles of a convolution lie (ops/products/winograd.h), and how elements
+// of the images come to their points. What the kernels of a convolution and of the gradient of its
+// weights share. Internal to this folder; immutable; any thread.
+#ifndef KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TILES_H
+#define KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TILES_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "keel/backends/common/vector/winograd.h"
+#include "keel/ops/products/winograd.h"
+
+namespace keel::vector {
+
+inline constexpr size_t kWinogradAlignment = 64;
+
+// A matrix for each point of a tile, in a workspace. Between two matrices lies a line of the cache
+// more than they need, since a transform writes all points of an element at once: at a distance of
+// 4096 bytes these would share the few places that a cache has for them.
+struct PointMatrices {
+  PointMatrices() = default;
+  PointMatrices(int64_t points_of_tile, int64_t rows, int64_t columns);
+  size_t bytes() const;
+  size_t points = 0, row = 0, point = 0;  // their number; elements from one to the next
+};
+
+class WinogradTiles {
+ public:
+  // Lines of tiles [begin, end).
+  struct Piece {
+    int64_t begin, end;
+  };
+  // The pixels that a line of tiles has over the windows: the first one, and rows of pixels.
+  struct Pixels {
+    int64_t first, rows;
+  };
+
+  explicit WinogradTiles(WinogradForm form);
+
+  const WinogradForm& form() const { return form_; }
+  int64_t points() const { return form_.points() * form_.points(); }
+  int64_t count(const Piece& piece) const { return (piece.end - piece.begin) * form_.tiles[1]; }
+  // Returns how many lines of tiles, at least one, have about so many tiles.
+  int64_t lines_of(int64_t tiles) const;
+  // Returns how many blocks are worth computing `lines` lines of tiles, which are cut into
+  // `pieces`.
+  int blocks(int64_t pieces, int64_t lines) const;
+
+  // The windows' elements under the piece's tiles, each at its points.
+  void bring_images(const float* images, const Piece& piece, const PointMatrices& at,
+                    float* to) const;
+  Pixels pixels_of(int64_t line) const;
+
+  // Patches whose elements are points, the first one's at `first`.
+  template <class T>
+  void set_points(const PointMatrices& at, T* first, WinogradSide<T>& side) const {
+    side.column = static_cast<ptrdiff_t>(at.point);
+    for (int64_t i = 0; i < form_.points(); ++i)
+      side.rows[i] = first + static_cast<size_t>(i * form_.points()) * at.point;
+  }
+  // Patches whose elements are pixels over the windows: two rows, of which a line of tiles at the
+  // end of an image may have one.
+  template <class T>
+  void set_pixels(int64_t line, T* first, WinogradSide<T>& side) const {
+    const int64_t width = form_.windows.axes[1].windows;
+    side.column = form_.columns;
+    side.patch = form_.columns * form_.outputs;
+    side.size = width;
+    side.rows[0] = first;
+    side.rows[1] = pixels_of(line).rows > 1 ? first + width * form_.columns : nullptr;
+  }
+
+ private:
+  WinogradForm form_;
+  WinogradInstruction transform_;
+};
+
+}  // namespace keel::vector
+
+#endif  // KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TILES_H
