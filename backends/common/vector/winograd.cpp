@@ -27,16 +27,24 @@ inline constexpr WinogradMatrices<2, kTaps> kMatrices{};
 template <WinogradStep kStep, size_t kTaps>
 struct StepMatrix {
   static constexpr size_t kPoints = WinogradMatrices<2, kTaps>::kPoints;
-  static constexpr size_t kRows = kStep == WinogradStep::kResults ? 2 : kPoints;
-  static constexpr size_t kColumns = kStep == WinogradStep::kWeights ? kTaps : kPoints;
+  static constexpr size_t kRows = kStep == WinogradStep::kResults    ? 2
+                                  : kStep == WinogradStep::kGradient ? kTaps
+                                                                     : kPoints;
+  static constexpr size_t kColumns = kStep == WinogradStep::kWeights    ? kTaps
+                                     : kStep == WinogradStep::kUpstream ? 2
+                                                                        : kPoints;
   static constexpr double at(size_t row, size_t column) {
     switch (kStep) {
       case WinogradStep::kInput:
         return kMatrices<kTaps>.input[row][column];
       case WinogradStep::kWeights:
         return kMatrices<kTaps>.weights[row][column];
-      default:
+      case WinogradStep::kResults:
         return kMatrices<kTaps>.output[row][column];
+      case WinogradStep::kUpstream:
+        return kMatrices<kTaps>.output[column][row];
+      default:
+        return kMatrices<kTaps>.weights[column][row];
     }
   }
 };
@@ -150,8 +158,12 @@ WinogradInstruction transform_of(WinogradStep step) {
       return &transform<WinogradStep::kInput, kTaps>;
     case WinogradStep::kWeights:
       return &transform<WinogradStep::kWeights, kTaps>;
-    default:
+    case WinogradStep::kResults:
       return &transform<WinogradStep::kResults, kTaps>;
+    case WinogradStep::kUpstream:
+      return &transform<WinogradStep::kUpstream, kTaps>;
+    default:
+      return &transform<WinogradStep::kGradient, kTaps>;
   }
 }
 
@@ -161,7 +173,7 @@ void multiply_points(const PointProducts& call) {
   for (size_t i = 0; i < call.points; ++i) {
     const SmallProduct product{.a = call.a + i * call.a_point,
                                .a_row = call.a_row,
-                               .a_step = 1,
+                               .a_step = call.a_step,
                                .b = call.b + i * call.b_point,
                                .b_row = call.b_row,
                                .c = call.c + i * call.c_point,
@@ -169,7 +181,43 @@ void multiply_points(const PointProducts& call) {
                                .m = call.m,
                                .n = columns,
                                .k = call.k};
-    multiply<false>(product);
+    if (call.adds)
+      multiply<true>(product);
+    else
+      multiply<false>(product);
+  }
+}
+
+template <class D>
+HWY_INLINE size_t mark_lanes(D d, const NonzeroMarks& call, size_t at) {
+  const hn::RebindToUnsigned<D> words;
+  const hn::Rebind<uint8_t, D> bytes;
+  for (; at + hn::Lanes(d) <= call.count; at += hn::Lanes(d)) {
+    auto marks = hn::Zero(words);
+    const float* from = call.first + at;
+    for (size_t image = 0; image < call.images; ++image, from += call.step) {
+      const auto is_zero = hn::RebindMask(words, hn::Eq(hn::LoadU(d, from), hn::Zero(d)));
+      marks = hn::Or(marks, hn::IfThenZeroElse(is_zero, hn::Set(words, uint32_t{1} << image)));
+    }
+    hn::StoreU(hn::TruncateTo(bytes, marks), bytes, call.to + at);
+  }
+  return at;
+}
+
+void mark_nonzeros(const NonzeroMarks& call) {
+  const size_t at = mark_lanes(hn::ScalableTag<float>(), call, 0);
+  mark_lanes(hn::CappedTag<float, 1>(), call, at);
+}
+
+void find_common(const CommonMarks& call) {
+  const hn::CappedTag<uint8_t, kMarksBehind> d;
+  for (size_t j = 0; j < call.columns; j += hn::Lanes(d)) {
+    auto common = hn::LoadU(d, call.common + j);
+    const uint8_t* left = call.left;
+    const uint8_t* right = call.right + j;
+    for (size_t i = 0; i < call.count; ++i, left += call.left_step, right += call.right_step)
+      common = hn::Or(common, hn::And(hn::Set(d, *left), hn::LoadU(d, right)));
+    hn::StoreU(common, d, call.common + j);
   }
 }
 
@@ -179,6 +227,8 @@ WinogradInstruction winograd_here(WinogradStep step, int64_t taps) {
   return taps == 3 ? transform_of<3>(step) : transform_of<5>(step);
 }
 PointProductsInstruction point_products_here() { return &multiply_points; }
+NonzeroMarksInstruction nonzero_marks_here() { return &mark_nonzeros; }
+CommonMarksInstruction common_marks_here() { return &find_common; }
 
 }  // namespace keel::vector::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -188,6 +238,8 @@ namespace keel::vector {
 
 HWY_EXPORT(winograd_here);
 HWY_EXPORT(point_products_here);
+HWY_EXPORT(nonzero_marks_here);
+HWY_EXPORT(common_marks_here);
 
 WinogradInstruction find_winograd(WinogradStep step, int64_t taps) {
   host_isa();
@@ -196,6 +248,14 @@ WinogradInstruction find_winograd(WinogradStep step, int64_t taps) {
 PointProductsInstruction find_point_products() {
   host_isa();
   return HWY_DYNAMIC_DISPATCH(point_products_here)();
+}
+NonzeroMarksInstruction find_nonzero_marks() {
+  host_isa();
+  return HWY_DYNAMIC_DISPATCH(nonzero_marks_here)();
+}
+CommonMarksInstruction find_common_marks() {
+  host_isa();
+  return HWY_DYNAMIC_DISPATCH(common_marks_here)();
 }
 
 }  // namespace keel::vector

@@ -10,9 +10,9 @@
 
 namespace keel::vector {
 
-// What becomes of a patch: elements of the image or of a kernel go to their points, points to
-// results.
-enum class WinogradStep : uint8_t { kInput, kWeights, kResults };
+// What becomes of a patch: elements of the image, of a kernel or of the gradient of the results go
+// to their points, points to results or to the gradient of a kernel.
+enum class WinogradStep : uint8_t { kInput, kWeights, kResults, kUpstream, kGradient };
 
 // Where the elements of square patches are, channels behind each other: column j of patch t is
 // `patch` * t + `column` * j elements behind where the rows begin. It is number first + 2 * t + j
@@ -34,21 +34,50 @@ using WinogradInstruction = void (*)(const WinogradLine& line);
 // For the host ISA in use. REQUIRES 3 or 5 taps.
 KEEL_API WinogradInstruction find_winograd(WinogradStep step, int64_t taps);
 
-// C = A B for each of `points` triples of matrices. Rows of B and C have room for whole vectors, up
-// to a multiple of kProductColumns columns; what is there behind the last column does not matter.
+// C = A B for each of `points` triples of matrices, or C += A B. Element (i, p) of A is at a[i *
+// a_row + p * a_step]. Rows of B and C have room for whole vectors, up to a multiple of
+// kProductColumns columns; what is there behind the last column does not matter.
 inline constexpr size_t kProductColumns = 16;
 struct PointProducts {
   size_t points = 0;
   const float* a = nullptr;
-  size_t a_point = 0, a_row = 0;
+  size_t a_point = 0, a_row = 0, a_step = 0;
   const float* b = nullptr;
   size_t b_point = 0, b_row = 0;
   float* c = nullptr;
   size_t c_point = 0, c_row = 0;
   size_t m = 0, n = 0, k = 0;
+  bool adds = false;
 };
 using PointProductsInstruction = void (*)(const PointProducts& call);
 KEEL_API PointProductsInstruction find_point_products();
+
+// Bit i of to[j] becomes whether element j of image i is another number than 0; image i begins i *
+// `step` elements behind `first`.
+struct NonzeroMarks {
+  const float* first = nullptr;
+  ptrdiff_t step = 0;
+  size_t images = 0;  // at most 8
+  size_t count = 0;   // of elements
+  uint8_t* to = nullptr;
+};
+using NonzeroMarksInstruction = void (*)(const NonzeroMarks& call);
+KEEL_API NonzeroMarksInstruction find_nonzero_marks();
+
+// Adds the bits that left[i * left_step] and right[i * right_step + j] have in common to common[j].
+// Behind the last row of `right` and behind `common` there are kMarksBehind bytes to read and
+// write, whose values do not matter.
+inline constexpr size_t kMarksBehind = 64;
+struct CommonMarks {
+  const uint8_t* left = nullptr;
+  ptrdiff_t left_step = 0;
+  const uint8_t* right = nullptr;
+  size_t right_step = 0;
+  size_t count = 0, columns = 0;
+  uint8_t* common = nullptr;
+};
+using CommonMarksInstruction = void (*)(const CommonMarks& call);
+KEEL_API CommonMarksInstruction find_common_marks();
 
 }  // namespace keel::vector
 

@@ -142,6 +142,7 @@ class WinogradKernel final : public Kernel {
                .a = input,
                .a_point = input_.point,
                .a_row = input_.row,
+               .a_step = 1,
                .b = kernels(args),
                .b_point = kernels_.point,
                .b_row = kernels_.row,
@@ -150,7 +151,8 @@ class WinogradKernel final : public Kernel {
                .c_row = sums_.row,
                .m = static_cast<size_t>(tiles_.count(piece)),
                .n = static_cast<size_t>(form_.columns),
-               .k = static_cast<size_t>(form_.channels)});
+               .k = static_cast<size_t>(form_.channels),
+               .adds = false});
     const int64_t row = tiles_.pixels_of(piece.begin).first;
     const WinogradTiles::Pixels last = tiles_.pixels_of(piece.end - 1);
     const int64_t rows = last.first + last.rows * form_.windows.axes[1].windows - row;

@@ -1,0 +1,51 @@
+// WinogradTerms: which weights of a convolution meet numbers other than 0, so that the gradient of
+// one that does not is 0, and not what is left of a tile's roundings: optimizers that divide by the
+// size of a gradient would make a whole step of that. Keeps a bit for each element of the images
+// and of the gradient of the results, eight images to a byte. A weight has a term where two bytes
+// that its tap brings together have a bit in common; that is looked for until all weights of a row
+// have one. Internal to this folder; immutable; any thread.
+#ifndef KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TERMS_H
+#define KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TERMS_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "keel/backends/common/vector/winograd.h"
+#include "keel/ops/products/winograd.h"
+
+namespace keel::vector {
+
+class WinogradTerms {
+ public:
+  explicit WinogradTerms(const WinogradForm& form);
+
+  // Returns the bytes that the bits of one part need, aligned to 64, and the scratch of clear_row.
+  size_t bytes() const { return right_at_ + right_bytes_; }
+  size_t scratch_bytes() const;
+
+  int64_t groups() const { return groups_; }  // of images
+  // Makes the bits of a group. `images` and `upstream` begin with the part's first image.
+  void bring(const float* images, const float* upstream, int64_t group, uint8_t* bits) const;
+  // Sets values of a row of the gradient, one for each column, to 0 where they have no term.
+  // Numbers that are not finite stay. REQUIRES the bits of all groups.
+  void clear_row(const uint8_t* bits, int64_t tap, int64_t channel, float* values,
+                 uint8_t* scratch) const;
+
+ private:
+  // Windows [begin, end) of an axis whose tap is inside of the images.
+  struct Inside {
+    int64_t begin, end;
+  };
+  static Inside inside(const WindowRows::Axis& axis, int64_t tap);
+
+  WindowRows windows_;
+  int64_t columns_, images_, groups_;
+  int64_t image_, result_;                 // elements of an image, of its results
+  size_t right_at_ = 0, right_bytes_ = 0;  // bytes of the bits
+  NonzeroMarksInstruction mark_;
+  CommonMarksInstruction find_common_;
+};
+
+}  // namespace keel::vector
+
+#endif  // KEEL_BACKENDS_COMMON_VECTOR_WINOGRAD_TERMS_H
