@@ -47,8 +47,9 @@ class Tiles {
     else
       take(WinogradMatrices<2, 5>());
     const auto& axes = form.windows.axes;
-    result_.assign(
-        static_cast<size_t>(form.images * axes[0].windows * axes[1].windows * form.columns), 0);
+    const int64_t rows = form.sums_windows ? form.taps * form.taps * form.channels
+                                           : form.images * axes[0].windows * axes[1].windows;
+    result_.assign(static_cast<size_t>(rows * form.columns), 0);
   }
 
   std::vector<double> results() {
@@ -71,6 +72,32 @@ class Tiles {
     return std::move(result_);
   }
 
+  // Each part adds to the scale what it adds to the sum.
+  std::vector<double> gradient() {
+    const auto channels = static_cast<size_t>(form_.channels);
+    const auto columns = static_cast<size_t>(form_.columns);
+    std::vector<Matrix> sums(channels * columns,
+                             Matrix(input_.size(), std::vector<double>(input_.size(), 0)));
+    for_each_tile([&](int64_t image, int64_t y, int64_t x) {
+      std::vector<Matrix> upstream;
+      for (int64_t n = 0; n < form_.columns; ++n)
+        upstream.push_back(both_ways(transposed(output_), upstream_patch(image, y, x, n)));
+      for (size_t c = 0; c < channels; ++c) {
+        const Matrix points = both_ways(input_, image_patch(image, y, x, static_cast<int64_t>(c)));
+        for (size_t n = 0; n < columns; ++n)
+          add_product(sums[c * columns + n], points, upstream[n]);
+      }
+    });
+    for (size_t at = 0; at < sums.size(); ++at) {
+      const Matrix taps = both_ways(transposed(weights_), sums[at]);
+      for (size_t i = 0; i < taps.size(); ++i) {
+        for (size_t j = 0; j < taps.size(); ++j)
+          result_[(i * taps.size() + j) * sums.size() + at] = taps[i][j];
+      }
+    }
+    return std::move(result_);
+  }
+
  private:
   template <class Matrices>
   void take(const Matrices& m) {
@@ -87,7 +114,7 @@ class Tiles {
 
   template <class F>
   void for_each_tile(const F& f) const {
-    for (int64_t image = 0; image < form_.images; ++image) {
+    for (int64_t image = 0; image < form_.parts * form_.images; ++image) {
       for (int64_t y = 0; y < form_.tiles[0]; ++y) {
         for (int64_t x = 0; x < form_.tiles[1]; ++x) f(image, y * form_.outputs, x * form_.outputs);
       }
@@ -117,6 +144,14 @@ class Tiles {
                                          column * across.pitch + channel));
       }
     }
+    return patch;
+  }
+  Matrix upstream_patch(int64_t image, int64_t y, int64_t x, int64_t column) const {
+    const auto side = static_cast<size_t>(form_.outputs);
+    Matrix patch(side, std::vector<double>(side, 0));
+    for_pixels(image, y, x, [&](size_t i, size_t j, int64_t pixel) {
+      patch[i][j] = std::fabs(right_.at(pixel * form_.columns + column));
+    });
     return patch;
   }
   std::vector<Matrix> each_kernel() const {
@@ -150,11 +185,13 @@ class Tiles {
 std::vector<double> winograd_scale(const ProductMatrices& matrices, const WinogradForm& form,
                                    const std::vector<Tensor>& inputs) {
   Tiles tiles(form, inputs, matrices);
-  return tiles.results();
+  return form.sums_windows ? tiles.gradient() : tiles.results();
 }
 
 double winograd_roundings(const WinogradForm& form) {
-  return static_cast<double>(form.channels + 6 * form.points());
+  const int64_t tiles = form.lines() * form.tiles[1];
+  const int64_t terms = form.sums_windows ? tiles + form.parts : form.channels;
+  return static_cast<double>(terms + 6 * form.points());
 }
 
 }  // namespace keel::conformance

@@ -11,8 +11,25 @@ constexpr int64_t kLeastChannels = 12;
 // A line of tiles is brought at once: where it has more bytes than this, caches do not keep it.
 constexpr int64_t kMostBytesOfALine = int64_t{8} << 20;
 
+// Sums over fewer tiles cost less than the way back from their points, and those of more channels
+// than this leave no room in the caches for tiles: in bytes of all points.
+constexpr int64_t kLeastSummedTiles = 48;
+constexpr int64_t kMostBytesOfSums = int64_t{4} << 20;
+
 bool slides_by_one(const WindowRows::Axis& axis, int64_t taps) {
   return axis.taps == taps && axis.step == 1 && axis.tap_step == 1;
+}
+
+// Windows that a tap is inside of the images in, summed over taps: only these are terms of a sum
+// over windows.
+int64_t terms_inside(const WindowRows::Axis& axis) {
+  int64_t terms = 0;
+  for (int64_t tap = 0; tap < axis.taps; ++tap) {
+    const int64_t first = axis.position(0, tap);
+    terms += std::max<int64_t>(
+        0, std::min(axis.windows, axis.size - first) - std::max<int64_t>(0, -first));
+  }
+  return terms;
 }
 
 WinogradForm::Weights weights_of(const ProductMatrices::Operand& b, int64_t taps, int64_t depth) {
@@ -33,17 +50,17 @@ WinogradForm::Weights weights_of(const ProductMatrices::Operand& b, int64_t taps
 
 std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype) {
   if (dtype != f32 || p.direct || !p.a.windows || p.batch.size() != 1) return std::nullopt;
-  // Optimizers that divide by the size of a gradient make whole steps of one that is only nearly 0:
-  // where all its terms are 0, the gradient of a weight is 0.
-  if (p.a.transposed) return std::nullopt;
   WinogradForm form;
+  form.sums_windows = p.a.transposed;
+  if (form.sums_windows && p.b.windows) return std::nullopt;
+  form.parts = p.parts;
   form.windows = *p.a.windows;
   const auto& [down, across] = form.windows.axes;
   form.taps = across.taps;
   if (form.taps != 3 && form.taps != 5) return std::nullopt;
   if (!slides_by_one(down, form.taps) || !slides_by_one(across, form.taps)) return std::nullopt;
   const int64_t pixels = down.windows * across.windows;
-  form.images = p.m / pixels;
+  form.images = form.sums_windows ? p.k / p.parts / pixels : p.m / pixels;
   form.channels = form.windows.channels;
   form.columns = p.n;
   if (std::min(form.channels, form.columns) < kLeastChannels || p.c_stride != p.n) {
@@ -54,10 +71,19 @@ std::optional<WinogradForm> winograd_form(const ProductMatrices& p, DType dtype)
   }
   // Tiles at the end of an image are whole ones.
   const int64_t by_tiles = form.tiles[0] * form.tiles[1] * form.points() * form.points();
-  const int64_t by_terms = pixels * form.taps * form.taps;
+  const int64_t by_terms = form.sums_windows ? terms_inside(down) * terms_inside(across)
+                                             : pixels * form.taps * form.taps;
   if (4 * by_tiles > 3 * by_terms) return std::nullopt;
   const int64_t points = form.tiles[1] * form.points() * form.points();
   if (points > kMostBytesOfALine / 4 / (form.channels + form.columns)) return std::nullopt;
+  if (form.sums_windows) {
+    const int64_t points_of_channels = form.points() * form.points() * form.channels;
+    if (form.lines() * form.tiles[1] < kLeastSummedTiles ||
+        points_of_channels > kMostBytesOfSums / 4 / form.columns) {
+      return std::nullopt;
+    }
+    return form;
+  }
   form.weights = weights_of(p.b, form.taps, form.channels);
   return form;
 }

@@ -7,12 +7,16 @@
 // instead of 36, with 5 taps 36 instead of 100. With the matrices below, d the part of the image
 // under the tile and g a kernel, the tile is output (weights g weights^T . input d input^T)
 // output^T, where "." multiplies element by element, and the sum over channels is taken before the
-// last transform. Source: Cook-Toom interpolation, as Lavin and Gray apply it ("Fast
-// Algorithms for Convolutional Neural Networks", 2015).
+// last transform. The gradient of a kernel is the transposed form, weights^T (input d input^T .
+// output^T dy output) weights, the sum over tiles taken before the last transform. Source:
+// Cook-Toom interpolation, as Lavin and Gray apply it ("Fast Algorithms for Convolutional Neural
+// Networks", 2015).
 //
 // Such a product loses something: a result is a difference of sums that reach over all of its
 // tile, so its error is relative to the tile, not to its own terms, and a number that is not finite
-// makes the tile's other results so, too.
+// makes the tile's other results so, too: in the gradient of a kernel, all of its taps. But the
+// gradient of a weight whose terms are all 0 is 0, and backends see to that: optimizers that divide
+// by the size of a gradient make whole steps of one that is only nearly 0.
 #ifndef KEEL_OPS_PRODUCTS_WINOGRAD_H
 #define KEEL_OPS_PRODUCTS_WINOGRAD_H
 
@@ -70,30 +74,32 @@ struct WinogradMatrices {
   }
 };
 
-// A product as it is computed by tiles: the results of a convolution, or the gradient of its
-// images. Images and C's rows are as ProductMatrices has them; tiles begin at window 0 and count
-// windows.
+// A product as it is computed by tiles: the results of a convolution, or the gradient of its images
+// or of its weights. Images, and C's rows where windows are not summed, are as ProductMatrices has
+// them; tiles begin at window 0 and count windows.
 struct WinogradForm {
   // Where the kernels' elements are, from the first: along taps, channels summed, columns of C.
   struct Weights {
     int64_t start = 0, row = 0, column = 0, depth = 0, across = 0;
   };
 
-  int64_t outputs = 2, taps = 3;  // along each axis
-  int64_t images = 0;
+  int64_t outputs = 2, taps = 3;   // along each axis
+  bool sums_windows = false;       // the gradient of the weights
+  int64_t parts = 1;               // of the images: the sums of each are computed by themselves
+  int64_t images = 0;              // of a part
   int64_t channels = 0;            // of the images
-  int64_t columns = 0;             // of C
+  int64_t columns = 0;             // of C, and of dy where windows are summed
   std::array<int64_t, 2> tiles{};  // of an image: down, across
   WindowRows windows;              // over the images
-  Weights weights;
+  Weights weights;                 // where windows are not summed
 
   int64_t points() const { return outputs + taps - 1; }
-  int64_t lines() const { return images * tiles[0]; }  // of tiles
+  int64_t lines() const { return images * tiles[0]; }  // of tiles, of a part
 };
 
 // Returns the form of a product that is worth computing so; nothing for others, for operands that
-// are not f32, for the gradient of the weights, and where the op asks for the sum of terms. Follows
-// from the op and its shapes alone, never from what is fused to it.
+// are not f32, and where the op asks for the sum of terms. Follows from the op and its shapes
+// alone, never from what is fused to it, and for a product with parts from the shapes of one part.
 KEEL_API std::optional<WinogradForm> winograd_form(const ProductMatrices& matrices, DType dtype);
 
 }  // namespace keel

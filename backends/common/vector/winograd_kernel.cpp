@@ -12,6 +12,7 @@
 #include "keel/backends/common/vector/softmax_rows.h"
 #include "keel/backends/common/vector/winograd.h"
 #include "keel/backends/common/vector/winograd_tiles.h"
+#include "keel/backends/common/vector/winograd_weights.h"
 #include "keel/core/base/checked.h"
 #include "keel/ops/products/winograd.h"
 
@@ -218,6 +219,7 @@ Support supports_winograd(const AnchoredNode& node) {
 
 KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
   const WinogradForm form = *form_of(node);
+  if (form.sums_windows) return plan_winograd_weights(node, form, saturate_f16);
   auto kernel = std::make_unique<WinogradKernel>(node, form, saturate_f16);
   KernelPlan plan;
   plan.workspace_bytes = kernel->workspace_bytes();

@@ -1,6 +1,6 @@
 // Convolutions by transformed tiles: the matrices, random shapes of all three products against
-// plain sums in double, which products go so, how far what is not finite reaches, and that the
-// gradient of a weight without terms is 0.
+// plain sums in double, which products go so, sums over parts, how far what is not finite reaches,
+// and that the gradient of a weight without terms is 0.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +13,7 @@
 
 #include "keel/backends/common/anchored_node.h"
 #include "keel/core/base/parallel_for.h"
+#include "keel/graph/ir/emit.h"
 #include "keel/ops/conv_rules.h"
 #include "keel/ops/products/winograd.h"
 
@@ -126,6 +127,24 @@ bool has_form(const Conv2dAttributes& options, const Shape& x, const Shape& w, D
   return winograd_form(product_matrices(y.node()), dtype).has_value();
 }
 
+Value weight_gradient(const Value& x, const Value& dy, Conv2dAttributes options, int64_t taps,
+                      int64_t parts = 1) {
+  Conv2dGradientAttributes own;
+  options.stride = options.dilation = {1, 1};
+  static_cast<Conv2dAttributes&>(own) = std::move(options);
+  own.size = {taps, taps};
+  own.parts = parts;
+  return emit("conv2d_weight_gradient", {Operand(x), Operand(dy)}, Attributes::of(own),
+              CallSite::here());
+}
+// The same for the gradient of the weights, dy as large as x, with `out` channels.
+bool sums_by_tiles(const Shape& x, int64_t out, int64_t taps, int64_t parts = 1) {
+  Graph g;
+  const Value dy = g.input("dy", f32, x.with_dim(3, out));
+  const Value dw = weight_gradient(g.input("x", f32, x), dy, {.padding = "same"}, taps, parts);
+  return winograd_form(product_matrices(dw.node()), f32).has_value();
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("unit");
@@ -166,13 +185,75 @@ TEST_CASE("transformed tiles: which convolutions go so") {
   CHECK_FALSE(has_form(same, {2, 8, 8, 3}, {3, 3, 3, 16}));
   CHECK(has_form(same, {1, 3, 1024, 64}, {3, 3, 64, 64}));
   CHECK_FALSE(has_form(same, {1, 3, 4096, 64}, {3, 3, 64, 64}));  // 16 MiB for a line of tiles
-  CHECK_FALSE(has_form({}, {2, 3, 3, 16}, {3, 3, 16, 16}));  // one result of a tile's four
+  CHECK_FALSE(has_form({}, {2, 3, 3, 16}, {3, 3, 16, 16}));       // one result of a tile's four
   CHECK_FALSE(has_form({.stride = {2}, .padding = "same"}, {2, 8, 8, 16}, {3, 3, 16, 16}));
   CHECK_FALSE(has_form({.padding = "same", .dilation = {2}}, {2, 8, 8, 16}, {3, 3, 16, 16}));
   CHECK_FALSE(has_form({.padding = "same", .groups = 2}, {2, 8, 8, 32}, {3, 3, 16, 32}));
   CHECK_FALSE(has_form({.padding = "same", .layout = "NCHW"}, {2, 16, 8, 8}, {16, 16, 3, 3}));
   CHECK_FALSE(has_form({.padding = "same", .algorithm = "direct"}, {2, 8, 8, 16}, {3, 3, 16, 16}));
   CHECK_FALSE(has_form(same, {2, 8, 8, 16}, {3, 3, 16, 16}, bf16));
+}
+
+TEST_CASE("transformed tiles: which gradients of weights go so follows from one part") {
+  CHECK(sums_by_tiles({1, 14, 14, 16}, 16, 3));
+  CHECK(sums_by_tiles({1, 14, 14, 16}, 16, 5));
+  CHECK_FALSE(sums_by_tiles({1, 12, 12, 16}, 16, 3));  // 36 tiles
+  CHECK(sums_by_tiles({4, 12, 12, 16}, 16, 3));
+  CHECK(sums_by_tiles({4, 12, 12, 16}, 16, 3, 2));
+  CHECK_FALSE(sums_by_tiles({4, 12, 12, 16}, 16, 3, 4));
+  CHECK_FALSE(sums_by_tiles({64, 14, 14, 3}, 16, 3));
+  CHECK_FALSE(sums_by_tiles({64, 14, 14, 16}, 16, 1));
+  CHECK_FALSE(sums_by_tiles({64, 5, 5, 16}, 16, 5));  // most taps are outside of the images
+  CHECK(sums_by_tiles({8, 14, 14, 256}, 256, 3));
+  CHECK_FALSE(sums_by_tiles({8, 14, 14, 256}, 260, 3));  // more than 4 MiB of sums
+}
+
+// The expected bits are those of the parts by themselves, added by plain ops.
+TEST_CASE("transformed tiles: sums over parts are those of parts alone on any number of threads") {
+  Draws draws(34);
+  struct Sizes {
+    int64_t batch, height, width, in, out, taps;
+  };
+  for (const Sizes s :
+       {Sizes{4, 14, 15, 16, 20, 3}, {8, 15, 13, 33, 17, 5}, {36, 7, 9, 96, 12, 3}}) {
+    Conv2dAttributes options{.padding = "explicit", .pads = {s.taps / 2, 1, 0, s.taps / 2}};
+    const Shape images{s.batch, s.height, s.width, s.in};
+    const Shape results{s.batch, s.height + s.taps / 2 + 2 - s.taps,
+                        s.width + s.taps / 2 + 1 - s.taps, s.out};
+    const Tensor x = draws.tensor(images), dy = draws.tensor(results);
+    for (const int64_t parts : {1, 2, 4}) {
+      CAPTURE(to_string(images));
+      CAPTURE(parts);
+      const StepCase step{
+          [&](Graph& g) {
+            const Value a = g.input("x", f32, images);
+            const Value b = g.input("dy", f32, results);
+            const Value whole = weight_gradient(a, b, options, s.taps, parts);
+            REQUIRE(winograd_form(product_matrices(whole.node()), f32));
+            Values sums;
+            const int64_t of_part = s.batch / parts;
+            for (int64_t i = 0; i < s.batch; i += of_part) {
+              sums.push_back(weight_gradient(slice(a, {i}, {i + of_part}),
+                                             slice(b, {i}, {i + of_part}), options, s.taps));
+            }
+            for (; sums.size() > 1; sums.resize(sums.size() / 2)) {
+              for (size_t i = 0; i < sums.size() / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+            }
+            return std::pair<Update, Values>{Update(), {whole, sums[0]}};
+          },
+          {x, dy}};
+      for (const char* where : {"npu:0", "cpu:0"}) {
+        CAPTURE(std::string(where));
+        const ComputeThreads one(1);
+        const auto got = run_case(step, where, true);
+        CHECK(bit_equal(got[0], got[1]));
+        const ComputeThreads two(2);
+        CHECK(all_equal(run_case(step, where, false), got));
+        const ComputeThreads five(5);
+        CHECK(all_equal(run_case(step, where, false), got));
+      }
+    }
+  }
 }
 
 // An element that is not finite reaches the tiles over it, and by "direct" its own windows alone.
@@ -208,26 +289,78 @@ TEST_CASE("transformed tiles: what is not finite stays within its tiles") {
   }
 }
 
-// adam makes a whole step of a gradient of 1e-9, so a sum of zeros has to be one.
-TEST_CASE("transformed tiles: a weight that meets zeros alone has no gradient") {
-  const Shape images{1, 8, 8, 16}, weights{5, 5, 16, 16};
-  const Conv2dAttributes options{.padding = "same"};
-  Tensor x = Tensor::full(f32, images, 0), dy = Tensor::full(f32, images, 0);
-  for (int64_t c = 0; c < 16; ++c) {  // they meet at the tap in the middle alone
-    x.set((3 * 8 + 3) * 16 + c, 0.37 + 0.1 * static_cast<double>(c));
-    dy.set((3 * 8 + 3) * 16 + c, 1.3 - 0.07 * static_cast<double>(c));
-  }
+TEST_CASE("transformed tiles: what is not finite stays with its channels' weights") {
+  Draws draws(33);
+  const Shape images{4, 8, 8, 16};
+  Tensor x = draws.tensor(images);
+  const Tensor dy = draws.tensor(images);
+  x.set(images.num_elements() / 2 + 5, std::numeric_limits<double>::infinity());
   const StepCase step{
       [&](Graph& g) {
-        const Value a = g.input("x", f32, images);
-        const Value b = g.input("dy", f32, images);
-        return std::pair<Update, Values>{Update(), {conv2d_weight_gradient(a, b, {5, 5}, options)}};
+        const Value a = g.input("x", f32, images), b = g.input("dy", f32, images);
+        return std::pair<Update, Values>{Update(), {weight_gradient(a, b, {.padding = "same"}, 3)}};
       },
       {x, dy}};
   for (const char* where : {"npu:0", "cpu:0"}) {
     CAPTURE(std::string(where));
     const Tensor dw = run_case(step, where, true)[0];
-    for (int64_t i = 0; i < dw.num_elements(); ++i) CHECK((dw.at(i) != 0) == (i / 256 == 12));
+    for (int64_t i = 0; i < dw.num_elements(); ++i)
+      CHECK(std::isfinite(dw.at(i)) == (i / 16 % 16 != 5));
+  }
+}
+
+// adam makes a whole step of a gradient of 1e-9, so a sum of zeros has to be one. Which weights
+// have terms is counted on the elements themselves.
+TEST_CASE("transformed tiles: a weight that meets zeros alone has no gradient") {
+  for (const int64_t taps : {3, 5}) {
+    for (const int64_t parts : {1, 2}) {
+      Draws draws(35);
+      const Shape images{18, 7, 9, 20}, results{18, 8, 8, 70}, weights{taps, taps, 20, 70};
+      const int64_t pad = taps / 2;
+      const Conv2dAttributes options{.padding = "explicit", .pads = {pad + 1, pad, pad, pad - 1}};
+      Tensor x = draws.tensor(images), dy = draws.tensor(results);
+      // A channel in 4 is dense, the others have few elements, or none in one part.
+      const auto thin_out = [&](Tensor& t) {
+        const int64_t channels = t.shape()[3], half = t.num_elements() / 2;
+        for (int64_t i = 0; i < t.num_elements(); ++i) {
+          const int64_t kind = i % channels % 4;
+          const bool keeps = kind == 0 || (kind == 1 && draws.integer(0, 99) == 0) ||
+                             (kind == 2 && i < half && draws.integer(0, 19) == 0) ||
+                             (kind == 3 && i >= half && draws.integer(0, 199) == 0);
+          if (!keeps) t.set(i, 0);
+        }
+      };
+      thin_out(x);
+      thin_out(dy);
+      const ConvGeometry geometry({.padding = options.padding, .pads = options.pads}, images,
+                                  weights);
+      std::vector<int> terms(static_cast<size_t>(weights.num_elements()), 0);
+      for_each_term(geometry, [&](const std::array<int64_t, 3>& at) {
+        if (x.at(at[kImages]) != 0 && dy.at(at[kResults]) != 0)
+          ++terms[static_cast<size_t>(at[kWeights])];
+      });
+      const StepCase step{[&](Graph& g) {
+                            const Value a = g.input("x", f32, images),
+                                        b = g.input("dy", f32, results);
+                            const Value dw = weight_gradient(a, b, options, taps, parts);
+                            REQUIRE(winograd_form(product_matrices(dw.node()), f32));
+                            return std::pair<Update, Values>{Update(), {dw}};
+                          },
+                          {x, dy}};
+      for (const char* where : {"npu:0", "cpu:0"}) {
+        CAPTURE(std::string(where));
+        const Tensor dw = run_case(step, where, true)[0];
+        int64_t without = 0, wrong = 0;
+        for (int64_t i = 0; i < dw.num_elements(); ++i) {
+          const bool has_terms = terms[static_cast<size_t>(i)] != 0;
+          without += has_terms ? 0 : 1;
+          wrong += (dw.at(i) != 0) == has_terms ? 0 : 1;
+        }
+        CHECK(wrong == 0);
+        CHECK(without > 1000);
+        CHECK(without < dw.num_elements() / 4 * 3);
+      }
+    }
   }
 }
 

@@ -200,8 +200,9 @@ TEST_CASE("convolutions give images the same bits among any others and weights s
   struct Sizes {
     int64_t batch, side, in, out, taps;
   };
-  // With 16 channels those of stride 1 go by transformed tiles.
-  for (const Sizes s : {Sizes{8, 7, 1, 6, 5}, {4, 9, 16, 16, 3}, {12, 5, 3, 4, 3}}) {
+  // With 16 channels those of stride 1 go by transformed tiles, and so do sums over enough of them.
+  for (const Sizes s :
+       {Sizes{8, 7, 1, 6, 5}, {4, 9, 16, 16, 3}, {8, 14, 16, 20, 3}, {12, 5, 3, 4, 3}}) {
     for (const std::string layout : {"NHWC", "NCHW"}) {
       for (const std::string padding : {"same", "valid"}) {
         CAPTURE(s.side);

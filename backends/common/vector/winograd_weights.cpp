@@ -1,0 +1,286 @@
+#include "keel/backends/common/vector/winograd_weights.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <optional>
+
+#include "keel/backends/common/float_status.h"
+#include "keel/backends/common/product_epilogue.h"
+#include "keel/backends/common/vector/element_kernels.h"
+#include "keel/backends/common/vector/instructions.h"
+#include "keel/backends/common/vector/softmax_rows.h"
+#include "keel/backends/common/vector/winograd_terms.h"
+#include "keel/backends/common/vector/winograd_tiles.h"
+#include "keel/core/base/checked.h"
+
+namespace keel::vector {
+namespace {
+
+// Each part of the images is cut into shares, whose number follows from the shapes of a part alone,
+// and a share into pieces of tiles. First the shares are summed, each by itself, a piece after the
+// other. Then those of each part are added up in order and taken back, and the parts are added as
+// a tree.
+class WinogradWeights final : public Kernel {
+ public:
+  WinogradWeights(const AnchoredNode& fused, const WinogradForm& form, bool saturate_f16)
+      : tiles_(form),
+        form_(tiles_.form()),
+        terms_(form_),
+        matrices_(fused.matrices()),
+        a_at_(fused.source(matrices_.a.input).value()),
+        b_at_(fused.source(matrices_.b.input).value()),
+        outputs_at_(fused.node().inputs().size()),
+        workspace_at_(outputs_at_ + fused.node().types().size()),
+        transform_upstream_(find_winograd(WinogradStep::kUpstream, form_.taps)),
+        transform_gradient_(find_winograd(WinogradStep::kGradient, form_.taps)),
+        multiply_(find_point_products()),
+        add_(find_instruction("add", f32, f32)),
+        reports_status_(saturate_f16 && computes_f16(fused.node())),
+        lines_of_piece_(tiles_.lines_of(kTilesOfAPiece)),
+        shares_(shares_of_part()),
+        blocks_(tiles_.blocks(form_.parts * shares_, form_.parts * form_.lines())),
+        input_(tiles_.points(), lines_of_piece_ * form_.tiles[1], form_.channels),
+        upstream_(tiles_.points(), lines_of_piece_ * form_.tiles[1], form_.columns),
+        sums_(tiles_.points(), form_.channels, form_.columns) {
+    const int64_t rows = form_.taps * form_.taps * kChannelsAtOnce;
+    values_ =
+        align_up(static_cast<size_t>(rows * form_.columns) * sizeof(float), kWinogradAlignment);
+    // Sums that wait for those of later parts.
+    const auto waiting = std::bit_width(static_cast<size_t>(form_.parts - 1));
+    if (fused.has_epilogue())
+      epilogue_.emplace(fused, instruction_lookup(saturate_f16), make_softmax_rows, form_.columns);
+    met_at_ = static_cast<size_t>(waiting + 1) * values_;
+    scratch_ = std::max(input_.bytes() + upstream_.bytes(),
+                        met_at_ + terms_.scratch_bytes() + epilogue_bytes());
+  }
+
+  size_t workspace_bytes() const {
+    return terms_at() + static_cast<size_t>(form_.parts) * terms_.bytes() +
+           static_cast<size_t>(blocks_) * scratch_;
+  }
+  std::vector<KernelPlan::InPlace> in_place() const {
+    return epilogue_ ? epilogue_->in_place() : std::vector<KernelPlan::InPlace>{};
+  }
+  bool reports_status() const { return reports_status_; }
+  int phases() const override { return 2; }
+  int blocks(int) const override { return blocks_; }
+
+  void run(void* const* args, int phase, int block) const override {
+    char* scratch =
+        workspace(args) + workspace_bytes() - static_cast<size_t>(blocks_ - block) * scratch_;
+    if (phase == 0) {
+      const int64_t groups = form_.parts * terms_.groups(), sums = form_.parts * shares_;
+      for (int64_t i = groups * block / blocks_; i < groups * (block + 1) / blocks_; ++i)
+        bring_terms(args, i / terms_.groups(), i % terms_.groups());
+      for (int64_t i = sums * block / blocks_; i < sums * (block + 1) / blocks_; ++i)
+        sum_share(args, i / shares_, i % shares_, scratch);
+      return;
+    }
+    uint32_t status = 0;
+    const int64_t end = form_.channels * (block + 1) / blocks_;
+    for (int64_t c = form_.channels * block / blocks_; c < end; c += kChannelsAtOnce)
+      status |= finish(args, {c, std::min(c + kChannelsAtOnce, end)}, scratch);
+    if (reports_status_) raise_float_status(args[workspace_at_ + 1], status);
+  }
+
+ private:
+  using Piece = WinogradTiles::Piece;
+  // Channels [begin, end) of the images.
+  struct Channels {
+    int64_t begin, end;
+    int64_t count() const { return end - begin; }
+  };
+  // The way back of some channels: arguments, and the scratch of the terms.
+  struct Work {
+    void* const* args;
+    Channels channels;
+    uint8_t* met;
+  };
+
+  // More shares are summed in less time by many threads, but have to be added up.
+  int64_t shares_of_part() const {
+    const int64_t tiles = form_.lines() * form_.tiles[1];
+    const int64_t bytes = tiles_.points() * form_.channels * form_.columns * 4;
+    int64_t shares = 1;
+    while (2 * shares <= std::min(kMostShares, form_.lines()) &&
+           2 * shares * bytes <= kBytesOfShares && 256 * shares * shares <= tiles)
+      shares *= 2;
+    return shares;
+  }
+
+  char* workspace(void* const* args) const { return static_cast<char*>(args[workspace_at_]); }
+  float* share(void* const* args, int64_t part, int64_t number) const {
+    const auto before = static_cast<size_t>(part * shares_ + number);
+    return reinterpret_cast<float*>(workspace(args) + before * sums_.bytes());
+  }
+  size_t terms_at() const { return static_cast<size_t>(form_.parts * shares_) * sums_.bytes(); }
+  uint8_t* terms(void* const* args, int64_t part) const {
+    return reinterpret_cast<uint8_t*>(workspace(args)) + terms_at() +
+           static_cast<size_t>(part) * terms_.bytes();
+  }
+  const float* images(void* const* args, int64_t part) const {
+    return static_cast<const float*>(args[a_at_]) + matrices_.batch[0].a +
+           part * matrices_.part_step.a;
+  }
+  const float* upstream(void* const* args, int64_t part) const {
+    return static_cast<const float*>(args[b_at_]) + matrices_.batch[0].b +
+           part * matrices_.part_step.b;
+  }
+
+  void bring_terms(void* const* args, int64_t part, int64_t group) const {
+    terms_.bring(images(args, part), upstream(args, part), group, terms(args, part));
+  }
+
+  void sum_share(void* const* args, int64_t part, int64_t number, char* scratch) const {
+    auto* input = reinterpret_cast<float*>(scratch);
+    auto* slopes = reinterpret_cast<float*>(scratch + input_.bytes());
+    const int64_t first = form_.lines() * number / shares_;
+    const int64_t end = form_.lines() * (number + 1) / shares_;
+    for (int64_t line = first; line < end; line += lines_of_piece_) {
+      const Piece piece{line, std::min(line + lines_of_piece_, end)};
+      tiles_.bring_images(images(args, part), piece, input_, input);
+      bring_upstream(upstream(args, part), piece, slopes);
+      multiply_({.points = input_.points,
+                 .a = input,
+                 .a_point = input_.point,
+                 .a_row = 1,
+                 .a_step = input_.row,
+                 .b = slopes,
+                 .b_point = upstream_.point,
+                 .b_row = upstream_.row,
+                 .c = share(args, part, number),
+                 .c_point = sums_.point,
+                 .c_row = sums_.row,
+                 .m = static_cast<size_t>(form_.channels),
+                 .n = static_cast<size_t>(form_.columns),
+                 .k = static_cast<size_t>(tiles_.count(piece)),
+                 .adds = line != first});
+    }
+  }
+
+  void bring_upstream(const float* dy, const Piece& piece, float* to) const {
+    WinogradLine call;
+    call.channels = static_cast<size_t>(form_.columns);
+    call.patches = form_.tiles[1];
+    call.to.patch = static_cast<ptrdiff_t>(upstream_.row);
+    for (int64_t line = piece.begin; line < piece.end; ++line) {
+      tiles_.set_pixels(line, dy + tiles_.pixels_of(line).first * form_.columns, call.from);
+      tiles_.set_points(upstream_, to, call.to);
+      transform_upstream_(call);
+      to += static_cast<size_t>(form_.tiles[1]) * upstream_.row;
+    }
+  }
+
+  // Returns the status bits raised.
+  uint32_t finish(void* const* args, const Channels& channels, char* scratch) const {
+    auto* values = reinterpret_cast<float*>(scratch);
+    const Work work{args, channels, reinterpret_cast<uint8_t*>(scratch + met_at_)};
+    add_parts(work, 0, form_.parts, values);
+    const int64_t of_tap = channels.count() * form_.columns;
+    char* behind = scratch + scratch_ - epilogue_bytes();
+    uint32_t status = 0;
+    for (int64_t tap = 0; tap < form_.taps * form_.taps; ++tap, values += of_tap) {
+      const int64_t row = tap * form_.channels + channels.begin;
+      if (epilogue_) {
+        const TileRectangle where{row, channels.count(), 0, form_.columns};
+        status |= epilogue_->run(args, values, where, form_.columns, behind);
+      } else {
+        float* to = static_cast<float*>(args[outputs_at_]) + matrices_.batch[0].c;
+        std::copy_n(values, of_tap, to + row * form_.columns);
+      }
+    }
+    return status;
+  }
+
+  // The sums of parts [begin, end) go to `to`, those of later ones on the way behind it.
+  void add_parts(const Work& work, int64_t begin, int64_t end, float* to) const {
+    if (end - begin == 1) return take_back(work, begin, to);
+    const int64_t middle = begin + (end - begin) / 2;
+    float* other = to + values_ / sizeof(float);
+    add_parts(work, begin, middle, to);
+    add_parts(work, middle, end, other);
+    const int64_t rows = form_.taps * form_.taps * work.channels.count();
+    add(other, static_cast<size_t>(rows * form_.columns), to);
+  }
+
+  // The gradient of one part, [taps, channels, columns].
+  void take_back(const Work& work, int64_t part, float* to) const {
+    const Channels& channels = work.channels;
+    add_shares(work.args, part, channels);
+    WinogradLine call;
+    call.channels = static_cast<size_t>(form_.columns);
+    call.to.column = channels.count() * form_.columns;
+    const uint8_t* bits = terms(work.args, part);
+    for (int64_t c = channels.begin; c < channels.end; ++c) {
+      const float* points = share(work.args, part, 0) + static_cast<size_t>(c) * sums_.row;
+      tiles_.set_points(sums_, points, call.from);
+      float* row = to + (c - channels.begin) * form_.columns;
+      for (int64_t i = 0; i < form_.taps; ++i)
+        call.to.rows[i] = row + i * form_.taps * call.to.column;
+      transform_gradient_(call);
+      for (int64_t tap = 0; tap < form_.taps * form_.taps; ++tap)
+        terms_.clear_row(bits, tap, c, row + tap * call.to.column, work.met);
+    }
+  }
+
+  void add_shares(void* const* args, int64_t part, const Channels& channels) const {
+    const size_t count = static_cast<size_t>(channels.count()) * sums_.row;
+    for (size_t point = 0; point < sums_.points; ++point) {
+      const size_t at = point * sums_.point + static_cast<size_t>(channels.begin) * sums_.row;
+      for (int64_t number = 1; number < shares_; ++number)
+        add(share(args, part, number) + at, count, share(args, part, 0) + at);
+    }
+  }
+
+  void add(const float* from, size_t count, float* to) const {
+    VectorCall call;
+    call.n = count;
+    call.dst = to;
+    call.src[0] = to;
+    call.src[1] = from;
+    add_(call);
+  }
+
+  size_t epilogue_bytes() const {
+    if (!epilogue_) return 0;
+    return align_up(epilogue_->scratch_bytes(static_cast<size_t>(kChannelsAtOnce)),
+                    kWinogradAlignment);
+  }
+
+  static constexpr int64_t kTilesOfAPiece = 48, kChannelsAtOnce = 8, kMostShares = 16;
+  static constexpr int64_t kBytesOfShares = int64_t{8} << 20;  // of a part
+
+  const WinogradTiles tiles_;
+  const WinogradForm& form_;  // of one part
+  const WinogradTerms terms_;
+  ProductMatrices matrices_;
+  size_t a_at_, b_at_, outputs_at_, workspace_at_;  // numbers of arguments
+  WinogradInstruction transform_upstream_, transform_gradient_;
+  PointProductsInstruction multiply_;
+  VectorInstruction add_;
+  bool reports_status_;
+  std::optional<ProductEpilogue> epilogue_;
+  int64_t lines_of_piece_, shares_;  // of a part
+  int blocks_;
+  PointMatrices input_, upstream_, sums_;
+  // Counts bytes: a gradient of some channels, what lies before the terms' scratch, all scratch.
+  size_t values_ = 0, met_at_ = 0, scratch_ = 0;
+};
+
+}  // namespace
+
+KernelPlan plan_winograd_weights(const AnchoredNode& node, const WinogradForm& form,
+                                 bool saturate_f16) {
+  auto kernel = std::make_unique<WinogradWeights>(node, form, saturate_f16);
+  KernelPlan plan;
+  plan.workspace_bytes = kernel->workspace_bytes();
+  plan.float_status = kernel->reports_status();
+  plan.in_place = kernel->in_place();
+  plan.block_dim = kernel->blocks(0);
+  plan.kernel = std::move(kernel);
+  plan.reason = "transformed tiles of the gradients of 2 x 2 results";
+  return plan;
+}
+
+}  // namespace keel::vector
