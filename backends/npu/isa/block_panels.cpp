@@ -6,8 +6,13 @@
 
 namespace keel::npu {
 
-size_t row_block(const CubeKernels& kernels) {
-  return std::max(kernels.rows, kRowBlock / kernels.rows * kernels.rows);
+size_t row_block(const CubePlan& plan) {
+  const size_t step = tile_rows(plan);
+  constexpr size_t kOfLines = 2 * kRowBlock;
+  const bool lines = plan.windows != nullptr && plan.windows->by_lines();
+  if (!lines || plan.windows->line_windows() > kOfLines)
+    return std::max(step, kRowBlock / step * step);
+  return kOfLines / plan.windows->line_windows() * plan.windows->line_windows();
 }
 
 size_t column_block(const CubeKernels& kernels) { return round_up(kColumnBlock, kernels.cols); }

@@ -18,8 +18,9 @@ inline constexpr size_t kColumnBlock = 1024;
 
 constexpr size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
-// kRowBlock in whole register tiles.
-size_t row_block(const CubeKernels& kernels);
+// kRowBlock in whole register tiles, or in whole lines of windows where rows are multiplied by
+// lines.
+size_t row_block(const CubePlan& plan);
 // kColumnBlock and what is missing to whole register tiles.
 size_t column_block(const CubeKernels& kernels);
 // Counts the panels that a part of k is cut into.

@@ -21,8 +21,14 @@ inline constexpr size_t kAlignment = 64;
 // panel they stay in L2.
 inline constexpr size_t kStripBytes = size_t{64} * 1024;
 // Windows of a panel that are multiplied one after the other where k runs over windows: with as
-// many rows of B, the lines on which they lie stay in L1 for all rows of A.
-inline constexpr size_t kWindowsAtOnce = 128;
+// many rows of B, the lines on which they lie stay in L1 for all rows of A. A single tile of rows
+// reads them once.
+inline size_t windows_at_once(const CubePlan& plan) {
+  constexpr size_t kBytes = size_t{20} << 10, kLeast = 128, kMost = 512;
+  if (plan.problem.m <= plan.kernels->rows) return std::max(plan.k_panel, kLeast);
+  const size_t of_window = (plan.windows->k_step() + plan.kernels->cols) * sizeof(float);
+  return std::clamp(kBytes / of_window, kLeast, kMost);
+}
 
 // Elements from row to row of windows in their buffer.
 inline size_t window_stride(size_t columns, size_t element_size) {
@@ -35,15 +41,20 @@ inline int64_t strip_lines(const CubePlan& plan, size_t rows) {
   if (plan.windows == nullptr || !plan.windows->copies()) return 0;
   const CubeWindows& windows = *plan.windows;
   const size_t all = plan.problem.transpose_a ? plan.k_panel : rows;
-  const size_t least = plan.problem.transpose_a ? kWindowsAtOnce : row_block(*plan.kernels);
+  const size_t least = plan.problem.transpose_a ? windows_at_once(plan) : row_block(plan);
   const auto fitting = static_cast<int64_t>(kStripBytes / sizeof(float) / windows.line_elements());
   return std::max(std::min(windows.most_lines(all), fitting),
                   windows.most_lines(std::min(all, least)));
 }
 
-// Rows of the register tile that multiplies.
+// Rows of the register tile that multiplies. Where k runs over windows, the rows of A are few, and
+// tiles have as many of them each: as many as a kernel writes.
 inline size_t tile_rows(const CubePlan& plan) {
-  return plan.taps != nullptr ? plan.kernels->tap_rows : plan.kernels->rows;
+  if (plan.taps != nullptr) return plan.kernels->tap_rows;
+  const size_t most = plan.kernels->rows, m = std::max<size_t>(plan.problem.m, 1);
+  if (plan.windows == nullptr || !plan.problem.transpose_a) return most;
+  const size_t tiles = (m + most - 1) / most;
+  return spread_rows_written((m + tiles - 1) / tiles);
 }
 
 // Says whether the parts of k are added up tile by tile: where each is one short panel, of rows and
@@ -67,18 +78,19 @@ struct BlockScratch {
     const size_t at_once = adds_tiles_of_parts(plan) ? plan.problem.parts : 1;
     const size_t depth = at_once * round_up(plan.k_panel, kernels.k_multiple);
     const bool taps = plan.taps != nullptr;
-    const size_t a_rows = taps ? 0 : round_up(std::min(rows, row_block(kernels)), kernels.rows);
+    const bool spreads = plan.windows != nullptr, lines = spreads && plan.windows->by_lines();
+    const size_t block = std::min(rows, row_block(plan));
+    const size_t a_rows = taps || spreads ? 0 : round_up(block, kernels.rows);
     const size_t most = plan.problem.packed_b ? 0 : column_block(kernels);
     const size_t b_cols = round_up(std::min(cols, most), kernels.cols);
     b = align_up((a_rows * depth + kPackSlack) * kernels.packed_size, kAlignment);
     tile = b + align_up((b_cols * depth + kPackSlack) * kernels.packed_size, kAlignment);
     const CubeProblem& p = plan.problem;
-    const bool spreads = plan.windows != nullptr;
     const bool all_tiles = taps || (spreads && p.transpose_a);
     const size_t sums = all_tiles
                             ? (round_up(rows, tile_rows(plan)) + (taps ? tile_rows(plan) : 0)) *
                                   round_up(std::min(cols, column_block(kernels)), kernels.cols)
-                            : kernels.rows * kernels.cols;
+                            : (lines ? block : kernels.rows) * kernels.cols;
     windows = tile + align_up(sums * sizeof(float), kAlignment);
     const auto bytes = [&](size_t side, DType dtype) {
       const size_t size = size_of(dtype);
@@ -87,12 +99,13 @@ struct BlockScratch {
     const size_t left = p.a_windows ? bytes(a_rows, p.a) : 0;
     const size_t right = p.b_windows ? bytes(kernels.cols, p.b) : 0;
     places = windows + align_up(std::max(left, right), kAlignment);
-    runs = places + align_up(spreads ? a_rows * sizeof(size_t) : 0, kAlignment);
+    const size_t listed = lines ? p.k : spreads ? round_up(block, kernels.rows) : 0;
+    runs = places + align_up(listed * sizeof(size_t), kAlignment);
     const size_t run_bytes = taps ? sizeof(TapRun) : spreads ? sizeof(CubeRun) : 0;
     strip = runs + align_up(plan.k_panel * run_bytes, kAlignment);
-    const auto lines = static_cast<size_t>(strip_lines(plan, rows));
+    const auto copied = static_cast<size_t>(strip_lines(plan, rows));
     parts =
-        align_up(strip + (lines == 0 ? 0 : lines * plan.windows->line_elements() * sizeof(float)),
+        align_up(strip + (copied == 0 ? 0 : copied * plan.windows->line_elements() * sizeof(float)),
                  kAlignment);
     // The sums that wait are a tile's, or those of all columns that are packed at a time.
     const size_t waiting =

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "keel/backends/common/window_copy.h"
 #include "keel/backends/npu/isa/block_scratch.h"
 #include "keel/backends/npu/isa/cube_taps.h"
 #include "keel/backends/npu/isa/cube_windows.h"
+#include "keel/backends/npu/isa/window_buffer.h"
 
 namespace keel::npu {
 namespace {
@@ -22,6 +22,7 @@ class BlockWalk {
         parts_(plan, range.m1 - range.m0, range.n1 - range.n0),
         scratch_(static_cast<char*>(scratch)),
         rows_(scratch_ + parts_.a),
+        buffer_(plan, scratch_ + parts_.windows),
         tile_rows_(tile_rows(plan)),
         first_row_(plan.taps != nullptr ? range.m0 / tile_rows_ * tile_rows_ : range.m0),
         taps_(plan.taps.get()),
@@ -111,7 +112,7 @@ class BlockWalk {
   // All parts of k are packed, and added up tile by tile.
   void panels_of_parts(size_t j, size_t cols) {
     const CubeProblem& p = plan_.problem;
-    const size_t length = k_of_part(), rows = row_block(kernels_);
+    const size_t length = k_of_part(), rows = row_block(plan_);
     panels_ = scratch_ + parts_.b;
     for (size_t part = 0; !p.packed_b && part < p.parts; ++part) {
       PackCall right = right_operand(plan_, args_.b, args_.b_stride);
@@ -151,8 +152,7 @@ class BlockWalk {
   // From here on rows of this part are packed, and multiplied.
   void begin_part(size_t part) {
     const size_t depth = round_up(k_of_part(), kernels_.k_multiple);
-    const size_t rows =
-        round_up(std::min(range_.m1 - range_.m0, row_block(kernels_)), kernels_.rows);
+    const size_t rows = round_up(std::min(range_.m1 - range_.m0, row_block(plan_)), kernels_.rows);
     rows_ = scratch_ + parts_.a + part * rows * depth * kernels_.packed_size;
   }
 
@@ -213,7 +213,7 @@ class BlockWalk {
       right.length = length;
       right.dst = scratch_ + parts_.b;
       if (p.b_windows) {
-        pack_window_columns(right);
+        buffer_.pack_columns(right);
       } else {
         kernels_.pack_b(right);
       }
@@ -244,8 +244,9 @@ class BlockWalk {
 
   // Rows of A are windows.
   void panel_of_windows(size_t j, size_t cols, size_t k0, size_t length) {
+    if (lying_->by_lines()) return panel_of_lines(j, cols, k0, length);
     run_count_ = lying_->list_runs(k0, length, 0, runs());
-    const size_t rows = row_block(kernels_);
+    const size_t rows = row_block(plan_);
     for (size_t i = range_.m0; i < range_.m1; i += rows) {
       const size_t count = std::min(rows, range_.m1 - i);
       bring_lines(i, count, range_.m1);
@@ -256,18 +257,66 @@ class BlockWalk {
     }
   }
 
+  // The same line by line of windows. Blocks end with a line where they are of whole ones.
+  void panel_of_lines(size_t j, size_t cols, size_t k0, size_t length) {
+    lying_->list_k(k0, length, places());
+    const size_t rows = row_block(plan_), line = lying_->line_windows();
+    const size_t before = rows % line == 0 ? range_.m0 % line : 0;
+    for (size_t i = range_.m0, end = 0; i < range_.m1; i = end) {
+      end = std::min(range_.m1, i + rows - (i == range_.m0 ? before : 0));
+      bring_lines(i, end - i, range_.m1);
+      begin_piece(i);
+      size_t number = i / line;
+      for (size_t row = i; row < end; ++number) {
+        const size_t count = std::min(end, (number + 1) * line) - row;
+        const size_t place = lying_->place_of_line(number, strip_.begin) +
+                             (row - number * line) * lying_->line_step();
+        multiply_line(place, row, count, j, cols, k0, length);
+        row += count;
+      }
+      end_piece(i, end - i, j, cols);
+    }
+  }
+
+  // `count` rows from `i` on that are windows of one line, of which the first lies at `place`.
+  void multiply_line(size_t place, size_t i, size_t count, size_t j0, size_t cols, size_t k0,
+                     size_t length) const {
+    const EvenLine line{lines() + place, lying_->line_step(), count, places(), length};
+    TileCall tile;
+    auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
+    tile.tile = sums;
+    tile.tile_stride = kernels_.cols;
+    tile.rows = count;
+    tile.first = is_first(k0);
+    tile.c_stride = args_.c_stride;
+    for (size_t j = 0; j < cols; j += kernels_.cols) {
+      const char* b = panels_ + j * length * kernels_.packed_size;
+      tile.cols = std::min(kernels_.cols, cols - j);
+      tile.c = args_.c + (i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
+      if (tile.first && tile.cols == kernels_.cols) {
+        kernels_.multiply_line(line, b, tile.c, tile.c_stride);
+        continue;
+      }
+      kernels_.multiply_line(line, b, sums, kernels_.cols);
+      kernels_.finish(tile);
+    }
+  }
+
   // k runs over windows, of which some at a time meet all rows of A. Sums stay with their tiles
   // from the first to the last.
   void panel_over_windows(size_t j, size_t cols, size_t k0, size_t length) {
-    const size_t rows = row_block(kernels_);
-    for (size_t done = 0; done < length; done += kWindowsAtOnce) {
-      const size_t count = std::min(kWindowsAtOnce, length - done);
+    const size_t rows = row_block(plan_);
+    const size_t at_once = windows_at_once(plan_);
+    const bool one_block = range_.m1 - range_.m0 <= rows;
+    if (one_block) list_rows(range_.m0, range_.m1 - range_.m0);
+    for (size_t done = 0; done < length; done += at_once) {
+      const size_t count = std::min(at_once, length - done);
       bring_lines(k0 + done, count, k0 + length);
       run_count_ = lying_->list_runs(k0 + done, count, strip_.begin, runs());
       const bool last = done + count == length;
       for (size_t i = range_.m0; i < range_.m1; i += rows) {
         const size_t of_block = std::min(rows, range_.m1 - i);
-        list_rows(i, of_block);
+        if (!one_block) list_rows(i, of_block);
         add_tiles(i, of_block, cols, length, done);
         if (!last) continue;
         begin_piece(i);
@@ -293,7 +342,7 @@ class BlockWalk {
         i = end;
       }
     }
-    const size_t rows = std::max(tile_rows_, row_block(kernels_) / tile_rows_ * tile_rows_);
+    const size_t rows = row_block(plan_);
     for (size_t i = range_.m0; i < range_.m1; i += rows) {
       const size_t of_block = std::min(rows, range_.m1 - i);
       begin_piece(i);
@@ -343,13 +392,13 @@ class BlockWalk {
     const CubeProblem& p = plan_.problem;
     PackCall pack = left_operand(k0, length);
     pack.dst = rows_;
-    const size_t rows = row_block(kernels_);
+    const size_t rows = row_block(plan_);
     for (size_t i = range_.m0; i < range_.m1; i += rows) {
       const size_t count = std::min(rows, range_.m1 - i);
       pack.first = i;
       pack.count = count;
       if (p.a_windows) {
-        load_window_rows(pack);
+        buffer_.pack_rows(pack, stores_windows_);
       } else {
         pack_rows(pack);
       }
@@ -371,53 +420,6 @@ class BlockWalk {
   void list_rows(size_t first, size_t count) const {
     lying_->list_rows(first, count, strip_.begin, places());
     std::fill(places() + count, places() + round_up(count, kernels_.rows), places()[count - 1]);
-  }
-
-  // Copies the windows that a pack is to read from the images into a buffer, whose rows have room
-  // for `columns`, and returns a pack that reads that.
-  PackCall from_windows(PackCall pack, const WindowRows& windows, size_t columns) const {
-    const size_t stride = window_stride(columns, size_of(pack.dtype));
-    const auto first = static_cast<int64_t>(pack.first), count = static_cast<int64_t>(pack.count);
-    const auto k0 = static_cast<int64_t>(pack.k0), length = static_cast<int64_t>(pack.length);
-    const MatrixPart part = pack.k_contiguous ? MatrixPart{first, count, k0, length}
-                                              : MatrixPart{k0, length, first, count};
-    char* buffer = scratch_ + parts_.windows;
-    copy_windows(windows, pack.src, size_of(pack.dtype), part, buffer, stride);
-    pack.src = buffer;
-    pack.stride = stride;
-    pack.rows = nullptr;
-    pack.first = pack.k0 = 0;
-    return pack;
-  }
-
-  // A block of rows that are windows. A kernel that reads stored rows finds them in the buffer,
-  // with zeros up to whole tiles.
-  void load_window_rows(const PackCall& pack) const {
-    const WindowRows& windows = *plan_.problem.a_windows;
-    if (!stores_windows_) {
-      const size_t columns = pack.k_contiguous ? pack.length : pack.count;
-      return kernels_.pack_a(from_windows(pack, windows, columns));
-    }
-    const size_t depth = round_up(pack.length, kernels_.k_multiple);
-    const size_t rows = round_up(pack.count, kernels_.rows);
-    const size_t row_bytes = window_stride(depth, size_of(pack.dtype)) * size_of(pack.dtype);
-    char* buffer = scratch_ + parts_.windows;
-    if (depth != pack.length) std::memset(buffer, 0, pack.count * row_bytes);
-    from_windows(pack, windows, depth);
-    std::memset(buffer + pack.count * row_bytes, 0, (rows - pack.count) * row_bytes);
-  }
-
-  // The panels of columns that are windows.
-  void pack_window_columns(const PackCall& all) const {
-    const size_t depth = round_up(all.length, kernels_.k_multiple);
-    PackCall pack = all;
-    for (size_t j = 0; j < all.count; j += kernels_.cols) {
-      pack.first = all.first + j;
-      pack.count = std::min(kernels_.cols, all.count - j);
-      pack.dst = static_cast<char*>(all.dst) + j * depth * kernels_.packed_size;
-      const size_t columns = pack.k_contiguous ? pack.length : pack.count;
-      kernels_.pack_b(from_windows(pack, *plan_.problem.b_windows, columns));
-    }
   }
 
   // How many of a block's first rows are multiplied where they are stored.
@@ -457,7 +459,7 @@ class BlockWalk {
   void multiply(size_t i0, size_t i, size_t count, size_t stored, size_t k0, size_t length,
                 const char* b, float* to, size_t stride) const {
     if (lying_ != nullptr) {
-      return kernels_.multiply_spread(spread_rows(i), b, false, to, stride);
+      return kernels_.multiply_spread(spread_rows(i), b, count, false, to, stride);
     }
     const size_t depth = round_up(length, kernels_.k_multiple);
     if (stores_windows_) {
@@ -514,9 +516,10 @@ class BlockWalk {
   void add_tiles(size_t i0, size_t rows, size_t cols, size_t length, size_t done) const {
     for (size_t j = 0; j < cols; j += kernels_.cols) {
       const char* b = panels_ + (j * length + done * kernels_.cols) * kernels_.packed_size;
-      for (size_t i = 0; i < rows; i += kernels_.rows) {
+      for (size_t i = 0; i < rows; i += tile_rows_) {
         float* sums = kept_sums(i0 + i, j, cols);
-        kernels_.multiply_spread(spread_rows(i), b, done != 0, sums, kernels_.cols);
+        const size_t count = std::min(tile_rows_, rows - i);
+        kernels_.multiply_spread(spread_rows(i), b, count, done != 0, sums, kernels_.cols);
       }
     }
   }
@@ -555,6 +558,7 @@ class BlockWalk {
   const BlockScratch parts_;
   char* scratch_;
   char* rows_;  // that are packed, of the part of k at hand
+  const WindowBuffer buffer_;
   const size_t tile_rows_;
   const size_t first_row_;     // of the first tile: those of taps begin before the rectangle
   const CubeTaps* taps_;       // windows of A that are multiplied where they lie, tap by tap

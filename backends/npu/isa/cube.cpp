@@ -4,6 +4,7 @@
 #include <bit>
 #include <string>
 
+#include "keel/backends/npu/isa/block_scratch.h"
 #include "keel/backends/npu/isa/block_walk.h"
 #include "keel/backends/npu/isa/cube_kernels.h"
 #include "keel/backends/npu/isa/cube_taps.h"
@@ -316,8 +317,7 @@ void cube_pack_share(const CubePlan& plan, const void* b, size_t b_stride, int64
 }
 
 CubeStep cube_step(const CubePlan& plan) noexcept {
-  if (plan.taps != nullptr) return {plan.kernels->tap_rows, plan.kernels->cols};
-  if (tall_skinny_kernel(plan) == nullptr) return {plan.kernels->rows, plan.kernels->cols};
+  if (tall_skinny_kernel(plan) == nullptr) return {tile_rows(plan), plan.kernels->cols};
   // A tall-skinny product is cut along its long side only.
   const bool along_k = plan.problem.n <= kNarrowColumns && !plan.problem.transpose_a;
   return along_k ? CubeStep{4, kNarrowColumns} : CubeStep{32, 32};
@@ -372,7 +372,7 @@ void cube_panel(const CubePlan& plan, const CubeArgs& args, size_t panel, const 
 
 size_t cube_piece_elements(const CubePlan& plan, size_t rows, size_t cols) noexcept {
   if (tall_skinny_kernel(plan) != nullptr) return rows * cols;
-  const size_t most = one_panel(plan) ? row_block(*plan.kernels) : rows;
+  const size_t most = one_panel(plan) ? row_block(plan) : rows;
   return std::min(rows, most) * std::min(cols, column_block(*plan.kernels));
 }
 

@@ -70,9 +70,10 @@ struct StoredRows {
   const void* rest = nullptr;
 };
 
-// Elements of A along k that lie k_step apart, from `at` behind a row's beginning on.
+// Elements of A along k that lie k_step apart, from `at` behind a row's beginning on; the first one
+// is number `k` of the panel's.
 struct CubeRun {
-  size_t at = 0, length = 0;
+  size_t at = 0, k = 0, length = 0;
 };
 
 // A tile's rows of A where they lie in f32, spread over more than a matrix.
@@ -82,6 +83,14 @@ struct SpreadRows {
   size_t k_step = 1;
   const CubeRun* runs = nullptr;
   size_t run_count = 0;
+};
+
+// Rows of A that lie `step` elements apart in f32, each with its k's anywhere.
+struct EvenLine {
+  const float* a = nullptr;  // the first row
+  size_t step = 1, rows = 0;
+  const size_t* k_places = nullptr;  // from a row's beginning on
+  size_t length = 0;                 // of them
 };
 
 // k's of a tap that lie k_step apart, from `at` on; the first one is number `k` of B's.
@@ -111,6 +120,13 @@ struct TallSkinnyCall {
   size_t column_stride = 0;  // floats from one to the next
 };
 
+// Rows that multiply_spread writes where `count` are wanted: pairs, or the nine of a window of 3
+// x 3.
+constexpr size_t kWindowOfNine = 9;
+constexpr size_t spread_rows_written(size_t count) noexcept {
+  return count == kWindowOfNine ? count : (count + 1) / 2 * 2;
+}
+
 struct CubeKernels {
   size_t rows = 0, cols = 0;           // of the register tile
   size_t packed_size = sizeof(float);  // bytes of a packed element
@@ -127,10 +143,14 @@ struct CubeKernels {
   void (*multiply_stored)(const StoredRows& a, const void* b, size_t length, float* to,
                           size_t stride) = nullptr;
   bool takes_stored_columns = false;  // multiply_stored takes any k_step, so A stored [k, m]
-  // The same with rows that lie anywhere; all of a tile's are there. `goes_on`: k goes on with the
-  // sums that are at `to`, which are what a longer run would have at this point.
-  void (*multiply_spread)(const SpreadRows& a, const void* b, bool goes_on, float* to,
+  // The same with `count` rows that lie anywhere, as many as spread_rows_written of them: those
+  // places and rows of the result are there. `goes_on`: k goes on with the sums that are at `to`,
+  // which are what a longer run would have at this point.
+  void (*multiply_spread)(const SpreadRows& a, const void* b, size_t count, bool goes_on, float* to,
                           size_t stride) = nullptr;
+  // The same for all rows of a line, tile by tile, whose k's are few and in no long runs. It writes
+  // the rows of the line alone.
+  void (*multiply_line)(const EvenLine& a, const void* b, float* to, size_t stride) = nullptr;
   // A tile of tap_rows rows, if there is such a kernel: to the sums at `to`, [tap_rows, cols], what
   // the runs come to is added k by k.
   size_t tap_rows = 0;

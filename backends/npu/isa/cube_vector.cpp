@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "keel/backends/npu/isa/cube_vector.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include <algorithm>
 #include <bit>
 #include <mutex>
 #include <type_traits>
@@ -37,6 +38,12 @@ struct AnyRows {
   const size_t* rows;
 };
 
+#if HWY_TARGET == HWY_AVX3
+constexpr size_t kRegisters = 32;
+#else
+constexpr size_t kRegisters = 16;
+#endif
+
 template <size_t kNumber>
 using Constant = std::integral_constant<size_t, kNumber>;
 
@@ -56,6 +63,7 @@ class Tile {
     kernels.multiply_stored = &multiply_stored;
     kernels.takes_stored_columns = true;
     kernels.multiply_spread = &multiply_spread;
+    kernels.multiply_line = &multiply_line;
     kernels.tap_rows = TapTile::kRowsOfTile;
     kernels.add_tap = &TapTile::add_tap;
     kernels.finish = &finish_tile;
@@ -139,6 +147,44 @@ class Tile {
     }
   }
 
+  template <size_t... V>
+  static HWY_INLINE void prefetch_row(const float* row, std::index_sequence<V...>) {
+    (__builtin_prefetch(row + V * hn::Lanes(Tag())), ...);
+  }
+
+  // The same with rows that lie anywhere: where there are registers for it, where each begins is
+  // read once for two k's.
+  static HWY_INLINE void add_run_anywhere(Row* sums, const float* a, const AnyRows& rows,
+                                          size_t k_step, const float* b, size_t length) {
+    constexpr size_t kAhead = 16;  // k's of B, which are read once and from far away
+    size_t k = 0;
+    if constexpr ((kRows + 2) * kVectors < kRegisters) {
+      for (; k + 2 <= length; k += 2, a += 2 * k_step, b += 2 * kCols) {
+        prefetch_row(b + kAhead * kCols, Across());
+        prefetch_row(b + (kAhead + 1) * kCols, Across());
+        add_two(sums, a, rows, k_step, b, Down(), Across());
+      }
+    }
+    for (; k < length; ++k, a += k_step, b += kCols) {
+      prefetch_row(b + kAhead * kCols, Across());
+      add_outer(sums, a, rows, b, Down(), Across());
+    }
+  }
+  template <size_t... R, size_t... V>
+  static HWY_INLINE void add_two(Row* sums, const float* a, const AnyRows& rows, size_t k_step,
+                                 const float* b, std::index_sequence<R...>,
+                                 std::index_sequence<V...>) {
+    const Tag d;
+    const Lanes first[kVectors] = {hn::Load(d, b + V * hn::Lanes(d))...};
+    const Lanes second[kVectors] = {hn::Load(d, b + kCols + V * hn::Lanes(d))...};
+    (add_two_of_row(sums[R], a + rows(R), k_step, first, second), ...);
+  }
+  static HWY_INLINE void add_two_of_row(Row& row, const float* a, size_t k_step, const Lanes* first,
+                                        const Lanes* second) {
+    add_row(row, hn::Set(Tag(), a[0]), first, Across());
+    add_row(row, hn::Set(Tag(), a[k_step]), second, Across());
+  }
+
   template <class Rows, class Step>
   static HWY_INLINE void multiply_rows(const float* a, const Rows& rows, Step k_step,
                                        const float* b, size_t length, float* to, size_t stride) {
@@ -178,16 +224,21 @@ class Tile {
   }
 
   template <class Rows, class Step>
-  static void multiply_runs(const SpreadRows& a, size_t origin, const Rows& rows, Step k_step,
-                            const float* b, bool goes_on, float* to, size_t stride) {
+  static HWY_NOINLINE void multiply_runs(const SpreadRows& a, size_t origin, const Rows& rows,
+                                         Step k_step, const float* b, bool goes_on, float* to,
+                                         size_t stride) {
     Row sums[kRows];
     if (goes_on)
       load(sums, to, stride, Down());
     else
       clear(sums, Down());
     for (size_t i = 0; i < a.run_count; ++i) {
-      add_run(sums, a.a + origin + a.runs[i].at, rows, k_step, b, a.runs[i].length);
-      b += a.runs[i].length * kCols;
+      const CubeRun& run = a.runs[i];
+      const float* first = a.a + origin + run.at;
+      if constexpr (std::is_same_v<Rows, AnyRows>)
+        add_run_anywhere(sums, first, rows, k_step, b + run.k * kCols, run.length);
+      else
+        add_run(sums, first, rows, k_step, b + run.k * kCols, run.length);
     }
     store(sums, to, stride, Down());
   }
@@ -204,27 +255,91 @@ class Tile {
     store(sums, to, kCols, Down());
   }
 
+  static void multiply_spread(const SpreadRows& a, const void* b, size_t count, bool goes_on,
+                              float* to, size_t stride) {
+    spread_first<kRows>(a, static_cast<const float*>(b), count, goes_on, to, stride);
+  }
+
+  // Multiplies spread_rows_written(count) rows.
+  template <size_t kMost>
+  static HWY_INLINE void spread_first(const SpreadRows& a, const float* b, size_t count,
+                                      bool goes_on, float* to, size_t stride) {
+    if constexpr (kMost == kWindowOfNine + 1) {
+      if (count == kWindowOfNine)
+        return Tile<kWindowOfNine, kVectors>::multiply_all_spread(a, b, goes_on, to, stride);
+    }
+    if constexpr (kMost > 2) {
+      if (count + 2 <= kMost) return spread_first<kMost - 2>(a, b, count, goes_on, to, stride);
+    }
+    Tile<kMost, kVectors>::multiply_all_spread(a, b, goes_on, to, stride);
+  }
+
   // Rows that lie equally far apart take fewer registers for their addresses.
-  static void multiply_spread(const SpreadRows& a, const void* panel, bool goes_on, float* to,
-                              size_t stride) {
-    const auto* b = static_cast<const float*>(panel);
+  static HWY_NOINLINE void multiply_all_spread(const SpreadRows& a, const float* b, bool goes_on,
+                                               float* to, size_t stride) {
     const size_t first = a.rows[0], step = a.rows[1] - first;
     size_t differences = 0;
     for (size_t r = 2; r < kRows; ++r) differences |= a.rows[r] ^ (first + r * step);
-    const bool even = differences == 0;
-    const AnyRows any{a.rows};
-    if (a.k_step == 1) {
+    if (differences == 0 && a.k_step == 1) {
       const EvenRows<size_t> apart{step};
-      return even ? multiply_runs(a, first, apart, Constant<1>(), b, goes_on, to, stride)
-                  : multiply_runs(a, 0, any, Constant<1>(), b, goes_on, to, stride);
+      return multiply_runs(a, first, apart, Constant<1>(), b, goes_on, to, stride);
     }
-    const EvenRows<Constant<1>> beside;
-    return even && step == 1 ? multiply_runs(a, first, beside, a.k_step, b, goes_on, to, stride)
-                             : multiply_runs(a, 0, any, a.k_step, b, goes_on, to, stride);
+    multiply_runs(a, 0, AnyRows{a.rows}, a.k_step, b, goes_on, to, stride);
+  }
+
+  template <class Rows>
+  static HWY_INLINE void multiply_places(const float* a, const Rows& rows, const size_t* k_places,
+                                         const float* b, size_t length, float* to, size_t stride) {
+    Row sums[kRows];
+    clear(sums, Down());
+    for (size_t k = 0; k < length; ++k, b += kCols)
+      add_outer(sums, a + k_places[k], rows, b, Down(), Across());
+    store(sums, to, stride, Down());
+  }
+
+  // The tiles that the line needs have pairs of rows, as many each; the last one ends with the
+  // line, and may compute some rows of the one before once more.
+  static void multiply_line(const EvenLine& a, const void* b, float* to, size_t stride) {
+    const bool halves = a.rows <= kRows && a.rows % 2 != 0 && a.rows != 1;
+    const size_t tiles = halves ? 2 : (a.rows + kRows - 1) / kRows;
+    const size_t each = a.rows == 1 ? 1 : (a.rows + 2 * tiles - 1) / (2 * tiles) * 2;
+    line_of<kRows>(a, static_cast<const float*>(b), each, to, stride);
+  }
+
+  template <size_t kMost>
+  static HWY_INLINE void line_of(const EvenLine& a, const float* b, size_t each, float* to,
+                                 size_t stride) {
+    if constexpr (kMost > 2) {
+      if (each + 2 <= kMost) return line_of<kMost - 2>(a, b, each, to, stride);
+    } else if (each == 1) {
+      return Tile<1, kVectors>::tiles_of_line(a, b, to, stride);
+    }
+    Tile<kMost, kVectors>::tiles_of_line(a, b, to, stride);
+  }
+
+  // The rows that come next are written soon: so few k's take less time than their way from memory.
+  template <size_t... R>
+  static HWY_INLINE void prefetch_next(const float* to, size_t stride, std::index_sequence<R...>) {
+    (prefetch_row(to + R * stride, Across()), ...);
+  }
+
+  static HWY_NOINLINE void tiles_of_line(const EvenLine& a, const float* b, float* to,
+                                         size_t stride) {
+    if (a.step == 1) return tiles_of_line(a, EvenRows<Constant<1>>{}, b, to, stride);
+    tiles_of_line(a, EvenRows<size_t>{a.step}, b, to, stride);
+  }
+  template <class Rows>
+  static HWY_INLINE void tiles_of_line(const EvenLine& a, const Rows& rows, const float* b,
+                                       float* to, size_t stride) {
+    for (size_t done = 0; done < a.rows; done += kRows) {
+      const size_t row = std::min(done, a.rows - kRows);
+      prefetch_next(to + (row + kRows) * stride, stride, Down());
+      multiply_places(a.a + row * a.step, rows, a.k_places, b, a.length, to + row * stride, stride);
+    }
   }
 };
 
-// Accumulators, the vectors of B and one of A fill the registers: 32 of them on AVX-512, else 16.
+// Accumulators, the vectors of B and one of A fill the registers.
 #if HWY_TARGET == HWY_AVX3
 using WideTile = Tile<14, 2>;
 using NarrowTile = Tile<16, 1>;

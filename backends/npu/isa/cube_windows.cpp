@@ -22,6 +22,30 @@ Axis padded(const Axis& axis) {
   return result;
 }
 
+// Adds a run behind the `count` that are there, or to the last of them where it goes on there.
+void append_run(const CubeRun& run, size_t k_step, CubeRun* runs, size_t* count) {
+  CubeRun* last = *count == 0 ? nullptr : runs + *count - 1;
+  if (last != nullptr && run.at == last->at + last->length * k_step &&
+      run.k == last->k + last->length)
+    last->length += run.length;
+  else
+    runs[(*count)++] = run;
+}
+
+constexpr int64_t kChunk = 8, kShort = 128;
+
+void copy_chunk(const float* from, float* to) { std::memcpy(to, from, kChunk * sizeof(float)); }
+
+// A line between zeros, in chunks that overlap: calls of the library would take longer than it.
+void copy_short_line(const float* from, int64_t left, int64_t inside, int64_t right, float* to) {
+  constexpr float kZeros[kChunk] = {};
+  copy_chunk(kZeros, to);
+  copy_chunk(kZeros, to + left + inside + right - kChunk);
+  to += left;
+  for (int64_t e = 0; e + kChunk <= inside; e += kChunk) copy_chunk(from + e, to + e);
+  copy_chunk(from + inside - kChunk, to + inside - kChunk);
+}
+
 // In a copy, nothing lies between the images, their lines and their positions.
 WindowRows padded(const WindowRows& windows) {
   WindowRows result = windows;
@@ -45,6 +69,15 @@ CubeWindows::CubeWindows(const CubeProblem& problem)
       transposed_(problem.transpose_a),
       copies_(stored_.has_padding() || dtype_ != f32 || round_ != nullptr) {
   if (copies_) read_ = padded(stored_);
+  by_lines_ = !transposed_ && has_short_runs(problem.k);
+}
+
+bool CubeWindows::has_short_runs(size_t k) const {
+  constexpr size_t kMostPlaces = 192;
+  constexpr int64_t kLong = 32;
+  const WindowRows::Axis& across = read_.axes[1];
+  const bool together = across.tap_step * across.pitch == read_.channels;
+  return k <= kMostPlaces && (together ? read_.line() : read_.channels) < kLong;
 }
 
 VectorInstruction CubeWindows::widening(const CubeProblem& problem) {
@@ -93,16 +126,26 @@ void CubeWindows::copy_lines(const void* images, const vector::ByteMap* bytes, L
   const int64_t above = read_.axes[0].first - down.first;
   const int64_t left = (read_.axes[1].first - across.first) * read_.channels;
   const int64_t inside = across.size * read_.channels, whole = read_.axes[0].pitch;
+  const int64_t right = whole - left - inside;
+  const bool plain = widen_ == nullptr && bytes == nullptr && across.pitch == read_.channels;
+  const bool is_short =
+      plain && inside >= kChunk && inside <= kShort && left <= kChunk && right <= kChunk;
+  const int64_t of_image = read_.axes[0].size;
+  int64_t image = lines.begin / of_image, y = lines.begin % of_image - above;
   for (int64_t i = lines.begin; i < lines.end; ++i, to += whole) {
-    const int64_t image = i / read_.axes[0].size, y = i % read_.axes[0].size - above;
+    const auto at = static_cast<size_t>(image * stored_.image_pitch + y * down.pitch);
     if (!down.inside(y)) {
       std::fill_n(to, whole, 0.0f);
-      continue;
+    } else if (is_short) {
+      copy_short_line(static_cast<const float*>(images) + at, left, inside, right, to);
+    } else {
+      std::fill_n(to, left, 0.0f);
+      std::fill_n(to + left + inside, right, 0.0f);
+      copy_line(static_cast<const char*>(images) + at * size_of(dtype_), bytes, to + left);
     }
-    std::fill_n(to, left, 0.0f);
-    std::fill_n(to + left + inside, whole - left - inside, 0.0f);
-    const auto at = static_cast<size_t>(image * stored_.image_pitch + y * down.pitch);
-    copy_line(static_cast<const char*>(images) + at * size_of(dtype_), bytes, to + left);
+    if (++y < of_image - above) continue;
+    y = -above;
+    ++image;
   }
 }
 
@@ -171,6 +214,15 @@ void CubeWindows::list_windows(size_t first, size_t count, int64_t first_line,
   }
 }
 
+size_t CubeWindows::place_of_line(size_t line, int64_t first_line) const {
+  const auto& [down, across] = read_.axes;
+  const auto number = static_cast<int64_t>(line), image = number / down.windows;
+  const int64_t i = number - image * down.windows;
+  return static_cast<size_t>(image * read_.image_pitch +
+                             (down.position(i, 0) - first_line) * down.pitch +
+                             across.position(0, 0) * across.pitch);
+}
+
 void CubeWindows::list_columns(size_t first, size_t count, size_t* places) const {
   const auto& [down, across] = read_.axes;
   const auto column = static_cast<int64_t>(first);
@@ -190,26 +242,41 @@ void CubeWindows::list_columns(size_t first, size_t count, size_t* places) const
   }
 }
 
-size_t CubeWindows::k_step() const {
-  if (!transposed_) return 1;
-  return static_cast<size_t>(read_.axes[1].step * read_.axes[1].pitch);
-}
+size_t CubeWindows::k_step() const { return transposed_ ? line_step() : 1; }
 
 size_t CubeWindows::list_runs(size_t k0, size_t length, int64_t first_line, CubeRun* runs) const {
-  const auto of_run = static_cast<size_t>(transposed_ ? read_.axes[1].windows : read_.channels);
-  const size_t step = k_step();
+  if (transposed_) return list_runs_of_windows(k0, length, first_line, runs);
+  const auto of_run = static_cast<size_t>(read_.channels);
   size_t count = 0;
   for (size_t k = k0; k < k0 + length;) {
     const size_t run = std::min(of_run - k % of_run, k0 + length - k);
     size_t place = 0;
-    transposed_ ? list_windows(k, 1, first_line, &place) : list_columns(k, 1, &place);
-    CubeRun* last = count == 0 ? nullptr : runs + count - 1;
-    if (last != nullptr && place == last->at + last->length * step) {
-      last->length += run;
-    } else {
-      runs[count++] = {place, run};
-    }
+    list_columns(k, 1, &place);
+    append_run({place, k - k0, run}, 1, runs, &count);
     k += run;
+  }
+  return count;
+}
+
+size_t CubeWindows::list_runs_of_windows(size_t k0, size_t length, int64_t first_line,
+                                         CubeRun* runs) const {
+  const auto& [down, across] = read_.axes;
+  const auto first = static_cast<int64_t>(k0), end = first + static_cast<int64_t>(length);
+  const int64_t row = first / across.windows;
+  int64_t image = row / down.windows, i = row % down.windows, j = first % across.windows;
+  size_t count = 0;
+  for (int64_t k = first; k < end; j = 0) {
+    const int64_t run = std::min(across.windows - j, end - k);
+    const int64_t place = image * read_.image_pitch +
+                          (down.position(i, 0) - first_line) * down.pitch +
+                          across.position(j, 0) * across.pitch;
+    append_run(
+        {static_cast<size_t>(place), static_cast<size_t>(k - first), static_cast<size_t>(run)},
+        k_step(), runs, &count);
+    k += run;
+    if (++i < down.windows) continue;
+    i = 0;
+    ++image;
   }
   return count;
 }

@@ -41,6 +41,16 @@ class CubeWindows {
   // Writes where k's lie from a row's beginning on, as runs of elements k_step() apart; returns how
   // many runs.
   size_t list_runs(size_t k0, size_t length, int64_t first_line, CubeRun* runs) const;
+  // Says whether rows of A are multiplied line by line of windows: where there are few k's and no
+  // long runs of them.
+  bool by_lines() const { return by_lines_; }
+  // Writes where each of these k's lies from a row's beginning on. REQUIRES by_lines.
+  void list_k(size_t k0, size_t length, size_t* places) const { list_columns(k0, length, places); }
+  // Where the first window of a line lies; lines of all images, one behind the other.
+  size_t place_of_line(size_t line, int64_t first_line) const;
+  // Windows of a line, and elements from one to the next.
+  size_t line_windows() const { return static_cast<size_t>(read_.axes[1].windows); }
+  size_t line_step() const { return static_cast<size_t>(read_.axes[1].step * read_.axes[1].pitch); }
   size_t k_step() const;
 
  private:
@@ -50,6 +60,8 @@ class CubeWindows {
 
   void list_windows(size_t first, size_t count, int64_t first_line, size_t* places) const;
   void list_columns(size_t first, size_t count, size_t* places) const;
+  size_t list_runs_of_windows(size_t k0, size_t length, int64_t first_line, CubeRun* runs) const;
+  bool has_short_runs(size_t k) const;
   void copy_line(const char* from, const vector::ByteMap* bytes, float* to) const noexcept;
   void round_line(const char* from, size_t count, float* to) const noexcept;
 
@@ -59,6 +71,7 @@ class CubeWindows {
   VectorInstruction widen_;  // images of 16 bits, or rounded ones; null for others
   bool transposed_;          // the rows of A are columns of the matrix of windows
   bool copies_;
+  bool by_lines_;
 };
 
 }  // namespace keel::npu
