@@ -110,14 +110,19 @@ double timed(Training& training, const TrainingTask& task, const Set& train, int
   return seconds_since(start);
 }
 
+// Steps ahead of those that count: fewer where each takes long.
+int64_t warm_up_steps(const TrainingTask& task) {
+  return std::clamp<int64_t>(2500 / task.batch, 2, 20);
+}
+
 // libtorch at its best: with the layout of images in which a model's convolutions are quicker here.
 bool prefers_channels_last(const TrainingTask& task, const Set& train) {
   if (task.name != "lenet" && task.name != "resnet") return false;
   double seconds[2];
   for (const bool channels_last : {false, true}) {
     Training training(task, task.step_rate, 0, 1, channels_last);
-    timed(training, task, train, 0, 3);
-    seconds[channels_last ? 1 : 0] = timed(training, task, train, 3, 10);
+    timed(training, task, train, 0, 2);
+    seconds[channels_last ? 1 : 0] = timed(training, task, train, 2, warm_up_steps(task) / 2);
   }
   return seconds[1] < seconds[0];
 }
@@ -125,8 +130,9 @@ bool prefers_channels_last(const TrainingTask& task, const Set& train) {
 void time_steps(const TrainingCommand& command, const Set& train) {
   const TrainingTask& task = command.task;
   Training training(task, task.step_rate, 0, 1, prefers_channels_last(task, train));
-  timed(training, task, train, 0, 20);
-  const double seconds = timed(training, task, train, 20, command.steps);
+  const int64_t first = warm_up_steps(task);
+  timed(training, task, train, 0, first);
+  const double seconds = timed(training, task, train, first, command.steps);
   std::printf("%.3f %.1f\n", seconds * 1e6 / static_cast<double>(command.steps), peak_mib());
 }
 

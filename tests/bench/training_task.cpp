@@ -62,13 +62,14 @@ void require_reached(const TrainingTask& task, double accuracy) {
 }
 
 TrainingCommand parse_training(const std::vector<std::string>& words) {
-  if (words.size() != 5 || (words[0] != "step" && words[0] != "accuracy")) {
-    throw keel::Error({.op = "command line",
-                       .expected = "step TASK THREADS STEPS DATA, or accuracy TASK THREADS SEED "
-                                   "DATA"});
-  }
   TrainingCommand command;
-  command.to_accuracy = words[0] == "accuracy";
+  command.to_accuracy = !words.empty() && words[0] == "accuracy";
+  const bool other_batch = words.size() == 6 && !command.to_accuracy;
+  if ((words.size() != 5 && !other_batch) || (words[0] != "step" && !command.to_accuracy)) {
+    throw keel::Error({.op = "command line",
+                       .expected = "step TASK THREADS STEPS DATA [BATCH], or accuracy TASK THREADS "
+                                   "SEED DATA"});
+  }
   command.task = find_task(words[1]);
   command.threads = static_cast<int>(keel::parse_integer(words[2], "THREADS", 1, 1024));
   if (command.to_accuracy) {
@@ -79,6 +80,7 @@ TrainingCommand parse_training(const std::vector<std::string>& words) {
     command.steps = keel::parse_integer(words[3], "STEPS", 1);
   }
   command.source = words[4];
+  if (other_batch) command.task.batch = keel::parse_integer(words[5], "BATCH", 1, 1 << 16);
   return command;
 }
 

@@ -48,8 +48,9 @@ inline constexpr int64_t kMostEpochs = 30;
 // Throws keel::Error where the task's accuracy was not reached: a time without it means nothing.
 void require_reached(const TrainingTask& task, double accuracy);
 
-// "step TASK THREADS STEPS DATA" or "accuracy TASK THREADS SEED DATA", where TASK is one of those
-// in training_task.cpp and DATA a folder, "digits", or charlm's text. Throws keel::Error.
+// "step TASK THREADS STEPS DATA [BATCH]" or "accuracy TASK THREADS SEED DATA", where TASK is one of
+// those in training_task.cpp, DATA a folder, "digits", or charlm's text, and BATCH stands for the
+// task's own. Throws keel::Error.
 TrainingCommand parse_training(const std::vector<std::string>& words);
 
 }  // namespace keel_bench
