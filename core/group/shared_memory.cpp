@@ -33,12 +33,13 @@ std::string link_target(const char* path) {
   return length < 0 ? "unknown" : std::string(target, static_cast<size_t>(length));
 }
 
-// Processes with the same text see each other's files in /proc.
+// Processes with the same text see each other's files in /proc. Empty where the system does not
+// say.
 std::string place_of_this_process() {
   // The files there say that they are empty, so that what reads a file by its size finds nothing.
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
-  if (!std::getline(file, boot)) throw Error("/proc/sys/kernel/random/boot_id cannot be read");
+  if (!std::getline(file, boot)) return "";
   return boot + " " + link_target("/proc/self/ns/pid") + " " + std::to_string(geteuid());
 }
 
@@ -93,10 +94,11 @@ void SharedMemory::map() {
 }
 
 std::string why_not_shared(bool allowed, const GatherTexts& gather) {
+  const std::string place = place_of_this_process();
   const std::string reason = !allowed         ? std::string(kTransportVariable) + "=sockets"
                              : limits_files() ? "the size of files is limited (ulimit -f)"
+                             : place.empty()  ? "/proc/sys/kernel/random/boot_id cannot be read"
                                               : "";
-  const std::string place = reason.empty() ? place_of_this_process() : "";
   const std::vector<std::string> places = gather(place);
   const std::vector<std::string> reasons = gather(reason);
   for (size_t rank = 0; rank < places.size(); ++rank) {

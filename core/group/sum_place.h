@@ -1,4 +1,6 @@
-// SumPlace: which sum a rank is at, which travels with its values. A plain value.
+// SumPlace: which sum a rank is at, which travels with its values; and the errors and the addition
+// that sums over sockets (socket_sum.h) and in shared memory (shared_sum.h) have in common. Plain
+// values and functions without state; any thread.
 #ifndef KEEL_CORE_GROUP_SUM_PLACE_H
 #define KEEL_CORE_GROUP_SUM_PLACE_H
 

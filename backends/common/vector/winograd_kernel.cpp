@@ -220,15 +220,8 @@ Support supports_winograd(const AnchoredNode& node) {
 KernelPlan plan_winograd(const AnchoredNode& node, bool saturate_f16) {
   const WinogradForm form = *form_of(node);
   if (form.sums_windows) return plan_winograd_weights(node, form, saturate_f16);
-  auto kernel = std::make_unique<WinogradKernel>(node, form, saturate_f16);
-  KernelPlan plan;
-  plan.workspace_bytes = kernel->workspace_bytes();
-  plan.float_status = kernel->reports_status();
-  plan.in_place = kernel->in_place();
-  plan.block_dim = kernel->blocks(0);
-  plan.kernel = std::move(kernel);
-  plan.reason = "transformed tiles of 2 x 2 results";
-  return plan;
+  return plan_of(std::make_unique<WinogradKernel>(node, form, saturate_f16),
+                 "transformed tiles of 2 x 2 results");
 }
 
 }  // namespace keel::vector

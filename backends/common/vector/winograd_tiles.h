@@ -6,7 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 
+#include "keel/backends/common/kernel.h"
 #include "keel/backends/common/vector/winograd.h"
 #include "keel/ops/products/winograd.h"
 
@@ -74,6 +78,18 @@ class WinogradTiles {
   WinogradForm form_;
   WinogradInstruction transform_;
 };
+
+template <class TilesKernel>
+KernelPlan plan_of(std::unique_ptr<TilesKernel> kernel, const std::string& reason) {
+  KernelPlan plan;
+  plan.workspace_bytes = kernel->workspace_bytes();
+  plan.float_status = kernel->reports_status();
+  plan.in_place = kernel->in_place();
+  plan.block_dim = kernel->blocks(0);
+  plan.kernel = std::move(kernel);
+  plan.reason = reason;
+  return plan;
+}
 
 }  // namespace keel::vector
 

@@ -272,15 +272,8 @@ class WinogradWeights final : public Kernel {
 
 KernelPlan plan_winograd_weights(const AnchoredNode& node, const WinogradForm& form,
                                  bool saturate_f16) {
-  auto kernel = std::make_unique<WinogradWeights>(node, form, saturate_f16);
-  KernelPlan plan;
-  plan.workspace_bytes = kernel->workspace_bytes();
-  plan.float_status = kernel->reports_status();
-  plan.in_place = kernel->in_place();
-  plan.block_dim = kernel->blocks(0);
-  plan.kernel = std::move(kernel);
-  plan.reason = "transformed tiles of the gradients of 2 x 2 results";
-  return plan;
+  return plan_of(std::make_unique<WinogradWeights>(node, form, saturate_f16),
+                 "transformed tiles of the gradients of 2 x 2 results");
 }
 
 }  // namespace keel::vector
