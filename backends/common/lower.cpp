@@ -165,7 +165,9 @@ void Lowering::emit_kernel(KernelPlan plan, const std::vector<uint32_t>& argumen
   info.reason = plan.reason;
   const auto number = static_cast<int64_t>(list_.tasks.size());
   for (size_t i = info.inputs; i < arguments.size(); ++i) {
-    storages_[arguments[i]].written = number;
+    Storage& s = storages_[arguments[i]];
+    s.written = number;
+    if (s.row_of != kNoStorage) storages_[s.row_of].written = s.row_written = number;
   }
   Task& task = emit(plan.kind, arguments, std::move(info));
   task.kernel = plan.kernel.get();
@@ -186,14 +188,17 @@ void Lowering::emit_copy(uint32_t from, uint32_t to, const std::string& what, Ca
                .outputs = {u8}});
 }
 
-void Lowering::lower_graph(const Graph& graph, bool root, const std::vector<uint32_t>* carries) {
+void Lowering::lower_graph(const Graph& graph, bool root, const Loop* loop) {
   const std::vector<bool> live = live_nodes(graph);
-  Scope scope{graph, count_uses(graph, live), root, carries};
+  Scope scope{graph, count_uses(graph, live), root, loop};
   if (root) failures_.emplace(graph, live);
   if (root) pin_results(scope);
   if (root) plan_all_reduces(scope, live);
-  for (size_t i = 0; carries != nullptr && i < graph.outputs().size(); ++i)
+  for (size_t i = 0; loop != nullptr && i < graph.outputs().size(); ++i)
     scope.next_values[root_of(graph.outputs()[i])].push_back(i);
+  for (size_t i = 0; loop != nullptr && i < loop->rows.size(); ++i)
+    scope.rows.try_emplace(loop->rows[i].row, &loop->rows[i]);
+  find_unfilled(scope, live);
   for (const Node& node : graph.nodes()) {
     if (!live[node.id()]) continue;
     const size_t words = status_words_.size();
@@ -228,6 +233,10 @@ void Lowering::lower_node(const Node& node, Scope& scope) {
     lower_all_reduce(node);
   else if (can_show_row(node, scope))
     lower_row_view(node);
+  else if (const WrittenRow* row = written_row_of(node, scope); row != nullptr)
+    finish_written_row(*row);
+  else if (unfilled_.contains(&node))
+    put(node.output(), new_scratch(bytes_of(node.type()), true));
   else
     lower_kernel(node, scope);
 }
@@ -302,27 +311,34 @@ bool Lowering::can_show_row(const Node& node, const Scope& scope) const {
 }
 
 void Lowering::lower_row_view(const Node& node) {
-  std::vector<uint32_t> arguments = {storage_of(node.input(0)), storage_of(node.input(1))};
-  const uint32_t owner = arguments[0];
-  arguments.push_back(new_scratch(sizeof(int64_t), false));
+  const std::vector<uint32_t> arguments = {storage_of(node.input(0)), storage_of(node.input(1))};
   std::vector<Type> operands = {node.input(0).type(), node.input(1).type(), node.type()};
-  emit_kernel(library_.plan_row_view(node), arguments,
-              {.name = display_name(node),
-               .op = op_text(node),
-               .members = member_names(node),
-               .types = types_text(node),
-               .site = node.site(),
-               .inputs = 2,
-               .outputs = {i64},
-               .operands = std::move(operands)});
-  const uint32_t row = new_storage(Space::kRow, owner, 0, bytes_of(node.type()));
+  const uint32_t row = place_row(node, arguments[0], arguments,
+                                 {.name = display_name(node),
+                                  .op = op_text(node),
+                                  .members = member_names(node),
+                                  .types = types_text(node),
+                                  .site = node.site(),
+                                  .inputs = 2,
+                                  .outputs = {i64},
+                                  .operands = std::move(operands)});
+  row_views_.insert(&node);
+  put(node.output(), row);
+}
+
+uint32_t Lowering::place_row(const Node& node, uint32_t owner, std::vector<uint32_t> arguments,
+                             TaskInfo info) {
+  arguments.push_back(new_scratch(sizeof(int64_t), false));
+  emit_kernel(library_.plan_row_view(node), arguments, std::move(info));
+  const Type& rows = node.input(0).type();
+  const size_t bytes = bytes_of(rows) / static_cast<size_t>(rows.shape[0]);
+  const uint32_t row = new_storage(Space::kRow, owner, 0, bytes);
   storages_[row].row_of = owner;
   storages_[row].row_written = storages_[owner].written;
   storages_[row].written = static_cast<int64_t>(list_.tasks.size()) - 1;
   list_.tasks.back().row = row;
   touch(row, storages_[row].written);
-  row_views_.insert(&node);
-  put(node.output(), row);
+  return row;
 }
 
 std::vector<uint32_t> Lowering::status_words_under(const Node& node) const {
@@ -379,6 +395,8 @@ uint32_t Lowering::output_storage(const Node& node, size_t output, const KernelP
   }
   const uint32_t carry = carry_storage(node, output, plan, arguments, scope);
   if (carry != kNoStorage) return carry;
+  const uint32_t row = row_storage(value, scope);
+  if (row != kNoStorage) return row;
   const size_t bytes = bytes_of(node.type(output));
   for (const auto& pair : plan.in_place) {
     if (pair.output != output) continue;
@@ -400,7 +418,7 @@ uint32_t Lowering::carry_storage(const Node& node, size_t output, const KernelPl
   if (next == scope.next_values.end()) return kNoStorage;
   for (const size_t i : next->second) {
     const Value old = scope.graph.inputs()[i];
-    const uint32_t carry = (*scope.carries)[i];
+    const uint32_t carry = scope.loop->carries[i];
     if (scope.uses[old] != reads_by(node, old)) continue;
     if (!may_overwrite(plan, output, arguments, carry)) continue;
     return carry;

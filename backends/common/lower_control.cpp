@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "keel/backends/common/lowering.h"
+#include "keel/backends/common/task_text.h"
 #include "keel/graph/control/control_flow.h"
+#include "keel/graph/ir/label.h"
+#include "keel/graph/ir/member_names.h"
 
 namespace keel {
 
@@ -39,7 +42,10 @@ void Lowering::lower_while(const Node& node, Scope& scope) {
   }
   const size_t exit = list_.tasks.size() - 1;
   bind_inputs(body, inputs);
-  lower_graph(body, false, &inputs);
+  const Loop loop{inputs, find_written_rows(node)};
+  // Nothing else need have written to a stack before, whose rows are kept from turn to turn.
+  for (const WrittenRow& row : loop.rows) touch(inputs[row.stack], begin);
+  lower_graph(body, false, &loop);
   copy_together(body, inputs, node.site());
   // The next iteration reads the captured values again: storage_of throws if the body has
   // overwritten one.
@@ -52,6 +58,53 @@ void Lowering::lower_while(const Node& node, Scope& scope) {
   const auto end = static_cast<uint32_t>(list_.tasks.size());
   list_.tasks[exit].target = end;
   keep_alive_through(begin, end - 1);
+  for (const WrittenRow& row : loop.rows) touch(inputs[row.stack], end - 1);
+}
+
+void Lowering::find_unfilled(const Scope& scope, const std::vector<bool>& live) {
+  for (const Node& node : scope.graph.nodes()) {
+    if (!live[node.id()] || !node.is(OpRole::kWhile)) continue;
+    for (const WrittenRow& row : find_written_rows(node)) {
+      const Value fill = root_of(node.input(row.stack));
+      const bool alone = scope.uses[fill] == 1 && fill.node().has(kBroadcast);
+      if (row.covers && alone) unfilled_.insert(&fill.node());
+    }
+  }
+}
+
+const WrittenRow* Lowering::written_row_of(const Node& node, const Scope& scope) {
+  if (scope.loop == nullptr) return nullptr;
+  const auto& rows = scope.loop->rows;
+  const auto it =
+      std::find_if(rows.begin(), rows.end(), [&](const WrittenRow& r) { return r.node == &node; });
+  return it == rows.end() ? nullptr : &*it;
+}
+
+uint32_t Lowering::row_storage(const Value& value, Scope& scope) {
+  const auto it = scope.rows.find(value);
+  return it == scope.rows.end() ? kNoStorage : place_written_row(*it->second);
+}
+
+uint32_t Lowering::place_written_row(const WrittenRow& row) {
+  const Node& node = *row.node;
+  const uint32_t place = place_row(node, storage_of(node.input(0)), {storage_of(node.input(1))},
+                                   {.name = display_name(node),
+                                    .op = op_text(node),
+                                    .members = member_names(node),
+                                    .types = types_text(node),
+                                    .site = node.site(),
+                                    .inputs = 1,
+                                    .outputs = {i64}});
+  placed_rows_[&node] = place;
+  return place;
+}
+
+void Lowering::finish_written_row(const WrittenRow& row) {
+  const auto placed = placed_rows_.find(row.node);
+  const uint32_t place = placed == placed_rows_.end() ? place_written_row(row) : placed->second;
+  const uint32_t made = storage_of(row.row);
+  if (made != place) emit_copy(made, place, display_name(*row.node), row.node->site());
+  put(row.node->output(), storages_[place].row_of);
 }
 
 bool Lowering::may_take_over(const Node& node, size_t i, Scope& scope) {

@@ -17,6 +17,7 @@
 #include "keel/backends/common/step_failures.h"
 #include "keel/backends/common/task_list.h"
 #include "keel/backends/common/uses.h"
+#include "keel/backends/common/written_rows.h"
 #include "keel/core/base/call_site.h"
 #include "keel/graph/ir/graph.h"
 #include "keel/graph/ir/value_table.h"
@@ -48,15 +49,21 @@ class Lowering {
     uint32_t storage = kNoStorage;
     int64_t written = -1;
   };
+  // The loop whose body is lowered.
+  struct Loop {
+    std::vector<uint32_t> carries;  // the table entries of its variables
+    std::vector<WrittenRow> rows;
+  };
   // A graph while it is lowered: the step itself (the root) or a body of a control op.
   struct Scope {
     const Graph& graph;
     Uses uses;  // counted down while its nodes are lowered
     bool root;
-    // Only a while's body has these: the table entries of the loop variables, and for each value
-    // that is an output of the body, the numbers of the variables that it becomes.
-    const std::vector<uint32_t>* carries = nullptr;
+    // Only a while's body has these: its loop, for each value that is an output of the body the
+    // numbers of the variables that it becomes, and for each that is put into a row, that row.
+    const Loop* loop = nullptr;
     std::unordered_map<Value, std::vector<size_t>, ValueHash> next_values = {};
+    std::unordered_map<Value, const WrittenRow*, ValueHash> rows = {};
   };
 
   // ---- buffers
@@ -94,7 +101,7 @@ class Lowering {
   void emit_copy(uint32_t from, uint32_t to, const std::string& what, CallSite site);
 
   // ---- nodes
-  void lower_graph(const Graph& graph, bool root, const std::vector<uint32_t>* carries = nullptr);
+  void lower_graph(const Graph& graph, bool root, const Loop* loop = nullptr);
   void lower_node(const Node& node, Scope& scope);
   void lower_constant(const Node& node);
   void lower_dequeue(const Node& node);
@@ -102,11 +109,23 @@ class Lowering {
   // Returns whether the result may be shown where it lies: not where it has to go elsewhere anyway.
   bool can_show_row(const Node& node, const Scope& scope) const;
   void lower_row_view(const Node& node);
+  // Emits the task that finds where a row of the entry begins, and returns the row's entry.
+  uint32_t place_row(const Node& node, uint32_t owner, std::vector<uint32_t> arguments,
+                     TaskInfo info);
+  // Returns the place in the stack of the row that this value is to be, where its index is known
+  // before the value is made; else kNoStorage.
+  uint32_t row_storage(const Value& value, Scope& scope);
+  uint32_t place_written_row(const WrittenRow& row);
+  // Ends the writing of a row: copies what was not made there.
+  void finish_written_row(const WrittenRow& row);
+  static const WrittenRow* written_row_of(const Node& node, const Scope& scope);
+  // Notes what need not be filled for the loops of the graph.
+  void find_unfilled(const Scope& scope, const std::vector<bool>& live);
   // Reads the status words of the tasks that the node's inputs depend on.
   void lower_float_status(const Node& node, Scope& scope);
   std::vector<uint32_t> status_words_under(const Node& node) const;
 
-  // The four below choose where an output goes. `arguments` names the table entries of the node's
+  // The ones below choose where an output goes. `arguments` names the table entries of the node's
   // inputs and of its outputs before this one.
   uint32_t output_storage(const Node& node, size_t output, const KernelPlan& plan,
                           const std::vector<uint32_t>& arguments, Scope& scope);
@@ -181,6 +200,9 @@ class Lowering {
   };
   std::unordered_map<const Node*, AllReduce> all_reduces_;
   std::unordered_set<const Node*> row_views_;  // that were lowered
+  // What fills stacks of whose rows none is left as it was, and where rows were placed.
+  std::unordered_set<const Node*> unfilled_;
+  std::unordered_map<const Node*, uint32_t> placed_rows_;
   std::vector<uint32_t> commits_;  // current and second buffer of each state that has two
   std::vector<uint32_t> output_storages_;
   std::vector<uint32_t> slot_storages_;

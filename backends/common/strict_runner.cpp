@@ -144,6 +144,7 @@ void StrictRunner::poison_entry(uint32_t entry, const Table& table) {
 }
 
 void StrictRunner::begin_life(uint32_t entry) {
+  if (list_.table[entry].space == Space::kRow) entry = list_.table[entry].index;
   if (list_.table[entry].space != Space::kScratch || alive_[entry] != 0) return;
   alive_[entry] = was_alive_[entry] = 1;
   living_.push_back(entry);
