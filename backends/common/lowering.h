@@ -200,7 +200,7 @@ class Lowering {
   };
   std::unordered_map<const Node*, AllReduce> all_reduces_;
   std::unordered_set<const Node*> row_views_;  // that were lowered
-  // What fills stacks of whose rows none is left as it was, and where rows were placed.
+  // The nodes that fill stacks of whose rows none is left as it was, and where rows were placed.
   std::unordered_set<const Node*> unfilled_;
   std::unordered_map<const Node*, uint32_t> placed_rows_;
   std::vector<uint32_t> commits_;  // current and second buffer of each state that has two
