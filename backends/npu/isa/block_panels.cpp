@@ -59,16 +59,30 @@ bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args) {
          args.a_stride * size_of(p.a) % kSameSet != 0;
 }
 
+bool is_stored_in_panels(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  return plan.kernels->takes_stored_panels && !p.packed_b && !p.transpose_b && !p.b_windows &&
+         p.b == f32 && p.round_to == f32;
+}
+
+bool is_better_left_stored(const CubePlan& plan) {
+  const CubeProblem& p = plan.problem;
+  constexpr size_t kFewRows = 256, kHeldBytes = size_t{512} * 1024;
+  return is_stored_in_panels(plan) && !p.a_windows && p.m <= kFewRows &&
+         p.k * p.n * sizeof(float) <= kHeldBytes && p.n % plan.kernels->cols == 0;
+}
+
 bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range) {
   const CubeProblem& p = plan.problem;
   const CubeKernels& kernels = *plan.kernels;
-  if (p.packed_b || p.transpose_b || p.b_windows || p.b != f32 || p.round_to != f32) return false;
-  if (kernels.packed_size != sizeof(float) || kernels.k_multiple != 1) return false;
-  const bool aligned = reinterpret_cast<uintptr_t>(args.b) % kAlignment == 0 &&
-                       args.b_stride * sizeof(float) % kAlignment == 0;
+  if (!is_stored_in_panels(plan)) return false;
+  const size_t row = args.b_stride * sizeof(float);
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(args.b) % kAlignment == 0 && row % kAlignment == 0;
   const bool whole_tiles = range.n0 % kernels.cols == 0 && range.n1 % kernels.cols == 0;
   if (!aligned || !whole_tiles) return false;
-  return plan.taps != nullptr || (p.n == kernels.cols && args.b_stride == p.n);
+  if (plan.taps != nullptr || (p.n == kernels.cols && args.b_stride == p.n)) return true;
+  return is_better_left_stored(plan) && row % kSameSet != 0;
 }
 
 }  // namespace keel::npu

@@ -165,7 +165,7 @@ class BlockWalk {
       const auto sum = [&](size_t i, size_t part, float* to, size_t stride) {
         begin_part(part);
         const char* b = columns_of_part(part, j0, cols) + j * depth * kernels_.packed_size;
-        multiply(i0, i, tile.rows, stored, part * length, length, b, to, stride);
+        multiply(i0, i, tile.rows, stored, part * length, length, b, kernels_.cols, to, stride);
       };
       for (size_t i = 0; i < rows; i += kernels_.rows) {
         tile.rows = std::min(kernels_.rows, rows - i);
@@ -455,9 +455,10 @@ class BlockWalk {
     return {lines(), places() + i, lying_->k_step(), runs(), run_count_};
   }
 
-  // Rows i0 + i ... of A, a tile's or its first `count`, times a packed panel of B.
+  // Rows i0 + i ... of A, a tile's or its first `count`, times a panel of B, whose rows lie b_step
+  // floats apart where it is not packed.
   void multiply(size_t i0, size_t i, size_t count, size_t stored, size_t k0, size_t length,
-                const char* b, float* to, size_t stride) const {
+                const char* b, size_t b_step, float* to, size_t stride) const {
     if (lying_ != nullptr) {
       return kernels_.multiply_spread(spread_rows(i), b, count, false, to, stride);
     }
@@ -466,16 +467,18 @@ class BlockWalk {
       StoredRows rows;
       rows.stride = window_stride(depth, kernels_.packed_size);
       rows.rows = scratch_ + parts_.windows + i * rows.stride * kernels_.packed_size;
-      return kernels_.multiply_stored(rows, b, depth, to, stride);
+      return kernels_.multiply_stored(rows, b, b_step, depth, to, stride);
     }
-    if (i >= stored) return kernels_.multiply(packed_rows(i, depth), b, count, length, to, stride);
+    if (i >= stored) {
+      return kernels_.multiply(packed_rows(i, depth), b, b_step, count, length, to, stride);
+    }
     StoredRows rows;
     rows.stride = plan_.problem.transpose_a ? 1 : args_.a_stride;
     rows.k_step = plan_.problem.transpose_a ? args_.a_stride : 1;
     const size_t at = (i0 + i) * rows.stride + k0 * rows.k_step;
     rows.rows = static_cast<const char*>(args_.a) + at * kernels_.packed_size;
     rows.rest = packed_rows(i, kernels_.k_multiple);
-    kernels_.multiply_stored(rows, b, length, to, stride);
+    kernels_.multiply_stored(rows, b, b_step, length, to, stride);
   }
 
   void tiles(size_t i0, size_t rows, size_t j0, size_t cols, size_t k0, size_t length) {
@@ -483,12 +486,13 @@ class BlockWalk {
     TileCall tile;
     auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
     const size_t stored = stored_rows(rows);
+    const size_t b_step = stores_panels_ ? args_.b_stride : kernels_.cols;
     tile.tile = sums;
     tile.tile_stride = kernels_.cols;
     tile.first = is_first(k0);
     tile.c_stride = args_.c_stride;
     for (size_t j = 0; j < cols; j += kernels_.cols) {
-      const char* b = panels_ + j * depth * kernels_.packed_size;
+      const char* b = panels_ + j * (stores_panels_ ? 1 : depth) * kernels_.packed_size;
       tile.cols = std::min(kernels_.cols, cols - j);
       for (size_t i = 0; i < rows; i += kernels_.rows) {
         tile.rows = std::min(kernels_.rows, rows - i);
@@ -496,10 +500,10 @@ class BlockWalk {
         prefetch_rows(tile);
         // The first sums of a whole tile may go to their place as they are.
         if (tile.first && tile.rows == kernels_.rows && tile.cols == kernels_.cols) {
-          multiply(i0, i, tile.rows, stored, k0, length, b, tile.c, tile.c_stride);
+          multiply(i0, i, tile.rows, stored, k0, length, b, b_step, tile.c, tile.c_stride);
           continue;
         }
-        multiply(i0, i, tile.rows, stored, k0, length, b, sums, kernels_.cols);
+        multiply(i0, i, tile.rows, stored, k0, length, b, b_step, sums, kernels_.cols);
         kernels_.finish(tile);
       }
     }

@@ -107,6 +107,9 @@ bool cube_takes_packed(const CubeProblem& problem) noexcept;
 // products with this B do.
 bool cube_shares_packed(const CubePlan& plan) noexcept;
 
+// Says whether rectangles of C may take B as it is stored, so that none of them packs it.
+bool cube_leaves_stored(const CubePlan& plan) noexcept;
+
 // A packed copy of the whole of B, for the plan's kernels. Its bytes; what k and n of its parts
 // have to be multiples of where a part does not end with B; and a part of it written, padding
 // included, from B as stored. Parts may be written by several threads at once.

@@ -63,7 +63,8 @@ void begin_tiles() {
 }
 void end_tiles() { asm volatile("tilerelease" : : : "memory"); }
 
-void multiply_amx(const void* a, const void* b, size_t, size_t length, float* to, size_t stride) {
+void multiply_amx(const void* a, const void* b, size_t, size_t, size_t length, float* to,
+                  size_t stride) {
   const auto* left = static_cast<const uint16_t*>(a);
   const auto* right = static_cast<const uint16_t*>(b);
   zero_tile<0>();
@@ -131,7 +132,7 @@ constexpr size_t packed_row(size_t i) {
   return i / kTileRows * kTileElements + i % kTileRows * kTileDepth;
 }
 
-void multiply_vectors(const void* a, const void* b, size_t rows, size_t length, float* to,
+void multiply_vectors(const void* a, const void* b, size_t, size_t rows, size_t length, float* to,
                       size_t stride) {
   for (size_t i = 0; i < rows; i += kRowsAtOnce) {
     const auto* left = static_cast<const uint16_t*>(a) + packed_row(i);
@@ -149,7 +150,7 @@ void multiply_vectors(const void* a, const void* b, size_t rows, size_t length, 
   }
 }
 
-void multiply_vectors_stored(const StoredRows& a, const void* b, size_t length, float* to,
+void multiply_vectors_stored(const StoredRows& a, const void* b, size_t, size_t length, float* to,
                              size_t stride) {
   for (size_t i = 0; i < kPanel; i += kRowsAtOnce) {
     const auto* left = static_cast<const uint16_t*>(a.rows) + i * a.stride;
@@ -195,12 +196,13 @@ uint16_t packed_element(const void* a, size_t i, size_t k) {
       a)[k / kTileDepth * 2 * kTileElements + packed_row(i) + k % kTileDepth];
 }
 
-void multiply_plain(const void* a, const void* b, size_t, size_t length, float* to, size_t stride) {
+void multiply_plain(const void* a, const void* b, size_t, size_t, size_t length, float* to,
+                    size_t stride) {
   multiply_loops([a](size_t i, size_t k) { return packed_element(a, i, k); }, b, length, to,
                  stride);
 }
 
-void multiply_plain_stored(const StoredRows& a, const void* b, size_t length, float* to,
+void multiply_plain_stored(const StoredRows& a, const void* b, size_t, size_t length, float* to,
                            size_t stride) {
   const size_t whole = length / kTileDepth * kTileDepth;
   const auto at_a = [&](size_t i, size_t k) {

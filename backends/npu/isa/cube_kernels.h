@@ -134,15 +134,17 @@ struct CubeKernels {
   void (*pack_a)(const PackCall&) = nullptr;
   void (*pack_b)(const PackCall&) = nullptr;
   // Rows of the result lie `stride` floats apart. Those from `rows` on are nobody's: a kernel may
-  // leave them out.
-  void (*multiply)(const void* a, const void* b, size_t rows, size_t length, float* to,
-                   size_t stride) = nullptr;
+  // leave them out. Where B may be read as it is stored (takes_stored_panels), its rows lie
+  // `b_step` floats apart; else it is packed, and the kernel does not look at that.
+  void (*multiply)(const void* a, const void* b, size_t b_step, size_t rows, size_t length,
+                   float* to, size_t stride) = nullptr;
   // Multiplies rows of A in place, without packing. Results equal `multiply`'s bit for bit. Null if
   // the kernel needs packed rows. Elements of A must have the packed size. `length` is the panel's,
   // not rounded up.
-  void (*multiply_stored)(const StoredRows& a, const void* b, size_t length, float* to,
-                          size_t stride) = nullptr;
+  void (*multiply_stored)(const StoredRows& a, const void* b, size_t b_step, size_t length,
+                          float* to, size_t stride) = nullptr;
   bool takes_stored_columns = false;  // multiply_stored takes any k_step, so A stored [k, m]
+  bool takes_stored_panels = false;   // both take any b_step
   // The same with `count` rows that lie anywhere, as many as spread_rows_written of them: those
   // places and rows of the result are there. `goes_on`: k goes on with the sums that are at `to`,
   // which are what a longer run would have at this point.

@@ -62,6 +62,7 @@ class Tile {
     kernels.multiply = &multiply;
     kernels.multiply_stored = &multiply_stored;
     kernels.takes_stored_columns = true;
+    kernels.takes_stored_panels = true;
     kernels.multiply_spread = &multiply_spread;
     kernels.multiply_line = &multiply_line;
     kernels.tap_rows = TapTile::kRowsOfTile;
@@ -187,40 +188,44 @@ class Tile {
 
   template <class Rows, class Step>
   static HWY_INLINE void multiply_rows(const float* a, const Rows& rows, Step k_step,
-                                       const float* b, size_t length, float* to, size_t stride) {
+                                       const float* b, size_t b_step, size_t length, float* to,
+                                       size_t stride) {
     Row sums[kRows];
     clear(sums, Down());
-    add_run(sums, a, rows, k_step, b, length);
+    add_run(sums, a, rows, k_step, b, length, b_step);
     store(sums, to, stride, Down());
   }
 
   // The last rows of a block may be fewer than a tile's, and then take as much less time.
-  static void multiply(const void* a, const void* b, size_t count, size_t length, float* to,
-                       size_t stride) {
-    multiply_first<kRows>(static_cast<const float*>(a), static_cast<const float*>(b), count, length,
-                          to, stride);
+  static void multiply(const void* a, const void* b, size_t b_step, size_t count, size_t length,
+                       float* to, size_t stride) {
+    multiply_first<kRows>(static_cast<const float*>(a), static_cast<const float*>(b), b_step, count,
+                          length, to, stride);
   }
 
   // Multiplies as few rows, in pairs, as hold the first `count`: those that are packed, of which
   // there are kRows.
   template <size_t kMost>
-  static HWY_INLINE void multiply_first(const float* a, const float* b, size_t count, size_t length,
-                                        float* to, size_t stride) {
+  static HWY_INLINE void multiply_first(const float* a, const float* b, size_t b_step, size_t count,
+                                        size_t length, float* to, size_t stride) {
     if constexpr (kMost > 2) {
-      if (count + 2 <= kMost) return multiply_first<kMost - 2>(a, b, count, length, to, stride);
+      if (count + 2 <= kMost)
+        return multiply_first<kMost - 2>(a, b, b_step, count, length, to, stride);
     }
-    Tile<kMost, kVectors>::multiply_rows(a, EvenRows<Constant<1>>{}, Constant<kRows>(), b, length,
-                                         to, stride);
+    Tile<kMost, kVectors>::multiply_rows(a, EvenRows<Constant<1>>{}, Constant<kRows>(), b, b_step,
+                                         length, to, stride);
   }
 
-  static void multiply_stored(const StoredRows& a, const void* b, size_t length, float* to,
-                              size_t stride) {
+  static void multiply_stored(const StoredRows& a, const void* b, size_t b_step, size_t length,
+                              float* to, size_t stride) {
     const auto* rows = static_cast<const float*>(a.rows);
     const auto* panel = static_cast<const float*>(b);
     if (a.k_step != 1) {
-      return multiply_rows(rows, EvenRows<Constant<1>>{}, a.k_step, panel, length, to, stride);
+      const EvenRows<Constant<1>> beside;
+      return multiply_rows(rows, beside, a.k_step, panel, b_step, length, to, stride);
     }
-    multiply_rows(rows, EvenRows<size_t>{a.stride}, Constant<1>(), panel, length, to, stride);
+    const EvenRows<size_t> apart{a.stride};
+    multiply_rows(rows, apart, Constant<1>(), panel, b_step, length, to, stride);
   }
 
   template <class Rows, class Step>

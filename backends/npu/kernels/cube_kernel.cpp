@@ -28,6 +28,7 @@ namespace {
 // over.
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
 constexpr int64_t kMostBlocks = 32;
+constexpr int64_t kPairOfRows = 2;  // which tiles of fewer rows than others have as a multiple
 
 // Splits C of each product in the batch into tiles of whole rows or columns. Where it is rounded or
 // goes through an epilogue, a tile is computed piece by piece in the block's workspace. A phase
@@ -203,7 +204,7 @@ class CubeKernel final : public Kernel {
   // Tiles of rows would each pack all of the right operand.
   void share_right_operand(CubeProblem problem) {
     if (problem.packed_b || by_columns_ || tiles_ == 1 || count_ != 1 || splits_k()) return;
-    if (!cube_shares_packed(plan_)) return;
+    if (cube_leaves_stored(plan_) || !cube_shares_packed(plan_)) return;
     problem.packed_b = true;
     plan_ = plan_cube(problem);
     cut_tiles();
@@ -284,7 +285,10 @@ class CubeKernel final : public Kernel {
     const int64_t wanted =
         std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
     const CubeStep step = cube_step(plan_);
-    by_columns_ = n > m && !whole_rows_;
+    // Rows are what other kernels split, too: a thread finds in its cache what it made of them,
+    // if it need not pack all of the right operand for that.
+    const bool keeps_rows = cube_leaves_stored(plan_) && !plan_.problem.transpose_a;
+    by_columns_ = n > m && !whole_rows_ && !keeps_rows;
     // The longer side may be a single step of the kernel: then the other one is cut, if it has
     // more.
     const auto steps_of = [](int64_t side, size_t one) {
@@ -297,6 +301,7 @@ class CubeKernel final : public Kernel {
     }
     side_ = by_columns_ ? n : m;
     step_ = static_cast<int64_t>(by_columns_ ? step.columns : step.rows);
+    if (!by_columns_ && keeps_rows) step_ = kPairOfRows;  // few rows: whole tiles would be uneven
     tiles_ = std::clamp<int64_t>(steps(), 1, wanted);
     const int64_t worth = std::max<int64_t>(1, work * count_ / kWorkOfABlock);
     blocks_ =

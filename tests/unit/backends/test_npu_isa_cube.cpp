@@ -32,11 +32,17 @@ using namespace keel::vector;
 using vector_test::Numbers;
 using vector_test::on_every_isa;
 
+// Tensors begin with a cache line.
+struct alignas(64) Line {
+  explicit Line(int byte) { std::memset(bytes, byte, sizeof bytes); }
+  uint8_t bytes[64];
+};
+
 // A matrix in its dtype, rows `stride` apart with NaN between them, and the values it stands for.
 struct Matrix {
   Matrix(size_t rows_, size_t cols_, size_t padding, DType dtype_, uint64_t seed)
       : rows(rows_), cols(cols_), stride(cols_ + padding), dtype(dtype_) {
-    bytes.resize(rows * stride * size_of(dtype), 0xff);
+    lines.resize((rows * stride * size_of(dtype) + 63) / 64, Line(0xff));
     values.resize(rows * cols);
     Numbers numbers(seed);
     for (size_t i = 0; i < rows; ++i) {
@@ -48,24 +54,26 @@ struct Matrix {
   double store(size_t at, Numbers& numbers) {
     if (dtype == u8) {
       const auto byte = static_cast<uint8_t>(numbers.next());
-      bytes[at] = byte;
+      data()[at] = byte;
       return byte;
     }
     const float value = numbers.uniform();
     if (dtype == f32) {
-      std::memcpy(bytes.data() + at * 4, &value, 4);
+      std::memcpy(data() + at * 4, &value, 4);
       return static_cast<double>(value);
     }
     const uint16_t bits = dtype == f16 ? Half(value).bits : BFloat16(value).bits;
-    std::memcpy(bytes.data() + at * 2, &bits, 2);
+    std::memcpy(data() + at * 2, &bits, 2);
     return static_cast<double>(dtype == f16 ? static_cast<float>(Half::from_bits(bits))
                                             : static_cast<float>(BFloat16::from_bits(bits)));
   }
   double at(size_t i, size_t j) const { return values[i * cols + j]; }
+  uint8_t* data() { return lines.data()->bytes; }
+  const uint8_t* data() const { return lines.data()->bytes; }
 
   size_t rows, cols, stride;
   DType dtype;
-  std::vector<uint8_t> bytes;
+  std::vector<Line> lines;
   std::vector<double> values;
 };
 
@@ -94,9 +102,9 @@ Matrix right_of(const Product& p) {
 
 CubeArgs args_of(const Product& p, const Matrix& a, const Matrix& b, std::vector<float>& c) {
   CubeArgs args;
-  args.a = a.bytes.data();
+  args.a = a.data();
   args.a_stride = a.stride;
-  args.b = b.bytes.data();
+  args.b = b.data();
   args.b_stride = b.stride;
   args.c = c.data();
   args.c_stride = p.problem.n + p.padding;
@@ -382,7 +390,7 @@ TEST_CASE("npu cube: scattered rows of A give the bits of rows in a line") {
         for (size_t row = 0; row < a.rows; ++row) {
           starts[row] = (a.rows - 1 - row) * 2 * a.cols;
           const auto from =
-              a.bytes.begin() + static_cast<std::ptrdiff_t>(row * a.stride * size_of(a.dtype));
+              a.data() + static_cast<std::ptrdiff_t>(row * a.stride * size_of(a.dtype));
           std::copy_n(
               from, bytes,
               scattered.begin() + static_cast<std::ptrdiff_t>(starts[row] * size_of(a.dtype)));
@@ -408,7 +416,7 @@ TEST_CASE("npu cube: NaN and infinity stay in their row and column") {
     Matrix a = left_of(p);
     const Matrix b = right_of(p);
     const float nan = std::numeric_limits<float>::quiet_NaN();
-    std::memcpy(a.bytes.data() + (7 * a.stride + 34) * 4, &nan, 4);
+    std::memcpy(a.data() + (7 * a.stride + 34) * 4, &nan, 4);
     std::vector<float> c = old_c(p);
     const CubePlan plan = plan_cube(p.problem);
     const Scratch scratch(cube_scratch_bytes(plan, 20, 40));
@@ -483,6 +491,34 @@ TEST_CASE("npu cube: rows of A that are read where they are stored give the bits
           plan.kernels = &packing;
           CHECK(same_bits(stored, compute(p, plan, shape[0], shape[1])));
           CHECK(same_bits(stored, compute(p, plan, 50, 24)));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("npu cube: rows of B that are read where they are stored give the bits of packed ones") {
+  // Of 16 columns padding keeps rows at beginnings of cache lines, of 8 it does not.
+  constexpr size_t kShapes[][3] = {{64, 192, 32}, {75, 64, 77}, {13, 96, 2100}, {100, 512, 128}};
+  on_every_isa([&] {
+    for (const auto& shape : kShapes) {
+      for (const size_t padding : {0, 16, 8}) {
+        for (const bool transposed : {false, true}) {
+          Product p;
+          p.problem.m = shape[0];
+          p.problem.n = shape[1];
+          p.problem.k = shape[2];
+          p.problem.a = p.problem.b = f32;
+          p.problem.transpose_a = transposed;
+          p.padding = padding;
+          CubePlan plan = plan_cube(p.problem);
+          const auto stored = compute(p, plan, shape[0], shape[1]);
+          check_against_loops(p, stored);
+          CHECK(same_bits(stored, compute(p, plan, 40, 32)));
+          CubeKernels packing = *plan.kernels;
+          packing.takes_stored_panels = false;
+          plan.kernels = &packing;
+          CHECK(same_bits(stored, compute(p, plan, shape[0], shape[1])));
         }
       }
     }
