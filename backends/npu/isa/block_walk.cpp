@@ -74,7 +74,7 @@ class BlockWalk {
   }
 
  private:
-  bool is_first(size_t k0) const { return k0 == first_k_ || alone_; }
+  bool is_first(size_t k0) const { return (k0 == first_k_ && !args_.adds) || alone_; }
   size_t k_of_part() const { return plan_.problem.k / plan_.problem.parts; }
   float* waiting() const { return reinterpret_cast<float*>(scratch_ + parts_.parts); }
 

@@ -257,6 +257,10 @@ bool cube_shares_packed(const CubePlan& plan) noexcept {
   return even && tall_skinny_kernel(plan) == nullptr && !p.b_windows && p.k > 0;
 }
 
+bool cube_adds(const CubePlan& plan) noexcept {
+  return tall_skinny_kernel(plan) == nullptr && plan.problem.parts == 1 && one_panel(plan);
+}
+
 bool cube_leaves_stored(const CubePlan& plan) noexcept {
   const bool packs_parts = plan.problem.parts > 1 && adds_tiles_of_parts(plan);
   return tall_skinny_kernel(plan) == nullptr && !packs_parts && is_better_left_stored(plan);

@@ -55,6 +55,7 @@ struct CubeArgs {
   float* c = nullptr;  // C[c_row, c_column], the only part of C that is there where these are not 0
   size_t c_stride = 0;
   size_t c_row = 0, c_column = 0;
+  bool adds = false;  // to what is in C, where cube_adds says that the plan can
   const vector::ByteMap* bytes = nullptr;  // for a = u8
 };
 
@@ -106,6 +107,9 @@ bool cube_takes_packed(const CubeProblem& problem) noexcept;
 // Says whether all rectangles of this plan's C may take B from one packed copy, whatever other
 // products with this B do.
 bool cube_shares_packed(const CubePlan& plan) noexcept;
+
+// Says whether cube_block can add the product to C, each element in one addition.
+bool cube_adds(const CubePlan& plan) noexcept;
 
 // Says whether rectangles of C may take B as it is stored, so that none of them packs it.
 bool cube_leaves_stored(const CubePlan& plan) noexcept;

@@ -62,6 +62,7 @@ class CubeKernel final : public Kernel {
     split_k(fused);
     share_right_operand(problem);
     find_packed_results(fused.node(), layouts);
+    find_sum(fused);
   }
 
   size_t workspace_bytes() const {
@@ -211,6 +212,18 @@ class CubeKernel final : public Kernel {
     shared_ = align_up(cube_packed_bytes(plan_), 64);
   }
 
+  // An input that the product is added to, and no more, can be C itself.
+  void find_sum(const AnchoredNode& fused) {
+    if (fused.epilogue().size() != 1 || !fused.row_wise().empty() || round_ != nullptr) return;
+    if (!cube_adds(plan_) || splits_k() || !packed_results_.empty()) return;
+    const Node& add = *fused.epilogue()[0];
+    const Value product = fused.anchor().output();
+    if (add.op_name() != "add" || fused.output_number(add.output()) != 0) return;
+    const Value other = add.input(add.input(0) == product ? 1 : 0);
+    if (other == product || other.shape() != product.shape()) return;
+    added_at_ = fused.input_number(other);
+  }
+
   void* shared(void* const* args) const {
     return static_cast<char*>(args[arguments_]) + static_cast<size_t>(blocks_) * scratch_;
   }
@@ -339,7 +352,8 @@ class CubeKernel final : public Kernel {
     if (range.m1 <= range.m0 || range.n1 <= range.n0) return 0;
     const ProductMatrices::Starts& at = matrices_.batch[static_cast<size_t>(batch)];
     CubeArgs cube = operands(args, batch, scratch);
-    if (sums_ == 0) {
+    cube.adds = added_at_ && args[*added_at_] == args[outputs_at_];
+    if (sums_ == 0 || cube.adds) {
       cube.c = static_cast<float*>(args[outputs_at_]) + at.c;
       cube.c_stride = static_cast<size_t>(matrices_.c_stride);
       cube_block(plan_, cube, range, scratch);
@@ -419,7 +433,8 @@ class CubeKernel final : public Kernel {
   std::optional<vector::ByteMap> bytes_;  // of operand a
   std::optional<ProductEpilogue> epilogue_;
   bool reports_status_ = false;
-  size_t packed_at_ = 0;  // bytes from operand b to the copy of it that is multiplied
+  size_t packed_at_ = 0;            // bytes from operand b to the copy of it that is multiplied
+  std::optional<size_t> added_at_;  // the argument that the epilogue adds the product to
   std::vector<PackedResult> packed_results_;
   bool packs_last_ = false;
   CubePlan plan_;

@@ -133,6 +133,36 @@ TEST_CASE("fused products: an operand that is updated in the same pass is read w
   }
 }
 
+TEST_CASE("fused products: products are added to the state that they become") {
+  struct Sum {
+    Shape a, b, sum;
+    bool product_first = false;
+  };
+  // Among them batches, a k of several panels, and few columns.
+  const Sum sums[] = {
+      {{100, 70}, {70, 96}, {100, 96}},        {{100, 70}, {70, 96}, {100, 96}, true},
+      {{3, 33, 40}, {3, 40, 50}, {3, 33, 50}}, {{30, 5000}, {5000, 64}, {30, 64}},
+      {{200, 90}, {90, 7}, {200, 7}},          {{40, 30}, {30, 40}, {40, 40}}};
+  for (const char* where : {"npu:0", "cpu:0"}) {
+    CAPTURE(where);
+    for (const Sum& s : sums) {
+      CAPTURE(to_string(s.a));
+      const StepCase c{[&](Graph& g) {
+                         const Value x = g.input("x", f32, s.a), y = g.input("y", f32, s.b);
+                         const Value product = matmul(x, y);
+                         const Value w = g.state("w", normal(s.sum, 0, 1));
+                         const Value next = s.product_first ? product + w : w + product;
+                         return std::pair(Update{{{w, next}}}, Values{});
+                       },
+                       {noise(s.a, 1), noise(s.b, 2)}};
+      std::string tasks;
+      const auto together = run_case(c, where, true, &tasks);
+      CHECK(contains(tasks, "matmul + add"));
+      CHECK(all_equal(together, run_case(c, where, false)));
+    }
+  }
+}
+
 TEST_CASE("fused products: batches and broadcast operands and residuals") {
   const auto build = [](Shape a, Shape b, Shape r, bool transpose) {
     return [=](Graph& g) {
