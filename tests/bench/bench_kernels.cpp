@@ -81,11 +81,12 @@ Contestant cube(const Product& p, DType dtype, const void* a, const void* b, flo
 }
 
 void products(int rounds) {
-  const Product shapes[] = {{512, 512, 512, false},    {1024, 1024, 1024, false},
-                            {2048, 2048, 2048, false}, {100, 784, 10, false},
-                            {784, 100, 10, true},      {128, 784, 512, false},
-                            {784, 128, 512, true},     {37, 129, 53, false},
-                            {1, 784, 512, false},      {512, 784, 1, false}};
+  const Product shapes[] = {
+      {512, 512, 512, false}, {1024, 1024, 1024, false}, {2048, 2048, 2048, false},
+      {100, 784, 10, false},  {784, 100, 10, true},      {128, 784, 512, false},
+      {784, 128, 512, true},  {37, 129, 53, false},      {1, 784, 512, false},
+      {512, 784, 1, false},   {64, 64, 64, false},       {49, 16, 49, false},
+      {100, 128, 512, false}, {128, 100, 512, true}};
   const double fma = run_fma_chains();
   std::printf("f32 products, one thread, host isa %s\n", npu::host_isa_name().c_str());
   for (const Product& p : shapes) {
