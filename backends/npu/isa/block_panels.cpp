@@ -67,9 +67,9 @@ bool is_stored_in_panels(const CubePlan& plan) {
 
 bool is_better_left_stored(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
-  constexpr size_t kFewRows = 256, kHeldBytes = size_t{512} * 1024;
+  constexpr size_t kFewRows = 512;
   return is_stored_in_panels(plan) && !p.a_windows && p.m <= kFewRows &&
-         p.k * p.n * sizeof(float) <= kHeldBytes && p.n % plan.kernels->cols == 0;
+         p.n % plan.kernels->cols == 0;
 }
 
 bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range) {

@@ -38,8 +38,8 @@ size_t packed_at(const CubePlan& plan, size_t k0, size_t j);
 // Says whether the kernel can read A as it is stored; and whether it had better.
 bool multiplies_stored(const CubePlan& plan);
 bool is_stored_as_multiplied(const CubePlan& plan, const CubeArgs& args);
-// Says whether B is not packed where few rows of A meet it and a core's L2 holds it: packing takes
-// as long as many a multiplication then, and reading rows that lie apart costs little.
+// Says whether B is not packed because few rows of A meet it: packing takes a good part of the time
+// then, and reading rows that lie apart takes little more than reading panels.
 bool is_better_left_stored(const CubePlan& plan);
 // Says whether the kernel reads a rectangle's columns of B where they are: its panels are what is
 // stored, or parts of its rows.

@@ -28,6 +28,7 @@ namespace {
 // over.
 constexpr int64_t kWorkOfABlock = int64_t{1} << 18;
 constexpr int64_t kMostBlocks = 32;
+constexpr int64_t kHeldFloats = int64_t{1} << 17;  // in half of a core's L2
 constexpr int64_t kPairOfRows = 2;  // which tiles of fewer rows than others have as a multiple
 
 // Splits C of each product in the batch into tiles of whole rows or columns. Where it is rounded or
@@ -299,8 +300,9 @@ class CubeKernel final : public Kernel {
         std::clamp<int64_t>(std::min(shares, work / kWorkOfABlock), 1, kMostBlocks);
     const CubeStep step = cube_step(plan_);
     // Rows are what other kernels split, too: a thread finds in its cache what it made of them,
-    // if it need not pack all of the right operand for that.
-    const bool keeps_rows = cube_leaves_stored(plan_) && !plan_.problem.transpose_a;
+    // where each can keep all of the right operand there and need not pack it.
+    const bool keeps_rows = cube_leaves_stored(plan_) && !plan_.problem.transpose_a &&
+                            n * static_cast<int64_t>(plan_.problem.k) <= kHeldFloats;
     by_columns_ = n > m && !whole_rows_ && !keeps_rows;
     // The longer side may be a single step of the kernel: then the other one is cut, if it has
     // more.
