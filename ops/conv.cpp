@@ -373,7 +373,7 @@ Values decompose_input_gradient(const BuildContext& c) {
     return {transpose(dx, kImageToFirst, site)};
   }
   const ConvGeometry g(a, shape, weights.shape());
-  return {conv_product_back(dy, weights, g, a.wide, result_dtype(c, a), site)};
+  return {conv_product_back(dy, weights, g, a, result_dtype(c, a), site)};
 }
 
 // ---- samples

@@ -233,12 +233,13 @@ inline Value phased_product_back(const Value& dy, const Value& weights, const Co
 
 // The gradient of conv2d for its images; `dtype` is its own.
 inline Value conv_product_back(const Value& dy, const Value& weights, const ConvGeometry& g,
-                               bool wide, DType dtype, CallSite site) {
+                               const Conv2dAttributes& a, DType dtype, CallSite site) {
   // The parts sum their terms, as the bound of a gradient with a stride has it.
   Conv2dAttributes back{.dilation = {g.windows[0].dilation, g.windows[1].dilation},
                         .groups = g.groups,
-                        .wide = wide,
-                        .algorithm = kDirectAlgorithm};
+                        .wide = a.wide,
+                        .algorithm = kDirectAlgorithm,
+                        .rows_alone = a.rows_alone};
   bool strided = false, both = false;
   for (const WindowAxis& w : g.windows) {
     strided = strided || w.stride > 1;

@@ -11,6 +11,7 @@
 #include "keel/ops/matmul.h"
 #include "keel/ops/parts/part_axes.h"
 #include "keel/ops/products/product_matrices.h"
+#include "keel/ops/products/product_phases.h"
 #include "keel/ops/random.h"
 #include "keel/ops/reduce.h"
 #include "keel/ops/shape.h"
@@ -213,7 +214,9 @@ MaybeRule conv_rule(const PartNode& p) {
 }
 
 MaybeRule conv_input_gradient_rule(const PartNode& p) {
-  if (p.axis(0) != Axis(0) || p.axis(1) || !why_no_matrices(p.node).empty()) return std::nullopt;
+  if (p.axis(0) != Axis(0) || p.axis(1)) return std::nullopt;
+  // Where phases are no products of their own, they are made of convolutions, which know rows.
+  if (!why_no_matrices(p.node).empty() && !why_no_phases(p.node).empty()) return std::nullopt;
   Conv2dGradientAttributes a = p.node.as<Conv2dGradientAttributes>();
   a.rows_alone = true;
   return same_op(p, {0, Axis()}, 0, Attributes::of(a));

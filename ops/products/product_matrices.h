@@ -45,7 +45,8 @@ struct ProductMatrices {
 // Why a node with trait product cannot be computed as such matrices; empty where it can. Matrix
 // products always can. Convolutions cannot that have no elements or sum nothing; where all groups
 // have one channel (K would be the taps, too short for a product); and gradients for the images
-// with a stride, since most of their products would be with zeros.
+// with a stride, since most of their products would be with zeros: they have phases
+// (product_phases.h).
 KEEL_API std::string why_no_matrices(const Node& product);
 
 // REQUIRES known dimensions and that why_no_matrices is empty.

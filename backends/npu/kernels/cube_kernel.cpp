@@ -512,6 +512,10 @@ KernelPlan plan_cube_kernel(const AnchoredNode& node, const PlanRequest& request
   return plan;
 }
 
+KernelPlan plan_phased_kernel(const AnchoredNode& node, const PlanRequest& request) {
+  return plan_phases(node, request.saturate_f16);
+}
+
 KernelPlan plan_transformed_tiles(const AnchoredNode& node, const PlanRequest& request) {
   return vector::plan_winograd(node, request.saturate_f16);
 }
@@ -531,6 +535,12 @@ std::span<const KernelEntry> product_entries() {
        .plan = plan_transformed_tiles,
        .work = product_work,
        .planned = &kPlannedTransformedTiles},
+      {.ops = {"conv2d_input_gradient"},
+       .matches = has_phases,
+       .supports = supports_phases,
+       .plan = plan_phased_kernel,
+       .work = phased_work,
+       .planned = &kPlannedPhases},
       {.ops = {"matmul", "conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"},
        .supports = supports_cube,
        .plan = plan_cube_kernel,

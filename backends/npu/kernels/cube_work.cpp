@@ -7,6 +7,7 @@
 #include "keel/backends/npu/isa/lane_bytes.h"
 #include "keel/backends/npu/kernels/element_work.h"
 #include "keel/core/base/checked.h"
+#include "keel/ops/products/product_phases.h"
 
 namespace keel::npu {
 namespace {
@@ -42,13 +43,13 @@ int64_t load_passes(const AnchoredNode& fused, size_t operand) {
 
 // Returns what is fused to a product: the passes of its instructions and what moves beside its
 // operands.
-void add_fused(const AnchoredNode& fused, CubeWork& work) {
+void add_fused(const AnchoredNode& fused, const ProductMatrices& matrices, CubeWork& work) {
   const Node& node = fused.node();
-  work.stored_a = size_in_bytes(fused.stored(fused.matrices().a.input).dtype());
-  work.stored_b = size_in_bytes(fused.stored(fused.matrices().b.input).dtype());
+  work.stored_a = size_in_bytes(fused.stored(matrices.a.input).dtype());
+  work.stored_b = size_in_bytes(fused.stored(matrices.b.input).dtype());
   VectorWork epilogue;
-  work.load_pass_a = load_passes(fused, fused.matrices().a.input);
-  work.load_pass_b = load_passes(fused, fused.matrices().b.input);
+  work.load_pass_a = load_passes(fused, matrices.a.input);
+  work.load_pass_b = load_passes(fused, matrices.b.input);
   if (!fused.has_epilogue()) return;
   for (const Node* inner : instructions_of(fused.epilogue())) add_instruction(*inner, epilogue);
   for (const Node* inner : fused.row_wise()) add_instruction(*inner, epilogue);
@@ -114,8 +115,8 @@ double repeats(const ProductMatrices::Operand& operand, int64_t elements, const 
       1.0, static_cast<double>(elements) / static_cast<double>(std::max<int64_t>(1, distinct)));
 }
 
-CubeWork product(const AnchoredNode& fused, const Packing& packing) {
-  const ProductMatrices& matrices = fused.matrices();
+CubeWork product(const AnchoredNode& fused, const ProductMatrices& matrices,
+                 const Packing& packing) {
   const auto as_loaded = [&](const ProductMatrices::Operand& operand) {
     // As multiplied, in the dtypes as stored: of a table whose rows are gathered only those are
     // read.
@@ -135,7 +136,7 @@ CubeWork product(const AnchoredNode& fused, const Packing& packing) {
   work.repeats_b = repeats(matrices.b, checked_mul(work.batch, checked_mul(work.k, work.n)), b);
   work.aligned_a = last_dim(a) * size_in_bytes(a.dtype) % kRowAlignment == 0;
   work.aligned_b = last_dim(b) * size_in_bytes(b.dtype) % kRowAlignment == 0;
-  if (fused.is_fused()) add_fused(fused, work);
+  if (fused.is_fused()) add_fused(fused, matrices, work);
   add_packing(packing, work);
   return work;
 }
@@ -143,7 +144,24 @@ CubeWork product(const AnchoredNode& fused, const Packing& packing) {
 }  // namespace
 
 NodeWork product_work(const WorkRequest& request) {
-  return {product(request.anchored, request.packing), {}};
+  return {product(request.anchored, request.anchored.matrices(), request.packing), {}};
+}
+
+// Each phase counts as one of the batch, as long as the longest and with the mean number of terms.
+NodeWork phased_work(const WorkRequest& request) {
+  const std::vector<ProductPhase> phases = product_phases(request.anchored.anchor());
+  ProductMatrices all = phases.front().matrices;
+  all.batch.clear();
+  int64_t terms = 0;  // of all rows
+  for (const ProductPhase& phase : phases) {
+    const ProductMatrices& p = phase.matrices;
+    all.m = std::max(all.m, p.m);
+    terms = checked_add(terms, checked_mul(p.m, p.k));
+    all.batch.insert(all.batch.end(), p.batch.begin(), p.batch.end());
+  }
+  const auto count = static_cast<int64_t>(phases.size());
+  all.k = std::max<int64_t>(1, divide_up(terms, checked_mul(all.m, count)));
+  return {product(request.anchored, all, request.packing), {}};
 }
 
 // Half of unified buffer holds sums, of one instruction's width for each row.

@@ -1,5 +1,6 @@
-// product_work, integer_product_work: the work that a product means for the modelled device: for
-// its cube, or for its vector unit, since the cube does not multiply integers. Pure; any thread.
+// product_work, phased_work, integer_product_work: the work that a product means for the modelled
+// device: for its cube, or for its vector unit, since the cube does not multiply integers. Pure;
+// any thread.
 #ifndef KEEL_BACKENDS_NPU_KERNELS_CUBE_WORK_H
 #define KEEL_BACKENDS_NPU_KERNELS_CUBE_WORK_H
 
@@ -8,6 +9,7 @@
 namespace keel::npu {
 
 NodeWork product_work(const WorkRequest& request);
+NodeWork phased_work(const WorkRequest& request);
 NodeWork integer_product_work(const WorkRequest& request);
 
 // How the vector unit multiplies integers: matrices of m x n, of which `rows` x `columns` are

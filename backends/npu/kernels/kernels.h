@@ -12,6 +12,12 @@ namespace keel::npu {
 Support supports_integer_product(const AnchoredNode& fused);
 KernelPlan plan_integer_product(const AnchoredNode& product);
 
+// The gradient of a convolution for its images, with a stride (ops/products/product_phases.h).
+bool has_phases(const AnchoredNode& fused);
+// REQUIRE has_phases.
+Support supports_phases(const AnchoredNode& fused);
+KernelPlan plan_phases(const AnchoredNode& fused, bool saturate_f16);
+
 }  // namespace keel::npu
 
 #endif  // KEEL_BACKENDS_NPU_KERNELS_KERNELS_H

@@ -44,6 +44,7 @@ extern const PlannedEntry kPlannedElements;
 extern const PlannedEntry kPlannedRanges;  // of ops whose shared kernel is a RangeKernel
 extern const PlannedEntry kPlannedReduction;
 extern const PlannedEntry kPlannedProduct;
+extern const PlannedEntry kPlannedPhases;
 extern const PlannedEntry kPlannedIntegerProduct;
 extern const PlannedEntry kPlannedScatterAdd;
 extern const PlannedEntry kPlannedSoftmax;

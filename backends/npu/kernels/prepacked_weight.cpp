@@ -141,7 +141,10 @@ std::string PrepackedWeight::description() const {
 }
 
 CubeProblem cube_problem(const AnchoredNode& fused) {
-  const ProductMatrices& matrices = fused.matrices();
+  return cube_problem(fused, fused.matrices());
+}
+
+CubeProblem cube_problem(const AnchoredNode& fused, const ProductMatrices& matrices) {
   CubeProblem problem;
   problem.m = static_cast<size_t>(matrices.m);
   problem.n = static_cast<size_t>(matrices.n);

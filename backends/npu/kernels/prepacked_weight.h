@@ -69,6 +69,8 @@ class PrepackedWeight {
 
 // Returns what the cube is asked for by a product, without the bytes' map.
 CubeProblem cube_problem(const AnchoredNode& product);
+// The same for matrices that are one phase of the product (ops/products/product_phases.h).
+CubeProblem cube_problem(const AnchoredNode& product, const ProductMatrices& matrices);
 
 // Returns how a product reads its right operand, or nothing if that is no weight that is worth
 // prepacking. A copy of a wide one in f32 would be as many bytes to write and to read as packing it

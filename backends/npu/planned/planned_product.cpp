@@ -22,6 +22,7 @@
 #include "keel/backends/npu/planned/product_operand.h"
 #include "keel/backends/npu/planned/row_epilogue.h"
 #include "keel/backends/npu/scheduler/tile_plan.h"
+#include "keel/ops/products/product_phases.h"
 
 namespace keel::npu {
 namespace {
@@ -43,12 +44,33 @@ WindowRows plain_windows(size_t rows, size_t columns, size_t pitch) {
 }
 
 // The problem with operands as the cube multiplies them.
-CubeProblem as_multiplied(const AnchoredNode& product) {
-  CubeProblem problem = cube_problem(product);
+CubeProblem as_multiplied(const AnchoredNode& product, const ProductMatrices& matrices) {
+  CubeProblem problem = cube_problem(product, matrices);
   const DType dtype = product.anchor().input(0).dtype();
   problem.a = problem.b = dtype;
   problem.round_to = f32;
   return problem;
+}
+
+// Matrices, and how the cube gets and multiplies them. A tile's number in the batch counts those of
+// all phases, where the product has phases.
+struct MultipliedMatrices {
+  MultipliedMatrices(const AnchoredNode& product, ProductPhase of)
+      : phase(std::move(of)),
+        cube(cube_over(plan_cube(cube_problem(product, matrices())),
+                       as_multiplied(product, matrices()))),
+        a(product, matrices(), &ProductMatrices::a, &ProductMatrices::Starts::a, cube.problem.a),
+        b(product, matrices(), &ProductMatrices::b, &ProductMatrices::Starts::b, cube.problem.b) {}
+  const ProductMatrices& matrices() const { return phase.matrices; }
+
+  ProductPhase phase;  // of a product without phases: its matrices
+  CubePlan cube;
+  ProductOperand a, b;
+};
+
+std::vector<ProductPhase> phases_of(const AnchoredNode& product) {
+  if (product.why_no_matrices().empty()) return {{product.matrices(), {}}};
+  return product_phases(product.anchor());
 }
 
 class PlannedProduct final : public CoreRun {
@@ -56,15 +78,11 @@ class PlannedProduct final : public CoreRun {
   PlannedProduct(const PlannedRequest& request, TilePlan plan)
       : CoreRun(request, std::move(plan)),
         tiling_(request.launch.tiling),
-        matrices_(request.anchored.matrices()),
-        cube_(
-            cube_over(plan_cube(cube_problem(request.anchored)), as_multiplied(request.anchored))),
-        a_(request.anchored, matrices_, &ProductMatrices::a, &ProductMatrices::Starts::a,
-           cube_.problem.a),
-        b_(request.anchored, matrices_, &ProductMatrices::b, &ProductMatrices::Starts::b,
-           cube_.problem.b),
+        has_phases_(!request.anchored.why_no_matrices().empty()),
         result_(request.anchored.anchor().type()),
         outputs_at_(request.anchored.node().inputs().size()) {
+    for (ProductPhase& phase : phases_of(request.anchored))
+      multiplied_.emplace_back(request.anchored, std::move(phase));
     const bool saturate = preset().saturate_f16;
     if (result_.dtype != f32) {
       round_ = vector::find_instruction("cast", f32, result_.dtype, saturate);
@@ -87,14 +105,19 @@ class PlannedProduct final : public CoreRun {
   uint32_t run_blocks(Core& core, void* const* args,
                       std::vector<WrittenOnce>& written) const override {
     written = nothing_written();
-    Walk walk{core, args, a_.lines(args), b_.lines(args), written, {}, {}, {}, 0};
+    const MultipliedMatrices& first = multiplied_.front();
+    Walk walk{core, args, first.a.lines(args), first.b.lines(args), written, {}, {}, {}, 0};
     for (size_t block = 0; block < plan().cores.size(); ++block) {
       core.begin_block(static_cast<int64_t>(block), claims());
       for (size_t t = 0; t < plan().cores[block].size(); ++t) {
         core.begin_tile(static_cast<int64_t>(t));
         const PlannedTile& tile = plan().cores[block][t];
-        bring_operands(walk, tile);
-        multiply(walk, tile);
+        if (of_tile(tile).matrices().k == 0 && has_phases_) {
+          clear(walk, tile);
+        } else {
+          bring_operands(walk, tile);
+          multiply(walk, tile);
+        }
         finish(walk, tile);
       }
     }
@@ -155,8 +178,19 @@ class PlannedProduct final : public CoreRun {
     return written;
   }
 
+  const MultipliedMatrices& of_tile(const PlannedTile& tile) const {
+    return multiplied_[has_phases_ ? static_cast<size_t>(tile.batch) / groups() : 0];
+  }
+  // The tile's number among its phase's.
+  size_t number_of(const PlannedTile& tile) const {
+    const auto batch = static_cast<size_t>(tile.batch);
+    return has_phases_ ? batch % groups() : batch;
+  }
+  size_t groups() const { return multiplied_.front().matrices().batch.size(); }
+  DType multiplied() const { return multiplied_.front().cube.problem.a; }
+
   std::vector<Claim> claims() const {
-    const size_t size = size_of(cube_.problem.a);
+    const size_t size = size_of(multiplied());
     const auto bytes = [&](int64_t rows, int64_t columns) {
       return static_cast<size_t>(rows * columns) * size;
     };
@@ -203,8 +237,8 @@ class PlannedProduct final : public CoreRun {
   // All of k, packet by packet through L1 and step by step through L0A and L0B. With two buffers a
   // packet is brought before the one ahead of it goes on.
   void bring_operands(Walk& walk, const PlannedTile& tile) const {
-    const auto k = static_cast<int64_t>(cube_.problem.k);
-    const size_t size = size_of(cube_.problem.a);
+    const auto k = of_tile(tile).matrices().k;
+    const size_t size = size_of(multiplied());
     walk.a.assign(static_cast<size_t>(tile.rows * k) * size, 0);
     walk.b.assign(static_cast<size_t>(tile.columns * k) * size, 0);
     const int64_t packet = tiling_.bk * tiling_.step_k;
@@ -228,21 +262,22 @@ class PlannedProduct final : public CoreRun {
 
   void bring_packet(Walk& walk, const PlannedTile& tile, int64_t number, int64_t length) const {
     const int64_t k = number * tiling_.bk * tiling_.step_k;
-    const CubeProblem& p = cube_.problem;
-    const auto batch = static_cast<size_t>(tile.batch);
-    const size_t size = size_of(p.a);
+    const MultipliedMatrices& from = of_tile(tile);
+    const CubeProblem& p = from.cube.problem;
+    const size_t batch = number_of(tile), size = size_of(p.a);
     const size_t buffer = buffer_of(number);
-    a_.read(walk.args, walk.lines_a, batch, along_k(p.transpose_a, tile.row, tile.rows, k, length),
-            walk.core.refill(kL1A + buffer, static_cast<size_t>(tile.rows * length) * size));
-    b_.read(walk.args, walk.lines_b, batch,
-            along_k(!p.transpose_b, tile.column, tile.columns, k, length),
-            walk.core.refill(kL1B + buffer, static_cast<size_t>(tile.columns * length) * size));
+    from.a.read(walk.args, walk.lines_a, batch,
+                along_k(p.transpose_a, tile.row, tile.rows, k, length),
+                walk.core.refill(kL1A + buffer, static_cast<size_t>(tile.rows * length) * size));
+    from.b.read(walk.args, walk.lines_b, batch,
+                along_k(!p.transpose_b, tile.column, tile.columns, k, length),
+                walk.core.refill(kL1B + buffer, static_cast<size_t>(tile.columns * length) * size));
   }
 
   // One step of bk from L1 to L0A and L0B, and on to the cube.
   void load_step(Walk& walk, const PlannedTile& tile, int64_t number, int64_t at,
                  int64_t length) const {
-    const CubeProblem& p = cube_.problem;
+    const CubeProblem& p = of_tile(tile).cube.problem;
     const auto all = static_cast<int64_t>(p.k);
     const int64_t k = number * tiling_.bk * tiling_.step_k + at;
     const int64_t count = std::min(tiling_.bk, length - at);
@@ -258,9 +293,17 @@ class PlannedProduct final : public CoreRun {
     copy_steps(!p.transpose_b, tile.columns, right, 0, count, walk.b.data(), k, all, count, size);
   }
 
+  // The tile of a phase that no tap meets.
+  static void clear(Walk& walk, const PlannedTile& tile) {
+    const size_t bytes = static_cast<size_t>(tile.rows * tile.columns) * sizeof(float);
+    std::memset(walk.core.refill(kL0C, bytes), 0, bytes);
+    walk.core.end_tile();
+  }
+
   // C's tile, in L0C.
   void multiply(Walk& walk, const PlannedTile& tile) const {
-    const CubeProblem& p = cube_.problem;
+    const CubePlan& of_all = of_tile(tile).cube;
+    const CubeProblem& p = of_all.problem;
     const auto rows = static_cast<size_t>(tile.rows), columns = static_cast<size_t>(tile.columns);
     const size_t size = size_of(p.a);
     CubeArgs cube;
@@ -291,28 +334,27 @@ class PlannedProduct final : public CoreRun {
     };
     laid_out(problem.a_windows, p.transpose_a, problem.m, cube.a_stride);
     laid_out(problem.b_windows, !p.transpose_b, p.n, cube.b_stride);
-    const CubePlan plan = cube_over(cube_, problem);
+    const CubePlan plan = cube_over(of_all, problem);
     const size_t scratch = cube_scratch_bytes(plan, rows, columns);
     walk.scratch.resize(scratch + 64);
-    if (cube_.taps == nullptr || is_finite(walk.b, columns))
+    if (of_all.taps == nullptr || is_finite(walk.b, p.k * columns))
       cube_block(plan, cube, range, aligned(walk.scratch));
     else
       multiply_by_taps(walk, tile, plan, cube, range);
     walk.core.end_tile();
   }
 
-  bool is_finite(const std::vector<char>& b, size_t columns) const {
+  static bool is_finite(const std::vector<char>& b, size_t count) {
     const auto* values = reinterpret_cast<const float*>(b.data());
-    return std::all_of(values, values + cube_.problem.k * columns,
-                       [](float value) { return std::isfinite(value); });
+    return std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
   }
 
   // A tap that is outside of the image is no term, while zero times infinity would be one: each
   // tap's rows are multiplied by those of B alone whose windows have it inside.
   void multiply_by_taps(Walk& walk, const PlannedTile& tile, const CubePlan& plan, CubeArgs cube,
                         const CubeRange& range) const {
-    const CubeTaps& taps = *cube_.taps;
-    const size_t k = cube_.problem.k, columns = range.n1 - range.n0;
+    const CubeTaps& taps = *of_tile(tile).cube.taps;
+    const size_t k = plan.problem.k, columns = range.n1 - range.n0;
     const auto* from = reinterpret_cast<const float*>(walk.b.data());
     const auto first = static_cast<size_t>(tile.row), end = first + (range.m1 - range.m0);
     std::vector<TapRun> runs(k);
@@ -365,11 +407,14 @@ class PlannedProduct final : public CoreRun {
 
   // The element of the result that the tile's matrix begins with.
   int64_t start_of(const PlannedTile& tile) const {
-    return matrices_.batch[static_cast<size_t>(tile.batch)].c;
+    return of_tile(tile).matrices().batch[number_of(tile)].c;
   }
 
   int64_t element_of(const PlannedTile& tile, int64_t row, int64_t column) const {
-    return start_of(tile) + (tile.row + row) * matrices_.c_stride + tile.column + column;
+    const ProductPhase& phase = of_tile(tile).phase;
+    const int64_t number = tile.row + row;
+    const int64_t place = has_phases_ ? phase.place_of(number) : number * phase.matrices.c_stride;
+    return start_of(tile) + place + tile.column + column;
   }
 
   // The epilogue, in pieces of the tile that unified buffer holds twice.
@@ -396,8 +441,8 @@ class PlannedProduct final : public CoreRun {
   // The row-wise ops, once all columns of the tile's rows are there.
   void follow_rows(Walk& walk, const PlannedTile& tile, const char* values) const {
     const RowEpilogue::Place place{walk.core, kUnified};
-    const auto n = static_cast<int64_t>(cube_.problem.n);
-    const int64_t row = start_of(tile) / matrices_.c_stride + tile.row;
+    const ProductMatrices& matrices = of_tile(tile).matrices();
+    const int64_t n = matrices.n, row = start_of(tile) / matrices.c_stride + tile.row;
     if (gathers_) {
       const size_t size = size_of(result_.dtype);
       char* gathered = rows_->gathered(place);
@@ -425,9 +470,8 @@ class PlannedProduct final : public CoreRun {
   }
 
   CubeTiling tiling_;
-  ProductMatrices matrices_;
-  CubePlan cube_;
-  ProductOperand a_, b_;
+  bool has_phases_;
+  std::vector<MultipliedMatrices> multiplied_;
   Type result_;  // of the product, rounded
   size_t outputs_at_;
   VectorInstruction round_ = nullptr;
@@ -442,9 +486,22 @@ TilePlan tiles(const PlannedRequest& request) {
   return plan_product(request.launch.product, request.launch.tiling);
 }
 
-PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
-  if (request.anchored.matrices().parts > 1)
-    return {nullptr, "the host sums parts of k one by one, and the plan's cores all of k"};
+// The phases differ in rows, of which the work has as many as the longest for each.
+TilePlan tiles_of_phases(const PlannedRequest& request) {
+  TilePlan plan = tiles(request);
+  const std::vector<ProductPhase> phases = product_phases(request.anchored.anchor());
+  const auto groups = static_cast<int64_t>(phases.front().matrices.batch.size());
+  for (std::vector<PlannedTile>& core : plan.cores) {
+    for (PlannedTile& tile : core) {
+      const int64_t rows = phases[static_cast<size_t>(tile.batch / groups)].matrices.m;
+      tile.rows = std::min(tile.rows, std::max<int64_t>(0, rows - tile.row));
+    }
+    std::erase_if(core, [](const PlannedTile& tile) { return tile.rows == 0; });
+  }
+  return plan;
+}
+
+PlannedLaunch run_of(const PlannedRequest& request, TilePlan plan) {
   auto run = std::make_shared<PlannedProduct>(request, std::move(plan));
   if (!run->fits()) {
     return {nullptr,
@@ -455,8 +512,15 @@ PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
   return {std::move(run), ""};
 }
 
+PlannedLaunch make_run(const PlannedRequest& request, TilePlan plan) {
+  if (request.anchored.matrices().parts > 1)
+    return {nullptr, "the host sums parts of k one by one, and the plan's cores all of k"};
+  return run_of(request, std::move(plan));
+}
+
 }  // namespace
 
 const PlannedEntry kPlannedProduct{.tiles = tiles, .run = make_run};
+const PlannedEntry kPlannedPhases{.tiles = tiles_of_phases, .run = run_of};
 
 }  // namespace keel::npu

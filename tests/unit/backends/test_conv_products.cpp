@@ -365,9 +365,9 @@ TEST_CASE("convolution products: what is none says why and is composed of others
   const auto reason = [&](const Value& v) { return npu.backend().supports(v.node()).reason; };
   const Value depthwise = conv2d(x, g.input("d", f32, {3, 3, 1, 4}), {.groups = 4});
   CHECK(contains(reason(depthwise), "depthwise"));
-  const Value dy = g.input("dy", f32, {2, 3, 3, 6});
-  const Value back =
-      conv2d_input_gradient(dy, g.input("w", f32, {3, 3, 4, 6}), {.stride = {2}}, {8, 8});
+  const Value dy = g.input("dy", f32, {2, 6, 3, 3});
+  const Value back = conv2d_input_gradient(dy, g.input("w", f32, {6, 4, 3, 3}),
+                                           {.stride = {2}, .layout = kChannelsFirst}, {8, 8});
   CHECK(contains(reason(back), "stride"));
   const Value none = conv2d(g.input("e", f32, {0, 8, 8, 4}), g.input("v", f32, {3, 3, 4, 6}));
   CHECK(contains(reason(none), "without elements"));

@@ -236,6 +236,17 @@ TEST_CASE("convolutions give images the same bits among any others and weights s
   }
 }
 
+TEST_CASE("gradients for images with a stride have the same bits for each image among any others") {
+  for (const int64_t kernel : {1, 3}) {
+    CAPTURE(kernel);
+    const Tensor dy = numbers({4, 4, 4, 20}, 3), weights = numbers({kernel, kernel, 9, 20}, 2);
+    check_rows({dy, weights}, 4, [&](const Values& v) {
+      const Conv2dAttributes a{.stride = {2}, .padding = "same", .rows_alone = true};
+      return conv2d_input_gradient(v[0], v[1], a, {7, 8});
+    });
+  }
+}
+
 // The expected sums are those of the means of both halves, and so on.
 TEST_CASE("sum_of_parts sums what parts give") {
   for (const std::string& name : kDevices) {
