@@ -93,6 +93,28 @@ TEST_CASE("launch: bench ranks has steps by ranks and the scaling over cards as 
   CHECK(contains(page, "Misses: BERT-Large on 8 cards"));
 }
 
+TEST_CASE("launch: the step that bench ranks measures is the one that ranks train by") {
+  if (without_gloo()) return;
+  const TempFolder files;
+  const ToolResult result =
+      run_tool({"launch", "-n", "2", "--", "keel", "bench", "ranks", "--seconds", "0.001",
+                "--models", "softmax,mlp", "--backend", "npu", "--json", files.file("ranks.json")});
+  REQUIRE_MESSAGE(result.exit_code == 0, result.err);
+  const json rows = read_json(files.file("ranks.json"))["steps"];
+  REQUIRE(rows.size() == 4);
+  for (const json& row : rows) {
+    const std::string model = row["model"], ranks = std::to_string(row["ranks"].get<int>());
+    CAPTURE(model);
+    CAPTURE(ranks);
+    const ToolResult trained = run_tool(
+        {"launch", "-n", ranks, "--", "keel", "train", "--quiet", "--model", model, "--backend",
+         "npu", "--steps", "1", "--batch", std::to_string(row["batch"].get<int>()), "--threads",
+         std::to_string(row["threads"].get<int>()), "--summary", files.file("summary")});
+    REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
+    CHECK(row["step_device_us"] == read_json(files.file("summary"))["step_device_us"]);
+  }
+}
+
 TEST_CASE("launch: one rank needs no others") {
   const ToolResult result = run_tool({"launch", "-n", "1", "--", "keel", "bench", "ranks",
                                       "--seconds", "0.001", "--models", "softmax"});

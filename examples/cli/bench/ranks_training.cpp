@@ -56,11 +56,11 @@ class Contest {
     const auto us = take_turns(turns, flags_.seconds);
     keel::Json rows = keel::Json::array();
     if (!alone_) return rows;
-    rows.push_back(row(alone_->work(), 1, us[0], 0));
+    rows.push_back(row(*alone_, 1, us[0], 0));
     if (together_) {
       std::vector<double> ratios;
       for (size_t i = 0; i < us[0].size(); ++i) ratios.push_back(us[0][i] / us[1][i]);
-      rows.push_back(row(together_->work(), group_->size(), us[1], waited_share()));
+      rows.push_back(row(*together_, group_->size(), us[1], waited_share()));
       rows.back()["speed_up"] = spread_of(ratios).median;
     }
     return rows;
@@ -83,19 +83,23 @@ class Contest {
            together_->seconds();
   }
 
-  keel::Json row(const Workload& work, int ranks, const std::vector<double>& us,
+  keel::Json row(const Trainee& trainee, int ranks, const std::vector<double>& us,
                  double waited) const {
+    const Workload& work = trainee.work();
     const Spread step = spread_of(us);
     const auto images = static_cast<double>(work.batch * ranks);
-    return {{"model", model_.name},
-            {"backend", work.backend},
-            {"ranks", ranks},
-            {"threads", work.threads},
-            {"batch", work.batch},
-            {"step_us", step.median},
-            {"step_spread", step.share},
-            {"images_per_second", images * 1e6 / step.median},
-            {"collective_wait_share", waited}};
+    keel::Json row = {{"model", model_.name},
+                      {"backend", work.backend},
+                      {"ranks", ranks},
+                      {"threads", work.threads},
+                      {"batch", work.batch},
+                      {"step_us", step.median},
+                      {"step_spread", step.share},
+                      {"images_per_second", images * 1e6 / step.median},
+                      {"collective_wait_share", waited}};
+    if (const auto ns = trainee.program().step_device_ns)
+      row["step_device_us"] = static_cast<double>(*ns) * 1e-3;
+    return row;
   }
 
   std::shared_ptr<keel::Group> group_;

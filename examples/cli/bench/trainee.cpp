@@ -8,6 +8,7 @@
 #include <keel/ops/nn/data_parallel.h>
 
 #include "cli/base/run_flags.h"
+#include "cli/train/training_update.h"
 
 namespace keel_cli {
 
@@ -24,8 +25,9 @@ keel::BatchShare share_of(const std::shared_ptr<keel::Group>& group) {
 
 Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : work_(work) {
   model_ = work.model->build(graph_, format_of(images));
-  const keel::Update update =
-      keel::data_parallel(keel::sgd(0.01), work.group).minimize(model_.loss);
+  // Its loss is the one that ranks sum: a rank's own would be computed beside it.
+  const TrainingUpdate update =
+      make_update(model_.loss, keel::DataParallel(work.group), "sgd", 0.01, {}, {.steps = 1});
   session_.emplace(graph_, keel::device(work.backend),
                    keel::SessionOptions{.disabled_passes = work.disabled_passes,
                                         .precision = work.precision,
@@ -36,8 +38,8 @@ Trainee::Trainee(const Workload& work, const keel::LabelledImages& images) : wor
                         {.batch = work.batch, .share = share_of(work.group)});
   trainer_.emplace(*session_,
                    keel::SinkOptions{
-                       .update = update,
-                       .fetches = {model_.loss},
+                       .update = update.update,
+                       .fetches = {update.loss},
                        .source = feed_.feeder,
                        .agreement = work.group ? keel::make_group_agreement(work.group) : nullptr});
 }
