@@ -88,7 +88,8 @@ class AllReduceKernel final : public Kernel {
     auto* bytes = reinterpret_cast<std::byte*>(reduction_->data());
     for (const Range& range : zeros_) std::memset(bytes + range.begin, 0, range.bytes);
     try {
-      reduction_->sum();
+      StepBallot& ballot = group_->ballot();
+      ballot.settle(reduction_->sum_and_agree(ballot.take()));
     } catch (const Error& error) {
       throw error.with_context(what_ + " on rank " + std::to_string(group_->rank()));
     }

@@ -10,6 +10,7 @@
 #include "keel/core/base/error.h"
 #include "keel/core/base/parallel_for.h"
 #include "keel/core/device/op_observer.h"
+#include "keel/core/group/group_agreement.h"
 #include "keel/core/queue/device_queue.h"
 #include "keel/core/queue/metrics_queue.h"
 
@@ -54,6 +55,20 @@ size_t find_step_end(const TaskList& list) {
                              list.tasks.begin());
 }
 
+// Returns the task that sums over ranks last; none: beyond all tasks.
+size_t find_last_sum(const TaskList& list) {
+  size_t last = list.tasks.size();
+  for (size_t i = 0; i < list.tasks.size(); ++i) {
+    if (list.tasks[i].kind == TaskKind::kHccl) last = i;
+  }
+  return last;
+}
+
+bool has_next_element(const DeviceQueue& queue) {
+  const QueueCounters counters = queue.counters();
+  return counters.enqueued > counters.dequeued;
+}
+
 bool stop_asked_for(const LaunchArgs& args) {
   return args.stop != nullptr && args.stop->load(std::memory_order_relaxed);
 }
@@ -75,6 +90,7 @@ Interpreter::Interpreter(const TaskList& list, const Buffer* constants, Interpre
       metrics_(list.most_arguments),
       overwritten_by_(find_overwriters(list)),
       step_done_at_(find_step_end(list)),
+      last_sum_(find_last_sum(list)),
       takes_elements_(std::any_of(list.tasks.begin(), list.tasks.end(),
                                   [](const Task& t) { return t.kind == TaskKind::kDequeue; })),
       sticky_status_(std::move(options.float_status)),
@@ -132,6 +148,8 @@ void Interpreter::launch(LaunchArgs& args) noexcept {
   bool running = false;
   slot_held_ = false;
   party_ = LoopParty(list_.info.sunk ? args.agreement : nullptr);
+  ranks_ = list_.info.sunk ? group_of(args.agreement) : nullptr;
+  all_go_on_ = false;
   std::fill(status_words_.begin(), status_words_.end(), 0);
   launch_status_ = 0;
   for (StateBuffers& buffer : args.states) buffer.lost = false;
@@ -230,10 +248,14 @@ void Interpreter::run(LaunchArgs& args) {
       case TaskKind::kLoopReset:
         ++report.resets;
         break;
-      default:
+      default: {
+        const bool tells = ranks_ != nullptr && current_ == last_sum_;
+        if (tells) offer_to_go_on(args);
         if (!(args.observer == nullptr ? run_and_place(task, args) : run_shown(task, args)))
           next = give_up_step(args);
+        if (tells) all_go_on_ = ranks_->ballot().all_sure();
         break;
+      }
     }
   }
   if (!list_.info.sunk && !report.step_given_up) report.steps = 1;
@@ -265,7 +287,21 @@ void Interpreter::require_trips_left(const Task& task) const {
 // A party that goes on votes when it has an element for the step, where steps take any.
 bool Interpreter::leaves_before_element(LoopVote own) {
   if (own == LoopVote::kGoOn && takes_elements_) return false;
-  return party_.leaves(own);
+  return leaves(own);
+}
+
+// Votes, where the last sum over ranks has not told yet that all of them go on.
+bool Interpreter::leaves(LoopVote own) {
+  if (!std::exchange(all_go_on_, false)) return party_.leaves(own);
+  ranks_->begin_step(ranks_->step() + 1);
+  return false;
+}
+
+// A rank is sure to go on where nothing but the step itself can keep it from the next one.
+void Interpreter::offer_to_go_on(const LaunchArgs& args) {
+  ranks_->ballot().offer(args.report.steps + 1 < args.steps && !stop_asked_for(args) &&
+                         !list_.own_stop_value &&
+                         (!takes_elements_ || has_next_element(*args.queue)));
 }
 
 bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
@@ -284,9 +320,11 @@ bool Interpreter::jumps(const Task& task, LaunchArgs& args) {
       return read<int64_t>(argument) >= task.limit;
     case Jump::kStepsDone: {
       const bool done = report.steps >= args.steps;
-      const bool stop = stop_asked_for(args);
-      if (stop && !done) report.cancelled = true;
       report.stopped = argument != nullptr && read<uint8_t>(argument) != 0;
+      // All ranks have the same stop value where they were sure to go on.
+      if (report.stopped) all_go_on_ = false;
+      const bool stop = !all_go_on_ && stop_asked_for(args);
+      if (stop && !done) report.cancelled = true;
       return leaves_before_element(stop             ? LoopVote::kStop
                                    : report.stopped ? LoopVote::kStopWhen
                                    : done           ? LoopVote::kStepsDone
@@ -364,7 +402,7 @@ bool Interpreter::run_kernel(const Task& task, const LaunchArgs& args) {
 // Returns whether all parties have an element for the step; where not, this one's is put back.
 bool Interpreter::keeps_element(LaunchArgs& args) {
   try {
-    if (!party_.leaves(LoopVote::kGoOn)) return true;
+    if (!leaves(LoopVote::kGoOn)) return true;
   } catch (...) {
     args.queue->put_back();
     throw;
@@ -379,6 +417,8 @@ bool Interpreter::dequeue(const Task& task, LaunchArgs& args) {
   const int64_t waited = args.queue->counters().consumer_wait_ns;
   const std::span<void*> fields(arguments_.data(), task.argument_count);
   const DequeueStatus status = args.queue->dequeue(fields, &cursor_, args.stop);
+  if (all_go_on_ && status != DequeueStatus::kElement)
+    throw Error("launch: the element that this rank told the others of is gone from the queue");
   args.report.queue_wait_ns += args.queue->counters().consumer_wait_ns - waited;
   for (uint32_t i = 0; i < task.argument_count; ++i) {
     table_[list_.arguments[task.first_argument + i]] = arguments_[i];

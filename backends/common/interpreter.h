@@ -14,6 +14,8 @@
 
 namespace keel {
 
+class Group;
+
 struct InterpreterOptions {
   bool strict = false;  // kernels by a StrictRunner
   // The device's word that keeps what launches raise in LaunchReport::float_status; may be null.
@@ -42,6 +44,8 @@ class KEEL_API Interpreter {
   size_t give_up_step(LaunchArgs& args);
   void require_trips_left(const Task& task) const;
   bool leaves_before_element(LoopVote own);
+  bool leaves(LoopVote own);
+  void offer_to_go_on(const LaunchArgs& args);
   bool jumps(const Task& task, LaunchArgs& args);
   bool run_kernel(const Task& task, const LaunchArgs& args);
   bool run_and_place(const Task& task, const LaunchArgs& args);
@@ -64,9 +68,12 @@ class KEEL_API Interpreter {
   // tasks.
   std::vector<size_t> overwritten_by_;
   size_t step_done_at_;
+  size_t last_sum_;  // task of a step's last sum over ranks; none: beyond all tasks
   bool takes_elements_;
-  Cursor cursor_;    // of the element in the slot
-  LoopParty party_;  // of the launch
+  Cursor cursor_;           // of the element in the slot
+  LoopParty party_;         // of the launch
+  Group* ranks_ = nullptr;  // that are its parties; null: they are no ranks, or the loop is alone
+  bool all_go_on_ = false;  // as the last sum over ranks told, so nobody votes before the next step
   std::shared_ptr<std::atomic<uint32_t>> sticky_status_;
   std::unique_ptr<StrictRunner> strict_;  // null in plain runs
   int threads_;

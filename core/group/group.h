@@ -17,6 +17,7 @@
 #include "keel/core/base/export.h"
 #include "keel/core/group/collective_times.h"
 #include "keel/core/group/rank_progress.h"
+#include "keel/core/group/step_ballot.h"
 
 namespace keel {
 
@@ -78,6 +79,9 @@ class KEEL_API Group {
   // Returns how long the ranks have waited for one another in sums.
   CollectiveTimes& times() noexcept { return times_; }
 
+  // Returns what sums within a step carry besides.
+  StepBallot& ballot() noexcept { return ballot_; }
+
   // Waits until every rank is here. The last call: afterwards this rank may go.
   virtual void leave() = 0;
 
@@ -108,6 +112,7 @@ class KEEL_API Group {
   CollectiveTimes times_;
   RankProgress own_progress_;
   RankProgress* progress_;
+  StepBallot ballot_;
 };
 
 // The ranks of one process: one entry for each, which a thread of its own uses.

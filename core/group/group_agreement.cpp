@@ -29,6 +29,7 @@ class GroupAgreement final : public LoopAgreement {
     }
   }
   bool broken() const noexcept override { return group_->broken(); }
+  Group& group() const noexcept { return *group_; }
 
  private:
   // A launch's votes are before its steps, and behind the last one (LoopAgreement).
@@ -49,6 +50,11 @@ class GroupAgreement final : public LoopAgreement {
 
 std::shared_ptr<LoopAgreement> make_group_agreement(std::shared_ptr<Group> group) {
   return std::make_shared<GroupAgreement>(std::move(group));
+}
+
+Group* group_of(LoopAgreement* agreement) noexcept {
+  const auto* of_ranks = dynamic_cast<const GroupAgreement*>(agreement);
+  return of_ranks == nullptr ? nullptr : &of_ranks->group();
 }
 
 }  // namespace keel

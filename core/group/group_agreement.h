@@ -1,5 +1,6 @@
 // A LoopAgreement (agreement.h) whose parties are the ranks of a group: their loops leave behind
-// the same step, though each runs in a process of its own.
+// the same step, though each runs in a process of its own. A step in which ranks sum tells with its
+// last sum whether all of them go on (step_ballot.h); where one is not sure, they vote as always.
 #ifndef KEEL_CORE_GROUP_GROUP_AGREEMENT_H
 #define KEEL_CORE_GROUP_GROUP_AGREEMENT_H
 
@@ -16,6 +17,9 @@ namespace keel {
 // them besides how long each of them has waited (Group::times). A rank that votes kFailed breaks
 // the group for good: what it computed together with the others is lost to them.
 KEEL_API std::shared_ptr<LoopAgreement> make_group_agreement(std::shared_ptr<Group> group);
+
+// Returns the group whose ranks are its parties; null for other parties, and without an agreement.
+KEEL_API Group* group_of(LoopAgreement* agreement) noexcept;
 
 }  // namespace keel
 
