@@ -172,7 +172,11 @@ class BlockWalk {
         tile.c = args_.c + (i0 + i - args_.c_row) * args_.c_stride + j0 + j - args_.c_column;
         prefetch_rows(tile);
         auto* sums = reinterpret_cast<float*>(scratch_ + parts_.tile);
-        add_tiles_of_parts(i, 0, plan_.problem.parts, sums, waiting(), sum, tile);
+        // The sums of a whole tile go to their place as they are.
+        const bool whole = tile.rows == kernels_.rows && tile.cols == kernels_.cols;
+        add_tiles_of_parts(i, 0, plan_.problem.parts, whole ? tile : at_scratch(sums, tile.rows),
+                           waiting(), sum);
+        if (whole) continue;
         tile.tile = sums;
         tile.tile_stride = kernels_.cols;
         tile.first = true;
@@ -181,21 +185,22 @@ class BlockWalk {
     }
   }
 
+  // Where a tile's sums are added up on the way to C.
+  TileCall at_scratch(float* sums, size_t rows) const {
+    const size_t cols = kernels_.cols;
+    return {.rows = rows, .cols = cols, .c = sums, .c_stride = cols};
+  }
+
+  // The sums of parts [begin, end) go to `to`.
   template <class Sum>
-  void add_tiles_of_parts(size_t i, size_t begin, size_t end, float* to, float* waiting,
-                          const Sum& sum, const TileCall& tile) const {
-    if (end - begin == 1) return sum(i, begin, to, kernels_.cols);
+  void add_tiles_of_parts(size_t i, size_t begin, size_t end, const TileCall& to, float* waiting,
+                          const Sum& sum) const {
+    if (end - begin == 1) return sum(i, begin, to.c, to.c_stride);
     const size_t middle = begin + (end - begin) / 2;
-    add_tiles_of_parts(i, begin, middle, to, waiting, sum, tile);
-    add_tiles_of_parts(i, middle, end, waiting, waiting + kernels_.rows * kernels_.cols, sum, tile);
-    TileCall both;
-    both.tile = waiting;
-    both.tile_stride = both.c_stride = kernels_.cols;
-    both.rows = tile.rows;
-    both.cols = kernels_.cols;
-    both.first = false;
-    both.c = to;
-    kernels_.finish(both);
+    add_tiles_of_parts(i, begin, middle, to, waiting, sum);
+    add_tiles_of_parts(i, middle, end, at_scratch(waiting, to.rows),
+                       waiting + kernels_.rows * kernels_.cols, sum);
+    kernels_.finish({waiting, kernels_.cols, to.rows, to.cols, false, to.c, to.c_stride});
   }
 
   void panel(size_t j, size_t cols, size_t k0, size_t length) {

@@ -32,6 +32,17 @@ TallSkinnyKernel tall_skinny_kernel(const CubePlan& plan) {
   return p.m <= kNarrowColumns && !p.transpose_b ? plan.kernels->flat_rows : nullptr;
 }
 
+// Says whether the kernel adds up parts of k by itself, while it has the sums of a tile. Parts have
+// to begin where a step of k does.
+bool adds_parts_of_tiles(const CubePlan& plan, TallSkinnyKernel kernel) {
+  const CubeProblem& p = plan.problem;
+  const CubeKernels& kernels = *plan.kernels;
+  const bool outer = kernel == kernels.tall_skinny_columns || kernel == kernels.flat_rows;
+  const size_t narrow = kernel == kernels.flat_rows ? p.m : p.n;
+  return outer && p.parts <= kMostPartsOfTile && narrow > kFewColumns &&
+         k_of_part(p) % kernels.k_multiple == 0;
+}
+
 // Says whether B is packed column by column, not in panels.
 bool packs_columns(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
@@ -335,6 +346,8 @@ CubeStep cube_step(const CubePlan& plan) noexcept {
 size_t cube_scratch_bytes(const CubePlan& plan, size_t rows, size_t cols) noexcept {
   if (tall_skinny_kernel(plan) != nullptr) {
     const bool packs_b = !(plan.problem.packed_b && packs_columns(plan));
+    if (adds_parts_of_tiles(plan, tall_skinny_kernel(plan)))
+      return tall_skinny_scratch_floats(plan.problem.k, plan.k_panel, packs_b) * sizeof(float);
     const size_t of_part =
         tall_skinny_scratch_floats(k_of_part(plan.problem), plan.k_panel, packs_b);
     return (of_part + TallSkinnyParts::waiting_floats(plan)) * sizeof(float);
@@ -346,7 +359,7 @@ void cube_block(const CubePlan& plan, const CubeArgs& args, const CubeRange& ran
   if (range.m0 >= range.m1 || range.n0 >= range.n1) return;
   const TallSkinnyKernel tall_skinny = tall_skinny_kernel(plan);
   if (tall_skinny == nullptr) return walk_block(plan, args, range, scratch, nullptr);
-  if (plan.problem.parts > 1)
+  if (plan.problem.parts > 1 && !adds_parts_of_tiles(plan, tall_skinny))
     return TallSkinnyParts(tall_skinny, plan, args, scratch).run(range, plan.problem.parts);
   run_tall_skinny(tall_skinny, plan, args, range, scratch);
 }

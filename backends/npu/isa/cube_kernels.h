@@ -19,6 +19,10 @@ inline constexpr size_t kPackSlack = 64;
 // The tall-skinny kernels take products with so few columns or rows of C and this much k.
 inline constexpr size_t kNarrowColumns = 16;
 inline constexpr size_t kTallSkinnyMaxK = 8192;
+// Kernels for so few columns or rows add up no parts of k.
+inline constexpr size_t kFewColumns = 2;
+// The others, where these lie in the lanes or are few, add up so many.
+inline constexpr size_t kMostPartsOfTile = 16;
 constexpr size_t tall_skinny_padded_k(size_t k) noexcept { return (k + 15) / 16 * 16; }
 // Floats of scratch that they need: B where it is packed there, and a few rows or one panel of A
 // widened.

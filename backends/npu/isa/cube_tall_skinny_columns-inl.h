@@ -10,6 +10,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "hwy/highway.h"
@@ -213,29 +214,66 @@ struct OuterLanes {
   }
 };
 
-// sums[c][i]: the product of lane i and narrow c, over all panels of k in order.
+// sums[c * kOuterRows + i]: the product of lane i and narrow c, over all panels of k in order. What
+// parts of k come to is added as a balanced tree.
 template <class Operands>
-void outer_sums(const OuterSides& sides, const float* narrow, size_t narrow_count, size_t first,
-                size_t count, void* buffer, float* sums) {
-  const size_t k = sides.call.problem.k;
-  PackCall wide = sides.wide();
-  wide.first = first;
-  wide.count = count;
-  wide.width = kOuterRows;
-  wide.dst = buffer;
-  for (size_t k0 = 0; k0 < k; k0 += sides.call.k_panel) {
-    wide.k0 = k0;
-    wide.length = std::min(sides.call.k_panel, k - k0);
-    const OuterPanel panel{narrow + k0 / Operands::kDepth * kNarrowStride, narrow_count,
-                           wide.length, k0 == 0, sums};
-    Operands::add_panel(wide, OuterLanes{panel, wide, buffer});
+class OuterSums {
+ public:
+  OuterSums(const OuterSides& sides, const float* narrow, size_t narrow_count, void* buffer)
+      : narrow_(narrow),
+        narrow_count_(narrow_count),
+        parts_(sides.call.problem.parts),
+        k_(sides.call.problem.k / parts_),
+        k_panel_(sides.call.k_panel),
+        buffer_(buffer),
+        wide_(sides.wide()) {
+    wide_.width = kOuterRows;
+    wide_.dst = buffer;
   }
-}
+
+  // Those of lanes [first, first + count), at most kOuterRows.
+  void compute(size_t first, size_t count, float* sums) {
+    wide_.first = first;
+    wide_.count = count;
+    add_parts(0, parts_, sums, 0);
+  }
+
+ private:
+  void add_parts(size_t begin, size_t end, float* to, size_t level) {
+    if (end - begin == 1) return add_part(begin, true, to);
+    const size_t middle = begin + (end - begin) / 2;
+    add_parts(begin, middle, to, level);
+    // The registers that have the sums of a single panel add them.
+    if (end - middle == 1 && k_ <= k_panel_) return add_part(middle, false, to);
+    float* waiting = waiting_[level];
+    add_parts(middle, end, waiting, level + 1);
+    const FloatTag d;
+    for (size_t i = 0; i < narrow_count_ * kOuterRows; i += kFloatLanes)
+      hn::Store(hn::Load(d, to + i) + hn::Load(d, waiting + i), d, to + i);
+  }
+
+  // `first`: nothing is there that the part is added to.
+  void add_part(size_t part, bool first, float* to) {
+    const size_t begin = part * k_;
+    for (size_t k0 = 0; k0 < k_; k0 += k_panel_) {
+      wide_.k0 = begin + k0;
+      wide_.length = std::min(k_panel_, k_ - k0);
+      const OuterPanel panel{narrow_ + wide_.k0 / Operands::kDepth * kNarrowStride, narrow_count_,
+                             wide_.length, first && k0 == 0, to};
+      Operands::add_panel(wide_, OuterLanes{panel, wide_, buffer_});
+    }
+  }
+
+  const float* narrow_;
+  const size_t narrow_count_, parts_, k_, k_panel_;
+  void* buffer_;
+  PackCall wide_;
+  HWY_ALIGN float waiting_[std::bit_width(kMostPartsOfTile - 1)][kNarrowStride * kOuterRows];
+};
 
 // One or two narrow columns are bound by reading the wide operand. It is read as it is stored, some
 // rows side by side, so that processors foresee it, and the sums stay in the first cache. Element
 // by element it is the same sum.
-constexpr size_t kFewColumns = 2;
 constexpr size_t kFewDepth = kManyRegisters ? 8 : 4;  // steps of k at once
 constexpr size_t kFewVectors = 64;
 constexpr size_t kFewRows = kFewVectors * kFloatLanes;  // lanes at once
@@ -402,9 +440,10 @@ void tall_skinny_outer(const TallSkinnyCall& call) {
   Operands::pack_narrow(pack);
   HWY_ALIGN float sums[kNarrowStride * kOuterRows] = {};
   HWY_ALIGN float tile[kOuterRows * kNarrowStride];
+  OuterSums<Operands> outer(sides, narrow, pack.count, buffer);
   for (; i < sides.wide_end(); i += kOuterRows) {
     const size_t count = std::min(kOuterRows, sides.wide_end() - i);
-    outer_sums<Operands>(sides, narrow, pack.count, i, count, buffer, sums);
+    outer.compute(i, count, sums);
     if (kSwapped) {
       finish_part(call, {call.range.m0, call.range.m1, i, i + count}, sums, kOuterRows);
     } else {

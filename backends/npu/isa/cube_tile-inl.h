@@ -32,16 +32,19 @@ HWY_INLINE void finish_rest(D d, const TileCall& call, const float* tile, float*
 inline void finish_tile(const TileCall& call) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  for (size_t i = 0; i < call.rows; ++i) {
+  // Rows that lie one behind the other on both sides are one long row.
+  const bool joined = call.tile_stride == call.cols && call.c_stride == call.cols;
+  const size_t rows = joined ? 1 : call.rows, cols = joined ? call.rows * call.cols : call.cols;
+  for (size_t i = 0; i < rows; ++i) {
     const float* tile = call.tile + i * call.tile_stride;
     float* c = call.c + i * call.c_stride;
     size_t j = 0;
-    for (; j + lanes <= call.cols; j += lanes) {
+    for (; j + lanes <= cols; j += lanes) {
       auto v = hn::LoadU(d, tile + j);
       if (!call.first) v = hn::LoadU(d, c + j) + v;
       hn::StoreU(v, d, c + j);
     }
-    if (j < call.cols) finish_rest(d, call, tile + j, c + j, call.cols - j);
+    if (j < cols) finish_rest(d, call, tile + j, c + j, cols - j);
   }
 }
 

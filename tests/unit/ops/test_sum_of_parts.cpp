@@ -173,6 +173,25 @@ TEST_CASE("matmul with parts adds the products of parts as a tree") {
   }
 }
 
+// Up to 16 parts of them are added up tile by tile; one or two columns and longer lists are not.
+TEST_CASE("matmul with few columns or rows adds any number of parts as a tree") {
+  struct Sizes {
+    int64_t m, n, k;
+  };
+  for (const Sizes s :
+       {Sizes{70, 10, 64}, {10, 70, 64}, {300, 3, 96}, {33, 16, 32}, {70, 2, 64}, {90, 5, 6400}}) {
+    CAPTURE(s.m);
+    CAPTURE(s.n);
+    for (const int64_t parts : {2, 8, 16, 32}) {
+      CAPTURE(parts);
+      check_parts(
+          {numbers({s.k, s.m}, 1), numbers({s.k, s.n}, 2)}, parts, [](const Values& v, int64_t of) {
+            return matmul(v[0], v[1], {.transpose_a = true, .rows_alone = true, .parts = of});
+          });
+    }
+  }
+}
+
 TEST_CASE("matmul with rows_alone gives a row the same bits among any others") {
   struct Sizes {
     int64_t m, n, k;
