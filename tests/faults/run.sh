@@ -26,7 +26,10 @@ work=$(mktemp -d)  # in memory (TMPDIR=/dev/shm) saves wait for no disk
 trap 'rm -rf "$work"' EXIT
 declare -A runs met
 declare -a order=()
-training=(train --quiet --model softmax --data "$work/data" --threads 1 --micro-shards 4 --loop-size 10)
+# The gradients of mlp take several buckets.
+base=(train --quiet --data "$work/data" --threads 1 --micro-shards 4)
+training=("${base[@]}" --model softmax --loop-size 10)
+deep=("${base[@]}" --model mlp --loop-size 10)
 
 # As few images as it takes: idx files of bytes that repeat.
 make_data() {
@@ -107,27 +110,41 @@ judge() {
   echo yes
 }
 
-# The states of the training on one rank, for any number of steps.
+# where_lost MOMENT: in which bucket the launcher says that the rank was, or that it was between steps, where that is what
+# the moment is about. A rank that has voted and not summed yet is between steps.
+where_lost() {
+  local line
+  line=$(grep "^keel: error: rank " "$case/err" | grep -v 'this rank was' | head -n 1)
+  if [ "$1" != "in a bucket" ] && [ "$1" != "between steps" ]; then echo "$1"
+  elif [[ $line =~ in\ step\ [0-9]+,\ at\ (bucket\ [0-9]+\ of\ [0-9]+) ]]; then echo "in ${BASH_REMATCH[1]}"
+  elif [[ $line =~ in\ step\ [0-9]+,\ at\ votes ]]; then echo "between steps"
+  else echo "$1, and the launcher names neither"; fi
+}
+
+# The states of the training on one rank, for any number of steps: reference_of STEPS [WORDS].
 declare -A reference
 reference_of() {
-  if [ -z "${reference[$1]:-}" ]; then
-    "$keel" "${training[@]}" --batch 40 --steps "$1" --summary "$work/reference" >/dev/null 2>&1
-    reference[$1]=$(sha_in "$work/reference")
-    [ -n "${reference[$1]}" ] || { echo "a training alone has no states" >&2; exit 1; }
+  local steps=$1; shift
+  [ $# -gt 0 ] || set -- "${training[@]}"
+  if [ -z "${reference[$steps $*]:-}" ]; then
+    "$keel" "$@" --batch 40 --steps "$steps" --summary "$work/reference" >/dev/null 2>&1
+    reference[$steps $*]=$(sha_in "$work/reference")
+    [ -n "${reference[$steps $*]}" ] || { echo "a training alone has no states" >&2; exit 1; }
     rm "$work/reference"
   fi
+  expected=${reference[$steps $*]}
 }
 sha_in() { sed -n 's/.*"state_sha256": *"\([0-9a-f]*\)".*/\1/p' "$1" 2>/dev/null; }
 
-# Goes on from the last checkpoint alone, and compares the states with those of a training without any fault.
+# check_sums WORDS: goes on from the last checkpoint alone, and compares the states with those of a training without any fault.
 check_sums() {
   local last step
   last=$(last_checkpoint)
   [ -n "$last" ] || return
   step=$((10#$(echo "$last" | tr -dc 0-9) + 20))
-  reference_of "$step"
-  "$keel" "${training[@]}" --batch 40 --steps "$step" --resume "$case/saved" --summary "$case/again" >/dev/null 2>"$case/err"
-  if [ "$(sha_in "$case/again")" = "${reference[$step]}" ]; then count "sums behind the last checkpoint" yes
+  reference_of "$step" "$@"
+  "$keel" "$@" --batch 40 --steps "$step" --resume "$case/saved" --summary "$case/again" >/dev/null 2>"$case/err"
+  if [ "$(sha_in "$case/again")" = "$expected" ]; then count "sums behind the last checkpoint" yes
   else count "sums behind the last checkpoint" "the states differ at step $step"; fi
 }
 
@@ -139,15 +156,18 @@ has_ended() { [ -e "$case/summary" ] || ! alive "$job"; }
 # lose SIGNAL MOMENT: one rank of two is sent the signal.
 lose() {
   local kind="$1 $2" rank=$((RANDOM % 2)) delay=$((RANDOM % 150)) how="killed by SIGKILL" steps=100000000 begin verdict
+  local -a words=("${training[@]}")
   [ "$1" = STOP ] && how="stopped by SIGSTOP"
   [ "$2" = "in a save" ] && rank=0
   [ "$2" = "at exit" ] && steps=60 delay=$((RANDOM % 4))
+  [ "$2" = "in a bucket" ] && words=("${deep[@]}")
+  [ "$2" = "between steps" ] && words=("${base[@]}" --model softmax --loop-size 1 --eval-every 1)
   new_case
-  start_job 2 "${training[@]}" --batch 20 --steps $steps --checkpoint "$case/saved" --save-every 20 --keep 3 --summary "$case/summary"
+  start_job 2 "${words[@]}" --batch 20 --steps $steps --checkpoint "$case/saved" --save-every 20 --keep 3 --summary "$case/summary"
   wait_until 60 has_pid $rank
   case $2 in
     rendezvous) ;;
-    "in a step") wait_until 60 has_checkpoint ;;
+    "in a bucket" | "between steps") wait_until 60 has_checkpoint ;;
     "in a save") wait_until 60 has_checkpoint; delay=0; wait_until 60 is_saving ;;
     "at exit") wait_until 60 has_ended ;;
   esac
@@ -160,8 +180,8 @@ lose() {
     verdict=$(left_over)
     count "$kind (it had left)" "${verdict:-yes}"
   else
-    count "$kind" "$(judge $rank "$how" $((SECONDS - begin)) "$([ "$2" = "at exit" ] && echo maybe)")"
-    [ "$2" = "in a save" ] || [ $((RANDOM % 8)) = 0 ] && [ "$1" = KILL ] && check_sums
+    count "$1 $(where_lost "$2")" "$(judge $rank "$how" $((SECONDS - begin)) "$([ "$2" = "at exit" ] && echo maybe)")"
+    [ "$2" = "in a save" ] || [ $((RANDOM % 8)) = 0 ] && [ "$1" = KILL ] && check_sums "${words[@]}"
   fi
   rm -rf "$case"
 }
@@ -221,8 +241,8 @@ strangers() {
   wait $second; codes+=" $?"
   wait $noise 2>/dev/null
   reference_of 40
-  if [ "$codes" = "0 0" ] && [ "$(sha_in "$case/summary")" = "${reference[40]}" ]; then count "strangers' bytes" yes
-  else count "strangers' bytes" "exit codes $codes, states $(sha_in "$case/summary"), alone ${reference[40]}"; fi
+  if [ "$codes" = "0 0" ] && [ "$(sha_in "$case/summary")" = "$expected" ]; then count "strangers' bytes" yes
+  else count "strangers' bytes" "exit codes $codes, states $(sha_in "$case/summary"), alone $expected"; fi
   rm -rf "$case"
 }
 
@@ -264,7 +284,7 @@ networks() {
     unshare -n bash -c 'ip link set lo up && '"$setup"' && exec timeout -k 5 200 "$0" launch -n 2 -- "$0" "$@"' "$keel" \
       "${training[@]}" --batch 20 --steps 40 --summary "$case/summary" >"$case/out" 2>"$case/err"
     code=$?
-    if [ $code = 0 ] && [ "$(sha_in "$case/summary")" = "${reference[40]}" ]; then count "$name" yes
+    if [ $code = 0 ] && [ "$(sha_in "$case/summary")" = "$expected" ]; then count "$name" yes
     else count "$name" "exit code $code"; fi
     rm -rf "$case"
   done
@@ -303,7 +323,7 @@ if "$keel" launch -n 2 -- true 2>&1 | grep -q "has no Gloo"; then
   exit 0
 fi
 make_data
-moments=("rendezvous" "in a step" "in a step" "in a save" "at exit")
+moments=("rendezvous" "in a bucket" "between steps" "in a save" "at exit")
 transports=(memory sockets)
 for ((i = 0; i < kills; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 5 % 2]} lose KILL "${moments[i % 5]}"; done
 for ((i = 0; i < stops; i++)); do KEEL_RANK_TRANSPORT=${transports[i / 2 % 2]} lose STOP "${moments[(i + 1) % 2]}"; done
