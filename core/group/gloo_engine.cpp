@@ -354,11 +354,12 @@ class GlooReduction final : public Reduction {
 };
 
 std::unique_ptr<Reduction> Engine::make_reduction(const std::string& name, size_t count) {
-  names_.push_back(name);
   float* memory = nullptr;
   if (shared_ != nullptr)
     memory =
         shared_->add_reduction(count, [this](const std::string& own) { return all_gather(own); });
+  // Only a reduction that has its memory is counted: both lists number them alike.
+  names_.push_back(name);
   return std::make_unique<GlooReduction>(*this, count, static_cast<int64_t>(names_.size()) - 1,
                                          memory);
 }

@@ -78,6 +78,17 @@ MaybeRule row_wise_rule(const PartNode& p) {
   return same_op(p, axes, axis);
 }
 
+// Scale and shift have a row's elements, whatever else has as many.
+MaybeRule norm_rule(const PartNode& p) {
+  if (!p.axis(0) || *p.axis(0) + 1 >= shape_of(p, 0).rank()) return std::nullopt;
+  std::vector<Axis> axes(p.inputs.size());
+  axes[0] = p.axis(0);
+  for (size_t i = 1; i < p.inputs.size(); ++i) {
+    if (p.axis(i)) return std::nullopt;
+  }
+  return same_op(p, axes, axes[0]);
+}
+
 // ---- shapes
 
 MaybeRule view_rule(const PartNode& p) {
@@ -126,6 +137,8 @@ MaybeRule slice_rule(const PartNode& p) {
   const SliceBounds bounds = slice_bounds(a, axis, shape_of(p, 0)[axis]);
   if (bounds.first != 0 || bounds.stride != 1 || bounds.size != shape_of(p, 0)[axis])
     return std::nullopt;
+  // A begin that counts from the end would be another row of the whole.
+  if (axis < a.begin.size()) a.begin[axis] = 0;
   if (axis < a.end.size()) a.end[axis] = kToEnd;
   return same_op(p, {axis}, axis, Attributes::of(a));
 }
@@ -283,8 +296,8 @@ const std::unordered_map<std::string_view, Rule>& rules() {
       {"max_pool2d_gradient", images_rule},
       {"avg_pool2d", images_rule},
       {"avg_pool2d_gradient", images_rule},
-      {"layer_norm", row_wise_rule},
-      {"rms_norm", row_wise_rule},
+      {"layer_norm", norm_rule},
+      {"rms_norm", norm_rule},
       {"uniform_like", random_like_rule},
       {"normal_like", random_like_rule},
       {"bernoulli_like", random_like_rule}};

@@ -119,6 +119,9 @@ TEST_CASE("info rates: no cache folder is told of and no error") {
     CHECK(info.rates.at("file").is_null());
     CHECK_FALSE(info.rates.at("problem").is_null());
     CHECK(contains(info.told, "are not kept"));
+    // Another process would measure other rates, and could compute other bits.
+    CHECK(info.rates.at("chosen_by") == "instruction set");
+    CHECK_FALSE(contains(info.rates.at("isa"), ":"));
   }
 }
 

@@ -65,11 +65,14 @@ bool is_stored_in_panels(const CubePlan& plan) {
          p.b == f32 && p.round_to == f32;
 }
 
+// Says whether rows of B so many bytes apart begin with cache lines, in more than one set.
+bool can_lie_apart(size_t bytes) { return bytes % kAlignment == 0 && bytes % kSameSet != 0; }
+
 bool is_better_left_stored(const CubePlan& plan) {
   const CubeProblem& p = plan.problem;
   constexpr size_t kFewRows = 512;
   return is_stored_in_panels(plan) && !p.a_windows && p.m <= kFewRows &&
-         p.n % plan.kernels->cols == 0;
+         p.n % plan.kernels->cols == 0 && can_lie_apart(p.n * sizeof(float));
 }
 
 bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRange& range) {
@@ -82,7 +85,7 @@ bool has_stored_panels(const CubePlan& plan, const CubeArgs& args, const CubeRan
   const bool whole_tiles = range.n0 % kernels.cols == 0 && range.n1 % kernels.cols == 0;
   if (!aligned || !whole_tiles) return false;
   if (plan.taps != nullptr || (p.n == kernels.cols && args.b_stride == p.n)) return true;
-  return is_better_left_stored(plan) && row % kSameSet != 0;
+  return is_better_left_stored(plan) && can_lie_apart(row);
 }
 
 }  // namespace keel::npu

@@ -24,9 +24,12 @@ const Choice& choice_by_rate(vector::HostIsa isa) {
   KeptRates kept = keep_rates(rate_key(), rate_folder(), [] { return measure_kernel_rates(); });
   if (!kept.problem.empty()) {
     log_warn("the rates of this processor's kernels were measured anew" +
-             std::string(kept.path.empty() ? " and are not kept: " : ": ") + kept.problem);
+             std::string(kept.path.empty() ? " and are not kept, so they choose nothing: " : ": ") +
+             kept.problem);
   }
-  const ProductKernels kernels = choose_product_kernels(isa, kept.rates);
+  // Rates that the next process, or the next rank, cannot look up must not decide bits.
+  const ProductKernels kernels = kept.path.empty() ? vector::own_product_kernels(isa)
+                                                   : choose_product_kernels(isa, kept.rates);
   return of_isa.emplace(isa, Choice{std::move(kept), kernels}).first->second;
 }
 

@@ -241,7 +241,7 @@ class CubeKernel final : public Kernel {
       if (it == layouts.end()) continue;
       PackedResult packed{outputs_at_ + i, PrepackedWeight(node.type(i), it->second.layout), {}};
       for (size_t copy = 0; copy < packed.copies.count(); ++copy) {
-        packed.by_piece.push_back(packed.copies.takes_pieces(copy, cube_step(plan_)));
+        packed.by_piece.push_back(packed.copies.takes_pieces(copy, cut_step()));
         packs_last_ = packs_last_ || !packed.by_piece.back();
       }
       packed_results_.push_back(std::move(packed));
@@ -331,6 +331,13 @@ class CubeKernel final : public Kernel {
     if (round_ != nullptr && epilogue_) rounded_ = align_up(piece * size_of(result_), 64);
     if (epilogue_) rows_of_piece_ = align_up(epilogue_->scratch_bytes(rows), 64);
     scratch_ = cube_scratch_ + sums_ + rounded_ + rows_of_piece_ + starts_;
+  }
+
+  // Tiles begin at multiples of this, and so do the pieces that they are finished in.
+  CubeStep cut_step() const {
+    CubeStep step = cube_step(plan_);
+    (by_columns_ ? step.columns : step.rows) = static_cast<size_t>(step_);
+    return step;
   }
 
   // Counts rows or columns of the side that is cut, in whole steps of the kernel.

@@ -21,8 +21,9 @@ bool is_chosen(const npu::KernelRate& rate, const npu::ProductKernels& kernels) 
 
 const char* source_of(const npu::KeptRates& kept) { return kept.measured ? "measured" : "read"; }
 
-const char* choice_text() {
-  return keel::vector::forced_product_kernels() == nullptr ? "rates" : "KEEL_ISA";
+const char* choice_text(const npu::KeptRates& kept) {
+  if (keel::vector::forced_product_kernels() != nullptr) return "KEEL_ISA";
+  return kept.path.empty() ? "instruction set" : "rates";
 }
 
 void print_json(const npu::RateKey& key, const npu::KeptRates& kept,
@@ -33,7 +34,7 @@ void print_json(const npu::RateKey& key, const npu::KeptRates& kept,
                        {"family", key.processor.family},
                        {"model", key.processor.model},
                        {"stepping", key.processor.stepping}};
-  json["chosen_by"] = choice_text();
+  json["chosen_by"] = choice_text(kept);
   json["clear_margin"] = npu::kClearMargin;
   json["source"] = source_of(kept);
   json["turns"] = kept.rates.turns;
@@ -56,7 +57,7 @@ void print_rates(bool as_json) {
   if (as_json) return print_json(key, kept, kernels);
   std::cout << fmt::format("{}, family {}, model {}, stepping {}; isa {}, chosen by {}\n",
                            key.processor.vendor, key.processor.family, key.processor.model,
-                           key.processor.stepping, npu::host_isa_name(), choice_text());
+                           key.processor.stepping, npu::host_isa_name(), choice_text(kept));
   std::cout << fmt::format("rates {} in {} turns{}\n\n", source_of(kept), kept.rates.turns,
                            kept.path.empty() ? ", kept nowhere"
                            : kept.measured   ? ", kept in " + keel::printable(kept.path)

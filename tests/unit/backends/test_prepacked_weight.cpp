@@ -316,6 +316,32 @@ TEST_CASE("prepacked weight: an update that reads its weight as operand and in t
   }
 }
 
+TEST_CASE("prepacked weight: an update by rows that are split within a panel of the copies") {
+  // Rows of the update are 104 for each of two threads, where panels of some instruction sets have
+  // 16 columns of the transposed copy.
+  const ComputeThreads two(2);
+  on_every_isa([&] {
+    const auto train = [](bool fuse) {
+      Graph g;
+      const Value b = g.input("b", f32, {208, 208}), c = g.input("c", f32, {208, 48});
+      const Value x = g.input("x", f32, {64, 48});
+      const Value w = g.state("w", normal({208, 48}, 0, 1));
+      const Value y = matmul(cast(x, bf16), cast(w, bf16), {.transpose_b = true});
+      const Update update{{{w, w * 0.5f + matmul(b, c) * 0.01f}}};
+      Session session(g, device("npu:0"), {.disabled_passes = keel_test::fusion(fuse)});
+      const Feeds feeds{
+          {b, noise({208, 208}, 1)}, {c, noise({208, 48}, 2)}, {x, noise({64, 48}, 3)}};
+      std::vector<Tensor> results;
+      for (int step = 0; step < 3; ++step)
+        results.push_back(session.run(update, {cast(y, f32)}, feeds)[0]);
+      return results;
+    };
+    const std::vector<Tensor> together = train(true), apart = train(false);
+    for (size_t step = 0; step < together.size(); ++step)
+      CHECK(bit_equal(together[step], apart[step]));
+  });
+}
+
 TEST_CASE("prepacked weight: gradients that are clipped first leave the weights plain") {
   std::vector<std::string> states;
   for (const bool fuse : {true, false}) {

@@ -312,7 +312,7 @@ TEST_CASE("product phases: an infinite weight reaches the pixels of its phase al
   CHECK(infinite == 2 * 5 * 4);
 }
 
-TEST_CASE("product phases: one task with what follows, and nothing put together") {
+TEST_CASE("product phases: one task with what follows and nothing put together") {
   Draws draws(6);
   const Strided s = corners()[2];
   const Tensor bias = draws.tensor({s.in});

@@ -14,8 +14,10 @@
 #include "keel/ops/conv.h"
 #include "keel/ops/elementwise.h"
 #include "keel/ops/matmul.h"
+#include "keel/ops/normalization.h"
 #include "keel/ops/random.h"
 #include "keel/ops/reduce.h"
+#include "keel/ops/shape.h"
 #include "keel/ops/slice.h"
 #include "keel/ops/sum_of_parts.h"
 
@@ -280,6 +282,37 @@ TEST_CASE("sum_of_parts sums what parts give") {
     CHECK(sums[0].item<float>() == 2 + 20);
     CHECK(sums[1].item<float>() == 1 + 1);
     CHECK(sums[2].item<float>() == 12 + 120);
+  }
+}
+
+TEST_CASE("sum_of_parts takes all rows of a slice that begins from the end") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto sums =
+        run(name, {Tensor::of<float>({6}, {1, 2, 3, 10, 20, 30})}, [](const Values& v) {
+          const Value part = slice(v[0], {0}, {3});
+          return sum_of_parts({sum(slice(part * 2.0f, {-3}, {3}))}, {{v[0], part}}, {.parts = 2});
+        });
+    CHECK(sums[0].item<float>() == 12 + 120);
+  }
+}
+
+// A part has as many rows as a row has elements.
+TEST_CASE("sum_of_parts scales norms by what a row is scaled by") {
+  for (const std::string& name : kDevices) {
+    CAPTURE(name);
+    const auto got =
+        run(name, {numbers({8, 4}, 1), numbers({4}, 2), numbers({4}, 3)}, [](const Values& v) {
+          const Value two = v[0].graph().constant(Tensor::full(f32, {}, 2));
+          const auto of = [&](const Value& rows) {
+            const Value scale = broadcast_to(two, {4});
+            return sum(layer_norm(rows, v[1], v[2]) * rows + rms_norm(rows, scale) * rows, {0});
+          };
+          const Value part = slice(v[0], {0}, {4});
+          return Values{sum_of_parts({of(part)}, {{v[0], part}}, {.parts = 2})[0],
+                        of(part) + of(slice(v[0], {4}, {8}))};
+        });
+    CHECK(bit_equal(got[0], got[1]));
   }
 }
 
