@@ -30,15 +30,12 @@ constexpr int64_t kMostBlocks = 32;
 // Bytes of the sums that are computed at a time: they stay in the second cache.
 constexpr int64_t kStripBytes = int64_t{128} << 10;
 
-// Rows of C, which have few columns: calls of the library would take longer than these. `ahead` is
-// where what is written later lies.
-constexpr size_t kAtOnce = 16;
-void copy_row(const float* from, size_t columns, size_t ahead, float* to) {
+// A row of C, which has few columns: calls of the library would take longer than it.
+void copy_row(const float* from, size_t columns, float* to) {
+  constexpr size_t kAtOnce = 16;
   size_t done = 0;
-  for (; done + kAtOnce <= columns; done += kAtOnce) {
-    __builtin_prefetch(to + done + ahead, 1);
+  for (; done + kAtOnce <= columns; done += kAtOnce)
     std::memcpy(to + done, from + done, kAtOnce * sizeof(float));
-  }
   for (; done < columns; ++done) to[done] = from[done];
 }
 
@@ -100,10 +97,7 @@ class PhasedKernel final : public Kernel {
 
   void add_phase(const AnchoredNode& fused, const ProductPhase& geometry) {
     Phase& phase = phases_.emplace_back(Phase{geometry, {}, packed_, 0});
-    if (!phase.has_taps()) {
-      has_zeros_ = true;
-      return;
-    }
+    if (!phase.has_taps()) return;
     CubeProblem problem = cube_problem(fused, geometry.matrices);
     // The taps of a phase are brought together before they are packed.
     problem.b_windows.reset();
@@ -157,7 +151,6 @@ class PhasedKernel final : public Kernel {
     sums_ = align_up(sums_, kAligned);
     const auto rows = static_cast<size_t>(images_of_strip_ * lines_of_strip_ * images_[2]);
     const size_t elements = rows * static_cast<size_t>(channels());
-    ahead_ = result_ == f32 && !epilogue_ && !has_zeros_ ? elements : 0;
     if (result_ != f32 || epilogue_) values_ = align_up(elements * sizeof(float), kAligned);
     if (result_ != f32 && epilogue_) rounded_ = align_up(elements * size_of(result_), kAligned);
     const size_t behind = epilogue_ ? align_up(epilogue_->scratch_bytes(rows), kAligned) : 0;
@@ -213,7 +206,9 @@ class PhasedKernel final : public Kernel {
                              : reinterpret_cast<float*>(scratch + cube_scratch_ + sums_);
     // Element 0 of the images, were all of them there.
     float* const images = to - row * channels();
-    if (has_zeros_) std::memset(to, 0, static_cast<size_t>(rows * channels()) * sizeof(float));
+    // Pixels that no tap meets stay so. The others are written a stride apart, for which the caches
+    // would read their lines from memory; clearing them all at once does without.
+    std::memset(to, 0, static_cast<size_t>(rows * channels()) * sizeof(float));
     for (const Phase& phase : phases_) {
       for (size_t group = 0; group < phase.geometry.matrices.batch.size(); ++group)
         multiply(args, phase, group, rows_of(phase, strip), images, scratch);
@@ -234,12 +229,11 @@ class PhasedKernel final : public Kernel {
     cube.b = packed(args, phase, group);
     auto* sums = reinterpret_cast<float*>(scratch + cube_scratch_);
     cube_pieces(phase.plan, cube, all, scratch, sums,
-                [&](const CubeRange& piece) { store(phase, piece, sums, images + at.c, ahead_); });
+                [&](const CubeRange& piece) { store(phase, piece, sums, images + at.c); });
   }
 
   // A piece of C to its pixels.
-  static void store(const Phase& phase, const CubeRange& piece, const float* sums, float* images,
-                    size_t ahead) {
+  static void store(const Phase& phase, const CubeRange& piece, const float* sums, float* images) {
     const auto& [down, across] = phase.geometry.pixels.axes;
     const size_t columns = piece.n1 - piece.n0;
     const int64_t step = across.step * across.pitch, to_next_line = down.step * down.pitch;
@@ -249,8 +243,7 @@ class PhasedKernel final : public Kernel {
     float* to = images + phase.geometry.place_of(static_cast<int64_t>(piece.m0)) + piece.n0;
     for (float* at = to; left > 0; at = to) {
       const int64_t count = std::min(across.windows - j, left);
-      for (int64_t r = 0; r < count; ++r, at += step, sums += columns)
-        copy_row(sums, columns, ahead, at);
+      for (int64_t r = 0; r < count; ++r, at += step, sums += columns) copy_row(sums, columns, at);
       left -= count;
       to += to_next_line - j * step;
       j = 0;
@@ -287,11 +280,9 @@ class PhasedKernel final : public Kernel {
   VectorInstruction round_ = nullptr;
   std::optional<ProductEpilogue> epilogue_;
   std::vector<Phase> phases_;
-  bool has_zeros_ = false;  // pixels that no tap meets
-  int64_t work_ = 0;        // multiply-adds
+  int64_t work_ = 0;  // multiply-adds
   int64_t images_of_strip_ = 1, lines_of_strip_ = 1, strips_of_image_ = 1, strips_ = 1;
   int blocks_ = 1;
-  size_t ahead_ = 0;  // elements of a strip, where sums go to the result as they are
   // Bytes: of all packed operands, and behind them of a block.
   size_t packed_ = 0, cube_scratch_ = 0, sums_ = 0, values_ = 0, rounded_ = 0, scratch_ = 0;
 };
