@@ -58,7 +58,7 @@ WindowRows padded(const WindowRows& windows) {
 
 }  // namespace
 
-CubeWindows::CubeWindows(const CubeProblem& problem)
+CubeWindows::CubeWindows(const CubeProblem& problem, size_t tile_rows)
     : stored_(*problem.a_windows),
       read_(stored_),
       dtype_(problem.a),
@@ -69,15 +69,19 @@ CubeWindows::CubeWindows(const CubeProblem& problem)
       transposed_(problem.transpose_a),
       copies_(stored_.has_padding() || dtype_ != f32 || round_ != nullptr) {
   if (copies_) read_ = padded(stored_);
-  by_lines_ = !transposed_ && has_short_runs(problem.k);
+  by_lines_ = !transposed_ && takes_lines(problem.k, tile_rows);
 }
 
-bool CubeWindows::has_short_runs(size_t k) const {
+// Rows of one line are evenly apart, which tiles that begin in one and end in the next are not.
+bool CubeWindows::takes_lines(size_t k, size_t tile_rows) const {
   constexpr size_t kMostPlaces = 192;
   constexpr int64_t kLong = 32;
   const WindowRows::Axis& across = read_.axes[1];
   const bool together = across.tap_step * across.pitch == read_.channels;
-  return k <= kMostPlaces && (together ? read_.line() : read_.channels) < kLong;
+  if (k > kMostPlaces) return false;
+  if ((together ? read_.line() : read_.channels) < kLong) return true;
+  const size_t windows = line_windows(), tiles = (windows + tile_rows - 1) / tile_rows;
+  return windows % tile_rows != 0 && 4 * windows > 3 * tiles * tile_rows;
 }
 
 VectorInstruction CubeWindows::widening(const CubeProblem& problem) {
@@ -93,7 +97,7 @@ std::shared_ptr<const CubeWindows> CubeWindows::of(const CubePlan& plan) {
   for (const Axis& axis : p.a_windows->axes) {
     if (axis.tap_step < 0 || axis.windows == 0) return {};
   }
-  const CubeWindows windows(p);
+  const CubeWindows windows(p, plan.kernels->rows);
   if (windows.copies_ && windows.stored_.repeat_pitch != 0) return {};
   const Axis& across = windows.read_.axes[1];
   const auto row_bytes = static_cast<size_t>(across.step * across.pitch) * sizeof(float);

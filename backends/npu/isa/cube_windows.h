@@ -41,8 +41,8 @@ class CubeWindows {
   // Writes where k's lie from a row's beginning on, as runs of elements k_step() apart; returns how
   // many runs.
   size_t list_runs(size_t k0, size_t length, int64_t first_line, CubeRun* runs) const;
-  // Says whether rows of A are multiplied line by line of windows: where there are few k's and no
-  // long runs of them.
+  // Says whether rows of A are multiplied line by line of windows: where there are few k's, and no
+  // long runs of them or tiles that a line nearly fills.
   bool by_lines() const { return by_lines_; }
   // Writes where each of these k's lies from a row's beginning on. REQUIRES by_lines.
   void list_k(size_t k0, size_t length, size_t* places) const { list_columns(k0, length, places); }
@@ -54,14 +54,14 @@ class CubeWindows {
   size_t k_step() const;
 
  private:
-  explicit CubeWindows(const CubeProblem& problem);
+  CubeWindows(const CubeProblem& problem, size_t tile_rows);
   // Returns null where elements are f32 and not rounded.
   static VectorInstruction widening(const CubeProblem& problem);
 
   void list_windows(size_t first, size_t count, int64_t first_line, size_t* places) const;
   void list_columns(size_t first, size_t count, size_t* places) const;
   size_t list_runs_of_windows(size_t k0, size_t length, int64_t first_line, CubeRun* runs) const;
-  bool has_short_runs(size_t k) const;
+  bool takes_lines(size_t k, size_t tile_rows) const;
   void copy_line(const char* from, const vector::ByteMap* bytes, float* to) const noexcept;
   void round_line(const char* from, size_t count, float* to) const noexcept;
 
