@@ -45,8 +45,8 @@ struct Conv2dAttributes {
   // may compute f32 by transformed tiles where that is faster (products/winograd.h), with errors
   // relative to the elements around.
   std::string algorithm = kAutoAlgorithm;
-  // Each image's results have the bits that they have whatever other images there are, and each
-  // weight's gradient those that it has whatever other weights there are.
+  // An image's results, and the weights' gradient over a part of the images, have the bits that they
+  // have whatever other images and parts there are. Other numbers of channels may change the bits.
   bool rows_alone = false;
   static constexpr auto fields() {
     return std::tuple(
