@@ -28,13 +28,15 @@ std::vector<Type> types_of(const Node& node, const std::vector<size_t>& inputs);
 // Work in evenly cut units.
 Split as_tiles(VectorWork work);
 
-// Cuts work over so many elements by rows, each computed by itself; `size` is an element's bytes.
+// Cuts work over so many elements by rows, each computed by itself; `size` is an element's bytes,
+// `reductions` how many of them a row waits for, one after the other.
 void cut_rows(const Preset& preset, int64_t row_elements, int64_t elements, int64_t size,
-              Split& split);
+              int64_t reductions, Split& split);
 
 // Returns an op that computes each row of `row_elements` by itself, `wide` being its widest
 // operand.
-Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements);
+Split row_work(const Preset& preset, const Node& node, const Type& wide, int64_t row_elements,
+               int64_t reductions);
 
 }  // namespace keel::npu
 
