@@ -217,11 +217,10 @@ class BlockWalk {
       right.k0 = k0;
       right.length = length;
       right.dst = scratch_ + parts_.b;
-      if (p.b_windows) {
+      if (p.b_windows)
         buffer_.pack_columns(right);
-      } else {
+      else
         kernels_.pack_b(right);
-      }
     }
 
     if (taps_ != nullptr) return panel_over_taps(j, cols, k0, length);
@@ -402,11 +401,10 @@ class BlockWalk {
       const size_t count = std::min(rows, range_.m1 - i);
       pack.first = i;
       pack.count = count;
-      if (p.a_windows) {
+      if (p.a_windows)
         buffer_.pack_rows(pack, stores_windows_);
-      } else {
+      else
         pack_rows(pack);
-      }
       begin_piece(i);
       tiles(i, count, j, cols, k0, length);
       end_piece(i, count, j, cols);
@@ -474,9 +472,8 @@ class BlockWalk {
       rows.rows = scratch_ + parts_.windows + i * rows.stride * kernels_.packed_size;
       return kernels_.multiply_stored(rows, b, b_step, depth, to, stride);
     }
-    if (i >= stored) {
+    if (i >= stored)
       return kernels_.multiply(packed_rows(i, depth), b, b_step, count, length, to, stride);
-    }
     StoredRows rows;
     rows.stride = plan_.problem.transpose_a ? 1 : args_.a_stride;
     rows.k_step = plan_.problem.transpose_a ? args_.a_stride : 1;

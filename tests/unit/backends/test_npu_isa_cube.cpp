@@ -498,7 +498,7 @@ TEST_CASE("npu cube: rows of A that are read where they are stored give the bits
 }
 
 TEST_CASE("npu cube: rows of B that are read where they are stored give the bits of packed ones") {
-  // Of 16 columns padding keeps rows at beginnings of cache lines, of 8 it does not.
+  // Padding of 16 columns keeps rows at beginnings of cache lines, 8 do not.
   constexpr size_t kShapes[][3] = {{64, 192, 32}, {75, 64, 77}, {13, 96, 2100}, {100, 512, 128}};
   on_every_isa([&] {
     for (const auto& shape : kShapes) {
