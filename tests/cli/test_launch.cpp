@@ -98,10 +98,10 @@ TEST_CASE("launch: the step that bench ranks measures is the one that ranks trai
   const TempFolder files;
   const ToolResult result =
       run_tool({"launch", "-n", "2", "--", "keel", "bench", "ranks", "--seconds", "0.001",
-                "--models", "softmax,mlp", "--backend", "npu", "--json", files.file("ranks.json")});
+                "--models", "softmax", "--backend", "npu", "--json", files.file("ranks.json")});
   REQUIRE_MESSAGE(result.exit_code == 0, result.err);
   const json rows = read_json(files.file("ranks.json"))["steps"];
-  REQUIRE(rows.size() == 4);
+  REQUIRE(rows.size() == 2);
   for (const json& row : rows) {
     const std::string model = row["model"], ranks = std::to_string(row["ranks"].get<int>());
     CAPTURE(model);
@@ -113,6 +113,16 @@ TEST_CASE("launch: the step that bench ranks measures is the one that ranks trai
     REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
     CHECK(row["step_device_us"] == read_json(files.file("summary"))["step_device_us"]);
   }
+}
+
+TEST_CASE("launch: bench ranks takes no turns for which ranks would not wait") {
+  if (without_gloo()) return;
+  const ToolResult result =
+      run_tool({"launch", "-n", "2", "--", "keel", "bench", "ranks", "--seconds", "8"},
+               {{"HCCL_EXEC_TIMEOUT", "3"}});
+  CHECK(result.exit_code == 2);
+  CHECK_MESSAGE(contains(result.err, "--seconds: expected at most 7.5, since ranks wait"),
+                result.err);
 }
 
 TEST_CASE("launch: one rank needs no others") {
@@ -160,6 +170,7 @@ TEST_CASE("launch: what is typed wrong") {
       {{"-n", "2"}, {}, 2, "keel launch: expected a command behind --"},
       {{"-n", "2", "--"}, {}, 2, "keel launch: expected a command behind --"},
       {{"-n", "0", "--", "true"}, {}, 2, "expected an integer"},
+      {{"--n", "2", "--", "true"}, {}, 2, "--n: there is no such flag; did you mean '-n'?"},
       {{"-n", "1025", "--", "true"}, {}, 2, "expected an integer"},
       {{"--rank-table", "/nowhere.json", "--", "true"}, {}, 1, "/nowhere.json"},
       {{"-n", "2", "--", "true"},

@@ -126,7 +126,7 @@ void CommandLine::parse_flags(const std::vector<std::string>& words) {
   std::vector<std::string> names;
   std::vector<std::string> attached = words;
   for (const DeclaredFlag& flag : flags_) {
-    names.push_back("--" + flag.name);
+    names.push_back((flag.name.size() == 1 ? "-" : "--") + flag.name);
     if (is_optional(flag.value)) attached = with_value_attached(std::move(attached), names.back());
     if (flag.value.empty())
       options.add_options()(flag.name, flag.help);

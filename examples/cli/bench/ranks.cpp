@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <keel/core/base/file.h>
 #include <keel/core/base/json.h>
+#include <keel/core/group/join_group.h>
 #include <keel/version.h>
 #include <nlohmann/json.hpp>
 
@@ -133,6 +134,21 @@ RanksFlags read_flags(const CommandLine& line) {
   return flags;
 }
 
+// Ranks wait while rank 0 trains alone, and no longer than they wait for any other thing.
+void require_short_turns(const keel::Group& group, double seconds) {
+  const auto patience = static_cast<double>(keel::read_rank_patience().execute.count());
+  const double most = patience * kRounds / 2;
+  if (group.size() == 1 || seconds <= most) return;
+  throw keel::Error(
+      {.op = "--seconds",
+       .expected = fmt::format("at most {}, since ranks wait for each other's turns, and for {} s "
+                               "at most (HCCL_EXEC_TIMEOUT)",
+                               most, patience),
+       .got = fmt::format("{}", seconds),
+       .fix = "take less, or raise HCCL_EXEC_TIMEOUT",
+       .kind = keel::ErrorKind::kInvalidArgument});
+}
+
 keel::Json measure_all(const std::shared_ptr<keel::Group>& group, const RankTrainingFlags& flags) {
   keel::Json result = {{"keel_version", KEEL_VERSION},
                        {"suite", "ranks"},
@@ -165,6 +181,7 @@ int run_bench_ranks(const std::vector<std::string>& words) {
   }
   const RanksFlags flags = read_flags(line);
   const auto group = join_ranks();
+  require_short_turns(*group, flags.trainings.seconds);
   while (flags.endless) measure_sums(*group, flags.trainings.seconds);
   const keel::Json result = measure_all(group, flags.trainings);
   if (group->rank() == 0) {
